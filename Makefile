@@ -1,0 +1,42 @@
+# Every target stands alone on a fresh machine: it makes what it needs first.
+
+PYTHON ?= python3
+PY := .venv/bin/python
+
+# Parts of tools/budget.toml to run: make test PARTS="check conformance"
+PARTS ?=
+
+.DEFAULT_GOAL := help
+.PHONY: help setup check test demo bench proof docs lock clean
+
+help:  ## Show this list
+	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-7s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
+
+setup:  ## Make .venv with the locked packages; an instant when it is there already
+	@command -v $(PYTHON) >/dev/null || { echo "setup: there is no $(PYTHON); install Python 3.11 or newer, or type: make setup PYTHON=/path/to/python3.11" >&2; exit 1; }
+	@$(PYTHON) -B tools/setup.py
+
+check: setup  ## Lint, format, types and floors, in under a minute
+	@$(PY) tools/parts.py check
+
+test: setup  ## Check and run every test, each part timed against its budget
+	@$(PY) tools/parts.py $(PARTS)
+
+demo: setup  ## Run jobs of several kinds and tenants through a store and let Spark tell what happened
+	@$(PY) -m headrace.cli.main demo
+
+bench: setup  ## Measure the stores beside a raw reference
+	@$(PY) -m benchmarks.stores
+
+proof: setup  ## Run the long proofs
+	@$(PY) -m tests.proof
+
+docs: setup  ## Check that the docs are true
+	@$(PY) -m pytest tests/docs
+
+lock:  ## Resolve requirements/*.txt anew from pyproject.toml
+	@$(PYTHON) -B tools/lock.py
+
+clean:  ## Remove .venv and everything the tools left behind
+	rm -rf .venv build dist src/*.egg-info .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis
+	find . -name __pycache__ -type d -not -path './.git/*' -prune -exec rm -rf {} +

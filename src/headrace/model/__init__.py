@@ -1,0 +1,1 @@
+"""Nouns and rules of Headrace: values only, no I/O."""

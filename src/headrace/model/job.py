@@ -1,0 +1,219 @@
+"""A job: what a caller sends, what a store keeps, and the twin that waits behind an active one."""
+
+from enum import StrEnum
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from headrace.model.checks import check_int, check_text, check_time
+from headrace.model.errors import Refused
+from headrace.model.ids import derived_id, fingerprint
+from headrace.model.limits import (
+    COMPANION_ID_CHARS_MAX,
+    DURATION_MS_MAX,
+    HEADERS_BYTES_MAX,
+    HEADERS_MAX,
+    ID_CHARS_MAX,
+    KEY_CHARS_MAX,
+    KIND_CHARS_MAX,
+    PAYLOAD_BYTES_MAX,
+    TAG_CHARS_MAX,
+)
+from headrace.model.names import Queue
+from headrace.model.outcome import JobError
+from headrace.model.policy import NO_POLICY, Policy
+
+NO_HEADERS: dict[str, str] = {}
+
+
+class State(StrEnum):
+    """Where a job stands. `waiting` covers ready and later: that is a time, not a state."""
+
+    WAITING = "waiting"
+    BLOCKED = "blocked"
+    ACTIVE = "active"
+    DONE = "done"
+    CANCELLED = "cancelled"
+    DEAD = "dead"
+
+
+class UpdateRunAt(StrEnum):
+    """How an enqueue of a known id treats the time that the job has already."""
+
+    ALWAYS = "always"
+    NEVER = "never"
+    IF_LATER = "if_later"
+    IF_EARLIER = "if_earlier"
+
+    def merge(self, old_ms: int, new_ms: int) -> int:
+        """The time that holds after an enqueue with this flag."""
+        match self:
+            case UpdateRunAt.ALWAYS:
+                return new_ms
+            case UpdateRunAt.IF_LATER:
+                return max(old_ms, new_ms)
+            case UpdateRunAt.IF_EARLIER:
+                return min(old_ms, new_ms)
+            case UpdateRunAt.NEVER:
+                return old_ms
+
+
+class Job(Struct, frozen=True, kw_only=True):
+    """A job as a caller sends it. The payload is encoded already; JSON by default.
+
+    Build one with `new_job`, which finds the id. `run_at_ms` is an instant, `delay_ms` is added to the store's own
+    clock; give one of them or neither, which means now. The four update fields steer what happens when the id is
+    known: see the contract's `enqueue`.
+    """
+
+    queue: Queue
+    id: str
+    kind: str
+    payload: bytes = b"null"
+    run_at_ms: int | None = None
+    delay_ms: int | None = None
+    policy: Policy = NO_POLICY
+    tag: str | None = None
+    headers: dict[str, str] = NO_HEADERS
+    idempotency_key: str | None = None
+    idempotency_ttl_ms: int | None = None
+    id_given: bool = True
+    update_payload: bool = True
+    update_run_at: UpdateRunAt | None = None
+    update_policy: bool = True
+    reset_counts: bool = False
+
+    def __post_init__(self) -> None:
+        check_id(self.id, self.queue)
+        check_text("kind", self.kind, KIND_CHARS_MAX)
+        _check_payload(self.payload)
+        if self.run_at_ms is not None:
+            check_time("run_at_ms", self.run_at_ms)
+            if self.delay_ms is not None:
+                raise Refused("bad_time", f"job {self.id!r} has both run_at_ms and delay_ms; give one of them")
+        if self.delay_ms is not None:
+            check_int("delay_ms", self.delay_ms, 0, DURATION_MS_MAX)
+        if self.tag is not None:
+            check_text("tag", self.tag, TAG_CHARS_MAX)
+        if self.headers:
+            _check_headers(self.headers)
+        if self.idempotency_key is not None:
+            check_text("idempotency_key", self.idempotency_key, KEY_CHARS_MAX)
+        if self.idempotency_ttl_ms is not None:
+            check_int("idempotency_ttl_ms", self.idempotency_ttl_ms, 1, DURATION_MS_MAX)
+
+    def due_ms(self, now_ms: int) -> int:
+        """When the job is to run: as given (also when past), else `now_ms` plus its delay."""
+        if self.run_at_ms is not None:
+            return self.run_at_ms
+        return now_ms + (self.delay_ms or 0)
+
+    @property
+    def run_at_flag(self) -> UpdateRunAt:
+        """The flag that holds: `always` when a time was given, else `never`, unless the caller chose."""
+        if self.update_run_at is not None:
+            return self.update_run_at
+        timed = self.run_at_ms is not None or self.delay_ms is not None
+        return UpdateRunAt.ALWAYS if timed else UpdateRunAt.NEVER
+
+    @property
+    def fingerprint(self) -> str:
+        """What the idempotency key stands for."""
+        return fingerprint(self.kind, self.payload, self.id if self.id_given else "")
+
+
+def new_job(
+    queue: Queue, kind: str, payload: bytes = b"null", *, fresh_id: str, id: str | None = None, **given: object
+) -> Job:
+    """A job whose id is the given one, else derived from its idempotency key, else `fresh_id`.
+
+    `given` are the other fields of `Job`. `fresh_id` is an argument because chance comes in from outside:
+    `uuid7(now_ms, os.urandom(10))` is the usual one.
+    """
+    key = given.get("idempotency_key")
+    if id is not None:
+        return Job(queue=queue, id=id, kind=kind, payload=payload, **given)  # type: ignore[arg-type]
+    id = derived_id(queue, key) if isinstance(key, str) else fresh_id
+    return Job(queue=queue, id=id, kind=kind, payload=payload, id_given=False, **given)  # type: ignore[arg-type]
+
+
+def check_id(id: object, queue: Queue) -> None:
+    """Refuse anything that is not a job's id."""
+    check_text("id", id, COMPANION_ID_CHARS_MAX if queue.is_companion else ID_CHARS_MAX)
+
+
+def _check_payload(payload: object) -> None:
+    if not isinstance(payload, bytes):
+        raise Refused("bad_payload", f"payload must be encoded bytes; found {type(payload).__name__}; encode it first")
+    if len(payload) > PAYLOAD_BYTES_MAX:
+        raise Refused(
+            "payload_too_large",
+            f"payload has {len(payload):,} bytes; at most {PAYLOAD_BYTES_MAX:,} are kept;"
+            " store the data elsewhere and send its address",
+        )
+
+
+def _check_headers(headers: dict[str, str]) -> None:
+    size = sum(len(str(name)) + len(str(value)) for name, value in headers.items())
+    if not all(isinstance(part, str) for pair in headers.items() for part in pair):
+        raise Refused("bad_headers", "headers must map text to text")
+    if len(headers) > HEADERS_MAX or size > HEADERS_BYTES_MAX:
+        raise Refused(
+            "headers_too_large",
+            f"headers have {len(headers)} entries and {size:,} characters; at most {HEADERS_MAX} and"
+            f" {HEADERS_BYTES_MAX:,}; put the rest into the payload",
+        )
+
+
+class Record(Struct, frozen=True, kw_only=True):
+    """A job as a store keeps it while it waits or runs."""
+
+    id: str
+    kind: str
+    payload: bytes
+    run_at_ms: int
+    enqueued_at_ms: int
+    policy: Policy = NO_POLICY
+    tag: str | None = None
+    headers: dict[str, str] = NO_HEADERS
+    attempts: int = 0
+    stalls: int = 0
+    error: JobError | None = None
+    failed_at_ms: int | None = None
+    place: int | None = None
+    """Where it stands among the ready ones; None while it is later or active."""
+
+    @property
+    def due_since_ms(self) -> int:
+        """The instant from which it could have been handed out."""
+        return max(self.run_at_ms, self.enqueued_at_ms)
+
+
+def record_of(job: Job, now_ms: int) -> Record:
+    """The record of a job that is new at `now_ms`."""
+    return Record(
+        id=job.id,
+        kind=job.kind,
+        payload=job.payload,
+        run_at_ms=job.due_ms(now_ms),
+        enqueued_at_ms=now_ms,
+        policy=job.policy,
+        tag=job.tag,
+        headers=job.headers,
+    )
+
+
+def upsert(old: Record, job: Job, now_ms: int) -> Record:
+    """A waiting record after its id was enqueued again; its place is the caller's to decide."""
+    changes: dict[str, object] = {"run_at_ms": job.run_at_flag.merge(old.run_at_ms, job.due_ms(now_ms))}
+    if job.update_payload:
+        changes |= {"kind": job.kind, "payload": job.payload, "headers": job.headers, "tag": job.tag}
+    if job.update_policy:
+        changes["policy"] = job.policy.over(old.policy)
+    if job.reset_counts:
+        changes |= ZERO_COUNTS
+    return replace(old, **changes)
+
+
+ZERO_COUNTS: dict[str, object] = {"attempts": 0, "stalls": 0, "error": None, "failed_at_ms": None}
+"""What a record with fresh counters looks like."""

@@ -1,0 +1,44 @@
+"""What is left of a job that is over: the ending of a finished one, the letter of a dead one."""
+
+from typing import Literal
+
+from msgspec import Struct
+
+from headrace.model.job import Record
+from headrace.model.outcome import JobError
+from headrace.model.verdict import Reason
+
+
+class Ending(Struct, frozen=True):
+    """A job that is done or cancelled; kept while `now < until_ms`."""
+
+    id: str
+    state: Literal["done", "cancelled"]
+    kind: str
+    tag: str | None
+    enqueued_at_ms: int
+    ended_at_ms: int
+    until_ms: int
+    pinned: bool
+    """Kept for its own `result_ttl_ms`, whatever the queue's count."""
+    attempts: int
+    stalls: int
+    result: bytes | None = None
+
+
+class LetterKey(Struct, frozen=True, order=True):
+    """Names one dead letter: the shard's index and the letter's number there."""
+
+    shard: int
+    number: int
+
+
+class Letter(Struct, frozen=True):
+    """A dead job, whole, with what killed it; kept while `now < until_ms`."""
+
+    key: LetterKey
+    record: Record
+    reason: Reason
+    error: JobError
+    died_at_ms: int
+    until_ms: int

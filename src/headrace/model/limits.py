@@ -1,0 +1,123 @@
+"""Every limit of the system, each with its reason; a number with a meaning lives here and nowhere else."""
+
+from typing import Final
+
+TENANT_CHARS_MAX: Final = 63
+"""A DNS label, so that a tenant's name can also be a host name or a bucket name."""
+
+QUEUE_CHARS_MAX: Final = 120
+"""Leaves room for the companion's `.fail` within 128 characters, the usual width of a name column."""
+
+ID_CHARS_MAX: Final = 256
+"""Long enough for a URL-like id or two joined UUIDs, short enough to be an index key everywhere."""
+
+COMPANION_ID_CHARS_MAX: Final = ID_CHARS_MAX + 20
+"""The id of a failed job, `#`, and the letter number (at most 2^63, 19 digits)."""
+
+KIND_CHARS_MAX: Final = 128
+"""A dotted path of a handler; it is a label in metrics, so it stays short."""
+
+TAG_CHARS_MAX: Final = 128
+"""Searchable, so it is indexed as text."""
+
+KEY_CHARS_MAX: Final = 256
+"""An idempotency key may be an id of the caller's."""
+
+WORKER_CHARS_MAX: Final = 128
+"""host:pid:name, written once per journal entry."""
+
+NONCE_CHARS_MIN: Final = 8
+NONCE_CHARS_MAX: Final = 64
+"""A nonce is half of a lease's token: too short could be guessed, too long is stored with every active job."""
+
+CONSUMER_CHARS_MAX: Final = 128
+"""The name under which a journal reader is remembered."""
+
+PAYLOAD_BYTES_MAX: Final = 256 * 1024
+"""Larger things belong into object storage, with their address in the payload."""
+
+RESULT_BYTES_MAX: Final = 256 * 1024
+"""A result is kept beside the ending of its job; the same reason as for payloads."""
+
+HEADERS_MAX: Final = 32
+HEADERS_BYTES_MAX: Final = 4 * 1024
+"""Trace context and the like, not a second payload."""
+
+ERROR_CLASS_CHARS_MAX: Final = 128
+ERROR_MESSAGE_CHARS_MAX: Final = 1_024
+"""What a person reads first; a stack trace belongs into the worker's log. Longer texts are cut, not refused."""
+
+PRIORITY_MIN: Final = 0
+PRIORITY_MAX: Final = 9
+PRIORITY_DEFAULT: Final = 5
+"""Ten tiers, higher first; the default leaves room on both sides."""
+
+PLACE_BITS: Final = 48
+"""Ready jobs are ordered by (9 - priority) * 2^48 + number: below 2^52, so exact in a double as well."""
+
+SHARDS_MAX: Final = 256
+"""A claim may have to visit every shard of a queue."""
+
+QUEUES_PER_CLAIM_MAX: Final = 64
+"""A claim tries its queues one after the other inside one call."""
+
+BATCH_MAX: Final = 1_000
+"""Items in one call: keeps the store's exclusive step within tens of milliseconds."""
+
+CLAIM_BYTES_MAX: Final = 4 * 1024 * 1024
+"""Bodies handed out by one claim, so that a reply fits into ordinary buffers; one job is always handed out."""
+
+REPAIRS_PER_CALL_MAX: Final = 100
+"""Leases repaired per shard and call; repair may decode a body, so it is dearer than a promotion."""
+
+PROMOTIONS_PER_CALL_MAX: Final = 1_000
+"""Later jobs that become ready per shard and call."""
+
+EXPIRIES_PER_CALL_MAX: Final = 100
+"""Jobs that a claim may find too late (`expires_at_ms`) per shard and call; each becomes a dead letter."""
+
+SWEEP_PER_CALL_MAX: Final = 1_000
+"""Endings, keys, letters and workers whose time is over, dropped per shard and call, each kind by itself."""
+
+JOURNAL_TRIM_PER_CALL_MAX: Final = 4
+"""Journal entries that one appending call may drop: more than the one it adds, so the bounds are reached."""
+
+ATTEMPTS_MAX: Final = 1_000_000
+"""Upper bound of `max_attempts` and `max_stalls`: a job that failed a million times needs a person."""
+
+DURATION_MS_MAX: Final = 366 * 24 * 3_600_000
+"""A year: longer leases, delays, backoffs and retentions are mistakes in the unit."""
+
+RETENTION_MAX: Final = 100_000_000
+"""Upper bound for what is counted (endings, letters, waiting jobs, journal events)."""
+
+TIME_MS_MAX: Final = 253_402_300_799_999
+"""The end of the year 9999: what every calendar can show, and below 2^53."""
+
+JITTER_PPM: Final = 1_000_000
+"""Jitter is a whole number of millionths: times a backoff of a year it stays below 2^63, so all stores round alike."""
+
+LEASE_MS_DEFAULT: Final = 30_000
+LEASE_MS_MIN: Final = 1
+"""A lease of zero would have ended before it is granted."""
+
+FENCE_JUMP: Final = 2**20
+"""Added to a shard's fence when its epoch rises: more deliveries than a lost tail can have held."""
+
+CURSOR_CHARS_MAX: Final = 1_024
+"""A cursor is a shard and an id."""
+
+PAGE_MAX: Final = 1_000
+"""Rows in one page of a list."""
+
+WORKER_SEEN_MS: Final = 10_000
+"""An idle worker's claim writes its presence this often and otherwise only looks."""
+
+WORKER_KEEP_MS: Final = 24 * 3_600_000
+"""Workers not seen for a day are forgotten."""
+
+CONSUMER_SILENT_MS: Final = 7 * 24 * 3_600_000
+"""A journal consumer that has not advanced for a week no longer holds anything back."""
+
+JOURNAL_PAGE_BYTES: Final = 8 * 1024 * 1024
+"""A page of journal entries ends after this many bytes, never before one entry."""

@@ -1,0 +1,106 @@
+"""Names: tenant, queue, shard, and which shard an id belongs to."""
+
+import re
+import zlib
+
+from msgspec import Struct
+
+from headrace.model.checks import check_int, cut
+from headrace.model.errors import Refused
+from headrace.model.limits import QUEUE_CHARS_MAX, SHARDS_MAX, TENANT_CHARS_MAX
+
+DEFAULT_TENANT = "default"
+COMPANION_SUFFIX = ".fail"
+_TENANT = re.compile(r"[a-z][a-z0-9-]{0,62}")
+_QUEUE = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,119}")
+
+
+def check_tenant(tenant: object) -> None:
+    """Refuse anything that is not a tenant's name."""
+    if not isinstance(tenant, str) or not _TENANT.fullmatch(tenant):
+        raise Refused(
+            "bad_tenant",
+            f"tenant {cut(str(tenant))!r} is not a name; start with a small letter, go on with small letters, digits"
+            f" and '-' ({TENANT_CHARS_MAX} at most)",
+        )
+
+
+def check_queue_name(name: object) -> None:
+    """Refuse anything that is not a queue's name, companions (`….fail`) included."""
+    if not isinstance(name, str) or not _QUEUE.fullmatch(name):
+        raise Refused(
+            "bad_queue",
+            f"queue name {cut(str(name))!r} is not a name; start with a letter or digit, go on with letters, digits,"
+            f" '.', '-' and '_' ({QUEUE_CHARS_MAX} at most)",
+        )
+    if name.endswith(COMPANION_SUFFIX):
+        raise Refused(
+            "bad_queue",
+            f"queue name {cut(name)!r} ends in '.fail', which is kept for companions; choose another name, or reach the"
+            " companion through Queue.companion",
+        )
+
+
+class Queue(Struct, frozen=True, order=True):
+    """A queue of a tenant, and into how many shards it is cut. Every store call carries this value whole.
+
+    The number of shards is fixed when the queue is first used; a store that knows another number refuses
+    `wrong_shards`. The companion of a queue, where its fail handler finds work, is reached by `companion` only.
+    """
+
+    name: str
+    tenant: str = DEFAULT_TENANT
+    shards: int = 1
+    is_companion: bool = False
+
+    def __post_init__(self) -> None:
+        check_queue_name(self.name)
+        check_tenant(self.tenant)
+        check_int("shards", self.shards, 1, SHARDS_MAX)
+
+    @property
+    def companion(self) -> "Queue":
+        """The queue on which jobs that died here are handed to the fail handler."""
+        if self.is_companion:
+            raise Refused("bad_queue", f"queue {self.full_name!r} is a companion and has no companion of its own")
+        return Queue(self.name, self.tenant, self.shards, True)
+
+    @property
+    def full_name(self) -> str:
+        """The name as it is stored and shown: with `.fail` for a companion."""
+        return self.name + COMPANION_SUFFIX if self.is_companion else self.name
+
+    def shard_of(self, id: str) -> "Shard":
+        """The shard that the job `id` belongs to, for ever."""
+        return Shard(self, self.index_of(id))
+
+    def index_of(self, id: str) -> int:
+        """The index of the shard of `id`; a companion's ids are routed as the job that died."""
+        if self.shards == 1:
+            return 0
+        if self.is_companion:
+            id = id.rpartition("#")[0] or id
+        return zlib.crc32(id.encode()) % self.shards
+
+    def all_shards(self) -> list["Shard"]:
+        """All shards, by index."""
+        return [Shard(self, index) for index in range(self.shards)]
+
+    @staticmethod
+    def parse(full_name: str, tenant: str, shards: int) -> "Queue":
+        """The queue of a stored name."""
+        name = full_name.removesuffix(COMPANION_SUFFIX)
+        return Queue(name, tenant, shards, name != full_name)
+
+
+class Shard(Struct, frozen=True, order=True):
+    """One shard of a queue: the unit of atomicity, order, numbering and journal."""
+
+    queue: Queue
+    index: int = 0
+
+    def __post_init__(self) -> None:
+        check_int("shard", self.index, 0, self.queue.shards - 1)
+
+    def __str__(self) -> str:
+        return f"{self.queue.tenant}/{self.queue.full_name}/{self.index}"

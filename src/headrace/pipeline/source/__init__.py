@@ -1,0 +1,1 @@
+"""The Python data source behind `format("headrace")`."""

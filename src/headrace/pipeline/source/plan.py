@@ -1,0 +1,102 @@
+"""Plans a read of journals: which ranges of which shards one task reads."""
+
+from collections.abc import Sequence
+
+from msgspec import Struct
+
+from headrace.model.errors import BadConfig
+from headrace.model.event import Bounds
+from headrace.model.names import DEFAULT_TENANT, Queue, Shard
+from headrace.pipeline.source.options import ALL, Options
+from headrace.stores.contract.store import Store
+
+EVENTS_PER_PARTITION = 100_000
+"""Some 0.3 s of reading: enough to outweigh the cost of a task, and little to do again when one fails."""
+
+
+class Span(Struct, frozen=True):
+    """The events of a shard with `after < seq <= upto`."""
+
+    shard: Shard
+    after: int
+    upto: int
+
+    @property
+    def count(self) -> int:
+        """How many they are; a journal has no gaps."""
+        return self.upto - self.after
+
+
+def span_of(shard: Shard, bounds: Bounds) -> Span:
+    """Everything that a shard's journal holds."""
+    return Span(shard, bounds.first_seq - 1, bounds.last_seq)
+
+
+def split(spans: Sequence[Span], partitions_min: int = 1, target: int = EVENTS_PER_PARTITION) -> list[tuple[Span, ...]]:
+    """Cut the spans, laid end to end, into pieces of equal counts (by one), about `target` each, but at least so many.
+
+    So many small shards share a piece and a large one is cut by seq, whatever their mixture; order is kept. There is
+    never an empty piece: with fewer events than `partitions_min`, each event is a piece.
+    """
+    total = sum(span.count for span in spans)
+    pieces = min(max(-(-total // target), partitions_min), total)
+    cuts = [total * piece // pieces for piece in range(1, pieces + 1)]
+    parts: list[list[Span]] = [[] for _ in cuts]
+    piece, done = 0, 0
+    for span in spans:
+        after = span.after
+        while after < span.upto:
+            upto = min(span.upto, after + cuts[piece] - done)
+            parts[piece].append(Span(span.shard, after, upto))
+            done += upto - after
+            after = upto
+            piece += done == cuts[piece]
+    return [tuple(part) for part in parts]
+
+
+async def plan(store: Store, options: Options) -> list[tuple[Span, ...]]:
+    """The ranges that are in the store now, cut into pieces."""
+    queues = await find_queues(store, options)
+    shards = [shard for queue in queues for shard in queue.all_shards()]
+    spans = [span_of(shard, await store.journal.bounds(shard)) for shard in shards]
+    return split(spans, options.partitions_min)
+
+
+async def find_queues(store: Store, options: Options) -> list[Queue]:
+    """The queues that are meant, by tenant and name; refuses a name that no tenant in question has."""
+    tenants = await all_tenants(store) if options.tenant == ALL else [options.tenant]
+    known = [queue for tenant in tenants for queue in await all_queues(store, tenant)]
+    if not options.queues:
+        return known
+    names = {queue.full_name for queue in known}
+    missing = [name for name in options.queues if name not in names]
+    if missing:
+        whose = "any tenant" if options.tenant == ALL else f"tenant {options.tenant!r}"
+        raise BadConfig(f"there is no queue {', '.join(map(repr, missing))} of {whose}; {_hint(sorted(names))}")
+    return [queue for queue in known if queue.full_name in options.queues]
+
+
+async def all_tenants(store: Store) -> list[str]:
+    """All tenants that have queues."""
+    page = await store.queues.tenants()
+    tenants = list(page.rows)
+    while page.cursor is not None:
+        page = await store.queues.tenants(cursor=page.cursor)
+        tenants += page.rows
+    return tenants
+
+
+async def all_queues(store: Store, tenant: str = DEFAULT_TENANT) -> list[Queue]:
+    """All queues of a tenant, companions included."""
+    page = await store.queues.names(tenant)
+    queues = list(page.rows)
+    while page.cursor is not None:
+        page = await store.queues.names(tenant, cursor=page.cursor)
+        queues += page.rows
+    return queues
+
+
+def _hint(names: list[str]) -> str:
+    if not names:
+        return "there are no queues at all; check option tenant and the url"
+    return f"known queues: {', '.join(names[:10])}{', …' if len(names) > 10 else ''}"

@@ -1,0 +1,1 @@
+"""Tables made from the journal: one file and one pure function each."""

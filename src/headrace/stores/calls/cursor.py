@@ -1,0 +1,29 @@
+"""Cursors of lists: the shard and the last thing shown, as text that callers need not understand."""
+
+import base64
+
+from headrace.model.errors import Refused
+from headrace.model.limits import CURSOR_CHARS_MAX
+from headrace.model.names import Queue
+
+
+def write_cursor(shard: int, last: str) -> str:
+    """The cursor that continues behind `last` in the shard."""
+    return base64.urlsafe_b64encode(f"{shard}/{last}".encode()).decode()
+
+
+def read_cursor(cursor: str | None, queue: Queue) -> tuple[int, str]:
+    """The shard to go on with and the last thing shown there; the beginning for None."""
+    if cursor is None:
+        return 0, ""
+    refusal = Refused("bad_cursor", "the cursor is not one that a list of this queue gave; start without one")
+    if len(cursor) > 2 * CURSOR_CHARS_MAX:
+        raise refusal
+    try:
+        shard, _, last = base64.b64decode(cursor.encode(), b"-_", validate=True).decode().partition("/")
+        index = int(shard)
+    except ValueError as error:
+        raise refusal from error
+    if not 0 <= index < queue.shards:
+        raise refusal
+    return index, last

@@ -1,0 +1,131 @@
+"""The dead-letter protocol over an engine."""
+
+import builtins
+from collections.abc import Sequence
+
+from headrace.model.answers import Page, Replayed
+from headrace.model.checks import check_batch, check_int
+from headrace.model.errors import Refused
+from headrace.model.job import check_id
+from headrace.model.letter import Letter, LetterKey
+from headrace.model.limits import BATCH_MAX, DURATION_MS_MAX, PAGE_MAX
+from headrace.model.names import Queue
+from headrace.stores.calls.cursor import read_cursor, write_cursor
+from headrace.stores.calls.jobs import finish, instant
+from headrace.stores.contract.dead import ALL_LETTERS, LetterFilter
+from headrace.stores.transitions import leave
+from headrace.stores.transitions.rows import Engine, Tx
+from headrace.stores.transitions.step import Step
+
+
+class EngineDead:
+    """Letters, shard by shard."""
+
+    def __init__(self, engine: Engine) -> None:
+        self._engine = engine
+
+    async def list(
+        self,
+        queue: Queue,
+        *,
+        where: LetterFilter = ALL_LETTERS,
+        cursor: str | None = None,
+        limit: int = 100,
+        now_ms: int | None = None,
+    ) -> Page[Letter]:
+        check_int("limit", limit, 1, PAGE_MAX)
+        now_ms = instant(self._engine, now_ms)
+        start, last = read_cursor(cursor, queue)
+        if last and not last.isdigit():
+            raise Refused("bad_cursor", "the cursor is not one that a list of dead letters gave; start without one")
+
+        def look(tx: Tx) -> Page[Letter]:
+            found: builtins.list[Letter] = []
+            budget, after = PAGE_MAX, int(last or 0)
+            for shard in queue.all_shards()[start:]:
+                rows = tx.rows(shard)
+                batch = [] if rows is None else rows.letters(after, budget)
+                budget -= len(batch)
+                for letter in batch:
+                    after = letter.key.number
+                    if letter.until_ms > now_ms and where.matches(letter):
+                        found.append(letter)
+                        if len(found) == limit:
+                            return Page(found, write_cursor(shard.index, str(after)))
+                if budget <= 0:
+                    return Page(found, write_cursor(shard.index, str(after)))
+                after = 0
+            return Page(found, None)
+
+        return await self._engine.read(look)
+
+    async def replay(
+        self,
+        queue: Queue,
+        picks: Sequence[LetterKey | str],
+        *,
+        keep_counts: bool = False,
+        spread_ms: int = 0,
+        now_ms: int | None = None,
+    ) -> Sequence[Replayed]:
+        check_batch("letters", len(picks), BATCH_MAX)
+        check_int("spread_ms", spread_ms, 0, DURATION_MS_MAX)
+        for pick in picks:
+            _check_pick(queue, pick)
+        now_ms = instant(self._engine, now_ms)
+
+        def act(tx: Tx) -> builtins.list[Replayed]:
+            answers: dict[int, Replayed] = {}
+            for shard_index, positions in _by_shard(queue, picks).items():
+                rows = tx.rows(queue.all_shards()[shard_index])
+                step = None if rows is None else Step(rows, now_ms)
+                for position in positions:
+                    pick = picks[position]
+                    if step is not None:
+                        delay_ms = position * spread_ms // len(picks)
+                        answers[position] = leave.replay(step, pick, keep_counts, delay_ms)
+                    elif isinstance(pick, str):
+                        answers[position] = Replayed(None, pick, "not_found")
+                    else:
+                        answers[position] = Replayed(pick, None, "not_found")
+                if step is not None:
+                    finish(self._engine, step)
+            return [answers[position] for position in range(len(picks))]
+
+        return await self._engine.write(act)
+
+    async def purge(self, queue: Queue, picks: Sequence[LetterKey], *, now_ms: int | None = None) -> int:
+        check_batch("letters", len(picks), BATCH_MAX)
+        for pick in picks:
+            _check_pick(queue, pick)
+        now_ms = instant(self._engine, now_ms)
+
+        def act(tx: Tx) -> int:
+            purged = 0
+            for shard_index, positions in _by_shard(queue, picks).items():
+                rows = tx.rows(queue.all_shards()[shard_index])
+                if rows is not None:
+                    step = Step(rows, now_ms)
+                    purged += leave.purge_letters(step, [picks[position].number for position in positions])
+                    finish(self._engine, step)
+            return purged
+
+        return await self._engine.write(act)
+
+
+def _check_pick(queue: Queue, pick: object) -> None:
+    if isinstance(pick, str):
+        check_id(pick, queue)
+    elif isinstance(pick, LetterKey):
+        check_int("shard", pick.shard, 0, queue.shards - 1)
+        check_int("letter", pick.number, 1, 2**63 - 1)
+    else:
+        raise Refused("bad_letter", f"{pick!r} names no letter; use an id or a LetterKey(shard, number)")
+
+
+def _by_shard(queue: Queue, picks: Sequence[LetterKey | str]) -> dict[int, builtins.list[int]]:
+    groups: dict[int, builtins.list[int]] = {}
+    for position, pick in enumerate(picks):
+        index = queue.index_of(pick) if isinstance(pick, str) else pick.shard
+        groups.setdefault(index, []).append(position)
+    return groups

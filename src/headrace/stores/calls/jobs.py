@@ -1,0 +1,225 @@
+"""The jobs protocol over an engine."""
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import TypeVar
+
+from headrace.model.answers import Cancellation, Enqueued, Extended, Removed, Repaired, Settled, Turned
+from headrace.model.checks import check_batch, check_int, check_time
+from headrace.model.claim import Claim, ClaimRequest, Claims, Lease, Settlement, check_lease_ms
+from headrace.model.job import Job, check_id
+from headrace.model.limits import BATCH_MAX, CLAIM_BYTES_MAX
+from headrace.model.names import Queue, Shard
+from headrace.stores.transitions import claim as claiming
+from headrace.stores.transitions import leave
+from headrace.stores.transitions.enqueue import enqueue
+from headrace.stores.transitions.rows import Engine, Tx
+from headrace.stores.transitions.settle import extend, settle
+from headrace.stores.transitions.step import Step
+
+Item = TypeVar("Item")
+Answer = TypeVar("Answer")
+
+
+class EngineJobs:
+    """Groups each batch by shard, takes one step per shard, and answers in the order given."""
+
+    def __init__(self, engine: Engine) -> None:
+        self._engine = engine
+
+    async def enqueue(self, jobs: Sequence[Job], *, now_ms: int | None = None) -> list[Enqueued]:
+        check_batch("jobs", len(jobs), BATCH_MAX)
+        now_ms = instant(self._engine, now_ms)
+        return await self._engine.write(lambda tx: self._enqueue(tx, jobs, now_ms))
+
+    def _enqueue(self, tx: Tx, jobs: Sequence[Job], now_ms: int) -> list[Enqueued]:
+        answers: list[Enqueued | None] = [None] * len(jobs)
+        for shard, picks in by_shard(jobs, lambda job: (job.queue, job.id)):
+            known = tx.shards_of(shard.queue)
+            if known not in (None, shard.queue.shards):
+                for index in picks:
+                    answers[index] = Enqueued(jobs[index].id, "wrong_shards")
+                continue
+            rows = tx.rows(shard, create=True)
+            if rows is not None:
+                step = Step(rows, now_ms)
+                _fill(answers, picks, enqueue(step, [jobs[index] for index in picks]))
+                self._finish(step)
+        return [answer for answer in answers if answer is not None]
+
+    async def claim(self, request: ClaimRequest, *, now_ms: int | None = None) -> Claims:
+        now_ms = instant(self._engine, now_ms)
+        return await self._engine.write(lambda tx: self._claim(tx, request, now_ms))
+
+    def _claim(self, tx: Tx, request: ClaimRequest, now_ms: int) -> Claims:
+        shards = [shard for queue in request.queues for shard in claiming.visiting_order(queue, request.nonce)]
+        visited = [rows for shard in shards if (rows := tx.rows(shard)) is not None]
+        if any(claiming.is_known(rows, request) for rows in visited):
+            again = [each for rows in visited for each in claiming.known_claims(rows, request, now_ms)]
+            return Claims(again, now_ms)
+        items: list[Claim] = []
+        bytes_left = CLAIM_BYTES_MAX
+        times: list[int | None] = []
+        for rows in visited:
+            if len(items) == request.limit or bytes_left <= 0:
+                times.append(now_ms)
+                break
+            step = Step(rows, now_ms, request.worker)
+            handed = claiming.claim(step, request, request.limit - len(items), bytes_left)
+            items += handed
+            bytes_left -= sum(len(each.record.payload) for each in handed)
+            self._finish(step)
+            times.append(claiming.next_at(rows, now_ms))
+        return Claims(items, min((each for each in times if each is not None), default=None))
+
+    async def extend(self, leases: Sequence[Lease], *, lease_ms: int, now_ms: int | None = None) -> list[Extended]:
+        check_batch("leases", len(leases), BATCH_MAX)
+        check_lease_ms(lease_ms)
+        now_ms = instant(self._engine, now_ms)
+
+        def act(tx: Tx) -> list[Extended]:
+            return self._batch(
+                tx,
+                leases,
+                lambda lease: (lease.queue, lease.id),
+                lambda step, items: extend(step, items, lease_ms),
+                lambda lease: Extended(lease.id, "not_active"),
+                now_ms,
+            )
+
+        return await self._engine.write(act)
+
+    async def settle(self, settlements: Sequence[Settlement], *, now_ms: int | None = None) -> list[Settled]:
+        check_batch("settlements", len(settlements), BATCH_MAX)
+        now_ms = instant(self._engine, now_ms)
+        return await self._engine.write(lambda tx: self._settle(tx, settlements, now_ms))
+
+    def _settle(self, tx: Tx, settlements: Sequence[Settlement], now_ms: int) -> list[Settled]:
+        return self._batch(
+            tx,
+            settlements,
+            lambda each: (each.lease.queue, each.lease.id),
+            settle,
+            lambda each: Settled(each.lease.id, "not_active"),
+            now_ms,
+        )
+
+    async def turn(
+        self, settlements: Sequence[Settlement], request: ClaimRequest, *, now_ms: int | None = None
+    ) -> Turned:
+        check_batch("settlements", len(settlements), BATCH_MAX)
+        now_ms = instant(self._engine, now_ms)
+
+        def act(tx: Tx) -> Turned:
+            settled = self._settle(tx, settlements, now_ms)
+            claims = self._claim(tx, request, now_ms)
+            return Turned(settled, claims.items, claims.next_at_ms)
+
+        return await self._engine.write(act)
+
+    async def repair(self, queue: Queue, *, limit: int = 100, now_ms: int | None = None) -> Repaired:
+        check_int("limit", limit, 1, BATCH_MAX)
+        now_ms = instant(self._engine, now_ms)
+
+        def act(tx: Tx) -> Repaired:
+            total = Repaired()
+            for shard in queue.all_shards():
+                rows = tx.rows(shard)
+                if rows is not None:
+                    step = Step(rows, now_ms)
+                    part = claiming.sweep(step, limit)
+                    self._finish(step)
+                    total = Repaired(total.stalled + part.stalled, total.swept + part.swept, total.more or part.more)
+            return total
+
+        return await self._engine.write(act)
+
+    async def cancel(
+        self, queue: Queue, ids: Sequence[str], *, running: bool = False, now_ms: int | None = None
+    ) -> list[Cancellation]:
+        check_ids(queue, ids)
+        now_ms = instant(self._engine, now_ms)
+
+        def act(tx: Tx) -> list[Cancellation]:
+            return self._batch(
+                tx,
+                ids,
+                lambda id: (queue, id),
+                lambda step, items: leave.cancel(step, items, running),
+                lambda id: Cancellation(id, "not_found"),
+                now_ms,
+            )
+
+        return await self._engine.write(act)
+
+    async def remove(self, queue: Queue, ids: Sequence[str], *, now_ms: int | None = None) -> list[Removed]:
+        check_ids(queue, ids)
+        now_ms = instant(self._engine, now_ms)
+
+        def act(tx: Tx) -> list[Removed]:
+            return self._batch(
+                tx, ids, lambda id: (queue, id), leave.remove, lambda id: Removed(id, "not_found"), now_ms
+            )
+
+        return await self._engine.write(act)
+
+    def _batch(
+        self,
+        tx: Tx,
+        items: Sequence[Item],
+        address: Callable[[Item], tuple[Queue, str]],
+        act: Callable[[Step, list[Item]], list[Answer]],
+        unknown: Callable[[Item], Answer],
+        now_ms: int,
+    ) -> list[Answer]:
+        answers: list[Answer | None] = [None] * len(items)
+        groups = list(by_shard(items, address))
+        # Every queue is looked at before anything is written: a wrong number of shards refuses the whole call.
+        opened = [(tx.rows(shard), picks) for shard, picks in groups]
+        for rows, picks in opened:
+            if rows is None:
+                for index in picks:
+                    answers[index] = unknown(items[index])
+                continue
+            step = Step(rows, now_ms)
+            _fill(answers, picks, act(step, [items[index] for index in picks]))
+            self._finish(step)
+        return [answer for answer in answers if answer is not None]
+
+    def _finish(self, step: Step) -> None:
+        finish(self._engine, step)
+
+
+def finish(engine: Engine, step: Step) -> None:
+    """End a step and tell waiters if it made something claimable."""
+    for woken in step.finish():
+        engine.wake([woken])
+
+
+def instant(engine: Engine, now_ms: int | None) -> int:
+    """The instant of a call: the given one, else the store's clock."""
+    if now_ms is None:
+        return engine.now_ms()
+    check_time("now_ms", now_ms)
+    return now_ms
+
+
+def check_ids(queue: Queue, ids: Sequence[str]) -> None:
+    """Refuse a batch that is too large or holds something that is no id."""
+    check_batch("ids", len(ids), BATCH_MAX)
+    for id in ids:
+        check_id(id, queue)
+
+
+def by_shard(items: Sequence[Item], address: Callable[[Item], tuple[Queue, str]]) -> Iterator[tuple[Shard, list[int]]]:
+    """The positions of the items of each shard, shards in order of first use, positions ascending."""
+    groups: dict[tuple[Queue, int], list[int]] = {}
+    for position, item in enumerate(items):
+        queue, id = address(item)
+        groups.setdefault((queue, queue.index_of(id)), []).append(position)
+    for (queue, index), picks in groups.items():
+        yield Shard(queue, index), picks
+
+
+def _fill(answers: list[Answer | None], picks: list[int], given: Sequence[Answer]) -> None:
+    for index, answer in zip(picks, given, strict=True):
+        answers[index] = answer

@@ -1,0 +1,132 @@
+"""The journal protocol over an engine."""
+
+from collections.abc import Sequence
+
+from msgspec.structs import replace
+
+from headrace.model.checks import check_int, check_text
+from headrace.model.errors import Refused
+from headrace.model.event import Bounds, Consumer, Entry
+from headrace.model.limits import CONSUMER_CHARS_MAX, JOURNAL_PAGE_BYTES, PAGE_MAX, SWEEP_PER_CALL_MAX
+from headrace.model.names import Shard
+from headrace.stores.calls.jobs import instant
+from headrace.stores.transitions.rows import Engine, Rows, Tx
+from headrace.stores.transitions.step import trim
+
+_SEQ_MAX = 2**63 - 1
+
+
+class EngineJournal:
+    """Reads entries, and remembers who read how far."""
+
+    def __init__(self, engine: Engine) -> None:
+        self._engine = engine
+
+    async def read(self, shard: Shard, after: int, upto: int, *, limit: int = PAGE_MAX) -> Sequence[Entry]:
+        check_int("after", after, 0, _SEQ_MAX)
+        check_int("upto", upto, 0, _SEQ_MAX)
+        check_int("limit", limit, 1, PAGE_MAX)
+
+        def look(tx: Tx) -> Sequence[Entry]:
+            rows = tx.rows(shard)
+            if rows is None or after >= upto:
+                return []
+            return [entry.within(after, upto) for entry in rows.entries(after, upto, limit, JOURNAL_PAGE_BYTES)]
+
+        return await self._engine.read(look)
+
+    async def bounds(self, shard: Shard) -> Bounds:
+        def look(tx: Tx) -> Bounds:
+            rows = tx.rows(shard)
+            if rows is None:
+                return Bounds(0, 1, 0, None, None, 0)
+            head = rows.head
+            is_empty = head.first_seq > head.seq
+            return Bounds(
+                head.epoch,
+                head.first_seq,
+                head.seq,
+                None if is_empty else head.oldest_at_ms,
+                None if is_empty else head.at_ms,
+                head.journal_bytes,
+            )
+
+        return await self._engine.read(look)
+
+    async def register(
+        self, shard: Shard, consumer: str, *, seq: int = 0, hold: bool = False, now_ms: int | None = None
+    ) -> Consumer:
+        check_text("consumer", consumer, CONSUMER_CHARS_MAX)
+        check_int("seq", seq, 0, _SEQ_MAX)
+        now_ms = instant(self._engine, now_ms)
+
+        def act(tx: Tx) -> Consumer:
+            rows = _known(tx, shard)
+            _check_within(rows, seq)
+            known = rows.consumer(consumer)
+            new = Consumer(consumer, seq if known is None else known.seq, hold, now_ms)
+            rows.put_consumer(new)
+            return new
+
+        return await self._engine.write(act)
+
+    async def advance(self, shard: Shard, consumer: str, seq: int, *, now_ms: int | None = None) -> Consumer:
+        check_int("seq", seq, 0, _SEQ_MAX)
+        now_ms = instant(self._engine, now_ms)
+
+        def act(tx: Tx) -> Consumer:
+            rows = _known(tx, shard)
+            known = rows.consumer(consumer)
+            if known is None:
+                raise Refused(
+                    "unknown_consumer", f"nobody registered as {consumer!r} on {shard}; register before advancing"
+                )
+            _check_within(rows, seq)
+            new = replace(known, seq=max(known.seq, seq), seen_at_ms=now_ms)
+            rows.put_consumer(new)
+            return new
+
+        return await self._engine.write(act)
+
+    async def forget(self, shard: Shard, consumer: str) -> bool:
+        def act(tx: Tx) -> bool:
+            rows = tx.rows(shard)
+            if rows is None or rows.consumer(consumer) is None:
+                return False
+            rows.drop_consumer(consumer)
+            return True
+
+        return await self._engine.write(act)
+
+    async def consumers(self, shard: Shard) -> Sequence[Consumer]:
+        def look(tx: Tx) -> Sequence[Consumer]:
+            rows = tx.rows(shard)
+            return [] if rows is None else rows.consumers()
+
+        return await self._engine.read(look)
+
+    async def trim(self, shard: Shard, *, limit: int = SWEEP_PER_CALL_MAX, now_ms: int | None = None) -> int:
+        check_int("limit", limit, 1, SWEEP_PER_CALL_MAX)
+        now_ms = instant(self._engine, now_ms)
+
+        def act(tx: Tx) -> int:
+            rows = tx.rows(shard)
+            return 0 if rows is None else trim(rows, now_ms, limit)
+
+        return await self._engine.write(act)
+
+
+def _known(tx: Tx, shard: Shard) -> Rows:
+    rows = tx.rows(shard)
+    if rows is None:
+        raise Refused("unknown_queue", f"there is no queue {shard.queue.full_name!r} yet; enqueue to it first")
+    return rows
+
+
+def _check_within(rows: Rows, seq: int) -> None:
+    if seq > rows.head.seq:
+        raise Refused(
+            "beyond_journal",
+            f"the journal of {rows.shard} ends with seq {rows.head.seq:,} and cannot be read up to {seq:,};"
+            " was the store replaced by an older copy?",
+        )

@@ -1,0 +1,131 @@
+"""The queues protocol over an engine."""
+
+from collections.abc import Mapping
+
+from headrace.model.answers import Counts, Page
+from headrace.model.checks import check_int
+from headrace.model.config import QueueConfig, first_config
+from headrace.model.errors import Refused
+from headrace.model.event import Line
+from headrace.model.limits import BATCH_MAX, PAGE_MAX
+from headrace.model.names import Queue, check_tenant
+from headrace.stores.calls.jobs import finish, instant
+from headrace.stores.transitions import leave
+from headrace.stores.transitions.rows import Engine, Tx
+from headrace.stores.transitions.step import Step
+
+
+class EngineQueues:
+    """Queues, all shards of one in one step."""
+
+    def __init__(self, engine: Engine) -> None:
+        self._engine = engine
+
+    async def configure(
+        self,
+        queue: Queue,
+        changes: Mapping[str, object],
+        *,
+        version: int | None = None,
+        now_ms: int | None = None,
+    ) -> QueueConfig:
+        first_config(queue).changed(changes)
+        now_ms = instant(self._engine, now_ms)
+
+        def act(tx: Tx) -> QueueConfig:
+            steps = [Step(rows, now_ms) for shard in queue.all_shards() if (rows := tx.rows(shard, create=True))]
+            old = steps[0].rows.config
+            if version is not None and version != old.version:
+                raise Refused(
+                    "version_changed",
+                    f"queue {queue.full_name!r} was to be at version {version} and is at {old.version};"
+                    " read its configuration and decide again",
+                )
+            config = old.changed(changes)
+            tx.configure(queue, config)
+            for step in steps:
+                step.rows.config = config
+                step.note(Line("configured", version=config.version))
+                step.woke = old.paused and not config.paused
+                finish(self._engine, step)
+            return config
+
+        return await self._engine.write(act)
+
+    async def configuration(self, queue: Queue) -> QueueConfig:
+        def look(tx: Tx) -> QueueConfig:
+            rows = tx.rows(queue.all_shards()[0])
+            return first_config(queue) if rows is None else rows.config
+
+        return await self._engine.read(look)
+
+    async def counts(self, queue: Queue, *, now_ms: int | None = None) -> Counts:
+        now_ms = instant(self._engine, now_ms)
+
+        def look(tx: Tx) -> Counts:
+            total = Counts()
+            for shard in queue.all_shards():
+                rows = tx.rows(shard)
+                if rows is not None:
+                    total += rows.counts(now_ms)
+            return total
+
+        return await self._engine.read(look)
+
+    async def names(self, tenant: str, *, cursor: str | None = None, limit: int = 100) -> Page[Queue]:
+        check_tenant(tenant)
+        check_int("limit", limit, 1, PAGE_MAX)
+        found = await self._engine.read(lambda tx: tx.names(tenant, cursor or "", limit))
+        return Page(found, found[-1].full_name if len(found) == limit else None)
+
+    async def tenants(self, *, cursor: str | None = None, limit: int = 100) -> Page[str]:
+        check_int("limit", limit, 1, PAGE_MAX)
+        found = await self._engine.read(lambda tx: tx.tenants(cursor or "", limit))
+        return Page(found, found[-1] if len(found) == limit else None)
+
+    async def purge(self, queue: Queue, *, limit: int = BATCH_MAX, now_ms: int | None = None) -> int:
+        check_int("limit", limit, 1, BATCH_MAX)
+        now_ms = instant(self._engine, now_ms)
+
+        def act(tx: Tx) -> int:
+            purged = 0
+            for shard in queue.all_shards():
+                rows = tx.rows(shard)
+                if rows is not None and purged < limit:
+                    step = Step(rows, now_ms)
+                    purged += leave.purge_waiting(step, limit - purged)
+                    finish(self._engine, step)
+            return purged
+
+        return await self._engine.write(act)
+
+    async def delete(self, queue: Queue, *, limit: int = BATCH_MAX) -> bool:
+        check_int("limit", limit, 1, BATCH_MAX)
+
+        def act(tx: Tx) -> bool:
+            shards = [rows for shard in queue.all_shards() if (rows := tx.rows(shard)) is not None]
+            live = sum(rows.held() + rows.counts(0).active for rows in shards)
+            if live:
+                raise Refused(
+                    "not_empty",
+                    f"queue {queue.full_name!r} still has {live:,} waiting, blocked or active jobs;"
+                    " purge it and let the active ones end first",
+                )
+            left = limit
+            for rows in shards:
+                left -= rows.erase(left)
+                if left <= 0:
+                    return False
+            tx.forget(queue)
+            return True
+
+        return await self._engine.write(act)
+
+
+def wrong_shards(queue: Queue, known: int) -> Refused:
+    """The refusal of a queue that was cut into another number of shards."""
+    return Refused(
+        "wrong_shards",
+        f"queue {queue.full_name!r} of tenant {queue.tenant!r} has {known} shards, the call said {queue.shards};"
+        " the number is fixed when a queue is first used: use that one",
+    )

@@ -1,0 +1,203 @@
+"""The reads protocol over an engine."""
+
+import builtins
+from collections.abc import Sequence
+
+from headrace.model.answers import Found, Page
+from headrace.model.checks import check_int
+from headrace.model.errors import Refused
+from headrace.model.job import State
+from headrace.model.letter import Ending
+from headrace.model.limits import PAGE_MAX, WORKER_KEEP_MS
+from headrace.model.names import Queue, Shard
+from headrace.model.snapshot import Snapshot, SnapshotRow, WorkerSeen
+from headrace.stores.calls.cursor import read_cursor, write_cursor
+from headrace.stores.calls.jobs import check_ids, instant
+from headrace.stores.transitions.rows import Engine, Rows, Tx
+
+
+class EngineReads:
+    """Looks on one consistent state."""
+
+    def __init__(self, engine: Engine) -> None:
+        self._engine = engine
+
+    async def find(self, queue: Queue, ids: Sequence[str], *, now_ms: int | None = None) -> Sequence[Found | None]:
+        check_ids(queue, ids)
+        now_ms = instant(self._engine, now_ms)
+
+        def look(tx: Tx) -> builtins.list[Found | None]:
+            shards = {id: tx.rows(queue.shard_of(id)) for id in ids}
+            return [None if (rows := shards[id]) is None else find_one(rows, id, now_ms) for id in ids]
+
+        return await self._engine.read(look)
+
+    async def list(
+        self, queue: Queue, state: State, *, cursor: str | None = None, limit: int = 100, now_ms: int | None = None
+    ) -> Page[Found]:
+        check_int("limit", limit, 1, PAGE_MAX)
+        if state is State.DEAD:
+            raise Refused("bad_state", "dead jobs are letters; list them with store.dead.list")
+        start, last = read_cursor(cursor, queue)
+        now_ms = instant(self._engine, now_ms)
+
+        def look(tx: Tx) -> Page[Found]:
+            found: builtins.list[Found] = []
+            after = last
+            for shard in queue.all_shards()[start:]:
+                rows = tx.rows(shard)
+                if rows is not None:
+                    wanted = limit - len(found)
+                    ids = rows.ids_in(state, after, wanted)
+                    rows.load(ids)
+                    shown = (find_one(rows, id, now_ms) for id in ids)
+                    found += [each for each in shown if each is not None and _shows(each, state)]
+                    if len(ids) == wanted:
+                        return Page(found, write_cursor(shard.index, ids[-1]))
+                after = ""
+            return Page(found, None)
+
+        return await self._engine.read(look)
+
+    async def ending(self, queue: Queue, id: str, *, now_ms: int | None = None) -> Ending | None:
+        check_ids(queue, [id])
+        now_ms = instant(self._engine, now_ms)
+
+        def look(tx: Tx) -> Ending | None:
+            rows = tx.rows(queue.shard_of(id))
+            return None if rows is None else _ending(rows, id, now_ms)
+
+        return await self._engine.read(look)
+
+    async def snapshot(self, shard: Shard, *, now_ms: int | None = None) -> Snapshot:
+        now_ms = instant(self._engine, now_ms)
+
+        def look(tx: Tx) -> Snapshot:
+            rows = tx.rows(shard)
+            if rows is None:
+                return Snapshot(0, 0, [])
+            return Snapshot(rows.head.epoch, rows.head.seq, sorted(_snapshot_rows(rows, now_ms), key=_by_id))
+
+        return await self._engine.read(look)
+
+    async def workers(self, queue: Queue, *, now_ms: int | None = None) -> Sequence[WorkerSeen]:
+        now_ms = instant(self._engine, now_ms)
+
+        def look(tx: Tx) -> Sequence[WorkerSeen]:
+            seen = [
+                WorkerSeen(name, shard.index, row.seen_at_ms)
+                for shard in queue.all_shards()
+                if (rows := tx.rows(shard)) is not None
+                for name, row in rows.workers()
+                if row.seen_at_ms > now_ms - WORKER_KEEP_MS
+            ]
+            return sorted(seen, key=lambda each: (each.worker, each.shard))
+
+        return await self._engine.read(look)
+
+
+def find_one(rows: Rows, id: str, now_ms: int) -> Found | None:
+    """All that a shard knows of an id."""
+    row, ending = rows.job(id), _ending(rows, id, now_ms)
+    letters = tuple(letter for letter in rows.letters_of(id) if letter.until_ms > now_ms)
+    if row is not None and row.delivery is not None:
+        twin, delivery = rows.twin(id), row.delivery
+        return Found(
+            id,
+            State.ACTIVE,
+            row.record,
+            None if twin is None else twin.record,
+            delivery.worker,
+            delivery.fence,
+            delivery.expires_at_ms,
+            delivery.cancel_asked,
+            ending,
+            letters,
+        )
+    if row is not None:
+        return Found(id, State.WAITING, row.record, ending=ending, letters=letters, why=_why(rows, id, now_ms))
+    if ending is not None:
+        return Found(id, State(ending.state), ending=ending, letters=letters)
+    if letters:
+        return Found(id, State.DEAD, letters[-1].record, letters=letters)
+    return None
+
+
+def _why(rows: Rows, id: str, now_ms: int) -> str | None:
+    row = rows.job(id)
+    if row is None:
+        return None
+    if rows.config.paused:
+        return "its queue is paused; resume it"
+    if row.record.run_at_ms > now_ms:
+        again = f" after {row.record.attempts} failed attempts" if row.record.attempts else ""
+        return f"it is due in {row.record.run_at_ms - now_ms:,} ms{again}"
+    return "it is due and waits for a worker"
+
+
+def _ending(rows: Rows, id: str, now_ms: int) -> Ending | None:
+    ending = rows.ending(id)
+    return ending if ending is not None and now_ms < ending.until_ms else None
+
+
+def _shows(found: Found, state: State) -> bool:
+    match state:
+        case State.BLOCKED:
+            return found.twin is not None
+        case State.DONE | State.CANCELLED:
+            return found.ending is not None and found.ending.state == state.value
+        case _:
+            return found.state is state
+
+
+def _by_id(row: SnapshotRow) -> tuple[str, str, int]:
+    return row.id, row.state, row.letter or 0
+
+
+def _snapshot_rows(rows: Rows, now_ms: int) -> builtins.list[SnapshotRow]:
+    jobs, twins, endings, letters = rows.everything()
+    config = rows.config
+    live = [
+        SnapshotRow(
+            row.record.id,
+            State.WAITING if row.delivery is None else State.ACTIVE,
+            row.record.kind,
+            config.priority_of(row.record.policy),
+            row.record.attempts,
+            row.record.stalls,
+            row.record.run_at_ms,
+            None if row.delivery is None else row.delivery.fence,
+        )
+        for row in jobs
+    ]
+    blocked = [
+        SnapshotRow(
+            twin.record.id,
+            State.BLOCKED,
+            twin.record.kind,
+            config.priority_of(twin.record.policy),
+            0,
+            0,
+            twin.record.run_at_ms,
+        )
+        for twin in twins
+    ]
+    over = [
+        SnapshotRow(each.id, State(each.state), each.kind, None, each.attempts, each.stalls)
+        for each in endings
+        if now_ms < each.until_ms
+    ]
+    dead = [
+        SnapshotRow(
+            each.record.id,
+            State.DEAD,
+            each.record.kind,
+            config.priority_of(each.record.policy),
+            each.record.attempts,
+            each.record.stalls,
+            letter=each.key.number,
+        )
+        for each in letters
+        if now_ms < each.until_ms
+    ]
+    return [*live, *blocked, *over, *dead]

@@ -1,0 +1,1 @@
+"""What every store promises; each protocol in a file of its own."""

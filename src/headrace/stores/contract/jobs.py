@@ -1,0 +1,74 @@
+"""The way of a job through a store: enqueue, claim, extend, settle, and the ways out of it."""
+
+from collections.abc import Sequence
+from typing import Protocol
+
+from headrace.model.answers import Cancellation, Enqueued, Extended, Removed, Repaired, Settled, Turned
+from headrace.model.claim import ClaimRequest, Claims, Lease, Settlement
+from headrace.model.job import Job
+from headrace.model.names import Queue
+
+
+class Jobs(Protocol):
+    """Transitions of jobs, each decided by the store in one atomic step per shard, with its journal event.
+
+    Every call takes `now_ms`; None is the store's own clock. Batches hold at most 1,000 items, are answered item by
+    item in the order given, and are not all-or-nothing. Input that can never be right raises `Refused` before
+    anything is changed; so does a queue with another number of shards, except in `enqueue`, which answers
+    `wrong_shards` for those items.
+    """
+
+    async def enqueue(self, jobs: Sequence[Job], *, now_ms: int | None = None) -> list[Enqueued]:
+        """Take in jobs, one after the other.
+
+        Idempotency key first: a key that holds (`now < until`) answers `duplicate`, or `conflict` when it stands for
+        other work. Then by id: unknown, `created`, and an old ending of the id goes; waiting, `updated`; active,
+        `blocked` as a twin. A job is ready when `run_at <= now` and draws its number then; an update that leaves a
+        ready job due keeps its number, one that leaves a later job due draws it now.
+        """
+
+    async def claim(self, request: ClaimRequest, *, now_ms: int | None = None) -> Claims:
+        """Hand out ready jobs under leases until `now + lease_ms`.
+
+        A nonce that some shard of the call knows as its worker's last returns the claims of that call which still
+        hold, and nothing new. Otherwise queue by queue in the order given, and shard by shard from one that the nonce
+        picks: repair leases with `expires_at <= now` (100 at most, by end, then id), promote later jobs with
+        `run_at <= now` (1,000 at most, by time, then id), hand out by priority descending, then number. A job with
+        `expires_at_ms < now` dies instead and does not count against the limit (100 at most). Ends at the limit, or
+        at 4 MiB of bodies, never below one job. Shards behind the limit are not visited: `next_at_ms` is then now.
+        """
+
+    async def extend(self, leases: Sequence[Lease], *, lease_ms: int, now_ms: int | None = None) -> list[Extended]:
+        """Set the end of leases that hold (`now < expires_at`) to `now + lease_ms`, each by itself.
+
+        Refusals in this precedence: `not_active`, `lease_expired`, `lease_mismatch`. Not written to the journal.
+        """
+
+    async def settle(self, settlements: Sequence[Settlement], *, now_ms: int | None = None) -> list[Settled]:
+        """End deliveries whose leases hold, with the refusals of `extend`.
+
+        Done and Cancelled leave an ending, Fail a dead letter. Retry counts an attempt and dies at
+        `attempts >= max_attempts`; Retry and Release end cancelled when that was asked. Then the twin: freed when the
+        job is over, applied on top when it waits again.
+        """
+
+    async def turn(
+        self, settlements: Sequence[Settlement], request: ClaimRequest, *, now_ms: int | None = None
+    ) -> Turned:
+        """`settle`, then `claim`, in one round trip; on a store of several servers, not in one atomic step."""
+
+    async def repair(self, queue: Queue, *, limit: int = 100, now_ms: int | None = None) -> Repaired:
+        """Repair leases with `expires_at <= now` (by end, then id), at most `limit` per shard, and drop endings, keys,
+        letters, workers and journal entries whose time is over, in bounded steps. For a background sweep."""
+
+    async def cancel(
+        self, queue: Queue, ids: Sequence[str], *, running: bool = False, now_ms: int | None = None
+    ) -> list[Cancellation]:
+        """End waiting jobs (with an ending) and blocked twins (without one); with `running`, also ask the active one.
+
+        An asked cancel sticks to the delivery: Retry, Release or a stall end it cancelled; Done and Fail still win.
+        """
+
+    async def remove(self, queue: Queue, ids: Sequence[str], *, now_ms: int | None = None) -> list[Removed]:
+        """Delete everything of an id: job, twin, ending, letters. Its handler may still run, without a lease. The
+        idempotency key stays."""

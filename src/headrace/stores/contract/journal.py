@@ -1,0 +1,39 @@
+"""The journal: what happened, in order, replayable; and who reads it."""
+
+from collections.abc import Sequence
+from typing import Protocol
+
+from headrace.model.event import Bounds, Consumer, Entry
+from headrace.model.names import Shard
+
+
+class Journal(Protocol):
+    """Events of a shard under a gap-free `seq`; `at_ms` never decreases. Written by the transitions themselves."""
+
+    async def read(self, shard: Shard, after: int, upto: int, *, limit: int = 1_000) -> Sequence[Entry]:
+        """Entries with the events of `after < seq <= upto`, cut to that range, oldest first; at most `limit` entries
+        or 8 MiB of lines, never below one entry while there is one. The same range gives the same events again.
+        What retention has dropped is missing at the front: compare with `bounds`."""
+
+    async def bounds(self, shard: Shard) -> Bounds:
+        """What is there to read; an unknown shard is empty."""
+
+    async def register(
+        self, shard: Shard, consumer: str, *, seq: int = 0, hold: bool = False, now_ms: int | None = None
+    ) -> Consumer:
+        """Remember a reader that has everything up to `seq`; a known one keeps its place and takes the new `hold`.
+
+        With `hold`, retention by age and count waits for it while it is heard of; the byte limit does not wait.
+        """
+
+    async def advance(self, shard: Shard, consumer: str, seq: int, *, now_ms: int | None = None) -> Consumer:
+        """Move a reader's place to `seq`, never back; refuses an unknown one and a place beyond the end."""
+
+    async def forget(self, shard: Shard, consumer: str) -> bool:
+        """Forget a reader; whether it was known."""
+
+    async def consumers(self, shard: Shard) -> Sequence[Consumer]:
+        """The readers that are remembered, by name."""
+
+    async def trim(self, shard: Shard, *, limit: int = 1_000, now_ms: int | None = None) -> int:
+        """Drop entries beyond the queue's retention, oldest first, at most `limit`, and say how many."""

@@ -1,0 +1,33 @@
+"""Reads: one job with everything known of it, lists, endings, snapshots, workers."""
+
+from collections.abc import Sequence
+from typing import Protocol
+
+from headrace.model.answers import Found, Page
+from headrace.model.job import State
+from headrace.model.letter import Ending
+from headrace.model.names import Queue, Shard
+from headrace.model.snapshot import Snapshot, WorkerSeen
+
+
+class Reads(Protocol):
+    """Looks that change nothing. What is over (`until <= now`) is not shown even when it was not swept yet."""
+
+    async def find(self, queue: Queue, ids: Sequence[str], *, now_ms: int | None = None) -> Sequence[Found | None]:
+        """All that is known of each id, None for an unknown one. The state is that of the liveliest record: active,
+        waiting, then the ending, then dead."""
+
+    async def list(
+        self, queue: Queue, state: State, *, cursor: str | None = None, limit: int = 100, now_ms: int | None = None
+    ) -> Page[Found]:
+        """The jobs in a state by shard, then id: one that stays in the state is listed exactly once, whatever else
+        moves. Dead ones are listed by `store.dead`; asking for them here is refused."""
+
+    async def ending(self, queue: Queue, id: str, *, now_ms: int | None = None) -> Ending | None:
+        """The ending of a job, with its result, while it is kept."""
+
+    async def snapshot(self, shard: Shard, *, now_ms: int | None = None) -> Snapshot:
+        """Every record of a shard at one instant of its journal, so that the two can be compared."""
+
+    async def workers(self, queue: Queue, *, now_ms: int | None = None) -> Sequence[WorkerSeen]:
+        """The workers that claimed within the last day, by name, then shard."""

@@ -1,0 +1,46 @@
+"""A store: the protocols together."""
+
+from typing import Protocol
+
+from headrace.model.snapshot import Health
+from headrace.stores.contract.dead import Dead
+from headrace.stores.contract.jobs import Jobs
+from headrace.stores.contract.journal import Journal
+from headrace.stores.contract.queues import Queues
+from headrace.stores.contract.reads import Reads
+from headrace.stores.contract.signals import Signals
+
+
+class Store(Protocol):
+    """An open store. Belongs to the event loop that opened it; close it when done."""
+
+    @property
+    def jobs(self) -> Jobs:
+        """Transitions of jobs."""
+
+    @property
+    def dead(self) -> Dead:
+        """Dead letters."""
+
+    @property
+    def queues(self) -> Queues:
+        """Configuration, counts, names."""
+
+    @property
+    def reads(self) -> Reads:
+        """Looks."""
+
+    @property
+    def journal(self) -> Journal:
+        """What happened."""
+
+    @property
+    def signals(self) -> Signals:
+        """Hints that work may be there."""
+
+    async def health(self) -> Health:
+        """What the store promises and how it is."""
+
+    async def close(self) -> None:
+        """Let go of connections and threads; closing twice is fine, any other call afterwards raises
+        `StoreUnavailable`."""

@@ -1,0 +1,1 @@
+"""The store in memory: the reference that every other store is compared with."""

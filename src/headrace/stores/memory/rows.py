@@ -1,0 +1,295 @@
+"""The rows of one shard in dictionaries and sorted lists."""
+
+from collections import deque
+from collections.abc import Callable
+from itertools import islice
+
+from sortedcontainers import SortedDict, SortedList
+
+from headrace.model.answers import Counts
+from headrace.model.config import QueueConfig
+from headrace.model.event import Consumer, Entry
+from headrace.model.job import State
+from headrace.model.letter import Ending, Letter
+from headrace.model.limits import PLACE_BITS, PRIORITY_MAX
+from headrace.model.names import Shard
+from headrace.model.twin import Twin
+from headrace.stores.transitions.rows import Head, KeyRow, OldestEntry, Row, WorkerRow
+
+
+class MemoryRows:
+    """Every index is derived from the record that is put, so that none can disagree with it."""
+
+    def __init__(self, shard: Shard, config: QueueConfig, companion: Callable[[], "MemoryRows"]) -> None:
+        self.shard = shard
+        self.head = Head()
+        self.config = config
+        self._companion = companion
+        self._jobs: SortedDict[str, Row] = SortedDict()
+        self._ready: SortedList[tuple[int, str]] = SortedList()
+        self._later: SortedList[tuple[int, str]] = SortedList()
+        self._leases: SortedList[tuple[int, str]] = SortedList()
+        self._twins: SortedDict[str, Twin] = SortedDict()
+        self._keys: dict[tuple[str, str], KeyRow] = {}
+        self._key_ends: SortedList[tuple[int, str, str]] = SortedList()
+        self._endings: SortedDict[str, Ending] = SortedDict()
+        self._unpinned: dict[str, None] = {}
+        self._pinned: SortedList[tuple[int, str]] = SortedList()
+        self._letters: SortedDict[int, Letter] = SortedDict()
+        self._workers: SortedDict[str, WorkerRow] = SortedDict()
+        self._entries: deque[Entry] = deque()
+        self._consumers: SortedDict[str, Consumer] = SortedDict()
+
+    def companion(self) -> "MemoryRows":
+        return self._companion()
+
+    def load(self, ids: list[str]) -> None:
+        pass
+
+    def job(self, id: str) -> Row | None:
+        return self._jobs.get(id)
+
+    def put(self, row: Row) -> None:
+        self.drop(row.record.id)
+        self._jobs[row.record.id] = row
+        index, key = self._index(row)
+        index.add(key)
+
+    def drop(self, id: str) -> None:
+        row = self._jobs.pop(id, None)
+        if row is not None:
+            index, key = self._index(row)
+            index.remove(key)
+
+    def _index(self, row: Row) -> tuple["SortedList[tuple[int, str]]", tuple[int, str]]:
+        record = row.record
+        if row.delivery is not None:
+            return self._leases, (row.delivery.expires_at_ms, record.id)
+        if record.place is not None:
+            return self._ready, (record.place, record.id)
+        return self._later, (record.run_at_ms, record.id)
+
+    def overdue(self, now_ms: int, limit: int) -> list[Row]:
+        return self._first(self._leases, now_ms, limit)
+
+    def due(self, now_ms: int, limit: int) -> list[Row]:
+        return self._first(self._later, now_ms, limit)
+
+    def _first(self, index: "SortedList[tuple[int, str]]", upto: int, limit: int) -> list[Row]:
+        found = islice(index.irange(maximum=(upto + 1, ""), inclusive=(True, False)), limit)
+        return [self._jobs[id] for _, id in found]
+
+    def ready(self, after_place: int, limit: int) -> list[Row]:
+        found = islice(self._ready.irange(minimum=(after_place + 1, "")), limit)
+        return [self._jobs[id] for _, id in found]
+
+    def next_later_ms(self) -> int | None:
+        return self._later[0][0] if self._later else None
+
+    def next_lease_end_ms(self) -> int | None:
+        return self._leases[0][0] if self._leases else None
+
+    def of_nonce(self, nonce: str) -> list[Row]:
+        rows = [self._jobs[id] for _, id in self._leases]
+        mine = [row for row in rows if row.delivery is not None and row.delivery.nonce == nonce]
+        return sorted(mine, key=lambda row: row.delivery.fence if row.delivery is not None else 0)
+
+    def twin(self, id: str) -> Twin | None:
+        return self._twins.get(id)
+
+    def put_twin(self, twin: Twin) -> None:
+        self._twins[twin.record.id] = twin
+
+    def drop_twin(self, id: str) -> None:
+        self._twins.pop(id, None)
+
+    def key(self, id: str, key: str) -> KeyRow | None:
+        return self._keys.get((id, key))
+
+    def put_key(self, id: str, key: str, row: KeyRow) -> None:
+        old = self._keys.get((id, key))
+        if old is not None:
+            self._key_ends.remove((old.until_ms, id, key))
+        self._keys[id, key] = row
+        self._key_ends.add((row.until_ms, id, key))
+
+    def sweep_keys(self, now_ms: int, limit: int) -> int:
+        over = list(islice(self._key_ends.irange(maximum=(now_ms + 1, "", ""), inclusive=(True, False)), limit))
+        for until_ms, id, key in over:
+            self._key_ends.remove((until_ms, id, key))
+            del self._keys[id, key]
+        return len(over)
+
+    def ending(self, id: str) -> Ending | None:
+        return self._endings.get(id)
+
+    def put_ending(self, ending: Ending) -> None:
+        self.drop_ending(ending.id)
+        self._endings[ending.id] = ending
+        if ending.pinned:
+            self._pinned.add((ending.until_ms, ending.id))
+        else:
+            self._unpinned[ending.id] = None
+
+    def drop_ending(self, id: str) -> None:
+        ending = self._endings.pop(id, None)
+        if ending is not None and ending.pinned:
+            self._pinned.remove((ending.until_ms, id))
+        elif ending is not None:
+            del self._unpinned[id]
+
+    def sweep_endings(self, now_ms: int, keep_max: int, limit: int) -> int:
+        swept = 0
+        while swept < limit and self._unpinned:
+            id = next(iter(self._unpinned))
+            if len(self._unpinned) <= keep_max and self._endings[id].until_ms > now_ms:
+                break
+            self.drop_ending(id)
+            swept += 1
+        while swept < limit and self._pinned and self._pinned[0][0] <= now_ms:
+            self.drop_ending(self._pinned[0][1])
+            swept += 1
+        return swept
+
+    def letter(self, number: int) -> Letter | None:
+        return self._letters.get(number)
+
+    def newest_letter(self, id: str) -> Letter | None:
+        return max(self.letters_of(id), key=lambda letter: letter.key.number, default=None)
+
+    def letters_of(self, id: str) -> list[Letter]:
+        return [letter for letter in self._letters.values() if letter.record.id == id]
+
+    def letters(self, after: int, limit: int) -> list[Letter]:
+        return [self._letters[number] for number in islice(self._letters.irange(minimum=after + 1), limit)]
+
+    def put_letter(self, letter: Letter) -> None:
+        self._letters[letter.key.number] = letter
+
+    def drop_letter(self, number: int) -> None:
+        self._letters.pop(number, None)
+
+    def letters_over(self, now_ms: int, keep_max: int, limit: int) -> list[Letter]:
+        over: list[Letter] = []
+        for letter in islice(self._letters.values(), limit):
+            if len(self._letters) - len(over) <= keep_max and letter.until_ms > now_ms:
+                break
+            over.append(letter)
+        return over
+
+    def worker(self, name: str) -> WorkerRow | None:
+        return self._workers.get(name)
+
+    def put_worker(self, name: str, row: WorkerRow) -> None:
+        self._workers[name] = row
+
+    def sweep_workers(self, before_ms: int, limit: int) -> int:
+        over = [name for name, row in self._workers.items() if row.seen_at_ms <= before_ms][:limit]
+        for name in over:
+            del self._workers[name]
+        return len(over)
+
+    def append(self, entry: Entry) -> None:
+        self._entries.append(entry)
+
+    def oldest_entry(self) -> OldestEntry | None:
+        if not self._entries:
+            return None
+        oldest = self._entries[0]
+        return OldestEntry(oldest.last_seq, oldest.at_ms, len(oldest.lines))
+
+    def drop_oldest_entry(self) -> None:
+        self._entries.popleft()
+
+    def consumer(self, name: str) -> Consumer | None:
+        return self._consumers.get(name)
+
+    def consumers(self) -> list[Consumer]:
+        return list(self._consumers.values())
+
+    def put_consumer(self, consumer: Consumer) -> None:
+        self._consumers[consumer.name] = consumer
+
+    def drop_consumer(self, name: str) -> None:
+        self._consumers.pop(name, None)
+
+    def entries(self, after: int, upto: int, limit: int, bytes_max: int) -> list[Entry]:
+        found: list[Entry] = []
+        for entry in self._entries:
+            if entry.last_seq > after:
+                if entry.first_seq > upto or len(found) == limit or bytes_max <= 0:
+                    break
+                found.append(entry)
+                bytes_max -= len(entry.lines)
+        return found
+
+    def counts(self, now_ms: int) -> Counts:
+        done = sum(ending.state == "done" for ending in self._endings.values())
+        return Counts(
+            len(self._ready) + len(self._later),
+            len(self._later),
+            len(self._twins),
+            len(self._leases),
+            done,
+            len(self._endings) - done,
+            len(self._letters),
+            self._oldest_due_ms(now_ms),
+        )
+
+    def _oldest_due_ms(self, now_ms: int) -> int | None:
+        firsts = [self._jobs[id].record.due_since_ms for _, id in self._first_of_each_priority()]
+        if self._later and self._later[0][0] <= now_ms:
+            firsts.append(self._jobs[self._later[0][1]].record.due_since_ms)
+        return min(firsts, default=None)
+
+    def _first_of_each_priority(self) -> list[tuple[int, str]]:
+        found: list[tuple[int, str]] = []
+        for rank in range(PRIORITY_MAX + 1):
+            lowest, highest = rank << PLACE_BITS, rank + 1 << PLACE_BITS
+            found += islice(self._ready.irange((lowest, ""), (highest, ""), (True, False)), 1)
+        return found
+
+    def held(self) -> int:
+        return len(self._ready) + len(self._later) + len(self._twins)
+
+    def ids_in(self, state: State, after_id: str, limit: int) -> list[str]:
+        match state:
+            case State.WAITING | State.ACTIVE:
+                active = state is State.ACTIVE
+                ids = (
+                    id
+                    for id in self._jobs.irange(minimum=after_id, inclusive=(False, True))
+                    if (self._jobs[id].delivery is not None) is active
+                )
+            case State.BLOCKED:
+                ids = (id for id in self._twins.irange(minimum=after_id, inclusive=(False, True)))
+            case _:
+                ids = (
+                    id
+                    for id in self._endings.irange(minimum=after_id, inclusive=(False, True))
+                    if self._endings[id].state == state.value
+                )
+        return list(islice(ids, limit))
+
+    def everything(self) -> tuple[list[Row], list[Twin], list[Ending], list[Letter]]:
+        return (
+            list(self._jobs.values()),
+            list(self._twins.values()),
+            list(self._endings.values()),
+            list(self._letters.values()),
+        )
+
+    def workers(self) -> list[tuple[str, WorkerRow]]:
+        return list(self._workers.items())
+
+    def erase(self, limit: int) -> int:
+        erased = 0
+        for table in (self._endings, self._letters, self._keys, self._workers, self._consumers, self._entries):
+            part = min(len(table), limit - erased)
+            for _ in range(part):
+                if isinstance(table, deque):
+                    table.popleft()
+                else:
+                    table.popitem()
+            erased += part
+        return erased

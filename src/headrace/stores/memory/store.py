@@ -1,0 +1,133 @@
+"""The store in memory: nothing survives the process, and nothing is kept from being obvious."""
+
+import asyncio
+from collections.abc import Callable, Iterable, Sequence
+from typing import TypeVar
+
+from headrace.model.clock import Clock, SystemClock
+from headrace.model.config import QueueConfig, first_config
+from headrace.model.errors import StoreUnavailable
+from headrace.model.names import Queue, Shard
+from headrace.model.snapshot import Health
+from headrace.stores.calls.dead import EngineDead
+from headrace.stores.calls.jobs import EngineJobs
+from headrace.stores.calls.journal import EngineJournal
+from headrace.stores.calls.queues import EngineQueues, wrong_shards
+from headrace.stores.calls.reads import EngineReads
+from headrace.stores.calls.wait import has_work
+from headrace.stores.memory.rows import MemoryRows
+from headrace.stores.transitions.rows import Tx
+
+T = TypeVar("T")
+
+
+class MemoryTx:
+    """The rows of all shards. Nothing awaits inside a step, so every step is atomic."""
+
+    def __init__(self) -> None:
+        self._queues: dict[tuple[str, str], list[MemoryRows]] = {}
+
+    def rows(self, shard: Shard, create: bool = False) -> MemoryRows | None:
+        queue = shard.queue
+        name = (queue.tenant, queue.full_name)
+        if name not in self._queues:
+            if not create:
+                return None
+            config = first_config(queue)
+            self._queues[name] = [self._new_rows(each, config) for each in queue.all_shards()]
+        known = self._queues[name]
+        if len(known) != queue.shards:
+            raise wrong_shards(queue, len(known))
+        return known[shard.index]
+
+    def _new_rows(self, shard: Shard, config: QueueConfig) -> MemoryRows:
+        def companion() -> MemoryRows:
+            rows = self.rows(Shard(shard.queue.companion, shard.index), create=True)
+            assert rows is not None  # made when missing
+            return rows
+
+        return MemoryRows(shard, config, companion)
+
+    def shards_of(self, queue: Queue) -> int | None:
+        known = self._queues.get((queue.tenant, queue.full_name))
+        return None if known is None else len(known)
+
+    def configure(self, queue: Queue, config: QueueConfig) -> None:
+        for rows in self._queues[queue.tenant, queue.full_name]:
+            rows.config = config
+
+    def names(self, tenant: str, after: str, limit: int) -> list[Queue]:
+        found = sorted(name for each, name in self._queues if each == tenant and name > after)
+        return [Queue.parse(name, tenant, len(self._queues[tenant, name])) for name in found[:limit]]
+
+    def tenants(self, after: str, limit: int) -> list[str]:
+        return sorted({tenant for tenant, _ in self._queues if tenant > after})[:limit]
+
+    def forget(self, queue: Queue) -> None:
+        self._queues.pop((queue.tenant, queue.full_name), None)
+
+
+class MemoryEngine:
+    """Runs steps at once; wakes waiters through events."""
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self.tx = MemoryTx()
+        self.closed = False
+        self._waiters: dict[tuple[str, str], set[asyncio.Event]] = {}
+
+    async def read(self, look: Callable[[Tx], T]) -> T:
+        if self.closed:
+            raise StoreUnavailable("the memory store was closed; open a new one")
+        return look(self.tx)
+
+    async def write(self, act: Callable[[Tx], T]) -> T:
+        return await self.read(act)
+
+    def now_ms(self) -> int:
+        return self._clock.now_ms()
+
+    def wake(self, queues: Iterable[Queue]) -> None:
+        for queue in queues:
+            for event in self._waiters.get((queue.tenant, queue.full_name), ()):
+                event.set()
+
+    async def wait(self, queues: Sequence[Queue], timeout_ms: int) -> bool:
+        """Return True when work may be there, False after the time."""
+        event = asyncio.Event()
+        names = [(queue.tenant, queue.full_name) for queue in queues]
+        for name in names:
+            self._waiters.setdefault(name, set()).add(event)
+        try:
+            if await self.read(lambda tx: has_work(tx, queues, self.now_ms())):
+                return True
+            try:
+                await asyncio.wait_for(event.wait(), timeout_ms / 1000)
+            except TimeoutError:
+                return False
+            return True
+        finally:
+            for name in names:
+                self._waiters[name].discard(event)
+                if not self._waiters[name]:
+                    del self._waiters[name]
+
+
+class MemoryStore:
+    """A store for tests, simulations and the comparison with other stores."""
+
+    def __init__(self, clock: Clock | None = None) -> None:
+        self._engine = MemoryEngine(clock or SystemClock())
+        self.jobs = EngineJobs(self._engine)
+        self.dead = EngineDead(self._engine)
+        self.queues = EngineQueues(self._engine)
+        self.reads = EngineReads(self._engine)
+        self.journal = EngineJournal(self._engine)
+        self.signals = self._engine
+
+    async def health(self) -> Health:
+        epoch = await self._engine.read(lambda _: 1)
+        return Health("memory", "volatile", "nothing survives the end of the process", "1", 0, epoch)
+
+    async def close(self) -> None:
+        self._engine.closed = True

@@ -1,0 +1,130 @@
+"""Opens connections to the file, brings its schema up to date, and turns SQLite's errors into ours."""
+
+import sqlite3
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from headrace.model.errors import BadConfig, OutcomeUnknown, StoreUnavailable
+from headrace.model.limits import FENCE_JUMP
+from headrace.stores.sqlite.sql import migrations, sql
+
+PROFILES = {"durable": "FULL", "fast": "NORMAL"}
+PROMISES = {
+    "durable": "what was answered survives the end of the process, a crash of the system and a power cut",
+    "fast": "what was answered survives the end of the process; a power cut or a crash of the system may lose the last"
+    " moments before it, which the next start reports as a new epoch",
+}
+BUSY_SECONDS = 30
+SQLITE_VERSION_MIN = (3, 37, 0)
+WAL_BYTES_KEPT = 64 * 1024 * 1024
+
+
+def connect(path: str, profile: str) -> sqlite3.Connection:
+    """A connection in WAL mode with the durability of the profile; transactions are begun and ended by hand."""
+    if sqlite3.sqlite_version_info < SQLITE_VERSION_MIN:
+        raise BadConfig(f"SQLite 3.37 or newer is needed; found {sqlite3.sqlite_version}; use a newer Python build")
+    with errors(path):
+        connection = sqlite3.connect(
+            path, timeout=BUSY_SECONDS, isolation_level=None, check_same_thread=False, cached_statements=256
+        )
+        try:
+            _check_wal(path, connection.execute("PRAGMA journal_mode = WAL").fetchone()[0])
+            connection.execute(f"PRAGMA synchronous = {PROFILES[profile]}")
+            connection.execute(f"PRAGMA journal_size_limit = {WAL_BYTES_KEPT}")
+            connection.execute("PRAGMA temp_store = MEMORY")
+        except BaseException:
+            connection.close()
+            raise
+        return connection
+
+
+def _check_wal(path: str, mode: str) -> None:
+    if mode != "wal":
+        raise BadConfig(f"{path!r} cannot be opened in WAL mode (found {mode!r}); use a file on a local disk")
+
+
+def migrate(connection: sqlite3.Connection, path: str) -> int:
+    """Bring the schema up to date, whole or not at all; returns its version."""
+    steps = migrations()
+    newest = steps[-1][0]
+    with errors(path):
+        version = _version(connection)
+        if version < newest:
+            connection.execute("BEGIN IMMEDIATE")
+            try:
+                version = _version(connection)  # another process may have been faster
+                for number, statement in steps:
+                    if number > version:
+                        connection.execute(statement)
+                connection.execute(f"PRAGMA user_version = {max(version, newest)}")
+            except BaseException:
+                connection.execute("ROLLBACK")
+                raise
+            connection.execute("COMMIT")
+        version = _version(connection)
+    if version > newest:
+        raise BadConfig(
+            f"{path!r} has schema {version}, this Headrace knows {newest}; use a newer Headrace for this file"
+        )
+    return version
+
+
+def _version(connection: sqlite3.Connection) -> int:
+    return int(connection.execute("PRAGMA user_version").fetchone()[0])
+
+
+def notice_lost_tail(connection: sqlite3.Connection, path: str, boot_id: str, profile: str) -> bool:
+    """Raise every shard's epoch when the machine was restarted since the file was last open under `fast`.
+
+    Under `fast` a restart of the machine may have lost the end of the journal; a restart of the process cannot.
+    """
+    with errors(path):
+        found = connection.execute(sql("store_read")).fetchone()
+        same_boot = found is not None and found[0] == boot_id
+        if same_boot and found[1] in (profile, "fast"):
+            return False
+        connection.execute("BEGIN IMMEDIATE")
+        found = connection.execute(sql("store_read")).fetchone()
+        same_boot = found is not None and found[0] == boot_id
+        lost = found is not None and not same_boot and found[1] == "fast"
+        if lost:
+            connection.execute(sql("epoch_raise"), (FENCE_JUMP,))
+        connection.execute(sql("store_write"), (boot_id, "fast" if same_boot and found[1] == "fast" else profile))
+        connection.execute("COMMIT")
+    return lost
+
+
+@contextmanager
+def errors(path: str) -> Iterator[None]:
+    """Turn SQLite's errors into ours, with what to do."""
+    try:
+        yield
+    except sqlite3.OperationalError as error:
+        raise StoreUnavailable(f"SQLite file {path!r} cannot be used now ({error}); {_advice(str(error))}") from error
+    except sqlite3.DatabaseError as error:
+        raise StoreUnavailable(
+            f"SQLite file {path!r} cannot be used ({error}); check that it is a Headrace file"
+        ) from error
+
+
+def commit(connection: sqlite3.Connection, path: str) -> None:
+    """Commit; an error here leaves open whether the work was kept, unless the file was merely busy."""
+    try:
+        connection.execute("COMMIT")
+    except sqlite3.Error as error:
+        if connection.in_transaction:
+            connection.execute("ROLLBACK")
+            raise StoreUnavailable(
+                f"SQLite file {path!r} could not be written ({error}); nothing was changed"
+            ) from error
+        raise OutcomeUnknown(
+            f"SQLite file {path!r} failed while committing ({error}); look before asking again"
+        ) from error
+
+
+def _advice(error: str) -> str:
+    if "locked" in error or "busy" in error:
+        return f"another process has written for more than {BUSY_SECONDS} s; try again"
+    if "full" in error:
+        return "make room on the disk and try again"
+    return "check that the folder exists and may be written"

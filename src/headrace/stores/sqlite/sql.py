@@ -1,0 +1,19 @@
+"""The SQL of the store: one statement to a file, read once."""
+
+from functools import cache
+from importlib.resources import files
+
+_FOLDER = files("headrace.stores.sqlite") / "sql"
+
+
+@cache
+def sql(name: str) -> str:
+    """The statement in `sql/<name>.sql`, without its comments so that SQLite's statement cache has less to compare."""
+    text = (_FOLDER / f"{name}.sql").read_text("utf-8")
+    return "\n".join(line for line in text.splitlines() if not line.startswith("--"))
+
+
+def migrations() -> list[tuple[int, str]]:
+    """The statements that make and change the schema, with their numbers, in order. They are never edited."""
+    found = sorted(each.name for each in (_FOLDER / "migrate").iterdir() if each.name.endswith(".sql"))
+    return [(int(name.partition("_")[0]), sql(f"migrate/{name.removesuffix('.sql')}")) for name in found]

@@ -1,0 +1,2 @@
+-- args     shard_id, name
+DELETE FROM consumer WHERE shard_id = ? AND name = ?;

@@ -1,0 +1,2 @@
+-- args     shard_id
+SELECT name, seq, hold, seen_at_ms FROM consumer WHERE shard_id = ? ORDER BY name;

@@ -1,0 +1,2 @@
+-- args     shard_id, after id, state, limit
+SELECT id FROM ending WHERE shard_id = ? AND id > ? AND state = ? ORDER BY id LIMIT ?;

@@ -1,0 +1,2 @@
+-- args     entry_id
+DELETE FROM entry WHERE entry_id = ?;

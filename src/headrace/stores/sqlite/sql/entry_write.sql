@@ -1,0 +1,2 @@
+-- args     entry_id, count, epoch, at_ms, worker, lines
+INSERT INTO entry (entry_id, count, epoch, at_ms, worker, lines) VALUES (?, ?, ?, ?, ?, ?);

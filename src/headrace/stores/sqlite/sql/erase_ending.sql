@@ -1,0 +1,4 @@
+-- Erase what is left of a shard, some rows at a time.
+--
+-- args     shard_id, limit
+DELETE FROM ending WHERE ending_id IN (SELECT ending_id FROM ending WHERE shard_id = ? LIMIT ?);

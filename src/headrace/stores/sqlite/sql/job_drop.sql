@@ -1,0 +1,2 @@
+-- args     shard_id, id
+DELETE FROM job WHERE shard_id = ? AND id = ?;

@@ -1,0 +1,2 @@
+-- args     shard_id, after id, limit
+SELECT id FROM job WHERE shard_id = ? AND id > ? AND fence IS NULL ORDER BY id LIMIT ?;

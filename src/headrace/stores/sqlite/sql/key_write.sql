@@ -1,0 +1,2 @@
+-- args     shard_id, id, key, fingerprint, until_ms
+INSERT OR REPLACE INTO idempotency (shard_id, id, key, fingerprint, until_ms) VALUES (?, ?, ?, ?, ?);

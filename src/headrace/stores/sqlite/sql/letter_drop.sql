@@ -1,0 +1,2 @@
+-- args     shard_id, number
+DELETE FROM letter WHERE shard_id = ? AND number = ?;

@@ -1,0 +1,2 @@
+-- args     shard_id, id
+SELECT body FROM letter WHERE shard_id = ? AND id = ? ORDER BY number DESC LIMIT 1;

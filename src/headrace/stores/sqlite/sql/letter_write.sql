@@ -1,0 +1,2 @@
+-- args     shard_id, number, id, until_ms, body
+INSERT INTO letter (shard_id, number, id, until_ms, body) VALUES (?, ?, ?, ?, ?);

@@ -1,0 +1,25 @@
+-- Counters of a shard: journal, numbering, and how many records stand where. Written once per call.
+CREATE TABLE shard (
+  shard_id INTEGER PRIMARY KEY,
+  queue_id INTEGER NOT NULL REFERENCES queue,
+  shard INTEGER NOT NULL,
+  epoch INTEGER NOT NULL DEFAULT 1,
+  seq INTEGER NOT NULL DEFAULT 0,
+  at_ms INTEGER NOT NULL DEFAULT 0,
+  fence INTEGER NOT NULL DEFAULT 0,
+  number INTEGER NOT NULL DEFAULT 0,
+  letter INTEGER NOT NULL DEFAULT 0,
+  first_seq INTEGER NOT NULL DEFAULT 1,
+  journal_bytes INTEGER NOT NULL DEFAULT 0,
+  oldest_at_ms INTEGER NOT NULL DEFAULT 0,
+  ready INTEGER NOT NULL DEFAULT 0,
+  later INTEGER NOT NULL DEFAULT 0,
+  blocked INTEGER NOT NULL DEFAULT 0,
+  active INTEGER NOT NULL DEFAULT 0,
+  done INTEGER NOT NULL DEFAULT 0,
+  cancelled INTEGER NOT NULL DEFAULT 0,
+  dead INTEGER NOT NULL DEFAULT 0,
+  unpinned INTEGER NOT NULL DEFAULT 0,
+  ending INTEGER NOT NULL DEFAULT 0,
+  UNIQUE (queue_id, shard)
+) STRICT;

@@ -1,0 +1,17 @@
+-- Jobs that are done or cancelled. The key is the shard, whether it is pinned, and a number that grows: so the table
+-- itself is ordered by age within a shard, and needs no index for it.
+CREATE TABLE ending (
+  ending_id INTEGER PRIMARY KEY,
+  shard_id INTEGER NOT NULL,
+  id TEXT NOT NULL,
+  state TEXT NOT NULL,
+  pinned INTEGER NOT NULL,
+  until_ms INTEGER NOT NULL,
+  ended_at_ms INTEGER NOT NULL,
+  enqueued_at_ms INTEGER NOT NULL,
+  attempts INTEGER NOT NULL,
+  stalls INTEGER NOT NULL,
+  kind TEXT NOT NULL,
+  tag TEXT,
+  result BLOB
+) STRICT;

@@ -1,0 +1,2 @@
+-- args     tenant, name, shards, config
+INSERT INTO queue (tenant, name, shards, config) VALUES (?, ?, ?, ?);

@@ -1,0 +1,2 @@
+-- args     tenant, name
+SELECT queue_id, shards, config FROM queue WHERE tenant = ? AND name = ?;

@@ -1,0 +1,2 @@
+-- args     queue_id
+DELETE FROM queue WHERE queue_id = ?;

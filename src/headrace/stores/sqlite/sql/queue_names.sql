@@ -1,0 +1,2 @@
+-- args     tenant, after, limit
+SELECT name, shards FROM queue WHERE tenant = ? AND name > ? ORDER BY name LIMIT ?;

@@ -1,0 +1,2 @@
+-- args     after, limit
+SELECT DISTINCT tenant FROM queue WHERE tenant > ? ORDER BY tenant LIMIT ?;

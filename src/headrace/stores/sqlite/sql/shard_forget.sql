@@ -1,0 +1,2 @@
+-- args     queue_id
+DELETE FROM shard WHERE queue_id = ?;

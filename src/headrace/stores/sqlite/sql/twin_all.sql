@@ -1,0 +1,2 @@
+-- args     shard_id
+SELECT body FROM twin WHERE shard_id = ?;

@@ -1,0 +1,2 @@
+-- args     shard_id, after id, limit
+SELECT id FROM twin WHERE shard_id = ? AND id > ? ORDER BY id LIMIT ?;

@@ -1,0 +1,2 @@
+-- args     shard_id, id, body
+INSERT OR REPLACE INTO twin (shard_id, id, body) VALUES (?, ?, ?);

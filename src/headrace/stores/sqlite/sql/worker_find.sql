@@ -1,0 +1,2 @@
+-- args     shard_id, worker
+SELECT nonce, seen_at_ms FROM worker WHERE shard_id = ? AND worker = ?;

@@ -1,0 +1,260 @@
+"""The store in a SQLite file."""
+
+import asyncio
+import sqlite3
+from collections.abc import Callable, Iterable, Sequence
+from functools import cache
+from pathlib import Path
+from typing import TypeVar
+
+import msgspec
+
+from headrace.model.clock import Clock, SystemClock
+from headrace.model.config import QueueConfig, first_config
+from headrace.model.errors import BadConfig
+from headrace.model.names import Queue, Shard
+from headrace.model.snapshot import Health
+from headrace.stores.calls.dead import EngineDead
+from headrace.stores.calls.jobs import EngineJobs
+from headrace.stores.calls.journal import EngineJournal
+from headrace.stores.calls.queues import EngineQueues, wrong_shards
+from headrace.stores.calls.reads import EngineReads
+from headrace.stores.calls.wait import has_work
+from headrace.stores.sqlite.connect import PROFILES, PROMISES, commit, connect, errors, migrate, notice_lost_tail
+from headrace.stores.sqlite.lane import Lane
+from headrace.stores.sqlite.rows import SqliteRows
+from headrace.stores.sqlite.sql import sql
+from headrace.stores.transitions.rows import Tx
+
+T = TypeVar("T")
+WATCH_SECONDS = 0.005
+"""How often a waiter asks the file whether another process has written: a few microseconds of work each time."""
+
+
+class SqliteTx:
+    """One transaction: the rows it touches, written back before it commits."""
+
+    def __init__(self, connection: sqlite3.Connection) -> None:
+        self._connection = connection
+        self._queues: dict[tuple[str, str], tuple[int, int, QueueConfig] | None] = {}
+        self._rows: dict[tuple[int, int], SqliteRows] = {}
+
+    def _queue(self, queue: Queue) -> tuple[int, int, QueueConfig] | None:
+        name = (queue.tenant, queue.full_name)
+        if name not in self._queues:
+            found = self._connection.execute(sql("queue_find"), name).fetchone()
+            self._queues[name] = None if found is None else (found[0], found[1], _config(found[2]))
+        return self._queues[name]
+
+    def rows(self, shard: Shard, create: bool = False) -> SqliteRows | None:
+        queue = shard.queue
+        known = self._queue(queue)
+        if known is None:
+            if not create:
+                return None
+            known = self._create(queue)
+        queue_id, shards, config = known
+        if shards != queue.shards:
+            raise wrong_shards(queue, shards)
+        key = (queue_id, shard.index)
+        if key not in self._rows:
+            shard_id, *stored = self._connection.execute(sql("shard_read"), key).fetchone()
+            self._rows[key] = SqliteRows(
+                self._connection, shard, shard_id, tuple(stored), config, lambda: self._companion(shard)
+            )
+        return self._rows[key]
+
+    def _companion(self, shard: Shard) -> SqliteRows:
+        rows = self.rows(Shard(shard.queue.companion, shard.index), create=True)
+        assert rows is not None  # made when missing
+        return rows
+
+    def _create(self, queue: Queue) -> tuple[int, int, QueueConfig]:
+        config = first_config(queue)
+        columns = (queue.tenant, queue.full_name, queue.shards, msgspec.json.encode(config).decode())
+        queue_id = self._connection.execute(sql("queue_create"), columns).lastrowid or 0
+        self._connection.executemany(sql("shard_create"), [(queue_id, index) for index in range(queue.shards)])
+        known = (queue_id, queue.shards, config)
+        self._queues[queue.tenant, queue.full_name] = known
+        return known
+
+    def shards_of(self, queue: Queue) -> int | None:
+        known = self._queue(queue)
+        return None if known is None else known[1]
+
+    def configure(self, queue: Queue, config: QueueConfig) -> None:
+        known = self._queue(queue)
+        if known is not None:
+            self._connection.execute(sql("queue_configure"), (msgspec.json.encode(config).decode(), known[0]))
+
+    def names(self, tenant: str, after: str, limit: int) -> list[Queue]:
+        found = self._connection.execute(sql("queue_names"), (tenant, after, limit))
+        return [Queue.parse(name, tenant, shards) for name, shards in found]
+
+    def tenants(self, after: str, limit: int) -> list[str]:
+        return [tenant for (tenant,) in self._connection.execute(sql("queue_tenants"), (after, limit))]
+
+    def forget(self, queue: Queue) -> None:
+        known = self._queue(queue)
+        if known is not None:
+            self._rows = {key: rows for key, rows in self._rows.items() if key[0] != known[0]}
+            self._connection.execute(sql("shard_forget"), (known[0],))
+            self._connection.execute(sql("queue_forget"), (known[0],))
+
+    def write_back(self) -> None:
+        """Write what was changed in any shard."""
+        for rows in self._rows.values():
+            rows.write_back()
+
+
+@cache
+def _config(text: str) -> QueueConfig:
+    return msgspec.json.decode(text, type=QueueConfig)
+
+
+class SqliteEngine:
+    """Writes on one lane, reads on another; each in a transaction of its own."""
+
+    def __init__(self, path: str, profile: str, clock: Clock) -> None:
+        self.path = path
+        self.profile = profile
+        self._clock = clock
+        self.writer = Lane("headrace-sqlite-writer", lambda: connect(path, profile))
+        self.reader = Lane("headrace-sqlite-reader", lambda: connect(path, profile))
+        self._woken: set[tuple[str, str]] = set()
+        self._waiters: dict[tuple[str, str], set[asyncio.Event]] = {}
+
+    def now_ms(self) -> int:
+        return self._clock.now_ms()
+
+    async def read(self, look: Callable[[Tx], T]) -> T:
+        return await self.reader.run(lambda connection: self._read(connection, look))
+
+    def _read(self, connection: sqlite3.Connection, look: Callable[[Tx], T]) -> T:
+        with errors(self.path):
+            connection.execute("BEGIN")
+            try:
+                return look(SqliteTx(connection))
+            finally:
+                connection.execute("ROLLBACK")
+
+    async def write(self, act: Callable[[Tx], T]) -> T:
+        answer, woken = await self.writer.run(lambda connection: self._write(connection, act))
+        for name in woken:
+            for event in self._waiters.get(name, ()):
+                event.set()
+        return answer
+
+    def _write(self, connection: sqlite3.Connection, act: Callable[[Tx], T]) -> tuple[T, set[tuple[str, str]]]:
+        self._woken = set()
+        with errors(self.path):
+            connection.execute("BEGIN IMMEDIATE")
+            try:
+                tx = SqliteTx(connection)
+                answer = act(tx)
+                tx.write_back()
+            except BaseException:
+                connection.execute("ROLLBACK")
+                raise
+            commit(connection, self.path)
+        return answer, self._woken
+
+    def wake(self, queues: Iterable[Queue]) -> None:
+        """Remember whom to wake once the transaction is committed."""
+        self._woken.update((queue.tenant, queue.full_name) for queue in queues)
+
+    async def wait(self, queues: Sequence[Queue], timeout_ms: int) -> bool:
+        """Return True when work may be there, False after the time.
+
+        Writes of this process set an event; those of others show in `PRAGMA data_version`, which costs microseconds.
+        """
+        loop = asyncio.get_running_loop()
+        deadline = loop.time() + timeout_ms / 1000
+        event = asyncio.Event()
+        names = [(queue.tenant, queue.full_name) for queue in queues]
+        for name in names:
+            self._waiters.setdefault(name, set()).add(event)
+        watcher = connect(self.path, self.profile)
+        try:
+            while True:
+                version = _data_version(watcher)
+                if await self.read(lambda tx: has_work(tx, queues, self.now_ms())):
+                    return True
+                while not event.is_set() and _data_version(watcher) == version:
+                    left = deadline - loop.time()
+                    if left <= 0:
+                        return False
+                    await _set_within(event, min(left, WATCH_SECONDS))
+                if event.is_set():
+                    return True
+        finally:
+            watcher.close()
+            for name in names:
+                self._waiters[name].discard(event)
+                if not self._waiters[name]:
+                    del self._waiters[name]
+
+
+async def _set_within(event: asyncio.Event, seconds: float) -> None:
+    try:
+        await asyncio.wait_for(event.wait(), seconds)
+    except TimeoutError:
+        return
+
+
+def _data_version(connection: sqlite3.Connection) -> int:
+    return int(connection.execute("PRAGMA data_version").fetchone()[0])
+
+
+class SqliteStore:
+    """A store in one file: durable by default, shared by the processes and threads of one machine."""
+
+    def __init__(self, engine: SqliteEngine) -> None:
+        self._engine = engine
+        self.jobs = EngineJobs(engine)
+        self.dead = EngineDead(engine)
+        self.queues = EngineQueues(engine)
+        self.reads = EngineReads(engine)
+        self.journal = EngineJournal(engine)
+        self.signals = engine
+
+    @staticmethod
+    async def open(
+        path: str, *, profile: str = "durable", clock: Clock | None = None, boot_id: str | None = None
+    ) -> "SqliteStore":
+        """Open the file, making it when missing. `boot_id` tells restarts of the machine apart; tests give one."""
+        if profile not in PROFILES:
+            raise BadConfig(f"SQLite has no durability profile {profile!r}; known profiles: {', '.join(PROFILES)}")
+        engine = SqliteEngine(path, profile, clock or SystemClock())
+
+        def prepare(connection: sqlite3.Connection) -> None:
+            migrate(connection, path)
+            notice_lost_tail(connection, path, this_boot() if boot_id is None else boot_id, profile)
+
+        try:
+            await engine.writer.run(prepare)
+        except BaseException:
+            await engine.writer.close()
+            raise
+        return SqliteStore(engine)
+
+    async def health(self) -> Health:
+        def look(connection: sqlite3.Connection) -> int:
+            with errors(self._engine.path):
+                return int(connection.execute(sql("epoch_highest")).fetchone()[0])
+
+        epoch = await self._engine.reader.run(look)
+        profile = self._engine.profile
+        return Health("sqlite", profile, PROMISES[profile], sqlite3.sqlite_version, 0, epoch)
+
+    async def close(self) -> None:
+        await self._engine.writer.close()
+        await self._engine.reader.close()
+
+
+def this_boot() -> str:
+    """What tells one run of the operating system from the next; empty where the system does not say."""
+    try:
+        return Path("/proc/sys/kernel/random/boot_id").read_text("ascii").strip()
+    except OSError:
+        return ""

@@ -1,0 +1,105 @@
+"""The ways out: cancel, remove, purge; and the way back from the dead, replay."""
+
+from msgspec.structs import replace
+
+from headrace.model.answers import Cancellation, Removed, Replayed
+from headrace.model.event import EventName, Line
+from headrace.model.job import ZERO_COUNTS, Record, State
+from headrace.model.letter import LetterKey
+from headrace.stores.transitions.endings import end, purge_letter, sweep_endings
+from headrace.stores.transitions.rows import Row
+from headrace.stores.transitions.step import Step
+
+
+def cancel(step: Step, ids: list[str], running: bool) -> list[Cancellation]:
+    """End waiting and blocked records; with `running`, ask active ones to stop."""
+    step.rows.load(ids)
+    answers = [_cancel_one(step, id, running) for id in ids]
+    sweep_endings(step)
+    return answers
+
+
+def _cancel_one(step: Step, id: str, running: bool) -> Cancellation:
+    row = step.rows.job(id)
+    if row is None:
+        return Cancellation(id, "not_found")
+    if row.delivery is None:
+        step.rows.drop(id)
+        end(step, row.record, "cancelled")
+        step.note(_gone("cancelled", step, row.record))
+        return Cancellation(id, "cancelled")
+    twin = step.rows.twin(id)
+    if twin is not None:
+        step.rows.drop_twin(id)
+        step.note(_gone("cancelled", step, twin.record))
+    if running:
+        if not row.delivery.cancel_asked:
+            step.rows.put(Row(row.record, replace(row.delivery, cancel_asked=True)))
+            step.note(Line("asked", id, fence=row.delivery.fence, worker=row.delivery.worker))
+        return Cancellation(id, "asked", twin is not None)
+    return Cancellation(id, "active" if twin is None else "cancelled", twin is not None)
+
+
+def _gone(event: EventName, step: Step, record: Record) -> Line:
+    line = step.line_of(event, record)
+    return replace(line, run_at_ms=None, enqueued_at_ms=record.enqueued_at_ms)
+
+
+def remove(step: Step, ids: list[str]) -> list[Removed]:
+    """Delete everything of each id."""
+    step.rows.load(ids)
+    return [_remove_one(step, id) for id in ids]
+
+
+def _remove_one(step: Step, id: str) -> Removed:
+    rows = step.rows
+    row, ending, letters = rows.job(id), rows.ending(id), rows.letters_of(id)
+    if row is None and not letters and (ending is None or ending.until_ms <= step.now_ms):
+        return Removed(id, "not_found")
+    rows.drop(id)
+    rows.drop_twin(id)
+    rows.drop_ending(id)
+    for letter in letters:
+        rows.drop_letter(letter.key.number)
+    step.note(Line("removed", id))
+    return Removed(id, "removed")
+
+
+def purge_waiting(step: Step, limit: int) -> int:
+    """Drop waiting jobs by id, at most `limit`; says how many."""
+    ids = step.rows.ids_in(State.WAITING, "", limit)
+    step.rows.load(ids)
+    for id in ids:
+        row = step.rows.job(id)
+        if row is not None:
+            step.rows.drop(id)
+            step.note(_gone("purged", step, row.record))
+    return len(ids)
+
+
+def purge_letters(step: Step, numbers: list[int]) -> int:
+    """Throw letters away; says how many there were."""
+    letters = [letter for number in dict.fromkeys(numbers) if (letter := step.rows.letter(number)) is not None]
+    for letter in letters:
+        purge_letter(step, letter)
+    return len(letters)
+
+
+def replay(step: Step, pick: LetterKey | str, keep_counts: bool, delay_ms: int) -> Replayed:
+    """One letter out, its job in."""
+    rows, now_ms = step.rows, step.now_ms
+    letter = rows.newest_letter(pick) if isinstance(pick, str) else rows.letter(pick.number)
+    if letter is None or letter.until_ms <= now_ms:
+        return Replayed(None, pick, "not_found") if isinstance(pick, str) else Replayed(pick, None, "not_found")
+    record = letter.record
+    if rows.job(record.id) is not None:
+        return Replayed(letter.key, record.id, "id_in_use")
+    changes: dict[str, object] = {} if keep_counts else dict(ZERO_COUNTS)
+    changes["run_at_ms"] = now_ms + delay_ms
+    expires_at_ms = record.policy.expires_at_ms
+    if expires_at_ms is not None and expires_at_ms < now_ms:
+        changes["policy"] = replace(record.policy, expires_at_ms=None)
+    rows.drop_letter(letter.key.number)
+    rows.drop_ending(record.id)
+    step.note(step.line_of("replayed", step.wait(replace(record, **changes)), letter=letter.key.number))
+    return Replayed(letter.key, record.id, "replayed")

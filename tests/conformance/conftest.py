@@ -1,0 +1,48 @@
+"""Every promise is tried on every store, with one shard and with three."""
+
+import asyncio
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from headrace.stores.contract.store import Store
+from tests.support.faults import plant
+from tests.support.play import Play
+from tests.support.stores import STORES
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Choose the stores, and plant a fault in memory to see whether the suite notices."""
+    parser.addoption("--stores", default=",".join(STORES), help="the stores to run on, separated by commas")
+    parser.addoption("--fault", default=None, help="a fault of tests/support/faults.py to plant in the memory store")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Plant the fault, if one is asked for."""
+    if fault := config.getoption("--fault"):
+        plant(fault)
+
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    """A case per store and number of shards."""
+    if "store_name" in metafunc.fixturenames:
+        metafunc.parametrize("store_name", metafunc.config.getoption("--stores").split(","))
+    if "shards" in metafunc.fixturenames:
+        metafunc.parametrize("shards", [1, 3], ids=["1-shard", "3-shards"])
+
+
+@pytest.fixture
+def store(store_name: str, tmp_path: Path, runner: asyncio.Runner) -> Iterator[Store]:
+    """A fresh store."""
+    opened = STORES[store_name](tmp_path)
+    yield runner.run(opened.__aenter__())
+    runner.run(opened.__aexit__(None, None, None))
+
+
+@pytest.fixture
+def play(store: Store, shards: int) -> Play:
+    """A fresh store with a clock in hand."""
+    return Play(store, shards)
+
+

@@ -1,0 +1,147 @@
+"""A store with a clock in hand: lets a test say what happens, in few words."""
+
+from itertools import count
+from typing import Any
+
+from headrace.model.answers import Cancellation, Counts, Enqueued, Extended, Found, Settled
+from headrace.model.claim import Claim, ClaimRequest, Claims, Lease
+from headrace.model.config import QueueConfig
+from headrace.model.event import Event
+from headrace.model.job import Job, State, new_job
+from headrace.model.letter import Letter
+from headrace.model.names import Queue
+from headrace.model.outcome import Done, JobError, Outcome
+from headrace.stores.contract.store import Store
+
+BOOM = JobError("Boom", "it broke")
+START_MS = 1_700_000_000_000
+
+
+class Play:
+    """One queue of one tenant, a worker, and a clock that moves only when told."""
+
+    def __init__(self, store: Store, shards: int = 1, *, name: str = "mail", tenant: str = "acme") -> None:
+        self.store = store
+        self.queue = Queue(name, tenant, shards)
+        self.now_ms = START_MS
+        self._nonces = (f"nonce-{number:06}" for number in count(1))
+        self._fresh = (f"fresh-{number:06}" for number in count(1))
+
+    def advance(self, ms: int) -> int:
+        """Move the clock."""
+        self.now_ms += ms
+        return self.now_ms
+
+    def nonce(self) -> str:
+        """A nonce that was not used before."""
+        return next(self._nonces)
+
+    def ids(self, number: int, prefix: str = "job") -> list[str]:
+        """Ids in ascending order that all belong to one shard, so that order among them is promised."""
+        candidates = (f"{prefix}-{each:05}" for each in count())
+        wanted = self.queue.index_of(f"{prefix}-00000")
+        return [id for id, _ in zip((id for id in candidates if self.queue.index_of(id) == wanted), range(number), strict=False)]
+
+    def job(self, id: str | None = None, **given: Any) -> Job:
+        """A job of the play's queue; `kind` and `payload` have defaults."""
+        given = {"kind": "send", "payload": b'{"n":1}', "queue": self.queue, **given}
+        return new_job(given.pop("queue"), given.pop("kind"), given.pop("payload"), fresh_id=next(self._fresh), id=id, **given)
+
+    async def enqueue(self, id: str | None = None, **given: Any) -> Enqueued:
+        """Enqueue one job now."""
+        [answer] = await self.store.jobs.enqueue([self.job(id, **given)], now_ms=self.now_ms)
+        return answer
+
+    async def enqueue_all(self, *jobs: Job) -> list[Enqueued]:
+        """Enqueue a batch now."""
+        return await self.store.jobs.enqueue(list(jobs), now_ms=self.now_ms)
+
+    async def claims(
+        self,
+        limit: int = 1,
+        *,
+        worker: str = "worker-1",
+        lease_ms: int = 30_000,
+        nonce: str | None = None,
+        queues: list[Queue] | None = None,
+    ) -> Claims:
+        """Claim now and return the whole answer."""
+        request = ClaimRequest(
+            queues=queues or [self.queue], worker=worker, nonce=nonce or self.nonce(), limit=limit, lease_ms=lease_ms
+        )
+        return await self.store.jobs.claim(request, now_ms=self.now_ms)
+
+    async def claim(self, limit: int = 1, **given: Any) -> list[Claim]:
+        """Claim now and return the jobs."""
+        return (await self.claims(limit, **given)).items
+
+    async def claim_one(self, **given: Any) -> Claim:
+        """Claim the one job that must be there."""
+        [claim] = await self.claim(1, **given)
+        return claim
+
+    async def settle(self, claim: Claim, outcome: Outcome = Done(), run_ms: int = 0) -> Settled:  # noqa: B008 - immutable
+        """Settle one claim now."""
+        [answer] = await self.store.jobs.settle([claim.settle(outcome, run_ms)], now_ms=self.now_ms)
+        return answer
+
+    async def extend(self, lease: Lease, lease_ms: int = 30_000) -> Extended:
+        """Extend one lease now."""
+        [answer] = await self.store.jobs.extend([lease], lease_ms=lease_ms, now_ms=self.now_ms)
+        return answer
+
+    async def cancel(self, id: str, *, running: bool = False) -> Cancellation:
+        """Cancel one job now."""
+        [answer] = await self.store.jobs.cancel(self.queue, [id], running=running, now_ms=self.now_ms)
+        return answer
+
+    async def configure(self, **changes: object) -> QueueConfig:
+        """Change the queue's configuration now."""
+        return await self.store.queues.configure(self.queue, changes, now_ms=self.now_ms)
+
+    async def find(self, id: str) -> Found | None:
+        """All that is known of an id now."""
+        [found] = await self.store.reads.find(self.queue, [id], now_ms=self.now_ms)
+        return found
+
+    async def found(self, id: str) -> Found:
+        """All that is known of an id that must be known."""
+        found = await self.find(id)
+        assert found is not None, f"{id} is unknown"
+        return found
+
+    async def state(self, id: str) -> State | None:
+        """The state of an id now."""
+        found = await self.find(id)
+        return None if found is None else found.state
+
+    async def counts(self, queue: Queue | None = None) -> Counts:
+        """How many jobs stand where now."""
+        return await self.store.queues.counts(queue or self.queue, now_ms=self.now_ms)
+
+    async def letters(self) -> list[Letter]:
+        """The dead letters that are kept now."""
+        return (await self.store.dead.list(self.queue, limit=1_000, now_ms=self.now_ms)).rows
+
+    async def events(self, queue: Queue | None = None, id: str | None = None) -> list[Event]:
+        """The journal of a queue, shard after shard; of one id when given."""
+        found: list[Event] = []
+        for shard in (queue or self.queue).all_shards():
+            after = 0
+            while entries := await self.store.journal.read(shard, after, 2**62):
+                found += [event for entry in entries for event in entry.events(shard)]
+                after = entries[-1].last_seq
+        return [event for event in found if id in (None, event.line.id)]
+
+    async def history(self, id: str) -> list[str]:
+        """The names of the events of an id."""
+        return [event.line.event for event in await self.events(id=id)]
+
+    async def snapshot(self) -> object:
+        """Everything that could change, for showing that nothing did."""
+        shards = self.queue.all_shards()
+        return (
+            [await self.store.reads.snapshot(shard, now_ms=self.now_ms) for shard in shards],
+            [await self.store.journal.bounds(shard) for shard in shards],
+            await self.counts(),
+        )

@@ -1,0 +1,138 @@
+"""Promises of the tree itself: locks that can be trusted anywhere, SQL one statement a file, extras, small entries."""
+
+import re
+import sqlite3
+import tomllib
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+LOCKS = sorted((ROOT / "requirements").glob("*.txt"))
+SQL_ROOT = ROOT / "src/headrace"
+SQL_FILES = sorted(SQL_ROOT.rglob("*.sql"))
+
+EXTRAS = {"redis", "postgres", "spark", "cli", "service", "all", "dev"}
+
+
+def pyproject() -> dict[str, dict[str, dict[str, list[str]]]]:
+    loaded: dict[str, dict[str, dict[str, list[str]]]] = tomllib.loads((ROOT / "pyproject.toml").read_text())
+    return loaded
+
+
+def requirements(lock: Path) -> list[str]:
+    """The entries of a lock, each with its hashes, comments left out."""
+    lines = [line for line in lock.read_text().splitlines() if line.strip() and not line.strip().startswith("#")]
+    return "\n".join(lines).replace("\\\n", " ").splitlines()
+
+
+def statements(sql: str) -> list[str]:
+    """The statements of a script, cut where SQLite itself says that one is complete."""
+    found: list[str] = []
+    current = ""
+    for piece in re.split(r"(?<=;)", sql):
+        current += piece
+        if current.rstrip().endswith(";") and sqlite3.complete_statement(current):
+            found.append(current)
+            current = ""
+    return found + [current] * bool(re.sub(r"--[^\n]*|/\*.*?\*/", "", current, flags=re.DOTALL).strip())
+
+
+def test_there_is_a_lock_for_building_for_developing_and_for_everything() -> None:
+    assert [lock.name for lock in LOCKS] == ["all.txt", "build.txt", "dev.txt"]
+
+
+@pytest.mark.parametrize("lock", LOCKS, ids=lambda lock: lock.name)
+def test_every_locked_package_has_one_exact_version_and_a_hash(lock: Path) -> None:
+    entries = requirements(lock)
+
+    assert entries
+    assert [
+        entry for entry in entries if not re.match(r"[a-z0-9._-]+==[^ ]+ .*--hash=sha256:[0-9a-f]{64}", entry)
+    ] == []
+
+
+@pytest.mark.parametrize("lock", LOCKS, ids=lambda lock: lock.name)
+def test_a_lock_names_no_address_no_host_and_no_path_of_a_machine(lock: Path) -> None:
+    telling = re.compile(r"://|(^|[\s=])/|--(extra-)?index|--find-links|--trusted-host|\b(localhost|pypi\.org)\b")
+
+    assert [line for line in lock.read_text().splitlines() if telling.search(line)] == []
+
+
+def test_the_locks_agree_on_every_version_they_share() -> None:
+    versions: dict[str, set[str]] = {}
+    for lock in LOCKS:
+        for name, wanted in re.findall(r"^([a-z0-9._-]+)==([^\n]*?) *\\$", lock.read_text(), flags=re.MULTILINE):
+            versions.setdefault(f"{name} {wanted.partition(';')[2].strip()}", set()).add(
+                wanted.partition(";")[0].strip()
+            )
+
+    assert {name: found for name, found in versions.items() if len(found) > 1} == {}
+
+
+def test_the_build_lock_pins_what_installs_a_source_package() -> None:
+    names = {entry.split("==")[0] for entry in requirements(ROOT / "requirements/build.txt")}
+
+    assert {"pip", "setuptools", "wheel"} <= names
+
+
+def test_every_driver_and_program_has_its_extra() -> None:
+    assert set(pyproject()["project"]["optional-dependencies"]) == EXTRAS
+
+
+def test_the_extra_all_holds_every_extra_a_user_may_want() -> None:
+    (everything,) = pyproject()["project"]["optional-dependencies"]["all"]
+    named = everything.removeprefix("headrace[").removesuffix("]").split(",")
+
+    assert set(named) == EXTRAS - {"all", "dev"}
+
+
+def test_there_are_sql_files_where_a_driver_keeps_them() -> None:
+    folders = [folder for folder in SQL_ROOT.rglob("sql") if folder.is_dir() and any(folder.parent.glob("*.py"))]
+
+    assert [folder for folder in folders if not list(folder.rglob("*.sql"))] == []
+
+
+@pytest.mark.parametrize("file", SQL_FILES, ids=lambda file: str(file.relative_to(SQL_ROOT)))
+def test_a_sql_file_opens_with_its_purpose_and_holds_one_statement(file: Path) -> None:
+    sql = file.read_text()
+
+    assert sql.startswith("-- ")
+    assert len(statements(sql)) == 1
+
+
+@pytest.mark.parametrize(
+    ("sql", "count"),
+    [
+        ("", 0),
+        ("-- only a comment; with a semicolon\n", 0),
+        ("SELECT 1", 1),
+        ("-- why; and how\nSELECT ';' AS a;\n", 1),
+        ("SELECT 1; -- the end\n", 1),
+        ("SELECT 1;\nSELECT 2;\n", 2),
+        ("SELECT 1;\nSELECT 2", 2),
+        ("CREATE TRIGGER t AFTER INSERT ON a BEGIN DELETE FROM b; DELETE FROM c; END;\n", 1),
+    ],
+)
+def test_statements_are_counted_as_sqlite_reads_them(sql: str, count: int) -> None:
+    assert len(statements(sql)) == count
+
+
+def test_continuous_integration_runs_make_test_and_nothing_else() -> None:
+    script = ROOT / ".ci/run"
+
+    assert script.stat().st_mode & 0o111
+    assert re.findall(r"^make .*$", script.read_text(), flags=re.MULTILINE) == ["make test"]
+
+
+def test_every_make_target_that_a_reader_may_want_is_in_the_help() -> None:
+    makefile = (ROOT / "Makefile").read_text()
+    targets = set(re.findall(r"^([a-z]+):.*## ", makefile, flags=re.MULTILINE))
+
+    assert {"help", "setup", "check", "test", "demo", "bench", "proof", "docs", "lock", "clean"} == targets
+
+
+def test_every_module_opens_with_one_sentence() -> None:
+    modules = [file for folder in ("src", "tools") for file in (ROOT / folder).rglob("*.py") if file.stat().st_size]
+
+    assert [str(file.relative_to(ROOT)) for file in modules if not file.read_text().startswith('"""')] == []

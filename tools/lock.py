@@ -1,0 +1,58 @@
+"""Resolve requirements/*.txt anew: exact versions for every Python and system we serve, with hashes, and no address.
+
+uv does the resolving, in a temporary environment of its own. Nothing in the files says where a package came from, so
+whoever installs them uses the index that their pip is set up for; the hashes say that it is the right package.
+"""
+
+import os
+import subprocess
+import sys
+import tempfile
+import venv
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+
+OPTIONS = (
+    "--quiet",
+    "--upgrade",
+    "--universal",
+    "--python-version=3.11",
+    "--generate-hashes",
+    "--no-emit-index-url",
+    "--no-emit-find-links",
+    "--no-header",
+)
+
+# build.txt is what pip itself needs, dev.txt what the make targets need, all.txt every extra. The later ones are held
+# to the versions of the earlier, so that they can be installed on top of each other.
+LOCKS = (
+    ("requirements/build.txt", ("requirements/build.in",)),
+    (
+        "requirements/dev.txt",
+        ("pyproject.toml", "--extra=spark", "--extra=cli", "--extra=dev", "--constraint=requirements/build.txt"),
+    ),
+    ("requirements/all.txt", ("pyproject.toml", "--all-extras", "--constraint=requirements/dev.txt")),
+)
+
+
+def main() -> None:
+    with tempfile.TemporaryDirectory(prefix="headrace-lock-") as folder:
+        venv.create(folder, with_pip=True)
+        programs = Path(folder) / "bin"
+        print("lock: installing uv in a temporary environment", flush=True)
+        subprocess.run([programs / "pip", "install", "--quiet", "uv"], check=True)
+        env = dict(os.environ)
+        if "PIP_CERT" in env:  # uv does not read pip's settings, and needs the same certificates
+            env.setdefault("SSL_CERT_FILE", env["PIP_CERT"])
+        for lock, sources in LOCKS:
+            print(f"lock: {lock}", flush=True)
+            command = [programs / "uv", "pip", "compile", *OPTIONS, *sources, f"--output-file={lock}"]
+            subprocess.run(command, cwd=ROOT, env=env, check=True)
+
+
+if __name__ == "__main__":
+    try:
+        main()
+    except subprocess.CalledProcessError as failed:
+        sys.exit(f"lock: a step ended with {failed.returncode}; its words are above")

@@ -1,16 +1,18 @@
 """A store with a clock in hand: lets a test say what happens, in few words."""
 
-from itertools import count
+from itertools import count, islice
 from typing import Any
 
-from headrace.model.answers import Cancellation, Counts, Enqueued, Extended, Found, Settled
+from msgspec.structs import replace
+
+from headrace.model.answers import Cancellation, Counts, Enqueued, Extended, Found, Removed, Repaired, Replayed, Settled
 from headrace.model.claim import Claim, ClaimRequest, Claims, Lease
 from headrace.model.config import QueueConfig
 from headrace.model.event import Event
-from headrace.model.job import Job, State, new_job
-from headrace.model.letter import Letter
+from headrace.model.job import Job, Record, State, new_job
+from headrace.model.letter import Letter, LetterKey
 from headrace.model.names import Queue
-from headrace.model.outcome import Done, JobError, Outcome
+from headrace.model.outcome import Done, Fail, JobError, Outcome
 from headrace.stores.contract.store import Store
 
 BOOM = JobError("Boom", "it broke")
@@ -40,12 +42,13 @@ class Play:
         """Ids in ascending order that all belong to one shard, so that order among them is promised."""
         candidates = (f"{prefix}-{each:05}" for each in count())
         wanted = self.queue.index_of(f"{prefix}-00000")
-        return [id for id, _ in zip((id for id in candidates if self.queue.index_of(id) == wanted), range(number), strict=False)]
+        return list(islice((id for id in candidates if self.queue.index_of(id) == wanted), number))
 
     def job(self, id: str | None = None, **given: Any) -> Job:
         """A job of the play's queue; `kind` and `payload` have defaults."""
         given = {"kind": "send", "payload": b'{"n":1}', "queue": self.queue, **given}
-        return new_job(given.pop("queue"), given.pop("kind"), given.pop("payload"), fresh_id=next(self._fresh), id=id, **given)
+        queue, kind, payload = (given.pop(field) for field in ("queue", "kind", "payload"))
+        return new_job(queue, kind, payload, fresh_id=next(self._fresh), id=id, **given)
 
     async def enqueue(self, id: str | None = None, **given: Any) -> Enqueued:
         """Enqueue one job now."""
@@ -75,6 +78,10 @@ class Play:
         """Claim now and return the jobs."""
         return (await self.claims(limit, **given)).items
 
+    async def claim_ids(self, limit: int = 1_000, **given: Any) -> list[str]:
+        """Claim now and return the ids, in the order in which they were handed out."""
+        return [claim.record.id for claim in await self.claim(limit, **given)]
+
     async def claim_one(self, **given: Any) -> Claim:
         """Claim the one job that must be there."""
         [claim] = await self.claim(1, **given)
@@ -95,6 +102,33 @@ class Play:
         [answer] = await self.store.jobs.cancel(self.queue, [id], running=running, now_ms=self.now_ms)
         return answer
 
+    async def start(self, id: str, *, worker: str = "worker-1", lease_ms: int = 30_000, **given: Any) -> Claim:
+        """Enqueue one job and claim it; no other job may be ready."""
+        await self.enqueue(id, **given)
+        claim = await self.claim_one(worker=worker, lease_ms=lease_ms)
+        assert claim.lease.id == id, f"{claim.lease.id} was ready too"
+        return claim
+
+    async def die(self, id: str, error: JobError = BOOM, **given: Any) -> LetterKey:
+        """Enqueue one job, claim it and let it fail for good; no other job may be ready."""
+        answer = await self.settle(await self.start(id, **given), Fail(error))
+        assert answer.letter is not None, f"{id} left no letter"
+        return answer.letter
+
+    async def remove(self, id: str) -> Removed:
+        """Remove everything of one id now."""
+        [answer] = await self.store.jobs.remove(self.queue, [id], now_ms=self.now_ms)
+        return answer
+
+    async def repair(self, limit: int = 100) -> Repaired:
+        """Sweep the queue now."""
+        return await self.store.jobs.repair(self.queue, limit=limit, now_ms=self.now_ms)
+
+    async def replay(self, pick: LetterKey | str, *, keep_counts: bool = False) -> Replayed:
+        """Replay one letter now."""
+        [answer] = await self.store.dead.replay(self.queue, [pick], keep_counts=keep_counts, now_ms=self.now_ms)
+        return answer
+
     async def configure(self, **changes: object) -> QueueConfig:
         """Change the queue's configuration now."""
         return await self.store.queues.configure(self.queue, changes, now_ms=self.now_ms)
@@ -109,6 +143,12 @@ class Play:
         found = await self.find(id)
         assert found is not None, f"{id} is unknown"
         return found
+
+    async def record(self, id: str) -> Record:
+        """The record of an id that waits or runs."""
+        record = (await self.found(id)).record
+        assert record is not None, f"{id} neither waits nor runs"
+        return record
 
     async def state(self, id: str) -> State | None:
         """The state of an id now."""
@@ -140,8 +180,12 @@ class Play:
     async def snapshot(self) -> object:
         """Everything that could change, for showing that nothing did."""
         shards = self.queue.all_shards()
+        snapshots = [await self.store.reads.snapshot(shard, now_ms=self.now_ms) for shard in shards]
+        ids = list({row.id: None for snapshot in snapshots for row in snapshot.rows})
+        found = await self.store.reads.find(self.queue, ids[:1_000], now_ms=self.now_ms)
         return (
-            [await self.store.reads.snapshot(shard, now_ms=self.now_ms) for shard in shards],
+            snapshots,
+            [replace(each, why=None) for each in found if each is not None],
             [await self.store.journal.bounds(shard) for shard in shards],
             await self.counts(),
         )

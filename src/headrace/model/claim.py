@@ -63,7 +63,11 @@ class Facts(Struct, frozen=True):
     enqueued_at_ms: int
     wait_ms: int
     payload_bytes: int
-    run_ms: int = 0
+    run_ms: int
+    attempts: int
+    stalls: int
+    result_ttl_ms: int | None
+    """As the job set it; None follows the queue."""
 
 
 class Settlement(Struct, frozen=True):
@@ -100,6 +104,9 @@ class Claim(Struct, frozen=True, kw_only=True):
             max(self.claimed_at_ms - record.due_since_ms, 0),
             len(record.payload),
             run_ms,
+            record.attempts,
+            record.stalls,
+            record.policy.result_ttl_ms,
         )
         return Settlement(self.lease, outcome, facts)
 

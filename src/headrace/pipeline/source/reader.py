@@ -55,13 +55,14 @@ def _read(url: str, spans: tuple[Span, ...]) -> Iterator[pa.RecordBatch]:
                 after = span.after
                 while after < span.upto:
                     # A page is a transaction of its own: a long one would keep SQLite's log from being cut.
-                    batch, after = runner.run(_page(store.journal, span, after))
+                    batch, after = runner.run(read_page(store.journal, span, after))
                     yield batch
         finally:
             runner.run(store.close())
 
 
-async def _page(journal: Journal, span: Span, after: int) -> tuple[pa.RecordBatch, int]:
+async def read_page(journal: Journal, span: Span, after: int) -> tuple[pa.RecordBatch, int]:
+    """The next events of a span after `after`, and the seq that they reach."""
     entries = await journal.read(span.shard, after, span.upto)
     if not entries or entries[0].first_seq != after + 1:
         raise StoreUnavailable(

@@ -11,7 +11,7 @@ from headrace.model.answers import Counts
 from headrace.model.claim import Delivery
 from headrace.model.config import QueueConfig
 from headrace.model.event import Consumer, Entry
-from headrace.model.job import NO_HEADERS, Record, State
+from headrace.model.job import NO_HEADERS, Job, Record, State
 from headrace.model.letter import Ending, Letter
 from headrace.model.limits import PLACE_BITS, PRIORITY_MAX
 from headrace.model.names import Shard
@@ -26,20 +26,33 @@ KEY_BITS = 40
 PINNED = 1 << KEY_BITS - 1
 
 
-class Rest(msgspec.Struct, frozen=True, omit_defaults=True, array_like=True):
-    """The fields of a job that are rarely set, packed into one column that is NULL when none is."""
+class Body(msgspec.Struct, frozen=True, array_like=True):
+    """What no statement looks at of a job. Written short when the rarely set fields at its end are not set."""
 
+    kind: str
+    tag: str | None
+    enqueued_at_ms: int
+    attempts: int = 0
+    stalls: int = 0
     policy: Policy = NO_POLICY
     headers: dict[str, str] = NO_HEADERS
     error: JobError | None = None
     failed_at_ms: int | None = None
 
 
-_ENCODE = msgspec.msgpack.Encoder().encode
-_REST = msgspec.msgpack.Decoder(Rest).decode
+class PackedLease(msgspec.Struct, frozen=True, array_like=True):
+    """What no statement looks at of a delivery."""
+
+    worker: str
+    claimed_at_ms: int
+    cancel_asked: bool
+
+
+pack = msgspec.msgpack.Encoder().encode
+unpack_body = msgspec.msgpack.Decoder(Body).decode
+unpack_lease = msgspec.msgpack.Decoder(PackedLease).decode
 _TWIN = msgspec.msgpack.Decoder(Twin).decode
 _LETTER = msgspec.msgpack.Decoder(Letter).decode
-_JSON = msgspec.json.Encoder().encode
 
 
 class SqliteHead(Head):
@@ -117,14 +130,17 @@ class SqliteRows:
         stored: tuple[int, ...],
         config: QueueConfig,
         companion: Callable[[], "SqliteRows"],
+        fast: bool,
     ) -> None:
         self.shard = shard
         self.shard_id = shard_id
         self.head = SqliteHead(stored)
         self.config = config
+        self.fast = fast
+        """Whether fast paths may be tried in this step."""
         self._stored = stored
         self._companion = companion
-        self._connection = connection
+        self.connection = connection
         self._run = connection.execute
         self._jobs: dict[str, Row | None] = {}
         self._dirty: dict[str, bool] = {}
@@ -141,7 +157,7 @@ class SqliteRows:
         for id in wanted:
             self._jobs[id] = None
         if self.head.ready or self.head.later or self.head.active:
-            self._keep(self._run(sql("job_load"), (self.shard_id, _JSON(wanted).decode())))
+            self._keep(self._run(sql("job_load"), (self.shard_id, json_array(wanted))))
 
     def job(self, id: str) -> Row | None:
         if id not in self._jobs:
@@ -165,7 +181,8 @@ class SqliteRows:
             self._jobs[id] = None
             self._dirty[id] = False
 
-    def _flush(self) -> None:
+    def flush(self) -> None:
+        """Write the jobs that the step has changed so far."""
         if not self._dirty:
             return
         written, leased, dropped = [], [], []
@@ -178,13 +195,19 @@ class SqliteRows:
             else:
                 written.append((self.shard_id, *_columns(row)))
         self._dirty = {}
-        many = self._connection.executemany
+        many = self.connection.executemany
         if dropped:
             many(sql("job_drop"), dropped)
         if leased:
             many(sql("job_lease"), leased)
         if written:
             many(sql("job_write"), written)
+
+    def forget(self) -> None:
+        """Write what was changed and read anew whatever is asked for next."""
+        self.flush()
+        self.flush_endings()
+        self._jobs = {}
 
     def _keep(self, found: sqlite3.Cursor) -> list[Row]:
         rows = []
@@ -204,25 +227,25 @@ class SqliteRows:
         return self._ordered("job_ready", after_place, limit) if self.head.ready else []
 
     def _ordered(self, name: str, bound: int | str, limit: int) -> list[Row]:
-        self._flush()
+        self.flush()
         return self._keep(self._run(sql(name), (self.shard_id, bound, limit)))
 
     def next_later_ms(self) -> int | None:
         found = self._first_later() if self.head.later else None
         return None if found is None else found[0]
 
-    def _first_later(self) -> tuple[int, int] | None:
-        self._flush()
-        found: tuple[int, int] | None = self._run(sql("job_first_later"), (self.shard_id,)).fetchone()
+    def _first_later(self) -> tuple[int, bytes] | None:
+        self.flush()
+        found: tuple[int, bytes] | None = self._run(sql("job_first_later"), (self.shard_id,)).fetchone()
         return found
 
     def next_lease_end_ms(self) -> int | None:
-        self._flush()
+        self.flush()
         found = self._run(sql("job_first_lease"), (self.shard_id,)).fetchone() if self.head.active else None
         return None if found is None else int(found[0])
 
     def of_nonce(self, nonce: str) -> list[Row]:
-        self._flush()
+        self.flush()
         return self._keep(self._run(sql("job_of_nonce"), (self.shard_id, nonce)))
 
     # Twins.
@@ -236,7 +259,7 @@ class SqliteRows:
     def put_twin(self, twin: Twin) -> None:
         if self.twin(twin.record.id) is None:
             self.head.blocked += 1
-        self._run(sql("twin_write"), (self.shard_id, twin.record.id, _ENCODE(twin)))
+        self._run(sql("twin_write"), (self.shard_id, twin.record.id, pack(twin)))
 
     def drop_twin(self, id: str) -> None:
         if self.head.blocked:
@@ -257,7 +280,7 @@ class SqliteRows:
     # Endings.
 
     def ending(self, id: str) -> Ending | None:
-        self._flush_endings()
+        self.flush_endings()
         found = self._run(sql("ending_find"), (self.shard_id, id)).fetchone()
         return None if found is None else _ending(found)
 
@@ -268,12 +291,18 @@ class SqliteRows:
     def drop_ending(self, id: str) -> None:
         self._endings[id] = None
 
-    def _flush_endings(self) -> None:
+    def drop_endings(self, ids: list[str]) -> None:
+        """Drop the endings of these ids, if there are endings at all."""
+        if self.head.done or self.head.cancelled:
+            self._endings |= dict.fromkeys(ids)
+
+    def flush_endings(self) -> None:
+        """Write the endings that the step has changed so far."""
         if not self._endings:
             return
         head = self.head
         if head.done or head.cancelled:
-            ids = _JSON(list(self._endings)).decode()
+            ids = json_array(list(self._endings))
             for state, pinned in self._run(sql("ending_drop"), (self.shard_id, ids)).fetchall():
                 head.ended(state, pinned, -1)
         written = []
@@ -286,10 +315,10 @@ class SqliteRows:
                 )
         self._endings = {}
         if written:
-            self._connection.executemany(sql("ending_write"), written)
+            self.connection.executemany(sql("ending_write"), written)
 
     def sweep_endings(self, now_ms: int, keep_max: int, limit: int) -> int:
-        self._flush_endings()
+        self.flush_endings()
         head, span = self.head, (self._base, self._base + PINNED - 1)
         swept = self._drop_oldest(min(max(head.unpinned - keep_max, 0), limit))
         if head.unpinned and swept < limit:
@@ -308,7 +337,7 @@ class SqliteRows:
         if not count:
             return 0
         span = (self._base, self._base + PINNED - 1)
-        gone = self._run(sql("ending_drop_oldest"), (*span, count)).fetchall()
+        gone = self._run(sql("ending_drop_oldest"), (*span, count - 1)).fetchall()
         for (state,) in gone:
             self.head.ended(state, False, -1)
         return len(gone)
@@ -333,7 +362,7 @@ class SqliteRows:
 
     def put_letter(self, letter: Letter) -> None:
         self.head.dead += 1
-        columns = (self.shard_id, letter.key.number, letter.record.id, letter.until_ms, _ENCODE(letter))
+        columns = (self.shard_id, letter.key.number, letter.record.id, letter.until_ms, pack(letter))
         self._run(sql("letter_write"), columns)
 
     def drop_letter(self, number: int) -> None:
@@ -419,22 +448,22 @@ class SqliteRows:
         )
 
     def _oldest_due_ms(self, now_ms: int) -> int | None:
-        self._flush()
+        self.flush()
         firsts: list[int] = []
         for rank in range(PRIORITY_MAX + 1 if self.head.ready else 0):
             places = (self.shard_id, rank << PLACE_BITS, (rank + 1 << PLACE_BITS) - 1)
-            firsts += (each[0] for each in self._run(sql("job_first_ready"), places))
+            firsts += (_due_since(*each) for each in self._run(sql("job_first_ready"), places))
         later = self._first_later() if self.head.later else None
         if later is not None and later[0] <= now_ms:
-            firsts.append(later[1])
+            firsts.append(_due_since(*later))
         return min(firsts, default=None)
 
     def held(self) -> int:
         return self.head.ready + self.head.later + self.head.blocked
 
     def ids_in(self, state: State, after_id: str, limit: int) -> list[str]:
-        self._flush()
-        self._flush_endings()
+        self.flush()
+        self.flush_endings()
         match state:
             case State.WAITING:
                 found = self._run(sql("job_ids_waiting"), (self.shard_id, after_id, limit))
@@ -447,8 +476,8 @@ class SqliteRows:
         return [id for (id,) in found]
 
     def everything(self) -> tuple[list[Row], list[Twin], list[Ending], list[Letter]]:
-        self._flush()
-        self._flush_endings()
+        self.flush()
+        self.flush_endings()
         shard = (self.shard_id,)
         return (
             [_row(columns) for columns in self._run(sql("job_all"), shard)],
@@ -474,99 +503,85 @@ class SqliteRows:
 
     def write_back(self) -> None:
         """Write what the step changed."""
-        self._flush()
-        self._flush_endings()
+        self.flush()
+        self.flush_endings()
         stored = self.head.stored()
         if stored != self._stored:
             self._run(sql("shard_write"), (*stored, self.shard_id))
             self._stored = stored
 
 
-def _row(columns: tuple[Any, ...]) -> Row:
-    (
-        id,
-        place,
-        fence,
-        run_at_ms,
-        expires_at_ms,
-        claimed_at_ms,
-        cancel_asked,
-        nonce,
-        worker,
-        enqueued_at_ms,
-        attempts,
-        stalls,
-        kind,
-        tag,
-        rest,
-        payload,
-    ) = columns
-    more = _NO_REST if rest is None else _REST(rest)
-    record = Record(
+def _due_since(run_at_ms: int, body: bytes) -> int:
+    return max(run_at_ms, unpack_body(body).enqueued_at_ms)
+
+
+def json_array(ids: list[str]) -> str:
+    """Ids as one argument."""
+    return msgspec.json.encode(ids).decode()
+
+
+def pack_body(job: Job | Record, enqueued_at_ms: int) -> bytes:
+    """The body of a new job, or of a record."""
+    if isinstance(job, Job):
+        if job.policy is NO_POLICY and not job.headers:
+            return pack((job.kind, job.tag, enqueued_at_ms))
+        return pack(Body(job.kind, job.tag, enqueued_at_ms, 0, 0, job.policy, job.headers))
+    return pack(
+        Body(
+            job.kind,
+            job.tag,
+            enqueued_at_ms,
+            job.attempts,
+            job.stalls,
+            job.policy,
+            job.headers,
+            job.error,
+            job.failed_at_ms,
+        )
+    )
+
+
+def record_of(id: str, run_at_ms: int, body: Body, payload: bytes, place: int | None = None) -> Record:
+    """A record from its columns."""
+    return Record(
         id=id,
-        kind=kind,
+        kind=body.kind,
         payload=payload,
         run_at_ms=run_at_ms,
-        enqueued_at_ms=enqueued_at_ms,
-        policy=more.policy,
-        tag=tag,
-        headers=more.headers,
-        attempts=attempts,
-        stalls=stalls,
-        error=more.error,
-        failed_at_ms=more.failed_at_ms,
+        enqueued_at_ms=body.enqueued_at_ms,
+        policy=body.policy,
+        tag=body.tag,
+        headers=body.headers,
+        attempts=body.attempts,
+        stalls=body.stalls,
+        error=body.error,
+        failed_at_ms=body.failed_at_ms,
         place=place,
     )
+
+
+def _row(columns: tuple[Any, ...]) -> Row:
+    id, place, run_at_ms, expires_at_ms, fence, nonce, lease, body, payload = columns
+    record = record_of(id, run_at_ms, unpack_body(body), payload, place)
     if fence is None:
         return Row(record)
-    return Row(record, Delivery(fence, nonce, worker, claimed_at_ms, expires_at_ms, bool(cancel_asked)))
-
-
-_NO_REST = Rest()
-
-
-def rest_of(policy: Policy, headers: dict[str, str], error: JobError | None, failed_at_ms: int | None) -> bytes | None:
-    """The rarely set fields, packed; None when none is set."""
-    if policy is NO_POLICY and not headers and error is None and failed_at_ms is None:
-        return None
-    rest = Rest(policy, headers, error, failed_at_ms)
-    return None if rest == _NO_REST else _ENCODE(rest)
+    packed = unpack_lease(lease)
+    return Row(
+        record,
+        Delivery(fence, nonce, packed.worker, packed.claimed_at_ms, expires_at_ms, packed.cancel_asked),
+    )
 
 
 def _columns(row: Row) -> tuple[object, ...]:
-    record, delivery = row.record, row.delivery
-    fence, expires_at_ms, claimed_at_ms, cancel_asked, nonce, worker = (
-        (None, None, None, False, None, None) if delivery is None else _lease_columns(delivery)
-    )
-    return (
-        record.id,
-        record.place,
-        fence,
-        record.run_at_ms,
-        expires_at_ms,
-        claimed_at_ms,
-        cancel_asked,
-        nonce,
-        worker,
-        record.enqueued_at_ms,
-        record.attempts,
-        record.stalls,
-        record.kind,
-        record.tag,
-        rest_of(record.policy, record.headers, record.error, record.failed_at_ms),
-        record.payload,
-    )
+    record = row.record
+    lease = (None, None, None, None) if row.delivery is None else _lease_columns(row.delivery)
+    body = pack_body(record, record.enqueued_at_ms)
+    return (record.id, record.place, record.run_at_ms, *lease, body, record.payload)
 
 
-def _lease_columns(delivery: Delivery) -> tuple[int, int, int, bool, str, str]:
-    return (
-        delivery.fence,
-        delivery.expires_at_ms,
-        delivery.claimed_at_ms,
-        delivery.cancel_asked,
-        delivery.nonce,
-        delivery.worker,
-    )
+def _lease_columns(delivery: Delivery) -> tuple[int, int, str, bytes]:
+    lease = pack(PackedLease(delivery.worker, delivery.claimed_at_ms, delivery.cancel_asked))
+    return delivery.expires_at_ms, delivery.fence, delivery.nonce, lease
 
 
 def _ending_columns(ending: Ending) -> tuple[object, ...]:

@@ -15,12 +15,12 @@ from headrace.model.errors import BadConfig
 from headrace.model.names import Queue, Shard
 from headrace.model.snapshot import Health
 from headrace.stores.calls.dead import EngineDead
-from headrace.stores.calls.jobs import EngineJobs
 from headrace.stores.calls.journal import EngineJournal
 from headrace.stores.calls.queues import EngineQueues, wrong_shards
 from headrace.stores.calls.reads import EngineReads
 from headrace.stores.calls.wait import has_work
 from headrace.stores.sqlite.connect import PROFILES, PROMISES, commit, connect, errors, migrate, notice_lost_tail
+from headrace.stores.sqlite.fast import SqliteJobs, Unusual
 from headrace.stores.sqlite.lane import Lane
 from headrace.stores.sqlite.rows import SqliteRows
 from headrace.stores.sqlite.sql import sql
@@ -31,11 +31,16 @@ WATCH_SECONDS = 0.005
 """How often a waiter asks the file whether another process has written: a few microseconds of work each time."""
 
 
+SLOW_CALLS = 8
+"""How many calls go straight through the transitions after a fast path had to give up."""
+
+
 class SqliteTx:
     """One transaction: the rows it touches, written back before it commits."""
 
-    def __init__(self, connection: sqlite3.Connection) -> None:
+    def __init__(self, connection: sqlite3.Connection, fast: bool = False) -> None:
         self._connection = connection
+        self._fast = fast
         self._queues: dict[tuple[str, str], tuple[int, int, QueueConfig] | None] = {}
         self._rows: dict[tuple[int, int], SqliteRows] = {}
 
@@ -60,7 +65,7 @@ class SqliteTx:
         if key not in self._rows:
             shard_id, *stored = self._connection.execute(sql("shard_read"), key).fetchone()
             self._rows[key] = SqliteRows(
-                self._connection, shard, shard_id, tuple(stored), config, lambda: self._companion(shard)
+                self._connection, shard, shard_id, tuple(stored), config, lambda: self._companion(shard), self._fast
             )
         return self._rows[key]
 
@@ -122,6 +127,7 @@ class SqliteEngine:
         self.writer = Lane("headrace-sqlite-writer", lambda: connect(path, profile))
         self.reader = Lane("headrace-sqlite-reader", lambda: connect(path, profile))
         self._woken: set[tuple[str, str]] = set()
+        self._slow_left = 0
         self._waiters: dict[tuple[str, str], set[asyncio.Event]] = {}
 
     def now_ms(self) -> int:
@@ -146,18 +152,28 @@ class SqliteEngine:
         return answer
 
     def _write(self, connection: sqlite3.Connection, act: Callable[[Tx], T]) -> tuple[T, set[tuple[str, str]]]:
-        self._woken = set()
         with errors(self.path):
-            connection.execute("BEGIN IMMEDIATE")
             try:
-                tx = SqliteTx(connection)
-                answer = act(tx)
-                tx.write_back()
-            except BaseException:
-                connection.execute("ROLLBACK")
-                raise
-            commit(connection, self.path)
+                answer = self._attempt(connection, act, fast=self._slow_left == 0)
+                self._slow_left = max(self._slow_left - 1, 0)
+            except Unusual:
+                # What is unusual now is likely to be so again: spare the next calls the vain attempt.
+                self._slow_left = SLOW_CALLS
+                answer = self._attempt(connection, act, fast=False)
         return answer, self._woken
+
+    def _attempt(self, connection: sqlite3.Connection, act: Callable[[Tx], T], fast: bool) -> T:
+        self._woken = set()
+        connection.execute("BEGIN IMMEDIATE")
+        try:
+            tx = SqliteTx(connection, fast)
+            answer = act(tx)
+            tx.write_back()
+        except BaseException:
+            connection.execute("ROLLBACK")
+            raise
+        commit(connection, self.path)
+        return answer
 
     def wake(self, queues: Iterable[Queue]) -> None:
         """Remember whom to wake once the transaction is committed."""
@@ -211,7 +227,7 @@ class SqliteStore:
 
     def __init__(self, engine: SqliteEngine) -> None:
         self._engine = engine
-        self.jobs = EngineJobs(engine)
+        self.jobs = SqliteJobs(engine)
         self.dead = EngineDead(engine)
         self.queues = EngineQueues(engine)
         self.reads = EngineReads(engine)

@@ -1,6 +1,7 @@
 """Claim: repair, promote, hand out."""
 
 import zlib
+from collections.abc import Callable
 
 from msgspec.structs import replace
 
@@ -23,6 +24,8 @@ from headrace.stores.transitions.endings import conclude, die, facts_of, sweep_e
 from headrace.stores.transitions.rows import Row, Rows, WorkerRow
 from headrace.stores.transitions.step import Step, trim
 
+HandOut = Callable[[Step, ClaimRequest, int, int], list[Claim]]
+
 
 def visiting_order(queue: Queue, nonce: str) -> list[Shard]:
     """The shards of a queue in the order a claim visits them: from one that the nonce picks, so that claims rotate."""
@@ -39,18 +42,19 @@ def is_known(rows: Rows, request: ClaimRequest) -> bool:
 def known_claims(rows: Rows, request: ClaimRequest, now_ms: int) -> list[Claim]:
     """What an earlier call with this nonce was handed and still holds."""
     return [
-        _claim(rows, row.record, row.delivery)
+        claim_of(rows, row.record, row.delivery)
         for row in rows.of_nonce(request.nonce)
         if row.delivery is not None and row.delivery.worker == request.worker and now_ms < row.delivery.expires_at_ms
     ]
 
 
-def claim(step: Step, request: ClaimRequest, limit: int, bytes_left: int) -> list[Claim]:
-    """Repair and promote on one shard, then hand out at most `limit` jobs and `bytes_left` bytes of bodies; one job
-    is always handed out when nothing else was (`bytes_left == CLAIM_BYTES_MAX`)."""
+def claim(
+    step: Step, request: ClaimRequest, limit: int, bytes_left: int, hand_out: HandOut | None = None
+) -> list[Claim]:
+    """Repair and promote on one shard, then hand out (a driver may bring a faster way of doing just that)."""
     repair(step, REPAIRS_PER_CALL_MAX)
     promote(step, PROMOTIONS_PER_CALL_MAX)
-    claims = [] if step.rows.config.paused else _hand_out(step, request, limit, bytes_left)
+    claims = [] if step.rows.config.paused else (hand_out or hand_out_ready)(step, request, limit, bytes_left)
     seen = step.rows.worker(request.worker)
     if claims:
         step.rows.put_worker(request.worker, WorkerRow(request.nonce, step.now_ms))
@@ -59,7 +63,9 @@ def claim(step: Step, request: ClaimRequest, limit: int, bytes_left: int) -> lis
     return claims
 
 
-def _hand_out(step: Step, request: ClaimRequest, limit: int, bytes_left: int) -> list[Claim]:
+def hand_out_ready(step: Step, request: ClaimRequest, limit: int, bytes_left: int) -> list[Claim]:
+    """Hand out at most `limit` jobs and `bytes_left` bytes of bodies, in order; one job is always handed out when
+    nothing else was in this call (`bytes_left == CLAIM_BYTES_MAX`)."""
     rows, now_ms = step.rows, step.now_ms
     claims: list[Claim] = []
     expired, after_place = 0, -1
@@ -92,10 +98,11 @@ def _activate(step: Step, record: Record, request: ClaimRequest) -> Claim:
     record = replace(record, place=None)
     rows.put(Row(record, delivery))
     step.note(Line("claimed", record.id, fence=delivery.fence))
-    return _claim(rows, record, delivery)
+    return claim_of(rows, record, delivery)
 
 
-def _claim(rows: Rows, record: Record, delivery: Delivery) -> Claim:
+def claim_of(rows: Rows, record: Record, delivery: Delivery) -> Claim:
+    """A delivery as its worker gets it."""
     config, policy = rows.config, record.policy
     return Claim(
         lease=Lease(rows.shard.queue, record.id, delivery.token, delivery.fence, delivery.expires_at_ms),

@@ -1,4 +1,4 @@
--- The first ready job within places of one priority: since when it is due.
+-- The first ready job within places of one priority.
 --
 -- args     shard_id, lowest place, highest place
-SELECT max(run_at_ms, enqueued_at_ms) FROM job WHERE shard_id = ? AND place BETWEEN ? AND ? ORDER BY place LIMIT 1;
+SELECT run_at_ms, body FROM job WHERE shard_id = ? AND place BETWEEN ? AND ? ORDER BY place LIMIT 1;

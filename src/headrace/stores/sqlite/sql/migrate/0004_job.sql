@@ -1,21 +1,15 @@
--- Jobs that wait or are active: ready with a place, active with a fence, later with neither. The large column is last.
+-- Jobs that wait or are active: ready with a place, active with a fence, later with neither. Few columns, since each
+-- costs time on every write: what no statement looks at is packed into lease and body. The large column is last.
 CREATE TABLE job (
   job_id INTEGER PRIMARY KEY,
   shard_id INTEGER NOT NULL,
   id TEXT NOT NULL,
   place INTEGER,
-  fence INTEGER,
   run_at_ms INTEGER NOT NULL,
   expires_at_ms INTEGER,
-  claimed_at_ms INTEGER,
-  cancel_asked INTEGER NOT NULL DEFAULT 0,
+  fence INTEGER,
   nonce TEXT,
-  worker TEXT,
-  enqueued_at_ms INTEGER NOT NULL,
-  attempts INTEGER NOT NULL,
-  stalls INTEGER NOT NULL,
-  kind TEXT NOT NULL,
-  tag TEXT,
-  rest BLOB,
+  lease BLOB,
+  body BLOB NOT NULL,
   payload BLOB NOT NULL
 ) STRICT;

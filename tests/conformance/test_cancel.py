@@ -1,0 +1,350 @@
+"""Cancel: end what waits, ask what runs, and let the asking stick to the delivery."""
+
+import pytest
+
+from headrace.model.job import State
+from headrace.model.outcome import Cancelled, Done, Fail, Outcome, Release, Retry
+from headrace.model.policy import Policy
+from tests.support.play import BOOM, Play
+
+COMES_BACK = [
+    pytest.param(Retry(BOOM), id="retry"),
+    pytest.param(Retry(BOOM, 0), id="retry-at-once"),
+    pytest.param(Release(), id="release"),
+    pytest.param(Release(5_000), id="release-later"),
+    pytest.param(Cancelled(), id="cancelled"),
+]
+
+
+async def test_cancel_ends_a_ready_job_and_says_so(play: Play) -> None:
+    """Q15: cancel of a waiting job removes it and answers yes."""
+    await play.enqueue("a")
+
+    answer = await play.cancel("a")
+
+    assert (answer.id, answer.status, answer.twin) == ("a", "cancelled", False)
+    assert await play.state("a") is State.CANCELLED
+    assert await play.claim(10) == []
+    assert await play.history("a") == ["enqueued", "cancelled"]
+
+
+async def test_cancel_ends_a_later_job_which_is_not_handed_out_when_its_time_comes(play: Play) -> None:
+    """Q15: a job that is not due yet is waiting too."""
+    await play.enqueue("a", delay_ms=60_000)
+
+    answer = await play.cancel("a")
+    play.advance(60_000)
+
+    assert answer.status == "cancelled"
+    assert await play.claim(10) == []
+    assert (await play.counts()).waiting == 0
+
+
+async def test_cancel_ends_a_job_that_waits_between_two_attempts(play: Play) -> None:
+    """Q15: a retried job waits again, so it can be cancelled."""
+    await play.settle(await play.start("a"), Retry(BOOM))
+
+    answer = await play.cancel("a")
+    play.advance(3_600_000 - 1)
+
+    assert answer.status == "cancelled"
+    assert await play.claim(10) == []
+    ending = (await play.found("a")).ending
+    assert ending is not None
+    assert (ending.state, ending.attempts) == ("cancelled", 1)
+
+
+async def test_cancel_answers_not_found_for_an_unknown_id_and_changes_nothing(play: Play) -> None:
+    """Q15: an unknown id answers no."""
+    await play.enqueue("a")
+    before = await play.snapshot()
+
+    answer = await play.cancel("nobody", running=True)
+
+    assert answer.status == "not_found"
+    assert await play.snapshot() == before
+
+
+async def test_cancel_finds_nothing_in_a_queue_that_nobody_used_and_does_not_make_it(play: Play) -> None:
+    answer = await play.cancel("a")
+
+    assert answer.status == "not_found"
+    assert (await play.store.queues.names("acme")).rows == []
+
+
+@pytest.mark.parametrize("outcome", [Done(), Fail(BOOM), Cancelled()], ids=["done", "dead", "cancelled"])
+async def test_cancel_does_not_find_a_job_that_is_over(play: Play, outcome: Outcome) -> None:
+    """Q15: nothing waits or runs under the id any more."""
+    await play.settle(await play.start("a"), outcome)
+    before = await play.snapshot()
+
+    answer = await play.cancel("a", running=True)
+
+    assert answer.status == "not_found"
+    assert await play.snapshot() == before
+
+
+async def test_cancel_leaves_an_active_job_alone(play: Play) -> None:
+    """Q15: an active job is not affected."""
+    claim = await play.start("a")
+    before = await play.snapshot()
+
+    answer = await play.cancel("a")
+
+    assert (answer.status, answer.twin) == ("active", False)
+    assert await play.snapshot() == before
+    assert not (await play.extend(claim.lease)).cancel_asked
+    assert (await play.settle(claim)).status == "done"
+
+
+async def test_cancel_ends_the_blocked_twin_without_an_ending_and_leaves_the_active_one(play: Play) -> None:
+    """Q15: a blocked job can be cancelled like a waiting one."""
+    claim = await play.start("a")
+    await play.enqueue("a", payload=b"2")
+
+    answer = await play.cancel("a")
+    found = await play.found("a")
+    await play.settle(claim)
+
+    assert (answer.status, answer.twin) == ("cancelled", True)
+    assert (found.state, found.twin, found.ending) == (State.ACTIVE, None, None)
+    assert await play.state("a") is State.DONE
+    assert await play.claim(10) == []
+    assert await play.history("a") == ["enqueued", "claimed", "blocked", "cancelled", "done"]
+
+
+async def test_a_cancelled_twin_is_not_applied_when_the_active_one_comes_back(play: Play) -> None:
+    claim = await play.start("a", payload=b"1")
+    await play.enqueue("a", payload=b"2", run_at_ms=play.now_ms + 9_000)
+
+    await play.cancel("a")
+    await play.settle(claim, Release())
+
+    record = await play.record("a")
+    assert (record.payload, record.run_at_ms) == (b"1", play.now_ms)
+    assert (await play.counts()).blocked == 0
+
+
+async def test_cancel_running_ends_the_twin_and_asks_the_active_one(play: Play) -> None:
+    claim = await play.start("a")
+    await play.enqueue("a")
+
+    answer = await play.cancel("a", running=True)
+
+    assert (answer.status, answer.twin) == ("asked", True)
+    found = await play.found("a")
+    assert (found.state, found.twin, found.cancel_asked) == (State.ACTIVE, None, True)
+    assert (await play.settle(claim, Cancelled())).status == "cancelled"
+    assert await play.state("a") is State.CANCELLED
+
+
+async def test_cancel_running_ends_a_waiting_job_like_a_plain_cancel(play: Play) -> None:
+    await play.enqueue("a")
+
+    answer = await play.cancel("a", running=True)
+
+    assert (answer.status, answer.twin) == ("cancelled", False)
+    assert await play.history("a") == ["enqueued", "cancelled"]
+
+
+async def test_an_asked_worker_hears_of_it_when_it_extends(play: Play) -> None:
+    claim = await play.start("a")
+
+    before = await play.extend(claim.lease)
+    answer = await play.cancel("a", running=True)
+    after = await play.extend(claim.lease)
+
+    assert answer.status == "asked"
+    assert (before.cancel_asked, after.cancel_asked) == (False, True)
+    assert after.ok
+
+
+async def test_asking_changes_neither_the_lease_nor_the_counters(play: Play) -> None:
+    claim = await play.start("a")
+
+    await play.cancel("a", running=True)
+
+    found = await play.found("a")
+    assert (found.fence, found.lease_expires_at_ms, found.worker) == (
+        claim.lease.fence,
+        claim.lease.expires_at_ms,
+        "worker-1",
+    )
+    assert found.record == claim.record
+
+
+async def test_asking_again_answers_the_same_and_writes_nothing_more(play: Play) -> None:
+    await play.start("a")
+    await play.cancel("a", running=True)
+    before = await play.snapshot()
+
+    answer = await play.cancel("a", running=True)
+
+    assert answer.status == "asked"
+    assert await play.snapshot() == before
+    assert await play.history("a") == ["enqueued", "claimed", "asked"]
+
+
+async def test_a_plain_cancel_does_not_take_the_asking_back(play: Play) -> None:
+    claim = await play.start("a")
+    await play.cancel("a", running=True)
+
+    answer = await play.cancel("a")
+
+    assert answer.status == "active"
+    assert (await play.extend(claim.lease)).cancel_asked
+
+
+@pytest.mark.parametrize("outcome", COMES_BACK)
+async def test_an_asked_job_ends_cancelled_when_its_delivery_comes_back(play: Play, outcome: Outcome) -> None:
+    claim = await play.start("a")
+    await play.cancel("a", running=True)
+
+    answer = await play.settle(claim, outcome)
+    play.advance(3_600_000 - 1)
+
+    assert (answer.status, answer.run_at_ms, answer.letter) == ("cancelled", None, None)
+    assert await play.state("a") is State.CANCELLED
+    assert await play.claim(10) == []
+    assert await play.history("a") == ["enqueued", "claimed", "asked", "cancelled"]
+
+
+async def test_an_asked_job_ends_cancelled_when_its_lease_runs_out(play: Play) -> None:
+    await play.start("a", lease_ms=1_000)
+    await play.cancel("a", running=True)
+
+    play.advance(1_000)
+    claims = await play.claim(10)
+
+    assert claims == []
+    ending = (await play.found("a")).ending
+    assert ending is not None
+    assert (ending.state, ending.stalls) == ("cancelled", 1)
+    assert await play.history("a") == ["enqueued", "claimed", "asked", "cancelled"]
+
+
+async def test_done_wins_over_an_asked_cancel(play: Play) -> None:
+    claim = await play.start("a")
+    await play.cancel("a", running=True)
+
+    answer = await play.settle(claim, Done(b"7"))
+
+    assert answer.status == "done"
+    ending = await play.store.reads.ending(play.queue, "a", now_ms=play.now_ms)
+    assert ending is not None
+    assert (ending.state, ending.result) == ("done", b"7")
+
+
+async def test_fail_wins_over_an_asked_cancel(play: Play) -> None:
+    claim = await play.start("a")
+    await play.cancel("a", running=True)
+
+    answer = await play.settle(claim, Fail(BOOM))
+
+    assert answer.status == "dead"
+    assert [letter.reason for letter in await play.letters()] == ["failed"]
+
+
+async def test_an_asked_job_out_of_attempts_ends_cancelled_without_a_letter(play: Play) -> None:
+    claim = await play.start("a", policy=Policy(max_attempts=1))
+    await play.cancel("a", running=True)
+
+    answer = await play.settle(claim, Retry(BOOM))
+
+    assert (answer.status, answer.letter) == ("cancelled", None)
+    assert await play.letters() == []
+    ending = (await play.found("a")).ending
+    assert ending is not None
+    assert ending.attempts == 1
+
+
+async def test_an_asked_job_out_of_stalls_ends_cancelled_without_a_letter(play: Play) -> None:
+    await play.start("a", lease_ms=1_000, policy=Policy(max_stalls=1))
+    await play.cancel("a", running=True)
+
+    play.advance(1_000)
+    await play.repair()
+
+    assert await play.state("a") is State.CANCELLED
+    assert await play.letters() == []
+
+
+async def test_a_job_enqueued_after_the_asking_waits_on_its_own_when_the_asked_one_ends(play: Play) -> None:
+    claim = await play.start("a", payload=b"1")
+    await play.cancel("a", running=True)
+    await play.enqueue("a", payload=b"2")
+
+    await play.settle(claim, Retry(BOOM))
+    again = await play.claim_one()
+
+    assert again.record.payload == b"2"
+    assert (again.record.attempts, again.record.stalls) == (0, 0)
+    assert not (await play.extend(again.lease)).cancel_asked
+    assert await play.history("a") == ["enqueued", "claimed", "asked", "blocked", "cancelled", "unblocked", "claimed"]
+
+
+async def test_the_ending_of_a_cancelled_job_is_kept_for_keep_done_ms_and_not_longer(play: Play) -> None:
+    await play.configure(keep_done_ms=10_000)
+    await play.enqueue("a", kind="send", tag="spring")
+    await play.cancel("a")
+
+    ending = (await play.found("a")).ending
+    play.advance(9_999)
+    last = await play.find("a")
+    play.advance(1)
+    gone = await play.find("a")
+
+    assert ending is not None
+    assert (ending.kind, ending.tag, ending.result) == ("send", "spring", None)
+    assert ending.until_ms == ending.ended_at_ms + 10_000
+    assert last is not None
+    assert gone is None
+
+
+async def test_a_cancelled_id_can_be_enqueued_anew_and_its_ending_goes(play: Play) -> None:
+    await play.enqueue("a")
+    await play.cancel("a")
+
+    answer = await play.enqueue("a")
+
+    found = await play.found("a")
+    assert answer.status == "created"
+    assert (found.state, found.ending) == (State.WAITING, None)
+
+
+async def test_an_idempotency_key_outlives_the_cancelled_job(play: Play) -> None:
+    """C8: the key is kept whatever becomes of the job."""
+    first = await play.enqueue(idempotency_key="k")
+    await play.cancel(first.id)
+
+    again = await play.enqueue(idempotency_key="k")
+
+    assert (again.id, again.status) == (first.id, "duplicate")
+    assert await play.claim(10) == []
+
+
+async def test_cancel_answers_a_batch_item_by_item_in_the_order_given(play: Play) -> None:
+    active = await play.start("active")
+    await play.enqueue("waiting")
+
+    answers = await play.store.jobs.cancel(
+        play.queue, ["nobody", "active", "waiting", "waiting"], running=True, now_ms=play.now_ms
+    )
+
+    assert [(answer.id, answer.status) for answer in answers] == [
+        ("nobody", "not_found"),
+        ("active", "asked"),
+        ("waiting", "cancelled"),
+        ("waiting", "not_found"),
+    ]
+    assert (await play.extend(active.lease)).cancel_asked
+
+
+async def test_cancel_works_on_a_paused_queue(play: Play) -> None:
+    await play.enqueue("a")
+    await play.configure(paused=True)
+
+    answer = await play.cancel("a")
+
+    assert answer.status == "cancelled"
+    assert (await play.counts()).waiting == 0

@@ -12,7 +12,7 @@ Row = TypeVar("Row")
 LeaseRefusal = Literal["not_active", "lease_expired", "lease_mismatch"]
 
 
-class Enqueued(Struct, frozen=True):
+class Enqueued(Struct, frozen=True, gc=False):
     """What became of one job of an enqueue.
 
     `created`: waits. `updated`: the waiting job was changed. `blocked`: waits behind its active namesake.
@@ -29,7 +29,7 @@ class Enqueued(Struct, frozen=True):
         return self.status not in ("conflict", "wrong_shards", "full")
 
 
-class Extended(Struct, frozen=True):
+class Extended(Struct, frozen=True, gc=False):
     """What became of one lease of an extend: a new lease, or a refusal."""
 
     id: str
@@ -43,7 +43,7 @@ class Extended(Struct, frozen=True):
         return self.status == "extended"
 
 
-class Settled(Struct, frozen=True):
+class Settled(Struct, frozen=True, gc=False):
     """What became of one settlement: `done`, `retried`, `released`, `dead`, `cancelled`, or a refusal."""
 
     id: str
@@ -58,7 +58,7 @@ class Settled(Struct, frozen=True):
         return self.status not in ("not_active", "lease_expired", "lease_mismatch")
 
 
-class Turned(Struct, frozen=True):
+class Turned(Struct, frozen=True, gc=False):
     """The answer to a turn: settled, then claimed."""
 
     settled: list[Settled]
@@ -66,7 +66,7 @@ class Turned(Struct, frozen=True):
     next_at_ms: int | None
 
 
-class Cancellation(Struct, frozen=True):
+class Cancellation(Struct, frozen=True, gc=False):
     """What became of one id of a cancel.
 
     `cancelled`: the waiting job or the blocked twin has ended. `asked`: the active one was asked to stop. `active`:
@@ -79,14 +79,14 @@ class Cancellation(Struct, frozen=True):
     """Whether a blocked twin was ended."""
 
 
-class Removed(Struct, frozen=True):
+class Removed(Struct, frozen=True, gc=False):
     """Whether anything of an id was there to remove."""
 
     id: str
     status: Literal["removed", "not_found"]
 
 
-class Replayed(Struct, frozen=True):
+class Replayed(Struct, frozen=True, gc=False):
     """What became of one letter of a replay; `id_in_use` keeps the letter."""
 
     key: LetterKey | None
@@ -94,7 +94,7 @@ class Replayed(Struct, frozen=True):
     status: Literal["replayed", "not_found", "id_in_use"]
 
 
-class Repaired(Struct, frozen=True):
+class Repaired(Struct, frozen=True, gc=False):
     """What a sweep found: leases that had run out, and what was dropped because its time was over."""
 
     stalled: int = 0
@@ -103,7 +103,7 @@ class Repaired(Struct, frozen=True):
     """Whether a bound was reached: sweep again."""
 
 
-class Counts(Struct, frozen=True):
+class Counts(Struct, frozen=True, gc=False):
     """How many jobs of a queue stand where. Done, cancelled and dead count what is kept and not yet swept."""
 
     waiting: int = 0
@@ -131,7 +131,7 @@ class Counts(Struct, frozen=True):
         )
 
 
-class Found(Struct, frozen=True):
+class Found(Struct, frozen=True, gc=False):
     """Everything a store knows of one id. The lease is shown without its token: to see is not to own."""
 
     id: str

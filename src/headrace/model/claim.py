@@ -26,7 +26,7 @@ def token_of(nonce: str, fence: int) -> str:
     return f"{nonce}.{fence}"
 
 
-class Lease(Struct, frozen=True):
+class Lease(Struct, frozen=True, gc=False):
     """The right to settle a job: it holds while `now < expires_at_ms`."""
 
     queue: Queue
@@ -37,7 +37,7 @@ class Lease(Struct, frozen=True):
     expires_at_ms: int
 
 
-class Delivery(Struct, frozen=True):
+class Delivery(Struct, frozen=True, gc=False):
     """What a store keeps beside an active record."""
 
     fence: int
@@ -53,7 +53,7 @@ class Delivery(Struct, frozen=True):
         return token_of(self.nonce, self.fence)
 
 
-class Facts(Struct, frozen=True):
+class Facts(Struct, frozen=True, gc=False):
     """What a worker knows of its delivery and sends along, so that the store need not look it up for the journal."""
 
     kind: str
@@ -70,7 +70,7 @@ class Facts(Struct, frozen=True):
     """As the job set it; None follows the queue."""
 
 
-class Settlement(Struct, frozen=True):
+class Settlement(Struct, frozen=True, gc=False):
     """How one delivery ended; the outcome is checked when it is built."""
 
     lease: Lease
@@ -81,7 +81,7 @@ class Settlement(Struct, frozen=True):
         check_outcome(self.outcome)
 
 
-class Claim(Struct, frozen=True, kw_only=True):
+class Claim(Struct, frozen=True, gc=False):
     """A job in the hands of a worker."""
 
     lease: Lease
@@ -111,7 +111,7 @@ class Claim(Struct, frozen=True, kw_only=True):
         return Settlement(self.lease, outcome, facts)
 
 
-class Claims(Struct, frozen=True):
+class Claims(Struct, frozen=True, gc=False):
     """The answer to a claim."""
 
     items: list[Claim]
@@ -120,7 +120,7 @@ class Claims(Struct, frozen=True):
     lease end otherwise, None when the queues are empty."""
 
 
-class ClaimRequest(Struct, frozen=True, kw_only=True):
+class ClaimRequest(Struct, frozen=True, gc=False, kw_only=True):
     """What a worker asks for. The nonce is the worker's own secret: 8 or more random characters, new for each claim
     and repeated only when the answer to a claim was lost."""
 

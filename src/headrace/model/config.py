@@ -62,6 +62,10 @@ class QueueConfig(Struct, frozen=True):
         """The priority of a job with `policy` at this moment."""
         return self.priority if policy.priority is None else policy.priority
 
+    def timeout_of(self, policy: Policy) -> int:
+        """How long a handler of a job with `policy` may run; 0 is no limit."""
+        return self.timeout_ms if policy.timeout_ms is None else policy.timeout_ms
+
     def result_ttl_of(self, policy: Policy) -> int:
         """How long the ending of a job with `policy` is pinned; 0 is not at all."""
         return self.result_ttl_ms if policy.result_ttl_ms is None else policy.result_ttl_ms

@@ -31,7 +31,7 @@ EventName = Literal[
 EVENTS: tuple[str, ...] = get_args(EventName)
 
 
-class Line(Struct, frozen=True, omit_defaults=True):
+class Line(Struct, frozen=True, gc=False, omit_defaults=True):
     """One event as it is written: only what is set. docs/journal.md says which event sets what."""
 
     event: EventName
@@ -61,7 +61,7 @@ _ENCODER = msgspec.json.Encoder()
 _DECODER = msgspec.json.Decoder(Line)
 
 
-class Event(Struct, frozen=True, kw_only=True):
+class Event(Struct, frozen=True, gc=False, kw_only=True):
     """One event as it is read: a line with its place and time."""
 
     shard: Shard
@@ -71,7 +71,7 @@ class Event(Struct, frozen=True, kw_only=True):
     line: Line
 
 
-class Entry(Struct, frozen=True, kw_only=True):
+class Entry(Struct, frozen=True, gc=False, kw_only=True):
     """All events of one call on one shard, under consecutive numbers that end with `last_seq`."""
 
     epoch: int
@@ -124,7 +124,7 @@ def columns(event: Event) -> dict[str, object]:
     }
 
 
-class Bounds(Struct, frozen=True):
+class Bounds(Struct, frozen=True, gc=False):
     """What a shard's journal holds: `first_seq <= seq <= last_seq`; empty when `first_seq = last_seq + 1`."""
 
     epoch: int
@@ -135,7 +135,7 @@ class Bounds(Struct, frozen=True):
     bytes: int
 
 
-class Consumer(Struct, frozen=True):
+class Consumer(Struct, frozen=True, gc=False):
     """A reader that the journal remembers: it has everything up to `seq`, and may ask to be waited for."""
 
     name: str

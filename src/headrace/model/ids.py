@@ -18,9 +18,7 @@ def uuid7(now_ms: int, entropy: bytes) -> str:
 
 def derived_id(queue: Queue, key: str) -> str:
     """The id of the job with idempotency key `key` and no id of its own, so that key and job share a shard."""
-    return (
-        "key-" + hashlib.blake2b(f"{queue.tenant}\0{queue.full_name}\0{key}".encode(), digest_size=16).hexdigest()
-    )
+    return "key-" + hashlib.blake2b(f"{queue.tenant}\0{queue.full_name}\0{key}".encode(), digest_size=16).hexdigest()
 
 
 def fingerprint(kind: str, payload: bytes, explicit_id: str) -> str:

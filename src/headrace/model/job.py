@@ -58,7 +58,7 @@ class UpdateRunAt(StrEnum):
                 return old_ms
 
 
-class Job(Struct, frozen=True, kw_only=True):
+class Job(Struct, frozen=True, gc=False, kw_only=True):
     """A job as a caller sends it. The payload is encoded already; JSON by default.
 
     Build one with `new_job`, which finds the id. `run_at_ms` is an instant, `delay_ms` is added to the store's own
@@ -165,7 +165,7 @@ def _check_headers(headers: dict[str, str]) -> None:
         )
 
 
-class Record(Struct, frozen=True, kw_only=True):
+class Record(Struct, frozen=True, gc=False, kw_only=True):
     """A job as a store keeps it while it waits or runs."""
 
     id: str

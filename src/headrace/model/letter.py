@@ -9,7 +9,7 @@ from headrace.model.outcome import JobError
 from headrace.model.verdict import Reason
 
 
-class Ending(Struct, frozen=True):
+class Ending(Struct, frozen=True, gc=False):
     """A job that is done or cancelled; kept while `now < until_ms`."""
 
     id: str
@@ -26,14 +26,14 @@ class Ending(Struct, frozen=True):
     result: bytes | None = None
 
 
-class LetterKey(Struct, frozen=True, order=True):
+class LetterKey(Struct, frozen=True, gc=False, order=True):
     """Names one dead letter: the shard's index and the letter's number there."""
 
     shard: int
     number: int
 
 
-class Letter(Struct, frozen=True):
+class Letter(Struct, frozen=True, gc=False):
     """A dead job, whole, with what killed it; kept while `now < until_ms`."""
 
     key: LetterKey

@@ -41,7 +41,7 @@ def check_queue_name(name: object) -> None:
         )
 
 
-class Queue(Struct, frozen=True, order=True):
+class Queue(Struct, frozen=True, gc=False, order=True):
     """A queue of a tenant, and into how many shards it is cut. Every store call carries this value whole.
 
     The number of shards is fixed when the queue is first used; a store that knows another number refuses
@@ -93,7 +93,7 @@ class Queue(Struct, frozen=True, order=True):
         return Queue(name, tenant, shards, name != full_name)
 
 
-class Shard(Struct, frozen=True, order=True):
+class Shard(Struct, frozen=True, gc=False, order=True):
     """One shard of a queue: the unit of atomicity, order, numbering and journal."""
 
     queue: Queue

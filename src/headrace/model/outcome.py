@@ -13,7 +13,7 @@ from headrace.model.limits import (
 )
 
 
-class JobError(Struct, frozen=True):
+class JobError(Struct, frozen=True, gc=False):
     """What went wrong: the class for grouping, the message for people. Both are cut to their limits, not refused."""
 
     cls: str
@@ -35,7 +35,7 @@ def _fit(text: str, chars_max: int) -> str:
     return text if len(text) <= chars_max else text[: chars_max - 1] + "…"
 
 
-class Done(Struct, frozen=True, tag="done"):
+class Done(Struct, frozen=True, gc=False, tag="done"):
     """The work is finished; `result` (encoded) is kept with the ending."""
 
     result: bytes | None = None
@@ -49,7 +49,7 @@ class Done(Struct, frozen=True, tag="done"):
             )
 
 
-class Retry(Struct, frozen=True, tag="retry"):
+class Retry(Struct, frozen=True, gc=False, tag="retry"):
     """The attempt failed; try again after `delay_ms`, else after the policy's backoff times `jitter_ppm` millionths."""
 
     error: JobError
@@ -62,13 +62,13 @@ class Retry(Struct, frozen=True, tag="retry"):
         check_int("jitter_ppm", self.jitter_ppm, 0, JITTER_PPM)
 
 
-class Fail(Struct, frozen=True, tag="fail"):
+class Fail(Struct, frozen=True, gc=False, tag="fail"):
     """The attempt failed and no further one would help: a dead letter at once."""
 
     error: JobError
 
 
-class Release(Struct, frozen=True, tag="release"):
+class Release(Struct, frozen=True, gc=False, tag="release"):
     """Not done, and nobody's fault: back to waiting, due after `delay_ms`, nothing counted."""
 
     delay_ms: int = 0
@@ -77,14 +77,15 @@ class Release(Struct, frozen=True, tag="release"):
         check_int("delay_ms", self.delay_ms, 0, DURATION_MS_MAX)
 
 
-class Cancelled(Struct, frozen=True, tag="cancelled"):
+class Cancelled(Struct, frozen=True, gc=False, tag="cancelled"):
     """The handler stopped because the job was cancelled."""
 
 
 Outcome = Done | Retry | Fail | Release | Cancelled
+_OUTCOMES = frozenset((Done, Retry, Fail, Release, Cancelled))
 
 
 def check_outcome(outcome: object) -> None:
     """Refuse anything that is not an outcome."""
-    if not isinstance(outcome, Done | Retry | Fail | Release | Cancelled):
+    if type(outcome) not in _OUTCOMES:
         raise Refused("bad_outcome", f"{outcome!r} is not an outcome; use Done, Retry, Fail, Release or Cancelled")

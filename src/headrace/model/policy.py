@@ -13,7 +13,7 @@ from headrace.model.limits import (
 )
 
 
-class Policy(Struct, frozen=True, omit_defaults=True):
+class Policy(Struct, frozen=True, gc=False, omit_defaults=True):
     """The policy fields that a job sets; None follows the queue's configuration at the moment the field is needed."""
 
     priority: int | None = None

@@ -10,7 +10,7 @@ UNBOUNDED_LO_MS = -1
 UNBOUNDED_HI_MS = TIME_MS_MAX + 1
 
 
-class Twin(Struct, frozen=True, kw_only=True):
+class Twin(Struct, frozen=True, gc=False, kw_only=True):
     """A record of its own for the case that the active one ends, and an update for the case that it comes back."""
 
     record: Record

@@ -15,14 +15,14 @@ STALLED = JobError("Stalled", "the lease ran out before the delivery was settled
 EXPIRED = JobError("Expired", "the job was not started before its expires_at_ms")
 
 
-class Again(Struct, frozen=True):
+class Again(Struct, frozen=True, gc=False):
     """The job waits again; `record` has its new time and counters."""
 
     record: Record
     event: Literal["retried", "released", "stalled"]
 
 
-class Ended(Struct, frozen=True):
+class Ended(Struct, frozen=True, gc=False):
     """The job is over, done or cancelled."""
 
     record: Record
@@ -30,7 +30,7 @@ class Ended(Struct, frozen=True):
     result: bytes | None = None
 
 
-class Died(Struct, frozen=True):
+class Died(Struct, frozen=True, gc=False):
     """The job becomes a dead letter."""
 
     record: Record

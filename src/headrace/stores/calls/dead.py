@@ -36,7 +36,7 @@ class EngineDead:
         check_int("limit", limit, 1, PAGE_MAX)
         now_ms = instant(self._engine, now_ms)
         start, last = read_cursor(cursor, queue)
-        if last and not last.isdigit():
+        if last and not (last.isdecimal() and int(last) < 2**63):
             raise Refused("bad_cursor", "the cursor is not one that a list of dead letters gave; start without one")
 
         def look(tx: Tx) -> Page[Letter]:

@@ -223,12 +223,18 @@ def check_ids(queue: Queue, ids: Sequence[str]) -> None:
 
 def by_shard(items: Sequence[Item], address: Callable[[Item], tuple[Queue, str]]) -> Iterator[tuple[Shard, list[int]]]:
     """The positions of the items of each shard, shards in order of first use, positions ascending."""
-    groups: dict[tuple[Queue, int], list[int]] = {}
+    groups: dict[Queue, dict[int, list[int]]] = {}
+    last: Queue | None = None
+    by_index: dict[int, list[int]] = {}
     for position, item in enumerate(items):
         queue, id = address(item)
-        groups.setdefault((queue, queue.index_of(id)), []).append(position)
-    for (queue, index), picks in groups.items():
-        yield Shard(queue, index), picks
+        if queue is not last:  # hashing a queue costs more than all the rest, and a batch is mostly of one
+            by_index = groups.setdefault(queue, {})
+            last = queue
+        by_index.setdefault(queue.index_of(id), []).append(position)
+    for queue, indexes in groups.items():
+        for index, picks in indexes.items():
+            yield Shard(queue, index), picks
 
 
 def _fill(answers: list[Answer | None], picks: list[int], given: Sequence[Answer]) -> None:

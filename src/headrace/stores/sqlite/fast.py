@@ -8,16 +8,14 @@ only be right or give up.
 import sqlite3
 
 from headrace.model.answers import Enqueued, Settled
-from headrace.model.claim import Claim, ClaimRequest, Delivery, Settlement
+from headrace.model.claim import Claim, ClaimRequest, Lease, Settlement, token_of
 from headrace.model.event import Line
 from headrace.model.job import Job
-from headrace.model.letter import Ending
 from headrace.model.outcome import Done
 from headrace.model.verdict import is_expired
 from headrace.stores.calls.jobs import EngineJobs
 from headrace.stores.sqlite.rows import PackedLease, SqliteRows, pack, pack_body, record_of, unpack_body
 from headrace.stores.sqlite.sql import sql
-from headrace.stores.transitions.claim import claim_of
 from headrace.stores.transitions.endings import sweep_endings
 from headrace.stores.transitions.step import Step, place_of
 
@@ -93,18 +91,22 @@ def hand_out(step: Step, rows: SqliteRows, request: ClaimRequest, limit: int, by
     if not head.ready:
         return []
     nonce, worker, expires_at_ms = request.nonce, request.worker, now_ms + request.lease_ms
-    lease = pack(PackedLease(worker, now_ms, False))
+    packed_lease = pack(PackedLease(worker, now_ms, False))
     found = rows.connection.execute(
-        sql("claim"), (head.fence, expires_at_ms, nonce, lease, rows.shard_id, limit)
+        sql("claim"), (head.fence, expires_at_ms, nonce, packed_lease, rows.shard_id, limit)
     ).fetchall()
     found.sort()
+    queue, config = rows.shard.queue, rows.config
     claims, lines = [], step.lines
-    for fence, id, run_at_ms, body, payload in found:
-        record = record_of(id, run_at_ms, unpack_body(body), payload)
+    for fence, id, run_at_ms, packed, payload in found:
+        record = record_of(id, run_at_ms, unpack_body(packed), payload)
+        policy = record.policy
         bytes_left -= len(payload)
         if bytes_left < 0 or is_expired(record, now_ms):
             raise Unusual
-        claims.append(claim_of(rows, record, Delivery(fence, nonce, worker, now_ms, expires_at_ms)))
+        lease = Lease(queue, id, token_of(nonce, fence), fence, expires_at_ms)
+        priority, timeout_ms = config.priority_of(policy), config.timeout_of(policy)
+        claims.append(Claim(lease, record, worker, priority, timeout_ms, now_ms))
         lines.append(Line("claimed", id, fence=fence))
     head.fence += len(claims)
     head.ready -= len(claims)
@@ -150,7 +152,7 @@ def settle(step: Step, rows: SqliteRows, settlements: list[Settlement]) -> list[
         if not keep_ms:
             raise Unusual
         endings.append(
-            Ending(
+            (
                 lease.id,
                 "done",
                 facts.kind,
@@ -167,7 +169,9 @@ def settle(step: Step, rows: SqliteRows, settlements: list[Settlement]) -> list[
     if rows.connection.executemany(sql("settle"), columns).rowcount != len(columns):
         raise Unusual
     head.active -= len(columns)
-    for ending in endings:
-        rows.put_ending(ending)
+    try:
+        rows.insert_endings(endings)
+    except sqlite3.IntegrityError as older:
+        raise Unusual from older
     sweep_endings(step)
     return [Settled(settlement.lease.id, "done") for settlement in settlements]

@@ -24,9 +24,10 @@ from headrace.stores.transitions.rows import Head, KeyRow, OldestEntry, Row, Wor
 KEY_BITS = 40
 """Keys of entries and endings: the shard above, a number of the shard below."""
 PINNED = 1 << KEY_BITS - 1
+_PINNED_COLUMN = 7
 
 
-class Body(msgspec.Struct, frozen=True, array_like=True):
+class Body(msgspec.Struct, frozen=True, gc=False, array_like=True):
     """What no statement looks at of a job. Written short when the rarely set fields at its end are not set."""
 
     kind: str
@@ -40,7 +41,7 @@ class Body(msgspec.Struct, frozen=True, array_like=True):
     failed_at_ms: int | None = None
 
 
-class PackedLease(msgspec.Struct, frozen=True, array_like=True):
+class PackedLease(msgspec.Struct, frozen=True, gc=False, array_like=True):
     """What no statement looks at of a delivery."""
 
     worker: str
@@ -305,17 +306,22 @@ class SqliteRows:
             ids = json_array(list(self._endings))
             for state, pinned in self._run(sql("ending_drop"), (self.shard_id, ids)).fetchall():
                 head.ended(state, pinned, -1)
-        written = []
-        for ending in self._endings.values():
-            if ending is not None:
-                head.ending += 1
-                head.ended(ending.state, ending.pinned, 1)
-                written.append(
-                    (self._base + head.ending + PINNED * ending.pinned, self.shard_id, *_ending_columns(ending))
-                )
+        written = [_ending_columns(ending) for ending in self._endings.values() if ending is not None]
         self._endings = {}
         if written:
-            self.connection.executemany(sql("ending_write"), written)
+            self.insert_endings(written)
+
+    def insert_endings(self, endings: list[tuple[Any, ...]]) -> None:
+        """Insert endings, as columns in the order of ending_find; an id that has one is a constraint error."""
+        head, base, shard_id = self.head, self._base, self.shard_id
+        number, written = head.ending, []
+        for columns in endings:
+            number += 1
+            pinned = columns[_PINNED_COLUMN]
+            head.ended(columns[1], pinned, 1)
+            written.append((base + number + PINNED * pinned, shard_id, *columns))
+        head.ending = number
+        self.connection.executemany(sql("ending_write"), written)
 
     def sweep_endings(self, now_ms: int, keep_max: int, limit: int) -> int:
         self.flush_endings()

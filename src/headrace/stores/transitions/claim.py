@@ -104,14 +104,9 @@ def _activate(step: Step, record: Record, request: ClaimRequest) -> Claim:
 def claim_of(rows: Rows, record: Record, delivery: Delivery) -> Claim:
     """A delivery as its worker gets it."""
     config, policy = rows.config, record.policy
-    return Claim(
-        lease=Lease(rows.shard.queue, record.id, delivery.token, delivery.fence, delivery.expires_at_ms),
-        record=record,
-        worker=delivery.worker,
-        priority=config.priority_of(policy),
-        timeout_ms=config.timeout_ms if policy.timeout_ms is None else policy.timeout_ms,
-        claimed_at_ms=delivery.claimed_at_ms,
-    )
+    lease = Lease(rows.shard.queue, record.id, delivery.token, delivery.fence, delivery.expires_at_ms)
+    priority, timeout_ms = config.priority_of(policy), config.timeout_of(policy)
+    return Claim(lease, record, delivery.worker, priority, timeout_ms, delivery.claimed_at_ms)
 
 
 def _expire(step: Step, record: Record) -> None:

@@ -54,7 +54,8 @@ def remove(step: Step, ids: list[str]) -> list[Removed]:
 def _remove_one(step: Step, id: str) -> Removed:
     rows = step.rows
     row, ending, letters = rows.job(id), rows.ending(id), rows.letters_of(id)
-    if row is None and not letters and (ending is None or ending.until_ms <= step.now_ms):
+    kept = [each for each in (ending, *letters) if each is not None and step.now_ms < each.until_ms]
+    if row is None and not kept:
         return Removed(id, "not_found")
     rows.drop(id)
     rows.drop_twin(id)
@@ -80,9 +81,10 @@ def purge_waiting(step: Step, limit: int) -> int:
 def purge_letters(step: Step, numbers: list[int]) -> int:
     """Throw letters away; says how many there were."""
     letters = [letter for number in dict.fromkeys(numbers) if (letter := step.rows.letter(number)) is not None]
-    for letter in letters:
+    kept = [letter for letter in letters if step.now_ms < letter.until_ms]
+    for letter in kept:
         purge_letter(step, letter)
-    return len(letters)
+    return len(kept)
 
 
 def replay(step: Step, pick: LetterKey | str, keep_counts: bool, delay_ms: int) -> Replayed:

@@ -15,28 +15,28 @@ from headrace.model.names import Queue, Shard
 from headrace.model.twin import Twin
 
 
-class Row(Struct, frozen=True):
+class Row(Struct, frozen=True, gc=False):
     """A job that waits (no delivery) or is active (with one)."""
 
     record: Record
     delivery: Delivery | None = None
 
 
-class KeyRow(Struct, frozen=True):
+class KeyRow(Struct, frozen=True, gc=False):
     """A used idempotency key; holds while `now < until_ms`."""
 
     fingerprint: str
     until_ms: int
 
 
-class WorkerRow(Struct, frozen=True):
+class WorkerRow(Struct, frozen=True, gc=False):
     """A worker as a shard remembers it: its last nonce that was handed jobs, and when it was seen."""
 
     nonce: str
     seen_at_ms: int
 
 
-class OldestEntry(Struct, frozen=True):
+class OldestEntry(Struct, frozen=True, gc=False):
     """What retention has to know of the first entry of a journal."""
 
     last_seq: int

@@ -1,0 +1,15 @@
+"""One Spark for all tests of the pipeline."""
+
+from collections.abc import Iterator
+
+import pytest
+from pyspark.sql import SparkSession
+
+from headrace.pipeline.session import session
+
+
+@pytest.fixture(scope="session")
+def spark() -> Iterator[SparkSession]:
+    running = session("headrace tests", "local[2]")
+    yield running
+    running.stop()

@@ -28,6 +28,9 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     """A case per store and number of shards."""
     if "store_name" in metafunc.fixturenames:
         metafunc.parametrize("store_name", metafunc.config.getoption("--stores").split(","))
+    if "other_store" in metafunc.fixturenames:
+        chosen = metafunc.config.getoption("--stores").split(",")
+        metafunc.parametrize("other_store", [name for name in chosen if name != "memory"])
     if "shards" in metafunc.fixturenames:
         metafunc.parametrize("shards", [1, 3], ids=["1-shard", "3-shards"])
 

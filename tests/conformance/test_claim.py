@@ -36,19 +36,31 @@ async def test_a_batch_arrives_in_the_order_in_which_it_was_given(play: Play) ->
     assert await play.claim_ids() == shuffled
 
 
-async def test_a_job_without_a_priority_has_that_of_its_queue(play: Play) -> None:
-    """C7: the default is 5, and the queue may choose another."""
-    low, plain, high, follows = play.ids(4)
+async def test_a_job_without_a_priority_has_that_of_its_queue_when_it_draws_its_number(play: Play) -> None:
+    """C7: the default is 5, and the queue may choose another at any time."""
+    four, five, six, later = play.ids(4)
+    await play.enqueue(later, delay_ms=100)
     await play.enqueue_all(
-        play.job(low, policy=Policy(priority=4)), play.job(plain), play.job(high, policy=Policy(priority=6))
+        play.job(four, policy=Policy(priority=4)), play.job(five), play.job(six, policy=Policy(priority=6))
     )
+
+    by_default = await play.claim_ids()
     await play.configure(priority=8)
-    await play.enqueue(follows)
+    play.advance(100)
+    [claim] = await play.claim(10)
 
-    claims = await play.claim(10)
+    assert by_default == [six, five, four]
+    assert claim.priority == 8
 
-    assert [claim.record.id for claim in claims] == [follows, high, plain, low]
-    assert claims[0].priority == 8
+
+async def test_a_changed_priority_of_the_queue_ranks_what_becomes_ready_from_then_on(play: Play) -> None:
+    seven, follows, later = play.ids(3)
+    await play.enqueue(later, delay_ms=100)
+    await play.configure(priority=8)
+    await play.enqueue_all(play.job(seven, policy=Policy(priority=7)), play.job(follows))
+    play.advance(100)
+
+    assert await play.claim_ids() == [follows, later, seven]
 
 
 async def test_claim_leaves_jobs_that_are_not_due(play: Play) -> None:

@@ -5,11 +5,11 @@ from collections.abc import Iterator
 import pytest
 from pyspark.sql import SparkSession
 
-from headrace.pipeline.session import session
+from headrace.pipeline.session import SHORT_RUN, session
 
 
 @pytest.fixture(scope="session")
 def spark() -> Iterator[SparkSession]:
-    running = session("headrace tests", "local[2]")
+    running = session("headrace tests", "local[2]", **SHORT_RUN)
     yield running
     running.stop()

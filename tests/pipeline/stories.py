@@ -10,7 +10,7 @@ from headrace.model.claim import ClaimRequest
 from headrace.model.event import columns
 from headrace.model.job import Job
 from headrace.model.names import Queue
-from headrace.model.outcome import Done, Fail, JobError, Release, Retry
+from headrace.model.outcome import Done, Fail, JobError, Outcome, Release, Retry
 from headrace.model.policy import Policy
 from headrace.stores.contract.store import Store
 from headrace.stores.open import open_store
@@ -57,7 +57,7 @@ async def odd_story(store: Store, queue: Queue) -> None:
     claims = {claim.record.id: claim for claim in (await store.jobs.claim(request, now_ms=3_003)).items}
     await store.jobs.enqueue([Job(queue=queue, id=id, kind="twin") for id in ODD_IDS[:2]], now_ms=3_500)
     error = JobError.of('Odd"Error', ODD_MESSAGE)
-    outcomes = (Done(b"1"), Retry(error), Fail(error), Release(5), Done(), Retry(error))
+    outcomes: list[Outcome] = [Done(b"1"), Retry(error), Fail(error), Release(5), Done(), Retry(error)]
     ended = [claims[id].settle(outcome, len(id)) for id, outcome in zip(ODD_IDS, outcomes, strict=False)]
     await store.jobs.settle(ended, now_ms=4_004)
     # The leases of the others run out, and another worker's claim finds that.

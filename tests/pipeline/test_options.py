@@ -27,7 +27,9 @@ def test_names_of_options_may_be_written_in_any_case(url: str) -> None:
 def test_a_url_may_hold_settings_and_escapes(tmp_path: Path) -> None:
     (tmp_path / "my jobs.db").touch()
 
-    assert Options.parse({"url": f"sqlite:///{tmp_path}/my%20jobs.db?profile=fast"})
+    url = f"sqlite:///{tmp_path}/my%20jobs.db?profile=fast"
+
+    assert Options.parse({"url": url}).url == url
 
 
 @pytest.mark.parametrize(

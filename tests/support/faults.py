@@ -1,10 +1,609 @@
-"""Faults that can be planted in the memory store, each under a name that says what is broken."""
+"""Faults that can be planted in the memory store, each under a name that says what is broken.
 
+The conformance suite must notice every one of them: see tests/conformance/test_planted_faults.py.
+"""
+
+import sys
 from collections.abc import Callable
+from typing import Any
+
+from msgspec.structs import replace
+
+from headrace.model import config, event, ids, job, policy, twin, verdict
+from headrace.model.answers import Replayed
+from headrace.model.names import Queue
+from headrace.stores.calls import jobs as calls
+from headrace.stores.memory import rows as memory_rows
+from headrace.stores.memory import store as memory_store
+from headrace.stores.transitions import claim, endings, enqueue, leave, settle, step
+from headrace.stores.transitions.rows import Row
 
 FAULTS: dict[str, Callable[[], None]] = {}
+FIRST: dict[str, str] = {}
+"""Where a fault is looked for first, which saves time and decides nothing."""
+Rows = memory_rows.MemoryRows
 
 
 def plant(name: str) -> None:
     """Break the memory store of this process in the named way."""
     FAULTS[name]()
+
+
+def fault(first: str) -> Callable[[Callable[[], None]], Callable[[], None]]:
+    """Register a fault under its function's name, with the operation whose tests are run first."""
+
+    def register(act: Callable[[], None]) -> Callable[[], None]:
+        FAULTS[act.__name__] = act
+        FIRST[act.__name__] = first
+        return act
+
+    return register
+
+
+def swap(old: Any, new: Any) -> None:
+    """Put `new` wherever a module of Headrace knows `old`."""
+    for name, module in list(sys.modules.items()):
+        if name.startswith("headrace."):
+            for attribute, value in list(vars(module).items()):
+                if value is old:
+                    setattr(module, attribute, new)
+
+
+def wrap(owner: Any, name: str, around: Callable[..., Any]) -> None:
+    """Replace a method by `around(old, *arguments)`."""
+    old = getattr(owner, name)
+    setattr(owner, name, lambda *args, **given: around(old, *args, **given))
+
+
+def _with(at: step.Step, **counters: int) -> step.Step:
+    for name, value in counters.items():
+        setattr(at.rows.head, name, value)
+    return at
+
+
+# Leases.
+
+
+@fault("settle")
+def a_token_is_not_checked() -> None:
+    swap(settle.refusal, lambda row, lease, now_ms: _without("lease_mismatch", row, lease, now_ms))
+
+
+@fault("settle")
+def an_expired_lease_is_accepted() -> None:
+    swap(settle.refusal, lambda row, lease, now_ms: _without("lease_expired", row, lease, now_ms))
+
+
+_REFUSAL = settle.refusal
+
+
+def _without(check: str, row: Any, lease: Any, now_ms: int) -> Any:
+    found = _REFUSAL(row, lease, 0 if check == "lease_expired" else now_ms)
+    return None if found == check else found
+
+
+@fault("settle")
+def a_lease_still_holds_at_its_end() -> None:
+    swap(settle.refusal, lambda row, lease, now_ms: _REFUSAL(row, lease, now_ms - 1))
+
+
+@fault("settle")
+def a_wrong_token_is_reported_before_an_expired_lease() -> None:
+    swap(settle.refusal, lambda row, lease, now_ms: _REFUSAL(row, lease, 0) or _REFUSAL(row, lease, now_ms))
+
+
+@fault("extend")
+def an_active_job_of_anybody_can_be_extended() -> None:
+    def extend(old: Any, at: Any, lease: Any, lease_ms: int) -> Any:
+        row = at.rows.job(lease.id)
+        if row is not None and row.delivery is not None:
+            lease = replace(lease, token=row.delivery.token)
+        return old(at, lease, lease_ms)
+
+    wrap(settle, "_extend_one", extend)
+
+
+@fault("claim")
+def a_fence_is_used_for_every_claim() -> None:
+    wrap(claim, "_activate", lambda old, at, *args: old(_with(at, fence=0), *args))
+
+
+@fault("repair")
+def a_lease_is_not_repaired_at_its_end() -> None:
+    wrap(Rows, "overdue", lambda old, rows, now_ms, limit: old(rows, now_ms - 1, limit))
+
+
+@fault("repair")
+def repair_has_no_bound() -> None:
+    wrap(Rows, "overdue", lambda old, rows, now_ms, _: old(rows, now_ms, 10**9))
+
+
+@fault("repair")
+def repair_goes_by_id_alone() -> None:
+    wrap(
+        Rows,
+        "overdue",
+        lambda old, rows, now_ms, limit: sorted(old(rows, now_ms, 10**9), key=lambda row: row.record.id)[:limit],
+    )
+
+
+@fault("claim")
+def a_repeated_nonce_hands_out_more() -> None:
+    swap(claim.is_known, lambda rows, request: False)
+
+
+@fault("claim")
+def a_repeated_nonce_returns_ended_leases() -> None:
+    old = claim.known_claims
+    swap(claim.known_claims, lambda rows, request, now_ms: old(rows, request, 0))
+
+
+# Order and time.
+
+
+@fault("claim")
+def a_due_job_is_not_promoted_at_its_time() -> None:
+    wrap(Rows, "due", lambda old, rows, now_ms, limit: old(rows, now_ms - 1, limit))
+
+
+@fault("claim")
+def promotion_has_no_bound() -> None:
+    wrap(Rows, "due", lambda old, rows, now_ms, _: old(rows, now_ms, 10**9))
+
+
+@fault("claim")
+def priority_is_ignored() -> None:
+    swap(step.place_of, lambda priority, number: number)
+
+
+@fault("claim")
+def the_last_in_is_the_first_out() -> None:
+    wrap(Rows, "ready", lambda old, rows, after, limit: old(rows, -1, 10**9)[::-1][:limit])
+
+
+@fault("enqueue")
+def an_update_loses_its_place() -> None:
+    wrap(enqueue, "_update", lambda old, at, record, given: old(at, replace(record, place=None), given))
+
+
+@fault("enqueue")
+def an_update_cuts_a_backoff_short() -> None:
+    job.Job.run_at_flag = property(  # type: ignore[assignment]
+        lambda each: each.update_run_at or job.UpdateRunAt.ALWAYS
+    )
+
+
+@fault("enqueue")
+def if_later_moves_earlier_too() -> None:
+    wrap(
+        job.UpdateRunAt,
+        "merge",
+        lambda old, flag, *times: times[1] if flag is job.UpdateRunAt.IF_LATER else old(flag, *times),
+    )
+
+
+@fault("claim")
+def a_retried_job_goes_to_the_front() -> None:
+    def wait(old: Any, at: Any, record: Any) -> Any:
+        stored = old(at, record)
+        if record.attempts and stored.place is not None:
+            stored = replace(stored, place=stored.place >> 48 << 48)
+            at.rows.put(Row(stored))
+        return stored
+
+    wrap(step.Step, "wait", wait)
+
+
+@fault("claim")
+def a_paused_queue_hands_out() -> None:
+    wrap(claim, "claim", _unpaused)
+    swap(claim.claim, claim.claim)
+
+
+def _unpaused(old: Any, at: Any, *args: Any) -> Any:
+    was = at.rows.config
+    at.rows.config = replace(was, paused=False)
+    try:
+        return old(at, *args)
+    finally:
+        at.rows.config = was
+
+
+@fault("claim")
+def a_job_is_started_too_late() -> None:
+    swap(verdict.is_expired, lambda record, now_ms: False)
+
+
+@fault("claim")
+def a_job_is_refused_at_its_last_instant() -> None:
+    old = verdict.is_expired
+    swap(verdict.is_expired, lambda record, now_ms: old(record, now_ms + 1))
+
+
+@fault("claim")
+def the_next_time_is_not_told() -> None:
+    swap(claim.next_at, lambda rows, now_ms: None)
+
+
+@fault("claim")
+def bodies_have_no_bound() -> None:
+    swap(claim.hand_out_ready, _unbounded(claim.hand_out_ready))
+
+
+def _unbounded(old: Any) -> Any:
+    return lambda at, request, limit, _: old(at, request, limit, 2**60)
+
+
+# Counting.
+
+
+@fault("settle")
+def attempts_are_counted_twice() -> None:
+    old = verdict._failed
+    swap(old, lambda record, *args: old(replace(record, attempts=record.attempts + 1), *args))
+
+
+@fault("settle")
+def the_budget_is_one_too_large() -> None:
+    old = verdict.judge
+    swap(old, lambda record, outcome, asked, rules, now_ms: _spare(old, record, outcome, asked, rules, now_ms))
+
+
+def _spare(old: Any, record: Any, outcome: Any, asked: bool, rules: Any, now_ms: int) -> Any:
+    found = old(record, outcome, asked, rules, now_ms)
+    exhausted = isinstance(found, verdict.Died) and found.reason == "attempts"
+    if exhausted and found.record.attempts <= rules.effective(record.policy).max_attempts:
+        return verdict.Again(replace(found.record, run_at_ms=now_ms), "retried")
+    return found
+
+
+@fault("repair")
+def a_stall_is_not_counted() -> None:
+    old = verdict.judge_stall
+    swap(old, lambda record, asked, rules, now_ms: old(replace(record, stalls=-1), asked, rules, now_ms))
+
+
+@fault("settle")
+def a_release_is_counted() -> None:
+    old = verdict.judge
+
+    def judge(record: Any, outcome: Any, *args: Any) -> Any:
+        found = old(record, outcome, *args)
+        if isinstance(found, verdict.Again) and found.event == "released":
+            return replace(found, record=replace(found.record, attempts=found.record.attempts + 1))
+        return found
+
+    swap(old, judge)
+
+
+@fault("settle")
+def backoff_is_not_capped() -> None:
+    swap(policy.backoff, lambda attempts, ms, ms_max, ppm=10**6: (ms << attempts - 1) * ppm // 10**6)
+
+
+@fault("settle")
+def backoff_starts_doubled() -> None:
+    old = policy.backoff
+    swap(old, lambda attempts, *args: old(attempts + 1, *args))
+
+
+@fault("settle")
+def a_changed_configuration_is_not_followed() -> None:
+    config.QueueConfig.effective = lambda self, policy: config.DEFAULT_CONFIG  # type: ignore[method-assign]
+
+
+# Twins.
+
+
+@fault("twins")
+def a_job_is_handed_out_beside_its_active_namesake() -> None:
+    def one(old: Any, at: Any, given: Any) -> Any:
+        answer = old(at, given)
+        if answer.status == "blocked":
+            at.rows.drop_twin(given.id)
+            at.wait(job.record_of(given, at.now_ms))
+        return answer
+
+    wrap(enqueue, "_enqueue_one", one)
+
+
+@fault("twins")
+def a_twin_is_lost_on_retry() -> None:
+    twin.Twin.applied = lambda self, active: active  # type: ignore[method-assign]
+
+
+@fault("twins")
+def a_twin_is_lost_when_its_namesake_ends() -> None:
+    swap(endings.free_twin, lambda at, id: at.rows.drop_twin(id))
+
+
+@fault("twins")
+def the_flags_of_a_later_twin_win() -> None:
+    old = twin.block
+
+    def block(known: Any, given: Any, now_ms: int) -> Any:
+        merged = old(known, given, now_ms)
+        return replace(merged, update_payload=given.update_payload, reset_counts=given.reset_counts)
+
+    swap(old, block)
+
+
+@fault("twins")
+def the_clamp_of_a_twin_is_ignored() -> None:
+    wrap(
+        twin.Twin,
+        "applied",
+        lambda old, self, active: replace(old(self, active), run_at_ms=active.run_at_ms),
+    )
+
+
+@fault("twins")
+def death_is_decided_after_the_twin() -> None:
+    old = settle._settle_one
+
+    def one(at: Any, settlement: Any) -> Any:
+        known = at.rows.twin(settlement.lease.id)
+        row = at.rows.job(settlement.lease.id)
+        if known is not None and row is not None and row.delivery is not None and known.reset_counts:
+            at.rows.put(replace(row, record=replace(row.record, attempts=0, stalls=0)))
+        return old(at, settlement)
+
+    swap(old, one)
+
+
+# Idempotency keys and tenants.
+
+_ALL_KEYS: dict[tuple[str, str, str], Any] = {}
+
+
+@fault("idempotency")
+def keys_are_not_scoped_by_tenant() -> None:
+    def put(old: Any, rows: Any, id: str, key: str, row: Any) -> None:
+        _ALL_KEYS[rows.shard.queue.full_name, id, key] = row
+        old(rows, id, key, row)
+
+    wrap(Rows, "put_key", put)
+    wrap(Rows, "key", lambda old, rows, id, key: _ALL_KEYS.get((rows.shard.queue.full_name, id, key)))
+
+
+@fault("idempotency")
+def a_key_is_forgotten_when_its_job_ends() -> None:
+    def drop(old: Any, rows: Any, id: str) -> None:
+        old(rows, id)
+        for known, key in list(rows._keys):
+            if known == id:
+                rows._key_ends.remove((rows._keys.pop((known, key)).until_ms, known, key))
+
+    wrap(Rows, "drop", drop)
+
+
+@fault("idempotency")
+def a_key_holds_at_its_end() -> None:
+    def key(old: Any, rows: Any, *args: str) -> Any:
+        found = old(rows, *args)
+        return None if found is None else replace(found, until_ms=found.until_ms + 1)
+
+    wrap(Rows, "key", key)
+
+
+@fault("idempotency")
+def a_fingerprint_leaves_out_the_payload() -> None:
+    old = ids.fingerprint
+    swap(old, lambda kind, payload, explicit_id: old(kind, b"", explicit_id))
+
+
+@fault("enqueue")
+def tenants_share_their_queues() -> None:
+    wrap(
+        memory_store.MemoryTx,
+        "rows",
+        lambda old, tx, shard, create=False: old(tx, replace(shard, queue=replace(shard.queue, tenant="one")), create),
+    )
+
+
+@fault("queues")
+def another_number_of_shards_is_accepted() -> None:
+    def rows(old: Any, tx: Any, shard: Any, create: bool = False) -> Any:
+        known = tx.shards_of(shard.queue)
+        if known is not None and known != shard.queue.shards:
+            shard = replace(shard, queue=replace(shard.queue, shards=known), index=0)
+        return old(tx, shard, create)
+
+    wrap(memory_store.MemoryTx, "rows", rows)
+
+
+# Cancel, endings, letters.
+
+
+@fault("cancel")
+def an_asked_cancel_is_forgotten_on_retry() -> None:
+    old = verdict.judge
+    swap(old, lambda record, outcome, asked, *args: old(record, outcome, False, *args))
+
+
+@fault("cancel")
+def an_asked_cancel_beats_done() -> None:
+    old = verdict.judge
+
+    def judge(record: Any, outcome: Any, asked: bool, *args: Any) -> Any:
+        return verdict.Ended(record, "cancelled") if asked else old(record, outcome, asked, *args)
+
+    swap(old, judge)
+
+
+@fault("cancel")
+def cancel_stops_a_running_job_unasked() -> None:
+    old = leave._cancel_one
+    swap(old, lambda at, id, running: old(at, id, True))
+
+
+@fault("remove")
+def remove_leaves_the_letters() -> None:
+    wrap(Rows, "letters_of", lambda old, rows, id: [])
+
+
+@fault("enqueue")
+def an_old_ending_outlives_a_new_job() -> None:
+    wrap(enqueue, "_enqueue_one", _keeping_endings)
+    enqueue._enqueue_one = enqueue._enqueue_one
+
+
+def _keeping_endings(old: Any, at: Any, given: Any) -> Any:
+    known = at.rows.ending(given.id)
+    answer = old(at, given)
+    if known is not None:
+        at.rows.put_ending(known)
+    return answer
+
+
+@fault("settle")
+def endings_have_no_bound() -> None:
+    wrap(Rows, "sweep_endings", lambda old, rows, now_ms, keep_max, limit: old(rows, now_ms, 10**9, limit))
+
+
+@fault("settle")
+def a_pinned_ending_is_evicted() -> None:
+    wrap(Rows, "put_ending", lambda old, rows, ending: old(rows, replace(ending, pinned=False)))
+
+
+@fault("dead")
+def a_dead_job_leaves_no_letter() -> None:
+    wrap(Rows, "put_letter", lambda old, rows, letter: None)
+
+
+@fault("dead")
+def a_replayed_letter_stays() -> None:
+    def replay(at: Any, pick: Any, keep_counts: bool, delay_ms: int) -> Replayed:
+        letter = at.rows.newest_letter(pick) if isinstance(pick, str) else at.rows.letter(pick.number)
+        answer = old(at, pick, keep_counts, delay_ms)
+        if answer.status == "replayed" and letter is not None:
+            at.rows.put_letter(letter)
+        return answer
+
+    old = leave.replay
+    swap(old, replay)
+
+
+@fault("dead")
+def a_letter_is_replayed_beside_its_waiting_namesake() -> None:
+    old = leave.replay
+
+    def replay(at: Any, *args: Any) -> Any:
+        rows = at.rows
+        answer = old(at, *args)
+        if answer.status == "id_in_use" and answer.key is not None:
+            rows.drop_letter(answer.key.number)
+            return replace(answer, status="replayed")
+        return answer
+
+    swap(old, replay)
+
+
+@fault("fail_handler")
+def a_fail_job_is_lost_while_the_companion_is_empty() -> None:
+    old = endings.die
+
+    def die(at: Any, *args: Any) -> Any:
+        was = at.rows.config
+        companion = at.rows.companion() if was.fail_handler and not at.rows.shard.queue.is_companion else None
+        if companion is not None and not companion.held():
+            at.rows.config = replace(was, fail_handler=False)
+        try:
+            return old(at, *args)
+        finally:
+            at.rows.config = was
+
+    swap(old, die)
+
+
+@fault("fail_handler")
+def the_payload_of_a_fail_job_is_no_json() -> None:
+    old = endings.fail_payload
+    swap(old, lambda record, *args: old(record, *args).replace(b'"' + record.id.encode() + b'"', record.id.encode()))
+
+
+# Journal and shape.
+
+
+@fault("journal")
+def claims_are_not_written_to_the_journal() -> None:
+    wrap(step.Step, "note", lambda old, at, line: None if line.event == "claimed" else old(at, line))
+
+
+@fault("journal")
+def a_death_writes_a_retry_too() -> None:
+    def note(old: Any, at: Any, line: Any) -> None:
+        if line.event == "dead" and line.fence is not None:
+            old(at, replace(line, event="retried", letter=None, reason=None))
+        old(at, line)
+
+    wrap(step.Step, "note", note)
+
+
+@fault("journal")
+def the_journal_has_gaps() -> None:
+    wrap(step.Step, "_write", lambda old, at: old(_with(at, seq=at.rows.head.seq + 1)))
+
+
+@fault("journal")
+def the_time_of_the_journal_goes_back() -> None:
+    wrap(step.Step, "_write", lambda old, at: old(_with(at, at_ms=0)))
+
+
+@fault("journal")
+def a_range_of_the_journal_includes_its_start() -> None:
+    wrap(event.Entry, "within", lambda old, entry, after, upto: old(entry, after - 1, upto))
+
+
+@fault("journal")
+def a_holding_consumer_beats_the_byte_limit() -> None:
+    old = step.trim
+    swap(
+        old, lambda rows, now_ms, limit: 0 if any(each.hold for each in rows.consumers()) else old(rows, now_ms, limit)
+    )
+
+
+@fault("journal")
+def nobody_waits_for_a_holding_consumer() -> None:
+    wrap(Rows, "consumers", lambda old, rows: [replace(each, hold=False) for each in old(rows)])
+
+
+@fault("enqueue")
+def a_full_queue_takes_more() -> None:
+    wrap(Rows, "held", lambda old, rows: 0)
+
+
+@fault("enqueue")
+def a_batch_is_answered_out_of_order() -> None:
+    old = calls._fill
+    swap(old, lambda answers, picks, given: old(answers, picks, list(reversed(given))))
+
+
+@fault("claim")
+def queues_are_tried_in_order_of_name() -> None:
+    def run(old: Any, self: Any, tx: Any, request: Any, now_ms: int) -> Any:
+        return old(self, tx, replace(request, queues=sorted(request.queues, key=_name)), now_ms)
+
+    wrap(calls.EngineJobs, "_claim", run)
+
+
+def _name(queue: Queue) -> str:
+    return queue.full_name
+
+
+@fault("claim")
+def an_idle_claim_writes_each_time() -> None:
+    old = claim.claim
+
+    def claim_and_note(at: Any, *args: Any) -> Any:
+        claims = old(at, *args)
+        if not claims:
+            at.note(event.Line("configured", version=0))
+        return claims
+
+    swap(old, claim_and_note)
+
+
+@fault("signals")
+def nobody_is_woken() -> None:
+    memory_store.MemoryEngine.wake = lambda self, queues: None  # type: ignore[method-assign]

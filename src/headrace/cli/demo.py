@@ -5,9 +5,9 @@ import asyncio
 import heapq
 import random
 import tempfile
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 from urllib.parse import quote
 
 import msgspec
@@ -47,6 +47,7 @@ _OF_QUEUE = {
 }
 _SECOND_MS, _HOUR_MS = 1_000, 3_600_000
 _WAVES, _SLOTS, _LEASE_MS = 10, 6, 30_000
+_Answer = TypeVar("_Answer")
 _Wave = tuple[int, Callable[[int], list[Job]]]
 
 
@@ -169,25 +170,21 @@ class Mill:
             await self.store.jobs.enqueue([again], now_ms=now_ms)
 
 
-async def play(url: str, jobs: int, work: Work, clock: ManualClock) -> int:
-    """Fill the store at `url` with the story of `jobs` jobs; returns how many deliveries there were."""
-    store = await open_store(url, clock=clock)
-    try:
-        for (_, name), queue in work.queues.items():
-            changes = {"keep_done_ms": 30 * 24 * _HOUR_MS, "keep_done_max": JOBS_MAX, "fail_handler": name == "mail"}
-            await store.queues.configure(queue, changes, now_ms=clock.now_ms())
-        mill = Mill(store, work, clock)
-        await mill.run(work.waves(jobs, clock.now_ms()))
-        work.is_repaired = True
-        for queue in work.queues.values():
-            waiting = await store.reads.list(queue, State.WAITING, limit=2, now_ms=clock.now_ms())
-            await store.jobs.cancel(queue, [found.id for found in waiting.rows], now_ms=clock.now_ms())
-            dead = await store.dead.list(queue, limit=3, now_ms=clock.now_ms())
-            await store.dead.replay(queue, [letter.key for letter in dead.rows], now_ms=clock.now_ms())
-        await mill.run()
-        return mill.claimed
-    finally:
-        await store.close()
+async def play(store: Store, jobs: int, work: Work, clock: ManualClock) -> int:
+    """Fill a store with the story of `jobs` jobs; returns how many deliveries there were."""
+    for (_, name), queue in work.queues.items():
+        changes = {"keep_done_ms": 30 * 24 * _HOUR_MS, "keep_done_max": JOBS_MAX, "fail_handler": name == "mail"}
+        await store.queues.configure(queue, changes, now_ms=clock.now_ms())
+    mill = Mill(store, work, clock)
+    await mill.run(work.waves(jobs, clock.now_ms()))
+    work.is_repaired = True
+    for queue in work.queues.values():
+        waiting = await store.reads.list(queue, State.WAITING, limit=2, now_ms=clock.now_ms())
+        await store.jobs.cancel(queue, [found.id for found in waiting.rows], now_ms=clock.now_ms())
+        dead = await store.dead.list(queue, limit=3, now_ms=clock.now_ms())
+        await store.dead.replay(queue, [letter.key for letter in dead.rows], now_ms=clock.now_ms())
+    await mill.run()
+    return mill.claimed
 
 
 class Check(Struct, frozen=True):
@@ -198,23 +195,27 @@ class Check(Struct, frozen=True):
     store: int
 
 
-async def compare(url: str, events: int, standing: Sequence[dict[str, Any]], clock: ManualClock) -> list[Check]:
+async def compare(store: Store, events: int, standing: Sequence[dict[str, Any]], clock: ManualClock) -> list[Check]:
     """Lay what Spark counted beside what the store says of itself."""
+    seen = {(row["tenant"], row["queue"]): row for row in standing}
+    checks, written = [], 0
+    for tenant in TENANTS:
+        for queue in (await store.queues.names(tenant)).rows:
+            bounds = [await store.journal.bounds(shard) for shard in queue.all_shards()]
+            written += sum(each.last_seq - each.first_seq + 1 for each in bounds)
+            counts = await store.queues.counts(queue, now_ms=clock.now_ms())
+            said = {"open": counts.waiting + counts.active, "done": counts.done}
+            said |= {"cancelled": counts.cancelled, "dead": counts.dead}
+            row = seen.get((tenant, queue.full_name), {})
+            name = f"{tenant}/{queue.full_name}"
+            checks += [Check(f"{name} {state}", row.get(state, 0), count) for state, count in said.items()]
+    return [Check("events", events, written), *checks]
+
+
+async def _with_store(url: str, clock: ManualClock, use: Callable[[Store], Awaitable[_Answer]]) -> _Answer:
     store = await open_store(url, clock=clock)
     try:
-        seen = {(row["tenant"], row["queue"]): row for row in standing}
-        checks, written = [], 0
-        for tenant in TENANTS:
-            for queue in (await store.queues.names(tenant)).rows:
-                bounds = [await store.journal.bounds(shard) for shard in queue.all_shards()]
-                written += sum(each.last_seq - each.first_seq + 1 for each in bounds)
-                counts = await store.queues.counts(queue, now_ms=clock.now_ms())
-                said = {"open": counts.waiting + counts.active, "done": counts.done}
-                said |= {"cancelled": counts.cancelled, "dead": counts.dead}
-                row = seen.get((tenant, queue.full_name), {})
-                name = f"{tenant}/{queue.full_name}"
-                checks += [Check(f"{name} {state}", row.get(state, 0), count) for state, count in said.items()]
-        return [Check("events", events, written), *checks]
+        return await use(store)
     finally:
         await store.close()
 
@@ -243,7 +244,7 @@ def run(given: argparse.Namespace) -> int:
     )
 
     console.print(f"[bold]1. Jobs[/]  {given.jobs:,} of {len(KINDS)} kinds, {len(TENANTS)} tenants, into SQLite …")
-    deliveries = asyncio.run(play(url, given.jobs, Work(), clock))
+    deliveries = asyncio.run(_with_store(url, clock, lambda store: play(store, given.jobs, Work(), clock)))
     minutes = (clock.now_ms() - begun_ms) / 60 / _SECOND_MS
     console.print(
         f"         workers took {deliveries:,} deliveries; {minutes:.0f} minutes on the demo's clock,"
@@ -252,9 +253,9 @@ def run(given: argparse.Namespace) -> int:
     console.print("[bold]2. Spark[/] starting, a few seconds …")
     # Imported now, not above: Spark's packages take a second that the first lines need not wait for.
     from headrace.pipeline.run import summarise, write_jobs
-    from headrace.pipeline.session import session
+    from headrace.pipeline.session import SHORT_RUN, session
 
-    spark = session("headrace demo")
+    spark = session("headrace demo", **SHORT_RUN)
     try:
         console.print("         folding the journal into the table of jobs …")
         write_jobs(spark, url, table)
@@ -262,7 +263,7 @@ def run(given: argparse.Namespace) -> int:
         summary = summarise(spark, url, table)
     finally:
         spark.stop()
-    checks = asyncio.run(compare(url, summary.events, summary.standing, clock))
+    checks = asyncio.run(_with_store(url, clock, lambda store: compare(store, summary.events, summary.standing, clock)))
     is_ok = all(check.journal == check.store for check in checks)
     seconds = (monotonic_ms() - started_ms) / 1_000
     if given.json:

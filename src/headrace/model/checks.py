@@ -18,6 +18,16 @@ def check_text(what: str, text: object, chars_max: int, chars_min: int = 1) -> N
         )
 
 
+def check_storable(what: str, text: str) -> None:
+    """Refuse `text` that cannot be written as UTF-8: half characters, as badly decoded bytes leave them."""
+    try:
+        text.encode()
+    except UnicodeEncodeError as error:
+        raise Refused(
+            "bad_" + what, f"{what} {cut(text)!r} holds half a character at {error.start}; decode it properly first"
+        ) from error
+
+
 def check_int(what: str, number: object, least: int, most: int) -> None:
     """Refuse `number` unless it is a whole number with `least <= number <= most`."""
     if type(number) is not int:

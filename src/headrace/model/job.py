@@ -5,7 +5,7 @@ from enum import StrEnum
 from msgspec import Struct
 from msgspec.structs import replace
 
-from headrace.model.checks import check_int, check_text, check_time
+from headrace.model.checks import check_int, check_storable, check_text, check_time
 from headrace.model.errors import Refused
 from headrace.model.ids import derived_id, fingerprint
 from headrace.model.limits import (
@@ -84,6 +84,7 @@ class Job(Struct, frozen=True, gc=False, kw_only=True):
     reset_counts: bool = False
 
     def __post_init__(self) -> None:
+        _check_values(self.queue, self.policy)
         check_id(self.id, self.queue)
         check_text("kind", self.kind, KIND_CHARS_MAX)
         _check_payload(self.payload)
@@ -95,8 +96,9 @@ class Job(Struct, frozen=True, gc=False, kw_only=True):
             check_int("delay_ms", self.delay_ms, 0, DURATION_MS_MAX)
         if self.tag is not None:
             check_text("tag", self.tag, TAG_CHARS_MAX)
-        if self.headers:
+        if self.headers or type(self.headers) is not dict:
             _check_headers(self.headers)
+        _check_update(self.update_run_at, self.update_payload, self.update_policy, self.reset_counts)
         if self.idempotency_key is not None:
             check_text("idempotency_key", self.idempotency_key, KEY_CHARS_MAX)
         if self.idempotency_ttl_ms is not None:
@@ -142,6 +144,13 @@ def check_id(id: object, queue: Queue) -> None:
     check_text("id", id, COMPANION_ID_CHARS_MAX if queue.is_companion else ID_CHARS_MAX)
 
 
+def _check_values(queue: object, policy: object) -> None:
+    if type(queue) is not Queue:
+        raise Refused("bad_queue", f"queue must be a Queue; found {type(queue).__name__} {queue!r}")
+    if type(policy) is not Policy:
+        raise Refused("bad_policy", f"policy must be a Policy; found {type(policy).__name__} {policy!r}")
+
+
 def _check_payload(payload: object) -> None:
     if not isinstance(payload, bytes):
         raise Refused("bad_payload", f"payload must be encoded bytes; found {type(payload).__name__}; encode it first")
@@ -153,16 +162,33 @@ def _check_payload(payload: object) -> None:
         )
 
 
-def _check_headers(headers: dict[str, str]) -> None:
-    size = sum(len(str(name)) + len(str(value)) for name, value in headers.items())
-    if not all(isinstance(part, str) for pair in headers.items() for part in pair):
-        raise Refused("bad_headers", "headers must map text to text")
+def _check_headers(headers: object) -> None:
+    if not isinstance(headers, dict):
+        raise Refused("bad_headers", f"headers must map text to text; found {type(headers).__name__}")
+    size = 0
+    for part in (part for pair in headers.items() for part in pair):
+        if not isinstance(part, str):
+            raise Refused("bad_headers", f"headers must map text to text; found {type(part).__name__} {part!r}")
+        check_storable("headers", part)
+        size += len(part)
     if len(headers) > HEADERS_MAX or size > HEADERS_BYTES_MAX:
         raise Refused(
             "headers_too_large",
             f"headers have {len(headers)} entries and {size:,} characters; at most {HEADERS_MAX} and"
             f" {HEADERS_BYTES_MAX:,}; put the rest into the payload",
         )
+
+
+def _check_update(update_run_at: object, *flags: object) -> None:
+    if update_run_at is not None and type(update_run_at) is not UpdateRunAt:
+        raise Refused(
+            "bad_flag", f"update_run_at must be an UpdateRunAt ({', '.join(UpdateRunAt)}); found {update_run_at!r}"
+        )
+    for flag in flags:
+        if type(flag) is not bool:
+            raise Refused(
+                "bad_flag", f"update_payload, update_policy and reset_counts are true or false; found {flag!r}"
+            )
 
 
 class Record(Struct, frozen=True, gc=False, kw_only=True):

@@ -66,6 +66,11 @@ class Queue(Struct, frozen=True, gc=False, order=True):
         return Queue(self.name, self.tenant, self.shards, True)
 
     @property
+    def sibling(self) -> "Queue":
+        """The companion of a queue, the queue of a companion: they have the same shards."""
+        return Queue(self.name, self.tenant, self.shards, not self.is_companion)
+
+    @property
     def full_name(self) -> str:
         """The name as it is stored and shown: with `.fail` for a companion."""
         return self.name + COMPANION_SUFFIX if self.is_companion else self.name

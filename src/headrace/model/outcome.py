@@ -2,7 +2,7 @@
 
 from msgspec import Struct
 
-from headrace.model.checks import check_int
+from headrace.model.checks import check_int, check_storable
 from headrace.model.errors import Refused
 from headrace.model.limits import (
     DURATION_MS_MAX,
@@ -25,8 +25,32 @@ class JobError(Struct, frozen=True, gc=False):
         return JobError(_fit(name, ERROR_CLASS_CHARS_MAX) or "Error", _fit(message, ERROR_MESSAGE_CHARS_MAX))
 
     def __post_init__(self) -> None:
-        if len(self.cls) > ERROR_CLASS_CHARS_MAX or len(self.message) > ERROR_MESSAGE_CHARS_MAX:
-            raise Refused("bad_error", "an error's text is too long; build it with JobError.of, which cuts it")
+        _check_error_text(self.cls, ERROR_CLASS_CHARS_MAX)
+        _check_error_text(self.message, ERROR_MESSAGE_CHARS_MAX)
+
+
+def _check_error_text(text: object, chars_max: int) -> None:
+    if not isinstance(text, str):
+        raise Refused("bad_error", f"an error's class and message must be text; found {type(text).__name__} {text!r}")
+    if len(text) > chars_max:
+        raise Refused("bad_error", "an error's text is too long; build it with JobError.of, which cuts it")
+    check_storable("error", text)
+
+
+def _check_error(error: object) -> None:
+    if not isinstance(error, JobError):
+        raise Refused("bad_error", f"an outcome's error must be a JobError; found {type(error).__name__} {error!r}")
+
+
+def _check_result(result: object) -> None:
+    if not isinstance(result, bytes):
+        raise Refused("bad_result", f"result must be encoded bytes; found {type(result).__name__}; encode it first")
+    if len(result) > RESULT_BYTES_MAX:
+        raise Refused(
+            "result_too_large",
+            f"result has {len(result):,} bytes; at most {RESULT_BYTES_MAX:,} are kept;"
+            " store the data elsewhere and return its address",
+        )
 
 
 def _fit(text: str, chars_max: int) -> str:
@@ -41,12 +65,8 @@ class Done(Struct, frozen=True, gc=False, tag="done"):
     result: bytes | None = None
 
     def __post_init__(self) -> None:
-        if self.result is not None and len(self.result) > RESULT_BYTES_MAX:
-            raise Refused(
-                "result_too_large",
-                f"result has {len(self.result):,} bytes; at most {RESULT_BYTES_MAX:,} are kept;"
-                " store the data elsewhere and return its address",
-            )
+        if self.result is not None:
+            _check_result(self.result)
 
 
 class Retry(Struct, frozen=True, gc=False, tag="retry"):
@@ -57,6 +77,7 @@ class Retry(Struct, frozen=True, gc=False, tag="retry"):
     jitter_ppm: int = JITTER_PPM
 
     def __post_init__(self) -> None:
+        _check_error(self.error)
         if self.delay_ms is not None:
             check_int("delay_ms", self.delay_ms, 0, DURATION_MS_MAX)
         check_int("jitter_ppm", self.jitter_ppm, 0, JITTER_PPM)
@@ -66,6 +87,9 @@ class Fail(Struct, frozen=True, gc=False, tag="fail"):
     """The attempt failed and no further one would help: a dead letter at once."""
 
     error: JobError
+
+    def __post_init__(self) -> None:
+        _check_error(self.error)
 
 
 class Release(Struct, frozen=True, gc=False, tag="release"):

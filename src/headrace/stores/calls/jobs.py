@@ -110,6 +110,9 @@ class EngineJobs:
         now_ms = instant(self._engine, now_ms)
 
         def act(tx: Tx) -> Turned:
+            # A wrong number of shards in the claim must refuse before anything is settled.
+            for queue in request.queues:
+                tx.rows(Shard(queue, 0))
             settled = self._settle(tx, settlements, now_ms)
             claims = self._claim(tx, request, now_ms)
             return Turned(settled, claims.items, claims.next_at_ms)

@@ -12,7 +12,7 @@ from headrace.model.names import Queue, check_tenant
 from headrace.stores.calls.jobs import finish, instant
 from headrace.stores.transitions import leave
 from headrace.stores.transitions.rows import Engine, Tx
-from headrace.stores.transitions.step import Step
+from headrace.stores.transitions.step import Step, erase_journal
 
 
 class EngineQueues:
@@ -33,8 +33,8 @@ class EngineQueues:
         now_ms = instant(self._engine, now_ms)
 
         def act(tx: Tx) -> QueueConfig:
-            steps = [Step(rows, now_ms) for shard in queue.all_shards() if (rows := tx.rows(shard, create=True))]
-            old = steps[0].rows.config
+            known = tx.rows(queue.all_shards()[0])
+            old = first_config(queue) if known is None else known.config
             if version is not None and version != old.version:
                 raise Refused(
                     "version_changed",
@@ -42,6 +42,7 @@ class EngineQueues:
                     " read its configuration and decide again",
                 )
             config = old.changed(changes)
+            steps = [Step(rows, now_ms) for shard in queue.all_shards() if (rows := tx.rows(shard, create=True))]
             tx.configure(queue, config)
             for step in steps:
                 step.rows.config = config
@@ -114,6 +115,7 @@ class EngineQueues:
             left = limit
             for rows in shards:
                 left -= rows.erase(left)
+                left -= erase_journal(rows, left)
                 if left <= 0:
                     return False
             tx.forget(queue)

@@ -36,8 +36,7 @@ class EngineReads:
         self, queue: Queue, state: State, *, cursor: str | None = None, limit: int = 100, now_ms: int | None = None
     ) -> Page[Found]:
         check_int("limit", limit, 1, PAGE_MAX)
-        if state is State.DEAD:
-            raise Refused("bad_state", "dead jobs are letters; list them with store.dead.list")
+        _check_state(state)
         start, last = read_cursor(cursor, queue)
         now_ms = instant(self._engine, now_ms)
 
@@ -138,6 +137,13 @@ def _why(rows: Rows, id: str, now_ms: int) -> str | None:
 def _ending(rows: Rows, id: str, now_ms: int) -> Ending | None:
     ending = rows.ending(id)
     return ending if ending is not None and now_ms < ending.until_ms else None
+
+
+def _check_state(state: object) -> None:
+    if type(state) is not State:
+        raise Refused("bad_state", f"{state!r} is not a State; use one of {', '.join(each.name for each in State)}")
+    if state is State.DEAD:
+        raise Refused("bad_state", "dead jobs are letters; list them with store.dead.list")
 
 
 def _shows(found: Found, state: State) -> bool:

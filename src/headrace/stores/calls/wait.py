@@ -2,6 +2,8 @@
 
 from collections.abc import Sequence
 
+from headrace.model.checks import check_batch, check_int
+from headrace.model.limits import DURATION_MS_MAX, QUEUES_PER_CLAIM_MAX
 from headrace.model.names import Queue
 from headrace.stores.transitions.rows import Tx
 
@@ -17,6 +19,24 @@ def has_work(tx: Tx, queues: Sequence[Queue], now_ms: int) -> bool:
         for queue in queues
         for shard in queue.all_shards()
     )
+
+
+def next_later_ms(tx: Tx, queues: Sequence[Queue]) -> int | None:
+    """The earliest time of a later job: when it moves forward, a waiter has to think again."""
+    times = [
+        rows.next_later_ms()
+        for queue in queues
+        for shard in queue.all_shards()
+        if (rows := tx.rows(shard)) is not None and not rows.config.paused
+    ]
+    return min((each for each in times if each is not None), default=None)
+
+
+def check_wait(queues: Sequence[Queue], timeout_ms: object) -> list[tuple[str, str]]:
+    """Refuse a wait that can never be right; returns the names to watch, each once."""
+    check_batch("queues", len(queues), QUEUES_PER_CLAIM_MAX)
+    check_int("timeout_ms", timeout_ms, 0, DURATION_MS_MAX)
+    return list(dict.fromkeys((queue.tenant, queue.full_name) for queue in queues))
 
 
 def _over(time_ms: int | None, now_ms: int) -> bool:

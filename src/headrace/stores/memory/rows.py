@@ -1,7 +1,8 @@
 """The rows of one shard in dictionaries and sorted lists."""
 
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from functools import partial
 from itertools import islice
 
 from sortedcontainers import SortedDict, SortedList
@@ -115,10 +116,12 @@ class MemoryRows:
 
     def sweep_keys(self, now_ms: int, limit: int) -> int:
         over = list(islice(self._key_ends.irange(maximum=(now_ms + 1, "", ""), inclusive=(True, False)), limit))
-        for until_ms, id, key in over:
-            self._key_ends.remove((until_ms, id, key))
-            del self._keys[id, key]
+        for _, id, key in over:
+            self._drop_key(id, key)
         return len(over)
+
+    def _drop_key(self, id: str, key: str) -> None:
+        self._key_ends.remove((self._keys.pop((id, key)).until_ms, id, key))
 
     def ending(self, id: str) -> Ending | None:
         return self._endings.get(id)
@@ -283,13 +286,14 @@ class MemoryRows:
         return list(self._workers.items())
 
     def erase(self, limit: int) -> int:
-        erased = 0
-        for table in (self._endings, self._letters, self._keys, self._workers, self._consumers, self._entries):
-            part = min(len(table), limit - erased)
-            for _ in range(part):
-                if isinstance(table, deque):
-                    table.popleft()
-                else:
-                    table.popitem()
-            erased += part
-        return erased
+        first = list(islice(self._drops(), limit))
+        for drop in first:
+            drop()
+        return len(first)
+
+    def _drops(self) -> Iterator[Callable[[], object]]:
+        yield from (partial(self.drop_ending, id) for id in self._endings)
+        yield from (partial(self.drop_letter, number) for number in self._letters)
+        yield from (partial(self._drop_key, id, key) for id, key in self._keys)
+        yield from (partial(self._workers.pop, name) for name in self._workers)
+        yield from (partial(self.drop_consumer, name) for name in self._consumers)

@@ -14,7 +14,7 @@ from headrace.stores.calls.jobs import EngineJobs
 from headrace.stores.calls.journal import EngineJournal
 from headrace.stores.calls.queues import EngineQueues, wrong_shards
 from headrace.stores.calls.reads import EngineReads
-from headrace.stores.calls.wait import has_work
+from headrace.stores.calls.wait import check_wait, has_work
 from headrace.stores.memory.rows import MemoryRows
 from headrace.stores.transitions.rows import Tx
 
@@ -30,15 +30,15 @@ class MemoryTx:
     def rows(self, shard: Shard, create: bool = False) -> MemoryRows | None:
         queue = shard.queue
         name = (queue.tenant, queue.full_name)
+        shards = self.shards_of(queue)
+        if shards not in (None, queue.shards):
+            raise wrong_shards(queue, shards)
         if name not in self._queues:
             if not create:
                 return None
             config = first_config(queue)
             self._queues[name] = [self._new_rows(each, config) for each in queue.all_shards()]
-        known = self._queues[name]
-        if len(known) != queue.shards:
-            raise wrong_shards(queue, len(known))
-        return known[shard.index]
+        return self._queues[name][shard.index]
 
     def _new_rows(self, shard: Shard, config: QueueConfig) -> MemoryRows:
         def companion() -> MemoryRows:
@@ -50,6 +50,8 @@ class MemoryTx:
 
     def shards_of(self, queue: Queue) -> int | None:
         known = self._queues.get((queue.tenant, queue.full_name))
+        if known is None:
+            known = self._queues.get((queue.tenant, queue.sibling.full_name))
         return None if known is None else len(known)
 
     def configure(self, queue: Queue, config: QueueConfig) -> None:
@@ -94,8 +96,8 @@ class MemoryEngine:
 
     async def wait(self, queues: Sequence[Queue], timeout_ms: int) -> bool:
         """Return True when work may be there, False after the time."""
+        names = check_wait(queues, timeout_ms)
         event = asyncio.Event()
-        names = [(queue.tenant, queue.full_name) for queue in queues]
         for name in names:
             self._waiters.setdefault(name, set()).add(event)
         try:

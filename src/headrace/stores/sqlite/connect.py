@@ -17,6 +17,10 @@ PROMISES = {
 BUSY_SECONDS = 30
 SQLITE_VERSION_MIN = (3, 37, 0)
 WAL_BYTES_KEPT = 64 * 1024 * 1024
+CHECKPOINT_PAGES = 4_000
+"""16 MiB of log before it is folded into the file: the heads of queues change often and are then copied once."""
+CACHE_KIB = 32_000
+"""Pages kept by a connection; the default of 2 MiB does not hold the indexes of a large backlog."""
 
 
 def connect(path: str, profile: str) -> sqlite3.Connection:
@@ -31,6 +35,8 @@ def connect(path: str, profile: str) -> sqlite3.Connection:
             _check_wal(path, connection.execute("PRAGMA journal_mode = WAL").fetchone()[0])
             connection.execute(f"PRAGMA synchronous = {PROFILES[profile]}")
             connection.execute(f"PRAGMA journal_size_limit = {WAL_BYTES_KEPT}")
+            connection.execute(f"PRAGMA wal_autocheckpoint = {CHECKPOINT_PAGES}")
+            connection.execute(f"PRAGMA cache_size = -{CACHE_KIB}")
             connection.execute("PRAGMA temp_store = MEMORY")
         except BaseException:
             connection.close()

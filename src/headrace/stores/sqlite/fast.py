@@ -128,6 +128,8 @@ def settle(step: Step, rows: SqliteRows, settlements: list[Settlement]) -> list[
         if not isinstance(outcome, Done) or not fence_text.isdecimal() or len(fence_text) > 18:
             raise Unusual
         fence = int(fence_text)
+        if token_of(nonce, fence) != lease.token:  # other digits of the same value
+            raise Unusual
         columns.append((shard_id, lease.id, fence, nonce, now_ms))
         lines.append(
             Line(

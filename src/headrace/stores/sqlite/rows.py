@@ -493,18 +493,15 @@ class SqliteRows:
         )
 
     def erase(self, limit: int) -> int:
-        erased, shard = 0, self.shard_id
-        spans: tuple[tuple[str, tuple[int, ...]], ...] = (
-            ("erase_ending", (shard,)),
-            ("erase_letter", (shard,)),
-            ("erase_idempotency", (shard, shard)),
-            ("erase_worker", (shard, shard)),
-            ("erase_consumer", (shard, shard)),
-            ("erase_entry", (self._base, self._base + PINNED * 2 - 1)),
-        )
-        for name, arguments in spans:
-            if erased < limit:
-                erased += self._run(sql(name), (*arguments, limit - erased)).rowcount
+        shard = self.shard_id
+        gone = self._run(sql("erase_ending"), (shard, limit)).fetchall()
+        for state, pinned in gone:
+            self.head.ended(state, pinned, -1)
+        letters = self._run(sql("erase_letter"), (shard, limit - len(gone))).rowcount
+        self.head.dead -= letters
+        erased = len(gone) + letters
+        for name in ("erase_idempotency", "erase_worker", "erase_consumer"):
+            erased += self._run(sql(name), (shard, shard, limit - erased)).rowcount
         return erased
 
     def write_back(self) -> None:

@@ -18,7 +18,7 @@ from headrace.stores.calls.dead import EngineDead
 from headrace.stores.calls.journal import EngineJournal
 from headrace.stores.calls.queues import EngineQueues, wrong_shards
 from headrace.stores.calls.reads import EngineReads
-from headrace.stores.calls.wait import has_work
+from headrace.stores.calls.wait import check_wait, has_work, next_later_ms
 from headrace.stores.sqlite.connect import PROFILES, PROMISES, commit, connect, errors, migrate, notice_lost_tail
 from headrace.stores.sqlite.fast import SqliteJobs, Unusual
 from headrace.stores.sqlite.lane import Lane
@@ -54,13 +54,14 @@ class SqliteTx:
     def rows(self, shard: Shard, create: bool = False) -> SqliteRows | None:
         queue = shard.queue
         known = self._queue(queue)
+        shards = self.shards_of(queue)
+        if shards not in (None, queue.shards):
+            raise wrong_shards(queue, shards)
         if known is None:
             if not create:
                 return None
             known = self._create(queue)
-        queue_id, shards, config = known
-        if shards != queue.shards:
-            raise wrong_shards(queue, shards)
+        queue_id, _, config = known
         key = (queue_id, shard.index)
         if key not in self._rows:
             shard_id, *stored = self._connection.execute(sql("shard_read"), key).fetchone()
@@ -84,7 +85,7 @@ class SqliteTx:
         return known
 
     def shards_of(self, queue: Queue) -> int | None:
-        known = self._queue(queue)
+        known = self._queue(queue) or self._queue(queue.sibling)
         return None if known is None else known[1]
 
     def configure(self, queue: Queue, config: QueueConfig) -> None:
@@ -184,18 +185,26 @@ class SqliteEngine:
 
         Writes of this process set an event; those of others show in `PRAGMA data_version`, which costs microseconds.
         """
+        names = check_wait(queues, timeout_ms)
         loop = asyncio.get_running_loop()
         deadline = loop.time() + timeout_ms / 1000
         event = asyncio.Event()
-        names = [(queue.tenant, queue.full_name) for queue in queues]
         for name in names:
             self._waiters.setdefault(name, set()).add(event)
         watcher = connect(self.path, self.profile)
+        looks = 0
+        known_ms: int | None = None
         try:
             while True:
                 version = _data_version(watcher)
-                if await self.read(lambda tx: has_work(tx, queues, self.now_ms())):
+                ready, later_ms = await self.read(
+                    lambda tx: (has_work(tx, queues, self.now_ms()), next_later_ms(tx, queues))
+                )
+                # Another process may have enqueued something for a time before the one that the caller waits for.
+                earlier = later_ms is not None and (known_ms is None or later_ms < known_ms)
+                if ready or (earlier and looks):
                     return True
+                looks, known_ms = looks + 1, later_ms
                 while not event.is_set() and _data_version(watcher) == version:
                     left = deadline - loop.time()
                     if left <= 0:

@@ -181,7 +181,7 @@ class Rows(Protocol):
         """The workers that are remembered, by name."""
 
     def erase(self, limit: int) -> int:
-        """Delete what is left of a shard without live jobs, at most `limit` rows; says how many."""
+        """Delete what is left of a shard without live jobs, except its journal, at most `limit` rows; says how many."""
 
 
 class Tx(Protocol):
@@ -192,7 +192,8 @@ class Tx(Protocol):
         shards raises `Refused`."""
 
     def shards_of(self, queue: Queue) -> int | None:
-        """How many shards the queue of this name has; None when it is unknown."""
+        """How many shards the queue of this name has, or else its companion or the queue it is a companion of: they
+        are the same number; None when none of them is known."""
 
     def configure(self, queue: Queue, config: QueueConfig) -> None:
         """Store the configuration of a known queue."""

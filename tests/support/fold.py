@@ -1,0 +1,113 @@
+"""Folds a journal into the state it describes, knowing nothing but the events: an independent witness."""
+
+from collections import Counter
+
+from headrace.model.event import Event
+from headrace.model.job import State
+from headrace.model.snapshot import SnapshotRow
+
+
+class Folded:
+    """What a shard must hold if its journal, read from the beginning, is true. Impossible events fail at once."""
+
+    def __init__(self) -> None:
+        self.live: dict[str, tuple[State, int | None]] = {}
+        self.twins: set[str] = set()
+        self.over: dict[str, State] = {}
+        self.letters: dict[int, str] = {}
+        self.fences: dict[str, int] = {}
+        self.last_fence = 0
+        self.last_letter = 0
+
+    def add(self, event: Event) -> None:  # noqa: PLR0912 - one branch per event, side by side on purpose
+        """Take one event."""
+        line, id = event.line, event.line.id or ""
+        match line.event:
+            case "enqueued" | "replayed":
+                assert id not in self.live, f"{line.event} {id} while it is live"
+                self.live[id] = (State.WAITING, None)
+                self.over.pop(id, None)
+                if line.event == "replayed":
+                    assert self.letters.pop(line.letter or 0, None) == id, f"replayed {id} without its letter"
+            case "updated" | "merged":
+                assert self.live.get(id) == (State.WAITING, None), f"{line.event} {id} which does not wait"
+                if line.event == "merged":
+                    self.twins.remove(id)
+            case "blocked":
+                assert self._state(id) is State.ACTIVE, f"blocked {id} behind nothing"
+                self.twins.add(id)
+            case "unblocked":
+                assert id not in self.live, f"unblocked {id} while it is live"
+                self.twins.remove(id)
+                self.live[id] = (State.WAITING, None)
+            case "claimed":
+                assert self._state(id) is State.WAITING, f"claimed {id} which does not wait"
+                fence = line.fence or 0
+                assert fence > self.last_fence, f"fence {fence} of {id} does not grow"
+                self.last_fence = fence
+                self.live[id] = (State.ACTIVE, fence)
+            case "retried" | "released" | "stalled":
+                self._end_delivery(event)
+                self.live[id] = (State.WAITING, None)
+            case "done":
+                self._end_delivery(event)
+                self.over[id] = State.DONE
+            case "dead":
+                if line.fence is None:
+                    assert self._state(id) is State.WAITING, f"expired {id} which does not wait"
+                    del self.live[id]
+                else:
+                    self._end_delivery(event)
+                letter = line.letter or 0
+                assert letter > self.last_letter, f"letter {letter} does not grow"
+                self.last_letter = letter
+                self.letters[letter] = id
+            case "asked":
+                assert self.live.get(id) == (State.ACTIVE, line.fence), f"asked {id} which is not active"
+            case "cancelled":
+                self._cancel(event)
+            case "removed":
+                self.live.pop(id, None)
+                self.twins.discard(id)
+                self.over.pop(id, None)
+                self.letters = {number: each for number, each in self.letters.items() if each != id}
+            case "purged":
+                if line.letter is not None:
+                    assert self.letters.pop(line.letter, None) == id, f"purged a letter of {id} that is not there"
+                else:
+                    assert self._state(id) is State.WAITING, f"purged {id} which does not wait"
+                    del self.live[id]
+            case "configured":
+                pass
+
+    def _state(self, id: str) -> State | None:
+        found = self.live.get(id)
+        return None if found is None else found[0]
+
+    def _end_delivery(self, event: Event) -> None:
+        id, fence = event.line.id or "", event.line.fence
+        assert self.live.get(id) == (State.ACTIVE, fence), f"{event.line.event} {id} by fence {fence}, not its holder"
+        del self.live[id]
+
+    def _cancel(self, event: Event) -> None:
+        id = event.line.id or ""
+        if event.line.fence is not None:
+            self._end_delivery(event)
+            self.over[id] = State.CANCELLED
+        elif self._state(id) is State.ACTIVE:
+            self.twins.remove(id)
+        else:
+            assert self._state(id) is State.WAITING, f"cancelled {id} which does not wait"
+            del self.live[id]
+            self.over[id] = State.CANCELLED
+
+    def check(self, rows: list[SnapshotRow]) -> None:
+        """Fail unless the rows are what the journal says. Endings may have been forgotten, never invented."""
+        live = {row.id: (row.state, row.fence) for row in rows if row.state in (State.WAITING, State.ACTIVE)}
+        twins = Counter(row.id for row in rows if row.state is State.BLOCKED)
+        letters = {row.letter: row.id for row in rows if row.state is State.DEAD}
+        over = {row.id: row.state for row in rows if row.state in (State.DONE, State.CANCELLED)}
+        assert live == self.live
+        assert twins == Counter(self.twins)
+        assert letters == self.letters
+        assert over.items() <= self.over.items()

@@ -1,0 +1,82 @@
+"""The invariants of a store, checked while a random history is played on it."""
+
+from collections import Counter
+from collections.abc import Callable
+
+from headrace.model.answers import Extended, Settled
+from headrace.model.claim import Claim
+from headrace.model.job import State
+from headrace.model.names import Queue, Shard
+from headrace.stores.contract.store import Store
+from tests.support.fold import Folded
+from tests.support.histories import Actor, Draw, Op
+
+
+async def check_history(store: Store, draw: Draw, operations: int, say: Callable[[str], None]) -> int:
+    """Play operations and check every invariant as it goes; says how many claims were made."""
+    actor = Actor(store, draw)
+    witnesses = {shard: Witness(shard) for queue in draw.queues for shard in queue.all_shards()}
+    for _ in range(operations):
+        op = draw.op(len(actor.claims))
+        say(repr(op))
+        may_be_refused = op.verb in ("settle", "extend")
+        before = await actor.everything(op.at_ms) if may_be_refused else None
+        held = len(actor.claims)
+        answer = await actor.play(op)
+        if may_be_refused and not _any_ok(answer):
+            assert await actor.everything(op.at_ms) == before, "a refused call changed something"
+        _check_claims(op, actor.claims[held:])
+        for witness in witnesses.values():
+            await witness.look(store)
+        for queue in draw.queues:
+            await _check_counts(store, queue, op.at_ms)
+    return len(actor.claims)
+
+
+class Witness:
+    """Follows one shard's journal and compares it with the shard after every operation."""
+
+    def __init__(self, shard: Shard) -> None:
+        self._shard = shard
+        self._folded = Folded()
+        self._seq = 0
+        self._at_ms = 0
+
+    async def look(self, store: Store) -> None:
+        """Read what is new, and fail if it contradicts itself or the shard."""
+        for entry in await store.journal.read(self._shard, self._seq, 2**62):
+            for event in entry.events(self._shard):
+                assert event.seq == self._seq + 1, "the journal has a gap"
+                assert event.at_ms >= self._at_ms, "the journal's time goes back"
+                self._seq, self._at_ms = event.seq, event.at_ms
+                self._folded.add(event)
+        snapshot = await store.reads.snapshot(self._shard, now_ms=0)
+        assert snapshot.as_of_seq == self._seq
+        self._folded.check(snapshot.rows)
+        live = Counter((row.id, row.state is State.ACTIVE) for row in snapshot.rows if row.state in _LIVE)
+        assert all(count == 1 for count in live.values()), f"two records of one id: {live}"
+
+
+_LIVE = (State.WAITING, State.BLOCKED, State.ACTIVE)
+
+
+def _any_ok(answer: object) -> bool:
+    answers: list[Settled | Extended] = answer if isinstance(answer, list) else []
+    return any(each.ok for each in answers)
+
+
+def _check_claims(op: Op, claims: list[Claim]) -> None:
+    for claim in claims:
+        assert claim.lease.expires_at_ms > op.at_ms, "a lease was handed out that does not hold"
+        assert claim.record.run_at_ms <= op.at_ms, "a job was handed out before its time"
+    ids = Counter((claim.lease.queue, claim.lease.id) for claim in claims)
+    assert all(count == 1 for count in ids.values()), "one call handed an id out twice"
+
+
+async def _check_counts(store: Store, queue: Queue, now_ms: int) -> None:
+    counts = await store.queues.counts(queue, now_ms=now_ms)
+    rows = [row for shard in queue.all_shards() for row in (await store.reads.snapshot(shard, now_ms=0)).rows]
+    found = Counter(row.state for row in rows)
+    assert (counts.waiting, counts.blocked, counts.active, counts.done, counts.cancelled, counts.dead) == tuple(
+        found[state] for state in (State.WAITING, State.BLOCKED, State.ACTIVE, State.DONE, State.CANCELLED, State.DEAD)
+    )

@@ -4,6 +4,7 @@ and journals."""
 import asyncio
 import shutil
 import tempfile
+from collections.abc import Callable
 from pathlib import Path
 from random import Random
 
@@ -24,10 +25,10 @@ OPERATIONS_MAX = 40
 @given(random=st.randoms(use_true_random=False), operations=st.integers(5, OPERATIONS_MAX))
 def test_the_store_cannot_be_told_from_memory(other_store: str, shards: int, random: Random, operations: int) -> None:
     """Every answer, and everything that can be seen afterwards, is the same as in memory."""
-    asyncio.run(compare(other_store, shards, random, operations))
+    asyncio.run(compare(other_store, shards, random, operations, note))
 
 
-async def compare(store_name: str, shards: int, random: Random, operations: int) -> None:
+async def compare(store_name: str, shards: int, random: Random, operations: int, say: Callable[[str], None]) -> None:
     """Play the same history on both and compare as it goes."""
     folder = Path(tempfile.mkdtemp(prefix="headrace-model-"))
     try:
@@ -37,7 +38,7 @@ async def compare(store_name: str, shards: int, random: Random, operations: int)
             normals = Normal(), Normal()
             for number in range(operations):
                 op = draw.op(len(actors[0].claims))
-                note(repr(op))
+                say(repr(op))
                 expected, answer = [
                     normal.of(await actor.play(op)) for actor, normal in zip(actors, normals, strict=True)
                 ]

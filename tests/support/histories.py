@@ -196,7 +196,7 @@ class Actor:
     def __init__(self, store: Store, draw: Draw) -> None:
         self.store = store
         self.claims: list[Claim] = []
-        self._main = draw.main
+        self.main = draw.main
         self._queues = draw.queues
 
     async def play(self, op: Op) -> object:
@@ -230,28 +230,28 @@ class Actor:
         return await self.store.jobs.extend(leases, lease_ms=lease_ms, now_ms=now_ms)
 
     async def _cancel(self, now_ms: int, ids: list[str], running: bool) -> object:
-        return await self.store.jobs.cancel(self._main, ids, running=running, now_ms=now_ms)
+        return await self.store.jobs.cancel(self.main, ids, running=running, now_ms=now_ms)
 
     async def _remove(self, now_ms: int, ids: list[str]) -> object:
-        return await self.store.jobs.remove(self._main, ids, now_ms=now_ms)
+        return await self.store.jobs.remove(self.main, ids, now_ms=now_ms)
 
     async def _replay(self, now_ms: int, **given: Any) -> object:
-        return await self.store.dead.replay(self._main, now_ms=now_ms, **given)
+        return await self.store.dead.replay(self.main, now_ms=now_ms, **given)
 
     async def _purge_dead(self, now_ms: int, picks: list[LetterKey]) -> object:
-        return await self.store.dead.purge(self._main, picks, now_ms=now_ms)
+        return await self.store.dead.purge(self.main, picks, now_ms=now_ms)
 
     async def _repair(self, now_ms: int, queue: Queue, limit: int) -> object:
         return await self.store.jobs.repair(queue, limit=limit, now_ms=now_ms)
 
     async def _purge(self, now_ms: int, limit: int) -> object:
-        return await self.store.queues.purge(self._main, limit=limit, now_ms=now_ms)
+        return await self.store.queues.purge(self.main, limit=limit, now_ms=now_ms)
 
     async def _configure(self, now_ms: int, queue: Queue, changes: dict[str, object]) -> object:
         return await self.store.queues.configure(queue, changes, now_ms=now_ms)
 
     async def _consume(self, now_ms: int, seq: int, hold: bool) -> object:
-        shard = self._main.all_shards()[0]
+        shard = self.main.all_shards()[0]
         return await self.store.journal.register(shard, "reader", seq=seq, hold=hold, now_ms=now_ms)
 
     async def everything(self, now_ms: int) -> dict[str, object]:

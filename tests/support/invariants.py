@@ -2,9 +2,10 @@
 
 from collections import Counter
 from collections.abc import Callable
+from typing import Any
 
-from headrace.model.answers import Extended, Settled
-from headrace.model.claim import Claim
+from headrace.model.answers import Extended, Settled, Turned
+from headrace.model.claim import Claim, Lease
 from headrace.model.job import State
 from headrace.model.names import Queue, Shard
 from headrace.stores.contract.store import Store
@@ -15,6 +16,7 @@ from tests.support.histories import Actor, Draw, Op
 async def check_history(store: Store, draw: Draw, operations: int, say: Callable[[str], None]) -> int:
     """Play operations and check every invariant as it goes; says how many claims were made."""
     actor = Actor(store, draw)
+    leases = Leases()
     witnesses = {shard: Witness(shard) for queue in draw.queues for shard in queue.all_shards()}
     for _ in range(operations):
         op = draw.op(len(actor.claims))
@@ -25,12 +27,53 @@ async def check_history(store: Store, draw: Draw, operations: int, say: Callable
         answer = await actor.play(op)
         if may_be_refused and not _any_ok(answer):
             assert await actor.everything(op.at_ms) == before, "a refused call changed something"
+        leases.follow(op, answer, actor, held)
         _check_claims(op, actor.claims[held:])
         for witness in witnesses.values():
             await witness.look(store)
         for queue in draw.queues:
             await _check_counts(store, queue, op.at_ms)
     return len(actor.claims)
+
+
+class Leases:
+    """Knows from the answers alone which lease holds, and so which settlement and extension must be accepted."""
+
+    def __init__(self) -> None:
+        self._held: dict[tuple[Queue, str], Lease] = {}
+
+    def follow(self, op: Op, answer: object, actor: Actor, known: int) -> None:
+        """Check the answer to an operation and learn from it."""
+        if op.verb in ("settle", "turn"):
+            settled = answer.settled if isinstance(answer, Turned) else answer
+            for (position, _), each in zip(op.arguments["settlements"], _list(settled), strict=False):
+                lease = actor.claims[position].lease
+                self._check(lease, op.at_ms, each.ok)
+                if each.ok:
+                    del self._held[lease.queue, lease.id]
+        elif op.verb == "extend":
+            for position, each in zip(op.arguments["claims"], _list(answer), strict=False):
+                lease = actor.claims[position].lease
+                self._check(lease, op.at_ms, each.ok)
+                if each.lease is not None:
+                    self._held[lease.queue, lease.id] = each.lease
+        elif op.verb == "remove":
+            for id in op.arguments["ids"]:
+                self._held.pop((actor.main, id), None)
+        for claim in actor.claims[known:]:
+            lease, before = claim.lease, self._held.get((claim.lease.queue, claim.lease.id))
+            again = before is not None and before.token == lease.token
+            assert before is None or again or before.expires_at_ms <= op.at_ms, "two valid leases at once"
+            self._held[lease.queue, lease.id] = lease
+
+    def _check(self, lease: Lease, now_ms: int, accepted: bool) -> None:
+        held = self._held.get((lease.queue, lease.id))
+        holds = held is not None and held.token == lease.token and now_ms < held.expires_at_ms
+        assert accepted == holds, f"a lease that {'holds was refused' if holds else 'does not hold was accepted'}"
+
+
+def _list(answers: object) -> list[Any]:
+    return answers if isinstance(answers, list) else []
 
 
 class Witness:

@@ -169,12 +169,24 @@ def purge_letter(step: Step, letter: Letter) -> None:
 def fail_payload(record: Record, reason: str, error: JobError) -> bytes:
     """What a fail handler reads: `[id, payload, error]`. A payload that is not JSON comes as `{"base64": …}`."""
     text = json.dumps({"class": error.cls, "message": error.message, "reason": reason}, ensure_ascii=False)
-    try:
-        json.loads(record.payload)
-        payload = record.payload
-    except ValueError:
-        payload = json.dumps({"base64": base64.b64encode(record.payload).decode()}).encode()
+    payload = record.payload
+    if not _is_json(payload):
+        payload = json.dumps({"base64": base64.b64encode(payload).decode()}).encode()
     return b"[%s,%s,%s]" % (json.dumps(record.id, ensure_ascii=False).encode(), payload, text.encode())
+
+
+def _is_json(payload: bytes) -> bool:
+    # Strictly UTF-8 and without NaN, which Python alone would take; numbers are not converted, they may be of any size.
+    # A value nested too deeply to be checked must not keep its job from dying.
+    try:
+        json.loads(payload.decode(), parse_int=str, parse_float=str, parse_constant=_no_constant)
+    except (ValueError, RecursionError):
+        return False
+    return True
+
+
+def _no_constant(name: str) -> None:
+    raise ValueError(name)
 
 
 def stored(row: Row) -> Record:

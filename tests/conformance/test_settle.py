@@ -232,9 +232,9 @@ async def test_only_the_whole_token_settles(play: Play, forged: str) -> None:
 
 
 async def test_what_a_worker_says_of_its_delivery_does_not_change_what_is_kept(play: Play) -> None:
-    """Design §5: the store decides attempts, stalls and how long an ending is kept; facts are for the journal."""
+    """The store decides attempts, stalls and how long an ending is kept; facts are for the journal."""
     settlement = (await claimed(play, tag="t")).settle(Done(b"1"))
-    facts = replace(settlement.facts, kind="other", tag=None, attempts=7, stalls=7, result_ttl_ms=1, enqueued_at_ms=0)
+    facts = replace(settlement.facts, kind="other", tag=None, enqueued_at_ms=0)
 
     await play.store.jobs.settle([replace(settlement, facts=facts)], now_ms=play.now_ms)
 

@@ -184,6 +184,18 @@ def test_a_twin_lives_from_when_it_is_freed(spark: SparkSession) -> None:
     ]
 
 
+def test_a_twin_that_is_blocked_changes_nothing_of_the_one_that_runs(spark: SparkSession) -> None:
+    rows = fold(
+        spark,
+        ENQUEUED,
+        {"event": "claimed", "fence": 1},
+        {"event": "blocked", "kind": "twin", "priority": 9},
+        {"event": "blocked", "id": "began before the journal", "kind": "twin"},
+    )
+
+    assert only(rows, "id", "incarnation", "kind", "priority", "outcome") == [("a", 1, "mail", 5, None)]
+
+
 def test_a_cancelled_twin_does_not_end_the_active_one(spark: SparkSession) -> None:
     rows = fold(
         spark,

@@ -1,11 +1,15 @@
 """Opens the stores that the conformance suite runs on: a new store is one more line here."""
 
-from collections.abc import AsyncIterator, Callable
-from contextlib import AbstractAsyncContextManager, asynccontextmanager
+import sqlite3
+from collections import Counter
+from collections.abc import AsyncIterator, Awaitable, Callable, Sized
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, closing
 from pathlib import Path
 
 from headrace.stores.contract.store import Store
+from headrace.stores.memory.store import MemoryStore
 from headrace.stores.open import open_store
+from headrace.stores.sqlite.store import SqliteStore
 
 Opener = Callable[[Path], AbstractAsyncContextManager[Store]]
 
@@ -31,6 +35,35 @@ def sqlite_url(folder: Path) -> str:
     return f"sqlite:///{folder / 'headrace.db'}?profile=fast"
 
 
+async def memory_leftovers(store: Store, _: Path) -> dict[str, int]:
+    """How much the store in memory holds, by structure."""
+    assert isinstance(store, MemoryStore)
+    engine = store._engine
+    found = Counter({"queues": len(engine.tx._queues), "waiters": len(engine._waiters)})
+    for shards in engine.tx._queues.values():
+        for rows in shards:
+            found.update({name: len(held) for name, held in vars(rows).items() if isinstance(held, Sized)})
+    return {name: size for name, size in found.items() if size}
+
+
+async def sqlite_leftovers(store: Store, folder: Path) -> dict[str, int]:
+    """How many rows are in the file, by table; the one row of `store` describes the file itself."""
+    assert isinstance(store, SqliteStore)
+    found = {"waiters": len(store._engine._waiters)}
+    with closing(sqlite3.connect(folder / "headrace.db")) as connection:
+        tables = connection.execute(
+            "SELECT name FROM sqlite_master WHERE type = 'table' AND name <> 'store'"
+        ).fetchall()
+        for (table,) in tables:
+            [found[table]] = connection.execute(f"SELECT count(*) FROM {table}").fetchone()  # noqa: S608 - our own names
+    return {name: size for name, size in found.items() if size}
+
+
 STORES: dict[str, Opener] = {"memory": open_memory, "sqlite": open_sqlite}
 SHARED_URLS: dict[str, Callable[[Path], str]] = {"sqlite": sqlite_url}
 """Stores that several processes can open at once, by the URL for a folder."""
+LEFTOVERS: dict[str, Callable[[Store, Path], Awaitable[dict[str, int]]]] = {
+    "memory": memory_leftovers,
+    "sqlite": sqlite_leftovers,
+}
+"""What a store still holds, by structure or table, without what is empty: the one place that looks inside."""

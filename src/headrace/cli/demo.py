@@ -149,7 +149,9 @@ class Mill:
             claims = await self.store.jobs.claim(self._request(tenant, _SLOTS - len(running)), now_ms=now_ms)
             next_ms = claims.next_at_ms
             for claim in claims.items:
-                await self._begin(claim, running, now_ms)
+                self.claimed += 1
+                run_ms, outcome = self.work.handle(claim.record.kind)
+                heapq.heappush(running, Run(now_ms + run_ms, self.claimed, claim, run_ms, outcome))
         if running and (next_ms is None or len(running) == _SLOTS or running[0].ends_at_ms < next_ms):
             return running[0].ends_at_ms
         return next_ms
@@ -159,15 +161,6 @@ class Mill:
         nonce = f"{self.work.chance.getrandbits(64):016x}"
         queues = [mail, mail.companion, media]
         return ClaimRequest(queues=queues, worker=f"{tenant}-worker", nonce=nonce, limit=limit, lease_ms=_LEASE_MS)
-
-    async def _begin(self, claim: Claim, running: list[Run], now_ms: int) -> None:
-        self.claimed += 1
-        kind = claim.record.kind
-        run_ms, outcome = self.work.handle(kind)
-        heapq.heappush(running, Run(now_ms + run_ms, self.claimed, claim, run_ms, outcome))
-        if kind == "warm-cache" and self.work.chance.random() < 0.5:
-            again = Job(queue=claim.lease.queue, id=claim.record.id, kind=kind)
-            await self.store.jobs.enqueue([again], now_ms=now_ms)
 
 
 async def play(store: Store, jobs: int, work: Work, clock: ManualClock) -> int:

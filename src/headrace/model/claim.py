@@ -64,10 +64,6 @@ class Facts(Struct, frozen=True, gc=False):
     wait_ms: int
     payload_bytes: int
     run_ms: int
-    attempts: int
-    stalls: int
-    result_ttl_ms: int | None
-    """As the job set it; None follows the queue."""
 
 
 class Settlement(Struct, frozen=True, gc=False):
@@ -104,9 +100,6 @@ class Claim(Struct, frozen=True, gc=False):
             max(self.claimed_at_ms - record.due_since_ms, 0),
             len(record.payload),
             run_ms,
-            record.attempts,
-            record.stalls,
-            record.policy.result_ttl_ms,
         )
         return Settlement(self.lease, outcome, facts)
 

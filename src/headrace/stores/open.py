@@ -1,6 +1,6 @@
 """Opens a store by its URL."""
 
-from urllib.parse import parse_qsl, unquote, urlsplit
+from urllib.parse import SplitResult, parse_qsl, unquote, urlsplit
 
 from headrace.model.clock import Clock
 from headrace.model.errors import BadConfig
@@ -16,10 +16,12 @@ async def open_store(url: str, *, clock: Clock | None = None) -> Store:
     absolute path; `?profile=durable` (the default) or `?profile=fast` chooses what survives a power cut. `clock`
     replaces the clock of this process, for tests.
     """
-    parts = urlsplit(url)
+    parts = _split(url)
     options = dict(parse_qsl(parts.query, keep_blank_values=True))
     if parts.scheme == "memory":
         _check_options("memory://", options, ())
+        if parts.netloc or parts.path:
+            raise BadConfig(f"the store in memory has no name; write memory://; found {url!r}")
         # A driver is imported when it is asked for: nobody pays for the others.
         from headrace.stores.memory.store import MemoryStore
 
@@ -31,10 +33,22 @@ async def open_store(url: str, *, clock: Clock | None = None) -> Store:
             raise BadConfig(
                 f"a SQLite URL names a file after three slashes, as in sqlite:///headrace.db; found {url!r}"
             )
+        if path.startswith(":memory:"):
+            raise BadConfig(f"SQLite in memory is not shared by connections; write memory://; found {url!r}")
         from headrace.stores.sqlite.store import SqliteStore
 
         return await SqliteStore.open(path, profile=options.get("profile", "durable"), clock=clock)
     raise BadConfig(f"no store for scheme {parts.scheme!r}; known URLs: {KNOWN}")
+
+
+def _split(url: str) -> SplitResult:
+    try:
+        parts = urlsplit(url)
+    except ValueError as error:
+        raise BadConfig(f"{url!r} is not a URL ({error}); known URLs: {KNOWN}") from error
+    if parts.fragment:
+        raise BadConfig(f"the part behind # would be lost; write %23 for a # in a file's name; found {url!r}")
+    return parts
 
 
 def _check_options(store: str, options: dict[str, str], known: tuple[str, ...]) -> None:

@@ -8,15 +8,27 @@ only be right or give up.
 import sqlite3
 
 from headrace.model.answers import Enqueued, Settled
-from headrace.model.claim import Claim, ClaimRequest, Lease, Settlement, token_of
+from headrace.model.claim import Claim, ClaimRequest, Claims, Lease, Settlement, token_of
 from headrace.model.event import Line
 from headrace.model.job import Job
+from headrace.model.limits import PLACE_BITS
 from headrace.model.outcome import Done
 from headrace.model.verdict import is_expired
-from headrace.stores.calls.jobs import EngineJobs
-from headrace.stores.sqlite.rows import PackedLease, SqliteRows, pack, pack_body, record_of, unpack_body
+from headrace.stores.calls.jobs import EngineJobs, instant
+from headrace.stores.sqlite.rows import (
+    PackedLease,
+    SqliteRows,
+    json_array,
+    pack,
+    pack_body,
+    pack_ending,
+    record_of,
+    unpack_body,
+)
 from headrace.stores.sqlite.sql import sql
+from headrace.stores.transitions.claim import is_idle, next_at
 from headrace.stores.transitions.endings import sweep_endings
+from headrace.stores.transitions.rows import Tx
 from headrace.stores.transitions.step import Step, place_of
 
 
@@ -25,7 +37,20 @@ class Unusual(Exception):
 
 
 class SqliteJobs(EngineJobs):
-    """Tries the fast path first where the step allows it."""
+    """Tries the fast path first where the step allows it, and looks before it takes the lock when it found nothing
+    the last time: idle workers shall not hinder those that write."""
+
+    _was_idle = False
+
+    async def claim(self, request: ClaimRequest, *, now_ms: int | None = None) -> Claims:
+        now_ms = instant(self._engine, now_ms)
+        if self._was_idle:
+            idle = await self._engine.read(lambda tx: _look(tx, request, now_ms))
+            if idle is not None:
+                return idle
+        claims = await super().claim(request, now_ms=now_ms)
+        self._was_idle = not claims.items
+        return claims
 
     def _enqueue_step(self, step: Step, jobs: list[Job]) -> list[Enqueued]:
         rows = step.rows
@@ -44,6 +69,15 @@ class SqliteJobs(EngineJobs):
         if isinstance(rows, SqliteRows) and rows.fast:
             return settle(step, rows, settlements)
         return super()._settle_step(step, settlements)
+
+
+def _look(tx: Tx, request: ClaimRequest, now_ms: int) -> Claims | None:
+    shards = [shard for queue in request.queues for shard in queue.all_shards()]
+    visited = [rows for shard in shards if (rows := tx.rows(shard)) is not None]
+    if not all(is_idle(rows, request, now_ms) for rows in visited):
+        return None
+    times = [next_at(rows, now_ms) for rows in visited]
+    return Claims([], min((each for each in times if each is not None), default=None))
 
 
 def enqueue(step: Step, rows: SqliteRows, jobs: list[Job]) -> list[Enqueued]:
@@ -90,25 +124,32 @@ def hand_out(step: Step, rows: SqliteRows, request: ClaimRequest, limit: int, by
     head, now_ms = rows.head, step.now_ms
     if not head.ready:
         return []
-    nonce, worker, expires_at_ms = request.nonce, request.worker, now_ms + request.lease_ms
-    packed_lease = pack(PackedLease(worker, now_ms, False))
-    found = rows.connection.execute(
-        sql("claim"), (head.fence, expires_at_ms, nonce, packed_lease, rows.shard_id, limit)
-    ).fetchall()
-    found.sort()
-    queue, config = rows.shard.queue, rows.config
+    queue, config, nonce, worker = rows.shard.queue, rows.config, request.nonce, request.worker
+    expires_at_ms, fence, rank = now_ms + request.lease_ms, head.fence, -1
+    runs: list[list[int]] = []
     claims, lines = [], step.lines
-    for fence, id, run_at_ms, packed, payload in found:
-        record = record_of(id, run_at_ms, unpack_body(packed), payload)
+    for place, id, run_at_ms, body, payload in rows.connection.execute(sql("claim_look"), (rows.shard_id, limit)):
+        record = record_of(id, run_at_ms, unpack_body(body), payload)
         policy = record.policy
         bytes_left -= len(payload)
         if bytes_left < 0 or is_expired(record, now_ms):
             raise Unusual
+        if place >> PLACE_BITS != rank:
+            rank = place >> PLACE_BITS
+            runs.append([fence + 1 - place, place, place])
+        fence = runs[-1][0] + place
+        runs[-1][2] = place
         lease = Lease(queue, id, token_of(nonce, fence), fence, expires_at_ms)
         priority, timeout_ms = config.priority_of(policy), config.timeout_of(policy)
         claims.append(Claim(lease, record, worker, priority, timeout_ms, now_ms))
         lines.append(Line("claimed", id, fence=fence))
-    head.fence += len(claims)
+    packed = pack(PackedLease(worker, now_ms, False))
+    for fence_of_place_0, first, last in runs:
+        # One statement for each priority: within one, fences follow the places.
+        rows.connection.execute(
+            sql("claim"), (fence_of_place_0, expires_at_ms, nonce, packed, rows.shard_id, first, last)
+        )
+    head.fence = fence
     head.ready -= len(claims)
     head.active += len(claims)
     return claims
@@ -121,16 +162,18 @@ def settle(step: Step, rows: SqliteRows, settlements: list[Settlement]) -> list[
         raise Unusual
     rows.forget()
     step.worker = worker = step.worker or settlements[0].facts.worker
-    lines, columns, endings = step.lines, [], []
+    ids = [settlement.lease.id for settlement in settlements]
+    found = rows.connection.execute(sql("settle"), (shard_id, json_array(ids), now_ms)).fetchall()
+    if len(found) != len(settlements):
+        raise Unusual
+    held = {id: (token_of(nonce, fence), fence, body) for id, fence, nonce, body in found}
+    lines, endings = step.lines, []
     for settlement in settlements:
         lease, outcome, facts = settlement.lease, settlement.outcome, settlement.facts
-        nonce, _, fence_text = lease.token.rpartition(".")
-        if not isinstance(outcome, Done) or not fence_text.isdecimal() or len(fence_text) > 18:
+        token, fence, packed = held[lease.id]
+        if token != lease.token or not isinstance(outcome, Done):
             raise Unusual
-        fence = int(fence_text)
-        if token_of(nonce, fence) != lease.token:  # other digits of the same value
-            raise Unusual
-        columns.append((shard_id, lease.id, fence, nonce, now_ms))
+        body = unpack_body(packed)
         lines.append(
             Line(
                 "done",
@@ -138,8 +181,8 @@ def settle(step: Step, rows: SqliteRows, settlements: list[Settlement]) -> list[
                 facts.kind,
                 facts.tag,
                 facts.priority,
-                facts.attempts,
-                facts.stalls,
+                body.attempts,
+                body.stalls,
                 fence,
                 None if facts.worker == worker else facts.worker,
                 None,
@@ -149,28 +192,13 @@ def settle(step: Step, rows: SqliteRows, settlements: list[Settlement]) -> list[
                 payload_bytes=facts.payload_bytes,
             )
         )
-        pin_ms = config.result_ttl_ms if facts.result_ttl_ms is None else facts.result_ttl_ms
+        pin_ms = config.result_ttl_of(body.policy)
         keep_ms = pin_ms or (config.keep_done_ms if config.keep_done_max else 0)
         if not keep_ms:
             raise Unusual
-        endings.append(
-            (
-                lease.id,
-                "done",
-                facts.kind,
-                facts.tag,
-                facts.enqueued_at_ms,
-                now_ms,
-                now_ms + keep_ms,
-                pin_ms > 0,
-                facts.attempts,
-                facts.stalls,
-                outcome.result,
-            )
-        )
-    if rows.connection.executemany(sql("settle"), columns).rowcount != len(columns):
-        raise Unusual
-    head.active -= len(columns)
+        ended = pack_ending(body.kind, body.tag, body.enqueued_at_ms, now_ms, body.attempts, body.stalls)
+        endings.append((lease.id, "done", pin_ms > 0, now_ms + keep_ms, ended, outcome.result))
+    head.active -= len(found)
     try:
         rows.insert_endings(endings)
     except sqlite3.IntegrityError as older:

@@ -24,7 +24,6 @@ from headrace.stores.transitions.rows import Head, KeyRow, OldestEntry, Row, Wor
 KEY_BITS = 40
 """Keys of entries and endings: the shard above, a number of the shard below."""
 PINNED = 1 << KEY_BITS - 1
-_PINNED_COLUMN = 7
 
 
 class Body(msgspec.Struct, frozen=True, gc=False, array_like=True):
@@ -317,8 +316,8 @@ class SqliteRows:
         number, written = head.ending, []
         for columns in endings:
             number += 1
-            pinned = columns[_PINNED_COLUMN]
-            head.ended(columns[1], pinned, 1)
+            _, state, pinned, *_ = columns
+            head.ended(state, pinned, 1)
             written.append((base + number + PINNED * pinned, shard_id, *columns))
         head.ending = number
         self.connection.executemany(sql("ending_write"), written)
@@ -587,24 +586,21 @@ def _lease_columns(delivery: Delivery) -> tuple[int, int, str, bytes]:
     return delivery.expires_at_ms, delivery.fence, delivery.nonce, lease
 
 
+def pack_ending(kind: str, tag: str | None, enqueued_at_ms: int, ended_at_ms: int, attempts: int, stalls: int) -> bytes:
+    """What no statement looks at of an ending."""
+    return pack((kind, tag, enqueued_at_ms, ended_at_ms, attempts, stalls))
+
+
 def _ending_columns(ending: Ending) -> tuple[object, ...]:
-    return (
-        ending.id,
-        ending.state,
-        ending.kind,
-        ending.tag,
-        ending.enqueued_at_ms,
-        ending.ended_at_ms,
-        ending.until_ms,
-        ending.pinned,
-        ending.attempts,
-        ending.stalls,
-        ending.result,
+    body = pack_ending(
+        ending.kind, ending.tag, ending.enqueued_at_ms, ending.ended_at_ms, ending.attempts, ending.stalls
     )
+    return ending.id, ending.state, ending.pinned, ending.until_ms, body, ending.result
 
 
 def _ending(columns: tuple[Any, ...]) -> Ending:
-    id, state, kind, tag, enqueued_at_ms, ended_at_ms, until_ms, pinned, attempts, stalls, result = columns
+    id, state, pinned, until_ms, body, result = columns
+    kind, tag, enqueued_at_ms, ended_at_ms, attempts, stalls = msgspec.msgpack.decode(body)
     return Ending(id, state, kind, tag, enqueued_at_ms, ended_at_ms, until_ms, bool(pinned), attempts, stalls, result)
 
 

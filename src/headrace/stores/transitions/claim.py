@@ -135,6 +135,19 @@ def promote(step: Step, limit: int) -> int:
     return len(due)
 
 
+def is_idle(rows: Rows, request: ClaimRequest, now_ms: int) -> bool:
+    """Whether a claim would find nothing to do on this shard, not even to note that the worker was seen."""
+    seen = rows.worker(request.worker)
+    times = (rows.next_lease_end_ms(), rows.next_later_ms())
+    return (
+        seen is not None
+        and seen.nonce != request.nonce
+        and seen.seen_at_ms > now_ms - WORKER_SEEN_MS
+        and all(each is None or each > now_ms for each in times)
+        and (rows.config.paused or not rows.ready(-1, 1))
+    )
+
+
 def next_at(rows: Rows, now_ms: int) -> int | None:
     """When it is worth claiming from this shard again; a paused queue needs it for repair only."""
     times = [rows.next_lease_end_ms()]

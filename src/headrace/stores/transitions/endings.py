@@ -29,9 +29,6 @@ def facts_of(step: Step, record: Record, delivery: Delivery) -> Facts:
         max(delivery.claimed_at_ms - record.due_since_ms, 0),
         len(record.payload),
         max(step.now_ms - delivery.claimed_at_ms, 0),
-        record.attempts,
-        record.stalls,
-        record.policy.result_ttl_ms,
     )
 
 

@@ -1,11 +1,5 @@
--- Hand out the first ready jobs: each gets the next fence, in order of place.
+-- Hand out the ready jobs of a range of places: fences follow their order, so that none needs to be told its own.
 --
--- args     1 last fence, 2 expires_at_ms, 3 nonce, 4 lease, 5 shard_id, 6 limit
--- answers  what a claim needs of each, in no order: sort by fence
-UPDATE job SET place = NULL, fence = ?1 + picked.rank, expires_at_ms = ?2, nonce = ?3, lease = ?4
-FROM (
-  SELECT job_id, row_number() OVER (ORDER BY place) AS rank
-  FROM job WHERE shard_id = ?5 AND place IS NOT NULL ORDER BY place LIMIT ?6
-) AS picked
-WHERE job.job_id = picked.job_id
-RETURNING job.fence, job.id, job.run_at_ms, job.body, job.payload;
+-- args     1 fence of place 0, 2 expires_at_ms, 3 nonce, 4 lease, 5 shard_id, 6 first place, 7 last place
+UPDATE job SET fence = ?1 + place, place = NULL, expires_at_ms = ?2, nonce = ?3, lease = ?4
+WHERE shard_id = ?5 AND place BETWEEN ?6 AND ?7;

@@ -1,3 +1,4 @@
+-- Every ending of a shard.
+--
 -- args     shard_id
-SELECT id, state, kind, tag, enqueued_at_ms, ended_at_ms, until_ms, pinned, attempts, stalls, result
-FROM ending WHERE shard_id = ?;
+SELECT id, state, pinned, until_ms, body, result FROM ending WHERE shard_id = ?;

@@ -1,3 +1,4 @@
+-- The ending of an id.
+--
 -- args     shard_id, id
-SELECT id, state, kind, tag, enqueued_at_ms, ended_at_ms, until_ms, pinned, attempts, stalls, result
-FROM ending WHERE shard_id = ? AND id = ?;
+SELECT id, state, pinned, until_ms, body, result FROM ending WHERE shard_id = ? AND id = ?;

@@ -1,3 +1,4 @@
+-- Insert an ending; an id that has one is a constraint error.
+--
 -- args     ending_id, shard_id, then the columns in the order of ending_find
-INSERT INTO ending (ending_id, shard_id, id, state, kind, tag, enqueued_at_ms, ended_at_ms, until_ms, pinned, attempts, stalls, result)
-VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?);
+INSERT INTO ending (ending_id, shard_id, id, state, pinned, until_ms, body, result) VALUES (?, ?, ?, ?, ?, ?, ?, ?);

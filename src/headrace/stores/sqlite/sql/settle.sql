@@ -1,4 +1,7 @@
--- Drop an active job whose lease holds; nothing happens to any other.
+-- Drop the jobs of a batch whose leases have not run out; the caller compares the tokens and rolls back if one differs.
 --
--- args     shard_id, id, fence, nonce, now_ms
-DELETE FROM job WHERE shard_id = ? AND id = ? AND fence = ? AND nonce = ? AND expires_at_ms > ?;
+-- args     shard_id, ids as a JSON array, now_ms
+-- answers  id, fence, nonce and body of each
+DELETE FROM job INDEXED BY job_by_id
+WHERE shard_id = ? AND id IN (SELECT value FROM json_each(?)) AND expires_at_ms > ?
+RETURNING id, fence, nonce, body;

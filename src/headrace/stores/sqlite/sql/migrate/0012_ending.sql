@@ -7,11 +7,6 @@ CREATE TABLE ending (
   state TEXT NOT NULL,
   pinned INTEGER NOT NULL,
   until_ms INTEGER NOT NULL,
-  ended_at_ms INTEGER NOT NULL,
-  enqueued_at_ms INTEGER NOT NULL,
-  attempts INTEGER NOT NULL,
-  stalls INTEGER NOT NULL,
-  kind TEXT NOT NULL,
-  tag TEXT,
+  body BLOB NOT NULL,
   result BLOB
 ) STRICT;

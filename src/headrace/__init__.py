@@ -2,10 +2,12 @@
 
 from headrace.model.claim import Claim, ClaimRequest, Claims, Lease, Settlement
 from headrace.model.errors import BadConfig, HeadraceError, OutcomeUnknown, Refused, StoreUnavailable
+from headrace.model.ids import uuid7
 from headrace.model.job import Job, State, UpdateRunAt, new_job
 from headrace.model.names import Queue, Shard
-from headrace.model.outcome import Cancelled, Done, Fail, JobError, Release, Retry
+from headrace.model.outcome import Cancelled, Done, Fail, JobError, Outcome, Release, Retry
 from headrace.model.policy import Policy
+from headrace.stores.contract.store import Store
 from headrace.stores.open import open_store
 
 __all__ = [
@@ -20,6 +22,7 @@ __all__ = [
     "Job",
     "JobError",
     "Lease",
+    "Outcome",
     "OutcomeUnknown",
     "Policy",
     "Queue",
@@ -29,8 +32,10 @@ __all__ = [
     "Settlement",
     "Shard",
     "State",
+    "Store",
     "StoreUnavailable",
     "UpdateRunAt",
     "new_job",
     "open_store",
+    "uuid7",
 ]

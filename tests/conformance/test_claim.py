@@ -94,7 +94,7 @@ async def test_a_claim_finds_work_in_every_shard(play: Play) -> None:
 
 
 async def test_claims_start_at_different_shards(play: Play) -> None:
-    """Design: a claim over several shards starts at a rotating one, so that none is starved."""
+    """A claim over several shards starts at a rotating one, so that none is starved."""
     await play.enqueue_all(*[play.job(f"job-{number}") for number in range(400)])
 
     first_shards = {play.queue.index_of(id) for _ in range(40) for id in await play.claim_ids(1)}
@@ -115,7 +115,7 @@ async def test_later_jobs_become_ready_by_time_and_then_by_id(play: Play) -> Non
 
 
 async def test_ids_of_the_same_time_are_ordered_by_code_point(play: Play) -> None:
-    """Fine print: whatever the collation; letters by case, and 4-byte characters behind all others."""
+    """Whatever the collation; letters by case, and 4-byte characters behind all others."""
     words = ["a", "A", "B", "b", "Z", "_", "é", "z", "\uff21", "😀", "\u2603", "10", "9"]
     home = play.queue.index_of("a")
     ids = [next(id for n in range(99) if play.queue.index_of(id := word + "." * n) == home) for word in words]
@@ -205,7 +205,7 @@ async def test_a_blocked_twin_is_never_handed_out(play: Play) -> None:
 
 
 async def test_a_paused_queue_hands_out_nothing_and_everything_else_goes_on(play: Play) -> None:
-    """Design: repair, promotion and enqueue go on."""
+    """Repair, promotion and enqueue go on."""
     stalled, scheduled, enqueued = play.ids(3)
     await play.enqueue(stalled)
     await play.claim_one(lease_ms=100)
@@ -243,7 +243,7 @@ async def test_a_paused_queue_does_not_keep_the_next_one_from_being_served(play:
 
 
 async def test_a_claim_ends_at_four_mebibytes_of_payloads(play: Play) -> None:
-    """Design §4: a reply is bounded in bytes, too; what is left is worth asking for at once."""
+    """A reply is bounded in bytes, too; what is left is worth asking for at once."""
     fitting = CLAIM_BYTES_MAX // PAYLOAD_BYTES_MAX
     ids = play.ids(fitting + 2)
     await play.enqueue_all(*[play.job(id, payload=b"x" * PAYLOAD_BYTES_MAX) for id in ids])
@@ -269,7 +269,7 @@ async def test_the_byte_limit_holds_for_all_queues_of_a_claim_together(play: Pla
 
 
 async def test_a_job_may_start_at_the_last_instant_and_dies_after_it(play: Play) -> None:
-    """Design: now <= expires_at_ms; later it is dead, reason expired."""
+    """Now <= expires_at_ms; later it is dead, reason expired."""
     in_time, late = play.ids(2)
     await play.enqueue_all(
         play.job(in_time, policy=Policy(expires_at_ms=play.now_ms + 100)),
@@ -298,7 +298,7 @@ async def test_jobs_that_expire_do_not_count_against_the_limit(play: Play) -> No
 
 
 async def test_a_claim_lets_a_hundred_jobs_of_a_shard_expire_and_no_more(play: Play) -> None:
-    """Design: every loop is bounded; what is left is worth asking for at once."""
+    """Every loop is bounded; what is left is worth asking for at once."""
     ids = play.ids(EXPIRIES_PER_CALL_MAX + 2)
     await play.enqueue_all(*[play.job(id, policy=Policy(expires_at_ms=play.now_ms)) for id in ids[:-1]])
     await play.enqueue(ids[-1])
@@ -427,7 +427,7 @@ async def test_a_waiter_that_sleeps_until_next_at_finds_the_job(play: Play) -> N
 
 
 async def test_a_repeated_nonce_returns_the_same_claims_and_nothing_new(play: Play) -> None:
-    """Design: a lost reply costs no stall; it changes nothing either."""
+    """A lost reply costs no stall; it changes nothing either."""
     await play.enqueue_all(*[play.job(f"job-{number}") for number in range(6)])
     nonce = play.nonce()
     lost = await play.claim(4, nonce=nonce)
@@ -482,7 +482,7 @@ async def test_a_repeated_nonce_shows_an_extended_lease_with_its_new_end(play: P
 
 
 async def test_a_repeated_nonce_is_looked_for_in_every_queue_before_anything_is_handed_out(play: Play) -> None:
-    """Fine print: if any shard of the call knows it, nothing new is handed out."""
+    """If any shard of the call knows it, nothing new is handed out."""
     second = Queue("second", play.queue.tenant, play.queue.shards)
     await play.enqueue("a", queue=second)
     nonce = play.nonce()
@@ -502,6 +502,17 @@ async def test_another_worker_gets_nothing_from_a_nonce_it_did_not_use(play: Pla
     await play.claim(1, nonce=nonce, worker="worker-1")
 
     assert await play.claim(1, nonce=nonce, worker="worker-2") == []
+
+
+async def test_two_workers_that_happen_to_use_one_nonce_get_each_their_own_back(play: Play) -> None:
+    """KB5: a claim is given back to the worker that made it."""
+    await play.enqueue_all(*[play.job(id) for id in play.ids(2)])
+    nonce = play.nonce()
+    first, second = [await play.claim(1, nonce=nonce, worker=worker) for worker in ("worker-1", "worker-2")]
+
+    again = [await play.claim(1, nonce=nonce, worker=worker) for worker in ("worker-1", "worker-2")]
+
+    assert again == [first, second]
 
 
 async def test_an_idle_claim_writes_nothing(play: Play) -> None:

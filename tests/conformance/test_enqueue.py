@@ -307,7 +307,7 @@ async def test_a_later_job_that_an_upsert_makes_due_draws_its_number_then(play: 
 
 
 async def test_an_upsert_of_a_due_job_that_was_not_promoted_yet_promotes_it(play: Play) -> None:
-    """Fine print: it draws its number at that enqueue, before those that a claim promotes."""
+    """It draws its number at that enqueue, before those that a claim promotes."""
     first, second = play.ids(2)
     await play.enqueue_all(play.job(first, delay_ms=1_000), play.job(second, delay_ms=1_000))
     play.advance(1_000)

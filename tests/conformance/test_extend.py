@@ -74,7 +74,7 @@ async def test_a_lease_may_also_be_made_shorter(play: Play) -> None:
 
 
 async def test_the_token_of_before_still_settles(play: Play) -> None:
-    """Design: extend may be sent again with the same token, so a lost answer loses nothing."""
+    """Extend may be sent again with the same token, so a lost answer loses nothing."""
     claim = await claimed(play)
     await play.extend(claim.lease)
 
@@ -154,7 +154,7 @@ async def test_a_refused_extend_changes_nothing(play: Play) -> None:
 
 
 async def test_extend_is_not_written_to_the_journal(play: Play) -> None:
-    """Design §5: a heartbeat is not an event."""
+    """A heartbeat is not an event."""
     claim = await claimed(play)
     before = await play.history("a")
 

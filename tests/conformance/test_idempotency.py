@@ -41,7 +41,7 @@ async def test_jobs_without_a_key_are_never_duplicates(play: Play) -> None:
 async def test_a_key_that_stands_for_other_work_is_a_conflict_and_changes_nothing(
     play: Play, change: dict[str, Any]
 ) -> None:
-    """Design: the fingerprint covers kind and encoded payload."""
+    """The fingerprint covers kind and encoded payload."""
     await play.enqueue(idempotency_key="k")
     before = await play.snapshot()
 
@@ -67,7 +67,7 @@ async def test_a_key_that_stands_for_other_work_is_a_conflict_and_changes_nothin
     ids=lambda change: next(iter(change)),
 )
 async def test_the_fingerprint_covers_nothing_but_the_work(play: Play, change: dict[str, Any]) -> None:
-    """Design: never headers, times or policy; such a repeat is the same work."""
+    """Never headers, times or policy; such a repeat is the same work."""
     first = await play.enqueue(idempotency_key="k")
     before = await play.snapshot()
 
@@ -78,15 +78,15 @@ async def test_the_fingerprint_covers_nothing_but_the_work(play: Play, change: d
 
 
 async def test_the_parts_of_a_fingerprint_do_not_run_into_each_other(play: Play) -> None:
-    await play.enqueue("a", kind="send", payload=b"er1", idempotency_key="k")
+    await play.enqueue(kind="send", payload=b"er1", idempotency_key="k")
 
-    answer = await play.enqueue("a", kind="sender", payload=b"1", idempotency_key="k")
+    answer = await play.enqueue(kind="sender", payload=b"1", idempotency_key="k")
 
     assert answer.status == "conflict"
 
 
 async def test_the_fingerprint_covers_an_explicit_id(play: Play) -> None:
-    """Design: to name the id that a key would have derived is to ask for something else."""
+    """To name the id that a key would have derived is to ask for something else."""
     first = await play.enqueue(idempotency_key="k")
 
     answer = await play.enqueue(first.id, idempotency_key="k")
@@ -95,7 +95,7 @@ async def test_the_fingerprint_covers_an_explicit_id(play: Play) -> None:
 
 
 async def test_a_key_without_an_id_derives_it_from_tenant_queue_and_key(play: Play) -> None:
-    """Design: so key and job share a shard, and every client finds the same id."""
+    """So key and job share a shard, and every client finds the same id."""
     answer = await play.enqueue(idempotency_key="order:17")
 
     assert answer.id == derived_id(play.queue, "order:17")
@@ -103,7 +103,7 @@ async def test_a_key_without_an_id_derives_it_from_tenant_queue_and_key(play: Pl
 
 
 async def test_a_key_with_an_id_is_scoped_to_that_id(play: Play) -> None:
-    """Design: the same key under another id, or under none, is another key."""
+    """The same key under another id, or under none, is another key."""
     answers = [await play.enqueue(id, idempotency_key="k") for id in ("a", "b", None, "a")]
 
     assert [answer.status for answer in answers] == ["created", "created", "created", "duplicate"]
@@ -225,7 +225,7 @@ async def test_a_key_is_kept_however_the_job_ends(play: Play, outcome: Outcome) 
 
 @pytest.mark.parametrize("how", ["cancel", "remove", "purge", "active", "forgotten"])
 async def test_a_key_is_kept_whatever_becomes_of_the_job(play: Play, how: str) -> None:
-    """Design: kept 24 h, also when nothing else of the job is left."""
+    """Kept 24 h, also when nothing else of the job is left."""
     first = await play.enqueue(idempotency_key="k")
     match how:
         case "cancel":

@@ -86,7 +86,7 @@ async def test_one_lease_that_has_run_out_is_found_among_many_that_hold(play: Pl
 
 
 async def test_leases_are_repaired_by_their_end_and_then_by_id(play: Play) -> None:
-    """Fine print: the order of repair is the order in which the jobs wait again."""
+    """The order of repair is the order in which the jobs wait again."""
     first, second, third, fourth = play.ids(4)
     await claimed(play, third, lease_ms=300)
     await claimed(play, fourth, lease_ms=200)
@@ -122,7 +122,7 @@ async def test_a_claim_repairs_a_hundred_leases_of_a_shard_and_no_more(play: Pla
 
 
 async def test_the_bound_of_repair_is_one_per_shard(play: Play) -> None:
-    """Fine print: the bounds of repair and promotion are per shard and call."""
+    """The bounds of repair and promotion are per shard and call."""
     per_shard = REPAIRS_PER_CALL_MAX + 1
     shards: list[list[str]] = [[] for _ in range(play.queue.shards)]
     for number in range(1_000):
@@ -204,7 +204,7 @@ async def test_stalls_and_attempts_are_budgets_of_their_own(play: Play) -> None:
 
 
 async def test_an_asked_cancel_sticks_when_the_lease_runs_out(play: Play) -> None:
-    """Design: the job ends cancelled, also where the stall would have killed it."""
+    """The job ends cancelled, also where the stall would have killed it."""
     await play.configure(max_stalls=1)
     await claimed(play, "a")
     await play.cancel("a", running=True)

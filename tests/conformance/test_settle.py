@@ -306,7 +306,7 @@ async def test_of_two_settlements_of_one_lease_in_a_batch_the_first_holds(play: 
 
 @by_name
 async def test_a_settlement_sent_again_changes_nothing(play: Play, outcome: Outcome) -> None:
-    """Fine print, QB9: once applied, it is answered not_active."""
+    """QB9: once applied, it is answered not_active."""
     claim = await claimed(play)
     await play.settle(claim, outcome)
     before = await play.snapshot()
@@ -370,7 +370,7 @@ async def test_a_job_that_says_nothing_has_ten_attempts(play: Play) -> None:
 
 
 async def test_a_death_writes_dead_and_nothing_beside_it(play: Play) -> None:
-    """Fine print: never retried and dead of one delivery."""
+    """Never retried and dead of one delivery."""
     claim = await claimed(play, policy=Policy(max_attempts=1))
 
     await play.settle(claim, Retry(BOOM), run_ms=7)
@@ -468,7 +468,7 @@ async def test_the_cap_of_the_queue_holds_for_a_backoff_of_the_job(play: Play) -
     ids=lambda each: each if isinstance(each, str) else type(each).__name__,
 )
 async def test_an_asked_cancel_ends_what_would_come_back(play: Play, outcome: Outcome, status: str) -> None:
-    """Design: Done and Fail still win."""
+    """Done and Fail still win."""
     claim = await claimed(play)
     await play.cancel("a", running=True)
 
@@ -480,7 +480,7 @@ async def test_an_asked_cancel_ends_what_would_come_back(play: Play, outcome: Ou
 
 
 async def test_an_asked_cancel_goes_before_the_budget(play: Play) -> None:
-    """Fine print: the job ends cancelled, without a letter."""
+    """The job ends cancelled, without a letter."""
     claim = await claimed(play, policy=Policy(max_attempts=1))
     await play.cancel("a", running=True)
 
@@ -642,7 +642,7 @@ async def test_the_last_error_travels_with_the_job(play: Play) -> None:
 
 
 async def test_the_journal_tells_the_end_of_a_delivery_in_full(play: Play) -> None:
-    """Design §5: what the worker knows, and what the store decides."""
+    """What the worker knows, and what the store decides."""
     await play.enqueue("a", kind="resize", tag="t", payload=b"[1]", policy=Policy(priority=7))
     enqueued_at_ms = play.now_ms
     play.advance(40)

@@ -118,7 +118,7 @@ async def test_a_turn_hands_out_no_more_than_its_limit(play: Play) -> None:
 
 
 async def test_a_turn_sent_again_settles_nothing_twice_and_claims_nothing_new(play: Play) -> None:
-    """Design: the nonce gives the claims back; the settlements are answered not_active."""
+    """The nonce gives the claims back; the settlements are answered not_active."""
     first, second, third = play.ids(3)
     await play.enqueue_all(play.job(first), play.job(second), play.job(third))
     claim = await play.claim_one()

@@ -148,7 +148,7 @@ async def test_a_freed_twin_that_is_due_is_ready_at_once_and_last_in_line(play: 
 
 
 async def test_a_freed_twin_leaves_the_ending_of_the_first_in_sight(play: Play) -> None:
-    """Fine print: only a new job deletes an older ending; the twin was there before."""
+    """Only a new job deletes an older ending; the twin was there before."""
     claim = await active(play)
     await play.enqueue("a", delay_ms=500)
 
@@ -343,7 +343,7 @@ OWN_TIMES: list[tuple[list[tuple[UpdateRunAt | None, int | None]], int]] = [
 async def test_the_own_time_of_a_twin_is_merged_by_the_flags_of_what_follows(
     play: Play, enqueues: list[tuple[UpdateRunAt | None, int | None]], expected: int
 ) -> None:
-    """Fine print, QB2: the first one brings a time in any case; without one it is the instant of the enqueue."""
+    """QB2: the first one brings a time in any case; without one it is the instant of the enqueue."""
     claim = await active(play)
     start_ms = play.now_ms
     for flag, at_ms in enqueues:
@@ -393,7 +393,7 @@ async def test_a_merged_twin_that_is_freed_has_the_payload_that_an_upsert_would_
 
 @pytest.mark.parametrize("how", ["retry", "stall"])
 async def test_death_is_decided_by_the_policy_the_delivery_ran_under(play: Play, how: str) -> None:
-    """Design: a twin that would have raised the budget, or reset the counters, comes too late for this delivery."""
+    """A twin that would have raised the budget, or reset the counters, comes too late for this delivery."""
     claim = await active(play, policy=Policy(max_attempts=1, max_stalls=1))
     await play.enqueue("a", payload=b"new", policy=Policy(max_attempts=9, max_stalls=9), reset_counts=True)
 
@@ -443,7 +443,7 @@ async def test_a_twin_of_a_twin_that_was_freed_is_a_twin_again(play: Play) -> No
 
 
 async def test_an_enqueue_between_the_end_of_a_lease_and_its_repair_is_blocked(play: Play) -> None:
-    """Design: until it is repaired, the job is active; the twin is applied by the repair."""
+    """Until it is repaired, the job is active; the twin is applied by the repair."""
     await active(play)
     play.advance(5_000)
 

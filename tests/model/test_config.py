@@ -11,7 +11,7 @@ from headrace.model.policy import NO_POLICY, Policy
 HOUR_MS = 3_600_000
 
 
-def test_the_defaults_are_those_of_the_design() -> None:
+def test_the_defaults_are_the_documented_ones() -> None:
     """Q31, TB2, C8: what holds when nobody says anything."""
     config = DEFAULT_CONFIG
 

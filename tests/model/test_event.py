@@ -29,7 +29,7 @@ def test_the_events_of_an_entry_are_numbered_up_to_its_last() -> None:
 
 
 def test_an_entry_is_one_json_object_a_line_with_only_what_is_set() -> None:
-    """Design §5: a header and one JSON line per event."""
+    """A header and one JSON line per event."""
     text = encode_lines([Line("done", "a", priority=0, run_ms=0), Line("configured", version=3)])
 
     assert [json.loads(line) for line in text.splitlines()] == [
@@ -64,7 +64,7 @@ def test_a_line_end_inside_a_text_does_not_cut_the_line(end: str) -> None:
 def test_a_part_of_an_entry_has_the_events_of_its_range_under_their_own_numbers(
     count: int, after: int, upto: int
 ) -> None:
-    """Design §5: a reader asks for (from, to] and gets the same events again."""
+    """A reader asks for (from, to] and gets the same events again."""
     whole = entry(*lines(count), last_seq=15)
     wanted = [event for event in whole.events(SHARD) if after < event.seq <= upto]
 
@@ -84,7 +84,7 @@ def test_an_entry_that_is_wholly_in_range_is_left_as_it_is() -> None:
 
 
 def test_the_worker_of_an_entry_is_that_of_its_deliveries_unless_a_line_says_otherwise() -> None:
-    """Design §5: written once in the header; an event without a delivery has no worker."""
+    """Written once in the header; an event without a delivery has no worker."""
     written = [
         Line("claimed", "a", fence=1),
         Line("done", "b", fence=2, worker="worker-2"),
@@ -112,7 +112,7 @@ def test_an_event_is_shown_as_one_flat_row() -> None:
     assert row["reason"] is None
 
 
-def test_the_events_have_the_words_of_the_design() -> None:
+def test_the_events_have_their_documented_words() -> None:
     beginnings, ends = "enqueued updated blocked claimed replayed", "done retried released stalled dead cancelled"
     named = f"{beginnings} {ends} removed purged configured"
 

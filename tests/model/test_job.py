@@ -135,7 +135,7 @@ def test_a_job_at_its_limits_is_taken(given: dict[str, Any]) -> None:
 
 
 def test_a_companions_ids_may_be_longer_by_the_letter_number() -> None:
-    """Design: `<id>#<letter>` must fit for every id that may die."""
+    """`<id>#<letter>` must fit for every id that may die."""
     longest = "x" * 256 + "#" + str(2**63)
 
     assert job(queue=QUEUE.companion, id=longest).id == longest
@@ -258,5 +258,5 @@ def test_a_past_time_does_not_make_a_job_older_than_it_is(run_at_ms: int, since_
     assert record_of(job(run_at_ms=run_at_ms), 1_000).due_since_ms == since_ms
 
 
-def test_the_states_have_the_words_of_the_design() -> None:
+def test_the_states_have_their_documented_words() -> None:
     assert [state.value for state in State] == ["waiting", "blocked", "active", "done", "cancelled", "dead"]

@@ -106,7 +106,7 @@ def test_the_shard_of_an_id_is_the_same_in_every_version(id: str, index: int) ->
 
 @given(ids, st.integers(1, 10**18), st.integers(2, 256))
 def test_a_job_of_the_companion_is_in_the_shard_of_the_job_that_died(id: str, letter: int, shards: int) -> None:
-    """Design: routed by the part before the last '#', so that dying is one step."""
+    """Routed by the part before the last '#', so that dying is one step."""
     queue = Queue("mail", "acme", shards)
 
     assert queue.companion.index_of(f"{id}#{letter}") == queue.index_of(id)

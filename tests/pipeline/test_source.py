@@ -163,7 +163,8 @@ def test_a_schema_from_outside_is_refused(spark: SparkSession, url: str) -> None
         spark.read.format("headrace").schema("id string").options(url=url).load().collect()
 
 
-def test_events_that_retention_drops_under_a_reader_are_not_skipped_in_silence() -> None:
+@pytest.mark.parametrize("kept", [1, 2], ids=["all of them", "the first of them"])
+def test_events_that_retention_drops_under_a_reader_are_not_skipped_in_silence(kept: int) -> None:
     queue = Queue("short")
     shard = Shard(queue, 0)
 
@@ -171,7 +172,7 @@ def test_events_that_retention_drops_under_a_reader_are_not_skipped_in_silence()
         store = await open_store("memory://")
         await store.jobs.enqueue([Job(queue=queue, id="a", kind="k")], now_ms=1)
         await store.jobs.enqueue([Job(queue=queue, id="b", kind="k")], now_ms=2)
-        await store.queues.configure(queue, {"journal_keep_max": 1}, now_ms=3)
+        await store.queues.configure(queue, {"journal_keep_max": kept}, now_ms=3)
         await read_page(store.journal, Span(shard, 0, 2), 0)
 
     with pytest.raises(StoreUnavailable, match=r"default/short/0 after seq 0 were dropped while they were read"):

@@ -11,7 +11,6 @@ from headrace.model.answers import Enqueued, Settled
 from headrace.model.claim import Claim, ClaimRequest, Claims, Lease, Settlement, token_of
 from headrace.model.event import Line
 from headrace.model.job import Job
-from headrace.model.limits import PLACE_BITS
 from headrace.model.outcome import Done
 from headrace.model.verdict import is_expired
 from headrace.stores.calls.jobs import EngineJobs, instant
@@ -125,7 +124,7 @@ def hand_out(step: Step, rows: SqliteRows, request: ClaimRequest, limit: int, by
     if not head.ready:
         return []
     queue, config, nonce, worker = rows.shard.queue, rows.config, request.nonce, request.worker
-    expires_at_ms, fence, rank = now_ms + request.lease_ms, head.fence, -1
+    expires_at_ms, fence, before = now_ms + request.lease_ms, head.fence, -1
     runs: list[list[int]] = []
     claims, lines = [], step.lines
     for place, id, run_at_ms, body, payload in rows.connection.execute(sql("claim_look"), (rows.shard_id, limit)):
@@ -134,18 +133,17 @@ def hand_out(step: Step, rows: SqliteRows, request: ClaimRequest, limit: int, by
         bytes_left -= len(payload)
         if bytes_left < 0 or is_expired(record, now_ms):
             raise Unusual
-        if place >> PLACE_BITS != rank:
-            rank = place >> PLACE_BITS
+        if place != before + 1:
             runs.append([fence + 1 - place, place, place])
-        fence = runs[-1][0] + place
-        runs[-1][2] = place
+        fence += 1
+        runs[-1][2] = before = place
         lease = Lease(queue, id, token_of(nonce, fence), fence, expires_at_ms)
         priority, timeout_ms = config.priority_of(policy), config.timeout_of(policy)
         claims.append(Claim(lease, record, worker, priority, timeout_ms, now_ms))
         lines.append(Line("claimed", id, fence=fence))
     packed = pack(PackedLease(worker, now_ms, False))
     for fence_of_place_0, first, last in runs:
-        # One statement for each priority: within one, fences follow the places.
+        # One statement for each unbroken run of places: there, fences count up as places do.
         rows.connection.execute(
             sql("claim"), (fence_of_place_0, expires_at_ms, nonce, packed, rows.shard_id, first, last)
         )

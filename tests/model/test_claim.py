@@ -10,7 +10,6 @@ from headrace.model.job import Record
 from headrace.model.limits import DURATION_MS_MAX
 from headrace.model.names import Queue
 from headrace.model.outcome import Done
-from headrace.model.policy import Policy
 
 QUEUE = Queue("mail", "acme")
 
@@ -69,9 +68,6 @@ def test_a_settlement_says_what_the_worker_knows_of_its_delivery() -> None:
         run_at_ms=500,
         enqueued_at_ms=400,
         tag="t",
-        attempts=2,
-        stalls=1,
-        policy=Policy(result_ttl_ms=9),
     )
     claim = Claim(Lease(QUEUE, "a", "nonce-001.1", 1, 2_000), record, "worker-1", 7, 0, 800)
 
@@ -81,7 +77,6 @@ def test_a_settlement_says_what_the_worker_knows_of_its_delivery() -> None:
     assert (settlement.lease, settlement.outcome) == (claim.lease, Done(b"1"))
     assert (facts.kind, facts.tag, facts.priority, facts.worker) == ("send", "t", 7, "worker-1")
     assert (facts.enqueued_at_ms, facts.wait_ms, facts.run_ms, facts.payload_bytes) == (400, 300, 55, 3)
-    assert (facts.attempts, facts.stalls, facts.result_ttl_ms) == (2, 1, 9)
 
 
 def test_a_claim_that_came_before_its_job_was_due_has_not_waited_a_negative_time() -> None:

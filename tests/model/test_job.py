@@ -86,12 +86,12 @@ def test_an_id_is_any_printable_text(id: str) -> None:
         (
             {"headers": {str(number): "" for number in range(33)}},
             "headers_too_large",
-            "headers have 33 entries and 56 characters; at most 32 and 4,096; put the rest into the payload",
+            "headers have 33 entries and 56 bytes; at most 32 and 4,096; put the rest into the payload",
         ),
         (
             {"headers": {"a": "x" * 4_096}},
             "headers_too_large",
-            "headers have 1 entries and 4,097 characters; at most 32 and 4,096; put the rest into the payload",
+            "headers have 1 entries and 4,097 bytes; at most 32 and 4,096; put the rest into the payload",
         ),
         (
             {"update_run_at": "sometimes"},

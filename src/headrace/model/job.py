@@ -170,11 +170,11 @@ def _check_headers(headers: object) -> None:
         if not isinstance(part, str):
             raise Refused("bad_headers", f"headers must map text to text; found {type(part).__name__} {part!r}")
         check_storable("headers", part)
-        size += len(part)
+        size += len(part.encode())
     if len(headers) > HEADERS_MAX or size > HEADERS_BYTES_MAX:
         raise Refused(
             "headers_too_large",
-            f"headers have {len(headers)} entries and {size:,} characters; at most {HEADERS_MAX} and"
+            f"headers have {len(headers)} entries and {size:,} bytes; at most {HEADERS_MAX} and"
             f" {HEADERS_BYTES_MAX:,}; put the rest into the payload",
         )
 

@@ -121,8 +121,9 @@ def _config(text: str) -> QueueConfig:
 class SqliteEngine:
     """Writes on one lane, reads on another; each in a transaction of its own."""
 
-    def __init__(self, path: str, profile: str, clock: Clock) -> None:
+    def __init__(self, path: str, profile: str, clock: Clock, slow_calls: int = SLOW_CALLS) -> None:
         self.path = path
+        self._slow_calls = slow_calls
         self.profile = profile
         self._clock = clock
         self.writer = Lane("headrace-sqlite-writer", lambda: connect(path, profile))
@@ -159,7 +160,7 @@ class SqliteEngine:
                 self._slow_left = max(self._slow_left - 1, 0)
             except Unusual:
                 # What is unusual now is likely to be so again: spare the next calls the vain attempt.
-                self._slow_left = SLOW_CALLS
+                self._slow_left = self._slow_calls
                 answer = self._attempt(connection, act, fast=False)
         return answer, self._woken
 
@@ -245,12 +246,17 @@ class SqliteStore:
 
     @staticmethod
     async def open(
-        path: str, *, profile: str = "durable", clock: Clock | None = None, boot_id: str | None = None
+        path: str,
+        *,
+        profile: str = "durable",
+        clock: Clock | None = None,
+        boot_id: str | None = None,
+        slow_calls: int = SLOW_CALLS,
     ) -> "SqliteStore":
         """Open the file, making it when missing. `boot_id` tells restarts of the machine apart; tests give one."""
         if profile not in PROFILES:
             raise BadConfig(f"SQLite has no durability profile {profile!r}; known profiles: {', '.join(PROFILES)}")
-        engine = SqliteEngine(path, profile, clock or SystemClock())
+        engine = SqliteEngine(path, profile, clock or SystemClock(), slow_calls)
 
         def prepare(connection: sqlite3.Connection) -> None:
             migrate(connection, path)

@@ -9,7 +9,7 @@ import pytest
 from headrace.stores.contract.store import Store
 from tests.support.faults import plant
 from tests.support.play import Play
-from tests.support.stores import STORES
+from tests.support.stores import SHARED_URLS, STORES
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -26,10 +26,12 @@ def pytest_configure(config: pytest.Config) -> None:
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     """A case per store and number of shards."""
+    chosen = metafunc.config.getoption("--stores").split(",")
     if "store_name" in metafunc.fixturenames:
-        metafunc.parametrize("store_name", metafunc.config.getoption("--stores").split(","))
+        # A store of one process cannot be opened by a second one.
+        shared = "shared_url" in metafunc.fixturenames
+        metafunc.parametrize("store_name", [name for name in chosen if not shared or name in SHARED_URLS])
     if "other_store" in metafunc.fixturenames:
-        chosen = metafunc.config.getoption("--stores").split(",")
         metafunc.parametrize("other_store", [name for name in chosen if name != "memory"])
     if "shards" in metafunc.fixturenames:
         metafunc.parametrize("shards", [1, 3], ids=["1-shard", "3-shards"])
@@ -44,8 +46,12 @@ def store(store_name: str, tmp_path: Path, runner: asyncio.Runner) -> Iterator[S
 
 
 @pytest.fixture
+def shared_url(store_name: str, tmp_path: Path) -> str:
+    """The URL of the fresh store, for other processes."""
+    return SHARED_URLS[store_name](tmp_path)
+
+
+@pytest.fixture
 def play(store: Store, shards: int) -> Play:
     """A fresh store with a clock in hand."""
     return Play(store, shards)
-
-

@@ -12,7 +12,7 @@ from headrace.model.errors import Refused
 from headrace.model.job import State
 from headrace.model.letter import LetterKey
 from headrace.model.names import Queue, Shard
-from headrace.model.outcome import Cancelled, Done, Release, Retry
+from headrace.model.outcome import Cancelled, Done, Fail, Release, Retry
 from headrace.model.policy import Policy
 from tests.support.play import BOOM, Play
 
@@ -656,12 +656,13 @@ async def test_a_half_deleted_queue_can_still_be_used_and_counts_what_is_left(pl
         await play.enqueue(f"key-{number}", idempotency_key="k", idempotency_ttl_ms=100)
         await play.cancel(f"key-{number}")
 
-    for _ in range(4):
+    for turn in range(4):
         assert not await play.store.queues.delete(play.queue, limit=3)
         listed = [len((await play.store.reads.list(play.queue, each, now_ms=play.now_ms)).rows) for each in OVER]
         counts = await play.counts()
         assert [counts.done, counts.cancelled] == listed
         assert counts.dead == len(await play.letters())
+        assert counts.done + counts.cancelled + counts.dead >= 18 - 3 * (turn + 1)
         await readable(play)
     await play.settle(await play.start("again"))
     await readable(play)
@@ -805,3 +806,21 @@ async def test_a_queue_cannot_come_to_be_with_another_number_of_shards_than_its_
 
     assert refused.value.reason == "wrong_shards"
     assert enqueued.status == "wrong_shards"
+
+
+async def test_every_queue_of_every_tenant_has_its_own_lines_and_letters(play: Play) -> None:
+    """C3: ten priorities, what is active, what is later and what is dead, kept apart by queue and tenant."""
+    second, rival = (Queue(name, tenant, play.queue.shards) for name, tenant in (("second", "acme"), ("mail", "rival")))
+    [first, *_] = ids = play.ids(12)
+    for queue in (play.queue, second, rival):
+        jobs = [play.job(id, queue=queue, policy=Policy(priority=priority)) for priority, id in enumerate(ids[:10])]
+        await play.enqueue_all(*jobs, play.job(ids[10], queue=queue, delay_ms=500))
+    claims = await play.claim(10)
+    await play.settle(claims[0], Fail(BOOM))
+
+    mine, others = await play.counts(), [await play.counts(queue) for queue in (second, rival)]
+
+    assert [claim.record.id for claim in claims] == ids[:10][::-1]
+    assert (mine.waiting, mine.later, mine.active, mine.dead) == (1, 1, 9, 1)
+    assert [(each.waiting, each.later, each.active, each.dead) for each in others] == [(11, 1, 0, 0)] * 2
+    assert await play.state(first) is State.ACTIVE

@@ -20,18 +20,9 @@ from tests.support.racing import (
     settle_the_same,
     together,
 )
-from tests.support.stores import SHARED_URLS
 
 LEASE_MS = 250
 PROCESSES = 3
-
-
-@pytest.fixture
-def url(store_name: str, tmp_path: Path) -> str:
-    """The URL of the store for other processes; a store of one process cannot race."""
-    if store_name not in SHARED_URLS:
-        pytest.skip("one process only")
-    return SHARED_URLS[store_name](tmp_path)
 
 
 @pytest.fixture
@@ -53,9 +44,9 @@ def gap_free(events: list[Event]) -> bool:
     )
 
 
-async def test_ids_and_keys_enqueued_by_several_processes_at_once_give_one_job_each(now: Play, url: str) -> None:
+async def test_ids_and_keys_enqueued_by_several_processes_at_once_give_one_job_each(now: Play, shared_url: str) -> None:
     """TB9, CB14: the same id or key is one job, whoever was first: no moment lets a second slip through."""
-    answers: list[list[str]] = await asyncio.to_thread(together, PROCESSES, url, now.queue, enqueue_the_same)
+    answers: list[list[str]] = await asyncio.to_thread(together, PROCESSES, shared_url, now.queue, enqueue_the_same)
 
     assert Counter(status for each in answers for status in each) == {
         "created": 2 * JOBS,
@@ -66,11 +57,13 @@ async def test_ids_and_keys_enqueued_by_several_processes_at_once_give_one_job_e
     assert gap_free(await now.events())
 
 
-async def test_jobs_that_become_due_are_handed_to_one_of_several_processes(now: Play, url: str) -> None:
+async def test_jobs_that_become_due_are_handed_to_one_of_several_processes(now: Play, shared_url: str) -> None:
     """CB2, KB1, KB2, K18: promoted and handed out once, however many claim at that instant."""
     await now.enqueue_all(*[now.job(f"job-{number}", run_at_ms=now.now_ms + 1) for number in range(JOBS)])
 
-    answers: list[list[tuple[str, int]]] = await asyncio.to_thread(together, PROCESSES, url, now.queue, claim_all)
+    answers: list[list[tuple[str, int]]] = await asyncio.to_thread(
+        together, PROCESSES, shared_url, now.queue, claim_all
+    )
 
     handed = [id for each in answers for id, _ in each]
     fences = [(now.queue.index_of(id), fence) for each in answers for id, fence in each]
@@ -79,13 +72,13 @@ async def test_jobs_that_become_due_are_handed_to_one_of_several_processes(now: 
     assert gap_free(await now.events())
 
 
-async def test_a_lease_that_ran_out_is_repaired_by_one_of_several_processes(now: Play, url: str) -> None:
+async def test_a_lease_that_ran_out_is_repaired_by_one_of_several_processes(now: Play, shared_url: str) -> None:
     """KB3, CB3, CB15: one winner per repair, so a stall is counted once."""
     now.advance(-60_000)
     await now.enqueue_all(*[now.job(f"job-{number}") for number in range(JOBS)])
     assert len(await now.claim(JOBS, lease_ms=1_000)) == JOBS
 
-    repaired = await asyncio.to_thread(together, PROCESSES, url, now.queue, repair_all)
+    repaired = await asyncio.to_thread(together, PROCESSES, shared_url, now.queue, repair_all)
 
     now.advance(120_000)
     assert sum(repaired) == JOBS
@@ -93,12 +86,12 @@ async def test_a_lease_that_ran_out_is_repaired_by_one_of_several_processes(now:
     assert (await now.counts()).waiting == JOBS
 
 
-async def test_a_delivery_settled_by_several_processes_at_once_is_done_once(now: Play, url: str) -> None:
+async def test_a_delivery_settled_by_several_processes_at_once_is_done_once(now: Play, shared_url: str) -> None:
     """CB15, K18: one of them is answered done, the others not_active."""
     await now.enqueue_all(*[now.job(f"job-{number}") for number in range(JOBS)])
     await now.claim(JOBS, worker="worker-0", nonce="nonce-shared")
 
-    settled = await asyncio.to_thread(together, PROCESSES, url, now.queue, settle_the_same)
+    settled = await asyncio.to_thread(together, PROCESSES, shared_url, now.queue, settle_the_same)
 
     assert Counter(status for each in settled for status in each) == {
         "done": JOBS,
@@ -119,7 +112,7 @@ def racers() -> Iterator[list[Racer]]:
 
 
 async def test_every_job_is_done_once_although_workers_are_killed_in_the_midst_of_it(
-    now: Play, url: str, tmp_path: Path, racers: list[Racer]
+    now: Play, shared_url: str, tmp_path: Path, racers: list[Racer]
 ) -> None:
     """T32, T14, KB1, KB2, KB4, CB4: nothing is lost, nothing runs under two leases, nothing is done twice."""
     await now.configure(max_stalls=100)
@@ -127,7 +120,7 @@ async def test_every_job_is_done_once_although_workers_are_killed_in_the_midst_o
         await now.store.jobs.enqueue([now.job(f"job-{number}") for number in range(start, start + 10)])
 
     def race(name: str, *, settles: bool) -> Racer:
-        racers.append(Racer(tmp_path, url, now.queue, name, lease_ms=LEASE_MS, settles=settles))
+        racers.append(Racer(tmp_path, shared_url, now.queue, name, lease_ms=LEASE_MS, settles=settles))
         return racers[-1]
 
     idle = race("idle-1", settles=False)

@@ -53,13 +53,15 @@ async def test_a_lease_is_repaired_at_its_end_and_not_a_millisecond_before(play:
 
 
 async def test_a_claim_repairs_before_it_hands_out(play: Play) -> None:
-    """T12, C11: the claimer itself gets the job that has just come back."""
+    """Q18, T12, C11: the claimer itself gets the job that has just come back, and is noted as seen."""
     await claimed(play, "a")
     play.advance(1_000)
 
     [claim] = await play.claim(10, worker="worker-2")
 
     assert (claim.record.id, claim.record.stalls, claim.worker) == ("a", 1, "worker-2")
+    seen = await play.store.reads.workers(play.queue, now_ms=play.now_ms)
+    assert ("worker-2", play.now_ms) in [(each.worker, each.seen_at_ms) for each in seen]
 
 
 async def test_repair_happens_without_any_claim(play: Play) -> None:
@@ -391,3 +393,18 @@ async def test_a_companion_of_other_shards_cannot_wedge_the_queue(play: Play) ->
 
     assert (answer.status, handed) == ("wrong_shards", ["b"])
     assert await play.state("a") is State.DEAD
+
+
+async def test_maintenance_loses_and_doubles_nothing_whatever_state_a_job_is_in(play: Play) -> None:
+    """K29: a sweep takes back what was held too long and leaves everything else where it stands."""
+    await claimed(play, "stuck", "dropped")
+    await play.enqueue("ready")
+    await play.enqueue("later", delay_ms=60_000)
+    play.advance(1_000)
+
+    answers = [await play.store.jobs.repair(play.queue, now_ms=play.now_ms) for _ in range(2)]
+
+    assert [answer.stalled for answer in answers] == [2, 0]
+    counts = await play.counts()
+    assert (counts.waiting, counts.later, counts.active) == (4, 1, 0)
+    assert sorted(await play.claim_ids(10)) == ["dropped", "ready", "stuck"]

@@ -3,7 +3,6 @@
 import asyncio
 import multiprocessing
 from collections.abc import Awaitable
-from pathlib import Path
 
 import pytest
 
@@ -14,7 +13,6 @@ from headrace.model.names import Queue
 from headrace.model.outcome import Release, Retry
 from headrace.stores.open import open_store
 from tests.support.play import BOOM, Play
-from tests.support.stores import SHARED_URLS
 
 LONG_MS = 60_000
 """Longer than any test takes: a waiter that is not woken fails the test instead of passing it late."""
@@ -250,40 +248,26 @@ async def elsewhere(url: str, queue: Queue, delay_ms: int = 0) -> None:
     assert process.exitcode == 0
 
 
-def shared_url(store_name: str, folder: Path) -> str:
-    """The URL of the store for other processes; skips a store that has none."""
-    if store_name not in SHARED_URLS:
-        pytest.skip("one process only")
-    return SHARED_URLS[store_name](folder)
-
-
-async def test_a_sleeping_waiter_is_woken_by_an_enqueue_of_another_process(
-    play: Play, store_name: str, tmp_path: Path
-) -> None:
-    url = shared_url(store_name, tmp_path)
+async def test_a_sleeping_waiter_is_woken_by_an_enqueue_of_another_process(play: Play, shared_url: str) -> None:
     waiter = await asleep(play)
 
-    assert await woken_by(waiter, elsewhere(url, play.queue))
+    assert await woken_by(waiter, elsewhere(shared_url, play.queue))
     assert [claim.record.id for claim in (await play.store.jobs.claim(now_request(play))).items] == ["elsewhere"]
 
 
-async def test_a_sleeping_waiter_is_woken_by_an_earlier_time_of_another_process(
-    play: Play, store_name: str, tmp_path: Path
-) -> None:
-    url = shared_url(store_name, tmp_path)
+async def test_a_sleeping_waiter_is_woken_by_an_earlier_time_of_another_process(play: Play, shared_url: str) -> None:
     await play.enqueue("later", delay_ms=3_600_000)
     waiter = await asleep(play)
 
-    assert await woken_by(waiter, elsewhere(url, play.queue, 1_800_000))
+    assert await woken_by(waiter, elsewhere(shared_url, play.queue, 1_800_000))
 
 
 async def test_a_sleeping_waiter_is_not_woken_by_the_work_of_others_in_another_process(
-    play: Play, store_name: str, tmp_path: Path
+    play: Play, shared_url: str
 ) -> None:
-    url = shared_url(store_name, tmp_path)
     waiter = await asleep(play)
 
-    await elsewhere(url, Queue("other", "acme", play.queue.shards))
+    await elsewhere(shared_url, Queue("other", "acme", play.queue.shards))
 
     assert not waiter.done()
     assert await woken_by(waiter, play.enqueue("a"))

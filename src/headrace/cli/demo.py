@@ -237,6 +237,8 @@ def run(given: argparse.Namespace) -> int:
     )
 
     console.print(f"[bold]1. Jobs[/]  {given.jobs:,} of {len(KINDS)} kinds, {len(TENANTS)} tenants, into SQLite …")
+    for kind, what in KINDS.items():
+        console.print(f"         {kind:<15}[dim]{what}[/]")
     deliveries = asyncio.run(_with_store(url, clock, lambda store: play(store, given.jobs, Work(), clock)))
     minutes = (clock.now_ms() - begun_ms) / 60 / _SECOND_MS
     console.print(
@@ -279,10 +281,10 @@ def _folder(given: Path | None) -> Path:
 
 
 def _show(console: Console, summary: Any, checks: Sequence[Check]) -> None:
-    told = _grid("kind", "what it does here", "jobs", "done", "dead", "cancelled", "open", "deliveries", text=2)
+    told = _grid("kind", "jobs", "done", "dead", "cancelled", "open", "deliveries")
     for row in summary.outcomes_by_kind:
         numbers = (row[name] for name in ("jobs", "done", "dead", "cancelled", "open", "deliveries"))
-        told.add_row(row["kind"], KINDS.get(row["kind"], ""), *map(_number, numbers))
+        told.add_row(row["kind"], *map(_number, numbers))
     _print(
         console,
         "What became of the jobs",
@@ -292,7 +294,7 @@ def _show(console: Console, summary: Any, checks: Sequence[Check]) -> None:
 
     queues = sorted({f"{row['tenant']}/{row['queue']}" for row in summary.events_by_queue})
     counts = {(row["event"], f"{row['tenant']}/{row['queue']}"): row["events"] for row in summary.events_by_queue}
-    events = _grid("event", *queues, text=1)
+    events = _grid("event", *(queue.replace("/", "\n") for queue in queues))
     for event in dict.fromkeys(row["event"] for row in sorted(summary.events_by_queue, key=_by_way)):
         events.add_row(event, *(_number(counts.get((event, queue), 0)) for queue in queues))
     _print(
@@ -302,13 +304,13 @@ def _show(console: Console, summary: Any, checks: Sequence[Check]) -> None:
         events,
     )
 
-    times = _grid("kind", "deliveries", "wait p50", "wait p95", "run p50", "run p95", text=1)
+    times = _grid("kind", "deliveries", "wait p50", "wait p95", "run p50", "run p95")
     for row in summary.times_by_kind:
         measured = (_duration(row[name]) for name in ("wait_p50", "wait_p95", "run_p50", "run_p95"))
         times.add_row(row["kind"], _number(row["deliveries"]), *measured)
     _print(console, "Waiting and running", "From due to claimed, and from claimed to settled.", times)
 
-    attempts = _grid("failed attempts", "done", "dead", "cancelled", text=1)
+    attempts = _grid("failed attempts", "done", "dead", "cancelled")
     for row in summary.jobs_by_attempts:
         attempts.add_row(str(row["attempts"]), *(_number(row[name]) for name in ("done", "dead", "cancelled")))
     _print(console, "Attempts", "How often jobs failed before they ended.", attempts)
@@ -319,7 +321,7 @@ def _show(console: Console, summary: Any, checks: Sequence[Check]) -> None:
     _print(console, "Deaths", "Each left a letter that can be read, searched and replayed.", deaths)
 
     seen = {check.what: check for check in checks}
-    table = _grid("queue", "open", "done", "cancelled", "dead", text=1)
+    table = _grid("queue", "open", "done", "cancelled", "dead")
     for queue in queues:
         table.add_row(queue, *(_compared(seen[f"{queue} {state}"]) for state in ("open", "done", "cancelled", "dead")))
     _print(
@@ -348,10 +350,11 @@ def _close(console: Console, url: str, table: str, seconds: float, checks: Seque
         console.print(f"  {line}", markup=False)
 
 
-def _grid(*columns: str, text: int) -> Table:
+def _grid(*columns: str, text: int = 1) -> Table:
+    """A table whose first `text` columns hold words, and the others numbers."""
     grid = Table(box=SIMPLE_HEAD, pad_edge=False)
     for position, name in enumerate(columns):
-        grid.add_column(name, justify="left" if position < text else "right", overflow="fold")
+        grid.add_column(name, justify="left" if position < text else "right", no_wrap=position == 0)
     return grid
 
 

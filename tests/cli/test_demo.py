@@ -9,7 +9,9 @@ from pathlib import Path
 import pyarrow.parquet as pq
 import pytest
 
-from headrace.cli.demo import KINDS, Check, Work, compare, play
+from headrace.cli.demo.command import compare
+from headrace.cli.demo.show import Check
+from headrace.cli.demo.story import KINDS, Work, play
 from headrace.cli.main import main
 from headrace.model.clock import ManualClock
 from headrace.model.event import EVENTS

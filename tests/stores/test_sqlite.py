@@ -4,6 +4,7 @@ import asyncio
 import os
 import re
 import resource
+import signal
 import sqlite3
 import threading
 from collections.abc import Iterator
@@ -413,6 +414,7 @@ def test_a_store_survives_a_fork_on_both_sides(path: str) -> None:
 
     child = os.fork()
     if child == 0:
+        signal.alarm(PATIENCE_S)  # a child that hangs ends by itself
         status = 1
         try:
             asyncio.run(enqueue(store, "child"))

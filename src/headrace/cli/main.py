@@ -4,7 +4,7 @@ import argparse
 import sys
 from collections.abc import Sequence
 
-from headrace.cli import demo
+from headrace.cli.demo import command as demo
 from headrace.model.errors import HeadraceError
 
 FAULT, INTERRUPTED = 2, 130

@@ -21,7 +21,7 @@ async def open_store(url: str, *, clock: Clock | None = None) -> Store:
     if parts.scheme == "memory":
         _check_options("memory://", options, ())
         if parts.netloc or parts.path:
-            raise BadConfig(f"the store in memory has no name; write memory://; found {url!r}")
+            raise BadConfig("the store in memory has no name; write memory://")
         # A driver is imported when it is asked for: nobody pays for the others.
         from headrace.stores.memory.store import MemoryStore
 
@@ -31,10 +31,10 @@ async def open_store(url: str, *, clock: Clock | None = None) -> Store:
         path = unquote(parts.path.removeprefix("/"))
         if parts.netloc or not path:
             raise BadConfig(
-                f"a SQLite URL names a file after three slashes, as in sqlite:///headrace.db; found {url!r}"
+                "a SQLite URL names a file after three slashes, as in sqlite:///headrace.db, and no host or user"
             )
         if path.startswith(":memory:"):
-            raise BadConfig(f"SQLite in memory is not shared by connections; write memory://; found {url!r}")
+            raise BadConfig("SQLite in memory is not shared by connections; write memory://")
         from headrace.stores.sqlite.store import SqliteStore
 
         return await SqliteStore.open(path, profile=options.get("profile", "durable"), clock=clock)

@@ -14,9 +14,8 @@ from headrace.model.job import Job
 from headrace.model.outcome import Done
 from headrace.model.verdict import is_expired
 from headrace.stores.calls.jobs import EngineJobs, instant
-from headrace.stores.sqlite.rows import (
+from headrace.stores.sqlite.packing import (
     PackedLease,
-    SqliteRows,
     json_array,
     pack,
     pack_body,
@@ -24,6 +23,7 @@ from headrace.stores.sqlite.rows import (
     record_of,
     unpack_body,
 )
+from headrace.stores.sqlite.rows import SqliteRows
 from headrace.stores.sqlite.sql import sql
 from headrace.stores.transitions.claim import is_idle, next_at
 from headrace.stores.transitions.endings import sweep_endings

@@ -1,0 +1,86 @@
+"""The endings of a shard: collected while the step lasts, written at once, swept oldest first."""
+
+import sqlite3
+from itertools import takewhile
+from typing import Any
+
+from headrace.model.letter import Ending
+from headrace.stores.sqlite.packing import ending_columns, ending_of, json_array
+from headrace.stores.sqlite.part import PINNED, Part
+from headrace.stores.sqlite.sql import sql
+
+
+class EndingRows(Part):
+    """Jobs that are done or cancelled, at most one ending per id."""
+
+    def __init__(self, connection: sqlite3.Connection, shard_id: int, stored: tuple[int, ...]) -> None:
+        super().__init__(connection, shard_id, stored)
+        self._endings: dict[str, Ending | None] = {}
+
+    def ending(self, id: str) -> Ending | None:
+        self.flush_endings()
+        found = self.run(sql("ending_find"), (self.shard_id, id)).fetchone()
+        return None if found is None else ending_of(found)
+
+    def put_ending(self, ending: Ending) -> None:
+        self._endings.pop(ending.id, None)
+        self._endings[ending.id] = ending
+
+    def drop_ending(self, id: str) -> None:
+        self._endings[id] = None
+
+    def drop_endings(self, ids: list[str]) -> None:
+        """Drop the endings of these ids, if there are endings at all."""
+        if self.head.done or self.head.cancelled:
+            self._endings |= dict.fromkeys(ids)
+
+    def flush_endings(self) -> None:
+        """Write the endings that the step has changed so far."""
+        if not self._endings:
+            return
+        head = self.head
+        if head.done or head.cancelled:
+            ids = json_array(list(self._endings))
+            for state, pinned in self.run(sql("ending_drop"), (self.shard_id, ids)).fetchall():
+                head.ended(state, pinned, -1)
+        written = [ending_columns(ending) for ending in self._endings.values() if ending is not None]
+        self._endings = {}
+        if written:
+            self.insert_endings(written)
+
+    def insert_endings(self, endings: list[tuple[Any, ...]]) -> None:
+        """Insert endings, as columns in the order of ending_find; an id that has one is a constraint error."""
+        head, base, shard_id = self.head, self.base, self.shard_id
+        number, written = head.ending, []
+        for columns in endings:
+            number += 1
+            _, state, pinned, *_ = columns
+            head.ended(state, pinned, 1)
+            written.append((base + number + PINNED * pinned, shard_id, *columns))
+        head.ending = number
+        self.connection.executemany(sql("ending_write"), written)
+
+    def sweep_endings(self, now_ms: int, keep_max: int, limit: int) -> int:
+        self.flush_endings()
+        head, span = self.head, (self.base, self.base + PINNED - 1)
+        swept = self._drop_oldest(min(max(head.unpinned - keep_max, 0), limit))
+        if head.unpinned and swept < limit:
+            oldest = self.run(sql("ending_oldest"), (*span, 1)).fetchone()
+            if oldest[0] <= now_ms:
+                ends = self.run(sql("ending_oldest"), (*span, limit - swept)).fetchall()
+                swept += self._drop_oldest(len(list(takewhile(lambda end: end[0] <= now_ms, ends))))
+        if head.done + head.cancelled > head.unpinned and swept < limit:
+            gone = self.run(sql("ending_drop_pinned"), (self.shard_id, now_ms, limit - swept)).fetchall()
+            for (state,) in gone:
+                head.ended(state, True, -1)
+            swept += len(gone)
+        return swept
+
+    def _drop_oldest(self, count: int) -> int:
+        if not count:
+            return 0
+        span = (self.base, self.base + PINNED - 1)
+        gone = self.run(sql("ending_drop_oldest"), (*span, count - 1)).fetchall()
+        for (state,) in gone:
+            self.head.ended(state, False, -1)
+        return len(gone)

@@ -1,0 +1,67 @@
+"""The counters of a shard as SQLite keeps them."""
+
+from headrace.stores.transitions.rows import Head, Row
+
+
+class SqliteHead(Head):
+    """The counters of a shard as they are stored."""
+
+    __slots__ = ("active", "blocked", "cancelled", "dead", "done", "ending", "later", "ready", "unpinned")
+    ready: int
+    later: int
+    blocked: int
+    active: int
+    done: int
+    cancelled: int
+    dead: int
+    unpinned: int
+    ending: int
+    COLUMNS = (
+        "epoch",
+        "seq",
+        "at_ms",
+        "fence",
+        "number",
+        "letter",
+        "first_seq",
+        "journal_bytes",
+        "oldest_at_ms",
+        "ready",
+        "later",
+        "blocked",
+        "active",
+        "done",
+        "cancelled",
+        "dead",
+        "unpinned",
+        "ending",
+    )
+
+    def __init__(self, stored: tuple[int, ...]) -> None:
+        super().__init__()
+        for column, value in zip(self.COLUMNS, stored, strict=True):
+            setattr(self, column, value)
+
+    def stored(self) -> tuple[int, ...]:
+        """The counters in the order of their columns."""
+        return tuple(getattr(self, column) for column in self.COLUMNS)
+
+    def count(self, row: Row | None, by: int) -> None:
+        """Count a job in or out."""
+        if row is None:
+            return
+        if row.delivery is not None:
+            self.active += by
+        elif row.record.place is not None:
+            self.ready += by
+        else:
+            self.later += by
+
+    def ended(self, state: str, pinned: bool, by: int) -> None:
+        """Count an ending in or out."""
+        if state == "done":
+            self.done += by
+        else:
+            self.cancelled += by
+        if not pinned:
+            self.unpinned += by

@@ -1,0 +1,51 @@
+"""The journal of a shard and its readers."""
+
+from headrace.model.event import Consumer, Entry
+from headrace.stores.sqlite.packing import consumer_of
+from headrace.stores.sqlite.part import KEY_BITS, Part
+from headrace.stores.sqlite.sql import sql
+from headrace.stores.transitions.rows import OldestEntry
+
+SEQ_MAX = (1 << KEY_BITS) - 1
+
+
+class JournalRows(Part):
+    """Entries under the seq of their last event."""
+
+    def append(self, entry: Entry) -> None:
+        columns = (self.base + entry.last_seq, entry.count, entry.epoch, entry.at_ms, entry.worker, entry.lines)
+        self.run(sql("entry_write"), columns)
+
+    def oldest_entry(self) -> OldestEntry | None:
+        found = self.run(sql("entry_oldest"), (self.base, self.base + SEQ_MAX)).fetchone()
+        return None if found is None else OldestEntry(found[0] - self.base, found[1], found[2])
+
+    def drop_oldest_entry(self) -> None:
+        oldest = self.oldest_entry()
+        if oldest is not None:
+            self.run(sql("entry_drop"), (self.base + oldest.last_seq,))
+
+    def entries(self, after: int, upto: int, limit: int, bytes_max: int) -> list[Entry]:
+        found: list[Entry] = []
+        keys = (self.base + after + 1, self.base + SEQ_MAX)
+        for key, count, epoch, at_ms, worker, lines in self.run(sql("entry_read"), (*keys, limit)):
+            entry = Entry(epoch=epoch, last_seq=key - self.base, count=count, at_ms=at_ms, worker=worker, lines=lines)
+            if entry.first_seq > upto or bytes_max <= 0:
+                break
+            found.append(entry)
+            bytes_max -= len(lines)
+        return found
+
+    def consumer(self, name: str) -> Consumer | None:
+        found = self.run(sql("consumer_find"), (self.shard_id, name)).fetchone()
+        return None if found is None else consumer_of(found)
+
+    def consumers(self) -> list[Consumer]:
+        return [consumer_of(found) for found in self.run(sql("consumer_list"), (self.shard_id,))]
+
+    def put_consumer(self, consumer: Consumer) -> None:
+        columns = (self.shard_id, consumer.name, consumer.seq, consumer.hold, consumer.seen_at_ms)
+        self.run(sql("consumer_write"), columns)
+
+    def drop_consumer(self, name: str) -> None:
+        self.run(sql("consumer_drop"), (self.shard_id, name))

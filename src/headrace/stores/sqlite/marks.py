@@ -1,0 +1,50 @@
+"""Small rows beside the jobs of a shard: blocked twins, idempotency keys, workers."""
+
+from headrace.model.twin import Twin
+from headrace.stores.sqlite.packing import pack, unpack_twin
+from headrace.stores.sqlite.part import Part
+from headrace.stores.sqlite.sql import sql
+from headrace.stores.transitions.rows import KeyRow, WorkerRow
+
+
+class MarkRows(Part):
+    """Written and read straight away: there are few of them in a step."""
+
+    def twin(self, id: str) -> Twin | None:
+        if not self.head.blocked:
+            return None
+        found = self.run(sql("twin_find"), (self.shard_id, id)).fetchone()
+        return None if found is None else unpack_twin(found[0])
+
+    def put_twin(self, twin: Twin) -> None:
+        if self.twin(twin.record.id) is None:
+            self.head.blocked += 1
+        self.run(sql("twin_write"), (self.shard_id, twin.record.id, pack(twin)))
+
+    def drop_twin(self, id: str) -> None:
+        if self.head.blocked:
+            self.head.blocked -= self.run(sql("twin_drop"), (self.shard_id, id)).rowcount
+
+    def key(self, id: str, key: str) -> KeyRow | None:
+        found = self.run(sql("key_find"), (self.shard_id, id, key)).fetchone()
+        return None if found is None else KeyRow(*found)
+
+    def put_key(self, id: str, key: str, row: KeyRow) -> None:
+        self.run(sql("key_write"), (self.shard_id, id, key, row.fingerprint, row.until_ms))
+
+    def sweep_keys(self, now_ms: int, limit: int) -> int:
+        return self.run(sql("key_sweep"), (self.shard_id, self.shard_id, now_ms, limit)).rowcount
+
+    def worker(self, name: str) -> WorkerRow | None:
+        found = self.run(sql("worker_find"), (self.shard_id, name)).fetchone()
+        return None if found is None else WorkerRow(*found)
+
+    def put_worker(self, name: str, row: WorkerRow) -> None:
+        self.run(sql("worker_write"), (self.shard_id, name, row.nonce, row.seen_at_ms))
+
+    def sweep_workers(self, before_ms: int, limit: int) -> int:
+        return self.run(sql("worker_sweep"), (self.shard_id, self.shard_id, before_ms, limit)).rowcount
+
+    def workers(self) -> list[tuple[str, WorkerRow]]:
+        found = self.run(sql("worker_list"), (self.shard_id,))
+        return [(name, WorkerRow(nonce, seen_at_ms)) for name, nonce, seen_at_ms in found]

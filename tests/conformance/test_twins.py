@@ -404,6 +404,19 @@ async def test_death_is_decided_by_the_policy_the_delivery_ran_under(play: Play,
     assert (record.payload, record.attempts, record.stalls) == (b"new", 0, 0)
 
 
+async def test_a_twin_that_resets_the_counters_does_not_save_the_delivery_that_uses_up_the_budget(play: Play) -> None:
+    claim = await active(play, policy=Policy(max_attempts=2))
+    await play.settle(claim, Retry(BOOM, delay_ms=0))
+    last = await play.claim_one()
+    await play.enqueue("a", payload=b"new", reset_counts=True)
+
+    answer = await play.settle(last, Retry(BOOM, delay_ms=0))
+
+    record = await play.record("a")
+    assert answer.status == "dead"
+    assert (record.payload, record.attempts) == (b"new", 0)
+
+
 async def test_a_twin_that_lowers_the_budget_counts_from_the_next_delivery_on(play: Play) -> None:
     claim = await active(play)
     await play.enqueue("a", policy=Policy(max_attempts=1))

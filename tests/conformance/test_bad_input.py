@@ -537,3 +537,19 @@ async def test_an_empty_batch_is_granted_and_changes_nothing(play: Play) -> None
     assert all(answer == [] for answer in answers)
     assert await play.store.dead.purge(play.queue, [], now_ms=play.now_ms) == 0
     assert await play.snapshot() == before
+
+
+async def test_a_lease_built_by_hand_with_half_a_character_is_refused(play: Play) -> None:
+    claim = await play.start("mine")
+    lease = replace(claim.lease, id="x\ud800")
+    settlement = replace(claim.settle(Done()), lease=lease)
+
+    refused = await refusals(
+        play,
+        {
+            "settle": lambda: play.store.jobs.settle([settlement], now_ms=play.now_ms),
+            "extend": lambda: play.store.jobs.extend([lease], lease_ms=1_000, now_ms=play.now_ms),
+        },
+    )
+
+    assert reasons(refused) == {"bad_id"}

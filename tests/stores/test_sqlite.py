@@ -540,6 +540,8 @@ def fill_the_disk(path: str, answers: Any) -> None:
             await store.jobs.enqueue([job(f"large-{number}", b"x" * 200_000) for number in range(10)])
         except (StoreUnavailable, OutcomeUnknown) as full:
             said.append(str(full))
+            if isinstance(full, OutcomeUnknown):
+                assert full.unknown == tuple(f"large-{number}" for number in range(10))  # noqa: PT017 - a process of its own
         resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
         said += [answer.status for answer in await store.jobs.enqueue([job("after")])]
         ids = ["before", "large-0", "large-9", "after"]

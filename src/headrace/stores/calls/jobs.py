@@ -1,11 +1,13 @@
 """The jobs protocol over an engine."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import TypeVar
 
 from headrace.model.answers import Cancellation, Enqueued, Extended, Removed, Repaired, Settled, Turned
 from headrace.model.checks import check_batch, check_int, check_time
 from headrace.model.claim import Claim, ClaimRequest, Claims, Lease, Settlement, check_lease_ms
+from headrace.model.errors import OutcomeUnknown
 from headrace.model.job import Job, check_id
 from headrace.model.limits import BATCH_MAX, CLAIM_BYTES_MAX
 from headrace.model.names import Queue, Shard
@@ -29,7 +31,8 @@ class EngineJobs:
     async def enqueue(self, jobs: Sequence[Job], *, now_ms: int | None = None) -> list[Enqueued]:
         check_batch("jobs", len(jobs), BATCH_MAX)
         now_ms = instant(self._engine, now_ms)
-        return await self._engine.write(lambda tx: self._enqueue(tx, jobs, now_ms))
+        with naming(job.id for job in jobs):
+            return await self._engine.write(lambda tx: self._enqueue(tx, jobs, now_ms))
 
     def _enqueue(self, tx: Tx, jobs: Sequence[Job], now_ms: int) -> list[Enqueued]:
         answers: list[Enqueued | None] = [None] * len(jobs)
@@ -86,12 +89,14 @@ class EngineJobs:
                 now_ms,
             )
 
-        return await self._engine.write(act)
+        with naming(lease.id for lease in leases):
+            return await self._engine.write(act)
 
     async def settle(self, settlements: Sequence[Settlement], *, now_ms: int | None = None) -> list[Settled]:
         check_batch("settlements", len(settlements), BATCH_MAX)
         now_ms = instant(self._engine, now_ms)
-        return await self._engine.write(lambda tx: self._settle(tx, settlements, now_ms))
+        with naming(each.lease.id for each in settlements):
+            return await self._engine.write(lambda tx: self._settle(tx, settlements, now_ms))
 
     def _settle(self, tx: Tx, settlements: Sequence[Settlement], now_ms: int) -> list[Settled]:
         return self._batch(
@@ -117,7 +122,8 @@ class EngineJobs:
             claims = self._claim(tx, request, now_ms)
             return Turned(settled, claims.items, claims.next_at_ms)
 
-        return await self._engine.write(act)
+        with naming(each.lease.id for each in settlements):
+            return await self._engine.write(act)
 
     async def repair(self, queue: Queue, *, limit: int = 100, now_ms: int | None = None) -> Repaired:
         check_int("limit", limit, 1, BATCH_MAX)
@@ -152,7 +158,8 @@ class EngineJobs:
                 now_ms,
             )
 
-        return await self._engine.write(act)
+        with naming(ids):
+            return await self._engine.write(act)
 
     async def remove(self, queue: Queue, ids: Sequence[str], *, now_ms: int | None = None) -> list[Removed]:
         check_ids(queue, ids)
@@ -163,7 +170,8 @@ class EngineJobs:
                 tx, ids, lambda id: (queue, id), leave.remove, lambda id: Removed(id, "not_found"), now_ms
             )
 
-        return await self._engine.write(act)
+        with naming(ids):
+            return await self._engine.write(act)
 
     def _batch(
         self,
@@ -203,6 +211,15 @@ class EngineJobs:
         return settle(step, settlements)
 
 
+@contextmanager
+def naming(ids: Iterable[str]) -> Iterator[None]:
+    """Tell a caller whose answer got lost which ids it was about."""
+    try:
+        yield
+    except OutcomeUnknown as lost:
+        raise OutcomeUnknown(str(lost), unknown=tuple(ids)) from lost
+
+
 def finish(engine: Engine, step: Step) -> None:
     """End a step and tell waiters if it made something claimable."""
     for woken in step.finish():
@@ -231,6 +248,8 @@ def by_shard(items: Sequence[Item], address: Callable[[Item], tuple[Queue, str]]
     by_index: dict[int, list[int]] = {}
     for position, item in enumerate(items):
         queue, id = address(item)
+        if not id.isascii():  # a lease built by hand may hold anything; what is plain needs no second look
+            check_id(id, queue)
         if queue is not last:  # hashing a queue costs more than all the rest, and a batch is mostly of one
             by_index = groups.setdefault(queue, {})
             last = queue

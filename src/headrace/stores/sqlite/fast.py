@@ -193,10 +193,12 @@ def settle(step: Step, rows: SqliteRows, settlements: list[Settlement]) -> list[
         pin_ms = config.result_ttl_of(body.policy)
         keep_ms = pin_ms or (config.keep_done_ms if config.keep_done_max else 0)
         if not keep_ms:
-            raise Unusual
+            continue
         ended = pack_ending(body.kind, body.tag, body.enqueued_at_ms, now_ms, body.attempts, body.stalls)
         endings.append((lease.id, "done", pin_ms > 0, now_ms + keep_ms, ended, outcome.result))
     head.active -= len(found)
+    if len(endings) < len(ids):  # some are not kept; neither is an older ending of theirs
+        rows.drop_endings(sorted(set(ids) - {ending[0] for ending in endings}))
     try:
         rows.insert_endings(endings)
     except sqlite3.IntegrityError as older:

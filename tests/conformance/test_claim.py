@@ -652,3 +652,14 @@ async def test_a_tenant_claims_from_its_own_queue_only(play: Play) -> None:
 
     assert await play.claim(10, queues=[rival]) == []
     assert await play.claim_ids(10) == ["a"]
+
+
+async def test_a_queue_named_twice_is_claimed_from_once(play: Play) -> None:
+    await play.enqueue("a")
+    queues = [play.queue, play.queue]
+
+    first = await play.claim(5, nonce="nonce-twice", queues=queues)
+    again = await play.claim(5, nonce="nonce-twice", queues=queues)
+
+    assert [claim.record.id for claim in first] == ["a"]
+    assert again == first

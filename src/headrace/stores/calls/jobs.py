@@ -54,7 +54,8 @@ class EngineJobs:
         return await self._engine.write(lambda tx: self._claim(tx, request, now_ms))
 
     def _claim(self, tx: Tx, request: ClaimRequest, now_ms: int) -> Claims:
-        shards = [shard for queue in request.queues for shard in claiming.visiting_order(queue, request.nonce)]
+        queues = dict.fromkeys(request.queues)  # one named twice is still one
+        shards = [shard for queue in queues for shard in claiming.visiting_order(queue, request.nonce)]
         visited = [rows for shard in shards if (rows := tx.rows(shard)) is not None]
         if any(claiming.is_known(rows, request) for rows in visited):
             again = [each for rows in visited for each in claiming.known_claims(rows, request, now_ms)]

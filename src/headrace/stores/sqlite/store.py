@@ -3,7 +3,7 @@
 import asyncio
 import sqlite3
 from collections.abc import Callable, Iterable, Sequence
-from functools import cache
+from functools import lru_cache
 from pathlib import Path
 from typing import TypeVar
 
@@ -29,8 +29,6 @@ from headrace.stores.transitions.rows import Tx
 T = TypeVar("T")
 WATCH_SECONDS = 0.005
 """How often a waiter asks the file whether another process has written: a few microseconds of work each time."""
-
-
 SLOW_CALLS = 8
 """How many calls go straight through the transitions after a fast path had to give up."""
 
@@ -113,7 +111,7 @@ class SqliteTx:
             rows.write_back()
 
 
-@cache
+@lru_cache(maxsize=1_024)  # as many queues as a busy file has, at one version each
 def _config(text: str) -> QueueConfig:
     return msgspec.json.decode(text, type=QueueConfig)
 

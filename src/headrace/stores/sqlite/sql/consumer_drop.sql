@@ -1,2 +1,4 @@
+-- Forget a reader.
+--
 -- args     shard_id, name
 DELETE FROM consumer WHERE shard_id = ? AND name = ?;

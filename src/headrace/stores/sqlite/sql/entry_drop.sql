@@ -1,2 +1,4 @@
+-- Drop an entry.
+--
 -- args     entry_id
 DELETE FROM entry WHERE entry_id = ?;

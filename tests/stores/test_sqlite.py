@@ -196,6 +196,21 @@ def open_at_once(path: str, meet: Any, answers: Any) -> None:
     answers.put(asyncio.run(run()))
 
 
+async def test_a_file_that_another_connection_reads_is_taken_into_wal_mode_when_that_ends(
+    path: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with closing(sqlite3.connect(path, isolation_level=None, check_same_thread=False)) as other:
+        other.execute("CREATE TABLE theirs (one)")
+        other.execute("BEGIN")
+        other.execute("SELECT * FROM theirs").fetchall()
+        monkeypatch.setattr("headrace.stores.sqlite.connect.pause", lambda _: other.execute("ROLLBACK"))
+
+        store = await SqliteStore.open(path, profile="fast")
+
+        assert [answer.status for answer in await store.jobs.enqueue([job("a")])] == ["created"]
+        await store.close()
+
+
 def test_several_processes_may_open_a_new_file_at_once(path: str) -> None:
     meet, answers = CONTEXT.Barrier(3), CONTEXT.SimpleQueue()
     processes = [CONTEXT.Process(target=open_at_once, args=(path, meet, answers), daemon=True) for _ in range(3)]

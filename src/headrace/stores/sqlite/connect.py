@@ -3,6 +3,7 @@
 import sqlite3
 from collections.abc import Iterator
 from contextlib import contextmanager
+from threading import Event
 
 from headrace.model.errors import BadConfig, OutcomeUnknown, StoreUnavailable
 from headrace.model.limits import FENCE_JUMP
@@ -16,6 +17,9 @@ PROMISES = {
 }
 BUSY_SECONDS = 30
 SQLITE_VERSION_MIN = (3, 37, 0)
+WAL_TRIES = 250
+WAL_BUSY_SECONDS = 0.1
+WAL_PAUSE_SECONDS = 0.01
 WAL_BYTES_KEPT = 64 * 1024 * 1024
 CHECKPOINT_PAGES = 4_000
 """16 MiB of log before it is folded into the file: the heads of queues change often and are then copied once."""
@@ -29,10 +33,11 @@ def connect(path: str, profile: str) -> sqlite3.Connection:
         raise BadConfig(f"SQLite 3.37 or newer is needed; found {sqlite3.sqlite_version}; use a newer Python build")
     with errors(path):
         connection = sqlite3.connect(
-            path, timeout=BUSY_SECONDS, isolation_level=None, check_same_thread=False, cached_statements=256
+            path, timeout=WAL_BUSY_SECONDS, isolation_level=None, check_same_thread=False, cached_statements=256
         )
         try:
-            _check_wal(path, connection.execute("PRAGMA journal_mode = WAL").fetchone()[0])
+            _check_wal(path, _into_wal(connection))
+            connection.execute(f"PRAGMA busy_timeout = {BUSY_SECONDS * 1_000}")
             connection.execute(f"PRAGMA synchronous = {PROFILES[profile]}")
             connection.execute(f"PRAGMA journal_size_limit = {WAL_BYTES_KEPT}")
             connection.execute(f"PRAGMA wal_autocheckpoint = {CHECKPOINT_PAGES}")
@@ -42,6 +47,24 @@ def connect(path: str, profile: str) -> sqlite3.Connection:
             connection.close()
             raise
         return connection
+
+
+def _into_wal(connection: sqlite3.Connection) -> str:
+    # Several processes may meet a new file at once; where two of them would wait for each other, SQLite refuses at
+    # once whatever the busy timeout, so trying again is ours to do.
+    for _ in range(WAL_TRIES - 1):
+        try:
+            return str(connection.execute("PRAGMA journal_mode = WAL").fetchone()[0])
+        except sqlite3.OperationalError as error:
+            if "locked" not in str(error):
+                raise
+            pause(WAL_PAUSE_SECONDS)
+    return str(connection.execute("PRAGMA journal_mode = WAL").fetchone()[0])
+
+
+def pause(seconds: float) -> None:
+    """Let others go on; on a lane's thread, never on the event loop's."""
+    Event().wait(seconds)
 
 
 def _check_wal(path: str, mode: str) -> None:

@@ -1,0 +1,47 @@
+"""The contract's own shape: small protocols that say what they promise, and the names that users import."""
+
+import inspect
+
+import pytest
+
+import headrace
+from headrace.stores.contract.dead import Dead
+from headrace.stores.contract.jobs import Jobs
+from headrace.stores.contract.journal import Journal
+from headrace.stores.contract.queues import Queues
+from headrace.stores.contract.reads import Reads
+from headrace.stores.contract.signals import Signals
+from headrace.stores.contract.store import Store
+
+PROTOCOLS = (Dead, Jobs, Journal, Queues, Reads, Signals, Store)
+
+
+def methods(protocol: type) -> dict[str, object]:
+    """What a protocol asks a driver for."""
+    return {name: value for name, value in vars(protocol).items() if not name.startswith("_")}
+
+
+@pytest.mark.parametrize("protocol", PROTOCOLS)
+def test_a_protocol_has_at_most_ten_methods_and_each_says_what_it_promises(protocol: type) -> None:
+    asked = methods(protocol)
+
+    assert 1 <= len(asked) <= 10
+    assert [name for name, method in asked.items() if not inspect.getdoc(method)] == []
+
+
+@pytest.mark.parametrize("protocol", [Dead, Jobs, Journal, Queues, Reads])
+def test_every_call_that_depends_on_the_time_can_be_given_it(protocol: type) -> None:
+    timeless = {"names", "tenants", "delete", "configuration", "read", "bounds", "forget", "consumers"}
+
+    without = {
+        name
+        for name, method in methods(protocol).items()
+        if callable(method) and "now_ms" not in inspect.signature(method).parameters
+    }
+
+    assert without <= timeless
+
+
+def test_the_public_names_are_there_and_in_order() -> None:
+    assert headrace.__all__ == sorted(headrace.__all__)
+    assert [name for name in headrace.__all__ if not hasattr(headrace, name)] == []

@@ -1,11 +1,59 @@
-"""What a waiter looks at before it sleeps."""
+"""Waiters: what they look at before they sleep, and how they are woken."""
 
-from collections.abc import Sequence
+import asyncio
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 
 from headrace.model.checks import check_batch, check_int
 from headrace.model.limits import DURATION_MS_MAX, QUEUES_PER_CLAIM_MAX
 from headrace.model.names import Queue
 from headrace.stores.transitions.rows import Tx
+
+Name = tuple[str, str]
+"""A queue as waiters know it: tenant and full name."""
+
+
+def name_of(queue: Queue) -> Name:
+    """The name under which a queue is watched."""
+    return queue.tenant, queue.full_name
+
+
+class Waiters:
+    """Those of this process who sleep until a queue may have work."""
+
+    def __init__(self) -> None:
+        self._events: dict[Name, set[asyncio.Event]] = {}
+
+    def __len__(self) -> int:
+        return len(self._events)
+
+    @contextmanager
+    def watching(self, names: Sequence[Name]) -> Iterator[asyncio.Event]:
+        """An event that is set when one of the queues is woken, as long as the block lasts."""
+        event = asyncio.Event()
+        for name in names:
+            self._events.setdefault(name, set()).add(event)
+        try:
+            yield event
+        finally:
+            for name in names:
+                self._events[name].discard(event)
+                if not self._events[name]:
+                    del self._events[name]
+
+    def wake(self, names: Iterable[Name]) -> None:
+        """Wake all who watch these queues; on the event loop's thread."""
+        for name in names:
+            for event in self._events.get(name, ()):
+                event.set()
+
+
+async def is_set_within(event: asyncio.Event, seconds: float) -> bool:
+    """Whether the event is set before the time is over."""
+    try:
+        return await asyncio.wait_for(event.wait(), seconds)
+    except TimeoutError:
+        return False
 
 
 def has_work(tx: Tx, queues: Sequence[Queue], now_ms: int) -> bool:
@@ -32,11 +80,11 @@ def next_later_ms(tx: Tx, queues: Sequence[Queue]) -> int | None:
     return min((each for each in times if each is not None), default=None)
 
 
-def check_wait(queues: Sequence[Queue], timeout_ms: object) -> list[tuple[str, str]]:
+def check_wait(queues: Sequence[Queue], timeout_ms: object) -> list[Name]:
     """Refuse a wait that can never be right; returns the names to watch, each once."""
     check_batch("queues", len(queues), QUEUES_PER_CLAIM_MAX)
     check_int("timeout_ms", timeout_ms, 0, DURATION_MS_MAX)
-    return list(dict.fromkeys((queue.tenant, queue.full_name) for queue in queues))
+    return list(dict.fromkeys(map(name_of, queues)))
 
 
 def _over(time_ms: int | None, now_ms: int) -> bool:

@@ -1,6 +1,5 @@
 """The store in memory: nothing survives the process, and nothing is kept from being obvious."""
 
-import asyncio
 from collections.abc import Callable, Iterable, Sequence
 from typing import TypeVar
 
@@ -14,7 +13,7 @@ from headrace.stores.calls.jobs import EngineJobs
 from headrace.stores.calls.journal import EngineJournal
 from headrace.stores.calls.queues import EngineQueues, wrong_shards
 from headrace.stores.calls.reads import EngineReads
-from headrace.stores.calls.wait import check_wait, has_work
+from headrace.stores.calls.wait import Waiters, check_wait, has_work, is_set_within, name_of
 from headrace.stores.memory.rows import MemoryRows
 from headrace.stores.transitions.rows import Tx
 
@@ -76,7 +75,7 @@ class MemoryEngine:
         self._clock = clock
         self.tx = MemoryTx()
         self.closed = False
-        self._waiters: dict[tuple[str, str], set[asyncio.Event]] = {}
+        self._waiters = Waiters()
 
     async def read(self, look: Callable[[Tx], T]) -> T:
         if self.closed:
@@ -90,29 +89,14 @@ class MemoryEngine:
         return self._clock.now_ms()
 
     def wake(self, queues: Iterable[Queue]) -> None:
-        for queue in queues:
-            for event in self._waiters.get((queue.tenant, queue.full_name), ()):
-                event.set()
+        self._waiters.wake(map(name_of, queues))
 
     async def wait(self, queues: Sequence[Queue], timeout_ms: int) -> bool:
         """Return True when work may be there, False after the time."""
-        names = check_wait(queues, timeout_ms)
-        event = asyncio.Event()
-        for name in names:
-            self._waiters.setdefault(name, set()).add(event)
-        try:
+        with self._waiters.watching(check_wait(queues, timeout_ms)) as event:
             if await self.read(lambda tx: has_work(tx, queues, self.now_ms())):
                 return True
-            try:
-                await asyncio.wait_for(event.wait(), timeout_ms / 1000)
-            except TimeoutError:
-                return False
-            return True
-        finally:
-            for name in names:
-                self._waiters[name].discard(event)
-                if not self._waiters[name]:
-                    del self._waiters[name]
+            return await is_set_within(event, timeout_ms / 1000)
 
 
 class MemoryStore:

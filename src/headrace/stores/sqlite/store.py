@@ -3,6 +3,7 @@
 import asyncio
 import sqlite3
 from collections.abc import Callable, Iterable, Sequence
+from contextlib import closing
 from functools import lru_cache
 from pathlib import Path
 from typing import TypeVar
@@ -18,7 +19,7 @@ from headrace.stores.calls.dead import EngineDead
 from headrace.stores.calls.journal import EngineJournal
 from headrace.stores.calls.queues import EngineQueues, wrong_shards
 from headrace.stores.calls.reads import EngineReads
-from headrace.stores.calls.wait import check_wait, has_work, next_later_ms
+from headrace.stores.calls.wait import Name, Waiters, check_wait, has_work, is_set_within, name_of, next_later_ms
 from headrace.stores.sqlite.connect import PROFILES, PROMISES, commit, connect, errors, migrate, notice_lost_tail
 from headrace.stores.sqlite.fast import SqliteJobs, Unusual
 from headrace.stores.sqlite.lane import Lane
@@ -126,9 +127,9 @@ class SqliteEngine:
         self._clock = clock
         self.writer = Lane("headrace-sqlite-writer", lambda: connect(path, profile))
         self.reader = Lane("headrace-sqlite-reader", lambda: connect(path, profile))
-        self._woken: set[tuple[str, str]] = set()
+        self._woken: set[Name] = set()
         self._slow_left = 0
-        self._waiters: dict[tuple[str, str], set[asyncio.Event]] = {}
+        self._waiters = Waiters()
 
     def now_ms(self) -> int:
         return self._clock.now_ms()
@@ -146,12 +147,10 @@ class SqliteEngine:
 
     async def write(self, act: Callable[[Tx], T]) -> T:
         answer, woken = await self.writer.run(lambda connection: self._write(connection, act))
-        for name in woken:
-            for event in self._waiters.get(name, ()):
-                event.set()
+        self._waiters.wake(woken)
         return answer
 
-    def _write(self, connection: sqlite3.Connection, act: Callable[[Tx], T]) -> tuple[T, set[tuple[str, str]]]:
+    def _write(self, connection: sqlite3.Connection, act: Callable[[Tx], T]) -> tuple[T, set[Name]]:
         with errors(self.path):
             try:
                 answer = self._attempt(connection, act, fast=self._slow_left == 0)
@@ -177,23 +176,19 @@ class SqliteEngine:
 
     def wake(self, queues: Iterable[Queue]) -> None:
         """Remember whom to wake once the transaction is committed."""
-        self._woken.update((queue.tenant, queue.full_name) for queue in queues)
+        self._woken.update(map(name_of, queues))
 
     async def wait(self, queues: Sequence[Queue], timeout_ms: int) -> bool:
         """Return True when work may be there, False after the time.
 
         Writes of this process set an event; those of others show in `PRAGMA data_version`, which costs microseconds.
         """
-        names = check_wait(queues, timeout_ms)
         loop = asyncio.get_running_loop()
         deadline = loop.time() + timeout_ms / 1000
-        event = asyncio.Event()
-        for name in names:
-            self._waiters.setdefault(name, set()).add(event)
-        watcher = connect(self.path, self.profile)
         looks = 0
         known_ms: int | None = None
-        try:
+        names = check_wait(queues, timeout_ms)
+        with self._waiters.watching(names) as event, closing(connect(self.path, self.profile)) as watcher:
             while True:
                 version = _data_version(watcher)
                 ready, later_ms = await self.read(
@@ -208,22 +203,9 @@ class SqliteEngine:
                     left = deadline - loop.time()
                     if left <= 0:
                         return False
-                    await _set_within(event, min(left, WATCH_SECONDS))
+                    await is_set_within(event, min(left, WATCH_SECONDS))
                 if event.is_set():
                     return True
-        finally:
-            watcher.close()
-            for name in names:
-                self._waiters[name].discard(event)
-                if not self._waiters[name]:
-                    del self._waiters[name]
-
-
-async def _set_within(event: asyncio.Event, seconds: float) -> None:
-    try:
-        await asyncio.wait_for(event.wait(), seconds)
-    except TimeoutError:
-        return
 
 
 def _data_version(connection: sqlite3.Connection) -> int:

@@ -12,7 +12,6 @@ from headrace.model.letter import Ending, Letter, LetterKey
 from headrace.model.limits import SWEEP_PER_CALL_MAX
 from headrace.model.outcome import JobError
 from headrace.model.verdict import Again, Died, Ended, Reason, Verdict
-from headrace.stores.transitions.rows import Row
 from headrace.stores.transitions.step import Step
 
 FAIL_KIND = "headrace.fail"
@@ -184,8 +183,3 @@ def _is_json(payload: bytes) -> bool:
 
 def _no_constant(name: str) -> None:
     raise ValueError(name)
-
-
-def stored(row: Row) -> Record:
-    """The record of a row as a worker gets it."""
-    return replace(row.record, place=None)

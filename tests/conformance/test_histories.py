@@ -15,7 +15,7 @@ from tests.support.stores import STORES
 
 
 @settings(
-    max_examples=100,
+    max_examples=75,
     deadline=None,
     suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow, HealthCheck.data_too_large],
 )

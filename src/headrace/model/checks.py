@@ -41,6 +41,18 @@ def check_time(what: str, time_ms: object) -> None:
     check_int(what, time_ms, 0, TIME_MS_MAX)
 
 
+def check_bytes(what: str, encoded: object, bytes_max: int, verb: str) -> None:
+    """Refuse `encoded` unless it is at most `bytes_max` bytes; `verb` is what a caller does with an address instead."""
+    if not isinstance(encoded, bytes):
+        raise Refused("bad_" + what, f"{what} must be encoded bytes; found {type(encoded).__name__}; encode it first")
+    if len(encoded) > bytes_max:
+        raise Refused(
+            what + "_too_large",
+            f"{what} has {len(encoded):,} bytes; at most {bytes_max:,} are kept;"
+            f" store the data elsewhere and {verb} its address",
+        )
+
+
 def check_batch(what: str, count: int, most: int) -> None:
     """Refuse a batch of more than `most` items."""
     if count > most:

@@ -5,7 +5,7 @@ from enum import StrEnum
 from msgspec import Struct
 from msgspec.structs import replace
 
-from headrace.model.checks import check_int, check_storable, check_text, check_time
+from headrace.model.checks import check_bytes, check_int, check_storable, check_text, check_time
 from headrace.model.errors import Refused
 from headrace.model.ids import derived_id, fingerprint
 from headrace.model.limits import (
@@ -87,7 +87,7 @@ class Job(Struct, frozen=True, gc=False, kw_only=True):
         _check_values(self.queue, self.policy)
         check_id(self.id, self.queue)
         check_text("kind", self.kind, KIND_CHARS_MAX)
-        _check_payload(self.payload)
+        check_bytes("payload", self.payload, PAYLOAD_BYTES_MAX, "send")
         if self.run_at_ms is not None:
             check_time("run_at_ms", self.run_at_ms)
             if self.delay_ms is not None:
@@ -149,17 +149,6 @@ def _check_values(queue: object, policy: object) -> None:
         raise Refused("bad_queue", f"queue must be a Queue; found {type(queue).__name__} {queue!r}")
     if type(policy) is not Policy:
         raise Refused("bad_policy", f"policy must be a Policy; found {type(policy).__name__} {policy!r}")
-
-
-def _check_payload(payload: object) -> None:
-    if not isinstance(payload, bytes):
-        raise Refused("bad_payload", f"payload must be encoded bytes; found {type(payload).__name__}; encode it first")
-    if len(payload) > PAYLOAD_BYTES_MAX:
-        raise Refused(
-            "payload_too_large",
-            f"payload has {len(payload):,} bytes; at most {PAYLOAD_BYTES_MAX:,} are kept;"
-            " store the data elsewhere and send its address",
-        )
 
 
 def _check_headers(headers: object) -> None:

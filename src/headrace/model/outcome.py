@@ -2,7 +2,7 @@
 
 from msgspec import Struct
 
-from headrace.model.checks import check_int, check_storable
+from headrace.model.checks import check_bytes, check_int, check_storable
 from headrace.model.errors import Refused
 from headrace.model.limits import (
     DURATION_MS_MAX,
@@ -42,17 +42,6 @@ def _check_error(error: object) -> None:
         raise Refused("bad_error", f"an outcome's error must be a JobError; found {type(error).__name__} {error!r}")
 
 
-def _check_result(result: object) -> None:
-    if not isinstance(result, bytes):
-        raise Refused("bad_result", f"result must be encoded bytes; found {type(result).__name__}; encode it first")
-    if len(result) > RESULT_BYTES_MAX:
-        raise Refused(
-            "result_too_large",
-            f"result has {len(result):,} bytes; at most {RESULT_BYTES_MAX:,} are kept;"
-            " store the data elsewhere and return its address",
-        )
-
-
 def _fit(text: str, chars_max: int) -> str:
     # Lone surrogates cannot be stored as UTF-8; they come from badly decoded bytes in somebody's exception.
     text = text.encode("utf-8", "replace").decode()
@@ -66,7 +55,7 @@ class Done(Struct, frozen=True, gc=False, tag="done"):
 
     def __post_init__(self) -> None:
         if self.result is not None:
-            _check_result(self.result)
+            check_bytes("result", self.result, RESULT_BYTES_MAX, "return")
 
 
 class Retry(Struct, frozen=True, gc=False, tag="retry"):

@@ -1,7 +1,7 @@
 """Opens connections to the file, brings its schema up to date, and turns SQLite's errors into ours."""
 
 import sqlite3
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from threading import Event
 
@@ -27,8 +27,22 @@ CACHE_KIB = 32_000
 """Pages kept by a connection; the default of 2 MiB does not hold the indexes of a large backlog."""
 
 
-def connect(path: str, profile: str) -> sqlite3.Connection:
-    """A connection in WAL mode with the durability of the profile; transactions are begun and ended by hand."""
+def pause(seconds: float) -> None:
+    """Let others go on. For a lane's thread, never for the event loop's."""
+    Event().wait(seconds)
+
+
+def watch(path: str) -> sqlite3.Connection:
+    """A bare connection that only asks whether others have written; it never waits, so the event loop may use it."""
+    with errors(path):
+        return sqlite3.connect(path, timeout=0, isolation_level=None)
+
+
+def connect(path: str, profile: str, pause: Callable[[float], object] = pause) -> sqlite3.Connection:
+    """A connection in WAL mode with the durability of the profile; transactions are begun and ended by hand.
+
+    It may have to `pause` while others hold a new file, so it is opened on a lane's thread.
+    """
     if sqlite3.sqlite_version_info < SQLITE_VERSION_MIN:
         raise BadConfig(f"SQLite 3.37 or newer is needed; found {sqlite3.sqlite_version}; use a newer Python build")
     with errors(path):
@@ -36,7 +50,7 @@ def connect(path: str, profile: str) -> sqlite3.Connection:
             path, timeout=WAL_BUSY_SECONDS, isolation_level=None, check_same_thread=False, cached_statements=256
         )
         try:
-            _check_wal(path, _into_wal(connection))
+            _check_wal(path, _into_wal(connection, pause))
             connection.execute(f"PRAGMA busy_timeout = {BUSY_SECONDS * 1_000}")
             connection.execute(f"PRAGMA synchronous = {PROFILES[profile]}")
             connection.execute(f"PRAGMA journal_size_limit = {WAL_BYTES_KEPT}")
@@ -49,7 +63,7 @@ def connect(path: str, profile: str) -> sqlite3.Connection:
         return connection
 
 
-def _into_wal(connection: sqlite3.Connection) -> str:
+def _into_wal(connection: sqlite3.Connection, pause: Callable[[float], object]) -> str:
     # Several processes may meet a new file at once; where two of them would wait for each other, SQLite refuses at
     # once whatever the busy timeout, so trying again is ours to do.
     for _ in range(WAL_TRIES - 1):
@@ -60,11 +74,6 @@ def _into_wal(connection: sqlite3.Connection) -> str:
                 raise
             pause(WAL_PAUSE_SECONDS)
     return str(connection.execute("PRAGMA journal_mode = WAL").fetchone()[0])
-
-
-def pause(seconds: float) -> None:
-    """Let others go on; on a lane's thread, never on the event loop's."""
-    Event().wait(seconds)
 
 
 def _check_wal(path: str, mode: str) -> None:

@@ -20,7 +20,7 @@ from headrace.stores.calls.journal import EngineJournal
 from headrace.stores.calls.queues import EngineQueues, wrong_shards
 from headrace.stores.calls.reads import EngineReads
 from headrace.stores.calls.wait import Name, Waiters, check_wait, has_work, is_set_within, name_of, next_later_ms
-from headrace.stores.sqlite.connect import PROFILES, PROMISES, commit, connect, errors, migrate, notice_lost_tail
+from headrace.stores.sqlite.connect import PROFILES, PROMISES, commit, connect, errors, migrate, notice_lost_tail, watch
 from headrace.stores.sqlite.fast import SqliteJobs, Unusual
 from headrace.stores.sqlite.lane import Lane
 from headrace.stores.sqlite.rows import SqliteRows
@@ -188,7 +188,7 @@ class SqliteEngine:
         looks = 0
         known_ms: int | None = None
         names = check_wait(queues, timeout_ms)
-        with self._waiters.watching(names) as event, closing(connect(self.path, self.profile)) as watcher:
+        with self._waiters.watching(names) as event, closing(watch(self.path)) as watcher:
             while True:
                 version = _data_version(watcher)
                 ready, later_ms = await self.read(
@@ -209,7 +209,10 @@ class SqliteEngine:
 
 
 def _data_version(connection: sqlite3.Connection) -> int:
-    return int(connection.execute("PRAGMA data_version").fetchone()[0])
+    try:
+        return int(connection.execute("PRAGMA data_version").fetchone()[0])
+    except sqlite3.OperationalError:
+        return -1  # busy for a moment: unlike any version, so the waiter looks on the lane, which can wait
 
 
 class SqliteStore:

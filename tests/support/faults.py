@@ -15,7 +15,7 @@ from headrace.model.names import Queue
 from headrace.stores.calls import jobs as calls
 from headrace.stores.memory import rows as memory_rows
 from headrace.stores.memory import store as memory_store
-from headrace.stores.transitions import claim, endings, enqueue, leave, settle, step
+from headrace.stores.transitions import claim, endings, enqueue, journal, leave, settle, step
 from headrace.stores.transitions.rows import Row
 
 FAULTS: dict[str, Callable[[], None]] = {}
@@ -55,10 +55,10 @@ def wrap(owner: Any, name: str, around: Callable[..., Any]) -> None:
     setattr(owner, name, lambda *args, **given: around(old, *args, **given))
 
 
-def _with(at: step.Step, **counters: int) -> step.Step:
+def _with(rows: Rows, **counters: int) -> Rows:
     for name, value in counters.items():
-        setattr(at.rows.head, name, value)
-    return at
+        setattr(rows.head, name, value)
+    return rows
 
 
 # Leases.
@@ -542,12 +542,12 @@ def a_death_writes_a_retry_too() -> None:
 
 @fault("journal")
 def the_journal_has_gaps() -> None:
-    wrap(step.Step, "_write", lambda old, at: old(_with(at, seq=at.rows.head.seq + 1)))
+    wrap(Rows, "append", lambda old, rows, *args: old(_with(rows, seq=rows.head.seq + 1), *args))
 
 
 @fault("journal")
 def the_time_of_the_journal_goes_back() -> None:
-    wrap(step.Step, "_write", lambda old, at: old(_with(at, at_ms=0)))
+    wrap(Rows, "append", lambda old, rows, *args: old(_with(rows, at_ms=0), *args))
 
 
 @fault("journal")
@@ -557,7 +557,7 @@ def a_range_of_the_journal_includes_its_start() -> None:
 
 @fault("journal")
 def a_holding_consumer_beats_the_byte_limit() -> None:
-    old = step.trim
+    old = journal.trim
     swap(
         old, lambda rows, now_ms, limit: 0 if any(each.hold for each in rows.consumers()) else old(rows, now_ms, limit)
     )

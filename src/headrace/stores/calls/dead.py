@@ -11,7 +11,7 @@ from headrace.model.letter import Letter, LetterKey
 from headrace.model.limits import BATCH_MAX, DURATION_MS_MAX, PAGE_MAX
 from headrace.model.names import Queue
 from headrace.stores.calls.cursor import read_cursor, write_cursor
-from headrace.stores.calls.jobs import finish, instant
+from headrace.stores.calls.jobs import at, finish
 from headrace.stores.contract.dead import ALL_LETTERS, LetterFilter
 from headrace.stores.transitions import leave
 from headrace.stores.transitions.rows import Engine, Tx
@@ -34,12 +34,11 @@ class EngineDead:
         now_ms: int | None = None,
     ) -> Page[Letter]:
         check_int("limit", limit, 1, PAGE_MAX)
-        now_ms = instant(self._engine, now_ms)
         start, last = read_cursor(cursor, queue)
         if last and not (last.isdecimal() and int(last) < 2**63):
             raise Refused("bad_cursor", "the cursor is not one that a list of dead letters gave; start without one")
 
-        def look(tx: Tx) -> Page[Letter]:
+        def look(tx: Tx, now_ms: int) -> Page[Letter]:
             found: builtins.list[Letter] = []
             budget, after = PAGE_MAX, int(last or 0)
             for shard in queue.all_shards()[start:]:
@@ -57,7 +56,7 @@ class EngineDead:
                 after = 0
             return Page(found, None)
 
-        return await self._engine.read(look)
+        return await self._engine.read(at(now_ms, look))
 
     async def replay(
         self,
@@ -72,9 +71,8 @@ class EngineDead:
         check_int("spread_ms", spread_ms, 0, DURATION_MS_MAX)
         for pick in picks:
             _check_pick(queue, pick)
-        now_ms = instant(self._engine, now_ms)
 
-        def act(tx: Tx) -> builtins.list[Replayed]:
+        def act(tx: Tx, now_ms: int) -> builtins.list[Replayed]:
             answers: dict[int, Replayed] = {}
             for shard_index, positions in _by_shard(queue, picks).items():
                 rows = tx.rows(queue.all_shards()[shard_index])
@@ -92,15 +90,14 @@ class EngineDead:
                     finish(self._engine, step)
             return [answers[position] for position in range(len(picks))]
 
-        return await self._engine.write(act)
+        return await self._engine.write(at(now_ms, act))
 
     async def purge(self, queue: Queue, picks: Sequence[LetterKey], *, now_ms: int | None = None) -> int:
         check_batch("letters", len(picks), BATCH_MAX)
         for pick in picks:
             _check_pick(queue, pick)
-        now_ms = instant(self._engine, now_ms)
 
-        def act(tx: Tx) -> int:
+        def act(tx: Tx, now_ms: int) -> int:
             purged = 0
             for shard_index, positions in _by_shard(queue, picks).items():
                 rows = tx.rows(queue.all_shards()[shard_index])
@@ -110,7 +107,7 @@ class EngineDead:
                     finish(self._engine, step)
             return purged
 
-        return await self._engine.write(act)
+        return await self._engine.write(at(now_ms, act))
 
 
 def _check_pick(queue: Queue, pick: object) -> None:

@@ -30,9 +30,8 @@ class EngineJobs:
 
     async def enqueue(self, jobs: Sequence[Job], *, now_ms: int | None = None) -> list[Enqueued]:
         check_batch("jobs", len(jobs), BATCH_MAX)
-        now_ms = instant(self._engine, now_ms)
         with naming(job.id for job in jobs):
-            return await self._engine.write(lambda tx: self._enqueue(tx, jobs, now_ms))
+            return await self._engine.write(at(now_ms, lambda tx, now_ms: self._enqueue(tx, jobs, now_ms)))
 
     def _enqueue(self, tx: Tx, jobs: Sequence[Job], now_ms: int) -> list[Enqueued]:
         answers: list[Enqueued | None] = [None] * len(jobs)
@@ -50,8 +49,7 @@ class EngineJobs:
         return [answer for answer in answers if answer is not None]
 
     async def claim(self, request: ClaimRequest, *, now_ms: int | None = None) -> Claims:
-        now_ms = instant(self._engine, now_ms)
-        return await self._engine.write(lambda tx: self._claim(tx, request, now_ms))
+        return await self._engine.write(at(now_ms, lambda tx, now_ms: self._claim(tx, request, now_ms)))
 
     def _claim(self, tx: Tx, request: ClaimRequest, now_ms: int) -> Claims:
         queues = dict.fromkeys(request.queues)  # one named twice is still one
@@ -78,9 +76,8 @@ class EngineJobs:
     async def extend(self, leases: Sequence[Lease], *, lease_ms: int, now_ms: int | None = None) -> list[Extended]:
         check_batch("leases", len(leases), BATCH_MAX)
         check_lease_ms(lease_ms)
-        now_ms = instant(self._engine, now_ms)
 
-        def act(tx: Tx) -> list[Extended]:
+        def act(tx: Tx, now_ms: int) -> list[Extended]:
             return self._batch(
                 tx,
                 leases,
@@ -91,13 +88,12 @@ class EngineJobs:
             )
 
         with naming(lease.id for lease in leases):
-            return await self._engine.write(act)
+            return await self._engine.write(at(now_ms, act))
 
     async def settle(self, settlements: Sequence[Settlement], *, now_ms: int | None = None) -> list[Settled]:
         check_batch("settlements", len(settlements), BATCH_MAX)
-        now_ms = instant(self._engine, now_ms)
         with naming(each.lease.id for each in settlements):
-            return await self._engine.write(lambda tx: self._settle(tx, settlements, now_ms))
+            return await self._engine.write(at(now_ms, lambda tx, now_ms: self._settle(tx, settlements, now_ms)))
 
     def _settle(self, tx: Tx, settlements: Sequence[Settlement], now_ms: int) -> list[Settled]:
         return self._batch(
@@ -113,9 +109,8 @@ class EngineJobs:
         self, settlements: Sequence[Settlement], request: ClaimRequest, *, now_ms: int | None = None
     ) -> Turned:
         check_batch("settlements", len(settlements), BATCH_MAX)
-        now_ms = instant(self._engine, now_ms)
 
-        def act(tx: Tx) -> Turned:
+        def act(tx: Tx, now_ms: int) -> Turned:
             # A wrong number of shards in the claim must refuse before anything is settled.
             for queue in request.queues:
                 tx.rows(Shard(queue, 0))
@@ -124,13 +119,12 @@ class EngineJobs:
             return Turned(settled, claims.items, claims.next_at_ms)
 
         with naming(each.lease.id for each in settlements):
-            return await self._engine.write(act)
+            return await self._engine.write(at(now_ms, act))
 
     async def repair(self, queue: Queue, *, limit: int = 100, now_ms: int | None = None) -> Repaired:
         check_int("limit", limit, 1, BATCH_MAX)
-        now_ms = instant(self._engine, now_ms)
 
-        def act(tx: Tx) -> Repaired:
+        def act(tx: Tx, now_ms: int) -> Repaired:
             total = Repaired()
             for shard in queue.all_shards():
                 rows = tx.rows(shard)
@@ -141,15 +135,14 @@ class EngineJobs:
                     total = Repaired(total.stalled + part.stalled, total.swept + part.swept, total.more or part.more)
             return total
 
-        return await self._engine.write(act)
+        return await self._engine.write(at(now_ms, act))
 
     async def cancel(
         self, queue: Queue, ids: Sequence[str], *, running: bool = False, now_ms: int | None = None
     ) -> list[Cancellation]:
         check_ids(queue, ids)
-        now_ms = instant(self._engine, now_ms)
 
-        def act(tx: Tx) -> list[Cancellation]:
+        def act(tx: Tx, now_ms: int) -> list[Cancellation]:
             return self._batch(
                 tx,
                 ids,
@@ -160,19 +153,18 @@ class EngineJobs:
             )
 
         with naming(ids):
-            return await self._engine.write(act)
+            return await self._engine.write(at(now_ms, act))
 
     async def remove(self, queue: Queue, ids: Sequence[str], *, now_ms: int | None = None) -> list[Removed]:
         check_ids(queue, ids)
-        now_ms = instant(self._engine, now_ms)
 
-        def act(tx: Tx) -> list[Removed]:
+        def act(tx: Tx, now_ms: int) -> list[Removed]:
             return self._batch(
                 tx, ids, lambda id: (queue, id), leave.remove, lambda id: Removed(id, "not_found"), now_ms
             )
 
         with naming(ids):
-            return await self._engine.write(act)
+            return await self._engine.write(at(now_ms, act))
 
     def _batch(
         self,
@@ -227,12 +219,12 @@ def finish(engine: Engine, step: Step) -> None:
         engine.wake([woken])
 
 
-def instant(engine: Engine, now_ms: int | None) -> int:
-    """The instant of a call: the given one, else the store's clock."""
+def at(now_ms: int | None, act: Callable[[Tx, int], Answer]) -> Callable[[Tx], Answer]:
+    """A step at the instant of its call: the given one, else the store's clock, read inside the step."""
     if now_ms is None:
-        return engine.now_ms()
+        return lambda tx: act(tx, tx.now_ms())
     check_time("now_ms", now_ms)
-    return now_ms
+    return lambda tx: act(tx, now_ms)
 
 
 def check_ids(queue: Queue, ids: Sequence[str]) -> None:

@@ -9,9 +9,9 @@ from headrace.model.errors import Refused
 from headrace.model.event import Bounds, Consumer, Entry
 from headrace.model.limits import CONSUMER_CHARS_MAX, JOURNAL_PAGE_BYTES, PAGE_MAX, SWEEP_PER_CALL_MAX
 from headrace.model.names import Shard
-from headrace.stores.calls.jobs import instant
+from headrace.stores.calls.jobs import at
+from headrace.stores.transitions.journal import trim
 from headrace.stores.transitions.rows import Engine, Rows, Tx
-from headrace.stores.transitions.step import trim
 
 _SEQ_MAX = 2**63 - 1
 
@@ -28,7 +28,7 @@ class EngineJournal:
         check_int("limit", limit, 1, PAGE_MAX)
 
         def look(tx: Tx) -> Sequence[Entry]:
-            rows = tx.rows(shard)
+            rows = _numbered(tx, shard)
             if rows is None or after >= upto:
                 return []
             return [entry.within(after, upto) for entry in rows.entries(after, upto, limit, JOURNAL_PAGE_BYTES)]
@@ -37,7 +37,7 @@ class EngineJournal:
 
     async def bounds(self, shard: Shard) -> Bounds:
         def look(tx: Tx) -> Bounds:
-            rows = tx.rows(shard)
+            rows = _numbered(tx, shard)
             if rows is None:
                 return Bounds(0, 1, 0, None, None, 0)
             head = rows.head
@@ -58,9 +58,8 @@ class EngineJournal:
     ) -> Consumer:
         check_text("consumer", consumer, CONSUMER_CHARS_MAX)
         check_int("seq", seq, 0, _SEQ_MAX)
-        now_ms = instant(self._engine, now_ms)
 
-        def act(tx: Tx) -> Consumer:
+        def act(tx: Tx, now_ms: int) -> Consumer:
             rows = _known(tx, shard)
             _check_within(rows, seq)
             known = rows.consumer(consumer)
@@ -68,13 +67,12 @@ class EngineJournal:
             rows.put_consumer(new)
             return new
 
-        return await self._engine.write(act)
+        return await self._engine.write(at(now_ms, act))
 
     async def advance(self, shard: Shard, consumer: str, seq: int, *, now_ms: int | None = None) -> Consumer:
         check_int("seq", seq, 0, _SEQ_MAX)
-        now_ms = instant(self._engine, now_ms)
 
-        def act(tx: Tx) -> Consumer:
+        def act(tx: Tx, now_ms: int) -> Consumer:
             rows = _known(tx, shard)
             known = rows.consumer(consumer)
             if known is None:
@@ -86,11 +84,11 @@ class EngineJournal:
             rows.put_consumer(new)
             return new
 
-        return await self._engine.write(act)
+        return await self._engine.write(at(now_ms, act))
 
     async def forget(self, shard: Shard, consumer: str) -> bool:
         def act(tx: Tx) -> bool:
-            rows = tx.rows(shard)
+            rows = _numbered(tx, shard)
             if rows is None or rows.consumer(consumer) is None:
                 return False
             rows.drop_consumer(consumer)
@@ -100,24 +98,30 @@ class EngineJournal:
 
     async def consumers(self, shard: Shard) -> Sequence[Consumer]:
         def look(tx: Tx) -> Sequence[Consumer]:
-            rows = tx.rows(shard)
+            rows = _numbered(tx, shard)
             return [] if rows is None else rows.consumers()
 
         return await self._engine.read(look)
 
     async def trim(self, shard: Shard, *, limit: int = SWEEP_PER_CALL_MAX, now_ms: int | None = None) -> int:
         check_int("limit", limit, 1, SWEEP_PER_CALL_MAX)
-        now_ms = instant(self._engine, now_ms)
 
-        def act(tx: Tx) -> int:
-            rows = tx.rows(shard)
+        def act(tx: Tx, now_ms: int) -> int:
+            rows = _numbered(tx, shard)
             return 0 if rows is None else trim(rows, now_ms, limit)
 
-        return await self._engine.write(act)
+        return await self._engine.write(at(now_ms, act))
+
+
+def _numbered(tx: Tx, shard: Shard) -> Rows | None:
+    rows = tx.rows(shard)
+    if rows is not None:
+        rows.number()
+    return rows
 
 
 def _known(tx: Tx, shard: Shard) -> Rows:
-    rows = tx.rows(shard)
+    rows = _numbered(tx, shard)
     if rows is None:
         raise Refused("unknown_queue", f"there is no queue {shard.queue.full_name!r} yet; enqueue to it first")
     return rows

@@ -9,10 +9,11 @@ from headrace.model.errors import Refused
 from headrace.model.event import Line
 from headrace.model.limits import BATCH_MAX, PAGE_MAX
 from headrace.model.names import Queue, check_tenant
-from headrace.stores.calls.jobs import finish, instant
+from headrace.stores.calls.jobs import at, finish
 from headrace.stores.transitions import leave
+from headrace.stores.transitions.journal import erase_journal
 from headrace.stores.transitions.rows import Engine, Tx
-from headrace.stores.transitions.step import Step, erase_journal
+from headrace.stores.transitions.step import Step
 
 
 class EngineQueues:
@@ -30,9 +31,8 @@ class EngineQueues:
         now_ms: int | None = None,
     ) -> QueueConfig:
         first_config(queue).changed(changes)
-        now_ms = instant(self._engine, now_ms)
 
-        def act(tx: Tx) -> QueueConfig:
+        def act(tx: Tx, now_ms: int) -> QueueConfig:
             known = tx.rows(queue.all_shards()[0])
             old = first_config(queue) if known is None else known.config
             if version is not None and version != old.version:
@@ -45,13 +45,14 @@ class EngineQueues:
             steps = [Step(rows, now_ms) for shard in queue.all_shards() if (rows := tx.rows(shard, create=True))]
             tx.configure(queue, config)
             for step in steps:
+                step.rows.number()  # what happened before is kept by the rules of before
                 step.rows.config = config
                 step.note(Line("configured", version=config.version))
                 step.woke = old.paused and not config.paused
                 finish(self._engine, step)
             return config
 
-        return await self._engine.write(act)
+        return await self._engine.write(at(now_ms, act))
 
     async def configuration(self, queue: Queue) -> QueueConfig:
         def look(tx: Tx) -> QueueConfig:
@@ -61,9 +62,8 @@ class EngineQueues:
         return await self._engine.read(look)
 
     async def counts(self, queue: Queue, *, now_ms: int | None = None) -> Counts:
-        now_ms = instant(self._engine, now_ms)
 
-        def look(tx: Tx) -> Counts:
+        def look(tx: Tx, now_ms: int) -> Counts:
             total = Counts()
             for shard in queue.all_shards():
                 rows = tx.rows(shard)
@@ -71,7 +71,7 @@ class EngineQueues:
                     total += rows.counts(now_ms)
             return total
 
-        return await self._engine.read(look)
+        return await self._engine.read(at(now_ms, look))
 
     async def names(self, tenant: str, *, cursor: str | None = None, limit: int = 100) -> Page[Queue]:
         check_tenant(tenant)
@@ -86,9 +86,8 @@ class EngineQueues:
 
     async def purge(self, queue: Queue, *, limit: int = BATCH_MAX, now_ms: int | None = None) -> int:
         check_int("limit", limit, 1, BATCH_MAX)
-        now_ms = instant(self._engine, now_ms)
 
-        def act(tx: Tx) -> int:
+        def act(tx: Tx, now_ms: int) -> int:
             purged = 0
             for shard in queue.all_shards():
                 rows = tx.rows(shard)
@@ -98,7 +97,7 @@ class EngineQueues:
                     finish(self._engine, step)
             return purged
 
-        return await self._engine.write(act)
+        return await self._engine.write(at(now_ms, act))
 
     async def delete(self, queue: Queue, *, limit: int = BATCH_MAX) -> bool:
         check_int("limit", limit, 1, BATCH_MAX)
@@ -114,6 +113,7 @@ class EngineQueues:
                 )
             left = limit
             for rows in shards:
+                rows.number()
                 left -= rows.erase(left)
                 left -= erase_journal(rows, left)
                 if left <= 0:

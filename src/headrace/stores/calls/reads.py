@@ -12,7 +12,7 @@ from headrace.model.limits import PAGE_MAX, WORKER_KEEP_MS
 from headrace.model.names import Queue, Shard
 from headrace.model.snapshot import Snapshot, SnapshotRow, WorkerSeen
 from headrace.stores.calls.cursor import read_cursor, write_cursor
-from headrace.stores.calls.jobs import check_ids, instant
+from headrace.stores.calls.jobs import at, check_ids
 from headrace.stores.transitions.rows import Engine, Rows, Tx
 
 
@@ -24,13 +24,12 @@ class EngineReads:
 
     async def find(self, queue: Queue, ids: Sequence[str], *, now_ms: int | None = None) -> Sequence[Found | None]:
         check_ids(queue, ids)
-        now_ms = instant(self._engine, now_ms)
 
-        def look(tx: Tx) -> builtins.list[Found | None]:
+        def look(tx: Tx, now_ms: int) -> builtins.list[Found | None]:
             shards = {id: tx.rows(queue.shard_of(id)) for id in ids}
             return [None if (rows := shards[id]) is None else find_one(rows, id, now_ms) for id in ids]
 
-        return await self._engine.read(look)
+        return await self._engine.read(at(now_ms, look))
 
     async def list(
         self, queue: Queue, state: State, *, cursor: str | None = None, limit: int = 100, now_ms: int | None = None
@@ -38,9 +37,8 @@ class EngineReads:
         check_int("limit", limit, 1, PAGE_MAX)
         _check_state(state)
         start, last = read_cursor(cursor, queue)
-        now_ms = instant(self._engine, now_ms)
 
-        def look(tx: Tx) -> Page[Found]:
+        def look(tx: Tx, now_ms: int) -> Page[Found]:
             found: builtins.list[Found] = []
             after = last
             for shard in queue.all_shards()[start:]:
@@ -56,33 +54,31 @@ class EngineReads:
                 after = ""
             return Page(found, None)
 
-        return await self._engine.read(look)
+        return await self._engine.read(at(now_ms, look))
 
     async def ending(self, queue: Queue, id: str, *, now_ms: int | None = None) -> Ending | None:
         check_ids(queue, [id])
-        now_ms = instant(self._engine, now_ms)
 
-        def look(tx: Tx) -> Ending | None:
+        def look(tx: Tx, now_ms: int) -> Ending | None:
             rows = tx.rows(queue.shard_of(id))
             return None if rows is None else _ending(rows, id, now_ms)
 
-        return await self._engine.read(look)
+        return await self._engine.read(at(now_ms, look))
 
     async def snapshot(self, shard: Shard, *, now_ms: int | None = None) -> Snapshot:
-        now_ms = instant(self._engine, now_ms)
 
-        def look(tx: Tx) -> Snapshot:
+        def look(tx: Tx, now_ms: int) -> Snapshot:
             rows = tx.rows(shard)
             if rows is None:
                 return Snapshot(0, 0, [])
+            rows.number()
             return Snapshot(rows.head.epoch, rows.head.seq, sorted(_snapshot_rows(rows, now_ms), key=_by_id))
 
-        return await self._engine.read(look)
+        return await self._engine.read(at(now_ms, look))
 
     async def workers(self, queue: Queue, *, now_ms: int | None = None) -> Sequence[WorkerSeen]:
-        now_ms = instant(self._engine, now_ms)
 
-        def look(tx: Tx) -> Sequence[WorkerSeen]:
+        def look(tx: Tx, now_ms: int) -> Sequence[WorkerSeen]:
             seen = [
                 WorkerSeen(name, shard.index, row.seen_at_ms)
                 for shard in queue.all_shards()
@@ -92,7 +88,7 @@ class EngineReads:
             ]
             return sorted(seen, key=lambda each: (each.worker, each.shard))
 
-        return await self._engine.read(look)
+        return await self._engine.read(at(now_ms, look))
 
 
 def find_one(rows: Rows, id: str, now_ms: int) -> Found | None:

@@ -56,8 +56,9 @@ async def is_set_within(event: asyncio.Event, seconds: float) -> bool:
         return False
 
 
-def has_work(tx: Tx, queues: Sequence[Queue], now_ms: int) -> bool:
-    """Whether a claim at `now_ms` would find something to hand out, to promote or to repair."""
+def has_work(tx: Tx, queues: Sequence[Queue]) -> bool:
+    """Whether a claim would find something to hand out, to promote or to repair."""
+    now_ms = tx.now_ms()
     return any(
         (rows := tx.rows(shard)) is not None
         and (

@@ -15,6 +15,7 @@ from headrace.model.letter import Ending, Letter
 from headrace.model.limits import PLACE_BITS, PRIORITY_MAX
 from headrace.model.names import Shard
 from headrace.model.twin import Twin
+from headrace.stores.transitions.journal import append
 from headrace.stores.transitions.rows import Head, KeyRow, OldestEntry, Row, WorkerRow
 
 
@@ -192,7 +193,13 @@ class MemoryRows:
             del self._workers[name]
         return len(over)
 
-    def append(self, entry: Entry) -> None:
+    def append(self, lines: bytes, count: int, now_ms: int, worker: str | None) -> None:
+        append(self, lines, count, now_ms, worker)
+
+    def number(self) -> None:
+        pass  # numbered as it was appended
+
+    def put_entry(self, entry: Entry) -> None:
         self._entries.append(entry)
 
     def oldest_entry(self) -> OldestEntry | None:

@@ -23,8 +23,12 @@ T = TypeVar("T")
 class MemoryTx:
     """The rows of all shards. Nothing awaits inside a step, so every step is atomic."""
 
-    def __init__(self) -> None:
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
         self._queues: dict[tuple[str, str], list[MemoryRows]] = {}
+
+    def now_ms(self) -> int:
+        return self._clock.now_ms()
 
     def rows(self, shard: Shard, create: bool = False) -> MemoryRows | None:
         queue = shard.queue
@@ -72,8 +76,7 @@ class MemoryEngine:
     """Runs steps at once; wakes waiters through events."""
 
     def __init__(self, clock: Clock) -> None:
-        self._clock = clock
-        self.tx = MemoryTx()
+        self.tx = MemoryTx(clock)
         self.closed = False
         self._waiters = Waiters()
 
@@ -85,16 +88,13 @@ class MemoryEngine:
     async def write(self, act: Callable[[Tx], T]) -> T:
         return await self.read(act)
 
-    def now_ms(self) -> int:
-        return self._clock.now_ms()
-
     def wake(self, queues: Iterable[Queue]) -> None:
         self._waiters.wake(map(name_of, queues))
 
     async def wait(self, queues: Sequence[Queue], timeout_ms: int) -> bool:
         """Return True when work may be there, False after the time."""
         with self._waiters.watching(check_wait(queues, timeout_ms)) as event:
-            if await self.read(lambda tx: has_work(tx, queues, self.now_ms())):
+            if await self.read(lambda tx: has_work(tx, queues)):
                 return True
             return await is_set_within(event, timeout_ms / 1000)
 

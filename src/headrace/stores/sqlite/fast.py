@@ -13,7 +13,7 @@ from headrace.model.event import Line
 from headrace.model.job import Job
 from headrace.model.outcome import Done
 from headrace.model.verdict import is_expired
-from headrace.stores.calls.jobs import EngineJobs, instant
+from headrace.stores.calls.jobs import EngineJobs, at
 from headrace.stores.sqlite.packing import (
     PackedLease,
     json_array,
@@ -42,9 +42,8 @@ class SqliteJobs(EngineJobs):
     _was_idle = False
 
     async def claim(self, request: ClaimRequest, *, now_ms: int | None = None) -> Claims:
-        now_ms = instant(self._engine, now_ms)
         if self._was_idle:
-            idle = await self._engine.read(lambda tx: _look(tx, request, now_ms))
+            idle = await self._engine.read(at(now_ms, lambda tx, now_ms: _look(tx, request, now_ms)))
             if idle is not None:
                 return idle
         claims = await super().claim(request, now_ms=now_ms)

@@ -12,7 +12,7 @@ SEQ_MAX = (1 << KEY_BITS) - 1
 class JournalRows(Part):
     """Entries under the seq of their last event."""
 
-    def append(self, entry: Entry) -> None:
+    def put_entry(self, entry: Entry) -> None:
         columns = (self.base + entry.last_seq, entry.count, entry.epoch, entry.at_ms, entry.worker, entry.lines)
         self.run(sql("entry_write"), columns)
 

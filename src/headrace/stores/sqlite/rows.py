@@ -24,6 +24,7 @@ from headrace.stores.sqlite.packing import (
     unpack_twin,
 )
 from headrace.stores.sqlite.sql import sql
+from headrace.stores.transitions.journal import append
 from headrace.stores.transitions.rows import Row
 
 
@@ -52,6 +53,12 @@ class SqliteRows(EndingRows, LetterRows, MarkRows, JournalRows):
 
     def companion(self) -> "SqliteRows":
         return self._companion()
+
+    def append(self, lines: bytes, count: int, now_ms: int, worker: str | None) -> None:
+        append(self, lines, count, now_ms, worker)
+
+    def number(self) -> None:
+        pass  # numbered as it was appended
 
     def load(self, ids: list[str]) -> None:
         wanted = [id for id in ids if id not in self._jobs]

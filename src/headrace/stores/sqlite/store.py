@@ -37,11 +37,15 @@ SLOW_CALLS = 8
 class SqliteTx:
     """One transaction: the rows it touches, written back before it commits."""
 
-    def __init__(self, connection: sqlite3.Connection, fast: bool = False) -> None:
+    def __init__(self, connection: sqlite3.Connection, clock: Clock, fast: bool = False) -> None:
         self._connection = connection
+        self._clock = clock
         self._fast = fast
         self._queues: dict[tuple[str, str], tuple[int, int, QueueConfig] | None] = {}
         self._rows: dict[tuple[int, int], SqliteRows] = {}
+
+    def now_ms(self) -> int:
+        return self._clock.now_ms()
 
     def _queue(self, queue: Queue) -> tuple[int, int, QueueConfig] | None:
         name = (queue.tenant, queue.full_name)
@@ -131,9 +135,6 @@ class SqliteEngine:
         self._slow_left = 0
         self._waiters = Waiters()
 
-    def now_ms(self) -> int:
-        return self._clock.now_ms()
-
     async def read(self, look: Callable[[Tx], T]) -> T:
         return await self.reader.run(lambda connection: self._read(connection, look))
 
@@ -141,7 +142,7 @@ class SqliteEngine:
         with errors(self.path):
             connection.execute("BEGIN")
             try:
-                return look(SqliteTx(connection))
+                return look(SqliteTx(connection, self._clock))
             finally:
                 connection.execute("ROLLBACK")
 
@@ -165,7 +166,7 @@ class SqliteEngine:
         self._woken = set()
         connection.execute("BEGIN IMMEDIATE")
         try:
-            tx = SqliteTx(connection, fast)
+            tx = SqliteTx(connection, self._clock, fast)
             answer = act(tx)
             tx.write_back()
         except BaseException:
@@ -191,9 +192,7 @@ class SqliteEngine:
         with self._waiters.watching(names) as event, closing(watch(self.path)) as watcher:
             while True:
                 version = _data_version(watcher)
-                ready, later_ms = await self.read(
-                    lambda tx: (has_work(tx, queues, self.now_ms()), next_later_ms(tx, queues))
-                )
+                ready, later_ms = await self.read(lambda tx: (has_work(tx, queues), next_later_ms(tx, queues)))
                 # Another process may have enqueued something for a time before the one that the caller waits for.
                 earlier = later_ms is not None and (known_ms is None or later_ms < known_ms)
                 if ready or (earlier and looks):

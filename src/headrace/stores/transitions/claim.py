@@ -21,8 +21,9 @@ from headrace.model.limits import (
 from headrace.model.names import Queue, Shard
 from headrace.model.verdict import EXPIRED, is_expired, judge_stall
 from headrace.stores.transitions.endings import conclude, die, facts_of, sweep_endings, sweep_letters
+from headrace.stores.transitions.journal import trim
 from headrace.stores.transitions.rows import Row, Rows, WorkerRow
-from headrace.stores.transitions.step import Step, trim
+from headrace.stores.transitions.step import Step
 
 HandOut = Callable[[Step, ClaimRequest, int, int], list[Claim]]
 
@@ -162,6 +163,7 @@ def next_at(rows: Rows, now_ms: int) -> int | None:
 def sweep(step: Step, limit: int) -> Repaired:
     """The background sweep of one shard: leases, and everything whose time is over."""
     rows, now_ms = step.rows, step.now_ms
+    rows.number()
     stalled = repair(step, limit)
     swept = (
         sweep_endings(step),

@@ -153,7 +153,13 @@ class Rows(Protocol):
         """Drop workers with `seen_at <= before`."""
 
     # Journal.
-    def append(self, entry: Entry) -> None: ...
+    def append(self, lines: bytes, count: int, now_ms: int, worker: str | None) -> None:
+        """Append the lines of one call. A store may give them their numbers later, when `number` asks for it."""
+
+    def number(self) -> None:
+        """Give everything appended so far its numbers: before the journal, its bounds or its rules are touched."""
+
+    def put_entry(self, entry: Entry) -> None: ...
     def oldest_entry(self) -> OldestEntry | None: ...
     def drop_oldest_entry(self) -> None: ...
     def consumer(self, name: str) -> Consumer | None: ...
@@ -187,6 +193,9 @@ class Rows(Protocol):
 class Tx(Protocol):
     """One atomic step over any shards of a store."""
 
+    def now_ms(self) -> int:
+        """The store's clock."""
+
     def rows(self, shard: Shard, create: bool = False) -> Rows | None:
         """The rows of a shard; None when its queue is unknown and not to be made. A queue with another number of
         shards raises `Refused`."""
@@ -219,9 +228,6 @@ class Engine(Protocol):
 
     async def write(self, act: Callable[[Tx], T]) -> T:
         """Run a function whose writes are kept whole, or not at all when it raises."""
-
-    def now_ms(self) -> int:
-        """The store's clock."""
 
     def wake(self, queues: Iterable[Queue]) -> None:
         """Tell waiters that something may be there."""

@@ -121,3 +121,12 @@ CONSUMER_SILENT_MS: Final = 7 * 24 * 3_600_000
 
 JOURNAL_PAGE_BYTES: Final = 8 * 1024 * 1024
 """A page of journal entries ends after this many bytes, never before one entry."""
+
+SCAN_PER_CALL_MAX: Final = 1_000
+"""Ids that a list looks at in one step on a store without an index by id."""
+
+CONFIGURE_TRIES_MAX: Final = 100
+"""How often a change of configuration is decided anew when others are faster; each of them made progress."""
+
+INBOX_PER_ROUND_MAX: Final = 1_000
+"""Calls whose journal lines are given their numbers in one go, where that is a step of its own (PostgreSQL)."""

@@ -6,15 +6,23 @@ from headrace.model.clock import Clock
 from headrace.model.errors import BadConfig
 from headrace.stores.contract.store import Store
 
-KNOWN = "memory://, sqlite:///relative.db, sqlite:////absolute/path.db"
+KNOWN = (
+    "memory://, sqlite:///relative.db, sqlite:////absolute/path.db, postgres://user@host/database,"
+    " redis://host:6379/0, rediss://…, redis+sentinel://host,host/service, redis+cluster://host,host"
+)
 
 
 async def open_store(url: str, *, clock: Clock | None = None) -> Store:
     """Open the store at `url`; close it with `await store.close()`.
 
     `memory://` lives in this process. `sqlite:///headrace.db` is a file beside you, `sqlite:////var/lib/headrace.db` an
-    absolute path; `?profile=durable` (the default) or `?profile=fast` chooses what survives a power cut. `clock`
-    replaces the clock of this process, for tests.
+    absolute path; `?profile=durable` (the default) or `?profile=fast` chooses what survives a power cut.
+    `postgres://user:password@host/database` is a schema (`?schema=headrace`) of a PostgreSQL server, reached over a
+    pool (`?connections=8`), with the options of libpq; its profiles are durable, replicated and fast. `clock` replaces
+    the clock of this process, for tests; a server's clock rules its store.
+    `redis://user:password@host:6379/0` (`rediss://` with TLS), `redis+sentinel://host,host/service` and
+    `redis+cluster://host,host` are Redis 7 or Valkey; what survives is a matter of the server's settings, checked with
+    `?profile=durable` or `?profile=replicated`, and the server's clock rules.
     """
     parts = _split(url)
     options = dict(parse_qsl(parts.query, keep_blank_values=True))
@@ -38,16 +46,45 @@ async def open_store(url: str, *, clock: Clock | None = None) -> Store:
         from headrace.stores.sqlite.store import SqliteStore
 
         return await SqliteStore.open(path, profile=options.get("profile", "durable"), clock=clock)
+    if parts.scheme in ("postgres", "postgresql"):
+        return await _open_postgres(url, clock)
+    if parts.scheme in ("redis", "rediss", "redis+sentinel", "redis+cluster"):
+        return await _open_redis(parts, options, clock)
     raise BadConfig(f"no store for scheme {parts.scheme!r}; known URLs: {KNOWN}")
+
+
+async def _open_postgres(url: str, clock: Clock | None) -> Store:
+    try:
+        from headrace.stores.postgres.connect import settings_of
+        from headrace.stores.postgres.store import PostgresStore
+    except ModuleNotFoundError as missing:
+        if missing.name not in ("psycopg", "psycopg_pool"):
+            raise
+        raise BadConfig("postgres:// needs psycopg and its pool; install headrace[postgres]") from missing
+    return await PostgresStore.open(settings_of(url), clock=clock)
+
+
+async def _open_redis(parts: SplitResult, options: dict[str, str], clock: Clock | None) -> Store:
+    if clock is not None:
+        raise BadConfig("a store in Redis takes no clock, the server's rules; give now_ms with each call instead")
+    try:
+        from headrace.stores.redis.options import options_of
+        from headrace.stores.redis.store import RedisStore
+    except ModuleNotFoundError as missing:
+        if missing.name != "hiredis":
+            raise
+        raise BadConfig("redis:// needs the package hiredis; pip install 'headrace[redis]'") from missing
+    return await RedisStore.open(options_of(parts, options))
 
 
 def _split(url: str) -> SplitResult:
     try:
         parts = urlsplit(url)
-    except ValueError as error:
-        raise BadConfig(f"{url!r} is not a URL ({error}); known URLs: {KNOWN}") from error
+    except ValueError:
+        # What it says may show the URL, which may hold a password.
+        raise BadConfig(f"this is not a URL; known URLs: {KNOWN}") from None
     if parts.fragment:
-        raise BadConfig(f"the part behind # would be lost; write %23 for a # in a file's name; found {url!r}")
+        raise BadConfig("the part behind # would be lost; write %23 for a # in a file's name or a password")
     return parts
 
 

@@ -34,13 +34,11 @@ class EngineDead:
         now_ms: int | None = None,
     ) -> Page[Letter]:
         check_int("limit", limit, 1, PAGE_MAX)
-        start, last = read_cursor(cursor, queue)
-        if last and not (last.isdecimal() and int(last) < 2**63):
-            raise Refused("bad_cursor", "the cursor is not one that a list of dead letters gave; start without one")
+        start, last = read_letter_cursor(cursor, queue)
 
         def look(tx: Tx, now_ms: int) -> Page[Letter]:
             found: builtins.list[Letter] = []
-            budget, after = PAGE_MAX, int(last or 0)
+            budget, after = PAGE_MAX, last
             for shard in queue.all_shards()[start:]:
                 rows = tx.rows(shard)
                 batch = [] if rows is None else rows.letters(after, budget)
@@ -70,11 +68,11 @@ class EngineDead:
         check_batch("letters", len(picks), BATCH_MAX)
         check_int("spread_ms", spread_ms, 0, DURATION_MS_MAX)
         for pick in picks:
-            _check_pick(queue, pick)
+            check_pick(queue, pick)
 
         def act(tx: Tx, now_ms: int) -> builtins.list[Replayed]:
             answers: dict[int, Replayed] = {}
-            for shard_index, positions in _by_shard(queue, picks).items():
+            for shard_index, positions in picks_by_shard(queue, picks).items():
                 rows = tx.rows(queue.all_shards()[shard_index])
                 step = None if rows is None else Step(rows, now_ms)
                 for position in positions:
@@ -82,10 +80,8 @@ class EngineDead:
                     if step is not None:
                         delay_ms = position * spread_ms // len(picks)
                         answers[position] = leave.replay(step, pick, keep_counts, delay_ms)
-                    elif isinstance(pick, str):
-                        answers[position] = Replayed(None, pick, "not_found")
                     else:
-                        answers[position] = Replayed(pick, None, "not_found")
+                        answers[position] = not_found(pick)
                 if step is not None:
                     finish(self._engine, step)
             return [answers[position] for position in range(len(picks))]
@@ -95,11 +91,11 @@ class EngineDead:
     async def purge(self, queue: Queue, picks: Sequence[LetterKey], *, now_ms: int | None = None) -> int:
         check_batch("letters", len(picks), BATCH_MAX)
         for pick in picks:
-            _check_pick(queue, pick)
+            check_pick(queue, pick)
 
         def act(tx: Tx, now_ms: int) -> int:
             purged = 0
-            for shard_index, positions in _by_shard(queue, picks).items():
+            for shard_index, positions in picks_by_shard(queue, picks).items():
                 rows = tx.rows(queue.all_shards()[shard_index])
                 if rows is not None:
                     step = Step(rows, now_ms)
@@ -110,7 +106,21 @@ class EngineDead:
         return await self._engine.write(at(now_ms, act))
 
 
-def _check_pick(queue: Queue, pick: object) -> None:
+def read_letter_cursor(cursor: str | None, queue: Queue) -> tuple[int, int]:
+    """The shard to go on with and the number of the last letter shown there."""
+    start, last = read_cursor(cursor, queue)
+    if last and not (last.isdecimal() and int(last) < 2**63):
+        raise Refused("bad_cursor", "the cursor is not one that a list of dead letters gave; start without one")
+    return start, int(last or 0)
+
+
+def not_found(pick: LetterKey | str) -> Replayed:
+    """The answer to a pick that names no letter."""
+    return Replayed(None, pick, "not_found") if isinstance(pick, str) else Replayed(pick, None, "not_found")
+
+
+def check_pick(queue: Queue, pick: object) -> None:
+    """Refuse anything that names no letter."""
     if isinstance(pick, str):
         check_id(pick, queue)
     elif isinstance(pick, LetterKey):
@@ -120,7 +130,8 @@ def _check_pick(queue: Queue, pick: object) -> None:
         raise Refused("bad_letter", f"{pick!r} names no letter; use an id or a LetterKey(shard, number)")
 
 
-def _by_shard(queue: Queue, picks: Sequence[LetterKey | str]) -> dict[int, builtins.list[int]]:
+def picks_by_shard(queue: Queue, picks: Sequence[LetterKey | str]) -> dict[int, builtins.list[int]]:
+    """The positions of the picks of each shard, by its index."""
     groups: dict[int, builtins.list[int]] = {}
     for position, pick in enumerate(picks):
         index = queue.index_of(pick) if isinstance(pick, str) else pick.shard

@@ -13,7 +13,7 @@ from headrace.stores.calls.jobs import at
 from headrace.stores.transitions.journal import trim
 from headrace.stores.transitions.rows import Engine, Rows, Tx
 
-_SEQ_MAX = 2**63 - 1
+SEQ_MAX = 2**63 - 1
 
 
 class EngineJournal:
@@ -23,8 +23,8 @@ class EngineJournal:
         self._engine = engine
 
     async def read(self, shard: Shard, after: int, upto: int, *, limit: int = PAGE_MAX) -> Sequence[Entry]:
-        check_int("after", after, 0, _SEQ_MAX)
-        check_int("upto", upto, 0, _SEQ_MAX)
+        check_int("after", after, 0, SEQ_MAX)
+        check_int("upto", upto, 0, SEQ_MAX)
         check_int("limit", limit, 1, PAGE_MAX)
 
         def look(tx: Tx) -> Sequence[Entry]:
@@ -57,7 +57,7 @@ class EngineJournal:
         self, shard: Shard, consumer: str, *, seq: int = 0, hold: bool = False, now_ms: int | None = None
     ) -> Consumer:
         check_text("consumer", consumer, CONSUMER_CHARS_MAX)
-        check_int("seq", seq, 0, _SEQ_MAX)
+        check_int("seq", seq, 0, SEQ_MAX)
 
         def act(tx: Tx, now_ms: int) -> Consumer:
             rows = _known(tx, shard)
@@ -70,15 +70,13 @@ class EngineJournal:
         return await self._engine.write(at(now_ms, act))
 
     async def advance(self, shard: Shard, consumer: str, seq: int, *, now_ms: int | None = None) -> Consumer:
-        check_int("seq", seq, 0, _SEQ_MAX)
+        check_int("seq", seq, 0, SEQ_MAX)
 
         def act(tx: Tx, now_ms: int) -> Consumer:
             rows = _known(tx, shard)
             known = rows.consumer(consumer)
             if known is None:
-                raise Refused(
-                    "unknown_consumer", f"nobody registered as {consumer!r} on {shard}; register before advancing"
-                )
+                raise unknown_consumer(shard, consumer)
             _check_within(rows, seq)
             new = replace(known, seq=max(known.seq, seq), seen_at_ms=now_ms)
             rows.put_consumer(new)
@@ -123,14 +121,29 @@ def _numbered(tx: Tx, shard: Shard) -> Rows | None:
 def _known(tx: Tx, shard: Shard) -> Rows:
     rows = _numbered(tx, shard)
     if rows is None:
-        raise Refused("unknown_queue", f"there is no queue {shard.queue.full_name!r} yet; enqueue to it first")
+        raise unknown_queue(shard)
     return rows
 
 
 def _check_within(rows: Rows, seq: int) -> None:
     if seq > rows.head.seq:
-        raise Refused(
-            "beyond_journal",
-            f"the journal of {rows.shard} ends with seq {rows.head.seq:,} and cannot be read up to {seq:,};"
-            " was the store replaced by an older copy?",
-        )
+        raise beyond_journal(rows.shard, rows.head.seq, seq)
+
+
+def unknown_queue(shard: Shard) -> Refused:
+    """The refusal to remember a reader of a journal that is not there."""
+    return Refused("unknown_queue", f"there is no queue {shard.queue.full_name!r} yet; enqueue to it first")
+
+
+def unknown_consumer(shard: Shard, consumer: str) -> Refused:
+    """The refusal to move a reader that is not remembered."""
+    return Refused("unknown_consumer", f"nobody registered as {consumer!r} on {shard}; register before advancing")
+
+
+def beyond_journal(shard: Shard, last_seq: int, seq: int) -> Refused:
+    """The refusal of a place behind the end of a journal."""
+    return Refused(
+        "beyond_journal",
+        f"the journal of {shard} ends with seq {last_seq:,} and cannot be read up to {seq:,};"
+        " was the store replaced by an older copy?",
+    )

@@ -35,12 +35,7 @@ class EngineQueues:
         def act(tx: Tx, now_ms: int) -> QueueConfig:
             known = tx.rows(queue.all_shards()[0])
             old = first_config(queue) if known is None else known.config
-            if version is not None and version != old.version:
-                raise Refused(
-                    "version_changed",
-                    f"queue {queue.full_name!r} was to be at version {version} and is at {old.version};"
-                    " read its configuration and decide again",
-                )
+            check_version(queue, old, version)
             config = old.changed(changes)
             steps = [Step(rows, now_ms) for shard in queue.all_shards() if (rows := tx.rows(shard, create=True))]
             tx.configure(queue, config)
@@ -106,11 +101,7 @@ class EngineQueues:
             shards = [rows for shard in queue.all_shards() if (rows := tx.rows(shard)) is not None]
             live = sum(rows.held() + rows.counts(0).active for rows in shards)
             if live:
-                raise Refused(
-                    "not_empty",
-                    f"queue {queue.full_name!r} still has {live:,} waiting, blocked or active jobs;"
-                    " purge it and let the active ones end first",
-                )
+                raise not_empty(queue, live)
             left = limit
             for rows in shards:
                 rows.number()
@@ -122,6 +113,25 @@ class EngineQueues:
             return True
 
         return await self._engine.write(act)
+
+
+def check_version(queue: Queue, known: QueueConfig, version: int | None) -> None:
+    """Refuse a change that was decided on another configuration than the one in force."""
+    if version is not None and version != known.version:
+        raise Refused(
+            "version_changed",
+            f"queue {queue.full_name!r} was to be at version {version} and is at {known.version};"
+            " read its configuration and decide again",
+        )
+
+
+def not_empty(queue: Queue, live: int) -> Refused:
+    """The refusal to delete a queue that still has jobs."""
+    return Refused(
+        "not_empty",
+        f"queue {queue.full_name!r} still has {live:,} waiting, blocked or active jobs;"
+        " purge it and let the active ones end first",
+    )
 
 
 def wrong_shards(queue: Queue, known: int) -> Refused:

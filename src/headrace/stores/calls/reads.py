@@ -5,15 +5,17 @@ from collections.abc import Sequence
 
 from headrace.model.answers import Found, Page
 from headrace.model.checks import check_int
+from headrace.model.config import QueueConfig
 from headrace.model.errors import Refused
-from headrace.model.job import State
-from headrace.model.letter import Ending
+from headrace.model.job import Record, State
+from headrace.model.letter import Ending, Letter
 from headrace.model.limits import PAGE_MAX, WORKER_KEEP_MS
 from headrace.model.names import Queue, Shard
 from headrace.model.snapshot import Snapshot, SnapshotRow, WorkerSeen
+from headrace.model.twin import Twin
 from headrace.stores.calls.cursor import read_cursor, write_cursor
 from headrace.stores.calls.jobs import at, check_ids
-from headrace.stores.transitions.rows import Engine, Rows, Tx
+from headrace.stores.transitions.rows import Engine, Row, Rows, Tx
 
 
 class EngineReads:
@@ -35,7 +37,7 @@ class EngineReads:
         self, queue: Queue, state: State, *, cursor: str | None = None, limit: int = 100, now_ms: int | None = None
     ) -> Page[Found]:
         check_int("limit", limit, 1, PAGE_MAX)
-        _check_state(state)
+        check_state(state)
         start, last = read_cursor(cursor, queue)
 
         def look(tx: Tx, now_ms: int) -> Page[Found]:
@@ -48,7 +50,7 @@ class EngineReads:
                     ids = rows.ids_in(state, after, wanted)
                     rows.load(ids)
                     shown = (find_one(rows, id, now_ms) for id in ids)
-                    found += [each for each in shown if each is not None and _shows(each, state)]
+                    found += [each for each in shown if each is not None and shows(each, state)]
                     if len(ids) == wanted:
                         return Page(found, write_cursor(shard.index, ids[-1]))
                 after = ""
@@ -72,7 +74,7 @@ class EngineReads:
             if rows is None:
                 return Snapshot(0, 0, [])
             rows.number()
-            return Snapshot(rows.head.epoch, rows.head.seq, sorted(_snapshot_rows(rows, now_ms), key=_by_id))
+            return Snapshot(rows.head.epoch, rows.head.seq, snapshot_rows(rows.config, *rows.everything(), now_ms))
 
         return await self._engine.read(at(now_ms, look))
 
@@ -93,40 +95,53 @@ class EngineReads:
 
 def find_one(rows: Rows, id: str, now_ms: int) -> Found | None:
     """All that a shard knows of an id."""
-    row, ending = rows.job(id), _ending(rows, id, now_ms)
-    letters = tuple(letter for letter in rows.letters_of(id) if letter.until_ms > now_ms)
+    twin = rows.twin(id)
+    known = rows.job(id), None if twin is None else twin.record, rows.ending(id), rows.letters_of(id)
+    return found_of(id, *known, rows.config.paused, now_ms)
+
+
+def found_of(
+    id: str,
+    row: Row | None,
+    twin: Record | None,
+    ending: Ending | None,
+    letters: builtins.list[Letter],
+    paused: bool,
+    now_ms: int,
+) -> Found | None:
+    """All records of an id as one answer; what is over is left out."""
+    if ending is not None and ending.until_ms <= now_ms:
+        ending = None
+    kept = tuple(letter for letter in letters if letter.until_ms > now_ms)
     if row is not None and row.delivery is not None:
-        twin, delivery = rows.twin(id), row.delivery
+        delivery = row.delivery
         return Found(
             id,
             State.ACTIVE,
             row.record,
-            None if twin is None else twin.record,
+            twin,
             delivery.worker,
             delivery.fence,
             delivery.expires_at_ms,
             delivery.cancel_asked,
             ending,
-            letters,
+            kept,
         )
     if row is not None:
-        return Found(id, State.WAITING, row.record, ending=ending, letters=letters, why=_why(rows, id, now_ms))
+        return Found(id, State.WAITING, row.record, ending=ending, letters=kept, why=_why(row.record, paused, now_ms))
     if ending is not None:
-        return Found(id, State(ending.state), ending=ending, letters=letters)
-    if letters:
-        return Found(id, State.DEAD, letters[-1].record, letters=letters)
+        return Found(id, State(ending.state), ending=ending, letters=kept)
+    if kept:
+        return Found(id, State.DEAD, kept[-1].record, letters=kept)
     return None
 
 
-def _why(rows: Rows, id: str, now_ms: int) -> str | None:
-    row = rows.job(id)
-    if row is None:
-        return None
-    if rows.config.paused:
+def _why(record: Record, paused: bool, now_ms: int) -> str:
+    if paused:
         return "its queue is paused; resume it"
-    if row.record.run_at_ms > now_ms:
-        again = f" after {row.record.attempts} failed attempts" if row.record.attempts else ""
-        return f"it is due in {row.record.run_at_ms - now_ms:,} ms{again}"
+    if record.run_at_ms > now_ms:
+        again = f" after {record.attempts} failed attempts" if record.attempts else ""
+        return f"it is due in {record.run_at_ms - now_ms:,} ms{again}"
     return "it is due and waits for a worker"
 
 
@@ -135,14 +150,16 @@ def _ending(rows: Rows, id: str, now_ms: int) -> Ending | None:
     return ending if ending is not None and now_ms < ending.until_ms else None
 
 
-def _check_state(state: object) -> None:
+def check_state(state: object) -> None:
+    """Refuse what is no state, and the one that is listed elsewhere."""
     if type(state) is not State:
         raise Refused("bad_state", f"{state!r} is not a State; use one of {', '.join(each.name for each in State)}")
     if state is State.DEAD:
         raise Refused("bad_state", "dead jobs are letters; list them with store.dead.list")
 
 
-def _shows(found: Found, state: State) -> bool:
+def shows(found: Found, state: State) -> bool:
+    """Whether a list of the state shows what was found."""
     match state:
         case State.BLOCKED:
             return found.twin is not None
@@ -156,9 +173,15 @@ def _by_id(row: SnapshotRow) -> tuple[str, str, int]:
     return row.id, row.state, row.letter or 0
 
 
-def _snapshot_rows(rows: Rows, now_ms: int) -> builtins.list[SnapshotRow]:
-    jobs, twins, endings, letters = rows.everything()
-    config = rows.config
+def snapshot_rows(
+    config: QueueConfig,
+    jobs: Sequence[Row],
+    twins: Sequence[Twin],
+    endings: Sequence[Ending],
+    letters: Sequence[Letter],
+    now_ms: int,
+) -> builtins.list[SnapshotRow]:
+    """All records of a shard as rows of a snapshot, in order."""
     live = [
         SnapshotRow(
             row.record.id,
@@ -202,4 +225,4 @@ def _snapshot_rows(rows: Rows, now_ms: int) -> builtins.list[SnapshotRow]:
         for each in letters
         if now_ms < each.until_ms
     ]
-    return [*live, *blocked, *over, *dead]
+    return sorted([*live, *blocked, *over, *dead], key=_by_id)

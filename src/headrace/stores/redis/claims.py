@@ -1,0 +1,178 @@
+"""Claims: what functions are told of one, and what their answers stand for."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from headrace.model.claim import Claim, ClaimRequest, Claims, Lease, token_of
+from headrace.model.errors import HeadraceError, OutcomeUnknown, StoreUnavailable
+from headrace.model.limits import CLAIM_BYTES_MAX
+from headrace.model.names import Queue, Shard
+from headrace.stores.calls.queues import wrong_shards
+from headrace.stores.redis.batch import Checked
+from headrace.stores.redis.companions import Companions
+from headrace.stores.redis.errors import ScriptRefusal
+from headrace.stores.redis.keys import head_key
+from headrace.stores.redis.link import Argument, Call, Link
+from headrace.stores.redis.packing import record_of
+from headrace.stores.transitions.claim import visiting_order
+
+
+def shards_to_visit(request: ClaimRequest) -> list[Shard]:
+    """The shards of a claim in the order of visiting."""
+    queues = dict.fromkeys(request.queues)  # one named twice is still one
+    return [shard for queue in queues for shard in visiting_order(queue, request.nonce)]
+
+
+def request_args(request: ClaimRequest, limit: int, bytes_left: int) -> list[Argument]:
+    """What functions are told of a request."""
+    return [request.worker, request.nonce, request.lease_ms, limit, bytes_left]
+
+
+def claims_of(request: ClaimRequest, shards: Sequence[Shard], reply: list[Any]) -> Claims:
+    """What the reply of a claim stands for."""
+    _, was_answered, now_ms, next_at_ms, *answers = reply
+    items: list[Claim] = []
+    for shard, answer in zip(shards, answers, strict=True):
+        if answer is not None:
+            items += (
+                _again_of(request, shard.queue, answer)
+                if was_answered
+                else _new_of(request, shard.queue, answer, now_ms)
+            )
+    return Claims(items, next_at_ms)
+
+
+def _new_of(request: ClaimRequest, queue: Queue, answer: list[Any], now_ms: int) -> list[Claim]:
+    priority, timeout_ms, first_fence, flat = answer
+    nonce, worker, expires_at_ms = request.nonce, request.worker, now_ms + request.lease_ms
+    claims: list[Claim] = []
+    for fence, at in enumerate(range(0, len(flat), 2), first_fence):
+        record = record_of(id := flat[at].decode(), flat[at + 1], None)
+        policy = record.policy
+        claims.append(
+            Claim(
+                Lease(queue, id, f"{nonce}.{fence}", fence, expires_at_ms),
+                record,
+                worker,
+                priority if policy.priority is None else policy.priority,
+                timeout_ms if policy.timeout_ms is None else policy.timeout_ms,
+                now_ms,
+            )
+        )
+    return claims
+
+
+def _again_of(request: ClaimRequest, queue: Queue, answer: list[Any]) -> list[Claim]:
+    priority, timeout_ms, _, flat = answer
+    claims: list[Claim] = []
+    for at in range(0, len(flat), 5):
+        id, body, fence, claimed_at_ms, expires_at_ms = flat[at : at + 5]
+        record = record_of(id.decode(), body, None)
+        policy = record.policy
+        claims.append(
+            Claim(
+                Lease(queue, record.id, token_of(request.nonce, fence), fence, expires_at_ms),
+                record,
+                request.worker,
+                priority if policy.priority is None else policy.priority,
+                timeout_ms if policy.timeout_ms is None else policy.timeout_ms,
+                claimed_at_ms,
+            )
+        )
+    return claims
+
+
+class Claiming:
+    """Claims on one server in one call; on a cluster shard by shard, once it is clear that no shard knows the nonce."""
+
+    def __init__(self, link: Link, checked: Checked, companions: Companions) -> None:
+        self._link = link
+        self._checked = checked
+        self._companions = companions
+
+    async def claim(self, request: ClaimRequest, now: int | str) -> Claims:
+        shards = shards_to_visit(request)
+        if not self._link.clustered or len(shards) == 1:
+            return await self._claim(request, shards, now, request.limit, CLAIM_BYTES_MAX)
+        await self._checked.check(list(dict.fromkeys(request.queues)))
+        answers = await self._ask_again(request, shards, now, 0)
+        if any(isinstance(answer, list) for _, answer in answers):
+            return await self._again(request, shards, now)
+        there = [shard for shard, (_, answer) in zip(shards, answers, strict=True) if answer is not None]
+        return await self._claim_each(request, there, now)
+
+    async def _claim(
+        self, request: ClaimRequest, shards: Sequence[Shard], now: int | str, limit: int, bytes_left: int
+    ) -> Claims:
+        args = [now, *request_args(request, limit, bytes_left), *(shard.queue.shards for shard in shards)]
+        try:
+            reply = await self._link.call(Call("claim", [head_key(shard) for shard in shards], args))
+        except ScriptRefusal as refusal:
+            raise refused(shards, refusal) from refusal
+        return await self.read(request, shards, reply)
+
+    async def read(self, request: ClaimRequest, shards: Sequence[Shard], reply: list[Any]) -> Claims:
+        """What the reply of a claim stands for, and what has to follow it."""
+        for shard, answer in zip(shards, reply[4:], strict=True):
+            if answer is not None:
+                self._checked.note(shard.queue)
+        if b"1" in reply[0]:
+            await self._companions.made(
+                [shard.queue for shard, flag in zip(shards, reply[0], strict=True) if flag == ord("1")]
+            )
+        return claims_of(request, shards, reply)
+
+    async def _again(self, request: ClaimRequest, shards: Sequence[Shard], now: int | str) -> Claims:
+        """The claims of an earlier call with this nonce, which some shard knows."""
+        answers = await self._ask_again(request, shards, now, 1)
+        items = [
+            claim
+            for shard, (_, answer) in zip(shards, answers, strict=True)
+            if answer is not None
+            for claim in _again_of(request, shard.queue, answer)
+        ]
+        return Claims(items, answers[0][0])
+
+    async def _ask_again(
+        self, request: ClaimRequest, shards: Sequence[Shard], now: int | str, is_all: int
+    ) -> list[list[Any]]:
+        common: list[Argument] = [now, request.worker, request.nonce, is_all]
+        calls = [Call("again", [head_key(shard)], [*common, shard.queue.shards], reads=True) for shard in shards]
+        answers: list[list[Any]] = []
+        for shard, answer in zip(shards, await self._link.call_each(calls), strict=True):
+            if isinstance(answer, ScriptRefusal):
+                raise refused([shard], answer) from answer
+            if isinstance(answer, HeadraceError):
+                raise answer
+            answers.append(answer)
+        return answers
+
+    async def _claim_each(self, request: ClaimRequest, shards: Sequence[Shard], now: int | str) -> Claims:
+        items: list[Claim] = []
+        times: list[int] = []
+        bytes_left = CLAIM_BYTES_MAX
+        for shard in shards:
+            if len(items) == request.limit or bytes_left <= 0:
+                times.append(items[-1].claimed_at_ms)
+                break
+            try:
+                part = await self._claim(request, [shard], now, request.limit - len(items), bytes_left)
+            except StoreUnavailable:
+                if not items:
+                    raise
+                # What was handed out counts; the rest is asked for again at once.
+                times.append(items[-1].claimed_at_ms)
+                break
+            except OutcomeUnknown as lost:
+                raise OutcomeUnknown(str(lost), known=items) from lost
+            items += part.items
+            bytes_left -= sum(len(claim.record.payload) for claim in part.items)
+            if part.next_at_ms is not None:
+                times.append(part.next_at_ms)
+        return Claims(items, min(times, default=None))
+
+
+def refused(shards: Sequence[Shard], refusal: ScriptRefusal) -> HeadraceError:
+    """The error that a caller gets for a shard that knows another number of shards."""
+    known, _, index = refusal.details.partition(" ")
+    return wrong_shards(shards[int(index or 1) - 1].queue, int(known))

@@ -1,0 +1,96 @@
+"""Enqueue: jobs are sent to their shards, and queues that are not there yet are made on the way."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from headrace.model.answers import Enqueued
+from headrace.model.errors import HeadraceError, Refused, StoreUnavailable
+from headrace.model.job import Job
+from headrace.model.names import Queue
+from headrace.stores.redis.batch import Batch, Checked, Part, cut, own_args, send, shards_of
+from headrace.stores.redis.link import Argument, Link
+from headrace.stores.redis.packing import job_arguments
+from headrace.stores.redis.registry import Registry
+
+_TRIES_MAX = 5
+"""How often a queue is made that somebody else deletes at the same time."""
+
+_STATUSES: dict[str, Any] = {
+    "c": "created",
+    "u": "updated",
+    "b": "blocked",
+    "d": "duplicate",
+    "k": "conflict",
+    "f": "full",
+    "w": "wrong_shards",
+}
+
+
+class Enqueuing:
+    """Sends jobs, and makes their queues."""
+
+    def __init__(self, link: Link, registry: Registry, checked: Checked) -> None:
+        self._link = link
+        self._registry = registry
+        self._checked = checked
+
+    async def enqueue(self, jobs: Sequence[Job], now: int | str) -> list[Enqueued]:
+        batch = Batch[Enqueued]([job.id for job in jobs])
+        parts = cut(jobs, lambda job: (job.queue, job.id), _args)
+        for _ in range(_TRIES_MAX):
+            parts = await self._try(batch, jobs, parts, now)
+            if not parts:
+                return batch.whole()
+            parts = await self._create(batch, jobs, parts)
+        for part in parts:
+            name = part.shard.queue.full_name
+            batch.lose(StoreUnavailable(f"queue {name!r} was deleted {_TRIES_MAX} times while it was made; ask again"))
+        return batch.whole()
+
+    async def _try(self, batch: Batch[Enqueued], jobs: Sequence[Job], parts: list[Part], now: int | str) -> list[Part]:
+        """Send parts and take the answers; returns those whose queue is not there."""
+
+        def arguments(group: Sequence[Part]) -> list[Argument]:
+            return [now, *shards_of(group), *own_args(group)]
+
+        missing: list[Part] = []
+        for part, reply in zip(parts, await send(self._link, "enqueue", parts, arguments), strict=True):
+            if isinstance(reply, HeadraceError):
+                batch.lose(reply)
+            elif reply.answer is None:
+                missing.append(part)
+            else:
+                _answer(batch, jobs, part, reply.answer.decode())
+        return missing
+
+    async def _create(self, batch: Batch[Enqueued], jobs: Sequence[Job], parts: list[Part]) -> list[Part]:
+        """Make the queues of parts; returns those that can be sent again."""
+        made: dict[Queue, bool] = {}
+        for part in parts:
+            queue = part.shard.queue
+            if queue not in made:
+                try:
+                    made[queue] = await self._is_made(queue)
+                except HeadraceError as error:
+                    made[queue] = False
+                    batch.lose(error)
+                    continue
+            if not made[queue]:
+                _answer(batch, jobs, part, "w" * len(part.picks))
+        return [part for part in parts if made[part.shard.queue]]
+
+    async def _is_made(self, queue: Queue) -> bool:
+        try:
+            await self._registry.create(queue)
+        except Refused:
+            return False
+        return True
+
+
+def _args(jobs: list[Job]) -> list[Argument]:
+    return [len(jobs), *(argument for job in jobs for argument in job_arguments(job))]
+
+
+def _answer(batch: Batch[Enqueued], jobs: Sequence[Job], part: Part, statuses: str) -> None:
+    answers = [Enqueued(jobs[at].id, _STATUSES[status]) for at, status in zip(part.picks, statuses, strict=True)]
+    batch.fill(part.picks, answers)

@@ -1,0 +1,48 @@
+"""Every key name of the store, once; `lua/parts/keys.lua` says the same to the functions.
+
+All keys of a shard start with its prefix, whose braces put them into one slot of a cluster. A name is made of tenants
+and queues only, which hold neither braces nor slashes; ids are fields and members, never parts of a name.
+
+    m   hash    the shard itself: layout, shards, epoch, counters, configuration
+    b   hash    id to the body of a waiting or active job
+    r   zset    ready ones by place
+    l   zset    later ones by run_at_ms
+    x   zset    active ones by the end of their lease
+    a   hash    id to the delivery
+    t   hash    id to the twin
+    k   hash    id and idempotency key to fingerprint and end; kx, by end
+    o   hash    id to the ending; ol, unpinned ones in order; op, pinned ones by end
+    w   hash    worker to its last nonce; ws, by the time it was seen
+    d   hash    number to the letter; dn, by number; di, by id
+    j   stream  the journal; jc, who reads it
+    q   list    quarantine: records that should have been there and were not
+
+A registry beside the shards says which queues there are. It may name more than there are, never less: what a queue is,
+and into how many shards it is cut, its shard 0 says.
+"""
+
+from headrace.model.names import Queue, Shard
+
+TENANTS = "hr:tenants"
+"""The tenants that have queues, a zset by name."""
+
+
+def prefix_of(shard: Shard) -> str:
+    """What all keys of a shard start with; the companion's lie in the slot of its queue's."""
+    queue = shard.queue
+    return f"hr:{{{queue.tenant}/{queue.name}/{shard.index}}}:" + ("f:" if queue.is_companion else "")
+
+
+def head_key(shard: Shard) -> str:
+    """The key that names a shard to a function."""
+    return prefix_of(shard) + "m"
+
+
+def names_key(tenant: str) -> str:
+    """The full names of a tenant's queues, a zset by name."""
+    return f"hr:{{{tenant}}}:names"
+
+
+def first_shard(queue: Queue) -> Shard:
+    """The shard that is made first, forgotten last, and decides what is decided once for a queue."""
+    return Shard(queue, 0)

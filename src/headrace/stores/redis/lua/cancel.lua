@@ -1,0 +1,67 @@
+-- End waiting jobs and blocked twins; ask active jobs to stop.
+--
+-- keys     the `m` keys of shards of one queue
+-- args     number of shards, now_ms or '', 1 to ask active ones as well; per shard: how many ids, and these
+-- answers  per shard: nil for one that is not there, else a character for each id: 'c' cancelled, 'k' asked, 'a' active,
+--          'n' not found; 'C' and 'K' when a twin was ended
+-- flags    allow-oom
+local function gone(s, id, packed)
+  journal.note(s, '{"event":"cancelled",' .. journal.leaving(s, id, packed) .. '}')
+end
+
+local function ask(s, id, delivery)
+  if byte(delivery) == 49 then
+    return
+  end
+  s.A[id] = '1' .. sub(delivery, 2)
+  local parts = body.delivery(delivery)
+  journal.note(s, '{"event":"asked","id":' .. json.quote(id)
+    .. ',"fence":' .. body.text(parts.fence)
+    .. ',"worker":' .. json.quote(parts.worker) .. '}')
+end
+
+local function cancel_one(s, id, is_running_too)
+  local packed = waiting.body(s, id)
+  if not packed then
+    return 'n'
+  end
+  local delivery = waiting.delivery(s, id)
+  if not delivery then
+    waiting.drop(s, id)
+    ending.put(s, id, body.head(packed), 'c')
+    gone(s, id, packed)
+    return 'c'
+  end
+  local twin = twins.get(s, id)
+  if twin then
+    s.T[id] = false
+    gone(s, id, twins.body(twin))
+  end
+  if is_running_too then
+    ask(s, id, delivery)
+    return twin and 'K' or 'k'
+  end
+  return twin and 'C' or 'a'
+end
+
+local function run(keys, args)
+  local now, is_running_too = shard.now(args[2]), args[3] == '1'
+  local found, refusal = shard.open(keys, args[1], now)
+  if refusal then
+    return refusal
+  end
+  local at, answers = 4, {}
+  for i, s in ipairs(found) do
+    local count, statuses = tonumber(args[at]), {}
+    if s then
+      for offset = 1, count do
+        statuses[offset] = cancel_one(s, args[at + offset], is_running_too)
+      end
+      s.is_sweeping = true
+      finish(s)
+    end
+    answers[i] = s and concat(statuses)
+    at = at + 1 + count
+  end
+  return answers
+end

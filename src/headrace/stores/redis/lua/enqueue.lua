@@ -1,0 +1,170 @@
+-- Take in jobs, merge those whose id is known, and honour idempotency keys.
+--
+-- keys     the `m` keys of shards
+-- args     now_ms or ''; the number of shards for each key; then per key: how many jobs, and per job:
+--          id; body without its first two times; '' or how it is steered; the members of its line that the caller knows
+--          steered: time flag 'a' always, 'n' never, 'l' if later, 'e' if earlier; '1' or '0' each for updating the
+--          payload, the policy, and resetting the counts; 'n' now, 'd' after or 't' at a time 6; and with an idempotency
+--          key: time to live plus one 6 (0: the queue's), fingerprint 32, key
+-- answers  per key: nil for a shard that is not there, else a character for each job: 'c' created, 'u' updated,
+--          'b' blocked, 'd' duplicate, 'k' conflict, 'f' full, 'w' wrong number of shards
+-- flags
+local STRIDE = 4
+local TIER = 2 ^ 48
+local DEFAULT = { time = 'n', payload = true, policy = true, reset = false }
+
+local function steer_of(text, now)
+  if text == '' then
+    return DEFAULT, now
+  end
+  local time, flags, mode, number = cut('>c1c3c1I6', text)
+  local steer = {
+    time = time,
+    payload = byte(flags, 1) == 49,
+    policy = byte(flags, 2) == 49,
+    reset = byte(flags, 3) == 49,
+  }
+  if #text > 11 then
+    local ttl = cut('>I6', text, 12)
+    steer.ttl, steer.fingerprint, steer.key = ttl > 0 and ttl - 1, sub(text, 18, 49), sub(text, 50)
+  end
+  return steer, mode == 't' and number or now + number
+end
+
+-- Whether the key of a job was used before: 'd' for the same work, 'k' for other work.
+local function used_before(s, field, fingerprint)
+  s.K = s.K or {}
+  local used = s.K[field] or call('HGET', s.names.k, field)
+  if used and s.now < cut('>I6', used, 33) then
+    return sub(used, 1, 32) == fingerprint and 'd' or 'k'
+  end
+end
+
+local function place_of(s, id)
+  local place = s.R[id]
+  if place == nil then
+    place = call('ZSCORE', s.names.r, id)
+  end
+  return place and tonumber(place)
+end
+
+local function update(s, id, old, new, steer, due)
+  local run_at = twins.merged_time(steer.time, body.run_at(old), due)
+  local packed = body.updated(old, new, run_at, steer.payload, steer.policy, steer.reset)
+  local place
+  if run_at <= s.now then
+    local had = place_of(s, id)
+    place = had and waiting.same_number(s, packed, had) or waiting.draw(s, packed)
+  end
+  waiting.change(s, id, packed, place)
+  journal.waits(s, 'updated', id, packed)
+  return 'u'
+end
+
+-- One job, whatever it may be.
+local function enqueue_one(s, id, rest, text, old)
+  local steer, due = steer_of(text, s.now)
+  local field = steer.key and id .. '\0' .. steer.key
+  local used = field and used_before(s, field, steer.fingerprint)
+  if used then
+    return used
+  end
+  local is_active = old and waiting.delivery(s, id)
+  local twin = is_active and twins.get(s, id)
+  if (not old or (is_active and not twin)) and s.room <= 0 then
+    return 'f'
+  end
+  if field then
+    s.K[field] = steer.fingerprint .. pack('>I6', s.now + (steer.ttl or s.cfg.idempotency_ttl_ms))
+  end
+  local new = pack('>I6I6', s.now, due) .. rest
+  if old and not is_active then
+    return update(s, id, old, new, steer, due)
+  end
+  if is_active then
+    if not twin then
+      s.room = s.room - 1
+    end
+    twin = twins.block(twin, new, steer, due)
+    s.T[id] = twin
+    journal.waits(s, 'blocked', id, twins.body(twin))
+    return 'b'
+  end
+  s.room = s.room - 1
+  ending.drop(s, id)
+  waiting.wait(s, id, new)
+  journal.waits(s, 'enqueued', id, new)
+  return 'c'
+end
+
+local function write_keys(s)
+  local hash, scores, n = {}, {}, 0
+  for field, used in pairs(s.K or {}) do
+    hash[n + 1], hash[n + 2] = field, used
+    scores[n + 1], scores[n + 2] = cut('>I6', used, 33), field
+    n = n + 2
+  end
+  waiting.each_chunk('HSET', s.names.k, hash, n)
+  waiting.each_chunk('ZADD', s.names.kx, scores, n)
+  if s.K then
+    sweeping.keys(s)
+  end
+end
+
+local function enqueue(s, args, at, count)
+  local ids = {}
+  for i = 1, count do
+    ids[i] = args[at + (i - 1) * STRIDE]
+  end
+  local found = waiting.get_all(s.names.b, ids)
+  local has_endings = s.head.done + s.head.cancelled > 0
+  local stamp, run_at = pack('>I6I6', s.now, s.now), body.text(s.now)
+  local B, R, statuses, priority = s.B, s.R, {}, s.cfg.priority
+  s.room = s.cfg.waiting_max - waiting.held(s)
+  for i = 1, count do
+    local first = at + (i - 1) * STRIDE
+    local id, rest, text = ids[i], args[first + 1], args[first + 2]
+    local old = B[id]
+    if old == nil then
+      old = found[i]
+    end
+    if text == '' and not old and s.room > 0 then
+      -- Nearly every job: new, due now, steered by nothing.
+      local own, number = byte(rest, 11), s.head.number + 1
+      own = own == 255 and priority or own
+      s.head.number, s.room, s.woke = number, s.room - 1, true
+      B[id], R[id] = stamp .. rest, (9 - own) * TIER + number
+      if has_endings then
+        ending.drop(s, id)
+      end
+      journal.note(s, '{"event":"enqueued",' .. args[first + 3] .. ',"priority":' .. own .. ',"run_at_ms":' .. run_at .. '}')
+      statuses[i] = 'c'
+    else
+      statuses[i] = enqueue_one(s, id, rest, text, old)
+    end
+  end
+  finish(s)
+  write_keys(s)
+  return concat(statuses)
+end
+
+local function run(keys, args)
+  local now = shard.now(args[1])
+  local found, answers = {}, {}
+  for i, key in ipairs(keys) do
+    local s, known = shard.find(key, args[i + 1], now)
+    found[i] = s or known
+  end
+  local at = 2 + #keys
+  for i = 1, #keys do
+    local s, count = found[i], tonumber(args[at])
+    if type(s) == 'table' then
+      shard.meet(s)
+      answers[i] = enqueue(s, args, at + 1, count)
+    else
+      answers[i] = s and string.rep('w', count) or false
+    end
+    at = at + 1 + count * STRIDE
+  end
+  return answers
+end

@@ -1,0 +1,273 @@
+-- Claim: repair, promote, hand out.
+
+local handing = {}
+
+local CHUNK = 100
+
+local function part_of(ids, first, size)
+  local part = {}
+  for i = first, math.min(first + size - 1, #ids) do
+    part[#part + 1] = ids[i]
+  end
+  return part
+end
+
+-- Take back jobs whose lease has run out, at most `limit`, by end, then id; says how many.
+function handing.repair(s, limit)
+  local overdue = call('ZRANGE', s.names.x, '-inf', s.now, 'BYSCORE', 'LIMIT', 0, limit)
+  for first = 1, #overdue, CHUNK do
+    local ids = part_of(overdue, first, CHUNK)
+    local deliveries, bodies = waiting.get_all(s.names.a, ids), waiting.get_all(s.names.b, ids)
+    for i, id in ipairs(ids) do
+      if bodies[i] and deliveries[i] then
+        dying.stall(s, id, bodies[i], body.delivery(deliveries[i]))
+      else
+        waiting.quarantine(s, bodies[i] and 'a' or 'b', id)
+        waiting.let_go(s, id)
+      end
+    end
+  end
+  s.is_sweeping = s.is_sweeping or #overdue > 0
+  return #overdue
+end
+
+-- Make later jobs ready whose time has come, at most `limit`, by time, then id.
+function handing.promote(s, limit)
+  local due = call('ZRANGE', s.names.l, '-inf', s.now, 'BYSCORE', 'LIMIT', 0, limit)
+  for first = 1, #due, CHUNK do
+    local ids = part_of(due, first, CHUNK)
+    local bodies = waiting.get_all(s.names.b, ids)
+    for i, id in ipairs(ids) do
+      s.L[id] = false
+      if bodies[i] then
+        s.R[id] = waiting.draw(s, bodies[i])
+      else
+        waiting.quarantine(s, 'b', id)
+      end
+    end
+  end
+end
+
+-- Those that became ready in this call among those that were ready before it, by place.
+local function merged_ready(s, limit)
+  local all = {}
+  for id, place in pairs(s.R) do
+    if place then
+      all[#all + 1] = { place, id }
+    end
+  end
+  if #all == 0 then
+    return nil
+  end
+  local found = call('ZRANGE', s.names.r, 0, limit + LIMITS.expiries - 1, 'WITHSCORES')
+  for i = 1, #found, 2 do
+    all[#all + 1] = { tonumber(found[i + 1]), found[i] }
+  end
+  sort(all, function(one, other)
+    return one[1] < other[1]
+  end)
+  return all
+end
+
+-- Ready ids in order, from an offset on.
+local function ready_from(s, merged, offset, count)
+  if not merged then
+    return call('ZRANGE', s.names.r, offset, offset + count - 1)
+  end
+  local ids = {}
+  for i = offset + 1, math.min(offset + count, #merged) do
+    ids[#ids + 1] = merged[i][2]
+  end
+  return ids
+end
+
+local function bodies_of(s, ids)
+  local found = waiting.get_all(s.names.b, ids)
+  if next(s.B) ~= nil then
+    for i, id in ipairs(ids) do
+      found[i] = s.B[id] or found[i]
+    end
+  end
+  return found
+end
+
+-- Hand out at most `limit` jobs and `bytes_left` bytes of payloads, in order. One job is always handed out when nothing
+-- else was in this call. Returns id and body in turn, and how many bytes are left.
+local function hand_out(s, request, limit, bytes_left)
+  local merged = merged_ready(s, limit)
+  local items, n, expired, offset = {}, 0, 0, 0
+  local end_ms = body.text(s.now + request.lease_ms)
+  local start = '0' .. pack('>I6', s.now) .. request.nonce .. '.'
+  local behind = '\0' .. request.worker .. '\0'
+  local X, A, R, head, now = s.X, s.A, s.R, s.head, s.now
+  local text, quote = body.text, json.quote
+  while n < limit * 2 and expired < LIMITS.expiries do
+    local ids = ready_from(s, merged, offset, limit - n / 2)
+    if #ids == 0 then
+      break
+    end
+    offset = offset + #ids
+    local bodies, is_plain = bodies_of(s, ids), json.are_plain(ids)
+    for i = 1, #ids do
+      local id, packed = ids[i], bodies[i]
+      if not packed then
+        R[id] = false
+        waiting.quarantine(s, 'b', id)
+      elseif byte(packed, 24) >= 64 and body.is_expired(packed, now) then
+        dying.expire(s, id, packed)
+        expired = expired + 1
+        if expired == LIMITS.expiries then
+          break
+        end
+      else
+        local size = body.payload_bytes(packed)
+        if size > bytes_left and (n > 0 or bytes_left < LIMITS.claim_bytes) then
+          return items, n, bytes_left
+        end
+        bytes_left = bytes_left - size
+        head.fence = head.fence + 1
+        local fence = text(head.fence)
+        X[id], R[id] = end_ms, false
+        A[id] = start .. fence .. behind .. sub(packed, 1, body.head_size(packed))
+        journal.note(s, '{"event":"claimed","id":' .. (is_plain and '"' .. id .. '"' or quote(id))
+          .. ',"fence":' .. fence .. '}')
+        items[n + 1], items[n + 2] = id, packed
+        n = n + 2
+      end
+    end
+  end
+  return items, n, bytes_left
+end
+
+-- Remember that a worker was here, and the nonce of its last claim that was handed jobs.
+local function see_worker(s, request, was_handed)
+  local w, ws, worker = s.names.w, s.names.ws, request.worker
+  if was_handed then
+    call('HSET', w, worker, request.nonce)
+    call('ZADD', ws, s.now, worker)
+    return
+  end
+  local seen = call('ZSCORE', ws, worker)
+  if not seen then
+    call('HSET', w, worker, '')
+  end
+  if not seen or tonumber(seen) <= s.now - LIMITS.worker_seen_ms then
+    call('ZADD', ws, s.now, worker)
+  end
+end
+
+-- When it is worth claiming from this shard again; nil for not by itself.
+local function next_at(s)
+  local named, now = s.names, s.now
+  local ends = call('ZRANGE', named.x, 0, 0, 'WITHSCORES')
+  local next_ms = ends[2] and tonumber(ends[2])
+  if not s.cfg.paused then
+    if call('ZCARD', named.r) > 0 then
+      return now
+    end
+    local later = call('ZRANGE', named.l, 0, 0, 'WITHSCORES')
+    local due = later[2] and tonumber(later[2])
+    if due and (not next_ms or due < next_ms) then
+      next_ms = due
+    end
+  end
+  return next_ms and math.max(next_ms, now)
+end
+
+-- Repair, promote and hand out on one shard. Returns what was handed out after the fence of the first, how many bytes
+-- are left, and when it is worth claiming again.
+local function claim_one(s, request, limit, bytes_left)
+  s.worker = request.worker
+  handing.repair(s, LIMITS.repairs)
+  handing.promote(s, LIMITS.promotions)
+  local first_fence = s.head.fence + 1
+  local items, n = {}, 0
+  if not s.cfg.paused then
+    items, n, bytes_left = hand_out(s, request, limit, bytes_left)
+  end
+  finish(s)
+  see_worker(s, request, n > 0)
+  return { s.cfg.priority, s.cfg.timeout_ms, first_fence, items }, n / 2, bytes_left, next_at(s)
+end
+
+function handing.request_of(args, at)
+  return { worker = args[at], nonce = args[at + 1], lease_ms = tonumber(args[at + 2]) }
+end
+
+function handing.is_known(s, request)
+  return call('HGET', s.names.w, request.worker) == request.nonce
+end
+
+-- What an earlier call with this nonce was handed on a shard and still holds: id, body, fence, claimed_at and end in
+-- turn, by fence.
+function handing.held_by(s, request)
+  local mine, count = {}, call('ZCARD', s.names.x)
+  local token_start = request.nonce .. '.'
+  for first = 0, count - 1, LIMITS.batch do
+    local page = call('ZRANGE', s.names.x, first, first + LIMITS.batch - 1, 'WITHSCORES')
+    local ids, ends = {}, {}
+    for i = 1, #page, 2 do
+      ids[#ids + 1], ends[#ends + 1] = page[i], tonumber(page[i + 1])
+    end
+    for i, packed in ipairs(waiting.get_all(s.names.a, ids)) do
+      if packed and ends[i] > s.now and sub(packed, 8, 7 + #token_start) == token_start then
+        local delivery = body.delivery(packed)
+        if delivery.worker == request.worker and delivery.nonce == request.nonce then
+          delivery.id, delivery.end_ms = ids[i], ends[i]
+          mine[#mine + 1] = delivery
+        end
+      end
+    end
+  end
+  sort(mine, function(one, other)
+    return one.fence < other.fence
+  end)
+  local items = {}
+  for _, each in ipairs(mine) do
+    local packed = call('HGET', s.names.b, each.id)
+    if packed then
+      for _, part in ipairs({ each.id, packed, each.fence, each.claimed_at, each.end_ms }) do
+        items[#items + 1] = part
+      end
+    end
+  end
+  return { s.cfg.priority, s.cfg.timeout_ms, 0, items }
+end
+
+-- For each shard of a call whether a death made its companion.
+function handing.made(found)
+  local flags = {}
+  for i, s in ipairs(found) do
+    flags[i] = s and s.made and '1' or '0'
+  end
+  return concat(flags)
+end
+
+-- A claim over shards in the order of visiting; answers as claim.lua says.
+function handing.claim(found, request, now, limit, bytes_left)
+  local answers, next_ms = { '', 0, now, false }, nil
+  for _, s in ipairs(found) do
+    if s and handing.is_known(s, request) then
+      answers[2] = 1
+    end
+  end
+  for i, s in ipairs(found) do
+    local answer = false
+    if s and answers[2] == 1 then
+      answer = handing.held_by(s, request)
+      next_ms = now
+    elseif s and (limit == 0 or bytes_left <= 0) then
+      next_ms = now
+    elseif s then
+      local handed, again_ms
+      answer, handed, bytes_left, again_ms = claim_one(s, request, limit, bytes_left)
+      limit = limit - handed
+      if again_ms and (not next_ms or again_ms < next_ms) then
+        next_ms = again_ms
+      end
+    end
+    answers[i + 4] = answer
+  end
+  answers[1], answers[4] = handing.made(found), next_ms or false
+  return answers
+end

@@ -1,0 +1,138 @@
+-- The journal of a shard: lines are noted while a call decides, and written as one entry before anything else is.
+
+local journal = {}
+
+-- Add a line; `text` is a whole JSON object.
+function journal.note(s, text)
+  local n = s.pieces
+  s.lines[n + 1], s.lines[n + 2] = text, '\n'
+  s.pieces = n + 2
+  s.count = s.count + 1
+end
+
+-- What is said of a record by what it is: members without braces.
+function journal.facts(id, packed, cfg)
+  local kind, tag = body.kind_and_tag(packed)
+  return '"id":' .. json.quote(id)
+    .. ',"kind":' .. json.quote(kind)
+    .. (tag == '' and '' or ',"tag":' .. json.quote(tag))
+    .. ',"priority":' .. body.priority(packed, cfg)
+    .. ',"payload_bytes":' .. body.payload_bytes(packed)
+end
+
+function journal.counts(packed)
+  if sub(packed, 13, 20) == NO_COUNTS then
+    return ',"attempts":0,"stalls":0'
+  end
+  local attempts, stalls = body.counts(packed)
+  return ',"attempts":' .. attempts .. ',"stalls":' .. stalls
+end
+
+local FRESH = { enqueued = true, blocked = true, unblocked = true }
+
+-- A line about a record that waits: what it is and when it is due.
+function journal.waits(s, event, id, packed, more)
+  journal.note(s, '{"event":"' .. event .. '",'
+    .. journal.facts(id, packed, s.cfg)
+    .. (FRESH[event] and '' or journal.counts(packed))
+    .. ',"run_at_ms":' .. body.text(body.run_at(packed))
+    .. (more or '') .. '}')
+end
+
+-- What is said of a waiting record that leaves.
+function journal.leaving(s, id, packed)
+  return journal.facts(id, packed, s.cfg)
+    .. journal.counts(packed)
+    .. ',"enqueued_at_ms":' .. body.text(body.enqueued_at(packed))
+end
+
+-- The error of a job that died or is tried again: members without braces.
+function journal.failure(class, message)
+  return ',"error_class":' .. json.quote(class) .. ',"error_message":' .. json.quote(message)
+end
+
+-- Write what was noted as one entry: the first write of a call.
+function journal.write(s)
+  if s.count == 0 then
+    return
+  end
+  local head = s.head
+  local seq, at = head.seq + s.count, head.at
+  if s.now > at then
+    at = s.now
+  end
+  local lines = concat(s.lines, '', 1, s.pieces)
+  local said = format('%.0f %.0f %.0f %s', head.epoch, s.count, at, s.worker or '')
+  call('XADD', s.names.j, format('%.0f-0', seq), 'h', said, 'l', lines)
+  if head.first == head.seq + 1 then
+    head.oldest = at
+  end
+  head.seq, head.at, head.bytes = seq, at, head.bytes + #lines
+  s.lines, s.pieces, s.count = {}, 0, 0
+end
+
+local function held_seq(s)
+  local held = s.head.seq
+  for _, said in ipairs(call('HVALS', s.names.jc)) do
+    local seq, hold, seen = string.match(said, '^(%d+) (%d) (%d+)$')
+    if hold == '1' and tonumber(seen) > s.now - LIMITS.consumer_silent_ms and tonumber(seq) < held then
+      held = tonumber(seq)
+    end
+  end
+  return held
+end
+
+local function may_trim(s)
+  local cfg, head = s.cfg, s.head
+  return head.bytes > cfg.journal_bytes_max
+    or head.seq - head.first >= cfg.journal_keep_max
+    or (head.first <= head.seq and head.oldest <= s.now - cfg.journal_keep_ms)
+end
+
+-- The entries from the front, a few at a time: last seq, at_ms and bytes of the next one; nil at the end.
+local function from_the_front(key)
+  local entries, index, start, is_end = {}, 0, '-', false
+  return function()
+    index = index + 1
+    if not entries[index] and not is_end then
+      entries, index = call('XRANGE', key, start, '+', 'COUNT', 8), 1
+      is_end = #entries < 8
+      start = #entries > 0 and '(' .. entries[#entries][1]
+    end
+    local entry = entries[index]
+    if not entry then
+      return nil
+    end
+    local at = string.match(entry[2][2], '^%d+ %d+ (%d+)')
+    return tonumber(string.match(entry[1], '^%d+')), tonumber(at), #entry[2][4]
+  end
+end
+
+-- Drop entries from the front while `is_over(last_seq, at_ms)`, at most `limit`; says how many.
+function journal.drop(s, limit, is_over)
+  local head, dropped = s.head, 0
+  local next = from_the_front(s.names.j)
+  local last, at, bytes = next()
+  while last and dropped < limit and is_over(last, at) do
+    head.first, head.bytes = last + 1, head.bytes - bytes
+    dropped = dropped + 1
+    last, at, bytes = next()
+  end
+  head.oldest = at or 0
+  if dropped > 0 then
+    call('XTRIM', s.names.j, 'MINID', format('%.0f', head.first))
+  end
+  return dropped
+end
+
+-- Drop entries beyond the queue's retention; age and count wait for readers that hold, bytes wait for nobody.
+function journal.trim(s, limit)
+  if not may_trim(s) then
+    return 0
+  end
+  local cfg, head, held = s.cfg, s.head, held_seq(s)
+  return journal.drop(s, limit, function(last, at)
+    return head.bytes > cfg.journal_bytes_max
+      or ((head.seq - last >= cfg.journal_keep_max or at <= s.now - cfg.journal_keep_ms) and last <= held)
+  end)
+end

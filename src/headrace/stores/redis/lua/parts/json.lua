@@ -1,0 +1,197 @@
+-- JSON: text quoted for journal lines, and the strict check of a payload that a fail handler is to read as it is.
+
+local json = {}
+
+local ESCAPES = {
+  ['"'] = '\\"', ['\\'] = '\\\\', ['\b'] = '\\b', ['\f'] = '\\f', ['\n'] = '\\n', ['\r'] = '\\r', ['\t'] = '\\t',
+}
+local UNSAFE = '[%z\1-\31"\\]'
+
+-- A text as a JSON string. Ids, kinds and tags are printable, so mostly there is nothing to escape.
+function json.quote(text)
+  if find(text, UNSAFE) then
+    text = string.gsub(text, UNSAFE, function(char)
+      return ESCAPES[char] or format('\\u%04x', byte(char))
+    end)
+  end
+  return '"' .. text .. '"'
+end
+
+-- Whether no id needs escaping: two plain searches in all of them are much cheaper than a pattern for each.
+function json.are_plain(ids)
+  local all = concat(ids, ' ')
+  return not find(all, '"', 1, true) and not find(all, '\\', 1, true)
+end
+
+local function is_utf8(text)
+  local at = find(text, '[\128-\255]')
+  while at do
+    local one, two = byte(text, at, at + 1)
+    local more, least, most = 1, 128, 191
+    if one >= 194 and one <= 223 then
+      more = 1
+    elseif one >= 224 and one <= 239 then
+      more = 2
+      least = one == 224 and 160 or 128
+      most = one == 237 and 159 or 191
+    elseif one >= 240 and one <= 244 then
+      more = 3
+      least = one == 240 and 144 or 128
+      most = one == 244 and 143 or 191
+    else
+      return false
+    end
+    if not two or two < least or two > most then
+      return false
+    end
+    for i = 2, more do
+      local next = byte(text, at + i)
+      if not next or next < 128 or next > 191 then
+        return false
+      end
+    end
+    at = find(text, '[\128-\255]', at + more + 1)
+  end
+  return true
+end
+
+local DEPTH_MAX = 900
+local SPACE = '^[ \t\n\r]*()'
+local WORDS = { t = 'true', f = 'false', n = 'null' }
+
+-- Behind the string that starts at the quote `at`; nil when there is none.
+local function after_string(text, at)
+  at = at + 1
+  while true do
+    local _, stop, char = find(text, '^[^%c"\\]*(.)', at)
+    if not stop then
+      return nil
+    end
+    if char == '"' then
+      return stop + 1
+    elseif char == '\\' then
+      local escaped = sub(text, stop + 1, stop + 1)
+      if find(escaped, '^["\\/bfnrt]') then
+        at = stop + 2
+      elseif escaped == 'u' and find(text, '^%x%x%x%x', stop + 2) then
+        at = stop + 6
+      else
+        return nil
+      end
+    elseif char == '\127' then
+      at = stop + 1
+    else
+      return nil
+    end
+  end
+end
+
+local function after_number(text, at)
+  local _, stop = find(text, '^%-?%d+', at)
+  if not stop or find(text, '^%-?0%d', at) then
+    return nil
+  end
+  local _, fraction = find(text, '^%.%d+', stop + 1)
+  stop = fraction or stop
+  local _, exponent = find(text, '^[eE][+-]?%d+', stop + 1)
+  return (exponent or stop) + 1
+end
+
+local function after_scalar(text, at, char)
+  if char == '"' then
+    return after_string(text, at)
+  end
+  local word = WORDS[char]
+  if word then
+    return sub(text, at, at + #word - 1) == word and at + #word or nil
+  end
+  return after_number(text, at)
+end
+
+-- Behind the key and colon of an object's member.
+local function after_key(text, at)
+  local _, _, quote = find(text, SPACE, at)
+  if sub(text, quote, quote) ~= '"' then
+    return nil
+  end
+  local stop = after_string(text, quote)
+  if not stop then
+    return nil
+  end
+  local _, _, colon = find(text, '^[ \t\n\r]*:()', stop)
+  return colon
+end
+
+-- Whether a text is one JSON value: strictly UTF-8, no NaN, not nested beyond what a reader can take. Not recursive.
+function json.is_value(text)
+  if not is_utf8(text) then
+    return false
+  end
+  local stack, depth, at = {}, 0, 1
+  while true do
+    local _, _, start = find(text, SPACE, at)
+    local char = sub(text, start, start)
+    local opened = false
+    if char == '[' or char == '{' then
+      local close = char == '[' and ']' or '}'
+      local _, _, inner = find(text, SPACE, start + 1)
+      if sub(text, inner, inner) == close then
+        at = inner + 1
+      else
+        depth = depth + 1
+        if depth > DEPTH_MAX then
+          return false
+        end
+        stack[depth] = close
+        at = inner
+        if close == '}' then
+          at = after_key(text, inner)
+        end
+        opened = true
+      end
+    else
+      at = after_scalar(text, start, char)
+    end
+    if not at then
+      return false
+    end
+    while not opened do
+      local _, _, stop = find(text, SPACE, at)
+      if depth == 0 then
+        return stop > #text
+      end
+      local follows = sub(text, stop, stop)
+      at = stop + 1
+      if follows == ',' then
+        if stack[depth] == '}' then
+          at = after_key(text, at)
+          if not at then
+            return false
+          end
+        end
+        break
+      elseif follows ~= stack[depth] then
+        return false
+      end
+      depth = depth - 1
+    end
+  end
+end
+
+local DIGITS = 'ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/'
+
+function json.base64(text)
+  local out, n = {}, 0
+  for at = 1, #text, 3 do
+    local a, b, c = byte(text, at, at + 2)
+    local bits = a * 65536 + (b or 0) * 256 + (c or 0)
+    local one, two = floor(bits / 262144), floor(bits / 4096) % 64
+    local three, four = floor(bits / 64) % 64, bits % 64
+    n = n + 1
+    out[n] = sub(DIGITS, one + 1, one + 1)
+      .. sub(DIGITS, two + 1, two + 1)
+      .. (b and sub(DIGITS, three + 1, three + 1) or '=')
+      .. (c and sub(DIGITS, four + 1, four + 1) or '=')
+  end
+  return concat(out)
+end

@@ -1,0 +1,73 @@
+-- Names: the keys of a shard as keys.py has them, and Lua's own functions, which a library cannot see while it is loaded.
+
+local call, unpack, concat, sort, byte, sub, find, format, floor, pack, cut, band
+
+-- Every operation starts with this, through shard.now or shard.open.
+local function begin()
+  if call then
+    return
+  end
+  call = redis.call
+  unpack, concat, sort = _G.unpack, table.concat, table.sort
+  byte, sub, find, format = string.byte, string.sub, string.find, string.format
+  floor, pack, cut, band = math.floor, struct.pack, struct.unpack, bit.band
+end
+
+-- A part of a list; unpack would fail on a claim over thousands of shards.
+local function slice(list, first, last)
+  local part = {}
+  for i = first, last do
+    part[i - first + 1] = list[i]
+  end
+  return part
+end
+
+local LIMITS = {
+  batch = 1000,           -- values of one command; unpack fails beyond some thousands
+  claim_bytes = 4194304,
+  repairs = 100,
+  promotions = 1000,
+  expiries = 100,
+  sweep = 1000,
+  trim = 4,
+  worker_seen_ms = 10000,
+  worker_keep_ms = 86400000,
+  consumer_silent_ms = 604800000,
+  fence_jump = 1048576,
+  quarantine = 1000,
+  cached = 4096,          -- names and configurations that are remembered between calls
+}
+
+local keyed = {}
+
+local SUFFIXES = {
+  'm', 'b', 'r', 'l', 'x', 'a', 't', 'k', 'kx', 'o', 'ol', 'op', 'w', 'ws', 'd', 'dn', 'di', 'j', 'jc', 'q',
+}
+
+local known_names, known_names_count = {}, 0
+
+-- The names of all keys of the shard whose m key this is, with `prefix`, `is_companion` and the sibling's m key.
+function keyed.of(key)
+  local found = known_names[key]
+  if found then
+    return found
+  end
+  local prefix = sub(key, 1, -2)
+  found = { prefix = prefix, is_companion = sub(prefix, -4) == '}:f:' }
+  for _, suffix in ipairs(SUFFIXES) do
+    found[suffix] = prefix .. suffix
+  end
+  found.sibling = found.is_companion and sub(prefix, 1, -3) .. 'm' or prefix .. 'f:m'
+  if known_names_count >= LIMITS.cached then
+    known_names, known_names_count = {}, 0
+  end
+  known_names[key] = found
+  known_names_count = known_names_count + 1
+  return found
+end
+
+-- The m key of the companion of a queue, or of the queue of a companion.
+function keyed.sibling(key)
+  begin()
+  return keyed.of(key).sibling
+end

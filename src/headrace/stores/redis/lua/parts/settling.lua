@@ -1,0 +1,118 @@
+-- Settle: end deliveries, each only while its lease holds. A settlement is four arguments: id; token and \0; outcome;
+-- the members of its line that the worker knows.
+--
+-- An outcome: 'd' done without a result · 'D' and the result · 'c' cancelled · 'f' and an error · 'l' and delay 6 ·
+-- 'r', delay plus one 6 (0: by backoff), jitter in millionths 4 and an error. An error: size of its class 2 · class ·
+-- message.
+
+local settling = {}
+
+local STRIDE = 4
+
+local function error_of(outcome, at)
+  local size = cut('>I2', outcome, at)
+  return sub(outcome, at + 2, at + 1 + size), sub(outcome, at + 2 + size)
+end
+
+-- The ends of leases, when some lease of the shard has run out; nil spares the look at each.
+function settling.ends(s, ids)
+  local first = call('ZRANGE', s.names.x, 0, 0, 'WITHSCORES')
+  if not first[2] or tonumber(first[2]) > s.now then
+    return nil
+  end
+  return call('ZMSCORE', s.names.x, unpack(ids))
+end
+
+-- Why a lease does not hold: not active 'n', expired 'e', mismatch 'm'; nil when it does.
+function settling.refusal(s, packed, end_ms, token)
+  if not packed then
+    return 'n'
+  elseif end_ms and tonumber(end_ms) <= s.now then
+    return 'e'
+  elseif sub(packed, 8, 7 + #token) ~= token then
+    return 'm'
+  end
+end
+
+-- An outcome other than done: its status, and the new time or the letter.
+local function settle_other(s, id, delivery, outcome, said)
+  local how = sub(outcome, 1, 1)
+  if how == 'c' then
+    dying.over(s, id, body.delivery(delivery).head, 'c', nil, said)
+    return 'C'
+  end
+  local packed = waiting.body(s, id)
+  if not packed then
+    waiting.quarantine(s, 'b', id)
+    waiting.let_go(s, id)
+    return 'n'
+  end
+  local asked = byte(delivery) == 49
+  if how == 'l' then
+    return dying.release(s, id, packed, asked, cut('>I6', outcome, 2), said)
+  elseif how == 'f' then
+    local class, message = error_of(outcome, 2)
+    return 'X', dying.fail(s, id, packed, class, message, said)
+  end
+  local delay, jitter_ppm = cut('>I6I4', outcome, 2)
+  local class, message = error_of(outcome, 12)
+  return dying.retry(s, id, packed, asked, delay > 0 and delay - 1, jitter_ppm, class, message, said)
+end
+
+-- Settle the `count` settlements that start at args[at]; answers a character for each, then the new times and letters of
+-- those that have one, in order.
+function settling.settle(s, args, at, count)
+  local ids = {}
+  for i = 1, count do
+    ids[i] = args[at + (i - 1) * STRIDE]
+  end
+  local deliveries = waiting.get_all(s.names.a, ids)
+  local ends = settling.ends(s, ids)
+  local A, answers, statuses = s.A, { '' }, {}
+  local is_over = false
+  for i = 1, count do
+    local first = at + (i - 1) * STRIDE
+    local id, token, outcome, said = ids[i], args[first + 1], args[first + 2], args[first + 3]
+    local delivery = A[id]
+    if delivery == nil then
+      delivery = deliveries[i]
+    end
+    local status = settling.refusal(s, delivery, ends and ends[i], token)
+    if not status then
+      local how = byte(outcome)
+      if how == 100 or how == 68 then
+        local head = sub(delivery, find(delivery, '\0', 8 + #token, true) + 1)
+        dying.over(s, id, head, 'd', how == 68 and sub(outcome, 2), said)
+        status = 'D'
+      else
+        local number
+        status, number = settle_other(s, id, delivery, outcome, said)
+        if number then
+          answers[#answers + 1] = number
+        end
+      end
+      is_over = is_over or status == 'D' or status == 'C'
+    end
+    statuses[i] = status
+  end
+  answers[1] = concat(statuses)
+  s.is_sweeping = is_over
+  finish(s)
+  return answers
+end
+
+-- Settle what follows for each shard from args[at] on: its worker, how many, and these. Answers as settle.lua says.
+function settling.settle_all(found, args, at)
+  local answers, made = { '' }, {}
+  for i, s in ipairs(found) do
+    local count = tonumber(args[at + 1])
+    if s then
+      s.worker = args[at]
+    end
+    answers[i + 1] = s and settling.settle(s, args, at + 2, count)
+    made[i] = s and s.made and '1' or '0'
+    at = at + 2 + count * STRIDE
+  end
+  answers[1] = concat(made)
+  return answers
+end

@@ -1,0 +1,198 @@
+-- A shard in one call: its counters and configuration as they are read at its start and saved at its end.
+
+local shard = { text = body.text }
+
+local COMPANION_CONFIG = '{"version":0,"paused":false,"fail_handler":false,"priority":5,"timeout_ms":0,'
+  .. '"max_attempts":100,"max_stalls":3,"backoff_ms":10000,"backoff_ms_max":900000,"result_ttl_ms":0,'
+  .. '"idempotency_ttl_ms":86400000,"keep_done_ms":3600000,"keep_done_max":10000,"keep_dead_ms":2592000000,'
+  .. '"keep_dead_max":100000,"waiting_max":100000000,"journal_keep_ms":604800000,"journal_keep_max":10000000,'
+  .. '"journal_bytes_max":268435456}'
+
+-- The counters in `m`; `en` numbers endings, `done` and `cancelled` count those that are kept.
+local COUNTERS = {
+  'epoch', 'seq', 'at', 'fence', 'number', 'letter', 'first', 'bytes', 'oldest', 'en', 'done', 'cancelled',
+}
+local FIRST = {
+  epoch = 1, seq = 0, at = 0, fence = 0, number = 0, letter = 0, first = 1, bytes = 0, oldest = 0, en = 0, done = 0,
+  cancelled = 0,
+}
+
+local server
+local known_configs, known_configs_count = {}, 0
+
+-- The instant of a call: the given one, else ('') the server's clock.
+function shard.now(given)
+  begin()
+  if given ~= '' then
+    return tonumber(given)
+  end
+  local time = call('TIME')
+  return time[1] * 1000 + floor(time[2] / 1000)
+end
+
+-- Names the run of this server: another one may have lost the end of what was written. Not the clock, which would
+-- differ between two versions of the library that live side by side.
+local function this_server()
+  if not server then
+    local info = redis.pcall('INFO', 'server')
+    server = type(info) == 'string' and string.match(info, 'run_id:(%x+)')
+    if not server then
+      local time = call('TIME')
+      server = time[1] .. '.' .. time[2]
+    end
+  end
+  return server
+end
+
+local function config_of(text)
+  local found = known_configs[text]
+  if not found then
+    found = cjson.decode(text)
+    if known_configs_count >= LIMITS.cached then
+      known_configs, known_configs_count = {}, 0
+    end
+    known_configs[text] = found
+    known_configs_count = known_configs_count + 1
+  end
+  return found
+end
+shard.config_of = config_of
+
+local function step_of(key, head, shards, cfg, now)
+  local named = keyed.of(key)
+  return {
+    p = named.prefix,
+    names = named,
+    shards = shards,
+    head = head,
+    was = {},
+    cfg = cfg,
+    now = now,
+    lines = {},
+    pieces = 0,
+    count = 0,
+    woke = false,
+    B = {}, R = {}, L = {}, X = {}, A = {}, T = {}, -- what becomes of each id: a value to set, false to drop
+  }
+end
+
+-- One shard as it is; nil when it is not there, and the number that it or its sibling knows when `shards` is another
+-- ('' is none in particular).
+function shard.find(key, shards, now)
+  begin()
+  local named = keyed.of(key)
+  local found = call('HMGET', key, 'shards', 'vm', 'cfg', unpack(COUNTERS))
+  local known = found[1] or call('HGET', named.sibling, 'shards')
+  if known and shards ~= '' and known ~= shards then
+    return nil, known
+  end
+  if not found[1] then
+    return nil
+  end
+  local head, was = {}, {}
+  for i = 1, #COUNTERS do
+    local name, number = COUNTERS[i], tonumber(found[i + 3])
+    head[name], was[name] = number, number
+  end
+  local s = step_of(key, head, found[1], config_of(found[3]), now)
+  s.was, s.vm = was, found[2]
+  return s
+end
+
+-- The shards of a call for those who only look, false for each that is not there; nil and an error reply when one is of
+-- a queue that is cut into another number of shards. `shards` is that number, or a list with one for each key.
+function shard.look(keys, shards, now)
+  local found = {}
+  for i = 1, #keys do
+    local wanted = type(shards) == 'table' and shards[i] or shards
+    local s, known = shard.find(keys[i], wanted, now)
+    if known then
+      local which = type(shards) == 'table' and ' ' .. i or ''
+      return nil, redis.error_reply('HEADRACE wrong_shards ' .. known .. which)
+    end
+    found[i] = s or false
+  end
+  return found
+end
+
+-- Notice that the server is another one than the last time, or was started again.
+function shard.meet(s)
+  if s.vm ~= this_server() then
+    local head = s.head
+    head.epoch, head.fence, s.is_moved = head.epoch + 1, head.fence + LIMITS.fence_jump, true
+    shard.save(s)
+  end
+end
+
+-- The same for those who write.
+function shard.open(keys, shards, now)
+  local found, refusal = shard.look(keys, shards, now)
+  if refusal then
+    return nil, refusal
+  end
+  for i = 1, #keys do
+    if found[i] then
+      shard.meet(found[i])
+    end
+  end
+  return found
+end
+
+-- A shard that is not there yet; nothing is written before it is saved.
+function shard.new(key, shards, config_text, now)
+  begin()
+  local head = {}
+  for name, value in pairs(FIRST) do
+    head[name] = value
+  end
+  local s = step_of(key, head, shards, config_of(config_text), now)
+  s.is_moved, s.new_config = true, config_text
+  return s
+end
+
+function shard.make(key, shards, config_text)
+  shard.save(shard.new(key, shards, config_text))
+end
+
+-- The step on the companion's shard that is taken together with this one.
+function shard.companion(s)
+  if not s.companion then
+    local key = s.names.sibling
+    local found = shard.find(key, '', s.now)
+    if found then
+      shard.meet(found)
+    else
+      found = shard.new(key, s.shards, COMPANION_CONFIG, s.now)
+      s.made = true
+    end
+    s.companion = found
+  end
+  return s.companion
+end
+
+-- Write the counters that have changed.
+function shard.save(s)
+  local head, was, changed, n = s.head, s.was, {}, 0
+  for i = 1, #COUNTERS do
+    local name = COUNTERS[i]
+    if head[name] ~= was[name] then
+      changed[n + 1], changed[n + 2] = name, head[name]
+      n = n + 2
+      was[name] = head[name]
+    end
+  end
+  if s.is_moved then
+    changed[n + 1], changed[n + 2] = 'vm', this_server()
+    n = n + 2
+    s.is_moved = false
+  end
+  if s.new_config then
+    changed[n + 1], changed[n + 2], changed[n + 3], changed[n + 4] = 'layout', LAYOUT, 'shards', s.shards
+    changed[n + 5], changed[n + 6] = 'cfg', s.new_config
+    n = n + 6
+    s.new_config = nil
+  end
+  if n > 0 then
+    call('HSET', s.names.m, unpack(changed, 1, n))
+  end
+end

@@ -1,0 +1,58 @@
+-- Delete everything of ids: job, twin, ending, letters.
+--
+-- keys     the `m` keys of shards of one queue
+-- args     number of shards, now_ms or ''; per shard: how many ids, and these
+-- answers  per shard: nil for one that is not there, else a character for each id: 'r' removed, 'n' not found
+-- flags    allow-oom
+local function is_ending_kept(s, id)
+  if s.E and s.E[id] == false then
+    return false
+  end
+  local packed = call('HGET', s.names.o, id)
+  return packed and ending.until_ms(packed) > s.now
+end
+
+local function remove_one(s, id)
+  local numbers = letters.numbers_of(s, id)
+  local is_kept = waiting.body(s, id) or is_ending_kept(s, id)
+  for i = 1, #numbers do
+    if is_kept then
+      break
+    end
+    local letter = letters.get(s, numbers[i])
+    is_kept = letter and letter.until_ms > s.now
+  end
+  if not is_kept then
+    return 'n'
+  end
+  waiting.drop(s, id)
+  waiting.let_go(s, id)
+  s.T[id] = false
+  ending.drop(s, id)
+  for _, number in ipairs(numbers) do
+    letters.drop(s, number, id)
+  end
+  journal.note(s, '{"event":"removed","id":' .. json.quote(id) .. '}')
+  return 'r'
+end
+
+local function run(keys, args)
+  local now = shard.now(args[2])
+  local found, refusal = shard.open(keys, args[1], now)
+  if refusal then
+    return refusal
+  end
+  local at, answers = 3, {}
+  for i, s in ipairs(found) do
+    local count, statuses = tonumber(args[at]), {}
+    if s then
+      for offset = 1, count do
+        statuses[offset] = remove_one(s, args[at + offset])
+      end
+      finish(s)
+    end
+    answers[i] = s and concat(statuses)
+    at = at + 1 + count
+  end
+  return answers
+end

@@ -1,0 +1,19 @@
+-- The background sweep: leases that have run out, and everything whose time is over.
+--
+-- keys     the `m` keys of shards of one queue
+-- args     number of shards, now_ms or '', limit of repairs per shard; then 0 per shard
+-- answers  per shard: nil for one that is not there, else how many had run out, how many things were dropped, 1 when a
+--          bound was reached, and 1 when a death made its companion
+-- flags    allow-oom
+local function run(keys, args)
+  local now, limit = shard.now(args[2]), tonumber(args[3])
+  local found, refusal = shard.open(keys, args[1], now)
+  if refusal then
+    return refusal
+  end
+  local answers = {}
+  for i, s in ipairs(found) do
+    answers[i] = s and sweeping.all(s, limit)
+  end
+  return answers
+end

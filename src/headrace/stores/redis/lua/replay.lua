@@ -1,0 +1,64 @@
+-- Dead letters out, their jobs in.
+--
+-- keys     the `m` keys of shards of one queue
+-- args     number of shards, now_ms or '', 1 to keep the counts; per shard: how many arguments follow, and per pick two:
+--          'n' and the number of a letter or 'i' and an id, which picks its newest letter; delay_ms
+-- answers  per shard: nil for one that is not there, else per pick three: 'r' replayed, 'n' not found or 'u' id in use; the
+--          number of the letter as text and its id, each '' when not found
+-- flags
+local function letter_of(s, pick)
+  local number = sub(pick, 2)
+  if byte(pick) == 105 then
+    local numbers = letters.numbers_of(s, number)
+    number = numbers[#numbers]
+  end
+  local letter = number and letters.get(s, number)
+  return letter and letter.until_ms > s.now and letter
+end
+
+local function replay_one(s, pick, delay_ms, is_keeping_counts)
+  local letter = letter_of(s, pick)
+  if not letter then
+    return 'n', '', ''
+  end
+  local id, packed = letter.id, letter.body
+  if waiting.body(s, id) then
+    return 'u', letter.number, id
+  end
+  if not is_keeping_counts then
+    packed = body.without_counts(packed)
+  end
+  packed = body.with_run_at(packed, s.now + delay_ms)
+  local expires_at = body.policy(packed, 'expires_at_ms')
+  if expires_at and expires_at < s.now then
+    packed = body.without_expiry(packed)
+  end
+  letters.drop(s, letter.number, id)
+  ending.drop(s, id)
+  waiting.wait(s, id, packed)
+  journal.waits(s, 'replayed', id, packed, ',"letter":' .. letter.number)
+  return 'r', letter.number, id
+end
+
+local function run(keys, args)
+  local now, is_keeping_counts = shard.now(args[2]), args[3] == '1'
+  local found, refusal = shard.open(keys, args[1], now)
+  if refusal then
+    return refusal
+  end
+  local at, answers = 4, {}
+  for i, s in ipairs(found) do
+    local count, flat = tonumber(args[at]), {}
+    if s then
+      for offset = 1, count, 2 do
+        local status, number, id = replay_one(s, args[at + offset], tonumber(args[at + offset + 1]), is_keeping_counts)
+        local n = #flat
+        flat[n + 1], flat[n + 2], flat[n + 3] = status, number, id
+      end
+      finish(s)
+    end
+    answers[i] = s and flat
+    at = at + 1 + count
+  end
+  return answers
+end

@@ -1,0 +1,159 @@
+"""What a Redis URL says: which servers, which user, how patient."""
+
+from collections.abc import Mapping
+from typing import Literal
+from urllib.parse import SplitResult, unquote
+
+from msgspec import Struct
+
+from headrace.model.errors import BadConfig
+from headrace.model.limits import DURATION_MS_MAX
+
+Kind = Literal["single", "sentinel", "cluster"]
+KINDS: dict[str, Kind] = {
+    "redis": "single",
+    "rediss": "single",
+    "redis+sentinel": "sentinel",
+    "redis+cluster": "cluster",
+}
+PORTS: dict[Kind, int] = {"single": 6379, "sentinel": 26379, "cluster": 6379}
+PROFILES = ("durable", "replicated", "fast")
+COMMON = ("profile", "replicas", "connect_ms", "reply_ms", "wait_ms", "connections", "tls_ca")
+KNOWN: dict[Kind, tuple[str, ...]] = {
+    "single": COMMON,
+    "sentinel": (*COMMON, "tls", "db", "sentinel_user", "sentinel_password"),
+    "cluster": (*COMMON, "tls"),
+}
+CONNECT_MS = 2_000
+"""A server on the same network that has not accepted a connection by then is not there."""
+REPLY_MS = 10_000
+"""Longer than any call of ours takes, `fsync` on a slow disk included."""
+WAIT_MS = 1_000
+"""How long the profile `replicated` waits for its replicas."""
+CONNECTIONS = 8
+"""Connections to one server, at most; each carries many calls at once."""
+
+
+class Credentials(Struct, frozen=True):
+    """A user and a password, which never show."""
+
+    user: str = ""
+    password: str = ""
+
+    def __repr__(self) -> str:
+        return "Credentials(…)"
+
+
+class Address(Struct, frozen=True, order=True):
+    """Where a server listens."""
+
+    host: str
+    port: int
+
+    def __str__(self) -> str:
+        return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
+
+
+class Options(Struct, frozen=True, kw_only=True):
+    """Everything that a URL says."""
+
+    kind: Kind
+    addresses: tuple[Address, ...]
+    service: str = ""
+    credentials: Credentials = Credentials()
+    sentinel_credentials: Credentials = Credentials()
+    db: int = 0
+    tls: bool = False
+    tls_ca: str | None = None
+    profile: str | None = None
+    replicas: int | None = None
+    connect_ms: int = CONNECT_MS
+    reply_ms: int = REPLY_MS
+    wait_ms: int = WAIT_MS
+    connections: int = CONNECTIONS
+
+
+def options_of(parts: SplitResult, given: Mapping[str, str]) -> Options:
+    """Read a URL that was split, its query read apart; refuses what cannot be right, without showing a password."""
+    kind = KINDS[parts.scheme]
+    if "@" in parts.path + parts.query:
+        raise BadConfig("a password with one of / ? # @ : % in a Redis URL is written with %2F %3F %23 %40 %3A %25")
+    _check_known(parts.scheme, kind, given)
+    user, at, hosts = parts.netloc.rpartition("@")
+    name, _, password = user.partition(":")
+    addresses = (
+        tuple(_address(each, kind) for each in hosts.split(",")) if hosts else (Address("localhost", PORTS[kind]),)
+    )
+    if kind == "single" and len(addresses) > 1:
+        raise BadConfig("redis:// names one server; write redis+sentinel:// or redis+cluster:// for several")
+    path = unquote(parts.path.strip("/"))
+    return Options(
+        kind=kind,
+        addresses=addresses,
+        service=_service(path) if kind == "sentinel" else "",
+        credentials=Credentials(unquote(name), unquote(password)) if at else Credentials(),
+        sentinel_credentials=Credentials(given.get("sentinel_user", ""), given.get("sentinel_password", "")),
+        db=_db(kind, path, given),
+        tls=parts.scheme == "rediss" or _yes(given, "tls"),
+        tls_ca=given.get("tls_ca"),
+        profile=_profile(given.get("profile")),
+        replicas=_int(given, "replicas", None, 1, 100),
+        connect_ms=_int(given, "connect_ms", CONNECT_MS, 1, DURATION_MS_MAX),
+        reply_ms=_int(given, "reply_ms", REPLY_MS, 1, DURATION_MS_MAX),
+        wait_ms=_int(given, "wait_ms", WAIT_MS, 1, DURATION_MS_MAX),
+        connections=_int(given, "connections", CONNECTIONS, 1, 1_000),
+    )
+
+
+def _check_known(scheme: str, kind: Kind, given: Mapping[str, str]) -> None:
+    for option in given:
+        if option not in KNOWN[kind]:
+            raise BadConfig(f"{scheme}:// has no option {option!r}; known options: {', '.join(KNOWN[kind])}")
+
+
+def _address(text: str, kind: Kind) -> Address:
+    host, colon, port = text.rpartition(":")
+    if not colon or port.endswith("]"):
+        host, port = text, str(PORTS[kind])
+    host = host.removeprefix("[").removesuffix("]")
+    if not host or not port.isascii() or not port.isdigit() or not 0 < int(port) < 65_536:
+        # What was found may be half of a password.
+        raise BadConfig(f"a Redis URL names its servers as host:port, as in localhost:{PORTS[kind]}")
+    return Address(host, int(port))
+
+
+def _service(path: str) -> str:
+    if not path or "/" in path:
+        raise BadConfig("a Sentinel URL names the service behind the hosts, as in redis+sentinel://host:26379/mymaster")
+    return path
+
+
+def _db(kind: Kind, path: str, given: Mapping[str, str]) -> int:
+    text = given.get("db", "0") if kind == "sentinel" else path or "0"
+    if kind == "cluster" and text != "0":
+        raise BadConfig("a Redis Cluster has no databases; leave the path empty")
+    if not text.isascii() or not text.isdigit():
+        raise BadConfig("a Redis database is a number behind the host; write redis://host:6379/0")
+    return int(text)
+
+
+def _profile(text: str | None) -> str | None:
+    if text is not None and text not in PROFILES:
+        raise BadConfig(f"Redis has no durability profile {text!r}; known profiles: {', '.join(PROFILES)}")
+    return text
+
+
+def _yes(given: Mapping[str, str], name: str) -> bool:
+    text = given.get(name, "no")
+    if text not in {"yes", "no"}:
+        raise BadConfig(f"{name} is yes or no, found {text!r}")
+    return text == "yes"
+
+
+def _int(given: Mapping[str, str], name: str, default: int | None, low: int, high: int) -> int:
+    text = given.get(name)
+    if text is None:
+        return default  # type: ignore[return-value]  # None only where the field takes it
+    if not text.isascii() or not text.isdigit() or not low <= int(text) <= high:
+        raise BadConfig(f"{name} is a whole number from {low} to {high}, found {text!r}")
+    return int(text)

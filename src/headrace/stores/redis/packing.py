@@ -1,0 +1,218 @@
+"""Packed values as `lua/parts` describes them, and the records they stand for."""
+
+import struct
+from functools import lru_cache
+from typing import Literal
+
+import msgspec
+
+from headrace.model.claim import Delivery
+from headrace.model.job import NO_HEADERS, Job, Record, UpdateRunAt
+from headrace.model.letter import Ending, Letter, LetterKey
+from headrace.model.outcome import Cancelled, Done, Fail, JobError, Outcome, Release, Retry
+from headrace.model.policy import NO_POLICY, Policy
+from headrace.model.twin import Twin
+from headrace.model.verdict import Reason
+
+_HEAD = struct.Struct(">HIHIIIHBBH")
+_TAIL = struct.Struct(">IH")
+_FIELDS = ("timeout_ms", "max_attempts", "max_stalls", "backoff_ms", "backoff_ms_max", "result_ttl_ms", "expires_at_ms")
+_NO_PRIORITY = 255
+_REASONS: dict[int, Reason] = {ord("a"): "attempts", ord("s"): "stalls", ord("f"): "failed", ord("e"): "expired"}
+_TIME_FLAGS = {
+    UpdateRunAt.ALWAYS: b"a",
+    UpdateRunAt.NEVER: b"n",
+    UpdateRunAt.IF_LATER: b"l",
+    UpdateRunAt.IF_EARLIER: b"e",
+}
+_json = msgspec.json.Encoder().encode
+_pack_headers = msgspec.msgpack.Encoder().encode
+_unpack_headers = msgspec.msgpack.Decoder(dict[str, str]).decode
+
+
+def six(number: int) -> bytes:
+    """A time, or a span of time, as six bytes."""
+    return number.to_bytes(6, "big")
+
+
+def _six_at(packed: bytes, at: int) -> int:
+    return int.from_bytes(packed[at : at + 6], "big")
+
+
+@lru_cache(4_096)
+def _plain_head_of(kind: str, tag: str | None) -> tuple[bytes, str]:
+    # Most jobs set no policy, and hashing one costs as much as all the rest.
+    return _head_of(kind, tag, NO_POLICY)
+
+
+@lru_cache(4_096)
+def _head_of(kind: str, tag: str | None, policy: Policy) -> tuple[bytes, str]:
+    """The head of a new body behind its times, and what its line says of the kind and tag."""
+    values = [getattr(policy, field) for field in _FIELDS]
+    mask = sum(1 << bit for bit, value in enumerate(values) if value is not None)
+    fields = b"".join(six(value) for value in values if value is not None)
+    priority = _NO_PRIORITY if policy.priority is None else policy.priority
+    work = kind.encode() + (tag or "").encode()
+    size = _HEAD.size + len(fields) + len(work)
+    head = bytes(8) + struct.pack(">HBBH", size, priority, mask, len(kind.encode())) + fields + work
+    said = '"kind":' + _json(kind).decode() + ("" if tag is None else ',"tag":' + _json(tag).decode())
+    return head, said
+
+
+def job_arguments(job: Job) -> tuple[str, bytes, bytes, str]:
+    """A job as enqueue takes it."""
+    id, payload = job.id, job.payload
+    policy = job.policy
+    head, said = _plain_head_of(job.kind, job.tag) if policy is NO_POLICY else _head_of(job.kind, job.tag, policy)
+    headers = _pack_headers(job.headers) if job.headers else b""
+    quoted = _json(id).decode() if '"' in id or "\\" in id else f'"{id}"'
+    return (
+        id,
+        head + _TAIL.pack(len(payload), len(headers)) + payload + headers,
+        _steer(job),
+        f'"id":{quoted},{said},"payload_bytes":{len(payload)}',
+    )
+
+
+def _steer(job: Job) -> bytes:
+    if (
+        job.run_at_ms is None
+        and job.delay_ms is None
+        and job.idempotency_key is None
+        and job.update_run_at is None
+        and job.update_payload
+        and job.update_policy
+        and not job.reset_counts
+    ):
+        return b""
+    if job.run_at_ms is not None:
+        mode, number = b"t", job.run_at_ms
+    else:
+        mode, number = b"d", job.delay_ms or 0
+    flags = b"%d%d%d" % (job.update_payload, job.update_policy, job.reset_counts)
+    steer = _TIME_FLAGS[job.run_at_flag] + flags + mode + six(number)
+    if job.idempotency_key is None:
+        return steer
+    ttl_ms = 0 if job.idempotency_ttl_ms is None else job.idempotency_ttl_ms + 1
+    return steer + six(ttl_ms) + job.fingerprint.encode() + job.idempotency_key.encode()
+
+
+def pack_outcome(outcome: Outcome) -> bytes:
+    """An outcome as settle takes it."""
+    match outcome:
+        case Done(None):
+            return b"d"
+        case Done(result):
+            return b"D" + (result or b"")
+        case Cancelled():
+            return b"c"
+        case Release(delay_ms):
+            return b"l" + six(delay_ms)
+        case Fail(error):
+            return b"f" + _pack_error(error)
+        case Retry(error, delay_ms, jitter_ppm):
+            delay = 0 if delay_ms is None else delay_ms + 1
+            return b"r" + six(delay) + jitter_ppm.to_bytes(4, "big") + _pack_error(error)
+
+
+def _pack_error(error: JobError) -> bytes:
+    cls = error.cls.encode()
+    return len(cls).to_bytes(2, "big") + cls + error.message.encode()
+
+
+@lru_cache(1_024)
+def _policy_of(priority: int, mask: int, fields: bytes) -> Policy:
+    values = (_six_at(fields, at) for at in range(0, len(fields), 6))
+    given = {field: next(values) for bit, field in enumerate(_FIELDS) if mask & 1 << bit}
+    return Policy(priority=None if priority == _NO_PRIORITY else priority, **given)
+
+
+def record_of(id: str, packed: bytes, place: int | None) -> Record:
+    """The record of a body."""
+    since, since_low, due, due_low, attempts, stalls, size, priority, mask, kind_size = _HEAD.unpack_from(packed)
+    policy, at = NO_POLICY, _HEAD.size
+    if mask or priority != _NO_PRIORITY:
+        at += 6 * mask.bit_count()
+        policy = _policy_of(priority, mask, packed[_HEAD.size : at])
+    payload_size, headers_size = _TAIL.unpack_from(packed, size)
+    payload_at = size + _TAIL.size
+    headers_at = payload_at + payload_size
+    error_at = headers_at + headers_size
+    error, failed_at_ms = _error_at(packed, error_at) if error_at < len(packed) else (None, None)
+    return Record(
+        id=id,
+        kind=packed[at : at + kind_size].decode(),
+        payload=packed[payload_at:headers_at],
+        run_at_ms=due << 32 | due_low,
+        enqueued_at_ms=since << 32 | since_low,
+        policy=policy,
+        tag=packed[at + kind_size : size].decode() if size > at + kind_size else None,
+        headers=_unpack_headers(packed[headers_at:error_at]) if headers_size else NO_HEADERS,
+        attempts=attempts,
+        stalls=stalls,
+        error=error,
+        failed_at_ms=failed_at_ms,
+        place=place,
+    )
+
+
+def _error_at(packed: bytes, at: int) -> tuple[JobError, int]:
+    size = int.from_bytes(packed[at + 6 : at + 8], "big")
+    cls, message = packed[at + 8 : at + 8 + size], packed[at + 8 + size :]
+    return JobError(cls.decode(), message.decode()), _six_at(packed, at)
+
+
+def delivery_of(packed: bytes, expires_at_ms: int) -> Delivery:
+    """What is kept beside an active job, with the end of its lease."""
+    token, worker, _ = packed[7:].split(b"\0", 2)
+    nonce, _, fence = token.decode().rpartition(".")
+    return Delivery(int(fence), nonce, worker.decode(), _six_at(packed, 1), expires_at_ms, packed[:1] == b"1")
+
+
+def twin_of(id: str, packed: bytes) -> Twin:
+    """A blocked twin."""
+    flags = packed[0]
+    return Twin(
+        record=record_of(id, packed[13:], None),
+        update_payload=bool(flags & 1),
+        update_policy=bool(flags & 2),
+        reset_counts=bool(flags & 4),
+        lo_ms=_six_at(packed, 1) - 1,
+        hi_ms=_six_at(packed, 7),
+    )
+
+
+def ending_of(id: str, packed: bytes) -> Ending:
+    """What is kept of a job that is over."""
+    since, since_low, _, _, attempts, stalls, size, _, mask, kind_size = _HEAD.unpack_from(packed, 14)
+    kind_at = 14 + _HEAD.size + 6 * mask.bit_count()
+    state: Literal["done", "cancelled"] = "done" if packed[:1] == b"d" else "cancelled"
+    return Ending(
+        id,
+        state,
+        packed[kind_at : kind_at + kind_size].decode(),
+        packed[kind_at + kind_size : 14 + size].decode() or None,
+        since << 32 | since_low,
+        _six_at(packed, 2),
+        _six_at(packed, 8),
+        packed[1:2] == b"1",
+        attempts,
+        stalls,
+        packed[15 + size :] if len(packed) > 14 + size else None,
+    )
+
+
+def letter_of(shard: int, number: int, packed: bytes) -> Letter:
+    """A dead letter."""
+    id_size, class_size, message_size = struct.unpack_from(">HHH", packed, 13)
+    class_at = 19 + id_size
+    message_at = class_at + class_size
+    body_at = message_at + message_size
+    return Letter(
+        LetterKey(shard, number),
+        record_of(packed[19:class_at].decode(), packed[body_at:], None),
+        _REASONS[packed[0]],
+        JobError(packed[class_at:message_at].decode(), packed[message_at:body_at].decode()),
+        _six_at(packed, 1),
+        _six_at(packed, 7),
+    )

@@ -1,0 +1,142 @@
+"""The queues protocol: configuration, counts, names, and the end of a queue."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import msgspec
+
+from headrace.model.answers import Counts, Page
+from headrace.model.checks import check_int
+from headrace.model.config import QueueConfig, first_config
+from headrace.model.errors import StoreUnavailable
+from headrace.model.job import State
+from headrace.model.limits import BATCH_MAX, CONFIGURE_TRIES_MAX, PAGE_MAX
+from headrace.model.names import Queue, Shard, check_tenant
+from headrace.stores.calls.queues import check_version, not_empty
+from headrace.stores.redis.asking import ask, instant, one
+from headrace.stores.redis.keys import first_shard, head_key
+from headrace.stores.redis.link import Call, Link
+from headrace.stores.redis.picking import smallest_ids
+from headrace.stores.redis.registry import Registry
+
+_CONFIG = msgspec.json.Decoder(QueueConfig)
+
+
+class RedisQueues:
+    """Queues whose shard 0 decides what is decided once."""
+
+    def __init__(self, link: Link, registry: Registry) -> None:
+        self._link = link
+        self._registry = registry
+
+    async def configure(
+        self,
+        queue: Queue,
+        changes: Mapping[str, object],
+        *,
+        version: int | None = None,
+        now_ms: int | None = None,
+    ) -> QueueConfig:
+        first_config(queue).changed(changes)
+        now = instant(now_ms)
+        for _ in range(CONFIGURE_TRIES_MAX):
+            [known] = await ask(self._link, "configuration", [first_shard(queue)], reads=True)
+            old = first_config(queue) if known is None else _CONFIG.decode(known)
+            check_version(queue, old, version)
+            config = old.changed(changes)
+            if known is None:
+                await self._registry.create(queue)
+            if await self._configure(queue, old, config, now):
+                return config
+        raise StoreUnavailable(
+            f"queue {queue.full_name!r} was configured by others {CONFIGURE_TRIES_MAX} times in a row; ask again"
+        )
+
+    async def _configure(self, queue: Queue, old: QueueConfig, config: QueueConfig, now: int | str) -> bool:
+        """Whether shard 0 was still at the old configuration and all shards have the new one now."""
+        given = [now, config.version, msgspec.json.encode(config), old.version]
+        shards = queue.all_shards()
+        if not self._link.clustered:
+            answers = await ask(self._link, "configure", shards, given)
+            return bool(answers[0])
+        # Shard 0 alone compares versions; the others take whatever is newer, so two configures end alike everywhere.
+        [taken] = await ask(self._link, "configure", shards[:1], given)
+        if taken and shards[1:]:
+            await ask(self._link, "configure", shards[1:], [*given[:-1], ""])
+        return bool(taken)
+
+    async def configuration(self, queue: Queue) -> QueueConfig:
+        [known] = await ask(self._link, "configuration", [first_shard(queue)], reads=True)
+        return first_config(queue) if known is None else _CONFIG.decode(known)
+
+    async def counts(self, queue: Queue, *, now_ms: int | None = None) -> Counts:
+        answers = await ask(self._link, "counts", queue.all_shards(), [instant(now_ms)], reads=True)
+        return sum((_counts_of(answer) for answer in answers if answer is not None), start=Counts())
+
+    async def names(self, tenant: str, *, cursor: str | None = None, limit: int = 100) -> Page[Queue]:
+        check_tenant(tenant)
+        check_int("limit", limit, 1, PAGE_MAX)
+        found = await self._registry.names(tenant, cursor or "", limit)
+        return Page(found, found[-1].full_name if len(found) == limit else None)
+
+    async def tenants(self, *, cursor: str | None = None, limit: int = 100) -> Page[str]:
+        check_int("limit", limit, 1, PAGE_MAX)
+        found = await self._registry.tenants(cursor or "", limit)
+        return Page(found, found[-1] if len(found) == limit else None)
+
+    async def purge(self, queue: Queue, *, limit: int = BATCH_MAX, now_ms: int | None = None) -> int:
+        check_int("limit", limit, 1, BATCH_MAX)
+        now = instant(now_ms)
+        purged = 0
+        for shard in queue.all_shards():
+            more = True
+            while more and purged < limit:
+                wanted = limit - purged
+                ids = await smallest_ids(self._link, shard, State.WAITING, "", wanted)
+                if ids:
+                    [dropped] = await ask(self._link, "purge_waiting", [shard], [now], [ids])
+                    purged += int(dropped or 0)
+                # One that was claimed meanwhile makes room for another: below the limit, none may be left.
+                more = len(ids) == wanted
+        return purged
+
+    async def delete(self, queue: Queue, *, limit: int = BATCH_MAX) -> bool:
+        check_int("limit", limit, 1, BATCH_MAX)
+        # Shard 0 last: while it is there, nobody can cut the queue otherwise.
+        shards = queue.all_shards()[::-1]
+        if self._link.clustered:
+            gone = await self._erase_each(shards, limit)
+        else:
+            _, gone = await self._erase(shards, limit, forget=True)
+        if gone:
+            await self._registry.unregister(queue)
+        return gone
+
+    async def _erase(self, shards: list[Shard], limit: int, *, forget: bool) -> tuple[int, bool]:
+        """How many rows went, and whether the shards were forgotten because nothing was left of them."""
+        queue = shards[0].queue
+        keys = [head_key(shard) for shard in shards]
+        erased, gone = await one(self._link, queue, Call("erase", keys, [queue.shards, limit, int(forget)]))
+        return int(erased), bool(gone)
+
+    async def _erase_each(self, shards: list[Shard], limit: int) -> bool:
+        """Shard by shard: all are looked at before one is erased, and all are erased before one is forgotten."""
+        held = await ask(self._link, "held", shards, reads=True)
+        if live := sum(int(each or 0) for each in held):
+            raise not_empty(shards[0].queue, live)
+        for shard in shards:
+            erased, _ = await self._erase([shard], limit, forget=False)
+            limit -= erased
+            if limit <= 0:
+                return False
+        for shard in shards:
+            _, gone = await self._erase([shard], 1, forget=True)
+            if not gone:
+                return False
+        return True
+
+
+def _counts_of(answer: list[Any]) -> Counts:
+    waiting, later, blocked, active, done, cancelled, dead = map(int, answer[:7])
+    oldest_due_ms = None if answer[7] is None else int(answer[7])
+    return Counts(waiting, later, blocked, active, done, cancelled, dead, oldest_due_ms)

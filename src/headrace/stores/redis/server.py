@@ -1,0 +1,172 @@
+"""A server and the few connections to it that all callers share."""
+
+import asyncio
+import ssl
+from collections.abc import Callable, Sequence
+from typing import Any, TypeVar
+
+from headrace.model.errors import BadConfig, HeadraceError, StoreUnavailable
+from headrace.stores.redis.errors import Lost, NotSent, bad_start
+from headrace.stores.redis.options import Address, Credentials, Options
+from headrace.stores.redis.wire import Command, Wire
+
+T = TypeVar("T")
+DEPTH = 64
+"""Exchanges under way on one connection before another is opened: sharing saves system calls on both sides."""
+
+
+class Server:
+    """Opens connections when they are needed, up to a bound, and forgets those that were lost."""
+
+    def __init__(
+        self,
+        address: Address,
+        options: Options,
+        *,
+        credentials: Credentials | None = None,
+        must_be_master: bool = False,
+    ) -> None:
+        self.address = address
+        self._options = options
+        self._credentials = options.credentials if credentials is None else credentials
+        # Behind a `WAIT` all others on the connection would have to wait too.
+        self._depth = 1 if options.profile == "replicated" else DEPTH
+        self._must_be_master = must_be_master
+        self._wires: list[Wire] = []
+        self._opening: asyncio.Task[None] | None = None
+        self._is_closed = False
+
+    async def ask(self, commands: Sequence[Command]) -> list[Any]:
+        """As `Wire.ask`; when no connection can be had, the reason stands in the place of every reply."""
+        try:
+            wire = await self._wire()
+        except HeadraceError as error:
+            return [error] * len(commands)
+        return await wire.ask(commands)
+
+    async def listening(self, listener: Callable[[Any], None], on_lost: Callable[[Wire], None]) -> Wire:
+        """A connection of its own that only listens."""
+        if self._is_closed:
+            raise closed(self.address)
+        wire = await self._connect(on_lost)
+        wire.listener = listener
+        return wire
+
+    async def _wire(self) -> Wire:
+        while True:  # every turn opens a connection, and their number is bounded
+            if self._is_closed:
+                raise closed(self.address)
+            best = min((each for each in self._wires if each.is_open), key=lambda each: each.load, default=None)
+            if best is not None and (best.load < self._depth or len(self._wires) >= self._options.connections):
+                return best
+            if self._opening is None:
+                self._opening = asyncio.create_task(self._open())
+                self._opening.add_done_callback(self._opened)
+            await shared(self._opening)
+
+    def _opened(self, task: asyncio.Task[None]) -> None:
+        self._opening = None
+        if not task.cancelled():
+            task.exception()  # whoever still waits is told; nobody else needs to be
+
+    async def _open(self) -> None:
+        self._wires.append(await self._connect(self._lost))
+
+    async def _connect(self, on_lost: Callable[[Wire], None]) -> Wire:
+        wire = await connect(self.address, self._options, self._credentials, on_lost)
+        if self._must_be_master:
+            [role] = await wire.ask([["ROLE"]])
+            if not isinstance(role, list) or role[0] != b"master":
+                wire.close()
+                raise StoreUnavailable(f"redis at {self.address} is not the master any more; ask again")
+        return wire
+
+    def _lost(self, wire: Wire) -> None:
+        if wire in self._wires:
+            self._wires.remove(wire)
+
+    @property
+    def load(self) -> int:
+        """How many exchanges are under way."""
+        return sum(wire.load for wire in self._wires)
+
+    async def close(self, why: str = "the store was closed") -> None:
+        """Let go of all connections; those who wait on them are told."""
+        self._is_closed = True
+        if self._opening is not None:
+            self._opening.cancel()
+        for wire in list(self._wires):
+            wire.close(why)
+        await asyncio.sleep(0)  # the transports let go of their sockets in the next turn
+
+
+async def connect(
+    address: Address, options: Options, credentials: Credentials, on_lost: Callable[[Wire], None]
+) -> Wire:
+    """A connection on which the user has been let in and the database chosen."""
+    loop = asyncio.get_running_loop()
+    wire: Wire | None = None
+    try:
+        async with asyncio.timeout(options.connect_ms / 1000):
+            _, wire = await loop.create_connection(
+                lambda: Wire(str(address), options.reply_ms, on_lost), address.host, address.port, ssl=_tls(options)
+            )
+            await greet(wire, address, _handshake(options, credentials))
+    except (OSError, TimeoutError) as error:
+        if wire is not None:
+            wire.close()
+        why = str(error) or f"not within {options.connect_ms} ms"
+        raise StoreUnavailable(f"redis at {address} cannot be reached ({why}); is it running?") from error
+    except BaseException:
+        if wire is not None:
+            wire.close()
+        raise
+    return wire
+
+
+async def shared(task: asyncio.Task[T]) -> T | None:
+    """What a task gives that several wait for, None when it was cancelled; who goes away leaves it to the others."""
+    await asyncio.wait({task})
+    return None if task.cancelled() else task.result()
+
+
+async def greet(wire: Wire, address: Address, commands: Sequence[Command]) -> list[Any]:
+    """Ask what has to be asked before a connection is of use."""
+    replies = await wire.ask(commands) if commands else []
+    for reply in replies:
+        if isinstance(reply, Exception):
+            raise not_there(address, reply)
+    return replies
+
+
+def closed(address: Address) -> StoreUnavailable:
+    """Our error for whoever comes after `close`."""
+    return StoreUnavailable(f"the store on redis at {address} was closed; open it again")
+
+
+def not_there(address: Address, reply: Exception) -> HeadraceError:
+    """Our error for a connection that could not be made fit for use."""
+    if isinstance(reply, HeadraceError):
+        return reply
+    if isinstance(reply, (NotSent, Lost)):
+        return StoreUnavailable(f"redis at {address} dropped the connection ({reply}); is it running?")
+    return bad_start(str(address), reply)
+
+
+def _handshake(options: Options, credentials: Credentials) -> list[Command]:
+    commands: list[Command] = []
+    if credentials.password or credentials.user:
+        user = [credentials.user] if credentials.user else []
+        commands.append(["AUTH", *user, credentials.password])
+    if options.db and options.kind != "cluster":
+        commands.append(["SELECT", options.db])
+    return commands
+
+
+def _tls(options: Options) -> ssl.SSLContext | None:
+    if not options.tls:
+        return None
+    try:
+        return ssl.create_default_context(cafile=options.tls_ca)
+    except OSError as error:
+        raise BadConfig(f"the certificates in tls_ca={options.tls_ca!r} cannot be read ({error})") from error

@@ -1,0 +1,60 @@
+"""The store in Redis."""
+
+from collections.abc import Callable
+
+from headrace.model.snapshot import Health
+from headrace.stores.redis.connect import topology_of
+from headrace.stores.redis.dead import RedisDead
+from headrace.stores.redis.health import clock_skew_ms, highest_epoch
+from headrace.stores.redis.jobs import RedisJobs
+from headrace.stores.redis.journal import RedisJournal
+from headrace.stores.redis.library import read_library
+from headrace.stores.redis.link import Link
+from headrace.stores.redis.options import Options
+from headrace.stores.redis.profile import Profile, check_servers
+from headrace.stores.redis.queues import RedisQueues
+from headrace.stores.redis.reads import RedisReads
+from headrace.stores.redis.registry import Registry
+from headrace.stores.redis.signals import RedisSignals
+
+
+class RedisStore:
+    """A store on one server, on the master that Sentinel names, or on the masters of a cluster."""
+
+    def __init__(self, link: Link, profile: Profile) -> None:
+        registry = Registry(link)
+        self._link = link
+        self._profile = profile
+        self.jobs = RedisJobs(link, registry)
+        self.dead = RedisDead(link, registry)
+        self.queues = RedisQueues(link, registry)
+        self.reads = RedisReads(link)
+        self.journal = RedisJournal(link)
+        self.signals = RedisSignals(link)
+
+    @staticmethod
+    async def open(options: Options, *, edit: Callable[[str], str] | None = None) -> "RedisStore":
+        """Reach the servers, check that they keep what they are given, and load the functions on every master.
+
+        `edit` changes the source of the functions first, for tests that plant a fault.
+        """
+        topology = topology_of(options)
+        try:
+            profile = await check_servers(await topology.masters(), options)
+            library = read_library(clustered=topology.clustered, edit=edit)
+            link = Link(topology, library, replicas=profile.replicas, wait_ms=options.wait_ms)
+            await link.load_everywhere()
+        except BaseException:
+            await topology.close()
+            raise
+        return RedisStore(link, profile)
+
+    async def health(self) -> Health:
+        skew_ms = await clock_skew_ms(self._link)
+        epoch = await highest_epoch(self._link, self.queues)
+        profile = self._profile
+        return Health("redis", profile.name, profile.promise, profile.version, skew_ms, epoch)
+
+    async def close(self) -> None:
+        self.signals.close()
+        await self._link.close()

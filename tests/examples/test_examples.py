@@ -6,6 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.support.postgres_servers import PostgresServer
+
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
 
 
@@ -84,6 +86,11 @@ with a key, asking twice is noticed, also when the work is done:
   enqueue order 7  duplicate
   enqueue order 8  conflict
 """
+OWN_TRANSACTION = """\
+order 2 was not placed: nobody pays less than nothing
+orders: 1
+receipts to send: 1
+"""
 OUTPUTS = {"first_job.py": FIRST_JOB, "retries_and_dead_letters.py": RETRIES, "singletons.py": SINGLETONS}
 
 
@@ -92,8 +99,15 @@ def test_an_example_prints_what_it_is_meant_to_show(name: str) -> None:
     assert run(name) == OUTPUTS[name].splitlines()
 
 
+def test_a_job_of_ones_own_transaction_comes_and_goes_with_it() -> None:
+    with PostgresServer(fsync=True) as server:
+        server.launch()
+
+        assert run("own_transaction.py", server.url) == OWN_TRANSACTION.splitlines()
+
+
 def test_every_example_is_run() -> None:
-    assert sorted(file.name for file in EXAMPLES.glob("*.py")) == sorted(OUTPUTS)
+    assert sorted(file.name for file in EXAMPLES.glob("*.py")) == sorted([*OUTPUTS, "own_transaction.py"])
 
 
 def test_a_second_run_of_the_first_job_finds_what_the_first_left(tmp_path: Path) -> None:

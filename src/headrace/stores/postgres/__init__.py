@@ -1,0 +1,1 @@
+"""The store on a PostgreSQL server: for those who have one already, with enqueues inside their own transactions."""

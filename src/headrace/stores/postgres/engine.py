@@ -1,0 +1,101 @@
+"""Runs functions as transactions on the lanes, again where somebody else was faster, and wakes whom they woke."""
+
+import threading
+from collections.abc import Callable, Iterable, Mapping
+from typing import TypeVar
+
+import psycopg
+
+from headrace.model.names import Queue, Shard
+from headrace.stores.calls.wait import Name, name_of
+from headrace.stores.postgres.connect import Connection, Settings
+from headrace.stores.postgres.errors import AGAIN, TRIES, busy, errors
+from headrace.stores.postgres.lane import Lanes
+from headrace.stores.postgres.link import READING, WRITING, Link
+from headrace.stores.postgres.numberer import Numberer
+from headrace.stores.postgres.signals import PostgresSignals
+from headrace.stores.postgres.sql import sql
+from headrace.stores.postgres.tx import PostgresTx
+from headrace.stores.transitions.rows import Tx
+
+T = TypeVar("T")
+READ_TRIES = 100
+"""A read that numbers what it sees is undone by every numbering beside it; it is cheap, and nothing was asked of it."""
+
+
+class PostgresEngine:
+    """Writes under row locks, each seeing what was committed before its statement; reads on one snapshot."""
+
+    def __init__(self, settings: Settings) -> None:
+        self.settings = settings
+        self.lanes = Lanes(settings)
+        self.signals = PostgresSignals(settings, self.lanes, self.read)
+        self._numberer = Numberer(self._number)
+        self._thread = threading.local()
+
+    async def read(self, look: Callable[[Tx], T]) -> T:
+        return await self.lanes.run(lambda connection: self._tried(connection, look, READING, READ_TRIES))
+
+    async def write(self, act: Callable[[Tx], T]) -> T:
+        answer, woken, gathered = await self.lanes.run(lambda connection: self._write(connection, act))
+        self.committed(woken, gathered)
+        return answer
+
+    def committed(self, woken: Iterable[Name], gathered: Mapping[Shard, int]) -> None:
+        """Wake whom a transaction woke, and have numbered what it left in inboxes; on the event loop."""
+        self.signals.woke(woken)
+        self._numberer.gathered(gathered)
+
+    def _write(self, connection: Connection, act: Callable[[Tx], T]) -> tuple[T, set[Name], dict[Shard, int]]:
+        def attempt(tx: PostgresTx) -> tuple[T, dict[Shard, int]]:
+            self._thread.woken = set()
+            return act(tx), tx.gathered()
+
+        answer, gathered = self._tried(connection, attempt, WRITING, TRIES)
+        return answer, self._thread.woken, gathered
+
+    async def _number(self, shard: Shard) -> None:
+        """Number what is in the inbox of a shard, unless somebody is at it."""
+
+        def act(tx: PostgresTx) -> bool:
+            rows = tx.rows(shard)
+            return rows is not None and rows.try_number()
+
+        def run(connection: Connection) -> None:
+            if self._tried(connection, act, WRITING, TRIES):
+                with errors(self.settings.place):
+                    connection.execute(sql("journal_shed"))
+
+        await self.lanes.run(run)
+
+    def _tried(self, connection: Connection, act: Callable[[PostgresTx], T], begin: bytes, tries: int) -> T:
+        last: psycopg.Error | None = None
+        for _ in range(tries):
+            try:
+                with errors(self.settings.place):
+                    return self._attempt(connection, act, begin)
+            except AGAIN as overtaken:
+                last = overtaken
+        assert last is not None  # tried at least once
+        raise busy(last, self.settings.place) from last
+
+    def _attempt(self, connection: Connection, act: Callable[[PostgresTx], T], begin: bytes) -> T:
+        tx = PostgresTx(Link(connection, begin))
+        try:
+            answer = act(tx)
+            tx.write_back()
+        except BaseException:
+            tx.link.roll_back()
+            raise
+        tx.link.commit(self.settings.place)
+        return answer
+
+    def wake(self, queues: Iterable[Queue]) -> None:
+        """Remember whom to wake once the transaction of this thread is committed."""
+        self._thread.woken.update(map(name_of, queues))
+
+    async def close(self) -> None:
+        """Finish what was asked, then let go of the connections."""
+        await self._numberer.close()
+        await self.signals.close()
+        await self.lanes.close()

@@ -1,0 +1,181 @@
+"""Fast paths: the hot calls in one or two round trips each, for batches in which nothing unusual happens.
+
+Whatever is unusual (a known id, a key, a lost lease, a twin, a job too late or too large, a new configuration) raises
+`Unusual`; what was done so far is rolled back and the call runs again through the transitions, which decide everything.
+So a fast path may only be right or give up.
+"""
+
+from collections.abc import Callable, Sequence
+from typing import TypeVar
+
+import psycopg
+
+from headrace.model.answers import Enqueued, Settled, Turned
+from headrace.model.checks import check_batch, check_time
+from headrace.model.claim import ClaimRequest, Claims, Settlement
+from headrace.model.job import Job
+from headrace.model.limits import BATCH_MAX
+from headrace.model.names import Shard
+from headrace.stores.calls.jobs import naming
+from headrace.stores.calls.wait import name_of
+from headrace.stores.postgres.connect import Connection, roll_back
+from headrace.stores.postgres.engine import PostgresEngine
+from headrace.stores.postgres.errors import AGAIN, errors
+from headrace.stores.postgres.fast_claim import ClaimTry
+from headrace.stores.postgres.fast_enqueue import enqueue_new
+from headrace.stores.postgres.fast_settle import SettleTry
+from headrace.stores.postgres.jobs import PostgresJobs
+from headrace.stores.postgres.known import KnownQueues, Unusual
+from headrace.stores.postgres.link import WRITING, Link
+from headrace.stores.postgres.sql import sql
+
+T = TypeVar("T")
+SLOW_CALLS = 8
+"""How many calls go straight through the transitions after a fast path had to give up."""
+UNUSUAL = "HR001"
+"""What our functions in the server raise."""
+
+
+class FastJobs(PostgresJobs):
+    """Tries the fast path first, each call by itself: what is unusual now is likely to be so again, so the next calls
+    of the same kind are spared the vain attempt."""
+
+    def __init__(self, engine: PostgresEngine, slow_calls: int = SLOW_CALLS) -> None:
+        super().__init__(engine)
+        self._postgres = engine
+        self._slow_calls = slow_calls
+        self._slow_left: dict[str, int] = {}
+        self._queues = KnownQueues()
+        self._was_idle = False
+
+    async def enqueue(self, jobs: Sequence[Job], *, now_ms: int | None = None) -> list[Enqueued]:
+        check_batch("jobs", len(jobs), BATCH_MAX)
+        _check(now_ms)
+        with naming(job.id for job in jobs):
+            found = await self._try("enqueue", jobs, lambda connection: self._enqueue_new(connection, jobs, now_ms))
+        if found is None:
+            return await super().enqueue(jobs, now_ms=now_ms)
+        answers, gathered = found
+        self._postgres.committed({name_of(shard.queue) for shard in gathered}, gathered)
+        return answers
+
+    def _enqueue_new(
+        self, connection: Connection, jobs: Sequence[Job], now_ms: int | None
+    ) -> tuple[list[Enqueued], dict[Shard, int]]:
+        with errors(self._postgres.settings.place, sent=True):
+            return enqueue_new(connection, self._queues, jobs, now_ms)
+
+    async def claim(self, request: ClaimRequest, *, now_ms: int | None = None) -> Claims:
+        _check(now_ms)
+        claims = await self._try("claim", request.queues, lambda connection: self._take(connection, request, now_ms))
+        if claims is None:
+            claims = await super().claim(request, now_ms=now_ms)
+        self._was_idle = not claims.items
+        return claims
+
+    def _take(self, connection: Connection, request: ClaimRequest, now_ms: int | None) -> Claims:
+        place = self._postgres.settings.place
+        with errors(place):
+            if self._was_idle:
+                looking = ClaimTry(connection, self._queues, request, now_ms)
+                looking.look(lambda name, *args: connection.execute(sql(name), args, binary=True))
+                idle = looking.idle()
+                if idle is not None:
+                    return idle
+            link, taking = Link(connection, WRITING), ClaimTry(connection, self._queues, request, now_ms)
+            with link.together():
+                taking.send(link)
+            taking.read(link)
+        if taking.is_empty:
+            roll_back(connection)
+        else:
+            self._commit(connection, link, taking)
+        return taking.answer()
+
+    async def settle(self, settlements: Sequence[Settlement], *, now_ms: int | None = None) -> list[Settled]:
+        check_batch("settlements", len(settlements), BATCH_MAX)
+        _check(now_ms)
+        with naming(each.lease.id for each in settlements):
+            settling = await self._try(
+                "settle", settlements, lambda connection: self._end(connection, settlements, now_ms)
+            )
+        if settling is None:
+            return await super().settle(settlements, now_ms=now_ms)
+        self._postgres.committed((), settling.gathered())
+        return settling.answers()
+
+    def _end(self, connection: Connection, settlements: Sequence[Settlement], now_ms: int | None) -> SettleTry:
+        with errors(self._postgres.settings.place):
+            link, settling = Link(connection, WRITING), SettleTry(connection, self._queues, settlements, now_ms)
+            with link.together():
+                settling.send(link)
+            settling.read()
+        self._commit(connection, link, settling)
+        return settling
+
+    async def turn(
+        self, settlements: Sequence[Settlement], request: ClaimRequest, *, now_ms: int | None = None
+    ) -> Turned:
+        check_batch("settlements", len(settlements), BATCH_MAX)
+        _check(now_ms)
+        with naming(each.lease.id for each in settlements):
+            found = await self._try(
+                "turn", settlements, lambda connection: self._turn(connection, settlements, request, now_ms)
+            )
+        if found is None:
+            return await super().turn(settlements, request, now_ms=now_ms)
+        settling, claims = found
+        self._postgres.committed((), settling.gathered())
+        return Turned(settling.answers(), claims.items, claims.next_at_ms)
+
+    def _turn(
+        self, connection: Connection, settlements: Sequence[Settlement], request: ClaimRequest, now_ms: int | None
+    ) -> tuple[SettleTry, Claims]:
+        with errors(self._postgres.settings.place):
+            link, settling = Link(connection, WRITING), SettleTry(connection, self._queues, settlements, now_ms)
+            taking = ClaimTry(connection, self._queues, request, now_ms)
+            with link.together():
+                settling.send(link)
+            settling.read()
+            with link.together():
+                settling.write(link)
+                taking.send(link, settling.now_ms)
+            taking.read(link)
+        self._commit(connection, link, taking)
+        return settling, taking.answer()
+
+    def _commit(self, connection: Connection, link: Link, tried: ClaimTry | SettleTry) -> None:
+        with errors(self._postgres.settings.place, sent=True), link.together():
+            tried.write(link)
+            connection.execute("COMMIT", prepare=False)
+
+    async def _try(self, kind: str, items: Sequence[object], act: Callable[[Connection], T]) -> T | None:
+        """What the fast path answers, None when it does not apply."""
+        left = self._slow_left.get(kind, 0)
+        self._slow_left[kind] = max(left - 1, 0)
+        if left or not items:
+            return None
+        try:
+            return await self._postgres.lanes.run(lambda connection: _whole(connection, act))
+        except Unusual:
+            self._queues.forget()
+            self._slow_left[kind] = self._slow_calls
+            return None
+
+
+def _whole(connection: Connection, act: Callable[[Connection], T]) -> T:
+    """Run an attempt; what it has begun when it gives up is rolled back."""
+    try:
+        return act(connection)
+    except BaseException as error:
+        if connection.info.transaction_status != psycopg.pq.TransactionStatus.IDLE:
+            roll_back(connection)
+        cause = error.__cause__
+        if isinstance(error, AGAIN) or (isinstance(cause, psycopg.Error) and cause.sqlstate == UNUSUAL):
+            raise Unusual from error
+        raise
+
+
+def _check(now_ms: int | None) -> None:
+    if now_ms is not None:
+        check_time("now_ms", now_ms)

@@ -1,0 +1,177 @@
+"""The fast way to claim: hand out ready jobs where nothing has to be repaired, promoted or given up."""
+
+from collections.abc import Callable
+
+from headrace.model.claim import Claim, ClaimRequest, Claims, Lease, token_of
+from headrace.model.event import Line, encode_lines
+from headrace.model.limits import CLAIM_BYTES_MAX, WORKER_SEEN_MS
+from headrace.model.names import Shard
+from headrace.model.verdict import is_expired
+from headrace.stores.packing import PackedLease, pack, record_of, unpack_body
+from headrace.stores.postgres.arrays import numbers, texts
+from headrace.stores.postgres.connect import Connection
+from headrace.stores.postgres.fast_enqueue import UNKNOWN_MS, around_time
+from headrace.stores.postgres.known import KnownQueue, KnownQueues, Unusual
+from headrace.stores.postgres.link import Cursor, Link
+from headrace.stores.transitions.claim import visiting_order
+
+
+class Visit:
+    """A shard that the claim may visit, and what became of it."""
+
+    def __init__(self, known: KnownQueue, shard: Shard) -> None:
+        self.known = known
+        self.shard = shard
+        self.shard_id = known.shard_ids[shard.index]
+        self.lease_end_ms: int | None = None
+        self.later_ms: int | None = None
+        self.has_ready = False
+        self.seen_at_ms: int | None = None
+        self.claims: list[Claim] = []
+        self.last_place = 0
+        self.noted: Cursor | None = None
+
+
+class ClaimTry:
+    """One attempt, in two round trips while the first shard has enough: look and take, then note what was taken."""
+
+    def __init__(self, connection: Connection, queues: KnownQueues, request: ClaimRequest, now_ms: int | None) -> None:
+        self._request = request
+        self._given_ms = now_ms
+        self.now_ms = 0
+        self._visits = [
+            Visit(queues.get(connection, queue), shard)
+            for queue in dict.fromkeys(request.queues)
+            for shard in visiting_order(queue, request.nonce)
+        ]
+        self._visited: list[Visit] = []
+        self._bytes_left = CLAIM_BYTES_MAX
+        self._wanted = request.limit
+        self._stopped = False
+        self._looked: Cursor | None = None
+        self._first: Visit | None = None
+        self._taken: Cursor | None = None
+
+    def send(self, link: Link, now_ms: int | None = None) -> None:
+        """Look at every shard, and take from the first that is not paused."""
+        self._given_ms = self._given_ms if now_ms is None else now_ms
+        self.look(link.run)
+        self._first = next((visit for visit in self._visits if not visit.known.config.paused), None)
+        if self._first is not None:
+            self._taken = self._take(link, self._first)
+
+    def look(self, run: Callable[..., Cursor]) -> None:
+        """Look at every shard."""
+        ids, configs = [visit.shard_id for visit in self._visits], [visit.known.text for visit in self._visits]
+        self._looked = run("claim_look", self._given_ms, numbers(ids), texts(configs), self._request.worker)
+
+    def _take(self, link: Link, visit: Visit) -> Cursor:
+        request = self._request
+        lease = around_time(pack(PackedLease(request.worker, UNKNOWN_MS, False)))
+        return link.run(
+            "claim_take", self._given_ms, visit.shard_id, self._wanted, request.nonce, request.lease_ms, *lease
+        )
+
+    def seen(self) -> None:
+        """Take over what was looked at; unusual when the configuration changed or the nonce is known."""
+        assert self._looked is not None  # sent before
+        found = self._looked.fetchall()
+        if len(found) != len(self._visits):
+            raise Unusual
+        for visit, columns in zip(self._visits, found, strict=True):
+            self.now_ms, _, is_known, visit.lease_end_ms, visit.later_ms, place, nonce, visit.seen_at_ms = columns
+            if not is_known or nonce == self._request.nonce:
+                raise Unusual
+            visit.has_ready = place is not None
+
+    def read(self, link: Link) -> None:
+        """See what was taken, and take from further shards while more is wanted; raises when anything is unusual."""
+        self.seen()
+        if self._given_ms is None:
+            self._given_ms = self.now_ms
+        for visit in self._visits:
+            if not self._wanted or self._bytes_left <= 0:
+                self._stopped = True
+                break
+            self._visited.append(visit)
+            if any(each is not None and each <= self.now_ms for each in (visit.lease_end_ms, visit.later_ms)):
+                raise Unusual
+            if visit is self._first and self._taken is not None:
+                self._keep(visit, self._taken)
+            elif visit.has_ready and not visit.known.config.paused:
+                self._keep(visit, self._take(link, visit))
+            self._check_seen(visit)
+
+    def _check_seen(self, visit: Visit) -> None:
+        # That an idle worker is there is noted now and then, by the transitions.
+        is_fresh = visit.seen_at_ms is not None and visit.seen_at_ms > self.now_ms - WORKER_SEEN_MS
+        if not visit.claims and not is_fresh:
+            raise Unusual
+
+    def _keep(self, visit: Visit, taken: Cursor) -> None:
+        request, config, queue = self._request, visit.known.config, visit.shard.queue
+        found = sorted(taken.fetchall(), key=lambda columns: columns[1])
+        for now_ms, fence, id, place, run_at_ms, body, payload in found:
+            self.now_ms = now_ms
+            record = record_of(id, run_at_ms, unpack_body(body), payload)
+            self._bytes_left -= len(payload)
+            if self._bytes_left < 0 or is_expired(record, now_ms):
+                raise Unusual
+            policy = record.policy
+            lease = Lease(queue, id, token_of(request.nonce, fence), fence, now_ms + request.lease_ms)
+            priority, timeout_ms = config.priority_of(policy), config.timeout_of(policy)
+            visit.claims.append(Claim(lease, record, request.worker, priority, timeout_ms, now_ms))
+            visit.last_place = place
+        self._wanted -= len(visit.claims)
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether nothing was taken, so that nothing has to be written."""
+        return not any(visit.claims for visit in self._visited)
+
+    def write(self, link: Link) -> None:
+        """Note what was taken."""
+        for visit in self._visited:
+            if visit.claims:
+                lines = [Line("claimed", claim.lease.id, fence=claim.lease.fence) for claim in visit.claims]
+                visit.noted = link.run(
+                    "claim_note",
+                    visit.shard_id,
+                    self.now_ms,
+                    self._request.worker,
+                    len(visit.claims),
+                    encode_lines(lines),
+                    self._request.nonce,
+                    visit.last_place,
+                )
+
+    def answer(self) -> Claims:
+        """What was handed out, and when to ask again."""
+        times = [self._next_at(visit) for visit in self._visited]
+        if self._stopped:
+            times.append(self.now_ms)
+        items = [claim for visit in self._visited for claim in visit.claims]
+        return Claims(items, min((each for each in times if each is not None), default=None))
+
+    def _next_at(self, visit: Visit) -> int | None:
+        times = [visit.lease_end_ms]
+        if visit.noted is not None:
+            times.append(visit.claims[0].lease.expires_at_ms)
+        if not visit.known.config.paused:
+            times.append(visit.later_ms)
+            if visit.has_ready if visit.noted is None else visit.noted.fetchall()[0][0]:
+                return self.now_ms
+        known = [each for each in times if each is not None]
+        return max(min(known), self.now_ms) if known else None
+
+    def idle(self) -> Claims | None:
+        """The answer when a look alone has shown that there is nothing to do on any shard; None when there is."""
+        self.seen()
+        self._visited = self._visits
+        for visit in self._visits:
+            times = (visit.lease_end_ms, visit.later_ms)
+            is_fresh = visit.seen_at_ms is not None and visit.seen_at_ms > self.now_ms - WORKER_SEEN_MS
+            is_due = any(each is not None and each <= self.now_ms for each in times)
+            if not is_fresh or is_due or (visit.has_ready and not visit.known.config.paused):
+                return None
+        return self.answer()

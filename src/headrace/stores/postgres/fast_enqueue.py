@@ -1,0 +1,87 @@
+"""The fast way to enqueue: one function call a shard, for jobs that are all new."""
+
+from collections.abc import Sequence
+
+from headrace.model.answers import Enqueued
+from headrace.model.event import Line, encode_lines
+from headrace.model.job import Job
+from headrace.model.names import Shard
+from headrace.stores.calls.jobs import by_shard
+from headrace.stores.packing import pack_body
+from headrace.stores.postgres.arrays import blobs, numbers, texts
+from headrace.stores.postgres.connect import Connection
+from headrace.stores.postgres.known import KnownQueue, KnownQueues, Unusual
+from headrace.stores.postgres.sql import sql
+from headrace.stores.transitions.step import place_of
+
+UNKNOWN_MS = 2**64 - 1
+"""Stands in a packed record for an instant that the server puts in."""
+_UNKNOWN = b"\xff" * 8  # no text in UTF-8 holds these bytes, and no other number is as large
+DUE_NOW_MS = -1
+"""Stands in a line for the instant of the call."""
+
+
+def around_time(packed: bytes) -> tuple[bytes, bytes]:
+    """What comes before and behind the time that the server puts in."""
+    head, _, tail = packed.partition(_UNKNOWN)
+    return head, tail
+
+
+def enqueue_new(
+    connection: Connection, queues: KnownQueues, jobs: Sequence[Job], now_ms: int | None
+) -> tuple[list[Enqueued], dict[Shard, int]]:
+    """Take in jobs that are all new, in one round trip; answers, and how many calls are in each shard's inbox."""
+    if any(job.idempotency_key is not None for job in jobs):
+        raise Unusual
+    groups = list(by_shard(jobs, lambda job: (job.queue, job.id)))
+    known = {shard.queue: queues.get(connection, shard.queue) for shard, _ in groups}
+    if now_ms is None and (len(groups) > 1 or any(job.delay_ms for job in jobs)):
+        now_ms = int(connection.execute(sql("now"), binary=True).fetchall()[0][0])
+    calls = [
+        (shard, _arguments(known[shard.queue], shard, [jobs[i] for i in picks], now_ms)) for shard, picks in groups
+    ]
+    if len(calls) == 1:
+        found = [connection.execute(sql("enqueue_new"), calls[0][1], binary=True)]
+    else:
+        with connection.pipeline():  # one transaction, since there is no other statement among them
+            found = [connection.execute(sql("enqueue_new"), arguments, binary=True) for _, arguments in calls]
+    gathered = {shard: int(each.fetchall()[0][1]) for (shard, _), each in zip(calls, found, strict=True)}
+    return [Enqueued(job.id, "created") for job in jobs], gathered
+
+
+def _arguments(known: KnownQueue, shard: Shard, jobs: list[Job], now_ms: int | None) -> tuple[object, ...]:
+    config = known.config
+    heads, tails, lines, places, runs_at_ms = [], [], [], [], []
+    for job in jobs:
+        priority = config.priority_of(job.policy)
+        run_at_ms = now_ms + job.delay_ms if now_ms is not None and job.delay_ms else job.run_at_ms
+        head, tail = around_time(pack_body(job, UNKNOWN_MS))
+        heads.append(head)
+        tails.append(tail)
+        places.append(place_of(priority, 0))
+        runs_at_ms.append(run_at_ms)
+        lines.append(
+            Line(
+                "enqueued",
+                job.id,
+                job.kind,
+                job.tag,
+                priority,
+                run_at_ms=DUE_NOW_MS if run_at_ms is None else run_at_ms,
+                payload_bytes=len(job.payload),
+            )
+        )
+    return (
+        known.queue_id,
+        known.text,
+        known.shard_ids[shard.index],
+        now_ms,
+        config.waiting_max,
+        texts([job.id for job in jobs]),
+        numbers(places),
+        numbers(runs_at_ms),
+        blobs(heads),
+        blobs(tails),
+        blobs([job.payload for job in jobs]),
+        encode_lines(lines).decode(),
+    )

@@ -1,0 +1,128 @@
+"""The counters of a shard as PostgreSQL keeps them: some in the shard's row, some in sequences, changes in the inbox."""
+
+from collections import deque
+
+from headrace.stores.postgres.link import Link
+from headrace.stores.transitions.rows import Head, Row
+
+JOURNAL = ("epoch", "seq", "at_ms", "first_seq", "journal_bytes", "oldest_at_ms")
+COUNTS = ("ready", "later", "blocked", "active", "done", "cancelled", "dead", "unpinned")
+DRAWN_AT_ONCE = 8
+
+
+class Draws:
+    """Numbers that were drawn from a sequence in this transaction, ascending; what is left over is never used."""
+
+    def __init__(self, link: Link, sequence: str) -> None:
+        self._link = link
+        self._sequence = sequence
+        self._drawn: deque[int] = deque()
+        self.last = 0
+
+    def __len__(self) -> int:
+        return len(self._drawn)
+
+    def add(self, drawn: list[int]) -> None:
+        """Keep numbers that a statement has drawn."""
+        self._drawn.extend(drawn)
+
+    def take(self) -> None:
+        """Make the next number the last one."""
+        if not self._drawn:
+            self.add([number for (number,) in self._link.run("draw", self._sequence, DRAWN_AT_ONCE)])
+        self.last = self._drawn.popleft()
+
+
+class AllDraws:
+    """The sequences of a store within one transaction."""
+
+    def __init__(self, link: Link) -> None:
+        self.number = Draws(link, "next_number")
+        self.fence = Draws(link, "next_fence")
+        self.letter = Draws(link, "next_letter")
+
+
+class PostgresHead(Head):
+    """Counting up `number`, `fence` or `letter` draws the next one; the counts are what was folded into the shard's
+    row, and what the inbox holds, and what this step has changed."""
+
+    __slots__ = ("_draws", "active", "base", "blocked", "cancelled", "dead", "done", "later", "ready", "unpinned")
+    ready: int
+    later: int
+    blocked: int
+    active: int
+    done: int
+    cancelled: int
+    dead: int
+    unpinned: int
+
+    def __init__(self, journal: tuple[int, ...], counts: tuple[int, ...], draws: AllDraws) -> None:
+        self._draws = draws
+        self.set_journal(journal)
+        self.set_counts(counts)
+
+    def set_journal(self, journal: tuple[int, ...]) -> None:
+        """Take over the columns of the journal."""
+        for column, value in zip(JOURNAL, journal, strict=True):
+            setattr(self, column, value)
+
+    def set_counts(self, counts: tuple[int, ...]) -> None:
+        """Take over the counts; changes are counted from here."""
+        self.base = counts
+        for column, value in zip(COUNTS, counts, strict=True):
+            setattr(self, column, value)
+
+    def journal(self) -> tuple[int, ...]:
+        """The columns of the journal."""
+        return tuple(getattr(self, column) for column in JOURNAL)
+
+    def take_deltas(self) -> tuple[int, ...]:
+        """By how much the counts were changed since they were last asked for."""
+        now = tuple(getattr(self, column) for column in COUNTS)
+        deltas = tuple(new - old for new, old in zip(now, self.base, strict=True))
+        self.base = now
+        return deltas
+
+    @property
+    def number(self) -> int:
+        return self._draws.number.last
+
+    @number.setter
+    def number(self, _: int) -> None:
+        self._draws.number.take()
+
+    @property
+    def fence(self) -> int:
+        return self._draws.fence.last
+
+    @fence.setter
+    def fence(self, _: int) -> None:
+        self._draws.fence.take()
+
+    @property
+    def letter(self) -> int:
+        return self._draws.letter.last
+
+    @letter.setter
+    def letter(self, _: int) -> None:
+        self._draws.letter.take()
+
+    def count(self, row: Row | None, by: int) -> None:
+        """Count a job in or out."""
+        if row is None:
+            return
+        if row.delivery is not None:
+            self.active += by
+        elif row.record.place is not None:
+            self.ready += by
+        else:
+            self.later += by
+
+    def ended(self, state: str, pinned: bool, by: int) -> None:
+        """Count an ending in or out."""
+        if state == "done":
+            self.done += by
+        else:
+            self.cancelled += by
+        if not pinned:
+            self.unpinned += by

@@ -1,0 +1,204 @@
+"""The jobs of a shard with the twins inside them: locked and read in batches, kept while the step lasts, written at once."""
+
+from typing import Any, NamedTuple
+
+from headrace.model.twin import Twin
+from headrace.stores.packing import lease_columns, pack, pack_body, row_of, unpack_twin
+from headrace.stores.postgres.head import AllDraws, PostgresHead
+from headrace.stores.postgres.link import Cursor, Link
+from headrace.stores.postgres.part import Part
+from headrace.stores.transitions.rows import Row
+
+
+class Firsts(NamedTuple):
+    """What comes first in each order of a shard."""
+
+    lease_end_ms: int | None
+    later_ms: int | None
+    place: int | None
+
+
+class JobRows(Part):
+    """Whatever the step puts or drops is kept here until somebody has to see it in the table."""
+
+    def __init__(self, link: Link, shard_id: int, head: PostgresHead, draws: AllDraws) -> None:
+        super().__init__(link, shard_id, head, draws)
+        self.handing_out = False
+        """Whether ready jobs are asked for to be handed out, and not only to see whether there are any."""
+        self._jobs: dict[str, Row | None] = {}
+        self._twins: dict[str, Twin] = {}
+        self._stored: dict[str, tuple[bytes, bytes]] = {}
+        self._changed: dict[str, None] = {}
+        self._firsts: Firsts | None = None
+        self._ready_end: int | None = None
+
+    def load(self, ids: list[str]) -> None:
+        self.hint = ids
+        wanted = self.wanted(ids)
+        if wanted:
+            name = "job_lock" if self.link.writes else "job_load"
+            self.keep_found(wanted, self.run(name, [self.shard_id] * len(wanted), wanted).fetchall())
+
+    def wanted(self, ids: list[str]) -> list[str]:
+        """Those of the ids that are not known yet."""
+        return [id for id in dict.fromkeys(ids) if id not in self._jobs]
+
+    def keep_found(self, wanted: list[str], found: list[tuple[Any, ...]]) -> None:
+        """Keep what was found of the wanted ids; the others are not there."""
+        for id in wanted:
+            self._jobs[id] = None
+        for columns in found:
+            self._keep(columns[1:])
+
+    def _keep(self, columns: tuple[Any, ...]) -> Row:
+        *of_row, twin = columns
+        row = row_of(tuple(of_row))
+        id = row.record.id
+        self._jobs[id] = row
+        self._stored[id] = (of_row[-2], of_row[-1])
+        if twin is not None:
+            self._twins[id] = unpack_twin(twin)
+        return row
+
+    def job(self, id: str) -> Row | None:
+        if id not in self._jobs:
+            self.load([id])
+        return self._jobs[id]
+
+    def put(self, row: Row) -> None:
+        id = row.record.id
+        self.head.count(self.job(id), -1)
+        self.head.count(row, 1)
+        self._jobs[id] = row
+        self._change(id)
+
+    def drop(self, id: str) -> None:
+        old = self.job(id)
+        if old is not None:
+            self.head.count(old, -1)
+            self._jobs[id] = None
+            self._change(id)
+
+    def twin(self, id: str) -> Twin | None:
+        self.job(id)
+        return self._twins.get(id)
+
+    def put_twin(self, twin: Twin) -> None:
+        id = twin.record.id
+        if self.twin(id) is None:
+            self.head.blocked += 1
+        self._twins[id] = twin
+        self._change(id)
+
+    def drop_twin(self, id: str) -> None:
+        if self.twin(id) is not None:
+            self.head.blocked -= 1
+            del self._twins[id]
+            self._change(id)
+
+    def _change(self, id: str) -> None:
+        self._changed[id] = None
+        self._firsts = None
+
+    def flush(self) -> None:
+        """Write the jobs that the step has changed so far; all in one go inside `together`."""
+        if not self._changed:
+            return
+        new: list[tuple[object, ...]] = []
+        known: list[tuple[object, ...]] = []
+        gone: list[str] = []
+        for id in self._changed:
+            row = self._jobs[id]
+            if row is not None:
+                (known if id in self._stored else new).append(self._columns(row))
+            elif self._stored.pop(id, None) is not None:
+                gone.append(id)
+        self._changed = {}
+        self._ready_end = None
+        if gone:
+            self.run("job_drop", self.shard_id, gone)
+        if known:
+            self.run("job_change", self.shard_id, *map(list, zip(*known, strict=True)))
+        if new:
+            self.run("job_write", self.shard_id, *map(list, zip(*new, strict=True)))
+
+    def _columns(self, row: Row) -> tuple[object, ...]:
+        """The columns of a job as job_write wants them, with None for a body or payload that is stored already."""
+        record, id = row.record, row.record.id
+        lease = (None, None, None, None) if row.delivery is None else lease_columns(row.delivery)
+        body, payload = pack_body(record, record.enqueued_at_ms), record.payload
+        old = self._stored.get(id)
+        self._stored[id] = (body, payload)
+        twin = self._twins.get(id)
+        return (
+            id,
+            record.place,
+            record.run_at_ms,
+            *lease,
+            None if old is not None and old[0] == body else body,
+            None if old is not None and old[1] == payload else payload,
+            None if twin is None else pack(twin),
+        )
+
+    def ask(self, name: str, *args: object) -> Cursor:
+        """Run a statement that has to see what the step has changed."""
+        if not self._changed:
+            return self.run(name, *args)
+        with self.link.together():
+            self.flush()
+            return self.run(name, *args)
+
+    def firsts(self) -> Firsts:
+        """What comes first in each order."""
+        if self._firsts is None:
+            self.keep_firsts(self.ask("job_firsts", [self.shard_id]).fetchall()[0])
+        assert self._firsts is not None  # just asked for
+        return self._firsts
+
+    def keep_firsts(self, columns: tuple[Any, ...]) -> None:
+        """Keep what was found to come first."""
+        self._firsts = Firsts(*columns[1:])
+
+    def overdue(self, now_ms: int, limit: int) -> list[Row]:
+        end_ms = self.firsts().lease_end_ms
+        if end_ms is None or end_ms > now_ms:
+            return []
+        return [self._keep(columns) for columns in self.ask("job_overdue", self.shard_id, now_ms, limit).fetchall()]
+
+    def due(self, now_ms: int, limit: int) -> list[Row]:
+        later_ms = self.firsts().later_ms
+        if later_ms is None or later_ms > now_ms:
+            return []
+        found = self.ask("job_due", self.shard_id, now_ms, limit).fetchall()
+        self.draws.number.add([columns[-1] for columns in found])
+        return [self._keep(columns[:-1]) for columns in found]
+
+    def ready(self, after_place: int, limit: int) -> list[Row]:
+        if not self.handing_out:
+            return self._glance(after_place, limit)
+        if self._ready_end is not None and after_place >= self._ready_end:
+            return []
+        found = self.ask("job_ready", self.shard_id, after_place, limit).fetchall()
+        self.draws.fence.add([columns[-1] for columns in found])
+        rows = [self._keep(columns[:-1]) for columns in found]
+        if len(rows) < limit:  # what stands behind them is none of this step's
+            self._ready_end = rows[-1].record.place if rows else after_place
+        return rows
+
+    def _glance(self, after_place: int, limit: int) -> list[Row]:
+        if self.firsts().place is None:
+            return []
+        return self._seen(self.ask("job_glance", self.shard_id, after_place, limit))
+
+    def next_later_ms(self) -> int | None:
+        return self.firsts().later_ms
+
+    def next_lease_end_ms(self) -> int | None:
+        return self.firsts().lease_end_ms
+
+    def of_nonce(self, nonce: str) -> list[Row]:
+        return self._seen(self.ask("job_of_nonce", self.shard_id, nonce))
+
+    def _seen(self, found: Cursor) -> list[Row]:
+        # Not locked, so not kept: what is going to be changed must be asked for again.
+        return [row_of(columns[:-1]) for columns in found.fetchall()]

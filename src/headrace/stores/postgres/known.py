@@ -1,0 +1,54 @@
+"""What fast paths remember of queues between calls; every statement checks that it still holds."""
+
+import msgspec
+
+from headrace.model.config import QueueConfig
+from headrace.model.names import Queue
+from headrace.stores.calls.wait import Name, name_of
+from headrace.stores.postgres.connect import Connection
+from headrace.stores.postgres.sql import sql
+
+QUEUES_MAX = 1_024
+"""As many queues as a busy process uses; then everything is forgotten and read again."""
+
+
+class Unusual(Exception):
+    """The fast path does not apply; the transitions decide."""
+
+
+class KnownQueue(msgspec.Struct, frozen=True):
+    """A queue as it was when it was last read."""
+
+    queue_id: int
+    text: str
+    """The configuration as it is stored: as long as it is this, `config` holds."""
+    config: QueueConfig
+    shard_ids: list[int]
+
+
+class KnownQueues:
+    """The queues that this process has used, shared by its threads."""
+
+    def __init__(self) -> None:
+        self._known: dict[Name, KnownQueue] = {}
+
+    def get(self, connection: Connection, queue: Queue) -> KnownQueue:
+        """The queue, read when it is not known; unusual when it is not there or is cut into other shards."""
+        name = name_of(queue)
+        known = self._known.get(name)
+        if known is None:
+            found = connection.execute(sql("queue_known"), name).fetchone()
+            if found is None:
+                raise Unusual
+            queue_id, text, shard_ids = found
+            known = KnownQueue(queue_id, text, msgspec.json.decode(text, type=QueueConfig), shard_ids)
+            if len(self._known) >= QUEUES_MAX:
+                self._known = {}
+            self._known[name] = known
+        if len(known.shard_ids) != queue.shards:
+            raise Unusual
+        return known
+
+    def forget(self) -> None:
+        """Read everything again: something has changed."""
+        self._known = {}

@@ -1,0 +1,50 @@
+"""Brings the schema up to date: numbered steps, each applied once, all of them or none."""
+
+from psycopg.sql import SQL, Identifier
+
+from headrace.model.errors import BadConfig
+from headrace.stores.postgres.connect import Connection, Settings, roll_back
+from headrace.stores.postgres.sql import migrations, sql
+
+
+def migrate(connection: Connection, settings: Settings, upto: int | None = None) -> int:
+    """Bring the schema up to date, whole or not at all; returns its version. `upto` stops early, for tests.
+
+    One that is up to date is only looked at, so a user without the right to change schemas can open it.
+    """
+    steps = migrations()
+    newest = steps[-1][0] if upto is None else upto
+    version = version_now(connection)
+    if version < newest:
+        connection.execute("BEGIN")
+        try:
+            # Processes that meet a new database at once wait here for the fastest, and then find nothing left to do.
+            connection.execute(
+                "SELECT pg_advisory_xact_lock(hashtextextended(%s, 0))", (f"headrace {settings.schema}",)
+            )
+            connection.execute(SQL("CREATE SCHEMA IF NOT EXISTS {}").format(Identifier(settings.schema)))
+            version = version_now(connection)
+            for number, statements in steps:
+                if version < number <= newest:
+                    connection.execute(statements.encode(), prepare=False)
+                    connection.execute(sql("layout_write"), (number,))
+            version = version_now(connection)
+        except BaseException:
+            roll_back(connection)
+            raise
+        connection.execute("COMMIT")
+    if version > newest and upto is None:
+        raise BadConfig(
+            f"schema {settings.schema!r} at {settings.place} has layout {version}, this Headrace knows {newest}; use a"
+            " newer Headrace"
+        )
+    return version
+
+
+def version_now(connection: Connection) -> int:
+    """The number of the last step that was applied; 0 before the first."""
+    found = connection.execute("SELECT to_regclass('store')").fetchone()
+    if found is None or found[0] is None:
+        return 0
+    layout = connection.execute("SELECT layout FROM store").fetchone()
+    return 0 if layout is None else int(layout[0])

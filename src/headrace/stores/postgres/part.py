@@ -1,0 +1,17 @@
+"""A part of a shard's rows: what all parts share."""
+
+from headrace.stores.postgres.head import AllDraws, PostgresHead
+from headrace.stores.postgres.link import Link
+
+
+class Part:
+    """The transaction, the shard and its counters."""
+
+    def __init__(self, link: Link, shard_id: int, head: PostgresHead, draws: AllDraws) -> None:
+        self.link = link
+        self.run = link.run
+        self.shard_id = shard_id
+        self.head = head
+        self.draws = draws
+        self.hint: list[str] = []
+        """Ids that the step is about: whoever has to look up one of them looks up all."""

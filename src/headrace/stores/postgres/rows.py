@@ -1,0 +1,153 @@
+"""The rows of one shard in PostgreSQL: read in batches, kept while the step lasts, written back at once."""
+
+from collections.abc import Callable
+
+from headrace.model.answers import Counts
+from headrace.model.config import QueueConfig
+from headrace.model.job import State
+from headrace.model.letter import Ending, Letter
+from headrace.model.limits import INBOX_PER_ROUND_MAX, PLACE_BITS
+from headrace.model.names import Shard
+from headrace.model.twin import Twin
+from headrace.stores.packing import due_since, ending_of, row_of, unpack_letter, unpack_twin
+from headrace.stores.postgres.endings import EndingRows
+from headrace.stores.postgres.entries import PARTITION_SEQS, EntryRows
+from headrace.stores.postgres.head import JOURNAL, AllDraws, PostgresHead
+from headrace.stores.postgres.jobs_part import JobRows
+from headrace.stores.postgres.letters import LetterRows
+from headrace.stores.postgres.link import Link
+from headrace.stores.postgres.marks import MarkRows
+from headrace.stores.transitions.journal import append
+from headrace.stores.transitions.rows import Row
+
+
+class PostgresRows(JobRows, EndingRows, LetterRows, MarkRows, EntryRows):
+    """Rows that a step names are locked as they are read; the shard's own row is locked by `number` alone."""
+
+    def __init__(
+        self,
+        link: Link,
+        shard: Shard,
+        stored: tuple[int, ...],
+        config: QueueConfig,
+        draws: AllDraws,
+        companion: Callable[[], "PostgresRows"],
+    ) -> None:
+        shard_id, unnumbered, *columns = stored
+        head = PostgresHead(tuple(columns[: len(JOURNAL)]), tuple(columns[len(JOURNAL) :]), draws)
+        super().__init__(link, shard_id, head, draws)
+        self.unnumbered = unnumbered
+        self.shard = shard
+        self.config = config
+        self._companion = companion
+
+    def companion(self) -> "PostgresRows":
+        return self._companion()
+
+    def number(self) -> None:
+        if not self.link.writes and not self.unnumbered:
+            return
+        with self.link.together():
+            self.write_inbox(self.take_inbox())
+            locked = self.run("shard_lock", self.shard_id)
+            first = self.run("inbox_read", self.shard_id, INBOX_PER_ROUND_MAX)
+        stored = locked.fetchall()[0]
+        if self.folded is None:
+            self.set_journal(stored[: len(JOURNAL)])
+            self.folded = stored[len(JOURNAL) :]
+        found = first.fetchall()
+        while found:
+            self._number(found)
+            with self.link.together():
+                self.flush_entries()
+                self.run("inbox_drop", self.shard_id, [ticket for ticket, *_ in found])
+                following = self.run("inbox_read", self.shard_id, INBOX_PER_ROUND_MAX)
+            found = following.fetchall()
+        self.head.set_counts(self.folded)
+        self.unnumbered = 0
+
+    def try_number(self) -> bool:
+        """Number what is in the inbox unless somebody else is at it; says whether the journal grew into a partition
+        that it had not reached."""
+        if not self.run("shard_try_lock", self.shard_id).fetchall():
+            return False
+        reached = self.head.seq // PARTITION_SEQS
+        self.number()
+        return self.head.seq // PARTITION_SEQS > reached
+
+    def _number(self, calls: list[tuple[int, ...]]) -> None:
+        folded = list(self.folded or ())
+        for _, now_ms, count, worker, lines, *deltas in calls:
+            folded = [old + delta for old, delta in zip(folded, deltas, strict=True)]
+            if count:
+                append(self, lines, count, now_ms, worker)
+        self.folded = tuple(folded)
+
+    def counts(self, now_ms: int) -> Counts:
+        head = self.head
+        return Counts(
+            head.ready + head.later,
+            head.later,
+            head.blocked,
+            head.active,
+            head.done,
+            head.cancelled,
+            head.dead,
+            self._oldest_due_ms(now_ms),
+        )
+
+    def _oldest_due_ms(self, now_ms: int) -> int | None:
+        found = self.ask("job_oldest", self.shard_id, PLACE_BITS, PLACE_BITS, self.shard_id, now_ms).fetchall()
+        return min((due_since(run_at_ms, body) for run_at_ms, body in found), default=None)
+
+    def held(self) -> int:
+        return self.head.ready + self.head.later + self.head.blocked
+
+    def ids_in(self, state: State, after_id: str, limit: int) -> list[str]:
+        match state:
+            case State.WAITING:
+                found = self.ask("job_ids_waiting", self.shard_id, after_id, limit)
+            case State.ACTIVE:
+                found = self.ask("job_ids_active", self.shard_id, after_id, limit)
+            case State.BLOCKED:
+                found = self.ask("job_ids_blocked", self.shard_id, after_id, limit)
+            case _:
+                self.flush_endings()
+                found = self.run("ending_ids", self.shard_id, after_id, state.value, limit)
+        return [id for (id,) in found.fetchall()]
+
+    def everything(self) -> tuple[list[Row], list[Twin], list[Ending], list[Letter]]:
+        with self.link.together():
+            self.write_back()
+            jobs = self.run("job_all", self.shard_id)
+            endings = self.run("ending_all", self.shard_id)
+            letters = self.run("letter_all", self.shard_id)
+        found = jobs.fetchall()
+        return (
+            [row_of(columns[:-1]) for columns in found],
+            [unpack_twin(columns[-1]) for columns in found if columns[-1] is not None],
+            [ending_of(columns) for columns in endings.fetchall()],
+            [unpack_letter(body) for (body,) in letters.fetchall()],
+        )
+
+    def erase(self, limit: int) -> int:
+        gone = self.run("erase_ending", self.shard_id, limit).fetchall()
+        for state, pinned in gone:
+            self.head.ended(state, pinned, -1)
+        letters = self.run("erase_letter", self.shard_id, limit - len(gone)).rowcount
+        self.head.dead -= letters
+        erased = len(gone) + letters
+        for name in ("erase_key", "erase_worker", "erase_consumer"):
+            erased += self.run(name, self.shard_id, limit - erased).rowcount
+        return erased
+
+    def write_back(self) -> None:
+        """Write what the step changed, except what goes to the inbox; all in one go inside `together`."""
+        self.flush()
+        self.flush_endings()
+        self.flush_letters()
+        self.flush_keys()
+        self.flush_workers()
+        self.flush_entries()
+        if self.folded is not None:
+            self.run("shard_write", *self.head.journal(), *self.folded, self.shard_id)

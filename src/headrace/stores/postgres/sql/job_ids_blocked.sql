@@ -1,0 +1,4 @@
+-- The ids of jobs with a twin behind an id, by id.
+--
+-- args     shard_id, after id, limit
+SELECT id FROM job WHERE shard_id = %s AND id > %s AND twin IS NOT NULL ORDER BY id LIMIT %s;

@@ -1,0 +1,9 @@
+-- Lock and read jobs in the order of shard and id.
+--
+-- args     arrays: shard_id, id
+SELECT
+  job.shard_id, job.id, job.place, job.run_at_ms, job.expires_at_ms, job.fence, job.nonce, job.lease, job.body,
+  job.payload, job.twin
+FROM unnest(%s::bigint[], %s::text[]) AS wanted (shard_id, id)
+JOIN job ON job.shard_id = wanted.shard_id AND job.id = wanted.id
+ORDER BY job.shard_id, job.id FOR UPDATE OF job;

@@ -1,0 +1,2 @@
+-- Draws fences.
+CREATE SEQUENCE next_fence CACHE 1;

@@ -1,0 +1,2 @@
+-- Draws the numbers of dead letters.
+CREATE SEQUENCE next_letter CACHE 1;

@@ -1,0 +1,2 @@
+-- The store's clock, in milliseconds.
+SELECT floor(extract(epoch FROM clock_timestamp()) * 1000)::bigint;

@@ -1,0 +1,4 @@
+-- Forget a queue.
+--
+-- args     queue_id
+DELETE FROM queue WHERE queue_id = %s;

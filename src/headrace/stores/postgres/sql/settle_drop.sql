@@ -1,0 +1,12 @@
+-- Drop jobs that are being settled; whether each of them may be is for the caller to see, who rolls back otherwise.
+-- Only the primary key can be used: a condition on the lease would let stale statistics choose the index of leases.
+--
+-- args     now or NULL, configuration, queue id, shard id, ids
+-- answers  per job: now, whether the configuration is this one, id, fence, nonce, end of the lease, whether it has a
+--          twin, body
+DELETE FROM job USING (
+  SELECT coalesce(%b::bigint, floor(extract(epoch FROM clock_timestamp()) * 1000)::bigint) AS now_ms,
+    (SELECT config = %s::text FROM queue WHERE queue_id = %b::bigint) AS is_known
+) AS present
+WHERE shard_id = %b::bigint AND id = ANY (%b::text[])
+RETURNING now_ms, is_known, id, fence, nonce, expires_at_ms, twin IS NOT NULL, body

@@ -1,0 +1,8 @@
+-- Make the shards of a queue.
+--
+-- args     queue_id, how many
+-- answers  per shard: index, then the columns of queue_open from shard_id on
+INSERT INTO shard (queue_id, index) SELECT %s, n - 1 FROM generate_series(1, %s) AS n
+RETURNING
+  index, shard_id, 0::bigint, epoch, seq, at_ms, first_seq, journal_bytes, oldest_at_ms, ready, later, blocked, active,
+  done, cancelled, dead, unpinned;

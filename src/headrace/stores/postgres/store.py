@@ -1,0 +1,82 @@
+"""The store in a PostgreSQL database."""
+
+from collections.abc import Sequence
+
+from headrace.model.answers import Enqueued
+from headrace.model.clock import Clock, SystemClock
+from headrace.model.errors import BadConfig
+from headrace.model.job import Job
+from headrace.model.snapshot import Health
+from headrace.stores.calls.dead import EngineDead
+from headrace.stores.calls.journal import EngineJournal
+from headrace.stores.calls.queues import EngineQueues
+from headrace.stores.calls.reads import EngineReads
+from headrace.stores.postgres.connect import Connection, Settings, check_server, version_of
+from headrace.stores.postgres.engine import PostgresEngine
+from headrace.stores.postgres.errors import errors
+from headrace.stores.postgres.fast import SLOW_CALLS, FastJobs
+from headrace.stores.postgres.guest import Callers, enqueue_on
+from headrace.stores.postgres.migrate import migrate
+from headrace.stores.postgres.sql import sql
+
+
+class PostgresStore:
+    """A store in one schema of a database that may hold other things, shared by any number of processes."""
+
+    def __init__(self, engine: PostgresEngine, promise: str, slow_calls: int) -> None:
+        self._engine = engine
+        self._promise = promise
+        self.jobs = FastJobs(engine, slow_calls)
+        self.dead = EngineDead(engine)
+        self.queues = EngineQueues(engine)
+        self.reads = EngineReads(engine)
+        self.journal = EngineJournal(engine)
+        self.signals = engine.signals
+
+    @property
+    def settings(self) -> Settings:
+        """What the URL said."""
+        return self._engine.settings
+
+    @staticmethod
+    async def open(settings: Settings, *, clock: Clock | None = None, slow_calls: int = SLOW_CALLS) -> "PostgresStore":
+        """Open the schema that the settings name, making it when missing."""
+        if clock is not None:
+            raise BadConfig(
+                "a store in PostgreSQL takes no clock, the server's rules; give now_ms with each call instead"
+            )
+        engine = PostgresEngine(settings)
+
+        def prepare(connection: Connection) -> str:
+            with errors(settings.place):
+                promise = check_server(connection, settings)
+                migrate(connection, settings)
+            return promise
+
+        try:
+            promise = await engine.lanes.run(prepare)
+        except BaseException:
+            await engine.close()
+            raise
+        return PostgresStore(engine, promise, slow_calls)
+
+    async def enqueue_on(
+        self, connection: Callers, jobs: Sequence[Job], *, now_ms: int | None = None
+    ) -> list[Enqueued]:
+        """Enqueue as part of the caller's own transaction, on its connection to the same database (psycopg's
+        `Connection` or `AsyncConnection`). Committing is the caller's: then the jobs are there and waiters are woken;
+        after a rollback they never were. Until then others wait only for the ids that are named here. A queue that is
+        new stays, empty, when the transaction is rolled back."""
+        return await enqueue_on(self._engine, connection, jobs, now_ms)
+
+    async def health(self) -> Health:
+        def look(connection: Connection) -> tuple[int, int, str]:
+            with errors(self._engine.settings.place):
+                [(epoch, now_ms)] = connection.execute(sql("epoch_highest")).fetchall()
+                return epoch, now_ms - SystemClock().now_ms(), version_of(connection)
+
+        epoch, skew_ms, version = await self._engine.lanes.run(look)
+        return Health("postgres", self._engine.settings.profile, self._promise, version, skew_ms, epoch)
+
+    async def close(self) -> None:
+        await self._engine.close()

@@ -1,0 +1,76 @@
+"""The journal on PostgreSQL: numbers without gaps although nobody waits for them, and late commits are not skipped."""
+
+import asyncio
+from collections.abc import Iterator
+
+import psycopg
+import pytest
+
+from headrace.model.job import Job, new_job
+from headrace.model.names import Queue, Shard
+from headrace.stores.postgres.connect import settings_of
+from headrace.stores.postgres.store import PostgresStore
+from tests.support.schemas import new_schema
+from tests.support.servers import postgres_server
+
+QUEUE = Queue("mail")
+SHARD = Shard(QUEUE, 0)
+CALLS, WRITERS = 40, 8
+
+
+@pytest.fixture
+def url() -> Iterator[str]:
+    """A schema of the test's own."""
+    with new_schema() as url:
+        yield url
+
+
+def job(id: str) -> Job:
+    """A job with this id."""
+    return new_job(QUEUE, "send", fresh_id=id)
+
+
+async def read_on(store: PostgresStore, after: int) -> list[tuple[int, str | None]]:
+    """What the journal holds behind a place, as number and id."""
+    bounds = await store.journal.bounds(SHARD)
+    entries = await store.journal.read(SHARD, after, bounds.last_seq)
+    return [(event.seq, event.line.id) for entry in entries for event in entry.events(SHARD)]
+
+
+async def test_a_reader_beside_many_writers_sees_every_event_once_and_in_order(url: str) -> None:
+    stores = [await PostgresStore.open(settings_of(url)) for _ in range(2)]
+    await stores[0].jobs.enqueue([job("first")])
+
+    async def write(writer: int) -> None:
+        for call in range(CALLS):
+            await stores[writer % 2].jobs.enqueue([job(f"{writer}-{call}")])
+
+    writing = [asyncio.create_task(write(writer)) for writer in range(WRITERS)]
+    seen: list[tuple[int, str | None]] = []
+    while not all(task.done() for task in writing):
+        seen += await read_on(stores[1], len(seen))
+    await asyncio.gather(*writing)
+    seen += await read_on(stores[1], len(seen))
+    for store in stores:
+        await store.close()
+
+    assert [seq for seq, _ in seen] == list(range(1, WRITERS * CALLS + 2))
+    assert {id for _, id in seen} == {"first"} | {
+        f"{writer}-{call}" for writer in range(WRITERS) for call in range(CALLS)
+    }
+
+
+async def test_a_commit_that_comes_late_is_numbered_behind_what_was_read(url: str) -> None:
+    store = await PostgresStore.open(settings_of(url))
+    await store.jobs.enqueue([job("first")])
+    with psycopg.connect(postgres_server().url) as late:
+        await store.enqueue_on(late, [job("late")])
+        await store.jobs.enqueue([job("quick")])
+
+        before = await read_on(store, 0)
+        late.commit()
+    after = await read_on(store, len(before))
+    await store.close()
+
+    assert before == [(1, "first"), (2, "quick")]
+    assert after == [(3, "late")]

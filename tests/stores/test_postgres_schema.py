@@ -1,0 +1,147 @@
+"""The schema on PostgreSQL: how it is made, what its tables are set to, and which index a claim uses."""
+
+import asyncio
+import re
+from collections.abc import Iterator
+from contextlib import closing
+from importlib.resources import files
+
+import pytest
+
+from headrace.model.claim import ClaimRequest
+from headrace.model.errors import BadConfig
+from headrace.model.job import new_job
+from headrace.model.names import Queue
+from headrace.model.outcome import Done
+from headrace.stores.postgres.connect import Connection, connect, settings_of
+from headrace.stores.postgres.migrate import migrate
+from headrace.stores.postgres.sql import migrations, sql
+from headrace.stores.postgres.store import PostgresStore
+from tests.support.schemas import new_schema, schema_of
+from tests.support.servers import postgres_server
+
+QUEUE = Queue("mail")
+CHURNED = 100_000
+BATCH = 1_000
+CATALOG = """
+SELECT 'column', c.relname::text, a.attname::text, format_type(a.atttypid, a.atttypmod) || a.attnotnull
+  || a.attstorage || coalesce(pg_get_expr(d.adbin, d.adrelid), '') || a.attidentity || a.attcollation::regcollation
+FROM pg_class c JOIN pg_attribute a ON a.attrelid = c.oid LEFT JOIN pg_attrdef d ON (d.adrelid, d.adnum) = (c.oid, a.attnum)
+WHERE c.relnamespace = %(schema)s::regnamespace AND a.attnum > 0 AND NOT a.attisdropped
+UNION ALL
+SELECT 'relation', relname::text, relkind::text, relpersistence || coalesce(reloptions::text, '')
+FROM pg_class WHERE relnamespace = %(schema)s::regnamespace
+UNION ALL
+SELECT 'index', tablename::text, indexname::text, indexdef FROM pg_indexes WHERE schemaname = %(schema)s
+UNION ALL
+SELECT 'function', proname::text, pg_get_function_identity_arguments(oid), prosrc
+FROM pg_proc WHERE pronamespace = %(schema)s::regnamespace
+ORDER BY 1, 2, 3, 4
+"""
+
+
+@pytest.fixture
+def url() -> Iterator[str]:
+    """A schema of the test's own."""
+    with new_schema() as url:
+        yield url
+
+
+def catalog(connection: Connection, url: str) -> list[tuple[str, ...]]:
+    """Everything that the database knows of a schema, without its name."""
+    schema = schema_of(url)
+    found = connection.execute(CATALOG, {"schema": schema}).fetchall()
+    return [tuple(text.replace(f"{schema}.", "") for text in columns) for columns in found]
+
+
+def test_migrating_from_every_earlier_layout_gives_the_schema_of_a_fresh_database(url: str) -> None:
+    with closing(connect(settings_of(url))) as fresh:
+        migrate(fresh, settings_of(url))
+        wanted = catalog(fresh, url)
+
+    for number, _ in migrations()[:-1]:
+        with new_schema() as old_url, closing(connect(settings_of(old_url))) as connection:
+            migrate(connection, settings_of(old_url), upto=number)
+            migrate(connection, settings_of(old_url))
+            assert catalog(connection, old_url) == wanted, f"from layout {number}"
+    assert len(wanted) > 100
+
+
+def test_a_schema_of_a_newer_headrace_is_refused(url: str) -> None:
+    with closing(connect(settings_of(url))) as connection:
+        newest = migrate(connection, settings_of(url))
+        connection.execute(sql("layout_write"), (newest + 1,))
+
+        with pytest.raises(BadConfig) as refused:
+            migrate(connection, settings_of(url))
+
+    assert f"layout {newest + 1}" in str(refused.value)
+
+
+async def test_stores_that_meet_a_new_database_at_once_make_its_schema_once(url: str) -> None:
+    stores = await asyncio.gather(*(PostgresStore.open(settings_of(url)) for _ in range(4)))
+    answers = [await store.jobs.enqueue([new_job(QUEUE, "send", fresh_id="a")]) for store in stores]
+    for store in stores:
+        await store.close()
+
+    assert [answer.status for [answer] in answers] == ["created", "updated", "updated", "updated"]
+
+
+def test_every_statement_is_in_a_file_that_says_what_it_is_for() -> None:
+    texts = [
+        each.read_text("utf-8") for each in (files("headrace.stores.postgres") / "sql").iterdir() if each.is_file()
+    ]
+
+    assert len(texts) > 50
+    assert all(text.startswith("-- ") for text in texts)
+
+
+def test_hot_tables_leave_room_and_are_vacuumed_early(url: str) -> None:
+    with closing(connect(settings_of(url))) as connection:
+        migrate(connection, settings_of(url))
+        found = connection.execute(
+            "SELECT relname, reloptions FROM pg_class WHERE relnamespace = %s::regnamespace AND relkind = 'r'",
+            (schema_of(url),),
+        ).fetchall()
+    options = {name: dict(each.split("=") for each in given or ()) for name, given in found}
+
+    assert int(options["job"]["fillfactor"]) < 100
+    assert int(options["shard"]["fillfactor"]) <= 50
+    for table in ("job", "inbox", "ending", "shard"):
+        assert float(options[table]["autovacuum_vacuum_scale_factor"]) <= 0.02, table
+
+
+async def test_a_claim_walks_the_index_of_ready_jobs_however_many_there_are(url: str) -> None:
+    store = await PostgresStore.open(settings_of(url))
+    for number in range(5):
+        await store.jobs.enqueue([new_job(QUEUE, "send", fresh_id=f"{number}-{each}") for each in range(BATCH)])
+    await store.close()
+
+    with closing(connect(settings_of(url))) as connection:
+        text = re.sub(r"%b|%s", "NULL", sql("claim_take").decode()).replace("shard_id = NULL", "shard_id = 1")
+        [*plan] = connection.execute(f"EXPLAIN {text.replace('LIMIT NULL', 'LIMIT 100')}".encode()).fetchall()
+
+    shown = "\n".join(line for (line,) in plan)
+    assert "Index Scan using job_ready" in shown
+    assert "Sort" not in shown
+    assert "Seq Scan" not in shown
+
+
+async def test_a_hundred_thousand_jobs_leave_a_small_table_behind(url: str) -> None:
+    """Dead versions are vacuumed and their room is used again."""
+    store = await PostgresStore.open(settings_of(url))
+    sizes = []
+    for number in range(CHURNED // BATCH):
+        await store.jobs.enqueue([new_job(QUEUE, "send", b"x" * 100, fresh_id=f"{number}-{i}") for i in range(BATCH)])
+        request = ClaimRequest(queues=[QUEUE], worker="w", nonce=f"nonce-{number:05}", limit=BATCH)
+        claims = await store.jobs.claim(request)
+        await store.jobs.settle([claim.settle(Done()) for claim in claims.items])
+        if number % 10 == 9:
+            postgres_server().ask(f"VACUUM {schema_of(url)}.job")
+            [(size,)] = postgres_server().ask(f"SELECT pg_total_relation_size('{schema_of(url)}.job')")
+            sizes.append(size)
+    counts = await store.queues.counts(QUEUE)
+    await store.close()
+
+    assert (counts.waiting, counts.active) == (0, 0)
+    assert sizes[-1] <= 2 * sizes[1], f"the table grew: {sizes}"

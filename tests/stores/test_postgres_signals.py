@@ -1,0 +1,97 @@
+"""Wake-ups on PostgreSQL: heard across processes and schemas apart, and a listener that is lost comes back."""
+
+import asyncio
+from collections.abc import Iterator
+
+import pytest
+
+from headrace.model.job import Job, new_job
+from headrace.model.names import Queue
+from headrace.stores.postgres.connect import settings_of
+from headrace.stores.postgres.store import PostgresStore
+from tests.support.schemas import new_schema, schema_of
+from tests.support.servers import postgres_server
+
+QUEUE = Queue("mail")
+LONG_MS = 60_000
+LISTENERS = "FROM pg_stat_activity WHERE query = 'LISTEN \"headrace_{}\"'"
+
+
+@pytest.fixture
+def url() -> Iterator[str]:
+    """A schema of the test's own."""
+    with new_schema() as url:
+        yield url
+
+
+def job(id: str) -> Job:
+    """A job with this id."""
+    return new_job(QUEUE, "send", fresh_id=id)
+
+
+async def listening(store: PostgresStore, url: str) -> asyncio.Task[bool]:
+    """A waiter that sleeps, with somebody listening for it."""
+    waiter = asyncio.create_task(store.signals.wait([QUEUE], LONG_MS))
+    while not count_listeners(url) or not len(store.signals):
+        await store.reads.find(QUEUE, ["nobody"])
+    return waiter
+
+
+def count_listeners(url: str) -> int:
+    """How many connections listen for this schema."""
+    [(count,)] = postgres_server().ask(f"SELECT count(*) {LISTENERS.format(schema_of(url))}")
+    return int(count)
+
+
+async def test_a_waiter_hears_what_another_process_enqueues(url: str) -> None:
+    mine, other = [await PostgresStore.open(settings_of(url)) for _ in range(2)]
+    waiter = await listening(mine, url)
+
+    await other.jobs.enqueue([job("a")])
+
+    assert await asyncio.wait_for(waiter, LONG_MS / 2_000)
+    await mine.close()
+    await other.close()
+
+
+async def test_a_lost_listener_comes_back_and_hears_again(url: str) -> None:
+    mine, other = [await PostgresStore.open(settings_of(url)) for _ in range(2)]
+    first = await listening(mine, url)
+    postgres_server().ask(f"SELECT pg_terminate_backend(pid) {LISTENERS.format(schema_of(url))}")
+
+    hint = await asyncio.wait_for(first, LONG_MS / 2_000)
+    second = await listening(mine, url)
+    await other.jobs.enqueue([job("a")])
+
+    assert hint, "whoever slept looks again, since nobody knows what was said meanwhile"
+    assert await asyncio.wait_for(second, LONG_MS / 2_000)
+    await mine.close()
+    await other.close()
+
+
+async def test_one_connection_listens_for_all_waiters_and_goes_with_the_store(url: str) -> None:
+    store = await PostgresStore.open(settings_of(url))
+    waiters = [await listening(store, url) for _ in range(5)]
+    listeners = count_listeners(url)
+
+    await store.jobs.enqueue([job("a")])
+    woken = await asyncio.gather(*waiters)
+    await store.close()
+
+    assert (listeners, woken) == (1, [True] * 5)
+    assert len(store.signals) == 0
+
+
+async def test_other_schemas_are_not_heard(url: str) -> None:
+    with new_schema() as other_url:
+        mine, other = [await PostgresStore.open(settings_of(each)) for each in (url, other_url)]
+        waiter = await listening(mine, url)
+
+        await other.jobs.enqueue([job("a")])
+        await mine.reads.find(QUEUE, ["nobody"])
+
+        assert not waiter.done()
+        waiter.cancel()
+        await asyncio.gather(waiter, return_exceptions=True)
+        await mine.close()
+        await other.close()

@@ -7,7 +7,7 @@ PY := .venv/bin/python
 PARTS ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help setup check test demo bench proof docs lock clean
+.PHONY: help setup servers check test demo bench proof docs lock clean
 
 help:  ## Show this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-7s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -16,19 +16,22 @@ setup:  ## Make .venv with the locked packages; an instant when it is there alre
 	@command -v $(PYTHON) >/dev/null || { echo "setup: there is no $(PYTHON); install Python 3.11 or newer, or type: make setup PYTHON=/path/to/python3.11" >&2; exit 1; }
 	@$(PYTHON) -B tools/setup.py
 
+servers: setup  ## Install the servers that tests and benchmarks start; an instant when they are there already
+	@$(PY) -B -m tools.servers
+
 check: setup  ## Lint, format, types and floors, in under a minute
 	@$(PY) tools/parts.py check
 
-test: setup  ## Check and run every test, each part timed against its budget
+test: servers  ## Check and run every test, each part timed against its budget
 	@$(PY) tools/parts.py $(PARTS)
 
 demo: setup  ## Run jobs of several kinds and tenants through a store and let Spark tell what happened
 	@$(PY) -m headrace.cli.main demo
 
-bench: setup  ## Measure the stores beside a raw reference
+bench: servers  ## Measure the stores beside a raw reference
 	@$(PY) -m benchmarks.stores
 
-proof: setup  ## Run the long proofs
+proof: servers  ## Run the long proofs
 	@$(PY) -m tests.proof
 
 docs: setup  ## Check that the docs are true

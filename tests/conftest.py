@@ -1,10 +1,17 @@
-"""Lets tests be coroutines: each runs on an event loop of its own, shared with its fixtures."""
+"""Lets tests be coroutines, each on an event loop of its own that its fixtures share, and ends what they started."""
 
 import asyncio
 import inspect
+import sys
 from collections.abc import Iterator
 
 import pytest
+
+
+def pytest_unconfigure() -> None:
+    """Stop the servers that tests have started."""
+    if process := sys.modules.get("tests.support.process"):
+        process.close_all()
 
 
 @pytest.fixture

@@ -30,7 +30,15 @@ LOCKS = (
     ("requirements/build.txt", ("requirements/build.in",)),
     (
         "requirements/dev.txt",
-        ("pyproject.toml", "--extra=spark", "--extra=cli", "--extra=dev", "--constraint=requirements/build.txt"),
+        (
+            "pyproject.toml",
+            "--extra=redis",
+            "--extra=postgres",
+            "--extra=spark",
+            "--extra=cli",
+            "--extra=dev",
+            "--constraint=requirements/build.txt",
+        ),
     ),
     ("requirements/all.txt", ("pyproject.toml", "--all-extras", "--constraint=requirements/dev.txt")),
 )

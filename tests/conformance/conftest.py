@@ -7,15 +7,15 @@ from pathlib import Path
 import pytest
 
 from headrace.stores.contract.store import Store
-from tests.support.faults import plant
+from tests.support.planting import plant
 from tests.support.play import Play
 from tests.support.stores import SHARED_URLS, STORES
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """Choose the stores, and plant a fault in memory to see whether the suite notices."""
-    parser.addoption("--stores", default=",".join(STORES), help="the stores to run on, separated by commas")
-    parser.addoption("--fault", default=None, help="a fault of tests/support/faults.py to plant in the memory store")
+    """Choose the stores, and plant a fault in one to see whether the suite notices."""
+    parser.addoption("--stores", default="memory,sqlite", help="the stores to run on, separated by commas")
+    parser.addoption("--fault", default=None, help="a fault of tests/support/planting.py to plant in its store")
 
 
 def pytest_configure(config: pytest.Config) -> None:

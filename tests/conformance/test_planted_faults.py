@@ -1,4 +1,4 @@
-"""Planted faults: the suite that passes on memory must fail on memory broken in any of these ways."""
+"""Planted faults: the suite that passes on a store must fail on that store broken in any of these ways."""
 
 import subprocess
 import sys
@@ -6,9 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.faults import FAULTS, FIRST
+from tests.support.planting import all_faults
 
 HERE = Path(__file__).parent
+FAULTS = all_faults()
 EXAMPLES = sorted(
     str(path)
     for path in HERE.glob("test_*.py")
@@ -16,12 +17,12 @@ EXAMPLES = sorted(
 )
 
 
-def run(first: str, *options: str) -> "subprocess.CompletedProcess[str]":
-    """Run the examples on memory in a process of their own, those of one operation first, up to the first failure."""
+def run(store: str, first: str, *options: str) -> "subprocess.CompletedProcess[str]":
+    """Run the examples on a store in a process of their own, those of one operation first, up to the first failure."""
     command = [sys.executable, "-m", "pytest", "-x", "-q", "--no-header", "-p", "no:cacheprovider", "-p", "no:xdist"]
     files = sorted(EXAMPLES, key=lambda path: not path.endswith(f"test_{first}.py"))
     return subprocess.run(
-        [*command, "--stores=memory", *options, *files],
+        [*command, f"--stores={store}", *options, *files],
         cwd=HERE.parent.parent,
         capture_output=True,
         text=True,
@@ -29,20 +30,23 @@ def run(first: str, *options: str) -> "subprocess.CompletedProcess[str]":
     )
 
 
-def test_there_are_enough_faults_to_trust_the_suite() -> None:
-    assert len(FAULTS) >= 20
+@pytest.mark.parametrize(("store", "count"), [("memory", 20), ("redis", 12), ("postgres", 12)])
+def test_there_are_enough_faults_to_trust_the_suite(store: str, count: int) -> None:
+    assert sum(fault.store == store for fault in FAULTS.values()) >= count
 
 
 def test_the_suite_passes_on_memory_as_it_is() -> None:
-    finished = run("enqueue")
+    finished = run("memory", "enqueue")
 
     assert finished.returncode == 0, finished.stdout[-2_000:]
 
 
-@pytest.mark.parametrize("fault", sorted(FAULTS))
-def test_the_suite_notices_that(fault: str) -> None:
-    finished = run(FIRST[fault], f"--fault={fault}")
+@pytest.mark.parametrize("name", sorted(FAULTS))
+def test_the_suite_notices_that(name: str) -> None:
+    fault = FAULTS[name]
+
+    finished = run(fault.store, fault.first, f"--fault={name}")
 
     assert finished.returncode == 1, (
-        f"nothing failed although {fault}:\n{finished.stdout[-1_000:]}{finished.stderr[-1_000:]}"
+        f"nothing failed although {name}:\n{finished.stdout[-1_000:]}{finished.stderr[-1_000:]}"
     )

@@ -15,8 +15,16 @@ def test_the_benchmark_measures_every_store_and_batch_beside_the_raw_reference()
 
     figures = json.loads(finished.stdout)
     rates = figures["jobs_per_second"]
-    assert set(rates) == {"memory", "sqlite fast", "sqlite durable", "raw fast", "raw durable"}
-    for by_batch in rates.values():
+    durable = {
+        f"{raw}{name}" for raw in ("", "raw ") for name in ("sqlite durable", "redis durable", "postgres durable")
+    }
+    fast = {f"{raw}{name}" for raw in ("", "raw ") for name in ("sqlite fast", "redis fast")}
+    assert set(rates) == {"memory"} | fast | durable
+    assert set(figures["redis_cpu_us_per_job"]) == {name for name in rates if "redis" in name}
+    for by_batch in [*rates.values(), *figures["redis_cpu_us_per_job"].values()]:
         assert set(by_batch) == {"1", "10", "100", "1000"}
-        assert all(rate > 0 for each in by_batch.values() for rate in each.values())
-    assert set(figures["claim_us_per_job"]) == {"memory", "sqlite fast"}
+        assert all(figure > 0 for each in by_batch.values() for figure in each.values())
+    assert set(figures["claim_us_per_job"]) == {"memory", "sqlite fast", "redis fast", "postgres durable"}
+    assert figures["bytes_per_waiting_job"]["redis fast"]["all"] > 100
+    assert set(figures["wake_up_ms"]) == {name for name in rates if "raw" not in name}
+    assert all(0 < each["p50"] <= each["p99"] for each in figures["wake_up_ms"].values())

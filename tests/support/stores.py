@@ -4,7 +4,9 @@ import sqlite3
 from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable, Sized
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, closing
+from importlib import import_module
 from pathlib import Path
+from typing import Any
 
 from headrace.stores.contract.store import Store
 from headrace.stores.memory.store import MemoryStore
@@ -59,11 +61,35 @@ async def sqlite_leftovers(store: Store, folder: Path) -> dict[str, int]:
     return {name: size for name, size in found.items() if size}
 
 
-STORES: dict[str, Opener] = {"memory": open_memory, "sqlite": open_sqlite}
-SHARED_URLS: dict[str, Callable[[Path], str]] = {"sqlite": sqlite_url}
+def late(name: str) -> Callable[..., Any]:
+    """A function of tests.support.networked, which is imported when it is called: who runs on memory does not pay for
+    the clients of servers."""
+
+    def call(*given: Any) -> Any:
+        return getattr(import_module("tests.support.networked"), name)(*given)
+
+    return call
+
+
+STORES: dict[str, Opener] = {
+    "memory": open_memory,
+    "sqlite": open_sqlite,
+    "redis": late("open_redis"),
+    "redis-cluster": late("open_cluster"),
+    "postgres": late("open_postgres"),
+}
+SHARED_URLS: dict[str, Callable[[Path], str]] = {
+    "sqlite": sqlite_url,
+    "redis": late("redis_url"),
+    "redis-cluster": late("cluster_url"),
+    "postgres": late("postgres_url"),
+}
 """Stores that several processes can open at once, by the URL for a folder."""
 LEFTOVERS: dict[str, Callable[[Store, Path], Awaitable[dict[str, int]]]] = {
     "memory": memory_leftovers,
     "sqlite": sqlite_leftovers,
+    "redis": late("redis_leftovers"),
+    "redis-cluster": late("cluster_leftovers"),
+    "postgres": late("postgres_leftovers"),
 }
 """What a store still holds, by structure or table, without what is empty: the one place that looks inside."""

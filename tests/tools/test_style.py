@@ -1,8 +1,9 @@
-"""Promises of the tree itself: locks that can be trusted anywhere, SQL one statement a file, extras, small entries."""
+"""Promises of the tree itself: trusted locks, SQL one statement a file, Lua that says what it is for, extras."""
 
 import re
 import sqlite3
 import tomllib
+from itertools import takewhile
 from pathlib import Path
 
 import pytest
@@ -11,6 +12,9 @@ ROOT = Path(__file__).resolve().parents[2]
 LOCKS = sorted((ROOT / "requirements").glob("*.txt"))
 SQL_ROOT = ROOT / "src/headrace"
 SQL_FILES = sorted(SQL_ROOT.rglob("*.sql"))
+
+LUA_ROOT = ROOT / "src/headrace/stores/redis/lua"
+LUA_FILES = sorted(LUA_ROOT.rglob("*.lua"))
 
 EXTRAS = {"redis", "postgres", "spark", "cli", "service", "all", "dev"}
 
@@ -24,6 +28,12 @@ def requirements(lock: Path) -> list[str]:
     """The entries of a lock, each with its hashes, comments left out."""
     lines = [line for line in lock.read_text().splitlines() if line.strip() and not line.strip().startswith("#")]
     return "\n".join(lines).replace("\\\n", " ").splitlines()
+
+
+def postgres_statements(sql: str) -> list[str]:
+    """The statements of a script as PostgreSQL cuts them: a semicolon in a comment, a text or a body ends nothing."""
+    quiet = re.sub(r"--[^\n]*|/\*.*?\*/|'(?:[^']|'')*'|\$(\w*)\$.*?\$\1\$", "quiet", sql, flags=re.DOTALL)
+    return [each for each in quiet.split(";") if each.replace("quiet", "").strip()]
 
 
 def statements(sql: str) -> list[str]:
@@ -97,8 +107,20 @@ def test_there_are_sql_files_where_a_driver_keeps_them() -> None:
 def test_a_sql_file_opens_with_its_purpose_and_holds_one_statement(file: Path) -> None:
     sql = file.read_text()
 
+    cut = postgres_statements if "postgres" in file.parts else statements
     assert sql.startswith("-- ")
-    assert len(statements(sql)) == 1
+    assert len(cut(sql)) == 1
+
+
+@pytest.mark.parametrize("file", LUA_FILES, ids=lambda file: str(file.relative_to(LUA_ROOT)))
+def test_a_lua_file_opens_with_its_purpose_and_an_operation_with_what_it_takes_and_answers(file: Path) -> None:
+    head = list(takewhile(lambda line: line.startswith("--"), file.read_text().splitlines()))
+
+    assert head
+    assert re.match("-- [A-Z].*", head[0])
+    if "parts" not in file.relative_to(LUA_ROOT).parts:
+        words = [line.removeprefix("--").split()[0] for line in head if line.strip("- ")]
+        assert {"keys", "args", "answers"} <= set(words)
 
 
 @pytest.mark.parametrize(
@@ -118,6 +140,21 @@ def test_statements_are_counted_as_sqlite_reads_them(sql: str, count: int) -> No
     assert len(statements(sql)) == count
 
 
+@pytest.mark.parametrize(
+    ("sql", "count"),
+    [
+        ("", 0),
+        ("-- only a comment; with a semicolon\n", 0),
+        ("-- why; and how\nSELECT ';', 'it''s;' AS a;\n", 1),
+        ("SELECT 1;\nSELECT 2", 2),
+        ("CREATE FUNCTION f() RETURNS int AS $body$ BEGIN RETURN 1; END; $body$ LANGUAGE plpgsql;\n", 1),
+        ("DO $$ BEGIN PERFORM 1; END $$; SELECT 1;", 2),
+    ],
+)
+def test_statements_are_counted_as_postgres_reads_them(sql: str, count: int) -> None:
+    assert len(postgres_statements(sql)) == count
+
+
 def test_continuous_integration_runs_make_test_and_nothing_else() -> None:
     script = ROOT / ".ci/run"
 
@@ -129,7 +166,7 @@ def test_every_make_target_that_a_reader_may_want_is_in_the_help() -> None:
     makefile = (ROOT / "Makefile").read_text()
     targets = set(re.findall(r"^([a-z]+):.*## ", makefile, flags=re.MULTILINE))
 
-    assert {"help", "setup", "check", "test", "demo", "bench", "proof", "docs", "lock", "clean"} == targets
+    assert {"help", "setup", "servers", "check", "test", "demo", "bench", "proof", "docs", "lock", "clean"} == targets
 
 
 def test_every_module_opens_with_one_sentence() -> None:

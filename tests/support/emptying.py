@@ -1,0 +1,95 @@
+"""Empties the servers that tests share, and counts what is in them: the one place that looks inside them."""
+
+from collections import Counter
+from functools import cache
+from typing import Any
+
+import psycopg
+import redis
+
+from tests.support.postgres_servers import PostgresServer
+from tests.support.redis_servers import RedisServer
+
+SCHEMA = "headrace"
+TRUNCATE_EVERY = 100
+"""Deleting few rows is faster than truncating, until the dead ones pile up."""
+SIZES = {b"hash": "HLEN", b"zset": "ZCARD", b"list": "LLEN", b"set": "SCARD", b"stream": "XLEN"}
+KINDS = {"m": "shard", "names": "queue", "queues": "queue", "tenants": "queue"}
+"""What describes a queue and not its jobs, by the last part of its key."""
+
+
+@cache
+def admin_of(server: RedisServer) -> "redis.Redis":
+    """A connection that stays open: tests empty a server thousands of times."""
+    return server.admin()
+
+
+def flush(servers: list[RedisServer]) -> None:
+    """Empty Redis servers; what they were taught to do stays."""
+    for server in servers:
+        admin_of(server).flushall()
+
+
+def count_keys(servers: list[RedisServer]) -> dict[str, int]:
+    """How many members the keys of Redis servers have, by the last part of their names, and who listens to them."""
+    found: Counter[str] = Counter()
+    for server in servers:
+        found["subscriptions"] += len(server.ask("PUBSUB", "SHARDCHANNELS"))
+        found["subscriptions"] += len(server.ask("PUBSUB", "CHANNELS"))
+        for key in admin_of(server).scan_iter(count=1_000):
+            last = key.decode().rpartition(":")[2]
+            if last in KINDS:
+                found[KINDS[last]] += 1
+            else:
+                found[last] += int(server.ask(SIZES[server.ask("TYPE", key)], key))
+    return dict(found)
+
+
+class Emptier:
+    """Empties the tables of one PostgreSQL server."""
+
+    def __init__(self, server: PostgresServer) -> None:
+        self._connection = server.connect()
+        self._openings = 0
+
+    def tables(self) -> list[str]:
+        """The tables that hold what stores keep: not those that describe the schema itself, nor partitions."""
+        found = self._connection.execute(
+            "SELECT c.relname FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace WHERE n.nspname = %s"
+            " AND c.relkind IN ('r', 'p') AND NOT c.relispartition AND c.relname NOT IN ('store', 'alive') ORDER BY 1",
+            [SCHEMA],
+        ).fetchall()
+        return [name for (name,) in found]
+
+    def empty(self) -> None:
+        """Empty the tables and let the sequences start again."""
+        self._openings += 1
+        tables = self.tables()
+        if not tables:
+            return
+        qualified = [f'"{SCHEMA}"."{table}"' for table in tables]
+        if self._openings % TRUNCATE_EVERY == 0:
+            self._run(f"TRUNCATE {', '.join(qualified)}")
+        else:
+            self._run("; ".join(f"DELETE FROM {table}" for table in qualified))  # noqa: S608 - our own names
+        self._connection.execute(
+            "SELECT setval(c.oid, 1, false) FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace"
+            " WHERE n.nspname = %s AND c.relkind = 'S'",
+            [SCHEMA],
+        )
+
+    def count(self) -> dict[str, int]:
+        """How many rows each table has."""
+        found: dict[str, int] = {}
+        for table in self.tables():
+            [(found[table],)] = self._run(f'SELECT count(*) FROM "{SCHEMA}"."{table}"').fetchall()  # noqa: S608 - our own names
+        return found
+
+    def _run(self, statement: str) -> "psycopg.Cursor[tuple[Any, ...]]":
+        return self._connection.execute(statement.encode())
+
+
+@cache
+def emptier_of(server: PostgresServer) -> Emptier:
+    """The connection that empties this server, which stays open."""
+    return Emptier(server)

@@ -1,0 +1,73 @@
+"""Opens the stores that live on servers, each emptied first, and counts what they hold."""
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+from headrace.stores.contract.store import Store
+from headrace.stores.open import open_store
+from headrace.stores.postgres.connect import settings_of
+from headrace.stores.postgres.store import PostgresStore
+from tests.support.emptying import count_keys, emptier_of, flush
+from tests.support.servers import PASSWORD, USER, postgres_server, redis_cluster, redis_server
+
+
+def redis_url(_: Path) -> str:
+    """The URL of this process's Redis, as the user with the least rights."""
+    return redis_server().url_of(USER, PASSWORD)
+
+
+def cluster_url(_: Path) -> str:
+    """The URL of this process's cluster, as the user with the least rights."""
+    return redis_cluster().url_of(USER, PASSWORD)
+
+
+def postgres_url(_: Path) -> str:
+    """The URL of this process's PostgreSQL; `fast`, since no test cuts the power."""
+    return f"{postgres_server().url}?profile=fast"
+
+
+@asynccontextmanager
+async def open_redis(folder: Path) -> AsyncIterator[Store]:
+    """A store on an emptied Redis."""
+    flush([redis_server()])
+    store = await open_store(redis_url(folder))
+    yield store
+    await store.close()
+
+
+@asynccontextmanager
+async def open_cluster(folder: Path) -> AsyncIterator[Store]:
+    """A store on an emptied cluster."""
+    flush(redis_cluster().servers)
+    store = await open_store(cluster_url(folder))
+    yield store
+    await store.close()
+
+
+@asynccontextmanager
+async def open_postgres(folder: Path) -> AsyncIterator[Store]:
+    """A store on emptied tables; fast paths are tried on every call, so that both ways are."""
+    emptier_of(postgres_server()).empty()
+    store = await PostgresStore.open(settings_of(postgres_url(folder)), slow_calls=0)
+    yield store
+    await store.close()
+
+
+async def redis_leftovers(_: Store, __: Path) -> dict[str, int]:
+    """How many members the keys have, by kind."""
+    return {name: size for name, size in count_keys([redis_server()]).items() if size}
+
+
+async def cluster_leftovers(_: Store, __: Path) -> dict[str, int]:
+    """How many members the keys of all masters have, by kind."""
+    return {name: size for name, size in count_keys(redis_cluster().servers).items() if size}
+
+
+async def postgres_leftovers(store: Store, _: Path) -> dict[str, int]:
+    """How many rows the tables have once what was appended to the journal has got its numbers."""
+    for tenant in (await store.queues.tenants()).rows:
+        for queue in (await store.queues.names(tenant)).rows:
+            for shard in queue.all_shards():
+                await store.journal.bounds(shard)
+    return {name: size for name, size in emptier_of(postgres_server()).count().items() if size}

@@ -1,0 +1,35 @@
+"""All planted faults: those of the memory store, of the Redis functions and of the SQL for PostgreSQL."""
+
+from collections.abc import Callable
+from importlib import import_module
+from importlib.util import find_spec
+from typing import NamedTuple
+
+from tests.support import faults
+
+
+class Fault(NamedTuple):
+    """One way to break one store."""
+
+    store: str
+    first: str
+    """Where it is looked for first, which saves time and decides nothing."""
+    plant: Callable[[str], None]
+
+
+def all_faults() -> dict[str, Fault]:
+    """Every fault by its name; a sentence names one store's fault only."""
+    found = {name: Fault("memory", faults.FIRST[name], faults.plant) for name in faults.FAULTS}
+    for store, module in (("redis", "tests.support.lua_faults"), ("postgres", "tests.support.sql_faults")):
+        if find_spec(module) is not None:
+            listed = import_module(module)
+            found |= {name: Fault(store, first, listed.plant) for name, (_, first) in listed.FAULTS.items()}
+    return found
+
+
+def plant(name: str) -> None:
+    """Break the store of this process that the fault is for."""
+    if name in faults.FAULTS:  # the others' lists are not loaded for it: they bring the clients of servers
+        faults.plant(name)
+    else:
+        all_faults()[name].plant(name)

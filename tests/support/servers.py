@@ -1,0 +1,35 @@
+"""The servers that all tests of one process share: each is started when it is first asked for.
+
+Tests that stop or kill a server start one of their own from redis_servers and postgres_servers.
+"""
+
+from functools import cache
+
+from headrace.stores.redis.acl import rules
+from tests.support.postgres_servers import PostgresServer
+from tests.support.redis_servers import RedisCluster, RedisServer
+
+USER, PASSWORD = "headrace", "not-a-secret"
+
+
+def users() -> list[str]:
+    """The ACL user with the least rights that the driver can live on."""
+    return [f"user {USER} on >{PASSWORD} resetchannels {rules()}"]
+
+
+@cache
+def redis_server() -> RedisServer:
+    """The one Redis of this process."""
+    return RedisServer(users=users()).launch()
+
+
+@cache
+def redis_cluster() -> RedisCluster:
+    """The one cluster of this process, of three masters."""
+    return RedisCluster(users=users()).launch()
+
+
+@cache
+def postgres_server() -> PostgresServer:
+    """The one PostgreSQL of this process; a kill of its processes it would survive, a power cut it would not."""
+    return PostgresServer(settings={"max_connections": 300}).launch()

@@ -1,200 +1,114 @@
-"""Measures the stores: jobs/s of enqueue, claim and settle by batch size, beside raw SQLite; and the cost of a claim
-while the backlog grows.
+"""Measures the stores: jobs/s of enqueue, claim and settle by batch size, each beside what its server could do at most;
+what claims cost while the backlog grows; Redis's own CPU and memory; and how fast an idle worker wakes up.
 
-    python -m benchmarks.stores [--quick] [--json]
+    python -m benchmarks.stores [--quick] [--json] [--stores memory,redis]
 """
 
 import argparse
 import asyncio
 import gc
 import json
-import tempfile
-import time
 from collections.abc import Callable
-from pathlib import Path
+from functools import partial
 from statistics import median
+from typing import NamedTuple
 
-from benchmarks.raw import RawSqlite
-from headrace.model.claim import ClaimRequest
-from headrace.model.ids import uuid7
-from headrace.model.job import Job
-from headrace.model.names import Queue
-from headrace.model.outcome import Done
-from headrace.stores.contract.store import Store
+from benchmarks.contenders import Contender, contenders
+from benchmarks.costs import claim_cost, cpu_s, memory_cost, wake_up
+from benchmarks.load import BATCHES, OPERATIONS, Meter, jobs_of, measure_raw, measure_store
+from benchmarks.tables import show_costs, show_cpu, show_rates
 from headrace.stores.open import open_store
 
-BATCHES = (1, 10, 100, 1_000)
-BACKLOGS = (1_000, 100_000, 1_000_000)
-PAYLOAD = json.dumps({"user_id": 42, "text": "x" * 75}).encode()
-QUEUE = Queue("bench", "acme")
-OPERATIONS = ("enqueue", "claim", "settle")
-Rates = dict[str, float]
+ByBatch = dict[str, dict[int, dict[str, float]]]
+Rounds = dict[str, dict[int, list[dict[str, float]]]]
+Say = Callable[[str], None]
 
 
-def jobs_of(batch: int, quick: bool) -> int:
-    """How many jobs a run of this batch size takes: enough for a second or so."""
-    full = {1: 3_000, 10: 20_000, 100: 60_000, 1_000: 100_000}[batch]
-    return full // 20 if quick else full
+class Figures(NamedTuple):
+    """Everything that is measured, by contender."""
+
+    jobs_per_second: ByBatch
+    redis_cpu_us_per_job: ByBatch
+    claim_us_per_job: dict[str, dict[int, float]]
+    bytes_per_waiting_job: dict[str, dict[str, float]]
+    wake_up_ms: dict[str, dict[str, float]]
 
 
-def ids_of(total: int, batch: int, salt: int) -> list[list[str]]:
-    """Ids as users have them, in batches."""
-    ids = [
-        uuid7(1_700_000_000_000 + each // 100, (each * 2_654_435_761 + salt).to_bytes(10, "big"))
-        for each in range(total)
-    ]
-    return [ids[start : start + batch] for start in range(0, total, batch)]
-
-
-async def measure_store(store: Store, batch: int, total: int, salt: int) -> Rates:
-    """Jobs/s of one store at one batch size: all enqueued, then all claimed, then all settled."""
-    batches = [
-        [Job(queue=QUEUE, id=id, kind="send", payload=PAYLOAD) for id in ids] for ids in ids_of(total, batch, salt)
-    ]
-    rates: Rates = {}
-
-    start = time.perf_counter()
-    for jobs in batches:
-        await store.jobs.enqueue(jobs)
-    rates["enqueue"] = total / (time.perf_counter() - start)
-
-    claimed = []
-    start = time.perf_counter()
-    for number in range(len(batches)):
-        request = ClaimRequest(
-            queues=[QUEUE], worker="worker-1", nonce=f"nonce-{salt}-{number:08}", limit=batch, lease_ms=600_000
-        )
-        claimed.append((await store.jobs.claim(request)).items)
-    rates["claim"] = total / (time.perf_counter() - start)
-    assert sum(map(len, claimed)) == total, "not everything was handed out"
-
-    start = time.perf_counter()
-    for items in claimed:
-        await store.jobs.settle([claim.settle(Done(), 5) for claim in items])
-    rates["settle"] = total / (time.perf_counter() - start)
-    return rates
-
-
-def measure_raw(raw: RawSqlite, batch: int, total: int, salt: int) -> Rates:
-    """The same with plain rows."""
-    batches = ids_of(total, batch, salt)
-    inserts = list(raw.insert(batches, PAYLOAD))
-    rates: Rates = {}
-
-    start = time.perf_counter()
-    for insert in inserts:
-        insert()
-    rates["enqueue"] = total / (time.perf_counter() - start)
-
-    start = time.perf_counter()
-    claimed = [raw.claim(batch) for _ in batches]
-    rates["claim"] = total / (time.perf_counter() - start)
-
-    start = time.perf_counter()
-    for ids in claimed:
-        raw.delete(ids)
-    rates["settle"] = total / (time.perf_counter() - start)
-    return rates
-
-
-async def throughput(folder: Path, quick: bool, say: Callable[[str], None]) -> dict[str, dict[int, Rates]]:
-    """Rates by contender and batch; medians of three interleaved rounds."""
-    rounds = 1 if quick else 3
-    found: dict[str, dict[int, list[Rates]]] = {}
-    for number in range(rounds):
-        for batch in BATCHES:
-            total = jobs_of(batch, quick)
-            place = Path(tempfile.mkdtemp(dir=folder))
-            contenders: dict[str, Store] = {
-                "memory": await open_store("memory://"),
-                "sqlite fast": await open_store(f"sqlite:///{place / 'fast.db'}?profile=fast"),
-                "sqlite durable": await open_store(f"sqlite:///{place / 'durable.db'}?profile=durable"),
-            }
-            for name, store in contenders.items():
-                say(f"round {number + 1} of {rounds}: {name}, batches of {batch:,}")
-                gc.collect()
-                found.setdefault(name, {}).setdefault(batch, []).append(
-                    await measure_store(store, batch, total, number)
-                )
-                await store.close()
-            for name, synchronous in (("raw fast", "NORMAL"), ("raw durable", "FULL")):
-                raw = RawSqlite(place / f"{synchronous}.db", synchronous)
-                found.setdefault(name, {}).setdefault(batch, []).append(measure_raw(raw, batch, total, number))
-                raw.close()
+def medians(found: Rounds) -> ByBatch:
+    """One figure for each operation out of those of the rounds."""
     return {
         name: {
-            batch: {operation: median(each[operation] for each in rates) for operation in OPERATIONS}
-            for batch, rates in by_batch.items()
+            batch: {operation: median(each[operation] for each in rounds) for operation in OPERATIONS}
+            for batch, rounds in by_batch.items()
         }
         for name, by_batch in found.items()
     }
 
 
-async def claim_cost(folder: Path, quick: bool, say: Callable[[str], None]) -> dict[str, dict[int, float]]:
-    """Microseconds a job to claim (batches of 100) with this many jobs waiting; medians of 20 claims."""
-    costs: dict[str, dict[int, float]] = {}
-    for backlog in (each // 100 if quick else each for each in BACKLOGS):
-        urls = {"memory": "memory://", "sqlite fast": f"sqlite:///{folder / f'backlog-{backlog}.db'}?profile=fast"}
-        for name, url in urls.items():
-            say(f"claiming from a backlog of {backlog:,} on {name}")
-            store = await open_store(url)
-            for ids in ids_of(backlog, 1_000, 7):
-                await store.jobs.enqueue([Job(queue=QUEUE, id=id, kind="send", payload=PAYLOAD) for id in ids])
-            times = []
-            for number in range(20):
-                limit = min(100, max(backlog // 20, 1))
-                request = ClaimRequest(
-                    queues=[QUEUE], worker="worker-1", nonce=f"backlog-{number:06}", limit=limit, lease_ms=600_000
-                )
-                start = time.perf_counter()
-                items = (await store.jobs.claim(request)).items
-                times.append((time.perf_counter() - start) / max(len(items), 1) * 1e6)
-            costs.setdefault(name, {})[backlog] = median(times)
-            await store.close()
-    return costs
+async def throughput(places: list[Contender], quick: bool, say: Say) -> tuple[ByBatch, ByBatch]:
+    """Jobs/s and Redis's microseconds by contender and batch; medians of three interleaved rounds."""
+    rounds = 1 if quick else 3
+    rates: Rounds = {}
+    cpu_us: Rounds = {}
+
+    def keep(name: str, batch: int, meter: Meter) -> None:
+        rates.setdefault(name, {}).setdefault(batch, []).append(meter.rates)
+        if meter.cpu_us:
+            cpu_us.setdefault(name, {}).setdefault(batch, []).append(meter.cpu_us)
+
+    for number in range(rounds):
+        for batch in BATCHES:
+            total = jobs_of(batch, quick)
+            for place in places:
+                say(f"round {number + 1} of {rounds}: {place.name}, batches of {batch:,}")
+                clock = partial(cpu_s, place.redis) if place.redis else None
+                store = await open_store(place.fresh_url())
+                gc.collect()
+                await measure_store(store, batch, total, number, meter := Meter(clock))
+                await store.close()
+                keep(place.name, batch, meter)
+                if place.raw is not None:
+                    raw = place.raw()
+                    gc.collect()
+                    measure_raw(raw, batch, total, number, meter := Meter(clock))
+                    raw.close()
+                    keep(f"raw {place.name}", batch, meter)
+    return medians(rates), medians(cpu_us)
 
 
-def show(rates: dict[str, dict[int, Rates]], costs: dict[str, dict[int, float]]) -> None:
-    """Print the tables."""
-    print(f"\njobs/s by batch size (payload {len(PAYLOAD)} bytes, one client, journal on)\n")
-    print(f"{'store':<16}{'operation':<10}" + "".join(f"{batch:>12,}" for batch in BATCHES))
-    for name, by_batch in rates.items():
-        for operation in OPERATIONS:
-            print(f"{name:<16}{operation:<10}" + "".join(f"{by_batch[batch][operation]:>12,.0f}" for batch in BATCHES))
-    print("\nshare of raw SQLite in the same run\n")
-    for profile in ("fast", "durable"):
-        for operation in OPERATIONS:
-            shares = (
-                rates[f"sqlite {profile}"][batch][operation] / rates[f"raw {profile}"][batch][operation]
-                for batch in BATCHES
-            )
-            print(f"{'sqlite ' + profile:<16}{operation:<10}" + "".join(f"{share:>12.2f}" for share in shares))
-    print("\nclaim, microseconds a job in batches of 100, by jobs waiting\n")
-    for name, by_backlog in costs.items():
-        cells = "".join(f"{backlog:>12,}: {cost:5.1f}" for backlog, cost in by_backlog.items())
-        lowest, highest = min(by_backlog.values()), max(by_backlog.values())
-        print(f"{name:<16}{cells}   largest / smallest {highest / lowest:.2f}")
+async def measure(places: list[Contender], quick: bool, say: Say) -> Figures:
+    """Everything, one after the other."""
+    rates, cpu_us = await throughput(places, quick, say)
+    # What does not depend on the disk is measured under one profile of each store.
+    once = [place for place in places if place.name not in ("sqlite durable", "redis durable")]
+    costs = await claim_cost(once, quick, say)
+    memory = {place.name: await memory_cost(place, quick, say) for place in once if place.redis is not None}
+    wakes = {place.name: await wake_up(place, quick, say) for place in places}
+    return Figures(rates, cpu_us, costs, memory, wakes)
 
 
-async def main() -> None:
+def main() -> None:
     """Run everything and print it."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--quick", action="store_true", help="a twentieth of the jobs, one round")
     parser.add_argument("--json", action="store_true", help="figures as JSON")
+    parser.add_argument("--stores", default="", help="only stores whose names start so, separated by commas")
     options = parser.parse_args()
 
     def say(text: str) -> None:
         if not options.json:
             print(f"  {text}", flush=True)
 
-    with tempfile.TemporaryDirectory(prefix="headrace-bench-") as folder:
-        rates = await throughput(Path(folder), options.quick, say)
-        costs = await claim_cost(Path(folder), options.quick, say)
+    with contenders() as places:
+        chosen = [place for place in places if place.name.startswith(tuple(options.stores.split(",")))]
+        figures = asyncio.run(measure(chosen, options.quick, say))
     if options.json:
-        print(json.dumps({"jobs_per_second": rates, "claim_us_per_job": costs}))
+        print(json.dumps(figures._asdict()))
     else:
-        show(rates, costs)
+        show_rates(figures.jobs_per_second)
+        show_cpu(figures.redis_cpu_us_per_job)
+        show_costs(figures.claim_us_per_job, figures.bytes_per_waiting_job, figures.wake_up_ms)
 
 
 if __name__ == "__main__":
-    asyncio.run(main())
+    main()

@@ -19,6 +19,9 @@ QUEUE = Queue("bench", "acme")
 OPERATIONS = ("enqueue", "claim", "settle")
 
 
+WARM_UPS = 20
+
+
 class Raw(Protocol):
     """The least that a queue could do on the same server: plain rows, without checks, journal, endings or answers."""
 
@@ -79,8 +82,17 @@ def claim_of(nonce: str, limit: int) -> ClaimRequest:
     return ClaimRequest(queues=[QUEUE], worker="worker-1", nonce=nonce, limit=limit, lease_ms=600_000)
 
 
+async def warm_up(store: Store) -> None:
+    """Let a few jobs live: a queue's first calls make it, and a store may go slower ways for some calls after that."""
+    for [id] in ids_of(WARM_UPS, 1, 1 << 40):
+        await store.jobs.enqueue(jobs_with([id]))
+        claims = (await store.jobs.claim(claim_of(f"warm-{id}", 1))).items
+        await store.jobs.settle([claim.settle(Done()) for claim in claims])
+
+
 async def measure_store(store: Store, batch: int, total: int, salt: int, meter: Meter) -> None:
     """Measure one store at one batch size."""
+    await warm_up(store)
     batches = [jobs_with(ids) for ids in ids_of(total, batch, salt)]
     with meter.measure("enqueue", total):
         for jobs in batches:

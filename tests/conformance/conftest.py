@@ -14,7 +14,7 @@ from tests.support.stores import SHARED_URLS, STORES
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     """Choose the stores, and plant a fault in one to see whether the suite notices."""
-    parser.addoption("--stores", default="memory,sqlite", help="the stores to run on, separated by commas")
+    parser.addoption("--stores", default=",".join(STORES), help="the stores to run on, separated by commas")
     parser.addoption("--fault", default=None, help="a fault of tests/support/planting.py to plant in its store")
 
 

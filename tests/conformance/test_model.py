@@ -11,11 +11,11 @@ from random import Random
 from hypothesis import HealthCheck, given, note, settings
 from hypothesis import strategies as st
 
-from tests.support.histories import Actor, Draw, Normal
-from tests.support.stores import STORES
+from tests.support.beside import open_beside_memory
+from tests.support.histories import Actor, Draw, Pairing
 
 OPERATIONS_MAX = 40
-EXAMPLES = {"sqlite": 150, "redis": 60, "redis-cluster": 25, "postgres": 40}
+EXAMPLES = {"sqlite": 150, "redis": 100, "redis-cluster": 40, "postgres": 30}
 """How many histories a store plays here, the slower the fewer; tests/proof plays as many as it is asked for."""
 
 
@@ -38,22 +38,19 @@ async def compare(store_name: str, shards: int, random: Random, operations: int,
     """Play the same history on both and compare as it goes."""
     folder = Path(tempfile.mkdtemp(prefix="headrace-model-"))
     try:
-        async with STORES["memory"](folder) as reference, STORES[store_name](folder) as candidate:
+        async with open_beside_memory(store_name, folder) as (reference, candidate):
             draw = Draw(random, shards)
             actors = Actor(reference, draw), Actor(candidate, draw)
-            normals = Normal(), Normal()
+            pairing = Pairing()
             for number in range(operations):
                 op = draw.op(len(actors[0].claims))
                 say(repr(op))
-                expected, answer = [
-                    normal.of(await actor.play(op)) for actor, normal in zip(actors, normals, strict=True)
-                ]
-                assert answer == expected
+                expected, answer = [await actor.play(op) for actor in actors]
+                wanted, found = pairing.said(expected, answer)
+                assert found == wanted
                 if number % 8 == 7 or number == operations - 1:
-                    wanted, found = [
-                        normal.of(await actor.everything(op.at_ms))
-                        for actor, normal in zip(actors, normals, strict=True)
-                    ]
+                    seen = [await actor.everything(op.at_ms) for actor in actors]
+                    wanted, found = pairing.said(*seen)
                     assert found == wanted
     finally:
         shutil.rmtree(folder)

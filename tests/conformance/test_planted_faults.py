@@ -17,10 +17,9 @@ EXAMPLES = sorted(
 )
 
 
-def run(store: str, first: str, *options: str) -> "subprocess.CompletedProcess[str]":
-    """Run the examples on a store in a process of their own, those of one operation first, up to the first failure."""
+def run(store: str, files: list[str], *options: str) -> "subprocess.CompletedProcess[str]":
+    """Run examples on a store in a process of their own, up to the first failure."""
     command = [sys.executable, "-m", "pytest", "-x", "-q", "--no-header", "-p", "no:cacheprovider", "-p", "no:xdist"]
-    files = sorted(EXAMPLES, key=lambda path: not path.endswith(f"test_{first}.py"))
     return subprocess.run(
         [*command, f"--stores={store}", *options, *files],
         cwd=HERE.parent.parent,
@@ -35,8 +34,8 @@ def test_there_are_enough_faults_to_trust_the_suite(store: str, count: int) -> N
     assert sum(fault.store == store for fault in FAULTS.values()) >= count
 
 
-def test_the_suite_passes_on_memory_as_it_is() -> None:
-    finished = run("memory", "enqueue")
+def test_nothing_fails_in_such_a_process_without_a_fault() -> None:
+    finished = run("memory", [str(HERE / "test_enqueue.py")])
 
     assert finished.returncode == 0, finished.stdout[-2_000:]
 
@@ -44,9 +43,13 @@ def test_the_suite_passes_on_memory_as_it_is() -> None:
 @pytest.mark.parametrize("name", sorted(FAULTS))
 def test_the_suite_notices_that(name: str) -> None:
     fault = FAULTS[name]
+    first = [path for path in EXAMPLES if path.endswith(f"test_{fault.first}.py")]
 
-    finished = run(fault.store, fault.first, f"--fault={name}")
+    finished = run(fault.store, first, f"--fault={name}")
+    if finished.returncode == 0:
+        finished = run(fault.store, EXAMPLES, f"--fault={name}")
 
-    assert finished.returncode == 1, (
-        f"nothing failed although {name}:\n{finished.stdout[-1_000:]}{finished.stderr[-1_000:]}"
+    # A test has failed, and not what opens the store for it: a fault that breaks everything proves nothing.
+    assert "1 failed" in finished.stdout.splitlines()[-1], (
+        f"no test failed although {name}:\n{finished.stdout[-1_000:]}{finished.stderr[-1_000:]}"
     )

@@ -113,8 +113,11 @@ async def test_durable_wants_a_server_that_syncs_and_replicated_one_with_standby
 async def test_a_lost_answer_leaves_open_whether_the_jobs_are_there(url: str) -> None:
     server = postgres_server()
     async with Proxy(server.port) as proxy:
-        store = await PostgresStore.open(settings_of(url.replace(f":{server.port}/", f":{proxy.port}/")))
+        # On one connection, where the statement is prepared already: preparing it is a request of its own.
+        url = f"{url.replace(f':{server.port}/', f':{proxy.port}/')}&connections=1"
+        store = await PostgresStore.open(settings_of(url))
         await store.queues.configure(QUEUE, {"paused": True})
+        await store.jobs.enqueue([job("first")])
         while store.signals._sending is not None:
             await store.reads.find(QUEUE, ["nobody"])
         proxy.cuts_on_reply = True
@@ -132,7 +135,9 @@ async def test_a_lost_answer_leaves_open_whether_the_jobs_are_there(url: str) ->
 async def test_connections_that_were_cut_while_idle_are_replaced_without_anybody_noticing(url: str) -> None:
     store = await open_store(url)
     await store.jobs.enqueue([job("a")])
-    postgres_server().ask("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = 'headrace'")
+    postgres_server().ask(
+        "SELECT pg_terminate_backend(pid, 10000) FROM pg_stat_activity WHERE application_name = 'headrace'"
+    )
 
     answers = await store.jobs.enqueue([job("b")])
     await store.close()

@@ -74,6 +74,8 @@ async def test_the_user_can_do_all_that_the_driver_does(server: RedisServer) -> 
 
 @pytest.mark.parametrize("user", ["few", "none"])
 async def test_a_user_who_may_not_is_told_which_rules_to_set(server: RedisServer, user: str) -> None:
+    server.ask("FUNCTION", "FLUSH")
+
     with pytest.raises(BadConfig) as refused:
         await open_store(server.url_of(user, user))
 

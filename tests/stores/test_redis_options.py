@@ -1,5 +1,6 @@
 """What a Redis URL says, and the sentences that refuse a wrong one."""
 
+import subprocess
 import sys
 
 import pytest
@@ -101,13 +102,17 @@ async def test_a_wrong_url_is_refused_with_what_to_write_instead(url: str, hint:
     assert "\n" not in str(refused.value)
 
 
-async def test_a_missing_package_is_named_with_how_to_install_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in [each for each in sys.modules if each.startswith("headrace.stores.redis")]:
-        monkeypatch.delitem(sys.modules, name)
-    monkeypatch.setitem(sys.modules, "hiredis", None)
+def test_a_missing_package_is_named_with_how_to_install_it() -> None:
+    program = """
+import asyncio, sys
+sys.modules["hiredis"] = None
+from headrace.stores.open import open_store
+asyncio.run(open_store("redis://localhost"))
+"""
 
-    with pytest.raises(BadConfig, match=r"pip install 'headrace\[redis\]'"):
-        await open_store("redis://localhost")
+    ended = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
+
+    assert "BadConfig: redis:// needs the package hiredis; pip install 'headrace[redis]'" in ended.stderr
 
 
 async def test_a_clock_of_ones_own_is_refused() -> None:

@@ -1,6 +1,7 @@
 """Waiters on a Redis store: woken at once, by one shared connection, and not lost with it."""
 
 import asyncio
+import random
 import time
 from collections.abc import Callable, Iterator
 from statistics import median
@@ -13,6 +14,7 @@ from headrace.model.names import Queue
 from headrace.stores.contract.store import Store
 from headrace.stores.open import open_store
 from headrace.stores.redis.acl import rules
+from headrace.stores.redis.signals import POLL_SECONDS
 from tests.support.redis_servers import RedisServer
 
 MAIL = Queue("mail", "acme", 3)
@@ -131,17 +133,39 @@ async def test_a_waiter_on_a_store_that_is_closed_is_told(server: RedisServer) -
         await asyncio.wait_for(waiter, 10)
 
 
-async def test_channels_that_nobody_waits_on_any_more_are_left(
-    server: RedisServer, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("headrace.stores.redis.ears.LINGER_SECONDS", 0.0)
+async def test_channels_are_listened_to_as_long_as_somebody_waits_on_them(server: RedisServer) -> None:
     store = await open_store(server.url)
+    first, second = await sleeping(store, server), await sleeping(store, server)
 
-    await store.signals.wait([Queue("old", "acme")], 1)
-    waiter = asyncio.create_task(store.signals.wait([MAIL], 60_000))
-    wanted = {f"hr:{{acme/mail/{index}}}:".encode() for index in range(3)}
-    await seen(lambda: set(server.ask("PUBSUB", "SHARDCHANNELS")) == wanted)
+    first.cancel()
+    await asyncio.wait([first])
+    with_one = len(server.ask("PUBSUB", "SHARDCHANNELS"))
+    second.cancel()
+    await asyncio.wait([second])
+    await seen(lambda: not server.ask("PUBSUB", "SHARDCHANNELS"))
 
+    third = await sleeping(store, server)
     await enqueue(store, "a")
-    assert await asyncio.wait_for(waiter, 10)
+    assert with_one == MAIL.shards
+    assert await asyncio.wait_for(third, 10)
+    await store.close()
+
+
+async def test_waiters_that_come_and_go_at_once_do_not_deafen_each_other(server: RedisServer) -> None:
+    store = await open_store(server.url)
+    chance = random.Random(3)
+
+    for _ in range(50):
+        waiters = [asyncio.create_task(store.signals.wait([MAIL], 60_000)) for _ in range(6)]
+        for waiter in waiters[1:]:
+            for _ in range(chance.randrange(6)):
+                await asyncio.sleep(0)
+            waiter.cancel()
+        await asyncio.wait(waiters[1:])
+        last = await sleeping(store, server)
+        await enqueue(store, "a")
+        enqueued_at = time.perf_counter()
+        assert list(await asyncio.gather(waiters[0], last)) == [True, True]
+        assert time.perf_counter() - enqueued_at < POLL_SECONDS / 2, "found by looking, not by hearing"
+        await store.queues.purge(MAIL)
     await store.close()

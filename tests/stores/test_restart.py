@@ -14,9 +14,9 @@ from tests.support.postgres_servers import PostgresServer
 from tests.support.process import Server
 from tests.support.redis_servers import RedisCluster, RedisServer
 
-KILLS = 3
 CALLS = 30
-ERRORS = 10
+ERRORS = 4
+"""How many calls fail before the server comes back: as many as there are hands, and a call may be patient."""
 
 
 @contextmanager
@@ -44,10 +44,11 @@ def lone_postgres() -> Iterator[tuple[str, Server]]:
 SERVERS = {"redis": lone_redis, "redis-cluster": cluster_member, "postgres": lone_postgres}
 
 
-@pytest.mark.parametrize("shards", [1, 3], ids=["1-shard", "3-shards"])
-@pytest.mark.parametrize("name", sorted(SERVERS))
+@pytest.mark.parametrize(
+    ("name", "shards", "kills"), [("redis", 1, 4), ("redis", 3, 4), ("redis-cluster", 3, 2), ("postgres", 3, 2)]
+)
 async def test_whoever_works_goes_on_after_the_server_was_killed_and_nothing_is_lost_or_done_twice(
-    name: str, shards: int
+    name: str, shards: int, kills: int
 ) -> None:
     """T23, KB1: errors that the contract names, true answers, and a journal that has each job once."""
     with SERVERS[name]() as (url, server):
@@ -57,7 +58,7 @@ async def test_whoever_works_goes_on_after_the_server_was_killed_and_nothing_is_
 
         async def come_and_go(crew: Crew) -> None:
             await crew.until(lambda: len(crew.answers) == 4)
-            for _ in range(KILLS):
+            for _ in range(kills):
                 await crew.until_all_go_on(CALLS)
                 server.kill()
                 await crew.until_errors(ERRORS)
@@ -70,5 +71,5 @@ async def test_whoever_works_goes_on_after_the_server_was_killed_and_nothing_is_
         events = await play.events()
         await store.close()
     assert set(crew.errors) <= {StoreUnavailable, OutcomeUnknown}
-    assert len(crew.taken) > KILLS * CALLS
+    assert len(crew.taken) > kills * CALLS
     crew.check(events)

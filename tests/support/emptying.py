@@ -78,6 +78,11 @@ class Emptier:
             [SCHEMA],
         )
 
+    def draw_from(self, number: int) -> None:
+        """Let numbers, fences and letters go on behind a number."""
+        for sequence in ("next_number", "next_fence", "next_letter"):
+            self._connection.execute("SELECT setval(%s::regclass, %s)", [f"{SCHEMA}.{sequence}", number])
+
     def count(self) -> dict[str, int]:
         """How many rows each table has."""
         found: dict[str, int] = {}

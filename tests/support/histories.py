@@ -1,5 +1,6 @@
 """Random histories: one operation after the other, drawn from a random source and played on any store."""
 
+import base64
 from random import Random
 from typing import Any
 
@@ -9,18 +10,22 @@ from headrace.model.claim import Claim, ClaimRequest, Settlement
 from headrace.model.errors import Refused
 from headrace.model.job import Job, State, UpdateRunAt, new_job
 from headrace.model.letter import LetterKey
+from headrace.model.limits import PAGE_MAX
 from headrace.model.names import Queue
 from headrace.model.outcome import Cancelled, Done, Fail, JobError, Outcome, Release, Retry
 from headrace.model.policy import NO_POLICY, Policy
 from headrace.stores.contract.store import Store
+from headrace.stores.transitions.step import number_at
 
 START_MS = 1_700_000_000_000
 IDS = ("a", "b", "c:1", "d#2", "é", "f")
+NO_LETTER = LetterKey(0, 2**62)
 KEYS = (None, None, None, "k1", "k2")
 
 
 class Op(msgspec.Struct, frozen=True):
-    """One operation with all its arguments; `claims` are positions in the list of all claims so far."""
+    """One operation with all its arguments; `claims` are positions in the list of all claims so far, numbers among
+    `picks` are positions in the list of all letters of the first shard."""
 
     verb: str
     at_ms: int
@@ -139,11 +144,11 @@ class Draw:
         return {"ids": [self._pick(*IDS)]}
 
     def _replay(self, _: int) -> dict[str, Any]:
-        picks = [self._pick(*IDS, LetterKey(0, self._pick(1, 2, 3))) for _ in range(self._pick(1, 2))]
+        picks = [self._pick(*IDS, self._pick(0, 1, 2)) for _ in range(self._pick(1, 2))]
         return {"picks": picks, "keep_counts": self._pick(False, True), "spread_ms": self._pick(0, 0, 50)}
 
     def _purge_dead(self, _: int) -> dict[str, Any]:
-        return {"picks": [LetterKey(0, self._pick(1, 2, 3, 4))]}
+        return {"picks": [self._pick(0, 1, 2, 3)]}
 
     def _repair(self, _: int) -> dict[str, Any]:
         return {"queue": self._pick(*self.queues), "limit": self._pick(1, 100)}
@@ -235,11 +240,19 @@ class Actor:
     async def _remove(self, now_ms: int, ids: list[str]) -> object:
         return await self.store.jobs.remove(self.main, ids, now_ms=now_ms)
 
-    async def _replay(self, now_ms: int, **given: Any) -> object:
-        return await self.store.dead.replay(self.main, now_ms=now_ms, **given)
+    async def _replay(self, now_ms: int, picks: list[str | int], **given: Any) -> object:
+        keys = await self._letters()
+        found = [pick if isinstance(pick, str) else keys.get(pick, NO_LETTER) for pick in picks]
+        return await self.store.dead.replay(self.main, found, now_ms=now_ms, **given)
 
-    async def _purge_dead(self, now_ms: int, picks: list[LetterKey]) -> object:
-        return await self.store.dead.purge(self.main, picks, now_ms=now_ms)
+    async def _purge_dead(self, now_ms: int, picks: list[int]) -> object:
+        keys = await self._letters()
+        return await self.store.dead.purge(self.main, [keys.get(pick, NO_LETTER) for pick in picks], now_ms=now_ms)
+
+    async def _letters(self) -> dict[int, LetterKey]:
+        """The letters of the first shard by position, those whose time is over included."""
+        letters = (await self.store.dead.list(self.main, limit=PAGE_MAX, now_ms=0)).rows
+        return dict(enumerate(letter.key for letter in letters if letter.key.shard == 0))
 
     async def _repair(self, now_ms: int, queue: Queue, limit: int) -> object:
         return await self.store.jobs.repair(queue, limit=limit, now_ms=now_ms)
@@ -277,27 +290,51 @@ class Actor:
         return seen
 
 
-class Normal:
-    """Makes answers of two stores comparable: fences and letter numbers by order, tokens not at all."""
+class Pairing:
+    """Says an answer of one store in the terms of another: fences, letter numbers and numbers of places are drawn by
+    each store as it likes, so each of one must stand for the same one of the other wherever it is seen."""
 
     def __init__(self) -> None:
-        self._ranks: dict[str, dict[int, int]] = {"fence": {}, "letter": {}}
+        self._known: dict[tuple[str, int], int] = {}
 
-    def of(self, value: object) -> object:
-        """The answer as plain data."""
-        return self._walk(msgspec.to_builtins(value))
+    def said(self, expected: object, answer: object) -> tuple[object, object]:
+        """Both answers as plain data, the second in the terms of the first; tokens are left out."""
+        wanted, found = msgspec.to_builtins(expected), msgspec.to_builtins(answer)
+        return self._walk("", wanted, wanted), self._walk("", wanted, found)
 
-    def _walk(self, value: Any) -> object:
-        if isinstance(value, list):
-            return [self._walk(each) for each in value]
-        if isinstance(value, dict):
-            return {name: self._field(name, each) for name, each in value.items()}
-        return value
+    def _walk(self, name: str, wanted: Any, found: Any) -> object:
+        if isinstance(found, dict) and isinstance(wanted, dict):
+            return {each: self._walk(each, wanted.get(each), value) for each, value in found.items() if each != "token"}
+        if isinstance(found, list | tuple) and isinstance(wanted, list | tuple):
+            beside = [*wanted, *[None] * (len(found) - len(wanted))]
+            return [self._walk(name, *pair) for pair in zip(beside, found, strict=False)]
+        if wanted is found:
+            return found
+        if isinstance(found, int) and isinstance(wanted, int):
+            return self._number(name, wanted, found)
+        if isinstance(found, str) and isinstance(wanted, str):
+            return self._cursor(wanted, found) if name == "cursor" else self._id(wanted, found)
+        return found
 
-    def _field(self, name: str, value: Any) -> object:
-        if name == "token":
-            return None
-        if name in self._ranks and isinstance(value, int):
-            ranks = self._ranks[name]
-            return ranks.setdefault(value, len(ranks))
-        return self._walk(value)
+    def _number(self, name: str, wanted: int, found: int) -> int:
+        match name:
+            case "fence":
+                return self._known.setdefault((name, found), wanted)
+            case "letter" | "number":
+                return self._known.setdefault(("letter", found), wanted)
+            case "place":
+                number = self._known.setdefault((name, number_at(found)), number_at(wanted))
+                return found - number_at(found) + number
+        return found
+
+    def _cursor(self, wanted: str, found: str) -> str:
+        # It holds an id, and nobody needs to understand it but whoever compares.
+        last, wanted_last = (base64.urlsafe_b64decode(each).decode() for each in (found, wanted))
+        return base64.urlsafe_b64encode(self._id(wanted_last, last).encode()).decode()
+
+    def _id(self, wanted: str, found: str) -> str:
+        # The id of a job for the fail handler ends with the number of a letter.
+        (head, _, letter), (_, _, wanted_letter) = found.rpartition("#"), wanted.rpartition("#")
+        if letter.isdecimal() and wanted_letter.isdecimal():
+            return f"{head}#{self._number('letter', int(wanted_letter), int(letter))}"
+        return found

@@ -43,9 +43,19 @@ def free_port() -> int:
 
 def new_folder(name: str) -> Path:
     """A folder outside the tests' own, which are too deep for a socket and closed to other users."""
-    folder = Path(tempfile.mkdtemp(prefix=f"headrace-{name}-"))
+    if not _FOLDERS:
+        sweep()
+    folder = Path(tempfile.mkdtemp(prefix=f"headrace-{name}-of-{os.getpid()}-"))
     _FOLDERS.append(folder)
     return folder
+
+
+def sweep() -> None:
+    """Remove the folders of tests that were killed: their servers have died with them."""
+    for folder in Path(tempfile.gettempdir()).glob("headrace-*-of-*-*"):
+        owner = folder.name.partition("-of-")[2].partition("-")[0]
+        if owner.isdigit() and not Path(f"/proc/{owner}").exists():
+            shutil.rmtree(folder, ignore_errors=True)
 
 
 def wait_until(ready: Callable[[], bool], what: str, seconds: float = READY_S) -> None:

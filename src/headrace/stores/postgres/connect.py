@@ -3,6 +3,7 @@
 import contextlib
 import re
 import select
+from collections.abc import Callable
 from typing import Any
 from urllib.parse import parse_qsl, quote, urlencode, urlsplit, urlunsplit
 
@@ -125,8 +126,13 @@ def connect(settings: Settings) -> Connection:
     return connection
 
 
-def pool_of(settings: Settings) -> Pool:
-    """As many connections as there are threads, made when needed; not open yet."""
+def pool_of(settings: Settings, meet: Callable[[Connection], object]) -> Pool:
+    """As many connections as there are threads, made when needed, and met before they are used; not open yet."""
+
+    def prepare(connection: Connection) -> None:
+        configure(connection, settings)
+        meet(connection)
+
     return ConnectionPool(
         settings.conninfo,
         connection_class=Connection,
@@ -134,7 +140,7 @@ def pool_of(settings: Settings) -> Pool:
         min_size=0,
         max_size=settings.connections,
         open=False,
-        configure=lambda connection: configure(connection, settings),
+        configure=prepare,
         check=check_alive,
         name="headrace-postgres",
         timeout=CONNECT_SECONDS,
@@ -154,6 +160,10 @@ def configure(connection: Connection, settings: Settings) -> None:
         "lock_timeout": str(LOCK_TIMEOUT_MS),
         "idle_in_transaction_session_timeout": str(IDLE_IN_TRANSACTION_MS),
         "jit": "off",  # compiling a statement takes longer than any of ours runs
+        # Every statement has its index; with stale statistics, or none yet, the planner would read and sort a backlog.
+        "enable_seqscan": "off",
+        "enable_bitmapscan": "off",
+        "enable_sort": "off",
         "synchronous_commit": "off" if settings.profile == "fast" else _commit_level(connection),
     }
     connection.execute(

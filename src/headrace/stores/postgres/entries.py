@@ -1,7 +1,9 @@
 """The journal of a shard: calls leave their lines in the inbox, the numberer moves them on in order."""
 
 from collections import deque
-from typing import NamedTuple
+
+import msgspec
+from msgspec.structs import astuple
 
 from headrace.model.event import Consumer, Entry
 from headrace.stores.packing import consumer_of
@@ -17,7 +19,7 @@ PARTITION_SEQS = 4_000_000
 NO_DELTAS = (0,) * len(COUNTS)
 
 
-class Appended(NamedTuple):
+class Appended(msgspec.Struct, frozen=True, gc=False):
     """One call's lines, not yet numbered."""
 
     now_ms: int
@@ -54,7 +56,8 @@ class EntryRows(Part):
             appended = [Appended(0, 0, None, b"")]
         last = len(appended) - 1
         return [
-            (self.shard_id, *each, *(deltas if index == last else NO_DELTAS)) for index, each in enumerate(appended)
+            (self.shard_id, *astuple(each), *(deltas if index == last else NO_DELTAS))
+            for index, each in enumerate(appended)
         ]
 
     def write_inbox(self, columns: list[tuple[object, ...]]) -> None:

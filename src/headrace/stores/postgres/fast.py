@@ -22,7 +22,7 @@ from headrace.stores.postgres.connect import Connection, roll_back
 from headrace.stores.postgres.engine import PostgresEngine
 from headrace.stores.postgres.errors import AGAIN, errors
 from headrace.stores.postgres.fast_claim import ClaimTry
-from headrace.stores.postgres.fast_enqueue import enqueue_new
+from headrace.stores.postgres.fast_enqueue import enqueue_new, prepare
 from headrace.stores.postgres.fast_settle import SettleTry
 from headrace.stores.postgres.jobs import PostgresJobs
 from headrace.stores.postgres.known import KnownQueues, Unusual
@@ -52,18 +52,18 @@ class FastJobs(PostgresJobs):
         check_batch("jobs", len(jobs), BATCH_MAX)
         _check(now_ms)
         with naming(job.id for job in jobs):
-            found = await self._try("enqueue", jobs, lambda connection: self._enqueue_new(connection, jobs, now_ms))
-        if found is None:
+            gathered = await self._try("enqueue", jobs, lambda connection: self._enqueue_new(connection, jobs, now_ms))
+        if gathered is None:
             return await super().enqueue(jobs, now_ms=now_ms)
-        answers, gathered = found
         self._postgres.committed({name_of(shard.queue) for shard in gathered}, gathered)
-        return answers
+        return [Enqueued(job.id, "created") for job in jobs]
 
-    def _enqueue_new(
-        self, connection: Connection, jobs: Sequence[Job], now_ms: int | None
-    ) -> tuple[list[Enqueued], dict[Shard, int]]:
-        with errors(self._postgres.settings.place, sent=True):
-            return enqueue_new(connection, self._queues, jobs, now_ms)
+    def _enqueue_new(self, connection: Connection, jobs: Sequence[Job], now_ms: int | None) -> dict[Shard, int]:
+        place = self._postgres.settings.place
+        with errors(place):
+            calls = prepare(connection, self._queues, jobs, now_ms)
+        with errors(place, sent=True):
+            return enqueue_new(connection, calls)
 
     async def claim(self, request: ClaimRequest, *, now_ms: int | None = None) -> Claims:
         _check(now_ms)

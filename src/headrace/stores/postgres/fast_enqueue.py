@@ -2,7 +2,6 @@
 
 from collections.abc import Sequence
 
-from headrace.model.answers import Enqueued
 from headrace.model.event import Line, encode_lines
 from headrace.model.job import Job
 from headrace.model.names import Shard
@@ -27,26 +26,29 @@ def around_time(packed: bytes) -> tuple[bytes, bytes]:
     return head, tail
 
 
-def enqueue_new(
-    connection: Connection, queues: KnownQueues, jobs: Sequence[Job], now_ms: int | None
-) -> tuple[list[Enqueued], dict[Shard, int]]:
-    """Take in jobs that are all new, in one round trip; answers, and how many calls are in each shard's inbox."""
+Calls = list[tuple[Shard, tuple[object, ...]]]
+"""The arguments for each shard."""
+
+
+def prepare(connection: Connection, queues: KnownQueues, jobs: Sequence[Job], now_ms: int | None) -> Calls:
+    """What to send; asks the server for what is not known yet, and changes nothing."""
     if any(job.idempotency_key is not None for job in jobs):
         raise Unusual
     groups = list(by_shard(jobs, lambda job: (job.queue, job.id)))
     known = {shard.queue: queues.get(connection, shard.queue) for shard, _ in groups}
     if now_ms is None and (len(groups) > 1 or any(job.delay_ms for job in jobs)):
         now_ms = int(connection.execute(sql("now"), binary=True).fetchall()[0][0])
-    calls = [
-        (shard, _arguments(known[shard.queue], shard, [jobs[i] for i in picks], now_ms)) for shard, picks in groups
-    ]
+    return [(shard, _arguments(known[shard.queue], shard, [jobs[i] for i in picks], now_ms)) for shard, picks in groups]
+
+
+def enqueue_new(connection: Connection, calls: Calls) -> dict[Shard, int]:
+    """Take in jobs that are all new, in one round trip; returns how many calls are in each shard's inbox."""
     if len(calls) == 1:
         found = [connection.execute(sql("enqueue_new"), calls[0][1], binary=True)]
     else:
         with connection.pipeline():  # one transaction, since there is no other statement among them
             found = [connection.execute(sql("enqueue_new"), arguments, binary=True) for _, arguments in calls]
-    gathered = {shard: int(each.fetchall()[0][1]) for (shard, _), each in zip(calls, found, strict=True)}
-    return [Enqueued(job.id, "created") for job in jobs], gathered
+    return {shard: int(each.fetchall()[0][1]) for (shard, _), each in zip(calls, found, strict=True)}
 
 
 def _arguments(known: KnownQueue, shard: Shard, jobs: list[Job], now_ms: int | None) -> tuple[object, ...]:

@@ -1,4 +1,4 @@
-"""The counters of a shard as PostgreSQL keeps them: some in the shard's row, some in sequences, changes in the inbox."""
+"""The counters of a shard: some are in its row, some are drawn from sequences, changes go through the inbox."""
 
 from collections import deque
 

@@ -25,13 +25,11 @@ class PostgresJobs(EngineJobs):
         groups = list(by_shard(jobs, lambda job: (job.queue, job.id)))
         tx.lock([(shard, [jobs[index].id for index in picks]) for shard, picks in groups], draws=len(jobs))
         for shard, picks in groups:
-            keys = [
-                (job.id, job.idempotency_key) for index in picks if (job := jobs[index]).idempotency_key is not None
-            ]
+            keys = [(jobs[index].id, key) for index in picks if (key := jobs[index].idempotency_key) is not None]
             if keys and tx.shards_of(shard.queue) == shard.queue.shards:
                 rows = tx.rows(shard)
                 if rows is not None:
-                    rows.load_keys([(id, key) for id, key in keys if key is not None])
+                    rows.load_keys(keys)
         return super()._enqueue(tx, jobs, now_ms)
 
     def _claim(self, tx: Tx, request: ClaimRequest, now_ms: int) -> Claims:

@@ -1,4 +1,4 @@
-"""The jobs of a shard with the twins inside them: locked and read in batches, kept while the step lasts, written at once."""
+"""The jobs of a shard, twins inside them: locked and read in batches, kept while the step lasts, written at once."""
 
 from typing import Any, NamedTuple
 

@@ -23,6 +23,8 @@ class Lanes:
 
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
+        self.meet: Callable[[Connection], object] = lambda _: None
+        """What a new connection does before it is used."""
         self._open: tuple[Pool, ThreadPoolExecutor] | None = None
         self._left_behind: list[object] = []
         self._pid = 0
@@ -40,10 +42,13 @@ class Lanes:
         if self._open is None or self._pid != os.getpid():
             self._left_behind.append(self._open)  # the parent's: letting go of it here would end its connections
             self._pid = os.getpid()
-            pool = pool_of(self._settings)
+            pool = pool_of(self._settings, self._meet)
             pool.open()
             self._open = (pool, ThreadPoolExecutor(self._settings.connections, "headrace-postgres"))
         return self._open
+
+    def _meet(self, connection: Connection) -> None:
+        self.meet(connection)  # as it is then, and not as it was when the pool was made
 
     def _on_connection(self, pool: Pool, act: Callable[[Connection], T]) -> T:
         try:

@@ -1,6 +1,7 @@
 """The rows of one shard in PostgreSQL: read in batches, kept while the step lasts, written back at once."""
 
 from collections.abc import Callable
+from typing import Any
 
 from headrace.model.answers import Counts
 from headrace.model.config import QueueConfig
@@ -75,7 +76,7 @@ class PostgresRows(JobRows, EndingRows, LetterRows, MarkRows, EntryRows):
         self.number()
         return self.head.seq // PARTITION_SEQS > reached
 
-    def _number(self, calls: list[tuple[int, ...]]) -> None:
+    def _number(self, calls: list[tuple[Any, ...]]) -> None:
         folded = list(self.folded or ())
         for _, now_ms, count, worker, lines, *deltas in calls:
             folded = [old + delta for old, delta in zip(folded, deltas, strict=True)]

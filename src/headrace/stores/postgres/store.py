@@ -13,6 +13,7 @@ from headrace.stores.calls.queues import EngineQueues
 from headrace.stores.calls.reads import EngineReads
 from headrace.stores.postgres.connect import Connection, Settings, check_server, version_of
 from headrace.stores.postgres.engine import PostgresEngine
+from headrace.stores.postgres.epoch import notice_lost_tail
 from headrace.stores.postgres.errors import errors
 from headrace.stores.postgres.fast import SLOW_CALLS, FastJobs
 from headrace.stores.postgres.guest import Callers, enqueue_on
@@ -51,6 +52,8 @@ class PostgresStore:
             with errors(settings.place):
                 promise = check_server(connection, settings)
                 migrate(connection, settings)
+                notice_lost_tail(connection)
+            engine.lanes.meet = notice_lost_tail
             return promise
 
         try:

@@ -120,6 +120,7 @@ class PostgresTx:
                 rows.write_back()
             # Whoever has read the queue in a transaction that lasts may still put something into it: wait for them,
             # and let nobody read it before it is gone.
+            self.link.run("queue_patience")
             self.link.run("queue_lock")
             ids = [rows.shard_id for rows in gone]
             left = self.link.run("queue_left", ids, ids)

@@ -48,9 +48,7 @@ class Ear:
 
     def unsubscribe(self, channels: Sequence[str]) -> None:
         """Listen no longer."""
-        known = [channel for channel in channels if channel in self._heard and self._heard[channel].done()]
-        for channel in known:
-            del self._heard[channel]
+        known = [channel for channel in channels if self._heard.pop(channel, None) is not None]
         if self._wire is not None:
             self._wire.tell([["SUNSUBSCRIBE", channel] for channel in known])
 
@@ -90,8 +88,8 @@ class Ear:
         if not self._asked:
             return
         channel, told = self._asked.popleft()
-        if error is not None:
-            self._heard.pop(channel, None)
+        if error is not None and self._heard.get(channel) is told:
+            del self._heard[channel]
         _settle(told, error)
 
     def _lost(self, _: Wire) -> None:

@@ -1,7 +1,9 @@
-"""An ear for each master, and the channels that somebody has waited on lately."""
+"""An ear for each master, and the channels that somebody waits on."""
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 
 from hiredis import ReplyError
 
@@ -9,9 +11,6 @@ from headrace.model.errors import HeadraceError
 from headrace.stores.redis.ear import Ear
 from headrace.stores.redis.server import Server, shared
 from headrace.stores.redis.topology import Topology
-
-LINGER_SECONDS = 30.0
-"""How long a channel is listened to after its last waiter: a worker waits again and again on the same queues."""
 
 
 class Ears:
@@ -21,14 +20,25 @@ class Ears:
         self._topology = topology
         self._on_message = on_message
         self._ears: dict[Server, asyncio.Task[Ear]] = {}
-        self._used_at: dict[str, float] = {}
-        self._swept_at = 0.0
+        self._users: Counter[str] = Counter()
+
+    @contextmanager
+    def using(self, channels: Sequence[str]) -> Iterator[None]:
+        """Channels are listened to no longer than somebody uses them."""
+        self._users.update(channels)
+        try:
+            yield
+        finally:
+            self._users.subtract(channels)
+            unused = [channel for channel in channels if not self._users[channel]]
+            for channel in unused:
+                del self._users[channel]
+            for ear in self._open_ears():
+                ear.unsubscribe(unused)
 
     async def listen(self, channels: Sequence[str]) -> None:
         """Returns when wake-ups on the channels arrive from now on, or cannot be had for the moment."""
         now = asyncio.get_running_loop().time()
-        self._used_at.update(dict.fromkeys(channels, now))
-        self._sweep(now)
         try:
             groups: dict[Server, list[str]] = {}
             for channel in channels:
@@ -59,32 +69,18 @@ class Ears:
         await ear.open()
         return ear
 
-    def _drop_lost(self) -> None:
-        lost = [
-            server
-            for server, task in self._ears.items()
-            if task.done() and (task.cancelled() or task.exception() is not None or task.result().is_lost)
-        ]
-        for server in lost:
-            del self._ears[server]
+    def _open_ears(self) -> list[Ear]:
+        ended = [task for task in self._ears.values() if task.done() and not task.cancelled()]
+        return [ear for task in ended if task.exception() is None and not (ear := task.result()).is_lost]
 
-    def _sweep(self, now: float) -> None:
-        if now < self._swept_at + LINGER_SECONDS:
-            return
-        self._swept_at = now
-        unused = [channel for channel, used_at in self._used_at.items() if used_at + LINGER_SECONDS < now]
-        for channel in unused:
-            del self._used_at[channel]
-        for task in self._ears.values():
-            if task.done() and not task.cancelled() and task.exception() is None:
-                task.result().unsubscribe(unused)
+    def _drop_lost(self) -> None:
+        open_ears = {ear.server for ear in self._open_ears()}
+        self._ears = {server: task for server, task in self._ears.items() if not task.done() or server in open_ears}
 
     def close(self) -> None:
         """Let go of all connections."""
+        for ear in self._open_ears():
+            ear.close()
         for task in self._ears.values():
-            if not task.done():
-                task.cancel()
-            elif not task.cancelled() and task.exception() is None:
-                task.result().close()
+            task.cancel()
         self._ears.clear()
-        self._used_at.clear()

@@ -88,7 +88,8 @@ class Enqueuing:
 
 
 def _args(jobs: list[Job]) -> list[Argument]:
-    return [len(jobs), *(argument for job in jobs for argument in job_arguments(job))]
+    are_distinct = int(len({job.id for job in jobs}) == len(jobs))
+    return [len(jobs), are_distinct, *(argument for job in jobs for argument in job_arguments(job))]
 
 
 def _answer(batch: Batch[Enqueued], jobs: Sequence[Job], part: Part, statuses: str) -> None:

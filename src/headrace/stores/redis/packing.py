@@ -18,6 +18,7 @@ _HEAD = struct.Struct(">HIHIIIHBBH")
 _TAIL = struct.Struct(">IH")
 _FIELDS = ("timeout_ms", "max_attempts", "max_stalls", "backoff_ms", "backoff_ms_max", "result_ttl_ms", "expires_at_ms")
 _NO_PRIORITY = 255
+_ENDING_HEAD_AT = 20
 _REASONS: dict[int, Reason] = {ord("a"): "attempts", ord("s"): "stalls", ord("f"): "failed", ord("e"): "expired"}
 _TIME_FLAGS = {
     UpdateRunAt.ALWAYS: b"a",
@@ -184,21 +185,22 @@ def twin_of(id: str, packed: bytes) -> Twin:
 
 def ending_of(id: str, packed: bytes) -> Ending:
     """What is kept of a job that is over."""
-    since, since_low, _, _, attempts, stalls, size, _, mask, kind_size = _HEAD.unpack_from(packed, 14)
-    kind_at = 14 + _HEAD.size + 6 * mask.bit_count()
+    since, since_low, _, _, attempts, stalls, size, _, mask, kind_size = _HEAD.unpack_from(packed, _ENDING_HEAD_AT)
+    kind_at = _ENDING_HEAD_AT + _HEAD.size + 6 * mask.bit_count()
+    result_at = _ENDING_HEAD_AT + size
     state: Literal["done", "cancelled"] = "done" if packed[:1] == b"d" else "cancelled"
     return Ending(
         id,
         state,
         packed[kind_at : kind_at + kind_size].decode(),
-        packed[kind_at + kind_size : 14 + size].decode() or None,
+        packed[kind_at + kind_size : result_at].decode() or None,
         since << 32 | since_low,
         _six_at(packed, 2),
         _six_at(packed, 8),
         packed[1:2] == b"1",
         attempts,
         stalls,
-        packed[15 + size :] if len(packed) > 14 + size else None,
+        packed[result_at + 1 :] if len(packed) > result_at else None,
     )
 
 

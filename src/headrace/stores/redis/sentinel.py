@@ -10,8 +10,9 @@ from headrace.stores.redis.options import Address, Options
 from headrace.stores.redis.server import Server
 from headrace.stores.redis.wire import Wire
 
-SWITCH = "+switch-master"
-"""The channel on which a sentinel says that another server has become master."""
+SWITCHES = ("+failover-state-reconf-slaves", "+switch-master")
+"""The channels on which a sentinel says that another server has become master: the one that leads the failover a little
+earlier on the first, all of them on the second."""
 
 
 class Sentinel:
@@ -56,11 +57,11 @@ class Sentinel:
                 self._ear = await sentinel.listening(self._heard, self._deaf)
             except HeadraceError:
                 return  # the next look tries again
-            self._ear.tell([["SUBSCRIBE", SWITCH]])
+            self._ear.tell([["SUBSCRIBE", *SWITCHES]])
 
     def _heard(self, message: Any) -> None:
         match message:
-            case [b"message", _, bytes() as text] if text.split(b" ")[0].decode() == self._options.service:
+            case [b"message", _, bytes() as text] if self._options.service in text.decode().split(" ")[:2]:
                 self._is_doubtful = True
 
     def _deaf(self, _: Wire) -> None:

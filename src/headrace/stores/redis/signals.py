@@ -32,7 +32,7 @@ class RedisSignals:
         loop = asyncio.get_running_loop()
         deadline = loop.time() + timeout_ms / 1000
         looks = [look for queue in queues for look in self._looks(queue)]
-        with self._waiters.watching([("", channel) for channel in channels]) as event:
+        with self._waiters.watching([("", channel) for channel in channels]) as event, self._ears.using(channels):
             while True:
                 if timeout_ms:
                     # Before the look: what comes after the look is then heard.

@@ -5,7 +5,8 @@ from itertools import takewhile
 from typing import Any
 
 from headrace.model.letter import Ending
-from headrace.stores.sqlite.packing import ending_columns, ending_of, json_array
+from headrace.stores.packing import ending_columns, ending_of
+from headrace.stores.sqlite.packing import json_array
 from headrace.stores.sqlite.part import PINNED, Part
 from headrace.stores.sqlite.sql import sql
 

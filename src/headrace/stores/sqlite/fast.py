@@ -14,15 +14,8 @@ from headrace.model.job import Job
 from headrace.model.outcome import Done
 from headrace.model.verdict import is_expired
 from headrace.stores.calls.jobs import EngineJobs, at
-from headrace.stores.sqlite.packing import (
-    PackedLease,
-    json_array,
-    pack,
-    pack_body,
-    pack_ending,
-    record_of,
-    unpack_body,
-)
+from headrace.stores.packing import PackedLease, pack, pack_body, pack_ending, record_of, unpack_body
+from headrace.stores.sqlite.packing import json_array
 from headrace.stores.sqlite.rows import SqliteRows
 from headrace.stores.sqlite.sql import sql
 from headrace.stores.transitions.claim import is_idle, next_at

@@ -1,7 +1,7 @@
 """The journal of a shard and its readers."""
 
 from headrace.model.event import Consumer, Entry
-from headrace.stores.sqlite.packing import consumer_of
+from headrace.stores.packing import consumer_of
 from headrace.stores.sqlite.part import KEY_BITS, Part
 from headrace.stores.sqlite.sql import sql
 from headrace.stores.transitions.rows import OldestEntry

@@ -1,7 +1,7 @@
 """Small rows beside the jobs of a shard: blocked twins, idempotency keys, workers."""
 
 from headrace.model.twin import Twin
-from headrace.stores.sqlite.packing import pack, unpack_twin
+from headrace.stores.packing import pack, unpack_twin
 from headrace.stores.sqlite.part import Part
 from headrace.stores.sqlite.sql import sql
 from headrace.stores.transitions.rows import KeyRow, WorkerRow

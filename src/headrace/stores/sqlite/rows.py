@@ -10,19 +10,12 @@ from headrace.model.letter import Ending, Letter
 from headrace.model.limits import PLACE_BITS, PRIORITY_MAX
 from headrace.model.names import Shard
 from headrace.model.twin import Twin
+from headrace.stores.packing import due_since, ending_of, lease_columns, row_of, unpack_twin
 from headrace.stores.sqlite.endings import EndingRows
 from headrace.stores.sqlite.journal import JournalRows
 from headrace.stores.sqlite.letters import LetterRows
 from headrace.stores.sqlite.marks import MarkRows
-from headrace.stores.sqlite.packing import (
-    columns_of,
-    due_since,
-    ending_of,
-    json_array,
-    lease_columns,
-    row_of,
-    unpack_twin,
-)
+from headrace.stores.sqlite.packing import columns_of, json_array
 from headrace.stores.sqlite.sql import sql
 from headrace.stores.transitions.journal import append
 from headrace.stores.transitions.rows import Row

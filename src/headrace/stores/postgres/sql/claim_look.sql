@@ -4,7 +4,10 @@
 -- answers  per shard, in the order given: now, id, whether the configuration is this one, the first end of a lease, the
 --          first time of a later job, the first place of a ready one, the worker's last nonce, when it was seen
 SELECT now_ms, known.shard_id, queue.config = known.config,
-  (SELECT expires_at_ms FROM job WHERE job.shard_id = known.shard_id AND fence IS NOT NULL ORDER BY expires_at_ms LIMIT 1),
+  (
+    SELECT expires_at_ms FROM job WHERE job.shard_id = known.shard_id AND fence IS NOT NULL
+    ORDER BY expires_at_ms LIMIT 1
+  ),
   (
     SELECT run_at_ms FROM job WHERE job.shard_id = known.shard_id AND place IS NULL AND fence IS NULL
     ORDER BY run_at_ms LIMIT 1

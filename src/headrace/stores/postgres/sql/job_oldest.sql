@@ -5,7 +5,8 @@
 SELECT first.run_at_ms, first.body
 FROM (SELECT %s::bigint AS shard_id) AS of, generate_series(0, 9) AS rank, LATERAL (
   SELECT run_at_ms, body FROM job
-  WHERE job.shard_id = of.shard_id AND place >= rank::bigint << %s::integer AND place < (rank + 1)::bigint << %s::integer
+  WHERE job.shard_id = of.shard_id
+    AND place >= rank::bigint << %s::integer AND place < (rank + 1)::bigint << %s::integer
   ORDER BY place LIMIT 1) AS first
 UNION ALL
 (SELECT run_at_ms, body FROM (

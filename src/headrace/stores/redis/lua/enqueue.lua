@@ -1,7 +1,8 @@
 -- Take in jobs, merge those whose id is known, and honour idempotency keys.
 --
 -- keys     the `m` keys of shards
--- args     now_ms or ''; the number of shards for each key; then per key: how many jobs, and per job:
+-- args     now_ms or ''; the number of shards for each key; then per key: how many jobs, 1 when their ids differ, and per
+--          job:
 --          id; body without its first two times; '' or how it is steered; the members of its line that the caller knows
 --          steered: time flag 'a' always, 'n' never, 'l' if later, 'e' if earlier; '1' or '0' each for updating the
 --          payload, the policy, and resetting the counts; 'n' now, 'd' after or 't' at a time 6; and with an idempotency
@@ -111,16 +112,17 @@ local function write_keys(s)
   end
 end
 
-local function enqueue(s, args, at, count)
+local function enqueue(s, args, at, count, are_distinct)
   local ids = {}
   for i = 1, count do
     ids[i] = args[at + (i - 1) * STRIDE]
   end
   local found = waiting.get_all(s.names.b, ids)
-  local has_endings = s.head.done + s.head.cancelled > 0
-  local stamp, run_at = pack('>I6I6', s.now, s.now), body.text(s.now)
-  local B, R, statuses, priority = s.B, s.R, {}, s.cfg.priority
-  s.room = s.cfg.waiting_max - waiting.held(s)
+  local endings = s.head.done + s.head.cancelled > 0 and waiting.get_all(s.names.o, ids)
+  local stamp, due = pack('>I6I6', s.now, s.now), ',"run_at_ms":' .. body.text(s.now) .. '}\n'
+  local B, statuses, priority, text_of = s.B, {}, s.cfg.priority, body.text
+  local bodies, places, n, lines = {}, {}, 0, s.lines
+  s.room, s.new_bodies, s.new_places = s.cfg.waiting_max - waiting.held(s), bodies, places
   for i = 1, count do
     local first = at + (i - 1) * STRIDE
     local id, rest, text = ids[i], args[first + 1], args[first + 2]
@@ -128,20 +130,27 @@ local function enqueue(s, args, at, count)
     if old == nil then
       old = found[i]
     end
-    if text == '' and not old and s.room > 0 then
+    if text == '' and not old and are_distinct and s.room > 0 then
       -- Nearly every job: new, due now, steered by nothing.
-      local own, number = byte(rest, 11), s.head.number + 1
+      local own, number, piece = byte(rest, 11), s.head.number + 1, s.pieces + 1
       own = own == 255 and priority or own
-      s.head.number, s.room, s.woke = number, s.room - 1, true
-      B[id], R[id] = stamp .. rest, (9 - own) * TIER + number
-      if has_endings then
+      s.head.number, s.room = number, s.room - 1
+      bodies[n + 1], bodies[n + 2] = id, stamp .. rest
+      places[n + 1], places[n + 2] = text_of((9 - own) * TIER + number), id
+      n = n + 2
+      if endings and endings[i] then
         ending.drop(s, id)
       end
-      journal.note(s, '{"event":"enqueued",' .. args[first + 3] .. ',"priority":' .. own .. ',"run_at_ms":' .. run_at .. '}')
+      lines[piece] = '{"event":"enqueued",' .. args[first + 3] .. ',"priority":' .. own .. due
+      s.pieces, s.count = piece, s.count + 1
       statuses[i] = 'c'
     else
       statuses[i] = enqueue_one(s, id, rest, text, old)
     end
+  end
+  s.woke = s.woke or n > 0
+  if n == 0 then
+    s.new_bodies, s.new_places = nil, nil
   end
   finish(s)
   write_keys(s)
@@ -160,11 +169,11 @@ local function run(keys, args)
     local s, count = found[i], tonumber(args[at])
     if type(s) == 'table' then
       shard.meet(s)
-      answers[i] = enqueue(s, args, at + 1, count)
+      answers[i] = enqueue(s, args, at + 2, count, args[at + 1] == '1')
     else
       answers[i] = s and string.rep('w', count) or false
     end
-    at = at + 1 + count * STRIDE
+    at = at + 2 + count * STRIDE
   end
   return answers
 end

@@ -9,11 +9,11 @@ local function first_of(key, limit)
 end
 
 local function erase_endings(s, left)
-  for _, order in ipairs({ s.names.ol, s.names.op }) do
-    for _, id in ipairs(first_of(order, left)) do
-      ending.drop(s, id)
-      left = left - 1
+  for _, ids in ipairs({ ending.oldest_ids(s, left), first_of(s.names.op, left) }) do
+    for i = 1, math.min(#ids, left) do
+      ending.drop(s, ids[i])
     end
+    left = math.max(left - #ids, 0)
   end
   return left
 end
@@ -80,7 +80,7 @@ local function run(keys, args)
     for _, s in ipairs(found) do
       if s then
         -- A stream stays when it is empty, and with it the last seq: the next shard of this name starts anew.
-        call('UNLINK', s.names.m, s.names.j, s.names.q, s.names.b, s.names.a)
+        call('UNLINK', s.names.m, s.names.j, s.names.q, s.names.b, s.names.a, s.names.ol)
       end
     end
   end

@@ -5,7 +5,7 @@
 -- answers  per shard: nil for one that is not there, else a character for each id: 'r' removed, 'n' not found
 -- flags    allow-oom
 local function is_ending_kept(s, id)
-  if s.E and s.E[id] == false then
+  if s.removed[id] then
     return false
   end
   local packed = call('HGET', s.names.o, id)
@@ -29,6 +29,7 @@ local function remove_one(s, id)
   waiting.let_go(s, id)
   s.T[id] = false
   ending.drop(s, id)
+  s.removed[id] = true
   for _, number in ipairs(numbers) do
     letters.drop(s, number, id)
   end
@@ -46,6 +47,7 @@ local function run(keys, args)
   for i, s in ipairs(found) do
     local count, statuses = tonumber(args[at]), {}
     if s then
+      s.removed = {}
       for offset = 1, count do
         statuses[offset] = remove_one(s, args[at + offset])
       end

@@ -18,7 +18,8 @@ local function twin(packed)
 end
 
 local function without_result(packed)
-  return sub(packed, 1, 14) .. body.head(sub(packed, 15))
+  local at = NUMBER_AT + 6
+  return sub(packed, 1, at - 1) .. body.head(sub(packed, at))
 end
 
 local function letter(packed)

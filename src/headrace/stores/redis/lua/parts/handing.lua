@@ -92,45 +92,60 @@ local function bodies_of(s, ids)
 end
 
 -- Hand out at most `limit` jobs and `bytes_left` bytes of payloads, in order. One job is always handed out when nothing
--- else was in this call. Returns id and body in turn, and how many bytes are left.
+-- else was in this call. Returns id and body in turn, how many values these are, and how many bytes are left.
 local function hand_out(s, request, limit, bytes_left)
   local merged = merged_ready(s, limit)
   local items, n, expired, offset = {}, 0, 0, 0
   local end_ms = body.text(s.now + request.lease_ms)
   local start = '0' .. pack('>I6', s.now) .. request.nonce .. '.'
   local behind = '\0' .. request.worker .. '\0'
-  local X, A, R, head, now = s.X, s.A, s.R, s.head, s.now
-  local text, quote = body.text, json.quote
+  local handed, leases, deliveries, lines, pieces = {}, {}, {}, s.lines, s.pieces
+  local R, head, text, now = s.R, s.head, body.text, s.now
+  s.handed, s.leases, s.deliveries = handed, leases, deliveries
   while n < limit * 2 and expired < LIMITS.expiries do
     local ids = ready_from(s, merged, offset, limit - n / 2)
-    if #ids == 0 then
+    local count = #ids
+    if count == 0 then
       break
     end
-    offset = offset + #ids
+    offset = offset + count
     local bodies, is_plain = bodies_of(s, ids), json.are_plain(ids)
-    for i = 1, #ids do
+    for i = 1, count do
       local id, packed = ids[i], bodies[i]
       if not packed then
         R[id] = false
         waiting.quarantine(s, 'b', id)
       elseif byte(packed, 24) >= 64 and body.is_expired(packed, now) then
+        s.pieces = pieces
         dying.expire(s, id, packed)
+        pieces = s.pieces
         expired = expired + 1
         if expired == LIMITS.expiries then
           break
         end
       else
-        local size = body.payload_bytes(packed)
+        local high, low = byte(packed, 21, 22)
+        local head_size = high * 256 + low
+        -- The size of the payload, whose first byte is always zero.
+        local most, more, least = byte(packed, head_size + 2, head_size + 4)
+        local size = most * 65536 + more * 256 + least
         if size > bytes_left and (n > 0 or bytes_left < LIMITS.claim_bytes) then
           return items, n, bytes_left
         end
         bytes_left = bytes_left - size
-        head.fence = head.fence + 1
-        local fence = text(head.fence)
-        X[id], R[id] = end_ms, false
-        A[id] = start .. fence .. behind .. sub(packed, 1, body.head_size(packed))
-        journal.note(s, '{"event":"claimed","id":' .. (is_plain and '"' .. id .. '"' or quote(id))
-          .. ',"fence":' .. fence .. '}')
+        local number = head.fence + 1
+        head.fence = number
+        local fence = text(number)
+        if merged and R[id] then
+          R[id] = nil
+        end
+        handed[n / 2 + 1] = id
+        leases[n + 1], leases[n + 2] = end_ms, id
+        deliveries[n + 1], deliveries[n + 2] = id, start .. fence .. behind .. sub(packed, 1, head_size)
+        lines[pieces + 1] = is_plain and '{"event":"claimed","id":"' .. id .. '","fence":' .. fence .. '}\n'
+          or '{"event":"claimed","id":' .. json.quote(id) .. ',"fence":' .. fence .. '}\n'
+        pieces = pieces + 1
+        s.pieces, s.count = pieces, s.count + 1
         items[n + 1], items[n + 2] = id, packed
         n = n + 2
       end

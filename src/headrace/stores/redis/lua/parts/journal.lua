@@ -2,7 +2,7 @@
 
 local journal = {}
 
--- Add a line; `text` is a whole JSON object.
+-- Add a line; `text` is a whole JSON object. What is done for every job of a batch adds its lines by itself.
 function journal.note(s, text)
   local n = s.pieces
   s.lines[n + 1], s.lines[n + 2] = text, '\n'

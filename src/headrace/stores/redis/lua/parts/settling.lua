@@ -29,7 +29,7 @@ function settling.refusal(s, packed, end_ms, token)
     return 'n'
   elseif end_ms and tonumber(end_ms) <= s.now then
     return 'e'
-  elseif sub(packed, 8, 7 + #token) ~= token then
+  elseif find(packed, token, 8, true) ~= 8 then
     return 'm'
   end
 end
@@ -68,21 +68,31 @@ function settling.settle(s, args, at, count)
   end
   local deliveries = waiting.get_all(s.names.a, ids)
   local ends = settling.ends(s, ids)
-  local A, answers, statuses = s.A, { '' }, {}
-  local is_over = false
+  local A, answers, statuses, over, is_done = s.A, { '' }, {}, {}, {}
+  local lines, is_over, has_twins = s.lines, false, call('HLEN', s.names.t) > 0
+  s.over, s.has_twins = over, has_twins
   for i = 1, count do
     local first = at + (i - 1) * STRIDE
     local id, token, outcome, said = ids[i], args[first + 1], args[first + 2], args[first + 3]
     local delivery = A[id]
     if delivery == nil then
-      delivery = deliveries[i]
+      delivery = not is_done[id] and deliveries[i]
     end
     local status = settling.refusal(s, delivery, ends and ends[i], token)
     if not status then
       local how = byte(outcome)
       if how == 100 or how == 68 then
+        -- Nearly every job: what dying.over does, in lists.
         local head = sub(delivery, find(delivery, '\0', 8 + #token, true) + 1)
-        dying.over(s, id, head, 'd', how == 68 and sub(outcome, 2), said)
+        is_done[id] = true
+        over[#over + 1] = id
+        ending.put(s, id, head, 'd', how == 68 and sub(outcome, 2))
+        local n = s.pieces + 1
+        lines[n] = '{"event":"done",' .. said .. journal.counts(head) .. '}\n'
+        s.pieces, s.count = n, s.count + 1
+        if has_twins then
+          twins.free(s, id)
+        end
         status = 'D'
       else
         local number

@@ -110,6 +110,9 @@ function waiting.each_chunk(command, key, flat, n)
 end
 
 local function drop_those(command, key, changes)
+  if next(changes) == nil then
+    return
+  end
   local flat, n = {}, 0
   for id, value in pairs(changes) do
     if not value then
@@ -121,6 +124,9 @@ local function drop_those(command, key, changes)
 end
 
 local function set_hash(key, changes)
+  if next(changes) == nil then
+    return
+  end
   local flat, n = {}, 0
   for id, value in pairs(changes) do
     if value then
@@ -132,6 +138,9 @@ local function set_hash(key, changes)
 end
 
 local function set_scores(key, changes)
+  if next(changes) == nil then
+    return
+  end
   local flat, n = {}, 0
   for id, score in pairs(changes) do
     if score then
@@ -157,7 +166,7 @@ local function is_news(s)
   if not s.woke then
     return false
   end
-  if earliest(s.R) and call('ZCARD', s.names.r) == 0 then
+  if (s.new_places or earliest(s.R)) and call('ZCARD', s.names.r) == 0 then
     return true
   end
   local due = earliest(s.L)
@@ -168,10 +177,39 @@ local function is_news(s)
   return not first[2] or due < tonumber(first[2])
 end
 
+-- What enqueue and settle decide for nearly every job of a batch, in lists that need no sorting out. They come before
+-- what was decided otherwise, which may be about the same ids.
+local function write_lists(s)
+  local named = s.names
+  if s.new_bodies then
+    waiting.each_chunk('HSET', named.b, s.new_bodies, #s.new_bodies)
+    waiting.each_chunk('ZADD', named.r, s.new_places, #s.new_places)
+    s.new_bodies, s.new_places = nil, nil
+  end
+  if s.over then
+    waiting.each_chunk('ZREM', named.x, s.over, #s.over)
+    waiting.each_chunk('HDEL', named.a, s.over, #s.over)
+    waiting.each_chunk('HDEL', named.b, s.over, #s.over)
+    s.over = nil
+  end
+end
+
+-- What a claim hands out; after everything else, since a job may be repaired and handed out in one call.
+local function write_handed(s)
+  local named = s.names
+  if s.handed then
+    waiting.each_chunk('ZREM', named.r, s.handed, #s.handed)
+    waiting.each_chunk('ZADD', named.x, s.leases, #s.leases)
+    waiting.each_chunk('HSET', named.a, s.deliveries, #s.deliveries)
+    s.handed, s.leases, s.deliveries = nil, nil, nil
+  end
+end
+
 -- Write what was decided: drops before sets, since a job may leave an index and come back in one call.
 function waiting.write(s)
   local named = s.names
   local is_waking = is_news(s)
+  write_lists(s)
   drop_those('ZREM', named.r, s.R)
   drop_those('ZREM', named.l, s.L)
   drop_those('ZREM', named.x, s.X)
@@ -184,6 +222,7 @@ function waiting.write(s)
   set_scores(named.r, s.R)
   set_scores(named.l, s.L)
   set_scores(named.x, s.X)
+  write_handed(s)
   if s.missing then
     waiting.each_chunk('LPUSH', named.q, s.missing, #s.missing)
     call('LTRIM', named.q, 0, LIMITS.quarantine - 1)

@@ -1,0 +1,2 @@
+-- Set the mark.
+INSERT INTO alive (one) VALUES (true)

@@ -1,0 +1,4 @@
+-- Let fences jump.
+--
+-- args  by how much
+SELECT setval('next_fence', nextval('next_fence') + %s::bigint)

@@ -1,0 +1,46 @@
+"""Opens a store beside one in memory, so that whatever is done to both can be compared."""
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+from headrace.model.clock import SystemClock
+from headrace.model.config import QueueConfig
+from headrace.model.names import Shard
+from headrace.stores.contract.store import Store
+from headrace.stores.memory.rows import MemoryRows
+from headrace.stores.memory.store import MemoryStore, MemoryTx
+from tests.support.stores import STORES
+
+FIRST_DRAWN = 10**9
+"""Where counters start in stores that are compared although they count differently."""
+
+
+class CountingTx(MemoryTx):
+    """Rows in memory whose counters do not start at zero."""
+
+    def _new_rows(self, shard: Shard, config: QueueConfig) -> MemoryRows:
+        rows = super()._new_rows(shard, config)
+        rows.head.number = rows.head.fence = rows.head.letter = FIRST_DRAWN
+        return rows
+
+
+@asynccontextmanager
+async def open_beside_memory(name: str, folder: Path) -> AsyncIterator[tuple[Store, Store]]:
+    """A fresh store in memory, and one of that name.
+
+    PostgreSQL draws fences and the like for all shards together, memory for each shard by itself. Both start far from
+    the next power of ten then, so that journal lines are of the same length and the byte limit cuts them alike.
+    """
+    async with STORES["memory"](folder) as reference, STORES[name](folder) as candidate:
+        if name == "postgres":
+            from tests.support.emptying import emptier_of
+            from tests.support.servers import postgres_server
+
+            emptier_of(postgres_server()).draw_from(FIRST_DRAWN)
+            assert isinstance(reference, MemoryStore)
+            reference._engine.tx = CountingTx(SystemClock())
+        try:
+            yield reference, candidate
+        finally:
+            await candidate.close()

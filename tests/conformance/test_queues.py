@@ -562,14 +562,16 @@ async def test_purge_is_bounded_and_goes_on_while_it_answers_its_limit(play: Pla
     assert await play.counts() == Counts()
 
 
-async def test_purge_drops_by_id_within_a_shard(play: Play) -> None:
-    ids = play.ids(4)
-    for id in reversed(ids):
-        await play.enqueue(id)
+async def test_purge_drops_in_the_order_of_handing_out_within_a_shard(play: Play) -> None:
+    later, last, urgent, first = play.ids(4)
+    await play.enqueue(later, delay_ms=1)
+    await play.enqueue(last, delay_ms=2)
+    await play.enqueue(first)
+    await play.enqueue(urgent, policy=Policy(priority=9))
 
-    await play.store.queues.purge(play.queue, limit=2, now_ms=play.now_ms)
-
-    assert [await play.state(id) for id in ids] == [None, None, State.WAITING, State.WAITING]
+    for left in ([first, later, last], [later, last], [last], []):
+        await play.store.queues.purge(play.queue, limit=1, now_ms=play.now_ms)
+        assert [id for id in (first, later, last, urgent) if await play.state(id)] == left
 
 
 # Deleting.

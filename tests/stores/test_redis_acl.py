@@ -3,6 +3,7 @@
 import re
 from collections.abc import Iterator
 from importlib.resources import files
+from pathlib import Path
 
 import pytest
 
@@ -38,6 +39,14 @@ def test_the_rules_name_every_command_that_the_functions_call_and_no_other() -> 
 
     # The guard of the cluster asks whether a key exists.
     assert sorted(words | {"EXISTS"}) == sorted(each.upper() for each in CALLED)
+
+
+def test_the_docs_show_these_rules() -> None:
+    page = (Path(__file__).parents[2] / "docs/stores.md").read_text("utf-8")
+
+    shown = page.partition("ACL SETUSER headrace on >password\n")[2].partition("```")[0]
+
+    assert shown.split() == rules().split()
 
 
 def test_every_rule_is_a_command_that_the_server_knows(server: RedisServer) -> None:

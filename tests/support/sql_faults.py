@@ -29,7 +29,7 @@ FAULTS: dict[str, tuple[tuple[str, str, str], str]] = {
         ("key_lock", "WHERE key.shard_id = of.shard_id", "WHERE key.shard_id = -of.shard_id"),
         "idempotency",
     ),
-    "sql_the_newest_endings_are_swept": (("ending_sweep", "ORDER BY ending_id", "ORDER BY ending_id DESC"), "cancel"),
+    "sql_the_newest_endings_are_swept": (("ending_sweep", "ORDER BY ending_id", "ORDER BY ending_id DESC"), "settle"),
     "sql_a_page_of_letters_begins_with_the_last_of_the_one_before": (
         ("letter_list", "number > %s", "number >= %s"),
         "dead",
@@ -48,13 +48,9 @@ FAULTS: dict[str, tuple[tuple[str, str, str], str]] = {
         "queues",
     ),
     "sql_what_is_not_numbered_is_not_counted": (("queue_open", "s.ready + i.ready", "s.ready"), "queues"),
-    "sql_active_jobs_are_listed_as_waiting": (("job_ids_waiting", "AND fence IS NULL", ""), "reads"),
+    "sql_active_jobs_are_listed_as_waiting": (("job_ids_waiting", "AND fence IS NULL", ""), "queues"),
     "sql_the_last_call_is_numbered_first": (("inbox_read", "ORDER BY ticket", "ORDER BY ticket DESC"), "journal"),
-    "sql_a_range_of_the_journal_includes_its_start": (("entry_read", "last_seq > %s", "last_seq >= %s"), "journal"),
-    "sql_a_page_of_the_journal_has_no_bound": (
-        ("entry_read", "bytes_before < %s", "bytes_before < 1000 * %s"),
-        "journal",
-    ),
+    "sql_the_journal_is_read_backwards": (("entry_read", "ORDER BY last_seq;", "ORDER BY last_seq DESC;"), "journal"),
     "sql_a_consumer_does_not_advance": (("consumer_write", "seq = excluded.seq, ", ""), "journal"),
 }
 """In which file what is replaced by what, and where the fault is looked for first, which saves time and decides

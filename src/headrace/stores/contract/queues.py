@@ -38,8 +38,8 @@ class Queues(Protocol):
         """The tenants that have queues, by name; for operators, never for a tenant."""
 
     async def purge(self, queue: Queue, *, limit: int = 1_000, now_ms: int | None = None) -> int:
-        """Drop waiting jobs, at most `limit`, by shard and id, and say how many; each writes `purged`. Call again
-        while the answer is `limit`."""
+        """Drop waiting jobs, at most `limit`, by shard, then in the order in which they would be handed out, and
+        say how many; each writes `purged`. Call again while the answer is `limit`."""
 
     async def delete(self, queue: Queue, *, limit: int = 1_000) -> bool:
         """Forget a queue that has no waiting, blocked or active jobs (`Refused`, reason `not_empty`, otherwise), with

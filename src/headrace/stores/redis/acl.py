@@ -40,6 +40,7 @@ CALLED = (
     "lrange",
     "lset",
     "ltrim",
+    "rpop",
     "spublish",
     "time",
     "unlink",

@@ -98,22 +98,22 @@ def _steer(job: Job) -> bytes:
     return steer + six(ttl_ms) + job.fingerprint.encode() + job.idempotency_key.encode()
 
 
-def pack_outcome(outcome: Outcome) -> bytes:
-    """An outcome as settle takes it."""
+def pack_outcome(outcome: Outcome) -> tuple[str, bytes]:
+    """An outcome as settle takes it: how the delivery ended, and what has to be said of that."""
     match outcome:
         case Done(None):
-            return b"d"
+            return "d", b""
         case Done(result):
-            return b"D" + (result or b"")
+            return "D", result or b""
         case Cancelled():
-            return b"c"
+            return "c", b""
         case Release(delay_ms):
-            return b"l" + six(delay_ms)
+            return "l", six(delay_ms)
         case Fail(error):
-            return b"f" + _pack_error(error)
+            return "f", _pack_error(error)
         case Retry(error, delay_ms, jitter_ppm):
             delay = 0 if delay_ms is None else delay_ms + 1
-            return b"r" + six(delay) + jitter_ppm.to_bytes(4, "big") + _pack_error(error)
+            return "r", six(delay) + jitter_ppm.to_bytes(4, "big") + _pack_error(error)
 
 
 def _pack_error(error: JobError) -> bytes:

@@ -9,14 +9,12 @@ from headrace.model.answers import Counts, Page
 from headrace.model.checks import check_int
 from headrace.model.config import QueueConfig, first_config
 from headrace.model.errors import StoreUnavailable
-from headrace.model.job import State
 from headrace.model.limits import BATCH_MAX, CONFIGURE_TRIES_MAX, PAGE_MAX
 from headrace.model.names import Queue, Shard, check_tenant
 from headrace.stores.calls.queues import check_version, not_empty
 from headrace.stores.redis.asking import ask, instant, one
 from headrace.stores.redis.keys import first_shard, head_key
 from headrace.stores.redis.link import Call, Link
-from headrace.stores.redis.picking import smallest_ids
 from headrace.stores.redis.registry import Registry
 
 _CONFIG = msgspec.json.Decoder(QueueConfig)
@@ -89,15 +87,9 @@ class RedisQueues:
         now = instant(now_ms)
         purged = 0
         for shard in queue.all_shards():
-            more = True
-            while more and purged < limit:
-                wanted = limit - purged
-                ids = await smallest_ids(self._link, shard, State.WAITING, "", wanted)
-                if ids:
-                    [dropped] = await ask(self._link, "purge_waiting", [shard], [now], [ids])
-                    purged += int(dropped or 0)
-                # One that was claimed meanwhile makes room for another: below the limit, none may be left.
-                more = len(ids) == wanted
+            if purged < limit:
+                [dropped] = await ask(self._link, "purge_waiting", [shard], [now, limit - purged])
+                purged += int(dropped or 0)
         return purged
 
     async def delete(self, queue: Queue, *, limit: int = BATCH_MAX) -> bool:

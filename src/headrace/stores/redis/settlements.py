@@ -42,7 +42,8 @@ _SETTLED: dict[str, Literal["done", "retried", "released", "dead", "cancelled"] 
 def settle_args(settlements: Sequence[Settlement]) -> list[Argument]:
     """The settlements of one shard as settle takes them: the worker of the first is the entry's."""
     entry_worker = settlements[0].facts.worker
-    args: list[Argument] = [entry_worker, len(settlements)]
+    hows: list[str] = []
+    args: list[Argument] = [entry_worker, ""]
     for settlement in settlements:
         lease, facts = settlement.lease, settlement.facts
         said = _Said(
@@ -57,7 +58,12 @@ def settle_args(settlements: Sequence[Settlement]) -> list[Argument]:
             facts.run_ms,
             facts.payload_bytes,
         )
-        args += (lease.id, ended_token(lease), pack_outcome(settlement.outcome), _encode(said)[1:-1])
+        args += (lease.id, ended_token(lease), _encode(said)[1:-1])
+        how, outcome = pack_outcome(settlement.outcome)
+        hows.append(how)
+        if how != "d":
+            args.append(outcome)
+    args[1] = "".join(hows)
     return args
 
 

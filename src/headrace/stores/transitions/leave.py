@@ -4,8 +4,9 @@ from msgspec.structs import replace
 
 from headrace.model.answers import Cancellation, Removed, Replayed
 from headrace.model.event import EventName, Line
-from headrace.model.job import ZERO_COUNTS, Record, State
+from headrace.model.job import ZERO_COUNTS, Record
 from headrace.model.letter import LetterKey
+from headrace.model.limits import TIME_MS_MAX
 from headrace.stores.transitions.endings import end, purge_letter, sweep_endings
 from headrace.stores.transitions.rows import Row
 from headrace.stores.transitions.step import Step
@@ -67,15 +68,14 @@ def _remove_one(step: Step, id: str) -> Removed:
 
 
 def purge_waiting(step: Step, limit: int) -> int:
-    """Drop waiting jobs by id, at most `limit`; says how many."""
-    ids = step.rows.ids_in(State.WAITING, "", limit)
-    step.rows.load(ids)
-    for id in ids:
-        row = step.rows.job(id)
-        if row is not None:
-            step.rows.drop(id)
-            step.note(_gone("purged", step, row.record))
-    return len(ids)
+    """Drop waiting jobs in the order in which they would be handed out, at most `limit`; says how many."""
+    waiting = step.rows.ready(-1, limit)
+    if len(waiting) < limit:
+        waiting += step.rows.due(2 * TIME_MS_MAX, limit - len(waiting))
+    for row in waiting:
+        step.rows.drop(row.record.id)
+        step.note(_gone("purged", step, row.record))
+    return len(waiting)
 
 
 def purge_letters(step: Step, numbers: list[int]) -> int:

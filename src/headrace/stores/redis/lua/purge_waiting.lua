@@ -1,22 +1,25 @@
--- Drop waiting jobs.
+-- Drop waiting jobs, in the order in which they would be handed out.
 --
 -- keys     the `m` keys of shards of one queue
--- args     number of shards, now_ms or ''; per shard: how many ids, and these
--- answers  per shard: nil for one that is not there, else how many of them waited and were dropped
+-- args     number of shards, now_ms or '', at most how many in each
+-- answers  per shard: nil for one that is not there, else how many were dropped
 -- flags    allow-oom
-local function purge(s, args, at, count)
-  local purged = 0
-  for offset = 1, count do
-    local id = args[at + offset]
-    local packed = waiting.body(s, id)
-    if packed and not waiting.delivery(s, id) then
-      waiting.drop(s, id)
-      journal.note(s, '{"event":"purged",' .. journal.leaving(s, id, packed) .. '}')
-      purged = purged + 1
+local function purge(s, limit)
+  local ids = call('ZRANGE', s.names.r, 0, limit - 1)
+  for _, id in ipairs(#ids < limit and call('ZRANGE', s.names.l, 0, limit - #ids - 1) or {}) do
+    ids[#ids + 1] = id
+  end
+  local bodies = waiting.get_all(s.names.b, ids)
+  for i, id in ipairs(ids) do
+    waiting.drop(s, id)
+    if bodies[i] then
+      journal.note(s, '{"event":"purged",' .. journal.leaving(s, id, bodies[i]) .. '}')
+    else
+      waiting.quarantine(s, 'b', id)
     end
   end
   finish(s)
-  return purged
+  return #ids
 end
 
 local function run(keys, args)
@@ -25,11 +28,9 @@ local function run(keys, args)
   if refusal then
     return refusal
   end
-  local at, answers = 3, {}
+  local answers = {}
   for i, s in ipairs(found) do
-    local count = tonumber(args[at])
-    answers[i] = s and purge(s, args, at, count)
-    at = at + 1 + count
+    answers[i] = s and purge(s, tonumber(args[3]))
   end
   return answers
 end

@@ -27,6 +27,7 @@ local function hand_to_fail_handler(s, id, number, packed, reason, class, messag
   waiting.drop(companion, failed_id)
   waiting.let_go(companion, failed_id)
   companion.L[failed_id] = false
+  companion.head.freed = 1 -- numbers of letters begin anew in a queue that was deleted: this id may have ended before
   waiting.wait(companion, failed_id, failed)
   journal.waits(companion, 'enqueued', failed_id, failed)
 end

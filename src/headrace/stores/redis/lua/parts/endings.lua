@@ -3,8 +3,9 @@
 -- Packed: 'd' or 'c' · pinned '0' or '1' · ended_at 6 · until 6 · number 6 · head of the body · result, with a byte before
 -- it so that an empty one differs from none.
 --
--- `ol` lists unpinned ones, newest first, each as its 'd' or 'c' and id: a sweep by count then need not read them. The
--- first one has the number `en`, and none is taken out of the middle, so a number says where its ending stands; one that
+-- `ol` lists unpinned ones, newest first: the id of a job that is done, a zero and the id of one that was cancelled; a
+-- sweep by count then need not read them. The first one has the number `en`, and none is taken out of the middle, so a
+-- number says where an ending stands; the packed one is that of the first of its call, so that it is made once. One that
 -- goes before its time leaves an empty text. A sorted set costs three times as much. `op` orders pinned ones by end.
 
 local ending = {}
@@ -34,22 +35,29 @@ function ending.put(s, id, head, state, result)
     ending.drop(s, id)
     return
   end
-  local start = pin_ms == 0 and s.ending_start
-  if not start then
-    start = pack('>c1I6I6', pin_ms == 0 and '0' or '1', s.now, s.now + keep_ms)
-    s.ending_start = pin_ms == 0 and start or s.ending_start
-  end
-  local ended = s.ended
+  local counters, ended = s.head, s.ended
   if not ended then
-    ended = {}
+    ended = { unpinned = {}, pinned = {}, done = 0 }
     s.ended = ended
   end
-  local n, number = #ended, '\0\0\0\0\0\0'
-  if pin_ms == 0 then
-    s.head.en = s.head.en + 1
-    number = pack('>I6', s.head.en)
+  local start = ended.start
+  if pin_ms > 0 then
+    start = pack('>c1I6I6I6', '1', s.now, s.now + keep_ms, 0)
+    ended.pinned[#ended.pinned + 1], ended.pinned[#ended.pinned + 2] = s.now + keep_ms, id
+  else
+    counters.en = counters.en + 1
+    if not start then
+      start = pack('>c1I6I6I6', '0', s.now, s.now + keep_ms, counters.en)
+      ended.start = start
+    end
+    ended.unpinned[#ended.unpinned + 1] = state == 'd' and id or '\0' .. id
   end
-  ended[n + 1], ended[n + 2] = id, state .. start .. number .. head .. (result and '\1' .. result or '')
+  if state == 'd' then
+    ended.done = ended.done + 1
+  end
+  local n = #ended
+  ended[n + 1] = id
+  ended[n + 2] = result and concat({ state, start, head, '\1', result }) or state .. start .. head
 end
 
 function ending.drop(s, id)
@@ -66,6 +74,23 @@ local function count(s, packed, change)
   end
 end
 
+local function id_of(entry)
+  return byte(entry) == 0 and sub(entry, 2) or entry
+end
+
+-- Leave an empty place in the list; `newest` is the number of its first one, `first` that of the first of the call in
+-- which the job ended, which ended no more than a batch.
+local function leave_list(s, id, newest, first)
+  local from = math.max(newest - first - LIMITS.batch + 1, 0)
+  local entries = call('LRANGE', s.names.ol, from, newest - first)
+  for i = 1, #entries do
+    if id_of(entries[i]) == id then
+      call('LSET', s.names.ol, from + i - 1, '')
+      return
+    end
+  end
+end
+
 -- Take endings that are there out of their order, and out of the counts; returns their ids. `newest` is the number of the
 -- first one in the list.
 local function leave_order(s, ids, newest)
@@ -79,7 +104,7 @@ local function leave_order(s, ids, newest)
       if byte(old, 2) == 49 then
         pinned[#pinned + 1] = ids[i]
       else
-        redis.pcall('LSET', s.names.ol, newest - cut('>I6', old, NUMBER_AT), '')
+        leave_list(s, ids[i], newest, (cut('>I6', old, NUMBER_AT)))
       end
     end
   end
@@ -88,24 +113,11 @@ local function leave_order(s, ids, newest)
 end
 
 local function put_all(s, ended)
-  local unpinned, pinned, u, p, done = {}, {}, 0, 0, 0
-  for i = 1, #ended, 2 do
-    local id, packed = ended[i], ended[i + 1]
-    local state, pin = byte(packed, 1, 2)
-    done = done + (state == 100 and 1 or 0)
-    if pin == 49 then
-      pinned[p + 1], pinned[p + 2] = cut('>I6', packed, UNTIL_AT), id
-      p = p + 2
-    else
-      u = u + 1
-      unpinned[u] = (state == 100 and 'd' or 'c') .. id
-    end
-  end
   local head = s.head
-  head.done, head.cancelled = head.done + done, head.cancelled + #ended / 2 - done
+  head.done, head.cancelled = head.done + ended.done, head.cancelled + #ended / 2 - ended.done
   waiting.each_chunk('HSET', s.names.o, ended, #ended)
-  waiting.each_chunk('LPUSH', s.names.ol, unpinned, u)
-  waiting.each_chunk('ZADD', s.names.op, pinned, p)
+  waiting.each_chunk('LPUSH', s.names.ol, ended.unpinned, #ended.unpinned)
+  waiting.each_chunk('ZADD', s.names.op, ended.pinned, #ended.pinned)
 end
 
 -- Write the endings of a call.
@@ -117,11 +129,14 @@ function ending.write(s)
       local gone = leave_order(s, ids, newest)
       waiting.each_chunk('HDEL', s.names.o, gone, #gone)
     end
-    ids = {}
-    for i = 1, s.ended and #s.ended or 0, 2 do
-      ids[#ids + 1] = s.ended[i]
+    if head.freed > 0 then
+      -- Only the job that a twin became may have an older ending: whoever creates an id drops the ending of its own.
+      ids = {}
+      for i = 1, s.ended and #s.ended or 0, 2 do
+        ids[#ids + 1] = s.ended[i]
+      end
+      leave_order(s, ids, newest)
     end
-    leave_order(s, ids, newest)
     if head.done + head.cancelled == 0 then
       call('UNLINK', s.names.ol)
     end
@@ -160,7 +175,7 @@ function ending.oldest_ids(s, limit)
     first = first + #entries
     for i = 1, #entries do
       if entries[i] ~= '' and #ids < limit then
-        ids[#ids + 1] = sub(entries[i], 2)
+        ids[#ids + 1] = id_of(entries[i])
       end
     end
   end
@@ -171,19 +186,21 @@ end
 local function sweep_too_many(s, over)
   local ids, n, done, passed = {}, 0, 0, 0
   while n < over and passed < LIMITS.sweep do
-    local entries = oldest_entries(s, 1, over - n)
-    if #entries == 0 then
+    local entries = call('RPOP', s.names.ol, over - n)
+    if not entries then
       break
     end
-    call('LTRIM', s.names.ol, 0, -#entries - 1)
     for i = 1, #entries do
       local entry = entries[i]
       if entry == '' then
         passed = passed + 1
       else
         n = n + 1
-        ids[n] = sub(entry, 2)
-        done = done + (byte(entry) == 100 and 1 or 0)
+        if byte(entry) == 0 then
+          ids[n] = sub(entry, 2)
+        else
+          ids[n], done = entry, done + 1
+        end
       end
     end
   end
@@ -198,7 +215,7 @@ local function over_of(s, entries)
   local ids = {}
   for i = 1, #entries do
     if entries[i] ~= '' then
-      ids[#ids + 1] = sub(entries[i], 2)
+      ids[#ids + 1] = id_of(entries[i])
     end
   end
   local found = waiting.get_all(s.names.o, ids)

@@ -1,13 +1,13 @@
--- Settle: end deliveries, each only while its lease holds. A settlement is four arguments: id; token and \0; outcome;
--- the members of its line that the worker knows.
+-- Settle: end deliveries, each only while its lease holds. How they ended is said by a character for each, in one text;
+-- then a settlement is three arguments: id; token and \0; the members of its line that the worker knows; and a fourth
+-- where its character is not 'd'.
 --
--- An outcome: 'd' done without a result · 'D' and the result · 'c' cancelled · 'f' and an error · 'l' and delay 6 ·
--- 'r', delay plus one 6 (0: by backoff), jitter in millionths 4 and an error. An error: size of its class 2 · class ·
--- message.
+-- 'd' done without a result · 'D' the result · 'c' cancelled, nothing · 'f' an error · 'l' delay 6 · 'r' delay plus one 6
+-- (0: by backoff), jitter in millionths 4 and an error. An error: size of its class 2 · class · message.
 
 local settling = {}
 
-local STRIDE = 4
+local DONE, DONE_WITH_RESULT = 100, 68
 
 local function error_of(outcome, at)
   local size = cut('>I2', outcome, at)
@@ -35,8 +35,7 @@ function settling.refusal(s, packed, end_ms, token)
 end
 
 -- An outcome other than done: its status, and the new time or the letter.
-local function settle_other(s, id, delivery, outcome, said)
-  local how = sub(outcome, 1, 1)
+local function settle_other(s, id, delivery, how, outcome, said)
   if how == 'c' then
     dying.over(s, id, body.delivery(delivery).head, 'c', nil, said)
     return 'C'
@@ -49,22 +48,31 @@ local function settle_other(s, id, delivery, outcome, said)
   end
   local asked = byte(delivery) == 49
   if how == 'l' then
-    return dying.release(s, id, packed, asked, cut('>I6', outcome, 2), said)
+    return dying.release(s, id, packed, asked, cut('>I6', outcome), said)
   elseif how == 'f' then
-    local class, message = error_of(outcome, 2)
+    local class, message = error_of(outcome, 1)
     return 'X', dying.fail(s, id, packed, class, message, said)
   end
-  local delay, jitter_ppm = cut('>I6I4', outcome, 2)
-  local class, message = error_of(outcome, 12)
+  local delay, jitter_ppm = cut('>I6I4', outcome)
+  local class, message = error_of(outcome, 11)
   return dying.retry(s, id, packed, asked, delay > 0 and delay - 1, jitter_ppm, class, message, said)
 end
 
--- Settle the `count` settlements that start at args[at]; answers a character for each, then the new times and letters of
--- those that have one, in order.
-function settling.settle(s, args, at, count)
-  local ids = {}
+-- Where each of the settlements starts that ended as `hows` says, from args[at] on; and where the next thing does.
+function settling.starts(hows, at)
+  local starts = {}
+  for i = 1, #hows do
+    starts[i] = at
+    at = at + (byte(hows, i) == DONE and 3 or 4)
+  end
+  return starts, at
+end
+
+-- Settle settlements; answers a character for each, then the new times and letters of those that have one, in order.
+function settling.settle(s, args, hows, starts)
+  local ids, count = {}, #hows
   for i = 1, count do
-    ids[i] = args[at + (i - 1) * STRIDE]
+    ids[i] = args[starts[i]]
   end
   local deliveries = waiting.get_all(s.names.a, ids)
   local ends = settling.ends(s, ids)
@@ -72,31 +80,32 @@ function settling.settle(s, args, at, count)
   local lines, is_over, has_twins = s.lines, false, call('HLEN', s.names.t) > 0
   s.over, s.has_twins = over, has_twins
   for i = 1, count do
-    local first = at + (i - 1) * STRIDE
-    local id, token, outcome, said = ids[i], args[first + 1], args[first + 2], args[first + 3]
+    local first = starts[i]
+    local id, token, said = ids[i], args[first + 1], args[first + 2]
     local delivery = A[id]
     if delivery == nil then
       delivery = not is_done[id] and deliveries[i]
     end
     local status = settling.refusal(s, delivery, ends and ends[i], token)
     if not status then
-      local how = byte(outcome)
-      if how == 100 or how == 68 then
+      local how = byte(hows, i)
+      if how == DONE or how == DONE_WITH_RESULT then
         -- Nearly every job: what dying.over does, in lists.
         local head = sub(delivery, find(delivery, '\0', 8 + #token, true) + 1)
         is_done[id] = true
         over[#over + 1] = id
-        ending.put(s, id, head, 'd', how == 68 and sub(outcome, 2))
-        local n = s.pieces + 1
-        lines[n] = '{"event":"done",' .. said .. journal.counts(head) .. '}\n'
-        s.pieces, s.count = n, s.count + 1
+        ending.put(s, id, head, 'd', how == DONE_WITH_RESULT and args[first + 3])
+        local n = s.pieces
+        lines[n + 1], lines[n + 2], lines[n + 3] = '{"event":"done",', said, journal.counts(head)
+        lines[n + 4] = '}\n'
+        s.pieces, s.count = n + 4, s.count + 1
         if has_twins then
           twins.free(s, id)
         end
         status = 'D'
       else
         local number
-        status, number = settle_other(s, id, delivery, outcome, said)
+        status, number = settle_other(s, id, delivery, sub(hows, i, i), args[first + 3], said)
         if number then
           answers[#answers + 1] = number
         end
@@ -111,17 +120,18 @@ function settling.settle(s, args, at, count)
   return answers
 end
 
--- Settle what follows for each shard from args[at] on: its worker, how many, and these. Answers as settle.lua says.
+-- Settle what follows for each shard from args[at] on: its worker, how they ended, and these. Answers as settle.lua says.
 function settling.settle_all(found, args, at)
   local answers, made = { '' }, {}
   for i, s in ipairs(found) do
-    local count = tonumber(args[at + 1])
+    local hows = args[at + 1]
+    local starts, next_at = settling.starts(hows, at + 2)
     if s then
       s.worker = args[at]
     end
-    answers[i + 1] = s and settling.settle(s, args, at + 2, count)
+    answers[i + 1] = s and settling.settle(s, args, hows, starts)
     made[i] = s and s.made and '1' or '0'
-    at = at + 2 + count * STRIDE
+    at = next_at
   end
   answers[1] = concat(made)
   return answers

@@ -8,13 +8,15 @@ local COMPANION_CONFIG = '{"version":0,"paused":false,"fail_handler":false,"prio
   .. '"keep_dead_max":100000,"waiting_max":100000000,"journal_keep_ms":604800000,"journal_keep_max":10000000,'
   .. '"journal_bytes_max":268435456}'
 
--- The counters in `m`; `en` numbers endings, `done` and `cancelled` count those that are kept.
+-- The counters in `m`; `en` numbers endings, `done` and `cancelled` count those that are kept, `freed` is 1 once a twin
+-- has become a job of its own.
 local COUNTERS = {
   'epoch', 'seq', 'at', 'fence', 'number', 'letter', 'first', 'bytes', 'oldest', 'en', 'done', 'cancelled',
+  'freed',
 }
 local FIRST = {
   epoch = 1, seq = 0, at = 0, fence = 0, number = 0, letter = 0, first = 1, bytes = 0, oldest = 0, en = 0, done = 0,
-  cancelled = 0,
+  cancelled = 0, freed = 0,
 }
 
 local server

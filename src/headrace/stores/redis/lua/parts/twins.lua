@@ -70,6 +70,7 @@ function twins.free(s, id)
   if twin then
     local packed = twins.body(twin)
     s.T[id] = false
+    s.head.freed = 1
     waiting.wait(s, id, packed)
     journal.waits(s, 'unblocked', id, packed)
   end

@@ -130,6 +130,23 @@ async def test_a_claim_walks_the_index_of_ready_jobs_however_many_there_are(url:
     assert "Seq Scan" not in shown
 
 
+@pytest.mark.parametrize("name", ["job_lock", "job_load", "job_change", "key_lock", "key_change"])
+async def test_rows_that_are_named_are_looked_up_one_by_one_however_many_there_are(url: str, name: str) -> None:
+    store = await PostgresStore.open(settings_of(url))
+    for number in range(5):
+        ids = [f"{number}-{each}" for each in range(BATCH)]
+        await store.jobs.enqueue([new_job(QUEUE, "send", fresh_id=id, idempotency_key=id) for id in ids])
+    await store.close()
+
+    with closing(connect(settings_of(url))) as connection:
+        text = sql(name).decode().replace("%s::bigint AS", "1::bigint AS").replace("%s", "NULL")
+        [*plan] = connection.execute(f"EXPLAIN {text}".encode()).fetchall()
+
+    shown = "\n".join(line for (line,) in plan)
+    assert re.search(r"Index Scan using (job|key)_pkey", shown), shown
+    assert not re.search(r"Sort|Seq Scan|Join Filter|Hash|Merge", shown), shown
+
+
 async def test_a_hundred_thousand_jobs_leave_a_small_table_behind(url: str) -> None:
     """Dead versions are vacuumed and their room is used again."""
     store = await PostgresStore.open(settings_of(url))

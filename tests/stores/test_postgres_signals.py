@@ -8,6 +8,7 @@ import pytest
 from headrace.model.job import Job, new_job
 from headrace.model.names import Queue
 from headrace.stores.postgres.connect import settings_of
+from headrace.stores.postgres.signals import LOOK_SECONDS
 from headrace.stores.postgres.store import PostgresStore
 from tests.support.schemas import new_schema, schema_of
 from tests.support.servers import postgres_server
@@ -49,9 +50,20 @@ async def test_a_waiter_hears_what_another_process_enqueues(url: str) -> None:
 
     await other.jobs.enqueue([job("a")])
 
-    assert await asyncio.wait_for(waiter, LONG_MS / 2_000)
+    assert await asyncio.wait_for(waiter, LOOK_SECONDS / 2)
     await mine.close()
     await other.close()
+
+
+async def test_a_process_that_enqueues_and_ends_at_once_is_heard(url: str) -> None:
+    mine, other = [await PostgresStore.open(settings_of(url)) for _ in range(2)]
+    waiter = await listening(mine, url)
+
+    await other.jobs.enqueue([job("a")])
+    await other.close()
+
+    assert await asyncio.wait_for(waiter, LOOK_SECONDS / 2)
+    await mine.close()
 
 
 async def test_a_lost_listener_comes_back_and_hears_again(url: str) -> None:

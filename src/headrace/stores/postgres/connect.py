@@ -164,6 +164,8 @@ def configure(connection: Connection, settings: Settings) -> None:
         "enable_seqscan": "off",
         "enable_bitmapscan": "off",
         "enable_sort": "off",
+        "enable_hashjoin": "off",
+        "enable_mergejoin": "off",
         "synchronous_commit": "off" if settings.profile == "fast" else _commit_level(connection),
     }
     connection.execute(

@@ -20,6 +20,7 @@ class MarkRows(Part):
 
     def load_keys(self, keys: list[tuple[str, str]]) -> None:
         """A hint that these keys of these ids come next."""
+        keys = sorted(set(keys))
         self._keys |= dict.fromkeys(keys)
         ids, names = [id for id, _ in keys], [name for _, name in keys]
         for id, name, fingerprint, until_ms in self.run("key_lock", self.shard_id, ids, names).fetchall():

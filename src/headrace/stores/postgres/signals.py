@@ -25,6 +25,8 @@ DEAF_LOOK_SECONDS = 0.25
 NOTIFY_GAP_SECONDS = 0.005
 """Between two sendings: commits that NOTIFY wait for each other in the server, so a busy process sends few."""
 RECONNECT_SECONDS = 0.5
+CLOSE_SECONDS = 1.0
+"""How long closing waits for the last sending; after that, the others find out by looking."""
 
 
 class Read(Protocol):
@@ -59,6 +61,7 @@ class PostgresSignals:
         self._listening: asyncio.Task[None] | None = None
         self._tried = asyncio.Event()
         self._hears = False
+        self._is_closing = False
 
     def __len__(self) -> int:
         return len(self._waiters)
@@ -79,7 +82,8 @@ class PostgresSignals:
                 self._unsent = set()
                 with contextlib.suppress(HeadraceError, psycopg.Error):
                     await self._lanes.run(partial(self._notify, payloads))
-                await asyncio.sleep(NOTIFY_GAP_SECONDS)
+                if not self._is_closing:
+                    await asyncio.sleep(NOTIFY_GAP_SECONDS)
         finally:
             self._sending = None
 
@@ -171,7 +175,11 @@ class PostgresSignals:
             loop.remove_reader(connection.fileno())
 
     async def close(self) -> None:
-        """Stop listening and sending; waiters find the store closed when they look."""
+        """Stop listening, and sending too once others were told; waiters find the store closed when they look."""
+        self._is_closing = True
+        if self._sending is not None:
+            # A process that enqueues and ends must be heard as well.
+            await asyncio.wait([self._sending], timeout=CLOSE_SECONDS)
         for task in (self._listening, self._sending):
             if task is not None:
                 task.cancel()

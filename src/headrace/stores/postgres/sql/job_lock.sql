@@ -1,9 +1,10 @@
--- Lock and read jobs in the order of shard and id.
+-- Lock and read jobs in the order given, which is that of shard and id: calls on the same jobs then wait for each other
+-- and never in a ring. Each is looked up by itself: a join with ORDER BY would rather walk through the whole backlog.
 --
 -- args     arrays: shard_id, id
-SELECT
-  job.shard_id, job.id, job.place, job.run_at_ms, job.expires_at_ms, job.fence, job.nonce, job.lease, job.body,
-  job.payload, job.twin
+SELECT found.*
 FROM unnest(%s::bigint[], %s::text[]) AS wanted (shard_id, id)
-JOIN job ON job.shard_id = wanted.shard_id AND job.id = wanted.id
-ORDER BY job.shard_id, job.id FOR UPDATE OF job;
+CROSS JOIN LATERAL (
+  SELECT shard_id, id, place, run_at_ms, expires_at_ms, fence, nonce, lease, body, payload, twin
+  FROM job WHERE job.shard_id = wanted.shard_id AND job.id = wanted.id FOR UPDATE
+) AS found;

@@ -1,8 +1,9 @@
--- Lock and read used keys of a batch of ids, by id and key.
+-- Lock and read used keys of a batch of ids, in the order given, which is that of id and key.
 --
 -- args     shard_id, arrays: id, key
-SELECT key.id, key.key, key.fingerprint, key.until_ms
+SELECT found.*
 FROM (SELECT %s::bigint AS shard_id) AS of, unnest(%s::text[], %s::text[]) AS wanted (id, key)
-JOIN key USING (id, key)
-WHERE key.shard_id = of.shard_id
-ORDER BY key.id, key.key FOR UPDATE OF key;
+CROSS JOIN LATERAL (
+  SELECT id, key, fingerprint, until_ms FROM key
+  WHERE key.shard_id = of.shard_id AND key.id = wanted.id AND key.key = wanted.key FOR UPDATE
+) AS found;

@@ -1,6 +1,6 @@
 """Jobs in your own transaction: an order and its receipt are both there, or neither is.
 
-    python examples/own_transaction.py postgres://user:password@host/database
+python examples/own_transaction.py postgres://user:password@host/database
 """
 
 import asyncio

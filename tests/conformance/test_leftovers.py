@@ -185,7 +185,7 @@ async def test_a_job_that_is_far_ahead_outlives_every_sweep_and_runs(play: Play)
 
 
 async def test_a_job_that_waits_unclaimed_outlives_every_sweep(play: Play) -> None:
-    """CB9: waiting long is no reason to be deleted."""
+    """CB9, CB17: waiting long is no reason to be deleted, and no sweep works by guess."""
     await play.enqueue("a")
     await play.configure(paused=True)
 

@@ -87,7 +87,7 @@ async def test_a_lease_that_ran_out_is_repaired_by_one_of_several_processes(now:
 
 
 async def test_a_delivery_settled_by_several_processes_at_once_is_done_once(now: Play, shared_url: str) -> None:
-    """CB15, K18: one of them is answered done, the others not_active."""
+    """CB15, K18, KB15: one of them is answered done, the others not_active, and nobody has to start over."""
     await now.enqueue_all(*[now.job(f"job-{number}") for number in range(JOBS)])
     await now.claim(JOBS, worker="worker-0", nonce="nonce-shared")
 

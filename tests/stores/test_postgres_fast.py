@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Iterator
+from contextlib import closing
 
 import pytest
 
@@ -9,7 +10,7 @@ from headrace.model.claim import ClaimRequest
 from headrace.model.job import Job, new_job
 from headrace.model.names import Queue
 from headrace.model.outcome import Done
-from headrace.stores.postgres.connect import settings_of
+from headrace.stores.postgres.connect import connect, settings_of
 from headrace.stores.postgres.fast import SLOW_CALLS
 from headrace.stores.postgres.store import PostgresStore
 from tests.support.schemas import new_schema
@@ -82,3 +83,22 @@ async def test_a_change_of_the_configuration_is_noticed_by_every_process(store: 
     assert claims.items == []
     assert sorted(claim.record.id for claim in resumed.items) == ["a", "b", "c"]
     assert {claim.priority for claim in resumed.items} == {7}
+
+
+async def test_a_duplicate_writes_nothing(store: PostgresStore) -> None:
+    """TB16: no row is locked for it by an update, and no dead version is left behind."""
+    job = new_job(QUEUE, "send", fresh_id="unused", idempotency_key="k")
+    await store.jobs.enqueue([job])
+    for shard in QUEUE.all_shards():
+        await store.journal.bounds(shard)  # numbers what is in the inbox
+    versions = "SELECT xmin::text, ctid::text FROM job UNION ALL SELECT xmin::text, ctid::text FROM key"
+
+    with closing(connect(store._engine.settings)) as connection:
+        before = connection.execute(versions).fetchall()
+        [answer] = await store.jobs.enqueue([job])
+        after = connection.execute(versions).fetchall()
+        left = connection.execute("SELECT count(*) FROM inbox").fetchall()
+
+    assert answer.status == "duplicate"
+    assert len(before) == 2
+    assert (after, left) == (before, [(0,)])

@@ -7,7 +7,7 @@ import psycopg
 import pytest
 from psycopg.rows import dict_row
 
-from headrace.model.errors import Refused
+from headrace.model.errors import Refused, StoreUnavailable
 from headrace.model.job import Job, new_job
 from headrace.model.names import Queue
 from headrace.stores.postgres.connect import settings_of
@@ -117,3 +117,18 @@ async def test_a_waiter_of_another_process_is_woken_by_the_callers_commit(store:
     assert asleep
     assert await asyncio.wait_for(waiter, LONG_MS / 2_000)
     await other.close()
+
+
+async def test_deleting_another_queue_gives_up_soon_behind_a_caller_who_takes_long(store: PostgresStore) -> None:
+    other = Queue("other")
+    await store.queues.configure(other, {})
+
+    with psycopg.connect(postgres_server().url) as connection:
+        await store.enqueue_on(connection, [job("a")])
+        with pytest.raises(StoreUnavailable):
+            await store.queues.delete(other)
+        answers = await store.jobs.enqueue([job("b")])
+        connection.commit()
+
+    assert [answer.status for answer in answers] == ["created"]
+    assert await store.queues.delete(other)

@@ -58,6 +58,7 @@ def catalog(connection: Connection, url: str) -> list[tuple[str, ...]]:
 
 
 def test_migrating_from_every_earlier_layout_gives_the_schema_of_a_fresh_database(url: str) -> None:
+    """T37: numbered migrations, each from where the last one left off."""
     with closing(connect(settings_of(url))) as fresh:
         migrate(fresh, settings_of(url))
         wanted = catalog(fresh, url)

@@ -67,6 +67,7 @@ def quarantine(server: RedisServer, play: Play) -> list[str]:
 
 
 async def test_a_claim_goes_past_a_job_whose_body_is_gone_and_reports_it(server: RedisServer, play: Play) -> None:
+    """QB6: the call goes on without it."""
     lost, *kept = play.ids(3)
     await play.enqueue_all(*[play.job(id) for id in (lost, *kept)])
     server.ask("HDEL", key_of(play, "b"), lost)

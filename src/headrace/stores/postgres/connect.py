@@ -164,6 +164,8 @@ def configure(connection: Connection, settings: Settings) -> None:
         "enable_seqscan": "off",
         "enable_bitmapscan": "off",
         "enable_sort": "off",
+        # A plan that was made while a table was empty must not be kept when it holds a million rows.
+        "plan_cache_mode": "force_custom_plan",
         "enable_hashjoin": "off",
         "enable_mergejoin": "off",
         "synchronous_commit": "off" if settings.profile == "fast" else _commit_level(connection),

@@ -4,6 +4,7 @@ import random
 
 import pytest
 
+from headrace.model.claim import ClaimRequest
 from headrace.model.errors import Refused
 from headrace.model.job import State
 from headrace.model.limits import CLAIM_BYTES_MAX, EXPIRIES_PER_CALL_MAX, PAYLOAD_BYTES_MAX, PROMOTIONS_PER_CALL_MAX
@@ -61,6 +62,27 @@ async def test_a_changed_priority_of_the_queue_ranks_what_becomes_ready_from_the
     play.advance(100)
 
     assert await play.claim_ids() == [follows, later, seven]
+
+
+async def test_a_claim_tells_the_time_of_the_store(play: Play) -> None:
+    """The given instant, however the claim is answered; without one the store's clock."""
+    unknown = await play.claims()
+    await play.enqueue_all(*[play.job(id) for id in play.ids(3)])
+    nonce = play.nonce()
+    play.advance(5)
+    handed = await play.claims(2, nonce=nonce)
+    play.advance(5)
+    again = await play.claims(2, nonce=nonce)
+    await play.claims(2)
+    idle = [await play.claims() for _ in range(3)]
+
+    request = ClaimRequest(queues=[play.queue], worker="worker-1", nonce=play.nonce(), lease_ms=1_000)
+    live = await play.store.jobs.claim(request)
+
+    assert (unknown.now_ms, handed.now_ms, again.now_ms) == (play.now_ms - 10, play.now_ms - 5, play.now_ms)
+    assert [claims.now_ms for claims in idle] == [play.now_ms] * 3
+    [claim] = live.items
+    assert live.now_ms == claim.claimed_at_ms > play.now_ms
 
 
 async def test_claim_leaves_jobs_that_are_not_due(play: Play) -> None:

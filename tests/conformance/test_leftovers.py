@@ -41,6 +41,8 @@ async def live(play: Play) -> None:
     await play.replay("job-2")
     await play.cancel("job-3", running=True)
     await play.store.signals.wait([play.queue, play.queue.companion], 0)
+    await play.store.signals.ended(play.queue, [f"job-{number}" for number in range(20)], 1)
+    await play.store.signals.ended(play.queue.companion, ["job-2#1"], 1)
     play.advance(100)
     await play.repair()
 
@@ -121,6 +123,7 @@ async def test_looking_and_asking_leave_nothing_behind(play: Play, store_name: s
     await play.letters()
     await play.snapshot()
     await play.store.signals.wait([play.queue], 1)
+    await play.store.signals.ended(play.queue, ["a"], 1)
 
     assert await LEFTOVERS[store_name](play.store, tmp_path) == {}
 
@@ -136,6 +139,24 @@ async def test_a_waiter_leaves_nothing_behind_however_it_ends(play: Play, store_
 
     assert not timed_out
     assert await LEFTOVERS[store_name](play.store, tmp_path) == {}
+
+
+async def test_who_waited_for_an_end_leaves_nothing_behind_however_the_wait_ends(
+    play: Play, store_name: str, tmp_path: Path
+) -> None:
+    await play.enqueue("a")
+    before = await LEFTOVERS[store_name](play.store, tmp_path)
+
+    timed_out = await play.store.signals.ended(play.queue, ["a"], 1)
+    waiter = asyncio.create_task(play.store.signals.ended(play.queue, ["a"], 60_000))
+    await asyncio.sleep(0)
+    await play.find("a")
+    waiter.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await waiter
+
+    assert not timed_out
+    assert await LEFTOVERS[store_name](play.store, tmp_path) == before
 
 
 async def test_a_sweep_drops_a_thousand_of_a_kind_in_a_shard_and_says_that_there_is_more(play: Play) -> None:

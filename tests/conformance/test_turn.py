@@ -39,6 +39,24 @@ async def test_a_turn_settles_and_then_claims(play: Play) -> None:
     assert turned.claimed[0].lease.expires_at_ms == play.now_ms + 1_000
 
 
+async def test_a_turn_tells_the_time_of_the_store(play: Play) -> None:
+    """The given instant, however the turn is answered; without one the store's clock."""
+    first, second = play.ids(2)
+    await play.enqueue_all(play.job(first), play.job(second))
+    claim = await play.claim_one()
+
+    play.advance(5)
+    handed = await turn(play, claim.settle(Done()))
+    play.advance(5)
+    empty = await turn(play)
+    request = ClaimRequest(queues=[play.queue], worker="worker-1", nonce=play.nonce())
+    live = await play.store.jobs.turn([], request)
+
+    assert (handed.now_ms, empty.now_ms) == (play.now_ms - 5, play.now_ms)
+    assert [claim.claimed_at_ms for claim in live.claimed] == [live.now_ms]
+    assert live.now_ms > play.now_ms
+
+
 async def test_what_a_turn_frees_it_may_hand_out_again(play: Play) -> None:
     """The claim sees what the settlement left: a released job, a retried one, a freed twin."""
     first, second, third = play.ids(3)

@@ -1,6 +1,7 @@
 """Empties the servers that tests share, and counts what is in them: the one place that looks inside them."""
 
 from collections import Counter
+from collections.abc import Collection
 from functools import cache
 from typing import Any
 
@@ -30,11 +31,13 @@ def flush(servers: list[RedisServer]) -> None:
         admin_of(server).flushall()
 
 
-def count_keys(servers: list[RedisServer]) -> dict[str, int]:
-    """How many members the keys of Redis servers have, by the last part of their names, and who listens to them."""
+def count_keys(servers: list[RedisServer], lingering: Collection[str] = ()) -> dict[str, int]:
+    """How many members the keys of Redis servers have, by the last part of their names, and who listens to them: to
+    other channels than those that a store has left and still hears for a while."""
     found: Counter[str] = Counter()
     for server in servers:
-        found["subscriptions"] += len(server.ask("PUBSUB", "SHARDCHANNELS"))
+        heard = {channel.decode() for channel in server.ask("PUBSUB", "SHARDCHANNELS")}
+        found["subscriptions"] += len(heard - {*lingering})
         found["subscriptions"] += len(server.ask("PUBSUB", "CHANNELS"))
         for key in admin_of(server).scan_iter(count=1_000):
             last = key.decode().rpartition(":")[2]

@@ -8,7 +8,9 @@ from headrace.stores.contract.store import Store
 from headrace.stores.open import open_store
 from headrace.stores.postgres.connect import settings_of
 from headrace.stores.postgres.store import PostgresStore
+from headrace.stores.redis.store import RedisStore
 from tests.support.emptying import count_keys, emptier_of, flush
+from tests.support.redis_servers import RedisServer
 from tests.support.servers import PASSWORD, USER, postgres_server, redis_cluster, redis_server
 
 
@@ -54,14 +56,23 @@ async def open_postgres(folder: Path) -> AsyncIterator[Store]:
     await store.close()
 
 
-async def redis_leftovers(_: Store, __: Path) -> dict[str, int]:
+def held_by(store: Store, servers: list[RedisServer]) -> dict[str, int]:
+    """What the servers hold for a store, and how many wait on it."""
+    assert isinstance(store, RedisStore)
+    signals = store.signals
+    found = count_keys(servers, signals._ears._left)
+    found["waiters"] = len(signals._waiters) + len(signals._ends) + len(signals._ears._users)
+    return {name: size for name, size in found.items() if size}
+
+
+async def redis_leftovers(store: Store, _: Path) -> dict[str, int]:
     """How many members the keys have, by kind."""
-    return {name: size for name, size in count_keys([redis_server()]).items() if size}
+    return held_by(store, [redis_server()])
 
 
-async def cluster_leftovers(_: Store, __: Path) -> dict[str, int]:
+async def cluster_leftovers(store: Store, _: Path) -> dict[str, int]:
     """How many members the keys of all masters have, by kind."""
-    return {name: size for name, size in count_keys(redis_cluster().servers).items() if size}
+    return held_by(store, redis_cluster().servers)
 
 
 async def postgres_leftovers(store: Store, _: Path) -> dict[str, int]:
@@ -70,4 +81,6 @@ async def postgres_leftovers(store: Store, _: Path) -> dict[str, int]:
         for queue in (await store.queues.names(tenant)).rows:
             for shard in queue.all_shards():
                 await store.journal.bounds(shard)
-    return {name: size for name, size in emptier_of(postgres_server()).count().items() if size}
+    assert isinstance(store, PostgresStore)
+    found = {**emptier_of(postgres_server()).count(), "waiters": len(store.signals)}
+    return {name: size for name, size in found.items() if size}

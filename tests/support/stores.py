@@ -41,7 +41,7 @@ async def memory_leftovers(store: Store, _: Path) -> dict[str, int]:
     """How much the store in memory holds, by structure."""
     assert isinstance(store, MemoryStore)
     engine = store._engine
-    found = Counter({"queues": len(engine.tx._queues), "waiters": len(engine._waiters)})
+    found = Counter({"queues": len(engine.tx._queues), "waiters": len(engine._waiters) + len(engine._ends)})
     for shards in engine.tx._queues.values():
         for rows in shards:
             found.update({name: len(held) for name, held in vars(rows).items() if isinstance(held, Sized)})
@@ -51,7 +51,8 @@ async def memory_leftovers(store: Store, _: Path) -> dict[str, int]:
 async def sqlite_leftovers(store: Store, folder: Path) -> dict[str, int]:
     """How many rows are in the file, by table; the one row of `store` describes the file itself."""
     assert isinstance(store, SqliteStore)
-    found = {"waiters": len(store._engine._waiters)}
+    engine = store._engine
+    found = {"waiters": len(engine._waiters) + len(engine._ends) + len(engine._watch)}
     with closing(sqlite3.connect(folder / "headrace.db")) as connection:
         tables = connection.execute(
             "SELECT name FROM sqlite_master WHERE type = 'table' AND name <> 'store'"

@@ -64,6 +64,8 @@ class Turned(Struct, frozen=True, gc=False):
     settled: list[Settled]
     claimed: list[Claim]
     next_at_ms: int | None
+    now_ms: int
+    """The store's clock at the answer, as that of `Claims`."""
 
 
 class Cancellation(Struct, frozen=True, gc=False):

@@ -111,6 +111,9 @@ class Claims(Struct, frozen=True, gc=False):
     next_at_ms: int | None
     """When it is worth asking again if nothing else happens: the present while work is left, the next due time or
     lease end otherwise, None when the queues are empty."""
+    now_ms: int
+    """The store's clock at the answer, the given instant if one was given: the way to wait is `next_at_ms - now_ms`,
+    whatever the clock of the caller says."""
 
 
 class ClaimRequest(Struct, frozen=True, gc=False, kw_only=True):

@@ -4,17 +4,34 @@
     ├── Refused             asking again will not help: the input or the state forbids it, and nothing was changed
     ├── StoreUnavailable    the store could not be asked; nothing was changed, asking again may help
     ├── OutcomeUnknown      the store was asked and the answer got lost: look, or ask again with the same key or nonce
-    └── BadConfig           found at start: a wrong URL, option or server setting
+    ├── BadConfig           found at start: a wrong URL, option or server setting
+    ├── JobFailed           the job whose result was waited for is dead
+    └── JobCancelled        the job whose result was waited for was cancelled
 
 A refusal that a caller must expect in normal work (a lost lease, a duplicate) is not an exception but a value in
 the answer; see `headrace.model.answers`. Messages are one sentence: what was wanted, what was found, what to do.
+All of them can be pickled: a pool of processes brings them home whole.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from headrace.model.outcome import JobError
 
 
 class HeadraceError(Exception):
     """The root of everything that Headrace raises on purpose."""
+
+    def __reduce__(self) -> tuple[Callable[..., "HeadraceError"], tuple[Any, ...]]:
+        # The usual way calls the class with the message alone, which most of these classes do not take.
+        return _unpickled, (type(self), self.args, self.__dict__)
+
+
+def _unpickled(cls: type[HeadraceError], args: tuple[object, ...], fields: dict[str, object]) -> HeadraceError:
+    error = cls.__new__(cls, *args)
+    error.__dict__.update(fields)
+    return error
 
 
 class Refused(HeadraceError):
@@ -40,3 +57,22 @@ class OutcomeUnknown(HeadraceError):
 
 class BadConfig(HeadraceError):
     """A setting that was found wrong when something was opened or started."""
+
+
+class JobFailed(HeadraceError):
+    """The job `id` is dead; `reason` (attempts, stalls, failed, expired) and `error` are those of its newest letter."""
+
+    def __init__(self, id: str, reason: str, error: "JobError") -> None:
+        told = f": {error.message}" if error.message else ""
+        super().__init__(f"job {id!r} died ({reason}) of {error.cls}{told}")
+        self.id = id
+        self.reason = reason
+        self.error = error
+
+
+class JobCancelled(HeadraceError):
+    """The job `id` was cancelled, so there is no result."""
+
+    def __init__(self, id: str) -> None:
+        super().__init__(f"job {id!r} was cancelled and has no result")
+        self.id = id

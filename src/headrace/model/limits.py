@@ -130,3 +130,38 @@ CONFIGURE_TRIES_MAX: Final = 100
 
 INBOX_PER_ROUND_MAX: Final = 1_000
 """Calls whose journal lines are given their numbers in one go, where that is a step of its own (PostgreSQL)."""
+
+CAPACITY_MAX: Final = 10_000
+"""Units of a worker: more handlers than this on one event loop are slower than two workers."""
+
+THREADS_MAX: Final = 1_000
+PROCESSES_MAX: Final = 512
+"""What one machine can reasonably start."""
+
+PROCESS_START_MS: Final = 60_000
+"""How long a process of a worker may take to say that it is ready: a loaded machine needs seconds."""
+
+PROCESS_EXIT_MS: Final = 2_000
+"""How long an idle process of a worker may take to end by itself (its exit functions run) before it is killed."""
+
+PROCESS_MESSAGE_BYTES_MAX: Final = 1024 * 1024
+"""A message between a worker and its process: a payload or a result, with headers, texts and names to spare."""
+
+TRACE_CHARS_MAX: Final = 8 * 1024
+"""The end of a stack trace that a process sends to the worker's log."""
+
+ENQUEUE_BYTES_MAX: Final = 4 * 1024 * 1024
+"""Payloads that a client puts into one call, never below one job: a thousand of the largest would be 256 MiB."""
+
+ENQUEUES_IN_FLIGHT_MAX: Final = 4
+"""Calls of one `enqueue_many` under way at once: enough to keep a server busy while the next jobs are packed."""
+
+RESULT_LOOK_MS: Final = 30_000
+"""Whoever waits for a result looks at least this often: what a lost wake-up may cost."""
+
+RESULT_NAP_MS: Final = 50
+RESULT_NAP_MS_MAX: Final = 1_000
+"""Pauses between looks at a job that was said to have ended and has not: doubled each time, so never a busy loop."""
+
+FORK_REST_MS: Final = 5_000
+"""How long a fork waits for the calls that other threads have under way."""

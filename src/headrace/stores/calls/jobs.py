@@ -57,7 +57,7 @@ class EngineJobs:
         visited = [rows for shard in shards if (rows := tx.rows(shard)) is not None]
         if any(claiming.is_known(rows, request) for rows in visited):
             again = [each for rows in visited for each in claiming.known_claims(rows, request, now_ms)]
-            return Claims(again, now_ms)
+            return Claims(again, now_ms, now_ms)
         items: list[Claim] = []
         bytes_left = CLAIM_BYTES_MAX
         times: list[int | None] = []
@@ -71,7 +71,7 @@ class EngineJobs:
             bytes_left -= sum(len(each.record.payload) for each in handed)
             self._finish(step)
             times.append(claiming.next_at(rows, now_ms))
-        return Claims(items, min((each for each in times if each is not None), default=None))
+        return Claims(items, min((each for each in times if each is not None), default=None), now_ms)
 
     async def extend(self, leases: Sequence[Lease], *, lease_ms: int, now_ms: int | None = None) -> list[Extended]:
         check_batch("leases", len(leases), BATCH_MAX)
@@ -116,7 +116,7 @@ class EngineJobs:
                 tx.rows(Shard(queue, 0))
             settled = self._settle(tx, settlements, now_ms)
             claims = self._claim(tx, request, now_ms)
-            return Turned(settled, claims.items, claims.next_at_ms)
+            return Turned(settled, claims.items, claims.next_at_ms, now_ms)
 
         with naming(each.lease.id for each in settlements):
             return await self._engine.write(at(now_ms, act))
@@ -214,9 +214,12 @@ def naming(ids: Iterable[str]) -> Iterator[None]:
 
 
 def finish(engine: Engine, step: Step) -> None:
-    """End a step and tell waiters if it made something claimable."""
+    """End a step; tell waiters if it made something claimable, and those who wait for jobs that it ended."""
+    ended = step.ended()  # before they are written and forgotten
     for woken in step.finish():
         engine.wake([woken])
+    if ended:
+        engine.tell_ended(step.rows.shard.queue, ended)
 
 
 def at(now_ms: int | None, act: Callable[[Tx, int], Answer]) -> Callable[[Tx], Answer]:

@@ -1,8 +1,9 @@
 """Waiters: what they look at before they sleep, and how they are woken."""
 
 import asyncio
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Hashable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from typing import Generic, TypeVar
 
 from headrace.model.checks import check_batch, check_int
 from headrace.model.limits import DURATION_MS_MAX, QUEUES_PER_CLAIM_MAX
@@ -11,6 +12,7 @@ from headrace.stores.transitions.rows import Tx
 
 Name = tuple[str, str]
 """A queue as waiters know it: tenant and full name."""
+Watched = TypeVar("Watched", bound=Hashable)
 
 
 def name_of(queue: Queue) -> Name:
@@ -18,18 +20,18 @@ def name_of(queue: Queue) -> Name:
     return queue.tenant, queue.full_name
 
 
-class Waiters:
-    """Those of this process who sleep until a queue may have work."""
+class Waiters(Generic[Watched]):
+    """Those of this process who sleep until something happens to what they watch: queues, or jobs."""
 
     def __init__(self) -> None:
-        self._events: dict[Name, set[asyncio.Event]] = {}
+        self._events: dict[Watched, set[asyncio.Event]] = {}
 
     def __len__(self) -> int:
         return len(self._events)
 
     @contextmanager
-    def watching(self, names: Sequence[Name]) -> Iterator[asyncio.Event]:
-        """An event that is set when one of the queues is woken, as long as the block lasts."""
+    def watching(self, names: Sequence[Watched]) -> Iterator[asyncio.Event]:
+        """An event that is set when one of these is woken, as long as the block lasts."""
         event = asyncio.Event()
         for name in names:
             self._events.setdefault(name, set()).add(event)
@@ -41,8 +43,10 @@ class Waiters:
                 if not self._events[name]:
                     del self._events[name]
 
-    def wake(self, names: Iterable[Name]) -> None:
-        """Wake all who watch these queues; on the event loop's thread."""
+    def wake(self, names: Iterable[Watched]) -> None:
+        """Wake all who watch one of these; on the event loop's thread."""
+        if not self._events:
+            return
         for name in names:
             for event in self._events.get(name, ()):
                 event.set()
@@ -51,7 +55,9 @@ class Waiters:
 async def is_set_within(event: asyncio.Event, seconds: float) -> bool:
     """Whether the event is set before the time is over."""
     try:
-        return await asyncio.wait_for(event.wait(), seconds)
+        # Not wait_for, whose task of its own costs turns of the loop just when somebody is woken.
+        async with asyncio.timeout(seconds):
+            return await event.wait()
     except TimeoutError:
         return False
 

@@ -1,4 +1,5 @@
-"""Signals: hints that work may be there. Rows are the truth; a lost hint costs latency, never a job."""
+"""Signals: hints that work may be there, or that a job has ended. Rows are the truth; a lost hint costs latency, never
+a job."""
 
 from collections.abc import Sequence
 from typing import Protocol
@@ -7,11 +8,20 @@ from headrace.model.names import Queue
 
 
 class Signals(Protocol):
-    """Lets an idle worker sleep until there is something to claim."""
+    """Lets an idle worker sleep until there is something to claim, and a caller until its job has ended."""
 
     async def wait(self, queues: Sequence[Queue], timeout_ms: int) -> bool:
         """Return True as soon as a claim on `queues` may succeed, False after `timeout_ms`.
 
         Looks on entry, so nothing that was enqueued before is missed. A due time that is still ahead does not wake:
         wait no longer than until the claim's `next_at_ms`; an enqueue with an earlier time does wake.
+        """
+
+    async def ended(self, queue: Queue, ids: Sequence[str], timeout_ms: int) -> bool:
+        """Return True as soon as one of `ids` may have ended (done, cancelled, dead or removed), False after
+        `timeout_ms`.
+
+        Looks on entry by the store's clock: an id that neither waits nor runs answers at once, and so does one whose
+        ending is kept, also while the twin that it freed waits. Then every ending, letter or removal of one of the ids
+        wakes. Look with `reads.find` what became of them.
         """

@@ -9,11 +9,12 @@ from headrace.model.errors import StoreUnavailable
 from headrace.model.names import Queue, Shard
 from headrace.model.snapshot import Health
 from headrace.stores.calls.dead import EngineDead
+from headrace.stores.calls.ended import JobName, check_ended, has_ended, names_of
 from headrace.stores.calls.jobs import EngineJobs
 from headrace.stores.calls.journal import EngineJournal
 from headrace.stores.calls.queues import EngineQueues, wrong_shards
 from headrace.stores.calls.reads import EngineReads
-from headrace.stores.calls.wait import Waiters, check_wait, has_work, is_set_within, name_of
+from headrace.stores.calls.wait import Name, Waiters, check_wait, has_work, is_set_within, name_of
 from headrace.stores.memory.rows import MemoryRows
 from headrace.stores.transitions.rows import Tx
 
@@ -78,7 +79,8 @@ class MemoryEngine:
     def __init__(self, clock: Clock) -> None:
         self.tx = MemoryTx(clock)
         self.closed = False
-        self._waiters = Waiters()
+        self._waiters = Waiters[Name]()
+        self._ends = Waiters[JobName]()
 
     async def read(self, look: Callable[[Tx], T]) -> T:
         if self.closed:
@@ -95,6 +97,18 @@ class MemoryEngine:
         """Return True when work may be there, False after the time."""
         with self._waiters.watching(check_wait(queues, timeout_ms)) as event:
             if await self.read(lambda tx: has_work(tx, queues)):
+                return True
+            return await is_set_within(event, timeout_ms / 1000)
+
+    def tell_ended(self, queue: Queue, ids: list[str]) -> None:
+        if len(self._ends):
+            self._ends.wake(names_of(queue, ids))
+
+    async def ended(self, queue: Queue, ids: Sequence[str], timeout_ms: int) -> bool:
+        """Return True when one of the jobs may have ended, False after the time."""
+        check_ended(queue, ids, timeout_ms)
+        with self._ends.watching(names_of(queue, ids)) as event:
+            if await self.read(lambda tx: has_ended(tx, queue, ids)):
                 return True
             return await is_set_within(event, timeout_ms / 1000)
 

@@ -9,6 +9,7 @@ import psycopg
 from headrace.model.names import Queue, Shard
 from headrace.stores.calls.wait import Name, name_of
 from headrace.stores.postgres.connect import Connection, Settings
+from headrace.stores.postgres.ended import Ended
 from headrace.stores.postgres.errors import AGAIN, TRIES, busy, errors
 from headrace.stores.postgres.lane import Lanes
 from headrace.stores.postgres.link import READING, WRITING, Link
@@ -37,22 +38,25 @@ class PostgresEngine:
         return await self.lanes.run(lambda connection: self._tried(connection, look, READING, READ_TRIES))
 
     async def write(self, act: Callable[[Tx], T]) -> T:
-        answer, woken, gathered = await self.lanes.run(lambda connection: self._write(connection, act))
-        self.committed(woken, gathered)
+        answer, woken, gathered, ended = await self.lanes.run(lambda connection: self._write(connection, act))
+        self.committed(woken, gathered, ended)
         return answer
 
-    def committed(self, woken: Iterable[Name], gathered: Mapping[Shard, int]) -> None:
+    def committed(self, woken: Iterable[Name], gathered: Mapping[Shard, int], ended: Iterable[Ended] = ()) -> None:
         """Wake whom a transaction woke, and have numbered what it left in inboxes; on the event loop."""
-        self.signals.woke(woken)
+        self.signals.woke(woken, ended)
         self._numberer.gathered(gathered)
 
-    def _write(self, connection: Connection, act: Callable[[Tx], T]) -> tuple[T, set[Name], dict[Shard, int]]:
-        def attempt(tx: PostgresTx) -> tuple[T, dict[Shard, int]]:
-            self._thread.woken = set()
-            return act(tx), tx.gathered()
+    def _write(
+        self, connection: Connection, act: Callable[[Tx], T]
+    ) -> tuple[T, set[Name], dict[Shard, int], list[Ended]]:
+        def attempt(tx: PostgresTx) -> tuple[T, dict[Shard, int], set[Name]]:
+            self._thread.woken, self._thread.ended = set(), []
+            return act(tx), tx.gathered(), tx.awaited
 
-        answer, gathered = self._tried(connection, attempt, WRITING, TRIES)
-        return answer, self._thread.woken, gathered
+        answer, gathered, awaited = self._tried(connection, attempt, WRITING, TRIES)
+        ended = [Ended(queue, ids, name_of(queue) in awaited) for queue, ids in self._thread.ended]
+        return answer, self._thread.woken, gathered, ended
 
     async def _number(self, shard: Shard) -> None:
         """Number what is in the inbox of a shard, unless somebody is at it."""
@@ -93,6 +97,10 @@ class PostgresEngine:
     def wake(self, queues: Iterable[Queue]) -> None:
         """Remember whom to wake once the transaction of this thread is committed."""
         self._thread.woken.update(map(name_of, queues))
+
+    def tell_ended(self, queue: Queue, ids: list[str]) -> None:
+        """Remember whom to tell once the transaction of this thread is committed."""
+        self._thread.ended.append((queue, ids))
 
     async def close(self) -> None:
         """Finish what was asked, then let go of the connections."""

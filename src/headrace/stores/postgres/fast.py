@@ -101,7 +101,7 @@ class FastJobs(PostgresJobs):
             )
         if settling is None:
             return await super().settle(settlements, now_ms=now_ms)
-        self._postgres.committed((), settling.gathered())
+        self._postgres.committed((), settling.gathered(), settling.ended())
         return settling.answers()
 
     def _end(self, connection: Connection, settlements: Sequence[Settlement], now_ms: int | None) -> SettleTry:
@@ -125,8 +125,8 @@ class FastJobs(PostgresJobs):
         if found is None:
             return await super().turn(settlements, request, now_ms=now_ms)
         settling, claims = found
-        self._postgres.committed((), settling.gathered())
-        return Turned(settling.answers(), claims.items, claims.next_at_ms)
+        self._postgres.committed((), settling.gathered(), settling.ended())
+        return Turned(settling.answers(), claims.items, claims.next_at_ms, claims.now_ms)
 
     def _turn(
         self, connection: Connection, settlements: Sequence[Settlement], request: ClaimRequest, now_ms: int | None

@@ -151,7 +151,7 @@ class ClaimTry:
         if self._stopped:
             times.append(self.now_ms)
         items = [claim for visit in self._visited for claim in visit.claims]
-        return Claims(items, min((each for each in times if each is not None), default=None))
+        return Claims(items, min((each for each in times if each is not None), default=None), self.now_ms)
 
     def _next_at(self, visit: Visit) -> int | None:
         times = [visit.lease_end_ms]

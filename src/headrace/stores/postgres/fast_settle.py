@@ -12,6 +12,7 @@ from headrace.stores.calls.jobs import by_shard
 from headrace.stores.packing import Body, pack_ending, unpack_body
 from headrace.stores.postgres.arrays import blobs, numbers, texts
 from headrace.stores.postgres.connect import Connection
+from headrace.stores.postgres.ended import Ended
 from headrace.stores.postgres.known import KnownQueue, KnownQueues, Unusual
 from headrace.stores.postgres.link import Cursor, Link
 
@@ -54,6 +55,10 @@ class SettleTry:
         """How many calls are in each shard's inbox."""
         return {part.shard: part.gathered() for part in self._parts}
 
+    def ended(self) -> list[Ended]:
+        """What has ended on each shard."""
+        return [Ended(part.shard.queue, part.ids, part.is_awaited) for part in self._parts]
+
 
 class ShardPart:
     """The settlements of one shard."""
@@ -63,7 +68,8 @@ class ShardPart:
         self._known = known
         self._shard_id = known.shard_ids[shard.index]
         self._settlements = settlements
-        self._ids = [each.lease.id for each in settlements]
+        self.ids = [each.lease.id for each in settlements]
+        self.is_awaited = False
         self._worker = settlements[0].facts.worker
         self._lines: list[Line] = []
         self._unkept: list[str] = []
@@ -75,20 +81,21 @@ class ShardPart:
     def send(self, link: Link, now_ms: int | None) -> None:
         """Drop the jobs."""
         known = self._known
-        self._dropped = link.run("settle_drop", now_ms, known.text, known.queue_id, self._shard_id, texts(self._ids))
+        self._dropped = link.run("settle_drop", now_ms, known.text, known.queue_id, self._shard_id, texts(self.ids))
 
     def read(self, now_ms: int | None) -> int:
         """See that all of them may be settled, and prepare what follows; returns the instant."""
         assert self._dropped is not None  # sent before
         found = self._dropped.fetchall()
-        if len(found) != len(self._ids):
+        if len(found) != len(self.ids):
             raise Unusual
         self._now_ms = found[0][0] if now_ms is None else now_ms
         held = {columns[2]: columns for columns in found}
         for settlement in self._settlements:
-            _, is_known, id, fence, nonce, expires_at_ms, has_twin, body = held[settlement.lease.id]
-            if not is_known or fence is None or has_twin or expires_at_ms <= self._now_ms:
+            _, is_awaited, id, fence, nonce, expires_at_ms, has_twin, body = held[settlement.lease.id]
+            if is_awaited is None or fence is None or has_twin or expires_at_ms <= self._now_ms:
                 raise Unusual
+            self.is_awaited = is_awaited
             if token_of(nonce, fence) != settlement.lease.token:
                 raise Unusual
             self._end(id, fence, unpack_body(body), settlement)
@@ -133,7 +140,7 @@ class ShardPart:
             self._known.config.keep_done_max,
             SWEEP_PER_CALL_MAX,
             self._worker,
-            len(self._ids),
+            len(self.ids),
             encode_lines(self._lines),
             texts(self._unkept),
             texts([each[0] for each in endings]),

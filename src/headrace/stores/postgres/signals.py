@@ -1,4 +1,5 @@
-"""Wake-ups: NOTIFY says that a queue may have work, one listening connection hears it for all waiters of a store."""
+"""Wake-ups: NOTIFY says that a queue may have work or which jobs have ended, and one listening connection hears it for
+all waiters of a store."""
 
 import asyncio
 import contextlib
@@ -12,8 +13,10 @@ from psycopg.sql import SQL, Identifier
 
 from headrace.model.errors import HeadraceError
 from headrace.model.names import Queue
-from headrace.stores.calls.wait import Name, Waiters, check_wait, has_work, is_set_within, next_later_ms
+from headrace.stores.calls.ended import JobName, check_ended, names_of
+from headrace.stores.calls.wait import Name, Waiters, check_wait, has_work, is_set_within, name_of, next_later_ms
 from headrace.stores.postgres.connect import Connection, Settings, connect
+from headrace.stores.postgres.ended import Awaiting, Ended, has_ended, packed
 from headrace.stores.postgres.lane import Lanes
 from headrace.stores.transitions.rows import Tx
 
@@ -22,6 +25,8 @@ LOOK_SECONDS = 5.0
 """How often a waiter looks although it hears: what was lost on the way costs no more than this."""
 DEAF_LOOK_SECONDS = 0.25
 """How often a waiter looks while nobody listens."""
+NEWS_LOOK_SECONDS = 0.1
+"""When the first who waits for an end looks again: who was about to end it may not have known that somebody waits."""
 NOTIFY_GAP_SECONDS = 0.005
 """Between two sendings: commits that NOTIFY wait for each other in the server, so a busy process sends few."""
 RECONNECT_SECONDS = 0.5
@@ -54,9 +59,12 @@ class PostgresSignals:
         self._read = read
         self._sender = secrets.token_hex(6)
         self._channel = channel_of(settings.schema)
-        self._waiters = Waiters()
+        self._waiters = Waiters[Name]()
+        self._ends = Waiters[JobName]()
+        self._awaiting = Awaiting(lanes)
         self._asleep: set[asyncio.Event] = set()
         self._unsent: set[Name] = set()
+        self._unsent_ends: dict[Name, list[str]] = {}
         self._sending: asyncio.Task[None] | None = None
         self._listening: asyncio.Task[None] | None = None
         self._tried = asyncio.Event()
@@ -64,22 +72,29 @@ class PostgresSignals:
         self._is_closing = False
 
     def __len__(self) -> int:
-        return len(self._waiters)
+        return len(self._waiters) + len(self._ends)
 
-    def woke(self, names: Iterable[Name]) -> None:
+    def woke(self, names: Iterable[Name], ended: Iterable[Ended] = ()) -> None:
         """Wake the waiters of this process and tell the others; after the commit, on the event loop."""
         names = set(names)
         self._waiters.wake(names)
         self._unsent |= names
-        if self._unsent and self._sending is None:
+        for queue, ids, is_awaited in ended:
+            if len(self._ends):
+                self._ends.wake(names_of(queue, ids))
+            if is_awaited:
+                self._unsent_ends.setdefault(name_of(queue), []).extend(ids)
+        if (self._unsent or self._unsent_ends) and self._sending is None:
             self._sending = asyncio.create_task(self._send())
 
     async def _send(self) -> None:
         # What comes while a sending is under way goes with the next one; a lost one costs latency only.
         try:
-            while self._unsent:
+            while self._unsent or self._unsent_ends:
                 payloads = [payload_of(self._sender, name) for name in sorted(self._unsent)]
-                self._unsent = set()
+                for name, ids in self._unsent_ends.items():
+                    payloads += [f"{payload_of(self._sender, name)}/{part}" for part in packed(ids)]
+                self._unsent, self._unsent_ends = set(), {}
                 with contextlib.suppress(HeadraceError, psycopg.Error):
                     await self._lanes.run(partial(self._notify, payloads))
                 if not self._is_closing:
@@ -109,13 +124,33 @@ class PostgresSignals:
                 left = deadline - loop.time()
                 if left <= 0:
                     return False
-                self._asleep.add(event)
-                try:
-                    woken = await is_set_within(event, min(left, LOOK_SECONDS if self._hears else DEAF_LOOK_SECONDS))
-                finally:
-                    self._asleep.discard(event)
-                if woken:
+                if await self._is_woken(event, left):
                     return True
+
+    async def ended(self, queue: Queue, ids: Sequence[str], timeout_ms: int) -> bool:
+        check_ended(queue, ids, timeout_ms)
+        loop = asyncio.get_running_loop()
+        deadline = loop.time() + timeout_ms / 1000
+        with self._ends.watching(names_of(queue, ids)) as event:
+            if timeout_ms:
+                await self._listen()
+            while True:
+                is_news = timeout_ms > 0 and await self._awaiting.say(name_of(queue))
+                if await self._read(lambda tx: has_ended(tx, queue, ids)) or event.is_set():
+                    return True
+                left = deadline - loop.time()
+                if left <= 0:
+                    return False
+                if await self._is_woken(event, min(left, NEWS_LOOK_SECONDS) if is_news else left):
+                    return True
+
+    async def _is_woken(self, event: asyncio.Event, seconds: float) -> bool:
+        """Sleep until it is time to look again, or somebody wakes."""
+        self._asleep.add(event)
+        try:
+            return await is_set_within(event, min(seconds, LOOK_SECONDS if self._hears else DEAF_LOOK_SECONDS))
+        finally:
+            self._asleep.discard(event)
 
     async def _listen(self) -> None:
         """Have somebody listen, or know that nobody can at present."""
@@ -168,11 +203,19 @@ class PostgresSignals:
                 readable.clear()
                 connection.pgconn.consume_input()
                 while (heard := connection.pgconn.notifies()) is not None:
-                    sender, *name = heard.extra.decode().split("/")
-                    if sender != self._sender and len(name) == 2:
-                        self._waiters.wake([(name[0], name[1])])
+                    self._take(heard.extra.decode())
         finally:
             loop.remove_reader(connection.fileno())
+
+    def _take(self, payload: str) -> None:
+        sender, *said = payload.split("/", 3)  # neither tenants nor queues hold slashes, ids may
+        if sender == self._sender:
+            return
+        match said:
+            case [tenant, name]:
+                self._waiters.wake([(tenant, name)])
+            case [tenant, name, ids]:
+                self._ends.wake((tenant, name, id) for id in ids.split("\n"))
 
     async def close(self) -> None:
         """Stop listening, and sending too once others were told; waiters find the store closed when they look."""

@@ -26,6 +26,8 @@ class PostgresTx:
         self._draws = AllDraws(self.link)
         self._now_ms: int | None = None
         self._queues: dict[tuple[str, str], Known | None] = {}
+        self.awaited: set[tuple[str, str]] = set()
+        """The queues of whose jobs somebody awaits the end."""
         self._rows: dict[tuple[int, int], PostgresRows] = {}
 
     def gathered(self) -> dict[Shard, int]:
@@ -48,10 +50,12 @@ class PostgresTx:
         names = [queue.full_name, queue.sibling.full_name]
         found = self.link.run("queue_open", queue.full_name, indexes, queue.tenant, names).fetchall()
         self._queues |= {(queue.tenant, each): None for each in names}
-        for now_ms, full_name, queue_id, shards, config, index, *stored in found:
+        for now_ms, full_name, queue_id, shards, config, is_awaited, index, *stored in found:
             self._now_ms = now_ms if self._now_ms is None else self._now_ms
             if full_name is not None:
                 self._queues[queue.tenant, full_name] = (queue_id, shards, config)
+                if is_awaited:
+                    self.awaited.add((queue.tenant, full_name))
             if index is not None and shards == queue.shards:
                 self._keep(Shard(queue, index), queue_id, tuple(stored), config)
 

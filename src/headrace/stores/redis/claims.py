@@ -39,7 +39,7 @@ def claims_of(request: ClaimRequest, shards: Sequence[Shard], reply: list[Any]) 
                 if was_answered
                 else _new_of(request, shard.queue, answer, now_ms)
             )
-    return Claims(items, next_at_ms)
+    return Claims(items, next_at_ms, now_ms)
 
 
 def _new_of(request: ClaimRequest, queue: Queue, answer: list[Any], now_ms: int) -> list[Claim]:
@@ -99,7 +99,7 @@ class Claiming:
         if any(isinstance(answer, list) for _, answer in answers):
             return await self._again(request, shards, now)
         there = [shard for shard, (_, answer) in zip(shards, answers, strict=True) if answer is not None]
-        return await self._claim_each(request, there, now)
+        return await self._claim_each(request, there, now, answers[0][0])
 
     async def _claim(
         self, request: ClaimRequest, shards: Sequence[Shard], now: int | str, limit: int, bytes_left: int
@@ -131,7 +131,7 @@ class Claiming:
             if answer is not None
             for claim in _again_of(request, shard.queue, answer)
         ]
-        return Claims(items, answers[0][0])
+        return Claims(items, answers[0][0], answers[0][0])
 
     async def _ask_again(
         self, request: ClaimRequest, shards: Sequence[Shard], now: int | str, is_all: int
@@ -147,7 +147,7 @@ class Claiming:
             answers.append(answer)
         return answers
 
-    async def _claim_each(self, request: ClaimRequest, shards: Sequence[Shard], now: int | str) -> Claims:
+    async def _claim_each(self, request: ClaimRequest, shards: Sequence[Shard], now: int | str, now_ms: int) -> Claims:
         items: list[Claim] = []
         times: list[int] = []
         bytes_left = CLAIM_BYTES_MAX
@@ -166,10 +166,11 @@ class Claiming:
             except OutcomeUnknown as lost:
                 raise OutcomeUnknown(str(lost), known=items) from lost
             items += part.items
+            now_ms = part.now_ms  # each master has a clock of its own; the last one heard is the closest to the present
             bytes_left -= sum(len(claim.record.payload) for claim in part.items)
             if part.next_at_ms is not None:
                 times.append(part.next_at_ms)
-        return Claims(items, min(times, default=None))
+        return Claims(items, min(times, default=None), now_ms)
 
 
 def refused(shards: Sequence[Shard], refusal: ScriptRefusal) -> HeadraceError:

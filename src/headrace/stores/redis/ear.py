@@ -16,7 +16,7 @@ PING_SECONDS = 5.0
 class Ear:
     """Listens to channels of one server until the connection is lost; a new ear is made then."""
 
-    def __init__(self, server: Server, on_message: Callable[[str], None]) -> None:
+    def __init__(self, server: Server, on_message: Callable[[str, bytes], None]) -> None:
         self.server = server
         self._on_message = on_message
         self._wire: Wire | None = None
@@ -29,6 +29,11 @@ class Ear:
     async def open(self) -> None:
         """Connect."""
         self._wire = await self.server.listening(self._take, self._lost)
+
+    def hears(self, channels: Sequence[str]) -> bool:
+        """Whether every wake-up on these channels arrives already."""
+        heard = self._heard
+        return not self.is_lost and all(channel in heard and heard[channel].done() for channel in channels)
 
     async def subscribe(self, channels: Sequence[str]) -> None:
         """Returns when every wake-up from now on will arrive; raises what the server said otherwise."""
@@ -72,8 +77,8 @@ class Ear:
             self._answer(reply)
             return
         match reply:
-            case [b"smessage", channel, _]:
-                self._on_message(channel.decode())
+            case [b"smessage", channel, said]:
+                self._on_message(channel.decode(), said)
             case [b"ssubscribe", *_]:
                 self._answer(None)
             case [b"sunsubscribe", bytes() as channel, _]:

@@ -116,7 +116,7 @@ class RedisJobs:
             claims = await self._claiming.claim(request, now)
         except HeadraceError as error:
             raise OutcomeUnknown(f"all was settled, but nothing could be claimed: {error}", known=settled) from error
-        return Turned(settled, claims.items, claims.next_at_ms)
+        return Turned(settled, claims.items, claims.next_at_ms, claims.now_ms)
 
     async def _turn(
         self, settlements: Sequence[Settlement], parts: list[Part], request: ClaimRequest, now: int | str
@@ -139,7 +139,7 @@ class RedisJobs:
                 [part.shard.queue for part, flag in zip(parts, made, strict=True) if flag == ord("1")]
             )
         claims = await self._claiming.read(request, visited, claimed)
-        return Turned(settled.whole(), claims.items, claims.next_at_ms)
+        return Turned(settled.whole(), claims.items, claims.next_at_ms, claims.now_ms)
 
     async def repair(self, queue: Queue, *, limit: int = 100, now_ms: int | None = None) -> Repaired:
         check_int("limit", limit, 1, BATCH_MAX)

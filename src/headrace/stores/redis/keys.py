@@ -3,7 +3,7 @@
 All keys of a shard start with its prefix, whose braces put them into one slot of a cluster. A name is made of tenants
 and queues only, which hold neither braces nor slashes; ids are fields and members, never parts of a name.
 
-    m   hash    the shard itself: layout, shards, epoch, counters, configuration
+    m   hash    the shard itself: layout, shards, epoch, counters, configuration, until when ends of jobs are told
     b   hash    id to the body of a waiting or active job
     r   zset    ready ones by place
     l   zset    later ones by run_at_ms
@@ -36,6 +36,11 @@ def prefix_of(shard: Shard) -> str:
 def head_key(shard: Shard) -> str:
     """The key that names a shard to a function."""
     return prefix_of(shard) + "m"
+
+
+def ends_channel(shard: Shard) -> str:
+    """Where the ends of a shard's jobs are told while somebody waits for them; wake-ups come on its prefix."""
+    return prefix_of(shard) + "e"
 
 
 def names_key(tenant: str) -> str:

@@ -21,6 +21,7 @@ PARTS = (
     "endings",
     "letters",
     "twins",
+    "telling",
     "dying",
     "settling",
     "handing",

@@ -5,25 +5,32 @@ import random
 from collections.abc import Sequence
 
 from headrace.model.errors import HeadraceError
-from headrace.model.names import Queue
+from headrace.model.names import Queue, Shard
+from headrace.stores.calls.ended import check_ended
+from headrace.stores.calls.jobs import by_shard
 from headrace.stores.calls.wait import Waiters, check_wait, is_set_within
-from headrace.stores.redis.asking import in_words
-from headrace.stores.redis.ears import Ears
+from headrace.stores.redis.asking import ask, in_words, looking
+from headrace.stores.redis.ears import LINGER_SECONDS, Ears
 from headrace.stores.redis.errors import ScriptRefusal
-from headrace.stores.redis.keys import head_key, prefix_of
+from headrace.stores.redis.keys import ends_channel, head_key, prefix_of
 from headrace.stores.redis.link import Call, Link
 
 POLL_SECONDS = 1.0
 """How long a lost wake-up goes unnoticed, more or less."""
+END_POLL_SECONDS = 2.5
+"""The same for the end of a job, for which many may wait at once."""
+TELL_MS = 15_000
+"""For how long ends are told after somebody looked: several of its looks, so that one may be late."""
 
 
 class RedisSignals:
-    """Sleeps on an event that messages set; the channel of a shard is its prefix."""
+    """Sleeps on an event that messages set; a shard has a channel for wake-ups and one for ends of jobs."""
 
-    def __init__(self, link: Link) -> None:
+    def __init__(self, link: Link, linger_seconds: float = LINGER_SECONDS) -> None:
         self._link = link
-        self._waiters = Waiters()
-        self._ears = Ears(link.topology, self._wake)
+        self._waiters = Waiters[str]()
+        self._ends = Waiters[tuple[str, str]]()
+        self._ears = Ears(link.topology, self._take, linger_seconds)
 
     async def wait(self, queues: Sequence[Queue], timeout_ms: int) -> bool:
         check_wait(queues, timeout_ms)
@@ -32,7 +39,7 @@ class RedisSignals:
         loop = asyncio.get_running_loop()
         deadline = loop.time() + timeout_ms / 1000
         looks = [look for queue in queues for look in self._looks(queue)]
-        with self._waiters.watching([("", channel) for channel in channels]) as event, self._ears.using(channels):
+        with self._waiters.watching(channels) as event, self._ears.using(channels):
             while True:
                 if timeout_ms:
                     # Before the look: what comes after the look is then heard.
@@ -61,8 +68,38 @@ class RedisSignals:
                 raise answer
         return any(answers)
 
-    def _wake(self, channel: str) -> None:
-        self._waiters.wake([("", channel)])
+    async def ended(self, queue: Queue, ids: Sequence[str], timeout_ms: int) -> bool:
+        check_ended(queue, ids, timeout_ms)
+        loop = asyncio.get_running_loop()
+        deadline = loop.time() + timeout_ms / 1000
+        unique = list(dict.fromkeys(ids))
+        groups = {shard: [unique[at] for at in picks] for shard, picks in by_shard(unique, lambda id: (queue, id))}
+        channels = [ends_channel(shard) for shard in groups]
+        names = [(ends_channel(shard), id) for shard, its in groups.items() for id in its]
+        with self._ends.watching(names) as event, self._ears.using(channels):
+            while True:
+                if timeout_ms:
+                    await self._ears.listen(channels)
+                if await self._has_ended(groups, TELL_MS if timeout_ms else 0):
+                    return True
+                left = deadline - loop.time()
+                if left <= 0:
+                    return False
+                if await is_set_within(event, min(left, END_POLL_SECONDS * random.uniform(0.8, 1.2))):
+                    return True
+
+    async def _has_ended(self, groups: dict[Shard, list[str]], tell_ms: int) -> bool:
+        """Whether one has; from then on ends are told. A shard that is not there knows none of its jobs."""
+        if not groups:
+            return False
+        with looking():
+            answers = await ask(self._link, "ended", list(groups), [tell_ms], list(groups.values()))
+        return any(answer is None or answer for answer in answers)
+
+    def _take(self, channel: str, said: bytes) -> None:
+        self._waiters.wake([channel])
+        if len(self._ends) and said:
+            self._ends.wake((channel, id) for id in said.decode().split("\n"))
 
     def close(self) -> None:
         """Let go of the connections; the next look of those who sleep says that the store was closed."""

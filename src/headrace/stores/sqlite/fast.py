@@ -68,7 +68,7 @@ def _look(tx: Tx, request: ClaimRequest, now_ms: int) -> Claims | None:
     if not all(is_idle(rows, request, now_ms) for rows in visited):
         return None
     times = [next_at(rows, now_ms) for rows in visited]
-    return Claims([], min((each for each in times if each is not None), default=None))
+    return Claims([], min((each for each in times if each is not None), default=None), now_ms)
 
 
 def enqueue(step: Step, rows: SqliteRows, jobs: list[Job]) -> list[Enqueued]:

@@ -16,6 +16,7 @@ from headrace.model.errors import BadConfig
 from headrace.model.names import Queue, Shard
 from headrace.model.snapshot import Health
 from headrace.stores.calls.dead import EngineDead
+from headrace.stores.calls.ended import JobName, check_ended, has_ended, names_of
 from headrace.stores.calls.journal import EngineJournal
 from headrace.stores.calls.queues import EngineQueues, wrong_shards
 from headrace.stores.calls.reads import EngineReads
@@ -25,11 +26,10 @@ from headrace.stores.sqlite.fast import SqliteJobs, Unusual
 from headrace.stores.sqlite.lane import Lane
 from headrace.stores.sqlite.rows import SqliteRows
 from headrace.stores.sqlite.sql import sql
+from headrace.stores.sqlite.watching import WATCH_SECONDS, Watch, data_version
 from headrace.stores.transitions.rows import Tx
 
 T = TypeVar("T")
-WATCH_SECONDS = 0.005
-"""How often a waiter asks the file whether another process has written: a few microseconds of work each time."""
 SLOW_CALLS = 8
 """How many calls go straight through the transitions after a fast path had to give up."""
 
@@ -132,8 +132,11 @@ class SqliteEngine:
         self.writer = Lane("headrace-sqlite-writer", lambda: connect(path, profile))
         self.reader = Lane("headrace-sqlite-reader", lambda: connect(path, profile))
         self._woken: set[Name] = set()
+        self._ended: list[JobName] = []
         self._slow_left = 0
-        self._waiters = Waiters()
+        self._waiters = Waiters[Name]()
+        self._ends = Waiters[JobName]()
+        self._watch = Watch(path, self.read)
 
     async def read(self, look: Callable[[Tx], T]) -> T:
         return await self.reader.run(lambda connection: self._read(connection, look))
@@ -147,11 +150,12 @@ class SqliteEngine:
                 connection.execute("ROLLBACK")
 
     async def write(self, act: Callable[[Tx], T]) -> T:
-        answer, woken = await self.writer.run(lambda connection: self._write(connection, act))
+        answer, woken, ended = await self.writer.run(lambda connection: self._write(connection, act))
         self._waiters.wake(woken)
+        self._ends.wake(ended)
         return answer
 
-    def _write(self, connection: sqlite3.Connection, act: Callable[[Tx], T]) -> tuple[T, set[Name]]:
+    def _write(self, connection: sqlite3.Connection, act: Callable[[Tx], T]) -> tuple[T, set[Name], list[JobName]]:
         with errors(self.path):
             try:
                 answer = self._attempt(connection, act, fast=self._slow_left == 0)
@@ -160,10 +164,10 @@ class SqliteEngine:
                 # What is unusual now is likely to be so again: spare the next calls the vain attempt.
                 self._slow_left = self._slow_calls
                 answer = self._attempt(connection, act, fast=False)
-        return answer, self._woken
+        return answer, self._woken, self._ended
 
     def _attempt(self, connection: sqlite3.Connection, act: Callable[[Tx], T], fast: bool) -> T:
-        self._woken = set()
+        self._woken, self._ended = set(), []
         connection.execute("BEGIN IMMEDIATE")
         try:
             tx = SqliteTx(connection, self._clock, fast)
@@ -179,6 +183,11 @@ class SqliteEngine:
         """Remember whom to wake once the transaction is committed."""
         self._woken.update(map(name_of, queues))
 
+    def tell_ended(self, queue: Queue, ids: list[str]) -> None:
+        """Remember whom to tell once the transaction is committed, if anybody is there: who comes later sees it."""
+        if len(self._ends):
+            self._ended += names_of(queue, ids)
+
     async def wait(self, queues: Sequence[Queue], timeout_ms: int) -> bool:
         """Return True when work may be there, False after the time.
 
@@ -191,14 +200,14 @@ class SqliteEngine:
         names = check_wait(queues, timeout_ms)
         with self._waiters.watching(names) as event, closing(watch(self.path)) as watcher:
             while True:
-                version = _data_version(watcher)
+                version = data_version(watcher)
                 ready, later_ms = await self.read(lambda tx: (has_work(tx, queues), next_later_ms(tx, queues)))
                 # Another process may have enqueued something for a time before the one that the caller waits for.
                 earlier = later_ms is not None and (known_ms is None or later_ms < known_ms)
                 if ready or (earlier and looks):
                     return True
                 looks, known_ms = looks + 1, later_ms
-                while not event.is_set() and _data_version(watcher) == version:
+                while not event.is_set() and data_version(watcher) == version:
                     left = deadline - loop.time()
                     if left <= 0:
                         return False
@@ -206,12 +215,13 @@ class SqliteEngine:
                 if event.is_set():
                     return True
 
-
-def _data_version(connection: sqlite3.Connection) -> int:
-    try:
-        return int(connection.execute("PRAGMA data_version").fetchone()[0])
-    except sqlite3.OperationalError:
-        return -1  # busy for a moment: unlike any version, so the waiter looks on the lane, which can wait
+    async def ended(self, queue: Queue, ids: Sequence[str], timeout_ms: int) -> bool:
+        """Return True when one of the jobs may have ended, False after the time."""
+        check_ended(queue, ids, timeout_ms)
+        with self._ends.watching(names_of(queue, ids)) as event, self._watch.joined(queue, ids, event):
+            if await self.read(lambda tx: has_ended(tx, queue, ids)):
+                return True
+            return await is_set_within(event, timeout_ms / 1000)
 
 
 class SqliteStore:

@@ -231,3 +231,6 @@ class Engine(Protocol):
 
     def wake(self, queues: Iterable[Queue]) -> None:
         """Tell waiters that something may be there."""
+
+    def tell_ended(self, queue: Queue, ids: list[str]) -> None:
+        """Tell those who wait for the end of these jobs."""

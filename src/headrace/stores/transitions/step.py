@@ -8,6 +8,9 @@ from headrace.model.limits import PLACE_BITS, PRIORITY_MAX
 from headrace.model.names import Queue
 from headrace.stores.transitions.rows import Row, Rows
 
+ENDS: frozenset[EventName] = frozenset({"done", "cancelled", "dead", "removed", "purged"})
+"""The events after which nobody has to wait for a job any more."""
+
 
 class Step:
     """Collects what happens in one call, so that all of it becomes one journal entry."""
@@ -29,6 +32,14 @@ class Step:
     def note(self, line: Line) -> None:
         """Add a journal line."""
         self.lines.append(line)
+
+    def ended(self) -> list[str]:
+        """The ids of jobs that have ended or went so far. A purged letter is of one that had ended before."""
+        return [
+            line.id
+            for line in self.lines
+            if line.event in ENDS and line.id is not None and (line.letter is None or line.event != "purged")
+        ]
 
     def finish(self) -> list[Queue]:
         """Append what happened to the journal, and say which queues may have work now that had none."""

@@ -2,11 +2,11 @@
 -- are those that were folded into the shard's row plus those that wait in its inbox.
 --
 -- args     name, indexes of shards, tenant, both names
--- answers  the clock, then per queue and shard: name, queue_id, shards, config, index, shard_id, calls in the inbox, the
---          journal's counters, the counts
+-- answers  the clock, then per queue and shard: name, queue_id, shards, config, whether somebody waits for the end of a
+--          job, index, shard_id, calls in the inbox, the journal's counters, the counts
 SELECT
-  floor(extract(epoch FROM clock_timestamp()) * 1000)::bigint, q.name, q.queue_id, q.shards, q.config, s.index, s.shard_id,
-  i.calls, s.epoch, s.seq, s.at_ms, s.first_seq, s.journal_bytes, s.oldest_at_ms, s.ready + i.ready, s.later + i.later,
+  floor(extract(epoch FROM clock_timestamp()) * 1000)::bigint, q.name, q.queue_id, q.shards, q.config,
+  q.awaited_until_ms > floor(extract(epoch FROM clock_timestamp()) * 1000)::bigint, s.index, s.shard_id, i.calls, s.epoch, s.seq, s.at_ms, s.first_seq, s.journal_bytes, s.oldest_at_ms, s.ready + i.ready, s.later + i.later,
   s.blocked + i.blocked, s.active + i.active, s.done + i.done, s.cancelled + i.cancelled, s.dead + i.dead,
   s.unpinned + i.unpinned
 FROM (SELECT %s::text AS name, %s::integer[] AS indexes) AS wanted

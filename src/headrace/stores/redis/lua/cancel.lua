@@ -29,6 +29,7 @@ local function cancel_one(s, id, is_running_too)
   if not delivery then
     waiting.drop(s, id)
     ending.put(s, id, body.head(packed), 'c')
+    telling.note(s, id)
     gone(s, id, packed)
     return 'c'
   end

@@ -12,6 +12,7 @@ local function purge(s, limit)
   local bodies = waiting.get_all(s.names.b, ids)
   for i, id in ipairs(ids) do
     waiting.drop(s, id)
+    telling.note(s, id)
     if bodies[i] then
       journal.note(s, '{"event":"purged",' .. journal.leaving(s, id, bodies[i]) .. '}')
     else

@@ -30,6 +30,7 @@ local function remove_one(s, id)
   s.T[id] = false
   ending.drop(s, id)
   s.removed[id] = true
+  telling.note(s, id)
   for _, number in ipairs(numbers) do
     letters.drop(s, number, id)
   end

@@ -35,6 +35,7 @@ end
 -- Write the dead letter of a job that has left its row; `said` are the members of its line so far. Returns its number.
 function dying.die(s, id, packed, reason, class, message, said)
   local number = letters.put(s, id, packed, reason, class, message)
+  telling.note(s, id)
   journal.note(s, '{"event":"dead",' .. said
     .. ',"reason":"' .. reason .. '","letter":' .. body.text(number)
     .. journal.failure(class, message) .. '}')
@@ -74,6 +75,7 @@ function dying.over(s, id, head, state, result, said)
   waiting.let_go(s, id)
   s.B[id] = false
   ending.put(s, id, head, state, result)
+  telling.note(s, id)
   journal.note(s, '{"event":"' .. EVENTS[state] .. '",' .. said .. journal.counts(head) .. '}')
   twins.free(s, id)
 end
@@ -163,7 +165,7 @@ local function finish(s)
     finish(s.companion)
     s.companion = nil
   end
-  local has_written = s.count > 0
+  local has_written, over = s.count > 0, s.over
   journal.write(s)
   waiting.write(s)
   ending.write(s)
@@ -176,4 +178,7 @@ local function finish(s)
     journal.trim(s, LIMITS.trim)
   end
   shard.save(s)
+  if s.awaited then
+    telling.publish(s, over)
+  end
 end

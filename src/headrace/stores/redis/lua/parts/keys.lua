@@ -46,7 +46,8 @@ local SUFFIXES = {
 
 local known_names, known_names_count = {}, 0
 
--- The names of all keys of the shard whose m key this is, with `prefix`, `is_companion` and the sibling's m key.
+-- The names of all keys of the shard whose m key this is, with `prefix`, which is also the channel of its wake-ups, `ends`,
+-- the channel on which ends of jobs are told, `is_companion` and the sibling's m key.
 function keyed.of(key)
   local found = known_names[key]
   if found then
@@ -57,6 +58,7 @@ function keyed.of(key)
   for _, suffix in ipairs(SUFFIXES) do
     found[suffix] = prefix .. suffix
   end
+  found.ends = prefix .. 'e'
   found.sibling = found.is_companion and sub(prefix, 1, -3) .. 'm' or prefix .. 'f:m'
   if known_names_count >= LIMITS.cached then
     known_names, known_names_count = {}, 0

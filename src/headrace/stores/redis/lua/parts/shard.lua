@@ -83,7 +83,7 @@ end
 function shard.find(key, shards, now)
   begin()
   local named = keyed.of(key)
-  local found = call('HMGET', key, 'shards', 'vm', 'cfg', unpack(COUNTERS))
+  local found = call('HMGET', key, 'shards', 'vm', 'cfg', 'awaited', unpack(COUNTERS))
   local known = found[1] or call('HGET', named.sibling, 'shards')
   if known and shards ~= '' and known ~= shards then
     return nil, known
@@ -93,11 +93,12 @@ function shard.find(key, shards, now)
   end
   local head, was = {}, {}
   for i = 1, #COUNTERS do
-    local name, number = COUNTERS[i], tonumber(found[i + 3])
+    local name, number = COUNTERS[i], tonumber(found[i + 4])
     head[name], was[name] = number, number
   end
   local s = step_of(key, head, found[1], config_of(found[3]), now)
   s.was, s.vm = was, found[2]
+  s.awaited = found[4] -- until when somebody waits for the end of a job, false for nobody
   return s
 end
 

@@ -1,0 +1,216 @@
+"""Arguments: how the payload of a job and the arguments of the function that does it belong together."""
+
+import inspect
+from collections.abc import Callable, Coroutine, Mapping, Sequence
+from typing import Any, Generic, Literal, TypeVar, Union, cast, get_type_hints, overload
+
+import msgspec
+from msgspec import UNSET, Struct, UnsetType
+
+from headrace.client.codec import JSON, RAW, Codec
+from headrace.model.checks import cut
+from headrace.model.errors import BadConfig, Refused
+
+R = TypeVar("R")
+Style = Literal["named", "whole", "listed"]
+Call = tuple[tuple[Any, ...], dict[str, Any]]
+"""What `function(*args, **kwargs)` needs."""
+
+_KINDS = inspect.Parameter
+_STRUCT_NAMES = frozenset(dir(Struct))
+
+
+class Arguments(Generic[R]):
+    """Makes a payload of the arguments of a call, and the arguments of a call of a payload.
+
+    Three styles: `named`, the payload is an object of arguments by name; `whole`, the payload is the one argument;
+    `listed`, the payload is an array of arguments in order. An argument that a call leaves out is not sent: the
+    function's default at the time of the run holds. Annotations are read once, and values that do not fit them are
+    refused when they are sent and when they arrive.
+    """
+
+    def __init__(self, function: Callable[..., Any], codec: Codec, style: Style) -> None:
+        self.codec = codec
+        self.style = style
+        self._name = getattr(function, "__qualname__", repr(function))
+        self._signature = inspect.signature(function)
+        hints = _hints(function, self._name)
+        self.result_type: Any = hints.get("return", Any)
+        self._parameters = list(self._signature.parameters.values())
+        self._others = next((each for each in self._parameters if each.kind is _KINDS.VAR_KEYWORD), None)
+        self._plain = [each for each in self._parameters if each is not self._others]
+        self._names = tuple(each.name for each in self._plain)
+        self._known = frozenset(self._names)
+        self._required = frozenset(each.name for each in self._plain if each.default is _KINDS.empty)
+        self._positional_only = tuple(each.name for each in self._plain if each.kind is _KINDS.POSITIONAL_ONLY)
+        self._check_shape()
+        others_type = Any if self._others is None else hints.get(self._others.name, Any)
+        self._others_type = dict[str, others_type]  # type: ignore[valid-type]  # read at run time only
+        self._wire: Any = self._wire_type(hints)
+        self._is_simple = self._required == self._known and not self._positional_only and self._others is None
+
+    @overload
+    @staticmethod
+    def of(
+        function: Callable[..., Coroutine[Any, Any, R]], codec: Codec = ..., style: Style = ...
+    ) -> "Arguments[R]": ...
+    @overload
+    @staticmethod
+    def of(function: Callable[..., R], codec: Codec = ..., style: Style = ...) -> "Arguments[R]": ...
+    @staticmethod
+    def of(function: Callable[..., Any], codec: Codec = JSON, style: Style = "named") -> "Arguments[Any]":
+        """The arguments of a function; raises `BadConfig` for a function whose arguments cannot be sent."""
+        return Arguments(function, codec, style)
+
+    def __str__(self) -> str:
+        shown = [_shown(each) for each in self._parameters]
+        return f"{self._name}({', '.join(shown)})"
+
+    def encode(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> bytes:
+        """The payload of a call with these arguments; raises `Refused` (`bad_arguments`) where they do not fit."""
+        if not args and self._required <= kwargs.keys() <= self._known and self.style == "named":
+            content: object = kwargs
+        else:
+            content = self._bound(args, kwargs)
+        try:
+            payload = self.codec.encode(content)
+            self._decoded(payload)  # what the worker will do: what it would refuse is refused here
+        except Refused as refused:
+            raise self._unfit(str(refused.__cause__ or refused)) from refused
+        return payload
+
+    def decode(self, payload: bytes) -> Call:
+        """The arguments in a payload, for `function(*args, **kwargs)`; raises `Refused` (`bad_payload`)."""
+        try:
+            return self._decoded(payload)
+        except Refused as refused:
+            found = refused.__cause__ or refused
+            raise Refused("bad_payload", f"payload {cut(repr(payload))} does not fit {self}: {found}") from refused
+
+    def _decoded(self, payload: bytes) -> Call:
+        if self.style == "whole":
+            return self._call({self._names[0]: self.codec.decode(payload, self._wire)})
+        if self._others is not None and self.style == "named":
+            return self._decoded_with_others(payload)
+        wire = self.codec.decode(payload, self._wire)
+        if type(wire) is not self._wire:
+            wire = _converted(wire, self._wire)
+        found = msgspec.structs.asdict(wire)
+        if self._is_simple:
+            return (), found
+        return self._call({name: value for name, value in found.items() if value is not UNSET})
+
+    def _decoded_with_others(self, payload: bytes) -> Call:
+        content = self.codec.decode(payload, dict[str, Any])
+        wire = _converted({name: value for name, value in content.items() if name in self._known}, self._wire)
+        others = {name: value for name, value in content.items() if name not in self._known}
+        found = {name: value for name, value in msgspec.structs.asdict(wire).items() if value is not UNSET}
+        return self._call(found | _converted(others, self._others_type))
+
+    def _call(self, found: dict[str, Any]) -> Call:
+        """Names to arguments; those that are passed by place come first, with defaults where one was left out."""
+        args = []
+        for name in self._positional_only:
+            if name not in found and not any(later in found for later in self._positional_only):
+                break
+            args.append(found.pop(name) if name in found else self._signature.parameters[name].default)
+        return tuple(args), found
+
+    def _bound(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> object:
+        try:
+            bound = self._signature.bind(*args, **kwargs)
+        except TypeError as error:
+            raise self._unfit(str(error)) from None
+        content = dict(bound.arguments)
+        others = content.pop(self._others.name, {}) if self._others is not None else {}
+        if self.style == "named":
+            return content | others
+        if others:
+            raise self._unfit(f"got an unexpected keyword argument {next(iter(others))!r}")
+        if self.style == "whole":
+            bound.apply_defaults()
+            return bound.arguments[self._names[0]]
+        given = max((place for place, name in enumerate(self._names, 1) if name in content), default=0)
+        return [content.get(each.name, each.default) for each in self._plain[:given]]
+
+    def _unfit(self, found: str) -> Refused:
+        return Refused("bad_arguments", f"{self} cannot be called so: {found}; give it the arguments that it takes")
+
+    def _check_shape(self) -> None:
+        for each in self._parameters:
+            if each.kind is _KINDS.VAR_POSITIONAL:
+                raise BadConfig(f"{self} takes *{each.name}, which has no names to send; take a list instead")
+            if each.name in _STRUCT_NAMES:
+                raise BadConfig(f"{self} takes an argument {each.name!r}, which cannot be sent; name it otherwise")
+        if self.style == "whole" and (not self._plain or len(self._required) > 1):
+            raise BadConfig(f"{self} must take one argument, the payload as a whole")
+        if self.style == "listed" and any(
+            each.kind is _KINDS.KEYWORD_ONLY and each.name in self._required for each in self._plain
+        ):
+            raise BadConfig(f"{self} takes arguments by name only, but is called with a list; take them by place")
+        if self.codec is RAW and self.style != "whole":
+            raise BadConfig(f"{self} gets raw bytes, which have no names; use style 'whole'")
+
+    def _wire_type(self, hints: dict[str, Any]) -> Any:
+        types = [(each, hints.get(each.name, Any)) for each in self._plain]
+        try:
+            if self.style == "whole":
+                wire = types[0][1]
+            else:
+                fields = [
+                    (each.name, kind) if each.default is _KINDS.empty else (each.name, Union[kind, UnsetType], UNSET)  # noqa: UP007 - Any has no |
+                    for each, kind in types
+                    if self.style == "named" or each.kind is not _KINDS.KEYWORD_ONLY
+                ]
+                wire = msgspec.defstruct(
+                    "Arguments",
+                    cast("Any", fields),
+                    array_like=self.style == "listed",
+                    forbid_unknown_fields=True,
+                    kw_only=self.style == "named",
+                )
+            _check_wire(wire)
+        except TypeError as error:
+            raise BadConfig(f"{self} has an argument of a type that cannot be sent ({error})") from error
+        return wire
+
+
+def _hints(function: Callable[..., Any], name: str) -> dict[str, Any]:
+    wanted = function if inspect.isroutine(function) else type(function).__call__
+    try:
+        return get_type_hints(inspect.unwrap(wanted), include_extras=True)
+    except (NameError, TypeError) as error:
+        raise BadConfig(
+            f"the annotations of {name} cannot be read ({error}); import what they name where the function is defined"
+        ) from error
+
+
+def _check_wire(wire: Any) -> None:
+    """Raise TypeError when a type is one that no decoder knows, at any depth; one that holds itself is met once."""
+    met: set[int] = set()
+    left: list[Any] = [msgspec.inspect.type_info(wire)]
+    while left:
+        found = left.pop()
+        if isinstance(found, msgspec.inspect.CustomType) and found.cls is not object:
+            raise TypeError(f"{found.cls.__qualname__} has no place in JSON")
+        if isinstance(found, (msgspec.inspect.Type, msgspec.inspect.Field)) and id(found) not in met:
+            met.add(id(found))
+            left += [getattr(found, name) for name in found.__struct_fields__]
+        elif isinstance(found, tuple):
+            left += found
+
+
+def _converted(value: object, wanted: Any) -> Any:
+    try:
+        return msgspec.convert(value, wanted, str_keys=True)
+    except msgspec.ValidationError as error:
+        raise Refused("bad_payload", str(error)) from error
+
+
+def _shown(parameter: inspect.Parameter) -> str:
+    """A parameter as it is written; annotations by their name, whatever module they are from."""
+    stars = "**" if parameter.kind is _KINDS.VAR_KEYWORD else "*" if parameter.kind is _KINDS.VAR_POSITIONAL else ""
+    kind = parameter.annotation
+    told = "" if kind is _KINDS.empty else f": {kind if isinstance(kind, str) else getattr(kind, '__name__', kind)}"
+    default = "" if parameter.default is _KINDS.empty else f" = {cut(repr(parameter.default))}"
+    return stars + parameter.name + told + default

@@ -1,0 +1,166 @@
+"""The background: one thread with an event loop per process, for callers that have none."""
+
+import asyncio
+import atexit
+import contextlib
+import os
+import threading
+from collections.abc import Callable, Coroutine
+from concurrent.futures import CancelledError, Future
+from typing import Any, TypeVar
+
+from headrace.client.shared import SharedStores
+from headrace.model.errors import OutcomeUnknown, Refused
+from headrace.model.limits import FORK_REST_MS
+
+T = TypeVar("T")
+
+
+class Background:
+    """Runs coroutines for threads that wait for them. The thread is made on first use, and again after a rest.
+
+    Before a fork the background rests: calls under way are finished, waits are broken off, everything that was opened
+    is closed and the thread ends; afterwards parent and child each start anew with their next call. So nothing is
+    carried over: SQLite would take the child's connections for the parent's and lock nothing, and servers would hear
+    two processes on one connection.
+    """
+
+    def __init__(self) -> None:
+        self._gate = threading.RLock()
+        """Held while the thread is started, and for as long as a fork takes."""
+        self._pid = os.getpid()
+        self._crew: _Crew | None = None
+
+    def run(self, make: Callable[[], Coroutine[Any, Any, T]], *, patient: bool = False) -> T:
+        """Run the coroutine that `make` makes and return what it returns; safe from every thread but its own.
+
+        A `patient` one changes nothing and may wait for long: a rest breaks it off, and it is made anew.
+        """
+        while True:
+            crew = self._started()
+            if threading.current_thread() is crew.thread:
+                raise Refused(
+                    "wrong_thread",
+                    "a blocking call on the thread of the event loop that would answer it never ends; await the client"
+                    " itself there, or call from another thread",
+                )
+            answer = crew.submit(make, patient)
+            if answer is None:
+                continue  # it went to rest just now
+            try:
+                return answer.result()
+            except (CancelledError, asyncio.CancelledError) as broken:
+                if not crew.resting:
+                    raise
+                if not patient:
+                    raise OutcomeUnknown(
+                        "a fork of this process did not wait for this call any longer; look before asking again"
+                    ) from broken
+            except BaseException:
+                answer.cancel()  # Ctrl-C, for one: nobody waits for it any more
+                raise
+
+    @property
+    def stores(self) -> SharedStores:
+        """What the running call may open; on the background's own thread."""
+        assert self._crew is not None  # whoever asks is run by it
+        return self._crew.stores
+
+    def rest(self) -> None:
+        """Finish what is under way, close what was opened, and end the thread; the next call starts it anew."""
+        with self._gate:
+            self._rest()
+
+    def _started(self) -> "_Crew":
+        with self._gate:
+            if self._pid != os.getpid():  # a fork that no hook told us of: the thread is not in this process
+                self._crew, self._pid = None, os.getpid()
+            if self._crew is None or not self._crew.thread.is_alive():
+                self._crew = _Crew()
+            return self._crew
+
+    def _rest(self) -> None:
+        crew = self._crew
+        if crew is not None and self._pid == os.getpid() and threading.current_thread() is not crew.thread:
+            crew.end()
+            self._crew = None
+
+    def before_fork(self) -> None:
+        """Rest, and let nobody start before the fork is over."""
+        self._gate.acquire()
+        self._rest()
+
+    def after_fork(self) -> None:
+        """Let callers in again, in the parent and in the child."""
+        if self._pid != os.getpid():
+            self._crew, self._pid = None, os.getpid()  # a thread that would not rest has stayed with the parent
+        self._gate.release()
+
+
+class _Crew:
+    """One thread, its loop, and what it has under way."""
+
+    def __init__(self) -> None:
+        self.resting = False
+        self.stores = SharedStores()
+        self._lock = threading.Lock()
+        self._patient: set[Future[Any]] = set()
+        self._brisk: set[Future[Any]] = set()
+        self._loop = asyncio.new_event_loop()
+        self.thread = threading.Thread(target=self._work, name="headrace-background", daemon=True)
+        self.thread.start()
+
+    def submit(self, make: Callable[[], Coroutine[Any, Any, T]], patient: bool) -> "Future[T] | None":
+        """Start a coroutine; None when it is too late for that."""
+        under_way = self._patient if patient else self._brisk
+        with self._lock:
+            if self.resting:
+                return None
+            answer = asyncio.run_coroutine_threadsafe(make(), self._loop)
+            under_way.add(answer)
+        answer.add_done_callback(under_way.discard)
+        return answer
+
+    def end(self) -> None:
+        """Wait for the brisk, break off the patient, close everything, and let the thread end."""
+        with self._lock:
+            self.resting = True
+            brisk, patient = list(self._brisk), list(self._patient)
+        for answer in patient:
+            answer.cancel()
+        with contextlib.suppress(RuntimeError):  # its loop is closed: somebody else has ended it
+            asyncio.run_coroutine_threadsafe(self._finish(brisk), self._loop)
+        self.thread.join(2 * FORK_REST_MS / 1_000)
+
+    async def _finish(self, brisk: "list[Future[Any]]") -> None:
+        try:
+            if brisk:
+                await asyncio.wait(map(asyncio.wrap_future, brisk), timeout=FORK_REST_MS / 1_000)
+            await self.stores.close(FORK_REST_MS / 1_000)
+        finally:
+            self._loop.stop()
+
+    def _work(self) -> None:
+        asyncio.set_event_loop(self._loop)
+        try:
+            self._loop.run_forever()
+        finally:
+            tasks = asyncio.all_tasks(self._loop)
+            for task in tasks:
+                task.cancel()
+            self._loop.run_until_complete(asyncio.gather(*tasks, return_exceptions=True))
+            self._loop.run_until_complete(self._loop.shutdown_asyncgens())
+            with contextlib.suppress(RuntimeError):  # no thread can be started any more while Python ends
+                self._loop.run_until_complete(self._loop.shutdown_default_executor())
+            self._loop.close()
+
+
+BACKGROUND = Background()
+"""The one of this process."""
+
+os.register_at_fork(
+    before=BACKGROUND.before_fork,
+    after_in_parent=BACKGROUND.after_fork,
+    after_in_child=BACKGROUND.after_fork,
+)
+atexit.register(BACKGROUND.rest)

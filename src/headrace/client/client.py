@@ -1,0 +1,169 @@
+"""The client: sends jobs to a store and looks after them."""
+
+import os
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Any, TypeVar, Unpack, overload
+
+from headrace.client.coalescer import Coalescer
+from headrace.client.codec import JSON, Codec
+from headrace.client.handle import Handle
+from headrace.client.maker import JobMaker
+from headrace.client.many import Sent, is_lost, send_many, unanswered
+from headrace.client.options import OptionFields
+from headrace.client.results import outcome_of, wait_for
+from headrace.model.answers import Cancellation, Enqueued, Found, Removed
+from headrace.model.clock import Clock, SystemClock
+from headrace.model.errors import Refused
+from headrace.model.job import Job
+from headrace.model.limits import BATCH_MAX
+from headrace.model.names import DEFAULT_TENANT, Queue
+from headrace.model.times import Duration, duration_ms
+from headrace.stores.contract.store import Store
+
+R = TypeVar("R")
+DEFAULT_QUEUE = "default"
+
+
+class Client:
+    """Sends jobs to an open store. Belongs to the store's event loop; the store is closed by whoever opened it.
+
+    `tenant` and `queue` hold for jobs that do not say otherwise. Where a method takes a queue, a name means the queue
+    of that name with the client's tenant and one shard; give a `Queue` for others.
+    """
+
+    def __init__(
+        self,
+        store: Store,
+        *,
+        tenant: str = DEFAULT_TENANT,
+        queue: str | Queue = DEFAULT_QUEUE,
+        codec: Codec = JSON,
+        clock: Clock | None = None,
+        entropy: Callable[[int], bytes] = os.urandom,
+    ) -> None:
+        self.store = store
+        self.maker = JobMaker(tenant=tenant, queue=queue, codec=codec, clock=clock or SystemClock(), entropy=entropy)
+        self._coalescer = Coalescer(store.jobs)
+
+    def job(self, kind: str, payload: object = None, **options: Unpack[OptionFields]) -> Job:
+        """Make a job and send nothing: for `send` and `enqueue_many`. Raises `Refused` for what can never be right."""
+        return self.maker.job(kind, payload, **options)
+
+    async def enqueue(self, kind: str, payload: object = None, **options: Unpack[OptionFields]) -> Handle[Any]:
+        """Send a job to whoever handles `kind`; the options are the fields of `Options`.
+
+        Raises `Refused` when the store will not have it: `conflict` (its idempotency key stands for other work),
+        `wrong_shards`, `full`.
+        """
+        return await self.send(self.maker.job(kind, payload, **options))
+
+    @overload
+    async def send(self, job: Job, *, type: type[R], codec: Codec | None = None) -> Handle[R]: ...
+    @overload
+    async def send(self, job: Job, *, type: Any = Any, codec: Codec | None = None) -> Handle[Any]: ...
+    async def send(self, job: Job, *, type: Any = Any, codec: Codec | None = None) -> Handle[Any]:
+        """Send a job that is made already, as `enqueue` does; its result will be read as `type`.
+
+        Jobs that many tasks send at once go to the store together.
+        """
+        answer = await self._coalescer.send(job)
+        if not answer.ok:
+            raise _refusal(job, answer)
+        return Handle(self, job.queue, answer.id, answer.status, type, codec)
+
+    async def enqueue_many(
+        self, jobs: Iterable[Job], *, progress: Callable[[int], None] | None = None
+    ) -> list[Handle[Any]]:
+        """Send any number of jobs in as few calls as possible; handles in the order of the jobs.
+
+        Nothing is raised for a job that the store refuses: look at `ok` and `status` of its handle. When the store
+        cannot be asked or does not answer, sending stops and `OutcomeUnknown` carries the handles `known` and the ids
+        `unknown`; `StoreUnavailable` means that nothing was changed at all. What `jobs` still held was not sent.
+        `progress` is called with the number of jobs answered so far. Several calls are under way at once, so on a
+        store of several servers or connections a thousand jobs may come before the thousand sent earlier; two jobs
+        with the same id never do.
+        """
+        sent, complete = await send_many(self.store.jobs, jobs, progress)
+        if complete:
+            return self._handles(sent)
+        raise unanswered(sent, [*self._handles([each for each in sent if not is_lost(each[1])])])
+
+    def _handles(self, sent: Sent) -> list[Handle[Any]]:
+        return [
+            Handle(self, job.queue, truth.id, truth.status)
+            if isinstance(truth, Enqueued)
+            else Handle(self, job.queue, job.id, "refused", error=truth if isinstance(truth, Refused) else None)
+            for job, truth in sent
+        ]
+
+    async def enqueue_on(self, connection: Any, jobs: Sequence[Job]) -> list[Handle[Any]]:
+        """Send jobs as part of your own transaction, on your connection to the database that the store lives in.
+
+        They are there when it commits, and never were when it rolls back. PostgreSQL only; at most 1,000 a call.
+        """
+        enqueue_on = getattr(self.store, "enqueue_on", None)
+        if enqueue_on is None:
+            raise Refused(
+                "no_transactions",
+                f"{type(self.store).__name__} cannot enqueue on your connection; use a store in PostgreSQL, or enqueue"
+                " after your commit",
+            )
+        answers: list[Enqueued] = await enqueue_on(connection, jobs)
+        return self._handles(list(zip(jobs, answers, strict=True)))
+
+    def handle(self, queue: str | Queue, id: str, *, type: Any = Any, codec: Codec | None = None) -> Handle[Any]:
+        """A handle of a job that was sent before, by this program or another; looks at nothing."""
+        return Handle(self, self.maker.queue(queue), id, type=type, codec=codec)
+
+    async def cancel(self, queue: str | Queue, *ids: str, running: bool = False) -> list[Cancellation]:
+        """End waiting jobs; with `running`, also ask active ones to stop. Answers in the order of the ids."""
+        there = self.maker.queue(queue)
+        return [each for part in _parts(ids) for each in await self.store.jobs.cancel(there, part, running=running)]
+
+    async def remove(self, queue: str | Queue, *ids: str) -> list[Removed]:
+        """Delete everything of these jobs: record, twin, ending, letters. A running handler goes on without a lease."""
+        there = self.maker.queue(queue)
+        return [each for part in _parts(ids) for each in await self.store.jobs.remove(there, part)]
+
+    async def find(self, queue: str | Queue, *ids: str) -> list[Found | None]:
+        """All that is known of each job, None for an unknown one."""
+        there = self.maker.queue(queue)
+        return [each for part in _parts(ids) for each in await self.store.reads.find(there, part)]
+
+    async def result(
+        self,
+        queue: str | Queue,
+        id: str,
+        *,
+        timeout: Duration | None = None,  # noqa: ASYNC109 - the sentence of the TimeoutError says what the job is at
+        type: Any = Any,
+        codec: Codec | None = None,
+        twin: bool = False,
+    ) -> Any:
+        """Wait until the job has ended and return its result; see `Handle.result`. `twin` is for a blocked one."""
+        timeout_ms = None if timeout is None else duration_ms("timeout", timeout)
+        found = await wait_for(self.store, self.maker.queue(queue), id, timeout_ms, twin=twin)
+        return outcome_of(found, codec or self.maker.codec, type, twin=twin)
+
+
+def _parts(ids: Sequence[str]) -> Iterator[Sequence[str]]:
+    for start in range(0, len(ids), BATCH_MAX):
+        yield ids[start : start + BATCH_MAX]
+
+
+def _refusal(job: Job, answer: Enqueued) -> Refused:
+    queue = f"queue {job.queue.full_name!r} of tenant {job.queue.tenant!r}"
+    match answer.status:
+        case "conflict":
+            told = (
+                f"idempotency key {job.idempotency_key!r} of job {job.id!r} stands for other work on {queue};"
+                " use a key of its own for other work"
+            )
+        case "full":
+            told = f"{queue} is full; send job {job.id!r} again later, add workers, or raise the queue's waiting_max"
+        case _:
+            told = (
+                f"{queue} has another number of shards than {job.queue.shards}, so job {job.id!r} has no place there;"
+                " use the number that it was made with"
+            )
+    return Refused(answer.status, told)

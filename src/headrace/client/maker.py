@@ -1,0 +1,46 @@
+"""Makes jobs: encodes payloads, fills in the client's defaults and gives ids. No I/O."""
+
+from collections.abc import Callable
+from typing import Unpack
+
+from headrace.client.codec import Codec
+from headrace.client.options import OptionFields, Options, named_queue
+from headrace.model.clock import Clock
+from headrace.model.ids import ENTROPY_BYTES, uuid7
+from headrace.model.job import Job
+from headrace.model.names import Queue
+
+
+class JobMaker:
+    """What a client, with or without an event loop, knows about making jobs; time and chance come in."""
+
+    def __init__(
+        self, *, tenant: str, queue: str | Queue, codec: Codec, clock: Clock, entropy: Callable[[int], bytes]
+    ) -> None:
+        self.tenant = tenant
+        self.codec = codec
+        self.default_queue = queue
+        self._clock = clock
+        self._entropy = entropy
+        self.queue(queue)  # a wrong name is found when the client is made
+
+    def job(self, kind: str, payload: object, **options: Unpack[OptionFields]) -> Job:
+        """A job with its payload encoded, ready to be sent."""
+        return self.job_of(kind, self.codec.encode(payload), Options(**options) if options else _NO_OPTIONS)
+
+    def job_of(self, kind: str, payload: bytes, options: Options) -> Job:
+        """A job whose payload is encoded already."""
+        return options.job(
+            kind, payload, tenant_default=self.tenant, queue_default=self.default_queue, fresh_id=self.fresh_id
+        )
+
+    def fresh_id(self) -> str:
+        """An id that nobody has."""
+        return uuid7(self._clock.now_ms(), self._entropy(ENTROPY_BYTES))
+
+    def queue(self, queue: str | Queue) -> Queue:
+        """The queue that is meant: itself, or the one of that name and the client's tenant."""
+        return queue if isinstance(queue, Queue) else named_queue(queue, self.tenant)
+
+
+_NO_OPTIONS = Options()

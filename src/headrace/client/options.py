@@ -1,0 +1,233 @@
+"""Options: what a caller may say about a job besides its kind and payload."""
+
+from collections.abc import Callable
+from functools import lru_cache
+from typing import Any, TypedDict
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from headrace.model.errors import Refused
+from headrace.model.job import NO_HEADERS, Job, UpdateRunAt, new_job
+from headrace.model.names import Queue
+from headrace.model.policy import NO_POLICY, Policy
+from headrace.model.times import Duration, Instant, duration_ms, instant_ms
+
+
+class OptionFields(TypedDict, total=False):
+    """The fields of `Options` as keyword arguments."""
+
+    queue: str | Queue | None
+    tenant: str | None
+    shards: int | None
+    id: str | None
+    delay: Duration | None
+    run_at: Instant | None
+    priority: int | None
+    timeout: Duration | None
+    max_attempts: int | None
+    max_stalls: int | None
+    backoff: Duration | None
+    backoff_max: Duration | None
+    result_ttl: Duration | None
+    expires_at: Instant | None
+    tag: str | None
+    headers: dict[str, str] | None
+    idempotency_key: str | None
+    idempotency_ttl: Duration | None
+    update_payload: bool | None
+    update_run_at: str | UpdateRunAt | None
+    update_policy: bool | None
+    reset_counts: bool | None
+
+
+class Options(Struct, frozen=True, kw_only=True):
+    """What is not given (None) is left to the options below, to the client, and at last to the queue.
+
+    Durations are texts with a unit ("30s", "5m") or seconds; instants are datetimes with a zone, or milliseconds
+    since 1970. `delay` counts from the store's clock, so it is right also where this machine's is wrong.
+    """
+
+    queue: str | Queue | None = None
+    """A name, or a whole `Queue`, which says tenant and shards as well; blank is none."""
+    tenant: str | None = None
+    shards: int | None = None
+    """Into how many shards the queue is cut; fixed when the queue is first used."""
+    id: str | None = None
+    """Names the job for ever; sending it again updates the waiting one."""
+    delay: Duration | None = None
+    run_at: Instant | None = None
+    priority: int | None = None
+    """0 to 9, higher first."""
+    timeout: Duration | None = None
+    """How long a handler may run; 0 is no limit."""
+    max_attempts: int | None = None
+    max_stalls: int | None = None
+    backoff: Duration | None = None
+    """The wait after the first failed attempt; doubles with each further one, up to `backoff_max`."""
+    backoff_max: Duration | None = None
+    result_ttl: Duration | None = None
+    """How long the ending and its result are kept, whatever else ends meanwhile."""
+    expires_at: Instant | None = None
+    """The last instant at which it may start."""
+    tag: str | None = None
+    headers: dict[str, str] | None = None
+    idempotency_key: str | None = None
+    """Sent twice with the same key, it runs once; blank is none."""
+    idempotency_ttl: Duration | None = None
+    update_payload: bool | None = None
+    update_run_at: str | UpdateRunAt | None = None
+    update_policy: bool | None = None
+    reset_counts: bool | None = None
+
+    def over(self, below: "Options") -> "Options":
+        """These options on top of others: what is not given here is taken from `below`.
+
+        A queue that is named here brings its own number of shards, and a whole `Queue` its tenant, too. A time given
+        here replaces the time below, whether `delay` or `run_at`.
+        """
+        given: dict[str, Any] = {}
+        for name in self.__struct_fields__:
+            value = getattr(self, name)
+            if value is not None:
+                given[name] = value
+        if not given:
+            return below
+        if "queue" in given:
+            given.setdefault("shards", None)
+            if isinstance(self.queue, Queue):
+                given.setdefault("tenant", None)
+        if "delay" in given or "run_at" in given:
+            given = {"delay": None, "run_at": None} | given
+        return replace(below, **given)
+
+    def job(
+        self,
+        kind: str,
+        payload: bytes,
+        *,
+        tenant_default: str,
+        queue_default: str | Queue,
+        fresh_id: Callable[[], str],
+    ) -> Job:
+        """The job that these options describe; raises `Refused` for what can never be right."""
+        _check_kind(kind)
+        fields: dict[str, Any] = {}
+        if self.run_at is not None:
+            fields["run_at_ms"] = instant_ms("run_at", self.run_at)
+        if self.delay is not None:
+            fields["delay_ms"] = duration_ms("delay", self.delay)
+        if self.idempotency_ttl is not None:
+            fields["idempotency_ttl_ms"] = duration_ms("idempotency_ttl", self.idempotency_ttl)
+        if self.update_run_at is not None:
+            fields["update_run_at"] = _flag(self.update_run_at)
+        for name in ("tag", "update_payload", "update_policy", "reset_counts"):
+            value = getattr(self, name)
+            if value is not None:
+                fields[name] = value
+        key = self._key()
+        return new_job(
+            self._queue(tenant_default, queue_default),
+            kind,
+            payload,
+            id=self.id,
+            fresh_id="" if self.id is not None or key is not None else fresh_id(),
+            policy=self._policy(),
+            headers=NO_HEADERS if self.headers is None else self.headers,
+            idempotency_key=key,
+            **fields,
+        )
+
+    def _key(self) -> str | None:
+        key = self.idempotency_key
+        return (key.strip() or None) if isinstance(key, str) else key
+
+    def _queue(self, tenant_default: str, queue_default: str | Queue) -> Queue:
+        queue = self.queue
+        if queue is None or (isinstance(queue, str) and not queue.strip()):
+            queue = queue_default
+        if not isinstance(queue, Queue):
+            return named_queue(queue, tenant_default if self.tenant is None else self.tenant, self.shards or 1)
+        if self.tenant not in (None, queue.tenant) or self.shards not in (None, queue.shards):
+            raise Refused(
+                "bad_queue",
+                f"{queue!r} says its tenant and shards itself; found tenant {self.tenant!r} and shards {self.shards!r}"
+                " beside it; leave them out, or give the queue's name only",
+            )
+        return queue
+
+    def _policy(self) -> Policy:
+        given = (
+            self.priority,
+            self.timeout,
+            self.max_attempts,
+            self.max_stalls,
+            self.backoff,
+            self.backoff_max,
+            self.result_ttl,
+            self.expires_at,
+        )
+        if given == _NOTHING:
+            return NO_POLICY
+        try:
+            return _known_policy(*given)
+        except TypeError:  # something that cannot be hashed, which the policy itself refuses in words
+            return _new_policy(*given)
+
+
+_NOTHING = (None,) * 8
+
+
+def _new_policy(
+    priority: int | None,
+    timeout: Duration | None,
+    max_attempts: int | None,
+    max_stalls: int | None,
+    backoff: Duration | None,
+    backoff_max: Duration | None,
+    result_ttl: Duration | None,
+    expires_at: Instant | None,
+) -> Policy:
+    return Policy(
+        priority=priority,
+        timeout_ms=_ms("timeout", timeout),
+        max_attempts=max_attempts,
+        max_stalls=max_stalls,
+        backoff_ms=_ms("backoff", backoff),
+        backoff_ms_max=_ms("backoff_max", backoff_max),
+        result_ttl_ms=_ms("result_ttl", result_ttl),
+        expires_at_ms=None if expires_at is None else instant_ms("expires_at", expires_at),
+    )
+
+
+# A function's jobs all have the same policy, and policies are compared by value anyway. Typed: True is not priority 1.
+_known_policy = lru_cache(maxsize=1_024, typed=True)(_new_policy)
+
+
+@lru_cache(maxsize=1_024, typed=True)
+def _known_queue(name: str, tenant: str, shards: int) -> Queue:
+    return Queue(name, tenant, shards)
+
+
+def named_queue(name: str, tenant: str, shards: int = 1) -> Queue:
+    """The queue of that name; made once for the same name."""
+    try:
+        return _known_queue(name, tenant, shards)
+    except TypeError:  # something that cannot be hashed, which the queue itself refuses in words
+        return Queue(name, tenant, shards)
+
+
+def _check_kind(kind: object) -> None:
+    if not isinstance(kind, str) or not kind.strip():
+        raise Refused("bad_kind", f"a job's kind is required, it says who handles it; found {kind!r}")
+
+
+def _ms(what: str, value: Duration | None) -> int | None:
+    return None if value is None else duration_ms(what, value)
+
+
+def _flag(value: str | UpdateRunAt) -> UpdateRunAt:
+    try:
+        return UpdateRunAt(value)
+    except ValueError:
+        raise Refused("bad_flag", f"update_run_at must be {', '.join(UpdateRunAt)}; found {value!r}") from None

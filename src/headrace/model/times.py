@@ -1,0 +1,83 @@
+"""Times as people write them, made into integer milliseconds: durations ("30s") and instants."""
+
+import math
+import re
+from datetime import UTC, datetime, timedelta
+from functools import lru_cache
+
+from headrace.model.checks import check_time, cut
+from headrace.model.errors import Refused
+from headrace.model.limits import DURATION_MS_MAX
+
+Duration = str | int | float | timedelta
+"""How long: "250ms", "30s", "5m", "1.5h", "2d", a number of seconds, or a timedelta."""
+Instant = datetime | int
+"""When: a datetime that knows its zone, or milliseconds since 1970 UTC."""
+
+_UNITS_MS = {"ms": 1, "s": 1_000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
+_WRITTEN = re.compile(r"(-?[0-9]+(?:\.[0-9]+)?) ?(ms|s|m|h|d)")
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_MS = timedelta(milliseconds=1)
+
+
+def duration_ms(what: str, value: Duration) -> int:
+    """A duration as milliseconds; refuses what is negative, longer than a year, or no duration.
+
+    Texts have a unit: "250ms", "30s", "5m", "1.5h", "2d". A bare number is seconds. What is longer than nothing is
+    at least one millisecond, so that a tiny time-out does not become none at all.
+    """
+    if type(value) is str:
+        ms = _parsed_ms(what, value)
+    elif type(value) is int or type(value) is float:
+        ms = value * 1_000.0 if type(value) is float else value * 1_000
+    elif isinstance(value, timedelta):
+        ms = value / _MS
+    else:
+        raise _no_duration(what, value)
+    if not 0 <= ms <= DURATION_MS_MAX:  # also true for a number that is none
+        raise _out_of_bounds(what, value, ms)
+    return math.ceil(ms) if ms < 1 else round(ms)
+
+
+def instant_ms(what: str, value: Instant) -> int:
+    """An instant as milliseconds since 1970 UTC; refuses a datetime without a zone, and years beyond 9999."""
+    if isinstance(value, datetime):
+        if value.utcoffset() is None:
+            raise Refused(
+                "bad_" + what,
+                f"{what} {value.isoformat()} does not say in which zone; give it one, such as"
+                " datetime.now(UTC) or .replace(tzinfo=ZoneInfo('Europe/Berlin'))",
+            )
+        ms = (value - _EPOCH) // _MS
+    elif type(value) is int:
+        ms = value
+    else:
+        raise Refused(
+            "bad_" + what,
+            f"{what} must be a datetime with a zone or whole milliseconds since 1970; found"
+            f" {type(value).__name__} {cut(repr(value))}",
+        )
+    check_time(what, ms)
+    return ms
+
+
+@lru_cache(maxsize=1_024)  # the same few texts come with every job
+def _parsed_ms(what: str, text: str) -> float:
+    found = _WRITTEN.fullmatch(text)
+    if found is None:
+        raise _no_duration(what, text)
+    return float(found[1]) * _UNITS_MS[found[2]]
+
+
+def _no_duration(what: str, value: object) -> Refused:
+    return Refused(
+        "bad_" + what,
+        f"{what} {cut(repr(value))} is no duration; write a number and its unit ('250ms', '30s', '5m', '1.5h', '2d'),"
+        " or give seconds as a number",
+    )
+
+
+def _out_of_bounds(what: str, value: object, ms: float) -> Refused:
+    days_max = DURATION_MS_MAX // _UNITS_MS["d"]
+    wrong = "cannot be negative" if ms < 0 else f"must be at most {days_max} days"
+    return Refused("bad_" + what, f"{what} {wrong}; found {cut(repr(value))}")

@@ -1,0 +1,1 @@
+"""The worker: claims jobs, runs their handlers and settles them."""

@@ -1,0 +1,105 @@
+"""Where the heart beats: on a thread with a loop and a store of its own, or on the worker's loop."""
+
+import asyncio
+import contextlib
+import random
+import threading
+from collections.abc import Awaitable, Callable
+from typing import Protocol
+
+from headrace.model.errors import StoreUnavailable
+from headrace.stores.contract.store import Store
+from headrace.worker.heart import Heart
+
+OPEN_SECONDS = 0.2
+JOIN_SECONDS = 2.0
+
+
+class Beat(Protocol):
+    """A heart that beats somewhere."""
+
+    def start(self) -> None:
+        """Let it beat."""
+
+    async def stop(self) -> None:
+        """Let it rest, for good."""
+
+
+class LoopBeat:
+    """On the worker's own loop, with its store: for stores that live on one loop, and for simulations."""
+
+    def __init__(self, heart: Heart, store: Store, failed: Callable[[BaseException], None]) -> None:
+        self._heart = heart
+        self._store = store
+        self._failed = failed
+        self._task: asyncio.Task[None] | None = None
+
+    def start(self) -> None:
+        self._task = asyncio.create_task(self._heart.run(self._store), name="headrace-heart")
+        self._task.add_done_callback(self._ended)
+
+    def _ended(self, task: "asyncio.Task[None]") -> None:
+        if not task.cancelled() and (error := task.exception()) is not None:
+            self._failed(error)
+
+    async def stop(self) -> None:
+        if self._task is not None:
+            self._task.cancel()
+            await asyncio.wait([self._task])
+
+
+class ThreadBeat:
+    """On a thread: handlers that block the worker's loop do not stop it."""
+
+    def __init__(
+        self,
+        heart: Heart,
+        reopen: Callable[[], Awaitable[Store]],
+        failed: Callable[[BaseException], None],
+        chance: random.Random,
+    ) -> None:
+        self._heart = heart
+        self._reopen = reopen
+        self._failed = failed
+        self._chance = chance
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._task: asyncio.Task[None] | None = None
+        self._thread = threading.Thread(target=self._work, name="headrace-heart", daemon=True)
+        self._is_stopping = False
+
+    def start(self) -> None:
+        self._thread.start()
+
+    def _work(self) -> None:
+        with contextlib.suppress(asyncio.CancelledError):
+            try:
+                asyncio.run(self._beat())
+            except Exception as error:  # noqa: BLE001 - the worker is told, and ends with it
+                self._failed(error)
+
+    async def _beat(self) -> None:
+        self._loop = asyncio.get_running_loop()
+        self._task = asyncio.current_task()
+        store = await self._open()
+        try:
+            if not self._is_stopping:
+                await self._heart.run(store)
+        finally:
+            await store.close()
+
+    async def _open(self) -> Store:
+        while True:
+            try:
+                return await self._reopen()
+            except StoreUnavailable:
+                # The leases of runs that are there meanwhile are guarded by nobody: the exchange claims none while
+                # the same store is away.
+                await asyncio.sleep(OPEN_SECONDS * self._chance.uniform(0.5, 1.5))
+
+    async def stop(self) -> None:
+        self._is_stopping = True
+        if self._loop is not None and self._task is not None:
+            with contextlib.suppress(RuntimeError):  # its loop has ended
+                self._loop.call_soon_threadsafe(self._task.cancel)
+        if self._thread.is_alive():
+            await asyncio.get_running_loop().run_in_executor(None, self._thread.join, JOIN_SECONDS)

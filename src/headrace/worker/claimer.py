@@ -1,0 +1,108 @@
+"""The claimer: decides what to ask the store for, and never for more than can be started at once."""
+
+from collections.abc import Callable, Sequence
+
+from headrace.model.claim import ClaimRequest
+from headrace.model.limits import BATCH_MAX
+from headrace.worker.capacity import Capacity, Group
+from headrace.worker.order import Order
+
+NONCE_BYTES = 12
+
+
+class Asked:
+    """A claim that was sent and not answered yet: until it is, nothing else is asked for."""
+
+    __slots__ = ("group", "hints", "request", "sent_at")
+
+    def __init__(self, group: Group, request: ClaimRequest, sent_at: float, hints: int) -> None:
+        self.group = group
+        self.hints = hints
+        self.request = request
+        self.sent_at = sent_at
+        """When it was first sent: the leases of its answer are counted from here."""
+
+
+class Claimer:
+    """Asks group by group, the one that was served longest ago first. A claim takes at most half of the capacity, so
+    that one half is fetched and settled while the other half runs."""
+
+    def __init__(
+        self,
+        groups: Sequence[Group],
+        capacity: Capacity,
+        *,
+        worker: str,
+        lease_ms: int,
+        is_weighted: bool,
+        entropy: Callable[[int], bytes],
+    ) -> None:
+        self._groups = list(groups)
+        self._orders = {id(group): Order(group.queues, is_weighted) for group in groups}
+        self._capacity = capacity
+        self._worker = worker
+        self._lease_ms = lease_ms
+        self._entropy = entropy
+        self._asked: Asked | None = None
+        self._hints = 0
+        self.is_stopping = False
+
+    @property
+    def is_unanswered(self) -> bool:
+        """Whether a claim is still without its answer."""
+        return self._asked is not None
+
+    def ask(self, now: float) -> Asked | None:
+        """What to claim now, if anything. One whose answer got lost is asked for again under its own nonce: the store
+        then hands out the same jobs, and none of them waits for its lease to run out."""
+        if self._asked is None and not self.is_stopping:
+            self._asked = self._next(now)
+        return self._asked
+
+    def _next(self, now: float) -> Asked | None:
+        for group in self._groups:
+            if not group.may_have_work:
+                continue
+            room = group.room(self._capacity)
+            if room <= 0:
+                if group.lacks_units(self._capacity):
+                    return None  # the others would take what this one needs as soon as it is free
+                continue
+            # The last to be served is the last to be asked.
+            self._groups.remove(group)
+            self._groups.append(group)
+            return Asked(group, self._request(group, room), now, self._hints)
+        return None
+
+    def _request(self, group: Group, room: int) -> ClaimRequest:
+        half = max(self._capacity.units // 2, 1)
+        return ClaimRequest(
+            queues=self._orders[id(group)].next(),
+            worker=self._worker,
+            nonce=self._entropy(NONCE_BYTES).hex(),
+            limit=min(room, half, BATCH_MAX),
+            lease_ms=self._lease_ms,
+        )
+
+    def answered(self, has_more: bool) -> None:
+        """The answer is there; whether it says that more is waiting already."""
+        if self._asked is not None:
+            # A hint that came meanwhile may be about what the claim could not see yet.
+            self._asked.group.may_have_work = has_more or self._asked.hints != self._hints
+            self._asked = None
+
+    def give_up(self) -> None:
+        """The store refuses what is asked for: ask for nothing any more."""
+        self.is_stopping = True
+        self._asked = None
+
+    def hint(self) -> None:
+        """Any queue may have work."""
+        self._hints += 1
+        for group in self._groups:
+            group.may_have_work = True
+
+    @property
+    def is_certain_of_nothing(self) -> bool:
+        """Whether no group is known or suspected to have work: time to wait for a signal."""
+        return not any(group.may_have_work for group in self._groups)

@@ -1,0 +1,146 @@
+"""What a worker is told: which queues, how much at once, how long its leases are."""
+
+import os
+import socket
+from collections.abc import Mapping, Sequence
+
+from msgspec import Struct
+
+from headrace.model.checks import check_batch, check_text
+from headrace.model.errors import BadConfig, Refused
+from headrace.model.limits import (
+    CAPACITY_MAX,
+    PROCESSES_MAX,
+    QUEUES_PER_CLAIM_MAX,
+    THREADS_MAX,
+    WORKER_CHARS_MAX,
+)
+from headrace.model.names import DEFAULT_TENANT, Queue
+from headrace.model.times import Duration, duration_ms
+
+QueueWish = str | Queue
+Wishes = Sequence[QueueWish] | Mapping[QueueWish, int]
+WEIGHT_MAX = 1_000
+LEASE_MS_MIN = 100
+"""A shorter lease could not be extended three times in its life over an ordinary network."""
+
+
+class WorkerConfig(Struct, frozen=True, kw_only=True):
+    """The settings of a worker; what makes no sense is refused when the worker is built."""
+
+    queues: Wishes | None = None
+    """Tried in this order; a mapping gives shares instead (`{"mail": 3, "reports": 1}`); None takes the queues of the
+    handlers. A name belongs to `tenant`."""
+    tenant: str = DEFAULT_TENANT
+    name: str | None = None
+    """How the worker is called in the journal; made of host and process when not given."""
+    capacity: int = 100
+    """Units of work at once; a job takes the weight of its handler."""
+    threads: int = 16
+    """Plain functions at once."""
+    processes: int | None = None
+    """Handlers in processes at once; the number of cores when not given."""
+    lease: Duration = "30s"
+    """After this long without a sign of life, others may take over."""
+    heartbeat: Duration | None = None
+    """How often leases are extended; a third of the lease when not given."""
+    grace: Duration = "25s"
+    """How long running handlers may go on when the worker is asked to stop."""
+    poll: Duration = "10s"
+    """How often an idle worker asks although nobody woke it."""
+    repair: Duration = "10s"
+    """How often queues are swept of what is over."""
+    jobs_per_process: int | None = None
+    """After so many jobs a process is replaced; None is never."""
+
+
+class Settings(Struct, frozen=True):
+    """A configuration that was checked, in milliseconds and queues."""
+
+    name: str
+    queues: dict[Queue, int]
+    is_weighted: bool
+    capacity: int
+    threads: int
+    processes: int
+    lease_ms: int
+    heartbeat_ms: int
+    grace_ms: int
+    poll_ms: int
+    repair_ms: int
+    jobs_per_process: int | None
+
+
+def settings_of(config: WorkerConfig, homes: Sequence[Queue], companions: Sequence[Queue], suffix: str) -> Settings:
+    """The settings that hold; `homes` and `companions` are the queues of the handlers, `suffix` makes a name unique."""
+    queues = _queues(config, homes)
+    # Deaths are rare and their handlers patient: they come after the work itself.
+    for companion in companions:
+        queues.setdefault(companion, 1)
+    if not queues:
+        raise BadConfig("the worker has no queue to claim from; register handlers, or name queues")
+    name = config.name or f"{socket.gethostname()[:64]}:{os.getpid()}:{suffix}"
+    lease_ms = _duration("lease", config.lease, LEASE_MS_MIN)
+    heartbeat_ms = lease_ms // 3 if config.heartbeat is None else _duration("heartbeat", config.heartbeat, 1)
+    if heartbeat_ms * 2 > lease_ms:
+        raise BadConfig(
+            f"a heartbeat every {heartbeat_ms:,} ms leaves no second try within a lease of {lease_ms:,} ms;"
+            " make the heartbeat at most half of the lease, or leave it out"
+        )
+    try:
+        check_text("name", name, WORKER_CHARS_MAX)
+        check_batch("queues", len(queues), QUEUES_PER_CLAIM_MAX)
+    except Refused as refused:
+        raise BadConfig(f"a worker cannot start: {refused}") from refused
+    processes = config.processes if config.processes is not None else (os.cpu_count() or 1)
+    return Settings(
+        name,
+        queues,
+        isinstance(config.queues, Mapping),
+        _count("capacity", config.capacity, 1, CAPACITY_MAX),
+        _count("threads", config.threads, 1, THREADS_MAX),
+        _count("processes", processes, 1, PROCESSES_MAX),
+        lease_ms,
+        heartbeat_ms,
+        _duration("grace", config.grace, 0),
+        _duration("poll", config.poll, 1),
+        _duration("repair", config.repair, 1),
+        None if config.jobs_per_process is None else _count("jobs_per_process", config.jobs_per_process, 1, 10**9),
+    )
+
+
+def _queues(config: WorkerConfig, homes: Sequence[Queue]) -> dict[Queue, int]:
+    if config.queues is None:
+        return dict.fromkeys(homes, 1)
+    known = {(queue.name, queue.tenant): queue for queue in homes}
+
+    def queue_of(wish: QueueWish) -> Queue:
+        if isinstance(wish, Queue):
+            return wish
+        # A handler may have said into how many shards its queue is cut.
+        return known.get((wish, config.tenant)) or Queue(wish, config.tenant)
+
+    if isinstance(config.queues, Mapping):
+        return {
+            queue_of(wish): _count(f"share of queue {wish!r}", share, 1, WEIGHT_MAX)
+            for wish, share in config.queues.items()
+        }
+    if isinstance(config.queues, str):
+        raise BadConfig(f"queues is a list of names; found the text {config.queues!r}; write [{config.queues!r}]")
+    return {queue_of(wish): 1 for wish in config.queues}
+
+
+def _count(what: str, value: object, least: int, most: int) -> int:
+    if type(value) is not int or not least <= value <= most:
+        raise BadConfig(f"{what} of a worker must be a whole number from {least:,} to {most:,}; found {value!r}")
+    return value
+
+
+def _duration(what: str, value: Duration, least: int) -> int:
+    try:
+        found = duration_ms(what, value)
+    except Refused as refused:
+        raise BadConfig(f"a worker cannot start: {refused}") from refused
+    if found < least:
+        raise BadConfig(f"{what} of a worker must be at least {least} ms; found {found} ms")
+    return found

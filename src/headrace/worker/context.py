@@ -1,0 +1,135 @@
+"""The job that a handler works on, as the handler sees it: `current()`."""
+
+import logging
+from collections.abc import Callable, Iterator, MutableMapping
+from contextlib import contextmanager
+from contextvars import ContextVar
+from typing import Any, Protocol
+
+from msgspec import Struct
+
+from headrace.model.checks import check_int
+from headrace.model.errors import Refused
+
+LOGGER = logging.getLogger("headrace.job")
+NOTE_CHARS_MAX = 200
+
+
+class ContextFacts(Struct, frozen=True, gc=False):
+    """What is known of a delivery; plain values, so that they can travel to another process."""
+
+    id: str
+    kind: str
+    queue: str
+    tenant: str
+    attempt: int
+    """Which attempt this is, from 1 on."""
+    stalls: int
+    fence: int
+    """Only grows for an id: hand it to outside resources so that they can turn away an older delivery."""
+    deadline_at_ms: int | None
+    """When the time limit ends, by the store's clock; None without a limit."""
+    run_at_ms: int
+    enqueued_at_ms: int
+    tag: str | None
+    headers: dict[str, str]
+
+
+class Watch(Protocol):
+    """What a context asks of whoever runs the handler."""
+
+    def is_stopping(self) -> bool:
+        """Whether the handler had better stop."""
+
+    def remaining_ms(self) -> int | None:
+        """What is left of the time limit."""
+
+    def progress(self, fraction: float, note: str) -> None:
+        """Take note of how far the handler is."""
+
+
+class Progress(Struct, frozen=True):
+    """How far a handler says it is."""
+
+    fraction: float
+    note: str = ""
+
+
+class Context(Struct, frozen=True):
+    """A delivery in the hands of a handler. Get it with `headrace.current()`, in a coroutine, a thread or a process."""
+
+    job: ContextFacts
+    watch: Watch
+
+    @property
+    def attempt(self) -> int:
+        """Which attempt this is, from 1 on."""
+        return self.job.attempt
+
+    @property
+    def fence(self) -> int:
+        """Only grows for an id: hand it to outside resources so that they can turn away an older delivery."""
+        return self.job.fence
+
+    @property
+    def deadline_at_ms(self) -> int | None:
+        """When the time limit ends, by the store's clock; None without a limit."""
+        return self.job.deadline_at_ms
+
+    @property
+    def remaining_ms(self) -> int | None:
+        """What is left of the time limit, never below 0; None without a limit."""
+        return self.watch.remaining_ms()
+
+    @property
+    def is_stopping(self) -> bool:
+        """Whether to stop: the job was cancelled, its lease or time is over, or the worker ends. Coroutines are
+        cancelled anyway; a handler in a thread has to look by itself."""
+        return self.watch.is_stopping()
+
+    def progress(self, fraction: float, note: str = "") -> None:
+        """Say how far the work is, from 0 to 1, with a few words; the worker's health shows it."""
+        if not 0 <= fraction <= 1:
+            raise Refused("bad_progress", f"progress goes from 0 to 1; found {fraction!r}")
+        check_int("note", len(note), 0, NOTE_CHARS_MAX)
+        self.watch.progress(fraction, note)
+
+    @property
+    def log(self) -> "JobLog":
+        """A logger whose lines carry the job's id, kind, queue and attempt."""
+        return JobLog(self.job)
+
+
+class JobLog(logging.LoggerAdapter[logging.Logger]):
+    """Adds which job a line is about: as fields for a structured log, and in front of the text for people."""
+
+    def __init__(self, job: ContextFacts) -> None:
+        fields = {"job_id": job.id, "job_kind": job.kind, "job_queue": job.queue, "job_attempt": job.attempt}
+        super().__init__(LOGGER, fields)
+        self._prefix = f"[{job.kind} {job.id} attempt {job.attempt}] "
+
+    def process(self, msg: Any, kwargs: MutableMapping[str, Any]) -> tuple[Any, MutableMapping[str, Any]]:
+        return self._prefix + str(msg), {**kwargs, "extra": {**(self.extra or {}), **kwargs.get("extra", {})}}
+
+
+# A function, so that a delivery whose handler never asks costs no context.
+_ENTERED: ContextVar[Callable[[], Context]] = ContextVar("headrace_context")
+enter = _ENTERED.set
+
+
+def current() -> Context:
+    """The job that is being handled here."""
+    make = _ENTERED.get(None)
+    if make is None:
+        raise Refused("no_job", "current() tells of the job that a handler works on; no handler is running here")
+    return make()
+
+
+@contextmanager
+def entering(context: Context) -> Iterator[None]:
+    """Let `current()` be this context inside the block."""
+    token = _ENTERED.set(lambda: context)
+    try:
+        yield
+    finally:
+        _ENTERED.reset(token)

@@ -1,0 +1,118 @@
+"""Turns the end of a handler into the outcome of its delivery."""
+
+import asyncio
+import random
+from typing import Any
+
+import msgspec
+
+from headrace.client.codec import Codec
+from headrace.model import outcome as model
+from headrace.model.errors import Refused
+from headrace.model.limits import JITTER_PPM
+from headrace.model.outcome import Cancelled, Done, JobError, Outcome
+from headrace.worker.handlers import Handler
+from headrace.worker.pools.processes import ChildRaised
+from headrace.worker.raising import Fail, HandlerEnd, Release, Retry
+from headrace.worker.run import Run
+
+Encoded = msgspec.Raw
+"""A result that was encoded already, in another process."""
+
+
+class BadPayload(Exception):
+    """The payload does not fit the handler's parameters; trying again would not help."""
+
+
+class Endings:
+    """Knows the rules; chance draws the jitter of retries, so that many that failed together do not return together."""
+
+    def __init__(self, chance: random.Random) -> None:
+        self._chance = chance
+
+    def of_result(self, codec: Codec, result: Any) -> Outcome:
+        """The outcome of a handler that returned."""
+        if result is None:
+            return _DONE
+        if isinstance(result, HandlerEnd):
+            return self._of_end(result)
+        try:
+            return Done(bytes(result) if type(result) is Encoded else codec.encode(result))
+        except Refused as refused:
+            # The work is done, and doing it again would bring the same: a person has to look.
+            return model.Fail(JobError.of("BadResult", str(refused)))
+
+    def of_error(self, run: Run, error: BaseException) -> Outcome | None:
+        """The outcome of a handler that raised; None when its delivery is no longer ours."""
+        if run.is_lost or run.stop == "lost":
+            return None
+        if isinstance(error, HandlerEnd):
+            return self._of_end(error)
+        if isinstance(error, ChildRaised) and error.how != "error":
+            return self._of_child(error)
+        match run.stop:
+            case "timeout":
+                limit = f"{run.claim.timeout_ms / 1000:g} s"
+                return self._retry(JobError.of("TimedOut", f"the handler was still running after its {limit}"))
+            case "cancel":
+                return Cancelled()
+            case "drain":
+                return model.Release()
+        if isinstance(error, BadPayload):
+            return model.Fail(JobError.of("BadPayload", str(error)))
+        if isinstance(error, ChildRaised):
+            return self._retry(JobError.of(error.cls, error.message))
+        return self._retry(job_error(error))
+
+    def unknown_kind(self, message: str) -> Outcome:
+        """The outcome of a job that nobody works on."""
+        return model.Fail(JobError.of("UnknownKind", message))
+
+    def _of_end(self, end: HandlerEnd) -> Outcome:
+        match end:
+            case Retry():
+                return self._retry(job_error(end), end.delay_ms)
+            case Release():
+                return model.Release(end.delay_ms)
+            case _:
+                return model.Fail(job_error(end))
+
+    def _of_child(self, raised: ChildRaised) -> Outcome:
+        error = JobError.of(raised.cls, raised.message)
+        match raised.how:
+            case "retry":
+                return self._retry(error, raised.delay_ms)
+            case "release":
+                return model.Release(raised.delay_ms or 0)
+            case _:
+                return model.Fail(error)
+
+    def _retry(self, error: JobError, delay_ms: int | None = None) -> Outcome:
+        return model.Retry(error, delay_ms, self._chance.randint(0, JITTER_PPM))
+
+
+_DONE = Done()
+
+
+def job_error(error: BaseException) -> JobError:
+    """An exception as it is kept with the job: the class by name, and what it says."""
+    cause = error.__cause__
+    # `raise Fail("…") from error` is about the error.
+    name = type(cause if isinstance(error, Fail | Retry) and cause is not None else error).__name__
+    try:
+        message = str(error) or (str(cause) if cause is not None else "")
+    except Exception:  # noqa: BLE001 - an exception that cannot even be printed must not become another one
+        message = "(its text could not be made)"
+    return JobError.of(name, message)
+
+
+def is_told(run: Run, error: BaseException) -> bool:
+    """Whether an exception is news: not what was asked for by the handler or by us."""
+    expected = isinstance(error, HandlerEnd | BadPayload) or (isinstance(error, ChildRaised) and error.how != "error")
+    return not expected and not (run.stop is not None and isinstance(error, asyncio.CancelledError))
+
+
+def codec_of(handler: Handler | None) -> Codec:
+    """The codec of a handler's results."""
+    assert handler is not None  # a run without one is never started
+    return handler.codec

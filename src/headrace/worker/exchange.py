@@ -1,0 +1,153 @@
+"""The exchange with the store: what has ended goes, what can be started comes, one call at a time."""
+
+import asyncio
+import contextlib
+from collections.abc import Callable, Sequence
+
+from headrace.model.answers import Settled
+from headrace.model.claim import Claim
+from headrace.model.errors import HeadraceError, OutcomeUnknown, StoreUnavailable
+from headrace.model.names import Queue
+from headrace.stores.contract.store import Store
+from headrace.worker.claimer import Asked, Claimer
+from headrace.worker.outage import Outage
+from headrace.worker.run import Run
+from headrace.worker.settler import Settler, settlement_of
+
+
+class Exchange:
+    """A loop over `turn`, `claim` and `settle`. Under load every call carries both ways; one call at a time is enough,
+    since it carries all that has gathered while the last one was under way."""
+
+    def __init__(
+        self,
+        store: Store,
+        settler: Settler,
+        claimer: Claimer,
+        outage: Outage,
+        start: Callable[[Sequence[Claim], float], None],
+        failed: Callable[[HeadraceError], None],
+        rested: Callable[[], None],
+        queues: Sequence[Queue],
+        poll_ms: int,
+    ) -> None:
+        self._store = store
+        self._settler = settler
+        self._claimer = claimer
+        self._outage = outage
+        self._start = start
+        self._failed = failed
+        self._rested = rested
+        self._queues = list(queues)
+        self._poll_ms = poll_ms
+        self._loop = asyncio.get_running_loop()
+        self._news = asyncio.Event()
+        self.notify = self._news.set
+        """Something has ended, or may have come: think again."""
+        self._waiting: asyncio.Task[None] | None = None
+        self._due: asyncio.TimerHandle | None = None
+        self._ahead_ms = 0.0
+        """The store's clock minus this loop's: both in milliseconds."""
+        self.claimed_at: float | None = None
+        """When the store last answered a claim: the proof that this worker consumes."""
+        self.is_resting = False
+        """Nothing is to be sent, and nothing is known to wait."""
+
+    async def run(self) -> None:
+        """Until cancelled; nothing is under way then that the store might have half done."""
+        try:
+            while True:
+                self._news.clear()
+                ended = self._settler.take()
+                asked = self._claimer.ask(self._loop.time())
+                if ended or asked is not None:
+                    self.is_resting = False
+                    await self._call(ended, asked)
+                else:
+                    self._rest()
+                    await self._news.wait()
+        finally:
+            self._stop_watching()
+
+    async def _call(self, ended: list[Run], asked: Asked | None) -> None:
+        settlements = [settlement_of(run) for run in ended]
+        jobs = self._store.jobs
+        try:
+            if asked is None:
+                settled, claims, next_at_ms, now_ms = await jobs.settle(settlements), [], None, None
+            elif not ended:
+                answer = await jobs.claim(asked.request)
+                settled, claims, next_at_ms, now_ms = [], answer.items, answer.next_at_ms, answer.now_ms
+            else:
+                turned = await jobs.turn(settlements, asked.request)
+                settled, claims, next_at_ms, now_ms = turned.settled, turned.claimed, turned.next_at_ms, turned.now_ms
+        except (StoreUnavailable, OutcomeUnknown) as error:
+            self._settler.unanswered(ended, error)
+            await self._outage.wait(error)
+            return
+        except HeadraceError as error:
+            # Asking again will not help: no more claims, and what has ended goes alone.
+            if asked is None:
+                self._settler.refused(ended, error)
+            else:
+                self._settler.unanswered(ended, error)
+                self._claimer.give_up()
+            self._failed(error)
+            return
+        self._outage.over()
+        if ended:
+            self._settler.answered(ended, settled)
+        if asked is not None and now_ms is not None:
+            self._take(asked, claims, next_at_ms, now_ms)
+        self._expect(settled)
+
+    def _take(self, asked: Asked, claims: Sequence[Claim], next_at_ms: int | None, now_ms: int) -> None:
+        now = self.claimed_at = self._loop.time()
+        self._ahead_ms = now_ms - now * 1000
+        is_more_there = next_at_ms is not None and next_at_ms <= now_ms
+        self._claimer.answered(is_more_there)
+        if next_at_ms is not None and not is_more_there:
+            self._wake_at(next_at_ms)
+        if claims:
+            # The next call leaves before these start: the store works while the handlers do.
+            self._start(claims, asked.sent_at)
+
+    def _expect(self, settled: Sequence[Settled]) -> None:
+        """A job that waits again is due at a time that nobody else may tell us of."""
+        due_at_ms = min((each.run_at_ms for each in settled if each.run_at_ms is not None), default=None)
+        if due_at_ms is not None:
+            self._wake_at(due_at_ms)
+
+    def _wake_at(self, at_ms: int) -> None:
+        when = max((at_ms - self._ahead_ms) / 1000, self._loop.time())
+        if self._due is not None and not self._due.cancelled() and self._due.when() <= when:
+            return
+        if self._due is not None:
+            self._due.cancel()
+        self._due = self._loop.call_at(when, self._is_due)
+
+    def _is_due(self) -> None:
+        self._due = None
+        self._claimer.hint()
+        self.notify()
+
+    def _rest(self) -> None:
+        """Wait until the store says that work may be there, and look by ourselves once in a while."""
+        self.is_resting = self._claimer.is_certain_of_nothing
+        if self._waiting is None and self.is_resting and not self._claimer.is_stopping:
+            self._waiting = asyncio.create_task(self._wait())
+        self._rested()
+
+    async def _wait(self) -> None:
+        # Who cannot wait has to ask, and is told what is wrong.
+        with contextlib.suppress(HeadraceError):
+            await self._store.signals.wait(self._queues, self._poll_ms)
+        self._waiting = None
+        self._claimer.hint()
+        self.notify()
+
+    def _stop_watching(self) -> None:
+        if self._waiting is not None:
+            self._waiting.cancel()
+        if self._due is not None:
+            self._due.cancel()

@@ -1,0 +1,100 @@
+"""How a worker is: whether it consumes, what it holds, and what it has done."""
+
+from collections.abc import Iterable
+from typing import Literal
+
+from msgspec import Struct
+
+from headrace.model.answers import Settled
+from headrace.worker.context import Progress
+from headrace.worker.run import Run
+
+State = Literal["new", "running", "stopping", "stopped"]
+
+
+class RunningJob(Struct, frozen=True):
+    """A job in hand."""
+
+    id: str
+    kind: str
+    queue: str
+    attempt: int
+    seconds: float
+    stop: str | None = None
+    """Why it was asked to stop, if it was."""
+    progress: Progress | None = None
+
+
+class Totals(Struct):
+    """What became of the deliveries since the start."""
+
+    claimed: int = 0
+    done: int = 0
+    retried: int = 0
+    released: int = 0
+    dead: int = 0
+    cancelled: int = 0
+    refused: int = 0
+    """Settlements that the store did not take: the lease was not ours any more."""
+    lost: int = 0
+    """Deliveries given up because their lease was lost."""
+
+    def count(self, answers: Iterable[Settled]) -> None:
+        """Count what was settled."""
+        for answer in answers:
+            name = answer.status if answer.ok else "refused"
+            setattr(self, name, getattr(self, name) + 1)
+
+
+class WorkerHealth(Struct, frozen=True):
+    """A look at a worker. `ok` is proof, not hope: the store answered a claim lately, or all places are taken, and the
+    leases were extended in time."""
+
+    ok: bool
+    why: str
+    """What is wrong, in words; empty when nothing is."""
+    name: str
+    state: State
+    capacity: int
+    free: int
+    claimed_ms_ago: int | None
+    """Since the store last answered a claim of this worker."""
+    beaten_ms_ago: int | None
+    """Since the leases were last seen to."""
+    totals: Totals
+    running: list[RunningJob]
+
+
+def verdict(
+    state: State, free: int, claimed_ms_ago: int | None, beaten_ms_ago: int | None, poll_ms: int, lease_ms: int
+) -> str:
+    """What is wrong with such a worker, in words; empty when nothing is."""
+    if state != "running":
+        return f"the worker is {state}"
+    if beaten_ms_ago is None or beaten_ms_ago > lease_ms:
+        return f"leases were not extended for {_seconds(beaten_ms_ago)}; does the store answer?"
+    # Who has no place free does not ask, and is consuming all the same.
+    if free > 0 and (claimed_ms_ago is None or claimed_ms_ago > 2 * poll_ms + 1_000):
+        return f"no claim was answered for {_seconds(claimed_ms_ago)}; does the store answer, or is the loop blocked?"
+    return ""
+
+
+def _seconds(ms: int | None) -> str:
+    return "the whole time" if ms is None else f"{ms / 1000:.1f} s"
+
+
+def jobs_in_hand(runs: Iterable[Run], now: float) -> list[RunningJob]:
+    """What is being worked on, oldest first."""
+    return [
+        RunningJob(
+            run.claim.record.id,
+            run.claim.record.kind,
+            run.claim.lease.queue.full_name,
+            run.claim.record.attempts + 1,
+            round(now - (run.started_at or now), 3),
+            "lost" if run.is_lost else run.stop,
+            run.progress,
+        )
+        for run in runs
+        if run.settlement is None
+    ]

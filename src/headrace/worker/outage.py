@@ -1,0 +1,38 @@
+"""An outage of the store: waited for with growing, jittered pauses, and told of once."""
+
+import asyncio
+import random
+
+from headrace.worker.notices import Lifecycle, Notices
+
+PAUSE_SECONDS = 0.05
+PAUSE_SECONDS_MAX = 5.0
+
+
+class Outage:
+    """Counts failures in a row. Pauses are drawn from half of the full pause to all of it: many workers that lost the
+    same store do not come back in the same instant."""
+
+    def __init__(self, notices: Notices, chance: random.Random) -> None:
+        self._notices = notices
+        self._chance = chance
+        self._failures = 0
+
+    @property
+    def is_on(self) -> bool:
+        """Whether the store did not answer lately."""
+        return self._failures > 0
+
+    async def wait(self, error: Exception) -> None:
+        """Pause after a failure."""
+        if self._failures == 1:  # a first one may be a mere hiccup
+            self._notices.tell(Lifecycle("store_lost", str(error)))
+        full = min(PAUSE_SECONDS * 2 ** min(self._failures, 16), PAUSE_SECONDS_MAX)
+        self._failures += 1
+        await asyncio.sleep(full * self._chance.uniform(0.5, 1.0))
+
+    def over(self) -> None:
+        """The store answered."""
+        if self._failures > 1:
+            self._notices.tell(Lifecycle("store_back", f"after {self._failures} attempts"))
+        self._failures = 0

@@ -1,0 +1,1 @@
+"""Where handlers run that must not run on the worker's event loop: threads and processes."""

@@ -1,0 +1,198 @@
+"""The program of a process: it receives tasks, runs their handlers and sends back how they ended."""
+
+import asyncio
+import contextvars
+import ctypes
+import inspect
+import os
+import signal
+import socket
+import sys
+import threading
+import traceback
+from collections.abc import Awaitable
+from contextlib import suppress
+from types import FrameType
+from typing import Any
+
+from headrace.client.codec import Codec
+from headrace.model.clock import SystemClock, monotonic_ms
+from headrace.model.errors import Refused
+from headrace.model.limits import TRACE_CHARS_MAX
+from headrace.model.outcome import Done
+from headrace.worker.context import Context, entering
+from headrace.worker.ending import job_error
+from headrace.worker.pools.loading import Loader
+from headrace.worker.pools.messages import (
+    ChildTask,
+    Raised,
+    Ready,
+    Returned,
+    Said,
+    Setup,
+    ToChild,
+    ToParent,
+    Unpacker,
+    packed,
+)
+from headrace.worker.raising import Fail, HandlerEnd, Release, Retry
+
+PR_SET_PDEATHSIG = 1
+IGNORED = (signal.SIGINT, signal.SIGTERM)
+
+
+class Link:
+    """The way to the parent; threads of a handler may report progress at the same time."""
+
+    def __init__(self, link: socket.socket) -> None:
+        self._link = link
+        self._unpacker: Unpacker[ToChild] = Unpacker(ToChild)  # type: ignore[arg-type]  # a union is a type here
+        self._sending = threading.Lock()
+
+    def receive(self) -> ToChild | None:
+        """The next message; None when the parent has no more, or is gone."""
+        while data := self._link.recv(256 * 1024):
+            for message in self._unpacker.feed(data):
+                return message
+        return None
+
+    def send(self, message: ToParent) -> None:
+        """Returns when the parent can have it."""
+        with self._sending:
+            self._link.sendall(packed(message))
+
+
+class ChildWatch:
+    """What a handler's context asks, in a process: nobody tells it to stop, because it is killed instead."""
+
+    def __init__(self, task: ChildTask, link: Link) -> None:
+        left_ms = task.remaining_ms
+        if left_ms is None and task.context.deadline_at_ms is not None:
+            left_ms = task.context.deadline_at_ms - SystemClock().now_ms()
+        self._until_ms = None if left_ms is None else monotonic_ms() + left_ms
+        self._link = link
+        self._lock = threading.Lock()
+        self._is_over = False
+
+    def is_stopping(self) -> bool:
+        return self._is_over
+
+    def remaining_ms(self) -> int | None:
+        return None if self._until_ms is None else max(self._until_ms - monotonic_ms(), 0)
+
+    def progress(self, fraction: float, note: str) -> None:
+        with self._lock:
+            if not self._is_over:
+                self._link.send(Said(fraction, note))
+
+    def end(self) -> None:
+        """The handler has ended: a thread that it has left behind speaks for nobody."""
+        with self._lock:
+            self._is_over = True
+
+
+def main(fd: int, parent: int) -> None:
+    """Do tasks until the parent has no more."""
+    _die_with(parent)
+    _leave_signals_to_parent()
+    link = Link(socket.socket(fileno=fd))
+    setup = link.receive()
+    if not isinstance(setup, Setup):
+        return
+    sys.path[:] = map(os.fsdecode, setup.path)
+    sys.argv[:] = map(os.fsdecode, setup.argv)
+    loader = Loader(setup)
+    link.send(Ready())
+    with suppress(OSError):  # the parent is gone
+        while isinstance(task := link.receive(), ChildTask):
+            watch = ChildWatch(task, link)
+            ended = contextvars.copy_context().run(_run, task, loader, watch)
+            watch.end()
+            _flush()
+            link.send(ended)
+
+
+def _run(task: ChildTask, loader: Loader, watch: ChildWatch) -> Returned | Raised:
+    try:
+        with entering(Context(task.context, watch)):
+            loaded = loader.find(task)
+            try:
+                args, kwargs = loaded.arguments.decode(task.payload)
+            except Refused as refused:
+                return Raised("BadPayload", job_error(refused).message, "fail")
+            result = loaded.function(*args, **kwargs)
+            if inspect.isawaitable(result):
+                result = asyncio.run(_awaited(result))
+        return _returned(loaded.codec, result)
+    except BaseException as error:  # noqa: BLE001 - whatever a handler raises, the process is well
+        return _raised(error)
+
+
+async def _awaited(result: Awaitable[Any]) -> Any:
+    return await result
+
+
+def _returned(codec: Codec, result: Any) -> Returned | Raised:
+    if result is None:
+        return Returned(None)
+    if isinstance(result, HandlerEnd):
+        return _raised(result)
+    try:
+        done = Done(codec.encode(result))
+    except Refused as refused:
+        # The work is done, and doing it again would bring the same: a person has to look.
+        return Raised("BadResult", job_error(refused).message, "fail")
+    return Returned(done.result)
+
+
+def _raised(error: BaseException) -> Raised:
+    told = job_error(error)
+    match error:
+        case Retry():
+            return Raised(told.cls, told.message, "retry", error.delay_ms)
+        case Fail():
+            return Raised(told.cls, told.message, "fail")
+        case Release():
+            return Raised(told.cls, told.message, "release", error.delay_ms)
+    return Raised(told.cls, told.message, "error", None, _trace(error))
+
+
+def _trace(error: BaseException) -> str:
+    try:
+        text = "".join(traceback.format_exception(error))
+    except BaseException:  # noqa: BLE001 - the text of an exception is somebody else's code
+        return ""
+    return text[-TRACE_CHARS_MAX:].encode("utf-8", "replace").decode()
+
+
+def _flush() -> None:
+    """Let what a handler has printed be seen, even if the next one is killed."""
+    for stream in (sys.stdout, sys.stderr):
+        with suppress(Exception):
+            stream.flush()
+
+
+def _die_with(parent: int) -> None:
+    if sys.platform == "linux":
+        with suppress(OSError, AttributeError):
+            ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
+    if os.getppid() != parent:
+        os._exit(1)  # it died before the request
+
+
+def _leave_signals_to_parent() -> None:
+    """Ctrl-C and SIGTERM are for the worker, which lets jobs end or kills them. A function instead of SIG_IGN, because
+    programs that a handler starts would inherit that and could not be ended."""
+    for number in IGNORED:
+        signal.signal(number, _do_nothing)
+    os.register_at_fork(after_in_child=_take_signals_back)
+
+
+def _do_nothing(number: int, frame: FrameType | None) -> None:
+    pass
+
+
+def _take_signals_back() -> None:
+    for number in IGNORED:
+        if signal.getsignal(number) is _do_nothing:
+            signal.signal(number, signal.SIG_DFL)

@@ -1,0 +1,109 @@
+"""What the worker and its processes say to each other: msgpack, each message after its length; never pickle."""
+
+from collections.abc import Iterator
+from typing import Generic, Literal, TypeVar
+
+import msgspec
+from msgspec import Struct
+
+from headrace.client.arguments import Style
+from headrace.model.limits import PROCESS_MESSAGE_BYTES_MAX
+from headrace.worker.context import ContextFacts
+
+M = TypeVar("M")
+How = Literal["error", "retry", "fail", "release"]
+"""What a handler's exception asks for; `error` is one that asks for nothing in particular."""
+
+HEAD_BYTES = 4
+
+
+class Setup(Struct, frozen=True, tag="setup"):
+    """The first message to a process: what makes its imports work as those of its parent."""
+
+    path: list[bytes]
+    argv: list[bytes]
+    """Bytes, because a file name need not be text."""
+    main_name: str | None
+    main_path: bytes | None
+
+
+class ChildTask(Struct, frozen=True, tag="task"):
+    """One job for a process."""
+
+    target: str
+    """Where the handler is found: `module:qualname`."""
+    payload: bytes
+    context: ContextFacts
+    style: Style = "named"
+    codec: str = "json"
+    """Style and codec (`json` or `raw`) hold for a plain function; an object with a `handler` knows its own."""
+    remaining_ms: int | None = None
+    """What is left of the time limit now; when not given it is read off the deadline and this machine's clock."""
+
+
+class Ready(Struct, frozen=True, tag="ready"):
+    """The process waits for its first task."""
+
+
+class Said(Struct, frozen=True, tag="progress"):
+    """How far the handler says it is."""
+
+    fraction: float
+    note: str
+
+
+class Returned(Struct, frozen=True, tag="returned"):
+    """The handler returned; its result is encoded, None when there is none."""
+
+    result: bytes | None
+
+
+class Raised(Struct, frozen=True, tag="raised"):
+    """The handler raised, or could not be called."""
+
+    cls: str
+    message: str
+    how: How
+    delay_ms: int | None = None
+    trace: str = ""
+
+
+ToChild = Setup | ChildTask
+ToParent = Ready | Said | Returned | Raised
+
+_ENCODER = msgspec.msgpack.Encoder()
+
+
+class BadMessage(Exception):
+    """The other side sent something that is no message: somebody else writes to the link, or it is broken."""
+
+
+def packed(message: ToChild | ToParent) -> bytes:
+    """A message as it travels."""
+    body = _ENCODER.encode(message)
+    return len(body).to_bytes(HEAD_BYTES, "big") + body
+
+
+class Unpacker(Generic[M]):
+    """Puts arriving bytes together to messages of the given type."""
+
+    def __init__(self, type: type[M]) -> None:
+        self._decoder = msgspec.msgpack.Decoder(type)
+        self._bytes = bytearray()
+
+    def feed(self, data: bytes) -> Iterator[M]:
+        """The messages that are whole now; raises `BadMessage`."""
+        self._bytes += data
+        while len(self._bytes) >= HEAD_BYTES:
+            end = HEAD_BYTES + int.from_bytes(self._bytes[:HEAD_BYTES], "big")
+            if end > PROCESS_MESSAGE_BYTES_MAX:
+                raise BadMessage(f"a message of {end:,} bytes is larger than any that is sent")
+            if len(self._bytes) < end:
+                return
+            body = bytes(self._bytes[HEAD_BYTES:end])
+            del self._bytes[:end]
+            try:
+                message = self._decoder.decode(body)
+            except msgspec.MsgspecError as error:
+                raise BadMessage(f"no message: {error}") from error
+            yield message

@@ -1,0 +1,92 @@
+"""A run: one delivery in the hands of a worker, from the claim to the answer to its settlement."""
+
+import asyncio
+from collections.abc import Callable
+from typing import Literal
+
+from headrace.model.claim import Claim, Settlement
+from headrace.worker.context import Context, ContextFacts, Progress
+from headrace.worker.handlers import Handler
+
+Stop = Literal["timeout", "cancel", "lost", "drain"]
+"""Why a handler is asked to end before it has: its time is over, somebody cancelled the job, the lease is not certain
+any more, or the worker ends."""
+
+
+class Run:
+    """Shared by the loop of the worker and the thread of the heart; each field is written by one of them, `is_lost`
+    and `holds_until` by the heart, and reading an old value for a moment does no harm."""
+
+    __slots__ = (
+        "claim",
+        "handler",
+        "holds_until",
+        "is_lost",
+        "is_settling",
+        "is_uncertain",
+        "number",
+        "progress",
+        "settlement",
+        "started_at",
+        "stop",
+        "task",
+        "timer",
+    )
+
+    def __init__(self, number: int, claim: Claim, handler: Handler | None, holds_until: float) -> None:
+        self.number = number
+        self.claim = claim
+        self.handler = handler
+        self.holds_until = holds_until
+        """On the monotonic clock, counted from before the request was sent: never later than the store thinks."""
+        self.is_lost = False
+        self.is_settling = False
+        self.is_uncertain = False
+        """A settlement was sent and not answered: one more that is answered `not_active` was applied, most likely."""
+        self.started_at: float | None = None
+        self.stop: Stop | None = None
+        self.task: asyncio.Task[None] | None = None
+        self.timer: asyncio.TimerHandle | None = None
+        self.settlement: Settlement | None = None
+        self.progress: Progress | None = None
+
+    def facts(self) -> ContextFacts:
+        """What the handler may know."""
+        record, queue = self.claim.record, self.claim.lease.queue
+        timeout_ms = self.claim.timeout_ms
+        return ContextFacts(
+            record.id,
+            record.kind,
+            queue.full_name,
+            queue.tenant,
+            record.attempts + 1,
+            record.stalls,
+            self.claim.lease.fence,
+            self.claim.claimed_at_ms + timeout_ms if timeout_ms else None,
+            record.run_at_ms,
+            record.enqueued_at_ms,
+            record.tag,
+            record.headers,
+        )
+
+    def context(self, now: Callable[[], float]) -> Context:
+        """What `current()` answers inside the handler; `now` is the clock of the worker's loop."""
+        return Context(self.facts(), RunWatch(self, now))
+
+
+class RunWatch:
+    """What a handler's context asks of its run."""
+
+    def __init__(self, run: Run, now: Callable[[], float]) -> None:
+        self._run = run
+        self._now = now
+
+    def is_stopping(self) -> bool:
+        return self._run.stop is not None or self._run.is_lost
+
+    def remaining_ms(self) -> int | None:
+        timer = self._run.timer
+        return None if timer is None else max(int((timer.when() - self._now()) * 1000), 0)
+
+    def progress(self, fraction: float, note: str) -> None:
+        self._run.progress = Progress(fraction, note)

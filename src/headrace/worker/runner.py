@@ -1,0 +1,142 @@
+"""The runner: starts handlers where they belong, ends them when they must, and passes on how they ended."""
+
+import asyncio
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Any
+
+from headrace.client.codec import RAW
+from headrace.model.errors import Refused
+from headrace.model.outcome import Outcome
+from headrace.worker import context as contexts
+from headrace.worker.context import Context
+from headrace.worker.ending import BadPayload, Encoded, Endings, codec_of, is_told
+from headrace.worker.handlers import Handler, Handlers
+from headrace.worker.middleware import Middleware, Next, wrapped
+from headrace.worker.notices import Notices, Raised, Wedged
+from headrace.worker.pools.processes import ChildTask, ProcessPool
+from headrace.worker.pools.threads import ThreadPool
+from headrace.worker.run import Run, Stop
+
+NAG_SECONDS = 5.0
+"""How long after being asked to stop a handler is asked again, and told of."""
+
+
+class Runner:
+    """One task for each run. A handler that was asked to stop keeps its place, and its lease, until it has ended: the
+    job must not start elsewhere while it still runs here."""
+
+    def __init__(
+        self,
+        handlers: Handlers,
+        endings: Endings,
+        middleware: Sequence[Middleware],
+        threads: ThreadPool,
+        processes: ProcessPool,
+        ended: Callable[[Run, Outcome | None, int], None],
+        notices: Notices,
+    ) -> None:
+        self._handlers = handlers
+        self._endings = endings
+        self._middleware = tuple(middleware)
+        self._threads = threads
+        self._processes = processes
+        self._ended = ended
+        self._notices = notices
+        self._loop = asyncio.get_running_loop()
+        self._now = self._loop.time
+
+    def start(self, runs: Sequence[Run]) -> None:
+        """Start handlers, each on its own."""
+        create_task = self._loop.create_task
+        for run in runs:
+            run.task = create_task(self._run(run))
+
+    async def _run(self, run: Run) -> None:
+        started_at = run.started_at = self._now()
+        outcome: Outcome | None
+        try:
+            # A run may have been stopped before its first step, when there was no handler to cancel.
+            outcome = await self._deliver(run) if run.stop is None else self._stopped(run)
+        except GeneratorExit:
+            raise
+        except BaseException as error:  # noqa: BLE001 - whatever a handler raises is how its attempt ended
+            if is_told(run, error):
+                self._notices.tell(Raised(run.claim, error))
+            outcome = self._endings.of_error(run, error)
+        if run.timer is not None:
+            run.timer.cancel()
+        self._ended(run, None if run.is_lost else outcome, int((self._now() - started_at) * 1000))
+
+    def _stopped(self, run: Run) -> Outcome | None:
+        return self._endings.of_error(run, asyncio.CancelledError())
+
+    async def _deliver(self, run: Run) -> Outcome:
+        handler = run.handler
+        if handler is None:
+            return self._endings.unknown_kind(self._handlers.unknown(run.claim.record.kind))
+        if run.claim.timeout_ms:
+            run.timer = self._loop.call_later(run.claim.timeout_ms / 1000, self.stop, run, "timeout")
+        contexts.enter(partial(run.context, self._now))
+        if self._middleware:
+            result = await wrapped(self._middleware, self._innermost(run, handler))(contexts.current())
+        elif handler.mode == "async":
+            args, kwargs = _arguments(run, handler)
+            result = await handler.function(*args, **kwargs)
+        else:
+            result = await self._elsewhere(run, handler)
+        return self._endings.of_result(codec_of(handler), result)
+
+    def _innermost(self, run: Run, handler: Handler) -> Next:
+        async def call(_: Context) -> Any:
+            if handler.mode == "async":
+                args, kwargs = _arguments(run, handler)
+                return await handler.function(*args, **kwargs)
+            result = await self._elsewhere(run, handler)
+            # Middleware sees values, wherever they were made.
+            return handler.codec.decode(bytes(result)) if type(result) is Encoded else result
+
+        return call
+
+    async def _elsewhere(self, run: Run, handler: Handler) -> Any:
+        if handler.mode == "thread":
+            args, kwargs = _arguments(run, handler)
+            return await self._threads.run(partial(handler.function, *args, **kwargs))
+        _arguments(run, handler)  # what does not fit need not travel
+        context = contexts.current()
+        task = ChildTask(
+            handler.target,
+            run.claim.record.payload,
+            context.job,
+            handler.arguments.style,
+            "raw" if handler.codec is RAW else "json",
+            context.remaining_ms,
+        )
+        encoded = await self._processes.run(task, context.progress)
+        return None if encoded is None else Encoded(encoded)
+
+    def stop(self, run: Run, why: Stop) -> None:
+        """Ask a handler to end. The first reason counts, unless the lease is lost."""
+        if run.settlement is not None:
+            return  # it has ended
+        if run.stop is None or why == "lost":
+            run.stop = why
+        if run.task is not None and run.started_at is not None and not run.task.done():
+            run.task.cancel()
+            self._loop.call_later(NAG_SECONDS, self._nag, run, self._now())
+
+    def _nag(self, run: Run, since: float) -> None:
+        if run.task is None or run.task.done():
+            return
+        self._notices.tell(Wedged(run.claim, run.stop or "", self._now() - since))
+        # A thread cannot be cancelled twice; a coroutine may have swallowed the first.
+        if run.handler is not None and run.handler.mode == "async":
+            run.task.cancel()
+        self._loop.call_later(NAG_SECONDS, self._nag, run, since)
+
+
+def _arguments(run: Run, handler: Handler) -> tuple[tuple[Any, ...], dict[str, Any]]:
+    try:
+        return handler.arguments.decode(run.claim.record.payload)
+    except Refused as refused:
+        raise BadPayload(str(refused)) from refused

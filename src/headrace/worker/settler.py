@@ -1,0 +1,96 @@
+"""The settler: keeps what has ended until the store has answered, however often it must be sent."""
+
+from collections import deque
+from collections.abc import Callable, Sequence
+
+from headrace.model.answers import Settled
+from headrace.model.claim import Settlement
+from headrace.model.errors import HeadraceError, OutcomeUnknown
+from headrace.model.limits import BATCH_MAX
+from headrace.model.outcome import Outcome
+from headrace.worker.notices import Finished, Lost, Notices
+from headrace.worker.run import Run
+
+
+class Settler:
+    """Settlements leave in batches; their leases are extended until the answer is there, so that an outage of the store
+    makes no job run twice. What the store refuses is told, not swallowed."""
+
+    def __init__(self, forget: Callable[[Run], None], now: Callable[[], float], notices: Notices) -> None:
+        self._forget = forget
+        self._now = now
+        self._notices = notices
+        self._ended: deque[Run] = deque()
+
+    def __len__(self) -> int:
+        return len(self._ended)
+
+    def put(self, run: Run, outcome: Outcome, run_ms: int) -> None:
+        """A handler has ended; its lease goes on until this is settled."""
+        run.settlement = run.claim.settle(outcome, run_ms)
+        self._ended.append(run)
+
+    def take(self) -> list[Run]:
+        """What is to be settled with the next call."""
+        taken: list[Run] = []
+        while self._ended and len(taken) < BATCH_MAX:
+            run = self._ended.popleft()
+            if run.is_lost:
+                self._drop(run, "its lease ended before it could be settled")
+                continue
+            run.is_settling = True
+            taken.append(run)
+        return taken
+
+    def answered(self, runs: Sequence[Run], answers: Sequence[Settled]) -> None:
+        """The store has said what became of each."""
+        for run, answer in zip(runs, answers, strict=True):
+            if answer.ok or (run.is_uncertain and answer.status == "not_active"):
+                # Sent before without an answer, and gone now: it was applied then.
+                self._forget(run)
+            else:
+                self._drop(run, f"its settlement was refused: {answer.status}")
+        self._notices.tell(Finished([settlement_of(run) for run in runs], answers))
+
+    def unanswered(self, runs: Sequence[Run], error: HeadraceError) -> None:
+        """The call failed: what it is known to have settled is over, the rest is sent again."""
+        known = _known(error)
+        again: list[Run] = []
+        settled: list[tuple[Run, Settled]] = []
+        for run in runs:
+            answer = known.pop(run.claim.lease.id, None)
+            if answer is not None:
+                settled.append((run, answer))
+                continue
+            run.is_settling = False
+            run.is_uncertain = run.is_uncertain or isinstance(error, OutcomeUnknown)
+            again.append(run)
+        self._ended.extendleft(reversed(again))
+        if settled:
+            self.answered([run for run, _ in settled], [answer for _, answer in settled])
+
+    def refused(self, runs: Sequence[Run], error: HeadraceError) -> None:
+        """The store will never take these: their leases run out, and the jobs come again."""
+        for run in runs:
+            self._drop(run, str(error))
+
+    def _drop(self, run: Run, why: str) -> None:
+        self._forget(run)
+        self._notices.tell(Lost(run.claim, why))
+
+
+def _known(error: HeadraceError) -> dict[str, Settled]:
+    """The answers that arrived, by id; an id of two queues that was also lost once is not certain of either."""
+    if not isinstance(error, OutcomeUnknown):
+        return {}
+    answers = [answer for answer in error.known if isinstance(answer, Settled)]
+    by_id = {answer.id: answer for answer in answers}
+    if len(by_id) < len(answers):
+        return {}
+    return {id: answer for id, answer in by_id.items() if id not in error.unknown}
+
+
+def settlement_of(run: Run) -> Settlement:
+    """What a run that has ended is settled with."""
+    assert run.settlement is not None  # it was put
+    return run.settlement

@@ -1,0 +1,199 @@
+"""Arguments: a call becomes a payload, and the payload becomes the same call."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Annotated, Any, assert_type
+
+import msgspec
+import pytest
+
+from headrace.client.arguments import Arguments, Style
+from headrace.client.codec import JSON, RAW
+from headrace.model.errors import BadConfig, Refused
+
+
+@dataclass
+class User:
+    id: int
+    friends: "list[User]"
+
+
+def welcome(user_id: int, template: str = "hello", *, at: datetime | None = None) -> str:
+    return f"{user_id} {template} {at}"
+
+
+async def resize(width: int, height: int) -> bytes:
+    return bytes(width * height)
+
+
+def strange(first, /, second=2, *, user: User | None = None, **others: int):  # type: ignore[no-untyped-def] # noqa: ANN001, ANN201
+    return first, second, user, others
+
+
+def failed(id: str, payload: Any, error: dict[str, str], note: str = "") -> None: ...
+
+
+def whole(user: User) -> None: ...
+
+
+def blob(data: bytes) -> None: ...
+
+
+def sent(function: Callable[..., Any], style: Style, *args: Any, **kwargs: Any) -> Any:
+    """What the function answers when its arguments have been a payload."""
+    arguments = Arguments.of(function, style=style)
+    there, named = arguments.decode(arguments.encode(args, kwargs))
+    return function(*there, **named)
+
+
+def test_a_call_arrives_as_it_was_made() -> None:
+    at = datetime(2030, 1, 1, tzinfo=UTC)
+
+    assert sent(welcome, "named", 1) == welcome(1)
+    assert sent(welcome, "named", 1, "bye", at=at) == welcome(1, "bye", at=at)
+    assert sent(welcome, "named", user_id=1, at=at) == welcome(1, at=at)
+
+
+def test_arguments_by_place_only_and_by_any_name_arrive() -> None:
+    user = User(1, [User(2, [])])
+
+    assert sent(strange, "named", 1, user=user, more=3) == strange(1, user=user, more=3)
+    assert sent(strange, "named", [1, None], "x") == strange([1, None], "x")
+
+
+def test_a_default_that_is_left_out_is_not_sent() -> None:
+    """The default at the time of the run holds."""
+    assert Arguments.of(welcome).encode((1,), {}) == b'{"user_id":1}'
+    assert Arguments.of(welcome).encode((), {"user_id": 1}) == b'{"user_id":1}'
+
+
+def test_a_whole_payload_is_the_one_argument() -> None:
+    arguments = Arguments.of(whole, style="whole")
+
+    payload = arguments.encode((User(1, []),), {})
+
+    assert payload == b'{"id":1,"friends":[]}'
+    assert arguments.decode(payload) == ((), {"user": User(1, [])})
+
+
+def test_raw_bytes_are_the_one_argument() -> None:
+    arguments = Arguments.of(blob, RAW, "whole")
+
+    assert arguments.decode(arguments.encode((b"\x00\xff",), {})) == ((), {"data": b"\x00\xff"})
+
+
+def test_a_list_is_the_arguments_in_order() -> None:
+    arguments = Arguments.of(failed, style="listed")
+
+    assert arguments.encode(("a", 1), {"error": {}}) == b'["a",1,{}]'
+    assert arguments.decode(b'["a",[null],{"class":"X"}]') == (
+        (),
+        {"id": "a", "payload": [None], "error": {"class": "X"}},
+    )
+    assert arguments.decode(arguments.encode(("a", 1, {}, "n"), {}))[1]["note"] == "n"
+
+
+@pytest.mark.parametrize(
+    ("args", "kwargs", "told"),
+    [
+        ((), {}, "missing a required argument: 'user_id'"),
+        ((1,), {"tempalte": "x"}, "unexpected keyword argument 'tempalte'"),
+        ((1, "x", None, 4), {}, "too many positional arguments"),
+        ((1,), {"user_id": 1}, "multiple values for argument 'user_id'"),
+        (("one",), {}, r"Expected `int`, got `str` - at `\$\.user_id`"),
+        ((), {"user_id": None}, r"Expected `int`, got `null` - at `\$\.user_id`"),
+        ((), {"user_id": object()}, "Encoding objects of type object is unsupported"),
+    ],
+)
+def test_arguments_that_do_not_fit_are_refused_before_anything_is_sent(
+    args: tuple[object, ...], kwargs: dict[str, object], told: str
+) -> None:
+    with pytest.raises(Refused, match=told) as caught:
+        Arguments.of(welcome).encode(args, kwargs)
+
+    assert caught.value.reason == "bad_arguments"
+    assert str(caught.value).startswith("welcome(user_id: int, template: str = 'hello', at: datetime")
+
+
+@pytest.mark.parametrize(
+    "payload", [b"null", b"{}", b'{"user_id":"x"}', b'{"user_id":1,"x":2}', b"[1]", b'{"user_id":1', b"\xff"]
+)
+def test_a_payload_that_does_not_fit_is_refused(payload: bytes) -> None:
+    with pytest.raises(Refused, match="does not fit welcome") as caught:
+        Arguments.of(welcome).decode(payload)
+
+    assert caught.value.reason == "bad_payload"
+
+
+@pytest.mark.parametrize("payload", [b"{}", b'{"first":1,"user":2}', b'{"first":1,"more":"x"}', b"[1]"])
+def test_a_payload_that_does_not_fit_a_function_of_any_names_is_refused(payload: bytes) -> None:
+    with pytest.raises(Refused, match="does not fit strange"):
+        Arguments.of(strange).decode(payload)
+
+
+@pytest.mark.parametrize("payload", [b"[]", b'["a",1]', b'["a",1,{},"n",5]', b"{}"])
+def test_a_list_that_does_not_fit_is_refused(payload: bytes) -> None:
+    with pytest.raises(Refused, match="does not fit failed"):
+        Arguments.of(failed, style="listed").decode(payload)
+
+
+def test_functions_whose_arguments_cannot_be_sent_are_refused_when_they_are_met() -> None:
+    def many(*names: str) -> None: ...
+    def two(one: int, other: int) -> None: ...
+    def none() -> None: ...
+    def by_name(*, id: str) -> None: ...
+    def callback(then: Callable[[], None]) -> None: ...
+    def deep(then: list[Callable[[], None]]) -> None: ...
+    def unknown(user: "Nobody") -> None: ...  # type: ignore[name-defined] # noqa: F821
+
+    wrong: list[tuple[Callable[..., None], Style, str]] = [
+        (many, "named", r"takes \*names, which has no names to send"),
+        (two, "whole", "must take one argument"),
+        (none, "whole", "must take one argument"),
+        (by_name, "listed", "takes arguments by name only"),
+        (callback, "named", "a type that cannot be sent"),
+        (deep, "named", "a type that cannot be sent"),
+        (unknown, "named", "annotations of .* cannot be read"),
+    ]
+    for function, style, told in wrong:
+        with pytest.raises(BadConfig, match=told):
+            Arguments.of(function, style=style)
+    with pytest.raises(BadConfig, match="raw bytes, which have no names"):
+        Arguments.of(blob, RAW)
+
+
+def test_limits_in_annotations_hold() -> None:
+    def order(count: Annotated[int, msgspec.Meta(ge=1)]) -> None: ...
+
+    with pytest.raises(Refused, match=">= 1"):
+        Arguments.of(order).encode((0,), {})
+
+
+def test_a_codec_that_knows_no_types_still_gets_its_values_checked() -> None:
+    class Plain:
+        """Like a codec that somebody wrote around a library of their own."""
+
+        name = "plain"
+
+        def encode(self, value: object) -> bytes:
+            return JSON.encode(value)
+
+        def decode(self, data: bytes, type: Any = Any) -> Any:  # noqa: ARG002 - it knows no types
+            return JSON.decode(data)
+
+    arguments = Arguments.of(welcome, Plain())
+
+    assert arguments.decode(arguments.encode((1,), {})) == ((), {"user_id": 1})
+    with pytest.raises(Refused, match="does not fit"):
+        arguments.decode(b'{"user_id":"x"}')
+
+
+def test_the_result_keeps_its_type() -> None:
+    """Checked by mypy as well: an async function's result is what it returns, not the coroutine."""
+    assert_type(Arguments.of(welcome), Arguments[str])
+    assert_type(Arguments.of(resize), Arguments[bytes])
+
+    assert Arguments.of(welcome).result_type is str
+    assert Arguments.of(resize).result_type is bytes
+    assert Arguments.of(strange).result_type is Any

@@ -1,0 +1,46 @@
+"""Errors: what they say, and that they survive a trip between processes."""
+
+import copy
+import pickle
+
+import pytest
+
+from headrace.model.errors import (
+    BadConfig,
+    HeadraceError,
+    JobCancelled,
+    JobFailed,
+    OutcomeUnknown,
+    Refused,
+    StoreUnavailable,
+)
+from headrace.model.outcome import JobError
+
+ERRORS = [
+    Refused("full", "the queue is full"),
+    StoreUnavailable("nobody there"),
+    OutcomeUnknown("lost", known=[1], unknown=["a"]),
+    BadConfig("wrong URL"),
+    JobFailed("a", "attempts", JobError("ValueError", "no such user")),
+    JobCancelled("a"),
+]
+
+
+@pytest.mark.parametrize("error", ERRORS, ids=lambda error: type(error).__name__)
+def test_an_error_is_whole_after_pickling_and_copying(error: HeadraceError) -> None:
+    """A pool of processes pickles what a task raised; an error that cannot be read again would hang it."""
+    for again in (pickle.loads(pickle.dumps(error)), copy.copy(error)):  # noqa: S301 - our own bytes
+        assert type(again) is type(error)
+        assert str(again) == str(error)
+        assert vars(again) == vars(error)
+
+
+def test_every_class_of_the_tree_is_drawn_and_tested() -> None:
+    assert {type(error) for error in ERRORS} == set(HeadraceError.__subclasses__())
+
+
+def test_a_failed_job_says_what_killed_it() -> None:
+    failed = JobFailed("a", "attempts", JobError("ValueError", "no such user"))
+
+    assert str(failed) == "job 'a' died (attempts) of ValueError: no such user"
+    assert str(JobFailed("a", "stalls", JobError("Stalled"))) == "job 'a' died (stalls) of Stalled"

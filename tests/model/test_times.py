@@ -1,0 +1,87 @@
+"""Times as people write them."""
+
+from datetime import UTC, datetime, timedelta, timezone
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from headrace.model.errors import Refused
+from headrace.model.limits import DURATION_MS_MAX, TIME_MS_MAX
+from headrace.model.times import Duration, Instant, duration_ms, instant_ms
+
+
+@pytest.mark.parametrize(
+    ("written", "ms"),
+    [
+        ("250ms", 250),
+        ("30s", 30_000),
+        ("5m", 300_000),
+        ("1.5h", 5_400_000),
+        ("2d", 172_800_000),
+        ("0.29s", 290),
+        ("5 m", 300_000),
+        (30, 30_000),
+        (0, 0),
+        (1.5, 1_500),
+        (0.29, 290),
+        (timedelta(minutes=2, milliseconds=7), 120_007),
+        ("366d", DURATION_MS_MAX),
+    ],
+)
+def test_a_duration_is_a_text_with_its_unit_or_a_number_of_seconds(written: Duration, ms: int) -> None:
+    assert duration_ms("delay", written) == ms
+
+
+@pytest.mark.parametrize("tiny", ["0.2ms", 0.000_01, timedelta(microseconds=3)])
+def test_a_duration_that_is_longer_than_nothing_does_not_become_nothing(tiny: Duration) -> None:
+    """A time-out of zero would mean none."""
+    assert duration_ms("timeout", tiny) == 1
+
+
+@pytest.mark.parametrize("negative", ["-1s", -1, -0.5, timedelta(seconds=-1)])
+def test_a_negative_duration_is_refused_with_the_name_of_what_it_is_for(negative: Duration) -> None:
+    """T7: a time-out cannot be negative."""
+    with pytest.raises(Refused, match="timeout cannot be negative; found") as caught:
+        duration_ms("timeout", negative)
+
+    assert caught.value.reason == "bad_timeout"
+
+
+@pytest.mark.parametrize("nonsense", ["", "30", "30 s ", "s", "1w", "1h30m", "٣s", None, True, [], b"30s"])
+def test_what_is_no_duration_is_refused_with_what_to_write(nonsense: Any) -> None:
+    with pytest.raises(Refused, match="is no duration; write a number and its unit"):
+        duration_ms("delay", nonsense)
+
+
+@pytest.mark.parametrize("long", ["367d", "9" * 400 + "d", float("inf"), float("nan"), 10**400, timedelta.max])
+def test_more_than_a_year_is_taken_for_a_mistake_in_the_unit(long: Duration) -> None:
+    with pytest.raises(Refused, match="delay must be at most 366 days"):
+        duration_ms("delay", long)
+
+
+def test_an_instant_is_a_datetime_with_a_zone_or_milliseconds() -> None:
+    berlin = timezone(timedelta(hours=2))
+
+    assert instant_ms("run_at", 1_700_000_000_123) == 1_700_000_000_123
+    assert instant_ms("run_at", datetime(2023, 11, 14, 22, 13, 20, 123_999, UTC)) == 1_700_000_000_123
+    assert instant_ms("run_at", datetime(2023, 11, 15, 0, 13, 20, tzinfo=berlin)) == 1_700_000_000_000
+
+
+@given(st.integers(0, TIME_MS_MAX))
+def test_a_datetime_and_its_milliseconds_are_the_same_instant(ms: int) -> None:
+    assert instant_ms("run_at", datetime(1970, 1, 1, tzinfo=UTC) + timedelta(milliseconds=ms)) == ms
+
+
+def test_a_datetime_without_a_zone_is_refused() -> None:
+    with pytest.raises(Refused, match="run_at 2030-01-01T12:00:00 does not say in which zone") as caught:
+        instant_ms("run_at", datetime(2030, 1, 1, 12))  # noqa: DTZ001 - what the test is about
+
+    assert caught.value.reason == "bad_run_at"
+
+
+@pytest.mark.parametrize("nonsense", [1.5, "2030-01-01", None, True, -1, TIME_MS_MAX + 1])
+def test_what_is_no_instant_is_refused(nonsense: Instant) -> None:
+    with pytest.raises(Refused, match="run_at must be"):
+        instant_ms("run_at", nonsense)

@@ -1,0 +1,155 @@
+"""A simulated world: draws a scenario from a seed, lets it happen, heals everything, drains and audits."""
+
+import asyncio
+from collections import Counter
+from random import Random
+
+from msgspec import Struct
+
+from headrace.client.client import Client
+from headrace.model.names import Queue
+from tests.simulation.audit import Told, audit
+from tests.simulation.checker import Checker
+from tests.simulation.crew import Crew
+from tests.simulation.history import Life, Trace
+from tests.simulation.link import Link
+from tests.simulation.loop import Process, VirtualLoop, drive
+from tests.simulation.nemesis import Nemesis
+from tests.simulation.network import CALM, Server, SkewedClock, Way, Weather
+from tests.simulation.producer import Producer
+
+OPERATIONS_MIN = 200
+FAULTS_MIN = 5
+DRAIN_S = 6 * 3_600.0
+"""How long a healed world may take to finish its jobs."""
+LEASES_MS = (1_000, 2_000, 5_000, 10_000, 30_000)
+
+
+class Outcome(Struct):
+    """What a seed has shown."""
+
+    seed: int
+    violations: list[str]
+    operations: int
+    seconds: float
+    faults: Counter[str]
+    jobs: int
+    deliveries: int
+    trace: list[str]
+
+
+def simulate(seed: int, *, is_traced: bool = False) -> Outcome:
+    """Live through one seed."""
+    return World(seed, is_traced).live()
+
+
+class World:
+    """Everything of one seed. Each part draws from its own source of chance, so that they disturb each other less."""
+
+    def __init__(self, seed: int, is_traced: bool) -> None:
+        self.seed = seed
+        self.chance = Random(seed)
+        self.loop = VirtualLoop()
+        self.trace = Trace(self.loop.time, is_traced)
+        self.checker = Checker(self.loop, self.trace)
+        self.server = Server(self.loop, self.checker)
+        self.checker.clock = self.server.clock
+        self.told = Told()
+        self.ways: list[Way] = []
+        self.weather = draw_weather(self.chance)
+        self.lease_ms = self.chance.choice(LEASES_MS)
+        self.queues = [Queue("mail"), Queue("report", shards=self.chance.choice((1, 2, 3)))]
+
+    def live(self) -> Outcome:
+        """From the first job to the audit."""
+        self.loop.run(self._story())
+        checker = self.checker
+        return Outcome(
+            self.seed,
+            checker.violations,
+            self.server.operations,
+            self.loop.time(),
+            self.server.faults,
+            len(checker.statuses),
+            len(checker.deliveries),
+            self.trace.lines,
+        )
+
+    def life(self, name: str, *, capacity: int = 0, heartbeat_s: float = 0.0) -> tuple[Life, Link]:
+        """A new process with its link."""
+        process = Process(name)
+        way = Way(self.server, process, Random(self.chance.getrandbits(64)), self.weather)
+        self.ways.append(way)
+        life = self.checker.lives[process] = Life(process, way, capacity=capacity, heartbeat_s=heartbeat_s)
+        return life, Link(way)
+
+    async def _story(self) -> None:
+        crew = Crew(self)
+        nemesis = Nemesis(self, crew)
+        producers = [self._producer(number) for number in range(self.chance.choice((1, 1, 2)))]
+        crew.start()
+        harm = self.loop.create_task(nemesis.run())
+        await asyncio.wait(producers)
+        harm.cancel()
+        for producer in producers:
+            if (error := producer.exception()) is not None:
+                self.checker.violate(f"a producer raised {error!r}")
+        self._heal()
+        await nemesis.heal()
+        await self._drain(crew)
+        await crew.stop()
+        for problem in self.loop.unhandled:
+            self.checker.violate(f"nobody looked at: {problem}")
+        audit(self.checker, self.server.store, self.queues, self.told)
+
+    def _producer(self, number: int) -> "asyncio.Task[None]":
+        life, link = self.life(f"producer-{number}")
+        chance = Random(self.chance.getrandbits(64))
+        clock = SkewedClock(self.loop, chance.randrange(-3_600_000, 3_600_000))
+        client = Client(link, clock=clock, entropy=chance.randbytes)
+        producer = Producer(f"p{number}", client, self.queues, chance, self.checker, self.told, self.lease_ms)
+        return self.loop.spawn(life.process, producer.run(chance.randrange(4, 10), self._is_enough))
+
+    def _is_enough(self) -> bool:
+        return self.server.operations >= OPERATIONS_MIN and sum(self.server.faults.values()) >= FAULTS_MIN
+
+    def _heal(self) -> None:
+        self.trace.add("world", "heals")
+        self.weather = CALM
+        for way in self.ways:
+            way.weather = CALM
+            way.is_cut = False
+
+    async def _drain(self, crew: Crew) -> None:
+        deadline = self.loop.time() + DRAIN_S
+        while self._left():
+            if self.loop.time() > deadline or not crew.is_there:
+                self.checker.violate(f"the drain did not finish: {self._left()} jobs are left")
+                return
+            await asyncio.sleep(5)
+
+    def _left(self) -> int:
+        total = 0
+        for queue in self.queues:
+            for each in (queue, queue.companion):
+                counts = drive(self.server.store.queues.counts(each))
+                total += counts.waiting + counts.blocked + counts.active
+        return total
+
+
+def draw_weather(chance: Random) -> Weather:
+    """Each seed has some kinds of faults and not the others: rare meetings of two kinds are found sooner."""
+
+    def rate(most: float) -> float:
+        return chance.random() * most if chance.random() < 0.6 else 0.0
+
+    return Weather(
+        drop_request=rate(0.1),
+        lose_request=rate(0.06),
+        lose_reply=0.02 + rate(0.1),
+        lose_part=rate(0.06),
+        double=rate(0.1),
+        slow=rate(0.1),
+        slow_s=chance.choice((0.1, 1.0, 5.0)),
+        latency_s=chance.choice((0.0005, 0.005, 0.05)),
+    )

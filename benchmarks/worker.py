@@ -21,7 +21,7 @@ from typing import IO, NamedTuple
 from benchmarks.bare import waker
 from benchmarks.contenders import Contender, contenders
 from benchmarks.costs import cpu_s, fill
-from benchmarks.load import PAYLOAD, QUEUE, ids_of, jobs_with
+from benchmarks.load import PAYLOAD, QUEUE, ids_of
 from headrace.client.client import Client
 from headrace.model.clock import SystemClock
 from headrace.model.job import Job

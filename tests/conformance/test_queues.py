@@ -174,6 +174,7 @@ async def test_asking_after_a_queue_does_not_make_it(play: Play) -> None:
     await play.store.reads.ending(play.queue, "a", now_ms=play.now_ms)
     await play.snapshot()
     await play.store.signals.wait([play.queue], 0)
+    await play.store.signals.ended(play.queue, ["a"], 1_000)
 
     assert await names(play) == []
     assert (await play.store.queues.tenants()).rows == []
@@ -722,6 +723,7 @@ CALLS: dict[str, Call] = {
     "journal.consumers": lambda play: play.store.journal.consumers(Shard(play.queue, 0)),
     "journal.trim": lambda play: play.store.journal.trim(Shard(play.queue, 0), now_ms=play.now_ms),
     "signals.wait": lambda play: play.store.signals.wait([play.queue], 0),
+    "signals.ended": lambda play: play.store.signals.ended(play.queue, ["a"], 1_000),
 }
 
 

@@ -2,7 +2,7 @@
 
 import asyncio
 import multiprocessing
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Callable
 
 import pytest
 
@@ -452,7 +452,7 @@ async def test_who_waits_for_an_end_is_woken_by_another_handle_of_the_store(play
     await play.enqueue("cancelled", delay_ms=3_600_000)
     other = await open_store(shared_url)
     took: list[float] = []
-    acts = {
+    acts: dict[str, Callable[[], Awaitable[object]]] = {
         "done": lambda: other.jobs.settle([claims[0].settle(Done())]),
         "dead": lambda: other.jobs.settle([claims[1].settle(Fail(BOOM))]),
         "cancelled": lambda: other.jobs.cancel(play.queue, ["cancelled"]),

@@ -1,36 +1,63 @@
-"""Runs the long proofs: `python -m tests.proof [--seeds N] [--first N] [--stores memory,sqlite]`."""
+"""Runs the long proofs: `python -m tests.proof [--simulation] [--seeds N] [--first N] [--stores memory,sqlite]`."""
 
 import argparse
+import os
 import sys
 import time
 
 from tests.proof.histories import run
+from tests.proof.simulation import replay, run_simulation
 from tests.support.stores import STORES
 
 STRIDE = 25
+SIMULATION_STRIDE = 100
 
 
 def main() -> int:
-    """Play the seeds on every store, say how it goes, and end with 1 when a promise was broken."""
+    """Run what was asked for, say how it goes, and end with 1 when a promise was broken."""
     parser = argparse.ArgumentParser(prog="python -m tests.proof", description=__doc__)
-    parser.add_argument("--seeds", type=int, default=500, help="histories per store (default 500)")
+    parser.add_argument("--simulation", action="store_true", help="only the simulation of client and worker")
+    parser.add_argument("--histories", action="store_true", help="only the histories of the stores")
+    parser.add_argument("--seeds", type=int, help="histories per store (default 500), simulated seeds (default 20,000)")
     parser.add_argument("--first", type=int, default=0, help="the first seed (default 0)")
     parser.add_argument("--stores", default=",".join(STORES), help="the stores, separated by commas")
+    parser.add_argument("--processes", type=int, default=os.cpu_count() or 1, help="of the simulation")
     options = parser.parse_args()
     violations = 0
-    for name in options.stores.split(","):
+    if not options.histories:
+        violations += simulate_seeds(options.first, options.seeds or 20_000, options.processes)
+    if not options.simulation:
+        violations += play_histories(options.first, options.seeds or 500, options.stores.split(","))
+    return 1 if violations else 0
+
+
+def simulate_seeds(first: int, count: int, processes: int) -> int:
+    """Simulate, one seed with all its steps, many with their figures; says how many violations there were."""
+    start = time.monotonic()
+    if count == 1:
+        figures = replay(first, print)
+    else:
+        figures = run_simulation(first, count, SIMULATION_STRIDE, processes, lambda line: print(line, flush=True))
+    print(f"simulation: {figures}, {time.monotonic() - start:.0f} s")
+    return figures.violations
+
+
+def play_histories(start_seed: int, count: int, stores: list[str]) -> int:
+    """Play the seeds on every store; says how many violations there were."""
+    violations = 0
+    for name in stores:
         start, seeds, operations, claims, compared = time.monotonic(), 0, 0, 0, 0
-        for first in range(options.first, options.first + options.seeds, STRIDE):
-            stride = min(STRIDE, options.first + options.seeds - first)
+        for first in range(start_seed, start_seed + count, STRIDE):
+            stride = min(STRIDE, start_seed + count - first)
             figures = run(name, first, stride, print)
             seeds, operations, claims = seeds + stride, operations + figures.operations, claims + figures.claims
             violations, compared = violations + figures.violations, compared + figures.compared
-            print(f"  {name}: {seeds:,} of {options.seeds:,} seeds, {operations:,} operations", flush=True)
+            print(f"  {name}: {seeds:,} of {count:,} seeds, {operations:,} operations", flush=True)
         print(
             f"{name}: {seeds:,} seeds, {operations:,} operations checked after each, {claims:,} claims,"
             f" {compared:,} operations compared with memory, violations {violations}, {time.monotonic() - start:.0f} s"
         )
-    return 1 if violations else 0
+    return violations
 
 
 if __name__ == "__main__":

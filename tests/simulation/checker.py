@@ -18,6 +18,8 @@ BOUND_S = 0.02
 """How much later than it should a handler may be stopped: some loop turns, which take no virtual time."""
 ROUND_TRIP_S = 0.2
 """What a call takes in good weather, generously."""
+BEATS_TO_ASK = 1.5
+"""A lease that was claimed less than half a beat ago is extended with the beat after the next."""
 RECOVERY_S = 12.0
 """How long after trouble a worker may still be waiting for its store."""
 OUTCOMES: dict[str, type[Any]] = {"ok": Done, "raise": Retry, "retry": Retry, "fail": Fail, "release": Release}
@@ -43,6 +45,8 @@ class Checker:
         self.removed: set[Key] = set()
         self.latest_ms = 0
         """The latest time that the store's clock has shown."""
+        self.jumps: list[float] = []
+        """When the store's clock jumped."""
         self._running: dict[Key, list[Run]] = defaultdict(list)
         self._last_fence: dict[Key, int] = {}
 
@@ -85,16 +89,27 @@ class Checker:
         """A process hears what became of its call."""
         if self.trace.is_on:
             self.trace.add(sender, f"  hears of {verb}: {brief(answer)}")
-        claims = answer.items if isinstance(answer, Claims) else answer.claimed if isinstance(answer, Turned) else ()
-        for claim in claims:
-            delivery = self.deliveries[(claim.lease.queue.full_name, claim.record.id), claim.lease.fence]
-            if delivery.told_at is None:
-                delivery.told_at = self.loop.time()
+        if isinstance(answer, Claims):
+            self._told(self.lives[sender], answer.items, given.nonce)
+        elif isinstance(answer, Turned):
+            self._told(self.lives[sender], answer.claimed, given[1].nonce)
         if verb == "extend" and isinstance(answer, list):
             for lease, each in zip(given, answer, strict=True):
                 delivery = self.deliveries[(lease.queue.full_name, lease.id), lease.fence]
                 if not each.ok and delivery.refused_at is None:
                     delivery.refused_at = self.loop.time()
+
+    def _told(self, life: Life, claims: list[Claim], nonce: str) -> None:
+        now, now_ms = self.loop.time(), self.clock.now_ms()
+        for claim in claims:
+            delivery = self.deliveries[(claim.lease.queue.full_name, claim.record.id), claim.lease.fence]
+            if delivery.told_at is None:
+                delivery.told_at = now
+        for delivery in self.held.values():
+            is_unheard = delivery.life is life and delivery.told_at is None and now_ms < delivery.expires_ms
+            if is_unheard and not delivery.claim.lease.token.startswith(f"{nonce}."):
+                delivery.told_at = now  # say it once
+                self.violate(f"{delivery} was claimed, its answer got lost, and its worker went on to the next claim")
 
     def _enqueued(self, jobs: Any, answers: list[Enqueued]) -> None:
         for job, answer in zip(jobs, answers, strict=True):
@@ -212,6 +227,18 @@ class Checker:
             self._running[run.delivery.key].remove(run)
             self.check_run(run)
         life.running.clear()
+        life.ended_at = self.loop.time()
+
+    def has_excuse(self, delivery: Delivery) -> bool:
+        """Whether something happened that may keep a worker from settling a delivery before its lease ends."""
+        life, after, before = delivery.life, delivery.at - RECOVERY_S, delivery.ends_at + BOUND_S
+        return (
+            (life.ended_at is not None and life.ended_at <= before)
+            or delivery.key in self.removed
+            or life.was_paused(after, before)
+            or life.had_trouble(after, before)
+            or any(after <= jump <= before for jump in self.jumps)
+        )
 
     def check_run(self, run: Run) -> None:
         """Whether a handler was stopped when it should have been; one that runs still is judged as of now."""
@@ -231,7 +258,7 @@ class Checker:
             )
         asked_at = delivery.asked_at
         if asked_at is not None:
-            limit = max(asked_at, run.started_at) + life.heartbeat_s + ROUND_TRIP_S
+            limit = max(asked_at, run.started_at) + BEATS_TO_ASK * life.heartbeat_s + ROUND_TRIP_S
             if stopped_at > limit and not life.had_trouble(asked_at - RECOVERY_S, limit):
                 self.violate(f"the handler of {delivery} ran on although it was asked to stop")
 

@@ -10,6 +10,7 @@ from msgspec import Struct
 from headrace.model.names import Queue
 from headrace.worker.config import WorkerConfig
 from headrace.worker.worker import Worker
+from tests.simulation.checker import RECOVERY_S
 from tests.simulation.handling import make_handlers
 from tests.simulation.history import Life
 from tests.simulation.loop import within
@@ -17,7 +18,6 @@ from tests.simulation.loop import within
 if TYPE_CHECKING:
     from tests.simulation.world import World
 
-RECOVERY_S = 12.0
 STOP_S = 8.0
 """What a worker may take beyond its grace: for handlers that do not end, and for telling the store."""
 
@@ -95,6 +95,8 @@ class Crew:
             lease=post.lease_ms / 1000,
             heartbeat=None if post.heartbeat_ms is None else post.heartbeat_ms / 1000,
             grace=post.grace_ms / 1000,
+            poll=self._chance.choice((5, 10, 30)),
+            repair=self._chance.choice((10, 60, 300)),
         )
         worker = Worker(link, handlers, config, chance=chance, entropy=chance.randbytes)
         mate = Mate(post, life, worker, world.loop.spawn(life.process, worker.run()))

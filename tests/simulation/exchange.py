@@ -80,7 +80,12 @@ class Exchange(Generic[T]):
 
     def _arrive_again(self, first: Any) -> None:
         second = self.apply()
-        self._later(self.way.latency(), self._return, first if self.way.chance.random() < 0.5 else second)
+        is_first = self.way.chance.random() < 0.5 and self.may_answer_first(first)
+        self._later(self.way.latency(), self._return, first if is_first else second)
+
+    def may_answer_first(self, first: Any) -> bool:  # noqa: ARG002 - for those who have to look at it
+        """Whether a doubled request may be answered as the first of the two was."""
+        return True
 
     def apply(self) -> Any:
         """Let the store do it; a refusal is an answer as well."""
@@ -127,6 +132,10 @@ class Claiming(Exchange[Claims]):
     """A claim: of a lost answer, what the first shards said may have arrived."""
 
     can_be_doubled = True
+
+    def may_answer_first(self, first: Any) -> bool:
+        # A claim that found nothing is not remembered: its double may find something, and only that answer tells.
+        return isinstance(first, Claims) and bool(first.items)
 
     def lose_part(self) -> HeadraceError:
         answer = self.apply()
@@ -181,6 +190,9 @@ class Turning(Exchange[Turned]):
 
     def __init__(self, way: Way, given: Any, act: Callable[[], Coroutine[Any, Any, Turned]]) -> None:
         super().__init__(way, "turn", given, act)
+
+    def may_answer_first(self, first: Any) -> bool:
+        return isinstance(first, Turned) and bool(first.claimed)
 
     def unknown_ids(self) -> Sequence[str]:
         return [each.lease.id for each in self.given[0]]

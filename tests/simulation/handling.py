@@ -3,6 +3,7 @@
 import asyncio
 from random import Random
 from typing import Any
+from weakref import WeakKeyDictionary
 
 from headrace.model.names import Queue
 from headrace.worker.context import current
@@ -10,7 +11,7 @@ from headrace.worker.handlers import Handlers, handler_of
 from headrace.worker.raising import Fail, Release, Retry
 from tests.simulation.checker import Checker
 from tests.simulation.history import Run
-from tests.simulation.loop import Process
+from tests.simulation.loop import Process, current_process
 
 Step = list[Any]
 """What to do in one delivery: the word, milliseconds of work, and a detail."""
@@ -41,30 +42,53 @@ def _draw_step(chance: Random, lease_ms: int) -> Step:
             return [word, ms, 0]
 
 
+async def handle(plan: list[Step], mark: str, weight: int) -> Any:
+    """One delivery in the process that is running."""
+    context, process = current(), current_process()
+    assert process is not None
+    checker = _CHECKERS[process]
+    key = (context.job.queue, context.job.id)
+    number = checker.starts[key]
+    run = checker.start(process, key, context.fence, weight)
+    return await perform(checker, run, plan[min(number, len(plan) - 1)], f"{mark}#{context.fence}")
+
+
+async def _quick(plan: list[Step], mark: str) -> Any:
+    return await handle(plan, mark, 1)
+
+
+async def _heavy_2(plan: list[Step], mark: str) -> Any:
+    return await handle(plan, mark, 2)
+
+
+async def _heavy_3(plan: list[Step], mark: str) -> Any:
+    return await handle(plan, mark, 3)
+
+
+async def _death(id: str, payload: Any, error: Any) -> Any:
+    assert payload is not None or error is not None
+    return await handle([["ok", 50, 0]], id, 1)
+
+
+_CHECKERS: WeakKeyDictionary[Process, Checker] = WeakKeyDictionary()
+# Made once: reading annotations takes longer than a simulated job.
+_QUICK = handler_of("quick", _quick)
+_HEAVY = {
+    1: handler_of("heavy", _quick),
+    2: handler_of("heavy", _heavy_2, weight=2),
+    3: handler_of("heavy", _heavy_3, weight=3),
+}
+_DEATH = handler_of("headrace.fail", _death, style="listed")
+
+
 def make_handlers(checker: Checker, process: Process, queues: list[Queue], heavy: int, deaths: list[Queue]) -> Handlers:
-    """The handlers of one worker: `quick` weighs 1, `heavy` weighs more, and deaths are handled where wanted."""
+    """The handlers of one worker: `quick` weighs 1, `heavy` may weigh more, and deaths are handled where wanted."""
+    _CHECKERS[process] = checker
     handlers = Handlers()
-
-    async def handle(plan: list[Step], mark: str, weight: int) -> Any:
-        context = current()
-        key = (context.job.queue, context.job.id)
-        number = checker.starts[key]
-        run = checker.start(process, key, context.fence, weight)
-        return await perform(checker, run, plan[min(number, len(plan) - 1)], f"{mark}#{context.fence}")
-
-    async def quick(plan: list[Step], mark: str) -> Any:
-        return await handle(plan, mark, 1)
-
-    async def heavier(plan: list[Step], mark: str) -> Any:
-        return await handle(plan, mark, heavy)
-
-    async def death(id: str, payload: Any, error: Any) -> Any:
-        return await handle([["ok", 50, 0]], id, 1)
-
-    handlers.register(handler_of("quick", quick), *queues)
-    handlers.register(handler_of("heavy", heavier, weight=heavy), *queues)
+    handlers.register(_QUICK, *queues)
+    handlers.register(_HEAVY[heavy], *queues)
     for queue in deaths:
-        handlers.register_fail(handler_of("headrace.fail", death, style="listed"), queue)
+        handlers.register_fail(_DEATH, queue)
     return handlers
 
 

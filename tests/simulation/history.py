@@ -24,6 +24,8 @@ class Life:
         self.heartbeat_s = heartbeat_s
         self.pauses: list[tuple[float, float]] = []
         self.stopped_at: float | None = None
+        """When it was told to stop."""
+        self.ended_at: float | None = None
         self.running: list[Run] = []
 
     def was_paused(self, after: float, before: float) -> bool:
@@ -34,7 +36,7 @@ class Life:
         """Whether its link failed at some moment between the two."""
         troubles = self.way.troubles
         place = bisect_left(troubles, after)
-        return self.way.is_cut or (place < len(troubles) and troubles[place] <= before)
+        return place < len(troubles) and troubles[place] <= before
 
 
 class Delivery:

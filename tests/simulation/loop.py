@@ -54,12 +54,13 @@ class VirtualLoop(asyncio.BaseEventLoop):
 
     # The interpreter's own loop is used for everything but the waiting, so that tasks and futures are the real ones.
     _ready: "deque[Handle]"
-    _scheduled: list[TimerHandle]
+    _scheduled: list[tuple[float, int, TimerHandle]]
     _stopping: bool
 
     def __init__(self) -> None:
         super().__init__()
         self._now = 0.0
+        self._timers = 0
         self._tasks: list[NumberedTask] = []
         self._closing = False
         self.set_task_factory(self._new_task)  # type: ignore[arg-type]
@@ -86,10 +87,8 @@ class VirtualLoop(asyncio.BaseEventLoop):
         ready, scheduled = self._ready, self._scheduled
         if not ready and not self._stopping:
             self._jump()
-        while scheduled and scheduled[0]._when <= self._now:  # type: ignore[attr-defined]
-            timer = heapq.heappop(scheduled)
-            timer._scheduled = False  # type: ignore[attr-defined]
-            ready.append(timer)
+        while scheduled and scheduled[0][0] <= self._now:
+            ready.append(heapq.heappop(scheduled)[2])
         for _ in range(len(ready)):
             handle = ready.popleft()
             if not handle._cancelled:
@@ -102,15 +101,22 @@ class VirtualLoop(asyncio.BaseEventLoop):
     def _jump(self) -> None:
         scheduled = self._scheduled
         while scheduled:
-            timer = scheduled[0]
-            process = timer._context.get(_PROCESS)  # type: ignore[attr-defined]
-            if timer._cancelled or (process is not None and process.is_crashed):
-                heapq.heappop(scheduled)
-                timer._scheduled = False  # type: ignore[attr-defined]
-                continue
-            self._now = max(self._now, timer._when)  # type: ignore[attr-defined]
-            return
+            when, _, timer = scheduled[0]
+            process = timer._context.get(_PROCESS)
+            if not timer.cancelled() and (process is None or not process.is_crashed):
+                self._now = max(self._now, when)
+                return
+            heapq.heappop(scheduled)
         raise Stuck("nothing is ready and no timer is set")
+
+    def call_at(  # type: ignore[override] - variadic generics would say the same in three more lines
+        self, when: float, callback: Callable[..., object], *args: Any, context: Context | None = None
+    ) -> TimerHandle:
+        """Timers for the same instant ring in the order in which they were set."""
+        timer = TimerHandle(when, callback, args, self, context)
+        self._timers += 1
+        heapq.heappush(self._scheduled, (when, self._timers, timer))
+        return timer
 
     def _timer_handle_cancelled(self, handle: TimerHandle) -> None:
         """Cancelled timers are dropped when their time comes."""

@@ -41,7 +41,7 @@ class Nemesis:
             await asyncio.sleep(self._chance.random() * 2 * self._gap_s)
             self._chance.choice(self._means)()
 
-    async def heal(self) -> None:
+    def heal(self) -> None:
         """Let everybody go on."""
         for mate, _ in list(self._paused):
             self._resume(mate)
@@ -81,16 +81,10 @@ class Nemesis:
     def _cut(self) -> None:
         way = self._chance.choice([way for way in self._world.ways if not way.process.is_crashed])
         if not way.is_cut:
-            self._count("partition")
             self._world.trace.add(way.process, "is cut off")
-            way.is_cut = True
-            way.troubles.append(self._world.loop.time())
+            way.cut()
             seconds = self._chance.random() * self._chance.choice((1.0, 10.0, 3 * self._world.lease_ms / 1000))
-            self._world.loop.call_later(seconds, self._join, way)
-
-    def _join(self, way: "object") -> None:
-        way.is_cut = False  # type: ignore[attr-defined]
-        way.troubles.append(self._world.loop.time())  # type: ignore[attr-defined]
+            self._world.loop.call_later(seconds, way.join)
 
     def _jump(self) -> None:
         ms = self._chance.randrange(-JUMP_MS, JUMP_MS)
@@ -99,6 +93,7 @@ class Nemesis:
         if ms < 0:
             self._world.checker.clock_goes_back(self._active())
         self._world.server.clock.skew_ms += ms
+        self._world.checker.jumps.append(self._world.loop.time())
 
     def _active(self) -> set[tuple[Key, int]]:
         found: set[tuple[Key, int]] = set()

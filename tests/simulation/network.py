@@ -89,6 +89,17 @@ class Way:
         self.server.faults[kind] += 1
         self.troubles.append(self.server.loop.time())
 
+    def cut(self) -> None:
+        """A partition begins."""
+        self.trouble("partition")
+        self.is_cut = True
+
+    def join(self) -> None:
+        """A partition ends."""
+        if self.is_cut:
+            self.is_cut = False
+            self.troubles.append(self.server.loop.time())
+
     def latency(self) -> float:
         """How long a message takes."""
         weather, chance = self.weather, self.chance

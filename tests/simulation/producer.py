@@ -42,12 +42,10 @@ class Producer:
         self._ids: list[tuple[Queue, str]] = []
         self._waiting: list[asyncio.Task[None]] = []
 
-    async def run(self, actions: int, is_enough: Callable[[], bool]) -> None:
-        """Act so often at least, and until it is enough; then wait for the results that were asked for."""
-        done = 0
-        while done < actions or not is_enough():
+    async def run(self, actions: int) -> None:
+        """Act so often, then wait for the results that were asked for."""
+        for _ in range(actions):
             await self._act()
-            done += 1
             await asyncio.sleep(self._chance.random() * self._chance.choice((0.1, 1.0, 4.0)))
         for task in self._waiting:
             await task

@@ -5,8 +5,10 @@ from collections.abc import Iterator
 
 import pytest
 
+from headrace.model.claim import Claim, ClaimRequest
 from headrace.model.job import Job, new_job
 from headrace.model.names import Queue
+from headrace.model.outcome import Done
 from headrace.stores.postgres.connect import settings_of
 from headrace.stores.postgres.signals import LOOK_SECONDS
 from headrace.stores.postgres.store import PostgresStore
@@ -92,6 +94,79 @@ async def test_one_connection_listens_for_all_waiters_and_goes_with_the_store(ur
 
     assert (listeners, woken) == (1, [True] * 5)
     assert len(store.signals) == 0
+
+
+async def claimed(store: PostgresStore, *ids: str) -> dict[str, Claim]:
+    """These jobs, active."""
+    await store.jobs.enqueue([job(id) for id in ids])
+    request = ClaimRequest(queues=[QUEUE], worker="worker-1", nonce="nonce-of-mine", limit=len(ids))
+    return {claim.lease.id: claim for claim in (await store.jobs.claim(request)).items}
+
+
+async def awaited(store: PostgresStore, id: str) -> asyncio.Task[bool]:
+    """Somebody who waits for an end and is known to; looks again only after `LOOK_SECONDS`."""
+    for _ in range(2):  # the first time looks again soon
+        assert not await store.signals.ended(QUEUE, [id], 1)
+    waiter = asyncio.create_task(store.signals.ended(QUEUE, [id], LONG_MS))
+    while not len(store.signals):
+        await store.reads.find(QUEUE, ["nobody"])
+    await store.reads.find(QUEUE, ["nobody"])
+    return waiter
+
+
+async def test_the_ends_of_a_whole_batch_are_heard_however_long_its_ids_are(url: str) -> None:
+    """One NOTIFY takes less than 8,000 bytes."""
+    mine, other = [await PostgresStore.open(settings_of(url)) for _ in range(2)]
+    ids = [f"{number:04}" + "é/" * 120 for number in range(200)]
+    claims = await claimed(other, *ids)
+    waiters = [await awaited(mine, id) for id in (ids[0], ids[99], ids[-1])]
+
+    await other.jobs.settle([claim.settle(Done()) for claim in claims.values()])
+
+    assert await asyncio.wait_for(asyncio.gather(*waiters), LOOK_SECONDS / 2) == [True] * 3
+    await mine.close()
+    await other.close()
+
+
+def queue_row(url: str) -> list[tuple[object, ...]]:
+    """Who wrote the row of the queue last, and until when somebody waits."""
+    return postgres_server().ask(f"SELECT xmin::text, awaited_until_ms FROM {schema_of(url)}.queue")  # noqa: S608 - ours
+
+
+async def test_many_who_wait_for_ends_write_once(url: str) -> None:
+    store = await PostgresStore.open(settings_of(url))
+    ids = [f"job-{number}" for number in range(100)]
+    await claimed(store, *ids)
+    before = queue_row(url)
+
+    timed_out = await asyncio.gather(*[store.signals.ended(QUEUE, [id], 1) for id in ids])
+    written = queue_row(url)
+    again = await asyncio.gather(*[store.signals.ended(QUEUE, [id], 1) for id in ids])
+
+    assert not any([*timed_out, *again])
+    assert written != before
+    assert queue_row(url) == written
+    await store.close()
+
+
+async def test_ends_are_told_only_while_somebody_waits_for_one(url: str) -> None:
+    """What nobody wants to know costs no NOTIFY: commits that notify wait for each other."""
+    mine, other = [await PostgresStore.open(settings_of(url)) for _ in range(2)]
+    claims = await claimed(other, "a", "b", "c")
+    while other.signals._sending is not None:
+        await other.reads.find(QUEUE, ["nobody"])
+
+    await other.jobs.settle([claims["a"].settle(Done())])
+    untold = other.signals._sending is None
+    waiter = await awaited(mine, "c")
+    await other.jobs.settle([claims["b"].settle(Done())])
+    told = other.signals._sending is not None
+
+    assert (untold, told) == (True, True)
+    waiter.cancel()
+    await asyncio.gather(waiter, return_exceptions=True)
+    await mine.close()
+    await other.close()
 
 
 async def test_other_schemas_are_not_heard(url: str) -> None:

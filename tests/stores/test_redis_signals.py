@@ -5,21 +5,30 @@ import random
 import time
 from collections.abc import Callable, Iterator
 from statistics import median
+from urllib.parse import urlsplit
 
 import pytest
 
+from headrace.model.claim import Claim, ClaimRequest
+from headrace.model.clock import SystemClock
 from headrace.model.errors import StoreUnavailable
 from headrace.model.job import new_job
+from headrace.model.limits import QUEUES_PER_CLAIM_MAX
 from headrace.model.names import Queue
+from headrace.model.outcome import Done, Release
 from headrace.stores.contract.store import Store
 from headrace.stores.open import open_store
 from headrace.stores.redis.acl import rules
-from headrace.stores.redis.signals import POLL_SECONDS
+from headrace.stores.redis.ears import LINGERING_MAX
+from headrace.stores.redis.keys import head_key
+from headrace.stores.redis.options import options_of
+from headrace.stores.redis.signals import POLL_SECONDS, RedisSignals
+from headrace.stores.redis.store import RedisStore
 from tests.support.redis_servers import RedisServer
 
 MAIL = Queue("mail", "acme", 3)
 DEAF = f"user deaf on >deaf {rules()} resetchannels"
-"""A user who may do everything but listen; what it enqueues wakes nobody either."""
+"""A user who may do everything but listen and publish."""
 
 
 @pytest.fixture(scope="module")
@@ -39,6 +48,11 @@ def server(shared: RedisServer) -> RedisServer:
 def listeners(server: RedisServer) -> int:
     """How many connections listen."""
     return len(server.ask("CLIENT", "LIST", "TYPE", "pubsub").splitlines())
+
+
+def calls(server: RedisServer, verb: str) -> int:
+    """How often the server was told to do this since its statistics were reset."""
+    return int(server.ask("INFO", "commandstats").get(f"cmdstat_{verb}", {"calls": 0})["calls"])
 
 
 async def enqueue(store: Store, id: str) -> None:
@@ -133,8 +147,15 @@ async def test_a_waiter_on_a_store_that_is_closed_is_told(server: RedisServer) -
         await asyncio.wait_for(waiter, 10)
 
 
+async def lingering(server: RedisServer, seconds: float) -> RedisStore:
+    """A store that listens on for this long when nobody waits."""
+    store = await RedisStore.open(options_of(urlsplit(server.url), {}))
+    store.signals = RedisSignals(store._link, linger_seconds=seconds)
+    return store
+
+
 async def test_channels_are_listened_to_as_long_as_somebody_waits_on_them(server: RedisServer) -> None:
-    store = await open_store(server.url)
+    store = await lingering(server, 0)
     first, second = await sleeping(store, server), await sleeping(store, server)
 
     first.cancel()
@@ -149,6 +170,128 @@ async def test_channels_are_listened_to_as_long_as_somebody_waits_on_them(server
     assert with_one == MAIL.shards
     assert await asyncio.wait_for(third, 10)
     await store.close()
+
+
+async def test_a_worker_that_waits_again_and_again_subscribes_once(server: RedisServer) -> None:
+    store = await open_store(server.url)
+    server.ask("CONFIG", "RESETSTAT")
+
+    for number in range(5):
+        assert not await store.signals.wait([MAIL], 1)
+        waiter = await sleeping(store, server)
+        await enqueue(store, f"job-{number}")
+        assert await asyncio.wait_for(waiter, 10)
+        await store.queues.purge(MAIL)
+
+    asked = {verb: calls(server, verb) for verb in ("ssubscribe", "sunsubscribe")}
+    await store.close()
+    assert asked == {"ssubscribe": MAIL.shards, "sunsubscribe": 0}
+
+
+async def test_channels_that_nobody_waits_on_are_left_after_a_while(server: RedisServer) -> None:
+    store = await lingering(server, 0.05)
+
+    assert not await store.signals.wait([MAIL], 1)
+    waiter = await sleeping(store, server)
+    waiter.cancel()
+    await asyncio.wait([waiter])
+
+    await seen(lambda: not server.ask("PUBSUB", "SHARDCHANNELS"))
+    await store.close()
+
+
+async def test_channels_that_nobody_waits_on_are_bounded_in_number(server: RedisServer) -> None:
+    store = await open_store(server.url)
+    per_wait = LINGERING_MAX // 5 // MAIL.shards
+    queues = [Queue(f"mail-{number}", "acme", MAIL.shards) for number in range(6 * per_wait)]
+    waits = [queues[first : first + QUEUES_PER_CLAIM_MAX] for first in range(0, len(queues), QUEUES_PER_CLAIM_MAX)]
+
+    for each in waits:
+        assert not await store.signals.wait(each, 1)
+
+    await seen(lambda: len(server.ask("PUBSUB", "SHARDCHANNELS")) == LINGERING_MAX)
+    await store.close()
+
+
+async def claimed(store: Store, *ids: str) -> dict[str, Claim]:
+    """These jobs, active."""
+    for id in ids:
+        await enqueue(store, id)
+    request = ClaimRequest(queues=[MAIL], worker="worker-1", nonce="nonce-of-mine", limit=len(ids))
+    return {claim.lease.id: claim for claim in (await store.jobs.claim(request)).items}
+
+
+async def test_all_who_wait_for_ends_share_one_connection_and_the_channels_of_their_shards(server: RedisServer) -> None:
+    store = await open_store(server.url)
+    ids = [f"job-{number}" for number in range(20)]
+    claims = await claimed(store, *ids)
+    shards = {MAIL.index_of(id) for id in ids}
+    waiters = [asyncio.create_task(store.signals.ended(MAIL, [id], 60_000)) for id in ids]
+    await seen(lambda: len(server.ask("PUBSUB", "SHARDCHANNELS")) == len(shards))
+
+    while_waiting = listeners(server)
+    await store.jobs.settle([claim.settle(Done()) for claim in claims.values()])
+    woken = await asyncio.wait_for(asyncio.gather(*waiters), 10)
+    await store.close()
+
+    assert while_waiting == 1
+    assert woken == [True] * 20
+    await seen(lambda: listeners(server) == 0)
+
+
+async def test_ends_are_told_only_while_somebody_waits_for_one(server: RedisServer) -> None:
+    """What nobody wants to know costs nothing: no message, and no look at the time once the last has long gone."""
+    store = await open_store(server.url)
+    claims = await claimed(store, "a", "b", "c")
+    head = head_key(MAIL.shard_of("b"))
+    server.ask("CONFIG", "RESETSTAT")
+
+    await store.jobs.settle([claims["a"].settle(Done())])
+    untold = calls(server, "spublish")
+    assert not await store.signals.ended(MAIL, ["b"], 1)
+    told_until_ms = int(server.ask("HGET", head, "awaited"))
+    server.ask("HSET", head, "awaited", 1)
+    await store.jobs.settle([claims["b"].settle(Done())])
+    await store.close()
+
+    assert (untold, calls(server, "spublish")) == (0, 0)
+    assert told_until_ms > SystemClock().now_ms()
+    assert server.ask("HEXISTS", head, "awaited") == 0
+
+
+async def test_a_lost_connection_is_made_again_and_who_waits_for_an_end_is_woken(server: RedisServer) -> None:
+    store = await open_store(server.url)
+    claims = await claimed(store, "a")
+    waiter = asyncio.create_task(store.signals.ended(MAIL, ["a"], 60_000))
+    await seen(lambda: len(server.ask("PUBSUB", "SHARDCHANNELS")) == 1)
+
+    server.ask("CLIENT", "KILL", "TYPE", "pubsub")
+    await seen(lambda: not server.ask("PUBSUB", "SHARDCHANNELS"))
+    await seen(lambda: len(server.ask("PUBSUB", "SHARDCHANNELS")) == 1)
+    was_asleep = not waiter.done()
+    await store.jobs.settle([claims["a"].settle(Done())])
+
+    assert was_asleep
+    assert await asyncio.wait_for(waiter, 10)
+    await store.close()
+
+
+async def test_a_user_who_may_not_publish_changes_jobs_whole_and_wakes_nobody(server: RedisServer) -> None:
+    """A hint that is not let through must not break a call half-way."""
+    store = await open_store(server.url_of("deaf", "deaf"))
+    other = await open_store(server.url)
+    claims = await claimed(store, "a", "b")
+    waiter = asyncio.create_task(other.signals.ended(MAIL, ["a"], 60_000))
+    await seen(lambda: len(server.ask("PUBSUB", "SHARDCHANNELS")) == 1)
+
+    settled = await store.jobs.settle([claims["a"].settle(Done()), claims["b"].settle(Release())])
+
+    counts = await store.queues.counts(MAIL)
+    assert [answer.status for answer in settled] == ["done", "released"]
+    assert (counts.done, counts.waiting, counts.active) == (1, 1, 0)
+    assert await asyncio.wait_for(waiter, 10)
+    await store.close()
+    await other.close()
 
 
 async def test_waiters_that_come_and_go_at_once_do_not_deafen_each_other(server: RedisServer) -> None:

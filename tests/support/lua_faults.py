@@ -97,6 +97,7 @@ FAULTS: dict[str, tuple[tuple[str, str], str]] = {
         "queues",
     ),
     "lua_the_oldest_due_job_is_looked_for_in_one_priority": (("for rank = 0, 9 do", "for rank = 0, 0 do"), "queues"),
+    "lua_the_end_of_a_job_is_not_told": (("  telling.publish(s.names.ends, concat(ids, '\\n'))\n", ""), "signals"),
     "lua_a_snapshot_leaves_out_what_is_later": (("ipairs({ named.r, named.l })", "ipairs({ named.r })"), "reads"),
 }
 """What is replaced by what, and where the fault is looked for first, which saves time and decides nothing."""

@@ -51,6 +51,10 @@ FAULTS: dict[str, tuple[tuple[str, str, str], str]] = {
     "sql_waiting_jobs_are_listed_backwards": (("job_ids_waiting", "ORDER BY id", "ORDER BY id DESC"), "reads"),
     "sql_the_last_call_is_numbered_first": (("inbox_read", "ORDER BY ticket", "ORDER BY ticket DESC"), "journal"),
     "sql_the_journal_is_read_backwards": (("entry_read", "ORDER BY last_seq;", "ORDER BY last_seq DESC;"), "journal"),
+    "sql_nobody_is_known_to_wait_for_the_end_of_a_job": (
+        ("queue_open", "q.awaited_until_ms > floor", "q.awaited_until_ms < floor"),
+        "signals",
+    ),
     "sql_a_consumer_does_not_advance": (("consumer_write", "seq = excluded.seq, ", ""), "journal"),
 }
 """In which file what is replaced by what, and where the fault is looked for first, which saves time and decides

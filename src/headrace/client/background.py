@@ -2,6 +2,7 @@
 
 import asyncio
 import atexit
+import concurrent.futures.thread  # noqa: F401 - its own hooks must not be registered in the midst of a fork
 import contextlib
 import os
 import threading
@@ -66,6 +67,11 @@ class Background:
         assert self._crew is not None  # whoever asks is run by it
         return self._crew.stores
 
+    @property
+    def is_waiting(self) -> bool:
+        """Whether a patient call is under way."""
+        return self._crew is not None and self._crew.is_waiting
+
     def rest(self) -> None:
         """Finish what is under way, close what was opened, and end the thread; the next call starts it anew."""
         with self._gate:
@@ -121,6 +127,11 @@ class _Crew:
         answer.add_done_callback(under_way.discard)
         return answer
 
+    @property
+    def is_waiting(self) -> bool:
+        """Whether a patient call is under way."""
+        return bool(self._patient)
+
     def end(self) -> None:
         """Wait for the brisk, break off the patient, close everything, and let the thread end."""
         with self._lock:
@@ -164,3 +175,6 @@ os.register_at_fork(
     after_in_child=BACKGROUND.after_fork,
 )
 atexit.register(BACKGROUND.rest)
+# Exit functions come too late for stores that use executors, which end before them. Executors use this same hook, and
+# the last one in goes first; a Python without it leaves what is open to the end of the process.
+getattr(threading, "_register_atexit", atexit.register)(BACKGROUND.rest)

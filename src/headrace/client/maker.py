@@ -4,7 +4,7 @@ from collections.abc import Callable
 from typing import Unpack
 
 from headrace.client.codec import Codec
-from headrace.client.options import OptionFields, Options, named_queue
+from headrace.client.options import OptionFields, Options, check_kind, named_queue
 from headrace.model.clock import Clock
 from headrace.model.ids import ENTROPY_BYTES, uuid7
 from headrace.model.job import Job
@@ -22,11 +22,15 @@ class JobMaker:
         self.default_queue = queue
         self._clock = clock
         self._entropy = entropy
-        self.queue(queue)  # a wrong name is found when the client is made
+        self._queue = self.queue(queue)  # a wrong name is found when the client is made
 
     def job(self, kind: str, payload: object, **options: Unpack[OptionFields]) -> Job:
         """A job with its payload encoded, ready to be sent."""
-        return self.job_of(kind, self.codec.encode(payload), Options(**options) if options else _NO_OPTIONS)
+        encoded = self.codec.encode(payload)
+        if options:
+            return self.job_of(kind, encoded, Options(**options))
+        check_kind(kind)
+        return Job(queue=self._queue, id=self.fresh_id(), kind=kind, payload=encoded, id_given=False)
 
     def job_of(self, kind: str, payload: bytes, options: Options) -> Job:
         """A job whose payload is encoded already."""
@@ -41,6 +45,3 @@ class JobMaker:
     def queue(self, queue: str | Queue) -> Queue:
         """The queue that is meant: itself, or the one of that name and the client's tenant."""
         return queue if isinstance(queue, Queue) else named_queue(queue, self.tenant)
-
-
-_NO_OPTIONS = Options()

@@ -8,7 +8,8 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from headrace.model.errors import Refused
-from headrace.model.job import NO_HEADERS, Job, UpdateRunAt, new_job
+from headrace.model.ids import derived_id
+from headrace.model.job import NO_HEADERS, Job, UpdateRunAt
 from headrace.model.names import Queue
 from headrace.model.policy import NO_POLICY, Policy
 from headrace.model.times import Duration, Instant, duration_ms, instant_ms
@@ -111,31 +112,29 @@ class Options(Struct, frozen=True, kw_only=True):
         fresh_id: Callable[[], str],
     ) -> Job:
         """The job that these options describe; raises `Refused` for what can never be right."""
-        _check_kind(kind)
-        fields: dict[str, Any] = {}
-        if self.run_at is not None:
-            fields["run_at_ms"] = instant_ms("run_at", self.run_at)
-        if self.delay is not None:
-            fields["delay_ms"] = duration_ms("delay", self.delay)
-        if self.idempotency_ttl is not None:
-            fields["idempotency_ttl_ms"] = duration_ms("idempotency_ttl", self.idempotency_ttl)
-        if self.update_run_at is not None:
-            fields["update_run_at"] = _flag(self.update_run_at)
-        for name in ("tag", "update_payload", "update_policy", "reset_counts"):
-            value = getattr(self, name)
-            if value is not None:
-                fields[name] = value
+        check_kind(kind)
+        queue = self._queue(tenant_default, queue_default)
         key = self._key()
-        return new_job(
-            self._queue(tenant_default, queue_default),
-            kind,
-            payload,
-            id=self.id,
-            fresh_id="" if self.id is not None or key is not None else fresh_id(),
+        id = self.id
+        if id is None:
+            id = fresh_id() if key is None else derived_id(queue, key)
+        return Job(
+            queue=queue,
+            id=id,
+            kind=kind,
+            payload=payload,
+            run_at_ms=None if self.run_at is None else instant_ms("run_at", self.run_at),
+            delay_ms=_ms("delay", self.delay),
             policy=self._policy(),
+            tag=self.tag,
             headers=NO_HEADERS if self.headers is None else self.headers,
             idempotency_key=key,
-            **fields,
+            idempotency_ttl_ms=_ms("idempotency_ttl", self.idempotency_ttl),
+            id_given=self.id is not None,
+            update_payload=True if self.update_payload is None else self.update_payload,
+            update_run_at=None if self.update_run_at is None else _flag(self.update_run_at),
+            update_policy=True if self.update_policy is None else self.update_policy,
+            reset_counts=False if self.reset_counts is None else self.reset_counts,
         )
 
     def _key(self) -> str | None:
@@ -217,7 +216,8 @@ def named_queue(name: str, tenant: str, shards: int = 1) -> Queue:
         return Queue(name, tenant, shards)
 
 
-def _check_kind(kind: object) -> None:
+def check_kind(kind: object) -> None:
+    """Refuse a kind that names nobody; what else a kind must be is the job's to say."""
     if not isinstance(kind, str) or not kind.strip():
         raise Refused("bad_kind", f"a job's kind is required, it says who handles it; found {kind!r}")
 

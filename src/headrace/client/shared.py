@@ -19,15 +19,17 @@ class SharedStores:
         opening = self._opening.get(url)
         if opening is None or has_failed(opening):
             opening = self._opening[url] = asyncio.create_task(open_store(url))
-            self._users[url] = 0
-        store = await asyncio.shield(opening)  # others wait for it, too
-        self._users[url] += 1
-        return store
+        self._users[url] = self._users.get(url, 0) + 1
+        try:
+            return await asyncio.shield(opening)  # others wait for it, too
+        except BaseException:
+            self._users[url] -= 1
+            raise
 
     async def let_go(self, url: str) -> None:
         """One user less; the last one closes the store."""
         self._users[url] -= 1
-        if self._users[url] <= 0:
+        if not self._users[url]:
             del self._users[url]
             await (await self._opening.pop(url)).close()
 

@@ -80,7 +80,11 @@ class ThreadBeat:
     async def _beat(self) -> None:
         self._loop = asyncio.get_running_loop()
         self._task = asyncio.current_task()
-        store = await self._open()
+        opening = asyncio.create_task(self._open())
+        # Leases that nobody can extend yet end as any others do.
+        while not (await asyncio.wait([opening], timeout=OPEN_SECONDS))[0]:
+            self._heart.fence(self._loop.time())
+        store = await opening
         try:
             if not self._is_stopping:
                 await self._heart.run(store)
@@ -92,8 +96,6 @@ class ThreadBeat:
             try:
                 return await self._reopen()
             except StoreUnavailable:
-                # The leases of runs that are there meanwhile are guarded by nobody: the exchange claims none while
-                # the same store is away.
                 await asyncio.sleep(OPEN_SECONDS * self._chance.uniform(0.5, 1.5))
 
     async def stop(self) -> None:

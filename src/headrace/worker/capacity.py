@@ -49,9 +49,10 @@ class Group(Struct):
         return capacity.free < self.weight and all(capacity.lane(mode) > 0 for mode in self.modes)
 
 
-def groups_of(queues: dict[Queue, int], handlers: Handlers, capacity: Capacity) -> list[Group]:
-    """The queues by the places in which their handlers run, in order of first mention."""
-    groups: dict[frozenset[Mode], Group] = {}
+def groups_of(queues: dict[Queue, int], handlers: Handlers, capacity: Capacity, is_weighted: bool) -> list[Group]:
+    """The queues by the places in which their handlers run; without shares only neighbours are together, since the
+    order given must hold."""
+    groups: list[Group] = []
     for queue, share in queues.items():
         found = handlers.of_queue(queue)
         modes: frozenset[Mode] = frozenset(handler.mode for handler in found) or frozenset({"async"})
@@ -62,7 +63,11 @@ def groups_of(queues: dict[Queue, int], handlers: Handlers, capacity: Capacity) 
                 f"a job of kind {heavy.kind!r} weighs {weight} units and the worker has {capacity.units};"
                 " raise its capacity or make the handler lighter"
             )
-        group = groups.setdefault(modes, Group({}, modes, 1))
+        candidates = groups if is_weighted else groups[-1:]
+        group = next((each for each in candidates if each.modes == modes), None)
+        if group is None:
+            group = Group({}, modes, 1)
+            groups.append(group)
         group.queues[queue] = share
         group.weight = max(group.weight, weight)
-    return list(groups.values())
+    return groups

@@ -4,6 +4,7 @@ from collections.abc import Callable, Sequence
 
 from headrace.model.claim import ClaimRequest
 from headrace.model.limits import BATCH_MAX
+from headrace.model.names import Queue
 from headrace.worker.capacity import Capacity, Group
 from headrace.worker.order import Order
 
@@ -13,19 +14,21 @@ NONCE_BYTES = 12
 class Asked:
     """A claim that was sent and not answered yet: until it is, nothing else is asked for."""
 
-    __slots__ = ("group", "hints", "request", "sent_at")
+    __slots__ = ("group", "hints", "is_uncertain", "request", "sent_at")
 
     def __init__(self, group: Group, request: ClaimRequest, sent_at: float, hints: int) -> None:
         self.group = group
         self.hints = hints
         self.request = request
         self.sent_at = sent_at
-        """When it was first sent: the leases of its answer are counted from here."""
+        """When the store may have seen it first: the leases of its answer are counted from here."""
+        self.is_uncertain = False
+        """Whether the store may have seen it already, and its answer got lost."""
 
 
 class Claimer:
-    """Asks group by group, the one that was served longest ago first. A claim takes at most half of the capacity, so
-    that one half is fetched and settled while the other half runs."""
+    """Asks the group of the queue whose turn it is, else that of the next. A claim takes at most half of the capacity,
+    so that one half is fetched and settled while the other half runs."""
 
     def __init__(
         self,
@@ -38,7 +41,8 @@ class Claimer:
         entropy: Callable[[int], bytes],
     ) -> None:
         self._groups = list(groups)
-        self._orders = {id(group): Order(group.queues, is_weighted) for group in groups}
+        self._group_of = {queue: group for group in groups for queue in group.queues}
+        self._order = Order({queue: share for group in groups for queue, share in group.queues.items()}, is_weighted)
         self._capacity = capacity
         self._worker = worker
         self._lease_ms = lease_ms
@@ -55,12 +59,24 @@ class Claimer:
     def ask(self, now: float) -> Asked | None:
         """What to claim now, if anything. One whose answer got lost is asked for again under its own nonce: the store
         then hands out the same jobs, and none of them waits for its lease to run out."""
+        asked = self._asked
+        if asked is not None and not asked.is_uncertain:
+            asked.sent_at = now
+        elif asked is not None and asked.sent_at + self._lease_ms / 1000 <= now:
+            self._asked = None  # whatever it got has run out
         if self._asked is None and not self.is_stopping:
             self._asked = self._next(now)
         return self._asked
 
+    def unanswered(self, is_uncertain: bool) -> None:
+        """The call failed; whether the store may have seen it."""
+        if self._asked is not None and is_uncertain:
+            self._asked.is_uncertain = True
+
     def _next(self, now: float) -> Asked | None:
-        for group in self._groups:
+        order = self._order.look()
+        for queue in order:
+            group = self._group_of[queue]
             if not group.may_have_work:
                 continue
             room = group.room(self._capacity)
@@ -68,16 +84,15 @@ class Claimer:
                 if group.lacks_units(self._capacity):
                     return None  # the others would take what this one needs as soon as it is free
                 continue
-            # The last to be served is the last to be asked.
-            self._groups.remove(group)
-            self._groups.append(group)
-            return Asked(group, self._request(group, room), now, self._hints)
+            self._order.pass_on()
+            queues = [each for each in order if each in group.queues]
+            return Asked(group, self._request(queues, room), now, self._hints)
         return None
 
-    def _request(self, group: Group, room: int) -> ClaimRequest:
+    def _request(self, queues: list[Queue], room: int) -> ClaimRequest:
         half = max(self._capacity.units // 2, 1)
         return ClaimRequest(
-            queues=self._orders[id(group)].next(),
+            queues=queues,
             worker=self._worker,
             nonce=self._entropy(NONCE_BYTES).hex(),
             limit=min(room, half, BATCH_MAX),
@@ -101,6 +116,16 @@ class Claimer:
         self._hints += 1
         for group in self._groups:
             group.may_have_work = True
+
+    @property
+    def is_full(self) -> bool:
+        """Whether nothing could be asked for now, wherever work is: what runs has to end first."""
+        for group in self._groups:
+            if group.room(self._capacity) > 0:
+                return False
+            if group.may_have_work and group.lacks_units(self._capacity):
+                return True
+        return True
 
     @property
     def is_certain_of_nothing(self) -> bool:

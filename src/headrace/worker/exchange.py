@@ -4,7 +4,6 @@ import asyncio
 import contextlib
 from collections.abc import Callable, Sequence
 
-from headrace.model.answers import Settled
 from headrace.model.claim import Claim
 from headrace.model.errors import HeadraceError, OutcomeUnknown, StoreUnavailable
 from headrace.model.names import Queue
@@ -83,6 +82,7 @@ class Exchange:
                 settled, claims, next_at_ms, now_ms = turned.settled, turned.claimed, turned.next_at_ms, turned.now_ms
         except (StoreUnavailable, OutcomeUnknown) as error:
             self._settler.unanswered(ended, error)
+            self._claimer.unanswered(isinstance(error, OutcomeUnknown))
             await self._outage.wait(error)
             return
         except HeadraceError as error:
@@ -99,7 +99,9 @@ class Exchange:
             self._settler.answered(ended, settled)
         if asked is not None and now_ms is not None:
             self._take(asked, claims, next_at_ms, now_ms)
-        self._expect(settled)
+        elif any(each.run_at_ms is not None for each in settled):
+            # A job waits again, perhaps for no time at all: the answer to a claim tells until when.
+            self._claimer.hint()
 
     def _take(self, asked: Asked, claims: Sequence[Claim], next_at_ms: int | None, now_ms: int) -> None:
         now = self.claimed_at = self._loop.time()
@@ -111,12 +113,6 @@ class Exchange:
         if claims:
             # The next call leaves before these start: the store works while the handlers do.
             self._start(claims, asked.sent_at)
-
-    def _expect(self, settled: Sequence[Settled]) -> None:
-        """A job that waits again is due at a time that nobody else may tell us of."""
-        due_at_ms = min((each.run_at_ms for each in settled if each.run_at_ms is not None), default=None)
-        if due_at_ms is not None:
-            self._wake_at(due_at_ms)
 
     def _wake_at(self, at_ms: int) -> None:
         when = max((at_ms - self._ahead_ms) / 1000, self._loop.time())

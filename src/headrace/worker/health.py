@@ -66,7 +66,7 @@ class WorkerHealth(Struct, frozen=True):
 
 
 def verdict(
-    state: State, free: int, claimed_ms_ago: int | None, beaten_ms_ago: int | None, poll_ms: int, lease_ms: int
+    state: State, is_full: bool, claimed_ms_ago: int | None, beaten_ms_ago: int | None, poll_ms: int, lease_ms: int
 ) -> str:
     """What is wrong with such a worker, in words; empty when nothing is."""
     if state != "running":
@@ -74,7 +74,7 @@ def verdict(
     if beaten_ms_ago is None or beaten_ms_ago > lease_ms:
         return f"leases were not extended for {_seconds(beaten_ms_ago)}; does the store answer?"
     # Who has no place free does not ask, and is consuming all the same.
-    if free > 0 and (claimed_ms_ago is None or claimed_ms_ago > 2 * poll_ms + 1_000):
+    if not is_full and (claimed_ms_ago is None or claimed_ms_ago > 2 * poll_ms + 1_000):
         return f"no claim was answered for {_seconds(claimed_ms_ago)}; does the store answer, or is the loop blocked?"
     return ""
 

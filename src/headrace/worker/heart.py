@@ -37,15 +37,19 @@ class Heart:
         self.beaten_at: float | None = None
         """When all leases were last extended that had to be."""
 
+    def has_time_for(self, holds_until: float, now: float) -> bool:
+        """Whether a lease that holds so long is seen to by the next beat, however late that is."""
+        return holds_until - self._margin - self._beat > now
+
     async def run(self, store: Store) -> None:
         """Beat until cancelled."""
         loop = asyncio.get_running_loop()
         while True:
             began_at = loop.time()
-            self._fence(began_at)
+            self.fence(began_at)
             await self._extend(store, began_at)
             now = loop.time()
-            self._fence(now)
+            self.fence(now)
             await asyncio.sleep(max(self._next_at(began_at, now) - now, 0))
 
     def _next_at(self, began_at: float, now: float) -> float:
@@ -63,7 +67,8 @@ class Heart:
     def _fences_at(self, run: Run) -> float:
         return run.holds_until - self._margin
 
-    def _fence(self, now: float) -> None:
+    def fence(self, now: float) -> None:
+        """Let go of what could not be extended in time."""
         lost = [run for run in self._held() if self._fences_at(run) <= now]
         for run in lost:
             run.is_lost = True
@@ -85,7 +90,8 @@ class Heart:
     async def _extend_some(self, store: Store, runs: Sequence[Run]) -> bool:
         loop = asyncio.get_running_loop()
         sent_at = loop.time()
-        patience = min(self._fences_at(run) for run in runs) - sent_at
+        # Others may have come meanwhile, whose turn is with the next beat.
+        patience = min(min(self._fences_at(run) for run in runs) - sent_at, self._beat)
         leases = [run.claim.lease for run in runs]
         try:
             async with asyncio.timeout(max(patience, 0)):

@@ -12,7 +12,7 @@ from typing import Self
 from msgspec.structs import replace
 
 from headrace.model.claim import Claim
-from headrace.model.errors import OutcomeUnknown, Refused, StoreUnavailable
+from headrace.model.errors import BadConfig, OutcomeUnknown, Refused, StoreUnavailable
 from headrace.model.outcome import Outcome, Release
 from headrace.stores.contract.store import Store
 from headrace.worker.beat import Beat, LoopBeat, ThreadBeat
@@ -62,6 +62,9 @@ class Worker:
         chance: random.Random | None = None,
         entropy: Callable[[int], bytes] = os.urandom,
     ) -> None:
+        if not len(handlers):
+            # It would claim what others work on, and fail it for want of a handler.
+            raise BadConfig("the worker has no handlers; register at least one")
         self._store = store
         self._handlers = handlers
         self._reopen = reopen
@@ -72,7 +75,7 @@ class Worker:
             config or WorkerConfig(), handlers.queues, handlers.companions, entropy(3).hex()
         )
         self._capacity = Capacity(self.settings.capacity, self.settings.threads, self.settings.processes)
-        self._groups = groups_of(self.settings.queues, handlers, self._capacity)
+        self._groups = groups_of(self.settings.queues, handlers, self._capacity, self.settings.is_weighted)
         self._totals = Totals()
         self._notices = Notices((self._count, *listeners))
         self._runs: dict[int, Run] = {}
@@ -119,16 +122,16 @@ class Worker:
         beaten_at = self._heart.beaten_at if self._loop is not None else None
         claimed_ms_ago = None if claimed_at is None else int((now - claimed_at) * 1000)
         beaten_ms_ago = None if beaten_at is None else int((now - beaten_at) * 1000)
-        free = self._capacity.free
         settings = self.settings
-        why = verdict(self._state, free, claimed_ms_ago, beaten_ms_ago, settings.poll_ms, settings.lease_ms)
+        is_full = self._loop is not None and self._claimer.is_full
+        why = verdict(self._state, is_full, claimed_ms_ago, beaten_ms_ago, settings.poll_ms, settings.lease_ms)
         return WorkerHealth(
             not why,
             why,
             settings.name,
             self._state,
             settings.capacity,
-            free,
+            self._capacity.free,
             claimed_ms_ago,
             beaten_ms_ago,
             replace(self._totals),
@@ -151,12 +154,12 @@ class Worker:
 
     def _assemble(self) -> None:
         settings = self.settings
-        self._loop = asyncio.get_running_loop()
+        loop = asyncio.get_running_loop()
         self._changed = asyncio.Event()
         self._threads = ThreadPool(settings.threads)
         self._processes = ProcessPool(settings.processes, jobs_max=settings.jobs_per_process)
         self._outage = Outage(self._notices, self._chance)
-        self._settler = Settler(self._forget, self._loop.time, self._notices)
+        self._settler = Settler(self._forget, loop.time, self._notices)
         self._claimer = Claimer(
             self._groups,
             self._capacity,
@@ -198,6 +201,7 @@ class Worker:
             if self._reopen is None
             else ThreadBeat(self._heart, self._reopen, self._fail_from_thread, self._chance)
         )
+        self._loop = loop  # last: other threads take it for the sign that all the rest is there
 
     async def _prepared(self) -> bool:
         """Ask for the jobs that tell of deaths, where somebody handles them; False when stopped meanwhile."""
@@ -231,6 +235,11 @@ class Worker:
         try:
             await self._until(lambda: self._grace_ms is not None or (until_idle and self._is_idle()))
             await self._drain()
+        except asyncio.CancelledError:
+            # Whoever cancels wants an end at once; the jobs are given back all the same, and pay nothing.
+            self._stop(0)
+            await self._drain()
+            raise
         finally:
             for role in roles:
                 role.cancel()
@@ -256,8 +265,12 @@ class Worker:
         began_at = self._loop.time()
         grace_ms = self._grace_ms or 0
         self._notices.tell(Lifecycle("stopping", f"{len(self._working())} jobs in hand, grace {grace_ms:,} ms"))
-        # The grace may be shortened meanwhile.
-        await self._until(lambda: not self._working() or self._is_over(began_at), began_at + grace_ms / 1000)
+        while self._working() and not self._is_over(began_at):
+            # Not `_until`: the grace may be shortened meanwhile, and the deadline with it.
+            self._changed.clear()
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout_at(began_at + (self._grace_ms or 0) / 1000):
+                    await self._changed.wait()
         for run in self._working():
             self._runner.stop(run, "drain")
         await self._until(lambda: not self._working(), self._loop.time() + END_SECONDS)
@@ -315,8 +328,9 @@ class Worker:
             self._capacity.take(handler)
             runs.append(run)
         self._notices.tell(Taken(claims))
-        if self._claimer.is_stopping:
-            # The answer to a claim of before: these were never started.
+        # The answer may be to a claim of before the stop, or so late that the leases could end before the heart sees
+        # to them: what is not started is given back, and costs nothing.
+        if self._claimer.is_stopping or not self._heart.has_time_for(holds_until, self._loop.time()):
             for run in runs:
                 self._ended(run, Release(), 0)
             return
@@ -365,7 +379,8 @@ class Worker:
 
     def _fail_from_thread(self, error: BaseException) -> None:
         assert self._loop is not None  # running
-        self._loop.call_soon_threadsafe(self._fail, error)
+        with contextlib.suppress(RuntimeError):  # the worker has ended
+            self._loop.call_soon_threadsafe(self._fail, error)
 
     def _role_ended(self, role: "asyncio.Task[None]") -> None:
         if not role.cancelled() and (error := role.exception()) is not None:

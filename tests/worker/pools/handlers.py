@@ -67,12 +67,14 @@ async def context_of_a_coroutine() -> str:
     return current().job.id
 
 
-def report(wait: bool = False) -> None:
-    """Report progress twice, and then perhaps never end."""
+def report(fifo: str | None = None, exitcode: int | None = None) -> None:
+    """Report progress twice, then perhaps say so through a named pipe, or die."""
     current().progress(0.25, "a quarter")
-    current().progress(1, str(os.getpid()))
-    if wait:
-        signal.pause()
+    current().progress(1, "all")
+    if fifo is not None:
+        Path(fifo).write_text("said")
+    if exitcode is not None:
+        os._exit(exitcode)
 
 
 def forever() -> NoReturn:
@@ -235,6 +237,14 @@ def refuse_to_end() -> int:
     return os.getpid()
 
 
-def write_at_exit(path: str) -> None:
-    """Write a note when the process ends."""
-    atexit.register(Path(path).write_text, "goodbye")
+def write_at_exit(fifo: str, path: str) -> None:
+    """When the process ends, wait for something to come through a named pipe, and write it down."""
+    atexit.register(lambda: Path(path).write_text(Path(fifo).read_text()))
+
+
+def fork_and_return() -> int:
+    """Return twice, as a program that forks and forgets to exit does; the original answers last."""
+    grandchild = os.fork()
+    if grandchild:
+        os.waitpid(grandchild, 0)
+    return os.getpid()

@@ -40,6 +40,12 @@ async def open_pool(size: int, *, jobs_max: int | None = None) -> AsyncIterator[
             await pool.close()
 
 
+async def turn_over() -> None:
+    """Let everything that can run on the loop do so."""
+    for _ in range(5):
+        await asyncio.sleep(0)
+
+
 class Running:
     """A task in a process that has said that it has begun."""
 

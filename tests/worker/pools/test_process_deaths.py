@@ -21,6 +21,7 @@ from tests.worker.pools.support import (
     open_files,
     open_pool,
     task_of,
+    turn_over,
 )
 
 HOUR_US = 3_600_000_000
@@ -153,6 +154,21 @@ async def test_a_death_is_noticed_though_a_forked_program_holds_the_link_open() 
         await gone(*map(int, noted[0].split()))
 
 
+async def test_what_a_process_has_said_before_its_death_is_heard(monkeypatch: pytest.MonkeyPatch) -> None:
+    heard: list[str] = []
+    monkeypatch.setattr(process, "READ_BYTES", 8)
+    async with open_pool(1) as pool:
+        pid = await answer_of(pool, "pid")
+        task = asyncio.create_task(pool.run(task_of("report", exitcode=3), lambda _, note: heard.append(note)))
+        await turn_over()
+
+        os.waitid(os.P_PID, pid, os.WEXITED | os.WNOWAIT)  # noqa: ASYNC222 - the loop shall stand still meanwhile
+        with pytest.raises(ProcessDied, match="exit code 3"):
+            await task
+
+    assert heard == ["a quarter", "all"]
+
+
 async def test_a_process_that_closes_its_link_is_given_up() -> None:
     async with open_pool(1) as pool:
         with pytest.raises(ProcessDied):
@@ -204,8 +220,7 @@ async def test_close_ends_idle_busy_and_starting_processes_and_leaves_nothing() 
     running = await begin(pool, "with_a_grandchild")
     starting = [asyncio.create_task(answer_of(pool, "pid")) for _ in range(2)]
     waiting = asyncio.create_task(pool.run(task_of("nothing")))
-    for _ in range(5):
-        await asyncio.sleep(0)
+    await turn_over()
 
     loop = asyncio.get_running_loop()
     began_at = loop.time()
@@ -241,14 +256,30 @@ async def test_closing_twice_and_closing_what_was_never_used_does_nothing() -> N
 
 
 async def test_exit_functions_of_an_idle_process_run_on_close(tmp_path: Path) -> None:
-    note = tmp_path / "note"
+    fifo, note = tmp_path / "gate", tmp_path / "note"
+    os.mkfifo(fifo)
     pool = ProcessPool(1)
-    await answer_of(pool, "write_at_exit", path=str(note))
+    await answer_of(pool, "write_at_exit", fifo=str(fifo), path=str(note))
 
-    async with asyncio.timeout(SOON_S):
-        await pool.close()
+    closing = asyncio.create_task(pool.close())
+    await write(fifo, "goodbye")
+    await closing
 
     assert note.read_text() == "goodbye"
+
+
+async def test_a_process_that_dies_while_a_payload_is_being_sent_is_told() -> None:
+    async with open_pool(1) as pool:
+        pid = await answer_of(pool, "pid")
+        os.kill(pid, signal.SIGSTOP)
+        task = asyncio.create_task(answer_of(pool, "echo", text="x" * 900_000))
+        await turn_over()
+
+        os.kill(pid, signal.SIGKILL)
+        with pytest.raises(ProcessDied, match="SIGKILL"):
+            await task
+
+        assert await answer_of(pool, "echo", text="x" * 250_000)
 
 
 async def test_a_process_that_cannot_start_is_told_and_the_pool_goes_on(monkeypatch: pytest.MonkeyPatch) -> None:

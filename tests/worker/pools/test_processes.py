@@ -12,7 +12,18 @@ import pytest
 from headrace.model.errors import BadConfig, Refused
 from headrace.model.limits import ERROR_MESSAGE_CHARS_MAX
 from headrace.worker.pools.processes import ChildRaised, ChildTask, ProcessPool
-from tests.worker.pools.support import FACTS, HERE, SOON_S, answer_of, begin, children, is_alive, open_pool, task_of
+from tests.worker.pools.support import (
+    FACTS,
+    HERE,
+    SOON_S,
+    answer_of,
+    begin,
+    children,
+    is_alive,
+    open_pool,
+    task_of,
+    turn_over,
+)
 
 
 async def test_a_task_is_answered_by_its_handler_in_another_process() -> None:
@@ -67,22 +78,27 @@ async def test_progress_reaches_the_parent_before_the_answer() -> None:
     async with open_pool(1) as pool:
         await pool.run(task_of("report"), lambda fraction, note: heard.append((fraction, note)))
 
-    assert [fraction for fraction, _ in heard] == [0.25, 1]
-    assert heard[0][1] == "a quarter"
+    assert heard == [(0.25, "a quarter"), (1, "all")]
 
 
-async def test_an_error_while_progress_is_told_harms_only_the_telling() -> None:
+async def test_an_error_while_progress_is_told_harms_only_the_telling(tmp_path: Path) -> None:
+    fifo = tmp_path / "said"
+    os.mkfifo(fifo)
     told: list[Any] = []
-    asyncio.get_running_loop().set_exception_handler(lambda _, context: told.append(context["exception"]))
+    asyncio.get_running_loop().set_exception_handler(lambda _, context: told.append(str(context["exception"])))
 
     def fail(fraction: float, note: str) -> None:
         raise ValueError(note)
 
     async with open_pool(1) as pool:
-        answer = await pool.run(task_of("report"), fail)
+        await pool.start()
+        task = asyncio.create_task(pool.run(task_of("report", fifo=str(fifo)), fail))
+        await turn_over()
+        fifo.read_text()  # the loop stands still meanwhile, so that both are read in one go
+        answer = await task
 
     assert answer is None
-    assert [type(error) for error in told] == [ValueError, ValueError]
+    assert told == ["a quarter", "all"]
 
 
 async def test_a_thread_left_behind_by_a_job_does_not_speak_for_the_next(tmp_path: Path) -> None:
@@ -201,7 +217,10 @@ async def test_system_exit_is_an_error_of_the_job_and_not_of_the_process() -> No
         assert await answer_of(pool, "pid") == pid
 
 
-async def test_what_handlers_print_is_seen_as_soon_as_they_end(capfd: pytest.CaptureFixture[str]) -> None:
+async def test_what_handlers_print_is_seen_as_soon_as_they_end(
+    capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("PYTHONUNBUFFERED", raising=False)
     async with open_pool(1) as pool:
         await answer_of(pool, "speak", text="good evening")
         seen = capfd.readouterr()
@@ -209,6 +228,15 @@ async def test_what_handlers_print_is_seen_as_soon_as_they_end(capfd: pytest.Cap
 
     assert seen.out == "good evening\n"
     assert seen.err == "good evening\n"
+
+
+async def test_a_forked_copy_that_returns_from_the_handler_does_not_answer_for_it() -> None:
+    async with open_pool(1) as pool:
+        pid = await answer_of(pool, "pid")
+
+        answers = [await answer_of(pool, "fork_and_return") for _ in range(3)]
+
+    assert answers == [pid] * 3
 
 
 async def test_context_variables_do_not_leak_from_job_to_job() -> None:
@@ -270,8 +298,7 @@ async def test_a_process_is_replaced_after_its_jobs() -> None:
 async def test_a_task_cancelled_while_its_process_starts_leaves_the_process_to_the_next() -> None:
     async with open_pool(1) as pool:
         first = asyncio.create_task(answer_of(pool, "pid"))
-        for _ in range(5):
-            await asyncio.sleep(0)
+        await turn_over()
         started = children()
         first.cancel()
         await asyncio.wait([first])

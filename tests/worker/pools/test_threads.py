@@ -4,7 +4,6 @@ import asyncio
 import gc
 import threading
 import weakref
-from collections.abc import Callable
 from contextvars import ContextVar
 from functools import partial
 
@@ -12,8 +11,8 @@ import pytest
 
 from headrace.model.errors import BadConfig, Refused
 from headrace.worker.pools.threads import ThreadPool
+from tests.worker.pools.support import SOON_S, turn_over
 
-SOON_S = 20
 COLOUR: ContextVar[str] = ContextVar("colour")
 
 
@@ -40,12 +39,6 @@ async def begin(pool: ThreadPool) -> tuple[Gate, asyncio.Task[str]]:
     async with asyncio.timeout(SOON_S):
         await gate.begun.wait()
     return gate, task
-
-
-async def turn_over() -> None:
-    """Let everything that can run on the loop do so."""
-    for _ in range(5):
-        await asyncio.sleep(0)
 
 
 async def test_a_call_answers_what_it_returns() -> None:
@@ -221,23 +214,6 @@ async def test_more_calls_than_threads_wait_in_order() -> None:
     pool.close()
 
 
-async def test_a_turn_granted_in_the_moment_of_its_cancellation_goes_to_the_next() -> None:
-    pool = ThreadPool(1)
-    gate, first = await begin(pool)
-    second, third = (asyncio.create_task(pool.run(lambda: "served")) for _ in range(2))
-    await turn_over()
-
-    first.add_done_callback(lambda _: second.cancel())
-    gate.open.set()
-    async with asyncio.timeout(SOON_S):
-        answer = await third
-
-    assert answer == "served"
-    await asyncio.wait([second])
-    assert pool.free == 1
-    pool.close()
-
-
 async def test_close_ends_idle_threads_and_refuses_more() -> None:
     before = set(threading.enumerate())
     pool = ThreadPool(2)
@@ -269,14 +245,12 @@ async def test_an_idle_thread_keeps_nothing_of_its_last_call() -> None:
     class Result:
         pass
 
-    pool = ThreadPool(1)
-    make: Callable[[], Result] = Result
+    pool, loop, forgotten = ThreadPool(1), asyncio.get_running_loop(), asyncio.Event()
 
-    kept = weakref.ref(await pool.run(make))
-    await pool.run(lambda: None)
-    gc.collect()
+    weakref.finalize(await pool.run(Result), loop.call_soon_threadsafe, forgotten.set)
 
-    assert kept() is None
+    async with asyncio.timeout(SOON_S):
+        await forgotten.wait()
     pool.close()
 
 

@@ -44,8 +44,9 @@ IGNORED = (signal.SIGINT, signal.SIGTERM)
 class Link:
     """The way to the parent; threads of a handler may report progress at the same time."""
 
-    def __init__(self, link: socket.socket) -> None:
-        self._link = link
+    def __init__(self, fd: int) -> None:
+        os.set_inheritable(fd, False)  # it was, to get here; it is not for the programs that handlers start
+        self._link = socket.socket(fileno=fd)
         self._unpacker: Unpacker[ToChild] = Unpacker(ToChild)  # type: ignore[arg-type]  # a union is a type here
         self._sending = threading.Lock()
 
@@ -60,6 +61,11 @@ class Link:
         """Returns when the parent can have it."""
         with self._sending:
             self._link.sendall(packed(message))
+
+    def leave(self) -> None:
+        """Leave the link open until the process has really ended: the parent takes the end of one for that of the
+        other, and exit functions are still to run."""
+        self._link.detach()
 
 
 class ChildWatch:
@@ -95,21 +101,28 @@ def main(fd: int, parent: int) -> None:
     """Do tasks until the parent has no more."""
     _die_with(parent)
     _leave_signals_to_parent()
-    link = Link(socket.socket(fileno=fd))
+    with suppress(OSError):  # the parent is gone
+        _work(Link(fd))
+
+
+def _work(link: Link) -> None:
     setup = link.receive()
     if not isinstance(setup, Setup):
         return
     sys.path[:] = map(os.fsdecode, setup.path)
     sys.argv[:] = map(os.fsdecode, setup.argv)
     loader = Loader(setup)
+    pid = os.getpid()
     link.send(Ready())
-    with suppress(OSError):  # the parent is gone
-        while isinstance(task := link.receive(), ChildTask):
-            watch = ChildWatch(task, link)
-            ended = contextvars.copy_context().run(_run, task, loader, watch)
-            watch.end()
-            _flush()
-            link.send(ended)
+    while isinstance(task := link.receive(), ChildTask):
+        watch = ChildWatch(task, link)
+        ended = contextvars.copy_context().run(_run, task, loader, watch)
+        watch.end()
+        _flush()
+        if os.getpid() != pid:
+            os._exit(0)  # a copy that the handler has forked and let return; the job is the original's to answer
+        link.send(ended)
+    link.leave()
 
 
 def _run(task: ChildTask, loader: Loader, watch: ChildWatch) -> Returned | Raised:

@@ -10,7 +10,6 @@ from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 
-import headrace
 from headrace.model.limits import PROCESS_EXIT_MS, PROCESS_START_MS
 from headrace.worker.pools import main
 from headrace.worker.pools.errors import ChildRaised, ProcessDied
@@ -32,6 +31,7 @@ from headrace.worker.pools.messages import (
 OnProgress = Callable[[float, str], None]
 Answer = Ready | Returned | Raised
 
+NOTHING = memoryview(b"")
 READ_BYTES = 256 * 1024
 LOOK_S = 0.01
 """How often it is looked whether a process is dead, where the system cannot tell."""
@@ -56,6 +56,8 @@ class Process:
         self._unpacker: Unpacker[ToParent] = Unpacker(ToParent)  # type: ignore[arg-type]  # a union is a type here
         self._answer: asyncio.Future[Answer] = self._loop.create_future()
         self._on_progress: OnProgress | None = None
+        self._unsent = NOTHING
+        self._is_sending = False
         self._dead: asyncio.Future[int] = self._loop.create_future()
         self._loop.add_reader(link, self._on_readable)
         # The end of the link is not enough: a program that the handler has forked may hold it open.
@@ -66,10 +68,9 @@ class Process:
     @staticmethod
     async def start(guard: Guard) -> "Process":
         """A process that is ready; raises `ProcessDied` for one that is dead before it is."""
-        main.check_is_program()
         ours, theirs = socket.socketpair()
         with theirs:
-            words = [str(Path(headrace.__file__).parent.parent), str(theirs.fileno()), str(os.getpid())]
+            words = [str(Path(__file__).parents[3]), str(theirs.fileno()), str(os.getpid())]
             flags = subprocess._args_from_interpreter_flags()  # type: ignore[attr-defined]  # as multiprocessing does
             try:
                 # A call of a millisecond or two: it returns when the new program has begun.
@@ -88,8 +89,10 @@ class Process:
         try:
             async with asyncio.timeout(PROCESS_START_MS / 1000):
                 await process._ask(_setup())
-        except BaseException:
+        except BaseException as error:
             await process.kill()
+            if isinstance(error, TimeoutError):
+                raise TimeoutError(f"a new process was not ready within {PROCESS_START_MS / 1000:g} s") from None
             raise
         return process
 
@@ -137,9 +140,24 @@ class Process:
             raise ProcessDied(self._dead.result())
         if self._answer.done():
             self._answer = self._loop.create_future()
-        with suppress(OSError):  # the process is dying, and its death is the answer
-            await self._loop.sock_sendall(self._link, packed(message))
+        self._unsent = memoryview(packed(message))
+        self._send()
         return await self._answer
+
+    def _send(self) -> None:
+        """Send as much as goes now, and the rest when it does."""
+        try:
+            self._unsent = self._unsent[self._link.send(self._unsent) :]
+        except (BlockingIOError, InterruptedError):
+            pass
+        except OSError:
+            self._unsent = NOTHING  # the process is dying, and its death is the answer
+        if bool(self._unsent) != self._is_sending:
+            self._is_sending = bool(self._unsent)
+            if self._is_sending:
+                self._loop.add_writer(self._link, self._send)
+            else:
+                self._loop.remove_writer(self._link)
 
     def _on_readable(self) -> None:
         if self._read() == b"":
@@ -179,6 +197,7 @@ class Process:
         while self._read():  # it may have answered before it died
             pass
         self._loop.remove_reader(self._link)
+        self._loop.remove_writer(self._link)
         if self._pidfd is not None:
             self._loop.remove_reader(self._pidfd)
             os.close(self._pidfd)

@@ -7,6 +7,7 @@ from typing import Any
 
 from headrace.model.errors import BadConfig, Refused
 from headrace.model.limits import PROCESS_EXIT_MS
+from headrace.worker.pools import main
 from headrace.worker.pools.errors import ChildRaised, ProcessDied
 from headrace.worker.pools.guard import Guard
 from headrace.worker.pools.messages import ChildTask
@@ -22,21 +23,23 @@ class ProcessPool:
     """Runs tasks in at most `size` processes, each in a session of its own. For one event loop.
 
     Processes are started when they are first needed, or all at once by `start`, and used again; one that has done
-    `jobs_max` jobs is replaced. Each belongs to one job at a time, so killing it disturbs nobody else.
+    `jobs_max` jobs is replaced. Each belongs to one job at a time, so killing it disturbs nobody else. All die with
+    this program, and on Linux already with the thread that has started them.
     """
 
     def __init__(self, size: int, *, jobs_max: int | None = None) -> None:
+        main.check_is_program()
         if size < 1 or (jobs_max is not None and jobs_max < 1):
             raise BadConfig(f"a pool of processes needs numbers of at least 1; found size {size!r}, jobs {jobs_max!r}")
-        self._size = size
         self._jobs_max = jobs_max
         self._turns = Turns(size)
         self._guard: Guard | None = None
         self._processes: set[Process] = set()
         """Those that are ready or have been, and are not known to be dead."""
         self._idle: list[Process] = []
-        self._starting: list[asyncio.Task[Process]] = []
-        """Processes on their way that nobody waits for."""
+        self._starting: set[asyncio.Task[Process]] = set()
+        self._unclaimed: list[asyncio.Task[Process]] = []
+        """Of these, the ones that nobody waits for."""
         self._chores: set[asyncio.Task[None]] = set()
         self._is_closed = False
 
@@ -48,7 +51,8 @@ class ProcessPool:
     async def start(self) -> None:
         """Start all processes at once; raises what kept one from starting."""
         self._check_open()
-        tasks = [self._begin() for _ in range(self._turns.free - len(self._idle) - len(self._starting))]
+        self._idle = [process for process in self._idle if process.is_alive]
+        tasks = [self._begin() for _ in range(self._turns.free - len(self._idle) - len(self._unclaimed))]
         if tasks:
             await asyncio.wait(tasks)
         for task in tasks:
@@ -110,13 +114,13 @@ class ProcessPool:
             process = self._idle.pop()
             if process.is_alive:
                 return process
-            self._processes.discard(process)
-        starting = self._starting[0] if self._starting else self._begin()
-        self._starting.remove(starting)
+            self._processes.discard(process)  # it died while nobody used it
+        starting = self._unclaimed[0] if self._unclaimed else self._begin()
+        self._unclaimed.remove(starting)
         try:
             await asyncio.wait([starting])
         except asyncio.CancelledError:
-            self._starting.append(starting)  # the next one has it
+            self._unclaimed.append(starting)  # the next one has it
             if starting.done():
                 self._on_start(starting)
             raise
@@ -136,7 +140,8 @@ class ProcessPool:
 
     def _begin(self) -> asyncio.Task[Process]:
         task = asyncio.create_task(self._new())
-        self._starting.append(task)
+        self._starting.add(task)
+        self._unclaimed.append(task)
         task.add_done_callback(self._on_start)
         return task
 
@@ -150,9 +155,10 @@ class ProcessPool:
     def _on_start(self, task: asyncio.Task[Process]) -> None:
         """A process is ready, or failed to become so; if nobody waits for it, it is idle."""
         error = None if task.cancelled() else task.exception()
-        if task not in self._starting:
+        self._starting.discard(task)
+        if task not in self._unclaimed:
             return
-        self._starting.remove(task)
+        self._unclaimed.remove(task)
         if error is not None:
             LOGGER.warning("a process for handlers did not start: %s", error)
         elif not task.cancelled() and not self._is_closed:

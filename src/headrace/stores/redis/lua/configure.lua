@@ -15,7 +15,7 @@ local function take(s, version, text)
   journal.trim(s, LIMITS.trim)
   shard.save(s)
   if is_resumed then
-    call('SPUBLISH', s.names.prefix, '')
+    telling.publish(s.names.prefix, '')
   end
 end
 

@@ -179,6 +179,6 @@ local function finish(s)
   end
   shard.save(s)
   if s.awaited then
-    telling.publish(s, over)
+    telling.ends(s, over)
   end
 end

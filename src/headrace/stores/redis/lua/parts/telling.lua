@@ -1,6 +1,12 @@
--- Telling those who wait for the end of a job, while the shard knows of any: one message for each call, the ids on lines.
+-- Telling those who wait: that there may be work, and which jobs have ended while the shard knows of anybody who waits
+-- for that.
 
 local telling = {}
+
+-- Publish a hint. One that is not let through, for want of the right to publish, must not break a call half-way.
+function telling.publish(channel, said)
+  redis.pcall('SPUBLISH', channel, said)
+end
 
 -- Remember that a job has ended or is gone. Those that settle has put into s.over need not be named here.
 function telling.note(s, id)
@@ -10,8 +16,9 @@ function telling.note(s, id)
   end
 end
 
--- Publish what was noted and what was over. The time is the server's: a call may be given another.
-function telling.publish(s, over)
+-- Tell what was noted and what was over, in one message: the ids on lines. The time is the server's: a call may be given
+-- another.
+function telling.ends(s, over)
   local ids = s.gone or {}
   s.gone = nil
   for i = 1, over and #over or 0 do
@@ -26,5 +33,5 @@ function telling.publish(s, over)
     s.awaited = false
     return
   end
-  return
+  telling.publish(s.names.ends, concat(ids, '\n'))
 end

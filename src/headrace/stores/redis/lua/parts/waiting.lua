@@ -229,6 +229,6 @@ function waiting.write(s)
   end
   s.B, s.R, s.L, s.X, s.A, s.T, s.missing, s.woke = {}, {}, {}, {}, {}, {}, nil, false
   if is_waking then
-    call('SPUBLISH', named.prefix, '')
+    telling.publish(named.prefix, '')
   end
 end

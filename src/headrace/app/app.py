@@ -1,0 +1,186 @@
+"""The app: wires functions, clients and workers to one store."""
+
+import asyncio
+import os
+import threading
+from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
+from contextlib import asynccontextmanager
+from functools import partial
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Self, TypeVar, Unpack, overload
+
+from headrace.app.address import is_memory, shown, url_of
+from headrace.app.connections import Connections
+from headrace.app.decorating import FailDecorator, JobDecorator
+from headrace.app.fields import FailFields, JobFields, WorkerFields
+from headrace.app.function import AsyncJobFunction, JobFunction, PlainJobFunction
+from headrace.app.registry import Registry
+from headrace.app.sender import P, R
+from headrace.client.blocking import BlockingClient
+from headrace.client.client import DEFAULT_QUEUE, Client
+from headrace.client.codec import JSON, Codec
+from headrace.client.maker import JobMaker
+from headrace.model.clock import SystemClock
+from headrace.model.names import DEFAULT_TENANT, Queue
+from headrace.stores.contract.store import Store
+from headrace.stores.open import open_store
+from headrace.worker.handlers import Handlers
+from headrace.worker.middleware import Middleware
+
+if TYPE_CHECKING:
+    from headrace.worker.worker import Worker
+
+F = TypeVar("F", bound=Callable[..., Any])
+M = TypeVar("M", bound=Middleware)
+
+
+class App:
+    """Makes jobs of functions, and knows their store.
+
+    `url` is where the jobs are: `sqlite:///jobs.db`, `redis://host`, `postgres://user@host/database`, `memory://`.
+    Without one it is HEADRACE_URL of the environment, read when the store is first needed, else a file `headrace.db`
+    in the working directory. `tenant` and `queue` hold for functions that do not say otherwise.
+
+    Nothing is opened before it is needed; each event loop gets connections of its own, which are closed with it. An app
+    may be forked and pickled: the other process opens its own. A pickle carries the settings and not the functions.
+    """
+
+    def __init__(
+        self,
+        url: str | None = None,
+        *,
+        tenant: str = DEFAULT_TENANT,
+        queue: str | Queue = DEFAULT_QUEUE,
+        codec: Codec = JSON,
+        middleware: Sequence[Middleware] = (),
+    ) -> None:
+        self.maker = JobMaker(tenant=tenant, queue=queue, codec=codec, clock=SystemClock(), entropy=os.urandom)
+        self.registry = Registry()
+        self._url = url
+        self._middleware = list(middleware)
+        self._connections = Connections(self._settled_url, self._client_of)
+        self._blocking: dict[str, BlockingClient] = {}
+
+    @overload
+    def job(  # type: ignore[overload-overlap]  # a coroutine function is a function that returns a coroutine
+        self, function: Callable[P, Coroutine[Any, Any, R]], /
+    ) -> AsyncJobFunction[P, R]: ...
+    @overload
+    def job(self, function: Callable[P, R], /) -> PlainJobFunction[P, R]: ...
+    @overload
+    def job(self, /, **fields: Unpack[JobFields]) -> JobDecorator: ...
+    def job(
+        self, function: Callable[..., Any] | None = None, /, **fields: Unpack[JobFields]
+    ) -> JobFunction[..., Any] | JobDecorator:
+        """Make a job of a function: `@app.job`, or `@app.job(queue="mail", max_attempts=5, timeout="30s")`.
+
+        A coroutine function runs on the worker's event loop, a plain one in a thread, and with `process=True` either
+        in a process of its own. `kind` names its jobs (the function's name when not given) and `weight` says how much
+        of a worker's capacity one takes; the rest are `Options` of all its jobs. Raises `BadConfig` for a function
+        that cannot be a job, and for a kind that another function has.
+        """
+        decorate = JobDecorator(self, fields)
+        return decorate if function is None else decorate(function)
+
+    @overload
+    def fail_handler(self, function: F, /) -> F: ...
+    @overload
+    def fail_handler(self, /, **fields: Unpack[FailFields]) -> FailDecorator: ...
+    def fail_handler(self, function: F | None = None, /, **fields: Unpack[FailFields]) -> F | FailDecorator:
+        """Let a function be told of deaths: `@app.fail_handler(queue="mail")` on `def bury(id, payload, error)`.
+
+        `payload` is that of the job that died, `error` says why: annotate it with `DeathError`, or leave it a dict. The
+        telling is itself a job with a patient policy, on the companion queue, put there in the same step as the death.
+        """
+        decorate = FailDecorator(self, fields)
+        return decorate if function is None else decorate(function)
+
+    def middleware(self, function: M) -> M:
+        """Wrap `async def m(context, call_next)` around all handlers of this app, inside those that came before."""
+        self._middleware.append(function)
+        return function
+
+    @property
+    def handlers(self) -> Handlers:
+        """The handlers of all functions, for a `Worker` of your own making."""
+        return self.registry.handlers()
+
+    async def client(self) -> Client:
+        """The client of the running event loop; opened by the first call and shared by all of the loop's tasks."""
+        return await self._connections.client()
+
+    @property
+    def blocking(self) -> BlockingClient:
+        """The client for programs without an event loop; shared by all threads, open until the program ends."""
+        url, maker = self._settled_url(), self.maker
+        if url not in self._blocking:
+            new = BlockingClient(url, tenant=maker.tenant, queue=maker.default_queue, codec=maker.codec)
+            # One step, so that threads get the same; a lock could be held by another thread when a process is forked.
+            self._blocking.setdefault(url, new)
+        return self._blocking[url]
+
+    @asynccontextmanager
+    async def worker(self, **config: Unpack[WorkerFields]) -> "AsyncIterator[Worker]":
+        """Work beside the block: `async with app.worker(capacity=50):`. Running handlers are waited for at its end."""
+        async with self._built(config) as worker, worker:
+            yield worker
+
+    async def work(self, *, until_idle: bool = False, **config: Unpack[WorkerFields]) -> None:
+        """Work on the jobs of this app until told to stop; the settings are those of `WorkerConfig`.
+
+        In the main thread of a program the first SIGTERM or SIGINT stops with the grace time, the second at once. With
+        `until_idle` it returns as soon as nothing is due, which is for tests and scripts.
+        """
+        in_main = threading.current_thread() is threading.main_thread()
+        async with self._built(config) as worker:
+            await worker.run(until_idle=until_idle, signals=in_main)
+
+    def run_worker(self, *, until_idle: bool = False, **config: Unpack[WorkerFields]) -> None:
+        """`work` for a program without an event loop."""
+        asyncio.run(self.work(until_idle=until_idle, **config))
+
+    async def close(self) -> None:
+        """Close what the running event loop has opened; what is asked for later is opened anew."""
+        await self._connections.close()
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.close()
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        maker = self.maker
+        # The URL that holds here: the environment of another machine may say nothing, or something else.
+        return _remade, (url_of(self._url), maker.tenant, maker.default_queue, maker.codec)
+
+    def __repr__(self) -> str:
+        return f"<App at {shown(url_of(self._url))} with {len(self.registry)} jobs>"
+
+    @asynccontextmanager
+    async def _built(self, config: WorkerFields) -> "AsyncIterator[Worker]":
+        # Programs that only send jobs do without the machinery that runs them.
+        from headrace.worker.config import WorkerConfig
+        from headrace.worker.worker import Worker
+
+        given: WorkerFields = {"tenant": self.maker.tenant}
+        settings = WorkerConfig(**(given | config))
+        url = self._settled_url()
+        reopen = None if is_memory(url) else partial(open_store, url)
+        async with self._connections.opened() as store:
+            yield Worker(store, self.handlers, settings, reopen=reopen, middleware=self._middleware)
+
+    def _client_of(self, store: Store) -> Client:
+        maker = self.maker
+        return Client(store, tenant=maker.tenant, queue=maker.default_queue, codec=maker.codec)
+
+    def _settled_url(self) -> str:
+        # Once it was needed it does not change: all loops and threads of a program meet in one store.
+        self._url = url_of(self._url)
+        return self._url
+
+
+def _remade(url: str, tenant: str, queue: str | Queue, codec: Codec) -> App:
+    return App(url, tenant=tenant, queue=queue, codec=codec)

@@ -1,0 +1,176 @@
+"""Promises of the simulated network: what a sender hears is what a sender could hear, and no more is applied."""
+
+import asyncio
+from collections.abc import Callable, Coroutine
+from random import Random
+from typing import Any
+
+import pytest
+
+from headrace.model.claim import ClaimRequest
+from headrace.model.errors import OutcomeUnknown, StoreUnavailable
+from headrace.model.job import Job
+from headrace.model.names import Queue
+from tests.simulation.link import Link
+from tests.simulation.loop import Process, VirtualLoop, drive
+from tests.simulation.network import FIRST_MS, Server, Way, Weather
+
+QUEUE = Queue("mail")
+REQUEST = ClaimRequest(queues=[QUEUE], worker="w", nonce="nonce-01", limit=10)
+
+
+class Silent:
+    """A watcher that keeps what it saw."""
+
+    def __init__(self) -> None:
+        self.seen: list[tuple[Process, str, Any, Any]] = []
+        self.heard: list[tuple[Process, str, Any, Any]] = []
+
+    @property
+    def verbs(self) -> list[str]:
+        """What was applied."""
+        return [verb for _, verb, _, _ in self.seen]
+
+    def applied(self, sender: Process, verb: str, given: Any, answer: Any) -> None:
+        """Keep it."""
+        self.seen.append((sender, verb, given, answer))
+
+    def answered(self, sender: Process, verb: str, given: Any, answer: Any) -> None:
+        """Keep it."""
+        self.heard.append((sender, verb, given, answer))
+
+
+Story = Callable[[Link], Coroutine[Any, Any, Any]]
+
+
+def play(story: Story, weather: Weather) -> tuple[Any, Server, Silent]:
+    """Let a process live through a story in some weather."""
+    loop, silent = VirtualLoop(), Silent()
+    server = Server(loop, silent)
+    process = Process("p")
+    link = Link(Way(server, process, Random(1), weather))
+
+    async def whole() -> Any:
+        return await loop.spawn(process, story(link))
+
+    return loop.run(whole()), server, silent
+
+
+def jobs(*ids: str, queue: Queue = QUEUE) -> list[Job]:
+    return [Job(queue=queue, id=id, kind="k") for id in ids]
+
+
+def waiting(server: Server, queue: Queue = QUEUE) -> int:
+    return drive(server.store.queues.counts(queue)).waiting
+
+
+def test_a_call_takes_its_time_there_and_back() -> None:
+    async def story(link: Link) -> float:
+        await link.jobs.enqueue(jobs("a"))
+        return asyncio.get_running_loop().time()
+
+    seconds, server, _ = play(story, Weather(latency_s=10.0))
+
+    assert 2 < seconds < 22
+    assert waiting(server) == 1
+
+
+def test_a_request_that_was_not_sent_is_not_applied_and_its_sender_knows() -> None:
+    async def story(link: Link) -> None:
+        with pytest.raises(StoreUnavailable):
+            await link.jobs.enqueue(jobs("a"))
+
+    _, server, silent = play(story, Weather(drop_request=1.0))
+
+    assert silent.verbs == []
+    assert server.faults == {"drop_request": 1}
+
+
+@pytest.mark.parametrize(("weather", "left"), [(Weather(lose_request=1.0), 0), (Weather(lose_reply=1.0), 1)])
+def test_a_sender_cannot_tell_a_lost_request_from_a_lost_reply(weather: Weather, left: int) -> None:
+    async def story(link: Link) -> tuple[str, ...]:
+        with pytest.raises(OutcomeUnknown) as lost:
+            await link.jobs.enqueue(jobs("a"))
+        return lost.value.unknown
+
+    unknown, server, _ = play(story, weather)
+
+    assert unknown == ("a",)
+    assert waiting(server) == left
+
+
+def test_a_call_over_several_shards_may_be_answered_in_part() -> None:
+    queue = Queue("report", shards=3)
+    ids = [f"job-{number}" for number in range(30)]
+
+    async def story(link: Link) -> OutcomeUnknown:
+        while True:
+            try:
+                await link.jobs.enqueue(jobs(*ids, queue=queue))
+            except OutcomeUnknown as lost:
+                if lost.known:
+                    return lost
+
+    lost, _, _ = play(story, Weather(lose_part=1.0))
+
+    assert sorted([answer.id for answer in lost.known] + list(lost.unknown)) == sorted(ids)
+
+
+def test_a_doubled_claim_is_answered_once_with_the_same_jobs() -> None:
+    async def story(link: Link) -> list[str]:
+        await link.jobs.enqueue(jobs("a", "b"))
+        return [claim.record.id for claim in (await link.jobs.claim(REQUEST)).items]
+
+    ids, _, silent = play(story, Weather(double=1.0))
+
+    assert ids == ["a", "b"]
+    assert silent.verbs == ["enqueue", "enqueue", "claim", "claim"]
+
+
+def test_a_request_goes_on_when_its_sender_was_cancelled() -> None:
+    async def story(link: Link) -> None:
+        task = asyncio.create_task(link.jobs.enqueue(jobs("a")))
+        await asyncio.sleep(0)
+        task.cancel()
+        await asyncio.sleep(60)
+
+    _, server, _ = play(story, Weather(latency_s=10.0))
+
+    assert waiting(server) == 1
+
+
+def test_a_partition_lets_nothing_through_until_it_ends() -> None:
+    async def story(link: Link) -> None:
+        link.way.cut()
+        with pytest.raises((StoreUnavailable, OutcomeUnknown)):
+            await link.jobs.enqueue(jobs("a"))
+        link.way.join()
+        await link.jobs.enqueue(jobs("b"))
+
+    _, server, silent = play(story, Weather())
+
+    assert silent.verbs == ["enqueue"]
+    assert waiting(server) == 1
+
+
+def test_a_waiter_is_woken_by_an_enqueue() -> None:
+    async def story(link: Link) -> tuple[bool, float]:
+        asyncio.get_running_loop().call_later(5, lambda: asyncio.ensure_future(link.jobs.enqueue(jobs("a"))))
+        found = await link.signals.wait([QUEUE], 60_000)
+        return found, asyncio.get_running_loop().time()
+
+    (found, seconds), _, _ = play(story, Weather())
+
+    assert found
+    assert 5 < seconds < 5.1
+
+
+def test_the_stores_clock_jumps_without_moving_the_time() -> None:
+    loop = VirtualLoop()
+    server = Server(loop, Silent())
+
+    server.clock.skew_ms -= 30_000
+
+    assert server.store._engine.tx.now_ms() == FIRST_MS - 30_000
+    assert loop.time() == 0
+    loop.close()

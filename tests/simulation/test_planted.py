@@ -1,0 +1,46 @@
+"""Planted faults: the check that passes on the worker and the client must fail on them broken in any of these ways."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.simulation.fault_table import FAULTS
+from tests.simulation.faults import broken
+
+ROOT = Path(__file__).parents[2]
+SEEDS = 60
+PROGRAM = """
+import sys
+from tests.simulation.faults import plant
+plant(sys.argv[1])
+from tests.simulation.world import simulate
+for seed in range({seeds}):
+    violations = simulate(seed).violations
+    if violations:
+        print(f"caught at seed {{seed}}: {{violations[0]}}")
+        break
+"""
+
+
+def test_there_are_enough_faults_to_trust_the_simulation() -> None:
+    assert len(FAULTS) >= 12
+
+
+@pytest.mark.parametrize("name", sorted(FAULTS))
+def test_a_fault_changes_what_is_there(name: str) -> None:
+    for module, old, new in FAULTS[name]:
+        assert old not in broken(module, old, new).source or old in new
+
+
+@pytest.mark.parametrize("name", sorted(FAULTS))
+def test_the_simulation_notices_that(name: str) -> None:
+    program = PROGRAM.format(seeds=SEEDS)
+
+    finished = subprocess.run(
+        [sys.executable, "-c", program, name], cwd=ROOT, capture_output=True, text=True, check=False
+    )
+
+    assert finished.returncode == 0, finished.stderr[-2_000:]
+    assert finished.stdout.startswith("caught"), f"no seed of {SEEDS} was broken although {name}"

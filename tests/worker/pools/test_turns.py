@@ -1,0 +1,74 @@
+"""What turns promise."""
+
+import asyncio
+
+import pytest
+
+from headrace.worker.pools.turns import Turns
+from tests.worker.pools.support import turn_over
+
+
+async def test_turns_are_given_in_the_order_in_which_they_were_asked_for() -> None:
+    turns, order = Turns(2), list[int]()
+
+    async def use(number: int) -> None:
+        await turns.take()
+        order.append(number)
+
+    tasks = [asyncio.create_task(use(number)) for number in range(5)]
+    await turn_over()
+    at_first, free = list(order), turns.free
+    for _ in range(5):
+        turns.give()
+    await asyncio.gather(*tasks)
+
+    assert at_first == [0, 1]
+    assert free == 0
+    assert order == [0, 1, 2, 3, 4]
+    assert turns.free == 2
+
+
+async def test_a_turn_given_in_the_moment_of_its_cancellation_goes_to_the_next() -> None:
+    turns = Turns(1)
+    await turns.take()
+    second, third = (asyncio.create_task(turns.take()) for _ in range(2))
+    await turn_over()
+
+    turns.give()
+    second.cancel()
+    await turn_over()
+
+    assert second.cancelled()
+    assert third.done()
+    assert turns.free == 0
+
+
+async def test_who_is_cancelled_while_waiting_takes_no_turn() -> None:
+    turns = Turns(1)
+    await turns.take()
+    second, third = (asyncio.create_task(turns.take()) for _ in range(2))
+    await turn_over()
+
+    second.cancel()
+    turns.give()
+    await turn_over()
+
+    assert second.cancelled()
+    assert third.done()
+    turns.give()
+    assert turns.free == 1
+
+
+async def test_cancel_sends_away_all_who_wait() -> None:
+    turns = Turns(1)
+    await turns.take()
+    waiting = [asyncio.create_task(turns.take()) for _ in range(3)]
+    await turn_over()
+
+    turns.cancel()
+    for task in waiting:
+        with pytest.raises(asyncio.CancelledError):
+            await task
+
+    turns.give()
+    assert turns.free == 1

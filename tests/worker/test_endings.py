@@ -1,0 +1,308 @@
+"""How a handler ends decides what becomes of its job."""
+
+import asyncio
+import random
+import sys
+from collections.abc import Callable
+from typing import Any, NoReturn
+
+import pytest
+
+from headrace.client.codec import RAW
+from headrace.model.clock import ManualClock
+from headrace.model.job import State
+from headrace.model.limits import ERROR_MESSAGE_CHARS_MAX, JITTER_PPM, RESULT_BYTES_MAX
+from headrace.model.outcome import JobError
+from headrace.stores.contract.store import Store
+from headrace.worker.handlers import handler_of
+from headrace.worker.notices import Raised
+from headrace.worker.raising import Fail, Release, Retry
+from tests.worker.flaky import FlakyStore
+from tests.worker.support import Ear, find, handling, job, jobs, letters, work_off
+
+
+class Boom(Exception):
+    """Something that a handler raises."""
+
+
+async def boom() -> NoReturn:
+    """A handler that never succeeds."""
+    raise Boom("it broke")
+
+
+async def test_an_error_is_kept_by_its_class_and_message_and_the_job_tried_again(timed: Store) -> None:
+    """Q30, T29: what a handler raises is the error of the attempt, as it was raised."""
+    await timed.jobs.enqueue([job("a", "boom")])
+
+    await work_off(timed, handling(boom=boom))
+
+    found = await find(timed, "a")
+    assert found.state is State.WAITING
+    assert found.record is not None
+    assert (found.record.attempts, found.record.error) == (1, JobError("Boom", "it broke"))
+
+
+@pytest.mark.parametrize("max_attempts", [1, 5])
+async def test_a_handler_that_always_fails_runs_as_often_as_it_may(store: Store, max_attempts: int) -> None:
+    """T30: `max_attempts=5` runs exactly five times; then there is a letter."""
+    runs = []
+
+    async def work() -> NoReturn:
+        runs.append(1)
+        raise Boom("again")
+
+    await store.jobs.enqueue([job("a", max_attempts=max_attempts, backoff_ms=0)])
+    await work_off(store, handling(work=work))
+
+    assert len(runs) == max_attempts
+    [letter] = await letters(store)
+    assert (letter.reason, letter.record.attempts, letter.error) == (
+        "attempts",
+        max_attempts,
+        JobError("Boom", "again"),
+    )
+
+
+async def test_a_job_that_does_not_say_otherwise_is_tried_more_than_once(timed: Store, clock: ManualClock) -> None:
+    """TB2: without a number of attempts the queue's holds, ten at first; one failure kills nothing."""
+    await timed.jobs.enqueue([job("a", "boom")])
+
+    for _ in range(10):
+        await work_off(timed, handling(boom=boom))
+        clock.advance(3_600_000)
+
+    [letter] = await letters(timed)
+    assert letter.record.attempts == 10
+
+
+@pytest.mark.parametrize("is_returned", [False, True], ids=["raised", "returned"])
+@pytest.mark.parametrize("mode", ["async", "thread"])
+@pytest.mark.parametrize(
+    ("end", "state", "attempts", "due_in_ms"),
+    [
+        (Retry("later", delay="90s"), State.WAITING, 1, 90_000),
+        (Release(delay="5s"), State.WAITING, 0, 5_000),
+        (Fail("never"), State.DEAD, 1, None),
+    ],
+)
+async def test_retry_fail_and_release_mean_the_same_raised_or_returned(
+    timed: Store,
+    clock: ManualClock,
+    end: Exception,
+    state: State,
+    attempts: int,
+    due_in_ms: int | None,
+    mode: str,
+    is_returned: bool,
+) -> None:
+    """T29: a handler may say that nothing will help, or when to try again."""
+
+    def plain() -> Exception:
+        if is_returned:
+            return end
+        raise end
+
+    async def work() -> Exception:
+        return plain()
+
+    await timed.jobs.enqueue([job("a", run_at_ms=clock.now_ms())])
+    await work_off(timed, handling(work=work if mode == "async" else plain))
+
+    found = await find(timed, "a")
+    record = found.record or found.letters[0].record
+    assert (found.state, record.attempts) == (state, attempts)
+    if due_in_ms is not None:
+        assert record.run_at_ms == clock.now_ms() + due_in_ms
+    if isinstance(end, Fail):
+        assert (found.letters[0].reason, found.letters[0].error) == ("failed", JobError("Fail", "never"))
+
+
+async def test_a_fail_that_has_a_cause_is_kept_under_the_name_of_its_cause(timed: Store) -> None:
+    async def work() -> NoReturn:
+        try:
+            raise Boom("inside")
+        except Boom as error:
+            raise Fail from error
+
+    await timed.jobs.enqueue([job("a")])
+    await work_off(timed, handling(work=work))
+
+    [letter] = await letters(timed)
+    assert letter.error == JobError("Boom", "inside")
+
+
+async def test_a_job_released_at_once_comes_again_before_the_worker_is_idle(store: Store) -> None:
+    runs = []
+
+    async def work() -> Release | None:
+        runs.append(1)
+        return Release() if len(runs) < 4 else None
+
+    await store.jobs.enqueue([job("a")])
+    await work_off(store, handling(work=work))
+
+    assert len(runs) == 4
+    assert (await find(store, "a")).state is State.DONE
+
+
+@pytest.mark.parametrize("is_plain", [False, True], ids=["coroutine", "thread"])
+@pytest.mark.parametrize("error", [SystemExit(3), KeyboardInterrupt(), asyncio.CancelledError(), BaseException("odd")])
+async def test_nothing_that_a_handler_raises_ends_the_worker(
+    store: Store, error: BaseException, is_plain: bool
+) -> None:
+    """T27: whatever is raised is the end of that attempt only."""
+
+    async def work() -> NoReturn:
+        raise error
+
+    def plain() -> NoReturn:
+        raise error
+
+    async def other() -> None:
+        return
+
+    await store.jobs.enqueue([job("a", max_attempts=1), job("b", "other")])
+    await work_off(store, handling(work=plain if is_plain else work, other=other), capacity=1)
+
+    [letter] = await letters(store)
+    assert letter.error.cls == type(error).__name__
+    assert (await find(store, "b")).state is State.DONE
+
+
+async def test_sys_exit_in_a_handler_is_an_error_like_any_other(store: Store) -> None:
+    def work() -> NoReturn:
+        sys.exit("goodbye")
+
+    await store.jobs.enqueue([job("a", max_attempts=1)])
+    await work_off(store, handling(work=work))
+
+    [letter] = await letters(store)
+    assert letter.error == JobError("SystemExit", "goodbye")
+
+
+class Mute(Exception):
+    """An error that cannot even be printed."""
+
+    def __str__(self) -> str:
+        raise RuntimeError("no words")
+
+
+@pytest.mark.parametrize(
+    ("error", "kept"),
+    [
+        (Mute(), JobError("Mute", "(its text could not be made)")),
+        (ValueError("half \ud83d a face"), JobError("ValueError", "half ? a face")),
+        (ValueError("x" * 5_000), JobError("ValueError", "x" * (ERROR_MESSAGE_CHARS_MAX - 1) + "…")),
+        (ValueError(), JobError("ValueError", "")),
+        (KeyError("user"), JobError("KeyError", "'user'")),
+    ],
+    ids=["mute", "half-a-character", "long", "empty", "quoted"],
+)
+async def test_errors_of_all_sorts_can_be_kept(store: Store, error: Exception, kept: JobError) -> None:
+    """Q30: the class and the message, made to fit."""
+
+    async def work() -> NoReturn:
+        raise error
+
+    await store.jobs.enqueue([job("a", max_attempts=1)])
+    worker = await work_off(store, handling(work=work))
+
+    [letter] = await letters(store)
+    assert letter.error == kept
+    assert worker.health().free == worker.settings.capacity
+
+
+async def test_an_error_is_told_and_what_a_handler_does_on_purpose_is_not(store: Store) -> None:
+    """Q39: a listener hears of errors that nobody expected."""
+    ear = Ear()
+
+    async def fail() -> NoReturn:
+        raise Fail("on purpose")
+
+    await store.jobs.enqueue([job("a", "boom", max_attempts=1), job("b", "fail")])
+    await work_off(store, handling(boom=boom, fail=fail), ear)
+
+    [raised] = ear.told(Raised)
+    assert (raised.claim.record.id, type(raised.error)) == ("a", Boom)
+
+
+@pytest.mark.parametrize("result", [b"x" * (RESULT_BYTES_MAX + 1), "not bytes"], ids=["too-large", "not-encodable"])
+async def test_a_result_that_cannot_be_kept_is_a_failure_for_a_person_to_see(store: Store, result: Any) -> None:
+    runs = []
+
+    async def work() -> Any:
+        runs.append(1)
+        return result
+
+    await store.jobs.enqueue([job("a", payload=b"")])
+    await work_off(store, handling(work=handler_of("work", _taking_bytes(work), codec=RAW, style="whole")))
+
+    [letter] = await letters(store)
+    assert (letter.reason, letter.error.cls) == ("failed", "BadResult")
+    assert len(runs) == 1
+
+
+def _taking_bytes(function: Callable[[], Any]) -> Callable[[bytes], Any]:
+    async def work(_: bytes) -> Any:
+        return await function()
+
+    return work
+
+
+@pytest.mark.parametrize("payload", [b"not json", b'{"number":"seven"}', b"{}", b'{"nummer":7}', b"[]"])
+async def test_a_payload_that_does_not_fit_fails_without_a_run(store: Store, payload: bytes) -> None:
+    runs = []
+
+    async def work(number: int) -> None:
+        runs.append(number)
+
+    await store.jobs.enqueue([job("a", payload=payload)])
+    await work_off(store, handling(work=work))
+
+    [letter] = await letters(store)
+    assert (letter.reason, letter.error.cls) == ("failed", "BadPayload")
+    assert "number: int" in letter.error.message
+    assert runs == []
+
+
+async def test_an_unknown_kind_fails_and_names_the_nearest(store: Store) -> None:
+    """T26: a job that nobody works on is dead at once, with words that help."""
+
+    async def resize() -> None:
+        return
+
+    await store.jobs.enqueue([job("a", "resize-imge"), job("b", "zzz")])
+    await work_off(store, handling(**{"resize-image": resize, "send-mail": resize}))
+
+    found = {letter.record.id: letter for letter in await letters(store)}
+    assert found["a"].reason == "failed"
+    assert found["a"].error == JobError(
+        "UnknownKind",
+        "no handler for kind 'resize-imge'; did you mean 'resize-image'? Known kinds: resize-image, send-mail",
+    )
+    assert found["b"].error.message == "no handler for kind 'zzz'; Known kinds: resize-image, send-mail"
+
+
+async def test_the_jitter_of_a_retry_is_drawn_from_the_chance_that_was_given(flaky: FlakyStore) -> None:
+    """T29: full jitter, so that many that failed together do not return together."""
+    await flaky.jobs.enqueue(jobs(200, "boom"))
+
+    await work_off(flaky, handling(boom=boom), chance=random.Random(7))
+    drawn = [settlement.outcome.jitter_ppm for settlement in flaky.settled if hasattr(settlement.outcome, "jitter_ppm")]
+
+    assert len(set(drawn)) > 190
+    assert min(drawn) < JITTER_PPM // 10
+    assert max(drawn) > JITTER_PPM * 9 // 10
+
+
+async def test_the_same_chance_draws_the_same_jitter(flaky: FlakyStore) -> None:
+    await flaky.jobs.enqueue(jobs(10, "boom"))
+
+    await work_off(flaky, handling(boom=boom), chance=random.Random(7))
+    first = [settlement.outcome for settlement in flaky.settled]
+    await flaky.jobs.remove(flaky.settled[0].lease.queue, [str(n) for n in range(10)])
+    await flaky.jobs.enqueue(jobs(10, "boom"))
+    flaky.settled.clear()
+    await work_off(flaky, handling(boom=boom), chance=random.Random(7))
+
+    assert [settlement.outcome for settlement in flaky.settled] == first

@@ -1,0 +1,231 @@
+"""A worker claims jobs, runs their handlers and settles them."""
+
+import asyncio
+import threading
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from headrace.model.clock import ManualClock
+from headrace.model.errors import Refused
+from headrace.model.job import State
+from headrace.stores.contract.store import Store
+from headrace.stores.open import open_store
+from headrace.worker.handlers import handler_of
+from headrace.worker.notices import Finished, Taken
+from tests.support.stores import SHARED_URLS
+from tests.worker.support import MAIL, SOON_S, Ear, find, handling, job, jobs, work_off, worker_of
+
+
+async def test_a_job_runs_and_its_result_is_kept(store: Store) -> None:
+    """T1, T29: a worker is built of a store and handlers; a handler that returns makes a job that is done."""
+
+    async def add(one: int, other: int) -> int:
+        return one + other
+
+    await store.jobs.enqueue([job("a", "add", payload=b'{"one":1,"other":2}')])
+    await work_off(store, handling(add=add))
+
+    found = await find(store, "a")
+    assert found.state is State.DONE
+    assert found.ending is not None
+    assert found.ending.result == b"3"
+
+
+async def test_a_plain_function_runs_in_a_thread(store: Store) -> None:
+    def where() -> str:
+        return threading.current_thread().name
+
+    await store.jobs.enqueue([job("a", "where")])
+    await work_off(store, handling(where=where))
+
+    ending = (await find(store, "a")).ending
+    assert ending is not None
+    assert ending.result is not None
+    assert ending.result.startswith(b'"headrace-handler')
+
+
+async def test_a_job_that_comes_later_wakes_a_resting_worker(store: Store) -> None:
+    """T24: a worker runs until it is stopped, and a job need not wait for its next look."""
+    ran = asyncio.Event()
+
+    async def work() -> None:
+        ran.set()
+
+    async with worker_of(store, handling(work=work), poll="1h"), asyncio.timeout(SOON_S):
+        await store.jobs.enqueue([job("a")])
+        await ran.wait()
+
+
+async def test_a_job_runs_when_its_time_has_come(store: Store) -> None:
+    ran = asyncio.Event()
+
+    async def work() -> None:
+        ran.set()
+
+    await store.jobs.enqueue([job("a", delay_ms=50)])
+    async with worker_of(store, handling(work=work), poll="1h"), asyncio.timeout(SOON_S):
+        await ran.wait()
+
+
+async def test_a_job_that_is_due_goes_before_one_that_is_not(timed: Store) -> None:
+    """T16: what is due runs, what is scheduled waits, whatever its priority."""
+    ran = []
+
+    async def work(number: int) -> None:
+        ran.append(number)
+
+    await timed.jobs.enqueue(
+        [job("a", payload=b'{"number":1}', delay_ms=60_000, priority=9), job("b", payload=b'{"number":2}', priority=0)]
+    )
+    await work_off(timed, handling(work=work))
+
+    assert ran == [2]
+
+
+@pytest.mark.parametrize("delay_ms", [1, 60_000])
+async def test_until_idle_leaves_what_is_later(timed: Store, delay_ms: int) -> None:
+    async def work() -> None:
+        return
+
+    await timed.jobs.enqueue([job("a"), job("b", delay_ms=delay_ms)])
+    await work_off(timed, handling(work=work))
+
+    assert [(await find(timed, id)).state for id in "ab"] == [State.DONE, State.WAITING]
+
+
+@pytest.mark.parametrize("shift_ms", [-3_600_000, 3_600_000], ids=["an-hour-behind", "an-hour-ahead"])
+async def test_a_clock_that_is_wrong_by_an_hour_makes_nothing_early_and_loses_nothing(shift_ms: int) -> None:
+    """QB16: only the store's clock counts; a worker measures spans, and waits for `next_at_ms - now_ms`."""
+    clock = Shifted(shift_ms)
+    store = await open_store("memory://", clock=clock)
+    seen: dict[str, int] = {}
+    ran_both = asyncio.Event()
+
+    async def work(name: str) -> None:
+        seen[name] = clock.now_ms()
+        if len(seen) == 2:
+            ran_both.set()
+
+    [_, late] = [job("a", payload=b'{"name":"a"}'), job("b", payload=b'{"name":"b"}', delay_ms=80)]
+    due_at_ms = clock.now_ms() + 80
+    await store.jobs.enqueue([_, late])
+    ear = Ear()
+    async with worker_of(store, handling(work=work), ear, lease="300ms", poll="1h"), asyncio.timeout(SOON_S):
+        await ran_both.wait()
+        await ear.hear(Finished, lambda it: it.answers[0].id == "b")
+
+    assert seen["b"] >= due_at_ms
+    assert [(await find(store, id)).state for id in "ab"] == [State.DONE, State.DONE]
+
+
+class Shifted(ManualClock):
+    """A clock that runs with the loop, and is wrong."""
+
+    def __init__(self, shift_ms: int) -> None:
+        super().__init__(1_700_000_000_000 + shift_ms)
+        self._began = asyncio.get_running_loop().time()
+
+    def now_ms(self) -> int:
+        return super().now_ms() + int((asyncio.get_running_loop().time() - self._began) * 1_000)
+
+
+async def test_a_thousand_jobs_all_run_exactly_once(store: Store) -> None:
+    """T32: during a valid lease nobody else runs the job."""
+    runs = []
+
+    async def work(number: int) -> None:
+        await asyncio.sleep(0)
+        runs.append(number)
+
+    await store.jobs.enqueue([job(str(n), payload=b'{"number":%d}' % n) for n in range(1_000)])
+    workers = [worker_of(store, handling(work=work), name=f"worker-{n}", capacity=20) for n in range(3)]
+    async with asyncio.timeout(SOON_S):
+        await asyncio.gather(*(worker.run(until_idle=True) for worker in workers))
+
+    assert sorted(runs) == list(range(1_000))
+    assert sum(worker.health().totals.done for worker in workers) == 1_000
+
+
+async def test_on_every_store_jobs_are_worked_off(shared: Store, shared_name: str, tmp_path: Any) -> None:
+    """T1: any store will do."""
+    runs: list[int] = []
+
+    async def work(number: int) -> None:
+        runs.append(number)
+
+    def plain() -> str:
+        return "plain"
+
+    url = SHARED_URLS[shared_name](tmp_path)
+    await shared.jobs.enqueue(
+        [*(job(str(n), payload=b'{"number":%d}' % n) for n in range(300)), job("plain", "plain")]
+    )
+    worker = await work_off(shared, handling(work=work, plain=plain), reopen=lambda: open_store(url))
+
+    assert sorted(runs) == list(range(300))
+    assert worker.health().totals.done == 301
+    assert (await find(shared, "plain")).state is State.DONE
+
+
+async def test_a_claim_and_what_became_of_it_are_told(store: Store) -> None:
+    """Q39: whoever listens is told of what was claimed and how it was settled."""
+    ear = Ear()
+
+    async def work() -> None:
+        return
+
+    await store.jobs.enqueue(jobs(3))
+    await work_off(store, handling(work=work), ear)
+
+    assert [claim.record.id for taken in ear.told(Taken) for claim in taken.claims] == ["0", "1", "2"]
+    settled = [answer for finished in ear.told(Finished) for answer in finished.answers]
+    assert [(answer.id, answer.status) for answer in settled] == [("0", "done"), ("1", "done"), ("2", "done")]
+
+
+async def test_a_worker_runs_once(store: Store) -> None:
+    async def work() -> None:
+        return
+
+    worker = await work_off(store, handling(work=work))
+
+    with pytest.raises(Refused, match="is stopped; build a new one"):
+        await worker.run()
+
+
+async def test_jobs_of_a_paused_queue_wait_and_run_after_it_is_resumed(store: Store) -> None:
+    ran = asyncio.Event()
+
+    async def work() -> None:
+        ran.set()
+
+    await store.queues.configure(MAIL, {"paused": True})
+    await store.jobs.enqueue([job("a")])
+    await work_off(store, handling(work=work))
+    assert not ran.is_set()
+    async with worker_of(store, handling(work=work), poll="1h"), asyncio.timeout(SOON_S):
+        await store.queues.configure(MAIL, {"paused": False})
+        await ran.wait()
+
+
+@pytest.mark.parametrize("kind", ["raises", "exits", "dies"])
+async def test_a_handler_in_a_process_ends_like_any_other(store: Store, kind: str) -> None:
+    from tests.worker import processes
+
+    functions: dict[str, Callable[..., Any]] = {
+        "raises": processes.raises,
+        "exits": processes.exits,
+        "dies": processes.dies,
+    }
+    await store.jobs.enqueue([job("a", kind, max_attempts=1), job("b", "name")])
+    handlers = handling(
+        **{kind: handler_of(kind, functions[kind], process=True), "name": handler_of("name", processes.name, process=True)}
+    )
+    await work_off(store, handlers, processes=1)
+
+    [letter] = (await find(store, "a")).letters
+    assert letter.error.cls == {"raises": "ValueError", "exits": "SystemExit", "dies": "ProcessDied"}[kind]
+    ending = (await find(store, "b")).ending
+    assert ending is not None
+    assert ending.result == b'"b"'

@@ -28,8 +28,9 @@ test: servers  ## Check and run every test, each part timed against its budget
 demo: setup  ## Run jobs of several kinds and tenants through a store and let Spark tell what happened
 	@$(PY) -m headrace.cli.main demo
 
-bench: servers  ## Measure the stores beside a raw reference
+bench: servers  ## Measure the stores and the worker beside raw references
 	@$(PY) -m benchmarks.stores
+	@$(PY) -m benchmarks.worker
 
 proof: servers  ## Run the long proofs
 	@$(PY) -m tests.proof

@@ -1,75 +1,64 @@
-"""Retries and dead letters: a job that fails three times, dies, is looked at by a fail handler, and is replayed.
-
-The clock is moved by hand, so that the backoff of several seconds takes no time.
-"""
+"""Retries and dead letters: a job that fails three times dies, a fail handler hears of it, and it is replayed."""
 
 import asyncio
-import json
-from itertools import count
+import logging
+from typing import Any
 
-from headrace import Claim, ClaimRequest, Done, Job, JobError, Policy, Queue, Retry, open_store
-from headrace.model.clock import ManualClock
-from headrace.model.outcome import Outcome
-from headrace.stores.contract.dead import LetterFilter
-from headrace.stores.contract.store import Store
+from headrace import App, DeathError, Fail, JobFailed, Retry, current
 
-CRM = Queue("crm", tenant="acme")
-NONCES = (f"not-so-random-{number}" for number in count())
-TIMEOUT = JobError("Timeout", "the CRM did not answer")
+app = App("memory://")
+deaths: asyncio.Queue[tuple[str, Any, DeathError]] = asyncio.Queue()
+answers = ["silence", "silence", "silence", "busy", "updated"]  # what the CRM says, one after the other
 
 
-async def claim_one(store: Store, queue: Queue) -> Claim | None:
-    """The next job that is due, if there is one."""
-    request = ClaimRequest(queues=[queue], worker="worker-1", nonce=next(NONCES))
-    return next(iter((await store.jobs.claim(request)).items), None)
+@app.job(queue="crm", max_attempts=3, backoff="20ms")
+async def sync(customer: int) -> str:
+    """Anything that is raised is a failed attempt; the next one comes after a backoff that doubles."""
+    answer = answers.pop(0)
+    print(f"  attempt {current().attempt}: {answer}")
+    if answer == "silence":
+        raise TimeoutError("the CRM did not answer")
+    if answer == "busy":
+        raise Retry("the CRM is busy", delay="50ms")  # it knows better than the backoff when to come again
+    return f"customer {customer} {answer}"
 
 
-async def work(store: Store, clock: ManualClock, outcome: Outcome) -> None:
-    """Run what is due, and sleep until the store says that it is worth asking again, until nothing is left."""
-    while True:
-        request = ClaimRequest(queues=[CRM], worker="worker-1", nonce=next(NONCES))
-        claims = await store.jobs.claim(request)
-        for settled in await store.jobs.settle([claim.settle(outcome) for claim in claims.items]):
-            again = "" if settled.run_at_ms is None else f", again at {settled.run_at_ms / 1000:g} s"
-            print(f"{clock.now_ms() / 1000:>5g} s  {settled.id} {settled.status}{again}")
-        if not claims.items:
-            if claims.next_at_ms is None:
-                return
-            clock.advance(claims.next_at_ms - clock.now_ms())
+@app.job(queue="crm")
+async def rename(customer: int, name: str) -> None:
+    """`Fail` makes a dead letter at once: no further attempt would help."""
+    if not name:
+        raise Fail(f"customer {customer} needs a name")
+
+
+@app.fail_handler(queue="crm")
+async def mourn(id: str, payload: Any, error: DeathError) -> None:
+    """Told of every death on the queue; the telling is a job, too, and as safe as the others."""
+    await deaths.put((id, payload, error))
 
 
 async def main() -> None:
     """From the first failure to the replay."""
-    clock = ManualClock()
-    store = await open_store("memory://", clock=clock)
-    await store.queues.configure(CRM, {"fail_handler": True, "backoff_ms": 2_000})
-    job = Job(queue=CRM, id="sync/7", kind="sync", payload=b'{"customer":7}', policy=Policy(max_attempts=3))
-    await store.jobs.enqueue([job])
+    async with app, app.worker():
+        print("three attempts:")
+        handle = await sync.options(id="sync/7").enqueue(customer=7)
+        try:
+            await handle.result()
+        except JobFailed as failed:
+            print(f"  {failed}")
+        await rename.options(id="rename/8").enqueue(8, name="")
+        print("the fail handler hears of both:")
+        for _ in range(2):
+            id, payload, error = await deaths.get()
+            print(f"  {id} {payload}: {error.cls}, {error.message} ({error.reason})")
 
-    print("three attempts, and the backoff doubles:")
-    await work(store, clock, Retry(TIMEOUT))
-
-    print("\nthe dead letter:")
-    for letter in (await store.dead.list(CRM, where=LetterFilter(error_class="Timeout"))).rows:
-        record = letter.record
-        print(f"  number {letter.key.number}: {record.id}, reason {letter.reason}, {record.attempts} attempts")
-        print(f"  {letter.error.cls}: {letter.error.message}")
-
-    print("\nthe fail handler, on the companion queue:")
-    claim = await claim_one(store, CRM.companion)
-    assert claim is not None
-    id, payload, error = json.loads(claim.record.payload)
-    print(f"  {claim.record.id} tells of {id} with {payload}: {error['message']} ({error['reason']})")
-    await store.jobs.settle([claim.settle(Done())])
-
-    print("\nthe CRM is back, so the letter is replayed:")
-    [replayed] = await store.dead.replay(CRM, ["sync/7"])
-    print(f"  {replayed.id} {replayed.status}")
-    await work(store, clock, Done())
-    counts = await store.queues.counts(CRM)
-    print(f"  done {counts.done}, dead {counts.dead}")
-    await store.close()
+        print("the CRM is back, so the first one is replayed:")
+        store = (await app.client()).store
+        await store.dead.replay(sync.queue, ["sync/7"])
+        print(f"  {await handle.result()}")
+        left = (await store.dead.list(sync.queue)).rows
+        print(f"letters left: {', '.join(letter.record.id for letter in left)}")
 
 
 if __name__ == "__main__":
+    logging.getLogger("headrace").setLevel(logging.CRITICAL)  # a worker logs every failed attempt with its traceback
     asyncio.run(main())

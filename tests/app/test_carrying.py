@@ -5,6 +5,7 @@ import multiprocessing
 import pickle
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -46,7 +47,7 @@ async def test_an_app_in_use_travels_without_its_connections(app: App) -> None:
 
 
 @pytest.mark.parametrize("dumps", [pickle.dumps, cloudpickle.dumps])
-def test_a_job_without_a_name_elsewhere_can_be_sent_and_not_called(url: str, dumps: type[bytes]) -> None:
+def test_a_job_without_a_name_elsewhere_can_be_sent_and_not_called(url: str, dumps: Callable[[object], bytes]) -> None:
     app = App(url)
 
     @app.job(queue="mail", tag="new")

@@ -205,8 +205,8 @@ async def test_an_earlier_job_is_looked_at_by_its_id(app: App) -> None:
 @pytest.mark.parametrize("name", ["run_at", "expires_at", "idempotency_key"])
 def test_what_belongs_to_one_job_is_refused_for_all_of_a_function(app: App, name: str) -> None:
     with pytest.raises(BadConfig, match=f"{name} is for one job"):
-        app.job(**{name: 5})(lambda_free)  # type: ignore[misc]
+        app.job(**{name: 5})(named)  # type: ignore[call-overload]
 
 
-def lambda_free() -> None:
+def named() -> None:
     """A function with a name."""

@@ -97,8 +97,9 @@ def test_one_kind_belongs_to_one_function_and_the_message_names_both_places(app:
 
 def test_the_same_function_again_takes_its_own_place(app: App) -> None:
     """As when the cell of a notebook runs twice."""
-    for queue in ("first", "second"):
-        job = app.job(queue=queue)(fine)
+    app.job(queue="first")(fine)
+
+    job = app.job(queue="second")(fine)
 
     assert (len(app.registry), job.queue) == (1, Queue("second"))
     assert app.handlers.queues == [Queue("second")]

@@ -1,7 +1,8 @@
 """A store that hands every call on to another, and can lose replies, refuse or hold calls on command."""
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import asynccontextmanager
 from typing import Any
 
 from headrace.model.answers import Enqueued
@@ -32,6 +33,11 @@ class RelayJobs:
         self.open = asyncio.Event()
         self.open.set()
         self.arrived = asyncio.Event()
+        self.aloft: list[set[str]] = []
+        """The ids of each call that is under way."""
+        self.most_aloft = 0
+        self.met: set[str] = set()
+        """Ids that were in two calls at once."""
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._jobs, name)
@@ -39,15 +45,27 @@ class RelayJobs:
     async def enqueue(self, jobs: Sequence[Job], *, now_ms: int | None = None) -> list[Enqueued]:
         self.batches.append(list(jobs))
         self.arrived.set()
-        await self.open.wait()
-        if error := self.before(jobs):
-            raise error
-        answers = await self._jobs.enqueue(jobs, now_ms=now_ms)
+        async with self._flight({job.id for job in jobs}):
+            await self.open.wait()
+            if error := self.before(jobs):
+                raise error
+            answers = await self._jobs.enqueue(jobs, now_ms=now_ms)
         unknown = [job.id for job in jobs if self.lost(job)]
         if unknown:
             known = [answer for job, answer in zip(jobs, answers, strict=True) if not self.lost(job)]
             raise OutcomeUnknown("the line went dead; look, or ask again", known=known, unknown=unknown)
         return answers
+
+    @asynccontextmanager
+    async def _flight(self, ids: set[str]) -> AsyncIterator[None]:
+        self.met |= ids & set().union(*self.aloft)
+        self.aloft.append(ids)
+        self.most_aloft = max(self.most_aloft, len(self.aloft))
+        await asyncio.sleep(0)  # others may come meanwhile, as they do on a real line
+        try:
+            yield
+        finally:
+            self.aloft.remove(ids)
 
 
 class RelaySignals:

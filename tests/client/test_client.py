@@ -14,6 +14,7 @@ from headrace.model.clock import ManualClock
 from headrace.model.errors import OutcomeUnknown, Refused, StoreUnavailable
 from headrace.model.ids import uuid7
 from headrace.model.job import Job
+from headrace.model.limits import ENQUEUES_IN_FLIGHT_MAX
 from headrace.model.names import Queue
 from headrace.stores.memory.store import MemoryStore
 from tests.client.relay import RelayStore
@@ -168,6 +169,16 @@ async def test_many_jobs_with_one_id_are_sent_one_call_after_the_other() -> None
     assert found.record is not None
     assert found.record.kind == kinds[-1]
     assert [handle.status for handle in handles] == ["created"] + ["updated"] * 2_499
+    assert store.jobs.met == set()
+
+
+async def test_a_few_calls_of_many_jobs_are_under_way_at_once() -> None:
+    store = RelayStore()
+    client = Client(store)
+
+    await client.enqueue_many(client.job("send") for _ in range(10_000))
+
+    assert store.jobs.most_aloft == ENQUEUES_IN_FLIGHT_MAX
 
 
 async def test_a_refusal_among_many_is_a_handle_that_says_so() -> None:
@@ -221,13 +232,20 @@ async def test_many_jobs_to_a_store_that_cannot_be_reached_change_nothing() -> N
 async def test_a_store_that_goes_away_among_many_leaves_nobody_in_doubt_about_what_was_taken_in() -> None:
     store = RelayStore()
     client = Client(store)
-    store.jobs.before = lambda jobs: StoreUnavailable("gone") if len(store.jobs.batches) > 1 else None
+    store.jobs.before = lambda jobs: StoreUnavailable("gone") if jobs[0].id == "1000" else None
 
     with pytest.raises(OutcomeUnknown, match="gone") as caught:
         await client.enqueue_many(client.job("send", id=f"{number}") for number in range(1_500))
 
     assert len(caught.value.known) == 1_000
     assert caught.value.unknown == tuple(f"{number}" for number in range(1_000, 1_500))
+
+
+async def test_what_is_no_job_among_many_is_refused() -> None:
+    client = Client(MemoryStore())
+
+    with pytest.raises(Refused, match="only a Job can be sent; found str"):
+        await client.enqueue_many(["send"])  # type: ignore[list-item]
 
 
 async def test_no_jobs_at_all_are_fine() -> None:

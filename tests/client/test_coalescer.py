@@ -3,6 +3,7 @@
 import asyncio
 
 from headrace.client.client import Client
+from headrace.client.handle import Handle
 from headrace.model.errors import OutcomeUnknown, Refused, StoreUnavailable
 from headrace.model.limits import PAYLOAD_BYTES_MAX
 from tests.client.relay import RelayStore
@@ -60,6 +61,21 @@ async def test_the_neighbours_of_a_job_that_is_refused_are_not_punished() -> Non
 
     assert [isinstance(answer, Refused) for answer in answers] == [number == 7 for number in range(10)]
     assert (await store.queues.counts(client.maker.queue("default"))).waiting == 9
+
+
+async def test_what_is_no_job_is_refused_and_harms_nobody() -> None:
+    store = RelayStore()
+    client = Client(store)
+
+    wrong, right = await asyncio.gather(
+        client.send("send"),  # type: ignore[call-overload]
+        client.send(client.job("send")),
+        return_exceptions=True,
+    )
+
+    assert isinstance(wrong, Refused)
+    assert str(wrong).startswith("only a Job can be sent; found str")
+    assert isinstance(right, Handle)
 
 
 async def test_a_lost_reply_is_told_to_those_whose_answer_it_held_and_to_nobody_else() -> None:

@@ -1,26 +1,41 @@
 """Every program in examples/ runs, and says what it is meant to show."""
 
+import os
+import signal
+import socket
 import subprocess
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
+import httpx
 import pytest
 
 from tests.support.postgres_servers import PostgresServer
+from tests.support.stores import sqlite_url
 
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
 
 
-def run(name: str, *arguments: str) -> list[str]:
-    """The lines that an example prints."""
+def run(folder: Path, name: str, *arguments: str) -> list[str]:
+    """The lines that an example prints, started in a folder of its own."""
     finished = subprocess.run(
-        [sys.executable, "-W", "error", str(EXAMPLES / name), *arguments], capture_output=True, text=True, check=False
+        [sys.executable, "-W", "error", str(EXAMPLES / name), *arguments],
+        cwd=folder,
+        env={name: value for name, value in os.environ.items() if name != "HEADRACE_URL"},
+        capture_output=True,
+        text=True,
+        check=False,
     )
     assert (finished.returncode, finished.stderr) == (0, "")
     return finished.stdout.splitlines()
 
 
 FIRST_JOB = """\
+welcomed user 42
+"""
+STORE_LEVEL = """\
 sqlite, durable: what was answered survives the end of the process, a crash of the system and a power cut
 enqueue  welcome/ann  created
 enqueue  welcome/bob  created
@@ -44,80 +59,127 @@ journal
    10  retried   welcome/cy   worker-1
 """
 RETRIES = """\
-three attempts, and the backoff doubles:
-    0 s  sync/7 retried, again at 2 s
-    2 s  sync/7 retried, again at 6 s
-    6 s  sync/7 dead
-
-the dead letter:
-  number 1: sync/7, reason attempts, 3 attempts
-  Timeout: the CRM did not answer
-
-the fail handler, on the companion queue:
-  sync/7#1 tells of sync/7 with {'customer': 7}: the CRM did not answer (attempts)
-
-the CRM is back, so the letter is replayed:
-  sync/7 replayed
-    6 s  sync/7 done
-  done 1, dead 0
+three attempts:
+  attempt 1: silence
+  attempt 2: silence
+  attempt 3: silence
+  job 'sync/7' died (attempts) of TimeoutError: the CRM did not answer
+the fail handler hears of both:
+  sync/7 {'customer': 7}: TimeoutError, the CRM did not answer (attempts)
+  rename/8 {'customer': 8, 'name': ''}: Fail, customer 8 needs a name (failed)
+the CRM is back, so the first one is replayed:
+  attempt 1: busy
+  attempt 2: updated
+  customer 7 updated
+letters left: rename/8
 """
 SINGLETONS = """\
 while it waits, the last one wins:
-  enqueue draft 1  created
-  enqueue draft 2  updated
-  claim   draft 2
+  draft 1 created
+  draft 2 updated
 while it runs, the next one waits behind it:
-  enqueue draft 3  blocked
-  claim   nothing
-  claim   draft 3
-a retry takes up what was enqueued meanwhile:
-  enqueue draft 4  blocked
-  settle  retried, due in 1000 ms
-  claim   draft 4
-debounced: each edit moves it later, one second after the last it runs once:
-  enqueue edit 1   created
-  enqueue edit 2   updated
-  enqueue edit 3   updated
-  claim   nothing
-  claim   edit 3
+  draft 3 blocked
+  rendered draft 3
+debounced: each edit moves it later, and it runs once, a moment after the last:
+  edit 1 created
+  edit 2 updated
+  edit 3 updated
+  rendered edit 3
 with a key, asking twice is noticed, also when the work is done:
-  enqueue order 7  created
-  claim   order 7
-  enqueue order 7  duplicate
-  enqueue order 8  conflict
+  created: invoice of order 7
+  duplicate: invoice of order 7
+  conflict: the key stands for other work
+"""
+TENANTS = """\
+acme/mail: 60 waiting
+globex/mail: 10 waiting
+the first twelve: acme acme globex acme acme acme globex acme acme acme globex acme
+in the end: 60 for acme, 10 for globex
+"""
+PROCESS_POOL = """\
+primes: 4 168 9592
+in a process of its own: True
+TimedOut: the handler was still running after its 0.5 s
+and the pool is whole again: 25
+"""
+RESULTS = """\
+/       2
+/about  1
+/news   3
+together 6
+job 'count/nowhere' died (failed) of Fail: there is no page /nowhere
+job 'count/later' has not ended in time: cancelled
+job 'count/later' was cancelled and has no result
 """
 OWN_TRANSACTION = """\
 order 2 was not placed: nobody pays less than nothing
 orders: 1
-receipts to send: 1
+receipt of order 1
 """
-OUTPUTS = {"first_job.py": FIRST_JOB, "retries_and_dead_letters.py": RETRIES, "singletons.py": SINGLETONS}
+OUTPUTS = {
+    "first_job.py": FIRST_JOB,
+    "process_pool.py": PROCESS_POOL,
+    "results.py": RESULTS,
+    "retries_and_dead_letters.py": RETRIES,
+    "singletons.py": SINGLETONS,
+    "store_level.py": STORE_LEVEL,
+    "tenants.py": TENANTS,
+}
+OTHERS = {"fastapi_producer.py", "own_transaction.py"}
+
+
+def test_every_example_is_run_by_a_test() -> None:
+    assert {path.name for path in EXAMPLES.glob("*.py")} == {*OUTPUTS, *OTHERS}
 
 
 @pytest.mark.parametrize("name", sorted(OUTPUTS))
-def test_an_example_prints_what_it_is_meant_to_show(name: str) -> None:
-    assert run(name) == OUTPUTS[name].splitlines()
+def test_an_example_prints_what_it_is_meant_to_show(name: str, tmp_path: Path) -> None:
+    assert run(tmp_path, name) == OUTPUTS[name].splitlines()
 
 
-def test_a_job_of_ones_own_transaction_comes_and_goes_with_it() -> None:
+def test_a_job_of_ones_own_transaction_comes_and_goes_with_it(tmp_path: Path) -> None:
     with PostgresServer(fsync=True) as server:
         server.launch()
 
-        assert run("own_transaction.py", server.url) == OWN_TRANSACTION.splitlines()
+        assert run(tmp_path, "own_transaction.py", server.url) == OWN_TRANSACTION.splitlines()
 
 
-def test_every_example_is_run() -> None:
-    assert sorted(file.name for file in EXAMPLES.glob("*.py")) == sorted([*OUTPUTS, "own_transaction.py"])
+@contextmanager
+def program(*words: str, url: str, fds: tuple[int, ...] = ()) -> Iterator[None]:
+    """A program that runs beside the block, and ends well when it is told to."""
+    env = os.environ | {"HEADRACE_URL": url}
+    process = subprocess.Popen([sys.executable, *words], env=env, stderr=subprocess.PIPE, text=True, pass_fds=fds)
+    try:
+        yield
+        process.send_signal(signal.SIGTERM)
+        _, told = process.communicate(timeout=60)
+        # uvicorn ends itself by the signal that it was sent, once all is closed.
+        assert (process.returncode in (0, -signal.SIGTERM), "Traceback" in told) == (True, False), told
+    finally:
+        process.kill()
+        process.communicate()
 
 
-def test_a_second_run_of_the_first_job_finds_what_the_first_left(tmp_path: Path) -> None:
-    path = tmp_path / "jobs & more?.db"
-    run("first_job.py", str(path))
+def test_a_web_program_takes_orders_that_a_worker_program_does(tmp_path: Path) -> None:
+    url = sqlite_url(tmp_path)
+    # It listens before the server is there: whoever asks early waits, and nobody has to look whether it is up.
+    with socket.create_server(("127.0.0.1", 0)) as door:
+        uvicorn = ("-m", "uvicorn", "--app-dir", str(EXAMPLES), "--fd", str(door.fileno()), "fastapi_producer:web")
+        address = f"http://127.0.0.1:{door.getsockname()[1]}"
+        with (
+            program(*uvicorn, url=url, fds=(door.fileno(),)),
+            httpx.Client(base_url=address, timeout=60, trust_env=False) as client,
+        ):
+            sent = client.post("/thumbnails", params={"picture": "mill.png", "width": 64})
+            order = sent.json()
+            before = client.get(f"/thumbnails/{order['id']}")
+            with program(str(EXAMPLES / "fastapi_producer.py"), url=url):
+                after = client.get(f"/thumbnails/{order['id']}", params={"wait": 50})
+            again = client.post("/thumbnails", params={"picture": "mill.png", "width": 64})
+            missing = client.get("/thumbnails/nobody")
 
-    lines = run("first_job.py", str(path))
-
-    assert path.exists()
-    assert "enqueue  welcome/ann  created" in lines
-    assert "enqueue  welcome/cy   updated" in lines
-    assert "enqueue  digest       updated" in lines
-    assert "   14  updated   digest" in lines
+    assert (sent.status_code, order["status"]) == (202, "created")
+    assert before.json() == {"state": "under way", "result": None}
+    assert after.json() == {"state": "done", "result": "mill.png in 64 pixels"}
+    assert again.json() == {"id": order["id"], "status": "duplicate"}
+    assert missing.status_code == 404

@@ -28,3 +28,18 @@ def test_the_benchmark_measures_every_store_and_batch_beside_the_raw_reference()
     assert figures["bytes_per_waiting_job"]["redis fast"]["all"] > 100
     assert set(figures["wake_up_ms"]) == {name for name in rates if "raw" not in name}
     assert all(0 < each["p50"] <= each["p99"] for each in figures["wake_up_ms"].values())
+
+
+def test_the_benchmark_of_the_worker_measures_beside_bare_references_and_loses_nothing() -> None:
+    command = [sys.executable, "-m", "benchmarks.worker", "--quick", "--json", "--stores", "sqlite fast,redis fast"]
+
+    finished = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True)
+
+    figures = json.loads(finished.stdout)
+    assert set(figures) == {"sqlite fast", "redis fast"}
+    for found in figures.values():
+        assert 0 < found["drain"]["share_of_lpush"] < 1
+        assert found["two_processes"]["jobs_per_second"] > 0
+        assert all(0 < found[what]["p50"] <= found[what]["p99"] for what in ("bare_wake_ms", "pick_up_ms"))
+        assert 0 <= found["due_at_once_ms"]["p50"] <= found["due_at_once_ms"]["max"]
+        assert found["due_at_once_ms"]["early"] == 0

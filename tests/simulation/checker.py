@@ -6,7 +6,7 @@ from typing import Any
 import msgspec
 
 from headrace.model.answers import Cancellation, Enqueued, Extended, Settled, Turned
-from headrace.model.claim import Claim, Claims, Settlement
+from headrace.model.claim import Claim, ClaimRequest, Claims, Settlement
 from headrace.model.errors import HeadraceError
 from headrace.model.outcome import Cancelled, Done, Fail, Outcome, Release, Retry
 from tests.simulation.history import Delivery, Key, Life, Run, Trace
@@ -20,6 +20,8 @@ ROUND_TRIP_S = 0.2
 """What a call takes in good weather, generously."""
 BEATS_TO_ASK = 1.5
 """A lease that was claimed less than half a beat ago is extended with the beat after the next."""
+UNHEARD = 0.25
+"""With less than this part of a lease left, asking again for a claim that got lost is of no use."""
 RECOVERY_S = 12.0
 """How long after trouble a worker may still be waiting for its store."""
 OUTCOMES: dict[str, type[Any]] = {"ok": Done, "raise": Retry, "retry": Retry, "fail": Fail, "release": Release}
@@ -68,10 +70,10 @@ class Checker:
         life = self.lives[sender]
         match verb:
             case "claim":
-                self._claimed(life, answer.items, given.lease_ms, now_ms)
+                self._claimed(life, answer.items, given, now_ms)
             case "turn":
                 self._settled(given[0], answer.settled, now_ms)
-                self._claimed(life, answer.claimed, given[1].lease_ms, now_ms)
+                self._claimed(life, answer.claimed, given[1], now_ms)
             case "settle":
                 self._settled(given, answer, now_ms)
             case "extend":
@@ -90,32 +92,38 @@ class Checker:
         if self.trace.is_on:
             self.trace.add(sender, f"  hears of {verb}: {brief(answer)}")
         if isinstance(answer, Claims):
-            self._told(self.lives[sender], answer.items, given.nonce)
+            self._told(answer.items)
         elif isinstance(answer, Turned):
-            self._told(self.lives[sender], answer.claimed, given[1].nonce)
+            self._told(answer.claimed)
         if verb == "extend" and isinstance(answer, list):
             for lease, each in zip(given, answer, strict=True):
                 delivery = self.deliveries[(lease.queue.full_name, lease.id), lease.fence]
                 if not each.ok and delivery.refused_at is None:
                     delivery.refused_at = self.loop.time()
+                if each.cancel_asked and delivery.asked_heard_at is None:
+                    delivery.asked_heard_at = self.loop.time()
 
-    def _told(self, life: Life, claims: list[Claim], nonce: str) -> None:
-        now, now_ms = self.loop.time(), self.clock.now_ms()
+    def _told(self, claims: list[Claim]) -> None:
         for claim in claims:
             delivery = self.deliveries[(claim.lease.queue.full_name, claim.record.id), claim.lease.fence]
             if delivery.told_at is None:
-                delivery.told_at = now
+                delivery.told_at = self.loop.time()
+
+    def _check_unheard(self, life: Life, nonce: str, now_ms: int) -> None:
+        """Who did not hear an answer has to ask again while the lease holds, or the job stalls for nothing."""
         for delivery in self.held.values():
-            is_unheard = delivery.life is life and delivery.told_at is None and now_ms < delivery.expires_ms
-            if is_unheard and not delivery.claim.lease.token.startswith(f"{nonce}."):
-                delivery.told_at = now  # say it once
+            is_unheard = delivery.life is life and delivery.told_at is None
+            holds = now_ms < delivery.expires_ms and self.loop.time() < delivery.ends_at - UNHEARD * delivery.lease_s
+            if is_unheard and holds and not delivery.claim.lease.token.startswith(f"{nonce}."):
+                delivery.told_at = self.loop.time()  # said once
                 self.violate(f"{delivery} was claimed, its answer got lost, and its worker went on to the next claim")
 
     def _enqueued(self, jobs: Any, answers: list[Enqueued]) -> None:
         for job, answer in zip(jobs, answers, strict=True):
             self.statuses[job.queue.full_name, job.id].append(answer.status)
 
-    def _claimed(self, life: Life, claims: list[Claim], lease_ms: int, now_ms: int) -> None:
+    def _claimed(self, life: Life, claims: list[Claim], request: ClaimRequest, now_ms: int) -> None:
+        self._check_unheard(life, request.nonce, now_ms)
         for claim in claims:
             lease, record = claim.lease, claim.record
             key = (lease.queue.full_name, record.id)
@@ -124,7 +132,7 @@ class Checker:
                 if held.life is not life:
                     self.violate(f"{held} was handed to {life.process} as well")
                 continue  # the answer had got lost and was asked for again
-            delivery = Delivery(key, claim, life, self.loop.time(), lease_ms / 1000)
+            delivery = Delivery(key, claim, life, self.loop.time(), request.lease_ms / 1000)
             if held is not None and now_ms < held.expires_ms:
                 self.violate(f"two valid leases at once: {held} and {delivery}")
             if lease.fence <= self._last_fence.get(key, 0):
@@ -251,6 +259,9 @@ class Checker:
         refused_at = delivery.refused_at
         if refused_at is not None and delivery.outcome is None and stopped_at > refused_at + BOUND_S:
             self.violate(f"the handler of {delivery} ran on although its lease was refused")
+        heard_at = delivery.asked_heard_at
+        if heard_at is not None and stopped_at > heard_at + BOUND_S:
+            self.violate(f"the handler of {delivery} ran on although its worker heard that it shall stop")
         timeout_ms = delivery.claim.timeout_ms
         if timeout_ms and stopped_at > run.started_at + timeout_ms / 1000 + BOUND_S:
             self.violate(
@@ -282,6 +293,8 @@ def wrong_outcome(delivery: Delivery, outcome: Outcome) -> str | None:
     if run.cancelled_at is not None:
         limit_at = run.started_at + delivery.claim.timeout_ms / 1000
         is_late = bool(delivery.claim.timeout_ms) and run.cancelled_at >= limit_at - BOUND_S
+        if is_late and isinstance(outcome, Release) and delivery.life.stopped_at is None:
+            return "ran into its time limit"
         return (
             "was stopped by its worker"
             if isinstance(outcome, Fail | Retry) and not is_late and run.how == "cancelled"

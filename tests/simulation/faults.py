@@ -1,48 +1,62 @@
 """Faults that can be planted in the worker and the client, each under a name that says what is broken.
 
-A fault is a piece of source that is replaced before its module is imported. The simulation must notice every one of
+A fault is a piece of source that is replaced when its module is imported. The simulation must notice every one of
 them: see tests/simulation/test_planted.py.
 """
 
 import sys
-from importlib.util import find_spec, module_from_spec
+from collections.abc import Sequence
+from importlib.abc import MetaPathFinder
+from importlib.machinery import ModuleSpec, PathFinder, SourceFileLoader
 from pathlib import Path
-from typing import NamedTuple
+from types import CodeType, ModuleType
 
 from tests.simulation.fault_table import FAULTS
 
-
-class Planted(NamedTuple):
-    """Where a fault was put."""
-
-    module: str
-    source: str
+SOURCES = Path(__file__).parents[2] / "src"
 
 
 def plant(name: str) -> None:
-    """Break the worker or the client of this process in the named way; before anything else is imported."""
-    for module_name, old, new in FAULTS[name]:
-        planted = broken(module_name, old, new)
-        _replace(planted)
+    """Break the worker or the client of this process in the named way; before anything imports them."""
+    assert "headrace" not in sys.modules, "something has imported headrace already"
+    sys.meta_path.insert(0, Planter(name))
 
 
-def broken(module_name: str, old: str, new: str) -> Planted:
-    """The source of a module with the fault in it."""
-    spec = find_spec(module_name)
-    assert spec is not None
-    assert spec.origin is not None
-    source = Path(spec.origin).read_text()
-    known = sys.modules.get(module_name)
-    if known is not None:  # a second fault for the same module
-        source = getattr(known, "__planted_source__", source)
-    assert source.count(old) == 1, f"{module_name} has {source.count(old)} times what is to be replaced:\n{old}"
-    return Planted(module_name, source.replace(old, new))
+def broken(name: str) -> str:
+    """The source of the module that the fault is planted in, with the fault."""
+    module, old, new = FAULTS[name]
+    source = (SOURCES / f"{module.replace('.', '/')}.py").read_text()
+    assert source.count(old) == 1, f"{module} has {source.count(old)} times what {name} replaces:\n{old}"
+    return source.replace(old, new)
 
 
-def _replace(planted: Planted) -> None:
-    spec = find_spec(planted.module)
-    assert spec is not None
-    module = module_from_spec(spec)
-    vars(module)["__planted_source__"] = planted.source
-    sys.modules[planted.module] = module
-    exec(compile(planted.source, str(spec.origin), "exec"), vars(module))  # noqa: S102 - our own source, one piece changed
+class Planter(MetaPathFinder):
+    """Finds the one module that is broken."""
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+
+    def find_spec(
+        self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
+    ) -> ModuleSpec | None:
+        """Found like any other, loaded with the fault."""
+        if fullname != FAULTS[self._name][0]:
+            return None
+        spec = PathFinder.find_spec(fullname, path, target)
+        assert spec is not None
+        assert spec.origin is not None
+        spec.loader = BrokenLoader(fullname, spec.origin, self._name)
+        return spec
+
+
+class BrokenLoader(SourceFileLoader):
+    """Compiles the broken source, whatever was compiled before."""
+
+    def __init__(self, fullname: str, path: str, name: str) -> None:
+        super().__init__(fullname, path)
+        self._name = name
+
+    def get_code(self, fullname: str) -> CodeType:
+        """The code of the module with the fault."""
+        code: CodeType = compile(broken(self._name), self.get_filename(fullname), "exec")
+        return code

@@ -58,6 +58,8 @@ class Delivery:
         """When its worker was told that the lease is gone."""
         self.asked_at: float | None = None
         """When somebody asked it to stop."""
+        self.asked_heard_at: float | None = None
+        """When its worker heard of that."""
         self.outcome: Outcome | None = None
         """How it was settled, if it was."""
         self.run: Run | None = None

@@ -102,14 +102,14 @@ class VirtualLoop(asyncio.BaseEventLoop):
         scheduled = self._scheduled
         while scheduled:
             when, _, timer = scheduled[0]
-            process = timer._context.get(_PROCESS)
+            process = timer._context.get(_PROCESS)  # type: ignore[attr-defined]
             if not timer.cancelled() and (process is None or not process.is_crashed):
                 self._now = max(self._now, when)
                 return
             heapq.heappop(scheduled)
         raise Stuck("nothing is ready and no timer is set")
 
-    def call_at(  # type: ignore[override] - variadic generics would say the same in three more lines
+    def call_at(  # type: ignore[override]
         self, when: float, callback: Callable[..., object], *args: Any, context: Context | None = None
     ) -> TimerHandle:
         """Timers for the same instant ring in the order in which they were set."""

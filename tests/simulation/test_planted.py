@@ -7,7 +7,6 @@ from pathlib import Path
 import pytest
 
 from tests.simulation.fault_table import FAULTS
-from tests.simulation.faults import broken
 
 ROOT = Path(__file__).parents[2]
 SEEDS = 60
@@ -26,12 +25,6 @@ for seed in range({seeds}):
 
 def test_there_are_enough_faults_to_trust_the_simulation() -> None:
     assert len(FAULTS) >= 12
-
-
-@pytest.mark.parametrize("name", sorted(FAULTS))
-def test_a_fault_changes_what_is_there(name: str) -> None:
-    for module, old, new in FAULTS[name]:
-        assert old not in broken(module, old, new).source or old in new
 
 
 @pytest.mark.parametrize("name", sorted(FAULTS))

@@ -130,9 +130,7 @@ class FlakyJobs:
         return await self._store.call("claim", lambda: self._jobs.claim(request, now_ms=now_ms))
 
     async def extend(self, leases: Sequence[Lease], *, lease_ms: int, now_ms: int | None = None) -> list[Extended]:
-        return await self._store.call(
-            "extend", lambda: self._jobs.extend(leases, lease_ms=lease_ms, now_ms=now_ms)
-        )
+        return await self._store.call("extend", lambda: self._jobs.extend(leases, lease_ms=lease_ms, now_ms=now_ms))
 
     async def settle(self, settlements: Sequence[Settlement], *, now_ms: int | None = None) -> list[Settled]:
         self._store.settled.extend(settlements)
@@ -151,9 +149,7 @@ class FlakyJobs:
     async def cancel(
         self, queue: Queue, ids: Sequence[str], *, running: bool = False, now_ms: int | None = None
     ) -> list[Cancellation]:
-        return await self._store.call(
-            "cancel", lambda: self._jobs.cancel(queue, ids, running=running, now_ms=now_ms)
-        )
+        return await self._store.call("cancel", lambda: self._jobs.cancel(queue, ids, running=running, now_ms=now_ms))
 
     async def remove(self, queue: Queue, ids: Sequence[str], *, now_ms: int | None = None) -> list[Removed]:
         return await self._store.call("remove", lambda: self._jobs.remove(queue, ids, now_ms=now_ms))

@@ -2,6 +2,7 @@
 
 import os
 import sys
+from pathlib import Path
 from typing import NoReturn
 
 from headrace.worker.context import current
@@ -29,7 +30,6 @@ def dies() -> NoReturn:
 
 def hangs(path: str) -> NoReturn:
     """Say that it runs, and go on for ever."""
-    with open(path, "w") as file:
-        file.write(str(os.getpid()))
+    Path(path).write_text(str(os.getpid()))
     while True:
         pass

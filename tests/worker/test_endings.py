@@ -119,10 +119,7 @@ async def test_retry_fail_and_release_mean_the_same_raised_or_returned(
 
 async def test_a_fail_that_has_a_cause_is_kept_under_the_name_of_its_cause(timed: Store) -> None:
     async def work() -> NoReturn:
-        try:
-            raise Boom("inside")
-        except Boom as error:
-            raise Fail from error
+        raise Fail from Boom("inside")
 
     await timed.jobs.enqueue([job("a")])
     await work_off(timed, handling(work=work))

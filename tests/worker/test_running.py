@@ -159,9 +159,7 @@ async def test_on_every_store_jobs_are_worked_off(shared: Store, shared_name: st
         return "plain"
 
     url = SHARED_URLS[shared_name](tmp_path)
-    await shared.jobs.enqueue(
-        [*(job(str(n), payload=b'{"number":%d}' % n) for n in range(300)), job("plain", "plain")]
-    )
+    await shared.jobs.enqueue([*(job(str(n), payload=b'{"number":%d}' % n) for n in range(300)), job("plain", "plain")])
     worker = await work_off(shared, handling(work=work, plain=plain), reopen=lambda: open_store(url))
 
     assert sorted(runs) == list(range(300))
@@ -220,7 +218,10 @@ async def test_a_handler_in_a_process_ends_like_any_other(store: Store, kind: st
     }
     await store.jobs.enqueue([job("a", kind, max_attempts=1), job("b", "name")])
     handlers = handling(
-        **{kind: handler_of(kind, functions[kind], process=True), "name": handler_of("name", processes.name, process=True)}
+        **{
+            kind: handler_of(kind, functions[kind], process=True),
+            "name": handler_of("name", processes.name, process=True),
+        }
     )
     await work_off(store, handlers, processes=1)
 

@@ -19,6 +19,7 @@ def batches(jobs: Iterable[Job]) -> Iterator[list[Job]]:
     batch: list[Job] = []
     size = 0
     for job in jobs:
+        check_job(job)
         size += len(job.payload)
         if batch and (len(batch) == BATCH_MAX or size > ENQUEUE_BYTES_MAX):
             yield batch
@@ -26,6 +27,14 @@ def batches(jobs: Iterable[Job]) -> Iterator[list[Job]]:
         batch.append(job)
     if batch:
         yield batch
+
+
+def check_job(job: object) -> None:
+    """Refuse what is no job before it is among others, whom it would harm."""
+    if type(job) is not Job:
+        raise Refused(
+            "bad_job", f"only a Job can be sent; found {type(job).__name__}; make one with the client's job()"
+        )
 
 
 async def take_in(store: Jobs, jobs: Sequence[Job]) -> list[Truth]:

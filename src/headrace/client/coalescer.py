@@ -2,7 +2,7 @@
 
 import asyncio
 
-from headrace.client.batch import Truth, batches, take_in
+from headrace.client.batch import Truth, batches, check_job, take_in
 from headrace.model.answers import Enqueued
 from headrace.model.errors import HeadraceError
 from headrace.model.job import Job
@@ -24,6 +24,7 @@ class Coalescer:
 
     async def send(self, job: Job) -> Enqueued:
         """Send one job along with those of its neighbours; what the store says of it."""
+        check_job(job)
         loop = asyncio.get_running_loop()
         answer: asyncio.Future[Enqueued] = loop.create_future()
         if not self._senders:

@@ -80,16 +80,22 @@ class ThreadBeat:
     async def _beat(self) -> None:
         self._loop = asyncio.get_running_loop()
         self._task = asyncio.current_task()
-        opening = asyncio.create_task(self._open())
-        # Leases that nobody can extend yet end as any others do.
-        while not (await asyncio.wait([opening], timeout=OPEN_SECONDS))[0]:
-            self._heart.fence(self._loop.time())
-        store = await opening
+        fencing = asyncio.create_task(self._keep_fencing(self._loop))
+        try:
+            store = await self._open()
+        finally:
+            fencing.cancel()
         try:
             if not self._is_stopping:
                 await self._heart.run(store)
         finally:
             await store.close()
+
+    async def _keep_fencing(self, loop: asyncio.AbstractEventLoop) -> None:
+        """Leases that nobody can extend yet end as any others do."""
+        while True:
+            await asyncio.sleep(OPEN_SECONDS)
+            self._heart.fence(loop.time())
 
     async def _open(self) -> Store:
         while True:

@@ -14,7 +14,7 @@ NONCE_BYTES = 12
 class Asked:
     """A claim that was sent and not answered yet: until it is, nothing else is asked for."""
 
-    __slots__ = ("group", "hints", "is_uncertain", "request", "sent_at")
+    __slots__ = ("group", "hints", "is_uncertain", "last_sent_at", "request", "sent_at")
 
     def __init__(self, group: Group, request: ClaimRequest, sent_at: float, hints: int) -> None:
         self.group = group
@@ -22,6 +22,8 @@ class Asked:
         self.request = request
         self.sent_at = sent_at
         """When the store may have seen it first: the leases of its answer are counted from here."""
+        self.last_sent_at = sent_at
+        """When it may have handed out jobs last: an empty claim is not remembered, so any sending may be the one."""
         self.is_uncertain = False
         """Whether the store may have seen it already, and its answer got lost."""
 
@@ -62,10 +64,12 @@ class Claimer:
         asked = self._asked
         if asked is not None and not asked.is_uncertain:
             asked.sent_at = now
-        elif asked is not None and asked.sent_at + self._lease_ms / 1000 <= now:
+        elif asked is not None and asked.last_sent_at + self._lease_ms / 1000 <= now:
             self._asked = None  # whatever it got has run out
         if self._asked is None and not self.is_stopping:
             self._asked = self._next(now)
+        if self._asked is not None:
+            self._asked.last_sent_at = now
         return self._asked
 
     def unanswered(self, is_uncertain: bool) -> None:

@@ -13,7 +13,7 @@ from headrace.model.limits import JITTER_PPM
 from headrace.model.outcome import Cancelled, Done, JobError, Outcome
 from headrace.worker.handlers import Handler
 from headrace.worker.pools.processes import ChildRaised
-from headrace.worker.raising import Fail, HandlerEnd, Release, Retry
+from headrace.worker.raising import HandlerEnd, Release, Retry, job_error
 from headrace.worker.run import Run
 
 Encoded = msgspec.Raw
@@ -92,18 +92,6 @@ class Endings:
 
 
 _DONE = Done()
-
-
-def job_error(error: BaseException) -> JobError:
-    """An exception as it is kept with the job: the class by name, and what it says."""
-    cause = error.__cause__
-    # `raise Fail("…") from error` is about the error.
-    name = type(cause if isinstance(error, Fail | Retry) and cause is not None else error).__name__
-    try:
-        message = str(error) or (str(cause) if cause is not None else "")
-    except Exception:  # noqa: BLE001 - an exception that cannot even be printed must not become another one
-        message = "(its text could not be made)"
-    return JobError.of(name, message)
 
 
 def is_told(run: Run, error: BaseException) -> bool:

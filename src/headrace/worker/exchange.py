@@ -24,7 +24,7 @@ class Exchange:
         settler: Settler,
         claimer: Claimer,
         outage: Outage,
-        start: Callable[[Sequence[Claim], float], None],
+        start: Callable[[Sequence[Claim], float, bool], None],
         failed: Callable[[HeadraceError], None],
         rested: Callable[[], None],
         queues: Sequence[Queue],
@@ -111,8 +111,8 @@ class Exchange:
         if next_at_ms is not None and not is_more_there:
             self._wake_at(next_at_ms)
         if claims:
-            # The next call leaves before these start: the store works while the handlers do.
-            self._start(claims, asked.sent_at)
+            # A next call leaves before these start: the store works while the handlers do.
+            self._start(claims, asked.sent_at, is_more_there or len(self._settler) > 0)
 
     def _wake_at(self, at_ms: int) -> None:
         when = max((at_ms - self._ahead_ms) / 1000, self._loop.time())

@@ -1,5 +1,6 @@
 """What a handler raises (or returns) to say how its delivery ends; anything else that it raises is a failed attempt."""
 
+from headrace.model.outcome import JobError
 from headrace.model.times import Duration, duration_ms
 
 
@@ -28,3 +29,15 @@ class Release(HandlerEnd):
     def __init__(self, *, delay: Duration = 0) -> None:
         super().__init__("released")
         self.delay_ms = duration_ms("delay", delay)
+
+
+def job_error(error: BaseException) -> JobError:
+    """An exception as it is kept with the job: the class by name, and what it says."""
+    cause = error.__cause__
+    # `raise Fail("…") from error` is about the error.
+    name = type(cause if isinstance(error, Fail | Retry) and cause is not None else error).__name__
+    try:
+        message = str(error) or (str(cause) if cause is not None else "")
+    except Exception:  # noqa: BLE001 - an exception that cannot even be printed must not become another one
+        message = "(its text could not be made)"
+    return JobError.of(name, message)

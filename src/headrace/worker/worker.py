@@ -317,7 +317,7 @@ class Worker:
 
     # What the roles say to each other, all on the worker's loop.
 
-    def _start(self, claims: Sequence[Claim], sent_at: float) -> None:
+    def _start(self, claims: Sequence[Claim], sent_at: float, is_more_to_send: bool) -> None:
         assert self._loop is not None  # running
         holds_until = sent_at + self.settings.lease_ms / 1000
         runs: list[Run] = []
@@ -334,8 +334,10 @@ class Worker:
             for run in runs:
                 self._ended(run, Release(), 0)
             return
-        # Not at once: the exchange sends its next call first, and the store works while the handlers do.
-        self._loop.call_soon(self._runner.start, runs)
+        if is_more_to_send:
+            self._loop.call_soon(self._runner.start, runs)  # behind the exchange, which sends it now
+        else:
+            self._runner.start(runs)
 
     def _ended(self, run: Run, outcome: Outcome | None, run_ms: int) -> None:
         self._capacity.give(run.handler)

@@ -21,7 +21,6 @@ from headrace.model.errors import Refused
 from headrace.model.limits import TRACE_CHARS_MAX
 from headrace.model.outcome import Done
 from headrace.worker.context import Context, entering
-from headrace.worker.ending import job_error
 from headrace.worker.pools.loading import Loader
 from headrace.worker.pools.messages import (
     ChildTask,
@@ -35,7 +34,7 @@ from headrace.worker.pools.messages import (
     Unpacker,
     packed,
 )
-from headrace.worker.raising import Fail, HandlerEnd, Release, Retry
+from headrace.worker.raising import Fail, HandlerEnd, Release, Retry, job_error
 
 PR_SET_PDEATHSIG = 1
 IGNORED = (signal.SIGINT, signal.SIGTERM)

@@ -10,10 +10,10 @@ from msgspec import Struct
 from headrace.client.arguments import Arguments
 from headrace.client.codec import JSON, RAW, Codec
 from headrace.model.errors import BadConfig
-from headrace.worker.ending import job_error
 from headrace.worker.handlers import Handler
 from headrace.worker.pools import main
 from headrace.worker.pools.messages import ChildTask, Setup
+from headrace.worker.raising import job_error
 
 CODECS: dict[str, Codec] = {JSON.name: JSON, RAW.name: RAW}
 

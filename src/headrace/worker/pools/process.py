@@ -73,7 +73,7 @@ class Process:
             words = [str(Path(__file__).parents[3]), str(theirs.fileno()), str(os.getpid())]
             flags = subprocess._args_from_interpreter_flags()  # type: ignore[attr-defined]  # as multiprocessing does
             try:
-                # A call of a millisecond or two: it returns when the new program has begun.
+                # Blocks the loop until the new program has begun: some milliseconds, more without a free core.
                 popen = subprocess.Popen(  # noqa: ASYNC220 - asyncio's own would take a thread to wait for its end
                     [sys.executable, *flags, "-c", CODE, *words],
                     stdin=subprocess.DEVNULL,

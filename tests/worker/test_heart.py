@@ -1,0 +1,291 @@
+"""The heart extends leases, and lets go of what it could not extend in time."""
+
+import asyncio
+import threading
+from collections import Counter
+from pathlib import Path
+from typing import NoReturn
+
+import pytest
+
+from headrace.model.claim import ClaimRequest
+from headrace.model.clock import ManualClock, SystemClock
+from headrace.model.errors import BadConfig, StoreUnavailable
+from headrace.model.job import State
+from headrace.stores.contract.store import Store
+from headrace.stores.open import open_store
+from headrace.worker.context import current
+from headrace.worker.notices import Finished, Lifecycle, Lost, Taken
+from tests.support.stores import SHARED_URLS
+from tests.worker.flaky import DOWN, LOST, FlakyStore, Partly
+from tests.worker.support import MAIL, SOON_S, Ear, find, handling, job, jobs, work_off, worker_of
+
+
+async def test_a_handler_may_run_for_many_leases(flaky: FlakyStore) -> None:
+    """Q20, Q21, T28, T32: as long as the worker lives, its leases are extended."""
+
+    async def work() -> None:
+        await flaky.called("extend", 5)
+
+    await flaky.jobs.enqueue([job("a")])
+    worker = await work_off(flaky, handling(work=work), lease="150ms")
+
+    found = await find(flaky, "a")
+    assert found.ending is not None
+    assert (found.state, found.ending.stalls) == (State.DONE, 0)
+    assert worker.health().totals.lost == 0
+
+
+async def test_leases_are_extended_a_third_of_their_length_apart_unless_told_otherwise(store: Store) -> None:
+    """Q20, T25: one call for all that a worker holds."""
+    worker = worker_of(store, handling(work=_nothing), lease="30s")
+    eager = worker_of(store, handling(work=_nothing), lease="30s", heartbeat="2s")
+
+    assert (worker.settings.heartbeat_ms, eager.settings.heartbeat_ms) == (10_000, 2_000)
+
+
+async def _nothing() -> None:
+    return
+
+
+class Held:
+    """A handler that waits to be stopped, and says when it was."""
+
+    def __init__(self) -> None:
+        self.started = asyncio.Event()
+        self.stopped_at: float | None = None
+        self.saw_stopping = False
+
+    async def work(self) -> None:
+        """Run until cancelled."""
+        self.started.set()
+        try:
+            await asyncio.Event().wait()
+        finally:
+            self.stopped_at = asyncio.get_running_loop().time()
+            self.saw_stopping = current().is_stopping
+
+
+async def test_a_handler_whose_lease_was_lost_is_stopped_and_the_worker_goes_on(
+    timed: Store, clock: ManualClock
+) -> None:
+    """Q20, Q21, Q22, T28: the store says that a lease is over; that handler ends, the others do not."""
+    held, ear = Held(), Ear()
+    await timed.jobs.enqueue([job("a", "held", max_stalls=1)])
+
+    async with worker_of(timed, handling(held=held.work, work=_nothing), ear, lease="300ms", poll="1h"):
+        await held.started.wait()
+        clock.advance(300)
+        lost = await ear.hear(Lost)
+        await timed.jobs.enqueue([job("b")])
+        await ear.hear(Finished, lambda it: it.answers[0].id == "b")
+        in_hand = {answer.id for finished in ear.told(Finished) for answer in finished.answers}
+
+    assert (lost.claim.record.id, lost.why) == ("a", "the store says lease_expired")
+    assert held.saw_stopping
+    assert in_hand == {"b"}
+
+
+async def test_a_worker_that_lost_a_lease_does_not_get_it_back_by_asking_for_more(
+    timed: Store, clock: ManualClock
+) -> None:
+    """Q22, QB5: a delivery that was given to another worker stays there, however often the first one polls."""
+    held, ear = Held(), Ear()
+    await timed.jobs.enqueue([job("a", "held")])
+
+    worker = worker_of(timed, handling(held=held.work), ear, lease="300ms", poll="10ms", queues=[MAIL, "other"])
+    async with worker:
+        await held.started.wait()
+        clock.advance(300)
+        request = ClaimRequest(queues=[MAIL], worker="worker-2", nonce="another-nonce", lease_ms=60_000)
+        [claim] = (await timed.jobs.claim(request)).items
+        await ear.hear(Lost)
+        found = await find(timed, "a")
+
+    assert claim.record.id == "a"
+    assert (found.worker, found.fence) == ("worker-2", claim.lease.fence)
+    assert found.record is not None
+    assert found.record.stalls == 1
+
+
+async def test_the_outcome_of_a_lost_delivery_does_not_count(timed: Store, clock: ManualClock) -> None:
+    """Q22, T32: a handler that finishes although its lease is lost has worked for nothing."""
+    flaky, ear = FlakyStore(timed), Ear()
+    started = asyncio.Event()
+
+    async def stubborn() -> str:
+        started.set()
+        try:
+            await asyncio.Event().wait()
+        except asyncio.CancelledError:
+            return "done all the same"
+        return "never"
+
+    await flaky.jobs.enqueue([job("a", "stubborn")])
+    worker = worker_of(flaky, handling(stubborn=stubborn), ear, lease="300ms", capacity=1)
+    async with worker:
+        await started.wait()
+        await flaky.inner.queues.configure(MAIL, {"paused": True})
+        clock.advance(300)
+        await ear.hear(Lost)
+        await flaky.called("claim", flaky.calls["claim"] + 2)
+
+    assert flaky.settled == []
+    record = (await find(timed, "a")).record
+    assert record is not None
+    assert (record.attempts, record.stalls) == (0, 1)
+    assert (worker.health().free, worker.health().totals.lost) == (1, 1)
+
+
+async def test_a_worker_that_cannot_extend_stops_its_handlers_before_the_lease_ends(flaky: FlakyStore) -> None:
+    """T28, T32: two workers never believe that they hold the same lease."""
+    held, ear = Held(), Ear()
+    await flaky.jobs.enqueue([job("a", "held", max_stalls=5)])
+
+    async with worker_of(flaky, handling(held=held.work), ear, lease="1500ms") as worker:
+        await held.started.wait()
+        flaky.is_down = True
+        lost = await ear.hear(Lost)
+        worker.stop(0)
+        await ear.hear(Lifecycle, lambda it: it.event == "stopping")
+        expires_at_ms, now_ms = (await find(flaky, "a")).lease_expires_at_ms, SystemClock().now_ms()
+        flaky.is_down = False
+
+    assert lost.why == "its lease could not be extended in time"
+    assert held.stopped_at is not None
+    assert expires_at_ms is not None
+    assert expires_at_ms > now_ms
+
+
+async def test_a_lost_reply_to_an_extension_costs_nothing(flaky: FlakyStore) -> None:
+    """T28: one error is not the end; there is time for another try."""
+
+    async def work() -> None:
+        await flaky.called("extend", 4)
+
+    for fault in (LOST, DOWN):
+        flaky.fail(fault, "extend")
+    await flaky.jobs.enqueue(jobs(3))
+    worker = await work_off(flaky, handling(work=work), lease="900ms")
+
+    assert (worker.health().totals.done, worker.health().totals.lost) == (3, 0)
+
+
+async def test_what_is_known_of_a_partly_lost_extension_counts(timed: Store, clock: ManualClock) -> None:
+    held, flaky, ear = Held(), FlakyStore(timed), Ear()
+    await flaky.jobs.enqueue([job("a", "held"), job("b", "held")])
+
+    async with worker_of(flaky, handling(held=held.work), ear, lease="300ms") as worker:
+        await ear.hear(Taken)
+        await timed.jobs.remove(MAIL, ["a"])
+        flaky.fail(Partly(1), "extend")
+        lost = await ear.hear(Lost)
+        worker.stop(0)
+
+    assert (lost.claim.record.id, lost.why) == ("a", "the store says not_active")
+    assert (await find(timed, "b")).state is State.WAITING
+
+
+async def test_a_handler_that_blocks_the_loop_costs_no_lease_where_the_heart_has_its_own_thread(
+    shared: Store, shared_name: str, tmp_path: Path
+) -> None:
+    """Q20, T28, T32: leases are extended from a thread with a connection of its own."""
+    url = SHARED_URLS[shared_name](tmp_path)
+    extended = threading.Event()
+    calls: Counter[str] = Counter()
+
+    def heard(verb: str) -> None:
+        calls[verb] += 1
+        if calls["extend"] == 4:
+            extended.set()
+
+    async def reopen() -> Store:
+        return FlakyStore(await open_store(url), heard)
+
+    async def blocking() -> bool:
+        return extended.wait(SOON_S)  # the whole loop stands still
+
+    await shared.jobs.enqueue([job("a", "blocking")])
+    worker = await work_off(shared, handling(blocking=blocking), reopen=reopen, lease="900ms")
+
+    found = await find(shared, "a")
+    assert found.ending is not None
+    assert (found.ending.result, found.ending.stalls) == (b"true", 0)
+    assert worker.health().totals.lost == 0
+
+
+async def test_a_heart_on_its_own_thread_tells_of_a_lost_lease(shared: Store, shared_name: str, tmp_path: Path) -> None:
+    """Q22: the handler on the loop is stopped by what the thread found."""
+    url = SHARED_URLS[shared_name](tmp_path)
+    held, ear = Held(), Ear()
+    await shared.jobs.enqueue([job("a", "held")])
+
+    async with worker_of(
+        shared, handling(held=held.work, work=_nothing), ear, lease="600ms", reopen=lambda: open_store(url)
+    ):
+        await held.started.wait()
+        await shared.jobs.remove(MAIL, ["a"])
+        lost = await ear.hear(Lost)
+        await shared.jobs.enqueue([job("b")])
+        await ear.hear(Finished, lambda it: it.answers[0].id == "b")
+
+    assert lost.why == "the store says not_active"
+    assert held.stopped_at is not None
+
+
+async def test_a_loop_that_was_blocked_too_long_is_told_that_its_work_did_not_count(store: Store) -> None:
+    """TB5: without a thread for the heart, what took longer than the lease is refused, and said to be."""
+    ear = Ear()
+
+    async def blocking() -> None:
+        threading.Event().wait(0.15)  # longer than the lease, which nobody can extend meanwhile
+
+    await store.jobs.enqueue([job("a", "blocking", max_stalls=1)])
+    worker = await work_off(store, handling(blocking=blocking), ear, lease="100ms")
+
+    assert [lost.claim.record.id for lost in ear.told(Lost)] == ["a"]
+    assert worker.health().totals.done == 0
+    assert worker.health().free == worker.settings.capacity
+
+
+async def test_leases_end_as_usual_while_the_heart_finds_no_store(store: Store) -> None:
+    """T32: a heart that was refused a connection must not leave handlers running beside others."""
+    held, ear = Held(), Ear()
+
+    async def reopen() -> NoReturn:
+        raise StoreUnavailable("too many connections")
+
+    await store.jobs.enqueue([job("a", "held")])
+    async with worker_of(store, handling(held=held.work), ear, lease="500ms", reopen=reopen):
+        lost = await ear.hear(Lost)
+
+    assert lost.why == "its lease could not be extended in time"
+    assert held.stopped_at is not None
+
+
+async def test_a_heart_that_can_never_beat_ends_the_worker(store: Store) -> None:
+    async def reopen() -> NoReturn:
+        raise BadConfig("wrong password")
+
+    with pytest.raises(BadConfig, match="wrong password"):
+        async with asyncio.timeout(SOON_S):
+            await worker_of(store, handling(work=_nothing), reopen=reopen).run()
+
+
+async def test_a_claim_whose_answer_came_too_late_is_given_back_unstarted(flaky: FlakyStore) -> None:
+    """TB1, T32: what could be taken over before the next beat is not begun."""
+    ran, gate, ear = [], asyncio.Event(), Ear()
+
+    async def work() -> None:
+        ran.append(1)
+
+    await flaky.jobs.enqueue([job("a")])
+    flaky.fail(gate, "claim")
+    worker = worker_of(flaky, handling(work=work), ear, lease="300ms")
+    async with worker, asyncio.timeout(SOON_S):
+        await flaky.called("claim", 1)
+        asyncio.get_running_loop().call_later(0.25, gate.set)
+        await ear.hear(Finished, lambda it: it.answers[0].status == "done")
+
+    assert worker.health().totals.released == 1
+    assert len(ran) == 1

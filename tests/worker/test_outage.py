@@ -1,0 +1,198 @@
+"""A store that is away is waited for; only what can never be right ends a worker."""
+
+import asyncio
+
+import pytest
+
+from headrace.model.claim import ClaimRequest
+from headrace.model.clock import ManualClock
+from headrace.model.errors import Refused
+from headrace.model.job import State
+from headrace.model.names import Queue
+from headrace.stores.contract.store import Store
+from headrace.worker.handlers import FAIL_KIND, handler_of
+from headrace.worker.notices import Finished, Lifecycle
+from tests.worker.flaky import DOWN, LOST, FlakyStore
+from tests.worker.support import MAIL, SOON_S, Ear, find, handling, job, jobs, work_off, worker_of
+
+
+async def _nothing() -> None:
+    return
+
+
+async def _told(_: str, __: object, ___: object) -> None:
+    return
+
+
+async def test_a_store_that_is_away_does_not_end_the_worker(flaky: FlakyStore) -> None:
+    """TB6: it waits, says so once, and goes on when the store is back."""
+    ear = Ear()
+    await flaky.jobs.enqueue(jobs(3))
+    flaky.is_down = True
+
+    async with worker_of(flaky, handling(work=_nothing), ear), asyncio.timeout(SOON_S):
+        await flaky.called("claim", 4)
+        flaky.is_down = False
+        await ear.hear(Finished)
+        await ear.hear(Lifecycle, lambda it: it.event == "store_back")
+
+    events = [notice.event for notice in ear.told(Lifecycle)]
+    assert events == ["started", "store_lost", "store_back", "stopping", "stopped"]
+    assert (await flaky.queues.counts(MAIL)).done == 3
+
+
+async def test_a_store_that_goes_away_in_the_middle_costs_no_job_and_no_second_run(flaky: FlakyStore) -> None:
+    """TB5, TB6: what was running goes on, and is settled when the store is back."""
+    ran, gate = [], asyncio.Event()
+
+    async def work() -> None:
+        ran.append(1)
+        await gate.wait()
+
+    await flaky.jobs.enqueue(jobs(5))
+    ear = Ear()
+    async with worker_of(flaky, handling(work=work), ear), asyncio.timeout(SOON_S):
+        await flaky.called("wait", 1)
+        flaky.is_down = True
+        gate.set()
+        await ear.hear(Lifecycle, lambda it: it.event == "store_lost")
+        flaky.is_down = False
+        await ear.hear(Finished)
+
+    assert len(ran) == 5
+    assert (await flaky.queues.counts(MAIL)).done == 5
+
+
+async def test_one_hiccup_is_not_told(flaky: FlakyStore) -> None:
+    ear = Ear()
+    flaky.fail(DOWN, "claim")
+    await flaky.jobs.enqueue([job("a")])
+
+    await work_off(flaky, handling(work=_nothing), ear)
+
+    assert "store_lost" not in [notice.event for notice in ear.told(Lifecycle)]
+    assert (await find(flaky, "a")).state is State.DONE
+
+
+async def test_pauses_grow_while_the_store_is_away(flaky: FlakyStore) -> None:
+    """TB6: a store that is down is not hammered."""
+    loop = asyncio.get_running_loop()
+    flaky.is_down = True
+
+    async with worker_of(flaky, handling(work=_nothing)) as worker, asyncio.timeout(SOON_S):
+        times = []
+        for number in range(1, 6):
+            await flaky.called("claim", number)
+            times.append(loop.time())
+        flaky.is_down = False
+        worker.stop(0)
+
+    pauses = [after - before for before, after in zip(times, times[1:], strict=False)]
+    assert [pause >= 0.9 * least for pause, least in zip(pauses, (0.025, 0.05, 0.1, 0.2), strict=True)] == [True] * 4
+
+
+async def test_a_store_that_cannot_wait_is_asked_all_the_same(flaky: FlakyStore) -> None:
+    """TB6: signals are hints; without them a worker still finds its work."""
+    ear = Ear()
+    async with worker_of(flaky, handling(work=_nothing), ear, poll="1h"), asyncio.timeout(SOON_S):
+        for _ in range(3):
+            flaky.fail(DOWN, "wait")
+        await flaky.called("wait", 1)
+        await flaky.jobs.enqueue([job("a")])
+        await ear.hear(Finished)
+
+    assert (await find(flaky, "a")).state is State.DONE
+
+
+@pytest.mark.parametrize("fault", [DOWN, LOST], ids=["unavailable", "reply-lost"])
+async def test_a_store_that_is_away_at_the_start_is_waited_for(flaky: FlakyStore, fault: Exception) -> None:
+    """TB6: also where the fail handler has to be asked for first."""
+    handlers = handling(work=_nothing)
+    handlers.register_fail(handler_of(FAIL_KIND, _told, style="listed"), MAIL)
+    for verb in ("configuration", "configure"):
+        flaky.fail(fault, verb)  # type: ignore[arg-type]
+    await flaky.jobs.enqueue([job("a")])
+
+    await work_off(flaky, handlers)
+
+    assert (await flaky.queues.configuration(MAIL)).fail_handler
+    assert (await find(flaky, "a")).state is State.DONE
+
+
+async def test_a_queue_of_another_cut_ends_the_worker_with_the_reason(store: Store) -> None:
+    """TB6: what asking again cannot help is raised, and nothing is left in hand."""
+    gate = asyncio.Event()
+
+    async def work() -> None:
+        await gate.wait()
+
+    await store.jobs.enqueue(jobs(1, queue=Queue("cut", shards=2)))
+    worker = worker_of(store, handling(MAIL, Queue("cut", shards=3), work=work))
+    with pytest.raises(Refused, match="shards"):
+        async with asyncio.timeout(SOON_S):
+            await worker.run()
+
+    assert worker.health().state == "stopped"
+
+
+async def test_jobs_in_hand_are_given_back_when_the_store_refuses(flaky: FlakyStore) -> None:
+    gate = asyncio.Event()
+
+    async def work() -> None:
+        await gate.wait()
+
+    await flaky.jobs.enqueue(jobs(2))
+    worker = worker_of(flaky, handling(work=work), poll="20ms")
+    with pytest.raises(Refused, match="never"):
+        async with asyncio.timeout(SOON_S), worker:
+            await flaky.called("wait", 1)
+            flaky.fail(Refused("no", "never"), "claim")
+            await flaky.called("settle", 1)
+
+    counts = await flaky.queues.counts(MAIL)
+    assert (counts.waiting, counts.active) == (2, 0)
+
+
+async def test_queues_are_swept_also_while_nothing_is_claimed(timed: Store, clock: ManualClock) -> None:
+    """C31, TB4: a full worker repairs what another one left, in the background."""
+    gate, started = asyncio.Event(), asyncio.Event()
+
+    async def work() -> None:
+        started.set()
+        await gate.wait()
+
+    flaky = FlakyStore(timed)
+    await timed.jobs.enqueue([job("a", max_stalls=1)])
+    request = ClaimRequest(queues=[MAIL], worker="worker-2", nonce="another-nonce", lease_ms=1_000)
+    await timed.jobs.claim(request)
+    await timed.jobs.enqueue([job("b")])
+    async with worker_of(flaky, handling(work=work), capacity=1, repair="20ms"), asyncio.timeout(SOON_S):
+        await started.wait()
+        clock.advance(1_000)
+        await flaky.called("repair", flaky.calls["repair"] + 2)
+        found = await find(timed, "a")
+        gate.set()
+
+    assert [letter.reason for letter in found.letters] == ["stalls"]
+
+
+async def test_a_sweep_that_fails_does_no_harm(flaky: FlakyStore) -> None:
+    """C31: the next one comes."""
+    flaky.fail(DOWN, "repair")
+
+    async with worker_of(flaky, handling(work=_nothing), repair="10ms"), asyncio.timeout(SOON_S):
+        await flaky.called("repair", 3)
+
+
+async def test_a_job_that_kills_its_workers_is_not_handed_out_for_ever(timed: Store, clock: ManualClock) -> None:
+    """TB4: a delivery whose worker vanished counts; after `max_stalls` of them the job is dead."""
+    await timed.jobs.enqueue([job("a", max_stalls=3)])
+
+    for number in range(3):
+        request = ClaimRequest(queues=[MAIL], worker=f"gone-{number}", nonce=f"nonce-of-{number}", lease_ms=1_000)
+        assert len((await timed.jobs.claim(request)).items) == 1
+        clock.advance(1_000)
+    worker = await work_off(timed, handling(work=_nothing))
+
+    assert worker.health().totals.claimed == 0
+    assert [letter.reason for letter in (await find(timed, "a")).letters] == ["stalls"]

@@ -1,0 +1,209 @@
+"""What has ended is told to the store until the store has answered, and what it refuses is told to people."""
+
+import asyncio
+
+import pytest
+
+from headrace.model.clock import ManualClock
+from headrace.model.job import State
+from headrace.model.limits import BATCH_MAX
+from headrace.model.names import Queue
+from headrace.stores.contract.store import Store
+from headrace.worker.notices import Finished, Lost
+from tests.worker.flaky import DOWN, LOST, FlakyStore, Partly
+from tests.worker.support import MAIL, SOON_S, Ear, find, handling, job, jobs, work_off, worker_of
+
+REPORTS = Queue("reports")
+
+
+class Runs:
+    """A handler that counts."""
+
+    def __init__(self) -> None:
+        self.count = 0
+
+    async def work(self) -> None:
+        """Count one more."""
+        self.count += 1
+
+
+@pytest.mark.parametrize("fault", [LOST, DOWN], ids=["reply-lost", "unavailable"])
+async def test_a_settlement_without_an_answer_is_sent_again(flaky: FlakyStore, fault: Exception) -> None:
+    """T32, TB5: neither a lost request nor a lost reply makes a job run twice."""
+    runs, ear = Runs(), Ear()
+    for _ in range(2):
+        flaky.fail(fault, "settle", "turn")  # type: ignore[arg-type]
+    await flaky.jobs.enqueue([job("a")])
+
+    worker = await work_off(flaky, handling(work=runs.work), ear)
+
+    assert runs.count == 1
+    assert [settlement.lease.id for settlement in flaky.settled] == ["a", "a", "a"]
+    assert (await find(flaky, "a")).state is State.DONE
+    assert ear.told(Lost) == []
+    assert worker.health().running == []
+
+
+async def test_what_is_known_of_a_partly_lost_reply_is_not_sent_again(flaky: FlakyStore) -> None:
+    runs, gate, ear = Runs(), asyncio.Event(), Ear()
+
+    async def work() -> None:
+        await gate.wait()
+        await runs.work()
+
+    await flaky.jobs.enqueue(jobs(5))
+    flaky.fail(Partly(2), "settle")
+    async with worker_of(flaky, handling(work=work), ear, poll="1h"):
+        await flaky.called("wait", 1)
+        gate.set()
+        await ear.hear(Finished, lambda _: sum(len(it.answers) for it in ear.told(Finished)) == 5)
+
+    assert [settlement.lease.id for settlement in flaky.settled] == ["0", "1", "2", "3", "4", "2", "3", "4"]
+    assert (await flaky.queues.counts(MAIL)).done == 5
+    assert ear.told(Lost) == []
+
+
+async def test_a_partly_lost_reply_about_one_id_in_two_queues_is_not_mixed_up(flaky: FlakyStore) -> None:
+    """QB15: nobody knows which of the two was meant, so both are sent again."""
+    gate, ear = asyncio.Event(), Ear()
+
+    async def work() -> None:
+        await gate.wait()
+
+    await flaky.jobs.enqueue([job("a"), job("a", queue=REPORTS)])
+    flaky.fail(Partly(1), "settle")
+    worker = worker_of(flaky, handling(MAIL, REPORTS, work=work), ear, poll="1h")
+    async with worker:
+        await flaky.called("wait", 1)
+        gate.set()
+        await ear.hear(Finished, lambda it: len(it.answers) == 2)
+
+    assert [(await find(flaky, "a", queue)).state for queue in (MAIL, REPORTS)] == [State.DONE, State.DONE]
+    assert ear.told(Lost) == []
+    assert worker.health().running == []
+
+
+async def test_a_refused_settlement_is_told(timed: Store, clock: ManualClock) -> None:
+    """T32, TB5: an outcome that does not count is not swallowed."""
+    ear = Ear()
+
+    async def work() -> None:
+        clock.advance(60_000)
+
+    await timed.jobs.enqueue([job("a", max_stalls=1)])
+    worker = await work_off(timed, handling(work=work), ear, lease="30s")
+
+    [lost] = ear.told(Lost)
+    assert (lost.claim.record.id, lost.why) == ("a", "its settlement was refused: lease_expired")
+    assert worker.health().totals.refused == 1
+
+
+async def test_a_job_that_is_done_keeps_its_lease_until_the_store_has_said_so(flaky: FlakyStore) -> None:
+    """T28, TB5: while the store does not answer, nobody else may take over what has been done."""
+    runs, gate = Runs(), asyncio.Event()
+    flaky.fail(gate, "settle")
+    await flaky.jobs.enqueue([job("a")])
+
+    async with worker_of(flaky, handling(work=runs.work), lease="200ms", poll="1h"), asyncio.timeout(SOON_S):
+        await flaky.called("settle", 1)
+        await flaky.called("extend", 5)  # more than a lease later
+        gate.set()
+
+    ending = (await find(flaky, "a")).ending
+    assert ending is not None
+    assert (ending.state, ending.stalls, runs.count) == ("done", 0, 1)
+
+
+async def test_under_load_settlements_and_claims_travel_together(flaky: FlakyStore) -> None:
+    """T24: one call brings what has ended and fetches what can start."""
+    runs = Runs()
+    await flaky.jobs.enqueue(jobs(500))
+
+    await work_off(flaky, handling(work=runs.work), capacity=20)
+
+    assert runs.count == 500
+    assert flaky.calls["turn"] >= 20
+    assert flaky.calls["settle"] + flaky.calls["claim"] + flaky.calls["turn"] <= 60, flaky.calls
+
+
+async def test_more_than_a_call_can_carry_is_settled_in_several(flaky: FlakyStore) -> None:
+    count = 2 * BATCH_MAX + 500
+    gate, all_here = asyncio.Event(), asyncio.Event()
+    here = Runs()
+
+    async def work() -> None:
+        await here.work()
+        if here.count == count:
+            all_here.set()
+        await gate.wait()
+
+    for at in range(0, count, BATCH_MAX):
+        await flaky.jobs.enqueue(jobs(count)[at : at + BATCH_MAX])
+    async with worker_of(flaky, handling(work=work), capacity=5_000), asyncio.timeout(SOON_S):
+        await all_here.wait()
+        gate.set()
+
+    assert (await flaky.queues.counts(MAIL)).done == count
+
+
+@pytest.mark.parametrize("verb", ["claim", "turn"])
+async def test_a_claim_whose_answer_got_lost_is_repeated_under_its_nonce(flaky: FlakyStore, verb: str) -> None:
+    """T32, TB4, TB5: the jobs of the lost answer come with the repeated one, and none of them stalls."""
+    runs = Runs()
+    flaky.fail(LOST, verb)
+    await flaky.jobs.enqueue(jobs(8))
+
+    worker = await work_off(flaky, handling(work=runs.work), capacity=4)
+
+    assert runs.count == 8
+    nonces = [request.nonce for request in flaky.claims]
+    assert len(nonces) - len(set(nonces)) == 1
+    endings = [(await find(flaky, str(number))).ending for number in range(8)]
+    assert {ending.stalls for ending in endings if ending is not None} == {0}
+    assert worker.health().totals.lost == 0
+
+
+async def test_a_nonce_is_given_up_when_what_it_got_has_run_out(flaky: FlakyStore) -> None:
+    """TB4: a delivery that nobody heard of counts as a stall, and the job comes again."""
+    runs = Runs()
+    flaky.fail(LOST, "claim")
+    for _ in range(4):
+        flaky.fail(DOWN, "claim")
+    await flaky.jobs.enqueue([job("a")])
+
+    async with worker_of(flaky, handling(work=runs.work), ear := Ear(), lease="100ms", poll="20ms"):
+        await ear.hear(Finished)
+
+    assert len({request.nonce for request in flaky.claims}) > 1
+    ending = (await find(flaky, "a")).ending
+    assert ending is not None
+    assert (ending.stalls, runs.count) == (1, 1)
+
+
+async def test_a_claim_that_the_store_never_saw_has_its_whole_lease_when_it_is_answered(flaky: FlakyStore) -> None:
+    """TB6: what is claimed after an outage longer than a lease is worked on, not given back."""
+    runs = Runs()
+    for _ in range(5):
+        flaky.fail(DOWN, "claim")
+    await flaky.jobs.enqueue(jobs(3))
+
+    worker = await work_off(flaky, handling(work=runs.work), lease="300ms")
+
+    totals = worker.health().totals
+    assert (totals.done, totals.released, totals.lost) == (3, 0, 0)
+
+
+@pytest.mark.parametrize("seconds", [0.0, 0.02])
+async def test_the_time_that_a_handler_took_is_sent_along(flaky: FlakyStore, seconds: float) -> None:
+    done = asyncio.Event()
+
+    async def work() -> None:
+        asyncio.get_running_loop().call_later(seconds, done.set)
+        await done.wait()
+
+    await flaky.jobs.enqueue([job("a")])
+    await work_off(flaky, handling(work=work))
+
+    [settlement] = flaky.settled
+    assert settlement.facts.run_ms >= int(seconds * 900)
+    assert settlement.facts.worker == "worker-1"

@@ -2,7 +2,6 @@
 
 import asyncio
 import os
-from typing import NoReturn
 
 from headrace import App, JobFailed
 
@@ -26,7 +25,7 @@ def whoami() -> int:
 
 
 @app.job(process=True, timeout="500ms", max_attempts=1)
-def hang() -> NoReturn:
+def hang() -> None:
     """Nobody can stop a thread that does this. A process can be killed."""
     while True:
         pass

@@ -27,8 +27,7 @@ async def main() -> None:
     async with app:
         print("while it waits, the last one wins:")
         for draft in ("draft 1", "draft 2"):
-            first = await render.enqueue(draft)
-            print(f"  {draft} {first.status}")
+            print(f"  {draft} {(await render.enqueue(draft)).status}")
 
         async with app.worker():
             print("while it runs, the next one waits behind it:")
@@ -39,10 +38,9 @@ async def main() -> None:
             print(f"  {await second.result()}")
 
             print("debounced: each edit moves it later, and it runs once, a moment after the last:")
-            for edit in ("edit 1", "edit 2", "edit 3"):
-                last = await render.options(delay="200ms").enqueue(edit)
-                print(f"  {edit} {last.status}")
-            print(f"  {await last.result()}")
+            edits = [await render.options(delay="200ms").enqueue(f"edit {number}") for number in (1, 2, 3)]
+            print(f"  {', '.join(edit.status for edit in edits)}")
+            print(f"  {await edits[-1].result()}")
 
             print("with a key, asking twice is noticed, also when the work is done:")
             once = invoice.options(idempotency_key="order-7")

@@ -5,11 +5,13 @@ import os
 import subprocess
 import sys
 import threading
+from contextvars import ContextVar
 from pathlib import Path
 
 import pytest
 
-from headrace import App, BadConfig, Client, Refused, StoreUnavailable
+from headrace import App, BadConfig, Client, Refused, Store, StoreUnavailable
+from headrace.app.connections import Connections
 from tests.support.stores import SHARED_URLS, sqlite_url
 
 
@@ -178,6 +180,20 @@ async def test_a_task_that_is_cancelled_while_opening_takes_nobody_along(app: Ap
     assert await (await second).find("default", "a") == [None]
     with pytest.raises(asyncio.CancelledError):
         await first
+
+
+async def test_what_the_first_call_opens_does_not_belong_to_its_request() -> None:
+    request: ContextVar[str] = ContextVar("request", default="none")
+    seen: list[str] = []
+
+    def client_of(store: Store) -> Client:
+        seen.append(request.get())
+        return Client(store)
+
+    request.set("the first")
+    await Connections(lambda: "memory://", client_of).client()
+
+    assert seen == ["none"]
 
 
 @pytest.mark.parametrize("name", ["sqlite", "redis", "postgres"])

@@ -216,6 +216,33 @@ async def test_a_job_that_asks_for_a_process_runs_in_one(url: str, monkeypatch: 
     assert (number, pid != os.getpid()) == (144, True)
 
 
+async def test_handlers_send_jobs_themselves_from_the_loop_and_from_threads(any_app: App) -> None:
+    ended = asyncio.Event()
+    is_in_memory = "memory" in repr(any_app)
+
+    @any_app.job(queue="chain")
+    async def first(number: int) -> str:
+        return (await second.enqueue(number + 1)).status
+
+    @any_app.job(queue="chain")
+    def second(number: int) -> str:
+        return "created" if is_in_memory else third.blocking.enqueue(number + 1).status
+
+    @any_app.job(queue="chain")
+    async def third(number: int) -> None:
+        if number == 3:
+            ended.set()
+
+    async with asyncio.timeout(PATIENCE_S), any_app.worker():
+        handle = await first.enqueue(1)
+        if is_in_memory:  # a thread cannot reach a store that lives on this loop
+            await third.enqueue(3)
+        await ended.wait()
+
+    assert await handle.result("1s") == "created"
+    await any_app.close()
+
+
 async def test_a_worker_needs_something_to_do(app: App) -> None:
     with pytest.raises(BadConfig, match="has no handlers"):
         await app.work(until_idle=True)

@@ -154,8 +154,10 @@ def interrupted(url: str) -> None:
 
 
 def left_open(url: str) -> None:
-    """Ends without closing anything."""
-    BlockingClient(url).enqueue("send", id="a")
+    """Ends without closing anything, while the store still has something to tell to others."""
+    client = BlockingClient(url)
+    for number in range(3):
+        client.enqueue("send", id="a", queue=f"mail-{number}")
 
 
 STORIES: dict[str, Callable[[str], None]] = {

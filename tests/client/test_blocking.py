@@ -17,7 +17,8 @@ from headrace.client.blocking import BlockingClient, BlockingHandle
 from headrace.client.client import Client
 from headrace.client.codec import RAW
 from headrace.client.handle import Handle
-from headrace.model.errors import BadConfig, JobFailed, Refused, StoreUnavailable
+from headrace.model.errors import BadConfig, JobFailed, OutcomeUnknown, Refused, StoreUnavailable
+from headrace.model.job import Job
 from headrace.model.names import Queue
 from headrace.model.outcome import Done, Fail, JobError, Outcome
 from headrace.stores.open import open_store
@@ -128,6 +129,23 @@ def test_many_jobs_are_taken_from_the_callers_own_thread(url: str) -> None:
         assert used == {threading.get_ident()}
 
 
+def test_a_server_that_goes_away_among_many_leaves_nobody_in_doubt_about_what_was_taken_in() -> None:
+    from tests.support.redis_servers import RedisServer
+
+    with RedisServer().launch() as server, BlockingClient(server.url) as client:
+
+        def jobs() -> Iterator[Job]:
+            yield from (client.job("send", id=f"{number}") for number in range(4_000))
+            server.stop()
+            yield client.job("send", id="late")
+
+        with pytest.raises(OutcomeUnknown) as caught:
+            client.enqueue_many(jobs())
+
+        assert [type(known) for known in caught.value.known] == [BlockingHandle] * 4_000
+        assert caught.value.unknown == ("late",)
+
+
 def test_eight_threads_share_one_client(url: str) -> None:
     with BlockingClient(url) as client, ThreadPoolExecutor(8) as threads:
         barrier = threading.Barrier(8)
@@ -206,7 +224,7 @@ def test_a_program_that_closes_nothing_ends_without_a_word(url: str) -> None:
     told_well("left_open", url)
 
     with BlockingClient(url) as client:
-        assert client.find("default", "a") != [None]
+        assert [client.find(f"mail-{number}", "a") == [None] for number in range(3)] == [False] * 3
 
 
 def test_ctrl_c_ends_a_wait_and_the_client_goes_on(url: str) -> None:

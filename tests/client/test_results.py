@@ -30,6 +30,14 @@ class Point:
     x: int
 
 
+async def begun(store: RelayStore, handle: Handle[Any]) -> "asyncio.Task[Any]":
+    """A task that waits for the result, once it really waits."""
+    waiting = asyncio.create_task(handle.result())
+    async with asyncio.timeout(PATIENCE_SECONDS):
+        await store.signals.waiting.wait()
+    return waiting
+
+
 async def test_the_result_is_what_the_handler_returned_as_the_type_that_was_asked_for() -> None:
     """K22, K23: finish with a result, and get it."""
     store = MemoryStore()
@@ -68,8 +76,7 @@ async def test_a_waiting_caller_is_woken_by_the_end_of_the_job() -> None:
     assert PATIENCE_SECONDS * 1_000 < RESULT_LOOK_MS
     store = RelayStore()
     handle = await Client(store).enqueue("send")
-    waiting = asyncio.create_task(handle.result())
-    await store.signals.waiting.wait()
+    waiting = await begun(store, handle)
 
     await work(store, DEFAULT, Done(b"7"))
 
@@ -84,8 +91,7 @@ async def test_a_waiting_caller_is_woken_by_a_worker_in_another_process(name: st
     async with STORES[name](tmp_path) as opened:
         store = RelayStore(opened)
         handle = await Client(store).enqueue("send")
-        waiting = asyncio.create_task(handle.result())
-        await store.signals.waiting.wait()
+        waiting = await begun(store, handle)
 
         worker = await asyncio.create_subprocess_exec(
             sys.executable, "-m", "tests.client.elsewhere", SHARED_URLS[name](tmp_path), '"from afar"', cwd=ROOT
@@ -99,8 +105,7 @@ async def test_a_waiting_caller_is_woken_by_a_worker_in_another_process(name: st
 async def test_a_dead_job_raises_what_killed_it() -> None:
     store = RelayStore()
     handle = await Client(store).enqueue("send")
-    waiting = asyncio.create_task(handle.result())
-    await store.signals.waiting.wait()
+    waiting = await begun(store, handle)
 
     await work(store, DEFAULT, Fail(JobError("ValueError", "no such user")))
 
@@ -125,8 +130,7 @@ async def test_of_several_deaths_the_newest_is_told() -> None:
 async def test_a_cancelled_job_raises_that_it_was() -> None:
     store = RelayStore()
     handle = await Client(store).enqueue("send")
-    waiting = asyncio.create_task(handle.result())
-    await store.signals.waiting.wait()
+    waiting = await begun(store, handle)
 
     await handle.cancel()
 
@@ -139,8 +143,7 @@ async def test_a_cancelled_job_raises_that_it_was() -> None:
 async def test_a_job_that_is_tried_again_is_waited_for_until_it_is_over() -> None:
     store = RelayStore()
     handle = await Client(store).enqueue("send")
-    waiting = asyncio.create_task(handle.result())
-    await store.signals.waiting.wait()
+    waiting = await begun(store, handle)
 
     await work(store, DEFAULT, Release(), nonce="nonce-01")
     await work(store, DEFAULT, Retry(JobError("E"), delay_ms=0), nonce="nonce-02")
@@ -167,7 +170,7 @@ async def test_where_no_ending_is_kept_the_wait_is_refused_at_once(nothing: dict
     handle = await client.enqueue("send")
 
     with pytest.raises(Refused, match="keeps no endings") as caught:
-        await handle.result()
+        await handle.result(timeout=PATIENCE_SECONDS)
 
     assert caught.value.reason == "nothing_kept"
 
@@ -194,8 +197,7 @@ async def test_an_unknown_job_is_not_found() -> None:
 async def test_a_job_that_is_removed_while_somebody_waits_is_not_found() -> None:
     store = RelayStore()
     handle = await Client(store).enqueue("send")
-    waiting = asyncio.create_task(handle.result())
-    await store.signals.waiting.wait()
+    waiting = await begun(store, handle)
 
     await handle.remove()
 

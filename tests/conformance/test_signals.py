@@ -242,6 +242,28 @@ async def awaiting(play: Play, *ids: str, queue: Queue | None = None) -> asyncio
     return waiter
 
 
+async def test_who_waits_for_an_end_is_woken_by_another_handle_of_the_store(play: Play, shared_url: str) -> None:
+    """Long before its next look: it hears, within what a worker in another process would take as well."""
+    claims = [await play.start("done"), await play.start("dead")]
+    await play.enqueue("cancelled", delay_ms=3_600_000)
+    other = await open_store(shared_url)
+    took: list[float] = []
+    acts: dict[str, Callable[[], Awaitable[object]]] = {
+        "done": lambda: other.jobs.settle([claims[0].settle(Done())]),
+        "dead": lambda: other.jobs.settle([claims[1].settle(Fail(BOOM))]),
+        "cancelled": lambda: other.jobs.cancel(play.queue, ["cancelled"]),
+    }
+
+    for id, act in acts.items():
+        waiter = await awaiting(play, id)
+        began = asyncio.get_running_loop().time()
+        assert await woken_by(waiter, act())
+        took.append(asyncio.get_running_loop().time() - began)
+    await other.close()
+
+    assert max(took) < 1.5, f"found by looking, not by hearing: {took}"
+
+
 async def test_an_id_that_has_ended_or_is_unknown_answers_at_once(play: Play) -> None:
     """However it ended, and whether its ending is kept or not."""
     await play.settle(await play.start("done"))
@@ -444,28 +466,6 @@ async def test_waiting_for_more_ends_than_a_batch_holds_is_refused(play: Play) -
         await play.store.signals.ended(play.queue, ["a"] * (BATCH_MAX + 1), 0)
     with pytest.raises(Refused, match="timeout_ms"):
         await play.store.signals.ended(play.queue, ["a"], -1)
-
-
-async def test_who_waits_for_an_end_is_woken_by_another_handle_of_the_store(play: Play, shared_url: str) -> None:
-    """Long before its next look: it hears, within what a worker in another process would take as well."""
-    claims = [await play.start("done"), await play.start("dead")]
-    await play.enqueue("cancelled", delay_ms=3_600_000)
-    other = await open_store(shared_url)
-    took: list[float] = []
-    acts: dict[str, Callable[[], Awaitable[object]]] = {
-        "done": lambda: other.jobs.settle([claims[0].settle(Done())]),
-        "dead": lambda: other.jobs.settle([claims[1].settle(Fail(BOOM))]),
-        "cancelled": lambda: other.jobs.cancel(play.queue, ["cancelled"]),
-    }
-
-    for id, act in acts.items():
-        waiter = await awaiting(play, id)
-        began = asyncio.get_running_loop().time()
-        assert await woken_by(waiter, act())
-        took.append(asyncio.get_running_loop().time() - began)
-    await other.close()
-
-    assert max(took) < 1.5, f"found by looking, not by hearing: {took}"
 
 
 # Woken by another process.

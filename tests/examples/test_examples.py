@@ -81,9 +81,7 @@ while it runs, the next one waits behind it:
   draft 3 blocked
   rendered draft 3
 debounced: each edit moves it later, and it runs once, a moment after the last:
-  edit 1 created
-  edit 2 updated
-  edit 3 updated
+  created, updated, updated
   rendered edit 3
 with a key, asking twice is noticed, also when the work is done:
   created: invoice of order 7
@@ -93,8 +91,8 @@ with a key, asking twice is noticed, also when the work is done:
 TENANTS = """\
 acme/mail: 60 waiting
 globex/mail: 10 waiting
-the first twelve: acme acme globex acme acme acme globex acme acme acme globex acme
-in the end: 60 for acme, 10 for globex
+the first eight: acme 0, acme 1, globex 0, acme 2, acme 3, acme 4, globex 1, acme 5
+in the end 70 were sent
 """
 PROCESS_POOL = """\
 primes: 4 168 9592

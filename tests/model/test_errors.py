@@ -5,6 +5,7 @@ import pickle
 
 import pytest
 
+from headrace.model import errors
 from headrace.model.errors import (
     BadConfig,
     HeadraceError,
@@ -36,7 +37,11 @@ def test_an_error_is_whole_after_pickling_and_copying(error: HeadraceError) -> N
 
 
 def test_every_class_of_the_tree_is_drawn_and_tested() -> None:
-    assert {type(error) for error in ERRORS} == set(HeadraceError.__subclasses__())
+    here = {cls for cls in HeadraceError.__subclasses__() if cls.__module__ == HeadraceError.__module__}
+
+    assert {type(error) for error in ERRORS} == here
+    assert errors.__doc__ is not None
+    assert [cls.__name__ for cls in here if f"─ {cls.__name__} " not in errors.__doc__] == []
 
 
 def test_a_failed_job_says_what_killed_it() -> None:

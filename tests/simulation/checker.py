@@ -20,8 +20,8 @@ ROUND_TRIP_S = 0.2
 """What a call takes in good weather, generously."""
 BEATS_TO_ASK = 1.5
 """A lease that was claimed less than half a beat ago is extended with the beat after the next."""
-UNHEARD = 0.25
-"""With less than this part of a lease left, asking again for a claim that got lost is of no use."""
+UNHEARD = 0.75
+"""After this part of a lease, counted from when it was asked for, asking again for a lost claim is of no use."""
 RECOVERY_S = 12.0
 """How long after trouble a worker may still be waiting for its store."""
 OUTCOMES: dict[str, type[Any]] = {"ok": Done, "raise": Retry, "retry": Retry, "fail": Fail, "release": Release}
@@ -59,7 +59,7 @@ class Checker:
 
     # What the store does and what it says.
 
-    def applied(self, sender: Process, verb: str, given: Any, answer: Any) -> None:
+    def applied(self, sender: Process, verb: str, given: Any, answer: Any, sent_at: float) -> None:
         """The store has done what a process asked for."""
         now_ms = self.clock.now_ms()
         self.latest_ms = max(self.latest_ms, now_ms)
@@ -70,10 +70,10 @@ class Checker:
         life = self.lives[sender]
         match verb:
             case "claim":
-                self._claimed(life, answer.items, given, now_ms)
+                self._claimed(life, answer.items, given, now_ms, sent_at)
             case "turn":
                 self._settled(given[0], answer.settled, now_ms)
-                self._claimed(life, answer.claimed, given[1], now_ms)
+                self._claimed(life, answer.claimed, given[1], now_ms, sent_at)
             case "settle":
                 self._settled(given, answer, now_ms)
             case "extend":
@@ -113,7 +113,8 @@ class Checker:
         """Who did not hear an answer has to ask again while the lease holds, or the job stalls for nothing."""
         for delivery in self.held.values():
             is_unheard = delivery.life is life and delivery.told_at is None
-            holds = now_ms < delivery.expires_ms and self.loop.time() < delivery.ends_at - UNHEARD * delivery.lease_s
+            use_until = delivery.sent_at + UNHEARD * delivery.lease_s
+            holds = now_ms < delivery.expires_ms and self.loop.time() < use_until
             if is_unheard and holds and not delivery.claim.lease.token.startswith(f"{nonce}."):
                 delivery.told_at = self.loop.time()  # said once
                 self.violate(f"{delivery} was claimed, its answer got lost, and its worker went on to the next claim")
@@ -122,7 +123,7 @@ class Checker:
         for job, answer in zip(jobs, answers, strict=True):
             self.statuses[job.queue.full_name, job.id].append(answer.status)
 
-    def _claimed(self, life: Life, claims: list[Claim], request: ClaimRequest, now_ms: int) -> None:
+    def _claimed(self, life: Life, claims: list[Claim], request: ClaimRequest, now_ms: int, sent_at: float) -> None:
         self._check_unheard(life, request.nonce, now_ms)
         for claim in claims:
             lease, record = claim.lease, claim.record
@@ -132,7 +133,7 @@ class Checker:
                 if held.life is not life:
                     self.violate(f"{held} was handed to {life.process} as well")
                 continue  # the answer had got lost and was asked for again
-            delivery = Delivery(key, claim, life, self.loop.time(), request.lease_ms / 1000)
+            delivery = Delivery(key, claim, life, self.loop.time(), sent_at, request.lease_ms / 1000)
             if held is not None and now_ms < held.expires_ms:
                 self.violate(f"two valid leases at once: {held} and {delivery}")
             if lease.fence <= self._last_fence.get(key, 0):
@@ -226,6 +227,7 @@ class Checker:
         delivery = run.delivery
         self.trace.add(delivery.life.process, f"ends {delivery}: {how} {value!r}")
         delivery.life.running.remove(run)
+        delivery.life.busy_at = self.loop.time()
         self._running[delivery.key].remove(run)
         self.check_run(run)
 

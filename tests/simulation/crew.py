@@ -18,6 +18,8 @@ from tests.simulation.loop import within
 if TYPE_CHECKING:
     from tests.simulation.world import World
 
+IDLE_S = 5.0
+"""A worker with nothing to do for so long has heard of everything that is due."""
 STOP_S = 8.0
 """What a worker may take beyond its grace: for handlers that do not end, and for telling the store."""
 
@@ -45,6 +47,10 @@ class Mate:
         self.worker = worker
         self.task = task
         self.is_gone = False
+
+    def is_idle(self, now: float) -> bool:
+        """Whether it has had nothing to do for a while."""
+        return not self.life.running and now > self.life.busy_at + IDLE_S
 
 
 class Crew:
@@ -95,7 +101,7 @@ class Crew:
             lease=post.lease_ms / 1000,
             heartbeat=None if post.heartbeat_ms is None else post.heartbeat_ms / 1000,
             grace=post.grace_ms / 1000,
-            poll=self._chance.choice((5, 10, 30)),
+            poll=self._chance.choice((10, 30)),
             repair=self._chance.choice((10, 60, 300)),
         )
         worker = Worker(link, handlers, config, chance=chance, entropy=chance.randbytes)

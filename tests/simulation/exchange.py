@@ -29,6 +29,7 @@ class Exchange(Generic[T]):
         self.given = given
         self.act = act
         self.fate = way.fate()
+        self.sent_at = way.server.loop.time()
         self.reply: asyncio.Future[T] = way.server.loop.create_future()
 
     async def run(self) -> T:
@@ -98,7 +99,7 @@ class Exchange(Generic[T]):
             answer = drive(act())
         except HeadraceError as error:
             answer = error
-        server.watcher.applied(self.way.process, self.verb, given, answer)
+        server.watcher.applied(self.way.process, self.verb, given, answer, self.sent_at)
         return answer
 
     def _return(self, answer: Any) -> None:

@@ -1,5 +1,6 @@
 """What happened in a simulation: deliveries as the store made them, runs as handlers saw them."""
 
+import asyncio
 from bisect import bisect_left
 from collections.abc import Callable
 from typing import Any, Literal
@@ -26,7 +27,11 @@ class Life:
         self.stopped_at: float | None = None
         """When it was told to stop."""
         self.ended_at: float | None = None
+        self.over = asyncio.Event()
+        """Set when a producer has done its work, or was killed."""
         self.running: list[Run] = []
+        self.busy_at = way.server.loop.time()
+        """When it last had something to do."""
 
     def was_paused(self, after: float, before: float) -> bool:
         """Whether it stood still at some moment between the two."""
@@ -42,7 +47,7 @@ class Life:
 class Delivery:
     """One claim of one job, as the store has it."""
 
-    def __init__(self, key: Key, claim: Claim, life: Life, at: float, lease_s: float) -> None:
+    def __init__(self, key: Key, claim: Claim, life: Life, at: float, sent_at: float, lease_s: float) -> None:
         self.key = key
         self.claim = claim
         self.life = life
@@ -50,6 +55,7 @@ class Delivery:
         self.expires_ms = claim.lease.expires_at_ms
         """By the store's clock."""
         self.at = at
+        self.sent_at = sent_at
         self.ends_at = at + lease_s
         """By true time: when the lease ends if the store's clock does not jump."""
         self.told_at: float | None = None

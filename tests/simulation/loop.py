@@ -79,6 +79,10 @@ class VirtualLoop(asyncio.BaseEventLoop):
         self._tasks.append(task)
         return task
 
+    def unretrieved(self) -> list[str]:
+        """What tasks have raised and nobody asked for."""
+        return [repr(task) for task in self._tasks if task.done() and task._log_traceback]
+
     def _note_unhandled(self, _: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
         if not self._closing:
             self.unhandled.append(f"{context.get('message')}: {context.get('exception')!r}")
@@ -108,6 +112,22 @@ class VirtualLoop(asyncio.BaseEventLoop):
                 return
             heapq.heappop(scheduled)
         raise Stuck("nothing is ready and no timer is set")
+
+    # The three below do what the interpreter's do without looking for mistakes: a seed makes thousands of calls.
+
+    def call_soon(  # type: ignore[override]
+        self, callback: Callable[..., object], *args: Any, context: Context | None = None
+    ) -> Handle:
+        """With the next turn, in order."""
+        handle = Handle(callback, args, self, context)
+        self._ready.append(handle)
+        return handle
+
+    def call_later(  # type: ignore[override]
+        self, delay: float, callback: Callable[..., object], *args: Any, context: Context | None = None
+    ) -> TimerHandle:
+        """After a delay."""
+        return self.call_at(self._now + delay, callback, *args, context=context)
 
     def call_at(  # type: ignore[override]
         self, when: float, callback: Callable[..., object], *args: Any, context: Context | None = None
@@ -191,6 +211,3 @@ def drive(coro: Coroutine[Any, Any, T]) -> T:
         return answer
     coro.close()
     raise AssertionError("a step of the store in memory has to be made at once")
-
-
-Call = Callable[[], Coroutine[Any, Any, T]]

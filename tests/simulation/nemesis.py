@@ -25,6 +25,7 @@ class Nemesis:
         self._chance = Random(world.chance.getrandbits(64))
         every: list[Callable[[], Awaitable[None] | None]] = [
             self._crash,
+            self._crash_producer,
             self._pause,
             self._pause,
             self._cut,
@@ -57,6 +58,15 @@ class Nemesis:
         if (mate := self._pick()) is not None:
             self._count("crash")
             self._crew.crash(mate)
+
+    def _crash_producer(self) -> None:
+        living = [life for life in self._world.producers if not life.over.is_set()]
+        if len(living) > 1:  # the last one goes on, or there would be nothing to see
+            self._count("producer crash")
+            life = self._chance.choice(living)
+            self._world.trace.add(life.process, "is killed")
+            self._world.loop.crash(life.process)
+            life.over.set()
 
     def _stop(self) -> None:
         if (mate := self._pick()) is not None:

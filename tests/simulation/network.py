@@ -50,8 +50,8 @@ CALM = Weather()
 class Watcher(Protocol):
     """Who sees every call, as the store applies it and as its sender is answered."""
 
-    def applied(self, sender: Process, verb: str, given: Any, answer: Any) -> None:
-        """The store has done it."""
+    def applied(self, sender: Process, verb: str, given: Any, answer: Any, sent_at: float) -> None:
+        """The store has done it; it was sent at that time."""
 
     def answered(self, sender: Process, verb: str, given: Any, answer: Any) -> None:
         """The sender is told: an answer, or an error."""

@@ -31,8 +31,9 @@ class Silent:
         """What was applied."""
         return [verb for _, verb, _, _ in self.seen]
 
-    def applied(self, sender: Process, verb: str, given: Any, answer: Any) -> None:
+    def applied(self, sender: Process, verb: str, given: Any, answer: Any, sent_at: float) -> None:
         """Keep it."""
+        assert sent_at >= 0
         self.seen.append((sender, verb, given, answer))
 
     def answered(self, sender: Process, verb: str, given: Any, answer: Any) -> None:

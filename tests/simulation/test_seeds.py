@@ -26,6 +26,7 @@ KINDS = {
     "lost_hint",
     "partition",
     "pause",
+    "producer crash",
     "slow",
     "stop",
 }

@@ -12,7 +12,7 @@ from headrace.client.client import Client
 from headrace.model.names import Queue
 from tests.simulation.audit import Told, audit
 from tests.simulation.checker import Checker
-from tests.simulation.crew import Crew
+from tests.simulation.crew import IDLE_S, Crew
 from tests.simulation.history import Life, Trace
 from tests.simulation.link import Link
 from tests.simulation.loop import Process, VirtualLoop, drive
@@ -24,6 +24,8 @@ OPERATIONS_MIN = 200
 FAULTS_MIN = 5
 DRAIN_S = 6 * 3_600.0
 """How long a healed world may take to finish its jobs."""
+CALM_S = 50.0
+"""When the last storm is forgotten: the longest poll, an outage, and a slow call."""
 LEASES_MS = (1_000, 2_000, 5_000, 10_000, 30_000)
 
 
@@ -58,7 +60,7 @@ class World:
         self.checker.clock = self.server.clock
         self.told = Told()
         self.ways: list[Way] = []
-        self._producers = 0
+        self.producers: list[Life] = []
         self.storm = draw_weather(self.chance)
         self.weather = CALM
         self.lease_ms = self.chance.choice(LEASES_MS)
@@ -103,7 +105,7 @@ class World:
             await self._round(nemesis)
             await self._drain(crew)
         await crew.stop()
-        for problem in self.loop.unhandled:
+        for problem in [*self.loop.unhandled, *self.loop.unretrieved()]:
             self.checker.violate(f"nobody looked at: {problem}")
         audit(self.checker, self.server.store, self.queues, self.told)
 
@@ -112,11 +114,11 @@ class World:
         self._turn(self.storm)
         producers = [self._producer() for _ in range(self.chance.choice((1, 1, 2)))]
         harm = self.loop.create_task(nemesis.run())
-        await asyncio.wait(producers)
+        for life, task in producers:
+            await life.over.wait()
+            if task.done() and (error := task.exception()) is not None:
+                self.checker.violate(f"{life.process} raised {error!r}")
         harm.cancel()
-        for producer in producers:
-            if (error := producer.exception()) is not None:
-                self.checker.violate(f"a producer raised {error!r}")
         nemesis.heal()
         self._turn(CALM)
 
@@ -127,26 +129,43 @@ class World:
             way.weather = weather
             way.join()
 
-    def _producer(self) -> "asyncio.Task[None]":
-        self._producers += 1
-        name = f"p{self._producers}"
+    def _producer(self) -> "tuple[Life, asyncio.Task[None]]":
+        actions = self.chance.randrange(4, 8) if len(self.producers) > 1 else self.chance.randrange(12, 20)
+        name = f"p{len(self.producers) + 1}"
         life, link = self.life(name)
         chance = Random(self.chance.getrandbits(64))
         clock = SkewedClock(self.loop, chance.randrange(-3_600_000, 3_600_000))
         client = Client(link, clock=clock, entropy=chance.randbytes)
         producer = Producer(name, client, self.queues, chance, self.checker, self.told, self.lease_ms)
-        return self.loop.spawn(life.process, producer.run(chance.randrange(8, 16)))
+        self.producers.append(life)
+        task = self.loop.spawn(life.process, producer.run(actions))
+        task.add_done_callback(lambda _: life.over.set(), context=self.server.outside)
+        return life, task
 
     def _is_enough(self) -> bool:
         return self.server.operations >= OPERATIONS_MIN and sum(self.server.faults.values()) >= FAULTS_MIN
 
     async def _drain(self, crew: Crew) -> None:
-        deadline = self.loop.time() + DRAIN_S
+        calm_since = self.loop.time()
+        deadline = calm_since + DRAIN_S
         while self._left():
+            if self.loop.time() > calm_since + CALM_S:
+                self._check_idle(crew)
             if self.loop.time() > deadline or not crew.is_there:
                 self.checker.violate(f"the drain did not finish: {self._left()} jobs are left")
                 return
             await asyncio.sleep(10)
+
+    def _check_idle(self, crew: Crew) -> None:
+        """In calm weather nothing that is due waits while somebody has nothing to do."""
+        now, now_ms = self.loop.time(), self.server.clock.now_ms()
+        for queue in self.queues:
+            due_ms = drive(self.server.store.queues.counts(queue)).oldest_due_ms
+            idle = [mate.life.process for mate in crew.alive() if queue in mate.post.queues and mate.is_idle(now)]
+            if due_ms is not None and now_ms - due_ms > IDLE_S * 1000 and idle:
+                self.checker.violate(
+                    f"{queue.name} has been due for {now_ms - due_ms} ms and {idle} have nothing to do"
+                )
 
     def _left(self) -> int:
         """How many jobs some queue still has; 0 when all are empty."""

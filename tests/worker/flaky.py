@@ -8,7 +8,7 @@ from typing import TypeVar
 from headrace.model.answers import Cancellation, Enqueued, Extended, Removed, Repaired, Settled, Turned
 from headrace.model.claim import ClaimRequest, Claims, Lease, Settlement
 from headrace.model.config import QueueConfig
-from headrace.model.errors import HeadraceError, OutcomeUnknown, StoreUnavailable
+from headrace.model.errors import OutcomeUnknown, StoreUnavailable
 from headrace.model.job import Job
 from headrace.model.names import Queue
 from headrace.model.snapshot import Health
@@ -34,7 +34,7 @@ class Partly(OutcomeUnknown):
         self.heard = heard
 
 
-Fault = HeadraceError | asyncio.Event
+Fault = Exception | asyncio.Event
 """An error is raised (before anything is done, unless it is about a lost reply); an event is waited for first."""
 
 

@@ -1,9 +1,13 @@
-"""Handlers that run in processes of their own."""
+"""Handlers that run in processes of their own, and an ear for one that hangs."""
 
+import asyncio
 import os
+import signal
+import socket
 import sys
-from pathlib import Path
-from typing import NoReturn
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import NoReturn, Self
 
 from headrace.worker.context import current
 
@@ -28,8 +32,32 @@ def dies() -> NoReturn:
     os._exit(3)
 
 
-def hangs(path: str) -> NoReturn:
-    """Say that it runs, and go on for ever."""
-    Path(path).write_text(str(os.getpid()))
-    while True:
-        pass
+def hangs(port: int) -> NoReturn:
+    """Say there that it runs, and go on for ever; the line is cut when the process is gone."""
+    with socket.create_connection(("127.0.0.1", port)) as line:
+        line.sendall(b"here\n")
+        while True:
+            signal.pause()
+
+
+class Caller:
+    """Where `hangs` calls."""
+
+    def __init__(self) -> None:
+        self.here = asyncio.Event()
+        self.gone = asyncio.Event()
+        self.port = 0
+
+    async def _answer(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.readline()
+        self.here.set()
+        await reader.read()
+        self.gone.set()
+        writer.close()
+
+    @asynccontextmanager
+    async def open(self) -> AsyncIterator[Self]:
+        """Listen inside the block."""
+        async with await asyncio.start_server(self._answer, "127.0.0.1", 0) as server:
+            self.port = server.sockets[0].getsockname()[1]
+            yield self

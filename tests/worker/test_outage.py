@@ -1,6 +1,7 @@
 """A store that is away is waited for; only what can never be right ends a worker."""
 
 import asyncio
+import itertools
 
 import pytest
 
@@ -87,7 +88,7 @@ async def test_pauses_grow_while_the_store_is_away(flaky: FlakyStore) -> None:
         flaky.is_down = False
         worker.stop(0)
 
-    pauses = [after - before for before, after in zip(times, times[1:], strict=False)]
+    pauses = [after - before for before, after in itertools.pairwise(times)]
     assert [pause >= 0.9 * least for pause, least in zip(pauses, (0.025, 0.05, 0.1, 0.2), strict=True)] == [True] * 4
 
 
@@ -104,13 +105,35 @@ async def test_a_store_that_cannot_wait_is_asked_all_the_same(flaky: FlakyStore)
     assert (await find(flaky, "a")).state is State.DONE
 
 
+async def test_a_store_whose_signals_are_away_for_long_is_not_asked_without_end(flaky: FlakyStore) -> None:
+    """TB6: a worker that cannot wait asks once in a while."""
+    over = asyncio.Event()
+    for _ in range(1_000):
+        flaky.fail(DOWN, "wait")
+
+    async with worker_of(flaky, handling(work=_nothing), poll="50ms"):
+        asyncio.get_running_loop().call_later(0.3, over.set)
+        await over.wait()
+
+    assert 2 <= flaky.calls["claim"] <= 10
+
+
+async def test_a_fault_in_a_store_ends_the_worker_and_is_not_hidden(flaky: FlakyStore) -> None:
+    """TB6: a worker that silently looks no more would be worse."""
+    flaky.fail(ZeroDivisionError("a bug"), "wait")
+
+    with pytest.raises(ZeroDivisionError, match="a bug"):
+        async with asyncio.timeout(SOON_S):
+            await worker_of(flaky, handling(work=_nothing)).run()
+
+
 @pytest.mark.parametrize("fault", [DOWN, LOST], ids=["unavailable", "reply-lost"])
 async def test_a_store_that_is_away_at_the_start_is_waited_for(flaky: FlakyStore, fault: Exception) -> None:
     """TB6: also where the fail handler has to be asked for first."""
     handlers = handling(work=_nothing)
     handlers.register_fail(handler_of(FAIL_KIND, _told, style="listed"), MAIL)
     for verb in ("configuration", "configure"):
-        flaky.fail(fault, verb)  # type: ignore[arg-type]
+        flaky.fail(fault, verb)
     await flaky.jobs.enqueue([job("a")])
 
     await work_off(flaky, handlers)
@@ -143,11 +166,12 @@ async def test_jobs_in_hand_are_given_back_when_the_store_refuses(flaky: FlakySt
 
     await flaky.jobs.enqueue(jobs(2))
     worker = worker_of(flaky, handling(work=work), poll="20ms")
+    task = asyncio.create_task(worker.run())
+    await flaky.called("wait", 1)
+    flaky.fail(Refused("no", "never"), "claim")
     with pytest.raises(Refused, match="never"):
-        async with asyncio.timeout(SOON_S), worker:
-            await flaky.called("wait", 1)
-            flaky.fail(Refused("no", "never"), "claim")
-            await flaky.called("settle", 1)
+        async with asyncio.timeout(SOON_S):
+            await task
 
     counts = await flaky.queues.counts(MAIL)
     assert (counts.waiting, counts.active) == (2, 0)

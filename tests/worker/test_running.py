@@ -230,3 +230,17 @@ async def test_a_handler_in_a_process_ends_like_any_other(store: Store, kind: st
     ending = (await find(store, "b")).ending
     assert ending is not None
     assert ending.result == b'"b"'
+
+
+async def test_a_twin_that_was_freed_runs_before_the_worker_is_idle(store: Store) -> None:
+    runs = []
+
+    async def work(number: int) -> None:
+        runs.append(number)
+        if number == 1:
+            await store.jobs.enqueue([job("a", payload=b'{"number":2}')])
+
+    await store.jobs.enqueue([job("a", payload=b'{"number":1}')])
+    await work_off(store, handling(work=work))
+
+    assert runs == [1, 2]

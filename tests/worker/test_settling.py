@@ -32,7 +32,7 @@ async def test_a_settlement_without_an_answer_is_sent_again(flaky: FlakyStore, f
     """T32, TB5: neither a lost request nor a lost reply makes a job run twice."""
     runs, ear = Runs(), Ear()
     for _ in range(2):
-        flaky.fail(fault, "settle", "turn")  # type: ignore[arg-type]
+        flaky.fail(fault, "settle", "turn")
     await flaky.jobs.enqueue([job("a")])
 
     worker = await work_off(flaky, handling(work=runs.work), ear)

@@ -121,7 +121,10 @@ class App:
 
     @asynccontextmanager
     async def worker(self, **config: Unpack[WorkerFields]) -> "AsyncIterator[Worker]":
-        """Work beside the block: `async with app.worker(capacity=50):`. Running handlers are waited for at its end."""
+        """Work beside the block, as in the lifespan of a web program: `async with app.worker(capacity=50):`.
+
+        Running handlers are waited for at its end, for the grace time. Signals are left to the program.
+        """
         async with self._built(config) as worker, worker:
             yield worker
 

@@ -1,6 +1,7 @@
 """Opens an app's store: a client for each event loop that asks, and stores for workers."""
 
 import asyncio
+import contextvars
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING
@@ -33,7 +34,9 @@ class Connections:
         opening = self._openings.get(loop)
         if opening is None or _failed(opening):
             self._forget_closed()
-            opening = self._openings[loop] = loop.create_task(self._open(loop), name="headrace-open")
+            # In a context of its own: what the store starts lives on, and is not about the request that came first.
+            opening = loop.create_task(self._open(loop), name="headrace-open", context=contextvars.Context())
+            self._openings[loop] = opening
         # Not a part of the asking task: the others that wait for it must not be cancelled with it.
         return opening.result() if opening.done() else await asyncio.shield(opening)
 

@@ -118,7 +118,10 @@ def _queues(config: WorkerConfig, homes: Sequence[Queue]) -> dict[Queue, int]:
         if isinstance(wish, Queue):
             return wish
         # A handler may have said into how many shards its queue is cut.
-        return known.get((wish, config.tenant)) or Queue(wish, config.tenant)
+        try:
+            return known.get((wish, config.tenant)) or Queue(wish, config.tenant)
+        except Refused as refused:
+            raise BadConfig(f"a worker cannot start: {refused}") from refused
 
     if isinstance(config.queues, Mapping):
         return {

@@ -1,7 +1,6 @@
 """The exchange with the store: what has ended goes, what can be started comes, one call at a time."""
 
 import asyncio
-import contextlib
 from collections.abc import Callable, Sequence
 
 from headrace.model.claim import Claim
@@ -12,6 +11,9 @@ from headrace.worker.claimer import Asked, Claimer
 from headrace.worker.outage import Outage
 from headrace.worker.run import Run
 from headrace.worker.settler import Settler, settlement_of
+
+BLIND_SECONDS = 0.5
+"""How often a worker asks that cannot wait for signals."""
 
 
 class Exchange:
@@ -25,7 +27,7 @@ class Exchange:
         claimer: Claimer,
         outage: Outage,
         start: Callable[[Sequence[Claim], float, bool], None],
-        failed: Callable[[HeadraceError], None],
+        failed: Callable[[BaseException], None],
         rested: Callable[[], None],
         queues: Sequence[Queue],
         poll_ms: int,
@@ -51,6 +53,9 @@ class Exchange:
         """When the store last answered a claim: the proof that this worker consumes."""
         self.is_resting = False
         """Nothing is to be sent, and nothing is known to wait."""
+        self.is_thorough = False
+        """Whether to ask again after every settlement before resting: one may free a twin, or put a job on a companion.
+        Otherwise a signal tells."""
 
     async def run(self) -> None:
         """Until cancelled; nothing is under way then that the store might have half done."""
@@ -99,7 +104,7 @@ class Exchange:
             self._settler.answered(ended, settled)
         if asked is not None and now_ms is not None:
             self._take(asked, claims, next_at_ms, now_ms)
-        elif any(each.run_at_ms is not None for each in settled):
+        elif self.is_thorough or any(each.run_at_ms is not None for each in settled):
             # A job waits again, perhaps for no time at all: the answer to a claim tells until when.
             self._claimer.hint()
 
@@ -135,9 +140,15 @@ class Exchange:
         self._rested()
 
     async def _wait(self) -> None:
-        # Who cannot wait has to ask, and is told what is wrong.
-        with contextlib.suppress(HeadraceError):
+        try:
             await self._store.signals.wait(self._queues, self._poll_ms)
+        except HeadraceError:
+            # Who cannot wait has to ask, and is told what is wrong; but a store that answers claims while its signals
+            # are away must not be asked without end.
+            await asyncio.sleep(min(self._poll_ms / 1000, BLIND_SECONDS))
+        except Exception as error:  # noqa: BLE001 - a worker that silently looks no more would be worse than one that ends
+            self._failed(error)
+            return
         self._waiting = None
         self._claimer.hint()
         self.notify()

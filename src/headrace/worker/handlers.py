@@ -52,7 +52,9 @@ def handler_of(
     if not callable(function):
         raise Refused("bad_handler", f"the handler of {kind!r} must be a function; found {function!r}")
     check_int("weight", weight, 1, CAPACITY_MAX)
-    mode: Mode = "process" if process else "async" if inspect.iscoroutinefunction(function) else "thread"
+    # An object may be called like a coroutine function, too.
+    is_async = inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(type(function).__call__)
+    mode: Mode = "process" if process else "async" if is_async else "thread"
     handler = Handler(kind, function, mode, Arguments.of(function, codec, style), codec, weight)
     if process and "<" in handler.target:
         raise BadConfig(

@@ -219,6 +219,7 @@ class Worker:
     # The life of the worker.
 
     async def _work(self, until_idle: bool) -> None:
+        self._exchange.is_thorough = until_idle
         if self._needs_processes():
             await self._processes.start()
         self._beat.start()

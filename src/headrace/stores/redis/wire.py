@@ -4,7 +4,7 @@ import asyncio
 import socket
 from collections import deque
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, cast
 
 import hiredis
 
@@ -108,8 +108,8 @@ class Wire(asyncio.Protocol):
                 each.told.set_result(each.replies + [missing] * (each.count - len(each.replies)))
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        assert isinstance(transport, asyncio.Transport)
-        self._transport = transport
+        # Not asserted: the transports of other event loops, such as uvloop's, are of no class of asyncio's.
+        self._transport = cast("asyncio.Transport", transport)
         self.is_open = True
         # A connection that a firewall forgot is found dead by itself, not by a caller.
         transport.get_extra_info("socket").setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)

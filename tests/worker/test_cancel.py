@@ -1,0 +1,117 @@
+"""A job that is cancelled while it runs is asked to stop with the next beat of the heart."""
+
+import asyncio
+import threading
+
+import pytest
+
+from headrace.model.job import State
+from headrace.stores.contract.store import Store
+from headrace.worker.context import current
+from headrace.worker.handlers import handler_of
+from headrace.worker.notices import Finished, Raised
+from headrace.worker.raising import Fail, Release, Retry
+from tests.worker import processes
+from tests.worker.support import MAIL, SOON_S, Ear, find, handling, job, worker_of
+
+
+async def test_a_running_job_that_is_cancelled_ends_cancelled(store: Store) -> None:
+    """T28: its handler is cancelled, and that is not an error."""
+    started, ear = asyncio.Event(), Ear()
+
+    async def work() -> None:
+        started.set()
+        await asyncio.Event().wait()
+
+    await store.jobs.enqueue([job("a")])
+    async with worker_of(store, handling(work=work), ear, lease="150ms") as worker:
+        await started.wait()
+        await store.jobs.cancel(MAIL, ["a"], running=True)
+        await ear.hear(Finished)
+
+    assert (await find(store, "a")).state is State.CANCELLED
+    assert worker.health().totals.cancelled == 1
+    assert ear.told(Raised) == []
+
+
+async def test_a_cancelled_thread_ends_when_it_looks(store: Store) -> None:
+    started, ear = asyncio.Event(), Ear()
+    loop = asyncio.get_running_loop()
+
+    def plain() -> None:
+        loop.call_soon_threadsafe(started.set)
+        while not current().is_stopping:
+            threading.Event().wait(0.005)
+
+    await store.jobs.enqueue([job("a", "plain")])
+    async with worker_of(store, handling(plain=plain), ear, lease="150ms"):
+        await started.wait()
+        await store.jobs.cancel(MAIL, ["a"], running=True)
+        await ear.hear(Finished)
+
+    assert (await find(store, "a")).state is State.CANCELLED
+
+
+async def test_a_cancelled_process_is_killed(store: Store) -> None:
+    """TB7: what cannot look can be ended."""
+    ear = Ear()
+    async with processes.Caller().open() as caller, asyncio.timeout(SOON_S):
+        await store.jobs.enqueue([job("a", "hangs", payload=b'{"port":%d}' % caller.port)])
+        handlers = handling(hangs=handler_of("hangs", processes.hangs, process=True))
+        async with worker_of(store, handlers, ear, lease="150ms", processes=1):
+            await caller.here.wait()
+            await store.jobs.cancel(MAIL, ["a"], running=True)
+            await ear.hear(Finished)
+            await caller.gone.wait()
+
+    assert (await find(store, "a")).state is State.CANCELLED
+
+
+@pytest.mark.parametrize(
+    ("end", "state"),
+    [
+        ("done", State.DONE),
+        (Fail("broken"), State.DEAD),
+        (Retry("again", delay="1m"), State.CANCELLED),
+        (Release(delay="1m"), State.CANCELLED),
+        (ValueError("while tidying up"), State.CANCELLED),
+    ],
+    ids=["done", "fail", "retry", "release", "error"],
+)
+async def test_done_and_fail_win_over_an_asked_cancel(store: Store, end: str | Exception, state: State) -> None:
+    """T28: a handler that swallows the cancellation may still say how it ended; nothing is tried again."""
+    started, ear = asyncio.Event(), Ear()
+
+    async def work() -> str:
+        started.set()
+        try:
+            await asyncio.Event().wait()
+        except asyncio.CancelledError:
+            if isinstance(end, Exception):
+                raise end from None
+        return str(end)
+
+    await store.jobs.enqueue([job("a")])
+    async with worker_of(store, handling(work=work), ear, lease="150ms"):
+        await started.wait()
+        await store.jobs.cancel(MAIL, ["a"], running=True)
+        await ear.hear(Finished)
+
+    assert (await find(store, "a")).state is state
+
+
+async def test_a_waiting_job_that_is_cancelled_never_runs(store: Store) -> None:
+    ran, gate, ear = [], asyncio.Event(), Ear()
+
+    async def work(id: str) -> None:
+        ran.append(id)
+        await gate.wait()
+
+    await store.jobs.enqueue([job(id, payload=b'{"id":"%s"}' % id.encode()) for id in "ab"])
+    async with worker_of(store, handling(work=work), ear, capacity=1):
+        await store.jobs.cancel(MAIL, ["b"], running=True)
+        gate.set()
+        await ear.hear(Finished)
+
+    assert ran == ["a"]
+    assert (await find(store, "b")).state is State.CANCELLED

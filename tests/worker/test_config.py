@@ -1,0 +1,112 @@
+"""What a worker is told is checked when it is built."""
+
+import os
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+from headrace.client.client import Client
+from headrace.model.errors import BadConfig
+from headrace.model.job import State
+from headrace.model.names import Queue
+from headrace.stores.contract.store import Store
+from headrace.worker.config import Settings, WorkerConfig
+from headrace.worker.handlers import Handlers
+from headrace.worker.worker import Worker
+from tests.worker.support import MAIL, find, handling
+
+
+async def work() -> None:
+    """A handler."""
+
+
+def settings(store: Store, **config: Any) -> Settings:
+    """What holds."""
+    return Worker(store, handling(work=work), WorkerConfig(**config)).settings
+
+
+async def test_defaults_are_sane(store: Store) -> None:
+    """T25: a hundred units, sixteen threads, a process for each core, leases of 30 s, a heartbeat of a third."""
+    found = Worker(store, handling(work=work)).settings
+
+    assert (found.capacity, found.threads, found.processes) == (100, 16, os.cpu_count())
+    assert (found.lease_ms, found.heartbeat_ms, found.grace_ms) == (30_000, 10_000, 25_000)
+    assert (found.poll_ms, found.repair_ms, found.jobs_per_process) == (10_000, 10_000, None)
+    assert found.queues == {MAIL: 1}
+    assert str(os.getpid()) in found.name
+
+
+async def test_durations_may_be_written_in_any_way(store: Store) -> None:
+    """T25: text with a unit, seconds, or a timedelta."""
+    found = settings(store, lease=12, heartbeat="2500ms", grace=timedelta(minutes=1), poll=0.5)
+
+    assert (found.lease_ms, found.heartbeat_ms, found.grace_ms, found.poll_ms) == (12_000, 2_500, 60_000, 500)
+
+
+async def test_two_workers_of_one_process_have_different_names(store: Store) -> None:
+    assert settings(store).name != settings(store).name
+    assert settings(store, name="mailer").name == "mailer"
+
+
+@pytest.mark.parametrize(
+    ("config", "message"),
+    [
+        ({"capacity": 0}, "capacity of a worker must be a whole number from 1"),
+        ({"capacity": 2.5}, "capacity"),
+        ({"capacity": True}, "capacity"),
+        ({"capacity": 10_001}, "capacity"),
+        ({"threads": 0}, "threads"),
+        ({"processes": 0}, "processes"),
+        ({"jobs_per_process": 0}, "jobs_per_process"),
+        ({"lease": "99ms"}, "lease of a worker must be at least 100 ms; found 99 ms"),
+        ({"lease": 0}, "lease"),
+        ({"lease": "soon"}, "lease 'soon' is no duration"),
+        ({"lease": "30s", "heartbeat": "16s"}, "make the heartbeat at most half of the lease"),
+        ({"heartbeat": 0}, "heartbeat"),
+        ({"grace": -1}, "grace"),
+        ({"poll": 0}, "poll"),
+        ({"repair": 0}, "repair"),
+        ({"name": "x" * 129}, "name"),
+        ({"queues": "mail"}, r"queues is a list of names; found the text 'mail'; write \['mail'\]"),
+        ({"queues": ["mail box"]}, "'mail box' is not a name"),
+        ({"queues": {"mail": 0}}, "share of queue 'mail'"),
+        ({"queues": {"mail": "much"}}, "share of queue 'mail'"),
+        ({"queues": [f"queue-{n}" for n in range(65)]}, "queues"),
+    ],
+)
+async def test_what_makes_no_sense_is_refused_when_the_worker_is_built(
+    store: Store, config: dict[str, Any], message: str
+) -> None:
+    """T25: refused with a sentence, not silently made to fit."""
+    with pytest.raises(BadConfig, match=message):
+        settings(store, **config)
+
+
+async def test_a_worker_without_queues_is_refused(store: Store) -> None:
+    """Q32: nothing to claim from."""
+    with pytest.raises(BadConfig, match="no queue to claim from"):
+        settings(store, queues=[])
+
+
+async def test_a_worker_without_handlers_is_refused(store: Store) -> None:
+    """Q32: it would claim what others work on, and fail it."""
+    with pytest.raises(BadConfig, match="no handlers"):
+        Worker(store, Handlers(), WorkerConfig(queues=["mail"]))
+
+
+async def test_who_has_no_worker_just_enqueues(store: Store) -> None:
+    """Q32: a client needs neither handlers nor workers."""
+    handle = await Client(store, queue="mail").enqueue("work", {"number": 7}, id="a")
+
+    assert handle.status == "created"
+    assert (await find(store, "a")).state is State.WAITING
+
+
+async def test_queues_may_be_named_with_their_tenant_and_cut(store: Store) -> None:
+    given = Queue("mail", tenant="acme", shards=3)
+
+    assert settings(store, queues=[given, "reports"], tenant="umbrella").queues == {
+        given: 1,
+        Queue("reports", tenant="umbrella"): 1,
+    }

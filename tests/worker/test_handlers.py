@@ -1,0 +1,139 @@
+"""Handlers: which function works on which kind, and where it runs."""
+
+from functools import partial
+from typing import Any
+
+import pytest
+
+from headrace.model.errors import BadConfig, Refused
+from headrace.model.names import Queue
+from headrace.stores.contract.store import Store
+from headrace.worker.handlers import FAIL_KIND, Handlers, handler_of
+from tests.worker import processes
+from tests.worker.support import MAIL, find, handling, job, work_off
+
+
+async def coroutine() -> None:
+    """A coroutine function."""
+
+
+def plain() -> None:
+    """A plain function."""
+
+
+class Callable:
+    """An object that is called like a coroutine function."""
+
+    async def __call__(self) -> None:
+        """Do nothing."""
+
+
+@pytest.mark.parametrize(
+    ("function", "is_process", "mode"),
+    [
+        (coroutine, False, "async"),
+        (partial(coroutine), False, "async"),
+        (Callable(), False, "async"),
+        (plain, False, "thread"),
+        (partial(plain), False, "thread"),
+        (plain, True, "process"),
+        (coroutine, True, "process"),
+    ],
+)
+def test_a_function_says_where_it_runs(function: Any, is_process: bool, mode: str) -> None:
+    """T1, Q33: a coroutine function on the loop, a plain one in a thread, either in a process if so wished."""
+    assert handler_of("work", function, process=is_process).mode == mode
+
+
+@pytest.mark.parametrize(
+    ("kind", "function", "message"),
+    [
+        ("", plain, "kind"),
+        ("x" * 129, plain, "kind"),
+        ("work", None, "must be a function; found None"),
+        ("work", "plain", "must be a function; found 'plain'"),
+    ],
+)
+def test_what_cannot_be_a_handler_is_refused(kind: str, function: Any, message: str) -> None:
+    """T2, Q33: a kind must have a name, and a handler must be a function."""
+    with pytest.raises(Refused, match=message):
+        handler_of(kind, function)
+
+
+def _takes_anything(*things: int) -> None:
+    """Cannot be called by name."""
+
+
+def test_a_function_whose_arguments_cannot_be_sent_is_refused() -> None:
+    """Q33: found when it is registered, not when the first job comes."""
+    with pytest.raises(BadConfig, match=r"\*things"):
+        handler_of("work", _takes_anything)
+
+
+def test_a_function_that_another_process_cannot_find_is_refused() -> None:
+    """Q33: with words that say what to do."""
+
+    def inside() -> None:
+        return
+
+    with pytest.raises(BadConfig, match="define it at the top of a module"):
+        handler_of("work", inside, process=True)
+    with pytest.raises(BadConfig, match="cannot find"):
+        handler_of("work", lambda: None, process=True)
+
+    assert handler_of("work", processes.name, process=True).target == "tests.worker.processes:name"
+
+
+@pytest.mark.parametrize("weight", [0, -1, 1.5, 10_001])
+def test_a_weight_that_makes_no_sense_is_refused(weight: Any) -> None:
+    """Q35: units are whole, and at least one."""
+    with pytest.raises(Refused, match="weight"):
+        handler_of("work", plain, weight=weight)
+
+
+async def test_registering_a_kind_again_replaces_its_handler(store: Store) -> None:
+    """T2: the last one holds, also where it came from."""
+
+    async def first() -> str:
+        return "first"
+
+    async def second() -> str:
+        return "second"
+
+    handlers = handling(work=first)
+    handlers.register(handler_of("work", second), MAIL)
+    await store.jobs.enqueue([job("a")])
+    await work_off(store, handlers)
+
+    ending = (await find(store, "a")).ending
+    assert ending is not None
+    assert ending.result == b'"second"'
+    assert len(handlers) == 1
+
+
+def test_handlers_know_their_queues_in_order_and_their_companions() -> None:
+    handlers = handling(Queue("b"), Queue("a"), work=coroutine, plain=plain)
+    handlers.register_fail(handler_of(FAIL_KIND, _told, style="listed"), Queue("b"))
+
+    assert handlers.queues == [Queue("b"), Queue("a")]
+    assert handlers.companions == [Queue("b").companion]
+    assert [handler.kind for handler in handlers.of_queue(Queue("a"))] == ["work", "plain"]
+    assert [handler.kind for handler in handlers.of_queue(Queue("elsewhere"))] == ["work", "plain"]
+    assert [handler.kind for handler in handlers.of_queue(Queue("b").companion)] == [FAIL_KIND]
+
+
+def _told(_: str, __: object, ___: object) -> None:
+    """Take note of a death."""
+
+
+def test_an_unknown_kind_is_told_with_the_nearest_and_not_with_all() -> None:
+    """T26: a long list is cut."""
+    handlers = Handlers()
+    for number in range(20):
+        handlers.register(handler_of(f"kind-{number:02}", plain))
+
+    told = handlers.unknown("kimd-07")
+
+    assert told.startswith("no handler for kind 'kimd-07'; did you mean 'kind-07'? Known kinds: kind-00, kind-01")
+    assert told.endswith("kind-11 and 8 more")
+    assert Handlers().unknown("work") == "no handler for kind 'work'; Known kinds: none"

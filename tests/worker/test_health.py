@@ -1,0 +1,146 @@
+"""The health of a worker is proof that it consumes."""
+
+import asyncio
+import threading
+
+import pytest
+
+from headrace.stores.contract.store import Store
+from headrace.worker.health import verdict
+from headrace.worker.notices import Finished, Notice, Taken
+from tests.worker.flaky import FlakyStore
+from tests.worker.support import SOON_S, Ear, handling, job, jobs, work_off, worker_of
+
+
+async def _nothing() -> None:
+    return
+
+
+async def test_a_worker_whose_claims_are_answered_is_well(flaky: FlakyStore) -> None:
+    """Q39: idle or not."""
+    async with worker_of(flaky, handling(work=_nothing)) as worker, asyncio.timeout(SOON_S):
+        await flaky.called("claim", 2)
+        health = worker.health()
+
+    assert (health.ok, health.why, health.state) == (True, "", "running")
+    assert health.claimed_ms_ago is not None
+    assert health.beaten_ms_ago is not None
+
+
+async def test_a_worker_whose_claims_are_not_answered_is_not_well(flaky: FlakyStore) -> None:
+    """TB6: a process that lives and does nothing is found."""
+    flaky.fail(gate := asyncio.Event(), "claim")
+
+    async with worker_of(flaky, handling(work=_nothing)) as worker:
+        await flaky.called("claim", 1)
+        health = worker.health()
+        gate.set()
+
+    assert not health.ok
+    assert health.why == "no claim was answered for the whole time; does the store answer, or is the loop blocked?"
+
+
+@pytest.mark.parametrize("is_plain", [False, True], ids=["units", "threads"])
+async def test_a_worker_that_is_full_is_well_though_it_does_not_ask(store: Store, is_plain: bool) -> None:
+    """Q39: who has no place free, or no thread, is consuming all the same."""
+    gate, ear, release = asyncio.Event(), Ear(), threading.Event()
+
+    async def work() -> None:
+        await gate.wait()
+
+    def plain() -> None:
+        release.wait(SOON_S)
+
+    await store.jobs.enqueue(jobs(10))
+    handlers = handling(work=plain if is_plain else work)
+    worker = worker_of(store, handlers, ear, capacity=100 if is_plain else 2, threads=2)
+    async with worker:
+        await ear.hear(Taken, lambda _: worker.health().totals.claimed == 2)
+        is_full = worker._claimer.is_full
+        gate.set()
+        release.set()
+        await ear.hear(Finished, lambda _: worker.health().totals.done == 10)
+
+    assert is_full
+    assert not worker._claimer.is_full
+
+
+@pytest.mark.parametrize(
+    ("state", "is_full", "claimed_ms_ago", "beaten_ms_ago", "why"),
+    [
+        ("running", False, 5_000, 5_000, ""),
+        ("running", False, 21_001, 5_000, "no claim was answered for 21.0 s; does the store answer"),
+        ("running", True, 999_000, 5_000, ""),
+        ("running", False, None, 5_000, "no claim was answered for the whole time"),
+        ("running", True, 5_000, 30_001, "leases were not extended for 30.0 s; does the store answer?"),
+        ("running", True, 5_000, None, "leases were not extended for the whole time"),
+        ("new", False, None, None, "the worker is new"),
+        ("stopping", False, 5, 5, "the worker is stopping"),
+    ],
+)
+def test_what_is_wrong_is_said_in_words(
+    state: str, is_full: bool, claimed_ms_ago: int | None, beaten_ms_ago: int | None, why: str
+) -> None:
+    found = verdict(state, is_full, claimed_ms_ago, beaten_ms_ago, poll_ms=10_000, lease_ms=30_000)  # type: ignore[arg-type]
+
+    assert found.startswith(why)
+    assert bool(found) == bool(why)
+
+
+async def test_health_may_be_asked_from_another_thread_while_the_loop_is_blocked(store: Store) -> None:
+    """Q39: a probe must not depend on what it probes."""
+    asked, seen = threading.Event(), []
+
+    def probe() -> None:
+        asked.wait(SOON_S)
+        seen.append(worker.health())
+        asked.clear()
+
+    async def blocking() -> None:
+        asked.set()
+        thread.join(SOON_S)  # the loop stands still until the probe has its answer
+
+    await store.jobs.enqueue([job("a", "blocking")])
+    worker = worker_of(store, handling(blocking=blocking))
+    thread = threading.Thread(target=probe)
+    thread.start()
+    async with asyncio.timeout(SOON_S):
+        await worker.run(until_idle=True)
+
+    assert [running.id for running in seen[0].running] == ["a"]
+
+
+async def test_a_worker_that_has_not_run_or_has_ended_says_so(store: Store) -> None:
+    new = worker_of(store, handling(work=_nothing)).health()
+    over = (await work_off(store, handling(work=_nothing))).health()
+
+    assert (new.ok, new.why) == (False, "the worker is new")
+    assert (over.ok, over.why) == (False, "the worker is stopped")
+
+
+async def test_totals_count_what_became_of_deliveries(store: Store) -> None:
+    """Q39: by outcome."""
+
+    async def bad() -> None:
+        raise ValueError("no")
+
+    await store.jobs.enqueue([job("a"), job("b", "bad"), job("c", "bad", max_attempts=1), job("d", "what")])
+    worker = await work_off(store, handling(work=_nothing, bad=bad))
+
+    totals = worker.health().totals
+    assert (totals.claimed, totals.done, totals.retried, totals.dead) == (4, 1, 1, 2)
+
+
+async def test_a_listener_that_raises_does_no_harm(store: Store, caplog: pytest.LogCaptureFixture) -> None:
+    """Q39: neither to the worker nor to the listeners after it."""
+    ear = Ear()
+
+    def broken(_: Notice) -> None:
+        raise ValueError("deaf")
+
+    await store.jobs.enqueue(jobs(3))
+    worker = await work_off(store, handling(work=_nothing), broken, ear)
+
+    assert worker.health().totals.done == 3
+    assert len(ear.told(Finished)) >= 1
+    assert "a listener failed on Finished" in caplog.text

@@ -1,0 +1,186 @@
+"""A handler whose time is over is stopped; its attempt failed, and it keeps its place until it has really ended."""
+
+import asyncio
+import threading
+
+import pytest
+
+from headrace.model.job import State
+from headrace.model.outcome import JobError
+from headrace.stores.contract.store import Store
+from headrace.worker import runner as runner_module
+from headrace.worker.context import current
+from headrace.worker.handlers import handler_of
+from headrace.worker.notices import Finished, Raised, Wedged
+from tests.worker import processes
+from tests.worker.flaky import FlakyStore
+from tests.worker.support import SOON_S, Ear, find, handling, job, jobs, letters, work_off, worker_of
+
+TIMED_OUT = JobError("TimedOut", "the handler was still running after its 0.05 s")
+
+
+async def test_a_handler_that_takes_too_long_is_cancelled_and_tried_again(store: Store) -> None:
+    """Q36, T27, Q41: a time-out is a failed attempt, like any other; nothing else counts it."""
+    ends, ear = [], Ear()
+
+    async def slow() -> None:
+        try:
+            await asyncio.Event().wait()
+        finally:
+            ends.append(current().attempt)
+
+    await store.jobs.enqueue([job("a", "slow", timeout_ms=50, max_attempts=3, backoff_ms=0)])
+    worker = await work_off(store, handling(slow=slow), ear)
+
+    assert ends == [1, 2, 3]
+    [letter] = await letters(store)
+    assert (letter.reason, letter.error) == ("attempts", TIMED_OUT)
+    assert (letter.record.attempts, letter.record.stalls) == (3, 0)
+    assert ear.told(Raised) == []
+    assert worker.health().totals.retried == 2
+
+
+async def test_a_handler_within_its_time_is_left_alone(store: Store) -> None:
+    """Q36: and so is one without a limit."""
+    gate = asyncio.Event()
+
+    async def work() -> int | None:
+        asyncio.get_running_loop().call_later(0.05, gate.set)
+        await gate.wait()
+        return current().remaining_ms
+
+    await store.jobs.enqueue([job("a", timeout_ms=60_000), job("b", timeout_ms=0)])
+    await work_off(store, handling(work=work))
+
+    results = [ending.result or b"" for id in "ab" if (ending := (await find(store, id)).ending) is not None]
+    assert 0 < int(results[0]) < 60_000
+    assert results[1] == b""
+
+
+async def test_the_others_go_on_while_one_is_timed_out(store: Store) -> None:
+    """Q36: a time-out concerns that job alone."""
+
+    async def slow() -> None:
+        await asyncio.Event().wait()
+
+    async def work() -> None:
+        return
+
+    await store.jobs.enqueue([job("slow", "slow", timeout_ms=50, max_attempts=1)])
+    await store.jobs.enqueue(jobs(50))
+    worker = await work_off(store, handling(slow=slow, work=work), capacity=2)
+
+    assert (worker.health().totals.done, worker.health().totals.dead) == (50, 1)
+
+
+async def test_a_process_whose_time_is_over_is_killed_and_replaced(store: Store) -> None:
+    """Q36, TB7: nothing of it runs on beside the next attempt, and the next job has a process again."""
+    async with processes.Caller().open() as caller, asyncio.timeout(SOON_S):
+        await store.jobs.enqueue(
+            [
+                job("a", "hangs", payload=b'{"port":%d}' % caller.port, timeout_ms=1_500, max_attempts=1),
+                job("b", "name"),
+            ]
+        )
+        handlers = handling(
+            hangs=handler_of("hangs", processes.hangs, process=True),
+            name=handler_of("name", processes.name, process=True),
+        )
+        await work_off(store, handlers, processes=1)
+        await caller.gone.wait()
+
+    [letter] = await letters(store)
+    assert letter.error.cls == "TimedOut"
+    assert (await find(store, "b")).state is State.DONE
+
+
+async def test_a_coroutine_that_swallows_its_cancellation_and_returns_is_done(store: Store) -> None:
+    """Q36: what is finished is finished, late or not."""
+
+    async def work() -> str:
+        try:
+            await asyncio.Event().wait()
+        except asyncio.CancelledError:
+            return "late"
+        return "never"
+
+    await store.jobs.enqueue([job("a", timeout_ms=50)])
+    await work_off(store, handling(work=work))
+
+    ending = (await find(store, "a")).ending
+    assert ending is not None
+    assert ending.result == b'"late"'
+
+
+@pytest.mark.parametrize("mode", ["async", "thread"])
+async def test_a_handler_that_ignores_its_end_keeps_place_and_lease_and_is_told_of(
+    store: Store, monkeypatch: pytest.MonkeyPatch, mode: str
+) -> None:
+    """Q36, TB7, T32: as long as it runs here, it starts nowhere else, and somebody is told."""
+    monkeypatch.setattr(runner_module, "NAG_SECONDS", 0.05)
+    flaky, ear, gate, release = FlakyStore(store), Ear(), asyncio.Event(), threading.Event()
+
+    async def stubborn() -> None:
+        while not gate.is_set():
+            try:
+                await gate.wait()
+            except asyncio.CancelledError:
+                continue
+        raise ValueError("at last")
+
+    def plain() -> None:
+        release.wait(SOON_S)
+
+    await flaky.jobs.enqueue([job("a", timeout_ms=50, max_attempts=1)])
+    worker = worker_of(flaky, handling(work=plain if mode == "thread" else stubborn), ear, lease="150ms", capacity=1)
+    async with worker:
+        wedged = await ear.hear(Wedged)
+        await flaky.called("extend", flaky.calls["extend"] + 4)  # more than a lease later
+        other = await work_off(store, handling(work=stubborn), name="worker-2")
+        health = worker.health()
+        gate.set()
+        release.set()
+        await ear.hear(Finished)
+
+    assert (wedged.claim.record.id, wedged.stop) == ("a", "timeout")
+    assert (health.free, [running.stop for running in health.running]) == (0, ["timeout"])
+    assert other.health().totals.claimed == 0
+    [letter] = await letters(store)
+    assert (letter.error, letter.record.stalls) == (TIMED_OUT, 0)
+
+
+async def test_a_coroutine_that_swallowed_one_cancellation_is_cancelled_again(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """TB7: a stray `except` does not make a handler immortal."""
+    monkeypatch.setattr(runner_module, "NAG_SECONDS", 0.02)
+    swallowed = []
+
+    async def work() -> None:
+        for _ in range(2):
+            try:
+                await asyncio.Event().wait()
+            except asyncio.CancelledError:
+                swallowed.append(1)
+        await asyncio.Event().wait()
+
+    await store.jobs.enqueue([job("a", timeout_ms=50, max_attempts=1)])
+    await work_off(store, handling(work=work))
+
+    assert len(swallowed) == 2
+    assert [letter.error for letter in await letters(store)] == [TIMED_OUT]
+
+
+async def test_a_time_limit_covers_the_middleware(store: Store) -> None:
+    """T27: the time-out lies around all of it."""
+
+    async def stuck(_: object, __: object) -> None:
+        await asyncio.Event().wait()
+
+    async def work() -> None:
+        return
+
+    await store.jobs.enqueue([job("a", timeout_ms=50, max_attempts=1)])
+    await work_off(store, handling(work=work), middleware=[stuck])
+
+    assert [letter.error for letter in await letters(store)] == [TIMED_OUT]

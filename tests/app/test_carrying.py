@@ -1,6 +1,7 @@
 """Apps and jobs travel to other processes without their connections."""
 
 import asyncio
+import importlib
 import multiprocessing
 import pickle
 import subprocess
@@ -68,6 +69,21 @@ def test_a_job_without_a_name_elsewhere_can_be_sent_and_not_called(url: str, dum
         there.blocking.enqueue("x", None)  # type: ignore[arg-type]
     with pytest.raises(Refused, match="was carried here from another process to be sent"):
         there(1, None)  # type: ignore[operator]
+
+
+def test_a_job_of_a_module_that_is_missing_elsewhere_can_be_sent(
+    url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    code = f"from headrace import App\napp = App({url!r})\n@app.job\ndef note(number: int) -> None: ...\n"
+    (tmp_path / "only_here.py").write_text(code)
+    with monkeypatch.context() as here:
+        here.syspath_prepend(tmp_path)
+        data = pickle.dumps(importlib.import_module("only_here").note)
+    monkeypatch.delitem(sys.modules, "only_here")
+
+    there: JobFunction[[int], None] = pickle.loads(data)  # noqa: S301 - ours
+
+    assert there.blocking.enqueue(1).status == "created"
 
 
 def test_senders_with_options_travel_too(url: str) -> None:

@@ -163,6 +163,20 @@ async def test_several_apps_in_one_process_keep_to_themselves(tmp_path: Path) ->
     assert found.state == "waiting"
 
 
+async def test_a_queue_that_a_worker_is_told_by_name_is_one_of_the_apps_tenant(url: str) -> None:
+    app = App(url, tenant="acme")
+    ran: list[str] = []
+
+    @app.job(queue="mail")
+    async def note() -> None:
+        ran.append(current().job.tenant)
+
+    await note.enqueue()
+    await app.work(until_idle=True, queues=["mail"])
+
+    assert ran == ["acme"]
+
+
 async def test_one_worker_serves_two_tenants_by_their_shares(app: App) -> None:
     ran: list[str] = []
 

@@ -14,10 +14,9 @@ from headrace.model.job import State
 from headrace.model.limits import ERROR_MESSAGE_CHARS_MAX, JITTER_PPM, RESULT_BYTES_MAX
 from headrace.model.outcome import JobError
 from headrace.stores.contract.store import Store
-from headrace.worker.ending import job_error
 from headrace.worker.handlers import handler_of
 from headrace.worker.notices import Raised
-from headrace.worker.raising import Fail, Release, Retry
+from headrace.worker.raising import Fail, Release, Retry, job_error
 from tests.worker.flaky import FlakyStore
 from tests.worker.support import Ear, find, handling, job, jobs, letters, work_off
 

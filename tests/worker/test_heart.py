@@ -157,6 +157,25 @@ async def test_a_worker_that_cannot_extend_stops_its_handlers_before_the_lease_e
     assert expires_at_ms > now_ms
 
 
+async def test_leases_are_counted_from_when_the_store_may_first_have_seen_the_claim(flaky: FlakyStore) -> None:
+    """T32: also where the answer had to be asked for again, a handler is stopped before its lease ends."""
+    held, ear = Held(), Ear()
+    for fault in (LOST, DOWN, DOWN, DOWN):
+        flaky.fail(fault, "claim")
+    await flaky.jobs.enqueue([job("a", "held")])
+
+    async with worker_of(flaky, handling(held=held.work), ear, lease="1500ms") as worker:
+        await held.started.wait()
+        flaky.is_down = True
+        await ear.hear(Lost)
+        expires_at_ms, now_ms = (await find(flaky, "a")).lease_expires_at_ms, SystemClock().now_ms()
+        worker.stop(0)
+        flaky.is_down = False
+
+    assert expires_at_ms is not None
+    assert expires_at_ms > now_ms
+
+
 async def test_a_lost_reply_to_an_extension_costs_nothing(flaky: FlakyStore) -> None:
     """T28: one error is not the end; there is time for another try."""
 

@@ -1,9 +1,8 @@
 """Jobs in a module, as programs have them: other processes find them by name."""
 
 import os
-from typing import Any
 
-from headrace import App, current
+from headrace import App
 
 app = App(queue="reports")
 
@@ -18,9 +17,3 @@ def square(number: int) -> tuple[int, int]:
 async def greet(name: str, *, loud: bool = False) -> str:
     """A greeting."""
     return name.upper() if loud else name
-
-
-@app.job(style="whole")
-def whole(payload: dict[str, Any]) -> list[str]:
-    """The keys of the payload, and who asked."""
-    return [*sorted(payload), current().job.tenant]

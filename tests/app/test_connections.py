@@ -110,6 +110,13 @@ def test_two_loops_one_after_the_other_have_clients_of_their_own(name: str, tmp_
         asyncio.run(clients[0].find("default", "a"))
 
 
+def test_loops_that_have_ended_are_forgotten(app: App) -> None:
+    for _ in range(3):
+        counted(app)
+
+    assert [len(held) for held in (app._connections._openings, app._connections._holdings)] == [1, 1]
+
+
 async def _waiting(app: App, queue: str) -> int:
     return (await (await app.client()).store.queues.counts(app.maker.queue(queue))).waiting
 

@@ -120,7 +120,7 @@ async def test_nothing_of_many_is_sent_when_one_does_not_fit(app: App) -> None:
 
     for wrong in ({"user_id": "x"}, {"user": 1}, other.job(), "user_id"):
         with pytest.raises(Refused) as refused:
-            await welcome.enqueue_many([*[{"user_id": 1}] * 2_500, wrong])  # type: ignore[list-item]
+            await welcome.enqueue_many([*[{"user_id": 1}] * 6_000, wrong])  # type: ignore[list-item]
         assert refused.value.reason == "bad_arguments"
 
     counts = await (await app.client()).store.queues.counts(welcome.queue)

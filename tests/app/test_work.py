@@ -217,7 +217,7 @@ async def test_middleware_is_around_every_handler_in_the_order_given(url: str) -
     assert (calls, await handle.result()) == (["outer one", "inner"], 2)
 
 
-async def test_a_job_that_asks_for_a_process_runs_in_one(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_job_that_asks_for_a_process_runs_in_one(url: str) -> None:
     app = App(url, queue="reports")
     app.registry.add(elsewhere.square)
 

@@ -141,6 +141,11 @@ class Crew:
         if not self.is_closing:
             self._fill(post)
 
+    def ask_somebody_to_stop(self) -> None:
+        """SIGTERM in calm weather: then there is no excuse for what is left behind."""
+        if mates := list(self.alive()):
+            self.ask_to_stop(self._chance.choice(mates))
+
     def ask_to_stop(self, mate: Mate) -> None:
         """SIGTERM."""
         self._world.trace.add(mate.life.process, "is told to stop")
@@ -164,7 +169,9 @@ class Crew:
         if life.was_paused(stopped_at - RECOVERY_S, now) or life.had_trouble(stopped_at - RECOVERY_S, now):
             return
         for delivery in checker.held.values():
-            if delivery.life is life and delivery.refused_at is None and checker.clock.now_ms() < delivery.expires_ms:
+            # By both clocks: after a jump of the store's, a worker cannot know that a lease still holds there.
+            holds = now < delivery.ends_at and checker.clock.now_ms() < delivery.expires_ms
+            if delivery.life is life and delivery.refused_at is None and holds:
                 checker.violate(f"{life.process} ended and left {delivery} behind")
         if now > stopped_at + mate.post.grace_ms / 1000 + STOP_S:
             checker.violate(f"{life.process} took {now - stopped_at:.1f} s to end")

@@ -12,8 +12,12 @@ from typing import Any, TypeVar
 T = TypeVar("T")
 
 
+TURNS_MAX = 300_000
+"""A seed takes some thousand turns; who needs more turns in circles."""
+
+
 class Stuck(AssertionError):
-    """Nothing is ready and no timer is set, so what is waited for can never happen."""
+    """What is waited for will never happen: nothing is ready and no timer is set, or somebody turns in circles."""
 
 
 class Process:
@@ -61,6 +65,7 @@ class VirtualLoop(asyncio.BaseEventLoop):
         super().__init__()
         self._now = 0.0
         self._timers = 0
+        self._turns = 0
         self._tasks: list[NumberedTask] = []
         self._closing = False
         self.set_task_factory(self._new_task)  # type: ignore[arg-type]
@@ -89,6 +94,9 @@ class VirtualLoop(asyncio.BaseEventLoop):
 
     def _run_once(self) -> None:
         ready, scheduled = self._ready, self._scheduled
+        self._turns += 1
+        if self._turns > TURNS_MAX:
+            raise Stuck(f"there is no end after {TURNS_MAX:,} turns of the loop")
         if not ready and not self._stopping:
             self._jump()
         while scheduled and scheduled[0][0] <= self._now:

@@ -43,6 +43,20 @@ def test_waiting_for_what_cannot_happen_is_said_at_once() -> None:
         loop.run(story())
 
 
+def test_turning_in_circles_comes_to_an_end() -> None:
+    loop = VirtualLoop()
+
+    async def story() -> None:
+        def again() -> None:
+            loop.call_soon(again)
+
+        again()
+        await asyncio.sleep(1)
+
+    with pytest.raises(Stuck):
+        loop.run(story())
+
+
 def test_a_crash_runs_no_finally() -> None:
     loop, process, done = VirtualLoop(), Process("worker"), list[str]()
 

@@ -11,11 +11,11 @@ from msgspec import Struct
 from headrace.client.client import Client
 from headrace.model.names import Queue
 from tests.simulation.audit import Told, audit
-from tests.simulation.checker import Checker
+from tests.simulation.checker import RECOVERY_S, Checker
 from tests.simulation.crew import IDLE_S, Crew
 from tests.simulation.history import Life, Trace
 from tests.simulation.link import Link
-from tests.simulation.loop import Process, VirtualLoop, drive
+from tests.simulation.loop import Process, Stuck, VirtualLoop, drive
 from tests.simulation.nemesis import Nemesis
 from tests.simulation.network import CALM, Server, SkewedClock, Way, Weather
 from tests.simulation.producer import Producer
@@ -74,6 +74,8 @@ class World:
         gc.disable()
         try:
             self.loop.run(self._story())
+        except Stuck as stuck:
+            self.checker.violate(str(stuck))
         finally:
             gc.enable()
             logging.disable(level)
@@ -148,9 +150,13 @@ class World:
     async def _drain(self, crew: Crew) -> None:
         calm_since = self.loop.time()
         deadline = calm_since + DRAIN_S
+        is_stop_due = self.chance.random() < 0.5
         while self._left():
             if self.loop.time() > calm_since + CALM_S:
                 self._check_idle(crew)
+            if is_stop_due and self.loop.time() > calm_since + RECOVERY_S:
+                is_stop_due = False
+                crew.ask_somebody_to_stop()
             if self.loop.time() > deadline or not crew.is_there:
                 self.checker.violate(f"the drain did not finish: {self._left()} jobs are left")
                 return

@@ -1,8 +1,11 @@
-"""The stores that the worker's promises are tried on."""
+"""The stores that the worker's promises are tried on, and an end for tests that would wait for ever."""
 
 import asyncio
+import inspect
 from collections.abc import Iterator
+from functools import wraps
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -11,6 +14,24 @@ from headrace.stores.contract.store import Store
 from headrace.stores.memory.store import MemoryStore
 from tests.support.stores import STORES
 from tests.worker.flaky import FlakyStore
+
+TEST_SECONDS = 60
+"""Far more than any test here takes: what a test waits for has not happened then, and will not."""
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> None:
+    """Let a coroutine test that hangs fail where it stands."""
+    test = pyfuncitem.obj
+    if not inspect.iscoroutinefunction(test):
+        return
+
+    @wraps(test)
+    async def bounded(**given: Any) -> None:
+        async with asyncio.timeout(TEST_SECONDS):
+            await test(**given)
+
+    pyfuncitem.obj = bounded
 
 
 @pytest.fixture

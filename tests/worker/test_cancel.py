@@ -24,7 +24,7 @@ async def test_a_running_job_that_is_cancelled_ends_cancelled(store: Store) -> N
         await asyncio.Event().wait()
 
     await store.jobs.enqueue([job("a")])
-    async with worker_of(store, handling(work=work), ear, lease="150ms") as worker:
+    async with worker_of(store, handling(work=work), ear, heartbeat="30ms") as worker:
         await started.wait()
         await store.jobs.cancel(MAIL, ["a"], running=True)
         await ear.hear(Finished)
@@ -44,7 +44,7 @@ async def test_a_cancelled_thread_ends_when_it_looks(store: Store) -> None:
             threading.Event().wait(0.005)
 
     await store.jobs.enqueue([job("a", "plain")])
-    async with worker_of(store, handling(plain=plain), ear, lease="150ms"):
+    async with worker_of(store, handling(plain=plain), ear, heartbeat="30ms"):
         await started.wait()
         await store.jobs.cancel(MAIL, ["a"], running=True)
         await ear.hear(Finished)
@@ -58,7 +58,7 @@ async def test_a_cancelled_process_is_killed(store: Store) -> None:
     async with processes.Caller().open() as caller, asyncio.timeout(SOON_S):
         await store.jobs.enqueue([job("a", "hangs", payload=b'{"port":%d}' % caller.port)])
         handlers = handling(hangs=handler_of("hangs", processes.hangs, process=True))
-        async with worker_of(store, handlers, ear, lease="150ms", processes=1):
+        async with worker_of(store, handlers, ear, heartbeat="30ms", processes=1):
             await caller.here.wait()
             await store.jobs.cancel(MAIL, ["a"], running=True)
             await ear.hear(Finished)
@@ -92,7 +92,7 @@ async def test_done_and_fail_win_over_an_asked_cancel(store: Store, end: str | E
         return str(end)
 
     await store.jobs.enqueue([job("a")])
-    async with worker_of(store, handling(work=work), ear, lease="150ms"):
+    async with worker_of(store, handling(work=work), ear, heartbeat="30ms"):
         await started.wait()
         await store.jobs.cancel(MAIL, ["a"], running=True)
         await ear.hear(Finished)

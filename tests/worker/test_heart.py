@@ -21,14 +21,17 @@ from tests.worker.flaky import DOWN, LOST, FlakyStore, Partly
 from tests.worker.support import MAIL, SOON_S, Ear, find, handling, job, jobs, work_off, worker_of
 
 
-async def test_a_handler_may_run_for_many_leases(flaky: FlakyStore) -> None:
+async def test_a_handler_may_run_for_many_leases(timed: Store, clock: ManualClock) -> None:
     """Q20, Q21, T28, T32: as long as the worker lives, its leases are extended."""
+    flaky = FlakyStore(timed)
 
     async def work() -> None:
-        await flaky.called("extend", 5)
+        for number in range(5):
+            await flaky.called("extend", 2 * number + 2)
+            clock.advance(2_000)
 
     await flaky.jobs.enqueue([job("a")])
-    worker = await work_off(flaky, handling(work=work), lease="150ms")
+    worker = await work_off(flaky, handling(work=work), lease="3s", heartbeat="20ms")
 
     found = await find(flaky, "a")
     assert found.ending is not None
@@ -73,9 +76,9 @@ async def test_a_handler_whose_lease_was_lost_is_stopped_and_the_worker_goes_on(
     held, ear = Held(), Ear()
     await timed.jobs.enqueue([job("a", "held", max_stalls=1)])
 
-    async with worker_of(timed, handling(held=held.work, work=_nothing), ear, lease="300ms", poll="1h"):
+    async with worker_of(timed, handling(held=held.work, work=_nothing), ear, lease="3s", heartbeat="30ms", poll="1h"):
         await held.started.wait()
-        clock.advance(300)
+        clock.advance(3_000)
         lost = await ear.hear(Lost)
         await timed.jobs.enqueue([job("b")])
         await ear.hear(Finished, lambda it: it.answers[0].id == "b")
@@ -93,10 +96,12 @@ async def test_a_worker_that_lost_a_lease_does_not_get_it_back_by_asking_for_mor
     held, ear = Held(), Ear()
     await timed.jobs.enqueue([job("a", "held")])
 
-    worker = worker_of(timed, handling(held=held.work), ear, lease="300ms", poll="10ms", queues=[MAIL, "other"])
+    worker = worker_of(
+        timed, handling(held=held.work), ear, lease="3s", heartbeat="30ms", poll="10ms", queues=[MAIL, "other"]
+    )
     async with worker:
         await held.started.wait()
-        clock.advance(300)
+        clock.advance(3_000)
         request = ClaimRequest(queues=[MAIL], worker="worker-2", nonce="another-nonce", lease_ms=60_000)
         [claim] = (await timed.jobs.claim(request)).items
         await ear.hear(Lost)
@@ -122,11 +127,11 @@ async def test_the_outcome_of_a_lost_delivery_does_not_count(timed: Store, clock
         return "never"
 
     await flaky.jobs.enqueue([job("a", "stubborn")])
-    worker = worker_of(flaky, handling(stubborn=stubborn), ear, lease="300ms", capacity=1)
+    worker = worker_of(flaky, handling(stubborn=stubborn), ear, lease="3s", heartbeat="30ms", capacity=1)
     async with worker:
         await started.wait()
         await flaky.inner.queues.configure(MAIL, {"paused": True})
-        clock.advance(300)
+        clock.advance(3_000)
         await ear.hear(Lost)
         await flaky.called("claim", flaky.calls["claim"] + 2)
 
@@ -142,7 +147,7 @@ async def test_a_worker_that_cannot_extend_stops_its_handlers_before_the_lease_e
     held, ear = Held(), Ear()
     await flaky.jobs.enqueue([job("a", "held", max_stalls=5)])
 
-    async with worker_of(flaky, handling(held=held.work), ear, lease="1500ms") as worker:
+    async with worker_of(flaky, handling(held=held.work), ear, lease="2s") as worker:
         await held.started.wait()
         flaky.is_down = True
         lost = await ear.hear(Lost)
@@ -164,7 +169,7 @@ async def test_leases_are_counted_from_when_the_store_may_first_have_seen_the_cl
         flaky.fail(fault, "claim")
     await flaky.jobs.enqueue([job("a", "held")])
 
-    async with worker_of(flaky, handling(held=held.work), ear, lease="1500ms") as worker:
+    async with worker_of(flaky, handling(held=held.work), ear, lease="2s") as worker:
         await held.started.wait()
         flaky.is_down = True
         await ear.hear(Lost)
@@ -185,7 +190,7 @@ async def test_a_lost_reply_to_an_extension_costs_nothing(flaky: FlakyStore) -> 
     for fault in (LOST, DOWN):
         flaky.fail(fault, "extend")
     await flaky.jobs.enqueue(jobs(3))
-    worker = await work_off(flaky, handling(work=work), lease="900ms")
+    worker = await work_off(flaky, handling(work=work), lease="3s", heartbeat="100ms")
 
     assert (worker.health().totals.done, worker.health().totals.lost) == (3, 0)
 
@@ -194,10 +199,12 @@ async def test_what_is_known_of_a_partly_lost_extension_counts(timed: Store, clo
     held, flaky, ear = Held(), FlakyStore(timed), Ear()
     await flaky.jobs.enqueue([job("a", "held"), job("b", "held")])
 
-    async with worker_of(flaky, handling(held=held.work), ear, lease="300ms") as worker:
+    async with worker_of(flaky, handling(held=held.work), ear, lease="3s", heartbeat="30ms") as worker:
         await ear.hear(Taken)
         await timed.jobs.remove(MAIL, ["a"])
         flaky.fail(Partly(1), "extend")
+        for _ in range(1_000):
+            flaky.fail(DOWN, "extend")
         lost = await ear.hear(Lost)
         worker.stop(0)
 
@@ -225,7 +232,7 @@ async def test_a_handler_that_blocks_the_loop_costs_no_lease_where_the_heart_has
         return extended.wait(SOON_S)  # the whole loop stands still
 
     await shared.jobs.enqueue([job("a", "blocking")])
-    worker = await work_off(shared, handling(blocking=blocking), reopen=reopen, lease="900ms")
+    worker = await work_off(shared, handling(blocking=blocking), reopen=reopen, lease="1500ms", heartbeat="400ms")
 
     found = await find(shared, "a")
     assert found.ending is not None
@@ -240,7 +247,7 @@ async def test_a_heart_on_its_own_thread_tells_of_a_lost_lease(shared: Store, sh
     await shared.jobs.enqueue([job("a", "held")])
 
     async with worker_of(
-        shared, handling(held=held.work, work=_nothing), ear, lease="600ms", reopen=lambda: open_store(url)
+        shared, handling(held=held.work, work=_nothing), ear, heartbeat="100ms", reopen=lambda: open_store(url)
     ):
         await held.started.wait()
         await shared.jobs.remove(MAIL, ["a"])
@@ -300,10 +307,10 @@ async def test_a_claim_whose_answer_came_too_late_is_given_back_unstarted(flaky:
 
     await flaky.jobs.enqueue([job("a")])
     flaky.fail(gate, "claim")
-    worker = worker_of(flaky, handling(work=work), ear, lease="300ms")
+    worker = worker_of(flaky, handling(work=work), ear, lease="1s")
     async with worker, asyncio.timeout(SOON_S):
         await flaky.called("claim", 1)
-        asyncio.get_running_loop().call_later(0.25, gate.set)
+        asyncio.get_running_loop().call_later(0.8, gate.set)
         await ear.hear(Finished, lambda it: it.answers[0].status == "done")
 
     assert worker.health().totals.released == 1

@@ -112,7 +112,7 @@ async def test_a_clock_that_is_wrong_by_an_hour_makes_nothing_early_and_loses_no
     due_at_ms = clock.now_ms() + 80
     await store.jobs.enqueue([_, late])
     ear = Ear()
-    async with worker_of(store, handling(work=work), ear, lease="300ms", poll="1h"), asyncio.timeout(SOON_S):
+    async with worker_of(store, handling(work=work), ear, poll="1h"), asyncio.timeout(SOON_S):
         await ran_both.wait()
         await ear.hear(Finished, lambda it: it.answers[0].id == "b")
 

@@ -106,15 +106,17 @@ async def test_a_refused_settlement_is_told(timed: Store, clock: ManualClock) ->
     assert worker.health().totals.refused == 1
 
 
-async def test_a_job_that_is_done_keeps_its_lease_until_the_store_has_said_so(flaky: FlakyStore) -> None:
+async def test_a_job_that_is_done_keeps_its_lease_until_the_store_has_said_so(timed: Store, clock: ManualClock) -> None:
     """T28, TB5: while the store does not answer, nobody else may take over what has been done."""
-    runs, gate = Runs(), asyncio.Event()
+    flaky, runs, gate = FlakyStore(timed), Runs(), asyncio.Event()
     flaky.fail(gate, "settle")
     await flaky.jobs.enqueue([job("a")])
 
-    async with worker_of(flaky, handling(work=runs.work), lease="200ms", poll="1h"), asyncio.timeout(SOON_S):
+    async with worker_of(flaky, handling(work=runs.work), lease="3s", heartbeat="20ms", poll="1h"):
         await flaky.called("settle", 1)
-        await flaky.called("extend", 5)  # more than a lease later
+        for _ in range(3):
+            await flaky.called("extend", flaky.calls["extend"] + 2)
+            clock.advance(2_000)
         gate.set()
 
     ending = (await find(flaky, "a")).ending
@@ -175,11 +177,11 @@ async def test_a_nonce_is_given_up_when_what_it_got_has_run_out(flaky: FlakyStor
     """TB4: a delivery that nobody heard of counts as a stall, and the job comes again."""
     runs = Runs()
     flaky.fail(LOST, "claim")
-    for _ in range(4):
+    for _ in range(3):
         flaky.fail(DOWN, "claim")
     await flaky.jobs.enqueue([job("a")])
 
-    async with worker_of(flaky, handling(work=runs.work), ear := Ear(), lease="100ms", poll="20ms"):
+    async with worker_of(flaky, handling(work=runs.work), ear := Ear(), lease="200ms", poll="20ms"):
         await ear.hear(Finished)
 
     assert len({request.nonce for request in flaky.claims}) > 1
@@ -191,11 +193,11 @@ async def test_a_nonce_is_given_up_when_what_it_got_has_run_out(flaky: FlakyStor
 async def test_a_claim_that_the_store_never_saw_has_its_whole_lease_when_it_is_answered(flaky: FlakyStore) -> None:
     """TB6: what is claimed after an outage longer than a lease is worked on, not given back."""
     runs = Runs()
-    for _ in range(4):
+    for _ in range(5):
         flaky.fail(DOWN, "claim")
     await flaky.jobs.enqueue(jobs(3))
 
-    worker = await work_off(flaky, handling(work=runs.work), lease="500ms")
+    worker = await work_off(flaky, handling(work=runs.work), lease="1s")
 
     totals = worker.health().totals
     assert (totals.done, totals.released, totals.lost) == (3, 0, 0)

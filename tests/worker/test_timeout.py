@@ -5,6 +5,7 @@ import threading
 
 import pytest
 
+from headrace.model.clock import ManualClock
 from headrace.model.job import State
 from headrace.model.outcome import JobError
 from headrace.stores.contract.store import Store
@@ -114,11 +115,11 @@ async def test_a_coroutine_that_swallows_its_cancellation_and_returns_is_done(st
 
 @pytest.mark.parametrize("mode", ["async", "thread"])
 async def test_a_handler_that_ignores_its_end_keeps_place_and_lease_and_is_told_of(
-    store: Store, monkeypatch: pytest.MonkeyPatch, mode: str
+    timed: Store, clock: ManualClock, monkeypatch: pytest.MonkeyPatch, mode: str
 ) -> None:
     """Q36, TB7, T32: as long as it runs here, it starts nowhere else, and somebody is told."""
     monkeypatch.setattr(runner_module, "NAG_SECONDS", 0.05)
-    flaky, ear, gate, release = FlakyStore(store), Ear(), asyncio.Event(), threading.Event()
+    flaky, ear, gate, release = FlakyStore(timed), Ear(), asyncio.Event(), threading.Event()
 
     async def stubborn() -> None:
         while not gate.is_set():
@@ -132,11 +133,14 @@ async def test_a_handler_that_ignores_its_end_keeps_place_and_lease_and_is_told_
         release.wait(SOON_S)
 
     await flaky.jobs.enqueue([job("a", timeout_ms=50, max_attempts=1)])
-    worker = worker_of(flaky, handling(work=plain if mode == "thread" else stubborn), ear, lease="150ms", capacity=1)
+    handlers = handling(work=plain if mode == "thread" else stubborn)
+    worker = worker_of(flaky, handlers, ear, lease="3s", heartbeat="20ms", capacity=1)
     async with worker:
         wedged = await ear.hear(Wedged)
-        await flaky.called("extend", flaky.calls["extend"] + 4)  # more than a lease later
-        other = await work_off(store, handling(work=stubborn), name="worker-2")
+        for _ in range(3):
+            await flaky.called("extend", flaky.calls["extend"] + 2)
+            clock.advance(2_000)
+        other = await work_off(timed, handling(work=stubborn), name="worker-2")
         health = worker.health()
         gate.set()
         release.set()
@@ -145,7 +149,7 @@ async def test_a_handler_that_ignores_its_end_keeps_place_and_lease_and_is_told_
     assert (wedged.claim.record.id, wedged.stop) == ("a", "timeout")
     assert (health.free, [running.stop for running in health.running]) == (0, ["timeout"])
     assert other.health().totals.claimed == 0
-    [letter] = await letters(store)
+    [letter] = await letters(timed)
     assert (letter.error, letter.record.stalls) == (TIMED_OUT, 0)
 
 

@@ -3,30 +3,15 @@
 from collections import defaultdict
 from typing import Any
 
-import msgspec
-
 from headrace.model.answers import Cancellation, Enqueued, Extended, Settled, Turned
 from headrace.model.claim import Claim, ClaimRequest, Claims, Settlement
-from headrace.model.errors import HeadraceError
-from headrace.model.outcome import Cancelled, Done, Fail, Outcome, Release, Retry
+from headrace.model.errors import HeadraceError, OutcomeUnknown
+from headrace.model.outcome import Done
 from tests.simulation.history import Delivery, Key, Life, Run, Trace
 from tests.simulation.loop import Process, VirtualLoop
 from tests.simulation.network import SkewedClock
+from tests.simulation.rules import BOUND_S, FENCED, RECOVERY_S, UNHEARD, wrong_outcome, wrong_stops
 from tests.simulation.words import brief
-
-BOUND_S = 0.02
-"""How much later than it should a handler may be stopped: some loop turns, which take no virtual time."""
-ROUND_TRIP_S = 0.2
-"""What a call takes in good weather, generously."""
-BEATS_TO_ASK = 1.5
-"""A lease that was claimed less than half a beat ago is extended with the beat after the next."""
-UNHEARD = 0.75
-"""After this part of a lease, counted from when it was asked for, asking again for a lost claim is of no use."""
-RECOVERY_S = 12.0
-"""How long after trouble a worker may still be waiting for its store."""
-OUTCOMES: dict[str, type[Any]] = {"ok": Done, "raise": Retry, "retry": Retry, "fail": Fail, "release": Release}
-"""What becomes of a handler that ended by itself."""
-KNOWN_KINDS = frozenset({"quick", "heavy", "headrace.fail"})
 
 
 class Checker:
@@ -49,6 +34,8 @@ class Checker:
         """The latest time that the store's clock has shown."""
         self.jumps: list[float] = []
         """When the store's clock jumped."""
+        self._unheard: set[str] = set()
+        """Nonces of claims that were not answered at first."""
         self._running: dict[Key, list[Run]] = defaultdict(list)
         self._last_fence: dict[Key, int] = {}
 
@@ -87,27 +74,55 @@ class Checker:
                     self.held.pop((queue.full_name, id), None)
                     self.removed.add((queue.full_name, id))
 
-    def answered(self, sender: Process, verb: str, given: Any, answer: Any) -> None:
+    def answered(self, sender: Process, verb: str, given: Any, answer: Any, sent_at: float) -> None:
         """A process hears what became of its call."""
         if self.trace.is_on:
             self.trace.add(sender, f"  hears of {verb}: {brief(answer)}")
         if isinstance(answer, Claims):
-            self._told(answer.items)
+            self._told(answer.items, given.nonce, sent_at)
         elif isinstance(answer, Turned):
-            self._told(answer.claimed)
+            self._told(answer.claimed, given[1].nonce, sent_at)
+        elif verb in ("claim", "turn"):
+            self._unheard.add((given if verb == "claim" else given[1]).nonce)
+        if verb in ("turn", "settle"):
+            self._heard_of(given if verb == "settle" else given[0], answer)
+        if verb in ("claim", "turn", "settle") and not isinstance(answer, HeadraceError):
+            self._check_forgotten(self.lives[sender], sent_at)
         if verb == "extend" and isinstance(answer, list):
             for lease, each in zip(given, answer, strict=True):
                 delivery = self.deliveries[(lease.queue.full_name, lease.id), lease.fence]
                 if not each.ok and delivery.refused_at is None:
                     delivery.refused_at = self.loop.time()
+                if each.ok:
+                    delivery.believed_until = sent_at + delivery.lease_s
                 if each.cancel_asked and delivery.asked_heard_at is None:
                     delivery.asked_heard_at = self.loop.time()
 
-    def _told(self, claims: list[Claim]) -> None:
+    def _told(self, claims: list[Claim], nonce: str, sent_at: float) -> None:
         for claim in claims:
             delivery = self.deliveries[(claim.lease.queue.full_name, claim.record.id), claim.lease.fence]
             if delivery.told_at is None:
                 delivery.told_at = self.loop.time()
+            if nonce not in self._unheard:
+                delivery.believed_until = sent_at + delivery.lease_s
+
+    def _heard_of(self, settlements: list[Settlement], answer: Any) -> None:
+        """What was answered, accepted or refused, need not be sent again."""
+        known = {each.id for each in answer.known} if isinstance(answer, OutcomeUnknown) else None
+        for settlement in settlements:
+            lease = settlement.lease
+            if not isinstance(answer, HeadraceError) or (known is not None and lease.id in known):
+                self.deliveries[(lease.queue.full_name, lease.id), lease.fence].believed_until = None
+
+    def _check_forgotten(self, life: Life, sent_at: float) -> None:
+        """A call that went well carried everything that had ended before it was sent."""
+        for delivery in self.held.values():
+            run, until = delivery.run, delivery.believed_until
+            if delivery.life is not life or run is None or run.ended_at is None or until is None:
+                continue
+            if run.ended_at < sent_at < until - FENCED * delivery.lease_s and delivery.refused_at is None:
+                delivery.believed_until = None  # said once
+                self.violate(f"{delivery} has ended and its worker has forgotten to settle it")
 
     def _check_unheard(self, life: Life, nonce: str, now_ms: int) -> None:
         """Who did not hear an answer has to ask again while the lease holds, or the job stalls for nothing."""
@@ -252,58 +267,5 @@ class Checker:
 
     def check_run(self, run: Run) -> None:
         """Whether a handler was stopped when it should have been; one that runs still is judged as of now."""
-        delivery, life = run.delivery, run.delivery.life
-        stopped_at = self.loop.time() if run.stopped_at is None else run.stopped_at
-        if life.was_paused(delivery.at, stopped_at):
-            return
-        if stopped_at > delivery.ends_at + BOUND_S:
-            self.violate(f"the handler of {delivery} ran {stopped_at - delivery.ends_at:.3f} s longer than its lease")
-        refused_at = delivery.refused_at
-        if refused_at is not None and delivery.outcome is None and stopped_at > refused_at + BOUND_S:
-            self.violate(f"the handler of {delivery} ran on although its lease was refused")
-        heard_at = delivery.asked_heard_at
-        if heard_at is not None and stopped_at > heard_at + BOUND_S:
-            self.violate(f"the handler of {delivery} ran on although its worker heard that it shall stop")
-        timeout_ms = delivery.claim.timeout_ms
-        if timeout_ms and stopped_at > run.started_at + timeout_ms / 1000 + BOUND_S:
-            self.violate(
-                f"the handler of {delivery} ran {stopped_at - run.started_at:.3f} s, its limit is {timeout_ms} ms"
-            )
-        asked_at = delivery.asked_at
-        if asked_at is not None:
-            limit = max(asked_at, run.started_at) + BEATS_TO_ASK * life.heartbeat_s + ROUND_TRIP_S
-            if stopped_at > limit and not life.had_trouble(asked_at - RECOVERY_S, limit):
-                self.violate(f"the handler of {delivery} ran on although it was asked to stop")
-
-
-def wrong_outcome(delivery: Delivery, outcome: Outcome) -> str | None:
-    """Why an outcome cannot be what became of the run, if it cannot."""
-    run, record, asked = delivery.run, delivery.claim.record, delivery.asked_at is not None
-    if isinstance(outcome, Cancelled) and not asked:
-        return "was never asked to stop"
-    if run is None:
-        is_hopeless = record.kind not in KNOWN_KINDS or record.payload == b'"bad"'
-        return (
-            None
-            if isinstance(outcome, Release | Cancelled) or (is_hopeless and isinstance(outcome, Fail))
-            else "never ran"
-        )
-    if run.how is None:  # a worker that ends may give back what it cannot stop
-        return None if isinstance(outcome, Release) and delivery.life.stopped_at is not None else "still runs"
-    if isinstance(outcome, Done) and (run.how != "ok" or msgspec.json.decode(outcome.result or b"null") != run.value):
-        return f"ended {run.how} {run.value!r}"
-    if run.cancelled_at is not None:
-        limit_at = run.started_at + delivery.claim.timeout_ms / 1000
-        is_late = bool(delivery.claim.timeout_ms) and run.cancelled_at >= limit_at - BOUND_S
-        if is_late and isinstance(outcome, Release) and delivery.life.stopped_at is None:
-            return "ran into its time limit"
-        return (
-            "was stopped by its worker"
-            if isinstance(outcome, Fail | Retry) and not is_late and run.how == "cancelled"
-            else None
-        )
-    if not isinstance(outcome, OUTCOMES[run.how]):
-        return f"ended {run.how}"
-    if isinstance(outcome, Retry | Release) and run.value is not None and outcome.delay_ms != run.value:
-        return f"asked for a delay of {run.value} ms"
-    return None
+        for wrong in wrong_stops(run, self.loop.time()):
+            self.violate(f"the handler of {run.delivery} {wrong}")

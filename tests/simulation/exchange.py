@@ -115,7 +115,7 @@ class Exchange(Generic[T]):
     def _hear(self, answer: Any) -> None:
         if self.reply.done() or self.way.process.is_crashed:
             return
-        self.way.server.watcher.answered(self.way.process, self.verb, self.given, answer)
+        self.way.server.watcher.answered(self.way.process, self.verb, self.given, answer, self.sent_at)
         if isinstance(answer, BaseException):
             self.reply.set_exception(answer)
         else:

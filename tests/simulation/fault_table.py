@@ -10,6 +10,7 @@ ENDING = "headrace.worker.ending"
 CAPACITY = "headrace.worker.capacity"
 COALESCER = "headrace.client.coalescer"
 BATCH = "headrace.client.batch"
+OPTIONS = "headrace.client.options"
 
 Piece = tuple[str, str, str]
 """Module, what stands there, what shall stand there."""
@@ -39,6 +40,19 @@ FAULTS: dict[str, Piece] = {
     "a_lease_that_is_gone_is_ignored": (HEART, "elif not run.is_settling and", "elif False and"),
     "an_asked_cancel_is_ignored": (HEART, "if answer.cancel_asked:", "if False:"),
     "a_late_answer_is_started": (WORKER, "or not self._heart.has_time_for(holds_until, self._loop.time())", ""),
+    "a_lease_counts_from_the_answer": (WORKER, "holds_until = sent_at +", "holds_until = self._loop.time() +"),
+    "a_lease_counts_from_the_last_of_several_requests": (
+        CLAIMER,
+        "if asked is not None and not asked.is_uncertain:",
+        "if asked is not None:",
+    ),
+    "a_place_is_not_given_back_when_a_lease_is_lost": (
+        WORKER,
+        "        self._capacity.give(run.handler)\n        if run.settlement",
+        "        if outcome is not None:\n            self._capacity.give(run.handler)\n        if run.settlement",
+    ),
+    "nobody_looks_when_a_job_is_due": (EXCHANGE, "self._loop.call_at(when, self._is_due)", "None"),
+    "what_is_left_behind_a_claim_is_forgotten": (EXCHANGE, "answered(is_more_there)", "answered(False)"),
     "a_settlement_is_not_sent_again": (SETTLER, "            again.append(run)", "            self._forget(run)"),
     "claims_go_beyond_the_capacity": (CLAIMER, "limit=min(room, half, BATCH_MAX)", "limit=self._capacity.units"),
     "a_weight_counts_as_one": (CAPACITY, "return min([capacity.free // self.weight,", "return min([capacity.free,"),
@@ -83,6 +97,11 @@ FAULTS: dict[str, Piece] = {
         "[run for run in self._runs.values() if run.settlement is None and not run.is_lost]",
         "[]",
     ),
+    "the_drain_leaves_a_handler_that_does_not_stop": (
+        WORKER,
+        "            self._abandon(run)\n",
+        "            run.is_lost = True\n",
+    ),
     "the_drain_does_not_settle": (
         WORKER,
         "await self._until(self._is_settled, self._loop.time() + SETTLE_SECONDS)",
@@ -93,6 +112,7 @@ FAULTS: dict[str, Piece] = {
         "for truth in await take_in(self._jobs, batch):",
         "for truth in reversed(await take_in(self._jobs, batch)):",
     ),
+    "an_idempotency_key_is_not_sent": (OPTIONS, "idempotency_key=key,", "idempotency_key=None,"),
     "a_lost_reply_counts_as_success": (BATCH, "truths.append(mine)", 'truths.append(Enqueued(job.id, "created"))'),
     "a_lost_reply_is_told_as_nothing_changed": before(
         BATCH,

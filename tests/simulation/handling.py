@@ -25,7 +25,9 @@ def draw_plan(chance: Random, lease_ms: int) -> list[Step]:
     """What the deliveries of a job do, one after the other, and the last step in all that follow: there is an end."""
     plan = [_draw_step(chance, lease_ms) for _ in range(chance.choice((0, 0, 0, 1, 1, 2, 3)))]
     last = "ok" if chance.random() < 0.85 else "fail"
-    return [*plan, [last, chance.randrange(1, lease_ms // 2), 0]]
+    is_long = chance.random() < 0.12
+    ms = chance.randrange(lease_ms, 3 * lease_ms) if is_long else chance.randrange(1, lease_ms // 2)
+    return [*plan, [last, ms, 0]]
 
 
 def _draw_step(chance: Random, lease_ms: int) -> Step:

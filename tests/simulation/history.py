@@ -66,6 +66,8 @@ class Delivery:
         """When somebody asked it to stop."""
         self.asked_heard_at: float | None = None
         """When its worker heard of that."""
+        self.believed_until: float | None = None
+        """Until when its worker may rely on the lease, if that is certain."""
         self.outcome: Outcome | None = None
         """How it was settled, if it was."""
         self.run: Run | None = None

@@ -89,7 +89,9 @@ class Nemesis:
             self._world.loop.resume(mate.life.process)
 
     def _cut(self) -> None:
-        way = self._chance.choice([way for way in self._world.ways if not way.process.is_crashed])
+        mate = self._pick()
+        others = [way for way in self._world.ways if not way.process.is_crashed]
+        way = mate.life.way if mate is not None and self._chance.random() < 0.7 else self._chance.choice(others)
         if not way.is_cut:
             self._world.trace.add(way.process, "is cut off")
             way.cut()

@@ -53,7 +53,7 @@ class Watcher(Protocol):
     def applied(self, sender: Process, verb: str, given: Any, answer: Any, sent_at: float) -> None:
         """The store has done it; it was sent at that time."""
 
-    def answered(self, sender: Process, verb: str, given: Any, answer: Any) -> None:
+    def answered(self, sender: Process, verb: str, given: Any, answer: Any, sent_at: float) -> None:
         """The sender is told: an answer, or an error."""
 
 

@@ -36,8 +36,9 @@ class Silent:
         assert sent_at >= 0
         self.seen.append((sender, verb, given, answer))
 
-    def answered(self, sender: Process, verb: str, given: Any, answer: Any) -> None:
+    def answered(self, sender: Process, verb: str, given: Any, answer: Any, sent_at: float) -> None:
         """Keep it."""
+        assert sent_at >= 0
         self.heard.append((sender, verb, given, answer))
 
 

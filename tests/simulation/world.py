@@ -11,7 +11,7 @@ from msgspec import Struct
 from headrace.client.client import Client
 from headrace.model.names import Queue
 from tests.simulation.audit import Told, audit
-from tests.simulation.checker import RECOVERY_S, Checker
+from tests.simulation.checker import Checker
 from tests.simulation.crew import IDLE_S, Crew
 from tests.simulation.history import Life, Trace
 from tests.simulation.link import Link
@@ -19,6 +19,7 @@ from tests.simulation.loop import Process, Stuck, VirtualLoop, drive
 from tests.simulation.nemesis import Nemesis
 from tests.simulation.network import CALM, Server, SkewedClock, Way, Weather
 from tests.simulation.producer import Producer
+from tests.simulation.rules import RECOVERY_S
 
 OPERATIONS_MIN = 200
 FAULTS_MIN = 5
@@ -132,7 +133,7 @@ class World:
             way.join()
 
     def _producer(self) -> "tuple[Life, asyncio.Task[None]]":
-        actions = self.chance.randrange(4, 8) if len(self.producers) > 1 else self.chance.randrange(12, 20)
+        actions = self.chance.randrange(3, 6) if len(self.producers) > 1 else self.chance.randrange(10, 16)
         name = f"p{len(self.producers) + 1}"
         life, link = self.life(name)
         chance = Random(self.chance.getrandbits(64))

@@ -6,6 +6,7 @@ import threading
 import pytest
 
 from headrace.model.job import State
+from headrace.model.outcome import Cancelled
 from headrace.stores.contract.store import Store
 from headrace.worker.context import current
 from headrace.worker.handlers import handler_of
@@ -27,8 +28,9 @@ async def test_a_running_job_that_is_cancelled_ends_cancelled(store: Store) -> N
     async with worker_of(store, handling(work=work), ear, heartbeat="30ms") as worker:
         await started.wait()
         await store.jobs.cancel(MAIL, ["a"], running=True)
-        await ear.hear(Finished)
+        finished = await ear.hear(Finished)
 
+    assert [settlement.outcome for settlement in finished.settlements] == [Cancelled()]
     assert (await find(store, "a")).state is State.CANCELLED
     assert worker.health().totals.cancelled == 1
     assert ear.told(Raised) == []

@@ -11,6 +11,7 @@ from headrace.model.errors import Refused
 from headrace.model.job import State
 from headrace.model.outcome import Release
 from headrace.stores.contract.store import Store
+from headrace.worker import outage as outage_module
 from headrace.worker import worker as worker_module
 from headrace.worker.context import current
 from headrace.worker.handlers import handler_of
@@ -142,16 +143,19 @@ async def test_a_second_stop_cannot_lengthen_the_grace(store: Store) -> None:
 
 
 async def test_a_worker_may_be_stopped_from_another_thread(store: Store) -> None:
-    gate = Gate()
+    gate, loop = Gate(), asyncio.get_running_loop()
     await store.jobs.enqueue([job("a")])
-    worker = worker_of(store, handling(work=gate.work))
+    # Nothing else is to wake the loop meanwhile.
+    worker = worker_of(store, handling(work=gate.work), poll="1h", repair="1h", lease="1h")
 
     task = await begun(worker)
     await gate.started.wait()
-    await asyncio.to_thread(worker.stop, 0)
+    began_at = loop.time()
+    threading.Timer(0.05, worker.stop, [0]).start()
     await ended(task)
 
     assert worker.health().state == "stopped"
+    assert loop.time() - began_at < SOON_S / 2
     worker.stop()  # and once more does no harm
 
 
@@ -328,6 +332,23 @@ async def test_a_store_that_comes_back_in_time_is_told(flaky: FlakyStore) -> Non
     await flaky.called("wait", 1)
     for fault in (DOWN, LOST):
         flaky.fail(fault, "settle")
+    worker.stop(0)
+    await ended(task)
+
+    assert await uncharged(flaky, "a")
+
+
+async def test_a_worker_that_ends_does_not_pause_for_long(flaky: FlakyStore, monkeypatch: pytest.MonkeyPatch) -> None:
+    """TB5: there is little time to tell the store what has ended, and it is used."""
+    monkeypatch.setattr(outage_module, "PAUSE_SECONDS", 60.0)
+    monkeypatch.setattr(outage_module, "PAUSE_SECONDS_MAX", 60.0)
+    gate = Gate()
+    await flaky.jobs.enqueue([job("a")])
+    worker = worker_of(flaky, handling(work=gate.work), poll="1h")
+
+    task = await begun(worker)
+    await flaky.called("wait", 1)
+    flaky.fail(DOWN, "settle")
     worker.stop(0)
     await ended(task)
 

@@ -1,15 +1,16 @@
 """The health of a worker is proof that it consumes."""
 
 import asyncio
+import logging
 import threading
 
 import pytest
 
 from headrace.stores.contract.store import Store
 from headrace.worker.health import verdict
-from headrace.worker.notices import Finished, Notice, Taken
+from headrace.worker.notices import LOG, Finished, Notice, Taken
 from tests.worker.flaky import FlakyStore
-from tests.worker.support import SOON_S, Ear, handling, job, jobs, work_off, worker_of
+from tests.worker.support import SOON_S, Ear, handling, job, jobs, letters, work_off, worker_of
 
 
 async def _nothing() -> None:
@@ -129,6 +130,35 @@ async def test_totals_count_what_became_of_deliveries(store: Store) -> None:
 
     totals = worker.health().totals
     assert (totals.claimed, totals.done, totals.retried, totals.dead) == (4, 1, 1, 2)
+
+
+class BrokenFilter(logging.Filter):
+    """Somebody's idea of hiding secrets."""
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        raise ValueError(f"no {record.levelname} today")
+
+
+async def test_a_log_that_raises_does_no_harm(store: Store) -> None:
+    """Q39: a job whose error cannot be logged ends all the same, with its error."""
+    ear, broken = Ear(), BrokenFilter()
+
+    async def bad() -> None:
+        raise KeyError("user")
+
+    def deaf(_: Notice) -> None:
+        raise ValueError("deaf")
+
+    await store.jobs.enqueue([job("a", "bad", max_attempts=1)])
+    LOG.addFilter(broken)
+    try:
+        worker = await work_off(store, handling(bad=bad), deaf, ear)
+    finally:
+        LOG.removeFilter(broken)
+
+    assert [letter.error.cls for letter in await letters(store)] == ["KeyError"]
+    assert len(ear.told(Finished)) == 1
+    assert worker.health().free == worker.settings.capacity
 
 
 async def test_a_listener_that_raises_does_no_harm(store: Store, caplog: pytest.LogCaptureFixture) -> None:

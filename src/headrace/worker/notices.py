@@ -1,5 +1,6 @@
 """Notices: what a worker tells whoever watches it, for logs, metrics and tests."""
 
+import contextlib
 import logging
 from collections.abc import Callable, Sequence
 from typing import Literal
@@ -67,12 +68,14 @@ class Notices:
     def tell(self, notice: Notice) -> None:
         """Tell it to all."""
         if not isinstance(notice, (Taken, Finished)):
-            _log(notice)
+            with contextlib.suppress(Exception):  # a log that fails must not cost a job its end
+                _log(notice)
         for listener in self._listeners:
             try:
                 listener(notice)
             except Exception:
-                LOG.exception("a listener failed on %s", type(notice).__name__)
+                with contextlib.suppress(Exception):
+                    LOG.exception("a listener failed on %s", type(notice).__name__)
 
 
 def _log(notice: Lifecycle | Raised | Lost | Wedged) -> None:

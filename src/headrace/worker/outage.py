@@ -7,6 +7,7 @@ from headrace.worker.notices import Lifecycle, Notices
 
 PAUSE_SECONDS = 0.05
 PAUSE_SECONDS_MAX = 5.0
+HURRIED_SECONDS_MAX = 0.25
 
 
 class Outage:
@@ -17,6 +18,8 @@ class Outage:
         self._notices = notices
         self._chance = chance
         self._failures = 0
+        self.is_hurried = False
+        """Whether the worker is about to end, and has no time for long pauses."""
 
     @property
     def is_on(self) -> bool:
@@ -27,7 +30,8 @@ class Outage:
         """Pause after a failure."""
         if self._failures == 1:  # a first one may be a mere hiccup
             self._notices.tell(Lifecycle("store_lost", str(error)))
-        full = min(PAUSE_SECONDS * 2 ** min(self._failures, 16), PAUSE_SECONDS_MAX)
+        most = HURRIED_SECONDS_MAX if self.is_hurried else PAUSE_SECONDS_MAX
+        full = min(PAUSE_SECONDS * 2 ** min(self._failures, 16), most)
         self._failures += 1
         await asyncio.sleep(full * self._chance.uniform(0.5, 1.0))
 

@@ -61,18 +61,12 @@ class Runner:
         except GeneratorExit:
             raise
         except BaseException as error:  # noqa: BLE001 - whatever a handler raises is how its attempt ended
-            outcome = self._of_error(run, error)
+            if is_told(run, error):
+                self._notices.tell(Raised(run.claim, error))
+            outcome = self._endings.of_error(run, error)
         if run.timer is not None:
             run.timer.cancel()
         self._ended(run, None if run.is_lost else outcome, int((self._now() - started_at) * 1000))
-
-    def _of_error(self, run: Run, error: BaseException) -> Outcome | None:
-        try:
-            if is_told(run, error):
-                self._notices.tell(Raised(run.claim, error))
-            return self._endings.of_error(run, error)
-        except Exception as mishap:  # noqa: BLE001 - an error that cannot be told must not keep its place for ever
-            return self._endings.of_error(run, mishap)
 
     def _stopped(self, run: Run) -> Outcome | None:
         return self._endings.of_error(run, asyncio.CancelledError())

@@ -261,6 +261,7 @@ class Worker:
         """Claim no more, let handlers end, cancel those that do not, give back what is left."""
         self._state = "stopping"
         self._claimer.is_stopping = True
+        self._outage.is_hurried = True
         self._exchange.notify()
         assert self._loop is not None  # running
         began_at = self._loop.time()

@@ -1,0 +1,82 @@
+"""Rules for one delivery: when its handler has to be stopped, and how it may be settled."""
+
+from collections.abc import Iterator
+from typing import Any
+
+import msgspec
+
+from headrace.model.outcome import Cancelled, Done, Fail, Outcome, Release, Retry
+from tests.simulation.history import Delivery, Run
+
+BOUND_S = 0.02
+"""How much later than it should a handler may be stopped: some loop turns, which take no virtual time."""
+ROUND_TRIP_S = 0.2
+"""What a call takes in good weather, generously."""
+BEATS_TO_ASK = 1.5
+"""A lease that was claimed less than half a beat ago is extended with the beat after the next."""
+UNHEARD = 0.75
+"""After this part of a lease, counted from when it was asked for, asking again for a lost claim is of no use."""
+FENCED = 0.15
+"""This part of a lease before its end, a worker may have given it up already."""
+RECOVERY_S = 12.0
+"""How long after trouble a worker may still be waiting for its store."""
+OUTCOMES: dict[str, type[Any]] = {"ok": Done, "raise": Retry, "retry": Retry, "fail": Fail, "release": Release}
+"""What becomes of a handler that ended by itself."""
+KNOWN_KINDS = frozenset({"quick", "heavy", "headrace.fail"})
+
+
+def wrong_stops(run: Run, now: float) -> Iterator[str]:
+    """What is wrong with when a handler was stopped; one that runs still is judged as of now."""
+    delivery, life = run.delivery, run.delivery.life
+    stopped_at = now if run.stopped_at is None else run.stopped_at
+    if life.was_paused(delivery.at, stopped_at):
+        return
+    if stopped_at > delivery.ends_at + BOUND_S:
+        yield f"ran {stopped_at - delivery.ends_at:.3f} s longer than its lease"
+    refused_at = delivery.refused_at
+    if refused_at is not None and delivery.outcome is None and stopped_at > refused_at + BOUND_S:
+        yield "ran on although its lease was refused"
+    heard_at = delivery.asked_heard_at
+    if heard_at is not None and stopped_at > heard_at + BOUND_S:
+        yield "ran on although its worker heard that it shall stop"
+    timeout_ms = delivery.claim.timeout_ms
+    if timeout_ms and stopped_at > run.started_at + timeout_ms / 1000 + BOUND_S:
+        yield f"ran {stopped_at - run.started_at:.3f} s, its limit is {timeout_ms} ms"
+    asked_at = delivery.asked_at
+    if asked_at is not None:
+        limit = max(asked_at, run.started_at) + BEATS_TO_ASK * life.heartbeat_s + ROUND_TRIP_S
+        if stopped_at > limit and not life.had_trouble(asked_at - RECOVERY_S, limit):
+            yield "ran on although it was asked to stop"
+
+
+def wrong_outcome(delivery: Delivery, outcome: Outcome) -> str | None:
+    """Why an outcome cannot be what became of the run, if it cannot."""
+    run, record, asked = delivery.run, delivery.claim.record, delivery.asked_at is not None
+    if isinstance(outcome, Cancelled) and not asked:
+        return "was never asked to stop"
+    if run is None:
+        is_hopeless = record.kind not in KNOWN_KINDS or record.payload == b'"bad"'
+        return (
+            None
+            if isinstance(outcome, Release | Cancelled) or (is_hopeless and isinstance(outcome, Fail))
+            else "never ran"
+        )
+    if run.how is None:  # a worker that ends may give back what it cannot stop
+        return None if isinstance(outcome, Release) and delivery.life.stopped_at is not None else "still runs"
+    if isinstance(outcome, Done) and (run.how != "ok" or msgspec.json.decode(outcome.result or b"null") != run.value):
+        return f"ended {run.how} {run.value!r}"
+    if run.cancelled_at is not None:
+        limit_at = run.started_at + delivery.claim.timeout_ms / 1000
+        is_late = bool(delivery.claim.timeout_ms) and run.cancelled_at >= limit_at - BOUND_S
+        if is_late and isinstance(outcome, Release) and delivery.life.stopped_at is None:
+            return "ran into its time limit"
+        return (
+            "was stopped by its worker"
+            if isinstance(outcome, Fail | Retry) and not is_late and run.how == "cancelled"
+            else None
+        )
+    if not isinstance(outcome, OUTCOMES[run.how]):
+        return f"ended {run.how}"
+    if isinstance(outcome, Retry | Release) and run.value is not None and outcome.delay_ms != run.value:
+        return f"asked for a delay of {run.value} ms"
+    return None

@@ -9,6 +9,7 @@ from headrace.stores.contract.store import Store
 from tests.simulation.checker import Checker
 from tests.simulation.history import Key
 from tests.simulation.loop import drive
+from tests.simulation.rules import has_excuse
 from tests.support.fold import Folded
 
 OVER = frozenset({"done", "dead", "cancelled", "removed", "purged"})
@@ -45,7 +46,8 @@ def audit(checker: Checker, store: Store, queues: list[Queue], told: Told) -> No
     for key in sorted(key for key in told.keyed if enqueued[key] > 1):
         checker.violate(f"{key} was made of an idempotency key and enqueued {enqueued[key]} times")
     for delivery in checker.deliveries.values():
-        if delivery.outcome is None and not checker.has_excuse(delivery):
+        is_removed = delivery.key in checker.removed
+        if delivery.outcome is None and not has_excuse(delivery, is_removed, checker.jumps):
             checker.violate(f"{delivery} was not settled before its lease ended, for no reason")
         if delivery.run is not None and delivery.run.ended_at is None and not delivery.life.process.is_crashed:
             checker.violate(f"the handler of {delivery} never ended")

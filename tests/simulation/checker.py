@@ -5,12 +5,12 @@ from typing import Any
 
 from headrace.model.answers import Cancellation, Enqueued, Extended, Settled, Turned
 from headrace.model.claim import Claim, ClaimRequest, Claims, Settlement
-from headrace.model.errors import HeadraceError, OutcomeUnknown
+from headrace.model.errors import HeadraceError
 from headrace.model.outcome import Done
 from tests.simulation.history import Delivery, Key, Life, Run, Trace
 from tests.simulation.loop import Process, VirtualLoop
 from tests.simulation.network import SkewedClock
-from tests.simulation.rules import BOUND_S, FENCED, RECOVERY_S, UNHEARD, wrong_outcome, wrong_stops
+from tests.simulation.rules import BOUND_S, is_forgotten, is_unheard, wrong_outcome, wrong_stops
 from tests.simulation.words import brief
 
 
@@ -108,31 +108,23 @@ class Checker:
 
     def _heard_of(self, settlements: list[Settlement], answer: Any) -> None:
         """What was answered, accepted or refused, need not be sent again."""
-        known = {each.id for each in answer.known} if isinstance(answer, OutcomeUnknown) else None
+        known = {getattr(each, "id", None) for each in getattr(answer, "known", ())}
         for settlement in settlements:
             lease = settlement.lease
-            if not isinstance(answer, HeadraceError) or (known is not None and lease.id in known):
+            if not isinstance(answer, HeadraceError) or lease.id in known:
                 self.deliveries[(lease.queue.full_name, lease.id), lease.fence].believed_until = None
 
-    def _check_forgotten(self, life: Life, sent_at: float) -> None:
-        """A call that went well carried everything that had ended before it was sent."""
-        for delivery in self.held.values():
-            run, until = delivery.run, delivery.believed_until
-            if delivery.life is not life or run is None or run.ended_at is None or until is None:
-                continue
-            if run.ended_at < sent_at < until - FENCED * delivery.lease_s and delivery.refused_at is None:
-                delivery.believed_until = None  # said once
-                self.violate(f"{delivery} has ended and its worker has forgotten to settle it")
-
     def _check_unheard(self, life: Life, nonce: str, now_ms: int) -> None:
-        """Who did not hear an answer has to ask again while the lease holds, or the job stalls for nothing."""
         for delivery in self.held.values():
-            is_unheard = delivery.life is life and delivery.told_at is None
-            use_until = delivery.sent_at + UNHEARD * delivery.lease_s
-            holds = now_ms < delivery.expires_ms and self.loop.time() < use_until
-            if is_unheard and holds and not delivery.claim.lease.token.startswith(f"{nonce}."):
+            if delivery.life is life and is_unheard(delivery, nonce, self.loop.time(), now_ms):
                 delivery.told_at = self.loop.time()  # said once
                 self.violate(f"{delivery} was claimed, its answer got lost, and its worker went on to the next claim")
+
+    def _check_forgotten(self, life: Life, sent_at: float) -> None:
+        for delivery in self.held.values():
+            if delivery.life is life and is_forgotten(delivery, sent_at):
+                delivery.believed_until = None  # said once
+                self.violate(f"{delivery} has ended and its worker has forgotten to settle it")
 
     def _enqueued(self, jobs: Any, answers: list[Enqueued]) -> None:
         for job, answer in zip(jobs, answers, strict=True):
@@ -253,17 +245,6 @@ class Checker:
             self.check_run(run)
         life.running.clear()
         life.ended_at = self.loop.time()
-
-    def has_excuse(self, delivery: Delivery) -> bool:
-        """Whether something happened that may keep a worker from settling a delivery before its lease ends."""
-        life, after, before = delivery.life, delivery.at - RECOVERY_S, delivery.ends_at + BOUND_S
-        return (
-            (life.ended_at is not None and life.ended_at <= before)
-            or delivery.key in self.removed
-            or life.was_paused(after, before)
-            or life.had_trouble(after, before)
-            or any(after <= jump <= before for jump in self.jumps)
-        )
 
     def check_run(self, run: Run) -> None:
         """Whether a handler was stopped when it should have been; one that runs still is judged as of now."""

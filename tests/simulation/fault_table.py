@@ -2,6 +2,7 @@
 
 HEART = "headrace.worker.heart"
 WORKER = "headrace.worker.worker"
+CREW = "headrace.worker.crew"
 EXCHANGE = "headrace.worker.exchange"
 SETTLER = "headrace.worker.settler"
 CLAIMER = "headrace.worker.claimer"
@@ -39,15 +40,15 @@ FAULTS: dict[str, Piece] = {
     "nobody_fences": (HEART, "lost = [run for run in self._held() if self._fences_at(run) <= now]", "lost = []"),
     "a_lease_that_is_gone_is_ignored": (HEART, "elif not run.is_settling and", "elif False and"),
     "an_asked_cancel_is_ignored": (HEART, "if answer.cancel_asked:", "if False:"),
-    "a_late_answer_is_started": (WORKER, "or not self._heart.has_time_for(holds_until, self._loop.time())", ""),
-    "a_lease_counts_from_the_answer": (WORKER, "holds_until = sent_at +", "holds_until = self._loop.time() +"),
+    "a_late_answer_is_started": (CREW, "or not self.heart.has_time_for(holds_until, self._loop.time())", ""),
+    "a_lease_counts_from_the_answer": (CREW, "holds_until = sent_at +", "holds_until = self._loop.time() +"),
     "a_lease_counts_from_the_last_of_several_requests": (
         CLAIMER,
         "if asked is not None and not asked.is_uncertain:",
         "if asked is not None:",
     ),
     "a_place_is_not_given_back_when_a_lease_is_lost": (
-        WORKER,
+        CREW,
         "        self._capacity.give(run.handler)\n        if run.settlement",
         "        if outcome is not None:\n            self._capacity.give(run.handler)\n        if run.settlement",
     ),
@@ -58,7 +59,7 @@ FAULTS: dict[str, Piece] = {
     "a_weight_counts_as_one": (CAPACITY, "return min([capacity.free // self.weight,", "return min([capacity.free,"),
     "a_place_is_free_when_its_handler_is_told_to_stop": before(
         RUNNER,
-        "            self._loop.call_later(NAG_SECONDS, self._nag, run, self._now())",
+        "            run.task.cancel()\n            if run.stopped_at",
         "self._ended.__self__._capacity.free += 1",
     ),
     "a_lost_claim_is_not_asked_for_again": before(EXCHANGE, PAUSE_IN_OUTAGE, "self._claimer.answered(True)"),
@@ -66,7 +67,7 @@ FAULTS: dict[str, Piece] = {
         EXCHANGE,
         PAUSE_IN_OUTAGE,
         "heard = [each for each in getattr(error, 'known', ()) if isinstance(each, Claim)]",
-        "self._start(heard, self._loop.time())",
+        "self._start(heard, self._loop.time(), False)",
     ),
     "the_worker_ends_when_the_store_is_away": before(EXCHANGE, PAUSE_IN_OUTAGE, "raise error"),
     "outcomes_are_crossed": after(
@@ -84,28 +85,28 @@ FAULTS: dict[str, Piece] = {
     "a_cancelled_job_is_tried_again": (ENDING, "return Cancelled()", "return self._retry(job_error(error))"),
     "a_time_out_costs_nothing": (ENDING, TIMED_OUT, "return model.Release()"),
     "a_time_limit_is_ignored": (RUNNER, "        if run.claim.timeout_ms:", "        if False:"),
-    "a_job_of_an_unknown_kind_is_dropped": after(WORKER, FIND_HANDLER, "if handler is None:", "    continue"),
+    "a_job_of_an_unknown_kind_is_dropped": after(CREW, FIND_HANDLER, "if handler is None:", "    continue"),
     "an_old_run_settles_with_the_token_of_the_new_claim": before(
-        WORKER,
+        CREW,
         FIND_HANDLER,
-        "for other in self._runs.values():",
+        "for other in self.runs.values():",
         "    if other.claim.record.id == claim.record.id:",
         "        other.claim, other.is_lost, other.stop = claim, False, None",
     ),
     "the_drain_forgets_what_runs": (
-        WORKER,
-        "[run for run in self._runs.values() if run.settlement is None and not run.is_lost]",
+        CREW,
+        "[run for run in self.runs.values() if run.settlement is None and not run.is_lost]",
         "[]",
     ),
     "the_drain_leaves_a_handler_that_does_not_stop": (
-        WORKER,
-        "            self._abandon(run)\n",
+        CREW,
+        "            self._settler.put(run, Release(ABANDONED_DELAY_MS), 0)\n",
         "            run.is_lost = True\n",
     ),
     "the_drain_does_not_settle": (
         WORKER,
-        "await self._until(self._is_settled, self._loop.time() + SETTLE_SECONDS)",
-        "self._is_settled()",
+        "await self._until(crew, lambda: crew.is_settled, time() + SETTLE_SECONDS)",
+        "pass",
     ),
     "answers_are_crossed_between_senders": (
         COALESCER,

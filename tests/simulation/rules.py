@@ -25,6 +25,36 @@ OUTCOMES: dict[str, type[Any]] = {"ok": Done, "raise": Retry, "retry": Retry, "f
 KNOWN_KINDS = frozenset({"quick", "heavy", "headrace.fail"})
 
 
+def is_unheard(delivery: Delivery, nonce: str, now: float, now_ms: int) -> bool:
+    """Whether a worker makes a claim although it has not heard the answer to the one before: it has to ask for that
+    again while the lease holds, or the job stalls for nothing."""
+    use_until = delivery.sent_at + UNHEARD * delivery.lease_s
+    is_of_another = not delivery.claim.lease.token.startswith(f"{nonce}.")
+    return delivery.told_at is None and now_ms < delivery.expires_ms and now < use_until and is_of_another
+
+
+def is_forgotten(delivery: Delivery, sent_at: float) -> bool:
+    """Whether a call that was sent then and went well should have settled the delivery: it carries all that ended."""
+    run, until = delivery.run, delivery.believed_until
+    if run is None or run.ended_at is None or until is None or delivery.refused_at is not None:
+        return False
+    if delivery.life.was_paused(run.started_at, sent_at):  # what it heard meanwhile it heard too late
+        return False
+    return run.ended_at < sent_at < until - FENCED * delivery.lease_s
+
+
+def has_excuse(delivery: Delivery, is_removed: bool, jumps: list[float]) -> bool:
+    """Whether something happened that may keep a worker from settling a delivery before its lease ends."""
+    life, after, before = delivery.life, delivery.at - RECOVERY_S, delivery.ends_at + BOUND_S
+    return (
+        is_removed
+        or (life.ended_at is not None and life.ended_at <= before)
+        or life.was_paused(after, before)
+        or life.had_trouble(after, before)
+        or any(after <= jump <= before for jump in jumps)
+    )
+
+
 def wrong_stops(run: Run, now: float) -> Iterator[str]:
     """What is wrong with when a handler was stopped; one that runs still is judged as of now."""
     delivery, life = run.delivery, run.delivery.life

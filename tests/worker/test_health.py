@@ -57,13 +57,15 @@ async def test_a_worker_that_is_full_is_well_though_it_does_not_ask(store: Store
     worker = worker_of(store, handlers, ear, capacity=100 if is_plain else 2, threads=2)
     async with worker:
         await ear.hear(Taken, lambda _: worker.health().totals.claimed == 2)
-        is_full = worker._claimer.is_full
+        crew = worker._crew
+        assert crew is not None  # it runs
+        is_full = crew.claimer.is_full
         gate.set()
         release.set()
         await ear.hear(Finished, lambda _: worker.health().totals.done == 10)
 
     assert is_full
-    assert not worker._claimer.is_full
+    assert not crew.claimer.is_full
 
 
 @pytest.mark.parametrize(

@@ -35,9 +35,10 @@ class Totals(Struct):
     dead: int = 0
     cancelled: int = 0
     refused: int = 0
-    """Settlements that the store did not take: the lease was not ours any more."""
+    """Settlements that the store did not take: the lease was not ours any more, or the same settlement had been taken
+    already and the answer to it was lost."""
     lost: int = 0
-    """Deliveries given up because their lease was lost."""
+    """Deliveries given up: their lease was lost, or their claim was answered too late to start them."""
 
     def count(self, answers: Iterable[Settled]) -> None:
         """Count what was settled."""

@@ -29,6 +29,7 @@ class Run:
         "settlement",
         "started_at",
         "stop",
+        "stopped_at",
         "task",
         "timer",
     )
@@ -45,6 +46,7 @@ class Run:
         """A settlement was sent and not answered: one more that is answered `not_active` was applied, most likely."""
         self.started_at: float | None = None
         self.stop: Stop | None = None
+        self.stopped_at: float | None = None
         self.task: asyncio.Task[None] | None = None
         self.timer: asyncio.TimerHandle | None = None
         self.settlement: Settlement | None = None

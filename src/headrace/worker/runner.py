@@ -123,7 +123,9 @@ class Runner:
             run.stop = why
         if run.task is not None and run.started_at is not None and not run.task.done():
             run.task.cancel()
-            self._loop.call_later(NAG_SECONDS, self._nag, run, self._now())
+            if run.stopped_at is None:
+                run.stopped_at = self._now()
+                self._loop.call_later(NAG_SECONDS, self._nag, run, run.stopped_at)
 
     def _nag(self, run: Run, since: float) -> None:
         if run.task is None or run.task.done():

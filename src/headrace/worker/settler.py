@@ -16,9 +16,8 @@ class Settler:
     """Settlements leave in batches; their leases are extended until the answer is there, so that an outage of the store
     makes no job run twice. What the store refuses is told, not swallowed."""
 
-    def __init__(self, forget: Callable[[Run], None], now: Callable[[], float], notices: Notices) -> None:
+    def __init__(self, forget: Callable[[Run], None], notices: Notices) -> None:
         self._forget = forget
-        self._now = now
         self._notices = notices
         self._ended: deque[Run] = deque()
 

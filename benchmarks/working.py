@@ -27,7 +27,7 @@ async def drain(url: str, capacity: int) -> None:
     """Jobs a second from the first claim to the last settlement."""
     seen = 0
 
-    async def nothing(**_: object) -> None:
+    async def nothing(user_id: int = 0, text: str = "") -> None:
         nonlocal seen
         seen += 1
 
@@ -43,7 +43,7 @@ async def drain(url: str, capacity: int) -> None:
 async def watch(url: str, capacity: int) -> None:
     """A line for each job: when its handler began, on the machine's monotonic clock and on the wall clock."""
 
-    async def tell(**_: object) -> None:
+    async def tell() -> None:
         print(time.monotonic_ns(), time.time_ns(), flush=True)
 
     store = await open_store(url)

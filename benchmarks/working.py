@@ -27,7 +27,7 @@ async def drain(url: str, capacity: int) -> None:
     """Jobs a second from the first claim to the last settlement."""
     seen = 0
 
-    async def nothing(user_id: int = 0, text: str = "") -> None:
+    async def nothing(user_id: int, text: str) -> None:  # noqa: ARG001 - checked before it runs, as arguments are
         nonlocal seen
         seen += 1
 

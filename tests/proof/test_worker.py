@@ -5,16 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.proof.worker_runs import block, kill, terminate
-from tests.support.stores import SHARED_URLS, STORES
+from tests.proof.worker_runs import block, emptied, kill, terminate
 
 LEASE_MS = 2_000
-
-
-async def emptied(store_name: str, folder: Path) -> str:
-    """The URL of a store that has nothing in it."""
-    async with STORES[store_name](folder):
-        return SHARED_URLS[store_name](folder)
 
 
 @pytest.mark.parametrize("store_name", ["sqlite", "redis", "postgres"])

@@ -3,9 +3,10 @@
 import asyncio
 import signal
 import sys
+import tempfile
 import time
 from collections import Counter
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
 
@@ -20,6 +21,7 @@ from headrace.worker.handlers import Handlers, handler_of
 from headrace.worker.notices import Finished, Notice
 from headrace.worker.worker import Worker
 from tests.proof.working import QUEUE, hold_the_gil
+from tests.support.stores import SHARED_URLS, STORES
 
 ROOT = Path(__file__).parents[2]
 PATIENCE_SECONDS = 60
@@ -186,3 +188,44 @@ async def block(url: str, seconds: float, lease_ms: int, *, in_a_process: bool) 
     figures = Figures(await events_of(store))
     await store.close()
     return figures
+
+
+LEASE_MS = 5_000
+STORE_NAMES = ("sqlite", "redis", "postgres")
+EXPECTED = {
+    "kill": Counter(enqueued=100, claimed=200, stalled=100, done=100),
+    "terminate": Counter(enqueued=37, claimed=37, released=37),
+    "block": Counter(enqueued=11, claimed=11, done=11),
+    "hold": Counter(enqueued=11, claimed=11, done=11),
+}
+
+
+async def emptied(store_name: str, folder: Path) -> str:
+    """The URL of a store that has nothing in it."""
+    async with STORES[store_name](folder):
+        return SHARED_URLS[store_name](folder)
+
+
+async def run_workers(say: Callable[[str], None]) -> int:
+    """Every run on every store at its full length; says how many did not end as they must."""
+    violations = 0
+    for store_name in STORE_NAMES:
+        for name, expected in EXPECTED.items():
+            with tempfile.TemporaryDirectory(prefix="headrace-proof-") as folder:
+                url = await emptied(store_name, Path(folder))
+                match name:
+                    case "kill":
+                        figures = await kill(url, 100, LEASE_MS)
+                        is_right = figures.seconds < LEASE_MS / 1000 + 2
+                    case "terminate":
+                        figures = await terminate(url, ["hang"] * 30 + ["stubborn"] * 5 + ["far_away"] * 2, 1_000)
+                        is_right = not (figures.exit_code or figures.attempts or figures.stalls or figures.orphans)
+                    case _:
+                        in_a_process = name == "hold"
+                        seconds = 20.0 if in_a_process else 5.0
+                        figures, is_right = await block(url, seconds, 2_000, in_a_process=in_a_process), True
+            is_right = is_right and figures.events == expected
+            violations += not is_right
+            told = "as it must be" if is_right else f"VIOLATION, expected {dict(expected)}"
+            say(f"workers: {name} on {store_name}: {dict(figures.events)}, {figures.seconds:.1f} s: {told}")
+    return violations

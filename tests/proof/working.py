@@ -5,6 +5,7 @@ python -m tests.proof.working URL LEASE_MS GRACE_MS
 
 import asyncio
 import ctypes
+import logging
 import os
 import sys
 import threading
@@ -73,6 +74,7 @@ def tell(notice: Notice) -> None:
 
 async def main(url: str, lease_ms: int, grace_ms: int) -> None:
     """Work until a signal comes."""
+    logging.disable(logging.WARNING)  # what is lost here is lost on purpose
     store = await open_store(url)
     config = WorkerConfig(
         queues=[QUEUE], capacity=CAPACITY, threads=CAPACITY, lease=lease_ms / 1000, grace=grace_ms / 1000, processes=2

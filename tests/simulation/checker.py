@@ -4,7 +4,7 @@ from collections import defaultdict
 from typing import Any
 
 from headrace.model.answers import Cancellation, Enqueued, Extended, Settled, Turned
-from headrace.model.claim import Claim, ClaimRequest, Claims, Settlement
+from headrace.model.claim import Claim, ClaimRequest, Claims, Lease, Settlement
 from headrace.model.errors import HeadraceError
 from headrace.model.outcome import Done
 from tests.simulation.history import Delivery, Key, Life, Run, Trace
@@ -88,15 +88,26 @@ class Checker:
             self._heard_of(given if verb == "settle" else given[0], answer)
         if verb in ("claim", "turn", "settle") and not isinstance(answer, HeadraceError):
             self._check_forgotten(self.lives[sender], sent_at)
-        if verb == "extend" and isinstance(answer, list):
-            for lease, each in zip(given, answer, strict=True):
-                delivery = self.deliveries[(lease.queue.full_name, lease.id), lease.fence]
-                if not each.ok and delivery.refused_at is None:
-                    delivery.refused_at = self.loop.time()
-                if each.ok:
-                    delivery.believed_until = sent_at + delivery.lease_s
-                if each.cancel_asked and delivery.asked_heard_at is None:
-                    delivery.asked_heard_at = self.loop.time()
+        if verb == "extend":
+            self._heard_extended(given, answer, sent_at)
+
+    def _heard_extended(self, leases: list[Lease], answer: Any, sent_at: float) -> None:
+        now, answers = self.loop.time(), answer
+        if not isinstance(answer, list):
+            # Answered in part: an id that was sent for two queues is certain for neither.
+            by_id = {each.id: each for each in getattr(answer, "known", ())}
+            is_certain = len({lease.id for lease in leases}) == len(leases)
+            answers = [by_id.get(lease.id) if is_certain else None for lease in leases]
+        for lease, each in zip(leases, answers, strict=True):
+            delivery = self.deliveries[(lease.queue.full_name, lease.id), lease.fence]
+            if each is None:
+                continue
+            if not each.ok and delivery.refused_at is None:
+                delivery.refused_at = now
+            if each.ok:
+                delivery.believed_until = sent_at + delivery.lease_s
+            if each.cancel_asked and delivery.asked_heard_at is None:
+                delivery.asked_heard_at = now
 
     def _told(self, claims: list[Claim], nonce: str, sent_at: float) -> None:
         for claim in claims:

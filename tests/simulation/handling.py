@@ -3,7 +3,7 @@
 import asyncio
 from random import Random
 from typing import Any
-from weakref import WeakKeyDictionary
+from weakref import WeakKeyDictionary, ref
 
 from headrace.model.names import Queue
 from headrace.worker.context import current
@@ -48,7 +48,8 @@ async def handle(plan: list[Step], mark: str, weight: int) -> Any:
     """One delivery in the process that is running."""
     context, process = current(), current_process()
     assert process is not None
-    checker = _CHECKERS[process]
+    checker = _CHECKERS[process]()
+    assert checker is not None  # its world lives
     key = (context.job.queue, context.job.id)
     number = checker.starts[key]
     run = checker.start(process, key, context.fence, weight)
@@ -72,7 +73,8 @@ async def _death(id: str, payload: Any, error: Any) -> Any:
     return await handle([["ok", 50, 0]], id, 1)
 
 
-_CHECKERS: WeakKeyDictionary[Process, Checker] = WeakKeyDictionary()
+# Both ends weak: a checker knows its processes, and would keep itself alive.
+_CHECKERS: WeakKeyDictionary[Process, ref[Checker]] = WeakKeyDictionary()
 # Made once: reading annotations takes longer than a simulated job.
 _QUICK = handler_of("quick", _quick)
 _HEAVY = {
@@ -85,7 +87,7 @@ _DEATH = handler_of("headrace.fail", _death, style="listed")
 
 def make_handlers(checker: Checker, process: Process, queues: list[Queue], heavy: int, deaths: list[Queue]) -> Handlers:
     """The handlers of one worker: `quick` weighs 1, `heavy` may weigh more, and deaths are handled where wanted."""
-    _CHECKERS[process] = checker
+    _CHECKERS[process] = ref(checker)
     handlers = Handlers()
     handlers.register(_QUICK, *queues)
     handlers.register(_HEAVY[heavy], *queues)

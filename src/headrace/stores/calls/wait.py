@@ -24,7 +24,8 @@ class Waiters(Generic[Watched]):
     """Those of this process who sleep until something happens to what they watch: queues, or jobs."""
 
     def __init__(self) -> None:
-        self._events: dict[Watched, set[asyncio.Event]] = {}
+        # In the order of their coming: what happens next must not depend on where objects lie in memory.
+        self._events: dict[Watched, dict[asyncio.Event, None]] = {}
 
     def __len__(self) -> int:
         return len(self._events)
@@ -34,12 +35,12 @@ class Waiters(Generic[Watched]):
         """An event that is set when one of these is woken, as long as the block lasts."""
         event = asyncio.Event()
         for name in names:
-            self._events.setdefault(name, set()).add(event)
+            self._events.setdefault(name, {})[event] = None
         try:
             yield event
         finally:
             for name in names:
-                self._events[name].discard(event)
+                self._events[name].pop(event, None)
                 if not self._events[name]:
                     del self._events[name]
 

@@ -10,7 +10,7 @@ from headrace.model.outcome import Done
 from tests.simulation.history import Delivery, Key, Life, Run, Trace
 from tests.simulation.loop import Process, VirtualLoop
 from tests.simulation.network import SkewedClock
-from tests.simulation.rules import BOUND_S, is_forgotten, is_unheard, wrong_outcome, wrong_stops
+from tests.simulation.rules import BOUND_S, is_forgotten, is_unheard, settlements_of, wrong_outcome, wrong_stops
 from tests.simulation.words import brief
 
 
@@ -74,6 +74,15 @@ class Checker:
                     self.held.pop((queue.full_name, id), None)
                     self.removed.add((queue.full_name, id))
 
+    def sent(self, verb: str, given: Any) -> None:
+        """A process asks for something."""
+        for settlement in settlements_of(verb, given):
+            self._delivery_of(settlement).flights += 1
+
+    def _delivery_of(self, settlement: Settlement) -> Delivery:
+        lease = settlement.lease
+        return self.deliveries[(lease.queue.full_name, lease.id), lease.fence]
+
     def answered(self, sender: Process, verb: str, given: Any, answer: Any, sent_at: float) -> None:
         """A process hears what became of its call."""
         if self.trace.is_on:
@@ -84,8 +93,11 @@ class Checker:
             self._told(answer.claimed, given[1].nonce, sent_at)
         elif verb in ("claim", "turn"):
             self._unheard.add((given if verb == "claim" else given[1]).nonce)
+        for settlement in settlements_of(verb, given):
+            delivery = self._delivery_of(settlement)
+            delivery.flights, delivery.landed_at = delivery.flights - 1, self.loop.time()
         if verb in ("turn", "settle"):
-            self._heard_of(given if verb == "settle" else given[0], answer)
+            self._heard_of(settlements_of(verb, given), answer)
         if verb in ("claim", "turn", "settle") and not isinstance(answer, HeadraceError):
             self._check_forgotten(self.lives[sender], sent_at)
         if verb == "extend":
@@ -121,9 +133,8 @@ class Checker:
         """What was answered, accepted or refused, need not be sent again."""
         known = {getattr(each, "id", None) for each in getattr(answer, "known", ())}
         for settlement in settlements:
-            lease = settlement.lease
-            if not isinstance(answer, HeadraceError) or lease.id in known:
-                self.deliveries[(lease.queue.full_name, lease.id), lease.fence].believed_until = None
+            if not isinstance(answer, HeadraceError) or settlement.lease.id in known:
+                self._delivery_of(settlement).believed_until = None
 
     def _check_unheard(self, life: Life, nonce: str, now_ms: int) -> None:
         for delivery in self.held.values():

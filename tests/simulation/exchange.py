@@ -36,6 +36,7 @@ class Exchange(Generic[T]):
         """Send it and wait for what comes back."""
         if self.way.is_closed:
             raise StoreUnavailable("the link was closed; open a new one")
+        self.way.server.watcher.sent(self.verb, self.given)
         self._later(self.way.latency(), self._arrive)
         return await self.reply
 

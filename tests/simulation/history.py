@@ -70,6 +70,10 @@ class Delivery:
         """Until when its worker may rely on the lease, if that is certain."""
         self.outcome: Outcome | None = None
         """How it was settled, if it was."""
+        self.flights = 0
+        """Calls under way that settle it."""
+        self.landed_at: float | None = None
+        """When its worker heard of the last of them."""
         self.run: Run | None = None
 
     def __repr__(self) -> str:

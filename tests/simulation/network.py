@@ -48,7 +48,10 @@ CALM = Weather()
 
 
 class Watcher(Protocol):
-    """Who sees every call, as the store applies it and as its sender is answered."""
+    """Who sees every call, as it is sent, as the store applies it and as its sender is answered."""
+
+    def sent(self, verb: str, given: Any) -> None:
+        """Somebody asks for it."""
 
     def applied(self, sender: Process, verb: str, given: Any, answer: Any, sent_at: float) -> None:
         """The store has done it; it was sent at that time."""

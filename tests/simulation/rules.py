@@ -5,6 +5,7 @@ from typing import Any
 
 import msgspec
 
+from headrace.model.claim import Settlement
 from headrace.model.outcome import Cancelled, Done, Fail, Outcome, Release, Retry
 from tests.simulation.history import Delivery, Run
 
@@ -33,12 +34,21 @@ def is_unheard(delivery: Delivery, nonce: str, now: float, now_ms: int) -> bool:
     return delivery.told_at is None and now_ms < delivery.expires_ms and now < use_until and is_of_another
 
 
+def settlements_of(verb: str, given: Any) -> list[Settlement]:
+    """What a call is to settle."""
+    if verb == "settle":
+        return list(given)
+    return list(given[0]) if verb == "turn" else []
+
+
 def is_forgotten(delivery: Delivery, sent_at: float) -> bool:
     """Whether a call that was sent then and went well should have settled the delivery: it carries all that ended."""
     run, until = delivery.run, delivery.believed_until
     if run is None or run.ended_at is None or until is None or delivery.refused_at is not None:
         return False
     if delivery.life.was_paused(run.started_at, sent_at):  # what it heard meanwhile it heard too late
+        return False
+    if delivery.flights or (delivery.landed_at is not None and delivery.landed_at >= sent_at):  # it went beside
         return False
     return run.ended_at < sent_at < until - FENCED * delivery.lease_s
 

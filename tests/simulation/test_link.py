@@ -31,6 +31,9 @@ class Silent:
         """What was applied."""
         return [verb for _, verb, _, _ in self.seen]
 
+    def sent(self, verb: str, given: Any) -> None:
+        """Nobody looks."""
+
     def applied(self, sender: Process, verb: str, given: Any, answer: Any, sent_at: float) -> None:
         """Keep it."""
         assert sent_at >= 0

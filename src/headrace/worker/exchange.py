@@ -16,9 +16,14 @@ BLIND_SECONDS = 0.5
 """How often a worker asks that cannot wait for signals."""
 
 
+BESIDE_MIN = 50
+"""Settlements that leave beside a claim under way: fewer are not worth a call of their own, and go with the next."""
+
+
 class Exchange:
-    """A loop over `turn`, `claim` and `settle`. Under load every call carries both ways; one call at a time is enough,
-    since it carries all that has gathered while the last one was under way."""
+    """A loop over `turn`, `claim` and `settle`: a call carries all that has gathered while the last one was under way.
+    Claims are asked for one at a time; under load settlements leave beside them, so that the store is never without
+    work while this process reads what it was handed."""
 
     def __init__(
         self,
@@ -43,8 +48,9 @@ class Exchange:
         self._poll_ms = poll_ms
         self._loop = asyncio.get_running_loop()
         self._news = asyncio.Event()
-        self.notify = self._news.set
-        """Something has ended, or may have come: think again."""
+        self._is_calling = False
+        self._gathered = asyncio.Event()
+        """Set when enough has ended for a call beside the one under way."""
         self._waiting: asyncio.Task[None] | None = None
         self._due: asyncio.TimerHandle | None = None
         self._ahead_ms = 0.0
@@ -57,8 +63,16 @@ class Exchange:
         """Whether to ask again after every settlement before resting: one may free a twin, or put a job on a companion.
         Otherwise a signal tells."""
 
+    def notify(self) -> None:
+        """Something has ended, or may have come: think again."""
+        self._news.set()
+        if self._is_calling and len(self._settler) >= BESIDE_MIN:
+            self._gathered.set()
+
     async def run(self) -> None:
         """Until cancelled; nothing is under way then that the store might have half done."""
+        beside = asyncio.create_task(self._settle_beside(), name="headrace-settler")
+        beside.add_done_callback(self._beside_ended)
         try:
             while True:
                 self._news.clear()
@@ -66,12 +80,28 @@ class Exchange:
                 asked = self._claimer.ask(self._loop.time())
                 if ended or asked is not None:
                     self.is_resting = False
+                    self._is_calling = True
                     await self._call(ended, asked)
+                    self._is_calling = False
                 else:
                     self._rest()
                     await self._news.wait()
         finally:
+            beside.cancel()
             self._stop_watching()
+
+    async def _settle_beside(self) -> None:
+        while True:
+            await self._gathered.wait()
+            self._gathered.clear()
+            ended = self._settler.take() if self._is_calling else []
+            if ended:
+                await self._call(ended, None)
+                self._news.set()
+
+    def _beside_ended(self, task: "asyncio.Task[None]") -> None:
+        if not task.cancelled() and (error := task.exception()) is not None:
+            self._failed(error)
 
     async def _call(self, ended: list[Run], asked: Asked | None) -> None:
         settlements = [settlement_of(run) for run in ended]
@@ -87,7 +117,8 @@ class Exchange:
                 settled, claims, next_at_ms, now_ms = turned.settled, turned.claimed, turned.next_at_ms, turned.now_ms
         except (StoreUnavailable, OutcomeUnknown) as error:
             self._settler.unanswered(ended, error)
-            self._claimer.unanswered(isinstance(error, OutcomeUnknown))
+            if asked is not None:
+                self._claimer.unanswered(isinstance(error, OutcomeUnknown))
             await self._outage.wait(error)
             return
         except HeadraceError as error:
@@ -100,13 +131,14 @@ class Exchange:
             self._failed(error)
             return
         self._outage.over()
+        if asked is None and (self.is_thorough or any(each.run_at_ms is not None for each in settled)):
+            # A job waits again, perhaps for no time at all: the answer to a claim tells until when.
+            self._claimer.hint()
+            self.is_resting = False
         if ended:
             self._settler.answered(ended, settled)
         if asked is not None and now_ms is not None:
             self._take(asked, claims, next_at_ms, now_ms)
-        elif self.is_thorough or any(each.run_at_ms is not None for each in settled):
-            # A job waits again, perhaps for no time at all: the answer to a claim tells until when.
-            self._claimer.hint()
 
     def _take(self, asked: Asked, claims: Sequence[Claim], next_at_ms: int | None, now_ms: int) -> None:
         now = self.claimed_at = self._loop.time()

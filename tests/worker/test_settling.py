@@ -9,6 +9,7 @@ from headrace.model.job import State
 from headrace.model.limits import BATCH_MAX
 from headrace.model.names import Queue
 from headrace.stores.contract.store import Store
+from headrace.worker.exchange import BESIDE_MIN
 from headrace.worker.notices import Finished, Lost
 from headrace.worker.raising import Fail
 from tests.worker.flaky import DOWN, LOST, FlakyStore, Partly
@@ -217,3 +218,61 @@ async def test_the_time_that_a_handler_took_is_sent_along(flaky: FlakyStore, sec
     [settlement] = flaky.settled
     assert settlement.facts.run_ms >= int(seconds * 900)
     assert settlement.facts.worker == "worker-1"
+
+
+def hold_the_second_claim(flaky: FlakyStore, answer: asyncio.Event) -> None:
+    """Let it be answered no sooner than `answer` is set."""
+    at_once = asyncio.Event()
+    at_once.set()
+    flaky.fail(at_once, "claim")
+    flaky.fail(answer, "claim")
+
+
+@pytest.mark.parametrize(("ended", "calls"), [(BESIDE_MIN, 1), (BESIDE_MIN - 1, 0)], ids=["many", "few"])
+async def test_many_settlements_do_not_wait_for_a_claim_under_way_and_few_go_with_the_next(
+    flaky: FlakyStore, ended: int, calls: int
+) -> None:
+    answer, ear = asyncio.Event(), Ear()
+    claimed = asyncio.Event()
+
+    async def work() -> None:
+        await claimed.wait()
+
+    # The first claim takes half of the capacity, the second is not answered before it may be.
+    await flaky.jobs.enqueue(jobs(ended + 1))
+    hold_the_second_claim(flaky, answer)
+    async with asyncio.timeout(SOON_S), worker_of(flaky, handling(work=work), ear, capacity=2 * ended, poll="1h"):
+        await flaky.called("claim", 2)
+        claimed.set()
+        for _ in range(10):
+            await asyncio.sleep(0)
+        settled_meanwhile = flaky.calls["settle"]
+        answer.set()
+        await ear.hear(Finished, lambda _: sum(len(it.answers) for it in ear.told(Finished)) == ended + 1)
+
+    assert settled_meanwhile == calls
+    assert (await flaky.queues.counts(MAIL)).done == ended + 1
+
+
+async def test_settlements_that_failed_beside_a_claim_go_with_the_next_call(flaky: FlakyStore) -> None:
+    """TB5: a lost reply beside a claim loses nothing either."""
+    answer, claimed, ear = asyncio.Event(), asyncio.Event(), Ear()
+
+    async def work() -> None:
+        await claimed.wait()
+
+    await flaky.jobs.enqueue(jobs(BESIDE_MIN + 1))
+    hold_the_second_claim(flaky, answer)
+    flaky.fail(LOST, "settle")
+    async with (
+        asyncio.timeout(SOON_S),
+        worker_of(flaky, handling(work=work), ear, capacity=2 * BESIDE_MIN, poll="1h"),
+    ):
+        await flaky.called("claim", 2)
+        claimed.set()
+        await flaky.called("settle", 1)
+        answer.set()
+        await ear.hear(Finished, lambda _: sum(len(it.answers) for it in ear.told(Finished)) == BESIDE_MIN + 1)
+
+    assert (await flaky.queues.counts(MAIL)).done == BESIDE_MIN + 1
+    assert ear.told(Lost) == []

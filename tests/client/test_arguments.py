@@ -68,6 +68,18 @@ def test_a_default_that_is_left_out_is_not_sent() -> None:
     assert Arguments.of(welcome).encode((), {"user_id": 1}) == b'{"user_id":1}'
 
 
+class Address(msgspec.Struct):
+    street: str
+
+
+def test_a_whole_payload_that_is_a_struct_is_not_taken_apart() -> None:
+    def move(address: Address) -> None: ...
+
+    arguments = Arguments.of(move, style="whole")
+
+    assert arguments.decode(b'{"street": "Mill Lane"}') == ((), {"address": Address("Mill Lane")})
+
+
 def test_a_whole_payload_is_the_one_argument() -> None:
     arguments = Arguments.of(whole, style="whole")
 

@@ -41,13 +41,29 @@ async def drain(url: str, capacity: int) -> None:
 
 
 async def watch(url: str, capacity: int) -> None:
-    """A line for each job: when its handler began, on the machine's monotonic clock and on the wall clock."""
+    """A line for each job: when its handler began, on the machine's monotonic clock."""
 
     async def tell() -> None:
-        print(time.monotonic_ns(), time.time_ns(), flush=True)
+        print(time.monotonic_ns(), flush=True)
 
+    await _until_the_input_ends(url, capacity, tell)
+
+
+async def due(url: str, capacity: int) -> None:
+    """A line for each job in the end: when its handler began, on the wall clock. Nothing is written meanwhile, which
+    would take longer than the job."""
+    began: list[int] = []
+
+    async def keep() -> None:
+        began.append(time.time_ns())
+
+    await _until_the_input_ends(url, capacity, keep)
+    print("\n".join(map(str, began)))
+
+
+async def _until_the_input_ends(url: str, capacity: int, function: object) -> None:
     store = await open_store(url)
-    async with Worker(store, _handlers(tell), WorkerConfig(capacity=capacity), reopen=lambda: open_store(url)):
+    async with Worker(store, _handlers(function), WorkerConfig(capacity=capacity), reopen=lambda: open_store(url)):
         print("ready", flush=True)
         await asyncio.get_running_loop().run_in_executor(None, sys.stdin.read)
     await store.close()
@@ -55,9 +71,9 @@ async def watch(url: str, capacity: int) -> None:
 
 def _handlers(function: object) -> Handlers:
     handlers = Handlers()
-    handlers.register(handler_of("send", function), QUEUE)  # type: ignore[arg-type]  # either of the two above
+    handlers.register(handler_of("send", function), QUEUE)  # type: ignore[arg-type]  # one of those above
     return handlers
 
 
 if __name__ == "__main__":
-    asyncio.run({"drain": drain, "watch": watch}[sys.argv[2]](sys.argv[1], int(sys.argv[3])))
+    asyncio.run({"drain": drain, "watch": watch, "due": due}[sys.argv[2]](sys.argv[1], int(sys.argv[3])))

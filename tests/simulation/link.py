@@ -182,6 +182,8 @@ class LinkSignals:
 class Link:
     """A store for one process."""
 
+    is_remote = True
+
     def __init__(self, way: Way) -> None:
         self.way = way
         self.jobs = LinkJobs(way)

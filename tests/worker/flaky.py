@@ -42,6 +42,9 @@ class FlakyStore:
     """Does what the store inside does, but for the calls that were told to fail. `calls` counts by verb; `settled` and
     `claims` keep what was sent; `heard` is called with each verb, on the thread of the caller."""
 
+    is_remote = True
+    """A wire that fails leads somewhere."""
+
     def __init__(self, inner: Store, heard: Callable[[str], None] = lambda _: None) -> None:
         self.inner = inner
         self.jobs = FlakyJobs(self)

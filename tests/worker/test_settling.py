@@ -276,3 +276,27 @@ async def test_settlements_that_failed_beside_a_claim_go_with_the_next_call(flak
 
     assert (await flaky.queues.counts(MAIL)).done == BESIDE_MIN + 1
     assert ear.told(Lost) == []
+
+
+async def test_where_the_store_works_in_this_process_nothing_goes_beside_a_claim(flaky: FlakyStore) -> None:
+    answer, claimed, ear = asyncio.Event(), asyncio.Event(), Ear()
+
+    async def work() -> None:
+        await claimed.wait()
+
+    flaky.is_remote = False
+    await flaky.jobs.enqueue(jobs(BESIDE_MIN + 1))
+    hold_the_second_claim(flaky, answer)
+    async with (
+        asyncio.timeout(SOON_S),
+        worker_of(flaky, handling(work=work), ear, capacity=2 * BESIDE_MIN, poll="1h"),
+    ):
+        await flaky.called("claim", 2)
+        claimed.set()
+        for _ in range(10):
+            await asyncio.sleep(0)
+        settled_meanwhile = flaky.calls["settle"]
+        answer.set()
+        await ear.hear(Finished, lambda _: sum(len(it.answers) for it in ear.told(Finished)) == BESIDE_MIN + 1)
+
+    assert settled_meanwhile == 0

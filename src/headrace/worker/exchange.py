@@ -17,7 +17,8 @@ BLIND_SECONDS = 0.5
 
 
 BESIDE_MIN = 50
-"""Settlements that leave beside a claim under way: fewer are not worth a call of their own, and go with the next."""
+"""Settlements that leave beside a claim under way: fewer are not worth a call of their own, and go with the next. So
+do all where the store works in this process, and has only one hand to write with."""
 
 
 class Exchange:
@@ -66,7 +67,7 @@ class Exchange:
     def notify(self) -> None:
         """Something has ended, or may have come: think again."""
         self._news.set()
-        if self._is_calling and len(self._settler) >= BESIDE_MIN:
+        if self._is_calling and len(self._settler) >= BESIDE_MIN and self._store.is_remote:
             self._gathered.set()
 
     async def run(self) -> None:

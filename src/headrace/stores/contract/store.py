@@ -38,6 +38,11 @@ class Store(Protocol):
     def signals(self) -> Signals:
         """Hints that work may be there."""
 
+    @property
+    def is_remote(self) -> bool:
+        """Whether the work of a call is done outside this process: then calls under way at once do not slow each other
+        down here."""
+
     async def health(self) -> Health:
         """What the store promises and how it is."""
 

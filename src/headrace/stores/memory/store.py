@@ -116,6 +116,8 @@ class MemoryEngine:
 class MemoryStore:
     """A store for tests, simulations and the comparison with other stores."""
 
+    is_remote = False
+
     def __init__(self, clock: Clock | None = None) -> None:
         self._engine = MemoryEngine(clock or SystemClock())
         self.jobs = EngineJobs(self._engine)

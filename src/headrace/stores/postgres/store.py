@@ -24,6 +24,8 @@ from headrace.stores.postgres.sql import sql
 class PostgresStore:
     """A store in one schema of a database that may hold other things, shared by any number of processes."""
 
+    is_remote = True
+
     def __init__(self, engine: PostgresEngine, promise: str, slow_calls: int) -> None:
         self._engine = engine
         self._promise = promise

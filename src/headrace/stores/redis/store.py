@@ -21,6 +21,8 @@ from headrace.stores.redis.signals import RedisSignals
 class RedisStore:
     """A store on one server, on the master that Sentinel names, or on the masters of a cluster."""
 
+    is_remote = True
+
     def __init__(self, link: Link, profile: Profile) -> None:
         registry = Registry(link)
         self._link = link

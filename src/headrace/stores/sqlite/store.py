@@ -227,6 +227,8 @@ class SqliteEngine:
 class SqliteStore:
     """A store in one file: durable by default, shared by the processes and threads of one machine."""
 
+    is_remote = False
+
     def __init__(self, engine: SqliteEngine) -> None:
         self._engine = engine
         self.jobs = SqliteJobs(engine)

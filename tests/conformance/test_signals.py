@@ -17,7 +17,7 @@ from headrace.model.policy import Policy
 from headrace.stores.open import open_store
 from tests.support.play import BOOM, Play
 
-LONG_MS = 60_000
+LONG_MS = 20_000
 """Longer than any test takes: a waiter that is not woken fails the test instead of passing it late."""
 TURNS = 10
 """Turns of the event loop after which a waiter that was started has looked and sleeps."""

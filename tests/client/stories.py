@@ -137,20 +137,26 @@ def pool(url: str) -> None:
 
 
 def interrupted(url: str) -> None:
-    """Ctrl-C comes while the program waits for a result; it goes on with something else."""
+    """Ctrl-C comes at any point of a wait for a result; each time the program goes on with something else."""
     client = BlockingClient(url)
     handle = client.enqueue("send", id="before")
 
-    def press() -> None:
+    def press(later: int) -> None:
         while not BACKGROUND.is_waiting:
             os.sched_yield()
+        for _ in range(later):
+            pass
         os.kill(os.getpid(), signal.SIGINT)
 
-    threading.Thread(target=press).start()
-    try:
-        handle.result()
-    except KeyboardInterrupt:
-        client.enqueue("send", id="after")
+    sys.setswitchinterval(1e-5)
+    for time in range(INTERRUPTIONS):
+        pressing = threading.Thread(target=press, args=(time,))
+        try:
+            pressing.start()
+            handle.result()
+        except KeyboardInterrupt:
+            pressing.join()
+            client.enqueue("send", id=f"after {time}")
 
 
 def left_open(url: str) -> None:
@@ -159,6 +165,9 @@ def left_open(url: str) -> None:
     for number in range(3):
         client.enqueue("send", id="a", queue=f"mail-{number}")
 
+
+INTERRUPTIONS = 300
+"""Enough that some fall where a lock is taken or the thread is about to sleep."""
 
 STORIES: dict[str, Callable[[str], None]] = {
     story.__name__: story

@@ -22,7 +22,7 @@ from headrace.model.job import Job
 from headrace.model.names import Queue
 from headrace.model.outcome import Done, Fail, JobError, Outcome
 from headrace.stores.open import open_store
-from tests.client.stories import FORKS, JOBS
+from tests.client.stories import FORKS, INTERRUPTIONS, JOBS
 from tests.client.working import work
 from tests.support.stores import SHARED_URLS, STORES
 
@@ -231,7 +231,7 @@ def test_ctrl_c_ends_a_wait_and_the_client_goes_on(url: str) -> None:
     told_well("interrupted", url)
 
     with BlockingClient(url) as client:
-        assert None not in client.find("default", "before", "after")
+        assert None not in client.find("default", "before", *(f"after {time}" for time in range(INTERRUPTIONS)))
 
 
 def test_a_pickled_client_carries_its_settings_and_no_connection(sqlite: str) -> None:

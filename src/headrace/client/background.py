@@ -7,12 +7,11 @@ import contextlib
 import os
 import threading
 from collections.abc import Callable, Coroutine
-from concurrent.futures import CancelledError, Future
-from typing import Any, TypeVar
+from typing import Any, Generic, TypeVar
 
 from headrace.client.shared import SharedStores
 from headrace.model.errors import OutcomeUnknown, Refused
-from headrace.model.limits import FORK_REST_MS
+from headrace.model.limits import CTRL_C_MS, FORK_REST_MS
 
 T = TypeVar("T")
 
@@ -45,12 +44,12 @@ class Background:
                     "a blocking call on the thread of the event loop that would answer it never ends; await the client"
                     " itself there, or call from another thread",
                 )
-            answer = crew.submit(make, patient)
-            if answer is None:
-                continue  # it went to rest just now
+            call = _Call(make, crew.loop)
             try:
-                return answer.result()
-            except (CancelledError, asyncio.CancelledError) as broken:
+                if crew.submit(call, patient):
+                    return call.wait()
+                # else it went to rest just now
+            except asyncio.CancelledError as broken:
                 if not crew.resting:
                     raise
                 if not patient:
@@ -58,7 +57,7 @@ class Background:
                         "a fork of this process did not wait for this call any longer; look before asking again"
                     ) from broken
             except BaseException:
-                answer.cancel()  # Ctrl-C, for one: nobody waits for it any more
+                call.give_up()  # Ctrl-C, for one: nobody waits for it any more
                 raise
 
     @property
@@ -103,6 +102,50 @@ class Background:
         self._gate.release()
 
 
+class _Call(Generic[T]):
+    """A coroutine on the background's loop, and the thread that waits for it.
+
+    Ctrl-C may come between any two lines of the waiting thread. So it holds no lock that the loop needs, as a future of
+    `concurrent.futures` would have it do: a C lock is its latch, and all else happens on the loop.
+    """
+
+    def __init__(self, make: Callable[[], Coroutine[Any, Any, T]], loop: asyncio.AbstractEventLoop) -> None:
+        self._make = make
+        self._loop = loop
+        self._latch = threading.Lock()
+        self._latch.acquire()
+        self._task: asyncio.Task[T] | None = None
+
+    def wait(self) -> T:
+        """What the coroutine returns or raises."""
+        # A signal that comes just before the thread falls asleep does not wake it: it looks by itself now and then.
+        while not self._latch.acquire(timeout=CTRL_C_MS / 1_000):
+            pass
+        assert self._task is not None  # the latch is opened when it is done
+        return self._task.result()
+
+    def give_up(self) -> None:
+        """Break it off if it is still under way."""
+        with contextlib.suppress(RuntimeError):  # its loop is closed, and it is over
+            self._loop.call_soon_threadsafe(self._cancel)
+
+    def start(self, under_way: "set[asyncio.Task[Any]]") -> None:
+        """Begin; on the loop."""
+        self._task = self._loop.create_task(self._make())
+        under_way.add(self._task)
+        self._task.add_done_callback(under_way.discard)
+        self._task.add_done_callback(self._tell)
+
+    def _cancel(self) -> None:
+        if self._task is not None:
+            self._task.cancel()
+
+    def _tell(self, task: "asyncio.Task[T]") -> None:
+        if not task.cancelled():
+            task.exception()  # seen: whoever waited may be gone, and asyncio would complain
+        self._latch.release()
+
+
 class _Crew:
     """One thread, its loop, and what it has under way."""
 
@@ -110,22 +153,18 @@ class _Crew:
         self.resting = False
         self.stores = SharedStores()
         self._lock = threading.Lock()
-        self._patient: set[Future[Any]] = set()
-        self._brisk: set[Future[Any]] = set()
-        self._loop = asyncio.new_event_loop()
+        self._patient: set[asyncio.Task[Any]] = set()
+        self._brisk: set[asyncio.Task[Any]] = set()
+        self.loop = asyncio.new_event_loop()
         self.thread = threading.Thread(target=self._work, name="headrace-background", daemon=True)
         self.thread.start()
 
-    def submit(self, make: Callable[[], Coroutine[Any, Any, T]], patient: bool) -> "Future[T] | None":
-        """Start a coroutine; None when it is too late for that."""
-        under_way = self._patient if patient else self._brisk
+    def submit(self, call: "_Call[Any]", patient: bool) -> bool:
+        """Start a call; False when it is too late for that."""
         with self._lock:
-            if self.resting:
-                return None
-            answer = asyncio.run_coroutine_threadsafe(make(), self._loop)
-            under_way.add(answer)
-        answer.add_done_callback(under_way.discard)
-        return answer
+            if not self.resting:
+                self.loop.call_soon_threadsafe(call.start, self._patient if patient else self._brisk)
+            return not self.resting
 
     @property
     def is_waiting(self) -> bool:
@@ -135,35 +174,34 @@ class _Crew:
     def end(self) -> None:
         """Wait for the brisk, break off the patient, close everything, and let the thread end."""
         with self._lock:
-            self.resting = True
-            brisk, patient = list(self._brisk), list(self._patient)
-        for answer in patient:
-            answer.cancel()
+            self.resting = True  # whatever was submitted before is started before `_finish`
         with contextlib.suppress(RuntimeError):  # its loop is closed: somebody else has ended it
-            asyncio.run_coroutine_threadsafe(self._finish(brisk), self._loop)
+            asyncio.run_coroutine_threadsafe(self._finish(), self.loop)
         self.thread.join(2 * FORK_REST_MS / 1_000)
 
-    async def _finish(self, brisk: "list[Future[Any]]") -> None:
+    async def _finish(self) -> None:
         try:
-            if brisk:
-                await asyncio.wait(map(asyncio.wrap_future, brisk), timeout=FORK_REST_MS / 1_000)
+            for task in self._patient:
+                task.cancel()
+            if self._brisk:
+                await asyncio.wait(self._brisk, timeout=FORK_REST_MS / 1_000)
             await self.stores.close(FORK_REST_MS / 1_000)
         finally:
-            self._loop.stop()
+            self.loop.stop()
 
     def _work(self) -> None:
-        asyncio.set_event_loop(self._loop)
+        asyncio.set_event_loop(self.loop)
         try:
-            self._loop.run_forever()
+            self.loop.run_forever()
         finally:
-            tasks = asyncio.all_tasks(self._loop)
+            tasks = asyncio.all_tasks(self.loop)
             for task in tasks:
                 task.cancel()
-            self._loop.run_until_complete(asyncio.gather(*tasks, return_exceptions=True))
-            self._loop.run_until_complete(self._loop.shutdown_asyncgens())
+            self.loop.run_until_complete(asyncio.gather(*tasks, return_exceptions=True))
+            self.loop.run_until_complete(self.loop.shutdown_asyncgens())
             with contextlib.suppress(RuntimeError):  # no thread can be started any more while Python ends
-                self._loop.run_until_complete(self._loop.shutdown_default_executor())
-            self._loop.close()
+                self.loop.run_until_complete(self.loop.shutdown_default_executor())
+            self.loop.close()
 
 
 BACKGROUND = Background()

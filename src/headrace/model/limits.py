@@ -165,3 +165,6 @@ RESULT_NAP_MS_MAX: Final = 1_000
 
 FORK_REST_MS: Final = 5_000
 """How long a fork waits for the calls that other threads have under way."""
+
+CTRL_C_MS: Final = 500
+"""How often a thread that waits for an answer looks whether a signal came while it fell asleep."""

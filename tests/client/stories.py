@@ -143,14 +143,14 @@ def interrupted(url: str) -> None:
 
     def press(later: int) -> None:
         while not BACKGROUND.is_waiting:
-            os.sched_yield()
+            pass
         for _ in range(later):
             pass
         os.kill(os.getpid(), signal.SIGINT)
 
-    sys.setswitchinterval(1e-5)
     for time in range(INTERRUPTIONS):
-        pressing = threading.Thread(target=press, args=(time,))
+        pressing = threading.Thread(target=press, args=(time % 60,))
+        sys.setswitchinterval((1e-6, 1e-5, 1e-4)[time % 3])
         try:
             pressing.start()
             handle.result()

@@ -1,7 +1,6 @@
 """Where the jobs of an app are: at the URL it was given, else at HEADRACE_URL, else in a file beside the program."""
 
 import os
-from urllib.parse import urlsplit
 
 DEFAULT_URL = "sqlite:///headrace.db"
 VARIABLE = "HEADRACE_URL"
@@ -15,12 +14,3 @@ def url_of(given: str | None) -> str:
 def is_memory(url: str) -> bool:
     """Whether the store lives in this process, and dies with it."""
     return url.startswith("memory:")
-
-
-def shown(url: str) -> str:
-    """A URL for people: without user, password and options, any of which may be a secret."""
-    try:
-        parts = urlsplit(url)
-    except ValueError:
-        return "an unreadable URL"
-    return f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}{parts.path}"

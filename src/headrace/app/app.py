@@ -9,7 +9,7 @@ from functools import partial
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self, TypeVar, Unpack, overload
 
-from headrace.app.address import is_memory, shown, url_of
+from headrace.app.address import is_memory, url_of
 from headrace.app.connections import Connections
 from headrace.app.decorating import FailDecorator, JobDecorator
 from headrace.app.fields import FailFields, JobFields, WorkerFields
@@ -22,12 +22,14 @@ from headrace.client.codec import JSON, Codec
 from headrace.client.maker import JobMaker
 from headrace.model.clock import SystemClock
 from headrace.model.names import DEFAULT_TENANT, Queue
+from headrace.model.secrets import shown
 from headrace.stores.contract.store import Store
 from headrace.stores.open import open_store
 from headrace.worker.handlers import Handlers
 from headrace.worker.middleware import Middleware
 
 if TYPE_CHECKING:
+    from headrace.worker.notices import Listener
     from headrace.worker.worker import Worker
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -120,27 +122,34 @@ class App:
         return self._blocking[url]
 
     @asynccontextmanager
-    async def worker(self, **config: Unpack[WorkerFields]) -> "AsyncIterator[Worker]":
+    async def worker(
+        self, *, listeners: "Sequence[Listener]" = (), **config: Unpack[WorkerFields]
+    ) -> "AsyncIterator[Worker]":
         """Work beside the block, as in the lifespan of a web program: `async with app.worker(capacity=50):`.
 
-        Running handlers are waited for at its end, for the grace time. Signals are left to the program.
+        Running handlers are waited for at its end, for the grace time. Signals are left to the program. `listeners` hear
+        of all that the worker does, see `headrace.worker.notices`.
         """
-        async with self._built(config) as worker, worker:
+        async with self._built(config, listeners) as worker, worker:
             yield worker
 
-    async def work(self, *, until_idle: bool = False, **config: Unpack[WorkerFields]) -> None:
+    async def work(
+        self, *, until_idle: bool = False, listeners: "Sequence[Listener]" = (), **config: Unpack[WorkerFields]
+    ) -> None:
         """Work on the jobs of this app until told to stop; the settings are those of `WorkerConfig`.
 
         In the main thread of a program the first SIGTERM or SIGINT stops with the grace time, the second at once. With
         `until_idle` it returns as soon as nothing is due, which is for tests and scripts.
         """
         in_main = threading.current_thread() is threading.main_thread()
-        async with self._built(config) as worker:
+        async with self._built(config, listeners) as worker:
             await worker.run(until_idle=until_idle, signals=in_main)
 
-    def run_worker(self, *, until_idle: bool = False, **config: Unpack[WorkerFields]) -> None:
+    def run_worker(
+        self, *, until_idle: bool = False, listeners: "Sequence[Listener]" = (), **config: Unpack[WorkerFields]
+    ) -> None:
         """`work` for a program without an event loop."""
-        asyncio.run(self.work(until_idle=until_idle, **config))
+        asyncio.run(self.work(until_idle=until_idle, listeners=listeners, **config))
 
     async def close(self) -> None:
         """Close what the running event loop has opened; what is asked for later is opened anew."""
@@ -163,7 +172,7 @@ class App:
         return f"<App at {shown(url_of(self._url))} with {len(self.registry)} jobs>"
 
     @asynccontextmanager
-    async def _built(self, config: WorkerFields) -> "AsyncIterator[Worker]":
+    async def _built(self, config: WorkerFields, listeners: "Sequence[Listener]") -> "AsyncIterator[Worker]":
         # Programs that only send jobs do without the machinery that runs them.
         from headrace.worker.config import WorkerConfig
         from headrace.worker.worker import Worker
@@ -173,7 +182,9 @@ class App:
         url = self._settled_url()
         reopen = None if is_memory(url) else partial(open_store, url)
         async with self._connections.opened() as store:
-            yield Worker(store, self.handlers, settings, reopen=reopen, middleware=self._middleware)
+            yield Worker(
+                store, self.handlers, settings, reopen=reopen, middleware=self._middleware, listeners=listeners
+            )
 
     def _client_of(self, store: Store) -> Client:
         maker = self.maker

@@ -1,30 +1,94 @@
-"""The entry point of the command line."""
+"""The entry point of the command line: `headrace COMMAND …`, with exit codes that mean something."""
 
-import argparse
+import os
 import sys
 from collections.abc import Sequence
 
-from headrace.cli.demo import command as demo
-from headrace.model.errors import HeadraceError
+from headrace.cli.exits import BAD_INPUT, BROKEN, INTERRUPTED, NO_SERVER, OK, UNKNOWN
+from headrace.model.errors import BadConfig, HeadraceError, OutcomeUnknown, StoreUnavailable
+from headrace.model.secrets import scrubbed
 
-FAULT, INTERRUPTED = 2, 130
-"""Exit codes beside a command's own: something was wrong with what was asked, or the user stopped it."""
+TRACEBACK = "HEADRACE_TRACEBACK"
+"""Set to anything, a fault of the program shows its traceback."""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run a command and return its exit code."""
-    parser = argparse.ArgumentParser(prog="headrace", description="Job queues with leases, tenants and a journal.")
-    commands = parser.add_subparsers(dest="command", required=True, metavar="command")
-    demo.add_to(commands)
-    given = parser.parse_args(arguments)
+    given = list(sys.argv[1:] if arguments is None else arguments)
     try:
-        code: int = given.run(given)
-    except HeadraceError as error:
-        print(f"headrace: {error}", file=sys.stderr)
-        return FAULT
+        code = _run(given)
+        sys.stdout.flush()
+    except BrokenPipeError:
+        # Whoever read has seen enough (`| head`). Python flushes once more at the end: let it flush nowhere.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return OK
     except KeyboardInterrupt:
         return INTERRUPTED
+    except HeadraceError as error:
+        _complain(given, error, str(error))
+        return code_of(error)
+    except Exception as error:
+        if os.environ.get(TRACEBACK):
+            raise
+        told = f"this is a fault of Headrace, not yours: {type(error).__name__}: {error}; {TRACEBACK}=1 shows where"
+        _complain(given, error, told)
+        return BROKEN
     return code
+
+
+def code_of(error: HeadraceError) -> int:
+    """The exit code that tells a program what happened."""
+    match error:
+        case StoreUnavailable():
+            return NO_SERVER
+        case OutcomeUnknown():
+            return UNKNOWN
+        case _:
+            return BAD_INPUT
+
+
+def _run(given: list[str]) -> int:
+    try:
+        import typer
+    except ModuleNotFoundError as missing:
+        if missing.name not in ("typer", "rich"):
+            raise
+        raise BadConfig("the command line needs typer and rich; pip install 'headrace[cli]'") from missing
+    from headrace.cli.building import built
+
+    program = built(given)
+    # A wrong option is bad input like any other, and is told the same way.
+    usage_error: type[Exception] = typer.BadParameter.__mro__[1]
+    try:
+        code = program(given, prog_name="headrace", standalone_mode=False)
+    except typer.Abort:
+        return INTERRUPTED
+    except usage_error as wrong:
+        return _misused(given, wrong)
+    return code if isinstance(code, int) else OK
+
+
+def _misused(given: list[str], wrong: Exception) -> int:
+    context = getattr(wrong, "ctx", None)
+    told: str = wrong.format_message()  # type: ignore[attr-defined]
+    if type(wrong).__name__ == "NoArgsIsHelpError":  # nothing was asked for, and this is what may be
+        print(told, file=sys.stderr)
+        return BAD_INPUT
+    command = context.command_path if context is not None else "headrace"
+    _complain(given, wrong, f"{told.rstrip('.')} (see '{command} --help')")
+    return BAD_INPUT
+
+
+def _complain(given: Sequence[str], error: Exception, message: str) -> None:
+    told = scrubbed(" ".join(message.split()))
+    if "--json" in given:
+        import msgspec
+
+        reason = getattr(error, "reason", None)
+        found = {"error": type(error).__name__, "message": told} | ({"reason": reason} if reason else {})
+        print(msgspec.json.encode(found).decode(), file=sys.stderr)
+    else:
+        print(f"headrace: {told}", file=sys.stderr)
 
 
 if __name__ == "__main__":

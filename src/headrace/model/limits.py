@@ -168,3 +168,6 @@ FORK_REST_MS: Final = 5_000
 
 CTRL_C_MS: Final = 500
 """How often a thread that waits for an answer looks whether a signal came while it fell asleep."""
+
+QUEUES_SHOWN_MAX: Final = 1_000
+"""Queues of a tenant that a command looks at; beyond that a person names the queue."""

@@ -61,6 +61,38 @@ def instant_ms(what: str, value: Instant) -> int:
     return ms
 
 
+def read_instant_ms(what: str, text: str) -> int:
+    """An instant as people write it on a command line: ISO 8601 with a zone, or milliseconds since 1970 UTC."""
+    if text.isascii() and text.isdigit():
+        return instant_ms(what, int(text))
+    try:
+        return instant_ms(what, datetime.fromisoformat(text))
+    except ValueError:
+        raise Refused(
+            "bad_" + what,
+            f"{what} {cut(repr(text))} is no instant; write it with its zone, as in 2030-01-31T12:00:00Z, or as"
+            " milliseconds since 1970",
+        ) from None
+
+
+def instant_text(ms: int) -> str:
+    """An instant for people and programs: ISO 8601, UTC, with milliseconds."""
+    return f"{(_EPOCH + ms * _MS).replace(tzinfo=None).isoformat(timespec='milliseconds')}Z"
+
+
+def duration_text(ms: int) -> str:
+    """A duration for people, in its two largest units: 850 ms, 12.3 s, 5 m 3 s, 2 h 10 m, 3 d 4 h."""
+    if ms < 0:
+        return f"-{duration_text(-ms)}"
+    if ms < 60_000:
+        return f"{ms} ms" if ms < 1_000 else f"{ms / 1_000:.1f} s"
+    for unit, below in (("d", "h"), ("h", "m"), ("m", "s")):
+        whole, rest = divmod(ms, _UNITS_MS[unit])
+        if whole:
+            return f"{whole} {unit} {rest // _UNITS_MS[below]} {below}"
+    return "0 ms"
+
+
 @lru_cache(maxsize=1_024)  # the same few texts come with every job
 def _parsed_ms(what: str, text: str) -> float:
     found = _WRITTEN.fullmatch(text)

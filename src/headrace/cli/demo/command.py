@@ -1,18 +1,19 @@
 """The command: play the story, let Spark read it, compare, show."""
 
-import argparse
 import asyncio
 import tempfile
 from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Annotated, Any, TypeVar
 from urllib.parse import quote
 
 import msgspec
+import typer
 from rich.console import Console
 
 from headrace.cli.demo.show import Check, close, show
 from headrace.cli.demo.story import HOUR_MS, JOBS_MAX, KINDS, SECOND_MS, TENANTS, Work, play
+from headrace.cli.options import Json
 from headrace.model.clock import ManualClock, SystemClock, monotonic_ms
 from headrace.model.errors import BadConfig
 from headrace.stores.contract.store import Store
@@ -47,21 +48,16 @@ async def _with_store(url: str, clock: ManualClock, use: Callable[[Store], Await
         await store.close()
 
 
-def add_to(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
-    """Add the command to the command line."""
-    parser = commands.add_parser("demo", help="run jobs through SQLite and let Spark tell what happened")
-    parser.add_argument("--jobs", type=int, default=JOBS_DEFAULT, help=f"how many jobs (default {JOBS_DEFAULT})")
-    parser.add_argument("--dir", type=Path, help="folder for the files (default: a new temporary one)")
-    parser.add_argument("--json", action="store_true", help="print one JSON document instead of tables")
-    parser.set_defaults(run=run)
-
-
-def run(given: argparse.Namespace) -> int:
+def command(
+    jobs: Annotated[int, typer.Option("--jobs", help="How many jobs.")] = JOBS_DEFAULT,
+    folder: Annotated[Path | None, typer.Option("--dir", help="Folder for the files; else a temporary one.")] = None,
+    json: Json = False,
+) -> int:
     """Play, read, compare, show; 1 when the journal and the store disagree."""
-    if not 1 <= given.jobs <= JOBS_MAX:
-        raise BadConfig(f"--jobs must be from 1 to {JOBS_MAX:,}; found {given.jobs:,}")
-    started_ms, folder = monotonic_ms(), _folder(given.dir)
-    console = Console(quiet=given.json, highlight=False, soft_wrap=True)
+    if not 1 <= jobs <= JOBS_MAX:
+        raise BadConfig(f"--jobs must be from 1 to {JOBS_MAX:,}; found {jobs:,}")
+    started_ms, folder = monotonic_ms(), _folder(folder)
+    console = Console(quiet=json, highlight=False, soft_wrap=True)
     # An hour and a half back: the story ends before the present, as a history should.
     clock = ManualClock(SystemClock().now_ms() - 3 * HOUR_MS // 2)
     begun_ms, url, table = (
@@ -70,10 +66,10 @@ def run(given: argparse.Namespace) -> int:
         str(folder / "jobs"),
     )
 
-    console.print(f"[bold]1. Jobs[/]  {given.jobs:,} of {len(KINDS)} kinds, {len(TENANTS)} tenants, into SQLite …")
+    console.print(f"[bold]1. Jobs[/]  {jobs:,} of {len(KINDS)} kinds, {len(TENANTS)} tenants, into SQLite …")
     for kind, what in KINDS.items():
         console.print(f"         {kind:<15}[dim]{what}[/]")
-    deliveries = asyncio.run(_with_store(url, clock, lambda store: play(store, given.jobs, Work(), clock)))
+    deliveries = asyncio.run(_with_store(url, clock, lambda store: play(store, jobs, Work(), clock)))
     minutes = (clock.now_ms() - begun_ms) / 60 / SECOND_MS
     console.print(
         f"         workers took {deliveries:,} deliveries; {minutes:.0f} minutes on the demo's clock,"
@@ -95,7 +91,7 @@ def run(given: argparse.Namespace) -> int:
     checks = asyncio.run(_with_store(url, clock, lambda store: compare(store, summary.events, summary.standing, clock)))
     is_ok = all(check.journal == check.store for check in checks)
     seconds = (monotonic_ms() - started_ms) / 1_000
-    if given.json:
+    if json:
         found = {"ok": is_ok, "seconds": seconds, "url": url, "table": table, "summary": summary, "checks": checks}
         print(msgspec.json.encode(found).decode())
     else:

@@ -1,0 +1,31 @@
+"""The project that a program belongs to: the `[tool.headrace]` table of the nearest pyproject.toml."""
+
+import tomllib
+from pathlib import Path
+from typing import Any
+
+from headrace.model.errors import BadConfig
+
+FILE = "pyproject.toml"
+
+
+def project_file(folder: Path) -> Path | None:
+    """The nearest pyproject.toml in `folder` or above it."""
+    for each in (folder, *folder.parents):
+        if (found := each / FILE).is_file():
+            return found
+    return None
+
+
+def project_table(folder: Path) -> dict[str, Any]:
+    """The settings for Headrace in the nearest pyproject.toml; empty when there are none."""
+    file = project_file(folder)
+    if file is None:
+        return {}
+    try:
+        found = tomllib.loads(file.read_text(encoding="utf-8")).get("tool", {}).get("headrace", {})
+    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+        raise BadConfig(f"{file} cannot be read for its [tool.headrace] table: {error}") from error
+    if not isinstance(found, dict):
+        raise BadConfig(f"[tool.headrace] of {file} must be a table; found {found!r}")
+    return found

@@ -1,0 +1,16 @@
+"""Exit codes: what a program may learn from how a command ended."""
+
+from typing import Final
+
+OK: Final = 0
+NO: Final = 1
+"""It worked, and the answer is no: the job failed, nothing was found, the doctor found something to fix."""
+BAD_INPUT: Final = 2
+"""Asked for something that cannot be: a wrong option, name, value or setting. Nothing was changed."""
+NO_SERVER: Final = 3
+"""The store cannot be reached. Nothing was changed; asking again may help."""
+UNKNOWN: Final = 4
+"""The store was asked and its answer got lost: look before asking again."""
+BROKEN: Final = 70
+"""A fault of Headrace itself."""
+INTERRUPTED: Final = 130

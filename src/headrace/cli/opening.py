@@ -1,0 +1,55 @@
+"""Opens the store of a command, lets the command use it, and closes it."""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import TypeVar
+from urllib.parse import unquote, urlsplit
+
+from headrace.app.address import is_memory, url_of
+from headrace.model.errors import BadConfig, StoreUnavailable
+from headrace.stores.contract.store import Store
+from headrace.stores.open import open_store
+
+T = TypeVar("T")
+
+
+def with_store(url: str | None, use: Callable[[Store], Awaitable[T]], *, new: bool = False) -> T:
+    """What `use` returns for the store at `url`, or at the default when there is none.
+
+    A command that only looks leaves no empty file behind: it is refused where there is no file yet, unless `new`.
+    """
+    found = lasting(url)
+    if not new:
+        _check_file(found)
+    return asyncio.run(_using(found, use))
+
+
+def lasting(url: str | None) -> str:
+    """The URL that holds; refuses a store that would end with the command."""
+    found = url_of(url)
+    if is_memory(found):
+        raise BadConfig(
+            "a store in memory is seen by no other process and ends with the command; name another with --url or"
+            " HEADRACE_URL, such as sqlite:///headrace.db"
+        )
+    return found
+
+
+def _check_file(url: str) -> None:
+    if not url.startswith("sqlite:///"):
+        return
+    path = Path(unquote(urlsplit(url).path.removeprefix("/")))
+    if not path.exists():
+        raise StoreUnavailable(
+            f"there is no file {path} in {Path.cwd()}; run this where your app runs, name the store with --url or"
+            " HEADRACE_URL, or send a first job"
+        )
+
+
+async def _using(url: str, use: Callable[[Store], Awaitable[T]]) -> T:
+    store = await open_store(url)
+    try:
+        return await use(store)
+    finally:
+        await store.close()

@@ -1,0 +1,99 @@
+"""What a command prints: tables and sentences for people, one JSON document for programs."""
+
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from headrace.model.errors import BadConfig
+from headrace.model.secrets import scrubbed
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+Advance = Callable[[int], None]
+PIPE_WIDTH = 10_000
+"""Without a terminal nothing is folded or cut: a program reads along."""
+
+
+class Output:
+    """Prints for whoever asked. `--json` prints one document to stdout and nothing else there; hints, questions and
+    progress go to stderr, progress only where somebody watches."""
+
+    def __init__(self, *, json: bool) -> None:
+        self.json = json
+
+    def document(self, value: object) -> None:
+        """Print a JSON document, if that is what was asked for; structs, dicts and lists as they are."""
+        if self.json:
+            sys.stdout.write(msgspec.json.encode(value).decode() + "\n")
+
+    def say(self, text: str) -> None:
+        """Print a sentence for people."""
+        if not self.json:
+            self._console().print(scrubbed(text), markup=False, highlight=False, soft_wrap=True)
+
+    def table(self, columns: Sequence[str], rows: Sequence[Sequence[object]], *, empty: str) -> None:
+        """Print a table for people, or the sentence `empty`. Columns whose names end in `#` are numbers (the sign is
+        not shown) and stand to the right; None is shown as a dash."""
+        if self.json:
+            return
+        if not rows:
+            self.say(empty)
+            return
+        from rich.box import SIMPLE_HEAD
+        from rich.table import Table
+        from rich.text import Text
+
+        table = Table(box=SIMPLE_HEAD, pad_edge=False, show_edge=False)
+        for column in columns:
+            table.add_column(column.removesuffix("#"), justify="right" if column.endswith("#") else "left")
+        for row in rows:
+            table.add_row(*(Text("–" if cell is None else scrubbed(_cell(cell))) for cell in row))
+        self._console().print(table)
+
+    def hint(self, text: str) -> None:
+        """Tell a person something beside the answer."""
+        if not self.json:
+            print(scrubbed(text), file=sys.stderr)
+
+    def confirm(self, question: str, *, yes: bool) -> None:
+        """Ask before something that cannot be undone; ends the command unless the answer is yes."""
+        if yes:
+            return
+        if self.json or not (sys.stdin.isatty() and sys.stderr.isatty()):
+            raise BadConfig(f"{question} Nobody can answer here; add --yes to do it")
+        import typer
+
+        typer.confirm(question, abort=True, err=True)
+
+    @contextmanager
+    def progress(self, what: str, total: int | None = None) -> Iterator[Advance]:
+        """Show how far long work has come; the block calls what it is given with the number of items done."""
+        if self.json or not sys.stderr.isatty():
+            yield _nowhere
+            return
+        from rich.console import Console
+        from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+
+        columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
+        with Progress(*columns, console=Console(stderr=True), transient=True) as progress:
+            task = progress.add_task(what, total=total)
+            yield lambda count: progress.advance(task, count)
+
+    def _console(self) -> "Console":
+        from rich.console import Console
+
+        return Console() if sys.stdout.isatty() else Console(width=PIPE_WIDTH)
+
+
+def _cell(value: Any) -> str:
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    return f"{value:,}" if isinstance(value, int) else str(value)
+
+
+def _nowhere(count: int) -> None:
+    """Nobody watches."""

@@ -1,0 +1,63 @@
+"""`headrace workers`: who claimed lately, from which queues, and what each holds."""
+
+from collections import defaultdict
+
+from msgspec import Struct
+
+from headrace.cli.looking import queues_of
+from headrace.cli.opening import with_store
+from headrace.cli.options import TENANT, AnyQueue, Json, Tenant, Url
+from headrace.cli.output import Output
+from headrace.model.clock import SystemClock
+from headrace.model.job import State
+from headrace.model.limits import BATCH_MAX
+from headrace.model.times import duration_text, instant_text
+from headrace.stores.contract.store import Store
+
+
+class WorkerRow(Struct, frozen=True):
+    """A worker as the store has seen it."""
+
+    worker: str
+    queues: list[str]
+    active: int
+    """Jobs it holds leases of, among the first 1,000 active ones of each queue."""
+    seen_at: str
+    seen_ms_ago: int
+
+
+def command(url: Url = None, tenant: Tenant = TENANT, queue: AnyQueue = None, json: Json = False) -> None:
+    """Show the workers that claimed within the last day, the latest first."""
+    output = Output(json=json)
+    rows = with_store(url, lambda store: seen(store, tenant, queue))
+    output.document({"workers": rows})
+    output.table(
+        ("worker", "seen", "active#", "queues"),
+        [(row.worker, f"{duration_text(row.seen_ms_ago)} ago", row.active, ", ".join(row.queues)) for row in rows],
+        empty="no worker has claimed anything within the last day; start one with: headrace worker app:app",
+    )
+
+
+async def seen(store: Store, tenant: str, queue: str | None) -> list[WorkerRow]:
+    """The workers of a queue, or of all queues of a tenant."""
+    queues: dict[str, set[str]] = defaultdict(set)
+    seen_at_ms: dict[str, int] = defaultdict(int)
+    active: dict[str | None, int] = defaultdict(int)
+    for each in await queues_of(store, tenant, queue):
+        for found in await store.reads.workers(each):
+            queues[found.worker].add(each.full_name)
+            seen_at_ms[found.worker] = max(seen_at_ms[found.worker], found.seen_at_ms)
+        for job in (await store.reads.list(each, State.ACTIVE, limit=BATCH_MAX)).rows:
+            active[job.worker] += 1
+    now_ms = SystemClock().now_ms() + (await store.health()).clock_skew_ms
+    latest = sorted(queues, key=lambda worker: (-seen_at_ms[worker], worker))
+    return [
+        WorkerRow(
+            worker,
+            sorted(queues[worker]),
+            active[worker],
+            instant_text(seen_at_ms[worker]),
+            max(now_ms - seen_at_ms[worker], 0),
+        )
+        for worker in latest
+    ]

@@ -1,0 +1,25 @@
+"""What must not be shown: users, passwords and options of URLs, wherever a text may hold one."""
+
+import re
+from urllib.parse import urlsplit
+
+HIDDEN = "…"
+_USER = re.compile(r"(?<=://)[^\s/?#'\"@]*(?:@[^\s/?#'\"@]*)*@")
+"""Everything between `://` and the last `@` before the path: a password may itself hold an unquoted `@` or `:`."""
+_OPTION = re.compile(r"(?i)([\w-]*(?:password|passwd|secret|token|passfile|sslkey)[\w-]*)(=|%3D)[^\s&;,'\"]*")
+
+
+def shown(url: str) -> str:
+    """A URL for people: without user, password and options, any of which may be a secret."""
+    try:
+        parts = urlsplit(url)
+    except ValueError:
+        return "an unreadable URL"
+    return f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}{parts.path}"
+
+
+def scrubbed(text: str) -> str:
+    """A text in which URLs keep their hosts and lose their users, passwords and secret options."""
+    if "://" not in text and "=" not in text:  # most texts
+        return text
+    return _OPTION.sub(rf"\1\2{HIDDEN}", _USER.sub(f"{HIDDEN}@", text))

@@ -1,0 +1,91 @@
+"""Upkeep of a shard: what may be amiss in it, what was found, what was put right; and how far a schema has got."""
+
+from typing import Literal
+
+from msgspec import Struct
+
+from headrace.model.event import Bounds
+
+Flaw = Literal["unindexed", "bodiless", "doubled", "unleased", "undelivered", "stranded", "unlisted"]
+
+FLAWS: dict[Flaw, str] = {
+    "unindexed": "a job that neither waits nor runs, so nobody would ever get it; it is let wait again",
+    "bodiless": "a place in line, a lease or a place among the letters without its record; it is dropped",
+    "doubled": "a job that stands in two places at once; it keeps the one that holds",
+    "unleased": "an active job whose lease has no end; it gets one, so that it runs out if nobody extends it",
+    "undelivered": "a lease of which nobody knows who holds it; the job is let wait again, uncharged",
+    "stranded": "a twin that waits behind nothing; it is freed, or merged into the job that waits",
+    "unlisted": "a dead letter that no list shows; it is listed again",
+}
+"""What can be amiss, and what `mend` does about it."""
+
+
+class Damage(Struct, frozen=True, gc=False, order=True):
+    """One record that is not as it should be."""
+
+    flaw: Flaw
+    id: str
+    """The job's; of a letter, its number."""
+
+
+class Miscount(Struct, frozen=True, gc=False, order=True):
+    """A counter that differs from what it counts."""
+
+    counter: str
+    kept: int
+    counted: int
+
+
+class Quarantined(Struct, frozen=True, gc=False):
+    """A record that a call missed and went on without."""
+
+    what: Literal["body", "delivery", "letter"]
+    id: str
+
+
+class Findings(Struct, frozen=True, kw_only=True):
+    """What a look at a shard found. Damages and miscounts are those of this part of the look, the rest is of the whole
+    shard; `cursor` continues the look and is None at its end."""
+
+    epoch: int = 0
+    journal: Bounds = Bounds(0, 1, 0, None, None, 0)
+    leases_over: int = 0
+    """Leases that ran out and wait for `jobs.repair`, as far as the limit."""
+    quarantined: int = 0
+    quarantine: tuple[Quarantined, ...] = ()
+    """The newest first, as far as the limit."""
+    damages: tuple[Damage, ...] = ()
+    miscounts: tuple[Miscount, ...] = ()
+    cursor: str | None = None
+
+    @property
+    def ok(self) -> bool:
+        """Whether nothing is amiss that `mend` would put right."""
+        return not (self.damages or self.miscounts or self.quarantined)
+
+
+class Mended(Struct, frozen=True, kw_only=True):
+    """What a step of mending put right; `cursor` continues it and is None when the shard is through."""
+
+    damages: tuple[Damage, ...] = ()
+    miscounts: tuple[Miscount, ...] = ()
+    cleared: int = 0
+    """Entries of the quarantine that were dealt with and let go."""
+    cursor: str | None = None
+
+    @property
+    def more(self) -> bool:
+        """Whether there is more to look at: call again with the cursor."""
+        return self.cursor is not None
+
+
+class Schema(Struct, frozen=True, kw_only=True):
+    """How far the schema of a store has got, and how far this Headrace knows."""
+
+    found: int | None
+    """None where there is no store yet."""
+    known: int
+    pending: tuple[str, ...] = ()
+    """The steps that opening the store would take, in order."""
+    library: str | None = None
+    """The functions that this Headrace calls on Redis, by the name of their library."""

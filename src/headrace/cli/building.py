@@ -17,9 +17,12 @@ COMPLETE = "_HEADRACE_COMPLETE"
 _SETTINGS: dict[str, Any] = {"help_option_names": ["-h", "--help"], "auto_envvar_prefix": PREFIX}
 
 
-def built(given: Sequence[str]) -> typer.Typer:
-    """The command line: importing all commands would take longer than most of them run."""
-    completing = COMPLETE in os.environ
+def built(given: Sequence[str], *, whole: bool = False) -> typer.Typer:
+    """The command line, with the command that is asked for; importing all would take longer than most of them run.
+
+    `whole` has all of them, for whoever wants to read what there is.
+    """
+    whole = whole or COMPLETE in os.environ
     wanted = next((word for word in given if not word.startswith("-")), None)
     program = typer.Typer(
         name="headrace",
@@ -33,7 +36,7 @@ def built(given: Sequence[str]) -> typer.Typer:
     )
     program.callback()(_version)
     for name, command in COMMANDS.items():
-        if completing or name == wanted:
+        if whole or name == wanted:
             _add(program, name, command)
         else:
             program.command(name, help=command.help)(_nothing)

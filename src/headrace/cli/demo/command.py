@@ -50,13 +50,15 @@ async def _with_store(url: str, clock: ManualClock, use: Callable[[Store], Await
 
 def command(
     jobs: Annotated[int, typer.Option("--jobs", help="How many jobs.")] = JOBS_DEFAULT,
-    folder: Annotated[Path | None, typer.Option("--dir", help="Folder for the files; else a temporary one.")] = None,
+    dir: Annotated[  # noqa: A002 - the option's name
+        Path | None, typer.Option("--dir", help="Folder for the files; else a temporary one.")
+    ] = None,
     json: Json = False,
 ) -> int:
     """Play, read, compare, show; 1 when the journal and the store disagree."""
     if not 1 <= jobs <= JOBS_MAX:
         raise BadConfig(f"--jobs must be from 1 to {JOBS_MAX:,}; found {jobs:,}")
-    started_ms, folder = monotonic_ms(), _folder(folder)
+    started_ms, folder = monotonic_ms(), _folder(dir)
     console = Console(quiet=json, highlight=False, soft_wrap=True)
     # An hour and a half back: the story ends before the present, as a history should.
     clock = ManualClock(SystemClock().now_ms() - 3 * HOUR_MS // 2)

@@ -36,6 +36,8 @@ LOCKS = (
             "--extra=postgres",
             "--extra=spark",
             "--extra=cli",
+            "--extra=metrics",
+            "--extra=tracing",
             "--extra=dev",
             "--constraint=requirements/build.txt",
         ),

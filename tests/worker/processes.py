@@ -9,12 +9,23 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import NoReturn, Self
 
+from headrace.client import tracing
 from headrace.worker.context import current
 
 
 def name() -> str:
     """Tell the id of the job."""
     return current().job.id
+
+
+def speaks() -> None:
+    """Write a line to the log."""
+    current().log.info("from %s", "afar")
+
+
+def trace() -> str:
+    """Tell the trace that the handler is in."""
+    return tracing.current_trace_id() or ""
 
 
 def raises() -> NoReturn:

@@ -11,6 +11,7 @@ from headrace.model.errors import Refused
 from headrace.model.job import State
 from headrace.model.outcome import Release
 from headrace.stores.contract.store import Store
+from headrace.testing.faulty import DOWN, LOST, FaultyStore
 from headrace.worker import outage as outage_module
 from headrace.worker import worker as worker_module
 from headrace.worker.context import current
@@ -18,7 +19,6 @@ from headrace.worker.handlers import handler_of
 from headrace.worker.notices import Finished, Lifecycle, Lost, Taken
 from headrace.worker.worker import Worker
 from tests.worker import processes
-from tests.worker.flaky import DOWN, LOST, FlakyStore
 from tests.worker.support import MAIL, SOON_S, Ear, find, handling, job, jobs, work_off, worker_of
 
 
@@ -186,10 +186,10 @@ async def _nothing() -> None:
     return
 
 
-async def test_jobs_that_arrive_after_the_stop_are_given_back_unstarted(flaky: FlakyStore) -> None:
+async def test_jobs_that_arrive_after_the_stop_are_given_back_unstarted(flaky: FaultyStore) -> None:
     """Q40, TB1: the answer to a claim that was under way is not lost, and not begun."""
-    gate, held, ear = Gate(), asyncio.Event(), Ear()
-    flaky.fail(held, "claim")
+    gate, ear = Gate(), Ear()
+    held = flaky.hold("claim")
     await flaky.jobs.enqueue(jobs(4))
     worker = worker_of(flaky, handling(work=gate.work), ear)
 
@@ -197,17 +197,17 @@ async def test_jobs_that_arrive_after_the_stop_are_given_back_unstarted(flaky: F
     await flaky.called("claim", 1)
     worker.stop()
     await ear.hear(Lifecycle, lambda it: it.event == "stopping")
-    held.set()
+    held.release()
     await ended(task)
 
     assert not gate.started.is_set()
     assert [await uncharged(flaky, str(number)) for number in range(4)] == [True] * 4
 
 
-async def test_a_claim_whose_answer_got_lost_is_asked_for_again_before_the_end(flaky: FlakyStore) -> None:
+async def test_a_claim_whose_answer_got_lost_is_asked_for_again_before_the_end(flaky: FaultyStore) -> None:
     """Q40, TB4: jobs that the store has handed out are found and given back, and stall nowhere."""
     ear = Ear()
-    flaky.fail(LOST, "claim")
+    flaky.lose("claim")
     await flaky.jobs.enqueue(jobs(4))
     worker = worker_of(flaky, handling(work=_nothing), ear)
 
@@ -306,7 +306,7 @@ async def test_a_handler_that_finishes_when_it_is_cancelled_has_finished(store: 
 
 
 async def test_a_store_that_is_away_does_not_keep_a_worker_from_ending(
-    flaky: FlakyStore, monkeypatch: pytest.MonkeyPatch
+    flaky: FaultyStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(worker_module, "SETTLE_SECONDS", 0.05)
     gate = Gate()
@@ -319,10 +319,10 @@ async def test_a_store_that_is_away_does_not_keep_a_worker_from_ending(
     worker.stop(0)
     await ended(task)
 
-    assert (await find(flaky, "a")).state is State.ACTIVE
+    assert (await find(flaky.inner, "a")).state is State.ACTIVE
 
 
-async def test_a_store_that_comes_back_in_time_is_told(flaky: FlakyStore) -> None:
+async def test_a_store_that_comes_back_in_time_is_told(flaky: FaultyStore) -> None:
     """TB5: an outage at the end is waited for."""
     gate = Gate()
     await flaky.jobs.enqueue([job("a")])
@@ -331,14 +331,14 @@ async def test_a_store_that_comes_back_in_time_is_told(flaky: FlakyStore) -> Non
     task = await begun(worker)
     await flaky.called("wait", 1)
     for fault in (DOWN, LOST):
-        flaky.fail(fault, "settle")
+        flaky.fail("settle", error=fault)
     worker.stop(0)
     await ended(task)
 
     assert await uncharged(flaky, "a")
 
 
-async def test_a_worker_that_ends_does_not_pause_for_long(flaky: FlakyStore, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_worker_that_ends_does_not_pause_for_long(flaky: FaultyStore, monkeypatch: pytest.MonkeyPatch) -> None:
     """TB5: there is little time to tell the store what has ended, and it is used."""
     monkeypatch.setattr(outage_module, "PAUSE_SECONDS", 60.0)
     monkeypatch.setattr(outage_module, "PAUSE_SECONDS_MAX", 60.0)
@@ -348,7 +348,7 @@ async def test_a_worker_that_ends_does_not_pause_for_long(flaky: FlakyStore, mon
 
     task = await begun(worker)
     await flaky.called("wait", 1)
-    flaky.fail(DOWN, "settle")
+    flaky.fail("settle")
     worker.stop(0)
     await ended(task)
 
@@ -412,4 +412,4 @@ async def test_everything_is_told_from_start_to_stop(store: Store) -> None:
     await work_off(store, handling(work=_nothing), ear)
 
     assert [notice.event for notice in ear.told(Lifecycle)] == ["started", "stopping", "stopped"]
-    assert ear.told(Lifecycle)[0].why == f"worker-1 on default/{MAIL.name}"
+    assert ear.told(Lifecycle)[0].why == f"on default/{MAIL.name}"

@@ -7,9 +7,10 @@ import threading
 import pytest
 
 from headrace.stores.contract.store import Store
+from headrace.testing.faulty import FaultyStore
+from headrace.worker.fields import JOB_LOG
 from headrace.worker.health import verdict
-from headrace.worker.notices import LOG, Finished, Notice, Taken
-from tests.worker.flaky import FlakyStore
+from headrace.worker.notices import Finished, Notice, Taken
 from tests.worker.support import SOON_S, Ear, handling, job, jobs, letters, work_off, worker_of
 
 
@@ -17,7 +18,7 @@ async def _nothing() -> None:
     return
 
 
-async def test_a_worker_whose_claims_are_answered_is_well(flaky: FlakyStore) -> None:
+async def test_a_worker_whose_claims_are_answered_is_well(flaky: FaultyStore) -> None:
     """Q39: idle or not."""
     async with worker_of(flaky, handling(work=_nothing)) as worker, asyncio.timeout(SOON_S):
         await flaky.called("claim", 2)
@@ -28,14 +29,14 @@ async def test_a_worker_whose_claims_are_answered_is_well(flaky: FlakyStore) -> 
     assert health.beaten_ms_ago is not None
 
 
-async def test_a_worker_whose_claims_are_not_answered_is_not_well(flaky: FlakyStore) -> None:
+async def test_a_worker_whose_claims_are_not_answered_is_not_well(flaky: FaultyStore) -> None:
     """TB6: a process that lives and does nothing is found."""
-    flaky.fail(gate := asyncio.Event(), "claim")
+    hold = flaky.hold("claim")
 
     async with worker_of(flaky, handling(work=_nothing)) as worker:
         await flaky.called("claim", 1)
         health = worker.health()
-        gate.set()
+        hold.release()
 
     assert not health.ok
     assert health.why == "no claim was answered for the whole time; does the store answer, or is the loop blocked?"
@@ -152,11 +153,11 @@ async def test_a_log_that_raises_does_no_harm(store: Store) -> None:
         raise ValueError("deaf")
 
     await store.jobs.enqueue([job("a", "bad", max_attempts=1)])
-    LOG.addFilter(broken)
+    JOB_LOG.addFilter(broken)
     try:
         worker = await work_off(store, handling(bad=bad), deaf, ear)
     finally:
-        LOG.removeFilter(broken)
+        JOB_LOG.removeFilter(broken)
 
     assert [letter.error.cls for letter in await letters(store)] == ["KeyError"]
     assert len(ear.told(Finished)) == 1

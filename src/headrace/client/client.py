@@ -2,8 +2,10 @@
 
 import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import partial
 from typing import Any, TypeVar, Unpack, overload
 
+from headrace.client import tracing
 from headrace.client.coalescer import Coalescer
 from headrace.client.codec import JSON, Codec
 from headrace.client.handle import Handle
@@ -66,7 +68,9 @@ class Client:
 
         Jobs that many tasks send at once go to the store together.
         """
-        answer = await self._coalescer.send(job)
+        send = self._coalescer.send
+        recording = tracing.tracer()
+        answer = await (send(job) if recording is None else tracing.sent(recording, job, send))
         if not answer.ok:
             raise _refusal(job, answer)
         return Handle(self, job.queue, answer.id, answer.status, type, codec)
@@ -83,7 +87,12 @@ class Client:
         store of several servers or connections a thousand jobs may come before the thousand sent earlier; two jobs
         with the same id never do.
         """
-        sent, complete = await send_many(self.store.jobs, jobs, progress)
+        recording = tracing.tracer()
+        if recording is None:
+            sent, complete = await send_many(self.store.jobs, jobs, progress)
+        else:
+            send = partial(send_many, self.store.jobs, progress=progress)
+            sent, complete = await tracing.sent_many(recording, jobs, send)
         if complete:
             return self._handles(sent)
         raise unanswered(sent, [*self._handles([each for each in sent if not is_lost(each[1])])])
@@ -108,7 +117,11 @@ class Client:
                 f"{type(self.store).__name__} cannot enqueue on your connection; use a store in PostgreSQL, or enqueue"
                 " after your commit",
             )
-        answers: list[Enqueued] = await enqueue_on(connection, jobs)
+        recording = tracing.tracer()
+        if recording is None:
+            answers: list[Enqueued] = await enqueue_on(connection, jobs)
+        else:
+            answers = await tracing.sent_many(recording, jobs, lambda traced: enqueue_on(connection, list(traced)))
         return self._handles(list(zip(jobs, answers, strict=True)))
 
     def handle(self, queue: str | Queue, id: str, *, type: Any = Any, codec: Codec | None = None) -> Handle[Any]:

@@ -131,6 +131,22 @@ CONFIGURE_TRIES_MAX: Final = 100
 INBOX_PER_ROUND_MAX: Final = 1_000
 """Calls whose journal lines are given their numbers in one go, where that is a step of its own (PostgreSQL)."""
 
+NEARLY_FULL_PERCENT: Final = 80
+"""From here on a person is warned that memory, connections or a queue's bounds are running out: a fifth is time to act
+in."""
+
+CLOCK_SKEW_MS_MAX: Final = 1_000
+"""Clocks that differ by more than this make times in logs and lists misleading; leases go by the store's alone."""
+
+LATE_MS: Final = 60_000
+"""What is due, or whose lease ran out, for longer than this has nobody who cares: a worker looks every few seconds."""
+
+CONSUMER_QUIET_MS: Final = 24 * 3_600_000
+"""A journal reader that holds back retention and was not heard of for a day has probably been forgotten."""
+
+INSPECT_PARTS_MAX: Final = 10
+"""Parts of a shard, of 1,000 records each, that `doctor` looks at unless it is told to look at all: a blink each."""
+
 CAPACITY_MAX: Final = 10_000
 """Units of a worker: more handlers than this on one event loop are slower than two workers."""
 
@@ -149,6 +165,12 @@ PROCESS_MESSAGE_BYTES_MAX: Final = 1024 * 1024
 
 TRACE_CHARS_MAX: Final = 8 * 1024
 """The end of a stack trace that a process sends to the worker's log."""
+
+SCRAPE_SECONDS_MAX: Final = 5
+"""How long whoever asks for a worker's metrics may take to say so, and to read the answer."""
+
+LOG_PAYLOAD_CHARS_MAX: Final = 1_024
+"""What a worker's log shows of a payload, if it is asked to: enough to know it again, not a second store."""
 
 ENQUEUE_BYTES_MAX: Final = 4 * 1024 * 1024
 """Payloads that a client puts into one call, never below one job: a thousand of the largest would be 256 MiB."""
@@ -171,3 +193,31 @@ CTRL_C_MS: Final = 500
 
 QUEUES_SHOWN_MAX: Final = 1_000
 """Queues of a tenant that a command looks at; beyond that a person names the queue."""
+
+LOOKS_AT_ONCE: Final = 50
+"""Queues that a command asks after at the same time: a far server answers a thousand in a second, none is flooded."""
+
+SEARCH_SCAN_MAX: Final = 10_000
+"""Records that a search on the command line looks at unless told otherwise: some seconds on the slowest store."""
+
+JOURNEY_SCAN_MAX: Final = 200_000
+"""Events of the journal that are looked at for one job's life unless told otherwise: a second or two."""
+
+JOURNEY_WINDOW_EVENTS: Final = 5_000
+"""Events that are read at once on the way back through a journal: about a megabyte."""
+
+WORKER_LATELY_MS: Final = 60_000
+"""A worker that was not seen for this long is probably not there: an idle one asks several times a minute."""
+
+WORKER_SECOND_LOOK_MS: Final = 250
+"""Workers leave no trace on a queue that has never had a job: after the first one they get this long to take it."""
+
+LINES_CHECKED_MAX: Final = 10_000
+LINES_CHECKED_BYTES_MAX: Final = 16 * 1024 * 1024
+"""Lines of a file of jobs that are all checked before the first of them is sent: a whole file, unless it is large."""
+
+LINE_BYTES_MAX: Final = 4 * 1024 * 1024
+"""A line of a file of jobs: the largest payload with every character escaped, and then some."""
+
+LINES_REFUSED_SHOWN_MAX: Final = 20
+"""Refused lines of a file of jobs that are shown; beyond that they are counted."""

@@ -1,7 +1,7 @@
 """The job that a handler works on, as the handler sees it: `current()`."""
 
 import logging
-from collections.abc import Callable, Iterator, MutableMapping
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import Any, Protocol
@@ -11,7 +11,9 @@ from msgspec import Struct
 from headrace.model.checks import check_int
 from headrace.model.errors import Refused
 
-LOGGER = logging.getLogger("headrace.job")
+HANDLER_LOG = logging.getLogger("headrace.job")
+FIELDS = "headrace"
+"""The attribute of a record that holds its fields."""
 NOTE_CHARS_MAX = 200
 
 
@@ -95,21 +97,32 @@ class Context(Struct, frozen=True):
         self.watch.progress(fraction, note)
 
     @property
-    def log(self) -> "JobLog":
+    def log(self) -> "HandlerLog":
         """A logger whose lines carry the job's id, kind, queue and attempt."""
-        return JobLog(self.job)
+        return HandlerLog(self.job)
 
 
-class JobLog(logging.LoggerAdapter[logging.Logger]):
+class HandlerLog(logging.LoggerAdapter[logging.Logger]):
     """Adds which job a line is about: as fields for a structured log, and in front of the text for people."""
 
     def __init__(self, job: ContextFacts) -> None:
         fields = {"job_id": job.id, "job_kind": job.kind, "job_queue": job.queue, "job_attempt": job.attempt}
-        super().__init__(LOGGER, fields)
+        super().__init__(HANDLER_LOG, fields)
         self._prefix = f"[{job.kind} {job.id} attempt {job.attempt}] "
+        self._fields = {"event": "log", "prefix": self._prefix, **fields_of(job)}
 
-    def process(self, msg: Any, kwargs: MutableMapping[str, Any]) -> tuple[Any, MutableMapping[str, Any]]:
-        return self._prefix + str(msg), {**kwargs, "extra": {**(self.extra or {}), **kwargs.get("extra", {})}}
+    def log(self, level: int, msg: object, *args: object, **kwargs: Any) -> None:
+        if self.isEnabledFor(level):
+            # Only a text that comes with arguments is formatted; a kind may hold a percent sign.
+            prefix = self._prefix.replace("%", "%%") if args else self._prefix
+            kwargs["extra"] = {**(self.extra or {}), **(kwargs.get("extra") or {}), FIELDS: self._fields}
+            kwargs["stacklevel"] = kwargs.get("stacklevel", 1) + 1
+            self.logger.log(level, f"{prefix}{msg}", *args, **kwargs)  # noqa: G004 - it is the format
+
+
+def fields_of(job: ContextFacts) -> dict[str, Any]:
+    """Which job a line is about."""
+    return {"tenant": job.tenant, "queue": job.queue, "id": job.id, "kind": job.kind, "attempt": job.attempt}
 
 
 # A function, so that a delivery whose handler never asks costs no context.
@@ -123,6 +136,12 @@ def current() -> Context:
     if make is None:
         raise Refused("no_job", "current() tells of the job that a handler works on; no handler is running here")
     return make()
+
+
+def current_facts() -> ContextFacts | None:
+    """What is known of the job that is being handled here, if one is."""
+    make = _ENTERED.get(None)
+    return None if make is None else make().job
 
 
 @contextmanager

@@ -147,7 +147,7 @@ class Crew:
             run = self.runs[self._number] = Run(self._number, claim, handler, holds_until)
             self._capacity.take(handler)
             runs.append(run)
-        self._notices.tell(Taken(claims))
+        self._notices.tell(Taken(runs))
         # The answer may be to a claim of before the stop, or so late that the leases could end before the heart sees
         # to them: what is not started is given back, and costs nothing.
         if self.claimer.is_stopping or not self.heart.has_time_for(holds_until, self._loop.time()):

@@ -8,9 +8,10 @@ from headrace.model.errors import HeadraceError, OutcomeUnknown, StoreUnavailabl
 from headrace.model.names import Queue
 from headrace.stores.contract.store import Store
 from headrace.worker.claimer import Asked, Claimer
+from headrace.worker.notices import settlement_of
 from headrace.worker.outage import Outage
 from headrace.worker.run import Run
-from headrace.worker.settler import Settler, settlement_of
+from headrace.worker.settler import Settler
 
 BLIND_SECONDS = 0.5
 """How often a worker asks that cannot wait for signals."""
@@ -132,8 +133,10 @@ class Exchange:
             self._failed(error)
             return
         self._outage.over()
-        if asked is None and (self.is_thorough or any(each.run_at_ms is not None for each in settled)):
-            # A job waits again, perhaps for no time at all: the answer to a claim tells until when.
+        is_again = asked is None and any(each.run_at_ms is not None for each in settled)
+        if is_again or (ended and self.is_thorough):
+            # A job waits again, perhaps for no time at all: the answer to a claim tells until when. And a claim that
+            # went along may have looked at other queues than those that a handler has sent to.
             self._claimer.hint()
             self.is_resting = False
         if ended:

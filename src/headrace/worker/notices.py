@@ -3,14 +3,17 @@
 import contextlib
 import logging
 from collections.abc import Callable, Sequence
-from typing import Literal
+from typing import Any, Literal
 
 from msgspec import Struct
 
 from headrace.model.answers import Settled
 from headrace.model.claim import Claim, Settlement
+from headrace.worker.context import FIELDS
+from headrace.worker.fields import JOB_LOG, WORKER_LOG, of_claim, of_error
+from headrace.worker.run import Run
 
-LOG = logging.getLogger("headrace.worker")
+LOG = WORKER_LOG
 
 
 class Lifecycle(Struct, frozen=True):
@@ -23,14 +26,24 @@ class Lifecycle(Struct, frozen=True):
 class Taken(Struct, frozen=True):
     """Jobs were claimed and are about to start."""
 
-    claims: Sequence[Claim]
+    runs: Sequence[Run]
+
+    @property
+    def claims(self) -> list[Claim]:
+        """What was claimed."""
+        return [run.claim for run in self.runs]
 
 
 class Finished(Struct, frozen=True):
-    """Deliveries were settled; each answer belongs to the settlement at its place."""
+    """Deliveries were settled; each answer belongs to the run at its place."""
 
-    settlements: Sequence[Settlement]
+    runs: Sequence[Run]
     answers: Sequence[Settled]
+
+    @property
+    def settlements(self) -> list[Settlement]:
+        """What each was settled with."""
+        return [settlement_of(run) for run in self.runs]
 
 
 class Raised(Struct, frozen=True):
@@ -47,6 +60,13 @@ class Lost(Struct, frozen=True):
     why: str
 
 
+class Presumed(Struct, frozen=True):
+    """The answer to a settlement was lost, and sent again the store says that the job is not active: it was settled the
+    first time, most likely."""
+
+    run: Run
+
+
 class Wedged(Struct, frozen=True):
     """A handler was asked to stop and goes on; its place stays taken until it ends."""
 
@@ -55,21 +75,22 @@ class Wedged(Struct, frozen=True):
     seconds: float
 
 
-Notice = Lifecycle | Taken | Finished | Raised | Lost | Wedged
+Notice = Lifecycle | Taken | Finished | Raised | Lost | Presumed | Wedged
 Listener = Callable[[Notice], None]
 
 
 class Notices:
     """Tells every listener, and the log what a person should read. A listener that raises is logged, and no harm."""
 
-    def __init__(self, listeners: Sequence[Listener]) -> None:
+    def __init__(self, listeners: Sequence[Listener], worker: str = "") -> None:
         self._listeners = tuple(listeners)
+        self._worker = worker
 
     def tell(self, notice: Notice) -> None:
         """Tell it to all."""
         if not isinstance(notice, (Taken, Finished)):
             with contextlib.suppress(Exception):  # a log that fails must not cost a job its end
-                _log(notice)
+                self._log(notice)
         for listener in self._listeners:
             try:
                 listener(notice)
@@ -77,18 +98,42 @@ class Notices:
                 with contextlib.suppress(Exception):
                     LOG.exception("a listener failed on %s", type(notice).__name__)
 
+    def _log(self, notice: Lifecycle | Raised | Lost | Presumed | Wedged) -> None:
+        is_calm = isinstance(notice, Lifecycle) and notice.event != "store_lost"
+        level = logging.INFO if is_calm else logging.WARNING
+        logger = WORKER_LOG if isinstance(notice, Lifecycle) else JOB_LOG
+        if not logger.isEnabledFor(level):
+            return
+        error = notice.error if isinstance(notice, Raised) else None
+        text, fields = _told(notice, self._worker)
+        # Formatters that are not ours find the stack trace where they look for it.
+        logger.log(level, "%s", text, exc_info=error, extra={FIELDS: fields})
 
-def _log(notice: Lifecycle | Raised | Lost | Wedged) -> None:
+
+def _told(notice: Lifecycle | Raised | Lost | Presumed | Wedged, worker: str) -> tuple[str, dict[str, Any]]:
+    """A notice for people, and as fields."""
     match notice:
         case Lifecycle(event, why):
-            LOG.log(logging.WARNING if event == "store_lost" else logging.INFO, "%s%s", event, why and f": {why}")
+            return f"{event}{why and f': {why}'} ({worker})", {"event": event, "worker": worker, "reason": why}
         case Raised(claim, error):
-            LOG.warning("%s failed: %s", _name(claim), type(error).__name__, exc_info=error)
+            fields = {"event": "raised", **of_claim(claim), **of_error(error)}
+            return f"{_name(claim)} failed: {type(error).__name__}", fields
         case Lost(claim, why):
-            LOG.warning("%s is lost: %s", _name(claim), why)
+            return f"{_name(claim)} is lost: {why}", {"event": "lost", **of_claim(claim), "reason": why}
+        case Presumed(run):
+            outcome = type(settlement_of(run).outcome).__name__.lower()
+            text = f"{_name(run.claim)} is over, most likely with {outcome}: the answer to its settlement was lost"
+            return text, {"event": "presumed", **of_claim(run.claim), "outcome": outcome}
         case Wedged(claim, stop, seconds):
-            LOG.warning("%s was asked to stop (%s) %.0f s ago and goes on", _name(claim), stop, seconds)
+            text = f"{_name(claim)} was asked to stop ({stop}) {seconds:.0f} s ago and goes on"
+            return text, {"event": "wedged", **of_claim(claim), "reason": stop, "seconds": round(seconds)}
 
 
 def _name(claim: Claim) -> str:
     return f"{claim.record.kind} {claim.record.id} (attempt {claim.record.attempts + 1})"
+
+
+def settlement_of(run: Run) -> Settlement:
+    """What a run that has ended is settled with."""
+    assert run.settlement is not None  # it was put
+    return run.settlement

@@ -7,6 +7,7 @@ from typing import Literal
 from headrace.model.claim import Claim, Settlement
 from headrace.worker.context import Context, ContextFacts, Progress
 from headrace.worker.handlers import Handler
+from headrace.worker.tracing import RunSpan
 
 Stop = Literal["timeout", "cancel", "lost", "drain"]
 """Why a handler is asked to end before it has: its time is over, somebody cancelled the job, the lease is not certain
@@ -27,6 +28,7 @@ class Run:
         "number",
         "progress",
         "settlement",
+        "span",
         "started_at",
         "stop",
         "stopped_at",
@@ -51,6 +53,10 @@ class Run:
         self.timer: asyncio.TimerHandle | None = None
         self.settlement: Settlement | None = None
         self.progress: Progress | None = None
+        self.span: RunSpan | None = None
+
+    def __repr__(self) -> str:
+        return f"<Run of {self.claim.record.kind} {self.claim.record.id!r}>"
 
     def facts(self) -> ContextFacts:
         """What the handler may know."""

@@ -1,22 +1,29 @@
 """The runner: starts handlers where they belong, ends them when they must, and passes on how they ended."""
 
 import asyncio
+import contextlib
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from headrace.client.codec import RAW
+from headrace.client.tracing import tracer
 from headrace.model.errors import Refused
 from headrace.model.outcome import Outcome
 from headrace.worker import context as contexts
+from headrace.worker import tracing
 from headrace.worker.context import Context
 from headrace.worker.ending import BadPayload, Encoded, Endings, codec_of, is_told
+from headrace.worker.fields import trace_of
 from headrace.worker.handlers import Handler, Handlers
 from headrace.worker.middleware import Middleware, Next, wrapped
-from headrace.worker.notices import Notices, Raised, Wedged
-from headrace.worker.pools.processes import ChildTask, ProcessPool
+from headrace.worker.notices import LOG, Notices, Raised, Wedged
+from headrace.worker.pools.processes import ChildRaised, ChildTask, ProcessPool
 from headrace.worker.pools.threads import ThreadPool
 from headrace.worker.run import Run, Stop
+
+if TYPE_CHECKING:
+    from opentelemetry.trace import Tracer
 
 NAG_SECONDS = 5.0
 """How long after being asked to stop a handler is asked again, and told of."""
@@ -49,8 +56,16 @@ class Runner:
     def start(self, runs: Sequence[Run]) -> None:
         """Start handlers, each on its own."""
         create_task = self._loop.create_task
+        begin = self._run if (recording := tracer()) is None else partial(self._traced, recording)
         for run in runs:
-            run.task = create_task(self._run(run))
+            run.task = create_task(begin(run))
+
+    async def _traced(self, recording: "Tracer", run: Run) -> None:
+        try:
+            run.span = tracing.begin(recording, run.claim)
+        except Exception:  # noqa: BLE001 - the SDK is somebody else's code, and so are its plug-ins
+            LOG.exception("a span could not be started; the job runs without")
+        await self._run(run)
 
     async def _run(self, run: Run) -> None:
         started_at = run.started_at = self._now()
@@ -64,6 +79,11 @@ class Runner:
             if is_told(run, error):
                 self._notices.tell(Raised(run.claim, error))
             outcome = self._endings.of_error(run, error)
+            if run.span is not None and is_told(run, error):
+                run.span.caught(error.trace if isinstance(error, ChildRaised) else trace_of(error))
+        if run.span is not None:
+            with contextlib.suppress(Exception):
+                run.span.end(outcome)
         if run.timer is not None:
             run.timer.cancel()
         self._ended(run, None if run.is_lost else outcome, int((self._now() - started_at) * 1000))
@@ -111,6 +131,7 @@ class Runner:
             handler.arguments.style,
             "raw" if handler.codec is RAW else "json",
             context.remaining_ms,
+            {} if run.span is None else run.span.carrier(),
         )
         encoded = await self._processes.run(task, context.progress)
         return None if encoded is None else Encoded(encoded)

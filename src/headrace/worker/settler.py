@@ -4,11 +4,10 @@ from collections import deque
 from collections.abc import Callable, Sequence
 
 from headrace.model.answers import Settled
-from headrace.model.claim import Settlement
 from headrace.model.errors import HeadraceError, OutcomeUnknown
 from headrace.model.limits import BATCH_MAX
 from headrace.model.outcome import Outcome
-from headrace.worker.notices import Finished, Lost, Notices
+from headrace.worker.notices import Finished, Lost, Notices, Presumed
 from headrace.worker.run import Run
 
 
@@ -44,12 +43,15 @@ class Settler:
     def answered(self, runs: Sequence[Run], answers: Sequence[Settled]) -> None:
         """The store has said what became of each."""
         for run, answer in zip(runs, answers, strict=True):
-            if answer.ok or (run.is_uncertain and answer.status == "not_active"):
+            if answer.ok:
+                self._forget(run)
+            elif run.is_uncertain and answer.status == "not_active":
                 # Sent before without an answer, and gone now: it was applied then.
                 self._forget(run)
+                self._notices.tell(Presumed(run))
             else:
                 self._drop(run, f"its settlement was refused: {answer.status}")
-        self._notices.tell(Finished([settlement_of(run) for run in runs], answers))
+        self._notices.tell(Finished(runs, answers))
 
     def unanswered(self, runs: Sequence[Run], error: HeadraceError) -> None:
         """The call failed: what it is known to have settled is over, the rest is sent again."""
@@ -87,9 +89,3 @@ def _known(error: HeadraceError) -> dict[str, Settled]:
     if len(by_id) < len(answers):
         return {}
     return {id: answer for id, answer in by_id.items() if id not in error.unknown}
-
-
-def settlement_of(run: Run) -> Settlement:
-    """What a run that has ended is settled with."""
-    assert run.settlement is not None  # it was put
-    return run.settlement

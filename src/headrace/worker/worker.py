@@ -58,7 +58,7 @@ class Worker:
             config or WorkerConfig(), handlers.queues, handlers.companions, entropy(3).hex()
         )
         self._totals = Totals()
-        self._notices = Notices((self._count, *listeners))
+        self._notices = Notices((self._count, *listeners), self.settings.name)
         self._capacity = Capacity(self.settings.capacity, self.settings.threads, self.settings.processes)
         self._means = Means(
             store,
@@ -97,7 +97,7 @@ class Worker:
             finally:
                 await crew.close()
                 self._state = "stopped"
-                self._notices.tell(Lifecycle("stopped", self.settings.name))
+                self._notices.tell(Lifecycle("stopped"))
         if self._failure is not None:
             raise self._failure
 
@@ -174,7 +174,7 @@ class Worker:
         ]
         for role in roles:
             role.add_done_callback(self._role_ended)
-        self._notices.tell(Lifecycle("started", f"{self.settings.name} on {self._queue_names()}"))
+        self._notices.tell(Lifecycle("started", f"on {self._queue_names()}"))
         try:
             await self._until(crew, lambda: self._grace_ms is not None or (until_idle and crew.is_idle))
             await self._drain(crew)
@@ -240,8 +240,8 @@ class Worker:
 
     def _count(self, notice: Notice) -> None:
         match notice:
-            case Taken(claims):
-                self._totals.claimed += len(claims)
+            case Taken(runs):
+                self._totals.claimed += len(runs)
             case Finished(_, answers):
                 self._totals.count(answers)
             case Lost():

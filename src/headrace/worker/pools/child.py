@@ -20,10 +20,12 @@ from headrace.model.clock import SystemClock, monotonic_ms
 from headrace.model.errors import Refused
 from headrace.model.limits import TRACE_CHARS_MAX
 from headrace.model.outcome import Done
+from headrace.worker import tracing
 from headrace.worker.context import Context, entering
 from headrace.worker.pools.loading import Loader
 from headrace.worker.pools.messages import (
     ChildTask,
+    LogSetup,
     Raised,
     Ready,
     Returned,
@@ -110,6 +112,8 @@ def _work(link: Link) -> None:
         return
     sys.path[:] = map(os.fsdecode, setup.path)
     sys.argv[:] = map(os.fsdecode, setup.argv)
+    if setup.logs is not None:
+        _log_as(setup.logs)
     loader = Loader(setup)
     pid = os.getpid()
     link.send(Ready())
@@ -124,10 +128,17 @@ def _work(link: Link) -> None:
     link.leave()
 
 
+def _log_as(chosen: LogSetup) -> None:
+    from headrace.worker.logs import setup_logs
+
+    setup_logs(chosen.format, getattr(sys, chosen.stream), level=chosen.level)
+
+
 def _run(task: ChildTask, loader: Loader, watch: ChildWatch) -> Returned | Raised:
     try:
         with entering(Context(task.context, watch)):
             loaded = loader.find(task)
+            _go_on(task)
             try:
                 args, kwargs = loaded.arguments.decode(task.payload)
             except Refused as refused:
@@ -138,6 +149,13 @@ def _run(task: ChildTask, loader: Loader, watch: ChildWatch) -> Returned | Raise
         return _returned(loaded.codec, result)
     except BaseException as error:  # noqa: BLE001 - whatever a handler raises, the process is well
         return _raised(error)
+
+
+def _go_on(task: ChildTask) -> None:
+    """Let the handler's spans belong to the trace of its run; a trace that cannot go on is no reason to fail."""
+    if task.trace:
+        with suppress(Exception):
+            tracing.go_on(task.trace)
 
 
 async def _awaited(result: Awaitable[Any]) -> Any:

@@ -17,6 +17,14 @@ How = Literal["error", "retry", "fail", "release"]
 HEAD_BYTES = 4
 
 
+class LogSetup(Struct, frozen=True):
+    """How the worker's program writes its log, so that lines of its processes look the same."""
+
+    format: Literal["text", "json"]
+    stream: Literal["stdout", "stderr"]
+    level: int
+
+
 class Setup(Struct, frozen=True, tag="setup"):
     """The first message to a process: what makes its imports work as those of its parent."""
 
@@ -25,6 +33,7 @@ class Setup(Struct, frozen=True, tag="setup"):
     """Bytes, because a file name need not be text."""
     main_name: str | None
     main_path: bytes | None
+    logs: LogSetup | None = None
 
 
 class ChildTask(Struct, frozen=True, tag="task"):
@@ -39,6 +48,8 @@ class ChildTask(Struct, frozen=True, tag="task"):
     """Style and codec (`json` or `raw`) hold for a plain function; an object with a `handler` knows its own."""
     remaining_ms: int | None = None
     """What is left of the time limit now; when not given it is read off the deadline and this machine's clock."""
+    trace: dict[str, str] = {}
+    """The context of the run's span, where runs are traced."""
 
 
 class Ready(Struct, frozen=True, tag="ready"):

@@ -11,6 +11,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from headrace.model.limits import PROCESS_EXIT_MS, PROCESS_START_MS
+from headrace.worker.logs import chosen_logs
 from headrace.worker.pools import main
 from headrace.worker.pools.errors import ChildRaised, ProcessDied
 from headrace.worker.pools.guard import Guard
@@ -224,6 +225,7 @@ def _setup() -> Setup:
         [os.fsencode(each) for each in sys.argv],
         name,
         None if path is None else os.fsencode(path),
+        chosen_logs(),
     )
 
 

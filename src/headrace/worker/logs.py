@@ -1,0 +1,151 @@
+"""The log of a worker: what became of every job, and a set-up that writes one event a line."""
+
+import logging
+import os
+import sys
+from collections.abc import Sequence
+from types import TracebackType
+from typing import Any, Literal, Self, TextIO
+
+from headrace.model.answers import Settled
+from headrace.model.errors import BadConfig
+from headrace.model.limits import LOG_PAYLOAD_CHARS_MAX
+from headrace.model.outcome import Fail, Retry
+from headrace.model.times import instant_text
+from headrace.worker.fields import JOB_LOG, of_claim, put
+from headrace.worker.lines import JsonLines, TextLines
+from headrace.worker.notices import Finished, Listener, Notice, Taken, settlement_of
+from headrace.worker.pools.messages import LogSetup
+from headrace.worker.run import Run
+from headrace.worker.tracing import origin_of
+
+Format = Literal["text", "json"]
+_chosen: list[LogSetup] = []
+"""Those that are not undone, the newest last."""
+LEVELS = {"retried": logging.WARNING, "dead": logging.ERROR}
+"""Where it is not INFO."""
+
+
+class JobLog:
+    """A listener that writes a line when a job is claimed and one when it is settled; what else happens to jobs is
+    logged anyway. Payloads are written only with `payloads`, and cut: they may hold what nobody should read."""
+
+    def __init__(self, *, payloads: bool = False) -> None:
+        self._payloads = payloads
+
+    def __call__(self, notice: Notice) -> None:
+        """Take note."""
+        match notice:
+            case Taken(runs) if JOB_LOG.isEnabledFor(logging.INFO):
+                for run in runs:
+                    self._claimed(run)
+            case Finished(runs, answers) if JOB_LOG.isEnabledFor(logging.ERROR):
+                for run, answer in zip(runs, answers, strict=True):
+                    level = LEVELS.get(answer.status, logging.INFO)
+                    if answer.ok and JOB_LOG.isEnabledFor(level):
+                        _settled(run, answer, level)
+
+    def _claimed(self, run: Run) -> None:
+        claim, record = run.claim, run.claim.record
+        fields: dict[str, Any] = of_claim(claim)
+        fields["wait_ms"] = max(claim.claimed_at_ms - record.due_since_ms, 0)
+        if record.stalls:
+            fields["stalls"] = record.stalls
+        if record.headers and (origin := origin_of(record.headers)):
+            fields["origin_trace_id"] = origin
+        if self._payloads:
+            fields["payload"] = _cut(record.payload)
+        put(JOB_LOG, logging.INFO, "claimed", f"claimed {record.kind} {record.id}", fields)
+
+
+def _settled(run: Run, answer: Settled, level: int) -> None:
+    settlement, record = settlement_of(run), run.claim.record
+    fields: dict[str, Any] = of_claim(run.claim)
+    fields["run_ms"] = settlement.facts.run_ms
+    if answer.run_at_ms is not None:
+        fields["run_at"] = instant_text(answer.run_at_ms)
+    match settlement.outcome:
+        case Retry(error) | Fail(error):
+            if answer.status == "dead":
+                fields["reason"] = "failed" if isinstance(settlement.outcome, Fail) else "attempts"
+            fields |= {"error_class": error.cls, "error_message": error.message}
+    if run.stop is not None:
+        fields["stop"] = run.stop
+    if run.span is not None:
+        fields["trace_id"] = run.span.trace_id
+    text = f"{answer.status} {record.kind} {record.id} (attempt {record.attempts + 1})"
+    put(JOB_LOG, level, answer.status, text, fields)
+
+
+def _cut(payload: bytes) -> str:
+    text = payload[: 4 * LOG_PAYLOAD_CHARS_MAX].decode("utf-8", "replace")
+    return text if len(text) <= LOG_PAYLOAD_CHARS_MAX else text[: LOG_PAYLOAD_CHARS_MAX - 1] + "…"
+
+
+class Logs:
+    """A log that was set up; `close`, or the end of a `with` block, puts everything back as it was."""
+
+    def __init__(self, handler: logging.Handler, chosen: LogSetup, listeners: Sequence[Listener]) -> None:
+        self.listeners: tuple[Listener, ...] = tuple(listeners)
+        """For the worker whose jobs are to be logged: `app.work(listeners=logs.listeners)`."""
+        self._handler = handler
+        self._chosen = chosen
+        _chosen.append(chosen)
+        self._ours = logging.getLogger("headrace")
+        self._was = self._ours.level, self._ours.propagate
+        self._root = None if logging.getLogger().handlers else logging.getLogger()
+        self._ours.addHandler(handler)
+        self._ours.setLevel(chosen.level)
+        self._ours.propagate = False
+        if self._root is not None:
+            self._root.addHandler(handler)
+
+    def close(self) -> None:
+        """Undo the set-up; twice is fine."""
+        if self._handler in self._ours.handlers:
+            self._ours.removeHandler(self._handler)
+            _chosen.remove(self._chosen)
+            self._ours.setLevel(self._was[0])
+            self._ours.propagate = self._was[1]
+        if self._root is not None:
+            self._root.removeHandler(self._handler)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+
+def setup_logs(
+    format: Format = "text",  # noqa: A002 - what the option is called on the command line
+    stream: TextIO | None = None,
+    *,
+    payloads: bool = False,
+    jobs: bool = True,
+    level: int = logging.INFO,
+) -> Logs:
+    """Write what Headrace logs to `stream` (standard error when not given), one event a line.
+
+    Takes the logger `headrace` for itself. Where the program has not set up logging, what others log from WARNING on
+    comes out in the same shape. `listeners` of the answer are for the worker: with `jobs` they write a line for every
+    claim and every end of a job, with `payloads` also what was sent. In text, stack traces are shown at level DEBUG.
+    """
+    out = sys.stderr if stream is None else stream
+    handler = logging.StreamHandler(out)
+    if format == "json":
+        handler.setFormatter(JsonLines())
+    elif format == "text":
+        is_coloured = out.isatty() and not os.environ.get("NO_COLOR")
+        handler.setFormatter(TextLines(colour=is_coloured, traces=level <= logging.DEBUG))
+    else:
+        raise BadConfig(f"logs are written as text or json; found {format!r}")
+    chosen = LogSetup(format, "stdout" if out is sys.stdout else "stderr", level)
+    return Logs(handler, chosen, [JobLog(payloads=payloads)] if jobs else [])
+
+
+def chosen_logs() -> LogSetup | None:
+    """What was set up last, for processes to do the same."""
+    return _chosen[-1] if _chosen else None

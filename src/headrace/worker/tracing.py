@@ -1,0 +1,104 @@
+"""The span of a run: a trace of its own, linked to the enqueue that it comes from."""
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from headrace.client.tracing import destination
+from headrace.model.claim import Claim
+from headrace.model.outcome import Fail, Outcome, Retry
+from headrace.model.secrets import scrubbed
+
+if TYPE_CHECKING:
+    from opentelemetry.trace import Span, Tracer
+
+
+class RunSpan:
+    """What happens to a span between the start and the end of a handler."""
+
+    def __init__(self, span: "Span") -> None:
+        self._span = span
+        self._trace = ""
+        context = span.get_span_context()
+        self.trace_id = f"{context.trace_id:032x}" if context.is_valid else None
+
+    def caught(self, trace: str) -> None:
+        """The handler raised something that is news; its stack trace."""
+        self._trace = trace
+
+    def end(self, outcome: Outcome | None) -> None:
+        """The handler has ended; None when its lease was lost before."""
+        if self._span.is_recording():
+            self._span.set_attribute("headrace.outcome", "lost" if outcome is None else _word(outcome))
+            if isinstance(outcome, Retry | Fail):
+                self._fail(outcome)
+        self._span.end()
+
+    def _fail(self, outcome: Retry | Fail) -> None:
+        from opentelemetry.trace import Status, StatusCode
+
+        error = outcome.error
+        message = scrubbed(error.message)
+        self._span.set_attribute("error.type", error.cls)
+        self._span.add_event(
+            "exception",
+            {
+                "exception.type": error.cls,
+                "exception.message": message,
+                **({"exception.stacktrace": scrubbed(self._trace)} if self._trace else {}),
+            },
+        )
+        self._span.set_status(Status(StatusCode.ERROR, f"{error.cls}: {message}" if message else error.cls))
+
+    def carrier(self) -> dict[str, str]:
+        """The context of this span as it travels to another process."""
+        from opentelemetry import propagate, trace
+
+        carrier: dict[str, str] = {}
+        propagate.inject(carrier, trace.set_span_in_context(self._span))
+        return carrier
+
+
+def begin(tracer: "Tracer", claim: Claim) -> RunSpan:
+    """Start the span of a run and let it be the current one for the rest of this task. The enqueue is linked and not a
+    parent: a job may run days later and many times, and a trace should end."""
+    from opentelemetry import context, propagate, trace
+
+    record, lease = claim.record, claim.lease
+    sent = propagate.extract(record.headers, context.Context())
+    origin = trace.get_current_span(sent).get_span_context()
+    span = tracer.start_span(
+        f"run {record.kind}",
+        context=context.Context(),
+        kind=trace.SpanKind.CONSUMER,
+        links=[trace.Link(origin)] if origin.is_valid else [],
+        attributes={
+            **destination(lease),
+            "messaging.operation.name": "run",
+            "messaging.operation.type": "process",
+            "messaging.message.id": record.id,
+            "headrace.job.id": record.id,
+            "headrace.job.kind": record.kind,
+            "headrace.attempt": record.attempts + 1,
+            "headrace.worker": claim.worker,
+        },
+    )
+    context.attach(trace.set_span_in_context(span, sent))
+    return RunSpan(span)
+
+
+def go_on(carrier: Mapping[str, str]) -> None:
+    """In the process of a handler: let the run's span be the current one, for the rest of this context."""
+    if carrier:
+        from opentelemetry import context, propagate
+
+        context.attach(propagate.extract(carrier, context.Context()))
+
+
+def origin_of(headers: Mapping[str, str]) -> str | None:
+    """The trace in which a job was enqueued, read off its headers."""
+    parts = headers.get("traceparent", "").split("-")
+    return parts[1] if len(parts) >= 4 and len(parts[1]) == 32 else None
+
+
+def _word(outcome: Any) -> str:
+    return type(outcome).__name__.lower()

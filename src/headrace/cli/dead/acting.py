@@ -1,0 +1,109 @@
+"""Does something to many letters: those that are named, or by filter in steps of one call each."""
+
+from collections.abc import Awaitable, Callable, Sequence
+
+from msgspec import Struct
+
+from headrace.cli.dead.group import Meant
+from headrace.cli.dead.picking import letters_named
+from headrace.cli.instants import store_now_ms
+from headrace.cli.looking import queues_of
+from headrace.cli.output import Advance
+from headrace.cli.stepping import Tally, batches, telling
+from headrace.cli.walking import Walk
+from headrace.model.job import State
+from headrace.model.letter import Letter, LetterKey
+from headrace.model.limits import BATCH_MAX
+from headrace.model.names import Queue
+from headrace.stores.contract.store import Store
+
+Apply = Callable[[Store, Queue, Sequence[LetterKey]], Awaitable[list[str]]]
+"""Does it to letters of a queue, at most a batch, and gives a status for each."""
+Foresee = Callable[[Store, Queue, Sequence[Letter], set[str]], Awaitable[list[str]]]
+"""The statuses that it would give; the ids are those of letters that were foreseen before, and are added to."""
+
+
+class Deed(Struct, frozen=True):
+    """Something that can be done to letters."""
+
+    verb: str
+    done: str
+    """The status of a letter to which it was done."""
+    apply: Apply
+    foresee: Foresee | None = None
+    """None where it can always be done."""
+
+    async def would(self, store: Store, queue: Queue, letters: Sequence[Letter], ids: set[str]) -> list[str]:
+        """The statuses of a dry run."""
+        if self.foresee is None:
+            return [self.done] * len(letters)
+        return await self.foresee(store, queue, letters, ids)
+
+
+class Answer(Struct, frozen=True):
+    """What became of one letter that was named."""
+
+    name: str
+    queue: str | None
+    letter: str | None
+    id: str | None
+    status: str
+
+
+async def by_names(
+    store: Store, tenant: str, queue_name: str | None, names: Sequence[str], deed: Deed, *, dry_run: bool
+) -> list[Answer]:
+    """Do it to the letters that are named."""
+    named = await letters_named(store, tenant, queue_name, names)
+    statuses: dict[str, str] = {}
+    tally = Tally()
+    with telling(tally):
+        for queue in dict.fromkeys(each.queue for each in named if each.queue is not None):
+            own = [(each.name, each.letter) for each in named if each.queue == queue and each.letter is not None]
+            foreseen: set[str] = set()
+            for part in batches(own):
+                letters = [letter for _, letter in part]
+                if dry_run:
+                    told = await deed.would(store, queue, letters, foreseen)
+                else:
+                    told = await deed.apply(store, queue, [letter.key for letter in letters])
+                statuses.update(zip((name for name, _ in part), told, strict=True))
+                tally.add(told)
+    return [
+        Answer(
+            each.name,
+            None if each.queue is None else each.queue.full_name,
+            each.key,
+            None if each.letter is None else each.letter.record.id,
+            statuses.get(each.name, "not_found"),
+        )
+        for each in named
+    ]
+
+
+async def by_filter(
+    store: Store, tenant: str, queue_name: str | None, meant: Meant, deed: Deed, *, dry_run: bool, advance: Advance
+) -> Tally:
+    """Do it to the letters that match and were there before: a job that dies again is left alone."""
+    tally = Tally()
+    begun_at_ms = await store_now_ms(store)
+    # Before and not at this instant: what is replayed now may die again within the same millisecond.
+    where = meant.where(begun_at_ms, died_before_ms=begun_at_ms - 1)
+    with telling(tally):
+        for queue in await queues_of(store, tenant, queue_name):
+            walk = Walk(store, [queue], (State.DEAD,), where=where)
+            pending: list[LetterKey] = []
+            foreseen: set[str] = set()
+            while not walk.over:
+                letters = [seen.letter for seen in await walk.take() if seen.letter is not None]
+                if dry_run:
+                    tally.add(await deed.would(store, queue, letters, foreseen))
+                    advance(len(letters))
+                    continue
+                # Gathered to full batches: each is spread over the whole time, and a letter alone would not be.
+                pending += [letter.key for letter in letters]
+                while len(pending) >= BATCH_MAX or (pending and walk.over):
+                    part, pending = pending[:BATCH_MAX], pending[BATCH_MAX:]
+                    tally.add(await deed.apply(store, queue, part))
+                    advance(len(part))
+    return tally

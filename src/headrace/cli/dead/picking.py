@@ -1,0 +1,84 @@
+"""Finds the letters that a person names: the newest of a job, or one by its key."""
+
+import re
+from collections.abc import Sequence
+
+from msgspec import Struct
+
+from headrace.cli.looking import queues_of
+from headrace.cli.shapes import key_text
+from headrace.cli.stepping import batches
+from headrace.model.errors import Refused
+from headrace.model.job import check_id
+from headrace.model.letter import Letter, LetterKey
+from headrace.model.names import Queue
+from headrace.stores.calls.cursor import write_cursor
+from headrace.stores.contract.store import Store
+
+_KEY = re.compile(r"([0-9]{1,3}):([0-9]{1,18})")
+
+
+class Named(Struct, frozen=True):
+    """A letter as it was named, and where it is; None if it is nowhere."""
+
+    name: str
+    queue: Queue | None = None
+    letter: Letter | None = None
+    letters: int = 0
+    """How many letters the job has."""
+
+    @property
+    def key(self) -> str | None:
+        """The letter's key as people write it."""
+        return None if self.letter is None else key_text(self.letter.key)
+
+
+async def letters_named(store: Store, tenant: str, queue_name: str | None, names: Sequence[str]) -> list[Named]:
+    """The letters of these names, in their order, each once.
+
+    A name is a job's id, or else a letter's key. Raises `Refused` for one that several queues know.
+    """
+    names = list(dict.fromkeys(names))
+    queues = await queues_of(store, tenant, queue_name)
+    found: dict[str, list[Named]] = {name: [] for name in names}
+    for queue in queues:
+        for part in batches(names):
+            for id, known in zip(part, await store.reads.find(queue, part), strict=True):
+                if known is not None and known.letters:
+                    newest = max(known.letters, key=lambda letter: letter.key)
+                    found[id].append(Named(id, queue, newest, len(known.letters)))
+    for name in names:
+        key = key_of(name)
+        if not found[name] and key is not None:
+            for queue in queues:
+                letter = await letter_at(store, queue, key)
+                if letter is not None:
+                    found[name].append(Named(name, queue, letter, 1))
+    return [_one(name, found[name]) for name in names]
+
+
+def key_of(text: str) -> LetterKey | None:
+    """The key that a text is, if it is one."""
+    written = _KEY.fullmatch(text)
+    return None if written is None else LetterKey(int(written[1]), int(written[2]))
+
+
+async def letter_at(store: Store, queue: Queue, key: LetterKey) -> Letter | None:
+    """The letter of a key."""
+    if key.shard >= queue.shards or key.number < 1:
+        return None
+    page = await store.dead.list(queue, cursor=write_cursor(key.shard, str(key.number - 1)), limit=1)
+    return next((letter for letter in page.rows if letter.key == key), None)
+
+
+def check_names(names: Sequence[str]) -> None:
+    """Refuse what can be no id, before anything is looked at."""
+    for name in names:
+        check_id(name, Queue("any").companion)
+
+
+def _one(name: str, found: Sequence[Named]) -> Named:
+    if len(found) > 1:
+        queues = " and ".join(each.queue.full_name for each in found if each.queue is not None)
+        raise Refused("several_queues", f"{name!r} names letters of the queues {queues}; say which with --queue")
+    return found[0] if found else Named(name)

@@ -1,0 +1,89 @@
+"""`headrace dead replay`: dead letters become jobs again, at once or spread over time."""
+
+from collections.abc import Sequence
+from typing import Annotated
+
+import typer
+
+from headrace.cli.dead.acting import Deed
+from headrace.cli.dead.group import (
+    ErrorClass,
+    Everything,
+    Kind,
+    Meant,
+    Names,
+    OfId,
+    OfReason,
+    Since,
+    Tag,
+    Until,
+    commands,
+)
+from headrace.cli.dead.running import Choice, run
+from headrace.cli.options import TENANT, AnyQueue, DryRun, Json, Tenant, Url, Yes
+from headrace.cli.output import Output
+from headrace.model.job import State
+from headrace.model.letter import Letter, LetterKey
+from headrace.model.names import Queue
+from headrace.model.times import duration_ms
+from headrace.stores.contract.store import Store
+
+Spread = Annotated[
+    str, typer.Option("--spread", metavar="DURATION", help="Let them be due evenly over this time: 10m, 2h.")
+]
+KeepCounts = Annotated[
+    bool, typer.Option("--keep-counts", help="Keep attempts, stalls and the last error instead of starting anew.")
+]
+
+
+@commands.command("replay")
+def replay(
+    names: Names = None,
+    url: Url = None,
+    tenant: Tenant = TENANT,
+    queue: AnyQueue = None,
+    id: OfId = None,
+    kind: Kind = None,
+    tag: Tag = None,
+    reason: OfReason = None,
+    error_class: ErrorClass = None,
+    since: Since = None,
+    until: Until = None,
+    everything: Everything = False,
+    spread: Spread = "0s",
+    keep_counts: KeepCounts = False,
+    dry_run: DryRun = False,
+    yes: Yes = False,
+    json: Json = False,
+) -> int:
+    """Replay dead letters: each becomes a waiting job again, with the id it had.
+
+    A letter whose id waits or runs already is kept (id in use). By filter it asks first, and takes what was dead when
+    it began: a job that dies again meanwhile is left alone. Exits with 1 when a letter that was named was not replayed.
+    """
+    choice = Choice(
+        url=url,
+        tenant=tenant,
+        queue=queue,
+        names=names or [],
+        meant=Meant(id=id, kind=kind, tag=tag, reason=reason, error_class=error_class, since=since, until=until),
+        everything=everything,
+    )
+    spread_ms = duration_ms("spread", spread)
+
+    async def apply(store: Store, queue: Queue, keys: Sequence[LetterKey]) -> list[str]:
+        answers = await store.dead.replay(queue, keys, keep_counts=keep_counts, spread_ms=spread_ms)
+        return [answer.status for answer in answers]
+
+    return run(Output(json=json), choice, Deed("replay", "replayed", apply, _foreseen), dry_run=dry_run, yes=yes)
+
+
+async def _foreseen(store: Store, queue: Queue, letters: Sequence[Letter], ids: set[str]) -> list[str]:
+    found = await store.reads.find(queue, [letter.record.id for letter in letters])
+    live = {each.id for each in found if each is not None and each.state in (State.WAITING, State.ACTIVE)}
+    statuses = []
+    for letter in letters:
+        taken = letter.record.id in live or letter.record.id in ids
+        statuses.append("id_in_use" if taken else "replayed")
+        ids.add(letter.record.id)
+    return statuses

@@ -1,0 +1,89 @@
+"""`headrace jobs result`: what a job returned, at once or as soon as it has."""
+
+import sys
+from typing import Annotated
+
+import typer
+from msgspec import Struct
+
+from headrace.cli.exits import NO, OK
+from headrace.cli.jobs.group import JobId, commands
+from headrace.cli.jobs.showing import Nowhere, nowhere_text
+from headrace.cli.looking import locate, queues_of
+from headrace.cli.opening import with_store
+from headrace.cli.options import TENANT, AnyQueue, Json, Tenant, Url
+from headrace.cli.output import Output
+from headrace.cli.shapes import carried, error_dict
+from headrace.client.codec import RAW
+from headrace.client.results import outcome_of, wait_for
+from headrace.model.errors import JobCancelled, JobFailed, Refused
+from headrace.model.outcome import JobError
+from headrace.model.secrets import scrubbed
+from headrace.model.times import duration_ms
+from headrace.stores.contract.store import Store
+
+Wait = Annotated[str, typer.Option("--wait", metavar="DURATION", help="Wait so long for the job to end: 30s, 5m.")]
+
+
+class Answer(Struct, frozen=True):
+    """What became of a job: its result, or why there is none."""
+
+    status: str
+    """`done`, `dead`, `cancelled`, `not_ended`, `not_found` or `nothing_kept`."""
+    queue: str | None = None
+    result: bytes | None = None
+    reason: str | None = None
+    error: JobError | None = None
+    message: str = ""
+
+
+@commands.command("result")
+def result(
+    id: JobId,
+    url: Url = None,
+    tenant: Tenant = TENANT,
+    queue: AnyQueue = None,
+    wait: Wait = "0s",
+    json: Json = False,
+) -> int:
+    """Print the result of a job that is done, as JSON. Exits with 1 when there is none.
+
+    Why there is none is told on stderr: the job died, was cancelled, is not known, or has not ended in time.
+    """
+    output = Output(json=json)
+    wait_ms = duration_ms("wait", wait)
+    answer = with_store(url, lambda store: asked(store, tenant, queue, id, wait_ms))
+    told: dict[str, object] = {"id": id, "queue": answer.queue, "status": answer.status}
+    if answer.status == "done":
+        output.document({**told, "result": carried(answer.result)})
+        if not json:
+            # As it is: whoever reads it wants exactly what the handler returned.
+            sys.stdout.buffer.write((b"null" if answer.result is None else answer.result) + b"\n")
+        return OK
+    why = {"reason": answer.reason, "error": error_dict(answer.error), "message": scrubbed(answer.message)}
+    output.document({**told, **why})
+    output.hint(answer.message)
+    return NO
+
+
+async def asked(store: Store, tenant: str, name: str | None, id: str, wait_ms: int) -> Answer:
+    """What became of a job within `wait_ms`."""
+    located = await locate(store, tenant, name, id)
+    if located is None:
+        queues = [queue.full_name for queue in await queues_of(store, tenant, name)]
+        return Answer("not_found", message=nowhere_text(id, tenant, Nowhere(queues, None)))
+    queue = located[0]
+    where = queue.full_name
+    try:
+        found = await wait_for(store, queue, id, wait_ms, twin=False)
+        return Answer("done", where, outcome_of(found, RAW, bytes, twin=False))
+    except JobFailed as failed:
+        return Answer("dead", where, reason=failed.reason, error=failed.error, message=str(failed))
+    except JobCancelled as cancelled:
+        return Answer("cancelled", where, message=str(cancelled))
+    except TimeoutError as late:
+        return Answer("not_ended", where, message=str(late).replace("wait longer", "wait longer with --wait"))
+    except Refused as refused:
+        if refused.reason not in ("not_found", "nothing_kept"):
+            raise
+        return Answer(refused.reason, where, message=str(refused))

@@ -1,0 +1,169 @@
+"""Goes through the records of a tenant's queues, state by state, in bounded steps."""
+
+import base64
+from collections.abc import Sequence
+
+import msgspec
+from msgspec import Struct
+
+from headrace.model.answers import Found
+from headrace.model.errors import Refused
+from headrace.model.job import Record, State
+from headrace.model.letter import Ending, Letter
+from headrace.model.limits import CURSOR_CHARS_MAX, PAGE_MAX
+from headrace.model.names import Queue
+from headrace.model.outcome import JobError
+from headrace.stores.contract.dead import ALL_LETTERS, LetterFilter
+from headrace.stores.contract.store import Store
+
+STATES = (State.WAITING, State.ACTIVE, State.BLOCKED, State.DONE, State.CANCELLED, State.DEAD)
+"""What is under way first, then what is over."""
+PEEKS_MAX = 50
+"""Calls that find out whether anything follows; beyond that a cursor is given on suspicion."""
+
+
+class Seen(Struct, frozen=True):
+    """A record as a list shows it: an id that is active and has a twin is seen twice, once in each state."""
+
+    queue: Queue
+    state: State
+    body: Record | Ending
+    found: Found | None = None
+    letter: Letter | None = None
+
+    @property
+    def id(self) -> str:
+        """The job's id."""
+        return self.body.id
+
+    @property
+    def record(self) -> Record | None:
+        """The whole record; an ending has none."""
+        return self.body if isinstance(self.body, Record) else None
+
+    @property
+    def ended_at_ms(self) -> int | None:
+        """When it was over, if it is."""
+        if self.letter is not None:
+            return self.letter.died_at_ms
+        return self.body.ended_at_ms if isinstance(self.body, Ending) else None
+
+    @property
+    def error(self) -> JobError | None:
+        """What went wrong last, if anything did."""
+        if self.letter is not None:
+            return self.letter.error
+        return None if self.record is None else self.record.error
+
+
+class _Place(Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
+    """Where a list goes on."""
+
+    state: State
+    queue: str
+    cursor: str | None
+
+
+class Walk:
+    """A way through states, and in each through queues. It ends although jobs come and go: by cursor, never back.
+
+    Raises `Refused` (`bad_cursor`) for a cursor that no such walk gave.
+    """
+
+    def __init__(
+        self,
+        store: Store,
+        queues: Sequence[Queue],
+        states: Sequence[State] = STATES,
+        *,
+        cursor: str | None = None,
+        where: LetterFilter = ALL_LETTERS,
+    ) -> None:
+        self._store = store
+        self._where = where
+        self._stations = [(state, queue) for state in states for queue in queues]
+        self._index = 0
+        self._cursor: str | None = None
+        if cursor is not None:
+            self._index, self._cursor = _read(cursor, self._stations)
+
+    @property
+    def over(self) -> bool:
+        """Whether everything was seen."""
+        return self._index >= len(self._stations)
+
+    @property
+    def station(self) -> tuple[State, Queue]:
+        """What is seen next: a state of a queue."""
+        return self._stations[self._index]
+
+    @property
+    def cursor(self) -> str | None:
+        """Where another walk goes on; None at the end."""
+        if self.over:
+            return None
+        state, queue = self.station
+        packed = msgspec.json.encode(_Place(state, queue.full_name, self._cursor))
+        return base64.urlsafe_b64encode(packed).decode().rstrip("=")
+
+    async def take(self, limit: int = PAGE_MAX) -> list[Seen]:
+        """The next records of one station: at most `limit`, and at times none although more follow."""
+        state, queue = self.station
+        limit = min(limit, PAGE_MAX)
+        if state is State.DEAD:
+            letters = await self._store.dead.list(queue, where=self._where, cursor=self._cursor, limit=limit)
+            seen = [Seen(queue, state, letter.record, letter=letter) for letter in letters.rows]
+            self._cursor = letters.cursor
+        else:
+            page = await self._store.reads.list(queue, state, cursor=self._cursor, limit=limit)
+            seen = [Seen(queue, state, _body(found, state), found=found) for found in page.rows]
+            self._cursor = page.cursor
+        if self._cursor is None:
+            self._index += 1
+        return seen
+
+    def stands_at(self, station: tuple[State, Queue]) -> bool:
+        """Whether more of this station is to be seen."""
+        return not self.over and self.station == station
+
+    def skip_station(self) -> None:
+        """Leave out what is left of this station."""
+        self._index, self._cursor = self._index + 1, None
+
+    async def page(self, limit: int) -> tuple[list[Seen], str | None]:
+        """The next `limit` records, fewer at the end only, and the cursor of what follows, None if nothing does."""
+        rows: list[Seen] = []
+        while len(rows) < limit and not self.over:
+            rows += await self.take(limit - len(rows))
+        cursor = self.cursor
+        for _ in range(PEEKS_MAX):
+            if self.over:
+                return rows, None
+            if await self.take(1):
+                break
+        return rows, cursor
+
+
+def _body(found: Found, state: State) -> Record | Ending:
+    body = found.record
+    match state:
+        case State.BLOCKED:
+            body = found.twin
+        case State.DONE | State.CANCELLED:
+            assert found.ending is not None  # a list of endings shows nothing else
+            return found.ending
+    assert body is not None  # what waits or runs has a record
+    return body
+
+
+def _read(cursor: str, stations: Sequence[tuple[State, Queue]]) -> tuple[int, str | None]:
+    try:
+        cursor = cursor[: 4 * CURSOR_CHARS_MAX]
+        packed = base64.b64decode(cursor.encode() + b"=" * (-len(cursor) % 4), b"-_", validate=True)
+        place = msgspec.json.decode(packed, type=_Place)
+        index = [(state, queue.full_name) for state, queue in stations].index((place.state, place.queue))
+    except (ValueError, msgspec.MsgspecError) as error:
+        raise Refused(
+            "bad_cursor", "the cursor is not one that this list gave with the same options; start without --cursor"
+        ) from error
+    return index, place.cursor

@@ -1,0 +1,63 @@
+"""Lets jobs live for the tests of commands: each ends as its test needs it, with bare store calls."""
+
+from collections.abc import Sequence
+from itertools import count
+
+from headrace.model.answers import Found
+from headrace.model.claim import Claim, ClaimRequest
+from headrace.model.job import Job, State
+from headrace.model.letter import Letter
+from headrace.model.names import Queue
+from headrace.model.outcome import Fail, JobError, Outcome
+from headrace.stores.contract.store import Store
+
+MAIL = Queue("mail")
+BOOM = JobError("ValueError", "boom")
+_NONCES = count(1)
+
+
+def job(id: str, *, queue: Queue = MAIL, kind: str = "send", tag: str | None = None, payload: bytes = b"null") -> Job:
+    """A job that is due at once."""
+    return Job(queue=queue, id=id, kind=kind, tag=tag, payload=payload)
+
+
+async def claimed(store: Store, queue: Queue = MAIL, *, now_ms: int | None = None) -> list[Claim]:
+    """All that is due, active from now on."""
+    request = ClaimRequest(queues=[queue], worker="worker-1", nonce=f"nonce-{next(_NONCES):04}", limit=1_000)
+    return (await store.jobs.claim(request, now_ms=now_ms)).items
+
+
+async def lived(store: Store, jobs: Sequence[Job], outcome: Outcome, *, now_ms: int | None = None) -> None:
+    """Send jobs, and end them all in the same way."""
+    await store.jobs.enqueue(jobs, now_ms=now_ms)
+    claims = await claimed(store, jobs[0].queue, now_ms=now_ms)
+    answers = await store.jobs.settle([claim.settle(outcome) for claim in claims], now_ms=now_ms)
+    assert len(answers) == len(jobs)
+    assert all(answer.ok for answer in answers)
+
+
+async def died(store: Store, jobs: Sequence[Job], error: JobError = BOOM, *, now_ms: int | None = None) -> None:
+    """Send jobs, and let each die."""
+    await lived(store, jobs, Fail(error), now_ms=now_ms)
+
+
+async def letters(store: Store, queue: Queue = MAIL) -> list[Letter]:
+    """All letters of a queue."""
+    found: list[Letter] = []
+    cursor: str | None = None
+    while True:
+        page = await store.dead.list(queue, cursor=cursor, limit=1_000)
+        found += page.rows
+        if (cursor := page.cursor) is None:
+            return found
+
+
+async def listed(store: Store, state: State, queue: Queue = MAIL) -> list[Found]:
+    """All jobs of a queue in a state."""
+    found: list[Found] = []
+    cursor: str | None = None
+    while True:
+        page = await store.reads.list(queue, state, cursor=cursor, limit=1_000)
+        found += page.rows
+        if (cursor := page.cursor) is None:
+            return found

@@ -2,29 +2,29 @@
 
 import asyncio
 import os
+import random
 import threading
-from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
-from contextlib import asynccontextmanager
-from functools import partial
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterator, Sequence
+from contextlib import asynccontextmanager, contextmanager, nullcontext
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self, TypeVar, Unpack, overload
 
-from headrace.app.address import is_memory, url_of
+from headrace.app.address import url_of
 from headrace.app.connections import Connections
 from headrace.app.decorating import FailDecorator, JobDecorator
 from headrace.app.fields import FailFields, JobFields, WorkerFields
 from headrace.app.function import AsyncJobFunction, JobFunction, PlainJobFunction
-from headrace.app.registry import Registry
+from headrace.app.lending import Lent
+from headrace.app.registry import Registry, in_place
 from headrace.app.sender import P, R
 from headrace.client.blocking import BlockingClient
 from headrace.client.client import DEFAULT_QUEUE, Client
 from headrace.client.codec import JSON, Codec
 from headrace.client.maker import JobMaker
-from headrace.model.clock import SystemClock
+from headrace.model.clock import Clock, SystemClock
 from headrace.model.names import DEFAULT_TENANT, Queue
 from headrace.model.secrets import shown
 from headrace.stores.contract.store import Store
-from headrace.stores.open import open_store
 from headrace.worker.handlers import Handlers
 from headrace.worker.middleware import Middleware
 
@@ -56,12 +56,13 @@ class App:
         codec: Codec = JSON,
         middleware: Sequence[Middleware] = (),
     ) -> None:
-        self.maker = JobMaker(tenant=tenant, queue=queue, codec=codec, clock=SystemClock(), entropy=os.urandom)
+        self._maker = JobMaker(tenant=tenant, queue=queue, codec=codec, clock=SystemClock(), entropy=os.urandom)
         self.registry = Registry()
         self._url = url
         self._middleware = list(middleware)
         self._connections = Connections(self._settled_url, self._client_of)
         self._blocking: dict[str, BlockingClient] = {}
+        self._lent: list[Lent] = []
 
     @overload
     def job(  # type: ignore[overload-overlap]  # a coroutine function is a function that returns a coroutine
@@ -103,17 +104,54 @@ class App:
         return function
 
     @property
+    def url(self) -> str | None:
+        """Where its jobs are: as given, or as found when the store was first needed; None before that."""
+        return self._url
+
+    def at(self, url: str) -> Self:
+        """The same app with its jobs at `url`, whatever it was given; for whoever starts it, before it opens any."""
+        self._url = url
+        return self
+
+    @property
+    def maker(self) -> JobMaker:
+        """Makes the jobs of this app."""
+        return self._lent[-1].maker if self._lent else self._maker
+
+    @property
     def handlers(self) -> Handlers:
         """The handlers of all functions, for a `Worker` of your own making."""
-        return self.registry.handlers()
+        return self.registry.handlers(in_place) if self._lent else self.registry.handlers()
+
+    @contextmanager
+    def using(self, store: Store, clock: Clock | None = None) -> Iterator[None]:
+        """While the block is open, all clients and workers of this app use this open store instead of the URL.
+
+        For tests: `headrace.testing` brings a store that every event loop and thread may ask. Nothing else is opened,
+        and the store is not closed. Jobs get their ids by `clock`. Handlers that ask for a process of their own run in
+        this one, since another would not have the store. Blocks may be nested; the innermost holds.
+        """
+        below, ticking = self._maker, clock or SystemClock()
+        maker = JobMaker(
+            tenant=below.tenant, queue=below.default_queue, codec=below.codec, clock=ticking, entropy=os.urandom
+        )
+        lent = Lent(store, maker, lambda store: self._client_of(store, ticking))
+        self._lent.append(lent)
+        try:
+            yield
+        finally:
+            self._lent.remove(lent)
+            lent.blocking.close()
 
     async def client(self) -> Client:
         """The client of the running event loop; opened by the first call and shared by all of the loop's tasks."""
-        return await self._connections.client()
+        return await self._source.client()
 
     @property
     def blocking(self) -> BlockingClient:
         """The client for programs without an event loop; shared by all threads, open until the program ends."""
+        if self._lent:
+            return self._lent[-1].blocking
         url, maker = self._settled_url(), self.maker
         if url not in self._blocking:
             new = BlockingClient(url, tenant=maker.tenant, queue=maker.default_queue, codec=maker.codec)
@@ -127,10 +165,10 @@ class App:
     ) -> "AsyncIterator[Worker]":
         """Work beside the block, as in the lifespan of a web program: `async with app.worker(capacity=50):`.
 
-        Running handlers are waited for at its end, for the grace time. Signals are left to the program. `listeners` hear
-        of all that the worker does, see `headrace.worker.notices`.
+        Running handlers are waited for at its end, for the grace time. Signals are left to the program. `listeners`
+        hear of all that the worker does, see `headrace.worker.notices`.
         """
-        async with self._built(config, listeners) as worker, worker:
+        async with self.built(listeners=listeners, **config) as worker, worker:
             yield worker
 
     async def work(
@@ -142,7 +180,7 @@ class App:
         `until_idle` it returns as soon as nothing is due, which is for tests and scripts.
         """
         in_main = threading.current_thread() is threading.main_thread()
-        async with self._built(config, listeners) as worker:
+        async with self.built(listeners=listeners, **config) as worker:
             await worker.run(until_idle=until_idle, signals=in_main)
 
     def run_worker(
@@ -151,9 +189,45 @@ class App:
         """`work` for a program without an event loop."""
         asyncio.run(self.work(until_idle=until_idle, listeners=listeners, **config))
 
+    @asynccontextmanager
+    async def built(
+        self,
+        *,
+        listeners: "Sequence[Listener]" = (),
+        middleware: Sequence[Middleware] = (),
+        store: Store | None = None,
+        handlers: Handlers | None = None,
+        chance: random.Random | None = None,
+        **config: Unpack[WorkerFields],
+    ) -> "AsyncIterator[Worker]":
+        """A worker that has not started, on a store that is open as long as the block; `work` for whoever wants to ask
+        the worker how it is: `async with app.built() as worker: await worker.run()`.
+
+        `middleware` goes around that of the app. It works on `store` with `handlers` where they are given, and `chance`
+        draws its lots.
+        """
+        # Programs that only send jobs do without the machinery that runs them.
+        from headrace.worker.config import WorkerConfig
+        from headrace.worker.worker import Worker
+
+        given: WorkerFields = {"tenant": self.maker.tenant}
+        settings = WorkerConfig(**(given | config))
+        source = self._source
+        reopen = source.reopen if store is None else None
+        async with source.opened() if store is None else nullcontext(store) as there:
+            yield Worker(
+                there,
+                handlers or self.handlers,
+                settings,
+                reopen=reopen,
+                middleware=(*middleware, *self._middleware),
+                listeners=listeners,
+                chance=chance,
+            )
+
     async def close(self) -> None:
         """Close what the running event loop has opened; what is asked for later is opened anew."""
-        await self._connections.close()
+        await self._source.close()
 
     async def __aenter__(self) -> Self:
         return self
@@ -171,24 +245,13 @@ class App:
     def __repr__(self) -> str:
         return f"<App at {shown(url_of(self._url))} with {len(self.registry)} jobs>"
 
-    @asynccontextmanager
-    async def _built(self, config: WorkerFields, listeners: "Sequence[Listener]") -> "AsyncIterator[Worker]":
-        # Programs that only send jobs do without the machinery that runs them.
-        from headrace.worker.config import WorkerConfig
-        from headrace.worker.worker import Worker
+    @property
+    def _source(self) -> Connections | Lent:
+        return self._lent[-1] if self._lent else self._connections
 
-        given: WorkerFields = {"tenant": self.maker.tenant}
-        settings = WorkerConfig(**(given | config))
-        url = self._settled_url()
-        reopen = None if is_memory(url) else partial(open_store, url)
-        async with self._connections.opened() as store:
-            yield Worker(
-                store, self.handlers, settings, reopen=reopen, middleware=self._middleware, listeners=listeners
-            )
-
-    def _client_of(self, store: Store) -> Client:
-        maker = self.maker
-        return Client(store, tenant=maker.tenant, queue=maker.default_queue, codec=maker.codec)
+    def _client_of(self, store: Store, clock: Clock | None = None) -> Client:
+        maker = self._maker
+        return Client(store, tenant=maker.tenant, queue=maker.default_queue, codec=maker.codec, clock=clock)
 
     def _settled_url(self) -> str:
         # Once it was needed it does not change: all loops and threads of a program meet in one store.

@@ -2,8 +2,9 @@
 
 import asyncio
 import contextvars
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
+from functools import partial
 from typing import TYPE_CHECKING
 
 from headrace.app.address import is_memory
@@ -48,6 +49,12 @@ class Connections:
             await asyncio.wait([opening])
             if (holding := self._holdings.pop(loop, None)) is not None:
                 await holding.aclose()
+
+    @property
+    def reopen(self) -> Callable[[], Awaitable[Store]] | None:
+        """Opens the same store once more; None for one in memory, of which there is one."""
+        url = self._url()
+        return None if is_memory(url) else partial(open_store, url)
 
     @asynccontextmanager
     async def opened(self) -> AsyncIterator[Store]:

@@ -23,9 +23,10 @@ def project_table(folder: Path) -> dict[str, Any]:
     if file is None:
         return {}
     try:
-        found = tomllib.loads(file.read_text(encoding="utf-8")).get("tool", {}).get("headrace", {})
+        tools = tomllib.loads(file.read_text(encoding="utf-8")).get("tool", {})
     except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
         raise BadConfig(f"{file} cannot be read for its [tool.headrace] table: {error}") from error
+    found = tools.get("headrace", {}) if isinstance(tools, dict) else tools
     if not isinstance(found, dict):
         raise BadConfig(f"[tool.headrace] of {file} must be a table; found {found!r}")
     return found

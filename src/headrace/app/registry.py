@@ -5,6 +5,7 @@ from collections.abc import Callable
 from typing import Any
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from headrace.app.function import JobFunction
 from headrace.model.errors import BadConfig
@@ -31,6 +32,15 @@ class Registry:
     def __len__(self) -> int:
         return len(self._jobs)
 
+    @property
+    def kinds(self) -> list[str]:
+        """What the jobs of its functions are called, in order of definition."""
+        return list(self._jobs)
+
+    def find(self, kind: str) -> JobFunction[..., Any] | None:
+        """The function whose jobs are of that kind."""
+        return self._jobs.get(kind)
+
     def add(self, job: JobFunction[..., Any]) -> None:
         """Take in a job; raises `BadConfig` when another function has its kind."""
         known = self._jobs.get(job.kind)
@@ -52,14 +62,14 @@ class Registry:
             )
         self._fails[name] = fail
 
-    def handlers(self) -> Handlers:
-        """The handlers for a worker."""
+    def handlers(self, changed: Callable[[Handler], Handler] = lambda handler: handler) -> Handlers:
+        """The handlers for a worker, each as it is, or `changed`."""
         handlers = Handlers()
         for job in self._jobs.values():
-            handlers.register(job.handler, job.queue)
+            handlers.register(changed(job.handler), job.queue)
         homes = {(queue.tenant, queue.name): queue for queue in handlers.queues}
         for name, fail in self._fails.items():
-            handlers.register_fail(fail.handler, fail.queue if fail.is_cut else homes.get(name, fail.queue))
+            handlers.register_fail(changed(fail.handler), fail.queue if fail.is_cut else homes.get(name, fail.queue))
         return handlers
 
 
@@ -68,6 +78,13 @@ def place(function: Callable[..., Any]) -> str:
     name = f"{function.__module__}.{function.__qualname__}"
     code = getattr(inspect.unwrap(function), "__code__", None)
     return name if code is None else f"{name} ({code.co_filename}:{code.co_firstlineno})"
+
+
+def in_place(handler: Handler) -> Handler:
+    """The handler without a process of its own."""
+    if handler.mode != "process":
+        return handler
+    return replace(handler, mode="async" if inspect.iscoroutinefunction(handler.function) else "thread")
 
 
 def _is_same(known: Handler, new: Handler) -> bool:

@@ -22,12 +22,24 @@ Item = Job | Mapping[str, Any]
 class Maker(Generic[P, R]):
     """Makes jobs of one kind; arguments that do not fit the function raise `Refused` (`bad_arguments`)."""
 
-    def __init__(self, origin: "JobFunction[P, R]", options: Options) -> None:
+    def __init__(self, origin: "JobFunction[P, R]", options: Options, said: frozenset[str] = frozenset()) -> None:
         self._origin = origin
         self._options = options
+        self.said = said
+        """The names of the options that `.options(…)` has set."""
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return type(self), (self._origin, self._options)
+        return type(self), (self._origin, self._options, self.said)
+
+    @property
+    def function(self) -> "JobFunction[P, R]":
+        """The function that does its jobs."""
+        return self._origin
+
+    @property
+    def given(self) -> Options:
+        """The options that its jobs have."""
+        return self._options
 
     @property
     def queue(self) -> Queue:
@@ -58,11 +70,11 @@ class Sender(Maker[P, R]):
     @property
     def blocking(self) -> "BlockingSender[P, R]":
         """The same without an event loop: `welcome.blocking.enqueue(user_id=42)`, from any thread."""
-        return BlockingSender(self._origin, self._options)
+        return BlockingSender(self._origin, self._options, self.said)
 
     def options(self, **options: Unpack[OptionFields]) -> "Sender[P, R]":
         """The same with other options: `welcome.options(delay="5m", id="u-42").enqueue(user_id=42)`; see `Options`."""
-        return Sender(self._origin, Options(**options).over(self._options))
+        return Sender(self._origin, Options(**options).over(self._options), self.said.union(options))
 
     async def enqueue(self, *args: P.args, **kwargs: P.kwargs) -> Handle[R]:
         """Send a job; returns when the store has it. `await handle.result()` waits for what the function returns."""
@@ -101,7 +113,7 @@ class BlockingSender(Maker[P, R]):
 
     def options(self, **options: Unpack[OptionFields]) -> Self:
         """The same with other options; see `Options`."""
-        return type(self)(self._origin, Options(**options).over(self._options))
+        return type(self)(self._origin, Options(**options).over(self._options), self.said.union(options))
 
     def enqueue(self, *args: P.args, **kwargs: P.kwargs) -> BlockingHandle[R]:
         """Send a job; returns when the store has it. `handle.result()` waits for what the function returns."""

@@ -1,0 +1,239 @@
+"""`headrace enqueue`: sends a job, or the many jobs of a file."""
+
+import asyncio
+import sys
+from contextlib import ExitStack
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, BinaryIO, Literal
+
+import msgspec
+import typer
+
+from headrace.cli.apps import AppName, found_app, is_typed, placed
+from headrace.cli.exits import NO, OK
+from headrace.cli.lines import Tally, send_lines
+from headrace.cli.making import Making, option_fields
+from headrace.cli.options import QUEUE, TENANT, Json, Url
+from headrace.cli.output import Output
+from headrace.cli.payloads import STDIN, typed_payload, value_of
+from headrace.cli.reading import pairs, written
+from headrace.cli.sending import Answer, await_result, is_worked_on, send
+from headrace.model.errors import BadConfig
+from headrace.model.times import duration_ms, read_instant_ms
+
+if TYPE_CHECKING:
+    from headrace.model.job import Job
+
+PLACES = ("queue", "tenant", "shards")
+
+
+def command(
+    context: typer.Context,
+    kind: Annotated[
+        str | None, typer.Argument(metavar="KIND", help="What is to be done; a kind of your app.", show_default=False)
+    ] = None,
+    payload: Annotated[
+        list[str] | None,
+        typer.Argument(
+            metavar="[PAYLOAD]",
+            help="JSON ('{\"user_id\": 42}'), or arguments as pairs (user_id=42 name=Ada), or - for what is piped in.",
+            show_default=False,
+        ),
+    ] = None,
+    payload_file: Annotated[Path | None, typer.Option("--payload-file", help="Take the payload from a file.")] = None,
+    source: Annotated[
+        str | None,
+        typer.Option(
+            "--from",
+            metavar="FILE",
+            help='Send many: one JSON object a line, {"kind": …, "payload": …} and options; - is what is piped in.',
+        ),
+    ] = None,
+    wait: Annotated[
+        str | None, typer.Option("--wait", help="Wait for the result, at most this long (30s), and print it.")
+    ] = None,
+    app: AppName = None,
+    no_app: Annotated[bool, typer.Option("--no-app", help="Send it as it is, whatever the app says.")] = False,
+    url: Url = None,
+    queue: Annotated[
+        str | None, typer.Option("--queue", "-q", envvar="HEADRACE_QUEUE", help="Which queue; else as the app says.")
+    ] = None,
+    tenant: Annotated[
+        str | None, typer.Option("--tenant", envvar="HEADRACE_TENANT", help="Whose queue; else as the app says.")
+    ] = None,
+    shards: Annotated[
+        int | None, typer.Option("--shards", help="Into how many shards the queue is cut, for its first job.")
+    ] = None,
+    id: Annotated[
+        str | None, typer.Option("--id", help="Names the job; sent again, the waiting one is updated.")
+    ] = None,
+    delay: Annotated[str | None, typer.Option("--delay", help="Not before this long has passed (5m).")] = None,
+    run_at: Annotated[
+        str | None, typer.Option("--run-at", help="Not before this instant (2030-01-31T12:00:00Z, or milliseconds).")
+    ] = None,
+    priority: Annotated[int | None, typer.Option("--priority", help="0 to 9, higher first.")] = None,
+    timeout: Annotated[str | None, typer.Option("--timeout", help="How long it may run; 0 is no limit.")] = None,
+    max_attempts: Annotated[int | None, typer.Option("--max-attempts", help="It dies after so many.")] = None,
+    max_stalls: Annotated[
+        int | None, typer.Option("--max-stalls", help="It dies after its worker vanished more often than this.")
+    ] = None,
+    backoff: Annotated[
+        str | None, typer.Option("--backoff", help="The wait after the first failed attempt; doubles with each.")
+    ] = None,
+    backoff_max: Annotated[str | None, typer.Option("--backoff-max", help="The longest such wait.")] = None,
+    result_ttl: Annotated[str | None, typer.Option("--result-ttl", help="How long its result is kept.")] = None,
+    expires_at: Annotated[
+        str | None, typer.Option("--expires-at", help="The last instant at which it may start.")
+    ] = None,
+    tag: Annotated[str | None, typer.Option("--tag", help="A text to find it by.")] = None,
+    header: Annotated[
+        list[str] | None, typer.Option("--header", metavar="NAME=VALUE", help="Goes with the job; again for more.")
+    ] = None,
+    idempotency_key: Annotated[
+        str | None, typer.Option("--idempotency-key", help="Sent twice with the same key, it runs once.")
+    ] = None,
+    idempotency_ttl: Annotated[
+        str | None, typer.Option("--idempotency-ttl", help="How long the key is remembered.")
+    ] = None,
+    update_payload: Annotated[
+        bool | None, typer.Option(help="Whether a waiting job of this --id gets this payload; it does.")
+    ] = None,
+    update_run_at: Annotated[
+        Literal["always", "never", "if_later", "if_earlier"] | None,
+        typer.Option("--update-run-at", help="When a waiting job of this --id gets this time."),
+    ] = None,
+    update_policy: Annotated[
+        bool | None, typer.Option(help="Whether a waiting job of this --id gets these limits; it does.")
+    ] = None,
+    reset_counts: Annotated[
+        bool | None, typer.Option("--reset-counts", help="A waiting job of this --id forgets its failed attempts.")
+    ] = None,
+    json: Json = False,
+) -> int:
+    """Send a job, or many from a file.
+
+    With an app (--app, HEADRACE_APP, or app in [tool.headrace]) the kind is looked up in it: the queue and the options
+    of its function hold unless typed here, and the payload must fit its arguments. In pairs, a value that is JSON is
+    taken so (42, true, null); the rest is text, and so is all that the function wants as text.
+    """
+    durations = {
+        "delay": delay,
+        "timeout": timeout,
+        "backoff": backoff,
+        "backoff_max": backoff_max,
+        "result_ttl": result_ttl,
+        "idempotency_ttl": idempotency_ttl,
+    }
+    given: dict[str, object] = {name: written(text) for name, text in durations.items() if text is not None}
+    for name, text in (("run_at", run_at), ("expires_at", expires_at)):
+        given[name] = None if text is None else read_instant_ms(name, text)
+    given |= {
+        "queue": queue,
+        "tenant": tenant,
+        "shards": shards,
+        "id": id,
+        "priority": priority,
+        "max_attempts": max_attempts,
+        "max_stalls": max_stalls,
+        "tag": tag,
+        "headers": pairs("--header", header) if header else None,
+        "idempotency_key": idempotency_key,
+        "update_payload": update_payload,
+        "update_run_at": update_run_at,
+        "update_policy": update_policy,
+        "reset_counts": reset_counts,
+    }
+    output = Output(json=json)
+    making = _making(context, None if no_app else app, url, given)
+    if source is not None:
+        _check_many(payload, payload_file, wait, id, idempotency_key)
+        return asyncio.run(_many(output, making, kind, source))
+    if kind is None:
+        known = f"; {app} has {', '.join(making.app.registry.kinds)}" if making.is_checked else ""
+        raise BadConfig(f"a job needs a kind, as in: headrace enqueue greet name=Ada{known}")
+    wait_ms = None if wait is None else duration_ms("wait", written(wait))
+    typed = typed_payload(payload or [], payload_file)
+    job = making.job(kind, value_of(typed, making.function(kind)))
+    return asyncio.run(_one(output, making, job, wait_ms, app if is_typed(context, "app") else None))
+
+
+def _making(context: typer.Context, name: str | None, url: str | None, given: dict[str, object]) -> Making:
+    if name is not None:
+        for place in PLACES:
+            if not is_typed(context, place):
+                given[place] = None  # the app knows where its jobs go
+        return Making(found_app(name, context, url), option_fields(given), is_checked=True)
+    from headrace.app.app import App
+
+    queue, tenant = str(given.pop("queue") or QUEUE), str(given.pop("tenant") or TENANT)
+    bare = App(tenant=tenant, queue=queue)
+    return Making(placed(bare, context, url), option_fields(given), is_checked=False)
+
+
+async def _one(output: Output, making: Making, job: "Job", wait_ms: int | None, app: str | None) -> int:
+    function = making.function(job.kind)
+    codec = making.app.maker.codec if function is None else function.handler.codec
+    async with making.app:
+        client = await making.app.client()
+        answer, handle = await send(client, job, codec)
+        output.say(answer.told)
+        if handle is not None and not output.json and not await is_worked_on(client, job.queue):
+            start = f"headrace worker {app or ''}".rstrip()
+            output.hint(
+                f"no worker asked for jobs of queue {answer.queue!r} within the last minute; start one with: {start}"
+            )
+        if handle is not None and wait_ms is not None:
+            await await_result(answer, handle, wait_ms / 1_000)
+            _tell_result(output, answer)
+    output.document(answer)
+    return OK if answer.ok else NO
+
+
+def _tell_result(output: Output, answer: Answer) -> None:
+    if answer.outcome == "done":
+        output.say(msgspec.json.encode(answer.result).decode())
+        return
+    output.say(str(answer.error))
+    if answer.outcome == "dead":
+        output.hint(f"see it with: headrace dead show {answer.id}")
+
+
+def _check_many(
+    payload: list[str] | None, file: Path | None, wait: str | None, id: str | None, key: str | None
+) -> None:
+    """Refuse what is about one job beside a file of many."""
+    for wrong, found in (
+        ("a payload", payload),
+        ("--payload-file", file),
+        ("--wait", wait),
+        ("--id", id),
+        ("--idempotency-key", key),
+    ):
+        if found:
+            raise BadConfig(f"{wrong} is for one job, and --from sends many; write it into the lines, or leave it out")
+
+
+async def _many(output: Output, making: Making, kind: str | None, source: str) -> int:
+    tally = Tally()
+    with ExitStack() as stack:
+        file = _opened(stack, source)
+        advance = stack.enter_context(output.progress("sending"))
+        async with making.app:
+            await send_lines(await making.app.client(), making, kind, file, tally, advance)
+    shown = {"sent": tally.sent - tally.refusals, "statuses": tally.statuses, "refused": tally.refused}
+    output.document(shown)
+    output.say(f"{tally.sent:,} jobs: {tally}" if tally.sent else f"{source} holds no job")
+    for each in tally.refused:
+        output.say(f"line {each.line:,}, job {each.id}: {each.error or each.status}")
+    if tally.refusals > len(tally.refused):
+        output.say(f"and {tally.refusals - len(tally.refused):,} more that were refused")
+    return NO if tally.refusals else OK
+
+
+def _opened(stack: ExitStack, source: str) -> BinaryIO:
+    if source == STDIN:
+        return sys.stdin.buffer
+    try:
+        return stack.enter_context(Path(source).open("rb"))
+    except OSError as error:
+        raise BadConfig(f"the jobs cannot be read from {source}: {error.strerror or error}") from error

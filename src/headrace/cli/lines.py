@@ -1,0 +1,165 @@
+"""Sends the jobs of a file: one JSON object a line, checked in parts before anything of the part is sent."""
+
+from collections import Counter
+from collections.abc import Callable, Iterator
+from difflib import get_close_matches
+from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple
+
+import msgspec
+from msgspec import Struct, field
+
+from headrace.cli.making import OPTIONS, Making, option_fields
+from headrace.model.errors import HeadraceError, OutcomeUnknown, Refused, StoreUnavailable
+from headrace.model.limits import LINE_BYTES_MAX, LINES_CHECKED_BYTES_MAX, LINES_CHECKED_MAX, LINES_REFUSED_SHOWN_MAX
+from headrace.model.times import read_instant_ms
+
+if TYPE_CHECKING:
+    from headrace.client.client import Client
+    from headrace.client.handle import Handle
+    from headrace.model.job import Job
+
+KNOWN = ("kind", "payload", *OPTIONS)
+INSTANTS = ("run_at", "expires_at")
+
+
+class RefusedLine(Struct, frozen=True):
+    """A job that the store would not have."""
+
+    line: int
+    id: str
+    status: str
+    error: str | None = None
+
+
+class Tally(Struct):
+    """What became of the lines so far."""
+
+    lines: int = 0
+    """All lines up to this one were sent."""
+    sent: int = 0
+    statuses: Counter[str] = field(default_factory=Counter)
+    refused: list[RefusedLine] = field(default_factory=list)
+    """The first of them."""
+
+    def count(self, part: "Part", handles: "list[Handle[Any]]") -> None:
+        """Take in the answers to a part."""
+        self.sent += len(handles)
+        self.lines = part.last
+        for line, handle in zip(part.numbers, handles, strict=True):
+            self.statuses[handle.status] += 1
+            if not handle.ok and len(self.refused) < LINES_REFUSED_SHOWN_MAX:
+                told = None if handle.error is None else str(handle.error)
+                self.refused.append(RefusedLine(line, handle.id, handle.status, told))
+
+    @property
+    def refusals(self) -> int:
+        """How many jobs the store would not have."""
+        from headrace.client.handle import REFUSALS
+
+        return sum(self.statuses[status] for status in REFUSALS)
+
+    def __str__(self) -> str:
+        return ", ".join(f"{count:,} {status}" for status, count in sorted(self.statuses.items())) or "nothing"
+
+
+class Part(NamedTuple):
+    """Lines that were checked, and are sent together."""
+
+    jobs: "list[Job]"
+    numbers: list[int]
+    last: int
+
+
+async def send_lines(
+    client: "Client", making: Making, kind: str | None, file: BinaryIO, tally: Tally, advance: Callable[[int], None]
+) -> None:
+    """Send all jobs of a file and count them; stops at the first line that is wrong, or when the store is away.
+
+    Raises an error that says which lines were sent: all up to a line, and none behind it.
+    """
+    parts = _parts(making, kind, file)
+    while True:
+        try:
+            part = next(parts, None)
+        except Refused as refused:
+            told = f"{refused}; {_so_far(tally)}"
+            # Once something was sent, asking again is not harmless any more.
+            raise OutcomeUnknown(told) if tally.lines else Refused(refused.reason, told) from refused
+        if part is None:
+            return
+        try:
+            handles = await client.enqueue_many(part.jobs)
+        except (StoreUnavailable, OutcomeUnknown) as error:
+            raise _stopped(error, tally, part) from error
+        tally.count(part, handles)
+        advance(len(handles))
+
+
+def _parts(making: Making, kind: str | None, file: BinaryIO) -> Iterator[Part]:
+    jobs: list[Job] = []
+    numbers: list[int] = []
+    size = last = 0
+    for last, line in enumerate(_lines(file), 1):
+        if not line.strip():
+            continue
+        try:
+            jobs.append(job_of(making, kind, line))
+        except Refused as refused:
+            raise Refused(refused.reason, f"line {last:,} is wrong: {refused}") from refused
+        numbers.append(last)
+        size += len(line)
+        if len(jobs) == LINES_CHECKED_MAX or size > LINES_CHECKED_BYTES_MAX:
+            yield Part(jobs, numbers, last)
+            jobs, numbers, size = [], [], 0
+    if jobs:
+        yield Part(jobs, numbers, last)
+
+
+def _lines(file: BinaryIO) -> Iterator[bytes]:
+    number = 0
+    while line := file.readline(LINE_BYTES_MAX + 1):
+        number += 1
+        if len(line) > LINE_BYTES_MAX:
+            raise Refused(
+                "bad_line", f"line {number:,} has more than {LINE_BYTES_MAX:,} bytes; one JSON object a line is wanted"
+            )
+        yield line
+
+
+def job_of(making: Making, kind: str | None, line: bytes) -> "Job":
+    """The job of a line; raises `Refused` for a line that is none."""
+    try:
+        found = msgspec.json.decode(line, type=dict[str, Any])
+    except (ValueError, RecursionError, msgspec.MsgspecError) as error:
+        raise Refused(
+            "bad_line", f'a JSON object was wanted, such as {{"kind": "greet", "payload": {{}}}} ({error})'
+        ) from error
+    for name in found:
+        if name not in KNOWN:
+            near = get_close_matches(name, KNOWN, n=1)
+            hint = f"did you mean {near[0]!r}?" if near else f"known are {', '.join(KNOWN)}"
+            raise Refused("bad_line", f"a job has no {name!r}; {hint}")
+    if not isinstance(named := found.pop("kind", kind), str):
+        raise Refused("bad_kind", 'it has no kind; add one ("kind": "greet"), or name one for all lines')
+    payload = found.pop("payload", None)
+    for name in INSTANTS:
+        if isinstance(found.get(name), str):
+            found[name] = read_instant_ms(name, found[name])
+    return making.job(named, payload, option_fields(found))
+
+
+def _so_far(tally: Tally) -> str:
+    if not tally.lines:
+        return "nothing was sent"
+    return f"lines 1 to {tally.lines:,} were sent ({tally}) and none behind them; go on from line {tally.lines + 1:,}"
+
+
+def _stopped(error: HeadraceError, tally: Tally, part: Part) -> HeadraceError:
+    """The error with what was sent."""
+    if isinstance(error, StoreUnavailable):
+        return OutcomeUnknown(f"{error}; {_so_far(tally)}") if tally.lines else error
+    before = f"lines 1 to {tally.lines:,} were sent ({tally}), and " if tally.lines else ""
+    return OutcomeUnknown(
+        f"{error}; {before}of lines {part.numbers[0]:,} to {part.last:,} some may have been: look with"
+        " headrace jobs list before you send them again"
+    )

@@ -1,0 +1,104 @@
+"""Reads the payload of a job as people type it: JSON, `name=value` pairs, a file, or what is piped in."""
+
+import inspect
+import re
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from headrace.client.codec import RAW
+from headrace.model.checks import cut
+from headrace.model.errors import BadConfig, Refused
+from headrace.model.limits import PAYLOAD_BYTES_MAX
+
+if TYPE_CHECKING:
+    from headrace.app.function import JobFunction
+
+STDIN = "-"
+_PAIR = re.compile(r"([^\W\d]\w*)=(.*)", re.DOTALL)
+Typed = bytes | dict[str, str]
+"""A text that holds the whole payload, or arguments by name."""
+
+
+def typed_payload(words: Sequence[str], file: Path | None) -> Typed:
+    """What was typed, piped or put into a file; no arguments when it was nothing."""
+    if file is not None:
+        if words:
+            raise BadConfig(f"a payload is given once; found --payload-file and {cut(repr(words[0]))}")
+        return _read(str(file))
+    if list(words) == [STDIN]:
+        return _read(STDIN)
+    pairs = [_PAIR.fullmatch(word) for word in words]
+    if len(words) == 1 and pairs[0] is None:
+        return words[0].encode()
+    found: dict[str, str] = {}
+    for word, pair in zip(words, pairs, strict=True):
+        if pair is None:
+            raise BadConfig(
+                f"a payload is JSON in one word ('{{\"user_id\": 42}}') or pairs (user_id=42); found {cut(repr(word))}"
+                " among several words"
+            )
+        if pair[1] in found:
+            raise BadConfig(f"the payload names {pair[1]!r} twice; give it once")
+        found[pair[1]] = pair[2]
+    return found
+
+
+def value_of(typed: Typed, function: "JobFunction[..., Any] | None") -> Any:
+    """The payload as a value; None when nothing was typed. In pairs, what is JSON is taken so (42, true, null, [1, 2]),
+    the rest is text; what the function wants as text is text in any case."""
+    if isinstance(typed, bytes):
+        is_raw = function is not None and function.handler.codec is RAW
+        return typed if is_raw else _json(typed)
+    if not typed:
+        return None
+    texts = _texts(function)
+    return {name: text if name in texts else _json_or_text(text) for name, text in typed.items()}
+
+
+def _texts(function: "JobFunction[..., Any] | None") -> set[str]:
+    if function is None:
+        return set()
+    try:
+        signature = inspect.signature(function.handler.function, eval_str=True)
+    except NameError:  # the app itself could read its annotations, in whatever way
+        return set()
+    return {name for name, each in signature.parameters.items() if each.annotation is str}
+
+
+def _json_or_text(text: str) -> Any:
+    try:
+        return msgspec.json.decode(text)
+    except (ValueError, RecursionError, msgspec.MsgspecError):
+        return text
+
+
+def _json(text: bytes) -> Any:
+    try:
+        return msgspec.json.decode(text)
+    except (ValueError, RecursionError, msgspec.MsgspecError) as error:
+        raise Refused(
+            "bad_payload",
+            f"the payload {cut(repr(text.decode('utf-8', 'replace')))} is no JSON ({error}); write JSON"
+            " ('{\"user_id\": 42}', '\"a text\"') or pairs (user_id=42)",
+        ) from error
+
+
+def _read(name: str) -> bytes:
+    try:
+        if name == STDIN:
+            found = sys.stdin.buffer.read(PAYLOAD_BYTES_MAX + 1)
+        else:
+            with Path(name).open("rb") as file:
+                found = file.read(PAYLOAD_BYTES_MAX + 1)
+    except OSError as error:
+        raise BadConfig(f"the payload cannot be read from {name}: {error.strerror or error}") from error
+    if len(found) > PAYLOAD_BYTES_MAX:
+        raise Refused(
+            "payload_too_large",
+            f"the payload in {name} has more than {PAYLOAD_BYTES_MAX:,} bytes; store it elsewhere and send where it is",
+        )
+    return found

@@ -1,0 +1,93 @@
+"""Sends one job for the command line, says who may run it, and waits for its result if asked to."""
+
+import asyncio
+from typing import TYPE_CHECKING, Any
+
+from msgspec import Struct
+
+from headrace.client.handle import REFUSALS
+from headrace.model.clock import SystemClock
+from headrace.model.errors import HeadraceError, JobCancelled, JobFailed, Refused
+from headrace.model.limits import WORKER_LATELY_MS, WORKER_SECOND_LOOK_MS
+
+if TYPE_CHECKING:
+    from headrace.client.client import Client
+    from headrace.client.codec import Codec
+    from headrace.client.handle import Handle
+    from headrace.model.job import Job
+    from headrace.model.names import Queue
+    from headrace.model.times import Duration
+
+
+class Answer(Struct, omit_defaults=True):
+    """What became of a job that was sent."""
+
+    id: str
+    kind: str
+    tenant: str
+    queue: str
+    status: str
+    error: str | None = None
+    outcome: str | None = None
+    """Of the wait for its result: done, dead, cancelled, or open when it has not ended in time."""
+    result: Any = None
+
+    @property
+    def ok(self) -> bool:
+        """Whether the store has the job and, if it was waited for, it is done."""
+        return self.status not in REFUSALS and self.outcome in (None, "done")
+
+    @property
+    def told(self) -> str:
+        """What the store did, as a sentence."""
+        queue = f"queue {self.queue!r}" + ("" if self.tenant == "default" else f" of tenant {self.tenant!r}")
+        match self.status:
+            case "created":
+                return f"job {self.id} was created on {queue}"
+            case "updated":
+                return f"job {self.id} waits already on {queue} and was updated"
+            case "blocked":
+                return f"job {self.id} is running; this one waits behind it on {queue}"
+            case "duplicate":
+                return f"job {self.id} on {queue} was sent before under this key; nothing was changed"
+            case _:
+                return f"{self.status}: {self.error}"
+
+
+async def send(client: "Client", job: "Job", codec: "Codec") -> "tuple[Answer, Handle[Any] | None]":
+    """Send a job; a refusal that depends on what the store holds is an answer like others."""
+    answer = Answer(job.id, job.kind, job.queue.tenant, job.queue.full_name, "")
+    try:
+        handle = await client.send(job, codec=codec)
+    except Refused as refused:
+        if refused.reason not in REFUSALS:
+            raise
+        answer.status, answer.error = refused.reason, str(refused)
+        return answer, None
+    answer.id, answer.status = handle.id, handle.status
+    return answer, handle
+
+
+async def is_worked_on(client: "Client", queue: "Queue") -> bool:
+    """Whether a worker has asked for jobs of the queue lately, by the store's clock; looks twice, see the limit."""
+    skew_ms = (await client.store.health()).clock_skew_ms
+    for pause_ms in (WORKER_SECOND_LOOK_MS, 0):
+        now_ms = SystemClock().now_ms() + skew_ms
+        if any(now_ms - each.seen_at_ms <= WORKER_LATELY_MS for each in await client.store.reads.workers(queue)):
+            return True
+        await asyncio.sleep(pause_ms / 1_000)
+    return False
+
+
+async def await_result(answer: Answer, handle: "Handle[Any]", wait: "Duration") -> None:
+    """Wait for the result and write it into the answer; whatever goes wrong now, the job itself was sent."""
+    try:
+        result = await handle.result(timeout=wait)
+        answer.result = result.decode("utf-8", "replace") if isinstance(result, bytes) else result
+        answer.outcome = "done"
+    except JobFailed as failed:
+        answer.outcome, answer.error = "dead", str(failed)
+    except JobCancelled as cancelled:
+        answer.outcome, answer.error = "cancelled", str(cancelled)
+    except (TimeoutError, HeadraceError) as error:
+        answer.outcome, answer.error = "open", str(error)

@@ -1,0 +1,162 @@
+"""`headrace worker`: runs the jobs of an app until it is told to stop, and tells what it does."""
+
+import asyncio
+import sys
+from typing import TYPE_CHECKING, Annotated, Literal
+
+import typer
+
+from headrace.cli.apps import AppName, found_app, placed
+from headrace.cli.options import Url
+from headrace.cli.reading import written
+from headrace.cli.working import Telling, work
+from headrace.model.errors import BadConfig
+from headrace.worker.config import WorkerConfig
+
+if TYPE_CHECKING:
+    from headrace.app.app import App
+    from headrace.app.fields import WorkerFields
+    from headrace.worker.config import QueueWish, Wishes
+
+DEFAULT = WorkerConfig()
+Level = Literal["debug", "info", "warning", "error"]
+
+
+def command(
+    context: typer.Context,
+    target: Annotated[
+        str | None,
+        typer.Argument(
+            metavar="[APP]", help="Your app as module:name, such as app:app; or give --app.", show_default=False
+        ),
+    ] = None,
+    app: AppName = None,
+    url: Url = None,
+    queues: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--queues",
+            "--queue",
+            "-q",
+            help="Claim from this queue; again for more, the first comes first. NAME=WEIGHT gives shares instead."
+            " Without it: the queues of the app's jobs.",
+        ),
+    ] = None,
+    tenant: Annotated[
+        str | None, typer.Option("--tenant", help="Whose the named queues are; the app's tenant when not given.")
+    ] = None,
+    name: Annotated[
+        str | None, typer.Option("--name", help="How the worker is called; host and process when not given.")
+    ] = None,
+    capacity: Annotated[
+        int, typer.Option("--capacity", "--concurrency", "-c", help="Jobs at once, each counted by its weight.")
+    ] = DEFAULT.capacity,
+    threads: Annotated[int, typer.Option("--threads", help="Plain functions at once.")] = DEFAULT.threads,
+    processes: Annotated[
+        int | None, typer.Option("--processes", help="Jobs in processes at once; one per core when not given.")
+    ] = DEFAULT.processes,
+    lease: Annotated[
+        str, typer.Option("--lease", help="After this long without a sign of life, other workers may take over.")
+    ] = str(DEFAULT.lease),
+    heartbeat: Annotated[
+        str | None,
+        typer.Option("--heartbeat", help="How often leases are extended; a third of the lease when not given."),
+    ] = None,
+    grace: Annotated[
+        str, typer.Option("--grace", help="How long running jobs may go on when the worker is asked to stop.")
+    ] = str(DEFAULT.grace),
+    poll: Annotated[str, typer.Option("--poll", help="How often an idle worker asks although nobody woke it.")] = str(
+        DEFAULT.poll
+    ),
+    repair: Annotated[str, typer.Option("--repair", help="How often queues are swept of what is over.")] = str(
+        DEFAULT.repair
+    ),
+    jobs_per_process: Annotated[
+        int | None, typer.Option("--jobs-per-process", help="Replace a process after so many jobs.")
+    ] = DEFAULT.jobs_per_process,
+    until_idle: Annotated[bool, typer.Option("--until-idle", help="End as soon as nothing is due.")] = False,
+    register: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--register",
+            metavar="KIND=echo|fail|sleep",
+            help="Run jobs of a kind by a handler for trying things out; no app is needed then.",
+        ),
+    ] = None,
+    log: Annotated[
+        Literal["text", "json"] | None,
+        typer.Option(
+            "--log", help="How the log on stderr is written; text in a terminal, else json.", show_default=False
+        ),
+    ] = None,
+    json: Annotated[bool, typer.Option("--json", help="The same as --log json.")] = False,
+    log_level: Annotated[Level, typer.Option("--log-level", help="From where on things are told.")] = "info",
+    log_payloads: Annotated[bool, typer.Option("--log-payloads", help="Show payloads in the log.")] = False,
+    quiet: Annotated[bool, typer.Option("--quiet", help="No lines about single jobs.")] = False,
+    metrics_port: Annotated[
+        int | None,
+        typer.Option(
+            "--metrics-port", min=0, max=65_535, help="Serve /metrics and /health there; 0 takes any free port."
+        ),
+    ] = None,
+    metrics_host: Annotated[
+        str, typer.Option("--metrics-host", help="The address for it; 0.0.0.0 is all of this machine.")
+    ] = "127.0.0.1",
+) -> None:
+    """Run the jobs of an app.
+
+    Ctrl-C or SIGTERM: nothing more is claimed and running jobs may end; once more ends at once. The log goes to
+    stderr, and a line of totals to stdout when the worker has ended.
+    """
+    config: WorkerFields = {
+        "capacity": capacity,
+        "threads": threads,
+        "processes": processes,
+        "lease": written(lease),
+        "heartbeat": None if heartbeat is None else written(heartbeat),
+        "grace": written(grace),
+        "poll": written(poll),
+        "repair": written(repair),
+        "jobs_per_process": jobs_per_process,
+    }
+    if name is not None:
+        config["name"] = name
+    if queues:
+        config["queues"] = wishes(queues)
+    if tenant is not None:
+        config["tenant"] = tenant
+    chosen = log or ("json" if json or not sys.stderr.isatty() else "text")
+    telling = Telling("json" if json else chosen, log_level, log_payloads, not quiet, metrics_host, metrics_port)
+    asyncio.run(work(_app(context, target or app, url, register or []), target or app, config, until_idle, telling))
+
+
+def wishes(texts: list[str]) -> "Wishes":
+    """Names in their order; with a weight behind one of them, shares for all."""
+    shares: dict[QueueWish, int] = {}
+    for text in texts:
+        name, sign, weight = text.partition("=")
+        if sign and not (weight.isascii() and weight.isdigit()):
+            raise BadConfig(f"--queues wants NAME or NAME=WEIGHT with a whole number; found {text!r}")
+        shares[name] = int(weight) if sign else 1
+    return shares if any("=" in text for text in texts) else list(shares)
+
+
+def _app(context: typer.Context, name: str | None, url: str | None, registered: list[str]) -> "App":
+    if name is not None:
+        found = found_app(name, context, url)
+    elif registered:
+        from headrace.app.app import App
+
+        found = placed(App(), context, url)
+    else:
+        raise BadConfig(
+            "a worker needs an app; name it as in: headrace worker app:app, or in the [tool.headrace] table of"
+            ' pyproject.toml as app = "app:app"; headrace init writes a first one'
+        )
+    if registered:
+        from headrace.cli.trying import register
+
+        register(found, registered)
+    if not len(found.handlers):
+        raise BadConfig(f"{name} has no jobs; put @app.job above a function, in a module that {name} imports")
+    return found

@@ -29,6 +29,7 @@ from headrace import (
 )
 from headrace.app.fields import WorkerFields
 from headrace.worker.middleware import Next
+from headrace.worker.notices import Finished, Notice, Taken
 from tests.app import elsewhere
 from tests.support.stores import sqlite_url
 
@@ -255,6 +256,25 @@ async def test_handlers_send_jobs_themselves_from_the_loop_and_from_threads(any_
 
     assert await handle.result("1s") == "created"
     await any_app.close()
+
+
+async def test_listeners_hear_what_a_worker_of_the_app_does(app: App) -> None:
+    notices: list[Notice] = []
+    ping = app.job(_ping)
+
+    await ping.enqueue()
+    await app.work(until_idle=True, listeners=[notices.append])
+    by_work = [type(notice) for notice in notices]
+    notices.clear()
+    async with asyncio.timeout(PATIENCE_S), app.worker(listeners=[notices.append]):
+        await (await ping.enqueue()).result()
+
+    assert [by_work.count(kind) for kind in (Taken, Finished)] == [1, 1]
+    assert [type(notice) for notice in notices].count(Taken) == 1
+
+
+async def _ping() -> None:
+    return
 
 
 async def test_a_worker_needs_something_to_do(app: App) -> None:

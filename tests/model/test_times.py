@@ -9,7 +9,15 @@ from hypothesis import strategies as st
 
 from headrace.model.errors import Refused
 from headrace.model.limits import DURATION_MS_MAX, TIME_MS_MAX
-from headrace.model.times import Duration, Instant, duration_ms, instant_ms
+from headrace.model.times import (
+    Duration,
+    Instant,
+    duration_ms,
+    duration_text,
+    instant_ms,
+    instant_text,
+    read_instant_ms,
+)
 
 
 @pytest.mark.parametrize(
@@ -85,3 +93,54 @@ def test_a_datetime_without_a_zone_is_refused() -> None:
 def test_what_is_no_instant_is_refused(nonsense: Instant) -> None:
     with pytest.raises(Refused, match="run_at must be"):
         instant_ms("run_at", nonsense)
+
+
+@pytest.mark.parametrize(
+    ("ms", "text"),
+    [
+        (0, "0 ms"),
+        (999, "999 ms"),
+        (1_000, "1.0 s"),
+        (12_340, "12.3 s"),
+        (59_949, "59.9 s"),
+        (60_000, "1 m 0 s"),
+        (303_999, "5 m 3 s"),
+        (7_800_000, "2 h 10 m"),
+        (86_400_000, "1 d 0 h"),
+        (273_600_000, "3 d 4 h"),
+        (-5_000, "-5.0 s"),
+    ],
+)
+def test_a_duration_is_told_in_its_two_largest_units(ms: int, text: str) -> None:
+    assert duration_text(ms) == text
+
+
+@given(st.integers(0, TIME_MS_MAX))
+def test_an_instant_is_told_as_it_can_be_read(ms: int) -> None:
+    assert read_instant_ms("since", instant_text(ms)) == ms
+    assert read_instant_ms("since", str(ms)) == ms
+
+
+def test_an_instant_is_read_with_its_zone() -> None:
+    assert instant_text(1_700_000_000_123) == "2023-11-14T22:13:20.123Z"
+    assert read_instant_ms("since", "2023-11-15T00:13:20+02:00") == 1_700_000_000_000
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("yesterday", "since 'yesterday' is no instant; write it with its zone, as in 2030-01-31T12:00:00Z, or as"),
+        ("", "since '' is no instant"),
+        ("2030-01-31T12:00:00", "since 2030-01-31T12:00:00 does not say in which zone"),
+        ("2030-13-01T12:00:00Z", "is no instant"),
+        ("-5", "is no instant"),
+        ("²", "is no instant"),
+        (str(TIME_MS_MAX + 1), "since must be"),
+    ],
+)
+def test_what_is_no_instant_is_refused_with_what_to_write(text: str, message: str) -> None:
+    with pytest.raises(Refused) as caught:
+        read_instant_ms("since", text)
+
+    assert message in str(caught.value)
+    assert caught.value.reason == "bad_since"

@@ -1,6 +1,5 @@
 """Builds the command line for what was asked: one command whole, the others by name."""
 
-import os
 from collections.abc import Callable, Sequence
 from importlib import import_module
 from pathlib import Path
@@ -9,21 +8,21 @@ from typing import Annotated, Any
 import typer
 
 from headrace.app.project import project_table
+from headrace.cli import completing
 from headrace.cli.commands import COMMANDS, Command
 from headrace.cli.defaults import defaults_of
 
 PREFIX = "HEADRACE"
-COMPLETE = "_HEADRACE_COMPLETE"
+LIST = "list"
+"""The sub-command that a group shows when it stands alone."""
 _SETTINGS: dict[str, Any] = {"help_option_names": ["-h", "--help"], "auto_envvar_prefix": PREFIX}
 
 
-def built(given: Sequence[str], *, whole: bool = False) -> typer.Typer:
-    """The command line, with the command that is asked for; importing all would take longer than most of them run.
-
-    `whole` has all of them, for whoever wants to read what there is.
-    """
-    whole = whole or COMPLETE in os.environ
-    wanted = next((word for word in given if not word.startswith("-")), None)
+def built(given: Sequence[str]) -> typer.Typer:
+    """The command line: importing all commands would take longer than most of them run."""
+    if completing.is_asked():
+        completing.teach()
+    wanted = _wanted(given)
     program = typer.Typer(
         name="headrace",
         help="Job queues with leases, tenants and a journal.",
@@ -33,18 +32,39 @@ def built(given: Sequence[str], *, whole: bool = False) -> typer.Typer:
         pretty_exceptions_enable=False,
         rich_markup_mode=None,
         context_settings=_SETTINGS,
+        add_completion=False,  # ours names the shell instead of guessing it, and writes into nobody's files
     )
-    program.callback()(_version)
+    program.callback()(_first)
     for name, command in COMMANDS.items():
-        if whole or name == wanted:
+        if name == wanted:
             _add(program, name, command)
         else:
             program.command(name, help=command.help)(_nothing)
-    if wanted is not None and wanted in COMMANDS:
+    if wanted is not None and not completing.is_asked():
         functions = _functions(import_module(COMMANDS[wanted].module))
         defaults = defaults_of(project_table(Path.cwd()), wanted, functions)
         program.info.context_settings = _SETTINGS | {"default_map": defaults}
     return program
+
+
+def spelled(given: Sequence[str]) -> list[str]:
+    """The words with what goes without saying: a group alone, or with options only, shows its list."""
+    words, wanted = list(given), _wanted(given)
+    if wanted is None or completing.is_asked():
+        return words
+    behind = words.index(wanted) + 1
+    following = words[behind] if behind < len(words) else "--"
+    is_list = following.startswith("-") and following not in _SETTINGS["help_option_names"]
+    if is_list and LIST in _functions(import_module(COMMANDS[wanted].module)):
+        words.insert(behind, LIST)
+    return words
+
+
+def _wanted(given: Sequence[str]) -> str | None:
+    """The command that is asked for, if it is one of ours."""
+    words = completing.words_so_far() if completing.is_asked() else given
+    found = next((word for word in words if not word.startswith("-")), None)
+    return found if found in COMMANDS else None
 
 
 def _told(wanted: bool) -> None:
@@ -55,12 +75,23 @@ def _told(wanted: bool) -> None:
         raise typer.Exit
 
 
-def _version(
+def _first(
     version: Annotated[
         bool,
         # Not from the environment: HEADRACE_VERSION may well say which version is deployed.
         typer.Option("--version", callback=_told, is_eager=True, allow_from_autoenv=False, help="Say the version."),
     ] = False,
+    completion: Annotated[
+        str | None,
+        typer.Option(
+            "--completion",
+            metavar="|".join(completing.SHELLS),
+            callback=completing.print_script,
+            is_eager=True,
+            allow_from_autoenv=False,
+            help='Print what a shell needs to complete commands: eval "$(headrace --completion bash)".',
+        ),
+    ] = None,
 ) -> None:
     """What may be said before the command."""
 
@@ -74,7 +105,7 @@ def _add(program: typer.Typer, name: str, command: Command) -> None:
     if hasattr(module, "commands"):
         program.add_typer(module.commands, name=name, help=command.help)
     else:
-        program.command(name, help=command.help)(module.command)
+        program.command(name, short_help=command.help)(module.command)  # its own help is its docstring
 
 
 def _functions(module: Any) -> dict[str | None, Callable[..., Any]]:

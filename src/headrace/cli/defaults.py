@@ -5,6 +5,8 @@ from collections.abc import Callable, Mapping
 from difflib import get_close_matches
 from typing import Any
 
+import typer
+
 from headrace.cli.commands import COMMANDS
 from headrace.model.errors import BadConfig
 
@@ -55,7 +57,8 @@ def _table(table: Mapping[str, Any], key: str, name: str) -> dict[str, Any]:
 
 
 def _parameters(function: Callable[..., Any]) -> tuple[str, ...]:
-    return tuple(inspect.signature(function).parameters)
+    found = inspect.signature(function).parameters.values()
+    return tuple(each.name for each in found if each.annotation is not typer.Context)
 
 
 def _fitting(values: Mapping[str, Any], parameters: tuple[str, ...]) -> dict[str, Any]:

@@ -1,8 +1,9 @@
 """Looks that several commands take: which queues there are, and where a job is."""
 
 from headrace.model.answers import Found
+from headrace.model.clock import SystemClock
 from headrace.model.errors import Refused
-from headrace.model.limits import QUEUES_SHOWN_MAX
+from headrace.model.limits import PAGE_MAX, QUEUES_SHOWN_MAX
 from headrace.model.names import Queue
 from headrace.stores.contract.store import Store
 
@@ -10,21 +11,31 @@ from headrace.stores.contract.store import Store
 async def queues_of(store: Store, tenant: str, name: str | None = None) -> list[Queue]:
     """All queues of a tenant with their shards, companions included and in order of name; or the one that is named.
 
-    Raises `Refused` for a name that no queue has, with the nearest names: asking after a queue never makes it.
+    Without a name at most `QUEUES_SHOWN_MAX`. Raises `Refused` for a name that no queue has, with the nearest names:
+    asking after a queue never makes it.
     """
     found: list[Queue] = []
     cursor = None
-    while len(found) < QUEUES_SHOWN_MAX:
-        page = await store.queues.names(tenant, cursor=cursor, limit=100)
+    while name is not None or len(found) < QUEUES_SHOWN_MAX:
+        page = await store.queues.names(tenant, cursor=cursor, limit=PAGE_MAX)
+        if chosen := [queue for queue in page.rows if queue.full_name == name]:
+            return chosen
         found += page.rows
         if (cursor := page.cursor) is None:
             break
-    if name is None:
-        return found[:QUEUES_SHOWN_MAX]
-    chosen = [queue for queue in found if queue.full_name == name]
-    if not chosen:
+    if name is not None:
         raise _unknown(name, tenant, [queue.full_name for queue in found])
-    return chosen
+    return found[:QUEUES_SHOWN_MAX]
+
+
+async def tenants_of(store: Store) -> list[str]:
+    """The tenants that have queues, in order of name; at most `PAGE_MAX`."""
+    return (await store.queues.tenants(limit=PAGE_MAX)).rows
+
+
+async def now_ms_of(store: Store) -> int:
+    """The store's own time, which its instants are compared with."""
+    return SystemClock().now_ms() + (await store.health()).clock_skew_ms
 
 
 async def queue_of(store: Store, tenant: str, name: str) -> Queue:

@@ -19,9 +19,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
         code = _run(given)
         sys.stdout.flush()
     except BrokenPipeError:
-        # Whoever read has seen enough (`| head`). Python flushes once more at the end: let it flush nowhere.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return OK
+        return _seen_enough()
+    except SystemExit as ended:
+        # Both typer and rich make an exit of 1 out of a closed pipe.
+        if isinstance(ended.__context__, BrokenPipeError):
+            return _seen_enough()
+        raise
     except KeyboardInterrupt:
         return INTERRUPTED
     except HeadraceError as error:
@@ -34,6 +37,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
         _complain(given, error, told)
         return BROKEN
     return code
+
+
+def _seen_enough() -> int:
+    """Whoever read has closed the pipe (`| head`). Python flushes once more at the end: let it flush nowhere."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    return OK
 
 
 def code_of(error: HeadraceError) -> int:
@@ -54,13 +63,13 @@ def _run(given: list[str]) -> int:
         if missing.name not in ("typer", "rich"):
             raise
         raise BadConfig("the command line needs typer and rich; pip install 'headrace[cli]'") from missing
-    from headrace.cli.building import built
+    from headrace.cli.building import built, spelled
 
     program = built(given)
     # A wrong option is bad input like any other, and is told the same way.
     usage_error: type[Exception] = typer.BadParameter.__mro__[1]
     try:
-        code = program(given, prog_name="headrace", standalone_mode=False)
+        code = program(spelled(given), prog_name="headrace", standalone_mode=False)
     except typer.Abort:
         return INTERRUPTED
     except usage_error as wrong:

@@ -67,7 +67,9 @@ class Output:
             raise BadConfig(f"{question} Nobody can answer here; add --yes to do it")
         import typer
 
-        typer.confirm(question, abort=True, err=True)
+        if not typer.confirm(question, err=True):
+            self.hint("nothing was changed")
+            raise typer.Abort
 
     @contextmanager
     def progress(self, what: str, total: int | None = None) -> Iterator[Advance]:

@@ -4,15 +4,16 @@ from collections import defaultdict
 
 from msgspec import Struct
 
-from headrace.cli.looking import queues_of
+from headrace.cli.looking import now_ms_of, queues_of
 from headrace.cli.opening import with_store
 from headrace.cli.options import TENANT, AnyQueue, Json, Tenant, Url
 from headrace.cli.output import Output
-from headrace.model.clock import SystemClock
 from headrace.model.job import State
 from headrace.model.limits import BATCH_MAX
 from headrace.model.times import duration_text, instant_text
 from headrace.stores.contract.store import Store
+
+COLUMNS = ("worker", "seen", "active#", "queues")
 
 
 class WorkerRow(Struct, frozen=True):
@@ -23,7 +24,13 @@ class WorkerRow(Struct, frozen=True):
     active: int
     """Jobs it holds leases of, among the first 1,000 active ones of each queue."""
     seen_at: str
+    seen_at_ms: int
     seen_ms_ago: int
+
+    @property
+    def cells(self) -> tuple[object, ...]:
+        """The row below `COLUMNS`."""
+        return self.worker, f"{duration_text(self.seen_ms_ago)} ago", self.active, ", ".join(self.queues)
 
 
 def command(url: Url = None, tenant: Tenant = TENANT, queue: AnyQueue = None, json: Json = False) -> None:
@@ -32,8 +39,8 @@ def command(url: Url = None, tenant: Tenant = TENANT, queue: AnyQueue = None, js
     rows = with_store(url, lambda store: seen(store, tenant, queue))
     output.document({"workers": rows})
     output.table(
-        ("worker", "seen", "active#", "queues"),
-        [(row.worker, f"{duration_text(row.seen_ms_ago)} ago", row.active, ", ".join(row.queues)) for row in rows],
+        COLUMNS,
+        [row.cells for row in rows],
         empty="no worker has claimed anything within the last day; start one with: headrace worker app:app",
     )
 
@@ -49,7 +56,7 @@ async def seen(store: Store, tenant: str, queue: str | None) -> list[WorkerRow]:
             seen_at_ms[found.worker] = max(seen_at_ms[found.worker], found.seen_at_ms)
         for job in (await store.reads.list(each, State.ACTIVE, limit=BATCH_MAX)).rows:
             active[job.worker] += 1
-    now_ms = SystemClock().now_ms() + (await store.health()).clock_skew_ms
+    now_ms = await now_ms_of(store)
     latest = sorted(queues, key=lambda worker: (-seen_at_ms[worker], worker))
     return [
         WorkerRow(
@@ -57,6 +64,7 @@ async def seen(store: Store, tenant: str, queue: str | None) -> list[WorkerRow]:
             sorted(queues[worker]),
             active[worker],
             instant_text(seen_at_ms[worker]),
+            seen_at_ms[worker],
             max(now_ms - seen_at_ms[worker], 0),
         )
         for worker in latest

@@ -70,6 +70,10 @@ def settings_of(url: str) -> Settings:
     """Read a URL; whatever is wrong in it is said without showing it, since it may hold a password."""
     parts = urlsplit(url)
     given = dict(parse_qsl(parts.query, keep_blank_values=True))
+    if _is_torn(parts.netloc, parts.path, given):
+        raise BadConfig(
+            "a password with one of / ? # @ : % in a PostgreSQL URL is written with %2F %3F %23 %40 %3A %25"
+        )
     known = {each.keyword.decode() for each in pq.Conninfo.get_defaults()}
     for option in given:
         if option not in known and option not in OPTIONS:
@@ -88,6 +92,15 @@ def settings_of(url: str) -> Settings:
         profile=_profile(given.get("profile", "durable")),
         connections=_connections(given.get("connections", str(CONNECTIONS_DEFAULT))),
     )
+
+
+def _is_torn(netloc: str, path: str, given: dict[str, str]) -> bool:
+    """Whether a sign in the password has cut it in two: the halves would be taken for a host, a database or an option,
+    and be shown. The value of an option may well hold an @, such as a user's name on some clouds."""
+    if "@" in path or netloc.count("@") > 1 or any("@" in option for option in given):
+        return True
+    is_cut = "@" not in netloc and not netloc.rpartition(":")[2].isdigit() and ":" in netloc.rpartition("]")[2]
+    return is_cut and any("@" in value for value in given.values())
 
 
 def _place(libpq: dict[str, Any]) -> str:

@@ -114,11 +114,3 @@ def test_a_folder_with_something_in_it_is_refused_and_left_alone(
 
     assert "exists and is not an empty folder; name a new one, or leave it out" in capsys.readouterr().err
     assert [file.name for file in tmp_path.iterdir()] == ["mine"]
-
-
-def test_without_a_command_the_usage_is_shown(capsys: pytest.CaptureFixture[str]) -> None:
-    with pytest.raises(SystemExit) as ended:
-        main([])
-
-    assert ended.value.code == 2
-    assert "usage: headrace" in capsys.readouterr().err

@@ -1,0 +1,61 @@
+"""`headrace queues list`: every queue of a tenant, or of all, with its counts."""
+
+import asyncio
+from typing import Annotated
+
+import typer
+
+from headrace.cli.looking import now_ms_of, queues_of, tenants_of
+from headrace.cli.opening import with_store
+from headrace.cli.options import TENANT, Json, Tenant, Url
+from headrace.cli.output import Output
+from headrace.cli.queues.rows import COLUMNS, QueueRow, row_of, total_of
+from headrace.model.limits import LOOKS_AT_ONCE, QUEUES_SHOWN_MAX
+from headrace.model.names import Queue
+from headrace.stores.contract.store import Store
+
+AllTenants = Annotated[bool, typer.Option("--all-tenants", "-A", help="The queues of all tenants.")]
+
+
+def list_queues(url: Url = None, tenant: Tenant = TENANT, all_tenants: AllTenants = False, json: Json = False) -> None:
+    """Show queues with their counts; `headrace queues` does so, too."""
+    output = Output(json=json)
+    rows, others, more = with_store(url, lambda store: _rows(store, None if all_tenants else tenant))
+    total = total_of(rows)
+    output.document({"queues": rows, "total": total, "more": more})
+    if not rows:
+        output.say(_empty(None if all_tenants else tenant, others))
+        return
+    columns = ("tenant", *COLUMNS) if all_tenants else COLUMNS
+    output.table(columns, [(row.tenant, *row.cells) if all_tenants else row.cells for row in rows], empty="")
+    output.say(
+        f"{len(rows):,} {'queue' if len(rows) == 1 else 'queues'}: {total.waiting:,} waiting ({total.later:,} later),"
+        f" {total.blocked:,} blocked, {total.active:,} active, {total.done:,} done, {total.cancelled:,} cancelled,"
+        f" {total.dead:,} dead"
+    )
+    if more:
+        output.hint(f"only the first {QUEUES_SHOWN_MAX:,} queues are shown; see others with: headrace queues show NAME")
+
+
+async def _rows(store: Store, tenant: str | None) -> tuple[list[QueueRow], list[str], bool]:
+    """The rows, the tenants there are when there is no row, and whether there are more queues than are shown."""
+    tenants = [tenant] if tenant is not None else await tenants_of(store)
+    queues: list[Queue] = []
+    for each in tenants:
+        queues += await queues_of(store, each)
+        if len(queues) >= QUEUES_SHOWN_MAX:
+            break
+    more = len(queues) >= QUEUES_SHOWN_MAX
+    now_ms = await now_ms_of(store)
+    rows: list[QueueRow] = []
+    for first in range(0, min(len(queues), QUEUES_SHOWN_MAX), LOOKS_AT_ONCE):
+        some = queues[first : min(first + LOOKS_AT_ONCE, QUEUES_SHOWN_MAX)]
+        rows += await asyncio.gather(*(row_of(store, queue, now_ms) for queue in some))
+    return rows, [] if rows else await tenants_of(store), more
+
+
+def _empty(tenant: str | None, others: list[str]) -> str:
+    if tenant is None or not others:
+        return "there are no queues yet; a queue comes to be with its first job: headrace enqueue KIND"
+    shown = ", ".join(others[:10]) + (" and more" if len(others) > 10 else "")
+    return f"tenant {tenant!r} has no queues; tenants that have some: {shown}; name one with --tenant, or --all-tenants"

@@ -1,0 +1,57 @@
+"""Promises of a queue's settings on the command line: read as people write them, shown as they can be read."""
+
+import pytest
+
+from headrace.cli.queues.settings import read_changes, settings_of
+from headrace.model.config import SETTABLE, QueueConfig
+from headrace.model.errors import Refused
+from headrace.model.names import Queue
+
+
+@pytest.mark.parametrize(
+    ("written", "changes"),
+    [
+        (["timeout=30s"], {"timeout_ms": 30_000}),
+        (["timeout_ms=30000"], {"timeout_ms": 30_000}),
+        (["timeout_ms=1.5m"], {"timeout_ms": 90_000}),
+        (["timeout=0", "backoff_max=2h"], {"timeout_ms": 0, "backoff_ms_max": 7_200_000}),
+        (["paused=true", "fail-handler=No"], {"paused": True, "fail_handler": False}),
+        (["priority=9", " keep_done_max = 10 "], {"priority": 9, "keep_done_max": 10}),
+    ],
+)
+def test_settings_are_read_as_people_write_them(written: list[str], changes: dict[str, object]) -> None:
+    assert read_changes(written) == changes
+
+
+@pytest.mark.parametrize(
+    ("written", "message"),
+    [
+        (["timeout"], "a change is written key=value, as in timeout=30s; found 'timeout'"),
+        (["timout=3s"], "queues have no setting 'timout'; did you mean 'timeout'?"),
+        (["colour=red"], "queues have no setting 'colour'; known settings: paused, fail_handler, priority"),
+        (["version=3"], "queues have no setting 'version'"),
+        (["timeout=30"], "timeout=30 does not say its unit; write timeout=30s, or timeout_ms=30 for milliseconds"),
+        (["timeout=soon"], "timeout_ms 'soon' is no duration"),
+        (["timeout=1s", "timeout_ms=2"], "timeout_ms is there twice; say it once"),
+        (["paused=maybe"], "paused must be true or false; found 'maybe'"),
+        (["priority=high"], "priority must be a whole number; found 'high'"),
+        (["priority=²"], "priority must be a whole number; found '²'"),
+        (["priority=--5"], "priority must be a whole number; found '--5'"),
+    ],
+)
+def test_a_setting_that_cannot_be_is_refused_with_what_to_write(written: list[str], message: str) -> None:
+    with pytest.raises(Refused) as caught:
+        read_changes(written)
+
+    assert str(caught.value).startswith(message)
+
+
+def test_every_setting_is_shown_in_a_form_that_configure_takes() -> None:
+    odd = QueueConfig(timeout_ms=61_001, backoff_ms=60_000, paused=True, keep_dead_ms=0)
+
+    shown = settings_of(Queue("mail"), odd)
+
+    assert [setting.name for setting in shown] == [*SETTABLE]
+    assert read_changes([f"{setting.name}={setting.text}" for setting in shown]) == {
+        name: getattr(odd, name) for name in SETTABLE
+    }

@@ -1,0 +1,132 @@
+"""The promise of secrets: no command ever shows the user, the password or a secret option of its URL."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from headrace.cli.main import main
+from headrace.stores.redis.acl import rules
+from tests.cli.support import run
+from tests.cli.tree import functions, parameters
+from tests.support.process import free_port
+from tests.support.servers import redis_server
+
+USER, PASSWORD, OPTION = "mallory-private", "hunter2-private", "swordfish-private"
+ARGUMENTS: dict[tuple[str, ...], list[str]] = {
+    ("enqueue",): ["probe", "--no-app"],
+    ("worker",): ["--register", "probe=echo", "--until-idle"],
+    ("workers",): [],
+    ("jobs", "list"): [],
+    ("jobs", "search"): ["probe"],
+    ("jobs", "show"): ["none"],
+    ("jobs", "result"): ["none"],
+    ("jobs", "cancel"): ["none"],
+    ("jobs", "remove"): ["none", "--yes"],
+    ("queues", "list"): [],
+    ("queues", "show"): ["default"],
+    ("queues", "pause"): ["default"],
+    ("queues", "resume"): ["default"],
+    ("queues", "configure"): ["default", "timeout=30s"],
+    ("queues", "purge"): ["default", "--yes"],
+    ("queues", "delete"): ["default", "--yes"],
+    ("dead", "list"): [],
+    ("dead", "show"): ["none"],
+    ("dead", "replay"): ["--all", "--yes"],
+    ("dead", "purge"): ["--all", "--yes"],
+    ("doctor",): [],
+    ("migrate",): [],
+}
+"""Every command that takes a URL, with arguments that bring it as far as the store."""
+
+
+def right(_: Path) -> str:
+    redis_server().ask("ACL", "SETUSER", USER, "reset", "on", f">{PASSWORD}", *rules().split())
+    return f"redis://{USER}:{PASSWORD}@127.0.0.1:{redis_server().port}"
+
+
+def wrong(_: Path) -> str:
+    redis_server().ask("ACL", "SETUSER", USER, "reset", "on", ">another", *rules().split())
+    return f"redis://{USER}:{PASSWORD}@127.0.0.1:{redis_server().port}"
+
+
+def unreachable(_: Path) -> str:
+    return f"postgres://{USER}:{PASSWORD}@127.0.0.1:{free_port()}/jobs?sslpassword={OPTION}&passfile={OPTION}"
+
+
+def unknown_option(_: Path) -> str:
+    return f"redis://{USER}:{PASSWORD}@127.0.0.1:{redis_server().port}?password={OPTION}"
+
+
+def torn(_: Path) -> str:
+    """A password that should have been written with %2F: its halves look like a host and a database."""
+    return f"postgres://{USER}:x/{PASSWORD}@127.0.0.1:{free_port()}/jobs"
+
+
+def unreadable(_: Path) -> str:
+    return f"redis://{USER}:[{PASSWORD}@127.0.0.1"
+
+
+PLACES: dict[Callable[[Path], str], set[int]] = {
+    right: {0, 1, 2},
+    wrong: {2, 3},
+    unreachable: {3},
+    unknown_option: {2},
+    torn: {2},
+    unreadable: {2},
+}
+"""Where the URL leads, and how commands end there; 2 at the right one is for a queue that has jobs or is not there."""
+
+
+def leaks(told: str) -> list[str]:
+    return [secret for secret in (USER, PASSWORD, OPTION) if secret in told]
+
+
+def test_every_command_with_a_url_is_in_the_table() -> None:
+    assert {words for words in functions() if "url" in parameters(words)} <= {*ARGUMENTS}
+
+
+@pytest.mark.parametrize("place", PLACES, ids=lambda place: place.__name__)
+def test_no_command_shows_what_is_secret_in_its_url(
+    place: Callable[[Path], str],
+    tmp_path: Path,
+    capfd: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    url = place(tmp_path)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("HEADRACE_URL", url)
+    found: dict[str, object] = {}
+
+    for words in ARGUMENTS.keys() & functions().keys() - {("worker",)}:
+        for more in ([], ["--json"], ["--url", url], ["--help"]):
+            code, told = main([*words, *ARGUMENTS[words], *more]), "".join(capfd.readouterr())
+            if leaks(told) or (code not in PLACES[place] and more != ["--help"]):
+                found[" ".join([*words, *more])] = code, told
+
+    assert found == {}
+
+
+@pytest.mark.parametrize(
+    ("place", "form"), [(right, "text"), (right, "json"), (wrong, "json"), (unreachable, "text"), (torn, "json")]
+)
+def test_no_log_of_a_worker_shows_what_is_secret_in_its_url(
+    place: Callable[[Path], str], form: str, tmp_path: Path
+) -> None:
+    url = place(tmp_path)
+    if place is right:
+        assert run("enqueue", "probe", "--no-app", url=url).code == 0
+
+    ran = run("worker", *ARGUMENTS["worker",], "--log", form, "--log-level", "debug", url=url)
+
+    assert leaks(ran.out + ran.err) == []
+    assert ran.code in PLACES[place]
+
+
+def test_a_url_of_the_project_is_not_shown_either(tmp_path: Path) -> None:
+    (tmp_path / "pyproject.toml").write_text(f'[tool.headrace]\nurl = "{unreachable(tmp_path)}"\n')
+
+    helped, ran = run("queues", "list", "--help", cwd=tmp_path), run("queues", cwd=tmp_path)
+
+    assert (helped.code, ran.code) == (0, 3)
+    assert leaks(helped.out + helped.err + ran.out + ran.err) == []

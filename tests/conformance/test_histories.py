@@ -13,7 +13,7 @@ from tests.support.histories import Draw
 from tests.support.invariants import check_history
 from tests.support.stores import STORES
 
-EXAMPLES = {"memory": 75, "sqlite": 75, "redis": 25, "redis-cluster": 10, "postgres": 6}
+EXAMPLES = {"memory": 75, "sqlite": 30, "redis": 20, "redis-cluster": 8, "postgres": 5}
 """How many histories a store plays here, the slower the fewer; tests/proof plays as many as it is asked for."""
 
 

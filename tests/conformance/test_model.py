@@ -15,7 +15,7 @@ from tests.support.beside import open_beside_memory
 from tests.support.histories import Actor, Draw, Pairing
 
 OPERATIONS_MAX = 40
-EXAMPLES = {"sqlite": 150, "redis": 100, "redis-cluster": 40, "postgres": 30}
+EXAMPLES = {"sqlite": 75, "redis": 50, "redis-cluster": 25, "postgres": 15}
 """How many histories a store plays here, the slower the fewer; tests/proof plays as many as it is asked for."""
 
 

@@ -31,26 +31,29 @@ def replay_command(store_name: str, seed: int) -> str:
     return f"python -m tests.proof --stores {store_name} --first {seed} --seeds 1"
 
 
-async def run_seed(store_name: str, seed: int, figures: Figures) -> None:
+async def run_seed(store_name: str, seed: int, operations: int, figures: Figures) -> None:
     """One history with its invariants, and one beside memory."""
     shards = 1 + 2 * (seed % 2)
     with tempfile.TemporaryDirectory(prefix="headrace-proof-") as folder:
         async with STORES[store_name](Path(folder)) as store:
             draw = Draw(Random(seed), shards, trims=False)
-            figures.claims += await check_history(store, draw, OPERATIONS, lambda _: None)
+            figures.claims += await check_history(store, draw, operations, lambda _: None)
     if store_name != "memory":
-        await compare(store_name, shards, Random(seed), OPERATIONS, lambda _: None)
-        figures.compared += OPERATIONS
+        await compare(store_name, shards, Random(seed), operations, lambda _: None)
+        figures.compared += operations
     figures.seeds += 1
-    figures.operations += OPERATIONS
+    figures.operations += operations
 
 
-def run(store_name: str, first: int, seeds: int, say: Callable[[str], None]) -> Figures:
-    """Play seeds one after the other; a violation is reported with how to replay it, and the run goes on."""
+def run(store_name: str, first: int, seeds: int, say: Callable[[str], None], operations: int = OPERATIONS) -> Figures:
+    """Play seeds one after the other; a violation is reported with how to replay it, and the run goes on.
+
+    With fewer operations a seed is the beginning of what it is with more, so the replay shows the same violation.
+    """
     figures = Figures()
     for seed in range(first, first + seeds):
         try:
-            asyncio.run(run_seed(store_name, seed, figures))
+            asyncio.run(run_seed(store_name, seed, operations, figures))
         except AssertionError as violation:
             figures.violations += 1
             say(f"violation at seed {seed}: {violation}; replay: {replay_command(store_name, seed)}")

@@ -19,8 +19,8 @@ from headrace.stores.transitions import claim, endings, enqueue, journal, leave,
 from headrace.stores.transitions.rows import Row
 
 FAULTS: dict[str, Callable[[], None]] = {}
-FIRST: dict[str, str] = {}
-"""Where a fault is looked for first, which saves time and decides nothing."""
+NOTICED_BY: dict[str, str] = {}
+"""The test that must fail because of a fault."""
 Rows = memory_rows.MemoryRows
 
 
@@ -29,12 +29,12 @@ def plant(name: str) -> None:
     FAULTS[name]()
 
 
-def fault(first: str) -> Callable[[Callable[[], None]], Callable[[], None]]:
-    """Register a fault under its function's name, with the operation whose tests are run first."""
+def fault(noticed_by: str) -> Callable[[Callable[[], None]], Callable[[], None]]:
+    """Register a fault under its function's name, with the test that notices it."""
 
     def register(act: Callable[[], None]) -> Callable[[], None]:
         FAULTS[act.__name__] = act
-        FIRST[act.__name__] = first
+        NOTICED_BY[act.__name__] = noticed_by
         return act
 
     return register
@@ -64,12 +64,12 @@ def _with(rows: Rows, **counters: int) -> Rows:
 # Leases.
 
 
-@fault("settle")
+@fault("test_settle.py::test_settle_refuses_a_stale_token_and_changes_nothing")
 def a_token_is_not_checked() -> None:
     swap(settle.refusal, lambda row, lease, now_ms: _without("lease_mismatch", row, lease, now_ms))
 
 
-@fault("settle")
+@fault("test_settle.py::test_settle_refuses_a_lease_that_has_run_out_and_changes_nothing")
 def an_expired_lease_is_accepted() -> None:
     swap(settle.refusal, lambda row, lease, now_ms: _without("lease_expired", row, lease, now_ms))
 
@@ -82,17 +82,17 @@ def _without(check: str, row: Any, lease: Any, now_ms: int) -> Any:
     return None if found == check else found
 
 
-@fault("settle")
+@fault("test_settle.py::test_settle_refuses_a_lease_that_has_run_out_and_changes_nothing")
 def a_lease_still_holds_at_its_end() -> None:
     swap(settle.refusal, lambda row, lease, now_ms: _REFUSAL(row, lease, now_ms - 1))
 
 
-@fault("settle")
+@fault("test_settle.py::test_expired_wins_over_a_wrong_token")
 def a_wrong_token_is_reported_before_an_expired_lease() -> None:
     swap(settle.refusal, lambda row, lease, now_ms: _REFUSAL(row, lease, 0) or _REFUSAL(row, lease, now_ms))
 
 
-@fault("extend")
+@fault("test_extend.py::test_a_lost_lease_is_not_brought_back")
 def an_active_job_of_anybody_can_be_extended() -> None:
     def extend(old: Any, at: Any, lease: Any, lease_ms: int) -> Any:
         row = at.rows.job(lease.id)
@@ -103,22 +103,22 @@ def an_active_job_of_anybody_can_be_extended() -> None:
     wrap(settle, "_extend_one", extend)
 
 
-@fault("claim")
+@fault("test_claim.py::test_ready_jobs_come_by_priority_and_then_in_order_of_arrival")
 def a_fence_is_used_for_every_claim() -> None:
     wrap(claim, "_activate", lambda old, at, *args: old(_with(at, fence=0), *args))
 
 
-@fault("repair")
+@fault("test_repair.py::test_a_lease_that_has_run_out_makes_its_job_due_at_once")
 def a_lease_is_not_repaired_at_its_end() -> None:
     wrap(Rows, "overdue", lambda old, rows, now_ms, limit: old(rows, now_ms - 1, limit))
 
 
-@fault("repair")
+@fault("test_repair.py::test_a_claim_repairs_a_hundred_leases_of_a_shard_and_no_more")
 def repair_has_no_bound() -> None:
     wrap(Rows, "overdue", lambda old, rows, now_ms, _: old(rows, now_ms, 10**9))
 
 
-@fault("repair")
+@fault("test_repair.py::test_leases_are_repaired_by_their_end_and_then_by_id")
 def repair_goes_by_id_alone() -> None:
     wrap(
         Rows,
@@ -127,12 +127,12 @@ def repair_goes_by_id_alone() -> None:
     )
 
 
-@fault("claim")
+@fault("test_claim.py::test_a_repeated_nonce_returns_the_same_claims_and_nothing_new")
 def a_repeated_nonce_hands_out_more() -> None:
     swap(claim.is_known, lambda rows, request: False)
 
 
-@fault("claim")
+@fault("test_claim.py::test_a_repeated_nonce_leaves_out_leases_that_have_run_out")
 def a_repeated_nonce_returns_ended_leases() -> None:
     old = claim.known_claims
     swap(claim.known_claims, lambda rows, request, now_ms: old(rows, request, 0))
@@ -141,39 +141,39 @@ def a_repeated_nonce_returns_ended_leases() -> None:
 # Order and time.
 
 
-@fault("claim")
+@fault("test_claim.py::test_a_job_without_a_priority_has_that_of_its_queue_when_it_draws_its_number")
 def a_due_job_is_not_promoted_at_its_time() -> None:
     wrap(Rows, "due", lambda old, rows, now_ms, limit: old(rows, now_ms - 1, limit))
 
 
-@fault("claim")
+@fault("test_claim.py::test_a_claim_promotes_a_thousand_jobs_of_a_shard_and_no_more")
 def promotion_has_no_bound() -> None:
     wrap(Rows, "due", lambda old, rows, now_ms, _: old(rows, now_ms, 10**9))
 
 
-@fault("claim")
+@fault("test_claim.py::test_ready_jobs_come_by_priority_and_then_in_order_of_arrival")
 def priority_is_ignored() -> None:
     swap(step.place_of, lambda priority, number: number)
 
 
-@fault("claim")
+@fault("test_claim.py::test_ready_jobs_come_by_priority_and_then_in_order_of_arrival")
 def the_last_in_is_the_first_out() -> None:
     wrap(Rows, "ready", lambda old, rows, after, limit: old(rows, -1, 10**9)[::-1][:limit])
 
 
-@fault("enqueue")
+@fault("test_enqueue.py::test_a_ready_job_that_stays_due_keeps_its_number")
 def an_update_loses_its_place() -> None:
     wrap(enqueue, "_update", lambda old, at, record, given: old(at, replace(record, place=None), given))
 
 
-@fault("enqueue")
+@fault("test_enqueue.py::test_update_run_at_steers_the_time_of_a_waiting_job")
 def an_update_cuts_a_backoff_short() -> None:
     job.Job.run_at_flag = property(  # type: ignore[assignment]
         lambda each: each.update_run_at or job.UpdateRunAt.ALWAYS
     )
 
 
-@fault("enqueue")
+@fault("test_enqueue.py::test_update_run_at_steers_the_time_of_a_waiting_job")
 def if_later_moves_earlier_too() -> None:
     wrap(
         job.UpdateRunAt,
@@ -182,7 +182,7 @@ def if_later_moves_earlier_too() -> None:
     )
 
 
-@fault("claim")
+@fault("test_claim.py::test_a_job_that_comes_back_draws_a_new_number")
 def a_retried_job_goes_to_the_front() -> None:
     def wait(old: Any, at: Any, record: Any) -> Any:
         stored = old(at, record)
@@ -194,7 +194,7 @@ def a_retried_job_goes_to_the_front() -> None:
     wrap(step.Step, "wait", wait)
 
 
-@fault("claim")
+@fault("test_claim.py::test_a_paused_queue_hands_out_nothing_and_everything_else_goes_on")
 def a_paused_queue_hands_out() -> None:
     wrap(claim, "claim", _unpaused)
     swap(claim.claim, claim.claim)
@@ -209,23 +209,23 @@ def _unpaused(old: Any, at: Any, *args: Any) -> Any:
         at.rows.config = was
 
 
-@fault("claim")
+@fault("test_claim.py::test_a_job_may_start_at_the_last_instant_and_dies_after_it")
 def a_job_is_started_too_late() -> None:
     swap(verdict.is_expired, lambda record, now_ms: False)
 
 
-@fault("claim")
+@fault("test_claim.py::test_a_job_may_start_at_the_last_instant_and_dies_after_it")
 def a_job_is_refused_at_its_last_instant() -> None:
     old = verdict.is_expired
     swap(verdict.is_expired, lambda record, now_ms: old(record, now_ms + 1))
 
 
-@fault("claim")
+@fault("test_claim.py::test_a_claim_ends_at_four_mebibytes_of_payloads")
 def the_next_time_is_not_told() -> None:
     swap(claim.next_at, lambda rows, now_ms: None)
 
 
-@fault("claim")
+@fault("test_claim.py::test_a_claim_ends_at_four_mebibytes_of_payloads")
 def bodies_have_no_bound() -> None:
     swap(claim.hand_out_ready, _unbounded(claim.hand_out_ready))
 
@@ -237,13 +237,13 @@ def _unbounded(old: Any) -> Any:
 # Counting.
 
 
-@fault("settle")
+@fault("test_settle.py::test_retry_counts_an_attempt_and_waits_for_the_backoff")
 def attempts_are_counted_twice() -> None:
     old = verdict._failed
     swap(old, lambda record, *args: old(replace(record, attempts=record.attempts + 1), *args))
 
 
-@fault("settle")
+@fault("test_settle.py::test_max_attempts_is_the_exact_number_of_runs")
 def the_budget_is_one_too_large() -> None:
     old = verdict.judge
     swap(old, lambda record, outcome, asked, rules, now_ms: _spare(old, record, outcome, asked, rules, now_ms))
@@ -257,13 +257,13 @@ def _spare(old: Any, record: Any, outcome: Any, asked: bool, rules: Any, now_ms:
     return found
 
 
-@fault("repair")
+@fault("test_repair.py::test_a_lease_that_has_run_out_makes_its_job_due_at_once")
 def a_stall_is_not_counted() -> None:
     old = verdict.judge_stall
     swap(old, lambda record, asked, rules, now_ms: old(replace(record, stalls=-1), asked, rules, now_ms))
 
 
-@fault("settle")
+@fault("test_settle.py::test_release_counts_nothing")
 def a_release_is_counted() -> None:
     old = verdict.judge
 
@@ -276,18 +276,18 @@ def a_release_is_counted() -> None:
     swap(old, judge)
 
 
-@fault("settle")
+@fault("test_settle.py::test_the_backoff_doubles_and_is_capped")
 def backoff_is_not_capped() -> None:
     swap(policy.backoff, lambda attempts, ms, ms_max, ppm=10**6: (ms << attempts - 1) * ppm // 10**6)
 
 
-@fault("settle")
+@fault("test_settle.py::test_retry_counts_an_attempt_and_waits_for_the_backoff")
 def backoff_starts_doubled() -> None:
     old = policy.backoff
     swap(old, lambda attempts, *args: old(attempts + 1, *args))
 
 
-@fault("settle")
+@fault("test_settle.py::test_max_attempts_is_the_exact_number_of_runs")
 def a_changed_configuration_is_not_followed() -> None:
     config.QueueConfig.effective = lambda self, policy: config.DEFAULT_CONFIG  # type: ignore[method-assign]
 
@@ -295,7 +295,7 @@ def a_changed_configuration_is_not_followed() -> None:
 # Twins.
 
 
-@fault("twins")
+@fault("test_twins.py::test_an_enqueue_of_an_active_id_is_held_apart")
 def a_job_is_handed_out_beside_its_active_namesake() -> None:
     def one(old: Any, at: Any, given: Any) -> Any:
         answer = old(at, given)
@@ -307,17 +307,17 @@ def a_job_is_handed_out_beside_its_active_namesake() -> None:
     wrap(enqueue, "_enqueue_one", one)
 
 
-@fault("twins")
+@fault("test_twins.py::test_a_twin_is_applied_on_top_of_a_job_that_comes_back_and_vanishes")
 def a_twin_is_lost_on_retry() -> None:
     twin.Twin.applied = lambda self, active: active  # type: ignore[method-assign]
 
 
-@fault("twins")
+@fault("test_twins.py::test_a_twin_becomes_a_job_of_its_own_when_the_active_one_is_over")
 def a_twin_is_lost_when_its_namesake_ends() -> None:
     swap(endings.free_twin, lambda at, id: at.rows.drop_twin(id))
 
 
-@fault("twins")
+@fault("test_twins.py::test_what_one_enqueue_asked_for_is_not_undone_by_the_next")
 def the_flags_of_a_later_twin_win() -> None:
     old = twin.block
 
@@ -328,7 +328,7 @@ def the_flags_of_a_later_twin_win() -> None:
     swap(old, block)
 
 
-@fault("twins")
+@fault("test_twins.py::test_the_time_of_a_job_that_comes_back_is_clamped_by_what_was_enqueued_behind_it")
 def the_clamp_of_a_twin_is_ignored() -> None:
     wrap(
         twin.Twin,
@@ -337,7 +337,7 @@ def the_clamp_of_a_twin_is_ignored() -> None:
     )
 
 
-@fault("twins")
+@fault("test_twins.py::test_a_twin_that_resets_the_counters_does_not_save_the_delivery_that_uses_up_the_budget")
 def death_is_decided_after_the_twin() -> None:
     old = settle._settle_one
 
@@ -356,7 +356,7 @@ def death_is_decided_after_the_twin() -> None:
 _ALL_KEYS: dict[tuple[str, str, str], Any] = {}
 
 
-@fault("idempotency")
+@fault("test_idempotency.py::test_a_key_that_was_used_answers_with_the_first_id_and_changes_nothing")
 def keys_are_not_scoped_by_tenant() -> None:
     def put(old: Any, rows: Any, id: str, key: str, row: Any) -> None:
         _ALL_KEYS[rows.shard.queue.full_name, id, key] = row
@@ -366,7 +366,7 @@ def keys_are_not_scoped_by_tenant() -> None:
     wrap(Rows, "key", lambda old, rows, id, key: _ALL_KEYS.get((rows.shard.queue.full_name, id, key)))
 
 
-@fault("idempotency")
+@fault("test_idempotency.py::test_a_key_that_was_used_answers_with_the_first_id_and_changes_nothing")
 def a_key_is_forgotten_when_its_job_ends() -> None:
     def drop(old: Any, rows: Any, id: str) -> None:
         old(rows, id)
@@ -377,7 +377,7 @@ def a_key_is_forgotten_when_its_job_ends() -> None:
     wrap(Rows, "drop", drop)
 
 
-@fault("idempotency")
+@fault("test_idempotency.py::test_a_key_holds_until_its_time_and_not_at_it")
 def a_key_holds_at_its_end() -> None:
     def key(old: Any, rows: Any, *args: str) -> Any:
         found = old(rows, *args)
@@ -386,13 +386,13 @@ def a_key_holds_at_its_end() -> None:
     wrap(Rows, "key", key)
 
 
-@fault("idempotency")
+@fault("test_idempotency.py::test_a_key_that_stands_for_other_work_is_a_conflict_and_changes_nothing")
 def a_fingerprint_leaves_out_the_payload() -> None:
     old = ids.fingerprint
     swap(old, lambda kind, payload, explicit_id: old(kind, b"", explicit_id))
 
 
-@fault("enqueue")
+@fault("test_enqueue.py::test_a_batch_is_answered_item_by_item_and_refusals_leave_the_others_alone")
 def tenants_share_their_queues() -> None:
     wrap(
         memory_store.MemoryTx,
@@ -401,7 +401,7 @@ def tenants_share_their_queues() -> None:
     )
 
 
-@fault("queues")
+@fault("test_queues.py::test_a_wrong_number_of_shards_is_refused_by_every_call_and_changes_nothing")
 def another_number_of_shards_is_accepted() -> None:
     def rows(old: Any, tx: Any, shard: Any, create: bool = False) -> Any:
         known = tx.shards_of(shard.queue)
@@ -415,13 +415,13 @@ def another_number_of_shards_is_accepted() -> None:
 # Cancel, endings, letters.
 
 
-@fault("cancel")
+@fault("test_cancel.py::test_an_asked_job_ends_cancelled_when_its_delivery_comes_back")
 def an_asked_cancel_is_forgotten_on_retry() -> None:
     old = verdict.judge
     swap(old, lambda record, outcome, asked, *args: old(record, outcome, False, *args))
 
 
-@fault("cancel")
+@fault("test_cancel.py::test_done_wins_over_an_asked_cancel")
 def an_asked_cancel_beats_done() -> None:
     old = verdict.judge
 
@@ -431,18 +431,18 @@ def an_asked_cancel_beats_done() -> None:
     swap(old, judge)
 
 
-@fault("cancel")
+@fault("test_cancel.py::test_cancel_leaves_an_active_job_alone")
 def cancel_stops_a_running_job_unasked() -> None:
     old = leave._cancel_one
     swap(old, lambda at, id, running: old(at, id, True))
 
 
-@fault("remove")
+@fault("test_remove.py::test_remove_deletes_all_letters_of_an_id_and_leaves_those_of_others")
 def remove_leaves_the_letters() -> None:
     wrap(Rows, "letters_of", lambda old, rows, id: [])
 
 
-@fault("enqueue")
+@fault("test_enqueue.py::test_an_id_that_has_ended_can_be_created_anew_and_loses_its_old_ending")
 def an_old_ending_outlives_a_new_job() -> None:
     wrap(enqueue, "_enqueue_one", _keeping_endings)
     enqueue._enqueue_one = enqueue._enqueue_one
@@ -456,22 +456,22 @@ def _keeping_endings(old: Any, at: Any, given: Any) -> Any:
     return answer
 
 
-@fault("settle")
+@fault("test_settle.py::test_the_newest_endings_of_a_shard_are_kept")
 def endings_have_no_bound() -> None:
     wrap(Rows, "sweep_endings", lambda old, rows, now_ms, keep_max, limit: old(rows, now_ms, 10**9, limit))
 
 
-@fault("settle")
+@fault("test_settle.py::test_a_result_with_a_time_to_live_is_kept_that_long_whatever_the_count")
 def a_pinned_ending_is_evicted() -> None:
     wrap(Rows, "put_ending", lambda old, rows, ending: old(rows, replace(ending, pinned=False)))
 
 
-@fault("dead")
+@fault("test_dead.py::test_a_failed_job_leaves_a_letter_with_its_record_error_time_and_reason")
 def a_dead_job_leaves_no_letter() -> None:
     wrap(Rows, "put_letter", lambda old, rows, letter: None)
 
 
-@fault("dead")
+@fault("test_dead.py::test_replay_takes_the_letter_out_and_lets_the_job_wait_due_at_once")
 def a_replayed_letter_stays() -> None:
     def replay(at: Any, pick: Any, keep_counts: bool, delay_ms: int) -> Replayed:
         letter = at.rows.newest_letter(pick) if isinstance(pick, str) else at.rows.letter(pick.number)
@@ -484,7 +484,7 @@ def a_replayed_letter_stays() -> None:
     swap(old, replay)
 
 
-@fault("dead")
+@fault("test_dead.py::test_replay_refuses_an_id_that_is_in_use_and_keeps_its_letter")
 def a_letter_is_replayed_beside_its_waiting_namesake() -> None:
     old = leave.replay
 
@@ -499,7 +499,7 @@ def a_letter_is_replayed_beside_its_waiting_namesake() -> None:
     swap(old, replay)
 
 
-@fault("fail_handler")
+@fault("test_fail_handler.py::test_a_dying_job_puts_a_job_on_the_companion_queue_in_the_same_step")
 def a_fail_job_is_lost_while_the_companion_is_empty() -> None:
     old = endings.die
 
@@ -516,7 +516,7 @@ def a_fail_job_is_lost_while_the_companion_is_empty() -> None:
     swap(old, die)
 
 
-@fault("fail_handler")
+@fault("test_fail_handler.py::test_a_dying_job_puts_a_job_on_the_companion_queue_in_the_same_step")
 def the_payload_of_a_fail_job_is_no_json() -> None:
     old = endings.fail_payload
     swap(old, lambda record, *args: old(record, *args).replace(b'"' + record.id.encode() + b'"', record.id.encode()))
@@ -525,12 +525,12 @@ def the_payload_of_a_fail_job_is_no_json() -> None:
 # Journal and shape.
 
 
-@fault("journal")
+@fault("test_journal.py::test_claimed_carries_the_fence_and_the_worker_only")
 def claims_are_not_written_to_the_journal() -> None:
     wrap(step.Step, "note", lambda old, at, line: None if line.event == "claimed" else old(at, line))
 
 
-@fault("journal")
+@fault("test_journal.py::test_a_death_writes_dead_only")
 def a_death_writes_a_retry_too() -> None:
     def note(old: Any, at: Any, line: Any) -> None:
         if line.event == "dead" and line.fence is not None:
@@ -540,22 +540,22 @@ def a_death_writes_a_retry_too() -> None:
     wrap(step.Step, "note", note)
 
 
-@fault("journal")
+@fault("test_journal.py::test_an_event_is_one_flat_row_with_its_tenant_queue_shard_epoch_seq_and_time")
 def the_journal_has_gaps() -> None:
     wrap(Rows, "append", lambda old, rows, *args: old(_with(rows, seq=rows.head.seq + 1), *args))
 
 
-@fault("journal")
+@fault("test_journal.py::test_at_ms_never_decreases_in_a_shard_even_when_the_clock_goes_back")
 def the_time_of_the_journal_goes_back() -> None:
     wrap(Rows, "append", lambda old, rows, *args: old(_with(rows, at_ms=0), *args))
 
 
-@fault("journal")
+@fault("test_journal.py::test_a_read_is_cut_exactly_at_both_ends")
 def a_range_of_the_journal_includes_its_start() -> None:
     wrap(event.Entry, "within", lambda old, entry, after, upto: old(entry, after - 1, upto))
 
 
-@fault("journal")
+@fault("test_journal.py::test_age_and_count_wait_for_a_holding_consumer")
 def a_holding_consumer_beats_the_byte_limit() -> None:
     old = journal.trim
     swap(
@@ -563,23 +563,23 @@ def a_holding_consumer_beats_the_byte_limit() -> None:
     )
 
 
-@fault("journal")
+@fault("test_journal.py::test_a_consumer_is_remembered_at_its_place")
 def nobody_waits_for_a_holding_consumer() -> None:
     wrap(Rows, "consumers", lambda old, rows: [replace(each, hold=False) for each in old(rows)])
 
 
-@fault("enqueue")
+@fault("test_enqueue.py::test_a_full_shard_refuses_new_jobs_and_changes_nothing")
 def a_full_queue_takes_more() -> None:
     wrap(Rows, "held", lambda old, rows: 0)
 
 
-@fault("enqueue")
+@fault("test_enqueue.py::test_a_batch_is_answered_in_the_order_given_whatever_the_shards")
 def a_batch_is_answered_out_of_order() -> None:
     old = calls._fill
     swap(old, lambda answers, picks, given: old(answers, picks, list(reversed(given))))
 
 
-@fault("claim")
+@fault("test_claim.py::test_queues_are_tried_in_the_order_given")
 def queues_are_tried_in_order_of_name() -> None:
     def run(old: Any, self: Any, tx: Any, request: Any, now_ms: int) -> Any:
         return old(self, tx, replace(request, queues=sorted(request.queues, key=_name)), now_ms)
@@ -591,7 +591,7 @@ def _name(queue: Queue) -> str:
     return queue.full_name
 
 
-@fault("claim")
+@fault("test_claim.py::test_an_idle_claim_writes_nothing")
 def an_idle_claim_writes_each_time() -> None:
     old = claim.claim
 
@@ -604,6 +604,6 @@ def an_idle_claim_writes_each_time() -> None:
     swap(old, claim_and_note)
 
 
-@fault("signals")
+@fault("test_signals.py::test_a_sleeping_waiter_is_woken_by_an_enqueue")
 def nobody_is_woken() -> None:
     memory_store.MemoryEngine.wake = lambda self, queues: None  # type: ignore[method-assign]

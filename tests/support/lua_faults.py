@@ -6,101 +6,134 @@ The conformance suite must notice every one of them: see tests/conformance/test_
 from headrace.stores.redis import library
 
 FAULTS: dict[str, tuple[tuple[str, str], str]] = {
-    "lua_claims_ignore_priority": (("text_of((9 - own) * TIER + number)", "text_of(number)"), "claim"),
-    "lua_a_token_is_not_checked": (("elseif find(packed, token, 8, true) ~= 8 then", "elseif false then"), "settle"),
+    "lua_claims_ignore_priority": (
+        ("text_of((9 - own) * TIER + number)", "text_of(number)"),
+        "test_claim.py::test_ready_jobs_come_by_priority_and_then_in_order_of_arrival",
+    ),
+    "lua_a_token_is_not_checked": (
+        ("elseif find(packed, token, 8, true) ~= 8 then", "elseif false then"),
+        "test_settle.py::test_settle_refuses_a_stale_token_and_changes_nothing",
+    ),
     "lua_an_expired_lease_is_accepted": (
         ("elseif end_ms and tonumber(end_ms) <= s.now then", "elseif false then"),
-        "settle",
+        "test_settle.py::test_settle_refuses_a_lease_that_has_run_out_and_changes_nothing",
     ),
     "lua_a_lease_still_holds_at_its_end": (
         ("elseif end_ms and tonumber(end_ms) <= s.now then", "elseif end_ms and tonumber(end_ms) < s.now then"),
-        "settle",
+        "test_settle.py::test_settle_refuses_a_lease_that_has_run_out_and_changes_nothing",
     ),
     "lua_a_lease_is_not_repaired_at_its_end": (
         ("call('ZRANGE', s.names.x, '-inf', s.now,", "call('ZRANGE', s.names.x, '-inf', '(' .. s.now,"),
-        "repair",
+        "test_repair.py::test_a_lease_that_has_run_out_makes_its_job_due_at_once",
     ),
     "lua_promotion_has_no_bound": (
         ("handing.promote(s, LIMITS.promotions)", "handing.promote(s, 1000000)"),
-        "claim",
+        "test_claim.py::test_a_claim_promotes_a_thousand_jobs_of_a_shard_and_no_more",
     ),
     "lua_a_paused_queue_hands_out": (
         ("if not s.cfg.paused then\n    items, n", "if true then\n    items, n"),
-        "queues",
+        "test_queues.py::test_a_paused_queue_hands_nothing_out_until_it_is_resumed",
     ),
     "lua_a_repeated_nonce_hands_out_more": (
         ("return call('HGET', s.names.w, request.worker) == request.nonce", "return false"),
-        "claim",
+        "test_claim.py::test_a_repeated_nonce_returns_the_same_claims_and_nothing_new",
     ),
     "lua_attempts_are_counted_twice": (
         ("local failed, cfg = body.failed(packed, 1, 0,", "local failed, cfg = body.failed(packed, 2, 0,"),
-        "settle",
+        "test_settle.py::test_retry_counts_an_attempt_and_waits_for_the_backoff",
     ),
     "lua_the_budget_is_one_too_large": (
         (
             "if attempts >= body.rule(packed, 'max_attempts', cfg)",
             "if attempts > body.rule(packed, 'max_attempts', cfg)",
         ),
-        "settle",
+        "test_settle.py::test_max_attempts_is_the_exact_number_of_runs",
     ),
     "lua_a_stall_is_not_counted": (
         ("body.failed(packed, 0, 1, s.now, STALLED.class", "body.failed(packed, 0, 0, s.now, STALLED.class"),
-        "repair",
+        "test_repair.py::test_a_lease_that_has_run_out_makes_its_job_due_at_once",
     ),
-    "lua_a_twin_is_lost_on_retry": (("    packed = twins.applied(twin, packed)\n", ""), "twins"),
+    "lua_a_twin_is_lost_on_retry": (
+        ("    packed = twins.applied(twin, packed)\n", ""),
+        "test_twins.py::test_a_twin_is_applied_on_top_of_a_job_that_comes_back_and_vanishes",
+    ),
     "lua_a_twin_is_lost_when_its_namesake_ends": (
         ("function twins.free(s, id)\n", "function twins.free(s, id)\n  if true then\n    return\n  end\n"),
-        "twins",
+        "test_twins.py::test_a_twin_becomes_a_job_of_its_own_when_the_active_one_is_over",
     ),
     "lua_a_key_holds_at_its_end": (
         ("if used and s.now < cut('>I6', used, 33) then", "if used and s.now <= cut('>I6', used, 33) then"),
-        "idempotency",
+        "test_idempotency.py::test_a_key_holds_until_its_time_and_not_at_it",
     ),
-    "lua_an_asked_cancel_is_forgotten": (("local asked = byte(delivery) == 49", "local asked = false"), "cancel"),
+    "lua_an_asked_cancel_is_forgotten": (
+        ("local asked = byte(delivery) == 49", "local asked = false"),
+        "test_cancel.py::test_an_asked_job_ends_cancelled_when_its_delivery_comes_back",
+    ),
     "lua_a_replayed_letter_stays": (
         ("  letters.drop(s, letter.number, id)\n  ending.drop(s, id)\n", "  ending.drop(s, id)\n"),
-        "dead",
+        "test_dead.py::test_replay_takes_the_letter_out_and_lets_the_job_wait_due_at_once",
     ),
     "lua_a_letter_is_replayed_beside_its_namesake": (
         ("  if waiting.body(s, id) then\n    return 'u'", "  if false then\n    return 'u'"),
-        "dead",
+        "test_dead.py::test_replay_refuses_an_id_that_is_in_use_and_keeps_its_letter",
     ),
-    "lua_claims_are_told_as_releases": (('{"event":"claimed","id":"', '{"event":"released","id":"'), "journal"),
+    "lua_claims_are_told_as_releases": (
+        ('{"event":"claimed","id":"', '{"event":"released","id":"'),
+        "test_journal.py::test_claimed_carries_the_fence_and_the_worker_only",
+    ),
     "lua_the_journal_has_gaps": (
         ("local seq, at = head.seq + s.count, head.at", "local seq, at = head.seq + s.count + 1, head.at"),
-        "journal",
+        "test_journal.py::test_an_event_is_one_flat_row_with_its_tenant_queue_shard_epoch_seq_and_time",
     ),
     "lua_the_time_of_the_journal_goes_back": (
         ("  if s.now > at then\n    at = s.now\n  end\n", "  at = s.now\n"),
-        "journal",
+        "test_journal.py::test_at_ms_never_decreases_in_a_shard_even_when_the_clock_goes_back",
     ),
-    "lua_nobody_waits_for_a_holding_consumer": (("if hold == '1' and", "if false and"), "journal"),
-    "lua_a_full_queue_takes_more": (("= s.cfg.waiting_max - waiting.held(s)", "= 1000000"), "queues"),
-    "lua_an_old_ending_outlives_a_new_job": (("if endings and endings[i] then", "if false then"), "enqueue"),
+    "lua_nobody_waits_for_a_holding_consumer": (
+        ("if hold == '1' and", "if false and"),
+        "test_journal.py::test_age_and_count_wait_for_a_holding_consumer",
+    ),
+    "lua_a_full_queue_takes_more": (
+        ("= s.cfg.waiting_max - waiting.held(s)", "= 1000000"),
+        "test_queues.py::test_a_queue_is_full_at_waiting_max_and_takes_more_when_something_leaves",
+    ),
+    "lua_an_old_ending_outlives_a_new_job": (
+        ("if endings and endings[i] then", "if false then"),
+        "test_enqueue.py::test_an_id_that_has_ended_can_be_created_anew_and_loses_its_old_ending",
+    ),
     "lua_a_list_starts_anew_on_every_page": (
         ("local is_wanted = is_before(args[5], id) and", "local is_wanted ="),
-        "reads",
+        "test_reads.py::test_a_list_goes_by_shard_then_id_page_by_page",
     ),
     "lua_another_number_of_shards_is_accepted": (
         ("if known and shards ~= '' and known ~= shards then", "if false then"),
-        "queues",
+        "test_queues.py::test_a_wrong_number_of_shards_is_refused_by_every_call_and_changes_nothing",
     ),
     "lua_deleting_leaves_the_keys": (
         (
             "erase_ordered(named.ws, named.w, erase_ordered(named.kx, named.k, left))",
             "erase_ordered(named.ws, named.w, left)",
         ),
-        "queues",
+        "test_queues.py::test_a_deleted_queue_is_gone_with_its_endings_letters_keys_journal_and_settings",
     ),
     "lua_a_configuration_stays_on_the_first_shard": (
         ("local is_newer = s and s.cfg.version", "local is_newer = index == 1 and s and s.cfg.version"),
-        "queues",
+        "test_queues.py::test_counts_follow_every_transition_down_to_nothing",
     ),
-    "lua_the_oldest_due_job_is_looked_for_in_one_priority": (("for rank = 0, 9 do", "for rank = 0, 0 do"), "queues"),
-    "lua_the_end_of_a_job_is_not_told": (("  telling.publish(s.names.ends, concat(ids, '\\n'))\n", ""), "signals"),
-    "lua_a_snapshot_leaves_out_what_is_later": (("ipairs({ named.r, named.l })", "ipairs({ named.r })"), "reads"),
+    "lua_the_oldest_due_job_is_looked_for_in_one_priority": (
+        ("for rank = 0, 9 do", "for rank = 0, 0 do"),
+        "test_queues.py::test_counts_say_how_many_jobs_stand_where",
+    ),
+    "lua_the_end_of_a_job_is_not_told": (
+        ("  telling.publish(s.names.ends, concat(ids, '\\n'))\n", ""),
+        "test_signals.py::test_who_waits_for_an_end_is_woken_by_another_handle_of_the_store",
+    ),
+    "lua_a_snapshot_leaves_out_what_is_later": (
+        ("ipairs({ named.r, named.l })", "ipairs({ named.r })"),
+        "test_reads.py::test_a_snapshot_equals_the_fold_of_the_journal_up_to_its_seq",
+    ),
 }
-"""What is replaced by what, and where the fault is looked for first, which saves time and decides nothing."""
+"""What is replaced by what, and the test that must fail because of it."""
 
 
 def planted(name: str, source: str) -> str:

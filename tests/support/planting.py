@@ -12,18 +12,18 @@ class Fault(NamedTuple):
     """One way to break one store."""
 
     store: str
-    first: str
-    """Where it is looked for first, which saves time and decides nothing."""
+    noticed_by: str
+    """The test of the conformance suite that must fail because of it, as in "test_claim.py::test_…"."""
     plant: Callable[[str], None]
 
 
 def all_faults() -> dict[str, Fault]:
     """Every fault by its name; a sentence names one store's fault only."""
-    found = {name: Fault("memory", faults.FIRST[name], faults.plant) for name in faults.FAULTS}
+    found = {name: Fault("memory", faults.NOTICED_BY[name], faults.plant) for name in faults.FAULTS}
     for store, module in (("redis", "tests.support.lua_faults"), ("postgres", "tests.support.sql_faults")):
         if find_spec(module) is not None:
             listed = import_module(module)
-            found |= {name: Fault(store, first, listed.plant) for name, (_, first) in listed.FAULTS.items()}
+            found |= {name: Fault(store, test, listed.plant) for name, (_, test) in listed.FAULTS.items()}
     return found
 
 

@@ -92,6 +92,13 @@ class Server(ABC):
         self._process: subprocess.Popen[bytes] | None = None
         _OPENED.append(self)
 
+    @classmethod
+    def of_another(cls, port: int) -> Self:
+        """The running server of another process, which alone may stop it: here one can only talk to it."""
+        server = cls.__new__(cls)
+        server.port = port
+        return server
+
     @abstractmethod
     def command(self) -> Sequence[str]:
         """What to run."""

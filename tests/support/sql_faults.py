@@ -6,59 +6,100 @@ The conformance suite must notice every one of them: see tests/conformance/test_
 from headrace.stores.postgres.sql import edit
 
 FAULTS: dict[str, tuple[tuple[str, str, str], str]] = {
-    "sql_claims_go_by_id": (("claim_take", "ORDER BY place LIMIT", "ORDER BY id LIMIT"), "claim"),
+    "sql_claims_go_by_id": (
+        ("claim_take", "ORDER BY place LIMIT", "ORDER BY id LIMIT"),
+        "test_claim.py::test_ready_jobs_come_by_priority_and_then_in_order_of_arrival",
+    ),
     "sql_a_lease_is_longer_than_asked_for": (
         ("claim_take", "expires_at_ms = now_ms + %b::bigint", "expires_at_ms = now_ms + 1 + %b::bigint"),
-        "claim",
+        "test_claim.py::test_a_job_that_comes_back_draws_a_new_number",
     ),
-    "sql_a_repeated_nonce_finds_the_claims_of_others": (("job_of_nonce", "nonce = %s", "nonce <> %s"), "claim"),
-    "sql_a_due_job_is_not_promoted_at_its_time": (("job_due", "run_at_ms <= %s", "run_at_ms < %s"), "claim"),
-    "sql_promotion_goes_by_id_alone": (("job_due", "ORDER BY run_at_ms, id", "ORDER BY id"), "claim"),
+    "sql_a_repeated_nonce_finds_the_claims_of_others": (
+        ("job_of_nonce", "nonce = %s", "nonce <> %s"),
+        "test_claim.py::test_a_repeated_nonce_returns_the_same_claims_and_nothing_new",
+    ),
+    "sql_a_due_job_is_not_promoted_at_its_time": (
+        ("job_due", "run_at_ms <= %s", "run_at_ms < %s"),
+        "test_claim.py::test_a_job_without_a_priority_has_that_of_its_queue_when_it_draws_its_number",
+    ),
+    "sql_promotion_goes_by_id_alone": (
+        ("job_due", "ORDER BY run_at_ms, id", "ORDER BY id"),
+        "test_claim.py::test_later_jobs_become_ready_by_time_and_then_by_id",
+    ),
     "sql_a_lease_is_not_repaired_at_its_end": (
         ("job_overdue", "expires_at_ms <= %s", "expires_at_ms < %s"),
-        "repair",
+        "test_repair.py::test_a_lease_that_has_run_out_makes_its_job_due_at_once",
     ),
-    "sql_repair_goes_by_id_alone": (("job_overdue", "ORDER BY expires_at_ms, id", "ORDER BY id"), "repair"),
+    "sql_repair_goes_by_id_alone": (
+        ("job_overdue", "ORDER BY expires_at_ms, id", "ORDER BY id"),
+        "test_repair.py::test_leases_are_repaired_by_their_end_and_then_by_id",
+    ),
     "sql_an_update_keeps_the_old_payload": (
         ("job_change", "payload = coalesce(new.payload, job.payload)", "payload = job.payload"),
-        "enqueue",
+        "test_enqueue.py::test_the_same_id_twice_is_one_job",
     ),
-    "sql_a_twin_is_lost": (("job_change", "twin = new.twin", "twin = NULL"), "twins"),
-    "sql_a_twin_stays_when_its_job_waits_again": (("job_change", "twin = new.twin", "twin = job.twin"), "twins"),
+    "sql_a_twin_is_lost": (
+        ("job_change", "twin = new.twin", "twin = NULL"),
+        "test_twins.py::test_an_enqueue_of_an_active_id_is_held_apart",
+    ),
+    "sql_a_twin_stays_when_its_job_waits_again": (
+        ("job_change", "twin = new.twin", "twin = job.twin"),
+        "test_twins.py::test_an_enqueue_of_an_active_id_is_held_apart",
+    ),
     "sql_an_idempotency_key_is_not_found": (
         ("key_lock", "WHERE key.shard_id = of.shard_id", "WHERE key.shard_id = -of.shard_id"),
-        "idempotency",
+        "test_idempotency.py::test_a_key_that_was_used_answers_with_the_first_id_and_changes_nothing",
     ),
-    "sql_the_newest_endings_are_swept": (("ending_sweep", "ORDER BY ending_id", "ORDER BY ending_id DESC"), "settle"),
+    "sql_the_newest_endings_are_swept": (
+        ("ending_sweep", "ORDER BY ending_id", "ORDER BY ending_id DESC"),
+        "test_settle.py::test_cancelled_and_done_share_the_bound",
+    ),
     "sql_a_page_of_letters_begins_with_the_last_of_the_one_before": (
         ("letter_list", "number > %s", "number >= %s"),
-        "dead",
+        "test_dead.py::test_the_pages_of_a_list_show_every_letter_once",
     ),
-    "sql_a_replayed_letter_stays": (("letter_drop", "number = ANY", "number <> ALL"), "dead"),
+    "sql_a_replayed_letter_stays": (
+        ("letter_drop", "number = ANY", "number <> ALL"),
+        "test_dead.py::test_a_list_goes_on_where_it_was_when_letters_come_and_go",
+    ),
     "sql_a_page_of_names_begins_with_the_last_of_the_one_before": (
         ("queue_names", "name > %s", "name >= %s"),
-        "queues",
+        "test_queues.py::test_queues_are_listed_by_name_page_by_page",
     ),
     "sql_the_oldest_due_job_is_looked_for_in_one_priority": (
         ("job_oldest", "generate_series(0, 9)", "generate_series(0, 0)"),
-        "queues",
+        "test_queues.py::test_counts_say_how_many_jobs_stand_where",
     ),
     "sql_counts_are_not_told_apart": (
         ("inbox_write", "ready, later, blocked, active", "later, ready, blocked, active"),
-        "queues",
+        "test_queues.py::test_a_paused_queue_promotes_jobs_whose_time_has_come",
     ),
-    "sql_what_is_not_numbered_is_not_counted": (("queue_open", "s.ready + i.ready", "s.ready"), "queues"),
-    "sql_waiting_jobs_are_listed_backwards": (("job_ids_waiting", "ORDER BY id", "ORDER BY id DESC"), "reads"),
-    "sql_the_last_call_is_numbered_first": (("inbox_read", "ORDER BY ticket", "ORDER BY ticket DESC"), "journal"),
-    "sql_the_journal_is_read_backwards": (("entry_read", "ORDER BY last_seq;", "ORDER BY last_seq DESC;"), "journal"),
+    "sql_what_is_not_numbered_is_not_counted": (
+        ("queue_open", "s.ready + i.ready", "s.ready"),
+        "test_queues.py::test_a_queue_is_full_at_waiting_max_and_takes_more_when_something_leaves",
+    ),
+    "sql_waiting_jobs_are_listed_backwards": (
+        ("job_ids_waiting", "ORDER BY id", "ORDER BY id DESC"),
+        "test_reads.py::test_a_list_goes_by_shard_then_id_page_by_page",
+    ),
+    "sql_the_last_call_is_numbered_first": (
+        ("inbox_read", "ORDER BY ticket", "ORDER BY ticket DESC"),
+        "test_journal.py::test_updated_also_says_how_often_it_was_tried",
+    ),
+    "sql_the_journal_is_read_backwards": (
+        ("entry_read", "ORDER BY last_seq;", "ORDER BY last_seq DESC;"),
+        "test_journal.py::test_stalled_names_the_worker_that_was_lost_whoever_repaired",
+    ),
     "sql_nobody_is_known_to_wait_for_the_end_of_a_job": (
         ("queue_open", "q.awaited_until_ms > floor", "q.awaited_until_ms < floor"),
-        "signals",
+        "test_signals.py::test_who_waits_for_an_end_is_woken_by_another_handle_of_the_store",
     ),
-    "sql_a_consumer_does_not_advance": (("consumer_write", "seq = excluded.seq, ", ""), "journal"),
+    "sql_a_consumer_does_not_advance": (
+        ("consumer_write", "seq = excluded.seq, ", ""),
+        "test_journal.py::test_a_consumer_is_remembered_at_its_place",
+    ),
 }
-"""In which file what is replaced by what, and where the fault is looked for first, which saves time and decides
-nothing."""
+"""In which file what is replaced by what, and the test that must fail because of it."""
 
 
 def planted(name: str, file: str, text: str) -> str:

@@ -199,6 +199,10 @@ class Link:
     def journal(self) -> Any:
         raise AssertionError("reading the journal is not simulated; add it here")
 
+    @property
+    def upkeep(self) -> Any:
+        raise AssertionError("upkeep is not simulated; add it here")
+
     async def health(self) -> Health:
         return await Look(self.way, "health", None, self.way.server.store.health).run()
 

@@ -12,8 +12,8 @@ import pytest
 from headrace.model.clock import ManualClock
 from headrace.stores.contract.store import Store
 from headrace.stores.memory.store import MemoryStore
+from headrace.testing.faulty import FaultyStore
 from tests.support.stores import STORES
-from tests.worker.flaky import FlakyStore
 
 TEST_SECONDS = 60
 """Far more than any test here takes: what a test waits for has not happened then, and will not."""
@@ -53,9 +53,9 @@ def timed(clock: ManualClock) -> Store:
 
 
 @pytest.fixture
-def flaky(store: Store) -> FlakyStore:
+def flaky(store: Store) -> FaultyStore:
     """The same store, failing on command."""
-    return FlakyStore(store)
+    return FaultyStore(store)
 
 
 @pytest.fixture(params=["sqlite", "redis", "postgres"])

@@ -14,10 +14,10 @@ from headrace.model.job import State
 from headrace.model.limits import ERROR_MESSAGE_CHARS_MAX, JITTER_PPM, RESULT_BYTES_MAX
 from headrace.model.outcome import JobError
 from headrace.stores.contract.store import Store
+from headrace.testing.faulty import FaultyStore
 from headrace.worker.handlers import handler_of
 from headrace.worker.notices import Raised
 from headrace.worker.raising import Fail, Release, Retry, job_error
-from tests.worker.flaky import FlakyStore
 from tests.worker.support import Ear, find, handling, job, jobs, letters, work_off
 
 
@@ -284,7 +284,7 @@ async def test_an_unknown_kind_fails_and_names_the_nearest(store: Store) -> None
     assert found["b"].error.message == "no handler for kind 'zzz'; Known kinds: resize-image, send-mail"
 
 
-async def test_the_jitter_of_a_retry_is_drawn_from_the_chance_that_was_given(flaky: FlakyStore) -> None:
+async def test_the_jitter_of_a_retry_is_drawn_from_the_chance_that_was_given(flaky: FaultyStore) -> None:
     """T29: full jitter, so that many that failed together do not return together."""
     await flaky.jobs.enqueue(jobs(200, "boom"))
 
@@ -296,7 +296,7 @@ async def test_the_jitter_of_a_retry_is_drawn_from_the_chance_that_was_given(fla
     assert max(drawn) > JITTER_PPM * 9 // 10
 
 
-async def test_the_same_chance_draws_the_same_jitter(flaky: FlakyStore) -> None:
+async def test_the_same_chance_draws_the_same_jitter(flaky: FaultyStore) -> None:
     await flaky.jobs.enqueue(jobs(10, "boom"))
 
     await work_off(flaky, handling(boom=boom), chance=random.Random(7))

@@ -6,9 +6,9 @@ from typing import Any, NoReturn
 from headrace.model.job import State
 from headrace.model.names import Queue
 from headrace.stores.contract.store import Store
+from headrace.testing.faulty import FaultyStore
 from headrace.worker.context import current
 from headrace.worker.handlers import FAIL_KIND, Handlers, handler_of
-from tests.worker.flaky import FlakyStore
 from tests.worker.support import MAIL, find, handling, job, letters, work_off
 
 REPORTS = Queue("reports")
@@ -55,7 +55,7 @@ async def test_a_death_is_told_with_id_payload_and_error(store: Store) -> None:
     assert (await store.queues.counts(MAIL.companion)).done == 1
 
 
-async def test_the_first_start_asks_for_deaths_and_the_next_leaves_it_at_that(flaky: FlakyStore) -> None:
+async def test_the_first_start_asks_for_deaths_and_the_next_leaves_it_at_that(flaky: FaultyStore) -> None:
     """Q30: a queue is configured once."""
     for _ in range(2):
         await work_off(flaky, watched(Deaths().hear))

@@ -14,16 +14,17 @@ from headrace.model.errors import BadConfig, StoreUnavailable
 from headrace.model.job import State
 from headrace.stores.contract.store import Store
 from headrace.stores.open import open_store
+from headrace.testing.faulty import DOWN, LOST, FaultyStore
+from headrace.testing.forwarding import Call
 from headrace.worker.context import current
 from headrace.worker.notices import Finished, Lifecycle, Lost, Taken
 from tests.support.stores import SHARED_URLS
-from tests.worker.flaky import DOWN, LOST, FlakyStore, Partly
 from tests.worker.support import MAIL, SOON_S, Ear, find, handling, job, jobs, work_off, worker_of
 
 
 async def test_a_handler_may_run_for_many_leases(timed: Store, clock: ManualClock) -> None:
     """Q20, Q21, T28, T32: as long as the worker lives, its leases are extended."""
-    flaky = FlakyStore(timed)
+    flaky = FaultyStore(timed)
 
     async def work() -> None:
         for number in range(5):
@@ -115,7 +116,7 @@ async def test_a_worker_that_lost_a_lease_does_not_get_it_back_by_asking_for_mor
 
 async def test_the_outcome_of_a_lost_delivery_does_not_count(timed: Store, clock: ManualClock) -> None:
     """Q22, T32: a handler that finishes although its lease is lost has worked for nothing."""
-    flaky, ear = FlakyStore(timed), Ear()
+    flaky, ear = FaultyStore(timed), Ear()
     started = asyncio.Event()
 
     async def stubborn() -> str:
@@ -142,7 +143,7 @@ async def test_the_outcome_of_a_lost_delivery_does_not_count(timed: Store, clock
     assert (worker.health().free, worker.health().totals.lost) == (1, 1)
 
 
-async def test_a_worker_that_cannot_extend_stops_its_handlers_before_the_lease_ends(flaky: FlakyStore) -> None:
+async def test_a_worker_that_cannot_extend_stops_its_handlers_before_the_lease_ends(flaky: FaultyStore) -> None:
     """T28, T32: two workers never believe that they hold the same lease."""
     held, ear = Held(), Ear()
     await flaky.jobs.enqueue([job("a", "held", max_stalls=5)])
@@ -153,7 +154,7 @@ async def test_a_worker_that_cannot_extend_stops_its_handlers_before_the_lease_e
         lost = await ear.hear(Lost)
         worker.stop(0)
         await ear.hear(Lifecycle, lambda it: it.event == "stopping")
-        expires_at_ms, now_ms = (await find(flaky, "a")).lease_expires_at_ms, SystemClock().now_ms()
+        expires_at_ms, now_ms = (await find(flaky.inner, "a")).lease_expires_at_ms, SystemClock().now_ms()
         flaky.is_down = False
 
     assert lost.why == "its lease could not be extended in time"
@@ -162,18 +163,18 @@ async def test_a_worker_that_cannot_extend_stops_its_handlers_before_the_lease_e
     assert expires_at_ms > now_ms
 
 
-async def test_leases_are_counted_from_when_the_store_may_first_have_seen_the_claim(flaky: FlakyStore) -> None:
+async def test_leases_are_counted_from_when_the_store_may_first_have_seen_the_claim(flaky: FaultyStore) -> None:
     """T32: also where the answer had to be asked for again, a handler is stopped before its lease ends."""
     held, ear = Held(), Ear()
     for fault in (LOST, DOWN, DOWN, DOWN):
-        flaky.fail(fault, "claim")
+        flaky.fail("claim", error=fault)
     await flaky.jobs.enqueue([job("a", "held")])
 
     async with worker_of(flaky, handling(held=held.work), ear, lease="2s") as worker:
         await held.started.wait()
         flaky.is_down = True
         await ear.hear(Lost)
-        expires_at_ms, now_ms = (await find(flaky, "a")).lease_expires_at_ms, SystemClock().now_ms()
+        expires_at_ms, now_ms = (await find(flaky.inner, "a")).lease_expires_at_ms, SystemClock().now_ms()
         worker.stop(0)
         flaky.is_down = False
 
@@ -181,14 +182,14 @@ async def test_leases_are_counted_from_when_the_store_may_first_have_seen_the_cl
     assert expires_at_ms > now_ms
 
 
-async def test_a_lost_reply_to_an_extension_costs_nothing(flaky: FlakyStore) -> None:
+async def test_a_lost_reply_to_an_extension_costs_nothing(flaky: FaultyStore) -> None:
     """T28: one error is not the end; there is time for another try."""
 
     async def work() -> None:
         await flaky.called("extend", 4)
 
     for fault in (LOST, DOWN):
-        flaky.fail(fault, "extend")
+        flaky.fail("extend", error=fault)
     await flaky.jobs.enqueue(jobs(3))
     worker = await work_off(flaky, handling(work=work), lease="3s", heartbeat="100ms")
 
@@ -196,15 +197,14 @@ async def test_a_lost_reply_to_an_extension_costs_nothing(flaky: FlakyStore) -> 
 
 
 async def test_what_is_known_of_a_partly_lost_extension_counts(timed: Store, clock: ManualClock) -> None:
-    held, flaky, ear = Held(), FlakyStore(timed), Ear()
+    held, flaky, ear = Held(), FaultyStore(timed), Ear()
     await flaky.jobs.enqueue([job("a", "held"), job("b", "held")])
 
     async with worker_of(flaky, handling(held=held.work), ear, lease="3s", heartbeat="30ms") as worker:
         await ear.hear(Taken)
         await timed.jobs.remove(MAIL, ["a"])
-        flaky.fail(Partly(1), "extend")
-        for _ in range(1_000):
-            flaky.fail(DOWN, "extend")
+        flaky.lose("extend", heard=1)
+        flaky.fail("extend", times=1_000)
         lost = await ear.hear(Lost)
         worker.stop(0)
 
@@ -220,13 +220,13 @@ async def test_a_handler_that_blocks_the_loop_costs_no_lease_where_the_heart_has
     extended = threading.Event()
     calls: Counter[str] = Counter()
 
-    def heard(verb: str) -> None:
-        calls[verb] += 1
+    def heard(call: Call) -> None:
+        calls[call.verb] += 1
         if calls["extend"] == 4:
             extended.set()
 
     async def reopen() -> Store:
-        return FlakyStore(await open_store(url), heard)
+        return FaultyStore(await open_store(url), heard)
 
     async def blocking() -> bool:
         return extended.wait(SOON_S)  # the whole loop stands still
@@ -298,19 +298,19 @@ async def test_a_heart_that_can_never_beat_ends_the_worker(store: Store) -> None
             await worker_of(store, handling(work=_nothing), reopen=reopen).run()
 
 
-async def test_a_claim_whose_answer_came_too_late_is_given_back_unstarted(flaky: FlakyStore) -> None:
+async def test_a_claim_whose_answer_came_too_late_is_given_back_unstarted(flaky: FaultyStore) -> None:
     """TB1, T32: what could be taken over before the next beat is not begun."""
-    ran, gate, ear = [], asyncio.Event(), Ear()
+    ran, ear = [], Ear()
 
     async def work() -> None:
         ran.append(1)
 
     await flaky.jobs.enqueue([job("a")])
-    flaky.fail(gate, "claim")
+    gate = flaky.hold("claim")
     worker = worker_of(flaky, handling(work=work), ear, lease="1s")
     async with worker, asyncio.timeout(SOON_S):
         await flaky.called("claim", 1)
-        asyncio.get_running_loop().call_later(0.8, gate.set)
+        asyncio.get_running_loop().call_later(0.8, gate.release)
         await ear.hear(Finished, lambda it: it.answers[0].status == "done")
 
     assert worker.health().totals.released == 1

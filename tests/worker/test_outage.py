@@ -11,9 +11,9 @@ from headrace.model.errors import Refused
 from headrace.model.job import State
 from headrace.model.names import Queue
 from headrace.stores.contract.store import Store
+from headrace.testing.faulty import DOWN, LOST, FaultyStore
 from headrace.worker.handlers import FAIL_KIND, handler_of
 from headrace.worker.notices import Finished, Lifecycle
-from tests.worker.flaky import DOWN, LOST, FlakyStore
 from tests.worker.support import MAIL, SOON_S, Ear, find, handling, job, jobs, work_off, worker_of
 
 
@@ -25,7 +25,7 @@ async def _told(_: str, __: object, ___: object) -> None:
     return
 
 
-async def test_a_store_that_is_away_does_not_end_the_worker(flaky: FlakyStore) -> None:
+async def test_a_store_that_is_away_does_not_end_the_worker(flaky: FaultyStore) -> None:
     """TB6: it waits, says so once, and goes on when the store is back."""
     ear = Ear()
     await flaky.jobs.enqueue(jobs(3))
@@ -42,7 +42,7 @@ async def test_a_store_that_is_away_does_not_end_the_worker(flaky: FlakyStore) -
     assert (await flaky.queues.counts(MAIL)).done == 3
 
 
-async def test_a_store_that_goes_away_in_the_middle_costs_no_job_and_no_second_run(flaky: FlakyStore) -> None:
+async def test_a_store_that_goes_away_in_the_middle_costs_no_job_and_no_second_run(flaky: FaultyStore) -> None:
     """TB5, TB6: what was running goes on, and is settled when the store is back."""
     ran, gate = [], asyncio.Event()
 
@@ -64,9 +64,9 @@ async def test_a_store_that_goes_away_in_the_middle_costs_no_job_and_no_second_r
     assert (await flaky.queues.counts(MAIL)).done == 5
 
 
-async def test_one_hiccup_is_not_told(flaky: FlakyStore) -> None:
+async def test_one_hiccup_is_not_told(flaky: FaultyStore) -> None:
     ear = Ear()
-    flaky.fail(DOWN, "claim")
+    flaky.fail("claim")
     await flaky.jobs.enqueue([job("a")])
 
     await work_off(flaky, handling(work=_nothing), ear)
@@ -75,7 +75,7 @@ async def test_one_hiccup_is_not_told(flaky: FlakyStore) -> None:
     assert (await find(flaky, "a")).state is State.DONE
 
 
-async def test_pauses_grow_while_the_store_is_away(flaky: FlakyStore) -> None:
+async def test_pauses_grow_while_the_store_is_away(flaky: FaultyStore) -> None:
     """TB6: a store that is down is not hammered."""
     loop = asyncio.get_running_loop()
     flaky.is_down = True
@@ -92,12 +92,11 @@ async def test_pauses_grow_while_the_store_is_away(flaky: FlakyStore) -> None:
     assert [pause >= 0.9 * least for pause, least in zip(pauses, (0.025, 0.05, 0.1, 0.2), strict=True)] == [True] * 4
 
 
-async def test_a_store_that_cannot_wait_is_asked_all_the_same(flaky: FlakyStore) -> None:
+async def test_a_store_that_cannot_wait_is_asked_all_the_same(flaky: FaultyStore) -> None:
     """TB6: signals are hints; without them a worker still finds its work."""
     ear = Ear()
     async with worker_of(flaky, handling(work=_nothing), ear, poll="1h"), asyncio.timeout(SOON_S):
-        for _ in range(3):
-            flaky.fail(DOWN, "wait")
+        flaky.fail("wait", times=3)
         await flaky.called("wait", 1)
         await flaky.jobs.enqueue([job("a")])
         await ear.hear(Finished)
@@ -105,11 +104,10 @@ async def test_a_store_that_cannot_wait_is_asked_all_the_same(flaky: FlakyStore)
     assert (await find(flaky, "a")).state is State.DONE
 
 
-async def test_a_store_whose_signals_are_away_for_long_is_not_asked_without_end(flaky: FlakyStore) -> None:
+async def test_a_store_whose_signals_are_away_for_long_is_not_asked_without_end(flaky: FaultyStore) -> None:
     """TB6: a worker that cannot wait asks once in a while."""
     over = asyncio.Event()
-    for _ in range(1_000):
-        flaky.fail(DOWN, "wait")
+    flaky.fail("wait", times=1_000)
 
     async with worker_of(flaky, handling(work=_nothing), poll="50ms"):
         asyncio.get_running_loop().call_later(0.3, over.set)
@@ -118,9 +116,9 @@ async def test_a_store_whose_signals_are_away_for_long_is_not_asked_without_end(
     assert 2 <= flaky.calls["claim"] <= 10
 
 
-async def test_a_fault_in_a_store_ends_the_worker_and_is_not_hidden(flaky: FlakyStore) -> None:
+async def test_a_fault_in_a_store_ends_the_worker_and_is_not_hidden(flaky: FaultyStore) -> None:
     """TB6: a worker that silently looks no more would be worse."""
-    flaky.fail(ZeroDivisionError("a bug"), "wait")
+    flaky.fail("wait", error=ZeroDivisionError("a bug"))
 
     with pytest.raises(ZeroDivisionError, match="a bug"):
         async with asyncio.timeout(SOON_S):
@@ -128,12 +126,12 @@ async def test_a_fault_in_a_store_ends_the_worker_and_is_not_hidden(flaky: Flaky
 
 
 @pytest.mark.parametrize("fault", [DOWN, LOST], ids=["unavailable", "reply-lost"])
-async def test_a_store_that_is_away_at_the_start_is_waited_for(flaky: FlakyStore, fault: Exception) -> None:
+async def test_a_store_that_is_away_at_the_start_is_waited_for(flaky: FaultyStore, fault: Exception) -> None:
     """TB6: also where the fail handler has to be asked for first."""
     handlers = handling(work=_nothing)
     handlers.register_fail(handler_of(FAIL_KIND, _told, style="listed"), MAIL)
     for verb in ("configuration", "configure"):
-        flaky.fail(fault, verb)
+        flaky.fail(verb, error=fault)
     await flaky.jobs.enqueue([job("a")])
 
     await work_off(flaky, handlers)
@@ -158,7 +156,7 @@ async def test_a_queue_of_another_cut_ends_the_worker_with_the_reason(store: Sto
     assert worker.health().state == "stopped"
 
 
-async def test_jobs_in_hand_are_given_back_when_the_store_refuses(flaky: FlakyStore) -> None:
+async def test_jobs_in_hand_are_given_back_when_the_store_refuses(flaky: FaultyStore) -> None:
     gate = asyncio.Event()
 
     async def work() -> None:
@@ -168,7 +166,7 @@ async def test_jobs_in_hand_are_given_back_when_the_store_refuses(flaky: FlakySt
     worker = worker_of(flaky, handling(work=work), poll="20ms")
     task = asyncio.create_task(worker.run())
     await flaky.called("wait", 1)
-    flaky.fail(Refused("no", "never"), "claim")
+    flaky.fail("claim", error=Refused("no", "never"))
     with pytest.raises(Refused, match="never"):
         async with asyncio.timeout(SOON_S):
             await task
@@ -185,7 +183,7 @@ async def test_queues_are_swept_also_while_nothing_is_claimed(timed: Store, cloc
         started.set()
         await gate.wait()
 
-    flaky = FlakyStore(timed)
+    flaky = FaultyStore(timed)
     await timed.jobs.enqueue([job("a", max_stalls=1)])
     request = ClaimRequest(queues=[MAIL], worker="worker-2", nonce="another-nonce", lease_ms=1_000)
     await timed.jobs.claim(request)
@@ -200,9 +198,9 @@ async def test_queues_are_swept_also_while_nothing_is_claimed(timed: Store, cloc
     assert [letter.reason for letter in found.letters] == ["stalls"]
 
 
-async def test_a_sweep_that_fails_does_no_harm(flaky: FlakyStore) -> None:
+async def test_a_sweep_that_fails_does_no_harm(flaky: FaultyStore) -> None:
     """C31: the next one comes."""
-    flaky.fail(DOWN, "repair")
+    flaky.fail("repair")
 
     async with worker_of(flaky, handling(work=_nothing), repair="10ms"), asyncio.timeout(SOON_S):
         await flaky.called("repair", 3)

@@ -6,9 +6,9 @@ import pytest
 
 from headrace.model.names import Queue
 from headrace.stores.contract.store import Store
+from headrace.testing.faulty import FaultyStore
 from headrace.worker.handlers import Handlers, handler_of
 from headrace.worker.order import Order
-from tests.worker.flaky import FlakyStore
 from tests.worker.support import MAIL, job, jobs, work_off
 
 URGENT, BULK, REPORTS = Queue("urgent"), Queue("bulk"), Queue("reports")
@@ -127,7 +127,7 @@ async def test_no_queue_is_dropped_when_the_worker_is_full(store: Store) -> None
     assert len(ran) == 200
 
 
-async def test_the_queues_of_the_handlers_are_claimed_from_when_nobody_says_otherwise(flaky: FlakyStore) -> None:
+async def test_the_queues_of_the_handlers_are_claimed_from_when_nobody_says_otherwise(flaky: FaultyStore) -> None:
     """Q37: in the order of registration."""
     log = Log()
 

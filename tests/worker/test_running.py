@@ -10,8 +10,10 @@ import pytest
 from headrace.model.clock import ManualClock
 from headrace.model.errors import Refused
 from headrace.model.job import State
+from headrace.model.names import Queue
 from headrace.stores.contract.store import Store
 from headrace.stores.open import open_store
+from headrace.testing.forwarding import Call, Forwarding
 from headrace.worker.handlers import handler_of
 from headrace.worker.notices import Finished, Taken
 from tests.support.stores import SHARED_URLS
@@ -93,6 +95,36 @@ async def test_until_idle_leaves_what_is_later(timed: Store, delay_ms: int) -> N
     await work_off(timed, handling(work=work))
 
     assert [(await find(timed, id)).state for id in "ab"] == [State.DONE, State.WAITING]
+
+
+async def test_until_idle_finds_what_a_handler_sent_to_a_queue_that_was_looked_at_before(store: Store) -> None:
+    """Coroutines and threads are claimed apart; what has ended goes with a claim that is about the others."""
+    looked, sent, ran = asyncio.Event(), asyncio.Event(), []
+    threads, third = Queue("threads"), Queue("third")
+
+    async def first() -> None:
+        await looked.wait()
+        await store.jobs.enqueue([job("b", "plain", queue=threads)])
+        sent.set()
+
+    def plain() -> None:
+        ran.append(1)
+
+    async def late(call: Call) -> Any:
+        answer = await call.act()
+        if call.verb == "claim" and threads in call.args[0].queues and not looked.is_set():
+            looked.set()
+            await sent.wait()
+            await asyncio.sleep(0)  # the handler has ended before its answer is here
+        return answer
+
+    handlers = handling(MAIL, first=first)
+    handlers.register(handler_of("plain", plain), threads)
+    handlers.register(handler_of("other", first), third)
+    await store.jobs.enqueue([job("a", "first")])
+    await work_off(Forwarding(store, late), handlers)
+
+    assert ran == [1]
 
 
 @pytest.mark.parametrize("shift_ms", [-3_600_000, 3_600_000], ids=["an-hour-behind", "an-hour-ahead"])

@@ -9,10 +9,10 @@ from headrace.model.job import State
 from headrace.model.limits import BATCH_MAX
 from headrace.model.names import Queue
 from headrace.stores.contract.store import Store
+from headrace.testing.faulty import DOWN, LOST, FaultyStore, Hold
 from headrace.worker.exchange import BESIDE_MIN
 from headrace.worker.notices import Finished, Lost
 from headrace.worker.raising import Fail
-from tests.worker.flaky import DOWN, LOST, FlakyStore, Partly
 from tests.worker.support import MAIL, SOON_S, Ear, find, handling, job, jobs, work_off, worker_of
 
 REPORTS = Queue("reports")
@@ -30,11 +30,10 @@ class Runs:
 
 
 @pytest.mark.parametrize("fault", [LOST, DOWN], ids=["reply-lost", "unavailable"])
-async def test_a_settlement_without_an_answer_is_sent_again(flaky: FlakyStore, fault: Exception) -> None:
+async def test_a_settlement_without_an_answer_is_sent_again(flaky: FaultyStore, fault: Exception) -> None:
     """T32, TB5: neither a lost request nor a lost reply makes a job run twice."""
     runs, ear = Runs(), Ear()
-    for _ in range(2):
-        flaky.fail(fault, "settle", "turn")
+    flaky.fail("settle", "turn", error=fault, times=2)
     await flaky.jobs.enqueue([job("a")])
 
     worker = await work_off(flaky, handling(work=runs.work), ear)
@@ -46,7 +45,7 @@ async def test_a_settlement_without_an_answer_is_sent_again(flaky: FlakyStore, f
     assert worker.health().running == []
 
 
-async def test_what_is_known_of_a_partly_lost_reply_is_not_sent_again(flaky: FlakyStore) -> None:
+async def test_what_is_known_of_a_partly_lost_reply_is_not_sent_again(flaky: FaultyStore) -> None:
     runs, gate, ear = Runs(), asyncio.Event(), Ear()
 
     async def work() -> None:
@@ -54,7 +53,7 @@ async def test_what_is_known_of_a_partly_lost_reply_is_not_sent_again(flaky: Fla
         await runs.work()
 
     await flaky.jobs.enqueue(jobs(5))
-    flaky.fail(Partly(2), "settle")
+    flaky.lose("settle", heard=2)
     async with worker_of(flaky, handling(work=work), ear, poll="1h"):
         await flaky.called("wait", 1)
         gate.set()
@@ -66,7 +65,7 @@ async def test_what_is_known_of_a_partly_lost_reply_is_not_sent_again(flaky: Fla
 
 
 @pytest.mark.parametrize("heard", [0, 1, 2])
-async def test_a_partly_lost_reply_about_one_id_in_two_queues_is_not_mixed_up(flaky: FlakyStore, heard: int) -> None:
+async def test_a_partly_lost_reply_about_one_id_in_two_queues_is_not_mixed_up(flaky: FaultyStore, heard: int) -> None:
     """QB15: nobody knows which of the two was meant, so both are sent again."""
     gate, ear = asyncio.Event(), Ear()
 
@@ -78,7 +77,7 @@ async def test_a_partly_lost_reply_about_one_id_in_two_queues_is_not_mixed_up(fl
         raise Fail("on reports")
 
     await flaky.jobs.enqueue([job("a"), job("a", "fail", queue=REPORTS), job("b", queue=REPORTS)])
-    flaky.fail(Partly(heard), "settle")
+    flaky.lose("settle", heard=heard)
     worker = worker_of(flaky, handling(MAIL, REPORTS, work=work, fail=fail), ear, poll="1h")
     async with worker:
         await flaky.called("wait", 1)
@@ -109,8 +108,8 @@ async def test_a_refused_settlement_is_told(timed: Store, clock: ManualClock) ->
 
 async def test_a_job_that_is_done_keeps_its_lease_until_the_store_has_said_so(timed: Store, clock: ManualClock) -> None:
     """T28, TB5: while the store does not answer, nobody else may take over what has been done."""
-    flaky, runs, gate = FlakyStore(timed), Runs(), asyncio.Event()
-    flaky.fail(gate, "settle")
+    flaky, runs = FaultyStore(timed), Runs()
+    hold = flaky.hold("settle")
     await flaky.jobs.enqueue([job("a")])
 
     async with worker_of(flaky, handling(work=runs.work), lease="3s", heartbeat="20ms", poll="1h"):
@@ -118,14 +117,14 @@ async def test_a_job_that_is_done_keeps_its_lease_until_the_store_has_said_so(ti
         for _ in range(3):
             await flaky.called("extend", flaky.calls["extend"] + 2)
             clock.advance(2_000)
-        gate.set()
+        hold.release()
 
     ending = (await find(flaky, "a")).ending
     assert ending is not None
     assert (ending.state, ending.stalls, runs.count) == ("done", 0, 1)
 
 
-async def test_under_load_settlements_and_claims_travel_together(flaky: FlakyStore) -> None:
+async def test_under_load_settlements_and_claims_travel_together(flaky: FaultyStore) -> None:
     """T24: one call brings what has ended and fetches what can start."""
     runs = Runs()
     await flaky.jobs.enqueue(jobs(500))
@@ -137,7 +136,7 @@ async def test_under_load_settlements_and_claims_travel_together(flaky: FlakySto
     assert flaky.calls["settle"] + flaky.calls["claim"] + flaky.calls["turn"] <= 60, flaky.calls
 
 
-async def test_more_than_a_call_can_carry_is_settled_in_several(flaky: FlakyStore) -> None:
+async def test_more_than_a_call_can_carry_is_settled_in_several(flaky: FaultyStore) -> None:
     count = 2 * BATCH_MAX + 500
     gate, all_here = asyncio.Event(), asyncio.Event()
     here = Runs()
@@ -158,10 +157,10 @@ async def test_more_than_a_call_can_carry_is_settled_in_several(flaky: FlakyStor
 
 
 @pytest.mark.parametrize("verb", ["claim", "turn"])
-async def test_a_claim_whose_answer_got_lost_is_repeated_under_its_nonce(flaky: FlakyStore, verb: str) -> None:
+async def test_a_claim_whose_answer_got_lost_is_repeated_under_its_nonce(flaky: FaultyStore, verb: str) -> None:
     """T32, TB4, TB5: the jobs of the lost answer come with the repeated one, and none of them stalls."""
     runs = Runs()
-    flaky.fail(LOST, verb)
+    flaky.lose(verb)
     await flaky.jobs.enqueue(jobs(8))
 
     worker = await work_off(flaky, handling(work=runs.work), capacity=4)
@@ -174,12 +173,11 @@ async def test_a_claim_whose_answer_got_lost_is_repeated_under_its_nonce(flaky: 
     assert worker.health().totals.lost == 0
 
 
-async def test_a_nonce_is_given_up_when_what_it_got_has_run_out(flaky: FlakyStore) -> None:
+async def test_a_nonce_is_given_up_when_what_it_got_has_run_out(flaky: FaultyStore) -> None:
     """TB4: a delivery that nobody heard of counts as a stall, and the job comes again."""
     runs = Runs()
-    flaky.fail(LOST, "claim")
-    for _ in range(3):
-        flaky.fail(DOWN, "claim")
+    flaky.lose("claim")
+    flaky.fail("claim", times=3)
     await flaky.jobs.enqueue([job("a")])
 
     async with worker_of(flaky, handling(work=runs.work), ear := Ear(), lease="200ms", poll="20ms"):
@@ -191,11 +189,11 @@ async def test_a_nonce_is_given_up_when_what_it_got_has_run_out(flaky: FlakyStor
     assert (ending.stalls, runs.count) == (1, 1)
 
 
-async def test_a_claim_that_the_store_never_saw_has_its_whole_lease_when_it_is_answered(flaky: FlakyStore) -> None:
+async def test_a_claim_that_the_store_never_saw_has_its_whole_lease_when_it_is_answered(flaky: FaultyStore) -> None:
     """TB6: what is claimed after an outage longer than a lease is worked on, not given back."""
     runs = Runs()
     for _ in range(5):
-        flaky.fail(DOWN, "claim")
+        flaky.fail("claim")
     await flaky.jobs.enqueue(jobs(3))
 
     worker = await work_off(flaky, handling(work=runs.work), lease="1s")
@@ -205,7 +203,7 @@ async def test_a_claim_that_the_store_never_saw_has_its_whole_lease_when_it_is_a
 
 
 @pytest.mark.parametrize("seconds", [0.0, 0.02])
-async def test_the_time_that_a_handler_took_is_sent_along(flaky: FlakyStore, seconds: float) -> None:
+async def test_the_time_that_a_handler_took_is_sent_along(flaky: FaultyStore, seconds: float) -> None:
     done = asyncio.Event()
 
     async def work() -> None:
@@ -220,19 +218,17 @@ async def test_the_time_that_a_handler_took_is_sent_along(flaky: FlakyStore, sec
     assert settlement.facts.worker == "worker-1"
 
 
-def hold_the_second_claim(flaky: FlakyStore, answer: asyncio.Event) -> None:
-    """Let it be answered no sooner than `answer` is set."""
-    at_once = asyncio.Event()
-    at_once.set()
-    flaky.fail(at_once, "claim")
-    flaky.fail(answer, "claim")
+def hold_the_second_claim(flaky: FaultyStore) -> Hold:
+    """Let it be answered no sooner than it is released."""
+    flaky.hold("claim").release()
+    return flaky.hold("claim")
 
 
 @pytest.mark.parametrize(("ended", "calls"), [(BESIDE_MIN, 1), (BESIDE_MIN - 1, 0)], ids=["many", "few"])
 async def test_many_settlements_do_not_wait_for_a_claim_under_way_and_few_go_with_the_next(
-    flaky: FlakyStore, ended: int, calls: int
+    flaky: FaultyStore, ended: int, calls: int
 ) -> None:
-    answer, ear = asyncio.Event(), Ear()
+    ear = Ear()
     claimed = asyncio.Event()
 
     async def work() -> None:
@@ -240,30 +236,30 @@ async def test_many_settlements_do_not_wait_for_a_claim_under_way_and_few_go_wit
 
     # The first claim takes half of the capacity, the second is not answered before it may be.
     await flaky.jobs.enqueue(jobs(ended + 1))
-    hold_the_second_claim(flaky, answer)
+    answer = hold_the_second_claim(flaky)
     async with asyncio.timeout(SOON_S), worker_of(flaky, handling(work=work), ear, capacity=2 * ended, poll="1h"):
         await flaky.called("claim", 2)
         claimed.set()
         for _ in range(10):
             await asyncio.sleep(0)
         settled_meanwhile = flaky.calls["settle"]
-        answer.set()
+        answer.release()
         await ear.hear(Finished, lambda _: sum(len(it.answers) for it in ear.told(Finished)) == ended + 1)
 
     assert settled_meanwhile == calls
     assert (await flaky.queues.counts(MAIL)).done == ended + 1
 
 
-async def test_settlements_that_failed_beside_a_claim_go_with_the_next_call(flaky: FlakyStore) -> None:
+async def test_settlements_that_failed_beside_a_claim_go_with_the_next_call(flaky: FaultyStore) -> None:
     """TB5: a lost reply beside a claim loses nothing either."""
-    answer, claimed, ear = asyncio.Event(), asyncio.Event(), Ear()
+    claimed, ear = asyncio.Event(), Ear()
 
     async def work() -> None:
         await claimed.wait()
 
     await flaky.jobs.enqueue(jobs(BESIDE_MIN + 1))
-    hold_the_second_claim(flaky, answer)
-    flaky.fail(LOST, "settle")
+    answer = hold_the_second_claim(flaky)
+    flaky.lose("settle")
     async with (
         asyncio.timeout(SOON_S),
         worker_of(flaky, handling(work=work), ear, capacity=2 * BESIDE_MIN, poll="1h"),
@@ -271,22 +267,22 @@ async def test_settlements_that_failed_beside_a_claim_go_with_the_next_call(flak
         await flaky.called("claim", 2)
         claimed.set()
         await flaky.called("settle", 1)
-        answer.set()
+        answer.release()
         await ear.hear(Finished, lambda _: sum(len(it.answers) for it in ear.told(Finished)) == BESIDE_MIN + 1)
 
     assert (await flaky.queues.counts(MAIL)).done == BESIDE_MIN + 1
     assert ear.told(Lost) == []
 
 
-async def test_where_the_store_works_in_this_process_nothing_goes_beside_a_claim(flaky: FlakyStore) -> None:
-    answer, claimed, ear = asyncio.Event(), asyncio.Event(), Ear()
+async def test_where_the_store_works_in_this_process_nothing_goes_beside_a_claim(flaky: FaultyStore) -> None:
+    claimed, ear = asyncio.Event(), Ear()
 
     async def work() -> None:
         await claimed.wait()
 
     flaky.is_remote = False
     await flaky.jobs.enqueue(jobs(BESIDE_MIN + 1))
-    hold_the_second_claim(flaky, answer)
+    answer = hold_the_second_claim(flaky)
     async with (
         asyncio.timeout(SOON_S),
         worker_of(flaky, handling(work=work), ear, capacity=2 * BESIDE_MIN, poll="1h"),
@@ -296,7 +292,7 @@ async def test_where_the_store_works_in_this_process_nothing_goes_beside_a_claim
         for _ in range(10):
             await asyncio.sleep(0)
         settled_meanwhile = flaky.calls["settle"]
-        answer.set()
+        answer.release()
         await ear.hear(Finished, lambda _: sum(len(it.answers) for it in ear.told(Finished)) == BESIDE_MIN + 1)
 
     assert settled_meanwhile == 0

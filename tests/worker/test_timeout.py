@@ -9,12 +9,12 @@ from headrace.model.clock import ManualClock
 from headrace.model.job import State
 from headrace.model.outcome import JobError
 from headrace.stores.contract.store import Store
+from headrace.testing.faulty import FaultyStore
 from headrace.worker import runner as runner_module
 from headrace.worker.context import current
 from headrace.worker.handlers import handler_of
 from headrace.worker.notices import Finished, Raised, Wedged
 from tests.worker import processes
-from tests.worker.flaky import FlakyStore
 from tests.worker.support import SOON_S, Ear, find, handling, job, jobs, letters, work_off, worker_of
 
 TIMED_OUT = JobError("TimedOut", "the handler was still running after its 0.05 s")
@@ -119,7 +119,7 @@ async def test_a_handler_that_ignores_its_end_keeps_place_and_lease_and_is_told_
 ) -> None:
     """Q36, TB7, T32: as long as it runs here, it starts nowhere else, and somebody is told."""
     monkeypatch.setattr(runner_module, "NAG_SECONDS", 0.05)
-    flaky, ear, gate, release = FlakyStore(timed), Ear(), asyncio.Event(), threading.Event()
+    flaky, ear, gate, release = FaultyStore(timed), Ear(), asyncio.Event(), threading.Event()
 
     async def stubborn() -> None:
         while not gate.is_set():

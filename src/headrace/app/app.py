@@ -18,11 +18,11 @@ from headrace.app.lending import Lent
 from headrace.app.registry import Registry, in_place
 from headrace.app.sender import P, R
 from headrace.client.blocking import BlockingClient
-from headrace.client.client import DEFAULT_QUEUE, Client
+from headrace.client.client import Client
 from headrace.client.codec import JSON, Codec
 from headrace.client.maker import JobMaker
 from headrace.model.clock import Clock, SystemClock
-from headrace.model.names import DEFAULT_TENANT, Queue
+from headrace.model.names import DEFAULT_QUEUE, DEFAULT_TENANT, Queue
 from headrace.model.secrets import shown
 from headrace.stores.contract.store import Store
 from headrace.worker.handlers import Handlers

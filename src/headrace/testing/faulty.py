@@ -1,0 +1,164 @@
+"""A store that fails on command: it forwards to another one, and refuses, delays or loses replies as it was told."""
+
+import difflib
+from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from types import TracebackType
+from typing import Any, Self
+
+from headrace.model.claim import ClaimRequest, Settlement
+from headrace.model.errors import BadConfig, OutcomeUnknown, StoreUnavailable
+from headrace.stores.contract.store import Store
+from headrace.testing.bell import Bell
+from headrace.testing.forwarding import NAMES, Call, Forwarding
+
+DOWN = StoreUnavailable("the store is away, as the test has asked")
+"""Nothing is done."""
+LOST = OutcomeUnknown("the reply was lost, as the test has asked")
+"""All is done, and nobody hears of it."""
+
+
+class Hold:
+    """A call that waits until it is let go: `hold.release()`, or the end of `with hold:`. Any thread may let it go."""
+
+    def __init__(self) -> None:
+        self._bell = Bell()
+        self._is_reached = False
+        self._is_released = False
+
+    def release(self) -> None:
+        """Let the call go on; one that comes later does not wait."""
+        self._is_released = True
+        self._bell.ring()
+
+    async def reached(self) -> None:
+        """Wait until the call is there, and waits."""
+        await self._bell.until(lambda: self._is_reached)
+
+    async def pass_by(self) -> None:
+        """Wait as the call that is held."""
+        self._is_reached = True
+        self._bell.ring()
+        await self._bell.until(lambda: self._is_released)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.release()
+
+
+class _Partly(OutcomeUnknown):
+    """All is done, and of the answers only the first `heard` are heard of."""
+
+    def __init__(self, heard: int) -> None:
+        super().__init__("a part of the reply was lost, as the test has asked")
+        self.heard = heard
+
+
+Fault = Exception | Hold
+
+
+class FaultyStore(Forwarding):
+    """Does what the store inside does, but for the calls that were told to fail.
+
+    A call is named by its verb, `claim`, or with its part where two have that verb, `dead.list`. A command is about the
+    next call of one of the verbs; several are taken one by one, in order. `calls` counts by verb and by full name;
+    `claims` and `settled` keep what was sent; `heard` is called with each call, on the thread of the caller.
+    """
+
+    def __init__(self, inner: Store, heard: Callable[[Call], None] = lambda _: None) -> None:
+        super().__init__(inner, self._pass)
+        self.is_remote = True  # a wire that fails leads somewhere
+        self.is_down = False
+        self.calls: Counter[str] = Counter()
+        self.claims: list[ClaimRequest] = []
+        self.settled: list[Settlement] = []
+        self._faults: list[tuple[frozenset[str], Fault]] = []
+        self._heard = heard
+        self._news = Bell()
+
+    def fail(self, *verbs: str, error: Exception = DOWN, times: int = 1) -> None:
+        """Let the next `times` calls raise `error`, and do nothing; `StoreUnavailable` when not given.
+
+        An `OutcomeUnknown` is raised when the call was done: that is what it means.
+        """
+        self._faults += [(_checked(verbs), error)] * times
+
+    def lose(self, *verbs: str, heard: int | None = None, times: int = 1) -> None:
+        """Let the next `times` calls be done and their replies be lost; with `heard`, all but the first so many answers
+        of the batch."""
+        self.fail(*verbs, error=LOST if heard is None else _Partly(heard), times=times)
+
+    def hold(self, *verbs: str) -> Hold:
+        """Let the next call wait, before it does anything, until the answer of this is released."""
+        hold = Hold()
+        self._faults.append((_checked(verbs), hold))
+        return hold
+
+    @contextmanager
+    def down(self) -> Iterator[None]:
+        """Let every call fail with `StoreUnavailable` as long as the block lasts."""
+        was_down, self.is_down = self.is_down, True
+        try:
+            yield
+        finally:
+            self.is_down = was_down
+
+    async def called(self, verb: str, times: int = 1) -> None:
+        """Wait until a verb was called so often."""
+        _checked((verb,))
+        await self._news.until(lambda: self.calls[verb] >= times)
+
+    async def _pass(self, call: Call) -> Any:
+        self._note(call)
+        fault = DOWN if self.is_down else self._fault_of(call)
+        if isinstance(fault, Hold):
+            await fault.pass_by()
+        elif fault is not None and not isinstance(fault, OutcomeUnknown):
+            raise fault.with_traceback(None)
+        answer = await call.act()
+        if isinstance(fault, _Partly):
+            assert isinstance(answer, list)  # what is answered item by item
+            raise OutcomeUnknown(
+                str(fault), known=answer[: fault.heard], unknown=[each.id for each in answer[fault.heard :]]
+            )
+        if isinstance(fault, OutcomeUnknown):
+            raise fault.with_traceback(None)
+        return answer
+
+    def _note(self, call: Call) -> None:
+        self.calls.update({call.name, call.verb})
+        match call.name:
+            case "jobs.claim":
+                self.claims.append(call.argument(0, "request"))
+            case "jobs.settle":
+                self.settled.extend(call.argument(0, "settlements"))
+            case "jobs.turn":
+                self.settled.extend(call.argument(0, "settlements"))
+                self.claims.append(call.argument(1, "request"))
+        self._news.ring()
+        self._heard(call)
+
+    def _fault_of(self, call: Call) -> Fault | None:
+        for at, (names, fault) in enumerate(self._faults):
+            if call.name in names or call.verb in names:
+                del self._faults[at]
+                return fault
+        return None
+
+
+_VERBS = NAMES | {name.rpartition(".")[2] for name in NAMES}
+
+
+def _checked(verbs: tuple[str, ...]) -> frozenset[str]:
+    for verb in verbs:
+        if verb not in _VERBS:
+            nearest = difflib.get_close_matches(verb, sorted(_VERBS), n=1, cutoff=0.0)[0]
+            raise BadConfig(f"a store has no verb {verb!r} that could fail; did you mean {nearest!r}?")
+    if not verbs:
+        raise BadConfig("say which verbs are meant, as in store.fail('claim'); for all of them use store.down()")
+    return frozenset(verbs)

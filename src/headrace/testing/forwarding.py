@@ -1,0 +1,104 @@
+"""A store whose every call passes through one function, which may watch it, move it, or let it fail."""
+
+from collections.abc import Awaitable, Callable
+from functools import partial
+from typing import Any, cast
+
+from msgspec import Struct
+
+from headrace.model.snapshot import Health
+from headrace.stores.contract.dead import Dead
+from headrace.stores.contract.jobs import Jobs
+from headrace.stores.contract.journal import Journal
+from headrace.stores.contract.queues import Queues
+from headrace.stores.contract.reads import Reads
+from headrace.stores.contract.signals import Signals
+from headrace.stores.contract.store import Store
+from headrace.stores.contract.upkeep import Upkeep
+
+PARTS = {
+    "jobs": Jobs,
+    "dead": Dead,
+    "queues": Queues,
+    "reads": Reads,
+    "journal": Journal,
+    "signals": Signals,
+    "upkeep": Upkeep,
+}
+NAMES = frozenset(
+    f"{part}.{verb}" for part, protocol in PARTS.items() for verb in vars(protocol) if not verb.startswith("_")
+) | {"health"}
+"""Every call of the contract, by its part and verb: `jobs.claim`, `dead.list`, `health`."""
+
+
+class Call(Struct, frozen=True):
+    """One call to a store on its way."""
+
+    name: str
+    args: tuple[Any, ...]
+    kwargs: dict[str, Any]
+    act: Callable[[], Awaitable[Any]]
+    """Makes the call on the store inside."""
+
+    @property
+    def verb(self) -> str:
+        """The name without its part."""
+        return self.name.rpartition(".")[2]
+
+    def argument(self, place: int, name: str) -> Any:
+        """An argument, however it was given."""
+        return self.args[place] if len(self.args) > place else self.kwargs[name]
+
+
+Through = Callable[[Call], Awaitable[Any]]
+
+
+class Part:
+    """One protocol of a store. It has the verbs of the one inside, and no others; written once for all protocols."""
+
+    def __init__(self, name: str, inner: object, through: Through) -> None:
+        self._name = name
+        self._inner = inner
+        self._through = through
+
+    def __getattr__(self, verb: str) -> Callable[..., Awaitable[Any]]:
+        name = f"{self._name}.{verb}"
+        if name not in NAMES:
+            raise AttributeError(f"{self._name!r} of a store has no verb {verb!r}")
+        act = getattr(self._inner, verb)
+        through = self._through
+
+        async def forward(*args: Any, **kwargs: Any) -> Any:
+            return await through(Call(name, args, kwargs, partial(act, *args, **kwargs)))
+
+        setattr(self, verb, forward)  # looked up once
+        return forward
+
+
+class Forwarding:
+    """Does what the store inside does, by way of `through`. Closing closes the store inside."""
+
+    def __init__(self, inner: Store, through: Through) -> None:
+        self.inner = inner
+        self.is_remote = inner.is_remote
+        self._through = through
+
+        def part(name: str) -> Any:
+            return Part(name, getattr(inner, name), through)
+
+        self.jobs = cast("Jobs", part("jobs"))
+        self.dead = cast("Dead", part("dead"))
+        self.queues = cast("Queues", part("queues"))
+        self.reads = cast("Reads", part("reads"))
+        self.journal = cast("Journal", part("journal"))
+        self.signals = cast("Signals", part("signals"))
+        self.upkeep = cast("Upkeep", part("upkeep"))
+
+    async def health(self) -> Health:
+        """What the store inside promises, and how it is."""
+        found: Health = await self._through(Call("health", (), {}, self.inner.health))
+        return found
+
+    async def close(self) -> None:
+        """Close the store inside."""
+        await self.inner.close()

@@ -1,0 +1,69 @@
+"""The ledger of a kit: what was sent, handed out and settled, as the store itself saw it."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from headrace.model.answers import Enqueued, Settled
+from headrace.model.claim import Claim, Settlement
+from headrace.model.clock import Clock
+from headrace.model.job import Job
+from headrace.model.names import Queue
+from headrace.stores.contract.store import Store
+from headrace.testing.forwarding import Call
+from headrace.testing.sent import Sent
+
+Key = tuple[Queue, str]
+
+
+class Ledger:
+    """Written behind the faults, so that a job whose reply was lost is in it. Nothing is forgotten: a test is short."""
+
+    def __init__(self, store: Store, clock: Clock) -> None:
+        self._store = store
+        self._clock = clock
+        self._open: dict[Key, int] = {}
+        """The jobs that no worker has taken yet, and where they stand in `sent`: sending them again changes them."""
+        self.sent: list[Sent] = []
+        self.claims: list[Claim] = []
+        self.settled: dict[str, tuple[Settlement, Settled]] = {}
+        """By the token of the lease."""
+
+    async def note(self, call: Call, answer: Any) -> None:
+        """Write down what a call has done; in the same turn of the store's loop."""
+        match call.name:
+            case "jobs.enqueue":
+                await self._note_sent(call.argument(0, "jobs"), answer, call.kwargs.get("now_ms"))
+            case "jobs.claim":
+                self._note_claims(answer.items)
+            case "jobs.settle":
+                self._note_settled(call.argument(0, "settlements"), answer)
+            case "jobs.turn":
+                self._note_settled(call.argument(0, "settlements"), answer.settled)
+                self._note_claims(answer.claimed)
+
+    async def _note_sent(self, jobs: Sequence[Job], answers: Sequence[Enqueued], now_ms: int | None) -> None:
+        at_ms = self._clock.now_ms() if now_ms is None else now_ms
+        for job, answer in zip(jobs, answers, strict=True):
+            if not answer.ok or answer.status == "duplicate":
+                continue
+            [found] = await self._store.reads.find(job.queue, [answer.id], now_ms=now_ms)
+            assert found is not None  # it was sent a moment ago
+            record = found.twin if answer.status == "blocked" else found.record
+            assert record is not None  # nobody can have taken it meanwhile
+            sent = Sent(job.queue, record, at_ms)
+            key = job.queue, answer.id
+            if key in self._open:
+                self.sent[self._open[key]] = sent
+            else:
+                self._open[key] = len(self.sent)
+                self.sent.append(sent)
+
+    def _note_claims(self, claims: Sequence[Claim]) -> None:
+        self.claims.extend(claims)
+        for claim in claims:
+            self._open.pop((claim.lease.queue, claim.lease.id), None)
+
+    def _note_settled(self, settlements: Sequence[Settlement], answers: Sequence[Settled]) -> None:
+        for settlement, answer in zip(settlements, answers, strict=True):
+            if answer.ok:
+                self.settled[settlement.lease.token] = settlement, answer

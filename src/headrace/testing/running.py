@@ -1,0 +1,94 @@
+"""Runs one handler as a worker would, and hands back what it returned or raised."""
+
+import asyncio
+from typing import Any
+
+from msgspec.structs import replace
+
+from headrace.app.app import App
+from headrace.model.answers import Turned
+from headrace.model.claim import Claims
+from headrace.model.clock import Clock
+from headrace.model.errors import JobFailed, Refused
+from headrace.model.job import Job
+from headrace.model.outcome import Done, Fail, Outcome, Retry
+from headrace.stores.memory.store import MemoryStore
+from headrace.testing.drained import users_own
+from headrace.testing.draining import LEASE, NoJitter, Watch, light_handlers
+from headrace.testing.forwarding import Call, Forwarding
+from headrace.worker.ending import BadPayload
+from headrace.worker.handlers import Handler, Handlers
+
+
+class OneDelivery(Forwarding):
+    """A store that hands out its job once, as a given attempt, and nothing else ever."""
+
+    def __init__(self, clock: Clock, attempt: int) -> None:
+        self._memory = MemoryStore(clock)
+        super().__init__(self._memory, self._pass)
+        self._attempt = attempt
+        self._is_given = False
+        self.outcome: Outcome | None = None
+        """How the delivery ended, as the worker says."""
+
+    async def _pass(self, call: Call) -> Any:
+        if call.name in ("jobs.settle", "jobs.turn"):
+            self.outcome = call.argument(0, "settlements")[0].outcome
+        if call.name == "jobs.turn":
+            settled = await self._memory.jobs.settle(call.argument(0, "settlements"))
+            return Turned(settled, [], None, self._memory.signals.tx.now_ms())
+        if call.name != "jobs.claim":
+            return await call.act()
+        if self._is_given:
+            return Claims([], None, self._memory.signals.tx.now_ms())
+        claims: Claims = await call.act()
+        self._is_given = bool(claims.items)
+        items = [replace(each, record=replace(each.record, attempts=self._attempt - 1)) for each in claims.items]
+        return replace(claims, items=items, next_at_ms=None)
+
+
+class Running:
+    """One run of one handler."""
+
+    def __init__(self, app: App, clock: Clock, job: Job, attempt: int) -> None:
+        self._app = app
+        self._job = replace(job, run_at_ms=None, delay_ms=None, policy=replace(job.policy, expires_at_ms=None))
+        self._store = OneDelivery(clock, attempt)
+        self._watch = Watch()
+        self._handlers = light_handlers(app)
+        self._handler = _handler_of(self._handlers, job)
+
+    async def run(self) -> Any:
+        """What the handler returns, as it comes back from a store; raises what it raises, `Retry` and such included."""
+        await self._store.jobs.enqueue([self._job])
+        async with self._app.built(
+            middleware=[self._watch],
+            store=self._store,
+            handlers=self._handlers,
+            chance=NoJitter(0),
+            queues=[self._job.queue],
+            lease=LEASE,
+        ) as worker:
+            await worker.run(until_idle=True)
+        return self._end(self._store.outcome)
+
+    def _end(self, outcome: Outcome | None) -> Any:
+        raised = next(iter(self._watch.errors.values()), None)
+        if isinstance(outcome, Retry) and isinstance(raised, asyncio.CancelledError):
+            raise TimeoutError(outcome.error.message) from raised
+        if isinstance(raised, BadPayload) and raised.__cause__ is not None:
+            raise raised.__cause__
+        if raised is not None:
+            raise raised.with_traceback(users_own(raised.__traceback__))
+        if isinstance(outcome, Fail):  # the result could not be encoded
+            raise JobFailed(self._job.id, "failed", outcome.error)
+        if not isinstance(outcome, Done) or outcome.result is None:
+            return None
+        return self._handler.codec.decode(outcome.result, self._handler.arguments.result_type)
+
+
+def _handler_of(handlers: Handlers, job: Job) -> Handler:
+    handler = handlers.find(job.queue, job.kind)
+    if handler is None:
+        raise Refused("unknown_kind", handlers.unknown(job.kind))
+    return handler

@@ -1,0 +1,79 @@
+"""A job that was sent in a test, with its arguments as the handler will see them."""
+
+import inspect
+from typing import Any
+
+from msgspec import Struct
+
+from headrace.client.codec import Codec
+from headrace.model.errors import Refused
+from headrace.model.job import Record
+from headrace.model.names import Queue
+from headrace.worker.handlers import Handler
+
+
+class Sent(Struct, frozen=True):
+    """What the ledger keeps of an enqueue."""
+
+    queue: Queue
+    record: Record
+    at_ms: int
+
+
+class SentJob(Struct, frozen=True):
+    """A job that was enqueued while the kit was open. Sent again before a worker took it, it is still one job."""
+
+    id: str
+    kind: str
+    queue: Queue
+    arguments: dict[str, Any]
+    """By name, as the handler's annotations read them; `{"payload": …}` for a kind that the app does not handle."""
+    delay_ms: int
+    """From the enqueue until it was due."""
+    record: Record
+    """All that the store had of it."""
+
+    @property
+    def tag(self) -> str | None:
+        """The tag that it was sent with."""
+        return self.record.tag
+
+    @property
+    def headers(self) -> dict[str, str]:
+        """The headers that it was sent with."""
+        return self.record.headers
+
+
+def sent_job(sent: Sent, handler: Handler | None, codec: Codec) -> SentJob:
+    """What a test sees of a job in the ledger."""
+    record = sent.record
+    arguments = {"payload": _lenient(codec, record.payload)} if handler is None else typed(handler, record.payload)
+    return SentJob(record.id, record.kind, sent.queue, arguments, record.run_at_ms - sent.at_ms, record)
+
+
+def typed(handler: Handler, payload: bytes) -> dict[str, Any]:
+    """The arguments in a payload by name, as the annotations read them; the payload itself where it does not fit."""
+    try:
+        args, kwargs = handler.arguments.decode(payload)
+    except Refused:
+        return {"payload": _lenient(handler.codec, payload)}
+    return dict(zip(parameters(handler), args, strict=False)) | kwargs
+
+
+def parameters(handler: Handler) -> dict[str, inspect.Parameter]:
+    """The parameters of a handler by name, without a last one that takes all others."""
+    found = inspect.signature(handler.function).parameters
+    return {name: each for name, each in found.items() if each.kind is not inspect.Parameter.VAR_KEYWORD}
+
+
+def takes_any(handler: Handler) -> bool:
+    """Whether a handler takes arguments of any name."""
+    found = inspect.signature(handler.function).parameters.values()
+    return any(each.kind is inspect.Parameter.VAR_KEYWORD for each in found)
+
+
+def _lenient(codec: Codec, payload: bytes) -> Any:
+    try:
+        return codec.decode(payload)
+    except Refused:
+        return payload

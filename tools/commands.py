@@ -12,6 +12,7 @@ from typing import Any
 import typer
 
 from headrace.cli.building import PREFIX, built
+from headrace.cli.commands import COMMANDS
 
 ROOT = Path(__file__).resolve().parent.parent
 PAGE = ROOT / "docs" / "command-line.md"
@@ -20,10 +21,11 @@ MARK = "<!-- from here on written by tools/commands.py -->\n"
 
 def reference() -> str:
     """Every command with its arguments and options, as Markdown."""
-    program: Any = typer.main.get_command(built([], whole=True))
-    context = program.make_context("headrace", [], resilient_parsing=True)
     lines: list[str] = []
-    for name, command in program.commands.items():
+    for name in COMMANDS:
+        program: Any = typer.main.get_command(built([name]))
+        context = program.make_context("headrace", [], resilient_parsing=True)
+        command = program.commands[name]
         lines += _section(f"headrace {name}", command, command.make_context(name, [], context, resilient_parsing=True))
     return "\n".join(lines)
 

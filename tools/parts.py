@@ -113,10 +113,17 @@ def read_report(report: Path) -> Tally:
 
 
 def run(command: Sequence[str], root: Path) -> int:
-    """Run with our own Python's programs first on the path, its output going straight to the reader."""
+    """Run with our own Python's programs first on the path, its output going straight to the reader.
+
+    Tests start many processes. Where the environment forbids to write bytecode, each would compile everything anew: it is
+    kept beside the environment then, which `make clean` removes.
+    """
     print(f"$ {' '.join(command)}", flush=True)
     path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ.get('PATH', '')}"
-    return subprocess.run(command, cwd=root, env={**os.environ, "PATH": path}, check=False).returncode
+    env = {**os.environ, "PATH": path}
+    if env.pop("PYTHONDONTWRITEBYTECODE", None):
+        env["PYTHONPYCACHEPREFIX"] = str(root / ".venv" / "pycache")
+    return subprocess.run(command, cwd=root, env=env, check=False).returncode
 
 
 def run_pytest(part: Part, paths: Sequence[str], root: Path) -> Tally:

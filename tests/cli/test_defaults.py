@@ -101,3 +101,29 @@ def test_settings_reach_the_commands_that_have_them_and_no_others() -> None:
     assert defaults_of(table, "queues", {"show": show}) == {"queues": {"show": {"url": "redis://a", "name": "x"}}}
     with pytest.raises(BadConfig, match=r"\[tool.headrace.worker\] of pyproject.toml has no setting 'name'"):
         defaults_of({"worker": {"name": "x"}}, "worker", {None: alone})
+
+
+def test_a_command_without_a_url_looks_where_the_project_s_app_keeps_its_jobs(tmp_path: Path) -> None:
+    with_store(f"sqlite:///{tmp_path}/shop.db", one_queue_each)
+    (tmp_path / "shop.py").write_text(f'from headrace import App\n\njobs = App("sqlite:///{tmp_path}/shop.db")\n')
+    write(tmp_path, '[tool.headrace]\napp = "shop:jobs"\n')
+
+    assert listed(cwd=tmp_path) == "of-default"
+    assert run("queues", cwd=tmp_path, env={"HEADRACE_APP": "shop:job"}).code == 2
+    assert run("queues", cwd=tmp_path, url="sqlite:///none.db").code == 3
+
+
+def many(queues: list[str] | None = None, capacity: int = 1, lease: str | None = None) -> None:
+    """A command with an option that may be given several times."""
+
+
+def test_a_setting_for_an_option_that_may_be_repeated_is_one_text_or_a_list() -> None:
+    for given in ("mail", ["mail"]):
+        found = defaults_of({"worker": {"queues": given, "capacity": 5, "lease": 5}}, "worker", {None: many})
+        assert found == {"worker": {"queues": ["mail"], "capacity": 5, "lease": "5"}}
+
+
+@pytest.mark.parametrize("table", [{"queues": 5}, {"queues": [5]}, {"capacity": [1]}, {"capacity": {"x": 1}}])
+def test_a_setting_that_no_option_can_take_is_refused(table: dict[str, object]) -> None:
+    with pytest.raises(BadConfig, match=r"in \[tool.headrace\] of pyproject.toml must be"):
+        defaults_of({"worker": table}, "worker", {None: many})

@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from headrace.cli.opening import lasting
+from headrace.cli.opening import APP_VARIABLE, lasting
 
 if TYPE_CHECKING:
     from headrace.app.app import App
@@ -13,7 +13,7 @@ AppName = Annotated[
     str | None,
     typer.Option(
         "--app",
-        envvar="HEADRACE_APP",
+        envvar=APP_VARIABLE,
         show_envvar=False,
         help="Your app as module:name, such as app:app [env: HEADRACE_APP]",
     ),

@@ -3,7 +3,7 @@
 import inspect
 from collections.abc import Callable, Mapping
 from difflib import get_close_matches
-from typing import Any
+from typing import Any, get_args, get_origin, get_type_hints
 
 import typer
 
@@ -33,12 +33,12 @@ def defaults_of(table: Mapping[str, Any], command: str, functions: Functions) ->
     for key in own:
         _check(key, (*known.get(None, ()), *subs, *(each for sub in subs for each in known[sub])), name)
     own_plain = {key: value for key, value in own.items() if key not in subs}
-    found: dict[str, Any] = _fitting(general | own_plain, known.get(None, ()))
+    found: dict[str, Any] = _fitting(general | own_plain, functions.get(None))
     for sub in subs:
         below = _table(own, sub, name)
         for key in below:
             _check(key, known[sub], f"[tool.headrace.{command}.{sub}]")
-        found[sub] = _fitting(general | own_plain | below, known[sub])
+        found[sub] = _fitting(general | own_plain | below, functions[sub])
     return {command: found}
 
 
@@ -61,8 +61,24 @@ def _parameters(function: Callable[..., Any]) -> tuple[str, ...]:
     return tuple(each.name for each in found if each.annotation is not typer.Context)
 
 
-def _fitting(values: Mapping[str, Any], parameters: tuple[str, ...]) -> dict[str, Any]:
-    return {key: value for key, value in values.items() if key in parameters}
+def _fitting(values: Mapping[str, Any], function: Callable[..., Any] | None) -> dict[str, Any]:
+    if function is None:
+        return {}
+    known = get_type_hints(function)
+    return {key: _value(key, value, known[key]) for key, value in values.items() if key in known}
+
+
+def _value(key: str, value: Any, type: Any) -> Any:
+    """A value as the option takes it: whatever may be given several times is a list, all else is one value."""
+    is_list = list in (get_origin(each) for each in (type, *get_args(type)))
+    if is_list and isinstance(value, str):
+        return [value]
+    if isinstance(value, list) and is_list and all(isinstance(each, str) for each in value):
+        return value
+    if is_list or not isinstance(value, str | int | float):
+        wanted = "a text or a list of texts" if is_list else "one text, number or truth value"
+        raise BadConfig(f"{key} in [tool.headrace] of pyproject.toml must be {wanted}; found {value!r}")
+    return str(value) if str in (type, *get_args(type)) else value
 
 
 def _check(key: str, known: tuple[str, ...], name: str) -> None:

@@ -1,17 +1,21 @@
 """Opens the store of a command, lets the command use it, and closes it."""
 
 import asyncio
+import os
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import TypeVar
 from urllib.parse import unquote, urlsplit
 
-from headrace.app.address import is_memory, url_of
+from headrace.app.address import VARIABLE, is_memory, url_of
+from headrace.app.project import project_table
 from headrace.model.errors import BadConfig, StoreUnavailable
 from headrace.stores.contract.store import Store
 from headrace.stores.open import open_store
 
 T = TypeVar("T")
+
+APP_VARIABLE = "HEADRACE_APP"
 
 
 def with_store(url: str | None, use: Callable[[Store], Awaitable[T]], *, new: bool = False) -> T:
@@ -26,14 +30,25 @@ def with_store(url: str | None, use: Callable[[Store], Awaitable[T]], *, new: bo
 
 
 def lasting(url: str | None) -> str:
-    """The URL that holds; refuses a store that would end with the command."""
-    found = url_of(url)
+    """The URL that holds: the one that is given, else that of the project's app, else the default. Refuses a store that
+    would end with the command."""
+    found = url_of(url if url is not None else _of_the_app())
     if is_memory(found):
         raise BadConfig(
             "a store in memory is seen by no other process and ends with the command; name another with --url or"
             " HEADRACE_URL, such as sqlite:///headrace.db"
         )
     return found
+
+
+def _of_the_app() -> str | None:
+    """Where the project's app keeps its jobs, if there is such an app and it says so itself."""
+    name = os.environ.get(APP_VARIABLE) or project_table(Path.cwd()).get("app")
+    if not isinstance(name, str) or VARIABLE in os.environ:
+        return None
+    from headrace.app.loading import load_app
+
+    return load_app(name).url
 
 
 def _check_file(url: str) -> None:

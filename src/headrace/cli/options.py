@@ -4,8 +4,7 @@ from typing import Annotated
 
 import typer
 
-from headrace.client.client import DEFAULT_QUEUE
-from headrace.model.names import DEFAULT_TENANT
+from headrace.model.names import DEFAULT_QUEUE, DEFAULT_TENANT
 
 Url = Annotated[
     str | None,

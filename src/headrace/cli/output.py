@@ -14,6 +14,8 @@ if TYPE_CHECKING:
     from rich.console import Console
 
 Advance = Callable[[int], None]
+WHOLE = ("id", "time", "letter", "event")
+"""Columns that are copied or compared by eye, and so are not broken over lines while others can be."""
 PIPE_WIDTH = 10_000
 """Without a terminal nothing is folded or cut: a program reads along."""
 
@@ -33,7 +35,7 @@ class Output:
     def say(self, text: str) -> None:
         """Print a sentence for people."""
         if not self.json:
-            self._console().print(scrubbed(text), markup=False, highlight=False, soft_wrap=True)
+            self._console().print(printable(scrubbed(text)), markup=False, highlight=False, soft_wrap=True)
 
     def table(self, columns: Sequence[str], rows: Sequence[Sequence[object]], *, empty: str) -> None:
         """Print a table for people, or the sentence `empty`. Columns whose names end in `#` are numbers (the sign is
@@ -49,15 +51,20 @@ class Output:
 
         table = Table(box=SIMPLE_HEAD, pad_edge=False, show_edge=False)
         for column in columns:
-            table.add_column(column.removesuffix("#"), justify="right" if column.endswith("#") else "left")
+            table.add_column(
+                column.removesuffix("#"),
+                justify="right" if column.endswith("#") else "left",
+                no_wrap=column in WHOLE,
+                overflow="fold",  # a terminal that is too narrow costs lines, never letters
+            )
         for row in rows:
-            table.add_row(*(Text("–" if cell is None else scrubbed(_cell(cell))) for cell in row))
+            table.add_row(*(Text("–" if cell is None else _cell(cell)) for cell in row))
         self._console().print(table)
 
     def hint(self, text: str) -> None:
         """Tell a person something beside the answer."""
         if not self.json:
-            print(scrubbed(text), file=sys.stderr)
+            print(printable(scrubbed(text)), file=sys.stderr)
 
     def confirm(self, question: str, *, yes: bool) -> None:
         """Ask before something that cannot be undone; ends the command unless the answer is yes."""
@@ -94,7 +101,12 @@ class Output:
 def _cell(value: Any) -> str:
     if isinstance(value, bool):
         return "yes" if value else "no"
-    return f"{value:,}" if isinstance(value, int) else str(value)
+    return f"{value:,}" if isinstance(value, int) else printable(scrubbed(str(value)))
+
+
+def printable(text: str) -> str:
+    """A text that a terminal shows and does not obey: what cannot be printed is written as an escape."""
+    return "".join(each if each.isprintable() or each == "\n" else ascii(each)[1:-1] for each in text)
 
 
 def _nowhere(count: int) -> None:

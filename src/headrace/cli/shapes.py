@@ -6,6 +6,7 @@ import msgspec
 from msgspec.structs import asdict
 
 from headrace.cli.instants import ago, instants
+from headrace.cli.output import printable
 from headrace.cli.walking import Seen
 from headrace.model.config import QueueConfig
 from headrace.model.event import Event, columns
@@ -24,11 +25,6 @@ LETTER_COLUMNS = ("letter", "id", "kind", "reason", "error", "message", "attempt
 EVENT_COLUMNS = ("time", "event", "attempts#", "worker", "waited", "ran", "what")
 _PLACE = ("tenant", "queue", "epoch")
 """Of an event: the same for all events of a job, or nobody's business."""
-
-
-def printable(text: str) -> str:
-    """A text that a terminal shows and does not obey: what cannot be printed is written as an escape."""
-    return "".join(each if each.isprintable() or each == "\n" else ascii(each)[1:-1] for each in text)
 
 
 def first_line(text: str, chars_max: int = MESSAGE_CHARS) -> str:

@@ -8,7 +8,7 @@ from types import TracebackType
 from typing import Any, Generic, Self, TypeVar, Unpack, overload
 
 from headrace.client.background import BACKGROUND
-from headrace.client.client import DEFAULT_QUEUE, Client
+from headrace.client.client import Client
 from headrace.client.codec import JSON, Codec
 from headrace.client.handle import REFUSALS, Handle
 from headrace.client.maker import JobMaker
@@ -18,7 +18,7 @@ from headrace.model.clock import SystemClock, monotonic_ms
 from headrace.model.errors import BadConfig, OutcomeUnknown, Refused, StoreUnavailable
 from headrace.model.job import Job
 from headrace.model.limits import BATCH_MAX, ENQUEUES_IN_FLIGHT_MAX
-from headrace.model.names import DEFAULT_TENANT, Queue
+from headrace.model.names import DEFAULT_QUEUE, DEFAULT_TENANT, Queue
 from headrace.model.times import Duration, duration_ms
 
 R = TypeVar("R")

@@ -18,12 +18,11 @@ from headrace.model.clock import Clock, SystemClock
 from headrace.model.errors import Refused
 from headrace.model.job import Job
 from headrace.model.limits import BATCH_MAX
-from headrace.model.names import DEFAULT_TENANT, Queue
+from headrace.model.names import DEFAULT_QUEUE, DEFAULT_TENANT, Queue
 from headrace.model.times import Duration, duration_ms
 from headrace.stores.contract.store import Store
 
 R = TypeVar("R")
-DEFAULT_QUEUE = "default"
 
 
 class Client:

@@ -10,6 +10,7 @@ from headrace.model.errors import Refused
 from headrace.model.limits import QUEUE_CHARS_MAX, SHARDS_MAX, TENANT_CHARS_MAX
 
 DEFAULT_TENANT = "default"
+DEFAULT_QUEUE = "default"
 COMPANION_SUFFIX = ".fail"
 _TENANT = re.compile(r"[a-z][a-z0-9-]{0,62}")
 _QUEUE = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,119}")

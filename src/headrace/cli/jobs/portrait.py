@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from textwrap import indent
 
 from headrace.cli.instants import ago, instants
+from headrace.cli.output import printable
 from headrace.cli.shapes import (
     carried_text,
     due_text,
@@ -12,7 +13,6 @@ from headrace.cli.shapes import (
     key_text,
     letter_dict,
     policy_dict,
-    printable,
     record_dict,
 )
 from headrace.model.answers import Found

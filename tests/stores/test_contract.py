@@ -11,8 +11,9 @@ from headrace.stores.contract.queues import Queues
 from headrace.stores.contract.reads import Reads
 from headrace.stores.contract.signals import Signals
 from headrace.stores.contract.store import Store
+from headrace.stores.contract.upkeep import Upkeep
 
-PROTOCOLS = (Dead, Jobs, Journal, Queues, Reads, Signals, Store)
+PROTOCOLS = (Dead, Jobs, Journal, Queues, Reads, Signals, Store, Upkeep)
 
 
 def methods(protocol: type) -> dict[str, object]:
@@ -28,7 +29,7 @@ def test_a_protocol_has_at_most_ten_methods_and_each_says_what_it_promises(proto
     assert [name for name, method in asked.items() if not inspect.getdoc(method)] == []
 
 
-@pytest.mark.parametrize("protocol", [Dead, Jobs, Journal, Queues, Reads])
+@pytest.mark.parametrize("protocol", [Dead, Jobs, Journal, Queues, Reads, Upkeep])
 def test_every_call_that_depends_on_the_time_can_be_given_it(protocol: type) -> None:
     timeless = {"names", "tenants", "delete", "configuration", "read", "bounds", "forget", "consumers"}
 

@@ -14,8 +14,11 @@ from headrace.model.names import Queue
 from headrace.stores.contract.store import Store
 from headrace.stores.open import open_store
 from headrace.testing.forwarding import Call, Forwarding
+from headrace.worker.config import WorkerConfig
 from headrace.worker.handlers import handler_of
 from headrace.worker.notices import Finished, Taken
+from headrace.worker.raising import Retry
+from headrace.worker.worker import Worker
 from tests.support.stores import SHARED_URLS
 from tests.worker.support import MAIL, SOON_S, Ear, find, handling, job, jobs, work_off, worker_of
 
@@ -125,6 +128,36 @@ async def test_until_idle_finds_what_a_handler_sent_to_a_queue_that_was_looked_a
     await work_off(Forwarding(store, late), handlers)
 
     assert ran == [1]
+
+
+async def test_a_retry_that_was_settled_beside_a_claim_on_other_queues_is_waited_for(store: Store) -> None:
+    """The answer of that claim does not tell when it is due; without looking again it would wait for the poll."""
+    looked, ended, again = asyncio.Event(), asyncio.Event(), asyncio.Event()
+    threads, third = Queue("threads"), Queue("third")
+
+    async def first() -> None:
+        if ended.is_set():
+            again.set()
+            return
+        await looked.wait()
+        ended.set()
+        raise Retry(delay="200ms")
+
+    async def late(call: Call) -> Any:
+        answer = await call.act()
+        if call.verb == "claim" and threads in call.args[0].queues and not looked.is_set():
+            looked.set()
+            await ended.wait()
+            await asyncio.sleep(0)  # the handler has ended before its answer is here
+        return answer
+
+    handlers = handling(MAIL, first=first)
+    handlers.register(handler_of("plain", print), threads)
+    handlers.register(handler_of("other", first), third)
+    await store.jobs.enqueue([job("a", "first")])
+    async with Worker(Forwarding(store, late), handlers, WorkerConfig(poll="60s")):
+        async with asyncio.timeout(20):
+            await again.wait()
 
 
 @pytest.mark.parametrize("shift_ms", [-3_600_000, 3_600_000], ids=["an-hour-behind", "an-hour-ahead"])

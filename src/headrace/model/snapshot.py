@@ -3,6 +3,7 @@
 from msgspec import Struct
 
 from headrace.model.job import State
+from headrace.model.upkeep import Schema
 
 
 class SnapshotRow(Struct, frozen=True, order=True):
@@ -47,4 +48,9 @@ class Health(Struct, frozen=True):
     clock_skew_ms: int
     """The store's clock minus this process's."""
     epoch: int
-    """The highest epoch of any shard."""
+    """The highest epoch of any shard; 0 while the server that knows the queues is away."""
+    server: str = ""
+    """What does the work, with its version, for people."""
+    schema: Schema | None = None
+    notes: tuple[str, ...] = ()
+    """What endangers jobs, a sentence each, with what to do about it."""

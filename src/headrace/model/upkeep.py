@@ -89,3 +89,17 @@ class Schema(Struct, frozen=True, kw_only=True):
     """The steps that opening the store would take, in order."""
     library: str | None = None
     """The functions that this Headrace calls on Redis, by the name of their library."""
+
+
+class Migrated(Struct, frozen=True, kw_only=True):
+    """How far the schema of a store had got, and how far it has got now."""
+
+    before: Schema
+    after: Schema
+
+
+def schema_at(found: int | None, steps: list[str]) -> Schema:
+    """The schema of a store that has taken the steps up to a number; each step's name is opened by its own."""
+    numbers = {name: int(name.partition("_")[0]) for name in steps}
+    pending = tuple(name for name, number in numbers.items() if number > (found or 0))
+    return Schema(found=found, known=max(numbers.values()), pending=pending)

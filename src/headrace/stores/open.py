@@ -1,5 +1,7 @@
 """Opens a store by its URL."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from urllib.parse import SplitResult, parse_qsl, unquote, urlsplit
 
 from headrace.model.clock import Clock
@@ -10,6 +12,9 @@ KNOWN = (
     "memory://, sqlite:///relative.db, sqlite:////absolute/path.db, postgres://user@host/database,"
     " redis://host:6379/0, rediss://…, redis+sentinel://host,host/service, redis+cluster://host,host"
 )
+
+POSTGRES = ("postgres", "postgresql")
+REDIS = ("redis", "rediss", "redis+sentinel", "redis+cluster")
 
 
 async def open_store(url: str, *, clock: Clock | None = None) -> Store:
@@ -24,60 +29,61 @@ async def open_store(url: str, *, clock: Clock | None = None) -> Store:
     `redis+cluster://host,host` are Redis 7 or Valkey; what survives is a matter of the server's settings, checked with
     `?profile=durable` or `?profile=replicated`, and the server's clock rules.
     """
-    parts = _split(url)
-    options = dict(parse_qsl(parts.query, keep_blank_values=True))
+    parts, options = split(url)
     if parts.scheme == "memory":
-        _check_options("memory://", options, ())
-        if parts.netloc or parts.path:
-            raise BadConfig("the store in memory has no name; write memory://")
+        check_memory(parts, options)
         # A driver is imported when it is asked for: nobody pays for the others.
         from headrace.stores.memory.store import MemoryStore
 
         return MemoryStore(clock)
     if parts.scheme == "sqlite":
-        _check_options("sqlite://", options, ("profile",))
-        path = unquote(parts.path.removeprefix("/"))
-        if parts.netloc or not path:
-            raise BadConfig(
-                "a SQLite URL names a file after three slashes, as in sqlite:///headrace.db, and no host or user"
-            )
-        if path.startswith(":memory:"):
-            raise BadConfig("SQLite in memory is not shared by connections; write memory://")
+        path = sqlite_path(parts, options)
         from headrace.stores.sqlite.store import SqliteStore
 
         return await SqliteStore.open(path, profile=options.get("profile", "durable"), clock=clock)
-    if parts.scheme in ("postgres", "postgresql"):
-        return await _open_postgres(url, clock)
-    if parts.scheme in ("redis", "rediss", "redis+sentinel", "redis+cluster"):
+    if parts.scheme in POSTGRES:
+        with needing_postgres():
+            from headrace.stores.postgres.connect import settings_of
+            from headrace.stores.postgres.store import PostgresStore
+        return await PostgresStore.open(settings_of(url), clock=clock)
+    if parts.scheme in REDIS:
         return await _open_redis(parts, options, clock)
-    raise BadConfig(f"no store for scheme {parts.scheme!r}; known URLs: {KNOWN}")
-
-
-async def _open_postgres(url: str, clock: Clock | None) -> Store:
-    try:
-        from headrace.stores.postgres.connect import settings_of
-        from headrace.stores.postgres.store import PostgresStore
-    except ModuleNotFoundError as missing:
-        if missing.name not in ("psycopg", "psycopg_pool"):
-            raise
-        raise BadConfig("postgres:// needs psycopg and its pool; install headrace[postgres]") from missing
-    return await PostgresStore.open(settings_of(url), clock=clock)
+    raise unknown_scheme(parts)
 
 
 async def _open_redis(parts: SplitResult, options: dict[str, str], clock: Clock | None) -> Store:
     if clock is not None:
         raise BadConfig("a store in Redis takes no clock, the server's rules; give now_ms with each call instead")
-    try:
+    with needing_redis():
         from headrace.stores.redis.options import options_of
         from headrace.stores.redis.store import RedisStore
+    return await RedisStore.open(options_of(parts, options))
+
+
+@contextmanager
+def needing_postgres() -> Iterator[None]:
+    """Say which extra to install where an import of the driver fails for want of it."""
+    try:
+        yield
+    except ModuleNotFoundError as missing:
+        if missing.name not in ("psycopg", "psycopg_pool"):
+            raise
+        raise BadConfig("postgres:// needs psycopg and its pool; install headrace[postgres]") from missing
+
+
+@contextmanager
+def needing_redis() -> Iterator[None]:
+    """As `needing_postgres`."""
+    try:
+        yield
     except ModuleNotFoundError as missing:
         if missing.name != "hiredis":
             raise
         raise BadConfig("redis:// needs the package hiredis; pip install 'headrace[redis]'") from missing
-    return await RedisStore.open(options_of(parts, options))
 
 
-def _split(url: str) -> SplitResult:
+def split(url: str) -> tuple[SplitResult, dict[str, str]]:
+    """The parts of a URL, and its options."""
     try:
         parts = urlsplit(url)
     except ValueError:
@@ -85,7 +91,32 @@ def _split(url: str) -> SplitResult:
         raise BadConfig(f"this is not a URL; known URLs: {KNOWN}") from None
     if parts.fragment:
         raise BadConfig("the part behind # would be lost; write %23 for a # in a file's name or a password")
-    return parts
+    return parts, dict(parse_qsl(parts.query, keep_blank_values=True))
+
+
+def check_memory(parts: SplitResult, options: dict[str, str]) -> None:
+    """Refuse a URL of the store in memory that says more than that."""
+    _check_options("memory://", options, ())
+    if parts.netloc or parts.path:
+        raise BadConfig("the store in memory has no name; write memory://")
+
+
+def sqlite_path(parts: SplitResult, options: dict[str, str]) -> str:
+    """The file that a SQLite URL names."""
+    _check_options("sqlite://", options, ("profile",))
+    path = unquote(parts.path.removeprefix("/"))
+    if parts.netloc or not path:
+        raise BadConfig(
+            "a SQLite URL names a file after three slashes, as in sqlite:///headrace.db, and no host or user"
+        )
+    if path.startswith(":memory:"):
+        raise BadConfig("SQLite in memory is not shared by connections; write memory://")
+    return path
+
+
+def unknown_scheme(parts: SplitResult) -> BadConfig:
+    """The refusal of a URL that means no store."""
+    return BadConfig(f"no store for scheme {parts.scheme!r}; known URLs: {KNOWN}")
 
 
 def _check_options(store: str, options: dict[str, str], known: tuple[str, ...]) -> None:

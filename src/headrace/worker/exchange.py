@@ -133,10 +133,14 @@ class Exchange:
             self._failed(error)
             return
         self._outage.over()
-        is_again = asked is None and any(each.run_at_ms is not None for each in settled)
+        seen = () if asked is None else asked.request.queues
+        is_again = any(
+            answer.run_at_ms is not None and settlement.lease.queue not in seen
+            for settlement, answer in zip(settlements, settled, strict=True)
+        )
         if is_again or (ended and self.is_thorough):
-            # A job waits again, perhaps for no time at all: the answer to a claim tells until when. And a claim that
-            # went along may have looked at other queues than those that a handler has sent to.
+            # A job waits again, perhaps for no time at all, and no claim has looked at its queue since: the answer to
+            # one tells until when. And a handler may have sent jobs to a queue that was not looked at, either.
             self._claimer.hint()
             self.is_resting = False
         if ended:

@@ -11,7 +11,7 @@ from headrace.model.limits import CONSUMER_CHARS_MAX, JOURNAL_PAGE_BYTES, PAGE_M
 from headrace.model.names import Shard
 from headrace.stores.calls.jobs import at
 from headrace.stores.transitions.journal import trim
-from headrace.stores.transitions.rows import Engine, Rows, Tx
+from headrace.stores.transitions.rows import Engine, Head, Rows, Tx
 
 SEQ_MAX = 2**63 - 1
 
@@ -40,16 +40,7 @@ class EngineJournal:
             rows = _numbered(tx, shard)
             if rows is None:
                 return Bounds(0, 1, 0, None, None, 0)
-            head = rows.head
-            is_empty = head.first_seq > head.seq
-            return Bounds(
-                head.epoch,
-                head.first_seq,
-                head.seq,
-                None if is_empty else head.oldest_at_ms,
-                None if is_empty else head.at_ms,
-                head.journal_bytes,
-            )
+            return bounds_of(rows.head)
 
         return await self._engine.read(look)
 
@@ -109,6 +100,19 @@ class EngineJournal:
             return 0 if rows is None else trim(rows, now_ms, limit)
 
         return await self._engine.write(at(now_ms, act))
+
+
+def bounds_of(head: Head) -> Bounds:
+    """What the journal of a shard holds."""
+    is_empty = head.first_seq > head.seq
+    return Bounds(
+        head.epoch,
+        head.first_seq,
+        head.seq,
+        None if is_empty else head.oldest_at_ms,
+        None if is_empty else head.at_ms,
+        head.journal_bytes,
+    )
 
 
 def _numbered(tx: Tx, shard: Shard) -> Rows | None:

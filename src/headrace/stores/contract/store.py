@@ -9,6 +9,7 @@ from headrace.stores.contract.journal import Journal
 from headrace.stores.contract.queues import Queues
 from headrace.stores.contract.reads import Reads
 from headrace.stores.contract.signals import Signals
+from headrace.stores.contract.upkeep import Upkeep
 
 
 class Store(Protocol):
@@ -37,6 +38,10 @@ class Store(Protocol):
     @property
     def signals(self) -> Signals:
         """Hints that work may be there."""
+
+    @property
+    def upkeep(self) -> Upkeep:
+        """What may be amiss, and putting it right."""
 
     @property
     def is_remote(self) -> bool:

@@ -292,6 +292,22 @@ class MemoryRows:
     def workers(self) -> list[tuple[str, WorkerRow]]:
         return list(self._workers.items())
 
+    def leases_over(self, now_ms: int, limit: int) -> int:
+        return len(self.overdue(now_ms, limit))
+
+    def stranded(self, after_id: str, limit: int) -> list[str]:
+        twins = self._twins.irange(minimum=after_id, inclusive=(False, True))
+        return list(islice((id for id in twins if (row := self._jobs.get(id)) is None or row.delivery is None), limit))
+
+    def kept(self) -> dict[str, int]:
+        return {}  # every count is the size of what it counts
+
+    def counted(self) -> dict[str, int]:
+        return {}
+
+    def recount(self, counted: dict[str, int]) -> None:
+        pass
+
     def erase(self, limit: int) -> int:
         first = list(islice(self._drops(), limit))
         for drop in first:

@@ -14,11 +14,14 @@ from headrace.stores.calls.jobs import EngineJobs
 from headrace.stores.calls.journal import EngineJournal
 from headrace.stores.calls.queues import EngineQueues, wrong_shards
 from headrace.stores.calls.reads import EngineReads
+from headrace.stores.calls.upkeep import EngineUpkeep
 from headrace.stores.calls.wait import Name, Waiters, check_wait, has_work, is_set_within, name_of
 from headrace.stores.memory.rows import MemoryRows
 from headrace.stores.transitions.rows import Tx
 
 T = TypeVar("T")
+PROMISE = "nothing survives the end of the process"
+NOTE = "every job is gone with this process; use sqlite:///headrace.db to keep them"
 
 
 class MemoryTx:
@@ -126,10 +129,11 @@ class MemoryStore:
         self.reads = EngineReads(self._engine)
         self.journal = EngineJournal(self._engine)
         self.signals = self._engine
+        self.upkeep = EngineUpkeep(self._engine)
 
     async def health(self) -> Health:
         epoch = await self._engine.read(lambda _: 1)
-        return Health("memory", "volatile", "nothing survives the end of the process", "1", 0, epoch)
+        return Health("memory", "volatile", PROMISE, "1", 0, epoch, "this process", None, (NOTE,))
 
     async def close(self) -> None:
         self._engine.closed = True

@@ -1,10 +1,15 @@
 """Brings the schema up to date: numbered steps, each applied once, all of them or none."""
 
+from contextlib import closing
+
+import psycopg
 from psycopg.sql import SQL, Identifier
 
 from headrace.model.errors import BadConfig
-from headrace.stores.postgres.connect import Connection, Settings, roll_back
-from headrace.stores.postgres.sql import migrations, sql
+from headrace.model.upkeep import Schema, schema_at
+from headrace.stores.postgres.connect import Connection, Settings, connect, roll_back
+from headrace.stores.postgres.errors import errors, not_connected
+from headrace.stores.postgres.sql import migration_names, migrations, sql
 
 
 def migrate(connection: Connection, settings: Settings, upto: int | None = None) -> int:
@@ -33,12 +38,31 @@ def migrate(connection: Connection, settings: Settings, upto: int | None = None)
             roll_back(connection)
             raise
         connection.execute("COMMIT")
-    if version > newest and upto is None:
+    if upto is None:
+        check_known(settings, version)
+    return version
+
+
+def check_known(settings: Settings, version: int) -> None:
+    """Refuse a schema that a newer Headrace has made."""
+    newest = migrations()[-1][0]
+    if version > newest:
         raise BadConfig(
             f"schema {settings.schema!r} at {settings.place} has layout {version}, this Headrace knows {newest}; use a"
             " newer Headrace"
         )
-    return version
+
+
+def schema_of(settings: Settings) -> Schema:
+    """How far a schema has got, without making anything; waits for the server, so not for an event loop."""
+    try:
+        connection = connect(settings)
+    except psycopg.Error as error:
+        raise not_connected(error, settings.place) from error
+    with errors(settings.place), closing(connection):
+        version = version_now(connection)
+    check_known(settings, version)
+    return schema_at(version or None, migration_names())
 
 
 def version_now(connection: Connection) -> int:

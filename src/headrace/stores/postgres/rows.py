@@ -12,17 +12,17 @@ from headrace.model.names import Shard
 from headrace.model.twin import Twin
 from headrace.stores.packing import due_since, ending_of, row_of, unpack_letter, unpack_twin
 from headrace.stores.postgres.endings import EndingRows
-from headrace.stores.postgres.entries import PARTITION_SEQS, EntryRows
+from headrace.stores.postgres.entries import PARTITION_SEQS
 from headrace.stores.postgres.head import JOURNAL, AllDraws, PostgresHead
-from headrace.stores.postgres.jobs_part import JobRows
 from headrace.stores.postgres.letters import LetterRows
 from headrace.stores.postgres.link import Link
 from headrace.stores.postgres.marks import MarkRows
+from headrace.stores.postgres.upkeep import UpkeepRows
 from headrace.stores.transitions.journal import append
 from headrace.stores.transitions.rows import Row
 
 
-class PostgresRows(JobRows, EndingRows, LetterRows, MarkRows, EntryRows):
+class PostgresRows(UpkeepRows, EndingRows, LetterRows, MarkRows):
     """Rows that a step names are locked as they are read; the shard's own row is locked by `number` alone."""
 
     def __init__(

@@ -36,5 +36,10 @@ def sql(name: str) -> bytes:
 
 def migrations() -> list[tuple[int, str]]:
     """The statements that make and change the schema, with their numbers, in order. They are never edited."""
-    found = sorted(each.name for each in (_FOLDER / "migrate").iterdir() if each.name.endswith(".sql"))
-    return [(int(name.partition("_")[0]), _text(f"migrate/{name.removesuffix('.sql')}")) for name in found]
+    return [(int(name.partition("_")[0]), _text(f"migrate/{name}")) for name in migration_names()]
+
+
+def migration_names() -> list[str]:
+    """The steps of the schema by name, each opened by its number, in order."""
+    found = (each.name for each in (_FOLDER / "migrate").iterdir())
+    return sorted(name.removesuffix(".sql") for name in found if name.endswith(".sql"))

@@ -7,18 +7,21 @@ from headrace.model.clock import Clock, SystemClock
 from headrace.model.errors import BadConfig
 from headrace.model.job import Job
 from headrace.model.snapshot import Health
+from headrace.model.upkeep import schema_at
 from headrace.stores.calls.dead import EngineDead
 from headrace.stores.calls.journal import EngineJournal
 from headrace.stores.calls.queues import EngineQueues
 from headrace.stores.calls.reads import EngineReads
+from headrace.stores.calls.upkeep import EngineUpkeep
 from headrace.stores.postgres.connect import Connection, Settings, check_server, version_of
 from headrace.stores.postgres.engine import PostgresEngine
 from headrace.stores.postgres.epoch import notice_lost_tail
 from headrace.stores.postgres.errors import errors
 from headrace.stores.postgres.fast import SLOW_CALLS, FastJobs
 from headrace.stores.postgres.guest import Callers, enqueue_on
-from headrace.stores.postgres.migrate import migrate
-from headrace.stores.postgres.sql import sql
+from headrace.stores.postgres.migrate import migrate, version_now
+from headrace.stores.postgres.notes import notes_on
+from headrace.stores.postgres.sql import migration_names, sql
 
 
 class PostgresStore:
@@ -35,6 +38,7 @@ class PostgresStore:
         self.reads = EngineReads(engine)
         self.journal = EngineJournal(engine)
         self.signals = engine.signals
+        self.upkeep = EngineUpkeep(engine)
 
     @property
     def settings(self) -> Settings:
@@ -75,13 +79,18 @@ class PostgresStore:
         return await enqueue_on(self._engine, connection, jobs, now_ms)
 
     async def health(self) -> Health:
-        def look(connection: Connection) -> tuple[int, int, str]:
-            with errors(self._engine.settings.place):
-                [(epoch, now_ms)] = connection.execute(sql("epoch_highest")).fetchall()
-                return epoch, now_ms - SystemClock().now_ms(), version_of(connection)
+        settings, promise = self._engine.settings, self._promise
 
-        epoch, skew_ms, version = await self._engine.lanes.run(look)
-        return Health("postgres", self._engine.settings.profile, self._promise, version, skew_ms, epoch)
+        def look(connection: Connection) -> Health:
+            with errors(settings.place):
+                [(epoch, now_ms)] = connection.execute(sql("epoch_highest")).fetchall()
+                skew_ms, version = now_ms - SystemClock().now_ms(), version_of(connection)
+                schema = schema_at(version_now(connection), migration_names())
+                notes = notes_on(connection, settings)
+            server = f"PostgreSQL {version}"
+            return Health("postgres", settings.profile, promise, version, skew_ms, epoch, server, schema, notes)
+
+        return await self._engine.lanes.run(look)
 
     async def close(self) -> None:
         await self._engine.close()

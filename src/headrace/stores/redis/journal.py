@@ -35,16 +35,7 @@ class RedisJournal:
             [answer] = await ask(self._link, "journal_bounds", [shard])
         if answer is None:
             return Bounds(0, 1, 0, None, None, 0)
-        epoch, first_seq, last_seq, first_at_ms, last_at_ms, size = map(int, answer)
-        is_empty = first_seq > last_seq
-        return Bounds(
-            epoch,
-            first_seq,
-            last_seq,
-            None if is_empty else first_at_ms,
-            None if is_empty else last_at_ms,
-            size,
-        )
+        return bounds_of(answer)
 
     async def register(
         self, shard: Shard, consumer: str, *, seq: int = 0, hold: bool = False, now_ms: int | None = None
@@ -81,6 +72,20 @@ class RedisJournal:
         check_int("limit", limit, 1, SWEEP_PER_CALL_MAX)
         [answer] = await ask(self._link, "journal_trim", [shard], [instant(now_ms), limit])
         return int(answer or 0)
+
+
+def bounds_of(answer: Sequence[Any]) -> Bounds:
+    """What a journal holds, as journal_bounds answers it."""
+    epoch, first_seq, last_seq, first_at_ms, last_at_ms, size = map(int, answer)
+    is_empty = first_seq > last_seq
+    return Bounds(
+        epoch,
+        first_seq,
+        last_seq,
+        None if is_empty else first_at_ms,
+        None if is_empty else last_at_ms,
+        size,
+    )
 
 
 def _entry_of(id: bytes, header: bytes, lines: bytes) -> Entry:

@@ -26,6 +26,8 @@ PARTS = (
     "settling",
     "handing",
     "sweeping",
+    "healing",
+    "mending",
 )
 """The shared parts in the order of their use; a part sees those before it."""
 

@@ -86,7 +86,7 @@ async def _look(server: Server, options: Options) -> _Seen:
         raise StoreUnavailable(f"redis at {where} dropped the connection ({info}); is it running?")
     if isinstance(info, Exception):
         raise bad_start(where, info)
-    facts = dict(line.split(":", 1) for line in info.decode("utf-8", "replace").splitlines() if ":" in line)
+    facts = facts_of(info)
     version = facts.get("redis_version", "0.0")
     if tuple(int(each) for each in version.split(".")[:2]) < VERSION_MIN:
         raise BadConfig(f"redis at {where} is version {version}; Headrace needs 7.0 or later, or Valkey")
@@ -105,6 +105,11 @@ async def _look(server: Server, options: Options) -> _Seen:
             f"redis at {where} may evict keys (maxmemory-policy {policy}); set it to noeviction, jobs would vanish"
         )
     return _Seen(where, version, int(facts.get("connected_slaves", "0")), settings, facts.get("aof_enabled") == "1")
+
+
+def facts_of(info: bytes) -> dict[str, str]:
+    """What a server says of itself in answer to INFO."""
+    return dict(line.split(":", 1) for line in info.decode("utf-8", "replace").splitlines() if ":" in line)
 
 
 def _check_durable(seen: _Seen) -> None:

@@ -5,17 +5,19 @@ from collections.abc import Callable
 from headrace.model.snapshot import Health
 from headrace.stores.redis.connect import topology_of
 from headrace.stores.redis.dead import RedisDead
-from headrace.stores.redis.health import clock_skew_ms, highest_epoch
+from headrace.stores.redis.health import highest_epoch, look_at_servers
 from headrace.stores.redis.jobs import RedisJobs
 from headrace.stores.redis.journal import RedisJournal
-from headrace.stores.redis.library import read_library
+from headrace.stores.redis.library import LAYOUT, read_library
 from headrace.stores.redis.link import Link
 from headrace.stores.redis.options import Options
 from headrace.stores.redis.profile import Profile, check_servers
 from headrace.stores.redis.queues import RedisQueues
 from headrace.stores.redis.reads import RedisReads
 from headrace.stores.redis.registry import Registry
+from headrace.stores.redis.schema import library_schema
 from headrace.stores.redis.signals import RedisSignals
+from headrace.stores.redis.upkeep import RedisUpkeep
 
 
 class RedisStore:
@@ -33,6 +35,7 @@ class RedisStore:
         self.reads = RedisReads(link)
         self.journal = RedisJournal(link)
         self.signals = RedisSignals(link)
+        self.upkeep = RedisUpkeep(link)
 
     @staticmethod
     async def open(options: Options, *, edit: Callable[[str], str] | None = None) -> "RedisStore":
@@ -52,10 +55,12 @@ class RedisStore:
         return RedisStore(link, profile)
 
     async def health(self) -> Health:
-        skew_ms = await clock_skew_ms(self._link)
-        epoch = await highest_epoch(self._link, self.queues)
         profile = self._profile
-        return Health("redis", profile.name, profile.promise, profile.version, skew_ms, epoch)
+        servers = await look_at_servers(self._link, profile.replicas)
+        epoch = await highest_epoch(self._link, self.queues)
+        schema = library_schema(self._link.library, LAYOUT, is_there=True)  # every call puts it where it is missing
+        told = (profile.name, profile.promise, profile.version)
+        return Health("redis", *told, servers.skew_ms, epoch, servers.name, schema, servers.notes)
 
     async def close(self) -> None:
         self.signals.close()

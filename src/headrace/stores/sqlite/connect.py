@@ -86,11 +86,11 @@ def migrate(connection: sqlite3.Connection, path: str) -> int:
     steps = migrations()
     newest = steps[-1][0]
     with errors(path):
-        version = _version(connection)
+        version = version_of(connection)
         if version < newest:
             connection.execute("BEGIN IMMEDIATE")
             try:
-                version = _version(connection)  # another process may have been faster
+                version = version_of(connection)  # another process may have been faster
                 for number, statement in steps:
                     if number > version:
                         connection.execute(statement)
@@ -99,15 +99,22 @@ def migrate(connection: sqlite3.Connection, path: str) -> int:
                 connection.execute("ROLLBACK")
                 raise
             connection.execute("COMMIT")
-        version = _version(connection)
+        version = version_of(connection)
+    check_known(path, version)
+    return version
+
+
+def check_known(path: str, version: int) -> None:
+    """Refuse a file that a newer Headrace has written."""
+    newest = migrations()[-1][0]
     if version > newest:
         raise BadConfig(
             f"{path!r} has schema {version}, this Headrace knows {newest}; use a newer Headrace for this file"
         )
-    return version
 
 
-def _version(connection: sqlite3.Connection) -> int:
+def version_of(connection: sqlite3.Connection) -> int:
+    """The number of the last step of the schema that was taken."""
     return int(connection.execute("PRAGMA user_version").fetchone()[0])
 
 

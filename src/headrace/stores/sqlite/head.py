@@ -2,6 +2,8 @@
 
 from headrace.stores.transitions.rows import Head, Row
 
+COUNTS = ("ready", "later", "blocked", "active", "done", "cancelled", "dead", "unpinned")
+
 
 class SqliteHead(Head):
     """The counters of a shard as they are stored."""
@@ -45,6 +47,10 @@ class SqliteHead(Head):
     def stored(self) -> tuple[int, ...]:
         """The counters in the order of their columns."""
         return tuple(getattr(self, column) for column in self.COLUMNS)
+
+    def kept(self) -> dict[str, int]:
+        """How many stand where, by name."""
+        return {name: getattr(self, name) for name in COUNTS}
 
     def count(self, row: Row | None, by: int) -> None:
         """Count a job in or out."""

@@ -17,11 +17,12 @@ from headrace.stores.sqlite.letters import LetterRows
 from headrace.stores.sqlite.marks import MarkRows
 from headrace.stores.sqlite.packing import columns_of, json_array
 from headrace.stores.sqlite.sql import sql
+from headrace.stores.sqlite.upkeep import UpkeepRows
 from headrace.stores.transitions.journal import append
 from headrace.stores.transitions.rows import Row
 
 
-class SqliteRows(EndingRows, LetterRows, MarkRows, JournalRows):
+class SqliteRows(EndingRows, LetterRows, MarkRows, JournalRows, UpkeepRows):
     """Jobs and endings that a step touches are kept here and written together; the rest goes straight to the file."""
 
     def __init__(

@@ -4,121 +4,43 @@ import asyncio
 import sqlite3
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import closing
-from functools import lru_cache
 from pathlib import Path
 from typing import TypeVar
 
-import msgspec
-
 from headrace.model.clock import Clock, SystemClock
-from headrace.model.config import QueueConfig, first_config
 from headrace.model.errors import BadConfig
-from headrace.model.names import Queue, Shard
+from headrace.model.names import Queue
 from headrace.model.snapshot import Health
+from headrace.model.upkeep import schema_at
 from headrace.stores.calls.dead import EngineDead
 from headrace.stores.calls.ended import JobName, check_ended, has_ended, names_of
 from headrace.stores.calls.journal import EngineJournal
-from headrace.stores.calls.queues import EngineQueues, wrong_shards
+from headrace.stores.calls.queues import EngineQueues
 from headrace.stores.calls.reads import EngineReads
+from headrace.stores.calls.upkeep import EngineUpkeep
 from headrace.stores.calls.wait import Name, Waiters, check_wait, has_work, is_set_within, name_of, next_later_ms
-from headrace.stores.sqlite.connect import PROFILES, PROMISES, commit, connect, errors, migrate, notice_lost_tail, watch
+from headrace.stores.sqlite.connect import (
+    PROFILES,
+    PROMISES,
+    commit,
+    connect,
+    errors,
+    migrate,
+    notice_lost_tail,
+    version_of,
+    watch,
+)
 from headrace.stores.sqlite.fast import SqliteJobs, Unusual
 from headrace.stores.sqlite.lane import Lane
-from headrace.stores.sqlite.rows import SqliteRows
-from headrace.stores.sqlite.sql import sql
+from headrace.stores.sqlite.notes import notes_on
+from headrace.stores.sqlite.sql import migration_names, sql
+from headrace.stores.sqlite.tx import SqliteTx
 from headrace.stores.sqlite.watching import WATCH_SECONDS, Watch, data_version
 from headrace.stores.transitions.rows import Tx
 
 T = TypeVar("T")
 SLOW_CALLS = 8
 """How many calls go straight through the transitions after a fast path had to give up."""
-
-
-class SqliteTx:
-    """One transaction: the rows it touches, written back before it commits."""
-
-    def __init__(self, connection: sqlite3.Connection, clock: Clock, fast: bool = False) -> None:
-        self._connection = connection
-        self._clock = clock
-        self._fast = fast
-        self._queues: dict[tuple[str, str], tuple[int, int, QueueConfig] | None] = {}
-        self._rows: dict[tuple[int, int], SqliteRows] = {}
-
-    def now_ms(self) -> int:
-        return self._clock.now_ms()
-
-    def _queue(self, queue: Queue) -> tuple[int, int, QueueConfig] | None:
-        name = (queue.tenant, queue.full_name)
-        if name not in self._queues:
-            found = self._connection.execute(sql("queue_find"), name).fetchone()
-            self._queues[name] = None if found is None else (found[0], found[1], _config(found[2]))
-        return self._queues[name]
-
-    def rows(self, shard: Shard, create: bool = False) -> SqliteRows | None:
-        queue = shard.queue
-        known = self._queue(queue)
-        shards = self.shards_of(queue)
-        if shards not in (None, queue.shards):
-            raise wrong_shards(queue, shards)
-        if known is None:
-            if not create:
-                return None
-            known = self._create(queue)
-        queue_id, _, config = known
-        key = (queue_id, shard.index)
-        if key not in self._rows:
-            shard_id, *stored = self._connection.execute(sql("shard_read"), key).fetchone()
-            self._rows[key] = SqliteRows(
-                self._connection, shard, shard_id, tuple(stored), config, lambda: self._companion(shard), self._fast
-            )
-        return self._rows[key]
-
-    def _companion(self, shard: Shard) -> SqliteRows:
-        rows = self.rows(Shard(shard.queue.companion, shard.index), create=True)
-        assert rows is not None  # made when missing
-        return rows
-
-    def _create(self, queue: Queue) -> tuple[int, int, QueueConfig]:
-        config = first_config(queue)
-        columns = (queue.tenant, queue.full_name, queue.shards, msgspec.json.encode(config).decode())
-        queue_id = self._connection.execute(sql("queue_create"), columns).lastrowid or 0
-        self._connection.executemany(sql("shard_create"), [(queue_id, index) for index in range(queue.shards)])
-        known = (queue_id, queue.shards, config)
-        self._queues[queue.tenant, queue.full_name] = known
-        return known
-
-    def shards_of(self, queue: Queue) -> int | None:
-        known = self._queue(queue) or self._queue(queue.sibling)
-        return None if known is None else known[1]
-
-    def configure(self, queue: Queue, config: QueueConfig) -> None:
-        known = self._queue(queue)
-        if known is not None:
-            self._connection.execute(sql("queue_configure"), (msgspec.json.encode(config).decode(), known[0]))
-
-    def names(self, tenant: str, after: str, limit: int) -> list[Queue]:
-        found = self._connection.execute(sql("queue_names"), (tenant, after, limit))
-        return [Queue.parse(name, tenant, shards) for name, shards in found]
-
-    def tenants(self, after: str, limit: int) -> list[str]:
-        return [tenant for (tenant,) in self._connection.execute(sql("queue_tenants"), (after, limit))]
-
-    def forget(self, queue: Queue) -> None:
-        known = self._queue(queue)
-        if known is not None:
-            self._rows = {key: rows for key, rows in self._rows.items() if key[0] != known[0]}
-            self._connection.execute(sql("shard_forget"), (known[0],))
-            self._connection.execute(sql("queue_forget"), (known[0],))
-
-    def write_back(self) -> None:
-        """Write what was changed in any shard."""
-        for rows in self._rows.values():
-            rows.write_back()
-
-
-@lru_cache(maxsize=1_024)  # as many queues as a busy file has, at one version each
-def _config(text: str) -> QueueConfig:
-    return msgspec.json.decode(text, type=QueueConfig)
 
 
 class SqliteEngine:
@@ -237,6 +159,7 @@ class SqliteStore:
         self.reads = EngineReads(engine)
         self.journal = EngineJournal(engine)
         self.signals = engine
+        self.upkeep = EngineUpkeep(engine)
 
     @staticmethod
     async def open(
@@ -264,13 +187,17 @@ class SqliteStore:
         return SqliteStore(engine)
 
     async def health(self) -> Health:
-        def look(connection: sqlite3.Connection) -> int:
-            with errors(self._engine.path):
-                return int(connection.execute(sql("epoch_highest")).fetchone()[0])
+        path, profile = self._engine.path, self._engine.profile
 
-        epoch = await self._engine.reader.run(look)
-        profile = self._engine.profile
-        return Health("sqlite", profile, PROMISES[profile], sqlite3.sqlite_version, 0, epoch)
+        def look(connection: sqlite3.Connection) -> Health:
+            with errors(path):
+                epoch = int(connection.execute(sql("epoch_highest")).fetchone()[0])
+                schema = schema_at(version_of(connection), migration_names())
+            version = sqlite3.sqlite_version
+            notes = notes_on(path, profile)
+            return Health("sqlite", profile, PROMISES[profile], version, 0, epoch, f"SQLite {version}", schema, notes)
+
+        return await self._engine.reader.run(look)
 
     async def close(self) -> None:
         await self._engine.writer.close()

@@ -186,6 +186,22 @@ class Rows(Protocol):
     def workers(self) -> list[tuple[str, WorkerRow]]:
         """The workers that are remembered, by name."""
 
+    # For those who look after it.
+    def leases_over(self, now_ms: int, limit: int) -> int:
+        """How many leases have `expires_at <= now`, as far as `limit`."""
+
+    def stranded(self, after_id: str, limit: int) -> list[str]:
+        """The ids of twins with `id > after_id` that no active job blocks, by id."""
+
+    def kept(self) -> dict[str, int]:
+        """The counters that are kept beside the rows, by name; none where nothing is counted twice."""
+
+    def counted(self) -> dict[str, int]:
+        """What these counters should be: the rows, counted. After `number`."""
+
+    def recount(self, counted: dict[str, int]) -> None:
+        """Set the counters to what was counted."""
+
     def erase(self, limit: int) -> int:
         """Delete what is left of a shard without live jobs, except its journal, at most `limit` rows; says how many."""
 

@@ -68,6 +68,7 @@ local function wait_again(s, id, packed, event, said)
   end
   return packed
 end
+dying.wait_again = wait_again
 
 -- A delivery that ends its job, done ('d') or cancelled ('c'). `head` may be a whole body's.
 local EVENTS = { d = 'done', c = 'cancelled' }

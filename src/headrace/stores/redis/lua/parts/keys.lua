@@ -35,6 +35,7 @@ local LIMITS = {
   consumer_silent_ms = 604800000,
   fence_jump = 1048576,
   quarantine = 1000,
+  lease_ms = 30000,       -- of a lease that had lost its end
   cached = 4096,          -- names and configurations that are remembered between calls
 }
 

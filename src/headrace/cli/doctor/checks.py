@@ -1,0 +1,149 @@
+"""The doctor's judgement: what was found, whether it is well, and what to do about it."""
+
+from collections import Counter
+from typing import Literal
+
+from msgspec import Struct
+
+from headrace.cli.doctor.facts import Facts, QueueFacts
+from headrace.cli.doctor.queue_checks import of_queue
+from headrace.cli.doctor.verdicts import Check, counted, look, ok, wrong
+from headrace.model.limits import CLOCK_SKEW_MS_MAX, CONSUMER_QUIET_MS
+from headrace.model.snapshot import Health
+from headrace.model.times import duration_text
+from headrace.model.upkeep import FLAWS, Flaw
+
+REPAIR = "headrace doctor --repair"
+
+
+class Versions(Struct, frozen=True):
+    """What this command runs on."""
+
+    headrace: str
+    python: str
+    driver: str | None
+
+
+def examined(facts: Facts, versions: Versions) -> list[Check]:
+    """Everything that was checked, in the order in which a person asks."""
+    return [
+        *_store(facts),
+        _versions(facts.health, versions),
+        _epochs(facts),
+        *_queues(facts),
+        *_readers(facts),
+        *_quarantine(facts),
+        *_damage(facts),
+    ]
+
+
+def worst(checks: list[Check]) -> Literal["ok", "look", "wrong"]:
+    """The verdict on all of them."""
+    found = {each.status for each in checks}
+    return "wrong" if "wrong" in found else "look" if "look" in found else "ok"
+
+
+def _store(facts: Facts) -> list[Check]:
+    health, skew_ms = facts.health, facts.health.clock_skew_ms
+    checks = [
+        ok("store", f"{health.store} answers within {max(facts.round_trip_ms, 1)} ms"),
+        ok("durability", f"{health.profile}: {health.promise}"),
+    ]
+    for note in health.notes:
+        found, _, todo = note.rpartition("; ")
+        checks.append(look("durability", found or todo, todo if found else ""))
+    told = f"the store's clock is {duration_text(abs(skew_ms))} {'ahead' if skew_ms > 0 else 'behind'}"
+    if abs(skew_ms) > CLOCK_SKEW_MS_MAX:
+        checks.append(look("clock", told, "let NTP set the clocks of both machines"))
+    else:
+        checks.append(ok("clock", f"the store's clock and this one's differ by {abs(skew_ms)} ms"))
+    return checks
+
+
+def _versions(health: Health, versions: Versions) -> Check:
+    schema = health.schema
+    parts = [f"headrace {versions.headrace}", f"Python {versions.python}", health.server]
+    parts += [versions.driver] if versions.driver else []
+    if schema is not None:
+        parts.append(schema.library or f"schema {schema.found} of {schema.known}")
+    return ok("versions", ", ".join(parts))
+
+
+def _epochs(facts: Facts) -> Check:
+    highest = max((parts[0].epoch for queue in facts.queues for parts in queue.shards), default=1)
+    if highest <= 1:
+        return ok("epochs", "the store never lost the end of its journal")
+    times = "once" if highest == 2 else f"{highest - 1} times"
+    told = f"epoch {highest}: the store was restarted or failed over {times} in a way that may lose the last moments"
+    if facts.health.profile == "fast":
+        return look("epochs", told, "compare what you sent last with what is there; choose a durable profile")
+    return ok("epochs", f"{told}; its profile is {facts.health.profile}, so nothing answered was lost")
+
+
+def _queues(facts: Facts) -> list[Check]:
+    checks = [check for queue in facts.queues for check in of_queue(queue, facts.now_ms)]
+    if facts.more_queues:
+        told = f"there are more than the {len(facts.queues):,} queues that were looked at"
+        checks.append(look("queues", told, "look at the others with headrace queues --tenant"))
+    if checks:
+        return checks
+    waiting = sum(each.counts.waiting for each in facts.queues)
+    active = sum(each.counts.active for each in facts.queues)
+    return [
+        ok("queues", f"{counted(len(facts.queues), 'queue')}, {counted(waiting, 'job')} waiting, {active:,} running")
+    ]
+
+
+def _readers(facts: Facts) -> list[Check]:
+    checks = [
+        _reader(queue, name, facts.now_ms)
+        for queue in facts.queues
+        for name in dict.fromkeys(each.consumer.name for each in queue.readers)
+    ]
+    return checks or [ok("journal", "nobody reads it under a name")]
+
+
+def _reader(queue: QueueFacts, name: str, now_ms: int) -> Check:
+    own = [each for each in queue.readers if each.consumer.name == name]
+    holds = any(each.consumer.hold for each in own)
+    quiet_ms = max(now_ms - min(each.consumer.seen_at_ms for each in own), 0)
+    told = (
+        f"{name!r} reads {queue.name!r}: {counted(sum(each.lag for each in own), 'event')} behind, seen"
+        f" {duration_text(quiet_ms)} ago{', holds retention back' if holds else ''}"
+    )
+    if holds and quiet_ms > CONSUMER_QUIET_MS:
+        return look("journal", told, "start it again, or let store.journal.forget free what it holds")
+    return ok("journal", told)
+
+
+def _quarantine(facts: Facts) -> list[Check]:
+    checks: list[Check] = []
+    for queue in facts.queues:
+        total = sum(parts[0].quarantined for parts in queue.shards)
+        if total:
+            newest = [item for parts in queue.shards for item in parts[0].quarantine][:3]
+            named = ", ".join(f"the {each.what} of {each.id!r}" for each in newest)
+            told = f"{queue.name!r}: calls missed {counted(total, 'record')} and went on without (the latest: {named})"
+            checks.append(wrong("quarantine", told, REPAIR))
+    return checks or [ok("quarantine", "no call missed a record")]
+
+
+def _damage(facts: Facts) -> list[Check]:
+    checks: list[Check] = []
+    for queue in facts.queues:
+        damages = queue.damages
+        flaws: Counter[Flaw] = Counter(each.flaw for each in damages)
+        for flaw, number in flaws.items():
+            first = next(each.id for each in damages if each.flaw == flaw)
+            meaning, _, healing = FLAWS[flaw].partition("; ")
+            told = f"{queue.name!r}: {number:,} {flaw} ({first!r}{' and others' if number > 1 else ''}): {meaning}"
+            checks.append(wrong("damage", told, f"{REPAIR}: {healing}"))
+        for each in queue.miscounts:
+            told = f"{queue.name!r}: its counter {each.counter} says {each.kept:,}, there are {each.counted:,}"
+            checks.append(wrong("damage", told, REPAIR))
+    partly = [queue.name for queue in facts.queues if not queue.is_whole]
+    if partly:
+        others = f" and {len(partly) - 3} others" if len(partly) > 3 else ""
+        told = f"only a part of {', '.join(partly[:3])}{others} was looked at"
+        checks.append(ok("damage", f"{told}; --full looks at every record"))
+    return checks or [ok("damage", "every record is where it should be, and every counter is right")]

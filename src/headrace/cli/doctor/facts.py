@@ -1,0 +1,138 @@
+"""What the doctor looks at: the store, and every queue with its shards and journal readers."""
+
+import asyncio
+from collections.abc import AsyncIterator
+
+from msgspec import Struct
+
+from headrace.model.answers import Counts
+from headrace.model.clock import SystemClock, monotonic_ms
+from headrace.model.config import QueueConfig
+from headrace.model.event import Consumer
+from headrace.model.limits import INSPECT_PARTS_MAX, LATE_MS, LOOKS_AT_ONCE, PAGE_MAX, QUEUES_SHOWN_MAX
+from headrace.model.names import DEFAULT_TENANT, Queue, Shard
+from headrace.model.snapshot import Health
+from headrace.model.upkeep import Damage, Findings, Miscount
+from headrace.stores.contract.store import Store
+
+PINGS = 5
+
+
+class Reader(Struct, frozen=True):
+    """A consumer of one shard's journal, and how many events it has not read."""
+
+    consumer: Consumer
+    lag: int
+
+
+class QueueFacts(Struct, frozen=True):
+    """What is known of one queue."""
+
+    queue: Queue
+    config: QueueConfig
+    counts: Counts
+    seen_at_ms: int | None
+    """When a worker was last seen on it."""
+    shards: list[list[Findings]]
+    """Of each shard, the parts that were looked at. All parts tell the same of the whole shard."""
+    readers: list[Reader]
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether every record was looked at."""
+        return all(parts[-1].cursor is None for parts in self.shards)
+
+    @property
+    def damages(self) -> list[Damage]:
+        """What is amiss, each once: a scan may show something twice."""
+        each_shard = (dict.fromkeys(each for part in parts for each in part.damages) for parts in self.shards)
+        return [each for found in each_shard for each in found]
+
+    @property
+    def miscounts(self) -> list[Miscount]:
+        """The counters that are wrong."""
+        return [each for parts in self.shards for part in parts for each in part.miscounts]
+
+    @property
+    def name(self) -> str:
+        """What people call it: its tenant is named unless it is the default."""
+        queue = self.queue
+        return queue.full_name if queue.tenant == DEFAULT_TENANT else f"{queue.tenant}/{queue.full_name}"
+
+
+class Facts(Struct, frozen=True):
+    """What is known of a store."""
+
+    health: Health
+    round_trip_ms: int
+    now_ms: int
+    """By the store's clock."""
+    queues: list[QueueFacts]
+    more_queues: bool
+    """Whether there are more queues than were looked at."""
+
+
+async def gather(store: Store, *, full: bool) -> Facts:
+    """Look at a store; with `full`, at every record of it."""
+    took: list[int] = []
+    for _ in range(PINGS):
+        before_ms = monotonic_ms()
+        await store.queues.tenants(limit=1)
+        took.append(monotonic_ms() - before_ms)
+    health = await store.health()
+    now_ms = SystemClock().now_ms() + health.clock_skew_ms
+    queues, more = await all_queues(store)
+    found: list[QueueFacts] = []
+    for first in range(0, len(queues), LOOKS_AT_ONCE):
+        part = queues[first : first + LOOKS_AT_ONCE]
+        found += await asyncio.gather(*[_look_at(store, queue, now_ms, full=full) for queue in part])
+    return Facts(health, sorted(took)[PINGS // 2], now_ms, found, more)
+
+
+async def all_queues(store: Store) -> tuple[list[Queue], bool]:
+    """The queues of all tenants, as many as a command looks at, and whether there are more."""
+    found: list[Queue] = []
+    async for queue in _each_queue(store):
+        if len(found) == QUEUES_SHOWN_MAX:
+            return found, True
+        found.append(queue)
+    return found, False
+
+
+async def _each_queue(store: Store) -> AsyncIterator[Queue]:
+    tenants = await store.queues.tenants(limit=PAGE_MAX)
+    while True:
+        for tenant in tenants.rows:
+            names = await store.queues.names(tenant, limit=PAGE_MAX)
+            while True:
+                for queue in names.rows:
+                    yield queue
+                if names.cursor is None:
+                    break
+                names = await store.queues.names(tenant, cursor=names.cursor, limit=PAGE_MAX)
+        if tenants.cursor is None:
+            break
+        tenants = await store.queues.tenants(cursor=tenants.cursor, limit=PAGE_MAX)
+
+
+async def _look_at(store: Store, queue: Queue, now_ms: int, *, full: bool) -> QueueFacts:
+    shards: list[list[Findings]] = []
+    readers: list[Reader] = []
+    for shard in queue.all_shards():
+        parts = await _inspect(store, shard, now_ms, full=full)
+        shards.append(parts)
+        last_seq = parts[0].journal.last_seq
+        consumers = await store.journal.consumers(shard)
+        readers += [Reader(each, max(last_seq - each.seq, 0)) for each in consumers]
+    seen = [each.seen_at_ms for each in await store.reads.workers(queue)]
+    config, counts = await store.queues.configuration(queue), await store.queues.counts(queue)
+    return QueueFacts(queue, config, counts, max(seen, default=None), shards, readers)
+
+
+async def _inspect(store: Store, shard: Shard, now_ms: int, *, full: bool) -> list[Findings]:
+    # A lease that ran out a moment ago is no fault: the next claim takes it back.
+    late_ms = max(now_ms - LATE_MS, 0)
+    parts = [await store.upkeep.inspect(shard, now_ms=late_ms)]
+    while (cursor := parts[-1].cursor) is not None and (full or len(parts) < INSPECT_PARTS_MAX):
+        parts.append(await store.upkeep.inspect(shard, cursor=cursor, now_ms=late_ms))
+    return parts

@@ -1,0 +1,59 @@
+"""The doctor's judgement on one queue."""
+
+from headrace.cli.doctor.facts import QueueFacts
+from headrace.cli.doctor.verdicts import Check, counted, look, wrong
+from headrace.model.limits import LATE_MS, NEARLY_FULL_PERCENT, WORKER_LATELY_MS
+from headrace.model.times import duration_text
+
+
+def of_queue(queue: QueueFacts, now_ms: int) -> list[Check]:
+    """What is not well with a queue."""
+    found = (_paused(queue), _forsaken(queue, now_ms), _leases(queue), _letters(queue), _waiting(queue))
+    return [check for check in found if check is not None]
+
+
+def _paused(queue: QueueFacts) -> Check | None:
+    if not queue.config.paused or not queue.counts.waiting:
+        return None
+    told = f"{queue.name!r} is paused with {counted(queue.counts.waiting, 'job')} waiting"
+    return look("queues", told, f"headrace queues resume {_named(queue)}")
+
+
+def _forsaken(queue: QueueFacts, now_ms: int) -> Check | None:
+    due_ms, seen_ms = queue.counts.oldest_due_ms, queue.seen_at_ms
+    if queue.config.paused or due_ms is None or now_ms - due_ms <= LATE_MS:
+        return None
+    if seen_ms is not None and now_ms - seen_ms <= WORKER_LATELY_MS:
+        return None
+    seen = "no worker was seen" if seen_ms is None else f"no worker was seen for {duration_text(now_ms - seen_ms)}"
+    told = f"{queue.name!r} has had jobs due for {duration_text(now_ms - due_ms)} and {seen}"
+    return wrong("queues", told, f"start one: headrace worker --queues {queue.queue.full_name}")
+
+
+def _leases(queue: QueueFacts) -> Check | None:
+    over = sum(parts[0].leases_over for parts in queue.shards)
+    if not over:
+        return None
+    told = f"{queue.name!r} has {counted(over, 'lease')} that ran out more than {duration_text(LATE_MS)} ago"
+    return wrong("leases", told, "start a worker, or headrace doctor --repair")
+
+
+def _letters(queue: QueueFacts) -> Check | None:
+    most = queue.config.keep_dead_max * queue.queue.shards
+    if not queue.counts.dead or queue.counts.dead * 100 < most * NEARLY_FULL_PERCENT:
+        return None
+    told = f"{queue.name!r} has {queue.counts.dead:,} of {most:,} dead letters; beyond that the oldest are dropped"
+    return look("queues", told, f"replay or purge them with headrace dead, or raise keep_dead_max of {_named(queue)}")
+
+
+def _waiting(queue: QueueFacts) -> Check | None:
+    held, most = queue.counts.waiting + queue.counts.blocked, queue.config.waiting_max * queue.queue.shards
+    if not held or held * 100 < most * NEARLY_FULL_PERCENT:
+        return None
+    told = f"{queue.name!r} has {held:,} of {most:,} waiting jobs; beyond that new ones are refused as full"
+    return look("queues", told, f"start more workers, or raise waiting_max of {_named(queue)}")
+
+
+def _named(queue: QueueFacts) -> str:
+    name, tenant = queue.queue.full_name, queue.queue.tenant
+    return name if queue.name == name else f"{name} --tenant {tenant}"

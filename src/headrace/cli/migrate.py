@@ -1,0 +1,54 @@
+"""`headrace migrate`: brings the tables or functions of a store to this version, or says what is left to do."""
+
+import asyncio
+from typing import Annotated
+
+import typer
+
+from headrace.cli.exits import NO, OK
+from headrace.cli.opening import lasting
+from headrace.cli.options import Json, Url
+from headrace.cli.output import Output
+from headrace.model.upkeep import Schema
+
+Check = Annotated[bool, typer.Option("--check", help="Only say what would be done; exit 1 when there is something.")]
+
+
+def command(url: Url = None, check: Check = False, json: Json = False) -> int:
+    """Bring the store's tables or functions to this version; a store that is not there is made.
+
+    Opening a store does the same by itself: this is for doing it at a time of your choice, or by another user. A store
+    of a newer Headrace is refused.
+    """
+    from headrace.model.secrets import shown
+    from headrace.stores.migrating import migrate, schema_of
+
+    output, found = Output(json=json), lasting(url)
+    if check:
+        schema = asyncio.run(schema_of(found))
+        output.document({"found": schema.found, "known": schema.known, "pending": schema.pending} | _library(schema))
+        output.say(f"{shown(found)}: {_words(schema)}")
+        for step in schema.pending:
+            output.say(f"  {step}")
+        return NO if schema.pending else OK
+    migrated = asyncio.run(migrate(found))
+    output.document({"before": migrated.before, "after": migrated.after, "steps": migrated.before.pending})
+    done = len(migrated.before.pending)
+    output.say(f"{shown(found)}: {_words(migrated.after)}" + (f"; {_steps(done)} taken" if done else ""))
+    return OK
+
+
+def _words(schema: Schema) -> str:
+    if schema.found is None:
+        return f"there is no store yet; {_steps(len(schema.pending))} to take"
+    if schema.pending:
+        return f"at {schema.found} of {schema.known}; {_steps(len(schema.pending))} to take"
+    return f"up to date ({schema.library or f'schema {schema.found}'})"
+
+
+def _steps(number: int) -> str:
+    return "1 step" if number == 1 else f"{number} steps"
+
+
+def _library(schema: Schema) -> dict[str, str]:
+    return {} if schema.library is None else {"library": schema.library}

@@ -1,0 +1,4 @@
+-- The ids of jobs behind an id that have a twin and are not active, by id.
+--
+-- args     shard_id, after id, limit
+SELECT id FROM job WHERE shard_id = %s AND id > %s AND twin IS NOT NULL AND fence IS NULL ORDER BY id LIMIT %s;

@@ -1,0 +1,94 @@
+-- Healing: one record that is not as it should be is put right. What is done is collected as in any other call.
+
+local healing = {}
+
+-- A command that must not come before the journal's entry: kept until the step was finished.
+function healing.afterwards(s, ...)
+  s.after = s.after or {}
+  s.after[#s.after + 1] = { ... }
+end
+
+function healing.has_body(s, id)
+  return call('HEXISTS', s.names.b, id) == 1
+end
+
+function healing.is_in_no_index(s, id)
+  local named = s.names
+  return call('HEXISTS', named.a, id) == 0
+    and not (call('ZSCORE', named.r, id) or call('ZSCORE', named.l, id) or call('ZSCORE', named.x, id))
+end
+
+-- Let a job that is in no index wait again, uncharged. One that was active comes back with its event, and its twin on top.
+function healing.let_wait(s, id, was_active)
+  local packed = waiting.body(s, id)
+  if was_active or twins.get(s, id) then
+    local enqueued_at = body.text(body.enqueued_at(packed))
+    dying.wait_again(s, id, packed, 'stalled', journal.facts(id, packed, s.cfg) .. ',"enqueued_at_ms":' .. enqueued_at)
+  else
+    waiting.wait(s, id, packed)
+  end
+end
+
+-- What calls have missed, newest first: the kind ('b' body, 'a' delivery, 'd' letter), a space, the id.
+function healing.quarantine(s)
+  return call('LRANGE', s.names.q, 0, -1)
+end
+
+function healing.unindexed(s, id)
+  if not s.undelivered then
+    s.undelivered = {}
+    for _, item in ipairs(healing.quarantine(s)) do
+      if byte(item) == 97 then
+        s.undelivered[sub(item, 3)] = true
+      end
+    end
+  end
+  healing.let_wait(s, id, s.undelivered[id])
+end
+
+function healing.undelivered(s, id)
+  healing.let_wait(s, id, true)
+end
+
+function healing.unleased(s, id)
+  s.X[id] = s.now + LIMITS.lease_ms
+end
+
+function healing.doubled(s, id)
+  local named = s.names
+  if call('HEXISTS', named.a, id) == 1 and call('ZSCORE', named.x, id) then
+    s.R[id], s.L[id] = false, false
+    return
+  end
+  waiting.let_go(s, id)
+  if call('ZSCORE', named.r, id) then
+    s.L[id] = false
+  end
+end
+
+function healing.bodiless(s, id)
+  s.R[id], s.L[id] = false, false
+  waiting.let_go(s, id)
+  telling.note(s, id)
+  journal.note(s, '{"event":"removed","id":' .. json.quote(id) .. '}')
+  local twin = twins.get(s, id)
+  if twin then
+    local packed = twins.body(twin)
+    s.T[id] = false
+    s.head.freed = 1
+    waiting.wait(s, id, packed)
+    journal.waits(s, 'enqueued', id, packed)
+  end
+end
+
+function healing.stranded(s, id)
+  local packed, twin = waiting.body(s, id), twins.get(s, id)
+  if not packed then
+    twins.free(s, id)
+    return
+  end
+  packed = twins.applied(twin, packed)
+  s.T[id], s.R[id], s.L[id] = false, false, false
+  waiting.wait(s, id, packed)
+  journal.waits(s, 'merged', id, packed)
+end

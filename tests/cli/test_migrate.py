@@ -1,0 +1,72 @@
+"""`headrace migrate`: brings a store to this version, or says with `--check` what is left to do."""
+
+import sqlite3
+from contextlib import closing
+from urllib.parse import urlsplit
+
+from headrace.stores.redis.library import read_library
+from headrace.stores.sqlite.sql import migration_names
+from tests.cli.support import run
+from tests.support.servers import redis_server
+
+STEPS = migration_names()
+
+
+def test_a_check_lists_the_steps_and_changes_nothing_and_migrating_takes_them(file_url: str) -> None:
+    shown = file_url.partition("?")[0]
+
+    checks = [run("migrate", "--check", url=file_url) for _ in range(2)]
+    migrated, whole = run("migrate", url=file_url), run("migrate", "--check", url=file_url)
+
+    assert [(ran.code, ran.err) for ran in checks] == [(1, "")] * 2
+    assert checks[1].lines == [
+        f"{shown}: there is no store yet; {len(STEPS)} steps to take",
+        *(f"  {each}" for each in STEPS),
+    ]
+    assert (migrated.code, migrated.lines) == (
+        0,
+        [f"{shown}: up to date (schema {len(STEPS)}); {len(STEPS)} steps taken"],
+    )
+    assert (whole.code, whole.lines) == (0, [f"{shown}: up to date (schema {len(STEPS)})"])
+
+
+def test_json_tells_the_same(file_url: str) -> None:
+    check, migrated = run("migrate", "--check", "--json", url=file_url), run("migrate", "--json", url=file_url)
+
+    assert (check.code, check.document) == (1, {"found": None, "known": len(STEPS), "pending": STEPS})
+    document = migrated.document
+    assert (migrated.code, document["before"]["found"], document["after"]["found"]) == (0, None, len(STEPS))
+    assert document["steps"] == STEPS
+
+
+def test_the_functions_of_a_redis_are_loaded() -> None:
+    url, name = redis_server().url, read_library().name
+    redis_server().ask("FUNCTION", "FLUSH")
+
+    check, migrated = run("migrate", "--check", url=url), run("migrate", "--json", url=url)
+
+    assert (check.code, check.lines[1:]) == (1, [f"  load {name}"])
+    assert (migrated.code, migrated.document["after"]["library"], migrated.document["after"]["pending"]) == (
+        0,
+        name,
+        [],
+    )
+
+
+def test_a_terminal_shows_it_as_well(file_url: str) -> None:
+    ran = run("migrate", url=file_url, terminal=True)
+
+    assert (ran.code, f"{len(STEPS)} steps taken" in ran.out.replace("\n", " ")) == (0, True)
+
+
+def test_a_store_of_a_newer_version_and_one_in_memory_are_refused(file_url: str) -> None:
+    with closing(sqlite3.connect(urlsplit(file_url).path.removeprefix("/"))) as connection:
+        connection.execute("PRAGMA user_version = 999")
+
+    newer, memory = run("migrate", url=file_url), run("migrate", "--json", url="memory://")
+
+    assert (newer.code, newer.out) == (2, "")
+    assert newer.err.rstrip().endswith(
+        f"has schema 999, this Headrace knows {len(STEPS)}; use a newer Headrace for this file"
+    )
+    assert (memory.code, memory.out) == (2, "")

@@ -1,0 +1,155 @@
+"""How far a schema has got is told without touching it, and migrating brings it up to date."""
+
+import sqlite3
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+from headrace.model.errors import BadConfig, StoreUnavailable
+from headrace.model.upkeep import Schema
+from headrace.stores.migrating import migrate, schema_of
+from headrace.stores.postgres.connect import connect as connect_postgres
+from headrace.stores.postgres.connect import settings_of
+from headrace.stores.postgres.migrate import migrate as migrate_postgres
+from headrace.stores.postgres.sql import migration_names as postgres_steps
+from headrace.stores.redis.library import read_library
+from headrace.stores.sqlite.sql import migration_names, sql
+from tests.support.redis_servers import RedisServer
+from tests.support.servers import PASSWORD, USER, postgres_server, redis_cluster, redis_server
+
+STEPS = migration_names()
+KNOWN = int(STEPS[-1].partition("_")[0])
+NEWER = "#!lua name=headrace_9_abcdef01\nredis.register_function('headrace_9', function() return 1 end)"
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    return tmp_path / "my jobs.db"
+
+
+@pytest.fixture
+def url(file: Path) -> str:
+    return f"sqlite:///{file}"
+
+
+@pytest.fixture
+def no_store(file: Path, url: str) -> str:
+    """The URL of a file that is something else."""
+    file.write_bytes(b"not a database at all, but long enough to look like one" * 10)
+    return url
+
+
+def bytes_of(file: Path) -> bytes:
+    return file.read_bytes()
+
+
+async def test_memory_has_no_schema_to_bring_up_to_date() -> None:
+    assert await schema_of("memory://") == Schema(found=0, known=0)
+
+
+async def test_a_file_that_is_missing_is_told_and_not_made(url: str, file: Path) -> None:
+    schema = await schema_of(url)
+
+    assert schema == Schema(found=None, known=KNOWN, pending=tuple(STEPS))
+    assert list(file.parent.iterdir()) == []
+
+
+async def test_migrating_makes_a_file_and_then_has_nothing_left_to_do(url: str) -> None:
+    first, second = await migrate(url), await migrate(url)
+
+    whole = Schema(found=KNOWN, known=KNOWN)
+    assert (first.before.found, first.after) == (None, whole)
+    assert (second.before, second.after) == (whole, whole)
+
+
+async def test_a_file_that_has_got_half_way_names_the_steps_that_are_left(url: str, file: Path) -> None:
+    with closing(sqlite3.connect(file)) as connection:
+        for step in STEPS[:3]:
+            connection.execute(sql(f"migrate/{step}"))
+        connection.execute("PRAGMA user_version = 3")
+    before = bytes_of(file)
+
+    schema = await schema_of(url)
+
+    assert schema == Schema(found=3, known=KNOWN, pending=tuple(STEPS[3:]))
+    assert bytes_of(file) == before
+    assert (await migrate(url)).after.pending == ()
+
+
+async def test_a_file_of_a_newer_headrace_is_refused(url: str, file: Path) -> None:
+    with closing(sqlite3.connect(file)) as connection:
+        connection.execute("PRAGMA user_version = 999")
+
+    for call in (schema_of, migrate):
+        with pytest.raises(BadConfig, match=rf"has schema 999, this Headrace knows {KNOWN}; use a newer Headrace"):
+            await call(url)
+
+
+async def test_what_is_no_store_is_said(no_store: str) -> None:
+    with pytest.raises(StoreUnavailable, match="check that it is a Headrace file"):
+        await schema_of(no_store)
+    for wrong in ("mongo://host", "sqlite://host/x.db", "memory://name", "sqlite:///x.db?wrong=1"):
+        with pytest.raises(BadConfig):
+            await schema_of(wrong)
+
+
+async def test_a_postgres_schema_is_looked_at_without_making_it() -> None:
+    url = f"{postgres_server().url}?schema=looked_at&profile=fast"
+    steps = postgres_steps()
+    known = int(steps[-1].partition("_")[0])
+
+    missing = await schema_of(url)
+    made = postgres_server().ask("SELECT count(*) FROM pg_namespace WHERE nspname = 'looked_at'")
+    with closing(connect_postgres(settings_of(url))) as connection:
+        migrate_postgres(connection, settings_of(url), upto=30)
+    half, migrated = await schema_of(url), await migrate(url)
+
+    postgres_server().ask("UPDATE looked_at.store SET layout = 999")
+    with pytest.raises(BadConfig, match=f"has layout 999, this Headrace knows {known}; use a newer Headrace"):
+        await schema_of(url)
+    postgres_server().ask("DROP SCHEMA looked_at CASCADE")
+    assert (missing.found, missing.pending, made) == (None, tuple(steps), [(0,)])
+    assert (half.found, half.pending) == (30, tuple(steps[30:]))
+    assert migrated.after == Schema(found=known, known=known)
+
+
+@pytest.mark.parametrize("clustered", [False, True], ids=["single", "cluster"])
+async def test_the_functions_of_a_redis_are_looked_for_and_loaded_by_migrating(clustered: bool) -> None:
+    servers = redis_cluster().servers if clustered else [redis_server()]
+    url = (redis_cluster() if clustered else redis_server()).url_of(USER, PASSWORD)
+    name = read_library(clustered=clustered).name
+    for server in servers:
+        server.ask("FUNCTION", "FLUSH")
+
+    missing = await schema_of(url)
+    none_yet = servers[-1].ask("FUNCTION", "LIST")
+    migrated = await migrate(url)
+    servers[-1].ask("FUNCTION", "FLUSH")
+    partly = await schema_of(url)
+
+    assert missing == Schema(found=None, known=1, pending=(f"load {name}",), library=name)
+    assert none_yet == []
+    assert migrated.after == Schema(found=1, known=1, library=name)
+    assert partly.pending == (f"load {name}",)
+
+
+async def test_a_redis_on_which_a_newer_layout_is_in_use_is_refused() -> None:
+    server = redis_server()
+    server.ask("FUNCTION", "LOAD", NEWER)
+
+    try:
+        with pytest.raises(BadConfig, match="has functions of layout 9, this Headrace knows 1"):
+            await schema_of(server.url_of(USER, PASSWORD))
+    finally:
+        server.ask("FUNCTION", "DELETE", "headrace_9_abcdef01")
+
+
+async def test_servers_that_are_not_there_are_unavailable() -> None:
+    with RedisServer() as server:
+        url = server.launch().url
+
+    for missing in (url, url.replace("redis://", "postgres://user:secret@") + "/db"):
+        with pytest.raises(StoreUnavailable) as unavailable:
+            await schema_of(missing)
+        assert "secret" not in str(unavailable.value)

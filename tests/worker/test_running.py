@@ -152,7 +152,7 @@ async def test_a_retry_that_was_settled_beside_a_claim_on_other_queues_is_waited
         return answer
 
     handlers = handling(MAIL, first=first)
-    handlers.register(handler_of("plain", print), threads)
+    handlers.register(handler_of("plain", looked.is_set), threads)
     handlers.register(handler_of("other", first), third)
     await store.jobs.enqueue([job("a", "first")])
     async with Worker(Forwarding(store, late), handlers, WorkerConfig(poll="60s")):

@@ -411,6 +411,7 @@ async def test_durations_that_are_none_are_refused(play: Play) -> None:
             "an extension of no length": lambda: play.extend(claim.lease, 0),
             "a negative extension": lambda: play.extend(claim.lease, -5),
             "an extension of more than a year": lambda: play.extend(claim.lease, YEAR_MS + 1),
+            "a negative delay": lambda: store.dead.replay(play.queue, ["a"], delay_ms=-1, now_ms=now_ms),
             "a negative spread": lambda: store.dead.replay(play.queue, ["a"], spread_ms=-1, now_ms=now_ms),
             "a spread of more than a year": lambda: store.dead.replay(
                 play.queue, ["a"], spread_ms=YEAR_MS + 1, now_ms=now_ms
@@ -419,7 +420,7 @@ async def test_durations_that_are_none_are_refused(play: Play) -> None:
         },
     )
 
-    assert reasons(refused) == {"bad_lease_ms", "bad_spread_ms", "bad_timeout_ms"}
+    assert reasons(refused) == {"bad_delay_ms", "bad_lease_ms", "bad_spread_ms", "bad_timeout_ms"}
 
 
 async def test_letters_that_are_none_are_refused(play: Play) -> None:

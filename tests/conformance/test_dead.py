@@ -381,6 +381,17 @@ async def test_replay_spreads_letters_evenly_over_time_in_the_order_given(play: 
     assert times == [0, 250, 500, 750]
 
 
+async def test_replay_lets_letters_be_due_later_and_spreads_them_from_there(play: Play) -> None:
+    """T35: a letter may be replayed for a later time."""
+    keys = [await play.die(f"job-{number}") for number in range(2)]
+
+    await play.store.dead.replay(play.queue, keys, delay_ms=60_000, spread_ms=1_000, now_ms=play.now_ms)
+
+    times = [(await play.record(f"job-{number}")).run_at_ms - play.now_ms for number in range(2)]
+    assert times == [60_000, 60_500]
+    assert await play.claim() == []
+
+
 async def test_replay_answers_a_batch_item_by_item_in_the_order_given(play: Play) -> None:
     keys = [await play.die(f"job-{number}") for number in range(3)]
     await play.enqueue("job-1", delay_ms=1)

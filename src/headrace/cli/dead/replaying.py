@@ -20,16 +20,23 @@ from headrace.cli.dead.group import (
     commands,
 )
 from headrace.cli.dead.running import Choice, run
+from headrace.cli.instants import store_now_ms
 from headrace.cli.options import TENANT, AnyQueue, DryRun, Json, Tenant, Url, Yes
 from headrace.cli.output import Output
+from headrace.model.errors import BadConfig
 from headrace.model.job import State
 from headrace.model.letter import Letter, LetterKey
 from headrace.model.names import Queue
-from headrace.model.times import duration_ms
+from headrace.model.times import duration_ms, read_instant_ms
 from headrace.stores.contract.store import Store
 
 Spread = Annotated[
     str, typer.Option("--spread", metavar="DURATION", help="Let them be due evenly over this time: 10m, 2h.")
+]
+Delay = Annotated[str, typer.Option("--delay", metavar="DURATION", help="Let them be due after this time: 10m, 2h.")]
+RunAt = Annotated[
+    str | None,
+    typer.Option("--run-at", metavar="INSTANT", help="Let them be due at this instant: 2030-01-31T12:00:00Z."),
 ]
 KeepCounts = Annotated[
     bool, typer.Option("--keep-counts", help="Keep attempts, stalls and the last error instead of starting anew.")
@@ -50,6 +57,8 @@ def replay(
     since: Since = None,
     until: Until = None,
     everything: Everything = False,
+    delay: Delay = "0s",
+    run_at: RunAt = None,
     spread: Spread = "0s",
     keep_counts: KeepCounts = False,
     dry_run: DryRun = False,
@@ -69,10 +78,14 @@ def replay(
         meant=Meant(id=id, kind=kind, tag=tag, reason=reason, error_class=error_class, since=since, until=until),
         everything=everything,
     )
-    spread_ms = duration_ms("spread", spread)
+    spread_ms, delay_ms = duration_ms("spread", spread), duration_ms("delay", delay)
+    run_at_ms = None if run_at is None else read_instant_ms("run_at", run_at)
+    if run_at_ms is not None and delay_ms:
+        raise BadConfig("--delay and --run-at both say when the letters are due; give one of them")
 
     async def apply(store: Store, queue: Queue, keys: Sequence[LetterKey]) -> list[str]:
-        answers = await store.dead.replay(queue, keys, keep_counts=keep_counts, spread_ms=spread_ms)
+        later_ms = delay_ms if run_at_ms is None else max(run_at_ms - await store_now_ms(store), 0)
+        answers = await store.dead.replay(queue, keys, keep_counts=keep_counts, delay_ms=later_ms, spread_ms=spread_ms)
         return [answer.status for answer in answers]
 
     return run(Output(json=json), choice, Deed("replay", "replayed", apply, _foreseen), dry_run=dry_run, yes=yes)

@@ -62,10 +62,12 @@ class EngineDead:
         picks: Sequence[LetterKey | str],
         *,
         keep_counts: bool = False,
+        delay_ms: int = 0,
         spread_ms: int = 0,
         now_ms: int | None = None,
     ) -> Sequence[Replayed]:
         check_batch("letters", len(picks), BATCH_MAX)
+        check_int("delay_ms", delay_ms, 0, DURATION_MS_MAX)
         check_int("spread_ms", spread_ms, 0, DURATION_MS_MAX)
         for pick in picks:
             check_pick(queue, pick)
@@ -78,8 +80,8 @@ class EngineDead:
                 for position in positions:
                     pick = picks[position]
                     if step is not None:
-                        delay_ms = position * spread_ms // len(picks)
-                        answers[position] = leave.replay(step, pick, keep_counts, delay_ms)
+                        later_ms = delay_ms + position * spread_ms // len(picks)
+                        answers[position] = leave.replay(step, pick, keep_counts, later_ms)
                     else:
                         answers[position] = not_found(pick)
                 if step is not None:

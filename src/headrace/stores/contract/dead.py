@@ -61,13 +61,15 @@ class Dead(Protocol):
         picks: Sequence[LetterKey | str],
         *,
         keep_counts: bool = False,
+        delay_ms: int = 0,
         spread_ms: int = 0,
         now_ms: int | None = None,
     ) -> Sequence[Replayed]:
         """Letter out, job in, in one step each, in the order given; a text picks the newest letter of that id.
 
-        Due at once, or the i-th of n after `i * spread_ms / n`; counters zero unless kept; an `expires_at_ms` that has
-        passed is dropped. An id that waits, is blocked or active answers `id_in_use` and keeps its letter.
+        Due after `delay_ms`, the i-th of n another `i * spread_ms / n` later; counters zero unless kept; an
+        `expires_at_ms` that has passed is dropped. An id that waits, is blocked or active answers `id_in_use` and keeps
+        its letter.
         """
 
     async def purge(self, queue: Queue, picks: Sequence[LetterKey], *, now_ms: int | None = None) -> int:

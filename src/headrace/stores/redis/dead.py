@@ -76,16 +76,18 @@ class RedisDead:
         picks: Sequence[LetterKey | str],
         *,
         keep_counts: bool = False,
+        delay_ms: int = 0,
         spread_ms: int = 0,
         now_ms: int | None = None,
     ) -> Sequence[Replayed]:
         check_batch("letters", len(picks), BATCH_MAX)
+        check_int("delay_ms", delay_ms, 0, DURATION_MS_MAX)
         check_int("spread_ms", spread_ms, 0, DURATION_MS_MAX)
         for pick in picks:
             check_pick(queue, pick)
         groups = picks_by_shard(queue, picks)
         own: builtins.list[builtins.list[Argument]] = [
-            [part for at in positions for part in (_pick_of(picks[at]), at * spread_ms // len(picks))]
+            [part for at in positions for part in (_pick_of(picks[at]), delay_ms + at * spread_ms // len(picks))]
             for positions in groups.values()
         ]
         answers = await self._ask(queue, "replay", groups, [instant(now_ms), int(keep_counts)], own)

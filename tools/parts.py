@@ -115,8 +115,8 @@ def read_report(report: Path) -> Tally:
 def run(command: Sequence[str], root: Path) -> int:
     """Run with our own Python's programs first on the path, its output going straight to the reader.
 
-    Tests start many processes. Where the environment forbids to write bytecode, each would compile everything anew: it is
-    kept beside the environment then, which `make clean` removes.
+    Tests start many processes. Where the environment forbids to write bytecode, each would compile everything anew: it
+    is kept in `.venv` then, which `make clean` removes.
     """
     print(f"$ {' '.join(command)}", flush=True)
     path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ.get('PATH', '')}"

@@ -26,6 +26,7 @@ from headrace.cli.output import Output
 from headrace.model.errors import BadConfig
 from headrace.model.job import State
 from headrace.model.letter import Letter, LetterKey
+from headrace.model.limits import DURATION_MS_MAX
 from headrace.model.names import Queue
 from headrace.model.times import duration_ms, read_instant_ms
 from headrace.stores.contract.store import Store
@@ -84,11 +85,18 @@ def replay(
         raise BadConfig("--delay and --run-at both say when the letters are due; give one of them")
 
     async def apply(store: Store, queue: Queue, keys: Sequence[LetterKey]) -> list[str]:
-        later_ms = delay_ms if run_at_ms is None else max(run_at_ms - await store_now_ms(store), 0)
+        later_ms = delay_ms if run_at_ms is None else await _until_ms(store, run_at_ms)
         answers = await store.dead.replay(queue, keys, keep_counts=keep_counts, delay_ms=later_ms, spread_ms=spread_ms)
         return [answer.status for answer in answers]
 
     return run(Output(json=json), choice, Deed("replay", "replayed", apply, _foreseen), dry_run=dry_run, yes=yes)
+
+
+async def _until_ms(store: Store, run_at_ms: int) -> int:
+    later_ms = max(run_at_ms - await store_now_ms(store), 0)
+    if later_ms > DURATION_MS_MAX:
+        raise BadConfig("--run-at is more than a year ahead, and a replay can be for a year from now at most")
+    return later_ms
 
 
 async def _foreseen(store: Store, queue: Queue, letters: Sequence[Letter], ids: set[str]) -> list[str]:

@@ -1,5 +1,7 @@
 """`headrace dead list` and `dead show`: what died, why, and what it carried."""
 
+import pytest
+
 from headrace.cli.dead.group import Meant
 from headrace.model.job import Job
 from headrace.model.names import Queue
@@ -34,22 +36,34 @@ def test_list_shows_people_what_died_and_of_what(url: str) -> None:
 
     assert (ran.code, ran.err) == (0, "")
     assert ran.lines[0].split() == [
-        *("queue", "letter", "id", "kind", "reason", "error", "message", "attempts", "died"),
+        *("queue", "letter", "id", "kind", "died", "why"),
     ]
     rows = [line.split() for line in ran.lines[2:]]
-    assert [(row[0], *row[2:6]) for row in rows] == [
-        ("mail", "a", "send", "failed", "ValueError"),
-        ("mail", "b", "resize", "failed", "app.errors.Refused"),
-        ("mail", "c", "send", "attempts", "ValueError"),
-        ("mail", "a", "send", "failed", "ValueError"),
-        ("other", "d", "send", "failed", "ValueError"),
+    assert [(row[0], *row[2:4], *row[7:9]) for row in rows] == [
+        ("mail", "a", "send", "failed:", "ValueError:"),
+        ("mail", "b", "resize", "failed:", "app.errors.Refused:"),
+        ("mail", "c", "send", "attempts:", "ValueError:"),
+        ("mail", "a", "send", "failed:", "ValueError:"),
+        ("other", "d", "send", "failed:", "ValueError:"),
     ]
     assert [row[1] for row in rows[:4]] == ["0:1", "0:2", "0:3", "0:4"]
-    assert rows[1][6] == "x" * 59 + "…"
-    assert all(row[-1] == "ago" for row in rows)
+    assert rows[1][9] == "x" * 59 + "…"
+    assert all(row[6] == "ago" for row in rows)
     assert one.lines[2].split()[:2] == ["0:1", "a"]
     assert one.err.startswith("more follow: --cursor ")
     assert (seen.code, "ValueError" in seen.out) == (0, True)
+
+
+@pytest.mark.parametrize("columns", ["40", "70", "100"])
+def test_a_terminal_that_is_too_narrow_costs_lines_and_never_letters(file_url: str, columns: str) -> None:
+    id = "a-long-name-of-a-job-0123456789"
+    with_store(file_url, lambda store: died(store, [job(id)]))
+
+    ran = run("dead", "list", url=file_url, terminal=True, env={"COLUMNS": columns, "NO_COLOR": "1"})
+
+    assert id in ran.out
+    assert "failed:ValueError:" in "".join(ran.out.split())
+    assert "…" not in ran.out
 
 
 def test_list_gives_programs_every_letter_once_page_by_page(url: str) -> None:

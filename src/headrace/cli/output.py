@@ -14,8 +14,10 @@ if TYPE_CHECKING:
     from rich.console import Console
 
 Advance = Callable[[int], None]
-WHOLE = ("id", "time", "letter", "event")
-"""Columns that are copied or compared by eye, and so are not broken over lines while others can be."""
+PROSE = ("found", "what to do", "what", "why", "queues", "tag")
+"""Columns that may go over several lines where the terminal is narrow; the others are copied or compared by eye."""
+PROSE_WIDTH = 16
+GAP_WIDTH = 3
 PIPE_WIDTH = 10_000
 """Without a terminal nothing is folded or cut: a program reads along."""
 
@@ -46,6 +48,7 @@ class Output:
             self.say(empty)
             return
         from rich.box import SIMPLE_HEAD
+        from rich.console import Console
         from rich.table import Table
         from rich.text import Text
 
@@ -54,12 +57,16 @@ class Output:
             table.add_column(
                 column.removesuffix("#"),
                 justify="right" if column.endswith("#") else "left",
-                no_wrap=column in WHOLE,
-                overflow="fold",  # a terminal that is too narrow costs lines, never letters
+                no_wrap=column not in PROSE,
+                overflow="fold",
             )
-        for row in rows:
-            table.add_row(*(Text("–" if cell is None else _cell(cell)) for cell in row))
-        self._console().print(table)
+        cells = [["–" if cell is None else _cell(cell) for cell in row] for row in rows]
+        for row in cells:
+            table.add_row(*map(Text, row))
+        console = self._console()
+        if console.width < _least_width(columns, cells):  # nothing is cut: let the terminal break the lines
+            console = Console(width=PIPE_WIDTH)
+        console.print(table)
 
     def hint(self, text: str) -> None:
         """Tell a person something beside the answer."""
@@ -96,6 +103,13 @@ class Output:
         from rich.console import Console
 
         return Console() if sys.stdout.isatty() else Console(width=PIPE_WIDTH)
+
+
+def _least_width(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> int:
+    """What a table needs to be readable: its columns whole, of prose so much that a sentence can be read."""
+    widest = [max(map(len, column)) for column in zip(columns, *rows, strict=True)]
+    needed = (min(width, PROSE_WIDTH) if name in PROSE else width for name, width in zip(columns, widest, strict=True))
+    return sum(needed) + GAP_WIDTH * (len(columns) - 1)
 
 
 def _cell(value: Any) -> str:

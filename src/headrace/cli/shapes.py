@@ -21,7 +21,7 @@ from headrace.model.times import duration_text, instant_text
 MESSAGE_CHARS = 60
 """Of an error's message in a table; `show` has all of it."""
 JOB_COLUMNS = ("id", "kind", "state", "attempts#", "when", "tag")
-LETTER_COLUMNS = ("letter", "id", "kind", "reason", "error", "message", "attempts#", "died")
+LETTER_COLUMNS = ("letter", "id", "kind", "died", "why")
 EVENT_COLUMNS = ("time", "event", "attempts#", "worker", "waited", "ran", "what")
 _PLACE = ("tenant", "queue", "epoch")
 """Of an event: the same for all events of a job, or nobody's business."""
@@ -177,11 +177,8 @@ def letter_cells(letter: Letter, now_ms: int) -> tuple[object, ...]:
         key_text(letter.key),
         record.id,
         record.kind,
-        letter.reason,
-        printable(error.cls),
-        first_line(scrubbed(error.message)),
-        record.attempts,
         ago(letter.died_at_ms, now_ms),
+        f"{letter.reason}: {printable(error.cls)}{': ' if error.message else ''}{first_line(scrubbed(error.message))}",
     )
 
 

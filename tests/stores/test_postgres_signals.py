@@ -34,8 +34,9 @@ def job(id: str) -> Job:
 
 async def listening(store: PostgresStore, url: str) -> asyncio.Task[bool]:
     """A waiter that sleeps, with somebody listening for it."""
+    asleep = store.signals.asleep
     waiter = asyncio.create_task(store.signals.wait([QUEUE], LONG_MS))
-    while not count_listeners(url) or not len(store.signals):
+    while not count_listeners(url) or store.signals.asleep <= asleep:
         await store.reads.find(QUEUE, ["nobody"])
     return waiter
 

@@ -74,6 +74,11 @@ class PostgresSignals:
     def __len__(self) -> int:
         return len(self._waiters) + len(self._ends)
 
+    @property
+    def asleep(self) -> int:
+        """How many waiters have looked and sleep until somebody wakes them."""
+        return len(self._asleep)
+
     def woke(self, names: Iterable[Name], ended: Iterable[Ended] = ()) -> None:
         """Wake the waiters of this process and tell the others; after the commit, on the event loop."""
         names = set(names)

@@ -11,8 +11,8 @@ import struct
 import subprocess
 import sys
 import termios
-from collections.abc import Awaitable, Callable, Mapping
-from contextlib import suppress
+from collections.abc import Awaitable, Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
 from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
@@ -95,11 +95,12 @@ def _password(url: str) -> str | None:
         return None
 
 
+@contextmanager
 def start(
     *arguments: str, url: str | None = None, cwd: Path | None = None, env: Mapping[str, str] | None = None
-) -> "subprocess.Popen[str]":
-    """Start `headrace` with these arguments and leave it running; use it as a context manager, and end it."""
-    return subprocess.Popen(
+) -> Iterator["subprocess.Popen[str]"]:
+    """Run `headrace` with these arguments beside a block; behind it the process is gone, whatever happened."""
+    with subprocess.Popen(
         [*COMMAND, *arguments],
         cwd=cwd or empty_folder(),
         env=environment(url, env),
@@ -107,7 +108,11 @@ def start(
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
-    )
+    ) as process:
+        try:
+            yield process
+        finally:
+            process.kill()  # a test that failed has not ended it, and would wait for it for ever
 
 
 def with_store(url: str, use: Callable[[Store], Awaitable[T]]) -> T:

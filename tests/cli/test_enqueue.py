@@ -23,8 +23,8 @@ from headrace.model.names import Queue
 from headrace.stores.contract.store import Store
 from headrace.stores.open import open_store
 from headrace.testing.faulty import FaultyStore
-from tests.cli.background import until, working
-from tests.cli.support import Ran, run, with_store
+from tests.cli.background import until
+from tests.cli.support import Ran, run, start, with_store
 
 APP = """
 from headrace import App
@@ -201,7 +201,7 @@ def test_what_cannot_be_sent_is_refused_in_one_sentence(words: list[str], told: 
 
 
 def test_the_result_is_waited_for_and_printed(url: str) -> None:
-    with working("--register", "up=echo", "--register", "down=fail", "--json", url=url) as worker:
+    with start("worker", "--register", "up=echo", "--register", "down=fail", "--json", url=url) as worker:
         until(worker, "started")
         done = run("enqueue", "up", "x=1", "--wait", "30s", url=url)
         dead = run("enqueue", "down", "--max-attempts", "1", "--wait", "30s", "--json", url=url)

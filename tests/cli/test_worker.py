@@ -11,8 +11,8 @@ import pytest
 
 from headrace.client.client import Client
 from headrace.stores.contract.store import Store
-from tests.cli.background import until, working
-from tests.cli.support import run, with_store
+from tests.cli.background import until
+from tests.cli.support import run, start, with_store
 
 APP = """
 from headrace import App, Fail
@@ -112,7 +112,7 @@ def test_a_signal_lets_running_jobs_end_and_the_worker_exits_with_0(number: sign
     """T36: `--register` names handlers for trying things out, and no app is needed."""
     sent(file_url, ("nap", "300ms", "default"))
 
-    with working("--register", "nap=sleep", "--log", "text", url=file_url) as worker:
+    with start("worker", "--register", "nap=sleep", "--log", "text", url=file_url) as worker:
         until(worker, "claimed")
         worker.send_signal(number)
         out, err = worker.communicate(timeout=30)
@@ -176,7 +176,7 @@ def test_settings_come_from_options_environment_and_table(file_url: str, project
 def test_metrics_and_health_are_served_while_it_works(file_url: str) -> None:
     sent(file_url, ("k", None, "default"))
 
-    with working("--register", "k=echo", "--log", "text", "--metrics-port", "0", url=file_url) as worker:
+    with start("worker", "--register", "k=echo", "--log", "text", "--metrics-port", "0", url=file_url) as worker:
         told = until(worker, "done")
         [page] = [line.split()[1] for line in told.splitlines() if line.startswith("  metrics")]
         with urllib.request.urlopen(page) as answer:  # noqa: S310 - the worker's own

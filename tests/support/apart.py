@@ -77,5 +77,9 @@ def _run(answer: "Connection", lent: dict[str, int], store: str, tests: list[str
     servers.borrow(lent)
     witness = Witness()
     planted = [] if fault is None else [f"--fault={fault}"]
-    pytest.main([*OPTIONS, f"--stores={store}", *planted, *tests], plugins=[witness])
-    answer.send((witness.failed, witness.broken, witness.passed))
+    # In a folder of its own: otherwise it would clear away those of earlier runs, and stumble over others that do so.
+    basis = [f"--basetemp={log}.tmp", f"--stores={store}"]
+    try:
+        pytest.main([*OPTIONS, *basis, *planted, *tests], plugins=[witness])
+    finally:
+        answer.send((witness.failed, witness.broken, witness.passed))

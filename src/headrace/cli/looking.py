@@ -1,7 +1,6 @@
 """Looks that several commands take: which queues there are, and where a job is."""
 
 from headrace.model.answers import Found
-from headrace.model.clock import SystemClock
 from headrace.model.errors import Refused
 from headrace.model.limits import PAGE_MAX, QUEUES_SHOWN_MAX
 from headrace.model.names import Queue
@@ -31,11 +30,6 @@ async def queues_of(store: Store, tenant: str, name: str | None = None) -> list[
 async def tenants_of(store: Store) -> list[str]:
     """The tenants that have queues, in order of name; at most `PAGE_MAX`."""
     return (await store.queues.tenants(limit=PAGE_MAX)).rows
-
-
-async def now_ms_of(store: Store) -> int:
-    """The store's own time, which its instants are compared with."""
-    return SystemClock().now_ms() + (await store.health()).clock_skew_ms
 
 
 async def queue_of(store: Store, tenant: str, name: str) -> Queue:

@@ -4,7 +4,8 @@ from collections import defaultdict
 
 from msgspec import Struct
 
-from headrace.cli.looking import now_ms_of, queues_of
+from headrace.cli.instants import store_now_ms
+from headrace.cli.looking import queues_of
 from headrace.cli.opening import with_store
 from headrace.cli.options import TENANT, AnyQueue, Json, Tenant, Url
 from headrace.cli.output import Output
@@ -56,7 +57,7 @@ async def seen(store: Store, tenant: str, queue: str | None) -> list[WorkerRow]:
             seen_at_ms[found.worker] = max(seen_at_ms[found.worker], found.seen_at_ms)
         for job in (await store.reads.list(each, State.ACTIVE, limit=BATCH_MAX)).rows:
             active[job.worker] += 1
-    now_ms = await now_ms_of(store)
+    now_ms = await store_now_ms(store)
     latest = sorted(queues, key=lambda worker: (-seen_at_ms[worker], worker))
     return [
         WorkerRow(

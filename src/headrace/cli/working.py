@@ -86,10 +86,10 @@ def closing(worker: "Worker", log: str) -> str:
     if log == "json":
         counts = msgspec.structs.asdict(totals)
         return msgspec.json.encode({"event": "totals", "worker": worker.settings.name, **counts}).decode()
-    return counted(totals)
+    return totals_text(totals)
 
 
-def counted(totals: "Totals") -> str:
+def totals_text(totals: "Totals") -> str:
     """The totals as a sentence; what did not happen is not told."""
     found = msgspec.structs.asdict(totals)
     claimed = found.pop("claimed")

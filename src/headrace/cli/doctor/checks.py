@@ -7,7 +7,8 @@ from msgspec import Struct
 
 from headrace.cli.doctor.facts import Facts, QueueFacts
 from headrace.cli.doctor.queue_checks import of_queue
-from headrace.cli.doctor.verdicts import Check, counted, look, ok, wrong
+from headrace.cli.doctor.verdicts import Check, look, ok, wrong
+from headrace.cli.stepping import counted
 from headrace.model.limits import CLOCK_SKEW_MS_MAX, CONSUMER_QUIET_MS
 from headrace.model.snapshot import Health
 from headrace.model.times import duration_text

@@ -1,7 +1,8 @@
 """The doctor's judgement on one queue."""
 
 from headrace.cli.doctor.facts import QueueFacts
-from headrace.cli.doctor.verdicts import Check, counted, look, wrong
+from headrace.cli.doctor.verdicts import Check, look, wrong
+from headrace.cli.stepping import counted
 from headrace.model.limits import LATE_MS, NEARLY_FULL_PERCENT, WORKER_LATELY_MS
 from headrace.model.times import duration_text
 

@@ -5,7 +5,7 @@ from collections.abc import Callable
 
 from msgspec import Struct
 
-from headrace.cli.doctor.verdicts import counted
+from headrace.cli.stepping import counted
 from headrace.model.limits import BATCH_MAX
 from headrace.model.names import Queue
 from headrace.stores.contract.store import Store

@@ -14,11 +14,6 @@ class Check(Struct, frozen=True):
     todo: str | None = None
 
 
-def counted(number: int, thing: str) -> str:
-    """A number of things, as people write it."""
-    return f"{number:,} {thing}{'' if number == 1 else 's'}"
-
-
 def ok(check: str, found: str) -> Check:
     """All is well."""
     return Check(check, "ok", found)

@@ -2,12 +2,14 @@
 
 from msgspec import Struct
 
-from headrace.cli.looking import now_ms_of, queue_of
+from headrace.cli.instants import store_now_ms
+from headrace.cli.looking import queue_of
 from headrace.cli.opening import with_store
 from headrace.cli.options import TENANT, DryRun, Json, Tenant, Url, Yes
 from headrace.cli.output import Output
 from headrace.cli.queues.rows import live_text, row_of
 from headrace.cli.queues.showing import Name
+from headrace.cli.stepping import counted
 from headrace.model.errors import Refused
 from headrace.model.limits import BATCH_MAX
 from headrace.stores.contract.store import Store
@@ -63,7 +65,7 @@ async def _purged(store: Store, output: Output, tenant: str, name: str, dry_run:
 
 
 def _jobs(count: int) -> str:
-    return "1 waiting job" if count == 1 else f"{count:,} waiting jobs"
+    return counted(count, "waiting job")
 
 
 class Deleted(Struct, frozen=True):
@@ -95,7 +97,7 @@ def delete(
 
 async def _deleted(store: Store, output: Output, tenant: str, name: str, dry_run: bool, yes: bool) -> Deleted:
     queue = await queue_of(store, tenant, name)
-    row = await row_of(store, queue, await now_ms_of(store))
+    row = await row_of(store, queue, await store_now_ms(store))
     if live := live_text(row):  # the store refuses it as well: this is for not asking in vain
         raise Refused(
             "not_empty",

@@ -5,7 +5,8 @@ from typing import Annotated
 
 import typer
 
-from headrace.cli.looking import now_ms_of, queues_of, tenants_of
+from headrace.cli.instants import store_now_ms
+from headrace.cli.looking import queues_of, tenants_of
 from headrace.cli.opening import with_store
 from headrace.cli.options import TENANT, Json, Tenant, Url
 from headrace.cli.output import Output
@@ -46,7 +47,7 @@ async def _rows(store: Store, tenant: str | None) -> tuple[list[QueueRow], list[
         if len(queues) >= QUEUES_SHOWN_MAX:
             break
     more = len(queues) >= QUEUES_SHOWN_MAX
-    now_ms = await now_ms_of(store)
+    now_ms = await store_now_ms(store)
     rows: list[QueueRow] = []
     for first in range(0, min(len(queues), QUEUES_SHOWN_MAX), LOOKS_AT_ONCE):
         some = queues[first : min(first + LOOKS_AT_ONCE, QUEUES_SHOWN_MAX)]

@@ -221,3 +221,24 @@ LINE_BYTES_MAX: Final = 4 * 1024 * 1024
 
 LINES_REFUSED_SHOWN_MAX: Final = 20
 """Refused lines of a file of jobs that are shown; beyond that they are counted."""
+
+ITEM_BYTES_MAX: Final = 256 * 1024
+"""An item of a feed; larger things belong into object storage, with their address in the item."""
+
+INSTANCE_CHARS_MAX: Final = 128
+"""Who made a change: written with every one, so it stays short."""
+
+EVICT_PER_CALL_MAX: Final = 2_000
+"""Items that one call may evict from a feed: twice what it may add, so the bounds are reached."""
+
+CHANGES_TRIM_PER_CALL_MAX: Final = 2 * EVICT_PER_CALL_MAX
+"""Changes that one call may drop from a feed's log: more than a call can write (an item and an eviction each)."""
+
+CHANGES_PAGE_BYTES: Final = 4 * 1024 * 1024
+"""A page of changes or items ends once it holds this many bytes, never before one."""
+
+RANK_CHARS_MAX: Final = 128
+"""A rank that would be longer has the ranks around it drawn anew: 30 levels of 24 bits below the first."""
+
+RERANK_MAX: Final = 500
+"""Items on either side of a place whose ranks are drawn anew in one call, when one would grow too long."""

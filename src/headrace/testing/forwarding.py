@@ -8,6 +8,8 @@ from msgspec import Struct
 
 from headrace.model.snapshot import Health
 from headrace.stores.contract.dead import Dead
+from headrace.stores.contract.feeds import Feeds
+from headrace.stores.contract.items import Items
 from headrace.stores.contract.jobs import Jobs
 from headrace.stores.contract.journal import Journal
 from headrace.stores.contract.queues import Queues
@@ -22,6 +24,8 @@ PARTS = {
     "queues": Queues,
     "reads": Reads,
     "journal": Journal,
+    "feeds": Feeds,
+    "items": Items,
     "signals": Signals,
     "upkeep": Upkeep,
 }
@@ -91,6 +95,8 @@ class Forwarding:
         self.queues = cast("Queues", part("queues"))
         self.reads = cast("Reads", part("reads"))
         self.journal = cast("Journal", part("journal"))
+        self.feeds = cast("Feeds", part("feeds"))
+        self.items = cast("Items", part("items"))
         self.signals = cast("Signals", part("signals"))
         self.upkeep = cast("Upkeep", part("upkeep"))
 

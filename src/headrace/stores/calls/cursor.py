@@ -7,9 +7,19 @@ from headrace.model.limits import CURSOR_CHARS_MAX
 from headrace.model.names import Queue
 
 
+def write_text(text: str) -> str:
+    """A text as signs that need no care anywhere."""
+    return base64.urlsafe_b64encode(text.encode()).decode()
+
+
+def read_text(signs: str) -> str:
+    """The text of such signs; raises `ValueError` for any others."""
+    return base64.b64decode(signs.encode(), b"-_", validate=True).decode()
+
+
 def write_cursor(shard: int, last: str) -> str:
     """The cursor that continues behind `last` in the shard."""
-    return base64.urlsafe_b64encode(f"{shard}/{last}".encode()).decode()
+    return write_text(f"{shard}/{last}")
 
 
 def read_cursor(cursor: str | None, queue: Queue) -> tuple[int, str]:
@@ -20,7 +30,7 @@ def read_cursor(cursor: str | None, queue: Queue) -> tuple[int, str]:
     if len(cursor) > 2 * CURSOR_CHARS_MAX:
         raise refusal
     try:
-        shard, _, last = base64.b64decode(cursor.encode(), b"-_", validate=True).decode().partition("/")
+        shard, _, last = read_text(cursor).partition("/")
         index = int(shard)
     except ValueError as error:
         raise refusal from error

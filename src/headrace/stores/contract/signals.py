@@ -1,14 +1,16 @@
-"""Signals: hints that work may be there, or that a job has ended. Rows are the truth; a lost hint costs latency, never
-a job."""
+"""Signals: hints that work may be there, that a job has ended, or that a feed has changed. Rows are the truth; a lost
+hint costs latency, never a job."""
 
 from collections.abc import Sequence
 from typing import Protocol
 
+from headrace.model.feed import FeedCursor, FeedName
 from headrace.model.names import Queue
 
 
 class Signals(Protocol):
-    """Lets an idle worker sleep until there is something to claim, and a caller until its job has ended."""
+    """Lets an idle worker sleep until there is something to claim, a caller until its job has ended, and a reader of a
+    feed until there is more to read."""
 
     async def wait(self, queues: Sequence[Queue], timeout_ms: int) -> bool:
         """Return True as soon as a claim on `queues` may succeed, False after `timeout_ms`.
@@ -24,4 +26,12 @@ class Signals(Protocol):
         Looks on entry by the store's clock: an id that neither waits nor runs answers at once, and so does one whose
         ending is kept, also while the twin that it freed waits. Then every ending, letter or removal of one of the ids
         wakes. Look with `reads.find` what became of them.
+        """
+
+    async def changed(self, feed: FeedName, after: FeedCursor | None, timeout_ms: int) -> bool:
+        """Return True as soon as the log of a feed may stand elsewhere than `after`, or a plain queue may hold items;
+        False after `timeout_ms`.
+
+        Looks on entry. Without a cursor: as soon as there is such a feed, or, if it is a plain queue, as soon as it
+        holds an item. With one, a feed that is gone or is another one answers at once.
         """

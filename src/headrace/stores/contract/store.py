@@ -4,6 +4,8 @@ from typing import Protocol
 
 from headrace.model.snapshot import Health
 from headrace.stores.contract.dead import Dead
+from headrace.stores.contract.feeds import Feeds
+from headrace.stores.contract.items import Items
 from headrace.stores.contract.jobs import Jobs
 from headrace.stores.contract.journal import Journal
 from headrace.stores.contract.queues import Queues
@@ -34,6 +36,14 @@ class Store(Protocol):
     @property
     def journal(self) -> Journal:
         """What happened."""
+
+    @property
+    def feeds(self) -> Feeds:
+        """Feeds, and what changed in them."""
+
+    @property
+    def items(self) -> Items:
+        """What feeds hold."""
 
     @property
     def signals(self) -> Signals:

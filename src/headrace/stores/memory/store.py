@@ -6,17 +6,23 @@ from typing import TypeVar
 from headrace.model.clock import Clock, SystemClock
 from headrace.model.config import QueueConfig, first_config
 from headrace.model.errors import StoreUnavailable
+from headrace.model.feed import FeedConfig, FeedCursor, FeedName
 from headrace.model.names import Queue, Shard
 from headrace.model.snapshot import Health
+from headrace.stores.calls.changed import check_changed, has_changed
 from headrace.stores.calls.dead import EngineDead
 from headrace.stores.calls.ended import JobName, check_ended, has_ended, names_of
+from headrace.stores.calls.feeds import EngineFeeds
+from headrace.stores.calls.items import EngineItems
 from headrace.stores.calls.jobs import EngineJobs
 from headrace.stores.calls.journal import EngineJournal
 from headrace.stores.calls.queues import EngineQueues, wrong_shards
 from headrace.stores.calls.reads import EngineReads
 from headrace.stores.calls.upkeep import EngineUpkeep
 from headrace.stores.calls.wait import Name, Waiters, check_wait, has_work, is_set_within, name_of
+from headrace.stores.memory.feeds import MemoryFeed
 from headrace.stores.memory.rows import MemoryRows
+from headrace.stores.transitions.feed_rows import FeedHead, FeedRows
 from headrace.stores.transitions.rows import Tx
 
 T = TypeVar("T")
@@ -30,6 +36,7 @@ class MemoryTx:
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
         self._queues: dict[tuple[str, str], list[MemoryRows]] = {}
+        self._feeds: dict[FeedName, MemoryFeed] = {}
 
     def now_ms(self) -> int:
         return self._clock.now_ms()
@@ -75,6 +82,19 @@ class MemoryTx:
     def forget(self, queue: Queue) -> None:
         self._queues.pop((queue.tenant, queue.full_name), None)
 
+    def feed(self, feed: FeedName) -> MemoryFeed | None:
+        return self._feeds.get(feed)
+
+    def make_feed(self, feed: FeedName, config: FeedConfig, head: FeedHead) -> MemoryFeed:
+        rows = self._feeds[feed] = MemoryFeed(feed, config, head)
+        return rows
+
+    def forget_feed(self, rows: FeedRows) -> None:
+        del self._feeds[rows.feed]
+
+    def erase_feeds(self, limit: int) -> int:  # noqa: ARG002 - they are dropped whole
+        return 0
+
 
 class MemoryEngine:
     """Runs steps at once; wakes waiters through events."""
@@ -84,6 +104,7 @@ class MemoryEngine:
         self.closed = False
         self._waiters = Waiters[Name]()
         self._ends = Waiters[JobName]()
+        self._followers = Waiters[FeedName]()
 
     async def read(self, look: Callable[[Tx], T]) -> T:
         if self.closed:
@@ -115,6 +136,16 @@ class MemoryEngine:
                 return True
             return await is_set_within(event, timeout_ms / 1000)
 
+    def tell_changed(self, feed: FeedName) -> None:
+        self._followers.wake([feed])
+
+    async def changed(self, feed: FeedName, after: FeedCursor | None, timeout_ms: int) -> bool:
+        """Return True when a feed may have changed, False after the time."""
+        with self._followers.watching([check_changed(feed, timeout_ms)]) as event:
+            if await self.read(lambda tx: has_changed(tx, feed, after)):
+                return True
+            return await is_set_within(event, timeout_ms / 1000)
+
 
 class MemoryStore:
     """A store for tests, simulations and the comparison with other stores."""
@@ -128,6 +159,8 @@ class MemoryStore:
         self.queues = EngineQueues(self._engine)
         self.reads = EngineReads(self._engine)
         self.journal = EngineJournal(self._engine)
+        self.feeds = EngineFeeds(self._engine)
+        self.items = EngineItems(self._engine)
         self.signals = self._engine
         self.upkeep = EngineUpkeep(self._engine)
 

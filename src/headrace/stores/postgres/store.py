@@ -9,6 +9,8 @@ from headrace.model.job import Job
 from headrace.model.snapshot import Health
 from headrace.model.upkeep import schema_at
 from headrace.stores.calls.dead import EngineDead
+from headrace.stores.calls.feeds import EngineFeeds
+from headrace.stores.calls.items import EngineItems
 from headrace.stores.calls.journal import EngineJournal
 from headrace.stores.calls.queues import EngineQueues
 from headrace.stores.calls.reads import EngineReads
@@ -39,6 +41,8 @@ class PostgresStore:
         self.journal = EngineJournal(engine)
         self.signals = engine.signals
         self.upkeep = EngineUpkeep(engine)
+        self.feeds = EngineFeeds(engine)
+        self.items = EngineItems(engine)
 
     @property
     def settings(self) -> Settings:

@@ -14,6 +14,8 @@ from headrace.model.snapshot import Health
 from headrace.model.upkeep import schema_at
 from headrace.stores.calls.dead import EngineDead
 from headrace.stores.calls.ended import JobName, check_ended, has_ended, names_of
+from headrace.stores.calls.feeds import EngineFeeds
+from headrace.stores.calls.items import EngineItems
 from headrace.stores.calls.journal import EngineJournal
 from headrace.stores.calls.queues import EngineQueues
 from headrace.stores.calls.reads import EngineReads
@@ -160,6 +162,8 @@ class SqliteStore:
         self.journal = EngineJournal(engine)
         self.signals = engine
         self.upkeep = EngineUpkeep(engine)
+        self.feeds = EngineFeeds(engine)
+        self.items = EngineItems(engine)
 
     @staticmethod
     async def open(

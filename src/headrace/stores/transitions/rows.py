@@ -9,10 +9,12 @@ from headrace.model.answers import Counts
 from headrace.model.claim import Delivery
 from headrace.model.config import QueueConfig
 from headrace.model.event import Consumer, Entry
+from headrace.model.feed import FeedConfig, FeedName
 from headrace.model.job import Record, State
 from headrace.model.letter import Ending, Letter
 from headrace.model.names import Queue, Shard
 from headrace.model.twin import Twin
+from headrace.stores.transitions.feed_rows import FeedHead, FeedRows
 
 
 class Row(Struct, frozen=True, gc=False):
@@ -232,6 +234,18 @@ class Tx(Protocol):
     def forget(self, queue: Queue) -> None:
         """Drop a queue whose shards are erased."""
 
+    def feed(self, feed: FeedName) -> FeedRows | None:
+        """The rows of a feed or of a directory; None when there is none."""
+
+    def make_feed(self, feed: FeedName, config: FeedConfig, head: FeedHead) -> FeedRows:
+        """The rows of a feed that is not there yet."""
+
+    def forget_feed(self, rows: FeedRows) -> None:
+        """Drop a feed: nobody finds it any more. What it held may be erased later."""
+
+    def erase_feeds(self, limit: int) -> int:
+        """Erase what is left of dropped feeds, at most `limit` rows; says how many."""
+
 
 T = TypeVar("T")
 
@@ -250,3 +264,6 @@ class Engine(Protocol):
 
     def tell_ended(self, queue: Queue, ids: list[str]) -> None:
         """Tell those who wait for the end of these jobs."""
+
+    def tell_changed(self, feed: FeedName) -> None:
+        """Tell those who follow a feed, or wait for items of a plain queue."""

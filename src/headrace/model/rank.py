@@ -1,0 +1,83 @@
+"""Ranks: short texts whose order is the order of a feed, with room for another between any two.
+
+A rank is a row of numbers, each written with a fixed number of signs that sort like the numbers: the first has 48 bits,
+the others 24. At the ends the first number steps on for ever; in between, a new number is opened below its neighbour
+when there is no room left. New ones keep a step away from the neighbour that came last, so items that are put one after
+the other into the same place do not use up the room by halves. No rank ends with a zero: below that there is no room.
+"""
+
+from collections.abc import Iterator
+
+SIGNS = "-0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZ_abcdefghijklmnopqrstuvwxyz"
+FIRST_CHARS, NEXT_CHARS = 8, 4
+STEP = 64
+_VALUES = {sign: value for value, sign in enumerate(SIGNS)}
+
+
+def between(low: str | None, high: str | None) -> str:
+    """A rank between two others; None is no bound on that side."""
+    (rank,) = spread(low, high, 1)
+    return rank
+
+
+def spread(low: str | None, high: str | None, count: int) -> list[str]:
+    """So many ranks between two others, in order; several are spread evenly."""
+    below = None if low is None else list(_read(low))
+    above = None if high is None else list(_read(high))
+    path: list[int] = []
+    while True:
+        level = len(path)
+        end = 64 ** (NEXT_CHARS if level else FIRST_CHARS)
+        under = below[level] if below is not None and level < len(below) else None
+        over = above[level] if above is not None and level < len(above) else None
+        found = _places(under, over, end, count)
+        if found:
+            prefix = "".join(map(_write, path, _widths(level)))
+            return [prefix + _write(each, NEXT_CHARS if level else FIRST_CHARS) for each in found]
+        # No room here: go on one level deeper, below whichever neighbour stands there.
+        if under is not None:
+            path.append(under)
+            if under != over:
+                above = None
+        else:
+            path.append(0)
+            below = None
+            if over != 0:
+                above = None
+
+
+def _places(under: int | None, over: int | None, end: int, count: int) -> list[int]:
+    """Numbers of one level that are free between two, as many as are wanted, or none."""
+    least, most = under or 0, end if over is None else over
+    if most - least <= count:
+        return []
+    if count > 1 or (under is None) == (over is None):
+        step = (most - least) // (count + 1)
+        return [least + step * (index + 1) for index in range(count)]
+    if over is None:
+        return [least + min(STEP, (end - least) // 2)]
+    return [over - min(STEP, over // 2)]
+
+
+def _widths(level: int) -> Iterator[int]:
+    yield FIRST_CHARS
+    for _ in range(level):
+        yield NEXT_CHARS
+
+
+def _read(rank: str) -> Iterator[int]:
+    start, width = 0, FIRST_CHARS
+    while start < len(rank):
+        number = 0
+        for sign in rank[start : start + width]:
+            number = number * 64 + _VALUES[sign]
+        yield number
+        start, width = start + width, NEXT_CHARS
+
+
+def _write(number: int, width: int) -> str:
+    signs = ""
+    for _ in range(width):
+        number, rest = divmod(number, 64)
+        signs = SIGNS[rest] + signs
+    return signs

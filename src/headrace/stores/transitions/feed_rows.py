@@ -1,0 +1,118 @@
+"""The rows of one feed as transitions see them: plain reads and writes inside one atomic step."""
+
+from collections.abc import Sequence
+from typing import Protocol
+
+from msgspec import Struct
+
+from headrace.model.feed import Changed, FeedConfig, FeedName
+
+
+class ItemRow(Struct, frozen=True, gc=False):
+    """An item and the rank that is its place; in a directory the rank is the name of the feed."""
+
+    id: str
+    item: bytes
+    rank: str
+    at_ms: int
+
+
+class FeedHead:
+    """The counters of a feed."""
+
+    __slots__ = (
+        "at_ms",
+        "birth",
+        "changes_bytes",
+        "created_at_ms",
+        "epoch",
+        "first_seq",
+        "items",
+        "number",
+        "oldest_at_ms",
+        "seq",
+        "seq_epoch",
+        "total",
+    )
+
+    def __init__(
+        self,
+        birth: str,
+        created_at_ms: int,
+        epoch: int = 1,
+        seq: int = 0,
+        seq_epoch: int = 1,
+        at_ms: int = 0,
+        first_seq: int = 1,
+        oldest_at_ms: int = 0,
+        changes_bytes: int = 0,
+        items: int = 0,
+        total: int = 0,
+        number: int = 0,
+    ) -> None:
+        self.birth = birth
+        """What tells it from another feed of the same name."""
+        self.created_at_ms = created_at_ms
+        self.epoch = epoch
+        self.seq = seq
+        """The last change."""
+        self.seq_epoch = seq_epoch
+        """The epoch in which that one was written."""
+        self.at_ms = at_ms
+        """The latest instant of any write; it never goes back."""
+        self.first_seq = first_seq
+        self.oldest_at_ms = oldest_at_ms
+        """The instant of the first change that is kept, 0 when none is."""
+        self.changes_bytes = changes_bytes
+        self.items = items
+        self.total = total
+        self.number = number
+        """The highest number that was drawn, or given, as an id."""
+
+
+class FeedRows(Protocol):
+    """What a driver keeps for one feed. Ranks and ids are compared by code point."""
+
+    config: FeedConfig
+    """Set it to store another."""
+
+    @property
+    def feed(self) -> FeedName:
+        """Which feed."""
+
+    @property
+    def head(self) -> FeedHead:
+        """Its counters, to be changed in place; the driver counts none of them, `items` included."""
+
+    def load(self, ids: Sequence[str]) -> None:
+        """A hint that these ids come next."""
+
+    def row(self, id: str) -> ItemRow | None:
+        """The item of an id."""
+
+    def put(self, row: ItemRow) -> None:
+        """Keep an item, new or in place of the one with its id."""
+
+    def drop(self, row: ItemRow) -> None:
+        """Drop an item."""
+
+    def first(self, limit: int, after_rank: str = "", bytes_max: int | None = None) -> list[ItemRow]:
+        """Items with `rank > after_rank`, by rank, until `limit` or `bytes_max` of ids and items is reached."""
+
+    def last(self, limit: int, before_rank: str | None = None) -> list[ItemRow]:
+        """Items with `rank < before_rank` (all for None), backwards by rank, at most `limit`."""
+
+    def append(self, changes: Sequence[Changed]) -> None:
+        """Keep changes of the log."""
+
+    def change(self, seq: int) -> Changed | None:
+        """One change that is kept."""
+
+    def changes(self, after: int, limit: int, bytes_max: int) -> list[Changed]:
+        """Changes with `seq > after`, by that, until `limit` or `bytes_max` of their sizes is reached."""
+
+    def oldest_changes(self, limit: int) -> list[tuple[int, int, int]]:
+        """The first changes that are kept: seq, at_ms and size of each."""
+
+    def drop_changes(self, upto: int) -> None:
+        """Drop changes with `seq <= upto`."""

@@ -113,9 +113,11 @@ class EngineFeeds:
 
         def look(tx: Tx) -> Changes:
             rows = tx.feed(feed)
-            status = "kept" if after is None and rows is not None else status_of(rows, after or _NOBODY)
-            if rows is None or status != "kept":
-                return Changes(status, [], None if rows is None else end_of(rows))
+            if rows is None:
+                return Changes("gone", [], None)
+            status = "kept" if after is None else status_of(rows, after)
+            if status != "kept":
+                return Changes(status, [], end_of(rows))
             head = rows.head
             seq = head.first_seq - 1 if after is None else after.seq
             found = rows.changes(seq, limit, CHANGES_PAGE_BYTES)
@@ -134,6 +136,3 @@ class EngineFeeds:
             return swept + tx.erase_feeds(BATCH_MAX)
 
         return await self._engine.write(at(now_ms, act))
-
-
-_NOBODY = FeedCursor("", 0, 0)

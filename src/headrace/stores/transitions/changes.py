@@ -86,11 +86,11 @@ def end_of(rows: FeedRows) -> FeedCursor:
     return FeedCursor(head.birth, head.seq_epoch, head.seq)
 
 
-def status_of(rows: FeedRows | None, after: FeedCursor) -> Literal["kept", "gap", "gone"]:
+def status_of(rows: FeedRows, after: FeedCursor) -> Literal["kept", "gap", "gone"]:
     """Whether a reader at `after` can go on from there."""
-    if rows is None or rows.head.birth != after.birth:
-        return "gone"
     head = rows.head
+    if head.birth != after.birth:
+        return "gone"
     if not head.first_seq - 1 <= after.seq <= head.seq:
         return "gap"
     if after.seq >= head.first_seq:

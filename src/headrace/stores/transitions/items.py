@@ -112,7 +112,7 @@ def move(log: Log, moves: Sequence[Move]) -> list[Moved]:
 def _move(log: Log, row: ItemRow, place: Place) -> bool:
     """Whether the item stood elsewhere before; next to itself it is where it is."""
     rows = log.rows
-    if place.id == row.id or _stands_at(rows, row, place):
+    if row.rank in _neighbours(rows, place):
         return False
     rows.drop(row)
     rows.put(ItemRow(row.id, row.item, _rank_at(rows, place), row.at_ms))
@@ -120,42 +120,24 @@ def _move(log: Log, row: ItemRow, place: Place) -> bool:
     return True
 
 
-def _stands_at(rows: FeedRows, row: ItemRow, place: Place) -> bool:
-    match place.where:
-        case "first":
-            found = rows.first(1)
-        case "last":
-            found = rows.last(1)
-        case "before":
-            found = rows.last(1, _rank_of(rows, place))
-        case "after":
-            found = rows.first(1, _rank_of(rows, place))
-    return bool(found) and found[0].id == row.id
-
-
-def _rank_of(rows: FeedRows, place: Place) -> str:
-    neighbour = None if place.id is None else rows.row(place.id)
-    assert neighbour is not None  # looked up before
-    return neighbour.rank
-
-
 def _rank_at(rows: FeedRows, place: Place) -> str:
     """A rank for an item that comes to a place; those around it get new ones when it would be too long."""
-    low: str | None
-    high: str | None
-    match place.where:
-        case "first":
-            low, high = None, _rank(rows.first(1))
-        case "last":
-            low, high = _rank(rows.last(1)), None
-        case "before":
-            high = _rank_of(rows, place)
-            low = _rank(rows.last(1, high))
-        case "after":
-            low = _rank_of(rows, place)
-            high = _rank(rows.first(1, low))
+    low, high = _neighbours(rows, place)
     rank = between(low, high)
     return rank if len(rank) <= RANK_CHARS_MAX else _rerank(rows, low, high)
+
+
+def _neighbours(rows: FeedRows, place: Place) -> tuple[str | None, str | None]:
+    """The ranks on either side of a place; None at an end."""
+    if place.where == "first":
+        return None, _rank(rows.first(1))
+    if place.where == "last":
+        return _rank(rows.last(1)), None
+    neighbour = rows.row(place.id or "")
+    assert neighbour is not None  # looked up before
+    if place.where == "before":
+        return _rank(rows.last(1, neighbour.rank)), neighbour.rank
+    return neighbour.rank, _rank(rows.first(1, neighbour.rank))
 
 
 def _rank(found: list[ItemRow]) -> str | None:

@@ -68,6 +68,10 @@ class RawRedis:
         """One bare round trip."""
         self._ask(b"PING\r\n")
 
+    def command(self, *words: str) -> object:
+        """The reply to a plain command."""
+        return self._ask(pack(*words))
+
     def insert(self, ids: list[list[str]], payload: bytes) -> Iterator[Callable[[], object]]:
         """One call per batch that inserts it; packing it is part of the call."""
         places = count(0, 10_000)

@@ -5,6 +5,7 @@ import random
 from collections.abc import Sequence
 
 from headrace.model.errors import HeadraceError
+from headrace.model.feed import FeedCursor, FeedName
 from headrace.model.names import Queue, Shard
 from headrace.stores.calls.ended import check_ended
 from headrace.stores.calls.jobs import by_shard
@@ -95,6 +96,9 @@ class RedisSignals:
         with looking():
             answers = await ask(self._link, "ended", list(groups), [tell_ms], list(groups.values()))
         return any(answer is None or answer for answer in answers)
+
+    async def changed(self, feed: FeedName, after: FeedCursor | None, timeout_ms: int) -> bool:
+        raise NotImplementedError
 
     def _take(self, channel: str, said: bytes) -> None:
         self._waiters.wake([channel])

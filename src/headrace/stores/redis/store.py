@@ -5,7 +5,9 @@ from collections.abc import Callable
 from headrace.model.snapshot import Health
 from headrace.stores.redis.connect import topology_of
 from headrace.stores.redis.dead import RedisDead
+from headrace.stores.redis.feeds import RedisFeeds
 from headrace.stores.redis.health import highest_epoch, look_at_servers
+from headrace.stores.redis.items import RedisItems
 from headrace.stores.redis.jobs import RedisJobs
 from headrace.stores.redis.journal import RedisJournal
 from headrace.stores.redis.library import LAYOUT, read_library
@@ -34,6 +36,8 @@ class RedisStore:
         self.queues = RedisQueues(link, registry)
         self.reads = RedisReads(link)
         self.journal = RedisJournal(link)
+        self.feeds = RedisFeeds(link)
+        self.items = RedisItems(link)
         self.signals = RedisSignals(link)
         self.upkeep = RedisUpkeep(link)
 

@@ -1,0 +1,112 @@
+"""Folds the log of a feed into the items it describes, knowing nothing but the changes: an independent witness."""
+
+import json
+from bisect import bisect_left
+
+from headrace.model.feed import Changed, FeedCursor, FeedName, Item
+from headrace.stores.contract.store import Store
+
+
+class FeedFold:
+    """What a feed must hold if its log, read from the beginning, is true. Impossible changes fail at once."""
+
+    def __init__(self, feed: FeedName) -> None:
+        self._is_directory = feed.is_directory
+        self.config: dict[str, int | str] = {}
+        self.items: list[Item] = []
+
+    def add(self, change: Changed) -> None:
+        """Take one change."""
+        if self._is_directory:
+            self._list(change)
+            return
+        match change.event:
+            case "created" | "configured":
+                assert (change.event == "created") == (change.seq == 1), f"{change.event} is change {change.seq}"
+                self.config = json.loads(change.item)
+            case "published":
+                assert self._at(change.id) is None, f"published {change.id!r} which is there"
+                self._put(Item(change.id, change.item, change.at_ms), change)
+            case "edited":
+                at = self._known(change)
+                edited = Item(change.id, change.item, change.at_ms)
+                self.items[at : at + 1] = [edited] if self.config["type"] == "sorted" else []
+                if self.config["type"] == "feed":
+                    self.items.append(edited)
+            case "retracted":
+                del self.items[self._known(change)]
+            case "moved":
+                item = self.items.pop(self._known(change))
+                assert item.item == change.item, f"moved {change.id!r} with another item"
+                self._put(item, change)
+            case "deleted":
+                raise AssertionError("a feed tells of its own end")
+
+    def _list(self, change: Changed) -> None:
+        at = bisect_left([item.id for item in self.items], change.id)
+        is_there = self.items[at : at + 1] != [] and self.items[at].id == change.id
+        assert is_there == (change.event != "created"), f"{change.event} {change.id!r}, there: {is_there}"
+        item = Item(change.id, change.item, change.at_ms)
+        self.items[at : at + is_there] = [item] if change.event != "deleted" else []
+
+    def _at(self, id: str | None) -> int | None:
+        return next((at for at, item in enumerate(self.items) if item.id == id), None)
+
+    def _known(self, change: Changed) -> int:
+        at = self._at(change.id)
+        assert at is not None, f"{change.event} {change.id!r} which is not there"
+        return at
+
+    def _put(self, item: Item, change: Changed) -> None:
+        place = change.place
+        assert (place is not None) == (self.config["type"] == "sorted"), "places are for sorted feeds"
+        beside = None if place is None else self._at(place.id)
+        match None if place is None else place.where:
+            case None | "last":
+                self.items.append(item)
+            case "first":
+                self.items.insert(0, item)
+            case where:
+                assert beside is not None, f"{change.event} {change.id!r} next to nothing"
+                self.items.insert(beside + (where == "after"), item)
+
+
+class Follower:
+    """Follows one feed from its first change, and starts anew from its items after a gap, as a subscriber does."""
+
+    def __init__(self, feed: FeedName) -> None:
+        self._feed = feed
+        self._fold = FeedFold(feed)
+        self._cursor: FeedCursor | None = None
+        self._at_ms = 0
+        self.gaps = 0
+        self.changes = 0
+
+    async def look(self, store: Store, now_ms: int) -> None:
+        """Read what is new, and fail if it contradicts itself or the items."""
+        page = await store.feeds.changes(self._feed, self._cursor, limit=5)
+        while self._cursor is None or page.status != "kept" or page.more or page.rows:
+            if page.status != "kept" or self._cursor is None:
+                state = await store.feeds.describe(self._feed)
+                self._fold, self._at_ms, self._cursor = FeedFold(self._feed), 0, None
+                if state is None:
+                    assert (page.status, page.cursor) == ("gone", None)
+                    return
+                self._cursor = FeedCursor(state.cursor.birth, 1, 0)
+                if state.first_seq > 1:
+                    await self._start_anew(store, now_ms)
+            else:
+                for change in page.rows:
+                    self._take(change)
+                self._cursor = page.cursor
+            page = await store.feeds.changes(self._feed, self._cursor, limit=5)
+        assert self._cursor == page.cursor
+        await self._check(store, now_ms)
+
+    async def _start_anew(self, store: Store, now_ms: int) -> None:
+        self.gaps += 1
+        state = await store.feeds.describe(self._feed)
+        there = await store.items.snapshot(self._feed, now_ms=0)
+        assert state is not None
+        self._fold.config = json.loads(_JSON.encode(state.config))
+        self._fold.items, self._cursor = list(there.rows), there.as_of

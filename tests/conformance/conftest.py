@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from headrace.stores.contract.store import Store
+from tests.support.feed_play import FeedPlay
 from tests.support.planting import plant
 from tests.support.play import Play
 from tests.support.stores import SHARED_URLS, STORES
@@ -55,3 +56,9 @@ def shared_url(store_name: str, tmp_path: Path) -> str:
 def play(store: Store, shards: int) -> Play:
     """A fresh store with a clock in hand."""
     return Play(store, shards)
+
+
+@pytest.fixture
+def feed(store: Store) -> FeedPlay:
+    """A fresh store with the name of a feed that is not there yet, and a clock in hand."""
+    return FeedPlay(store)

@@ -3,7 +3,10 @@
 import json
 from bisect import bisect_left
 
+import msgspec
+
 from headrace.model.feed import Changed, FeedCursor, FeedName, Item
+from headrace.model.feed_answers import Changes, FeedState
 from headrace.stores.contract.store import Store
 
 
@@ -84,29 +87,50 @@ class Follower:
 
     async def look(self, store: Store, now_ms: int) -> None:
         """Read what is new, and fail if it contradicts itself or the items."""
-        page = await store.feeds.changes(self._feed, self._cursor, limit=5)
-        while self._cursor is None or page.status != "kept" or page.more or page.rows:
-            if page.status != "kept" or self._cursor is None:
-                state = await store.feeds.describe(self._feed)
-                self._fold, self._at_ms, self._cursor = FeedFold(self._feed), 0, None
-                if state is None:
-                    assert (page.status, page.cursor) == ("gone", None)
-                    return
-                self._cursor = FeedCursor(state.cursor.birth, 1, 0)
-                if state.first_seq > 1:
-                    await self._start_anew(store, now_ms)
-            else:
-                for change in page.rows:
-                    self._take(change)
-                self._cursor = page.cursor
-            page = await store.feeds.changes(self._feed, self._cursor, limit=5)
-        assert self._cursor == page.cursor
-        await self._check(store, now_ms)
-
-    async def _start_anew(self, store: Store, now_ms: int) -> None:
-        self.gaps += 1
         state = await store.feeds.describe(self._feed)
-        there = await store.items.snapshot(self._feed, now_ms=0)
-        assert state is not None
-        self._fold.config = json.loads(_JSON.encode(state.config))
-        self._fold.items, self._cursor = list(there.rows), there.as_of
+        if state is None:
+            assert await store.feeds.changes(self._feed, self._cursor) == Changes("gone", [], None)
+            self._cursor = None
+            return
+        if self._cursor is None or self._cursor.birth != state.cursor.birth:
+            self._fold, self._at_ms = FeedFold(self._feed), 0
+            self._cursor = FeedCursor(state.cursor.birth, 1, 0)
+        page = await self._read(store)
+        if page.status == "gap":
+            self.gaps += 1
+            there = await store.items.snapshot(self._feed, now_ms=0)
+            if len(there.rows) != state.items:
+                self._cursor = None  # some are over their age: they can be followed once these are gone
+                return
+            self._fold.config = json.loads(msgspec.json.encode(state.config))
+            self._fold.items, self._cursor = list(there.rows), there.as_of
+            page = await self._read(store)
+        assert (page.status, page.cursor) == ("kept", state.cursor)
+        await self._check(store, state, now_ms)
+
+    async def _read(self, store: Store) -> Changes:
+        while True:
+            page = await store.feeds.changes(self._feed, self._cursor, limit=5)
+            for change in page.rows:
+                assert self._cursor is not None
+                assert change.seq == self._cursor.seq + 1, "the log has a hole"
+                assert change.at_ms >= self._at_ms, "the log's time goes back"
+                self._fold.add(change)
+                self._at_ms, self._cursor = change.at_ms, FeedCursor(self._cursor.birth, change.epoch, change.seq)
+            self.changes += len(page.rows)
+            if not page.more:
+                return page
+
+    async def _check(self, store: Store, state: FeedState, now_ms: int) -> None:
+        page = await store.items.list(self._feed, now_ms=now_ms)
+        assert page.as_of == state.cursor
+        kept = await store.feeds.changes(self._feed)
+        assert [change.seq for change in kept.rows] == list(range(state.first_seq, state.cursor.seq + 1))
+        assert sum(change.size for change in kept.rows) == state.changes_bytes
+        if state.config.type == "plain":
+            assert len(page.rows) == state.items
+            return
+        assert len(self._fold.items) == state.items
+        keep_ms = state.config.items_keep_ms
+        over_ms = max(now_ms, state.changed_at_ms) - keep_ms if keep_ms else -1
+        assert page.rows == [item for item in self._fold.items if item.at_ms > over_ms]

@@ -80,7 +80,9 @@ class FeedDraw:
         usual = USUAL[feed]
         type = self._pick(usual, usual, usual, "feed", "sorted", "plain")
         changes = self._pick(*BOUNDS)
-        is_refused = "type" in changes or changes.get("items_max") == 0 or (changes.get("items_keep_ms") and type != "feed")
+        is_refused = (
+            "type" in changes or changes.get("items_max") == 0 or (changes.get("items_keep_ms") and type != "feed")
+        )
         if feed not in self._types and not is_refused:
             self._types[feed] = type
         return {"type": type, "changes": changes, "instance": self._who()}

@@ -41,10 +41,11 @@ async def memory_leftovers(store: Store, _: Path) -> dict[str, int]:
     """How much the store in memory holds, by structure."""
     assert isinstance(store, MemoryStore)
     engine = store._engine
-    found = Counter({"queues": len(engine.tx._queues), "waiters": len(engine._waiters) + len(engine._ends)})
-    for shards in engine.tx._queues.values():
-        for rows in shards:
-            found.update({name: len(held) for name, held in vars(rows).items() if isinstance(held, Sized)})
+    waiters = len(engine._waiters) + len(engine._ends) + len(engine._followers)
+    found = Counter({"queues": len(engine.tx._queues), "feeds": len(engine.tx._feeds), "waiters": waiters})
+    shards = [rows for each in engine.tx._queues.values() for rows in each]
+    for held_by in (*shards, *engine.tx._feeds.values()):
+        found.update({name: len(held) for name, held in vars(held_by).items() if isinstance(held, Sized)})
     return {name: size for name, size in found.items() if size}
 
 

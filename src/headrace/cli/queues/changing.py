@@ -9,8 +9,9 @@ from headrace.cli.looking import queue_of, queues_of
 from headrace.cli.opening import with_store
 from headrace.cli.options import TENANT, Json, Tenant, Url
 from headrace.cli.output import Output
-from headrace.cli.queues.settings import read_changes, value_text
+from headrace.cli.queues.settings import read_changes
 from headrace.cli.queues.showing import Name
+from headrace.cli.settings import value_text
 from headrace.model.errors import Refused
 from headrace.model.limits import SHARDS_MAX
 from headrace.model.names import Queue

@@ -1,0 +1,122 @@
+"""Feeds beside their model: a store cannot be told from memory, and the log of a feed explains what it holds."""
+
+import asyncio
+import shutil
+import tempfile
+from collections import Counter
+from collections.abc import Callable
+from pathlib import Path
+from random import Random
+
+import msgspec
+from hypothesis import HealthCheck, given, note, settings
+from hypothesis import strategies as st
+
+from headrace.model.feed import FeedName, Place, Publication
+from headrace.stores.contract.store import Store
+from tests.support.beside import open_beside_memory
+from tests.support.feed_fold import Follower
+from tests.support.feed_histories import EVERYWHERE, FeedActor, FeedDraw
+from tests.support.stores import STORES
+
+OPERATIONS_MAX = 50
+COMPARED = {"sqlite": 40, "redis": 30, "redis-cluster": 15, "postgres": 10}
+FOLDED = {"memory": 60, "sqlite": 20, "redis": 15, "redis-cluster": 8, "postgres": 5}
+"""How many histories a store plays here, the slower the fewer."""
+
+
+def test_the_feeds_of_a_store_cannot_be_told_from_those_in_memory(other_store: str) -> None:
+    """K6-K32: every answer, and everything that can be seen afterwards, is the same as in memory."""
+
+    @settings(
+        max_examples=COMPARED[other_store],
+        deadline=None,
+        suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
+    )
+    @given(random=st.randoms(use_true_random=False), operations=st.integers(10, OPERATIONS_MAX))
+    def play(random: Random, operations: int) -> None:
+        asyncio.run(compare(other_store, random, operations, note))
+
+    play()
+
+
+async def compare(store_name: str, random: Random, operations: int, say: Callable[[str], None]) -> None:
+    """Play the same history on both and compare as it goes."""
+    folder = Path(tempfile.mkdtemp(prefix="headrace-feeds-"))
+    try:
+        async with open_beside_memory(store_name, folder) as stores:
+            draw, actors = FeedDraw(random), [FeedActor(store) for store in stores]
+            for number in range(operations):
+                op = draw.op()
+                say(repr(op)[:1_000])
+                expected, answer = [await actor.play(op) for actor in actors]
+                assert plain(answer) == plain(expected)
+                if number % 10 == 9 or number == operations - 1:
+                    expected, answer = [await actor.everything(op.at_ms) for actor in actors]
+                    assert plain(answer) == plain(expected)
+    finally:
+        shutil.rmtree(folder)
+
+
+def plain(answer: object) -> object:
+    """An answer as plain data: a list may be of any kind."""
+    return msgspec.to_builtins(answer)
+
+
+def test_the_log_of_a_feed_folds_to_what_it_holds_whatever_happens(store_name: str) -> None:
+    """KB7, KB8, KB9: after every call the items are those that the changes tell of, in their order."""
+    seen: Counter[str] = Counter()
+
+    @settings(
+        max_examples=FOLDED[store_name],
+        deadline=None,
+        suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
+    )
+    @given(random=st.randoms(use_true_random=False), operations=st.integers(10, OPERATIONS_MAX))
+    def live(random: Random, operations: int) -> None:
+        asyncio.run(follow(store_name, random, operations, seen, note))
+
+    live()
+
+    assert seen["changes"] > seen["gaps"] > 0
+
+
+async def follow(
+    store_name: str, random: Random, operations: int, seen: Counter[str], say: Callable[[str], None]
+) -> None:
+    """Play a history on a store while followers read along."""
+    folder = Path(tempfile.mkdtemp(prefix="headrace-feeds-"))
+    try:
+        async with STORES[store_name](folder) as store:
+            draw, actor = FeedDraw(random), FeedActor(store)
+            followers = {feed: Follower(feed) for feed in EVERYWHERE}
+            for _ in range(operations):
+                op = draw.op()
+                say(repr(op)[:1_000])
+                await actor.play(op)
+                for feed in (op.feed, op.feed.directory):
+                    await followers[feed].look(store, op.at_ms)
+            for follower in followers.values():
+                await follower.look(store, op.at_ms)
+                seen.update(changes=follower.changes, gaps=follower.gaps)
+    finally:
+        shutil.rmtree(folder)
+
+
+async def test_ranks_that_are_drawn_anew_leave_the_order_alone(store: Store) -> None:
+    """K16: items that are put between the last two, again and again, use up the room between any two ranks."""
+    board, follower = FeedName("board", "acme"), Follower(FeedName("board", "acme"))
+    await store.feeds.create(board, "sorted", instance="test")
+    ends = [Publication(b"", str(number)) for number in range(2)]
+    await store.items.publish(board, ends, instance="test")
+
+    for start in (2, 1_000):
+        wedged = [
+            Publication(b"", str(number), Place("before" if number % 2 else "after", str(number - 1)))
+            for number in range(start, start + 998)
+        ]
+        answers = await store.items.publish(board, wedged, instance="test")
+        assert {answer.status for answer in answers} == {"published"}
+
+    await follower.look(store, 0)
+    assert follower.changes == 2 + 2 * 998 + 1

@@ -10,6 +10,16 @@ if TYPE_CHECKING:
     from headrace.client.client import Client
     from headrace.client.codec import JSON, RAW, Codec
     from headrace.client.handle import Handle
+    from headrace.feeds.blocking import BlockingFeeds
+    from headrace.feeds.blocking_feed import BlockingFeed, BlockingPlainQueue, BlockingSortedFeed
+    from headrace.feeds.blocking_subscription import BlockingSubscription
+    from headrace.feeds.change import Change
+    from headrace.feeds.feed import Feed
+    from headrace.feeds.feeds import Feeds
+    from headrace.feeds.plain_queue import PlainQueue
+    from headrace.feeds.queue_events import QueueEvents
+    from headrace.feeds.sorted_feed import SortedFeed
+    from headrace.feeds.subscription import Subscription
     from headrace.model.claim import Claim, ClaimRequest, Claims, Lease, Settlement
     from headrace.model.errors import (
         BadConfig,
@@ -38,6 +48,12 @@ __all__ = [
     "App",
     "BadConfig",
     "BlockingClient",
+    "BlockingFeed",
+    "BlockingFeeds",
+    "BlockingPlainQueue",
+    "BlockingSortedFeed",
+    "BlockingSubscription",
+    "Change",
     "Claim",
     "ClaimRequest",
     "Claims",
@@ -46,6 +62,8 @@ __all__ = [
     "Context",
     "DeathError",
     "Fail",
+    "Feed",
+    "Feeds",
     "Handle",
     "Handlers",
     "HeadraceError",
@@ -55,16 +73,20 @@ __all__ = [
     "JobFunction",
     "Lease",
     "OutcomeUnknown",
+    "PlainQueue",
     "Policy",
     "Queue",
+    "QueueEvents",
     "Refused",
     "Release",
     "Retry",
     "Settlement",
     "Shard",
+    "SortedFeed",
     "State",
     "Store",
     "StoreUnavailable",
+    "Subscription",
     "UpdateRunAt",
     "Worker",
     "WorkerConfig",
@@ -84,6 +106,16 @@ _HOMES = {
     "headrace.client.client": "Client",
     "headrace.client.codec": "JSON RAW Codec",
     "headrace.client.handle": "Handle",
+    "headrace.feeds.blocking": "BlockingFeeds",
+    "headrace.feeds.blocking_feed": "BlockingFeed BlockingPlainQueue BlockingSortedFeed",
+    "headrace.feeds.blocking_subscription": "BlockingSubscription",
+    "headrace.feeds.change": "Change",
+    "headrace.feeds.feed": "Feed",
+    "headrace.feeds.feeds": "Feeds",
+    "headrace.feeds.plain_queue": "PlainQueue",
+    "headrace.feeds.queue_events": "QueueEvents",
+    "headrace.feeds.sorted_feed": "SortedFeed",
+    "headrace.feeds.subscription": "Subscription",
     "headrace.model.claim": "Claim ClaimRequest Claims Lease Settlement",
     "headrace.model.errors": "BadConfig HeadraceError JobCancelled JobFailed OutcomeUnknown Refused StoreUnavailable",
     "headrace.model.ids": "uuid7",

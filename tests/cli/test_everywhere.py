@@ -46,6 +46,15 @@ DAY: tuple[tuple[tuple[str, ...], tuple[str, ...], dict[str, Any], str], ...] = 
     (("dead", "purge"), ("three", "--yes"), {"statuses": {"purged": 1}}, "purged"),
     (("dead", "replay"), ("two", "--delay", "1h"), {"statuses": {"replayed": 1}}, "replayed"),
     (("queues", "purge"), ("default", "--yes"), {"purged": 2}, "2"),
+    (("feeds", "create"), ("board", "--type", "sorted"), {"feed": "board", "type": "sorted"}, "'board' of tenant"),
+    (("feeds", "configure"), ("board", "items_max=9"), {"version": 1}, "→ 9"),
+    (("feeds", "publish"), ("board", "title=Soon", "--id", "a"), {"id": "a", "status": "published"}, "item a was"),
+    (("feeds", "items"), ("board",), {"feed": "board", "cursor": None}, '{"title":"Soon"}'),
+    (("feeds", "move"), ("board", "a", "--first"), {"status": "unchanged"}, "stands there already"),
+    (("feeds", "tail"), ("board", "--limit", "1"), {"event": "present", "item": {"title": "Soon"}}, "present"),
+    (("feeds", "list"), (), {"more": False}, "1 feed with 1 item"),
+    (("feeds", "retract"), ("board", "a"), {"statuses": {"retracted": 1}}, "retracted"),
+    (("feeds", "delete"), ("board", "--yes"), {"deleted": True}, "'board' was deleted"),
     (("doctor",), ("--repair",), {}, "every record is where it should be"),
 )
 

@@ -16,10 +16,10 @@ from headrace.model.feed import FeedName, Place, Publication
 from headrace.stores.contract.store import Store
 from tests.support.beside import open_beside_memory
 from tests.support.feed_fold import Follower
-from tests.support.feed_histories import EVERYWHERE, FeedActor, FeedDraw
+from tests.support.feed_histories import EVERYWHERE, START_MS, FeedActor, FeedDraw
 from tests.support.stores import STORES
 
-OPERATIONS_MAX = 50
+OPERATIONS_MAX = 60
 COMPARED = {"sqlite": 40, "redis": 30, "redis-cluster": 15, "postgres": 10}
 FOLDED = {"memory": 60, "sqlite": 20, "redis": 15, "redis-cluster": 8, "postgres": 5}
 """How many histories a store plays here, the slower the fewer."""
@@ -33,7 +33,7 @@ def test_the_feeds_of_a_store_cannot_be_told_from_those_in_memory(other_store: s
         deadline=None,
         suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
     )
-    @given(random=st.randoms(use_true_random=False), operations=st.integers(10, OPERATIONS_MAX))
+    @given(random=st.randoms(use_true_random=False), operations=st.integers(20, OPERATIONS_MAX))
     def play(random: Random, operations: int) -> None:
         asyncio.run(compare(other_store, random, operations, note))
 
@@ -72,7 +72,7 @@ def test_the_log_of_a_feed_folds_to_what_it_holds_whatever_happens(store_name: s
         deadline=None,
         suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
     )
-    @given(random=st.randoms(use_true_random=False), operations=st.integers(10, OPERATIONS_MAX))
+    @given(random=st.randoms(use_true_random=False), operations=st.integers(20, OPERATIONS_MAX))
     def live(random: Random, operations: int) -> None:
         asyncio.run(follow(store_name, random, operations, seen, note))
 
@@ -97,7 +97,7 @@ async def follow(
                 for feed in (op.feed, op.feed.directory):
                     await followers[feed].look(store, op.at_ms)
             for follower in followers.values():
-                await follower.look(store, op.at_ms)
+                await follower.look(store, START_MS)
                 seen.update(changes=follower.changes, gaps=follower.gaps)
     finally:
         shutil.rmtree(folder)

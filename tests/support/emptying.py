@@ -1,5 +1,6 @@
 """Empties the servers that tests share, and counts what is in them: the one place that looks inside them."""
 
+import re
 from collections import Counter
 from collections.abc import Collection
 from functools import cache
@@ -15,8 +16,11 @@ SCHEMA = "headrace"
 TRUNCATE_EVERY = 100
 """Deleting few rows is faster than truncating, until the dead ones pile up."""
 SIZES = {b"hash": "HLEN", b"zset": "ZCARD", b"list": "LLEN", b"set": "SCARD", b"stream": "XLEN"}
-KINDS = {"m": "shard", "names": "queue", "queues": "queue", "tenants": "queue"}
-"""What describes a queue and not its jobs, by the last part of its key."""
+KINDS = {"m": "shard", "names": "queue", "queues": "queue", "tenants": "queue", "feed": "feed"}
+"""What describes a queue or a feed and not what it holds, by the last part of its key."""
+FEED_KEY = re.compile(r"hr:\{[^{}/]+\}:f:[^:]+:([miol])")
+FEED_PARTS = {"m": "feed", "i": "feed_items", "o": "feed_order", "l": "feed_changes"}
+"""What the last part of a feed's key stands for; a shard has other things under the same letters."""
 
 
 @cache
@@ -40,7 +44,8 @@ def count_keys(servers: list[RedisServer], lingering: Collection[str] = ()) -> d
         found["subscriptions"] += len(heard - {*lingering})
         found["subscriptions"] += len(server.ask("PUBSUB", "CHANNELS"))
         for key in admin_of(server).scan_iter(count=1_000):
-            last = key.decode().rpartition(":")[2]
+            of_feed = FEED_KEY.fullmatch(key.decode())
+            last = FEED_PARTS[of_feed[1]] if of_feed else key.decode().rpartition(":")[2]
             if last in KINDS:
                 found[KINDS[last]] += 1
             else:

@@ -14,7 +14,7 @@ from headrace.stores.contract.store import Store
 START_MS = 1_700_000_000_000
 DAY_MS = 24 * 3_600_000
 IDS = ("a", "b", "c", "1", "2", "7", "007", "٣", "nul\0", "line\nline", "c:{1}", "é𝄞", "9007199254740992")
-"""Few, so that they meet; numbers among them, which a sorted feed must not draw again."""
+"""Numbers among them, which a sorted feed must not draw again."""
 ITEMS = (b"1", b"", b"\xff\x00\n", b'{"n":1}')
 NEWS, BOARD, INBOX = FeedName("news", "acme"), FeedName("board", "acme"), FeedName("in.box", "acme")
 OTHER = FeedName("news", "other")
@@ -56,6 +56,9 @@ class FeedDraw:
         self._random = random
         self._now_ms = START_MS
         self._types: dict[FeedName, FeedType] = {}
+        # Few, so that they meet.
+        self._ids = ("1", *random.sample(IDS, 4))
+        self._feeds = (BOARD, *random.sample(FEEDS, 2))
 
     def _pick(self, *choices: Any) -> Any:
         return choices[self._random.randrange(len(choices))]
@@ -63,12 +66,13 @@ class FeedDraw:
     def op(self) -> FeedOp:
         """The next operation."""
         self._now_ms += self._pick(0, 0, 0, 1, 5, 20, 100, 1_000)
-        feed: FeedName = self._pick(NEWS, NEWS, BOARD, BOARD, BOARD, INBOX, OTHER)
-        # Most of what can happen needs a feed.
-        verb = self._pick(*VERBS) if feed in self._types or not self._pick(0, 0, 0, 1) else "create"
+        feed: FeedName = self._pick(*self._feeds, *self._feeds, *self._feeds, *FEEDS)
+        # Most of what can happen needs a feed, and some of it one of its type.
+        type = self._types.get(feed) if self._random.randrange(15) else self._pick("feed", "sorted", "plain")
+        verb = "create" if type is None else self._pick(*VERBS, *FITTING[type])
         at_ms = self._now_ms - self._pick(0, 0, 0, 0, 0, 50)
-        if verb in ("changes", "find", "list", "changed", "sweep", "retract"):
-            feed = self._pick(feed, feed, feed, feed.directory)
+        if verb in ("changes", "find", "list", "changed", "sweep"):
+            feed = self._pick(feed, feed, feed, feed, feed.directory)
         if verb == "sweep" and feed.is_directory:
             at_ms = self._now_ms = self._now_ms + self._pick(0, 2 * DAY_MS)
         return FeedOp(verb, feed, at_ms, getattr(self, f"_{verb}")(feed))
@@ -79,7 +83,7 @@ class FeedDraw:
     def _create(self, feed: FeedName) -> dict[str, Any]:
         usual = USUAL[feed]
         type = self._pick(usual, usual, usual, "feed", "sorted", "plain")
-        changes = self._pick(*BOUNDS)
+        changes = self._pick({}, self._pick(*BOUNDS))
         is_refused = (
             "type" in changes or changes.get("items_max") == 0 or (changes.get("items_keep_ms") and type != "feed")
         )
@@ -99,27 +103,27 @@ class FeedDraw:
         return {"instance": self._who()}
 
     def _place(self, type: FeedType) -> Place:
-        id = self._pick(*IDS)
+        id = self._pick(*self._ids)
         fitting = {
             "feed": (LAST,),
             "plain": (LAST, LAST, FIRST),
-            "sorted": (LAST, FIRST, Place("before", id), Place("after", id)),
+            "sorted": (LAST, LAST, FIRST, FIRST, Place("before", id), Place("after", id)),
         }
-        if not self._random.randrange(60):
+        if self._random.randrange(60) == 59:
             type = "sorted"
         return self._pick(*fitting[type])  # type: ignore[no-any-return]
 
     def _item(self) -> bytes:
-        if not self._random.randrange(40):
+        if self._random.randrange(40) == 39:
             return b"x" * ITEM_BYTES_MAX  # five of these are beyond the least bound of a log
         return self._pick(*ITEMS)  # type: ignore[no-any-return]
 
     def _publication(self, feed: FeedName) -> Publication:
         type = self._types.get(feed, "feed")
-        id = self._pick(*IDS)
-        if type == "sorted" or not self._random.randrange(60):
+        id = self._pick(*self._ids)
+        if type == "sorted" or self._random.randrange(60) == 59:
             id = self._pick(id, id, None)
-        edits = (0, 0, 0, 1) if type != "plain" else (0,) * 60 + (1,)
+        edits = (0, 0, 0, 0, 1) if type != "plain" else (0,) * 60 + (1,)
         if id is not None and self._pick(*edits):
             return Publication(self._item(), id, edit=True)
         return Publication(self._item(), id, self._place(type))
@@ -129,17 +133,17 @@ class FeedDraw:
         return {"publications": [self._publication(feed) for _ in range(count)], "instance": self._who()}
 
     def _retract(self, _: FeedName) -> dict[str, Any]:
-        return {"ids": [self._pick(*IDS) for _ in range(self._pick(1, 2, 4))], "instance": self._who()}
+        return {"ids": [self._pick(*self._ids) for _ in range(self._pick(1, 1, 2))], "instance": self._who()}
 
     def _move(self, _: FeedName) -> dict[str, Any]:
-        moves = [Move(self._pick(*IDS), self._place("sorted")) for _ in range(self._pick(1, 2, 4))]
+        moves = [Move(self._pick(*self._ids), self._place("sorted")) for _ in range(self._pick(1, 2, 4))]
         return {"moves": moves, "instance": self._who()}
 
     def _take(self, _: FeedName) -> dict[str, Any]:
         return {"limit": self._pick(1, 1, 2, 10)}
 
     def _find(self, _: FeedName) -> dict[str, Any]:
-        return {"ids": [self._pick(*IDS, "news") for _ in range(3)]}
+        return {"ids": [self._pick(*self._ids, "news") for _ in range(3)]}
 
     def _list(self, _: FeedName) -> dict[str, Any]:
         return {"limit": self._pick(1, 2, 100)}
@@ -149,7 +153,7 @@ class FeedDraw:
 
     def _changed(self, _: FeedName) -> dict[str, Any]:
         forged = {"epoch": self._pick(0, 1, -1), "seq": self._pick(0, 1, -1, 5)}
-        return {"cursor": self._pick(None, self._random.randrange(1_000)), "forged": self._pick({}, {}, forged)}
+        return {"cursor": self._pick(None, 0, self._random.randrange(1_000)), "forged": self._pick({}, {}, forged)}
 
     def _sweep(self, _: FeedName) -> dict[str, Any]:
         return {}
@@ -157,18 +161,17 @@ class FeedDraw:
 
 VERBS = (
     *("publish",) * 12,
-    *("move",) * 4,
-    *("retract",) * 3,
-    *("take",) * 2,
+    *("retract",) * 2,
     *("changes",) * 3,
     *("configure",) * 3,
     *("sweep",) * 2,
-    *("delete",) * 2,
+    "delete",
     "create",
     "changed",
     "find",
     "list",
 )
+FITTING = {"feed": (), "sorted": ("move",) * 6, "plain": ("take",) * 5}
 
 
 class FeedActor:
@@ -176,7 +179,7 @@ class FeedActor:
 
     def __init__(self, store: Store) -> None:
         self.store = store
-        self._cursors: list[FeedCursor] = []
+        self._cursors: dict[FeedName, list[FeedCursor]] = {feed: [] for feed in EVERYWHERE}
 
     async def play(self, op: FeedOp) -> object:
         """The answer of the store, or the reason of its refusal."""
@@ -196,24 +199,24 @@ class FeedActor:
             return refused.reason
         return list(answer) if isinstance(answer, list | tuple) else answer
 
-    def _cursor(self, cursor: int | None, forged: dict[str, int]) -> FeedCursor | None:
-        if cursor is None or not self._cursors:
+    def _cursor(self, feed: FeedName, cursor: int | None, forged: dict[str, int]) -> FeedCursor | None:
+        seen = self._cursors[feed]
+        if cursor is None or not seen:
             return None
-        # Late ones rather than early ones: these are of feeds that are long gone.
-        seen = self._cursors[-1 - cursor % min(len(self._cursors), 20)]
-        return replace(seen, **{name: max(getattr(seen, name) + by, 0) for name, by in forged.items()})
+        picked = seen[-1 - cursor % len(seen)]
+        return replace(picked, **{name: max(getattr(picked, name) + by, 0) for name, by in forged.items()})
 
     async def _changes(self, feed: FeedName, cursor: int | None, forged: dict[str, int], limit: int) -> object:
-        answer = await self.store.feeds.changes(feed, self._cursor(cursor, forged), limit=limit)
-        self._remember(answer.cursor)
+        answer = await self.store.feeds.changes(feed, self._cursor(feed, cursor, forged), limit=limit)
+        self._remember(feed, answer.cursor)
         return answer
 
     async def _changed(self, feed: FeedName, cursor: int | None, forged: dict[str, int]) -> object:
-        return await self.store.signals.changed(feed, self._cursor(cursor, forged), 0)
+        return await self.store.signals.changed(feed, self._cursor(feed, cursor, forged), 0)
 
-    def _remember(self, cursor: FeedCursor | None) -> None:
-        if cursor is not None and cursor not in self._cursors[-20:]:
-            self._cursors.append(cursor)
+    def _remember(self, feed: FeedName, cursor: FeedCursor | None) -> None:
+        if cursor is not None and cursor not in self._cursors[feed]:
+            self._cursors[feed] = [*self._cursors[feed][-9:], cursor]
 
     async def listed(self, feed: FeedName, now_ms: int, limit: int) -> object:
         """All pages of a list; where one goes on is the store's own affair."""
@@ -222,7 +225,7 @@ class FeedActor:
         while not pages or cursor is not None:
             page = await self.store.items.list(feed, cursor=cursor, limit=limit, now_ms=now_ms)
             pages.append((page.rows, page.as_of))
-            self._remember(page.as_of)
+            self._remember(feed, page.as_of)
             cursor = page.cursor
         return pages
 

@@ -1,5 +1,10 @@
 """A feed with a clock in hand: lets a test say what happens to it, in few words."""
 
+from collections.abc import Awaitable
+
+import pytest
+
+from headrace.model.errors import Refused
 from headrace.model.feed import (
     LAST,
     Changed,
@@ -41,12 +46,12 @@ class FeedPlay:
         found.now_ms = self.now_ms
         return found
 
-    async def create(self, type: FeedType = "feed", **changes: object) -> FeedConfig:
+    async def create(self, type: FeedType = "feed", /, **changes: object) -> FeedConfig:
         """Create the feed now."""
         return await self.store.feeds.create(self.name, type, changes, instance=self.instance, now_ms=self.now_ms)
 
-    async def configure(self, *, version: int | None = None, **changes: object) -> FeedConfig:
-        """Change its configuration now."""
+    async def configure(self, version: int | None = None, /, **changes: object) -> FeedConfig:
+        """Change its configuration now; with a version, only if that is in force."""
         return await self.store.feeds.configure(
             self.name, changes, instance=self.instance, version=version, now_ms=self.now_ms
         )
@@ -154,3 +159,11 @@ class FeedPlay:
             found += [state, await each.store.items.snapshot(each.name, now_ms=each.now_ms)]
             found.append(await each.changes() if state is not None else [])
         return found
+
+
+async def refused(call: Awaitable[object]) -> str:
+    """The short name of the refusal that a call must end with, in a sentence."""
+    with pytest.raises(Refused) as raised:
+        pytest.fail(f"it was granted: {await call}")
+    assert len(str(raised.value).split()) > 3, f"not a sentence: {raised.value}"
+    return raised.value.reason

@@ -61,7 +61,8 @@ def held_by(store: Store, servers: list[RedisServer]) -> dict[str, int]:
     assert isinstance(store, RedisStore)
     signals = store.signals
     found = count_keys(servers, signals._ears._left)
-    found["waiters"] = len(signals._waiters) + len(signals._ends) + len(signals._ears._users)
+    found["waiters"] = len(signals._waiters) + len(signals._ends) + len(signals._following)
+    found["waiters"] += len(signals._ears._users)
     return {name: size for name, size in found.items() if size}
 
 

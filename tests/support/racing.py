@@ -9,7 +9,7 @@ from collections.abc import Awaitable, Callable
 from functools import partial
 from multiprocessing.synchronize import Barrier
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from headrace.model.claim import Claim, ClaimRequest
 from headrace.model.job import new_job
@@ -24,14 +24,16 @@ PATIENCE_S = 60
 """How long to wait for a process that should have ended long ago."""
 Meet = Callable[[], object]
 """Waits until all processes have come here."""
-Act = Callable[[Store, Queue, int, Meet], Awaitable[Any]]
+On = TypeVar("On")
+Act = Callable[[Store, On, int, Meet], Awaitable[Any]]
 
 
-def together(count: int, url: str, queue: Queue, act: Act) -> list[Any]:
-    """Do the same in `count` processes, all starting at one instant; returns what each of them returned."""
+def together(count: int, url: str, on: On, act: Act[On]) -> list[Any]:
+    """Do the same in `count` processes on a queue or a feed, all starting at one instant; returns what each of them
+    returned."""
     meet, answers = CONTEXT.Barrier(count), CONTEXT.SimpleQueue()
     processes = [
-        CONTEXT.Process(target=_take_part, args=(url, queue, act, number, meet, answers), daemon=True)
+        CONTEXT.Process(target=_take_part, args=(url, on, act, number, meet, answers), daemon=True)
         for number in range(count)
     ]
     for process in processes:
@@ -42,12 +44,12 @@ def together(count: int, url: str, queue: Queue, act: Act) -> list[Any]:
     return [answers.get() for _ in processes]
 
 
-def _take_part(url: str, queue: Queue, act: Act, number: int, meet: Barrier, answers: Any) -> None:
+def _take_part(url: str, on: On, act: Act[On], number: int, meet: Barrier, answers: Any) -> None:
     async def run() -> Any:
         store = await open_store(url)
         try:
             meet.wait(PATIENCE_S)
-            return await act(store, queue, number, partial(meet.wait, PATIENCE_S))
+            return await act(store, on, number, partial(meet.wait, PATIENCE_S))
         finally:
             await store.close()
 

@@ -53,7 +53,8 @@ async def sqlite_leftovers(store: Store, folder: Path) -> dict[str, int]:
     """How many rows are in the file, by table; the one row of `store` describes the file itself."""
     assert isinstance(store, SqliteStore)
     engine = store._engine
-    found = {"waiters": len(engine._waiters) + len(engine._ends) + len(engine._watch)}
+    waiters = len(engine._waiters) + len(engine._ends) + len(engine._followers) + len(engine._watch)
+    found = {"waiters": waiters}
     with closing(sqlite3.connect(folder / "headrace.db")) as connection:
         tables = connection.execute(
             "SELECT name FROM sqlite_master WHERE type = 'table' AND name <> 'store'"

@@ -21,6 +21,7 @@ from headrace.client.blocking import BlockingClient
 from headrace.client.client import Client
 from headrace.client.codec import JSON, Codec
 from headrace.client.maker import JobMaker
+from headrace.feeds.access import Instance
 from headrace.model.clock import Clock, SystemClock
 from headrace.model.names import DEFAULT_QUEUE, DEFAULT_TENANT, Queue
 from headrace.model.secrets import shown
@@ -29,6 +30,8 @@ from headrace.worker.handlers import Handlers
 from headrace.worker.middleware import Middleware
 
 if TYPE_CHECKING:
+    from headrace.feeds.blocking import BlockingFeeds
+    from headrace.feeds.feeds import Feeds
     from headrace.worker.notices import Listener
     from headrace.worker.worker import Worker
 
@@ -62,6 +65,7 @@ class App:
         self._middleware = list(middleware)
         self._connections = Connections(self._settled_url, self._client_of)
         self._blocking: dict[str, BlockingClient] = {}
+        self._instance = Instance()
         self._lent: list[Lent] = []
 
     @overload
@@ -158,6 +162,20 @@ class App:
             # One step, so that threads get the same; a lock could be held by another thread when a process is forked.
             self._blocking.setdefault(url, new)
         return self._blocking[url]
+
+    async def feeds(self) -> "Feeds":
+        """The live feeds of the app's tenant, in its store, for the running event loop: `await feeds.feed("news")`."""
+        # Programs that only send jobs do without feeds.
+        from headrace.feeds.feeds import Feeds
+
+        return Feeds.of(await self.client(), instance=self._instance.name)
+
+    @property
+    def blocking_feeds(self) -> "BlockingFeeds":
+        """The live feeds for programs without an event loop; shared by all threads."""
+        from headrace.feeds.blocking import BlockingFeeds
+
+        return BlockingFeeds.of(self.blocking, self._instance)
 
     @asynccontextmanager
     async def worker(

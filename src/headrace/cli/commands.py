@@ -17,6 +17,7 @@ COMMANDS: Final = {
     "jobs": Command("headrace.cli.jobs", "List, search, show, cancel and remove jobs."),
     "queues": Command("headrace.cli.queues", "Show queues; pause, resume, purge, configure and delete them."),
     "dead": Command("headrace.cli.dead", "List, show, replay and purge dead letters."),
+    "feeds": Command("headrace.cli.feeds", "List, create, fill, sort and delete feeds, and follow what changes."),
     "workers": Command("headrace.cli.workers", "Show the workers that were seen lately, and what they hold."),
     "doctor": Command("headrace.cli.doctor", "Check the store and everything in it, and say what to fix."),
     "migrate": Command("headrace.cli.migrate", "Bring the store's tables or scripts to this version."),

@@ -1,21 +1,20 @@
 """`headrace enqueue`: sends a job, or the many jobs of a file."""
 
 import asyncio
-import sys
 from contextlib import ExitStack
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, BinaryIO, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import msgspec
 import typer
 
 from headrace.cli.apps import AppName, found_app, is_typed, placed
 from headrace.cli.exits import NO, OK
-from headrace.cli.lines import Tally, send_lines
+from headrace.cli.lines import Tally, opened, send_lines
 from headrace.cli.making import Making, option_fields
 from headrace.cli.options import QUEUE, TENANT, Json, Url
 from headrace.cli.output import Output
-from headrace.cli.payloads import STDIN, typed_payload, value_of
+from headrace.cli.payloads import typed_payload, value_of
 from headrace.cli.reading import pairs, written
 from headrace.cli.sending import Answer, await_result, is_worked_on, send
 from headrace.model.errors import BadConfig
@@ -216,7 +215,7 @@ def _check_many(
 async def _many(output: Output, making: Making, kind: str | None, source: str) -> int:
     tally = Tally()
     with ExitStack() as stack:
-        file = _opened(stack, source)
+        file = opened(stack, source, "jobs")
         advance = stack.enter_context(output.progress("sending"))
         async with making.app:
             await send_lines(await making.app.client(), making, kind, file, tally, advance)
@@ -228,12 +227,3 @@ async def _many(output: Output, making: Making, kind: str | None, source: str) -
     if tally.refusals > len(tally.refused):
         output.say(f"and {tally.refusals - len(tally.refused):,} more that were refused")
     return NO if tally.refusals else OK
-
-
-def _opened(stack: ExitStack, source: str) -> BinaryIO:
-    if source == STDIN:
-        return sys.stdin.buffer
-    try:
-        return stack.enter_context(Path(source).open("rb"))
-    except OSError as error:
-        raise BadConfig(f"the jobs cannot be read from {source}: {error.strerror or error}") from error

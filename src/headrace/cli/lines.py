@@ -1,15 +1,19 @@
 """Sends the jobs of a file: one JSON object a line, checked in parts before anything of the part is sent."""
 
+import sys
 from collections import Counter
 from collections.abc import Callable, Iterator
+from contextlib import ExitStack
 from difflib import get_close_matches
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple
 
 import msgspec
 from msgspec import Struct, field
 
 from headrace.cli.making import OPTIONS, Making, option_fields
-from headrace.model.errors import HeadraceError, OutcomeUnknown, Refused, StoreUnavailable
+from headrace.cli.payloads import STDIN
+from headrace.model.errors import BadConfig, HeadraceError, OutcomeUnknown, Refused, StoreUnavailable
 from headrace.model.limits import LINE_BYTES_MAX, LINES_CHECKED_BYTES_MAX, LINES_CHECKED_MAX, LINES_REFUSED_SHOWN_MAX
 from headrace.model.times import read_instant_ms
 
@@ -99,7 +103,7 @@ def _parts(making: Making, kind: str | None, file: BinaryIO) -> Iterator[Part]:
     jobs: list[Job] = []
     numbers: list[int] = []
     size = last = 0
-    for last, line in enumerate(_lines(file), 1):
+    for last, line in enumerate(lines_of(file), 1):
         if not line.strip():
             continue
         try:
@@ -115,7 +119,18 @@ def _parts(making: Making, kind: str | None, file: BinaryIO) -> Iterator[Part]:
         yield Part(jobs, numbers, last)
 
 
-def _lines(file: BinaryIO) -> Iterator[bytes]:
+def opened(stack: ExitStack, source: str, what: str) -> BinaryIO:
+    """The file of that name for as long as the stack holds it, or what is piped in; a refusal says `what` it is for."""
+    if source == STDIN:
+        return sys.stdin.buffer
+    try:
+        return stack.enter_context(Path(source).open("rb"))
+    except OSError as error:
+        raise BadConfig(f"the {what} cannot be read from {source}: {error.strerror or error}") from error
+
+
+def lines_of(file: BinaryIO) -> Iterator[bytes]:
+    """The lines of a file; refuses one that is too long to be held."""
     number = 0
     while line := file.readline(LINE_BYTES_MAX + 1):
         number += 1

@@ -16,6 +16,8 @@ if TYPE_CHECKING:
 Advance = Callable[[int], None]
 PROSE = ("found", "what to do", "what", "why", "queues", "tag")
 """Columns that may go over several lines where the terminal is narrow; the others are copied or compared by eye."""
+CUT = ("item",)
+"""Columns of which a terminal shows as much as fits into the line: the whole is there for programs."""
 PROSE_WIDTH = 16
 GAP_WIDTH = 3
 PIPE_WIDTH = 10_000
@@ -57,12 +59,15 @@ class Output:
             table.add_column(
                 column.removesuffix("#"),
                 justify="right" if column.endswith("#") else "left",
-                no_wrap=column not in PROSE,
+                no_wrap=column not in PROSE + CUT,
                 overflow="fold",
             )
         cells = [["–" if cell is None else _cell(cell) for cell in row] for row in rows]
         for row in cells:
-            table.add_row(*map(Text, row))
+            texts = zip(columns, row, strict=True)
+            table.add_row(
+                *(Text(cell, no_wrap=True, overflow="ellipsis") if name in CUT else Text(cell) for name, cell in texts)
+            )
         console = self._console()
         if console.width < _least_width(columns, cells):  # nothing is cut: let the terminal break the lines
             console = Console(width=PIPE_WIDTH)
@@ -108,7 +113,10 @@ class Output:
 def _least_width(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> int:
     """What a table needs to be readable: its columns whole, of prose so much that a sentence can be read."""
     widest = [max(map(len, column)) for column in zip(columns, *rows, strict=True)]
-    needed = (min(width, PROSE_WIDTH) if name in PROSE else width for name, width in zip(columns, widest, strict=True))
+    yielding = PROSE + CUT
+    needed = (
+        min(width, PROSE_WIDTH) if name in yielding else width for name, width in zip(columns, widest, strict=True)
+    )
     return sum(needed) + GAP_WIDTH * (len(columns) - 1)
 
 
@@ -125,3 +133,8 @@ def printable(text: str) -> str:
 
 def _nowhere(count: int) -> None:
     """Nobody watches."""
+
+
+def one_line(text: str) -> str:
+    """A text that a terminal shows in one line, whatever it holds."""
+    return printable(text).replace("\n", "\\n")

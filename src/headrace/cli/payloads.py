@@ -23,36 +23,36 @@ Typed = bytes | dict[str, str]
 """A text that holds the whole payload, or arguments by name."""
 
 
-def typed_payload(words: Sequence[str], file: Path | None) -> Typed:
-    """What was typed, piped or put into a file; no arguments when it was nothing."""
+def typed_payload(words: Sequence[str], file: Path | None, what: str = "payload") -> Typed:
+    """What was typed, piped or put into a file; no arguments when it was nothing. A refusal calls it `what`."""
     if file is not None:
         if words:
-            raise BadConfig(f"a payload is given once; found --payload-file and {cut(repr(words[0]))}")
-        return _read(str(file))
+            raise BadConfig(f"{_a(what)} is given once; found --payload-file and {cut(repr(words[0]))}")
+        return _read(str(file), what)
     if list(words) == [STDIN]:
-        return _read(STDIN)
+        return _read(STDIN, what)
     pairs = [_PAIR.fullmatch(word) for word in words]
     if len(words) == 1 and pairs[0] is None:
-        return words[0].encode()
+        return words[0].encode("utf-8", "surrogateescape")  # what is no text is no JSON either
     found: dict[str, str] = {}
     for word, pair in zip(words, pairs, strict=True):
         if pair is None:
             raise BadConfig(
-                f"a payload is JSON in one word ('{{\"user_id\": 42}}') or pairs (user_id=42); found {cut(repr(word))}"
+                f"{_a(what)} is JSON in one word ('{{\"user_id\": 42}}') or pairs (user_id=42); found {cut(repr(word))}"
                 " among several words"
             )
         if pair[1] in found:
-            raise BadConfig(f"the payload names {pair[1]!r} twice; give it once")
+            raise BadConfig(f"the {what} names {pair[1]!r} twice; give it once")
         found[pair[1]] = pair[2]
     return found
 
 
-def value_of(typed: Typed, function: "JobFunction[..., Any] | None") -> Any:
+def value_of(typed: Typed, function: "JobFunction[..., Any] | None" = None, what: str = "payload") -> Any:
     """The payload as a value; None when nothing was typed. In pairs, what is JSON is taken so (42, true, null, [1, 2]),
     the rest is text; what the function wants as text is text in any case."""
     if isinstance(typed, bytes):
         is_raw = function is not None and function.handler.codec is RAW
-        return typed if is_raw else _json(typed)
+        return typed if is_raw else _json(typed, what)
     if not typed:
         return None
     texts = _texts(function)
@@ -76,18 +76,22 @@ def _json_or_text(text: str) -> Any:
         return text
 
 
-def _json(text: bytes) -> Any:
+def _json(text: bytes, what: str) -> Any:
     try:
         return msgspec.json.decode(text)
     except (ValueError, RecursionError, msgspec.MsgspecError) as error:
         raise Refused(
-            "bad_payload",
-            f"the payload {cut(repr(text.decode('utf-8', 'replace')))} is no JSON ({error}); write JSON"
+            f"bad_{what}",
+            f"the {what} {cut(repr(text.decode('utf-8', 'replace')))} is no JSON ({error}); write JSON"
             " ('{\"user_id\": 42}', '\"a text\"') or pairs (user_id=42)",
         ) from error
 
 
-def _read(name: str) -> bytes:
+def _a(what: str) -> str:
+    return f"an {what}" if what[0] in "aeiou" else f"a {what}"
+
+
+def _read(name: str, what: str) -> bytes:
     try:
         if name == STDIN:
             found = sys.stdin.buffer.read(PAYLOAD_BYTES_MAX + 1)
@@ -95,10 +99,10 @@ def _read(name: str) -> bytes:
             with Path(name).open("rb") as file:
                 found = file.read(PAYLOAD_BYTES_MAX + 1)
     except OSError as error:
-        raise BadConfig(f"the payload cannot be read from {name}: {error.strerror or error}") from error
+        raise BadConfig(f"the {what} cannot be read from {name}: {error.strerror or error}") from error
     if len(found) > PAYLOAD_BYTES_MAX:
         raise Refused(
-            "payload_too_large",
-            f"the payload in {name} has more than {PAYLOAD_BYTES_MAX:,} bytes; store it elsewhere and send where it is",
+            f"{what}_too_large",
+            f"the {what} in {name} has more than {PAYLOAD_BYTES_MAX:,} bytes; store it elsewhere and send where it is",
         )
     return found

@@ -181,10 +181,11 @@ class _Crew:
 
     async def _finish(self) -> None:
         try:
+            under_way = self._patient | self._brisk
             for task in self._patient:
                 task.cancel()
-            if self._brisk:
-                await asyncio.wait(self._brisk, timeout=FORK_REST_MS / 1_000)
+            if under_way:  # also those that were broken off: what they hold goes back while the store is open
+                await asyncio.wait(under_way, timeout=FORK_REST_MS / 1_000)
             await self.stores.close(FORK_REST_MS / 1_000)
         finally:
             self.loop.stop()

@@ -194,6 +194,9 @@ CTRL_C_MS: Final = 500
 QUEUES_SHOWN_MAX: Final = 1_000
 """Queues of a tenant that a command looks at; beyond that a person names the queue."""
 
+FEEDS_SHOWN_MAX: Final = 1_000
+"""Feeds of a tenant that a command looks at; beyond that a person names the feed."""
+
 LOOKS_AT_ONCE: Final = 50
 """Queues that a command asks after at the same time: a far server answers a thousand in a second, none is flooded."""
 
@@ -242,3 +245,29 @@ RANK_CHARS_MAX: Final = 128
 
 RERANK_MAX: Final = 500
 """Items on either side of a place whose ranks are drawn anew in one call, when one would grow too long."""
+
+FEED_LOOK_MS: Final = 5_000
+"""Whoever follows a feed looks at least this often, and then has items evicted that are over their age: what a lost
+wake-up may cost."""
+
+FEED_RETRY_MS: Final = 100
+FEED_RETRY_MS_MAX: Final = 5_000
+"""Pauses of whoever follows a feed of a store that is away: doubled each time, and never the same for two."""
+
+HUB_CHANGES_MAX: Final = 4_000
+HUB_BYTES_MAX: Final = 8 * 1024 * 1024
+"""The last changes of a feed that its subscribers in one process share; who is further behind reads for himself."""
+
+SNAPSHOT_TRIES: Final = 3
+"""How often the pages of a feed's items are read from the start because it changed meanwhile, before all are read in
+one step."""
+
+TOLD_PER_BATCH_MAX: Final = 1_000
+"""Changes that a subscription hands out in one batch."""
+
+PUBLISH_BYTES_MAX: Final = 4 * 1024 * 1024
+"""Items that one call of a `publish_many` carries, never below one."""
+
+QUEUE_EVENTS_NAP_MS: Final = 20
+QUEUE_EVENTS_NAP_MS_MAX: Final = 1_000
+"""Pauses between looks at the journal of a queue: short while it is busy, doubled while nothing comes."""

@@ -1,6 +1,6 @@
 """Changes of feeds as columns, for stores of rows: what no statement looks at is packed, since columns cost time."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any, Literal
 
 import msgspec
@@ -9,6 +9,8 @@ from headrace.model.feed import FIRST, LAST, Changed, ChangeEvent, Place
 
 EVENTS: tuple[ChangeEvent, ...] = ("created", "configured", "deleted", "published", "edited", "retracted", "moved")
 """Events by the number under which they are stored: add behind the last, and never put them into another order."""
+PIECE_MAX, PIECE_BYTES = 100, 64 * 1024
+"""Changes of one call lie together in pieces of this size: a reader unpacks a piece whole, retention drops it whole."""
 _NUMBERS = {event: number for number, event in enumerate(EVENTS)}
 
 
@@ -23,8 +25,20 @@ class _About(msgspec.Struct, frozen=True, gc=False, array_like=True):
     neighbour: str | None = None
 
 
+class _Line(msgspec.Struct, frozen=True, gc=False, array_like=True):
+    """A change among others of the same call; written short when the fields at its end are not set."""
+
+    event: int
+    id: str
+    item: bytes
+    reason: Literal["count", "age"] | None = None
+    where: Literal["first", "last", "before", "after"] | None = None
+    neighbour: str | None = None
+
+
 _pack = msgspec.msgpack.Encoder().encode
 _unpack = msgspec.msgpack.Decoder(_About).decode
+_unpack_lines = msgspec.msgpack.Decoder(list[_Line]).decode
 
 
 def change_columns(change: Changed) -> tuple[int, int, bytes, bytes, bytes]:
@@ -51,18 +65,70 @@ def change_of(columns: Sequence[Any]) -> Changed:
         instance=about.instance,
         id=id.decode(),
         item=item,
-        place=_place(about),
+        place=_place(about.where, about.neighbour),
         reason=about.reason,
     )
 
 
-def _place(about: _About) -> Place | None:
-    match about.where:
+def pieces_of(changes: Sequence[Changed]) -> Iterator[tuple[int, int, int, str, bytes]]:
+    """The changes of one call in pieces: the last number, the instant, the epoch, the instance, and the rest packed."""
+    lines: list[tuple[object, ...]] = []
+    size = 0
+    for change in changes:
+        lines.append(_line_of(change))
+        size += len(change.item)
+        if len(lines) == PIECE_MAX or size >= PIECE_BYTES or change is changes[-1]:
+            yield change.seq, change.at_ms, change.epoch, change.instance, _pack(lines)
+            lines, size = [], 0
+
+
+def changes_of(columns: Sequence[Any], after: int) -> Iterator[Changed]:
+    """The changes of a piece with `seq > after`."""
+    last_seq, at_ms, epoch, instance, packed = columns
+    for seq, line in _lines_behind(after, last_seq, packed):
+        yield Changed(
+            seq=seq,
+            epoch=epoch,
+            at_ms=at_ms,
+            event=EVENTS[line.event],
+            instance=instance,
+            id=line.id,
+            item=line.item,
+            place=_place(line.where, line.neighbour),
+            reason=line.reason,
+        )
+
+
+def sizes_of(columns: Sequence[Any], after: int) -> Iterator[tuple[int, int, int]]:
+    """What retention has to know of the changes of a piece with `seq > after`: the number, instant and size of each."""
+    last_seq, at_ms, _, _, packed = columns
+    for seq, line in _lines_behind(after, last_seq, packed):
+        yield seq, at_ms, len(line.id.encode()) + len(line.item)
+
+
+def _lines_behind(after: int, last_seq: int, packed: bytes) -> Iterator[tuple[int, _Line]]:
+    lines = _unpack_lines(packed)
+    first_seq = last_seq - len(lines) + 1
+    skipped = max(after + 1 - first_seq, 0)
+    return enumerate(lines[skipped:], first_seq + skipped)
+
+
+def _line_of(change: Changed) -> tuple[object, ...]:
+    event, place = _NUMBERS[change.event], change.place
+    if place is not None:
+        return event, change.id, change.item, change.reason, place.where, place.id
+    if change.reason is not None:
+        return event, change.id, change.item, change.reason
+    return event, change.id, change.item
+
+
+def _place(where: Literal["first", "last", "before", "after"] | None, neighbour: str | None) -> Place | None:
+    match where:
         case None:
             return None
         case "first":
             return FIRST
         case "last":
             return LAST
-        case where:
-            return Place(where, about.neighbour)
+        case _:
+            return Place(where, neighbour)

@@ -1,8 +1,10 @@
 """The store of a kit: in memory, on a clock that is moved, asked from every loop and thread, failing on command."""
 
+import asyncio
 from collections.abc import Callable, Coroutine, Sequence
 from typing import Any, TypeVar
 
+from headrace.model.feed import FeedName
 from headrace.model.names import Queue
 from headrace.stores.calls.wait import has_work, next_later_ms
 from headrace.stores.memory.store import MemoryStore
@@ -27,6 +29,8 @@ class KitStore(FaultyStore):
         self._home = Home()
         self._memory = MemoryStore(self.clock)
         self._watched: dict[Queue, None] = {}
+        self._followed: dict[FeedName, None] = {}
+        self._sweeps: set[asyncio.Task[int]] = set()
         self.ledger = Ledger(self._memory, self.clock)
         super().__init__(Forwarding(self._memory, self._at_home))
         self.is_remote = False
@@ -63,6 +67,8 @@ class KitStore(FaultyStore):
         async def act() -> Any:
             if call.name == "signals.wait":
                 self._watched.update(dict.fromkeys(call.argument(0, "queues")))
+            elif call.name == "signals.changed":
+                self._followed[call.argument(0, "feed")] = None
             answer = await call.act()
             await self.ledger.note(call, answer)
             return answer
@@ -72,6 +78,11 @@ class KitStore(FaultyStore):
     def _wake(self) -> None:
         # A worker beside the test sleeps by the real clock until the next job is due, and the test's has moved.
         self._memory.signals.wake(self._watched)
+        # Likewise for items that the move has put over their age: whoever follows their feed has them swept.
+        for feed in self._followed:
+            sweep = asyncio.get_running_loop().create_task(self._memory.feeds.sweep(feed))
+            self._sweeps.add(sweep)
+            sweep.add_done_callback(self._sweeps.discard)
 
 
 async def _async(look: Callable[[], T]) -> T:

@@ -6,6 +6,7 @@ from typing import TypeVar
 
 import psycopg
 
+from headrace.model.feed import FeedName
 from headrace.model.names import Queue, Shard
 from headrace.stores.calls.wait import Name, name_of
 from headrace.stores.postgres.connect import Connection, Settings
@@ -38,25 +39,31 @@ class PostgresEngine:
         return await self.lanes.run(lambda connection: self._tried(connection, look, READING, READ_TRIES))
 
     async def write(self, act: Callable[[Tx], T]) -> T:
-        answer, woken, gathered, ended = await self.lanes.run(lambda connection: self._write(connection, act))
-        self.committed(woken, gathered, ended)
+        answer, woken, gathered, ended, changed = await self.lanes.run(lambda connection: self._write(connection, act))
+        self.committed(woken, gathered, ended, changed)
         return answer
 
-    def committed(self, woken: Iterable[Name], gathered: Mapping[Shard, int], ended: Iterable[Ended] = ()) -> None:
+    def committed(
+        self,
+        woken: Iterable[Name],
+        gathered: Mapping[Shard, int],
+        ended: Iterable[Ended] = (),
+        changed: Iterable[FeedName] = (),
+    ) -> None:
         """Wake whom a transaction woke, and have numbered what it left in inboxes; on the event loop."""
-        self.signals.woke(woken, ended)
+        self.signals.woke(woken, ended, changed)
         self._numberer.gathered(gathered)
 
     def _write(
         self, connection: Connection, act: Callable[[Tx], T]
-    ) -> tuple[T, set[Name], dict[Shard, int], list[Ended]]:
+    ) -> tuple[T, set[Name], dict[Shard, int], list[Ended], set[FeedName]]:
         def attempt(tx: PostgresTx) -> tuple[T, dict[Shard, int], set[Name]]:
-            self._thread.woken, self._thread.ended = set(), []
+            self._thread.woken, self._thread.ended, self._thread.changed = set(), [], set()
             return act(tx), tx.gathered(), tx.awaited
 
         answer, gathered, awaited = self._tried(connection, attempt, WRITING, TRIES)
         ended = [Ended(queue, ids, name_of(queue) in awaited) for queue, ids in self._thread.ended]
-        return answer, self._thread.woken, gathered, ended
+        return answer, self._thread.woken, gathered, ended, self._thread.changed
 
     async def _number(self, shard: Shard) -> None:
         """Number what is in the inbox of a shard, unless somebody is at it."""
@@ -88,6 +95,9 @@ class PostgresEngine:
         try:
             answer = act(tx)
             tx.write_back()
+            if tx.feeds and tx.link.writes:
+                with tx.link.committing(self.settings.place):
+                    tx.feeds.write_back()
         except BaseException:
             tx.link.roll_back()
             raise
@@ -101,6 +111,10 @@ class PostgresEngine:
     def tell_ended(self, queue: Queue, ids: list[str]) -> None:
         """Remember whom to tell once the transaction of this thread is committed."""
         self._thread.ended.append((queue, ids))
+
+    def tell_changed(self, feed: FeedName) -> None:
+        """Remember whose followers to tell once the transaction of this thread is committed."""
+        self._thread.changed.add(feed)
 
     async def close(self) -> None:
         """Finish what was asked, then let go of the connections."""

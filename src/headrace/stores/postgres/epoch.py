@@ -6,7 +6,7 @@ from headrace.stores.postgres.sql import sql
 
 
 def notice_lost_tail(connection: Connection) -> bool:
-    """Raise every shard's epoch when the mark that only a clean stop preserves is gone; says whether it was.
+    """Raise the epoch of every shard and feed when the mark that only a clean stop preserves is gone; whether it was.
 
     Every connection does this before anything else: none outlives a crash, so nothing is written before it is noticed.
     """
@@ -19,6 +19,7 @@ def notice_lost_tail(connection: Connection) -> bool:
         if lost:
             if connection.execute(sql("epoch_raise")).rowcount:
                 connection.execute(sql("fence_raise"), (FENCE_JUMP,))
+            connection.execute(sql("feed_epoch_raise"))
             connection.execute(sql("alive_write"))
     except BaseException:
         roll_back(connection)

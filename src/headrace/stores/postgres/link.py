@@ -7,7 +7,7 @@ from typing import Any
 import psycopg
 
 from headrace.stores.postgres.connect import Connection, roll_back
-from headrace.stores.postgres.errors import commit
+from headrace.stores.postgres.errors import commit, errors
 from headrace.stores.postgres.sql import sql
 
 Cursor = psycopg.Cursor[tuple[Any, ...]]
@@ -46,6 +46,14 @@ class Link:
         if self._begun:
             self._begun = False
             commit(self.connection, place)
+
+    @contextmanager
+    def committing(self, place: str) -> Iterator[None]:
+        """Send the statements of the block and the commit in one go; what is lost on the way may have been kept."""
+        with errors(place, sent=True), self.together():
+            yield
+            self.connection.execute("COMMIT", prepare=False)
+        self._begun = False
 
     def roll_back(self) -> None:
         """Undo what was done."""

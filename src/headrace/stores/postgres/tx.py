@@ -8,11 +8,15 @@ import msgspec
 from psycopg import errors as pg
 
 from headrace.model.config import QueueConfig, first_config
+from headrace.model.feed import FeedConfig, FeedName
 from headrace.model.names import Queue, Shard
 from headrace.stores.calls.queues import wrong_shards
+from headrace.stores.postgres.feeds import PostgresFeed
 from headrace.stores.postgres.head import AllDraws
 from headrace.stores.postgres.link import Link
+from headrace.stores.postgres.open_feeds import OpenFeeds
 from headrace.stores.postgres.rows import PostgresRows
+from headrace.stores.transitions.feed_rows import FeedHead, FeedRows
 
 Known = tuple[int, int, str]
 """A queue: its id, how many shards it has, and its configuration as it is stored."""
@@ -29,6 +33,7 @@ class PostgresTx:
         self.awaited: set[tuple[str, str]] = set()
         """The queues of whose jobs somebody awaits the end."""
         self._rows: dict[tuple[int, int], PostgresRows] = {}
+        self.feeds = OpenFeeds(link)
 
     def gathered(self) -> dict[Shard, int]:
         """How many calls the inbox of each shard holds, as far as this transaction knows."""
@@ -134,6 +139,18 @@ class PostgresTx:
             self.link.run("shard_forget", known[0])
             self.link.run("queue_forget", known[0])
 
+    def feed(self, feed: FeedName) -> PostgresFeed | None:
+        return self.feeds.find(feed)
+
+    def make_feed(self, feed: FeedName, config: FeedConfig, head: FeedHead) -> PostgresFeed:
+        return self.feeds.make(feed, config, head)
+
+    def forget_feed(self, rows: FeedRows) -> None:
+        self.feeds.forget(rows)
+
+    def erase_feeds(self, limit: int) -> int:
+        return self.feeds.erase(limit)
+
     def lock(self, groups: list[tuple[Shard, list[str]]], draws: int = 0) -> None:
         """Lock and read the rows of all ids of a call, in the order of shard and id, and draw numbers for new ones."""
         by_queue: dict[Queue, list[int]] = {}
@@ -174,6 +191,8 @@ class PostgresTx:
     def write_back(self) -> None:
         """Write what was changed in any shard; the inbox last, when everything that this call waits for is locked."""
         shards = list(self._rows.values())
+        if not shards:
+            return
         inbox = [columns for rows in shards for columns in rows.take_inbox()]
         with self.link.together():
             for rows in shards:

@@ -1,10 +1,34 @@
 """The feeds protocol: feeds of a tenant, whose keys and directory lie in one slot."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from typing import Any
 
-from headrace.model.feed import FeedConfig, FeedCursor, FeedName, FeedType
+import msgspec
+
+from headrace.model.checks import check_int
+from headrace.model.errors import HeadraceError, Refused, StoreUnavailable
+from headrace.model.feed import (
+    DIRECTORY_CONFIG,
+    FeedConfig,
+    FeedCursor,
+    FeedName,
+    FeedType,
+    check_instance,
+    check_writable,
+    first_feed_config,
+)
 from headrace.model.feed_answers import Changes, FeedState
-from headrace.stores.redis.link import Link
+from headrace.model.limits import CONFIGURE_TRIES_MAX, PAGE_MAX
+from headrace.stores.calls.feeds import SWEEPER
+from headrace.stores.redis.asking import instant, looking
+from headrace.stores.redis.errors import ScriptRefusal
+from headrace.stores.redis.feed_packing import change_of, cursor_of
+from headrace.stores.redis.keys import feed_key
+from headrace.stores.redis.link import Argument, Call, Link
+from headrace.stores.transitions.feeds import encode_config, feed_exists, feed_version_changed, unknown_feed
+
+_CONFIG = msgspec.json.Decoder(FeedConfig)
+_DIRECTORY = encode_config(DIRECTORY_CONFIG)
 
 
 class RedisFeeds:
@@ -22,7 +46,12 @@ class RedisFeeds:
         instance: str,
         now_ms: int | None = None,
     ) -> FeedConfig:
-        raise NotImplementedError
+        check_writable(feed)
+        check_instance(instance)
+        config = first_feed_config(type, changes)
+        given = [instant(now_ms), instance, feed.name, encode_config(config), _DIRECTORY]
+        await self._change("feed_create", feed, given)
+        return config
 
     async def configure(
         self,
@@ -33,16 +62,80 @@ class RedisFeeds:
         version: int | None = None,
         now_ms: int | None = None,
     ) -> FeedConfig:
-        raise NotImplementedError
+        check_writable(feed)
+        check_instance(instance)
+        now = instant(now_ms)
+        for _ in range(CONFIGURE_TRIES_MAX):
+            known: bytes | None = await self._link.command("HGET", feed_key(feed), "cfg")
+            if known is None:
+                raise unknown_feed(feed)
+            old = _CONFIG.decode(known)
+            if version is not None and version != old.version:
+                raise feed_version_changed(feed, old, version)
+            config = old.changed(changes)
+            given = [now, instance, feed.name, encode_config(config), _DIRECTORY, known]
+            if await self._change("feed_configure", feed, given):
+                return config
+        raise StoreUnavailable(
+            f"feed {str(feed)!r} was configured by others {CONFIGURE_TRIES_MAX} times in a row; ask again"
+        )
 
     async def delete(self, feed: FeedName, *, instance: str, now_ms: int | None = None) -> None:
-        raise NotImplementedError
+        check_writable(feed)
+        check_instance(instance)
+        await self._change("feed_delete", feed, [instant(now_ms), instance, feed.name, _DIRECTORY])
+
+    async def _change(self, function: str, feed: FeedName, given: Sequence[Argument]) -> Any:
+        keys = [feed_key(feed), feed_key(feed.directory)]
+        return await call_feed(self._link, feed, Call(function, keys, [*given]))
 
     async def describe(self, feed: FeedName) -> FeedState | None:
-        raise NotImplementedError
+        with looking():
+            answer = await self._link.call(Call("feed_describe", [feed_key(feed)], []))
+        if answer is None:
+            return None
+        config, birth, epoch, seq, *counters = answer
+        return FeedState(feed, _CONFIG.decode(config), cursor_of(birth, epoch, seq), *map(int, counters))
 
-    async def changes(self, feed: FeedName, after: FeedCursor | None = None, *, limit: int = 1_000) -> Changes:
-        raise NotImplementedError
+    async def changes(self, feed: FeedName, after: FeedCursor | None = None, *, limit: int = PAGE_MAX) -> Changes:
+        check_int("limit", limit, 1, PAGE_MAX)
+        given: list[Argument] = [limit] if after is None else [limit, after.birth, after.epoch, after.seq]
+        with looking():
+            answer = await self._link.call(Call("feed_changes", [feed_key(feed)], given))
+        if answer is None:
+            return Changes("gone", [], None)
+        status, birth, epoch, seq, entries = answer
+        end = cursor_of(birth, epoch, seq)
+        if status != b"kept":
+            return Changes("gap" if status == b"gap" else "gone", [], end)
+        found = [change_of(entry) for entry in entries]
+        if not found:
+            return Changes("kept", [], after or end)
+        last = found[-1]
+        return Changes("kept", found, FeedCursor(end.birth, last.epoch, last.seq), last.seq < end.seq)
 
     async def sweep(self, feed: FeedName, *, now_ms: int | None = None) -> int:
-        raise NotImplementedError
+        given = [instant(now_ms), SWEEPER, int(feed.is_directory)]
+        swept: int = await self._link.call(Call("feed_sweep", [feed_key(feed)], [*given]))
+        return swept
+
+
+async def call_feed(link: Link, feed: FeedName, call: Call) -> Any:
+    """The answer to one call about a feed, its refusals in words; what a feed of its type cannot do is left to the
+    caller."""
+    try:
+        return await link.call(call)
+    except ScriptRefusal as refusal:
+        if refusal.reason == "wrong_type":
+            raise
+        raise _in_words(feed, refusal) from refusal
+
+
+def _in_words(feed: FeedName, refusal: ScriptRefusal) -> HeadraceError:
+    match refusal.reason:
+        case "unknown_feed":
+            return unknown_feed(feed)
+        case "feed_exists":
+            return feed_exists(feed)
+        case _:
+            return Refused(refusal.reason, f"feed {str(feed)!r} refused the call: {refusal}")

@@ -1,10 +1,36 @@
 """The items protocol: what a feed holds, in its order."""
 
-from collections.abc import Sequence
+import builtins
+from collections.abc import Callable, Sequence
+from typing import Any, Literal
 
-from headrace.model.feed import FeedName, Item, Move, Publication
+from headrace.model.checks import check_int
+from headrace.model.feed import FeedName, Item, Move, Place, Publication, check_writable
 from headrace.model.feed_answers import Items, Moved, Published, Retracted
-from headrace.stores.redis.link import Link
+from headrace.model.limits import BATCH_MAX, PAGE_MAX
+from headrace.stores.calls.items import check_call, check_item_ids, read_place, write_place
+from headrace.stores.redis.asking import instant
+from headrace.stores.redis.errors import ScriptRefusal
+from headrace.stores.redis.feed_packing import WHERE, cursor_of, item_of, items_of, row_of
+from headrace.stores.redis.feeds import call_feed
+from headrace.stores.redis.keys import feed_key
+from headrace.stores.redis.link import Argument, Call, Link
+from headrace.stores.transitions.items import check_publication, wrong_type
+
+_PUBLISHED: dict[str, Literal["published", "edited", "known", "unknown", "unknown_neighbour", "full"]] = {
+    "p": "published",
+    "e": "edited",
+    "k": "known",
+    "u": "unknown",
+    "n": "unknown_neighbour",
+    "f": "full",
+}
+_MOVED: dict[str, Literal["moved", "unchanged", "unknown", "unknown_neighbour"]] = {
+    "m": "moved",
+    "-": "unchanged",
+    "u": "unknown",
+    "n": "unknown_neighbour",
+}
 
 
 class RedisItems:
@@ -16,28 +42,110 @@ class RedisItems:
     async def publish(
         self, feed: FeedName, publications: Sequence[Publication], *, instance: str, now_ms: int | None = None
     ) -> Sequence[Published]:
-        raise NotImplementedError
+        check_call(feed, "publications", len(publications), instance)
+        if not publications:
+            return []
+        given: list[Argument] = [instant(now_ms), instance]
+        for each in publications:
+            where, neighbour = _place_args(each.place)
+            given += ["e" if each.edit else where, each.id or "", neighbour, each.item]
+
+        def refuse(type: str) -> None:
+            for each in publications:
+                check_publication(feed, type, each)
+
+        signs, *drawn = await self._call(feed, "item_publish", given, refuse)
+        numbers = iter(drawn)
+        return [
+            Published(next(numbers).decode() if each.id is None and sign == "p" else each.id, _PUBLISHED[sign])
+            for each, sign in zip(publications, signs.decode(), strict=True)
+        ]
 
     async def retract(
         self, feed: FeedName, ids: Sequence[str], *, instance: str, now_ms: int | None = None
     ) -> Sequence[Retracted]:
-        raise NotImplementedError
+        check_call(feed, "ids", len(ids), instance)
+        check_item_ids(ids)
+        if not ids:
+            return []
+        signs = await self._call(feed, "item_retract", [instant(now_ms), instance, *ids])
+        found = zip(ids, signs.decode(), strict=True)
+        return [Retracted(id, "retracted" if sign == "1" else "not_found") for id, sign in found]
 
     async def move(
         self, feed: FeedName, moves: Sequence[Move], *, instance: str, now_ms: int | None = None
     ) -> Sequence[Moved]:
-        raise NotImplementedError
+        check_call(feed, "moves", len(moves), instance)
+        if not moves:
+            return []
+        given: list[Argument] = [instant(now_ms), instance]
+        for each in moves:
+            where, neighbour = _place_args(each.place)
+            given += [where, each.id, neighbour]
+        signs = await self._call(feed, "item_move", given, _refusing(feed, "move items"))
+        return [Moved(each.id, _MOVED[sign]) for each, sign in zip(moves, signs.decode(), strict=True)]
 
     async def take(self, feed: FeedName, limit: int = 1, *, now_ms: int | None = None) -> Sequence[Item]:
-        raise NotImplementedError
+        check_writable(feed)
+        check_int("limit", limit, 1, BATCH_MAX)
+        instant(now_ms)
+        return items_of(await self._call(feed, "item_take", [limit], _refusing(feed, "hand out items")))
 
     async def find(self, feed: FeedName, ids: Sequence[str], *, now_ms: int | None = None) -> Sequence[Item | None]:
-        raise NotImplementedError
+        check_item_ids(ids)
+        answer = await self._look(feed, "item_find", [instant(now_ms), *ids])
+        if answer is None:
+            return [None] * len(ids)
+        over_ms, *rows = answer
+        found = [None if row is None else item_of(id, row) for id, row in zip(ids, rows, strict=True)]
+        return [None if item is None or item.at_ms <= int(over_ms) else item for item in found]
 
     async def list(
-        self, feed: FeedName, *, cursor: str | None = None, limit: int = 1_000, now_ms: int | None = None
+        self, feed: FeedName, *, cursor: str | None = None, limit: int = PAGE_MAX, now_ms: int | None = None
     ) -> Items:
-        raise NotImplementedError
+        check_int("limit", limit, 1, PAGE_MAX)
+        rank, last_id = read_place(cursor)
+        answer = await self._look(feed, "item_list", [instant(now_ms), limit, rank, last_id])
+        if answer is None:
+            return Items([], None)
+        birth, epoch, seq, is_more, flat = answer
+        more = write_place(row_of(*flat[-2:])) if flat and is_more else None
+        return Items(items_of(flat), cursor_of(birth, epoch, seq), more)
 
     async def snapshot(self, feed: FeedName, *, now_ms: int | None = None) -> Items:
-        raise NotImplementedError
+        answer = await self._look(feed, "item_snapshot", [instant(now_ms)])
+        if answer is None:
+            return Items([], None)
+        birth, epoch, seq, over_ms, flat = answer
+        rows = [item for item in items_of(flat) if item.at_ms > int(over_ms)]
+        return Items(rows, cursor_of(birth, epoch, seq))
+
+    async def _look(self, feed: FeedName, function: str, given: "builtins.list[Argument]") -> Any:
+        return await self._link.call(Call(function, [feed_key(feed)], given, reads=True))
+
+    async def _call(
+        self,
+        feed: FeedName,
+        function: str,
+        given: "builtins.list[Argument]",
+        refuse: Callable[[str], None] | None = None,
+    ) -> Any:
+        """The answer to a call; `refuse` says what a feed of the type that it turned out to be cannot do."""
+        try:
+            return await call_feed(self._link, feed, Call(function, [feed_key(feed)], given))
+        except ScriptRefusal as refusal:
+            type = refusal.details
+            if refuse is not None:
+                refuse(type)
+            raise wrong_type(feed, type, "do this") from refusal
+
+
+def _refusing(feed: FeedName, wanted: str) -> Callable[[str], None]:
+    def refuse(type: str) -> None:
+        raise wrong_type(feed, type, wanted)
+
+    return refuse
+
+
+def _place_args(place: Place) -> tuple[str, str]:
+    return WHERE[place.where], place.id or ""

@@ -17,10 +17,19 @@ and queues only, which hold neither braces nor slashes; ids are fields and membe
     j   stream  the journal; jc, who reads it
     q   list    quarantine: records that should have been there and were not
 
+All feeds of a tenant lie in one slot, so that a feed and its directory change in one step. The keys of a feed start
+with `hr:{tenant}:f:NAME:`, those of the directory with `hr:{tenant}:f:*:`, which is also the channel of wake-ups:
+
+    m   hash    the feed itself: layout, birth, epoch, counters, configuration
+    i   hash    id to the item with its rank and time
+    o   zset    rank and id, in the order of the feed; all scores are 0
+    l   stream  the log: a change under its seq
+
 A registry beside the shards says which queues there are. It may name more than there are, never less: what a queue is,
 and into how many shards it is cut, its shard 0 says.
 """
 
+from headrace.model.feed import FeedName
 from headrace.model.names import Queue, Shard
 
 TENANTS = "hr:tenants"
@@ -51,3 +60,13 @@ def names_key(tenant: str) -> str:
 def first_shard(queue: Queue) -> Shard:
     """The shard that is made first, forgotten last, and decides what is decided once for a queue."""
     return Shard(queue, 0)
+
+
+def feed_prefix(feed: FeedName) -> str:
+    """What all keys of a feed start with, and the channel of its wake-ups."""
+    return f"hr:{{{feed.tenant}}}:f:{feed.name}:"
+
+
+def feed_key(feed: FeedName) -> str:
+    """The key that names a feed to a function."""
+    return feed_prefix(feed) + "m"

@@ -28,6 +28,10 @@ PARTS = (
     "sweeping",
     "healing",
     "mending",
+    "rank",
+    "feed",
+    "items",
+    "directory",
 )
 """The shared parts in the order of their use; a part sees those before it."""
 

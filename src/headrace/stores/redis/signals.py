@@ -13,6 +13,7 @@ from headrace.stores.calls.wait import Waiters, check_wait, is_set_within
 from headrace.stores.redis.asking import ask, in_words, looking
 from headrace.stores.redis.ears import LINGER_SECONDS, Ears
 from headrace.stores.redis.errors import ScriptRefusal
+from headrace.stores.redis.following import Following
 from headrace.stores.redis.keys import ends_channel, head_key, prefix_of
 from headrace.stores.redis.link import Call, Link
 
@@ -32,6 +33,7 @@ class RedisSignals:
         self._waiters = Waiters[str]()
         self._ends = Waiters[tuple[str, str]]()
         self._ears = Ears(link.topology, self._take, linger_seconds)
+        self._following = Following(link, self._ears)
 
     async def wait(self, queues: Sequence[Queue], timeout_ms: int) -> bool:
         check_wait(queues, timeout_ms)
@@ -98,10 +100,11 @@ class RedisSignals:
         return any(answer is None or answer for answer in answers)
 
     async def changed(self, feed: FeedName, after: FeedCursor | None, timeout_ms: int) -> bool:
-        raise NotImplementedError
+        return await self._following.changed(feed, after, timeout_ms)
 
     def _take(self, channel: str, said: bytes) -> None:
         self._waiters.wake([channel])
+        self._following.wake(channel)
         if len(self._ends) and said:
             self._ends.wake((channel, id) for id in said.decode().split("\n"))
 

@@ -119,9 +119,9 @@ def version_of(connection: sqlite3.Connection) -> int:
 
 
 def notice_lost_tail(connection: sqlite3.Connection, path: str, boot_id: str, profile: str) -> bool:
-    """Raise every shard's epoch when the machine was restarted since the file was last open under `fast`.
+    """Raise the epoch of every shard and feed when the machine was restarted since the file was last open under `fast`.
 
-    Under `fast` a restart of the machine may have lost the end of the journal; a restart of the process cannot.
+    Under `fast` a restart of the machine may have lost what was written last; a restart of the process cannot.
     """
     with errors(path):
         found = connection.execute(sql("store_read")).fetchone()
@@ -134,6 +134,7 @@ def notice_lost_tail(connection: sqlite3.Connection, path: str, boot_id: str, pr
         lost = found is not None and not same_boot and found[1] == "fast"
         if lost:
             connection.execute(sql("epoch_raise"), (FENCE_JUMP,))
+            connection.execute(sql("feed_epoch_raise"))
         connection.execute(sql("store_write"), (boot_id, "fast" if same_boot and found[1] == "fast" else profile))
         connection.execute("COMMIT")
     return lost

@@ -9,9 +9,11 @@ from typing import TypeVar
 
 from headrace.model.clock import Clock, SystemClock
 from headrace.model.errors import BadConfig
+from headrace.model.feed import FeedCursor, FeedName
 from headrace.model.names import Queue
 from headrace.model.snapshot import Health
 from headrace.model.upkeep import schema_at
+from headrace.stores.calls.changed import check_changed, has_changed
 from headrace.stores.calls.dead import EngineDead
 from headrace.stores.calls.ended import JobName, check_ended, has_ended, names_of
 from headrace.stores.calls.feeds import EngineFeeds
@@ -45,6 +47,15 @@ SLOW_CALLS = 8
 """How many calls go straight through the transitions after a fast path had to give up."""
 
 
+class Told:
+    """Whom to wake once a transaction is committed."""
+
+    def __init__(self) -> None:
+        self.woken: set[Name] = set()
+        self.ended: list[JobName] = []
+        self.changed: set[FeedName] = set()
+
+
 class SqliteEngine:
     """Writes on one lane, reads on another; each in a transaction of its own."""
 
@@ -55,11 +66,11 @@ class SqliteEngine:
         self._clock = clock
         self.writer = Lane("headrace-sqlite-writer", lambda: connect(path, profile))
         self.reader = Lane("headrace-sqlite-reader", lambda: connect(path, profile))
-        self._woken: set[Name] = set()
-        self._ended: list[JobName] = []
+        self._told = Told()
         self._slow_left = 0
         self._waiters = Waiters[Name]()
         self._ends = Waiters[JobName]()
+        self._followers = Waiters[FeedName]()
         self._watch = Watch(path, self.read)
 
     async def read(self, look: Callable[[Tx], T]) -> T:
@@ -74,12 +85,13 @@ class SqliteEngine:
                 connection.execute("ROLLBACK")
 
     async def write(self, act: Callable[[Tx], T]) -> T:
-        answer, woken, ended = await self.writer.run(lambda connection: self._write(connection, act))
-        self._waiters.wake(woken)
-        self._ends.wake(ended)
+        answer, told = await self.writer.run(lambda connection: self._write(connection, act))
+        self._waiters.wake(told.woken)
+        self._ends.wake(told.ended)
+        self._followers.wake(told.changed)
         return answer
 
-    def _write(self, connection: sqlite3.Connection, act: Callable[[Tx], T]) -> tuple[T, set[Name], list[JobName]]:
+    def _write(self, connection: sqlite3.Connection, act: Callable[[Tx], T]) -> tuple[T, "Told"]:
         with errors(self.path):
             try:
                 answer = self._attempt(connection, act, fast=self._slow_left == 0)
@@ -88,10 +100,10 @@ class SqliteEngine:
                 # What is unusual now is likely to be so again: spare the next calls the vain attempt.
                 self._slow_left = self._slow_calls
                 answer = self._attempt(connection, act, fast=False)
-        return answer, self._woken, self._ended
+        return answer, self._told
 
     def _attempt(self, connection: sqlite3.Connection, act: Callable[[Tx], T], fast: bool) -> T:
-        self._woken, self._ended = set(), []
+        self._told = Told()
         connection.execute("BEGIN IMMEDIATE")
         try:
             tx = SqliteTx(connection, self._clock, fast)
@@ -105,12 +117,16 @@ class SqliteEngine:
 
     def wake(self, queues: Iterable[Queue]) -> None:
         """Remember whom to wake once the transaction is committed."""
-        self._woken.update(map(name_of, queues))
+        self._told.woken.update(map(name_of, queues))
 
     def tell_ended(self, queue: Queue, ids: list[str]) -> None:
         """Remember whom to tell once the transaction is committed, if anybody is there: who comes later sees it."""
         if len(self._ends):
-            self._ended += names_of(queue, ids)
+            self._told.ended += names_of(queue, ids)
+
+    def tell_changed(self, feed: FeedName) -> None:
+        """Likewise, for those who follow a feed."""
+        self._told.changed.add(feed)
 
     async def wait(self, queues: Sequence[Queue], timeout_ms: int) -> bool:
         """Return True when work may be there, False after the time.
@@ -142,10 +158,23 @@ class SqliteEngine:
     async def ended(self, queue: Queue, ids: Sequence[str], timeout_ms: int) -> bool:
         """Return True when one of the jobs may have ended, False after the time."""
         check_ended(queue, ids, timeout_ms)
-        with self._ends.watching(names_of(queue, ids)) as event, self._watch.joined(queue, ids, event):
-            if await self.read(lambda tx: has_ended(tx, queue, ids)):
-                return True
-            return await is_set_within(event, timeout_ms / 1000)
+
+        def look(tx: Tx) -> bool:
+            return has_ended(tx, queue, ids)
+
+        with self._ends.watching(names_of(queue, ids)) as event, self._watch.joined((queue, *ids), look, event):
+            return await self.read(look) or await is_set_within(event, timeout_ms / 1000)
+
+    async def changed(self, feed: FeedName, after: FeedCursor | None, timeout_ms: int) -> bool:
+        """Return True when a feed may have changed, False after the time."""
+        check_changed(feed, timeout_ms)
+
+        def look(tx: Tx) -> bool:
+            return has_changed(tx, feed, after)
+
+        what = (feed, after)
+        with self._followers.watching([feed]) as event, self._watch.joined(what, look, event):
+            return await self._watch.finds(what, look) or await is_set_within(event, timeout_ms / 1000)
 
 
 class SqliteStore:

@@ -1,16 +1,20 @@
-"""One transaction over the shards of a file: the rows it touches, written back before it commits."""
+"""One transaction over the shards and feeds of a file: the rows it touches, written back before it commits."""
 
 import sqlite3
 from functools import lru_cache
+from typing import Any
 
 import msgspec
 
 from headrace.model.clock import Clock
 from headrace.model.config import QueueConfig, first_config
+from headrace.model.feed import FeedConfig, FeedName
 from headrace.model.names import Queue, Shard
 from headrace.stores.calls.queues import wrong_shards
+from headrace.stores.sqlite.feeds import SqliteFeed, config_of, counters_of, text_of
 from headrace.stores.sqlite.rows import SqliteRows
 from headrace.stores.sqlite.sql import sql
+from headrace.stores.transitions.feed_rows import FeedHead, FeedRows
 
 
 class SqliteTx:
@@ -22,6 +26,7 @@ class SqliteTx:
         self._fast = fast
         self._queues: dict[tuple[str, str], tuple[int, int, QueueConfig] | None] = {}
         self._rows: dict[tuple[int, int], SqliteRows] = {}
+        self._feeds: dict[FeedName, SqliteFeed | None] = {}
 
     def now_ms(self) -> int:
         return self._clock.now_ms()
@@ -89,10 +94,48 @@ class SqliteTx:
             self._connection.execute(sql("shard_forget"), (known[0],))
             self._connection.execute(sql("queue_forget"), (known[0],))
 
+    def feed(self, feed: FeedName) -> SqliteFeed | None:
+        if feed not in self._feeds:
+            found = self._connection.execute(sql("feed_find"), (feed.tenant, feed.name)).fetchone()
+            self._feeds[feed] = None if found is None else self._feed(feed, *found)
+        return self._feeds[feed]
+
+    def _feed(self, feed: FeedName, feed_id: int, config: str, *head: Any) -> SqliteFeed:
+        return SqliteFeed(self._connection, feed, feed_id, config_of(config), FeedHead(*head))
+
+    def make_feed(self, feed: FeedName, config: FeedConfig, head: FeedHead) -> SqliteFeed:
+        columns = (feed.tenant, feed.name, text_of(config), head.birth, head.created_at_ms, *counters_of(head))
+        feed_id = self._connection.execute(sql("feed_make"), columns).lastrowid or 0
+        rows = self._feeds[feed] = SqliteFeed(self._connection, feed, feed_id, config, head)
+        return rows
+
+    def forget_feed(self, rows: FeedRows) -> None:
+        known = self.feed(rows.feed)
+        if known is not None:
+            self._feeds[rows.feed] = None
+            self._connection.execute(sql("feed_forget"), (known.feed_id,))
+            self._connection.execute(sql("feed_gone_note"), (known.feed_id,))
+
+    def erase_feeds(self, limit: int) -> int:
+        erased, feed_id = 0, 0
+        while erased < limit:
+            found = self._connection.execute(sql("feed_gone_next"), (feed_id,)).fetchone()
+            if found is None:
+                break
+            [feed_id] = found
+            for name in ("erase_feed_item", "erase_feed_change"):
+                erased += self._connection.execute(sql(name), (feed_id, limit - erased)).rowcount
+            if erased < limit:
+                self._connection.execute(sql("feed_gone_drop"), (feed_id,))
+        return erased
+
     def write_back(self) -> None:
-        """Write what was changed in any shard."""
+        """Write what was changed in any shard or feed."""
         for rows in self._rows.values():
             rows.write_back()
+        for feed in self._feeds.values():
+            if feed is not None:
+                feed.write_back()
 
 
 @lru_cache(maxsize=1_024)  # as many queues as a busy file has, at one version each

@@ -1,14 +1,12 @@
-"""The watch over a file: whether another process has written, asked once for all who wait for the end of a job."""
+"""The watch over a file: whether another process has written, asked once for all who wait for jobs or feeds."""
 
 import asyncio
 import os
 import sqlite3
-from collections.abc import Awaitable, Callable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Hashable, Iterator
 from contextlib import contextmanager
 
 from headrace.model.errors import HeadraceError
-from headrace.model.names import Queue
-from headrace.stores.calls.ended import has_ended
 from headrace.stores.sqlite.connect import watch
 from headrace.stores.transitions.rows import Tx
 
@@ -17,8 +15,8 @@ WATCH_SECONDS = 0.005
 REST = 4
 """After a look, rest this many times as long as it took: many who wait on a busy file must not keep it busier."""
 
-Wanted = tuple[Queue, Sequence[str]]
-Read = Callable[[Callable[[Tx], list[asyncio.Event]]], Awaitable[list[asyncio.Event]]]
+Look = Callable[[Tx], bool]
+Read = Callable[[Callable[[Tx], list[Hashable]]], Awaitable[list[Hashable]]]
 
 
 def data_version(connection: sqlite3.Connection) -> int:
@@ -30,28 +28,52 @@ def data_version(connection: sqlite3.Connection) -> int:
 
 
 class Watch:
-    """One connection and one look for everybody, as long as somebody waits."""
+    """One connection for everybody and one look for all who wait for the same, as long as somebody waits."""
 
     def __init__(self, path: str, read: Read) -> None:
         self._path = path
         self._read = read
-        self._wanted: dict[asyncio.Event, Wanted] = {}
+        self._looks: dict[Hashable, Look] = {}
+        self._events: dict[Hashable, dict[asyncio.Event, None]] = {}
         self._asking: tuple[sqlite3.Connection, asyncio.Task[None], int] | None = None
+        self._entering: dict[Hashable, Look] = {}
+        self._entry: asyncio.Task[list[Hashable]] | None = None
 
     def __len__(self) -> int:
-        return len(self._wanted)
+        return sum(map(len, self._events.values()))
 
     @contextmanager
-    def joined(self, queue: Queue, ids: Sequence[str], event: asyncio.Event) -> Iterator[None]:
-        """Set the event when one of the jobs has ended through a write after the block was entered."""
-        self._wanted[event] = (queue, ids)
+    def joined(self, what: Hashable, look: Look, event: asyncio.Event) -> Iterator[None]:
+        """Set the event when `look` finds something after a write since the block was entered. Those who wait for the
+        same `what` share the look of the first."""
+        self._looks.setdefault(what, look)
+        self._events.setdefault(what, {})[event] = None
         try:
             self._start()
             yield
         finally:
-            self._wanted.pop(event, None)
-            if not self._wanted:
-                self._stop()
+            self._leave(what, event)
+
+    async def finds(self, what: Hashable, look: Look) -> bool:
+        """What `look` finds now; all who ask in the same turn of the loop share one read."""
+        self._entering.setdefault(what, look)
+        if self._entry is None or self._entry.done() or self._entry.get_loop() is not asyncio.get_running_loop():
+            self._entry = asyncio.create_task(self._enter())
+        return what in await asyncio.shield(self._entry)
+
+    async def _enter(self) -> list[Hashable]:
+        looks, self._entering, self._entry = self._entering, {}, None
+        return await self._found(looks)
+
+    async def _found(self, looks: dict[Hashable, Look]) -> list[Hashable]:
+        return await self._read(lambda tx: [what for what, look in looks.items() if look(tx)])
+
+    def _leave(self, what: Hashable, event: asyncio.Event) -> None:
+        self._events[what].pop(event, None)
+        if not self._events[what]:
+            del self._events[what], self._looks[what]
+        if not self._events:
+            self._stop()
 
     def _start(self) -> None:
         if self._asking is not None and self._asking[2] != os.getpid():
@@ -79,13 +101,15 @@ class Watch:
                 continue
             version = newer
             began = loop.time()
-            for event in await self._look():
-                event.set()
+            for what in await self._look():
+                for event in self._events.get(what, ()):
+                    event.set()
             await asyncio.sleep((loop.time() - began) * REST)
 
-    async def _look(self) -> list[asyncio.Event]:
-        wanted = {event: each for event, each in self._wanted.items() if not event.is_set()}
+    async def _look(self) -> list[Hashable]:
+        # Who was woken is about to leave, and those who come now look by themselves.
+        wanted = [what for what, events in self._events.items() if not all(event.is_set() for event in events)]
         try:
-            return await self._read(lambda tx: [event for event, each in wanted.items() if has_ended(tx, *each)])
+            return await self._found({what: self._looks[what] for what in wanted})
         except HeadraceError:
-            return list(wanted)  # each looks by itself, and is told what is wrong
+            return wanted  # each looks by itself, and is told what is wrong

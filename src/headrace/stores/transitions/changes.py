@@ -14,8 +14,7 @@ class Log:
         self.rows = rows
         self._instance = instance
         self._noted: list[Changed] = []
-        head = rows.head
-        self.at_ms = head.at_ms = max(head.at_ms, now_ms)
+        self.at_ms = max(rows.head.at_ms, now_ms)
 
     def note(
         self,
@@ -46,8 +45,9 @@ class Log:
 
     def close(self) -> bool:
         """Write what was noted and drop what is beyond the retention; whether anything was noted."""
+        head = self.rows.head
+        head.at_ms = self.at_ms  # only now: a call that was refused on the way has changed nothing
         if self._noted:
-            head = self.rows.head
             if head.first_seq == self._noted[0].seq:
                 head.oldest_at_ms = self.at_ms
             head.changes_bytes += sum(each.size for each in self._noted)

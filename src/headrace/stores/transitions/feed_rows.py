@@ -1,6 +1,6 @@
 """The rows of one feed as transitions see them: plain reads and writes inside one atomic step."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Protocol
 
 from msgspec import Struct
@@ -111,8 +111,8 @@ class FeedRows(Protocol):
     def changes(self, after: int, limit: int, bytes_max: int) -> list[Changed]:
         """Changes with `seq > after`, by that, until `limit` or `bytes_max` of their sizes is reached."""
 
-    def oldest_changes(self, limit: int) -> list[tuple[int, int, int]]:
-        """The first changes that are kept: seq, at_ms and size of each."""
+    def oldest_changes(self, limit: int) -> Iterable[tuple[int, int, int]]:
+        """The first changes that are kept: seq, at_ms and size of each. Few of them may be looked at."""
 
     def drop_changes(self, upto: int) -> None:
         """Drop changes with `seq <= upto`."""

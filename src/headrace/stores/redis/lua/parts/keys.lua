@@ -37,6 +37,11 @@ local LIMITS = {
   quarantine = 1000,
   lease_ms = 30000,       -- of a lease that had lost its end
   cached = 4096,          -- names and configurations that are remembered between calls
+  evictions = 2000,       -- these five as in limits.py
+  changes_trim = 4000,
+  page_bytes = 4194304,
+  rank_chars = 128,
+  rerank = 500,
 }
 
 local keyed = {}

@@ -45,6 +45,7 @@ local function this_server()
   end
   return server
 end
+shard.server = this_server
 
 local function config_of(text)
   local found = known_configs[text]

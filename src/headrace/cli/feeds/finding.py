@@ -1,0 +1,66 @@
+"""Looks that the commands about feeds take: which feeds there are, and how the one that is named stands."""
+
+import os
+import socket
+from typing import Annotated
+
+import typer
+
+from headrace.model.errors import Refused
+from headrace.model.feed import DIRECTORY, FeedName, check_writable
+from headrace.model.feed_answers import FeedState
+from headrace.model.limits import FEEDS_SHOWN_MAX, PAGE_MAX
+from headrace.stores.contract.store import Store
+
+Name = Annotated[str, typer.Argument(metavar="NAME", help="The feed.")]
+ReadName = Annotated[str, typer.Argument(metavar="NAME", help="The feed; '*' is the directory of all feeds.")]
+
+
+def instance() -> str:
+    """Who makes the changes of a command."""
+    return f"{socket.gethostname()[:64]}:{os.getpid()}:cli"
+
+
+def writable(name: str, tenant: str) -> FeedName:
+    """The name of a feed that may be changed; refuses the directory."""
+    feed = FeedName(name, tenant)
+    check_writable(feed)
+    return feed
+
+
+async def names_of(store: Store, tenant: str) -> tuple[list[str], bool]:
+    """The feeds of a tenant in order of name, at most `FEEDS_SHOWN_MAX`, and whether there are more."""
+    found: list[str] = []
+    cursor = None
+    while len(found) <= FEEDS_SHOWN_MAX:
+        page = await store.items.list(FeedName(DIRECTORY, tenant), cursor=cursor, limit=PAGE_MAX)
+        found += [row.id for row in page.rows]
+        if (cursor := page.cursor) is None:
+            break
+    return found[:FEEDS_SHOWN_MAX], len(found) > FEEDS_SHOWN_MAX
+
+
+async def feed_of(store: Store, tenant: str, name: str) -> FeedState:
+    """The feed of that name as it stands; raises `Refused` with the nearest names when there is none."""
+    state = await store.feeds.describe(FeedName(name, tenant))
+    if state is None:
+        known, _ = await names_of(store, tenant)
+        raise _unknown(name, tenant, known)
+    return state
+
+
+def _unknown(name: str, tenant: str, known: list[str]) -> Refused:
+    from difflib import get_close_matches
+
+    if not known:
+        return Refused(
+            "unknown_feed",
+            f"tenant {tenant!r} has no feed {name!r}; it has none yet; make one with: headrace feeds create NAME",
+        )
+    near = get_close_matches(name, known, n=1)
+    hint = (
+        f"did you mean {near[0]!r}?"
+        if near
+        else f"there are {', '.join(known[:10])}{' and more' if len(known) > 10 else ''}"
+    )
+    return Refused("unknown_feed", f"tenant {tenant!r} has no feed {name!r}; {hint}")

@@ -1,0 +1,53 @@
+"""Keeps a cursor in a file, whole at every instant: who is killed goes on from there."""
+
+import os
+from pathlib import Path
+
+from headrace.model.errors import BadConfig
+from headrace.model.limits import CURSOR_CHARS_MAX
+
+
+class CursorFile:
+    """The file of a cursor. Refuses one that cannot be read or written before anything is printed."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._beside = path.with_name(f".{path.name}.{os.getpid()}")
+        self._written: str | None = None
+
+    def read(self) -> str | None:
+        """The cursor that was kept; None when there is none yet."""
+        try:
+            with self._path.open(encoding="utf-8") as file:
+                text = file.read(8 * CURSOR_CHARS_MAX).strip()
+        except FileNotFoundError:
+            text = ""
+        except (OSError, UnicodeError) as error:
+            raise self._bad("read", error) from error
+        self._written = text or None
+        if not os.access(self._path.parent, os.W_OK):
+            raise BadConfig(f"the cursor cannot be kept in {self._path}: its folder cannot be written to; name another")
+        return self._written
+
+    def write(self, cursor: str) -> None:
+        """Keep a cursor in place of the one before: a reader finds the one or the other, never a part."""
+        if cursor == self._written:
+            return
+        try:
+            self._beside.write_text(f"{cursor}\n", encoding="utf-8")
+            self._beside.replace(self._path)
+        except OSError as error:
+            raise self._bad("kept", error) from error
+        self._written = cursor
+
+    def forget(self) -> None:
+        """Drop the file: there is nothing to go on from."""
+        try:
+            self._path.unlink(missing_ok=True)
+        except OSError as error:
+            raise self._bad("dropped", error) from error
+        self._written = None
+
+    def _bad(self, what: str, error: Exception) -> BadConfig:
+        told = getattr(error, "strerror", None) or error
+        return BadConfig(f"the cursor cannot be {what} in {self._path}: {told}; name another file")

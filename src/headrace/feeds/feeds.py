@@ -1,0 +1,155 @@
+"""The feeds of a tenant: opened, made, configured, deleted, listed and followed."""
+
+import os
+from collections.abc import Callable
+from typing import Any, Unpack
+
+from headrace.client.client import Client
+from headrace.client.codec import JSON, Codec
+from headrace.feeds.access import Access, access_of, new_instance
+from headrace.feeds.feed import Feed
+from headrace.feeds.listing import Listing, Settings
+from headrace.feeds.plain_queue import PlainQueue
+from headrace.feeds.queue_events import QueueEvents
+from headrace.feeds.snapshot import snapshot
+from headrace.feeds.sorted_feed import SortedFeed
+from headrace.feeds.subscription import Subscription
+from headrace.model.clock import Clock
+from headrace.model.errors import Refused
+from headrace.model.feed import DIRECTORY, FeedConfig, FeedName, FeedType
+from headrace.model.feed_answers import FeedState
+from headrace.model.limits import CONFIGURE_TRIES_MAX
+from headrace.model.names import DEFAULT_TENANT, Queue
+from headrace.model.times import Duration
+from headrace.stores.contract.store import Store
+
+
+class Feeds:
+    """Opens the feeds of a tenant on an open store. Belongs to the store's event loop; who opened the store closes it.
+
+    `instance` says who makes the changes, and is written with each; without one it is host, process and chance. Items
+    are written with `codec`: JSON values, unless another is given.
+    """
+
+    def __init__(
+        self,
+        store: Store,
+        *,
+        tenant: str = DEFAULT_TENANT,
+        instance: str | None = None,
+        codec: Codec = JSON,
+        clock: Clock | None = None,
+        entropy: Callable[[int], bytes] = os.urandom,
+    ) -> None:
+        client = Client(store, tenant=tenant, codec=codec, clock=clock, entropy=entropy)
+        self._access = access_of(client, new_instance(instance))
+        self._directory = FeedName(DIRECTORY, tenant)
+
+    @classmethod
+    def of(cls, client: Client, *, instance: str | None = None) -> "Feeds":
+        """The feeds of a client's tenant, in the client's store."""
+        return cls.with_access(access_of(client, new_instance(instance)))
+
+    @classmethod
+    def with_access(cls, access: Access) -> "Feeds":
+        """The feeds that are reached so."""
+        feeds = cls.__new__(cls)
+        feeds._access, feeds._directory = access, FeedName(DIRECTORY, access.tenant)
+        return feeds
+
+    @property
+    def instance(self) -> str:
+        """Who makes the changes."""
+        return self._access.instance
+
+    async def feed(self, name: str, **settings: Unpack[Settings]) -> Feed:
+        """Open a feed in the order of publication; it is made when it is missing.
+
+        Settings that an existing one has otherwise are changed. Raises `Refused` (`wrong_type`) when there is a sorted
+        feed or a plain queue of this name.
+        """
+        return Feed(self._access, await self._opened(name, "feed", settings))
+
+    async def sorted(self, name: str, **settings: Unpack[Settings]) -> SortedFeed:
+        """Open a sorted feed, as `feed` does."""
+        return SortedFeed(self._access, await self._opened(name, "sorted", settings))
+
+    async def plain(self, name: str, **settings: Unpack[Settings]) -> PlainQueue:
+        """Open a plain queue, as `feed` does."""
+        return PlainQueue(self._access, await self._opened(name, "plain", settings))
+
+    def queue(self, queue: str | Queue, *, shards: int = 1) -> QueueEvents:
+        """The events of a job queue, to be followed like a feed; looks at nothing."""
+        which = queue if isinstance(queue, Queue) else Queue(queue, self._access.tenant, shards)
+        return QueueEvents(self._access.store, which)
+
+    async def create(self, name: str, type: FeedType = "feed", **settings: Unpack[Settings]) -> FeedConfig:
+        """Make a feed; raises `Refused` (`feed_exists`) when there is one of this name."""
+        store, instance = self._access.store, self._access.instance
+        return await store.feeds.create(self._access.name(name), type, _set(settings), instance=instance)
+
+    async def configure(self, name: str, *, version: int | None = None, **settings: Unpack[Settings]) -> FeedConfig:
+        """Change settings and return the new configuration.
+
+        With `version`, `Refused` (`version_changed`) is raised when somebody else has changed it since.
+        """
+        store, instance = self._access.store, self._access.instance
+        feed = self._access.name(name)
+        return await store.feeds.configure(feed, _set(settings), instance=instance, version=version)
+
+    async def delete(self, name: str) -> None:
+        """Delete a feed with all that is in it; its subscriptions end. Raises `Refused` when there is none."""
+        await self._access.store.feeds.delete(self._access.name(name), instance=self._access.instance)
+
+    async def describe(self, name: str) -> FeedState | None:
+        """What a feed is and how it stands; None when there is none of this name."""
+        return await self._access.store.feeds.describe(self._access.name(name))
+
+    async def list(self) -> list[Listing]:
+        """The tenant's feeds by name."""
+        found = await snapshot(self._access.store, self._directory)
+        return [Listing(item.id, JSON.decode(item.item, FeedConfig)) for item in found.rows]
+
+    def subscribe(
+        self, *, cursor: str | None = None, own: bool = True, heartbeat: Duration | None = None
+    ) -> Subscription:
+        """The tenant's feeds, then how they come, change and go: `present`, `live`, `created`, `configured`, `deleted`.
+
+        `id` of a change is the name of the feed, `item` its `FeedConfig`; otherwise as `Feed.subscribe`.
+        """
+        left_out = None if own else self._access.instance
+        access = self._access
+        return Subscription(access.store, self._directory, JSON, cursor=cursor, heartbeat=heartbeat, left_out=left_out)
+
+    async def _opened(self, name: str, type: FeedType, settings: Settings) -> FeedName:
+        store, feed, wanted = self._access.store, self._access.name(name), _set(settings)
+        for _ in range(CONFIGURE_TRIES_MAX):
+            state = await store.feeds.describe(feed)
+            try:
+                if state is None:
+                    await store.feeds.create(feed, type, wanted, instance=self.instance)
+                elif state.config.type != type:
+                    raise _wrong_type(feed, type, state.config.type)
+                elif any(getattr(state.config, field, None) != value for field, value in wanted.items()):
+                    await store.feeds.configure(feed, wanted, instance=self.instance, version=state.config.version)
+            except Refused as error:
+                if error.reason not in ("feed_exists", "unknown_feed", "version_changed"):
+                    raise
+            else:
+                return feed
+        raise Refused("busy", f"{str(feed)!r} was changed by others all the time while it was opened; try again")
+
+    def __repr__(self) -> str:
+        return f"<Feeds of {self._access.tenant!r} as {self.instance!r}>"
+
+
+def _wrong_type(feed: FeedName, wanted: str, found: str) -> Refused:
+    return Refused(
+        "wrong_type",
+        f"{str(feed)!r} was to be of type {wanted!r} and is of type {found!r}; open it as what it is, or choose another"
+        " name",
+    )
+
+
+def _set(settings: Any) -> dict[str, object]:
+    return dict(settings)

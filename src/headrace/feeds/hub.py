@@ -1,0 +1,205 @@
+"""The hub: the one reader of a feed's log in an event loop, and what its subscribers share."""
+
+import asyncio
+import contextvars
+from typing import Literal
+from weakref import WeakSet
+
+from headrace.feeds.flights import Flights, seen
+from headrace.feeds.patience import LOST, Patience, patiently
+from headrace.feeds.snapshot import snapshot
+from headrace.feeds.told import Page, Present
+from headrace.feeds.window import Window
+from headrace.model.feed import Changed, FeedCursor, FeedName
+from headrace.model.limits import FEED_LOOK_MS
+from headrace.stores.contract.store import Store
+
+Key = tuple[asyncio.AbstractEventLoop, int, FeedName]
+_HUBS: dict[Key, "Hub"] = {}
+
+
+def hub_of(store: Store, feed: FeedName) -> "Hub":
+    """The hub of a feed on the running event loop."""
+    loop = asyncio.get_running_loop()
+    key = loop, id(store), feed
+    hub = _HUBS.get(key)
+    if hub is None:
+        _forget_dropped(loop)
+        hub = _HUBS[key] = Hub(store, feed, key)
+    return hub
+
+
+def _forget_dropped(loop: asyncio.AbstractEventLoop) -> None:
+    for key, hub in list(_HUBS.items()):
+        if key[0].is_closed():
+            _HUBS.pop(key, None)
+        elif key[0] is loop and not hub.subscribers:
+            hub.stop()
+
+
+class Hub:
+    """Follows the log of a feed for all subscribers of an event loop, who keep their own places.
+
+    It reads from where the first of them has got to the end. What it has read lately is in its window; who is further
+    behind, or elsewhere, reads for himself. So nobody is held up, and nothing grows.
+    """
+
+    def __init__(self, store: Store, feed: FeedName, key: Key) -> None:
+        self.loop = key[0]
+        self.end: FeedCursor | None = None
+        """How far it has read; None while it does not."""
+        self.lost: tuple[FeedCursor, Literal["gap", "gone"]] | None = None
+        """Where it could not go on, and why."""
+        self.is_over = False
+        self.error: Exception | None = None
+        """What it did not expect, and ended by."""
+        self.subscribers: WeakSet[object] = WeakSet()
+        self._store = store
+        self._feed = feed
+        self._key = key
+        self._window = Window()
+        self._pulse = asyncio.Event()
+        self._reader: asyncio.Task[None] | None = None
+        self._looked_at = self.loop.time()
+        self._presents = Flights(self._look_present)
+        self._births = Flights(self._look_birth)
+        self._deletion: tuple[str, asyncio.Task[Changed | None]] | None = None
+
+    @property
+    def is_here(self) -> bool:
+        """Whether it may be used on the running event loop."""
+        return not self.is_over and self.loop is asyncio.get_running_loop()
+
+    def page_behind(self, cursor: FeedCursor) -> Page | None:
+        """The page that holds the change behind a cursor, if it was read lately."""
+        return self._window.page_behind(cursor)
+
+    def follow(self, cursor: FeedCursor) -> None:
+        """Read on from `cursor`, where the log ended a moment ago, unless it reads already."""
+        if self.end is None:
+            self.end = cursor
+            # In a context of its own: it lives on, and is not about the request that came first.
+            self._reader = self.loop.create_task(self._read(), name="headrace-feed", context=contextvars.Context())
+
+    async def moved(self) -> None:
+        """Wait until it has read something, or could not go on."""
+        await self._pulse.wait()
+
+    async def present(self) -> Present:
+        """All that is there."""
+        return await self._presents.ask()
+
+    async def birth(self) -> FeedCursor:
+        """The cursor before the first change of a feed, as soon as there is one."""
+        return await self._births.ask()
+
+    async def deletion(self, birth: str) -> Changed | None:
+        """How the feed that was born so was deleted, if its tenant's directory still knows."""
+        if self._deletion is None or self._deletion[0] != birth:
+            task = self.loop.create_task(patiently(lambda: deletion_of(self._store, self._feed, birth)))
+            task.add_done_callback(seen)
+            self._deletion = birth, task
+        return await asyncio.shield(self._deletion[1])
+
+    def leave(self, subscriber: object) -> None:
+        """One less; the last one stops it."""
+        self.subscribers.discard(subscriber)
+        if not self.subscribers:
+            self.stop()
+
+    def stop(self) -> None:
+        """Stop reading, and be forgotten."""
+        if self._reader is not None:
+            self._reader.cancel()
+        self._end()
+
+    def _end(self) -> None:
+        self.is_over = True
+        self._window = Window()
+        if _HUBS.get(self._key) is self:
+            del _HUBS[self._key]
+        self._beat()
+
+    async def _read(self) -> None:
+        patience = Patience()
+        try:
+            while self.subscribers:
+                try:
+                    woken = await self._store.signals.changed(self._feed, self.end, FEED_LOOK_MS)
+                    came = await self._catch_up()
+                    if self.end is None:
+                        return  # whoever goes on from elsewhere has it read there
+                    await self._look()
+                except LOST:
+                    await patience.pause()
+                else:
+                    if came or not woken:
+                        patience.rest()
+                    else:
+                        await patience.pause()  # woken for nothing: never a busy loop
+            self._end()  # all were dropped, and none was closed
+        except Exception as error:  # noqa: BLE001 - told to the subscribers
+            self.error = error
+            self._end()
+        except BaseException:
+            self._end()
+            raise
+
+    async def _catch_up(self) -> bool:
+        """Read what is new; whether anything was."""
+        came = False
+        more = True
+        while more and self.end is not None:
+            answer = await self._store.feeds.changes(self._feed, self.end)
+            more = answer.more
+            if answer.status != "kept":
+                self.lost = self.end, answer.status
+                self.end = None
+                self._window = Window()
+            elif answer.rows:
+                assert answer.cursor is not None  # there are rows
+                self._window.add(Page(self._feed, self.end, answer.rows, answer.cursor))
+                self.end = answer.cursor
+            else:
+                return came
+            came = True
+            self._beat()
+        return came
+
+    def _beat(self) -> None:
+        self._pulse.set()
+        self._pulse = asyncio.Event()
+
+    async def _look(self) -> None:
+        """Now and then, have items evicted that are over their age."""
+        if self._feed.is_directory or self.loop.time() < self._looked_at + FEED_LOOK_MS / 1_000:
+            return
+        self._looked_at = self.loop.time()
+        state = await self._store.feeds.describe(self._feed)
+        if state is not None and state.config.items_keep_ms:
+            await self._store.feeds.sweep(self._feed)
+
+    async def _look_present(self) -> Present:
+        return Present(self._feed, await patiently(lambda: snapshot(self._store, self._feed)))
+
+    async def _look_birth(self) -> FeedCursor:
+        while True:
+            await patiently(lambda: self._store.signals.changed(self._feed, None, FEED_LOOK_MS))
+            state = await patiently(lambda: self._store.feeds.describe(self._feed))
+            if state is not None:
+                return FeedCursor(state.cursor.birth, 0, 0)
+
+
+async def deletion_of(store: Store, feed: FeedName, birth: str) -> Changed | None:
+    """The change by which a feed was deleted, from the log of its directory; None when it is no longer kept."""
+    created_at_ms, _, created_seq = birth.partition(".")
+    after: FeedCursor | None = None
+    while True:
+        answer = await store.feeds.changes(feed.directory, after)
+        for row in answer.rows:
+            is_it = row.event == "deleted" and row.id == feed.name
+            if is_it and row.seq > int(created_seq) and row.at_ms >= int(created_at_ms):
+                return row
+        if not answer.more:
+            return None
+        after = answer.cursor

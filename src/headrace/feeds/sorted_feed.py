@@ -1,0 +1,67 @@
+"""A sorted feed: items in an order that is made by hand."""
+
+from collections.abc import Iterable, Sequence
+
+from headrace.feeds.feed import FollowedFeed, with_ids
+from headrace.feeds.publishing import publish, publish_many, unknown_item, unknown_neighbour
+from headrace.model.errors import Refused
+from headrace.model.feed import FIRST, LAST, Move, Place, Publication
+
+
+class SortedFeed(FollowedFeed):
+    """Items that stand where they were put, until they are moved. Ids that are not given are numbers: "1", "2", …
+
+    A known id is edited, and moved to the place that is named.
+    """
+
+    async def append(self, item: object, *, id: str | None = None) -> str:
+        """Put an item last and return its id."""
+        return await self._put(item, id, LAST)
+
+    async def prepend(self, item: object, *, id: str | None = None) -> str:
+        """Put an item first and return its id."""
+        return await self._put(item, id, FIRST)
+
+    async def before(self, other: str, item: object, *, id: str | None = None) -> str:
+        """Put an item before the one with the id `other`; raises `Refused` (`unknown_neighbour`) without that one."""
+        return await self._put(item, id, Place("before", other))
+
+    async def after(self, other: str, item: object, *, id: str | None = None) -> str:
+        """Put an item behind the one with the id `other`; raises `Refused` (`unknown_neighbour`) without that one."""
+        return await self._put(item, id, Place("after", other))
+
+    async def publish_many(self, items: Iterable[object], *, ids: Sequence[str] | None = None) -> list[str]:
+        """Put any number of items last, in their order and in as few calls as possible, and return their ids."""
+        encode = self._access.codec.encode
+        given = (Publication(encode(item), id) for item, id in with_ids(items, ids))
+        return await publish_many(self._access, self.feed, given)
+
+    async def move(
+        self, id: str, *, before: str | None = None, after: str | None = None, first: bool = False, last: bool = False
+    ) -> bool:
+        """Put an item elsewhere; say one place. False when it stands there already, as it does next to itself.
+
+        Raises `Refused`: `unknown_item`, or `unknown_neighbour` when that one is not there.
+        """
+        place = _place(before, after, first, last)
+        store, instance = self._access.store, self._access.instance
+        [answer] = await store.items.move(self.feed, [Move(id, place)], instance=instance)
+        if answer.status == "unknown":
+            raise unknown_item(self.feed, id)
+        if answer.status == "unknown_neighbour":
+            raise unknown_neighbour(self.feed, place.id or "")
+        return answer.status == "moved"
+
+    async def _put(self, item: object, id: str | None, place: Place) -> str:
+        return await publish(self._access, self.feed, Publication(self._access.codec.encode(item), id, place))
+
+
+def _place(before: str | None, after: str | None, first: bool, last: bool) -> Place:
+    said = [before is not None, after is not None, first, last]
+    if sum(said) != 1:
+        raise Refused("bad_place", f"a move goes to one place; found {sum(said)}; say before, after, first or last")
+    if before is not None:
+        return Place("before", before)
+    if after is not None:
+        return Place("after", after)
+    return FIRST if first else LAST

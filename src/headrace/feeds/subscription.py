@@ -1,0 +1,173 @@
+"""A subscription: what is there in a feed, then what changes, from any cursor on."""
+
+import asyncio
+from functools import partial
+from typing import Any
+
+from headrace.client.codec import Codec
+from headrace.feeds.change import Change, live
+from headrace.feeds.hub import Hub, hub_of
+from headrace.feeds.patience import patiently
+from headrace.feeds.stream import Stream
+from headrace.feeds.told import Page
+from headrace.model.errors import Refused
+from headrace.model.feed import FeedCursor, FeedName
+from headrace.model.feed_answers import Changes
+from headrace.model.limits import FEED_LOOK_MS
+from headrace.model.times import Duration
+from headrace.stores.contract.store import Store
+
+
+class Subscription(Stream):
+    """Tells what changes in a feed: in order, without a gap, nothing twice.
+
+    Without a cursor it first tells what is there: a `present` for every item in order, then `live`. With the cursor of
+    an earlier change it tells what has changed since. One that is too far behind, or whose store lost something, is
+    told `gap`, and then what is there. When the feed is deleted, `deleted` is the last change, and the end.
+
+        async with feed.subscribe(cursor=saved) as subscription:
+            async for change in subscription:
+                ...
+                save(change.cursor)
+
+    Thousands on one event loop share one reader of the log. A store that is away is waited for.
+    """
+
+    def __init__(
+        self,
+        store: Store,
+        feed: FeedName,
+        codec: Codec,
+        *,
+        cursor: str | None = None,
+        heartbeat: Duration | None = None,
+        left_out: str | None = None,
+        type: Any = Any,
+    ) -> None:
+        super().__init__(store, feed.name, cursor, heartbeat=heartbeat, left_out=left_out)
+        self._feed = feed
+        self._codec = codec
+        self._type = type
+        self._position = None if cursor is None else FeedCursor.parse(cursor)
+        """Behind the changes that were taken; None before the items that are there were."""
+        self._birth = None if self._position is None else self._position.birth
+        self._is_at_end = False
+        """Whether the log was seen to end at the position, so that the hub may go on from there."""
+        self._is_unborn = False
+        self._hub: Hub | None = None
+
+    async def aclose(self) -> None:
+        await super().aclose()
+        self._leave()
+
+    def move_to(self, store: Store) -> None:
+        if store is not self._store:
+            self._hub = None
+        super().move_to(store)
+
+    def __repr__(self) -> str:
+        return f"<Subscription to {str(self._feed)!r} at {self.cursor}>"
+
+    def _leave(self) -> None:
+        if self._hub is not None:
+            self._hub.leave(self)
+            self._hub = None
+
+    def _joined(self) -> Hub:
+        if self._hub is None or not self._hub.is_here:
+            self._hub = hub_of(self._store, self._feed)
+            self._hub.subscribers.add(self)
+        return self._hub
+
+    def _at_hand(self) -> bool:
+        page = None if self._position is None or self._hub is None else self._hub.page_behind(self._position)
+        if page is not None:
+            self._take_page(page)
+        return page is not None
+
+    async def _fill(self) -> None:
+        hub = self._joined()
+        if self._position is not None:
+            await self._follow(hub, self._position)
+        elif self._is_unborn:
+            self._position = await hub.birth()
+            self._is_unborn = False
+        else:
+            await self._begin(hub)
+
+    async def _begin(self, hub: Hub) -> None:
+        """Take what is there."""
+        present = await hub.present()
+        as_of = present.as_of
+        if as_of is None and self._feed.is_directory:
+            self._is_unborn = True
+            self._take([live(self._feed, None)])
+        elif as_of is None and self._birth is None:
+            raise Refused("unknown_feed", f"there is no feed {str(self._feed)!r}; create it first")
+        elif as_of is None or (self._birth not in (None, as_of.birth) and not self._feed.is_directory):
+            await self._finish(hub)
+        else:
+            self._take(present.changes(self._codec, self._type))
+            self._position, self._birth, self._is_at_end = as_of, as_of.birth, True
+
+    async def _follow(self, hub: Hub, position: FeedCursor) -> None:
+        """Take what came behind the position: from the hub if it was read lately, else from the store."""
+        if self._at_hand():
+            return
+        if hub.lost is not None and hub.lost[0] == position:
+            await self._go_on(hub, hub.lost[1])
+        elif hub.end == position:
+            await self._moved(hub)
+        elif hub.end is None and self._is_at_end:
+            hub.follow(position)
+        elif self._is_at_end and hub.end is not None and self._is_ahead(hub.end, position):
+            self._is_at_end = False  # should the hub never come here, the store has lost something: look again
+            try:
+                async with asyncio.timeout(FEED_LOOK_MS / 1_000):
+                    await self._moved(hub)
+            except TimeoutError:
+                return
+        else:
+            await self._read(hub, position)
+
+    def _is_ahead(self, end: FeedCursor, position: FeedCursor) -> bool:
+        return end.birth != position.birth or end.seq < position.seq
+
+    async def _moved(self, hub: Hub) -> None:
+        await hub.moved()
+        if hub.error is not None:
+            raise hub.error
+
+    async def _read(self, hub: Hub, position: FeedCursor) -> None:
+        look = partial(patiently, lambda: self._store.feeds.changes(self._feed, position))
+        answer: Changes = await self._unbroken(position, look)
+        if answer.status != "kept":
+            await self._go_on(hub, answer.status)
+        elif answer.rows:
+            assert answer.cursor is not None  # there are rows
+            self._take_page(Page(self._feed, position, answer.rows, answer.cursor))
+            self._is_at_end = not answer.more
+        else:
+            self._is_at_end = True
+
+    def _take_page(self, page: Page) -> None:
+        assert self._position is not None  # the page is behind it
+        self._take(page.changes(self._codec, self._type), self._position.seq - page.after.seq)
+        self._position, self._is_at_end = page.end, True
+
+    async def _go_on(self, hub: Hub, status: str) -> None:
+        """Go on where the log does not."""
+        if status == "gone" and not self._feed.is_directory:
+            await self._finish(hub)
+            return
+        self._position, self._is_at_end = None, False
+        self._take([Change(self._name, "gap")])
+
+    async def _finish(self, hub: Hub) -> None:
+        """The feed is gone: tell by whom, and end."""
+        assert self._birth is not None  # it was there
+        found = await hub.deletion(self._birth)
+        instance, at_ms = (None, 0) if found is None else (found.instance, found.at_ms)
+        self._take([Change(self._name, "deleted", instance=instance, at_ms=at_ms)])
+        self._is_over = True
+        self._leave()

@@ -1,0 +1,166 @@
+"""The taker: takes items out of a plain queue for all who wait for one in an event loop."""
+
+import asyncio
+import contextvars
+from collections import deque
+
+from headrace.feeds.patience import LOST, Patience
+from headrace.model.errors import HeadraceError, OutcomeUnknown, Refused
+from headrace.model.feed import FIRST, FeedName, Item, Publication
+from headrace.model.limits import BATCH_MAX, FEED_LOOK_MS
+from headrace.stores.contract.store import Store
+
+Key = tuple[asyncio.AbstractEventLoop, int, FeedName]
+_TAKERS: dict[Key, "Taker"] = {}
+
+
+def taker_of(store: Store, feed: FeedName, instance: str) -> "Taker":
+    """The taker of a plain queue on the running event loop."""
+    key = asyncio.get_running_loop(), id(store), feed
+    if key not in _TAKERS:
+        for other in [other for other in list(_TAKERS) if other[0].is_closed()]:
+            _TAKERS.pop(other, None)
+        _TAKERS[key] = Taker(store, feed, instance, key)
+    return _TAKERS[key]
+
+
+class Taker:
+    """Asks the store once for all who wait, and serves them in the order of their coming.
+
+    An item that was taken for somebody who did not wait for it any longer goes to the next one here; without one it
+    goes back to where it was, first in line under its id.
+    """
+
+    def __init__(self, store: Store, feed: FeedName, instance: str, key: Key) -> None:
+        self._store = store
+        self._feed = feed
+        self._instance = instance
+        self._key = key
+        self._waiting: deque[asyncio.Future[Item]] = deque()
+        self._spare: deque[Item] = deque()
+        """Taken, and nobody's."""
+        self._serving: asyncio.Task[None] | None = None
+        self._sleeping: asyncio.Task[bool] | None = None
+        self._has_looked = asyncio.Event()
+        """Set while nothing is being taken."""
+        self._trouble: HeadraceError | None = None
+        """Why the store could not be asked, if it could not."""
+
+    async def get(self, timeout_s: float | None) -> Item | None:
+        """The next item, as soon as there is one; None after the time. The store is looked at in any case."""
+        here: asyncio.Future[Item] = self._key[0].create_future()
+        self._waiting.append(here)
+        self._start()
+        try:
+            await asyncio.wait([here], timeout=timeout_s)
+            if not here.done():
+                await self._has_looked.wait()  # an item may be on its way
+        except asyncio.CancelledError:
+            self._give_up(here)
+            raise
+        if here.done():
+            return here.result()
+        self._give_up(here)
+        if self._trouble is not None:
+            raise TimeoutError(f"the store could not be asked in time: {self._trouble}") from self._trouble
+        return None
+
+    def give_back(self, item: Item) -> None:
+        """Have an item handed to the next one, or put back."""
+        self._spare.appendleft(item)
+        self._start()
+
+    async def settled(self) -> None:
+        """Wait until nothing is in hand that nobody waits for: before the store is closed."""
+        while self._serving is not None and (self._spare or not self._has_looked.is_set()):
+            await asyncio.wait([self._serving], timeout=0.01)
+
+    def _give_up(self, here: "asyncio.Future[Item]") -> None:
+        if here.done():
+            if not here.cancelled() and here.exception() is None:
+                self.give_back(here.result())
+            return
+        here.cancel()
+        if not any(not each.done() for each in self._waiting) and self._sleeping is not None:
+            self._sleeping.cancel()
+
+    def _start(self) -> None:
+        if self._serving is None:
+            self._has_looked.clear()
+            # In a context of its own: it serves others as well as the one who came first.
+            self._serving = self._key[0].create_task(self._serve(), context=contextvars.Context())
+
+    async def _serve(self) -> None:
+        patience = Patience()
+        try:
+            while self._hand_out() or self._spare:
+                try:
+                    await self._round(patience)
+                except LOST as error:
+                    self._trouble = error
+                    self._has_looked.set()
+                    await patience.pause()
+        except Exception as error:  # noqa: BLE001 - told to those who wait
+            self._fail(len(self._waiting), error)
+        finally:
+            self._serving = None
+            self._has_looked.set()
+            if not self._hand_out() and not self._spare:
+                _TAKERS.pop(self._key, None)
+
+    async def _round(self, patience: Patience) -> None:
+        self._has_looked.clear()
+        is_done = await (self._put_back() if self._spare else self._take())
+        self._has_looked.set()
+        self._trouble = None
+        if is_done:
+            patience.rest()
+        elif self._spare:
+            await patience.pause()
+        else:
+            await self._sleep()
+
+    def _hand_out(self) -> int:
+        """Give what is at hand to those who wait, and say how many still do."""
+        self._waiting = deque(each for each in self._waiting if not each.done())
+        while self._waiting and self._spare:
+            self._waiting.popleft().set_result(self._spare.popleft())
+        return len(self._waiting)
+
+    async def _take(self) -> bool:
+        """Take for all who wait; whether there was enough."""
+        wanted = min(len(self._waiting), BATCH_MAX)
+        try:
+            taken = await self._store.items.take(self._feed, wanted)
+        except OutcomeUnknown as error:
+            self._fail(wanted, error)  # each of them may have been given one that did not arrive
+            return True
+        self._spare.extend(taken)
+        self._hand_out()
+        return len(taken) == wanted
+
+    async def _put_back(self) -> bool:
+        """Put what nobody wants back to the front, the last first; whether it is all there."""
+        back = [Publication(item.item, item.id, FIRST) for item in reversed(self._spare)][:BATCH_MAX]
+        try:
+            answers = await self._store.items.publish(self._feed, back, instance=self._instance)
+        except Refused:
+            self._spare.clear()  # the queue is gone, with all that was in it
+            return True
+        gone = {answer.id for answer in answers if answer.status != "full"}
+        self._spare = deque(item for item in self._spare if item.id not in gone)
+        return not self._spare
+
+    async def _sleep(self) -> None:
+        self._sleeping = asyncio.create_task(self._store.signals.changed(self._feed, None, FEED_LOOK_MS))
+        try:
+            await asyncio.wait([self._sleeping])
+            if not self._sleeping.cancelled() and (error := self._sleeping.exception()) is not None:
+                raise error
+        finally:
+            self._sleeping.cancel()
+            self._sleeping = None
+
+    def _fail(self, count: int, error: Exception) -> None:
+        for each in [each for each in self._waiting if not each.done()][:count]:
+            each.set_exception(error)

@@ -1,0 +1,175 @@
+"""The items of a feed in PostgreSQL: looked up for a whole batch, kept while the step lasts, written at once."""
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from headrace.stores.postgres.arrays import blobs, numbers, texts
+from headrace.stores.postgres.feed_order import END, START, Order
+from headrace.stores.postgres.link import Cursor, Link
+from headrace.stores.transitions.feed_rows import ItemRow
+
+EVERYTHING = 2**62
+"""As a bound of bytes: none."""
+
+
+class Unread(bytes):
+    """Stands for the bytes of an item of which only the place was asked for."""
+
+    __slots__ = ()
+
+
+UNREAD = Unread()
+
+
+class FeedItems:
+    """Steps that write learn the order of a feed without the bytes of its items, which may be large and many."""
+
+    def __init__(self, link: Link, feed_id: int, is_sorted: bool) -> None:
+        self._link = link
+        self._feed_id = feed_id
+        self._is_sorted = is_sorted
+        self._known: dict[str, ItemRow | None] = {}
+        self._changed: dict[str, None] = {}
+        self._order = Order()
+
+    def look_up(self, ids: Iterable[str]) -> tuple[list[str], Cursor] | None:
+        """Ask for items that are not known yet, when nothing is unwritten; `learn_items` takes the answer."""
+        wanted = [id for id in dict.fromkeys(ids) if id not in self._known or _is_unread(self._known[id])]
+        if not wanted:
+            return None
+        packed = blobs([id.encode() for id in wanted])
+        # Who names an item of a sorted feed may put another one next to it.
+        if self._is_sorted and self._link.writes:
+            return wanted, self._link.run("feed_item_load_around", self._feed_id, packed)
+        return wanted, self._link.run("feed_item_load", packed, self._feed_id)
+
+    def learn_items(self, asked: tuple[list[str], Cursor] | None) -> None:
+        """Keep what `look_up` has found."""
+        if asked is None:
+            return
+        wanted, found = asked
+        self._known |= {id: self._known.get(id) for id in wanted}
+        for packed, rank, at_ms, item, *around in found.fetchall():
+            id = packed.decode()
+            self._known[id] = ItemRow(id, item, rank, at_ms)
+            if around:
+                before, behind = self._unread([around[:3]]), self._unread([around[3:]])
+                run = [*before, (rank, id), *behind]
+                self._order.learn(run, None if before else START, None if behind else END)
+
+    def _unread(self, found: Iterable[Sequence[Any]]) -> list[tuple[str, str]]:
+        """Keep places without their items; returns their ranks and ids."""
+        run: list[tuple[str, str]] = []
+        for packed, rank, at_ms in found:
+            if packed is not None:
+                id = packed.decode()
+                run.append((rank, id))
+                if self._known.get(id) is None:
+                    self._known[id] = ItemRow(id, UNREAD, rank, at_ms)
+        return run
+
+    def row(self, id: str) -> ItemRow | None:
+        """An item with its bytes."""
+        if id not in self._known or _is_unread(self._known[id]):
+            with self._link.together():
+                self.flush()
+                asked = self.look_up([id])
+            self.learn_items(asked)
+        return self._known[id]
+
+    def put(self, row: ItemRow) -> None:
+        """Keep an item."""
+        known = self._known.get(row.id)
+        if known is not None and known.rank != row.rank:
+            self._order.drop(known.rank)
+        self._order.put(row.rank, row.id)
+        self._known[row.id] = row
+        self._changed[row.id] = None
+
+    def drop(self, row: ItemRow) -> None:
+        """Drop an item."""
+        self._order.drop(row.rank)
+        self._known[row.id] = None
+        self._changed[row.id] = None
+
+    def first(self, limit: int, after_rank: str) -> list[ItemRow]:
+        """Places in order."""
+        ids = self._order.first(limit, after_rank)
+        if ids is None:
+            with self._link.together():
+                self.flush()
+                found = self.ask_first(limit, after_rank)
+            return self._rows(self.learn_first(found, limit, after_rank))
+        return self._rows(ids)
+
+    def ask_first(self, limit: int, after_rank: str = START) -> Cursor:
+        """Ask for places in order; nothing may be unwritten."""
+        return self._link.run("feed_item_first", self._feed_id, after_rank, limit)
+
+    def learn_first(self, found: Cursor, limit: int, after_rank: str = START) -> list[str]:
+        """Keep what `ask_first` has found."""
+        run = self._unread(found.fetchall())
+        self._order.learn(run, after_rank, END if len(run) < limit else None)
+        return [id for _, id in run]
+
+    def last(self, limit: int, before_rank: str) -> list[ItemRow]:
+        """Places backwards."""
+        ids = self._order.last(limit, before_rank)
+        if ids is None:
+            with self._link.together():
+                self.flush()
+                found = self.ask_last(limit, before_rank)
+            return self._rows(self.learn_last(found, limit, before_rank))
+        return self._rows(ids)
+
+    def ask_last(self, limit: int, before_rank: str = END) -> Cursor:
+        """Ask for places backwards; nothing may be unwritten."""
+        return self._link.run("feed_item_last", self._feed_id, before_rank, limit)
+
+    def learn_last(self, found: Cursor, limit: int, before_rank: str = END) -> list[str]:
+        """Keep what `ask_last` has found."""
+        run = self._unread(found.fetchall())
+        self._order.learn(run[::-1], START if len(run) < limit else None, before_rank)
+        return [id for _, id in run]
+
+    def _rows(self, ids: list[str]) -> list[ItemRow]:
+        return [row for row in map(self._known.get, ids) if row is not None]
+
+    def read(self, limit: int, after_rank: str, bytes_max: int | None) -> list[ItemRow]:
+        """Items in order, with their bytes."""
+        with self._link.together():
+            self.flush()
+            bound = EVERYTHING if bytes_max is None else bytes_max
+            found = self._link.run("feed_item_read", self._feed_id, after_rank, limit, bound)
+        return [ItemRow(id.decode(), item, rank, at_ms) for id, rank, at_ms, item in found.fetchall()]
+
+    def flush(self) -> None:
+        """Write what the step has changed so far; all in one go inside `together`."""
+        gone: list[bytes] = []
+        kept: list[tuple[bytes, ItemRow]] = []
+        moved: list[tuple[bytes, ItemRow]] = []
+        for id in self._changed:
+            row = self._known[id]
+            if row is None:
+                gone.append(id.encode())
+            else:
+                (moved if row.item is UNREAD else kept).append((id.encode(), row))
+        self._changed = {}
+        if gone:
+            self._link.run("feed_item_drop", self._feed_id, blobs(gone))
+        if moved:
+            ranks = texts([row.rank for _, row in moved])
+            self._link.run("feed_item_rank", self._feed_id, blobs([id for id, _ in moved]), ranks)
+        if kept:
+            self._link.run(
+                "feed_item_write",
+                self._feed_id,
+                blobs([id for id, _ in kept]),
+                texts([row.rank for _, row in kept]),
+                numbers([row.at_ms for _, row in kept]),
+                blobs([row.item for _, row in kept]),
+            )
+
+
+def _is_unread(row: ItemRow | None) -> bool:
+    return row is not None and row.item is UNREAD

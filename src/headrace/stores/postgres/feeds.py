@@ -1,0 +1,142 @@
+"""The rows of one feed in PostgreSQL: read in batches, kept while the step lasts, written back at once."""
+
+from collections.abc import Iterator, Sequence
+from functools import lru_cache
+from typing import Any
+
+import msgspec
+
+from headrace.model.feed import Changed, FeedConfig, FeedName
+from headrace.model.limits import EVICT_PER_CALL_MAX
+from headrace.stores.postgres.feed_items import FeedItems
+from headrace.stores.postgres.feed_log import FeedLog
+from headrace.stores.postgres.feed_order import END
+from headrace.stores.postgres.link import Link
+from headrace.stores.transitions.feed_rows import FeedHead, ItemRow
+
+HEAD = (
+    "birth",
+    "created_at_ms",
+    "epoch",
+    "seq",
+    "seq_epoch",
+    "at_ms",
+    "first_seq",
+    "oldest_at_ms",
+    "changes_bytes",
+    "items",
+    "total",
+    "number",
+)
+"""The columns of the counters, in the order of the statements."""
+CHANGES_PER_ITEM = 2
+"""What one item of a batch may add to the log: it is published and another one evicted, or it is edited and moved."""
+
+
+class PostgresFeed:
+    """A feed whose row is locked when the step writes, so that everything under it stands still."""
+
+    def __init__(self, link: Link, feed: FeedName, feed_id: int, config: str, head: tuple[Any, ...]) -> None:
+        self.feed = feed
+        self.feed_id = feed_id
+        self.config = read_config(config)
+        self.head = FeedHead(*head)
+        self._link = link
+        self._stored = (self.config, head)
+        self._items = FeedItems(link, feed_id, self.config.type == "sorted")
+        self._log = FeedLog(link, feed_id, self.head)
+
+    def load(self, ids: Sequence[str]) -> None:
+        if not self._link.writes:
+            self._items.learn_items(self._items.look_up(ids))
+            return
+        # Everything that a step of so many items usually goes on to ask for comes in the same round trip.
+        firsts, front = self._surplus(len(ids)), self._surplus_of_log(len(ids))
+        with self._link.together():
+            self.flush()
+            asked = self._items.look_up(ids)
+            first = self._items.ask_first(firsts) if firsts else None
+            last = self._items.ask_last(1)
+            oldest = self._log.ask_front(front) if front else None
+        self._items.learn_items(asked)
+        if first is not None:
+            self._items.learn_first(first, firsts)
+        self._items.learn_last(last, 1)
+        if oldest is not None:
+            self._log.learn_front(oldest)
+
+    def _surplus(self, count: int) -> int:
+        """How many items at the front a step looks at: those that would have to go if so many came, and the one behind
+        them, which may be over its age; that of a sorted feed, since it may get another one before it."""
+        if self.config.type != "feed":
+            return int(self.config.type == "sorted")
+        surplus = min(max(self.head.items + count - self.config.items_max, 0), EVICT_PER_CALL_MAX)
+        return surplus + 1 if surplus or self.config.items_keep_ms else 0
+
+    def _surplus_of_log(self, count: int) -> int:
+        """How many changes would have to go, and the one behind them; 0 when none would for their number."""
+        kept = self.head.seq - self.head.first_seq + 1
+        surplus = kept + count * CHANGES_PER_ITEM - self.config.changes_keep_max
+        return min(surplus, kept) + 1 if surplus > 0 and self.config.type != "plain" else 0
+
+    def row(self, id: str) -> ItemRow | None:
+        return self._items.row(id)
+
+    def put(self, row: ItemRow) -> None:
+        self._items.put(row)
+
+    def drop(self, row: ItemRow) -> None:
+        self._items.drop(row)
+
+    def first(self, limit: int, after_rank: str = "", bytes_max: int | None = None) -> list[ItemRow]:
+        if self._link.writes and bytes_max is None:
+            return self._items.first(limit, after_rank)
+        return self._items.read(limit, after_rank, bytes_max)
+
+    def last(self, limit: int, before_rank: str | None = None) -> list[ItemRow]:
+        return self._items.last(limit, END if before_rank is None else before_rank)
+
+    def append(self, changes: Sequence[Changed]) -> None:
+        self._log.append(changes)
+
+    def change(self, seq: int) -> Changed | None:
+        found = self._log.read(seq - 1, 1, 1)
+        return found[0] if found and found[0].seq == seq else None
+
+    def changes(self, after: int, limit: int, bytes_max: int) -> list[Changed]:
+        return self._log.read(after, limit, bytes_max)
+
+    def oldest_changes(self, limit: int) -> Iterator[tuple[int, int, int]]:
+        return self._log.oldest(limit)
+
+    def drop_changes(self, upto: int) -> None:
+        self._log.drop(upto)
+
+    def flush(self) -> None:
+        """Write the items and changes of the step so far; all in one go inside `together`."""
+        self._items.flush()
+        self._log.flush()
+
+    def write_back(self) -> None:
+        """Write everything that the step has changed; all in one go inside `together`."""
+        self.flush()
+        head = columns_of(self.head)
+        if (self.config, head) != self._stored:
+            self._link.run("feed_write", write_config(self.config), *head, self.feed_id)
+            self._stored = (self.config, head)
+
+
+def columns_of(head: FeedHead) -> tuple[Any, ...]:
+    """The counters as they are stored."""
+    return tuple(getattr(head, column) for column in HEAD)
+
+
+@lru_cache(maxsize=1_024)  # as many feeds as a busy store has, at one version each
+def read_config(text: str) -> FeedConfig:
+    """The configuration that is stored as this text."""
+    return msgspec.json.decode(text, type=FeedConfig)
+
+
+def write_config(config: FeedConfig) -> str:
+    """The text that a configuration is stored as."""
+    return msgspec.json.encode(config).decode()

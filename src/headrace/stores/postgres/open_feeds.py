@@ -1,0 +1,77 @@
+"""The feeds of one transaction: found, made, forgotten, and erased some rows at a time."""
+
+from collections.abc import Sequence
+
+from psycopg import errors as pg
+
+from headrace.model.feed import FeedConfig, FeedName
+from headrace.stores.postgres.feeds import PostgresFeed, columns_of, write_config
+from headrace.stores.postgres.link import Link
+from headrace.stores.transitions.feed_rows import FeedHead, FeedRows
+
+
+class OpenFeeds:
+    """A feed is read when it is first asked for, and locked then if the transaction writes."""
+
+    def __init__(self, link: Link) -> None:
+        self._link = link
+        self._feeds: dict[FeedName, PostgresFeed | None] = {}
+
+    def __bool__(self) -> bool:
+        return bool(self._feeds)
+
+    def find(self, feed: FeedName) -> PostgresFeed | None:
+        """The rows of a feed."""
+        if feed not in self._feeds:
+            if self._link.writes:
+                self._lock(feed)
+            else:
+                self.read([feed])
+        return self._feeds[feed]
+
+    def _lock(self, feed: FeedName) -> None:
+        found = self._link.run("feed_lock", feed.tenant, feed.name).fetchall()
+        if found and feed.directory in self._feeds and self._feeds[feed.directory] is None:
+            raise pg.SerializationFailure("the tenant's first feed was made by somebody else meanwhile")
+        self._feeds[feed] = None
+        for _, _, feed_id, config, *head in found:
+            self._feeds[feed] = PostgresFeed(self._link, feed, feed_id, config, tuple(head))
+
+    def read(self, feeds: Sequence[FeedName]) -> None:
+        """Read feeds in one go."""
+        found = self._link.run("feed_find", [each.tenant for each in feeds], [each.name for each in feeds])
+        self._feeds |= dict.fromkeys(feeds)
+        for tenant, name, feed_id, config, *head in found.fetchall():
+            feed = FeedName(name, tenant)
+            self._feeds[feed] = PostgresFeed(self._link, feed, feed_id, config, tuple(head))
+
+    def make(self, feed: FeedName, config: FeedConfig, head: FeedHead) -> PostgresFeed:
+        """The rows of a feed that is not there yet."""
+        text, columns = write_config(config), columns_of(head)
+        [(feed_id,)] = self._link.run("feed_create", feed.tenant, feed.name, text, *columns).fetchall()
+        rows = self._feeds[feed] = PostgresFeed(self._link, feed, feed_id, text, columns)
+        return rows
+
+    def forget(self, rows: FeedRows) -> None:
+        """Drop a feed; what the step has not written of it need not be."""
+        assert isinstance(rows, PostgresFeed)
+        self._feeds[rows.feed] = None
+        self._link.run("feed_forget", rows.feed_id)
+
+    def erase(self, limit: int) -> int:
+        """Erase what is left of dropped feeds."""
+        erased = 0
+        while erased < limit and (found := self._link.run("feed_gone_find").fetchone()) is not None:
+            [feed_id] = found
+            for statement in ("erase_feed_item", "erase_feed_change"):
+                if erased < limit:
+                    erased += self._link.run(statement, feed_id, limit - erased).rowcount
+            if erased < limit:
+                self._link.run("feed_gone_drop", feed_id)
+        return erased
+
+    def write_back(self) -> None:
+        """Write what was changed in any feed; all in one go inside `together`."""
+        for rows in self._feeds.values():
+            if rows is not None:
+                rows.write_back()

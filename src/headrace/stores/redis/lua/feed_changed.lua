@@ -1,0 +1,20 @@
+-- Whether there is something for a reader of a feed, or for who wants items of a plain queue.
+--
+-- keys     the `m` key of a feed
+-- args     birth and seq of the reader's cursor, or nothing
+-- answers  1 if so, else 0
+-- flags    no-writes
+local function run(keys, args)
+  local f = feed.find(keys[1])
+  if not f then
+    return args[1] and 1 or 0
+  end
+  local is_plain = f.cfg.type == 'plain'
+  if is_plain and f.head.items > 0 then
+    return 1
+  end
+  if not args[1] then
+    return is_plain and 0 or 1
+  end
+  return (f.birth ~= args[1] or f.head.seq ~= tonumber(args[2])) and 1 or 0
+end

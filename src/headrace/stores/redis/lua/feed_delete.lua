@@ -1,0 +1,16 @@
+-- Delete a feed with all it holds; its tenant's directory remembers that it was there.
+--
+-- keys     the `m` keys of the feed and of its tenant's directory
+-- args     now_ms or '', instance, name, configuration of a new directory (JSON)
+-- answers  nothing; refuses `unknown_feed`
+-- flags    allow-oom
+local function run(keys, args)
+  local now = shard.now(args[1])
+  local f = feed.find(keys[1], now)
+  if not f then
+    return feed.unknown()
+  end
+  directory.list(directory.open(keys[2], args[4], args[2], now), 'd', args[3])
+  feed.drop(f)
+  feed.tell(f)
+end

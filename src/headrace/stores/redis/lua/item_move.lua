@@ -1,0 +1,37 @@
+-- Put items of a sorted feed elsewhere, in the order given.
+--
+-- keys     the `m` key of a feed
+-- args     now_ms or '', instance; per move: where ('f'irst, 'l'ast, 'b'efore, 'a'fter), id, id of the neighbour or ''
+-- answers  a sign for each: 'm'oved, '-' where it was, 'u'nknown, unknown 'n'eighbour. Refuses `unknown_feed`, `wrong_type`
+-- flags
+local function move(f, where, id, neighbour)
+  local packed = items.row(f, id)
+  if not packed then
+    return 'u'
+  elseif neighbour ~= '' and not items.row(f, neighbour) then
+    return 'n'
+  end
+  return items.move(f, id, packed, where, neighbour) and 'm' or '-'
+end
+
+local function run(keys, args)
+  local f = feed.open(keys[1], shard.now(args[1]))
+  if not f then
+    return feed.unknown()
+  elseif f.cfg.type ~= 'sorted' then
+    return feed.wrong_type(f)
+  end
+  feed.start(f, args[2])
+  local said, n = {}, 0
+  for at = 3, #args, 3 do
+    n = n + 1
+    said[n] = move(f, args[at], args[at + 1], args[at + 2])
+  end
+  local is_news = feed.close(f)
+  items.write(f)
+  feed.save(f)
+  if is_news then
+    feed.tell(f)
+  end
+  return concat(said)
+end

@@ -1,0 +1,130 @@
+-- Put items into a feed in the order given; a feed evicts afterwards if something new came.
+--
+-- keys     the `m` key of a feed
+-- args     now_ms or '', instance; per publication: where ('f'irst, 'l'ast, 'b'efore, 'a'fter, or 'e' for an edit), id or
+--          '' to draw one, id of the neighbour or '', item
+-- answers  a sign for each: 'p'ublished, 'e'dited, 'k'nown, 'u'nknown, unknown 'n'eighbour, 'f'ull; then the ids that were
+--          drawn. Refuses `unknown_feed`, and `wrong_type` for what a feed of its type cannot do
+-- flags
+local NUMBER_END = 9007199254740992 -- beyond it not every number is one in Lua
+local PLACES = { feed = '[le]', plain = '[lf]', sorted = '.' }
+
+local function are_fit(type, args)
+  local places = PLACES[type]
+  for at = 3, #args, 4 do
+    if type ~= 'sorted' and (args[at + 1] == '' or not find(args[at], places)) then
+      return false
+    end
+  end
+  return true
+end
+
+local function load(f, args)
+  local ids, n = {}, 0
+  for at = 3, #args, 4 do
+    for offset = 1, 2 do
+      local id = args[at + offset]
+      if id ~= '' then
+        n = n + 1
+        ids[n] = id
+      end
+    end
+  end
+  items.load(f, ids)
+end
+
+-- The number after one that is too large for Lua.
+local function one_more(digits)
+  local kept, last, nines = string.match(digits, '^(%d-)([0-8]?)(9*)$')
+  return kept .. (last == '' and 1 or last + 1) .. string.rep('0', #nines)
+end
+
+local function draw(f)
+  local number = tonumber(f.number)
+  f.number = number < NUMBER_END and body.text(number + 1) or one_more(f.number)
+  return f.number
+end
+
+-- An id that is a number is never drawn for another item.
+local function lift(f, id)
+  if #id > 16 or not find(id, '^[1-9]%d*$') then
+    return
+  end
+  local number = tonumber(id)
+  if tonumber(f.number) < number and (number < NUMBER_END or id == '9007199254740992') then
+    f.number = id
+  end
+end
+
+local function edit(f, type, where, id, known, neighbour, item)
+  if type == 'feed' then
+    items.drop(f, id, known)
+    items.put(f, id, item, 'l')
+    feed.note(f, 'e', '-', id, item)
+    return
+  end
+  local edited = items.replace(f, id, known, item)
+  feed.note(f, 'e', '-', id, item)
+  if where ~= 'e' then
+    items.move(f, id, edited, where, neighbour)
+  end
+end
+
+local function publish(f, type, where, id, neighbour, item, drawn)
+  local head, known = f.head, id ~= '' and items.row(f, id)
+  if not known and where == 'e' then
+    return 'u'
+  elseif known and type == 'plain' then
+    return 'k'
+  elseif neighbour ~= '' and not items.row(f, neighbour) then
+    return 'n'
+  elseif not known and type ~= 'feed' and head.items >= f.cfg.items_max then
+    return 'f'
+  end
+  head.total = head.total + 1
+  if known then
+    edit(f, type, where, id, known, neighbour, item)
+    return 'e'
+  end
+  if id == '' then
+    id = draw(f)
+    drawn[#drawn + 1] = id
+  elseif type == 'sorted' then
+    lift(f, id)
+  end
+  items.put(f, id, item, where, neighbour)
+  head.items = head.items + 1
+  if type ~= 'plain' then
+    feed.note(f, 'p', type == 'sorted' and where or '-', id, item, neighbour)
+  end
+  return 'p'
+end
+
+local function run(keys, args)
+  local f = feed.open(keys[1], shard.now(args[1]))
+  if not f then
+    return feed.unknown()
+  end
+  local type = f.cfg.type
+  if not are_fit(type, args) then
+    return feed.wrong_type(f)
+  end
+  feed.start(f, args[2])
+  load(f, args)
+  local said, drawn, n = {}, {}, 0
+  for at = 3, #args, 4 do
+    n = n + 1
+    said[n] = publish(f, type, args[at], args[at + 1], args[at + 2], args[at + 3], drawn)
+  end
+  local answer = concat(said)
+  if type == 'feed' and find(answer, 'p', 1, true) then
+    items.evict(f)
+  end
+  feed.close(f)
+  items.write(f)
+  feed.save(f)
+  if find(answer, '[pe]') then
+    feed.tell(f)
+  end
+  return { answer, unpack(drawn) }
+end

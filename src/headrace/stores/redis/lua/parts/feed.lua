@@ -1,0 +1,213 @@
+-- A feed in one call: its counters and configuration as they are read at its start and saved at its end, and its log.
+--
+-- A change is an entry of the stream `l` under its seq: h, its head; i, the id; d, the item. The head is packed: event 1 ·
+-- mark 1 (where it was put, why it was evicted) · epoch 4 · at_ms 6 · size of the instance 2 · instance · id of the neighbour.
+
+local feed = {}
+
+do
+  local COUNTERS = {
+    'epoch', 'seq', 'seq_epoch', 'at', 'first', 'oldest', 'bytes', 'items', 'total', 'created',
+  }
+  local TEXTS = 4 -- fields that are read before the counters
+
+  local function step_of(key, config_text, now)
+    local prefix = sub(key, 1, -2)
+    return {
+      m = key,
+      i = prefix .. 'i',
+      o = prefix .. 'o',
+      l = prefix .. 'l',
+      channel = prefix,
+      cfg = shard.config_of(config_text),
+      now = now,
+      head = {},
+      was = {},
+      count = 0,
+      heads = {}, ids = {}, items = {}, -- of the changes that were noted
+      rows = {}, dirty = {}, order = {}, -- what items.lua knows and what becomes of it
+    }
+  end
+
+  -- A feed as it is; nil when it is not there.
+  function feed.find(key, now)
+    begin()
+    local found = call('HMGET', key, 'cfg', 'vm', 'birth', 'number', unpack(COUNTERS))
+    if not found[1] then
+      return nil
+    end
+    local f = step_of(key, found[1], now)
+    f.config_text, f.vm, f.birth, f.number, f.old_number = found[1], found[2], found[3], found[4], found[4]
+    for index = 1, #COUNTERS do
+      local name, number = COUNTERS[index], tonumber(found[index + TEXTS])
+      f.head[name], f.was[name] = number, number
+    end
+    return f
+  end
+
+  -- The same for those who write: notices that the server is another one than the last time, or was started again.
+  function feed.open(key, now)
+    local f = feed.find(key, now)
+    if f and f.vm ~= shard.server() then
+      f.head.epoch, f.is_moved = f.head.epoch + 1, true
+    end
+    return f
+  end
+
+  -- The same for those who look.
+  function feed.look(key)
+    local f = feed.open(key)
+    if f and f.is_moved then
+      feed.save(f)
+    end
+    return f
+  end
+
+  -- A feed that is not there yet; nothing is written before it is saved.
+  function feed.new(key, config_text, birth, now)
+    begin()
+    local f = step_of(key, config_text, now)
+    f.head = {
+      epoch = 1, seq = 0, seq_epoch = 1, at = 0, first = 1, oldest = 0, bytes = 0, items = 0, total = 0, created = now,
+    }
+    f.birth, f.number, f.new_config, f.is_moved = birth, '0', config_text, true
+    return f
+  end
+
+  -- Give a feed another configuration; nothing is written before it is saved.
+  function feed.configure(f, config_text)
+    f.cfg, f.new_config = shard.config_of(config_text), config_text
+  end
+
+  function feed.unknown()
+    return redis.error_reply('HEADRACE unknown_feed')
+  end
+
+  function feed.wrong_type(f)
+    return redis.error_reply('HEADRACE wrong_type ' .. f.cfg.type)
+  end
+
+  -- Begin a call that may change something: the instant of what it writes never goes back.
+  function feed.start(f, instance)
+    local head = f.head
+    if f.now > head.at then
+      head.at = f.now
+    end
+    f.at_packed = pack('>I6', head.at)
+    f.stamp = pack('>I4I6I2', head.epoch, head.at, #instance) .. instance
+  end
+
+  -- Note a change; `mark` is '-' where there is nothing to say.
+  function feed.note(f, event, mark, id, item, neighbour)
+    local n = f.count + 1
+    f.heads[n], f.ids[n], f.items[n] = event .. mark .. f.stamp .. (neighbour or ''), id, item or ''
+    f.count = n
+  end
+
+  -- The changes from the front, some at a time: seq, at_ms and size of the next one; nil at the end.
+  local function from_the_front(f, wanted)
+    local entries, index, start, size = {}, 0, body.text(f.head.first), math.max(4, wanted)
+    local is_end = false
+    return function()
+      index = index + 1
+      if not entries[index] and not is_end then
+        local count = math.min(size, 64)
+        entries, index, size = call('XRANGE', f.l, start, '+', 'COUNT', count), 1, size * 2
+        is_end = #entries < count
+        start = #entries > 0 and '(' .. entries[#entries][1]
+      end
+      local entry = entries[index]
+      if not entry then
+        return nil
+      end
+      local values = entry[2]
+      return tonumber(string.match(entry[1], '^%d+')), cut('>I6', values[2], 7), #values[4] + #values[6]
+    end
+  end
+
+  -- Drop changes beyond the retention from the front of the log, a bounded number; says how many.
+  function feed.trim(f)
+    local head, cfg = f.head, f.cfg
+    local surplus = head.seq - head.first + 1 - cfg.changes_keep_max
+    local over = head.at - cfg.changes_keep_ms
+    local is_aged = head.first <= head.seq and head.oldest <= over
+    if surplus <= 0 and head.bytes <= cfg.changes_bytes_max and not is_aged then
+      return 0
+    end
+    local dropped, upto, next = 0, 0, from_the_front(f, surplus + 1)
+    local seq, at, size = next()
+    while seq and dropped < LIMITS.changes_trim
+      and (dropped < surplus or head.bytes > cfg.changes_bytes_max or at <= over) do
+      upto, dropped, head.bytes = seq, dropped + 1, head.bytes - size
+      seq, at, size = next()
+    end
+    head.oldest = seq and at or 0
+    if dropped > 0 then
+      head.first = upto + 1
+      call('XTRIM', f.l, 'MINID', body.text(head.first))
+    end
+    return dropped
+  end
+
+  -- Write what was noted and drop what is beyond the retention; whether anything was noted.
+  function feed.close(f)
+    local head, count, size = f.head, f.count, 0
+    if count == 0 then
+      return false
+    end
+    if head.first == head.seq + 1 then
+      head.oldest = head.at
+    end
+    for n = 1, count do
+      local id, item = f.ids[n], f.items[n]
+      call('XADD', f.l, body.text(head.seq + n) .. '-0', 'h', f.heads[n], 'i', id, 'd', item)
+      size = size + #id + #item
+    end
+    head.seq, head.seq_epoch, head.bytes = head.seq + count, head.epoch, head.bytes + size
+    f.count = 0
+    feed.trim(f)
+    return true
+  end
+
+  -- Write the counters that have changed.
+  function feed.save(f)
+    local head, was, changed, n = f.head, f.was, {}, 0
+    local function add(name, value)
+      changed[n + 1], changed[n + 2] = name, value
+      n = n + 2
+    end
+    for index = 1, #COUNTERS do
+      local name = COUNTERS[index]
+      if head[name] ~= was[name] then
+        add(name, body.text(head[name]))
+      end
+    end
+    if f.number ~= f.old_number then
+      add('number', f.number)
+    end
+    if f.is_moved then
+      add('vm', shard.server())
+    end
+    if f.new_config then
+      add('layout', LAYOUT)
+      add('birth', f.birth)
+      add('cfg', f.new_config)
+    end
+    if n > 0 then
+      call('HSET', f.m, unpack(changed, 1, n))
+    end
+  end
+
+  function feed.tell(f)
+    telling.publish(f.channel, '')
+  end
+
+  -- The feed's own place in the log, as every page of it begins.
+  function feed.place(f)
+    return f.birth, body.text(f.head.seq_epoch), body.text(f.head.seq)
+  end
+
+  function feed.drop(f)
+    call('UNLINK', f.m, f.i, f.o, f.l)
+  end
+end

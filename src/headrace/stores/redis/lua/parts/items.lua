@@ -1,0 +1,347 @@
+-- The items of a feed: what is in `i` by id, and their order in `o`.
+--
+-- An item is packed: at_ms 6 · size of the rank 2 · rank · item. A member of the order is rank · \0 · id, so that members
+-- sort as ranks do: no rank holds a sign as small as \1.
+--
+-- A call decides on what it has read and notes what becomes of each id (`rows`, `dirty`) and of each member (`order`).
+-- Members are also written before the next look at the order. By then everything that may be refused has been looked at.
+
+local items = {}
+
+do
+  local function pack_item(at_packed, its_rank, item)
+    return at_packed .. pack('>I2', #its_rank) .. its_rank .. item
+  end
+
+  local function rank_of(packed)
+    return sub(packed, 9, 8 + byte(packed, 7) * 256 + byte(packed, 8))
+  end
+  items.rank_of = rank_of
+
+  local function item_of(packed)
+    return sub(packed, 9 + byte(packed, 7) * 256 + byte(packed, 8))
+  end
+
+  function items.at_of(packed)
+    return cut('>I6', packed)
+  end
+
+  local function parts_of(member)
+    local at = find(member, '\0', 1, true)
+    return sub(member, 1, at - 1), sub(member, at + 1)
+  end
+
+  function items.id_of(member)
+    return sub(member, find(member, '\0', 1, true) + 1)
+  end
+
+  -- Items published at this instant or before are over; negative when they have no age.
+  function items.over(f)
+    local keep = f.cfg.items_keep_ms
+    return keep > 0 and math.max(f.now, f.head.at) - keep or -1
+  end
+
+  -- Read those of some ids that are not known yet.
+  function items.load(f, ids)
+    local rows, wanted, n = f.rows, {}, 0
+    for index = 1, #ids do
+      local id = ids[index]
+      if rows[id] == nil then
+        n = n + 1
+        wanted[n], rows[id] = id, false
+      end
+    end
+    for first = 1, n, LIMITS.batch do
+      local last = math.min(first + LIMITS.batch - 1, n)
+      local found = call('HMGET', f.i, unpack(wanted, first, last))
+      for index = first, last do
+        rows[wanted[index]] = found[index - first + 1]
+      end
+    end
+  end
+
+  function items.row(f, id)
+    local found = f.rows[id]
+    if found == nil then
+      found = call('HGET', f.i, id)
+      f.rows[id] = found
+    end
+    return found
+  end
+
+  local function put(f, id, its_rank, packed)
+    f.rows[id], f.dirty[id] = packed, true
+    f.order[its_rank .. '\0' .. id] = true
+  end
+
+  local function forget_end(f, its_rank)
+    if f.first_rank == its_rank then
+      f.first_rank = nil
+    end
+    if f.last_rank == its_rank then
+      f.last_rank = nil
+    end
+  end
+
+  function items.drop(f, id, packed)
+    local its_rank = rank_of(packed)
+    f.rows[id], f.dirty[id] = false, true
+    f.order[its_rank .. '\0' .. id] = false
+    forget_end(f, its_rank)
+  end
+
+  local function write_order(f)
+    if next(f.order) == nil then
+      return
+    end
+    local added, n, dropped, m = {}, 0, {}, 0
+    for member, is_there in pairs(f.order) do
+      if is_there then
+        added[n + 1], added[n + 2] = 0, member
+        n = n + 2
+      else
+        m = m + 1
+        dropped[m] = member
+      end
+    end
+    f.order = {}
+    waiting.each_chunk('ZREM', f.o, dropped, m)
+    waiting.each_chunk('ZADD', f.o, added, n)
+  end
+
+  -- Write what was noted.
+  function items.write(f)
+    write_order(f)
+    local kept, n, dropped, m = {}, 0, {}, 0
+    for id in pairs(f.dirty) do
+      local packed = f.rows[id]
+      if packed then
+        kept[n + 1], kept[n + 2] = id, packed
+        n = n + 2
+      else
+        m = m + 1
+        dropped[m] = id
+      end
+    end
+    f.dirty = {}
+    waiting.each_chunk('HDEL', f.i, dropped, m)
+    waiting.each_chunk('HSET', f.i, kept, n)
+  end
+
+  -- The ranks at the ends, false when there is no item; they are remembered, since most items come to an end.
+  local function first_rank(f)
+    if f.first_rank == nil then
+      write_order(f)
+      local member = call('ZRANGE', f.o, 0, 0)[1]
+      f.first_rank = member and (parts_of(member)) or false
+    end
+    return f.first_rank
+  end
+
+  local function last_rank(f)
+    if f.last_rank == nil then
+      write_order(f)
+      local member = call('ZRANGE', f.o, 0, 0, 'REV')[1]
+      f.last_rank = member and (parts_of(member)) or false
+    end
+    return f.last_rank
+  end
+
+  local function rank_before(f, its_rank)
+    write_order(f)
+    local member = call('ZRANGE', f.o, '(' .. its_rank .. '\0', '-', 'BYLEX', 'REV', 'LIMIT', 0, 1)[1]
+    return member and (parts_of(member)) or false
+  end
+
+  local function rank_after(f, its_rank)
+    write_order(f)
+    local member = call('ZRANGE', f.o, '(' .. its_rank .. '\1', '+', 'BYLEX', 'LIMIT', 0, 1)[1]
+    return member and (parts_of(member)) or false
+  end
+
+  -- Members up to the rank `low`, backwards, and behind it: as many as are drawn anew, and one more.
+  local function members_around(f, low, high)
+    write_order(f)
+    local wanted, before, after = LIMITS.rerank + 1, {}, {}
+    if low then
+      before = call('ZRANGE', f.o, '(' .. low .. '\1', '-', 'BYLEX', 'REV', 'LIMIT', 0, wanted)
+    end
+    if high then
+      after = call('ZRANGE', f.o, '(' .. (low or '') .. '\1', '+', 'BYLEX', 'LIMIT', 0, wanted)
+    end
+    return before, after
+  end
+
+  -- Draw the ranks around a place anew, with room for one between `low` and `high`; their order stays.
+  local function rerank(f, low, high)
+    local before, after = members_around(f, low, high)
+    local low_end = before[LIMITS.rerank + 1] and (parts_of(before[LIMITS.rerank + 1]))
+    local high_end = after[LIMITS.rerank + 1] and (parts_of(after[LIMITS.rerank + 1]))
+    local lower, upper = math.min(#before, LIMITS.rerank), math.min(#after, LIMITS.rerank)
+    local ids, rows = {}, {}
+    for index = 1, lower + upper do
+      local member = index <= lower and before[lower + 1 - index] or after[index - lower]
+      ids[index] = items.id_of(member)
+    end
+    items.load(f, ids)
+    for index, id in ipairs(ids) do
+      rows[index] = f.rows[id]
+      items.drop(f, id, rows[index])
+    end
+    local ranks = rank.spread(low_end, high_end, lower + 1 + upper)
+    for index, id in ipairs(ids) do
+      local its_rank = ranks[index <= lower and index or index + 1]
+      put(f, id, its_rank, pack_item(sub(rows[index], 1, 6), its_rank, item_of(rows[index])))
+    end
+    f.first_rank, f.last_rank = nil, nil
+    return ranks[lower + 1]
+  end
+
+  -- A rank for an item that comes to a place; those around it get new ones when it would be too long.
+  local function rank_at(f, where, neighbour)
+    local low, high
+    if where == 'l' then
+      low = last_rank(f)
+    elseif where == 'f' then
+      high = first_rank(f)
+    elseif where == 'b' then
+      high = rank_of(items.row(f, neighbour))
+      low = rank_before(f, high)
+    else
+      low = rank_of(items.row(f, neighbour))
+      high = rank_after(f, low)
+    end
+    local found = rank.between(low, high)
+    if #found > LIMITS.rank_chars then
+      found = rerank(f, low, high)
+    end
+    if not low then
+      f.first_rank = found
+    end
+    if not high then
+      f.last_rank = found
+    end
+    return found
+  end
+
+  -- Put an item to a place; its old row, if there was one, has been dropped.
+  function items.put(f, id, item, where, neighbour, at_packed)
+    local its_rank = rank_at(f, where, neighbour)
+    put(f, id, its_rank, pack_item(at_packed or f.at_packed, its_rank, item))
+  end
+
+  -- Replace an item where it is; returns what is there now.
+  function items.replace(f, id, packed, item)
+    local replaced = pack_item(f.at_packed, rank_of(packed), item)
+    f.rows[id], f.dirty[id] = replaced, true
+    return replaced
+  end
+
+  -- Keep an item of a directory, whose name is its rank.
+  function items.keep(f, name, item)
+    put(f, name, name, pack_item(f.at_packed, name, item))
+  end
+
+  local function stands_at(f, packed, where, neighbour)
+    local its_rank = rank_of(packed)
+    if where == 'l' then
+      return last_rank(f) == its_rank
+    elseif where == 'f' then
+      return first_rank(f) == its_rank
+    elseif where == 'b' then
+      return rank_before(f, rank_of(items.row(f, neighbour))) == its_rank
+    end
+    return rank_after(f, rank_of(items.row(f, neighbour))) == its_rank
+  end
+
+  -- Whether the item stood elsewhere before; next to itself it is where it is.
+  function items.move(f, id, packed, where, neighbour)
+    if neighbour == id or stands_at(f, packed, where, neighbour) then
+      return false
+    end
+    local item = item_of(packed)
+    items.drop(f, id, packed)
+    items.put(f, id, item, where, neighbour, sub(packed, 1, 6))
+    feed.note(f, 'm', where, id, item, neighbour)
+    return true
+  end
+
+  local function load_those(f, members)
+    local ids = {}
+    for index, member in ipairs(members) do
+      ids[index] = items.id_of(member)
+    end
+    items.load(f, ids)
+  end
+
+  local function is_over(f, id, over)
+    local packed = items.row(f, id)
+    return packed and items.at_of(packed) <= over
+  end
+
+  -- Take the oldest items beyond the bounds out of a feed, a bounded number; says how many.
+  function items.evict(f)
+    local head, over = f.head, items.over(f)
+    local surplus = math.min(head.items - f.cfg.items_max, LIMITS.evictions)
+    if surplus <= 0 and over < 0 then
+      return 0
+    end
+    write_order(f)
+    local evicted, start, size = 0, 0, math.max(surplus, 0) + (over < 0 and 0 or 1)
+    while evicted < LIMITS.evictions and (evicted < surplus or over >= 0) do
+      local members = call('ZRANGE', f.o, start, start + size - 1)
+      if evicted >= surplus then
+        load_those(f, members)
+      end
+      for _, member in ipairs(members) do
+        local its_rank, id = parts_of(member)
+        local is_surplus = evicted < surplus
+        if not is_surplus and (over < 0 or evicted == LIMITS.evictions or not is_over(f, id, over)) then
+          head.items = head.items - evicted
+          return evicted
+        end
+        f.rows[id], f.dirty[id], f.order[member] = false, true, false
+        forget_end(f, its_rank)
+        feed.note(f, 'r', is_surplus and 'c' or 'o', id)
+        evicted = evicted + 1
+      end
+      if #members < size then
+        break
+      end
+      start, size = start + size, 100
+    end
+    head.items = head.items - evicted
+    return evicted
+  end
+
+  -- Items behind a rank, in order, until a limit of items or of bytes is reached: their ids, what is packed of each, how
+  -- many these are, and whether there are more. Members whose item is gone, which should not be, are noted as `lost`.
+  function items.page(f, start, limit, bytes)
+    local members = call('ZRANGE', f.o, '(' .. start .. '\1', '+', 'BYLEX', 'LIMIT', 0, limit + 1)
+    local last, ids, rows, n, at, size, chunk = math.min(#members, limit), {}, {}, 0, 0, 0, 16
+    f.lost = {}
+    while at < last and size < bytes do
+      local wanted = {}
+      for index = at + 1, math.min(at + chunk, last) do
+        wanted[index - at] = items.id_of(members[index])
+      end
+      local found = call('HMGET', f.i, unpack(wanted))
+      for index = 1, #wanted do
+        at = at + 1
+        if found[index] then
+          n = n + 1
+          ids[n], rows[n] = wanted[index], found[index]
+          size = size + #ids[n] + #item_of(rows[n])
+        else
+          f.lost[#f.lost + 1] = members[at]
+        end
+        if size >= bytes then
+          break
+        end
+      end
+      -- As many as may fit by what they have been so far: few are fetched in vain.
+      chunk = math.max(1, math.min(LIMITS.batch, floor((bytes - size) / (size / at + 1))))
+    end
+    return ids, rows, n, at < #members
+  end
+end

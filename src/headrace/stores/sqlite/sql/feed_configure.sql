@@ -1,0 +1,4 @@
+-- Store the configuration of a feed.
+--
+-- args     config, feed_id
+UPDATE feed SET config = ? WHERE feed_id = ?;

@@ -1,0 +1,335 @@
+"""Sorted feeds: items stand where they were put, at an end or beside another, and can be moved."""
+
+from headrace.model.feed import FIRST, LAST, Item, Move, Place, Publication
+from headrace.model.feed_answers import Published
+from tests.support.feed_play import FeedPlay, refused
+
+
+def before(id: str) -> Place:
+    """The place before an item."""
+    return Place("before", id)
+
+
+def after(id: str) -> Place:
+    """The place behind an item."""
+    return Place("after", id)
+
+
+# Places.
+
+
+async def test_items_go_to_the_end_the_beginning_or_beside_another(feed: FeedPlay) -> None:
+    """K11, K12, K14: each is told as published, with its place."""
+    await feed.create("sorted")
+    places = {"m": LAST, "z": LAST, "a": FIRST, "l": before("m"), "n": after("m"), "zz": after("z"), "aa": before("a")}
+
+    for id, place in places.items():
+        assert await feed.publish(id, id.encode(), place) == Published(id, "published")
+
+    assert await feed.ids() == ["aa", "a", "l", "m", "n", "z", "zz"]
+    told = (await feed.changes())[1:]
+    assert {each.id: each.place for each in told} == places
+    assert [(each.event, each.item) for each in told] == [("published", id.encode()) for id in places]
+    assert (await feed.state()).total == 7
+
+
+async def test_the_first_item_may_go_to_either_end(feed: FeedPlay) -> None:
+    """K12: an empty feed has both."""
+    for name, place in (("one", FIRST), ("two", LAST)):
+        board = FeedPlay(feed.store, name=name)
+        await board.create("sorted")
+        await board.publish("a", place=place)
+        assert await board.ids() == ["a"]
+
+
+async def test_items_without_an_id_are_given_the_next_number(feed: FeedPlay) -> None:
+    """K11: across calls and inside one, at whatever place; a retracted number is not given again."""
+    await feed.create("sorted")
+
+    first = await feed.publish(None, b"x")
+    batch = await feed.publish_all(
+        Publication(b"y"), Publication(b"z", place=FIRST), Publication(b"w", place=before("2"))
+    )
+    await feed.retract("4")
+    last = await feed.publish(None)
+
+    assert [answer.id for answer in (first, *batch, last)] == ["1", "2", "3", "4", "5"]
+    assert await feed.items() == {"3": b"z", "1": b"x", "2": b"y", "5": b"1"}
+    assert await feed.told() == [
+        "created",
+        "published 1",
+        "published 2",
+        "published 3",
+        "published 4",
+        "retracted 4",
+        "published 5",
+    ]
+
+
+async def test_a_number_that_was_given_as_an_id_is_never_drawn_for_another_item(feed: FeedPlay) -> None:
+    """K11: also one that was drawn by hand far ahead; other texts count for nothing."""
+    await feed.create("sorted")
+
+    await feed.put("007", "a", "-3", "1.5", "٣", "2")
+    drawn = [(await feed.publish(None)).id]
+    await feed.put("9", "5")
+    drawn.append((await feed.publish(None)).id)
+    await feed.put(str(2**53))
+    drawn += [(await feed.publish(None)).id for _ in range(2)]
+
+    assert drawn[:2] == ["3", "10"]
+    assert len({*drawn, str(2**53)}) == 5
+    assert (await feed.state()).items == len(await feed.ids()) == 13
+
+
+async def test_beside_an_unknown_item_nothing_is_published_and_no_number_is_burned(feed: FeedPlay) -> None:
+    """K14, KB11: the answer names no id, since there is none."""
+    await feed.create("sorted")
+    await feed.publish(None)
+    unchanged = await feed.snapshot()
+
+    answers = [
+        await feed.publish(None, place=before("nobody")),
+        await feed.publish(None, place=after("nobody")),
+        await feed.publish("a", place=before("nobody")),
+        await feed.publish("1", b"new", after("nobody")),
+        await feed.publish("a", place=before("a")),
+    ]
+    changed = await feed.snapshot()
+    drawn = await feed.publish(None)
+
+    assert answers == [Published(id, "unknown_neighbour") for id in (None, None, "a", "1", "a")]
+    assert changed == unchanged
+    assert drawn.id == "2"
+
+
+async def test_a_batch_may_put_items_beside_those_that_it_brings_itself(feed: FeedPlay) -> None:
+    """In the order given: what comes later in the batch is not there yet."""
+    await feed.create("sorted")
+
+    answers = await feed.publish_all(
+        Publication(b"1", "b", after("a")),
+        Publication(b"1", "a"),
+        Publication(b"1", "b", before("a")),
+        Publication(b"1", "c", after("b")),
+    )
+
+    assert [answer.status for answer in answers] == ["unknown_neighbour", "published", "published", "published"]
+    assert await feed.ids() == ["b", "c", "a"]
+
+
+async def test_a_full_sorted_feed_refuses_more_and_takes_it_when_something_leaves(feed: FeedPlay) -> None:
+    """K16, KB11: it evicts nothing by itself; an edit needs no room, and a refusal burns no number."""
+    await feed.create("sorted", items_max=2)
+
+    statuses = await feed.put("a", "b", "c", "a")
+    refused_one = await feed.publish(None)
+    await feed.retract("b")
+    drawn = await feed.publish(None)
+
+    assert statuses == ["published", "published", "full", "edited"]
+    assert refused_one == Published(None, "full")
+    assert drawn == Published("1", "published")
+    assert await feed.ids() == ["a", "1"]
+
+
+# Editing.
+
+
+async def test_an_edit_replaces_the_item_and_keeps_its_place(feed: FeedPlay) -> None:
+    """K13: it counts as a publication; an unknown one is refused."""
+    await feed.create("sorted")
+    await feed.put("a", "b", "c")
+    start = await feed.end()
+    feed.advance(5)
+
+    statuses = [await feed.edit("b", b"new"), await feed.edit("nobody", b"new")]
+
+    assert statuses == ["edited", "unknown"]
+    assert await feed.items() == {"a": b"1", "b": b"new", "c": b"1"}
+    assert await feed.item("b") == Item("b", b"new", feed.now_ms)
+    [told] = await feed.changes(start)
+    assert (told.event, told.id, told.item, told.place) == ("edited", "b", b"new", None)
+    state = await feed.state()
+    assert (state.items, state.total) == (3, 4)
+
+
+async def test_publishing_a_known_id_edits_it_and_moves_it_to_the_place_named(feed: FeedPlay) -> None:
+    """`moved` follows `edited`, unless the item stands there already."""
+    await feed.create("sorted")
+    await feed.put("a", "b", "c")
+    start = await feed.end()
+
+    first = await feed.publish("c", b"2", FIRST)
+    again = await feed.publish("c", b"3", before("a"))
+    beside_itself = await feed.publish("c", b"4", after("c"))
+
+    assert {answer.status for answer in (first, again, beside_itself)} == {"edited"}
+    assert await feed.items() == {"c": b"4", "a": b"1", "b": b"1"}
+    told = await feed.changes(start)
+    assert [(each.event, each.item, each.place) for each in told] == [
+        ("edited", b"2", None),
+        ("moved", b"2", FIRST),
+        ("edited", b"3", None),
+        ("edited", b"4", None),
+    ]
+    assert (await feed.state()).total == 6
+
+
+# Moving.
+
+
+async def test_an_item_moves_to_either_end_and_beside_another(feed: FeedPlay) -> None:
+    """K15: nothing else changes; the change carries item and place."""
+    await feed.create("sorted")
+    await feed.put("a", "b", "c", "d")
+    start, at_ms = await feed.end(), feed.now_ms
+    steps = [("c", FIRST, "cabd"), ("a", LAST, "cbda"), ("a", before("b"), "cabd"), ("c", after("b"), "abcd")]
+
+    feed.advance(5)
+    for id, place, order in steps:
+        assert await feed.move(id, place) == "moved"
+        assert "".join(await feed.ids()) == order
+
+    told = await feed.changes(start)
+    assert [(each.event, each.id, each.item, each.place) for each in told] == [
+        ("moved", id, b"1", place) for id, place, _ in steps
+    ]
+    assert await feed.item("c") == Item("c", b"1", at_ms)
+    state = await feed.state()
+    assert (state.items, state.total) == (4, 4)
+
+
+async def test_a_move_to_where_the_item_stands_changes_nothing(feed: FeedPlay) -> None:
+    """K15, KB8: beside itself an item is where it is, and it is not lost."""
+    await feed.create("sorted")
+    await feed.put("a", "b", "c")
+    unchanged = await feed.snapshot()
+
+    moves = [
+        *[("b", before("b")), ("b", after("b")), ("a", before("a")), ("c", after("c"))],
+        *[("a", FIRST), ("c", LAST), ("b", before("c")), ("b", after("a")), ("a", before("b")), ("c", after("b"))],
+    ]
+    statuses = {await feed.move(id, place) for id, place in moves}
+
+    assert statuses == {"unchanged"}
+    assert await feed.snapshot() == unchanged
+
+
+async def test_a_move_of_or_beside_an_unknown_item_changes_nothing(feed: FeedPlay) -> None:
+    """K15: two different answers."""
+    await feed.create("sorted")
+    await feed.put("a", "b")
+    unchanged = await feed.snapshot()
+
+    statuses = [
+        await feed.move("nobody", FIRST),
+        await feed.move("nobody", before("nobody")),
+        await feed.move("a", after("nobody")),
+        await feed.move("b", before("nobody")),
+    ]
+
+    assert statuses == ["unknown", "unknown", "unknown_neighbour", "unknown_neighbour"]
+    assert await feed.snapshot() == unchanged
+
+
+async def test_moves_of_a_batch_happen_in_the_order_given(feed: FeedPlay) -> None:
+    await feed.create("sorted")
+    await feed.put("a", "b", "c")
+
+    moves = [Move("a", LAST), Move("b", LAST), Move("x", LAST), Move("b", after("a")), Move("c", after("a"))]
+    answers = await feed.store.items.move(feed.name, moves, instance="me", now_ms=feed.now_ms)
+
+    assert [answer.status for answer in answers] == ["moved", "moved", "unknown", "unchanged", "moved"]
+    assert await feed.ids() == ["a", "c", "b"]
+
+
+async def test_only_a_sorted_feed_moves_items_and_has_places(feed: FeedPlay) -> None:
+    """K15: refused as a whole, whatever else is in the call."""
+    await feed.create("feed")
+    await feed.publish("a")
+    unchanged = await feed.snapshot()
+
+    reasons = [
+        await refused(feed.move("a", FIRST)),
+        await refused(feed.publish("b", place=FIRST)),
+        await refused(feed.publish_all(Publication(b"1", "b"), Publication(b"1", "c", after("a")))),
+        await refused(feed.publish(None)),
+    ]
+
+    assert reasons == ["wrong_type", "wrong_type", "wrong_type", "bad_id"]
+    assert await feed.snapshot() == unchanged
+
+
+# Retracting and reading.
+
+
+async def test_a_retracted_item_leaves_the_order_of_the_others(feed: FeedPlay) -> None:
+    """K16: an unknown one is an answer; nothing can be put beside what was retracted."""
+    await feed.create("sorted")
+    await feed.put("a", "b", "c")
+
+    statuses = await feed.retract("b", "b")
+
+    assert statuses == ["retracted", "not_found"]
+    assert await feed.items() == {"a": b"1", "c": b"1"}
+    assert (await feed.publish("x", place=after("b"))).status == "unknown_neighbour"
+    assert (await feed.told())[-1] == "retracted b"
+
+
+async def test_a_sorted_feed_is_read_in_pages_of_its_order(feed: FeedPlay) -> None:
+    """K16: ids, items and single ones; a page goes on behind the last item shown."""
+    await feed.create("sorted")
+    for id in "edcba":
+        await feed.publish(id, id.encode(), FIRST)
+
+    pages = await feed.pages(limit=2)
+
+    assert ["".join(each.id for each in page.rows) for page in pages] == ["ab", "cd", "e"]
+    assert await feed.items() == {id: id.encode() for id in "abcde"}
+    assert await feed.item("c") == Item("c", b"c", feed.now_ms)
+
+
+# Ranks.
+
+
+async def test_thousands_of_items_put_into_the_same_place_keep_their_order(feed: FeedPlay) -> None:
+    """K14: five thousand just before an item, and five thousand just behind it."""
+    await feed.create("sorted")
+    await feed.put("a", "x", "z")
+
+    for start in range(0, 5_000, 500):
+        await feed.publish_all(
+            *[Publication(b"", f"b{number}", before("x")) for number in range(start, start + 500)],
+            *[Publication(b"", f"y{number}", after("x")) for number in range(start, start + 500)],
+        )
+
+    ids = await feed.ids()
+    earlier, later = [f"b{number}" for number in range(5_000)], [f"y{number}" for number in range(5_000)]
+    assert ids == ["a", *earlier, "x", *reversed(later), "z"]
+    assert (await feed.state()).items == 10_003
+
+
+async def test_ranks_that_would_grow_long_are_drawn_anew_and_nobody_notices(feed: FeedPlay) -> None:
+    """K14, K15: each item goes between the last two, so the room between them is halved every time."""
+    await feed.create("sorted")
+    await feed.put("first", "left", "right", "last")
+    page = await feed.store.items.list(feed.name, limit=2, now_ms=feed.now_ms)
+    low, high = ["first", "left"], ["right", "last"]
+
+    for start in range(0, 2_000, 500):
+        batch: list[Publication] = []
+        for number in range(start, start + 500):
+            id = f"{number:04}"
+            batch.append(Publication(b"", id, after(low[-1]) if number % 2 else before(high[0])))
+            low, high = ([*low, id], high) if number % 2 else (low, [id, *high])
+        assert {answer.status for answer in await feed.publish_all(*batch)} == {"published"}
+
+    goes_on = await feed.store.items.list(feed.name, cursor=page.cursor, limit=9, now_ms=feed.now_ms)
+    moved = await feed.move("first", after(low[-1]))
+    assert [each.id for each in goes_on.rows] == low[2:11]
+    assert moved == "moved"
+    assert await feed.ids() == [*low[1:], "first", *high]
+    told = await feed.changes()
+    assert [each.event for each in told] == ["created", *["published"] * 2_004, "moved"]
+    assert {each.at_ms for page in await feed.pages() for each in page.rows} == {feed.now_ms}

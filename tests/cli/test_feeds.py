@@ -189,7 +189,7 @@ def test_a_wrong_line_of_a_file_leaves_nothing_behind(file_url: str) -> None:
         (["create", "new", "--type", "sorted", "--items-keep", "1h"], "items of a sorted feed have no age"),
         (["configure", "news", "item_max=1"], "feeds have no setting 'item_max'; did you mean 'items_max'?"),
         (["configure", "news", "items_max=1", "--if-version", "7"], "was to be at version 7 and is at 0"),
-        (["delete", "*", "--yes"], "a tenant's directory of feeds is kept by creating and deleting feeds"),
+        (["delete", "*"], "a tenant's directory of feeds is kept by creating and deleting feeds"),
         (["publish", "news", "{"], "the item '{' is no JSON"),
         (["publish", "news"], "an item is needed, as in: headrace feeds publish news user_id=42"),
         (["publish", "news", json.dumps("x" * 262_144)], "item has 262,146 bytes; at most 262,144 are kept"),

@@ -220,18 +220,18 @@ async def test_a_cursor_of_a_feed_that_was_deleted_is_gone_also_when_one_of_the_
 
 
 async def test_a_directory_that_was_forgotten_is_another_one_when_it_comes_back(feed: FeedPlay) -> None:
-    """Its numbers start again, so a cursor of the old one must not be taken for one of the new."""
+    """Its numbers start again, so a cursor of the old one, or of a feed in it, must not be taken for one of the new."""
     await feed.create()
-    cursor = await feed.directory.end()
+    cursor, feed_cursor = await feed.directory.end(), await feed.end()
     await feed.delete()
     feed.advance(2 * DAY_MS)
     await feed.directory.sweep()
 
     gone = await feed.directory.page(cursor)
     await feed.create()
-    again = await feed.directory.page(cursor)
+    again, feed_again = await feed.directory.page(cursor), await feed.page(feed_cursor)
 
-    assert (gone.status, again.status) == ("gone", "gone")
+    assert (gone.status, again.status, feed_again.status) == ("gone", "gone", "gone")
     assert await feed.directory.told() == ["created news"]
 
 

@@ -194,22 +194,24 @@ async def test_a_reader_is_woken_by_another_handle_of_the_store(feed: FeedPlay, 
 @pytest.mark.parametrize("type", ["feed", "plain"])
 async def test_a_reader_sleeps_on_while_other_feeds_change(feed: FeedPlay, type: FeedType) -> None:
     """K1: of the same tenant, and of another tenant under the same name; nor does it hear of refusals."""
-    others = FeedPlay(feed.store, name="other"), FeedPlay(feed.store, tenant="other")
+    neighbour, stranger = FeedPlay(feed.store, name="other"), FeedPlay(feed.store, tenant="other")
     await feed.create(type)
+    await neighbour.create()
     waiter = await asleep(feed, await feed.end() if type == "feed" else None)
     listener = await asleep(feed.directory, await feed.directory.end())
 
-    for other in others[1:]:
-        await other.create()
+    await stranger.create()
+    for other in (neighbour, stranger):
         await other.publish("a")
-        await other.delete()
+        await other.retract("a")
+    await stranger.delete()
     await refused(feed.publish("x", place=FIRST) if type == "feed" else feed.edit("x"))
     await feed.retract("nobody")
     await feed.sweep()
 
     assert await slept(waiter)
     assert await slept(listener)
-    assert await woken_by(listener, others[0].create())
+    assert await woken_by(listener, neighbour.delete())
     assert await slept(waiter)
     assert await woken_by(waiter, feed.publish("a"))
 

@@ -7,7 +7,7 @@ import pytest
 from msgspec.structs import asdict
 
 from headrace.model.errors import Refused
-from headrace.model.feed import FEED_SETTABLE, FeedConfig, FeedName, FeedType
+from headrace.model.feed import DIRECTORY_CONFIG, FEED_SETTABLE, FeedConfig, FeedName, FeedType
 from headrace.model.feed_answers import FeedState, Items
 from headrace.model.limits import RETENTION_MAX
 from tests.support.feed_play import FeedPlay, refused
@@ -240,6 +240,7 @@ async def test_the_directory_lists_the_feeds_of_a_tenant_by_name_with_their_sett
     assert {name: read_config(item) for name, item in listed.items()} == configs
     state = await feed.directory.state()
     assert (state.items, state.total, state.feed) == (6, 7, FeedName("*", "acme"))
+    assert state.config == DIRECTORY_CONFIG
 
 
 async def test_the_log_of_the_directory_tells_which_feeds_came_changed_and_went(feed: FeedPlay) -> None:

@@ -35,6 +35,18 @@ def run(folder: Path, name: str, *arguments: str) -> list[str]:
 FIRST_JOB = """\
 welcomed user 42
 """
+LIVE_FEED = """\
+what is there, then what changes:
+present   1 'repair the mill'
+present   2 'paint the door'
+published 3 'buy timber' before 1
+while the screen was away:
+edited    2 'paint the door blue'
+moved     2 'paint the door blue' first
+retracted 1
+the board: paint the door blue, buy timber
+the inbox: a telegram and a letter
+"""
 STORE_LEVEL = """\
 sqlite, durable: what was answered survives the end of the process, a crash of the system and a power cut
 enqueue  welcome/ann  created
@@ -116,6 +128,7 @@ receipt of order 1
 """
 OUTPUTS = {
     "first_job.py": FIRST_JOB,
+    "live_feed.py": LIVE_FEED,
     "process_pool.py": PROCESS_POOL,
     "results.py": RESULTS,
     "retries_and_dead_letters.py": RETRIES,

@@ -1,4 +1,4 @@
-"""Runs the long proofs: `python -m tests.proof [--simulation | --histories | --workers] [--seeds N] [--first N]`."""
+"""Runs the long proofs: `python -m tests.proof [--simulation | --histories | --workers | --feeds] [--seeds N] …`."""
 
 import argparse
 import asyncio
@@ -6,6 +6,7 @@ import os
 import sys
 import time
 
+from tests.proof.feeds import run_all_feeds
 from tests.proof.histories import run
 from tests.proof.simulation import replay, run_simulation
 from tests.proof.worker_runs import run_workers
@@ -21,19 +22,22 @@ def main() -> int:
     parser.add_argument("--simulation", action="store_true", help="only the simulation of client and worker")
     parser.add_argument("--histories", action="store_true", help="only the histories of the stores")
     parser.add_argument("--workers", action="store_true", help="only the runs that kill, stop and block workers")
+    parser.add_argument("--feeds", action="store_true", help="only the run that kills and resumes a subscriber")
     parser.add_argument("--seeds", type=int, help="histories per store (default 500), simulated seeds (default 20,000)")
     parser.add_argument("--first", type=int, default=0, help="the first seed (default 0)")
     parser.add_argument("--stores", default=",".join(STORES), help="the stores, separated by commas")
     parser.add_argument("--processes", type=int, default=os.cpu_count() or 1, help="of the simulation")
     options = parser.parse_args()
     violations = 0
-    chosen = options.simulation or options.histories or options.workers
+    chosen = options.simulation or options.histories or options.workers or options.feeds
     if options.simulation or not chosen:
         violations += simulate_seeds(options.first, options.seeds or 20_000, options.processes)
     if options.histories or not chosen:
         violations += play_histories(options.first, options.seeds or 500, options.stores.split(","))
     if options.workers or not chosen:
         violations += asyncio.run(run_workers(lambda line: print(line, flush=True)))
+    if options.feeds or not chosen:
+        violations += asyncio.run(run_all_feeds(lambda line: print(line, flush=True)))
     return 1 if violations else 0
 
 

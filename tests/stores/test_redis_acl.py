@@ -9,11 +9,13 @@ import pytest
 
 from headrace.model.claim import ClaimRequest
 from headrace.model.errors import BadConfig
+from headrace.model.feed import FIRST, FeedCursor, Place
 from headrace.model.job import new_job
 from headrace.model.names import Queue
 from headrace.model.outcome import Done
 from headrace.stores.open import open_store
 from headrace.stores.redis.acl import CALLED, OPTIONAL, SENT, rules
+from tests.support.feed_play import FeedPlay
 from tests.support.redis_servers import RedisServer
 
 NOT_COMMANDS = {"BYLEX", "BYSCORE", "COUNT", "LIMIT", "MAXLEN", "MINID", "REV", "WITHSCORES"}
@@ -79,6 +81,32 @@ async def test_the_user_can_do_all_that_the_driver_does(server: RedisServer) -> 
     assert [each.status for each in settled] == ["done"] * 4
     assert (health.store, health.profile, health.epoch) == ("redis", "fast", 1)
     assert abs(health.clock_skew_ms) < 1_000
+
+
+async def test_the_user_can_do_all_that_the_driver_does_with_feeds(server: RedisServer) -> None:
+    board = FeedPlay(await open_store(server.url_of("app", "app")), name="board")
+    inbox = FeedPlay(board.store, name="inbox")
+
+    await board.create("sorted", changes_keep_max=10)
+    await inbox.create("plain")
+    await board.put(*[f"{number}" for number in range(20)], place=FIRST)
+    done = [await board.move("3", Place("before", "5")), await board.edit("4"), *await board.retract("1")]
+    woken = await board.store.signals.changed(board.name, FeedCursor("1.1", 1, 1), 1_000)
+    await inbox.put("x")
+    taken = await inbox.take()
+    shown = len(await board.ids()), len((await board.store.items.snapshot(board.name)).rows), await board.item("4")
+    await board.configure(changes_keep_max=5)
+    swept = await board.sweep()
+    for each in (board, inbox):
+        await each.delete()
+    told = await board.directory.told()
+    await board.store.close()
+
+    assert done == ["moved", "edited", "retracted"]
+    assert (woken, taken, swept) == (True, ["x"], 0)
+    assert shown[:2] == (19, 19)
+    assert shown[2] is not None
+    assert told == ["created board", "created inbox", "configured board", "deleted board", "deleted inbox"]
 
 
 @pytest.mark.parametrize("user", ["few", "none"])

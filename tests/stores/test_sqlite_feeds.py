@@ -98,7 +98,7 @@ def test_places_items_and_changes_are_found_without_a_scan_or_a_sort(raw: sqlite
 # Those who wait.
 
 
-async def test_hundreds_who_follow_a_feed_share_one_look_and_are_woken_by_another_connection(
+async def test_hundreds_who_follow_a_feed_share_their_looks_and_are_woken_by_another_connection(
     store: SqliteStore, path: str
 ) -> None:
     other = await SqliteStore.open(path, profile="fast")
@@ -110,13 +110,12 @@ async def test_hundreds_who_follow_a_feed_share_one_look_and_are_woken_by_anothe
     while len(store.signals._watch) < len(waiters):
         await store.items.find(FeedName("nobody"), ["a"])
     await store.items.find(FeedName("nobody"), ["a"])  # returns after the look of those who came
-    statements.clear()
 
     await publish(other, "a")
     woken = await asyncio.wait_for(asyncio.gather(*waiters), LONG_MS / 2_000)
 
     assert all(woken)
-    assert len([each for each in statements if "FROM feed WHERE" in each]) < 5
+    assert 2 <= len([each for each in statements if "FROM feed WHERE" in each and "'acme'" in each]) < 10
     assert (len(store.signals._watch), store.signals._watch._asking) == (0, None)
     await other.close()
 

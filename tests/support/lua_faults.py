@@ -132,6 +132,75 @@ FAULTS: dict[str, tuple[tuple[str, str], str]] = {
         ("ipairs({ named.r, named.l })", "ipairs({ named.r })"),
         "test_reads.py::test_a_snapshot_equals_the_fold_of_the_journal_up_to_its_seq",
     ),
+    "lua_moves_are_not_told": (
+        ("    feed.note(f, 'm', where, id, item, neighbour)\n", ""),
+        "test_sorted_feeds.py::test_an_item_moves_to_either_end_and_beside_another",
+    ),
+    "lua_an_edit_evicts": (
+        ("if type == 'feed' and find(answer, 'p', 1, true) then", "if type == 'feed' then"),
+        "test_feed_items.py::test_a_lower_bound_evicts_with_the_next_publication_and_not_with_an_edit",
+    ),
+    "lua_a_move_next_to_itself_loses_the_item": (
+        (
+            "    if neighbour == id or stands_at(",
+            "    if id == neighbour then\n      return items.drop(f, id, packed)\n    elseif stands_at(",
+        ),
+        "test_sorted_feeds.py::test_a_move_to_where_the_item_stands_changes_nothing",
+    ),
+    "lua_a_refusal_burns_a_number": (
+        ("    return 'n'\n  elseif not known and", "    draw(f)\n    return 'n'\n  elseif not known and"),
+        "test_sorted_feeds.py::test_beside_an_unknown_item_nothing_is_published_and_no_number_is_burned",
+    ),
+    "lua_a_number_that_was_given_is_drawn_again": (
+        ("    lift(f, id)\n", ""),
+        "test_sorted_feeds.py::test_a_number_that_was_given_as_an_id_is_never_drawn_for_another_item",
+    ),
+    "lua_ranks_drawn_anew_disturb_the_order": (
+        ("ranks[index <= lower and index or index + 1]", "ranks[index < 3 and 3 - index or index + 1]"),
+        "test_sorted_feeds.py::test_ranks_that_would_grow_long_are_drawn_anew_and_nobody_notices",
+    ),
+    "lua_an_item_is_handed_out_twice": (
+        (
+            "      items.drop(f, ids[index], rows[index])\n    end\n    for _, member in ipairs(f.lost)",
+            "    end\n    for _, member in ipairs(f.lost)",
+        ),
+        "test_plain_queues.py::test_items_come_out_in_the_order_in_which_they_were_put",
+    ),
+    "lua_a_plain_queue_is_last_in_first_out": (
+        (
+            "  items.put(f, id, item, where, neighbour)\n",
+            "  items.put(f, id, item, type == 'plain' and 'f' or where, neighbour)\n",
+        ),
+        "test_plain_queues.py::test_items_come_out_in_the_order_in_which_they_were_put",
+    ),
+    "lua_an_item_is_shown_at_its_age": (
+        ("if items.at_of(rows[index]) > over then", "if items.at_of(rows[index]) >= over then"),
+        "test_feed_items.py::test_items_over_their_age_are_not_shown_whether_they_were_swept_or_not",
+    ),
+    "lua_the_log_of_a_feed_has_holes": (
+        ("head.seq + count, head.epoch, head.bytes + size", "head.seq + count + 1, head.epoch, head.bytes + size"),
+        "test_feed_changes.py::test_changes_are_numbered_without_a_hole_in_the_order_in_which_they_happened",
+    ),
+    "lua_a_trim_drops_one_too_many": (
+        ("head.seq - head.first + 1 - cfg.changes_keep_max", "head.seq - head.first + 2 - cfg.changes_keep_max"),
+        "test_feed_changes.py::test_changes_are_kept_by_count",
+    ),
+    "lua_a_gap_is_not_noticed": (
+        ("if seq < head.first - 1 or seq > head.seq then", "if seq > head.seq then"),
+        "test_feed_changes.py::test_changes_are_kept_by_count",
+    ),
+    "lua_the_epoch_of_a_cursor_is_ignored": (
+        ("return seen == epoch and 'kept' or 'gap'", "return seen and 'kept' or 'gap'"),
+        "test_feed_changes.py::test_a_cursor_that_this_log_has_not_reached_is_a_gap",
+    ),
+    "lua_the_directory_is_not_told_of_settings": (
+        ("  directory.list(directory.open(keys[2], args[5], args[2], now), 'g', args[3], args[4])\n", ""),
+        "test_feeds.py::test_the_log_of_the_directory_tells_which_feeds_came_changed_and_went",
+    ),
+    "lua_a_deleted_feed_leaves_its_items": (
+        ("call('UNLINK', f.m, f.i, f.o, f.l)", "call('UNLINK', f.m, f.l)"),
+        "test_feeds.py::test_a_feed_created_anew_starts_with_nothing_of_the_old_one",
+    ),
 }
 """What is replaced by what, and the test that must fail because of it."""
 

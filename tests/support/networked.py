@@ -34,8 +34,10 @@ async def open_redis(folder: Path) -> AsyncIterator[Store]:
     """A store on an emptied Redis."""
     flush([redis_server()])
     store = await open_store(redis_url(folder))
-    yield store
-    await store.close()
+    try:
+        yield store
+    finally:
+        await store.close()
 
 
 @asynccontextmanager
@@ -43,8 +45,10 @@ async def open_cluster(folder: Path) -> AsyncIterator[Store]:
     """A store on an emptied cluster."""
     flush(redis_cluster().servers)
     store = await open_store(cluster_url(folder))
-    yield store
-    await store.close()
+    try:
+        yield store
+    finally:
+        await store.close()
 
 
 @asynccontextmanager

@@ -98,6 +98,38 @@ FAULTS: dict[str, tuple[tuple[str, str, str], str]] = {
         ("consumer_write", "seq = excluded.seq, ", ""),
         "test_journal.py::test_a_consumer_is_remembered_at_its_place",
     ),
+    "sql_a_page_of_changes_begins_with_the_last_of_the_one_before": (
+        ("feed_change_read", "seq > %s", "seq >= %s"),
+        "test_feed_changes.py::test_a_cursor_gives_what_comes_behind_it_and_the_same_again",
+    ),
+    "sql_a_trim_drops_one_too_many": (
+        ("feed_change_drop", "BETWEEN %s AND %s", "BETWEEN %s AND %s + 1"),
+        "test_feed_changes.py::test_changes_are_kept_by_count",
+    ),
+    "sql_a_page_of_items_begins_with_the_last_of_the_one_before": (
+        ("feed_item_read", "rank > %s", "rank >= %s"),
+        "test_feed_items.py::test_the_pages_of_a_list_show_every_item_once_in_order",
+    ),
+    "sql_an_edit_keeps_the_old_item": (
+        ("feed_item_write", ", item = excluded.item", ""),
+        "test_feed_items.py::test_an_edit_replaces_a_known_item_and_makes_no_new_one",
+    ),
+    "sql_a_retracted_item_stays": (
+        ("feed_item_drop", "feed_item.id = gone.id", "feed_item.id <> gone.id"),
+        "test_feed_items.py::test_a_retracted_item_is_gone_and_that_is_told_once",
+    ),
+    "sql_the_neighbour_of_an_item_is_looked_for_at_the_wrong_end": (
+        ("feed_item_load_around", "ORDER BY rank DESC LIMIT 1", "ORDER BY rank LIMIT 1"),
+        "test_sorted_feeds.py::test_an_item_moves_to_either_end_and_beside_another",
+    ),
+    "sql_tenants_share_their_feeds": (
+        ("feed_find", "feed.tenant = wanted.tenant AND ", ""),
+        "test_feeds.py::test_feeds_of_one_tenant_are_neither_seen_nor_changed_by_another",
+    ),
+    "sql_two_write_to_a_feed_at_once": (
+        ("feed_lock", " FOR UPDATE", ""),
+        "test_feed_race.py::test_what_several_processes_do_to_feeds_at_once_has_one_order",
+    ),
 }
 """In which file what is replaced by what, and the test that must fail because of it."""
 

@@ -29,6 +29,12 @@ class Flights(Generic[T]):
             flight = self._boarding
         return await asyncio.shield(flight)
 
+    def close(self) -> None:
+        """Break off what nobody waits for any more."""
+        for flight in (self._flying, self._boarding):
+            if flight is not None:
+                flight.cancel()
+
     async def _after(self, flying: "asyncio.Task[T]") -> T:
         await asyncio.wait([flying])
         self._flying, self._boarding = self._boarding, None

@@ -58,7 +58,7 @@ class Hub:
         self._feed = feed
         self._key = key
         self._window = Window()
-        self._pulse = asyncio.Event()
+        self._waiters: dict[asyncio.Future[None], None] = {}
         self._reader: asyncio.Task[None] | None = None
         self._looked_at = self.loop.time()
         self._presents = Flights(self._look_present)
@@ -81,9 +81,16 @@ class Hub:
             # In a context of its own: it lives on, and is not about the request that came first.
             self._reader = self.loop.create_task(self._read(), name="headrace-feed", context=contextvars.Context())
 
-    async def moved(self) -> None:
-        """Wait until it has read something, or could not go on."""
-        await self._pulse.wait()
+    def waiter(self) -> "asyncio.Future[None]":
+        """Done when it has read something, or could not go on; who does not wait for it any longer tells `forget`."""
+        # Not an event: what stands between the hub and a thousand who wait is paid a thousand times.
+        waiter = self.loop.create_future()
+        self._waiters[waiter] = None
+        return waiter
+
+    def forget(self, waiter: "asyncio.Future[None]") -> None:
+        """Nobody waits for this one."""
+        self._waiters.pop(waiter, None)
 
     async def present(self) -> Present:
         """All that is there."""
@@ -111,6 +118,8 @@ class Hub:
         """Stop reading, and be forgotten."""
         if self._reader is not None:
             self._reader.cancel()
+        self._presents.close()
+        self._births.close()
         self._end()
 
     def _end(self) -> None:
@@ -167,8 +176,10 @@ class Hub:
         return came
 
     def _beat(self) -> None:
-        self._pulse.set()
-        self._pulse = asyncio.Event()
+        waiters, self._waiters = self._waiters, {}
+        for waiter in waiters:
+            if not waiter.done():
+                waiter.set_result(None)
 
     async def _look(self) -> None:
         """Now and then, have items evicted that are over their age."""

@@ -76,8 +76,7 @@ class QueueSubscription(Stream):
 
     async def _fill(self) -> None:
         if self._marks is None:
-            marks = await asyncio.gather(*map(self._start, self._queue.all_shards()))
-            self._marks = marks
+            marks = self._marks = await self._unbroken(None, self._started)
             self._take([Change(self._name, "live", cursor=_text(marks))])
             return
         marks = self._marks
@@ -86,6 +85,9 @@ class QueueSubscription(Stream):
         self._nap_ms = min(max(self._nap_ms * 2, QUEUE_EVENTS_NAP_MS), QUEUE_EVENTS_NAP_MS_MAX) if is_quiet else 0
         if not is_quiet:
             self._take(self._told([start for start, _ in found], [events for _, events in found]))
+
+    async def _started(self) -> list[Mark]:
+        return await asyncio.gather(*map(self._start, self._queue.all_shards()))
 
     async def _looked(self, marks: Sequence[Mark]) -> list[Look]:
         await asyncio.sleep(self._nap_ms / 1_000)

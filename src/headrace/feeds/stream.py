@@ -49,9 +49,16 @@ class Stream(ABC):
         while change is None:
             if self._is_over:
                 raise StopAsyncIteration
-            if not await self._filled():
-                change = Change(self._name, "heartbeat", cursor=self._cursor)
-                break
+            try:
+                if self._heartbeat_s is None:
+                    await self._fill()
+                elif not await self._filled(self._heartbeat_s):
+                    change = Change(self._name, "heartbeat", cursor=self._cursor)
+                    break
+            except asyncio.CancelledError:
+                if self._was_closed():
+                    raise StopAsyncIteration from None
+                raise
             change = self._next()
         if self._heartbeat_s is not None:
             self._told_at = asyncio.get_running_loop().time()
@@ -87,15 +94,14 @@ class Stream(ABC):
 
     def move_to(self, store: Store) -> None:
         """Go on from the same place, on the running event loop and its store."""
-        if store is not self._store:
-            self._store = store
-            self._asking = None  # it went with the event loop
+        self._store = store
 
     async def _unbroken(self, key: Hashable, look: Callable[[], Coroutine[Any, Any, T]]) -> T:
         """What a look at the store finds; cancelled, as by a heartbeat, it goes on, and is joined for the same key."""
-        if self._asking is None or self._asking[0] != key:
+        loop = asyncio.get_running_loop()
+        if self._asking is None or self._asking[0] != key or self._asking[1].get_loop() is not loop:
             self._break_off()
-            self._asking = key, asyncio.create_task(look())
+            self._asking = key, loop.create_task(look())
             self._asking[1].add_done_callback(seen)
         task: asyncio.Task[T] = self._asking[1]
         try:
@@ -105,13 +111,18 @@ class Stream(ABC):
                 self._asking = None
 
     def _break_off(self) -> None:
-        if self._asking is not None and not self._asking[1].done():
+        if self._asking is not None and self._asking[1].get_loop() is asyncio.get_running_loop():
             self._asking[1].cancel()
         self._asking = None
 
     @abstractmethod
     async def _fill(self) -> None:
         """Wait for changes and `_take` them; may return without any. Cancelled, it has changed nothing."""
+
+    def _was_closed(self) -> bool:
+        """Whether what was waited for ended because somebody else closed this, and nobody cancelled who waits."""
+        task = asyncio.current_task()
+        return self._is_over and task is not None and not task.cancelling()
 
     def _at_hand(self) -> bool:
         """Take what is there without waiting; whether anything was."""
@@ -130,15 +141,12 @@ class Stream(ABC):
                 return change
         return None
 
-    async def _filled(self) -> bool:
+    async def _filled(self, heartbeat_s: float) -> bool:
         """Wait for changes; False when it is time for a heartbeat."""
-        if self._heartbeat_s is None:
-            await self._fill()
-            return True
         if self._told_at is None:
             self._told_at = asyncio.get_running_loop().time()
         try:
-            async with asyncio.timeout_at(self._told_at + self._heartbeat_s):
+            async with asyncio.timeout_at(self._told_at + heartbeat_s):
                 await self._fill()
         except TimeoutError:
             return False

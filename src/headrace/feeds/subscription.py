@@ -1,6 +1,7 @@
 """A subscription: what is there in a feed, then what changes, from any cursor on."""
 
 import asyncio
+import contextlib
 from functools import partial
 from typing import Any
 
@@ -62,16 +63,16 @@ class Subscription(Stream):
 
     def move_to(self, store: Store) -> None:
         if store is not self._store:
-            self._hub = None
+            self._hub = None  # it went with the event loop
         super().move_to(store)
 
     def __repr__(self) -> str:
         return f"<Subscription to {str(self._feed)!r} at {self.cursor}>"
 
     def _leave(self) -> None:
-        if self._hub is not None:
+        if self._hub is not None and self._hub.is_here:
             self._hub.leave(self)
-            self._hub = None
+        self._hub = None
 
     def _joined(self) -> Hub:
         if self._hub is None or not self._hub.is_here:
@@ -80,7 +81,9 @@ class Subscription(Stream):
         return self._hub
 
     def _at_hand(self) -> bool:
-        page = None if self._position is None or self._hub is None else self._hub.page_behind(self._position)
+        if self._position is None or self._hub is None:
+            return False
+        page = self._hub.page_behind(self._position)
         if page is not None:
             self._take_page(page)
         return page is not None
@@ -88,12 +91,28 @@ class Subscription(Stream):
     async def _fill(self) -> None:
         hub = self._joined()
         if self._position is not None:
-            await self._follow(hub, self._position)
+            while not self._at_hand():
+                if hub.end != self._position:
+                    await self._catch_up(hub, self._position)
+                    return
+                await self._moved(hub)
+                if hub.is_over:
+                    return  # and join another
         elif self._is_unborn:
             self._position = await hub.birth()
             self._is_unborn = False
         else:
             await self._begin(hub)
+
+    async def _moved(self, hub: Hub) -> None:
+        waiter = hub.waiter()
+        try:
+            await waiter
+        except BaseException:
+            hub.forget(waiter)
+            raise
+        if hub.error is not None:
+            raise hub.error
 
     async def _begin(self, hub: Hub) -> None:
         """Take what is there."""
@@ -110,33 +129,19 @@ class Subscription(Stream):
             self._take(present.changes(self._codec, self._type))
             self._position, self._birth, self._is_at_end = as_of, as_of.birth, True
 
-    async def _follow(self, hub: Hub, position: FeedCursor) -> None:
-        """Take what came behind the position: from the hub if it was read lately, else from the store."""
-        if self._at_hand():
-            return
+    async def _catch_up(self, hub: Hub, position: FeedCursor) -> None:
+        """Go on where the hub is not: it has lost its way here, is behind, has not begun, or is far ahead."""
         if hub.lost is not None and hub.lost[0] == position:
             await self._go_on(hub, hub.lost[1])
-        elif hub.end == position:
-            await self._moved(hub)
         elif hub.end is None and self._is_at_end:
             hub.follow(position)
-        elif self._is_at_end and hub.end is not None and self._is_ahead(hub.end, position):
+        elif hub.end is not None and self._is_at_end and _is_behind(hub.end, position):
             self._is_at_end = False  # should the hub never come here, the store has lost something: look again
-            try:
+            with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(FEED_LOOK_MS / 1_000):
                     await self._moved(hub)
-            except TimeoutError:
-                return
         else:
             await self._read(hub, position)
-
-    def _is_ahead(self, end: FeedCursor, position: FeedCursor) -> bool:
-        return end.birth != position.birth or end.seq < position.seq
-
-    async def _moved(self, hub: Hub) -> None:
-        await hub.moved()
-        if hub.error is not None:
-            raise hub.error
 
     async def _read(self, hub: Hub, position: FeedCursor) -> None:
         look = partial(patiently, lambda: self._store.feeds.changes(self._feed, position))
@@ -171,3 +176,7 @@ class Subscription(Stream):
         self._take([Change(self._name, "deleted", instance=instance, at_ms=at_ms)])
         self._is_over = True
         self._leave()
+
+
+def _is_behind(end: FeedCursor, position: FeedCursor) -> bool:
+    return end.birth != position.birth or end.seq < position.seq

@@ -3,6 +3,7 @@
 import asyncio
 import contextvars
 from collections import deque
+from typing import Any
 
 from headrace.feeds.patience import LOST, Patience
 from headrace.model.errors import HeadraceError, OutcomeUnknown, Refused
@@ -41,20 +42,23 @@ class Taker:
         """Taken, and nobody's."""
         self._serving: asyncio.Task[None] | None = None
         self._sleeping: asyncio.Task[bool] | None = None
-        self._has_looked = asyncio.Event()
-        """Set while nothing is being taken."""
+        self._is_asking = False
+        """Whether the store is being asked, so that items may be on their way."""
+        self._looks: list[asyncio.Future[None]] = []
+        """Done when the store was asked once more."""
         self._trouble: HeadraceError | None = None
         """Why the store could not be asked, if it could not."""
 
     async def get(self, timeout_s: float | None) -> Item | None:
-        """The next item, as soon as there is one; None after the time. The store is looked at in any case."""
+        """The next item, as soon as there is one; None after the time, when the store has none even then."""
         here: asyncio.Future[Item] = self._key[0].create_future()
         self._waiting.append(here)
         self._start()
         try:
             await asyncio.wait([here], timeout=timeout_s)
-            if not here.done():
-                await self._has_looked.wait()  # an item may be on its way
+            if not here.done() and self._trouble is None:
+                either: list[asyncio.Future[Any]] = [here, self._look_again()]
+                await asyncio.wait(either, return_when=asyncio.FIRST_COMPLETED)
         except asyncio.CancelledError:
             self._give_up(here)
             raise
@@ -72,8 +76,18 @@ class Taker:
 
     async def settled(self) -> None:
         """Wait until nothing is in hand that nobody waits for: before the store is closed."""
-        while self._serving is not None and (self._spare or not self._has_looked.is_set()):
+        while self._serving is not None and (self._spare or self._is_asking):
             await asyncio.wait([self._serving], timeout=0.01)
+
+    def _look_again(self) -> "asyncio.Future[None]":
+        look: asyncio.Future[None] = self._key[0].create_future()
+        self._looks.append(look)
+        self._wake()
+        return look
+
+    def _wake(self) -> None:
+        if self._sleeping is not None:
+            self._sleeping.cancel()
 
     def _give_up(self, here: "asyncio.Future[Item]") -> None:
         if here.done():
@@ -81,12 +95,11 @@ class Taker:
                 self.give_back(here.result())
             return
         here.cancel()
-        if not any(not each.done() for each in self._waiting) and self._sleeping is not None:
-            self._sleeping.cancel()
+        if all(each.done() for each in self._waiting):
+            self._wake()  # to its end
 
     def _start(self) -> None:
         if self._serving is None:
-            self._has_looked.clear()
             # In a context of its own: it serves others as well as the one who came first.
             self._serving = self._key[0].create_task(self._serve(), context=contextvars.Context())
 
@@ -98,27 +111,36 @@ class Taker:
                     await self._round(patience)
                 except LOST as error:
                     self._trouble = error
-                    self._has_looked.set()
+                    self._looked(self._looks)
                     await patience.pause()
         except Exception as error:  # noqa: BLE001 - told to those who wait
             self._fail(len(self._waiting), error)
         finally:
             self._serving = None
-            self._has_looked.set()
+            self._looked(self._looks)
             if not self._hand_out() and not self._spare:
                 _TAKERS.pop(self._key, None)
 
     async def _round(self, patience: Patience) -> None:
-        self._has_looked.clear()
-        is_done = await (self._put_back() if self._spare else self._take())
-        self._has_looked.set()
-        self._trouble = None
+        looks, self._looks, self._is_asking = self._looks, [], True
+        try:
+            is_done = await (self._put_back() if self._spare else self._take())
+            self._trouble = None
+        finally:
+            self._is_asking = False
+            self._looked(looks)
         if is_done:
             patience.rest()
         elif self._spare:
             await patience.pause()
         else:
             await self._sleep()
+
+    def _looked(self, looks: "list[asyncio.Future[None]]") -> None:
+        for look in looks:
+            if not look.done():
+                look.set_result(None)
+        looks.clear()
 
     def _hand_out(self) -> int:
         """Give what is at hand to those who wait, and say how many still do."""
@@ -152,14 +174,16 @@ class Taker:
         return not self._spare
 
     async def _sleep(self) -> None:
-        self._sleeping = asyncio.create_task(self._store.signals.changed(self._feed, None, FEED_LOOK_MS))
+        sleeping = self._sleeping = asyncio.create_task(
+            self._store.signals.changed(self._feed, None, 0 if self._looks else FEED_LOOK_MS)
+        )
         try:
-            await asyncio.wait([self._sleeping])
-            if not self._sleeping.cancelled() and (error := self._sleeping.exception()) is not None:
-                raise error
+            await asyncio.wait([sleeping])
         finally:
-            self._sleeping.cancel()
+            sleeping.cancel()
             self._sleeping = None
+        if not sleeping.cancelled() and (error := sleeping.exception()) is not None:
+            raise error
 
     def _fail(self, count: int, error: Exception) -> None:
         for each in [each for each in self._waiting if not each.done()][:count]:

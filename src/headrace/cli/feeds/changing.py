@@ -5,10 +5,10 @@ from typing import Annotated
 import typer
 from msgspec import Struct
 
-from headrace.cli.feeds.finding import Name, feed_of, instance, writable
+from headrace.cli.feeds.finding import Name, Tenant, feed_of, instance, writable
 from headrace.cli.feeds.listing import feed_dict, kept_changes
 from headrace.cli.opening import with_store
-from headrace.cli.options import TENANT, DryRun, Json, Tenant, Url, Yes
+from headrace.cli.options import TENANT, DryRun, Json, Url, Yes
 from headrace.cli.output import Output
 from headrace.cli.reading import written
 from headrace.cli.settings import read_settings, value_text

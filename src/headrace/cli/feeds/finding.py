@@ -13,6 +13,7 @@ from headrace.model.limits import FEEDS_SHOWN_MAX, PAGE_MAX
 from headrace.stores.contract.store import Store
 
 Name = Annotated[str, typer.Argument(metavar="NAME", help="The feed.")]
+Tenant = Annotated[str, typer.Option("--tenant", envvar="HEADRACE_TENANT", help="Whose feeds.")]
 ReadName = Annotated[str, typer.Argument(metavar="NAME", help="The feed; '*' is the directory of all feeds.")]
 
 

@@ -5,11 +5,11 @@ from typing import Annotated
 import typer
 
 from headrace.cli.exits import NO, OK
-from headrace.cli.feeds.finding import Name, ReadName, feed_of, instance, writable
+from headrace.cli.feeds.finding import Name, ReadName, Tenant, feed_of, instance, writable
 from headrace.cli.feeds.places import After, Before, First, Last, chosen_place, place_text, refusal
 from headrace.cli.instants import ago, instants, store_now_ms
 from headrace.cli.opening import with_store
-from headrace.cli.options import TENANT, Json, Limit, Tenant, Url
+from headrace.cli.options import TENANT, Json, Limit, Url
 from headrace.cli.output import Output, one_line
 from headrace.cli.shapes import carried
 from headrace.cli.stepping import Tally, batches, telling, words

@@ -5,10 +5,10 @@ import asyncio
 from msgspec import Struct
 from msgspec.structs import asdict
 
-from headrace.cli.feeds.finding import names_of
+from headrace.cli.feeds.finding import Tenant, names_of
 from headrace.cli.instants import ago, instants, store_now_ms
 from headrace.cli.opening import with_store
-from headrace.cli.options import TENANT, Json, Tenant, Url
+from headrace.cli.options import TENANT, Json, Url
 from headrace.cli.output import Output
 from headrace.cli.stepping import counted
 from headrace.model.feed import FeedName

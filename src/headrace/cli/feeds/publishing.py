@@ -6,10 +6,10 @@ from typing import Annotated
 import typer
 
 from headrace.cli.exits import NO, OK
-from headrace.cli.feeds.finding import Name, feed_of, instance, writable
+from headrace.cli.feeds.finding import Name, Tenant, feed_of, instance, writable
 from headrace.cli.feeds.places import After, Before, First, chosen_place, place_text, refusal
 from headrace.cli.opening import with_store
-from headrace.cli.options import TENANT, Json, Tenant, Url
+from headrace.cli.options import TENANT, Json, Url
 from headrace.cli.output import Output, one_line
 from headrace.cli.payloads import typed_payload, value_of
 from headrace.client.codec import JSON

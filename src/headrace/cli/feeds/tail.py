@@ -5,11 +5,12 @@ from typing import Annotated
 
 import typer
 
+from headrace.cli.feeds.finding import Tenant
 from headrace.cli.feeds.following import Following, Start, Subject
 from headrace.cli.feeds.keeping import CursorFile
 from headrace.cli.feeds.screen import Screen
 from headrace.cli.opening import with_store
-from headrace.cli.options import TENANT, Tenant, Url
+from headrace.cli.options import TENANT, Url
 from headrace.cli.output import Output
 from headrace.cli.reading import written
 from headrace.model.errors import BadConfig

@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from headrace.stores.postgres.arrays import blobs, numbers, texts
+from headrace.stores.postgres.arrays import Array, blobs, numbers, texts
 from headrace.stores.postgres.feed_order import END, START, Order
 from headrace.stores.postgres.link import Cursor, Link
 from headrace.stores.transitions.feed_rows import ItemRow
@@ -29,6 +29,8 @@ class FeedItems:
         self._feed_id = feed_id
         self._is_sorted = is_sorted
         self._known: dict[str, ItemRow | None] = {}
+        self._absent: set[str] = set()
+        """Ids that were looked up and of which nothing is stored."""
         self._changed: dict[str, None] = {}
         self._order = Order()
 
@@ -49,9 +51,11 @@ class FeedItems:
             return
         wanted, found = asked
         self._known |= {id: self._known.get(id) for id in wanted}
+        self._absent.update(wanted)
         for packed, rank, at_ms, item, *around in found.fetchall():
             id = packed.decode()
             self._known[id] = ItemRow(id, item, rank, at_ms)
+            self._absent.discard(id)
             if around:
                 before, behind = self._unread([around[:3]]), self._unread([around[3:]])
                 run = [*before, (rank, id), *behind]
@@ -146,29 +150,37 @@ class FeedItems:
     def flush(self) -> None:
         """Write what the step has changed so far; all in one go inside `together`."""
         gone: list[bytes] = []
-        kept: list[tuple[bytes, ItemRow]] = []
-        moved: list[tuple[bytes, ItemRow]] = []
+        moved: list[ItemRow] = []
+        new: list[ItemRow] = []
+        kept: list[ItemRow] = []
         for id in self._changed:
             row = self._known[id]
             if row is None:
-                gone.append(id.encode())
+                if id not in self._absent:
+                    gone.append(id.encode())
+            elif row.item is UNREAD:
+                moved.append(row)
             else:
-                (moved if row.item is UNREAD else kept).append((id.encode(), row))
+                (new if id in self._absent else kept).append(row)
+                self._absent.discard(id)
         self._changed = {}
         if gone:
             self._link.run("feed_item_drop", self._feed_id, blobs(gone))
         if moved:
-            ranks = texts([row.rank for _, row in moved])
-            self._link.run("feed_item_rank", self._feed_id, blobs([id for id, _ in moved]), ranks)
+            self._link.run("feed_item_rank", self._feed_id, *_columns(moved)[:2])
         if kept:
-            self._link.run(
-                "feed_item_write",
-                self._feed_id,
-                blobs([id for id, _ in kept]),
-                texts([row.rank for _, row in kept]),
-                numbers([row.at_ms for _, row in kept]),
-                blobs([row.item for _, row in kept]),
-            )
+            self._link.run("feed_item_write", self._feed_id, *_columns(kept))
+        if new:
+            self._link.run("feed_item_add", self._feed_id, *_columns(new))
+
+
+def _columns(rows: list[ItemRow]) -> tuple[Array, Array, Array, Array]:
+    return (
+        blobs([row.id.encode() for row in rows]),
+        texts([row.rank for row in rows]),
+        numbers([row.at_ms for row in rows]),
+        blobs([row.item for row in rows]),
+    )
 
 
 def _is_unread(row: ItemRow | None) -> bool:

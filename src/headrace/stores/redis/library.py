@@ -31,6 +31,7 @@ PARTS = (
     "rank",
     "feed",
     "items",
+    "places",
     "directory",
 )
 """The shared parts in the order of their use; a part sees those before it."""

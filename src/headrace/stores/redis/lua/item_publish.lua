@@ -7,12 +7,13 @@
 --          drawn. Refuses `unknown_feed`, and `wrong_type` for what a feed of its type cannot do
 -- flags
 local NUMBER_END = 9007199254740992 -- beyond it not every number is one in Lua
-local PLACES = { feed = '[le]', plain = '[lf]', sorted = '.' }
+local PLACES = { feed = { l = true, e = true }, plain = { l = true, f = true } }
 
+-- Whether a feed of the type can do all that is asked for; a sorted one can.
 local function are_fit(type, args)
   local places = PLACES[type]
-  for at = 3, #args, 4 do
-    if type ~= 'sorted' and (args[at + 1] == '' or not find(args[at], places)) then
+  for at = 3, places and #args or 0, 4 do
+    if args[at + 1] == '' or not places[args[at]] then
       return false
     end
   end

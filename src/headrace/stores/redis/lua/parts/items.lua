@@ -12,6 +12,7 @@ do
   local function pack_item(at_packed, its_rank, item)
     return at_packed .. pack('>I2', #its_rank) .. its_rank .. item
   end
+  items.pack = pack_item
 
   local function rank_of(packed)
     return sub(packed, 9, 8 + byte(packed, 7) * 256 + byte(packed, 8))
@@ -21,19 +22,21 @@ do
   local function item_of(packed)
     return sub(packed, 9 + byte(packed, 7) * 256 + byte(packed, 8))
   end
+  items.item_of = item_of
 
   function items.at_of(packed)
     return cut('>I6', packed)
   end
 
-  local function parts_of(member)
-    local at = find(member, '\0', 1, true)
-    return sub(member, 1, at - 1), sub(member, at + 1)
-  end
-
   function items.id_of(member)
     return sub(member, find(member, '\0', 1, true) + 1)
   end
+
+  -- The rank of a member, false for none.
+  local function rank_in(member)
+    return member and sub(member, 1, find(member, '\0', 1, true) - 1) or false
+  end
+  items.rank_in = rank_in
 
   -- Items published at this instant or before are over; negative when they have no age.
   function items.over(f)
@@ -69,10 +72,12 @@ do
     return found
   end
 
-  local function put(f, id, its_rank, packed)
+  -- Note an item under the rank that it was packed with.
+  local function set(f, id, its_rank, packed)
     f.rows[id], f.dirty[id] = packed, true
     f.order[its_rank .. '\0' .. id] = true
   end
+  items.set = set
 
   local function forget_end(f, its_rank)
     if f.first_rank == its_rank then
@@ -108,6 +113,7 @@ do
     waiting.each_chunk('ZREM', f.o, dropped, m)
     waiting.each_chunk('ZADD', f.o, added, n)
   end
+  items.write_order = write_order
 
   -- Write what was noted.
   function items.write(f)
@@ -128,108 +134,6 @@ do
     waiting.each_chunk('HSET', f.i, kept, n)
   end
 
-  -- The ranks at the ends, false when there is no item; they are remembered, since most items come to an end.
-  local function first_rank(f)
-    if f.first_rank == nil then
-      write_order(f)
-      local member = call('ZRANGE', f.o, 0, 0)[1]
-      f.first_rank = member and (parts_of(member)) or false
-    end
-    return f.first_rank
-  end
-
-  local function last_rank(f)
-    if f.last_rank == nil then
-      write_order(f)
-      local member = call('ZRANGE', f.o, 0, 0, 'REV')[1]
-      f.last_rank = member and (parts_of(member)) or false
-    end
-    return f.last_rank
-  end
-
-  local function rank_before(f, its_rank)
-    write_order(f)
-    local member = call('ZRANGE', f.o, '(' .. its_rank .. '\0', '-', 'BYLEX', 'REV', 'LIMIT', 0, 1)[1]
-    return member and (parts_of(member)) or false
-  end
-
-  local function rank_after(f, its_rank)
-    write_order(f)
-    local member = call('ZRANGE', f.o, '(' .. its_rank .. '\1', '+', 'BYLEX', 'LIMIT', 0, 1)[1]
-    return member and (parts_of(member)) or false
-  end
-
-  -- Members up to the rank `low`, backwards, and behind it: as many as are drawn anew, and one more.
-  local function members_around(f, low, high)
-    write_order(f)
-    local wanted, before, after = LIMITS.rerank + 1, {}, {}
-    if low then
-      before = call('ZRANGE', f.o, '(' .. low .. '\1', '-', 'BYLEX', 'REV', 'LIMIT', 0, wanted)
-    end
-    if high then
-      after = call('ZRANGE', f.o, '(' .. (low or '') .. '\1', '+', 'BYLEX', 'LIMIT', 0, wanted)
-    end
-    return before, after
-  end
-
-  -- Draw the ranks around a place anew, with room for one between `low` and `high`; their order stays.
-  local function rerank(f, low, high)
-    local before, after = members_around(f, low, high)
-    local low_end = before[LIMITS.rerank + 1] and (parts_of(before[LIMITS.rerank + 1]))
-    local high_end = after[LIMITS.rerank + 1] and (parts_of(after[LIMITS.rerank + 1]))
-    local lower, upper = math.min(#before, LIMITS.rerank), math.min(#after, LIMITS.rerank)
-    local ids, rows = {}, {}
-    for index = 1, lower + upper do
-      local member = index <= lower and before[lower + 1 - index] or after[index - lower]
-      ids[index] = items.id_of(member)
-    end
-    items.load(f, ids)
-    for index, id in ipairs(ids) do
-      rows[index] = f.rows[id]
-      items.drop(f, id, rows[index])
-    end
-    local ranks = rank.spread(low_end, high_end, lower + 1 + upper)
-    for index, id in ipairs(ids) do
-      local its_rank = ranks[index <= lower and index or index + 1]
-      put(f, id, its_rank, pack_item(sub(rows[index], 1, 6), its_rank, item_of(rows[index])))
-    end
-    f.first_rank, f.last_rank = nil, nil
-    return ranks[lower + 1]
-  end
-
-  -- A rank for an item that comes to a place; those around it get new ones when it would be too long.
-  local function rank_at(f, where, neighbour)
-    local low, high
-    if where == 'l' then
-      low = last_rank(f)
-    elseif where == 'f' then
-      high = first_rank(f)
-    elseif where == 'b' then
-      high = rank_of(items.row(f, neighbour))
-      low = rank_before(f, high)
-    else
-      low = rank_of(items.row(f, neighbour))
-      high = rank_after(f, low)
-    end
-    local found = rank.between(low, high)
-    if #found > LIMITS.rank_chars then
-      found = rerank(f, low, high)
-    end
-    if not low then
-      f.first_rank = found
-    end
-    if not high then
-      f.last_rank = found
-    end
-    return found
-  end
-
-  -- Put an item to a place; its old row, if there was one, has been dropped.
-  function items.put(f, id, item, where, neighbour, at_packed)
-    local its_rank = rank_at(f, where, neighbour)
-    put(f, id, its_rank, pack_item(at_packed or f.at_packed, its_rank, item))
-  end
-
   -- Replace an item where it is; returns what is there now.
   function items.replace(f, id, packed, item)
     local replaced = pack_item(f.at_packed, rank_of(packed), item)
@@ -239,34 +143,10 @@ do
 
   -- Keep an item of a directory, whose name is its rank.
   function items.keep(f, name, item)
-    put(f, name, name, pack_item(f.at_packed, name, item))
+    set(f, name, name, pack_item(f.at_packed, name, item))
   end
 
-  local function stands_at(f, packed, where, neighbour)
-    local its_rank = rank_of(packed)
-    if where == 'l' then
-      return last_rank(f) == its_rank
-    elseif where == 'f' then
-      return first_rank(f) == its_rank
-    elseif where == 'b' then
-      return rank_before(f, rank_of(items.row(f, neighbour))) == its_rank
-    end
-    return rank_after(f, rank_of(items.row(f, neighbour))) == its_rank
-  end
-
-  -- Whether the item stood elsewhere before; next to itself it is where it is.
-  function items.move(f, id, packed, where, neighbour)
-    if neighbour == id or stands_at(f, packed, where, neighbour) then
-      return false
-    end
-    local item = item_of(packed)
-    items.drop(f, id, packed)
-    items.put(f, id, item, where, neighbour, sub(packed, 1, 6))
-    feed.note(f, 'm', where, id, item, neighbour)
-    return true
-  end
-
-  local function load_those(f, members)
+  function items.load_those(f, members)
     local ids = {}
     for index, member in ipairs(members) do
       ids[index] = items.id_of(member)
@@ -276,7 +156,7 @@ do
 
   local function is_over(f, id, over)
     local packed = items.row(f, id)
-    return packed and items.at_of(packed) <= over
+    return not packed or items.at_of(packed) <= over
   end
 
   -- Take the oldest items beyond the bounds out of a feed, a bounded number; says how many.
@@ -291,17 +171,17 @@ do
     while evicted < LIMITS.evictions and (evicted < surplus or over >= 0) do
       local members = call('ZRANGE', f.o, start, start + size - 1)
       if evicted >= surplus then
-        load_those(f, members)
+        items.load_those(f, members)
       end
       for _, member in ipairs(members) do
-        local its_rank, id = parts_of(member)
+        local id = items.id_of(member)
         local is_surplus = evicted < surplus
         if not is_surplus and (over < 0 or evicted == LIMITS.evictions or not is_over(f, id, over)) then
           head.items = head.items - evicted
           return evicted
         end
         f.rows[id], f.dirty[id], f.order[member] = false, true, false
-        forget_end(f, its_rank)
+        forget_end(f, rank_in(member))
         feed.note(f, 'r', is_surplus and 'c' or 'o', id)
         evicted = evicted + 1
       end

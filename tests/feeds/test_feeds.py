@@ -1,0 +1,150 @@
+"""The feeds of a tenant: opened, made, configured, deleted, listed, and followed."""
+
+import asyncio
+
+import pytest
+
+from headrace import Feed, Feeds, PlainQueue, Refused, SortedFeed, Store
+from tests.feeds.reading import SOON_S, take, take_until, told
+
+
+async def test_opening_a_feed_makes_it_when_it_is_missing_and_sets_what_is_said(feeds: Feeds) -> None:
+    """K4, K3: opened with other settings it is reconfigured, with the same or none it is left alone."""
+    news = await feeds.feed("news", items_max=5)
+
+    again, lower = await feeds.feed("news", items_max=5), await feeds.feed("news")
+    first = await news.config()
+    await feeds.feed("news", items_max=3, changes_keep_max=7)
+    second = await news.config()
+
+    assert isinstance(news, Feed)
+    assert (again.name, lower.name) == ("news", "news")
+    assert (first.type, first.items_max, first.version) == ("feed", 5, 0)
+    assert (second.items_max, second.changes_keep_max, second.version) == (3, 7, 1)
+
+
+async def test_many_who_open_the_same_feed_at_once_all_get_it(feeds: Feeds, others: Feeds) -> None:
+    """K4."""
+    opened = await asyncio.gather(*(each.sorted("board") for each in (feeds, others) for _ in range(5)))
+
+    assert {type(each) for each in opened} == {SortedFeed}
+    assert [listing.name for listing in await feeds.list()] == ["board"]
+
+
+async def test_a_feed_is_opened_as_what_it_is_and_as_nothing_else(feeds: Feeds) -> None:
+    await feeds.plain("inbox")
+
+    with pytest.raises(Refused, match="'default/inbox' was to be of type 'sorted' and is of type 'plain'") as refused:
+        await feeds.sorted("inbox")
+
+    assert refused.value.reason == "wrong_type"
+    assert isinstance(await feeds.plain("inbox"), PlainQueue)
+
+
+async def test_a_feed_is_made_once_deleted_once_and_listed_in_between(feeds: Feeds) -> None:
+    """K1, K2, K4: a second creation is refused, and so is the deletion of what is not there."""
+    config = await feeds.create("news", "sorted", items_max=9)
+    await feeds.create("inbox", "plain")
+    with pytest.raises(Refused) as exists:
+        await feeds.create("news")
+    listed = await feeds.list()
+    state = await feeds.describe("news")
+    await feeds.delete("news")
+    with pytest.raises(Refused) as unknown:
+        await feeds.delete("news")
+
+    assert (exists.value.reason, unknown.value.reason) == ("feed_exists", "unknown_feed")
+    assert [(each.name, each.type) for each in listed] == [("inbox", "plain"), ("news", "sorted")]
+    assert state is not None
+    assert (listed[1].config, state.config) == (config, config)
+    assert await feeds.describe("news") is None
+    assert [each.name for each in await feeds.list()] == ["inbox"]
+
+
+async def test_a_configuration_is_changed_only_while_nobody_else_was_faster(feeds: Feeds) -> None:
+    """K3."""
+    await feeds.create("news")
+    await feeds.configure("news", items_max=5, version=0)
+
+    with pytest.raises(Refused) as refused:
+        await feeds.configure("news", items_max=6, version=0)
+
+    assert refused.value.reason == "version_changed"
+
+
+async def test_what_a_deleted_feed_is_asked_is_refused(feeds: Feeds) -> None:
+    news, inbox = await feeds.feed("news"), await feeds.plain("inbox")
+    await feeds.delete("news")
+    await feeds.delete("inbox")
+
+    for call in (news.publish(1), news.ids(), news.count(), anext(news.subscribe()), inbox.get(), inbox.put(1)):
+        with pytest.raises(Refused) as refused:
+            await call
+        assert refused.value.reason == "unknown_feed"
+    assert await news.item("a") is None
+
+
+async def test_tenants_do_not_see_each_others_feeds(store: Store) -> None:
+    acme, globex = Feeds(store, tenant="acme"), Feeds(store, tenant="globex")
+    await (await acme.feed("news")).publish("acme's", id="a")
+    there = await globex.feed("news")
+
+    assert await there.items() == {}
+    assert [each.name for each in await globex.list()] == ["news"]
+    await globex.delete("news")
+    assert [each.name for each in await acme.list()] == ["news"]
+
+
+async def test_feeds_that_come_change_and_go_are_told_to_whoever_follows_the_directory(
+    feeds: Feeds, others: Feeds
+) -> None:
+    """K1, K2, K3, K31: with the name, the configuration and who did it; also before there is any feed at all."""
+    async with feeds.subscribe() as subscription:
+        nothing = await take(subscription, 1)
+        await others.create("news", items_max=5)
+        await feeds.configure("news", items_max=6)
+        await others.delete("news")
+        changes = await take(subscription, 3)
+        cursor = subscription.cursor
+    await feeds.create("board", "sorted")
+    resumed = await take(feeds.subscribe(cursor=cursor), 1)
+    fresh = await take(feeds.subscribe(), 2)
+
+    assert told(nothing) == ["live"]
+    assert told(changes) == ["created news", "configured news", "deleted news"]
+    assert [change.instance for change in changes] == ["elsewhere", "here", "elsewhere"]
+    assert [change.item and change.item.items_max for change in changes] == [5, 6, None]
+    assert (told(resumed), resumed[0].item.type) == (["created board"], "sorted")
+    assert (told(fresh), fresh[0].item) == (["present board", "live"], resumed[0].item)
+
+
+async def test_an_instance_may_leave_out_what_it_does_itself(feeds: Feeds, others: Feeds) -> None:
+    """K5: in the directory and in a feed, and the place behind what was left out is kept."""
+    news = await feeds.feed("news")
+    there = await others.feed("news")
+    directory, subscription = feeds.subscribe(own=False), news.subscribe(own=False, heartbeat="30ms")
+    await take_until(directory, "live")
+    await take_until(subscription, "live")
+
+    await feeds.create("mine")
+    await news.publish(1, id="mine")
+    await others.create("theirs")
+    await there.publish(2, id="theirs")
+    await news.publish(3, id="mine too")
+
+    created, published = await take(directory, 1), (await take_until(subscription, "published"))[-1]
+    state = await feeds.describe("news")
+    assert state is not None
+    async with asyncio.timeout(SOON_S):
+        while subscription.cursor != str(state.cursor):
+            assert (await anext(subscription)).event == "heartbeat"
+    assert (told(created), published.id) == (["created theirs"], "theirs")
+
+
+def test_an_instance_is_host_process_and_chance_unless_it_is_given(faulty: Store) -> None:
+    one, two = Feeds(faulty).instance, Feeds(faulty).instance
+
+    assert one != two
+    assert one.rpartition(":")[0] == two.rpartition(":")[0]
+    with pytest.raises(Refused):
+        Feeds(faulty, instance="x" * 200)

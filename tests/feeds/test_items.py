@@ -1,0 +1,217 @@
+"""Feeds and sorted feeds: what is published, edited, moved and retracted, and what is there then."""
+
+from typing import Any
+
+import pytest
+from msgspec import Struct
+
+from headrace import RAW, Feeds, OutcomeUnknown, Refused, Store, StoreUnavailable
+from headrace.model.limits import ITEM_BYTES_MAX
+from headrace.testing import FaultyStore
+from tests.feeds.reading import take, take_until, told
+
+
+class Offer(Struct):
+    """An item with a type of its own."""
+
+    name: str
+    price: int
+
+
+async def test_a_feed_holds_what_was_published_in_that_order(feeds: Feeds) -> None:
+    """K6, K10: under the id that was given, or a fresh one; counted."""
+    news = await feeds.feed("news")
+
+    fresh = await news.publish({"a": 1})
+    await news.publish(None, id="b")
+    many = await news.publish_many(["c", 4.5])
+    named = await news.publish_many([1, 2], ids=["x", "y"])
+
+    ids = [fresh, "b", *many, "x", "y"]
+    assert (len(set(ids)), named) == (6, ["x", "y"])
+    assert await news.ids() == ids
+    assert list((await news.items()).items()) == list(zip(ids, [{"a": 1}, None, "c", 4.5, 1, 2], strict=True))
+    assert (await news.item(fresh), await news.item("nobody"), await news.has("b"), await news.has("c")) == (
+        {"a": 1},
+        None,
+        True,
+        False,
+    )
+    assert (await news.count(), await news.total()) == (6, 6)
+
+
+async def test_a_known_id_is_edited_and_goes_last_and_beyond_the_bound_the_oldest_go(feeds: Feeds) -> None:
+    """K7, K8, K9, KB7: an edit evicts nothing; the changes say so in that order."""
+    news = await feeds.feed("news", items_max=3)
+    subscription = news.subscribe()
+    await take_until(subscription, "live")
+
+    await news.publish_many([1, 2, 3], ids=["a", "b", "c"])
+    await news.publish("again", id="a")
+    before = await news.ids()
+    await news.publish(4, id="d")
+    retracted = [await news.retract("c"), await news.retract("c")]
+
+    changes = await take(subscription, 7)
+    assert before == ["b", "c", "a"]
+    assert await news.items() == {"a": "again", "d": 4}
+    assert retracted == [True, False]
+    assert told(changes[3:]) == ["edited a", "published d", "retracted b", "retracted c"]
+    assert [change.reason for change in changes[5:]] == ["count", None]
+    assert [change.item for change in changes[3:]] == ["again", 4, None, None]
+
+
+async def test_an_edit_wants_the_item_to_be_there(feeds: Feeds) -> None:
+    """K13: also in a sorted feed, where it keeps its place."""
+    news, board = await feeds.feed("news"), await feeds.sorted("board")
+    ids = await board.publish_many("abc")
+
+    await board.edit(ids[1], "B")
+    for feed in (news, board):
+        with pytest.raises(Refused, match="holds no item 'nobody'") as refused:
+            await feed.edit("nobody", 1)
+        assert refused.value.reason == "unknown_item"
+
+    assert list((await board.items()).values()) == ["a", "B", "c"]
+
+
+async def test_a_sorted_feed_stands_as_it_was_put_and_moved(feeds: Feeds) -> None:
+    """K11, K12, K14, K15, K16, KB8, KB11: ids are numbers, a refusal draws none, and the changes name the places."""
+    board = await feeds.sorted("board")
+    subscription = board.subscribe()
+    await take_until(subscription, "live")
+
+    one, two = await board.append("one"), await board.prepend("two")
+    three = await board.before(one, "three")
+    with pytest.raises(Refused) as neighbour:
+        await board.before("nobody", "lost")
+    four = await board.after(two, "four", id="four")
+    moved = [
+        await board.move(one, first=True),
+        await board.move(one, before=one),
+        await board.move(two, last=True),
+        await board.move(two, after=three),
+        await board.move(four, before=two),
+    ]
+
+    changes = await take(subscription, 7)
+    assert (one, two, three, four) == ("1", "2", "3", "four")
+    assert neighbour.value.reason == "unknown_neighbour"
+    assert moved == [True, False, True, False, True]
+    assert await board.ids() == ["1", "3", "four", "2"]
+    assert told(changes) == [
+        "published 1",
+        "published 2",
+        "published 3",
+        "published four",
+        "moved 1",
+        "moved 2",
+        "moved four",
+    ]
+    places = [(change.place.where, change.place.id) for change in changes if change.place is not None]
+    assert places == [
+        ("last", None),
+        ("first", None),
+        ("before", "1"),
+        ("after", "2"),
+        ("first", None),
+        ("last", None),
+        ("before", "2"),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("said", "reason"),
+    [
+        ({}, "bad_place"),
+        ({"first": True, "last": True}, "bad_place"),
+        ({"before": "nobody"}, "unknown_neighbour"),
+    ],
+)
+async def test_a_move_wants_one_place_that_is_there(feeds: Feeds, said: dict[str, Any], reason: str) -> None:
+    """K15."""
+    board = await feeds.sorted("board")
+    id = await board.append(1)
+
+    with pytest.raises(Refused) as refused:
+        await board.move(id, **said)
+    with pytest.raises(Refused) as unknown:
+        await board.move("nobody", first=True)
+
+    assert (refused.value.reason, unknown.value.reason) == (reason, "unknown_item")
+
+
+async def test_a_sorted_feed_that_is_full_says_so_and_how_far_it_got(feeds: Feeds) -> None:
+    board = await feeds.sorted("board", items_max=2)
+
+    with pytest.raises(Refused, match="2 items were published, then 'default/board' is full") as refused:
+        await board.publish_many("abc")
+
+    assert refused.value.reason == "full"
+    assert list((await board.items()).values()) == ["a", "b"]
+
+
+async def test_items_are_read_as_the_type_that_is_asked_for(feeds: Feeds, store: Store) -> None:
+    """Also by another codec; one that is not of the type refuses when it is looked at, and the next one comes."""
+    news = await feeds.feed("news")
+    subscription = news.subscribe(type=Offer)
+    await take_until(subscription, "live")
+
+    await news.publish(Offer("mill", 7), id="a")
+    await news.publish("no offer", id="b")
+    await news.publish(Offer("race", 9), id="c")
+
+    changes = await take(subscription, 3)
+    raw = await Feeds(store, codec=RAW).feed("news")
+    assert (changes[0].item, changes[2].item) == (Offer("mill", 7), Offer("race", 9))
+    with pytest.raises(Refused, match="not the JSON that was wanted"):
+        _ = changes[1].item
+    assert changes[1].raw == b'"no offer"'
+    assert await news.item("a", type=Offer) == Offer("mill", 7)
+    assert await raw.item("b") == b'"no offer"'
+
+
+async def test_ids_and_items_of_any_text_come_back_as_they_were(feeds: Feeds) -> None:
+    """KB18, K30: NUL, newlines, colons, braces and characters of four bytes."""
+    news, odd = await feeds.feed("news"), "\0:{a}\n}:\0 🌊"
+    subscription = news.subscribe()
+    await take_until(subscription, "live")
+
+    await news.publish(odd, id=odd)
+    [change] = await take(subscription, 1)
+
+    assert (change.id, change.item) == (odd, odd)
+    assert await news.items() == {odd: odd}
+    with pytest.raises(Refused) as refused:
+        await news.publish("x" * ITEM_BYTES_MAX)
+    assert refused.value.reason == "item_too_large"
+
+
+async def test_many_items_go_in_few_calls_of_a_bounded_size(faulty: FaultyStore) -> None:
+    news = await Feeds(faulty).feed("news")
+
+    small = await news.publish_many(range(2_500))
+    few = faulty.calls["items.publish"]
+    await news.publish_many(["x" * 200_000] * 40)
+
+    assert (len(set(small)), few) == (2_500, 3)
+    assert faulty.calls["items.publish"] - few == 2
+    with pytest.raises(Refused, match="2 items and 1 ids were given"):
+        await news.publish_many([1, 2], ids=["a"])
+
+
+async def test_a_store_that_goes_away_among_many_leaves_nobody_in_doubt_about_what_is_in(faulty: FaultyStore) -> None:
+    news = await Feeds(faulty).feed("news")
+    ids = [f"{number}" for number in range(1_500)]
+    hold = faulty.hold("items.publish")
+    hold.release()
+    faulty.lose("items.publish")
+
+    with pytest.raises(OutcomeUnknown, match="1,000 items were published") as caught:
+        await news.publish_many(ids, ids=ids)
+    with faulty.down(), pytest.raises(StoreUnavailable):
+        await news.publish_many(ids, ids=ids)
+
+    assert (caught.value.known, caught.value.unknown) == (tuple(ids[:1_000]), tuple(ids[1_000:]))
+    await news.publish_many(caught.value.unknown, ids=caught.value.unknown)
+    assert await news.ids() == ids

@@ -12,16 +12,14 @@ import msgspec
 from hypothesis import HealthCheck, given, note, settings
 from hypothesis import strategies as st
 
-from headrace.model.feed import FeedName, Place, Publication
-from headrace.stores.contract.store import Store
 from tests.support.beside import open_beside_memory
 from tests.support.feed_fold import Follower
 from tests.support.feed_histories import EVERYWHERE, START_MS, FeedActor, FeedDraw
 from tests.support.stores import STORES
 
 OPERATIONS_MAX = 60
-COMPARED = {"sqlite": 40, "redis": 30, "redis-cluster": 15, "postgres": 10}
-FOLDED = {"memory": 60, "sqlite": 20, "redis": 15, "redis-cluster": 8, "postgres": 5}
+COMPARED = {"sqlite": 30, "redis": 25, "redis-cluster": 10, "postgres": 5}
+FOLDED = {"memory": 60, "sqlite": 15, "redis": 10, "redis-cluster": 5, "postgres": 2}
 """How many histories a store plays here, the slower the fewer."""
 
 
@@ -78,7 +76,22 @@ def test_the_log_of_a_feed_folds_to_what_it_holds_whatever_happens(store_name: s
 
     live()
 
-    assert seen["changes"] > seen["gaps"] > 0
+    assert seen["changes"] > 0
+
+
+def test_the_histories_of_feeds_have_gaps_and_many_changes() -> None:
+    """Else the comparisons above would say little; these are always the same."""
+    seen: Counter[str] = Counter()
+
+    for seed in range(20):
+        asyncio.run(follow("memory", Random(seed), OPERATIONS_MAX, seen, note_nothing))
+
+    assert seen["changes"] > 500
+    assert seen["gaps"] > 5
+
+
+def note_nothing(_: str) -> None:
+    """Nobody asks."""
 
 
 async def follow(
@@ -101,22 +114,3 @@ async def follow(
                 seen.update(changes=follower.changes, gaps=follower.gaps)
     finally:
         shutil.rmtree(folder)
-
-
-async def test_ranks_that_are_drawn_anew_leave_the_order_alone(store: Store) -> None:
-    """K16: items that are put between the last two, again and again, use up the room between any two ranks."""
-    board, follower = FeedName("board", "acme"), Follower(FeedName("board", "acme"))
-    await store.feeds.create(board, "sorted", instance="test")
-    ends = [Publication(b"", str(number)) for number in range(2)]
-    await store.items.publish(board, ends, instance="test")
-
-    for start in (2, 1_000):
-        wedged = [
-            Publication(b"", str(number), Place("before" if number % 2 else "after", str(number - 1)))
-            for number in range(start, start + 998)
-        ]
-        answers = await store.items.publish(board, wedged, instance="test")
-        assert {answer.status for answer in answers} == {"published"}
-
-    await follower.look(store, 0)
-    assert follower.changes == 2 + 2 * 998 + 1

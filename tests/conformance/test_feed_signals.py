@@ -47,7 +47,9 @@ async def test_a_reader_that_is_behind_is_answered_at_once(feed: FeedPlay) -> No
     start = await feed.end()
     await feed.publish("a")
 
-    for cursor in (None, start, replace(start, seq=0), replace(start, seq=99), replace(start, birth="1.1")):
+    end = await feed.end()
+    elsewhere = replace(end, seq=99), replace(end, birth="1.1"), replace(end, epoch=end.epoch + 1)
+    for cursor in (None, start, replace(start, seq=0), *elsewhere):
         assert await feed.store.signals.changed(feed.name, cursor, LONG_MS), cursor
 
 
@@ -207,6 +209,8 @@ async def test_a_reader_sleeps_on_while_other_feeds_change(feed: FeedPlay, type:
     await stranger.delete()
     await refused(feed.publish("x", place=FIRST) if type == "feed" else feed.edit("x"))
     await feed.retract("nobody")
+    if type == "feed":
+        await feed.edit("nobody")
     await feed.sweep()
 
     assert await slept(waiter)

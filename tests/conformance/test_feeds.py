@@ -294,10 +294,13 @@ async def test_the_directory_keeps_the_feeds_when_it_is_swept_and_forgets_itself
     swept = await feed.directory.sweep()
     kept = await feed.directory.ids(), await feed.directory.changes()
     await feed.delete()
+    await feed.directory.sweep()
+    told_after = await feed.directory.told()
     feed.advance(DAY_MS)
     await feed.directory.sweep()
 
     assert (told_before, swept, kept) == (1, 1, (["news"], []))
+    assert told_after == ["deleted news"]
     assert await feed.store.feeds.describe(feed.name.directory) is None
 
 

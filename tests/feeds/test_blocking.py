@@ -9,7 +9,22 @@ from pathlib import Path
 
 import pytest
 
-from headrace import BadConfig, BlockingClient, BlockingFeeds, Refused, StoreUnavailable
+from headrace import (
+    BadConfig,
+    BlockingClient,
+    BlockingFeed,
+    BlockingFeeds,
+    BlockingPlainQueue,
+    BlockingSortedFeed,
+    BlockingSubscription,
+    Feed,
+    Feeds,
+    PlainQueue,
+    Refused,
+    SortedFeed,
+    StoreUnavailable,
+    Subscription,
+)
 from headrace.client.background import BACKGROUND
 from tests.feeds.reading import told
 from tests.support.stores import sqlite_url
@@ -133,6 +148,17 @@ def test_feeds_and_subscriptions_are_pickled_and_go_on_where_they_were(url: str)
     with pytest.raises(StoreUnavailable, match="this client was closed"):
         news.ids()
     BACKGROUND.rest()
+
+
+def test_the_twins_have_the_same_verbs() -> None:
+    def verbs(cls: type) -> set[str]:
+        return {name for name in dir(cls) if not name.startswith("_")} - {"close", "aclose", "twin"}
+
+    assert verbs(BlockingFeeds) - {"run"} == verbs(Feeds) - {"with_access"}
+    assert verbs(BlockingFeed) == verbs(Feed)
+    assert verbs(BlockingSortedFeed) == verbs(SortedFeed)
+    assert verbs(BlockingPlainQueue) == verbs(PlainQueue) - {"take", "give_back", "settled"}
+    assert verbs(BlockingSubscription) == verbs(Subscription) - {"move_to"}
 
 
 def test_a_store_in_memory_is_refused_with_what_to_use_instead() -> None:

@@ -146,7 +146,7 @@ async def test_what_the_reader_did_not_expect_is_raised_to_those_who_wait(faulty
     faulty.fail("signals.changed", error=Refused("no", "not today"))
 
     with pytest.raises(Refused, match="not today"):
-        await anext(subscription)
+        await take(subscription, 1)
     await news.publish(1, id="a")
 
     assert told(await take(subscription, 1)) == ["published a"]

@@ -154,7 +154,13 @@ async def test_whoever_is_too_far_behind_is_told_so_once_and_then_what_is_there(
     changes = await take_until(resumed, "live")
     await news.publish(1, id="k")
     after = await take(resumed, 2)
+    late = news.subscribe(cursor=cursor)
+    gap = await take(late, 1)
+    await feeds.delete("news")
+    await feeds.create("news")
+    end = await rest(late)
 
+    assert (told(gap), told(end)) == (["gap"], ["deleted"])  # the other one of its name is not what it followed
     assert told(changes) == ["gap", "present h", "present i", "present j", "live"]
     assert [change.cursor is None for change in changes] == [True] * 4 + [False]
     assert told(after) == ["published k", "retracted h"]

@@ -34,7 +34,7 @@ class Plan(Struct, frozen=True):
     """Publishers of each process."""
     kept: int = 20_000
     """Changes that are kept: so much may happen while the subscriber is not there."""
-    pace_s: float = 0.05
+    pace_s: float = 0.2
     fault: str | None = None
     """One of tests/proof/feed_programs.py to plant in the subscriber."""
 

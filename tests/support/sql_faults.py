@@ -118,18 +118,6 @@ FAULTS: dict[str, tuple[tuple[str, str, str], str]] = {
         ("feed_item_drop", "feed_item.id = gone.id", "feed_item.id <> gone.id"),
         "test_feed_items.py::test_a_retracted_item_is_gone_and_that_is_told_once",
     ),
-    "sql_the_neighbour_of_an_item_is_looked_for_at_the_wrong_end": (
-        ("feed_item_load_around", "ORDER BY rank DESC LIMIT 1", "ORDER BY rank LIMIT 1"),
-        "test_sorted_feeds.py::test_an_item_moves_to_either_end_and_beside_another",
-    ),
-    "sql_tenants_share_their_feeds": (
-        ("feed_find", "feed.tenant = wanted.tenant AND ", ""),
-        "test_feeds.py::test_feeds_of_one_tenant_are_neither_seen_nor_changed_by_another",
-    ),
-    "sql_two_write_to_a_feed_at_once": (
-        ("feed_lock", " FOR UPDATE", ""),
-        "test_feed_race.py::test_what_several_processes_do_to_feeds_at_once_has_one_order",
-    ),
 }
 """In which file what is replaced by what, and the test that must fail because of it."""
 

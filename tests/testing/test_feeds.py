@@ -31,6 +31,8 @@ async def test_a_moved_clock_ages_items_and_subscribers_hear_of_it() -> None:
     app = App("memory://")
     async with using(app) as kit, asyncio.timeout(SOON_S):
         news = await (await app.feeds()).feed("news", items_keep_ms=60_000)
+        quiet = await (await app.feeds()).feed("quiet", items_keep_ms=60_000)
+        await quiet.publish(1)
         await news.publish(1, id="old")
         async with news.subscribe() as subscription:
             first = [await anext(subscription), await anext(subscription)]
@@ -46,5 +48,6 @@ async def test_a_moved_clock_ages_items_and_subscribers_hear_of_it() -> None:
         assert (published.id, published.at_ms - first[0].at_ms) == ("new", 30_000)
         assert (retracted.event, retracted.id, retracted.reason) == ("retracted", "old", "age")
         assert await news.ids() == ["new"]
+        assert (await quiet.ids(), kit.store.calls["feeds.sweep"], await quiet.count()) == ([], 0, 0)
         kit.clock.advance("30s")
         assert (await news.ids(), await news.has("new"), await news.count()) == ([], False, 0)

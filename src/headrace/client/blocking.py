@@ -83,7 +83,7 @@ class BlockingClient:
     def send(self, job: Job, *, type: Any = Any, codec: Codec | None = None) -> "BlockingHandle[Any]": ...
     def send(self, job: Job, *, type: Any = Any, codec: Codec | None = None) -> "BlockingHandle[Any]":
         """Send a job that is made already; its result will be read as `type`."""
-        return _blocking(self, self.run(lambda client: client.send(job)), type, codec)
+        return _blocking(self, self._run(lambda client: client.send(job)), type, codec)
 
     def enqueue_many(
         self, jobs: Iterable[Job], *, progress: Callable[[int], None] | None = None
@@ -93,7 +93,7 @@ class BlockingClient:
         left = iter(jobs)
         while part := list(islice(left, BATCH_MAX * ENQUEUES_IN_FLIGHT_MAX)):
             try:
-                sent = self.run(lambda client, part=part: client.enqueue_many(part))  # type: ignore[misc]
+                sent = self._run(lambda client, part=part: client.enqueue_many(part))  # type: ignore[misc]
             except StoreUnavailable as error:
                 if not handles:
                     raise
@@ -112,7 +112,7 @@ class BlockingClient:
 
     def enqueue_on(self, connection: Any, jobs: Sequence[Job]) -> "list[BlockingHandle[Any]]":
         """Send jobs as part of your own transaction on `connection`; see `Client.enqueue_on`."""
-        return [_blocking(self, each) for each in self.run(lambda client: client.enqueue_on(connection, jobs))]
+        return [_blocking(self, each) for each in self._run(lambda client: client.enqueue_on(connection, jobs))]
 
     def handle(
         self, queue: str | Queue, id: str, *, type: Any = Any, codec: Codec | None = None
@@ -122,15 +122,15 @@ class BlockingClient:
 
     def cancel(self, queue: str | Queue, *ids: str, running: bool = False) -> list[Cancellation]:
         """End waiting jobs; with `running`, also ask active ones to stop. Answers in the order of the ids."""
-        return self.run(lambda client: client.cancel(queue, *ids, running=running))
+        return self._run(lambda client: client.cancel(queue, *ids, running=running))
 
     def remove(self, queue: str | Queue, *ids: str) -> list[Removed]:
         """Delete everything of these jobs: record, twin, ending, letters. A running handler goes on without a lease."""
-        return self.run(lambda client: client.remove(queue, *ids))
+        return self._run(lambda client: client.remove(queue, *ids))
 
     def find(self, queue: str | Queue, *ids: str) -> list[Found | None]:
         """All that is known of each job, None for an unknown one."""
-        return self.run(lambda client: client.find(queue, *ids))
+        return self._run(lambda client: client.find(queue, *ids))
 
     def result(
         self,
@@ -150,14 +150,9 @@ class BlockingClient:
             left = None if until_ms is None else max(until_ms - monotonic_ms(), 0) / 1_000
             return client.result(queue, id, timeout=left, type=type, codec=codec, twin=twin)
 
-        return self.run(wait, patient=True)
+        return self._run(wait, patient=True)
 
-    def run(self, ask: Callable[[Client], Coroutine[Any, Any, T]], *, patient: bool = False) -> T:
-        """Have the client on the background's loop asked, and return the answer.
-
-        A `patient` question changes nothing and may wait for long: a fork breaks it off, and it is asked anew.
-        """
-
+    def _run(self, ask: Callable[[Client], Coroutine[Any, Any, T]], *, patient: bool = False) -> T:
         async def call() -> T:
             return await ask(await self._client())
 
@@ -236,6 +231,14 @@ class BlockingHandle(Generic[R]):
 
     def __repr__(self) -> str:
         return f"<BlockingHandle {self.id!r} on {self.queue.full_name!r}: {self.status}>"
+
+
+def run_on(client: BlockingClient, ask: Callable[[Client], Coroutine[Any, Any, T]], *, patient: bool = False) -> T:
+    """Have the client behind a blocking one asked, on its event loop, and return the answer.
+
+    A `patient` question changes nothing and may wait for long: a fork breaks it off, and it is asked anew.
+    """
+    return client._run(ask, patient=patient)
 
 
 def _blocking(

@@ -5,7 +5,7 @@ from functools import partial
 from types import TracebackType
 from typing import Any, Self, TypeVar, Unpack
 
-from headrace.client.blocking import BlockingClient
+from headrace.client.blocking import BlockingClient, run_on
 from headrace.client.client import Client
 from headrace.client.codec import JSON, Codec
 from headrace.feeds.access import Access, Instance, access_of
@@ -91,12 +91,12 @@ class BlockingFeeds:
         return BlockingSubscription(self, partial(_directory, own=own, heartbeat=heartbeat), cursor)
 
     def run(self, ask: Callable[[Access], Coroutine[Any, Any, T]], *, patient: bool = False) -> T:
-        """Have something asked on the background's loop, and return the answer; see `BlockingClient.run`."""
+        """Have something asked on the background's loop, and return the answer; see `run_on`."""
 
         async def asked(client: Client) -> T:
             return await ask(access_of(client, self.instance))
 
-        return self._client.run(asked, patient=patient)
+        return run_on(self._client, asked, patient=patient)
 
     def close(self) -> None:
         """Let go of the store; closing twice is fine, any other call afterwards raises `StoreUnavailable`."""

@@ -16,6 +16,8 @@ _VALUES = {sign: value for value, sign in enumerate(SIGNS)}
 
 def between(low: str | None, high: str | None) -> str:
     """A rank between two others; None is no bound on that side."""
+    if high is None and low is not None and len(low) == FIRST_CHARS and low[-2] != SIGNS[-1]:
+        return low[:-2] + SIGNS[_VALUES[low[-2]] + 1] + low[-1]  # a step of 64 on: most items come last
     (rank,) = spread(low, high, 1)
     return rank
 

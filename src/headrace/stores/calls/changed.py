@@ -3,6 +3,7 @@
 from headrace.model.checks import check_int
 from headrace.model.feed import FeedCursor, FeedName
 from headrace.model.limits import DURATION_MS_MAX
+from headrace.stores.transitions.changes import end_of
 from headrace.stores.transitions.rows import Tx
 
 
@@ -21,4 +22,4 @@ def has_changed(tx: Tx, feed: FeedName, after: FeedCursor | None) -> bool:
         return True
     if after is None:
         return rows.config.type != "plain"
-    return rows.head.birth != after.birth or rows.head.seq != after.seq
+    return end_of(rows) != after

@@ -87,7 +87,7 @@ class Following:
         sight.next_look = None
         began_at = asyncio.get_running_loop().time()
         feed, after = place
-        given: list[Argument] = [] if after is None else [after.birth, after.seq]
+        given: list[Argument] = [] if after is None else [after.birth, after.epoch, after.seq]
         found = bool(await self._link.call(Call("feed_changed", [feed_key(feed)], given, reads=True)))
         sight.looked_at = began_at
         return found

@@ -26,6 +26,7 @@ class Log:
     ) -> int:
         """Note a change and return its number."""
         head = self.rows.head
+        self.touch()
         head.seq += 1
         head.seq_epoch = head.epoch
         self._noted.append(
@@ -43,11 +44,14 @@ class Log:
         )
         return head.seq
 
+    def touch(self) -> None:
+        """Something changes now, whether it is noted or not; a call that changes nothing leaves no trace."""
+        self.rows.head.at_ms = self.at_ms
+
     def close(self) -> bool:
         """Write what was noted and drop what is beyond the retention; whether anything was noted."""
-        head = self.rows.head
-        head.at_ms = self.at_ms  # only now: a call that was refused on the way has changed nothing
         if self._noted:
+            head = self.rows.head
             if head.first_seq == self._noted[0].seq:
                 head.oldest_at_ms = self.at_ms
             head.changes_bytes += sum(each.size for each in self._noted)

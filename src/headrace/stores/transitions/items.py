@@ -11,6 +11,7 @@ from headrace.stores.transitions.changes import Log
 from headrace.stores.transitions.feed_rows import FeedRows, ItemRow
 
 _NUMBER_MAX = 2**53
+AGED_PAGE = 16
 
 
 def publish(log: Log, publications: Sequence[Publication]) -> list[Published]:
@@ -66,7 +67,9 @@ def _publish(log: Log, publication: Publication) -> Published:
         head.number = max(head.number, _number_of(id))
     rows.put(ItemRow(id, item, _rank_at(rows, place), log.at_ms))
     head.items += 1
-    if type != "plain":
+    if type == "plain":
+        log.touch()
+    else:
         log.note("published", id, item, place if type == "sorted" else None)
     return Published(id, "published")
 
@@ -174,6 +177,8 @@ def retract(log: Log, ids: Sequence[str]) -> list[Retracted]:
         rows.head.items -= 1
         if is_logged:
             log.note("retracted", id)
+        else:
+            log.touch()
         answers.append(Retracted(id, "retracted"))
     return answers
 
@@ -200,23 +205,24 @@ def evict(log: Log) -> int:
     """Take the oldest items beyond the bounds out of a feed, a bounded number; says how many."""
     rows, head, config = log.rows, log.rows.head, log.rows.config
     surplus = min(head.items - config.items_max, EVICT_PER_CALL_MAX)
-    over_ms = over_before_ms(rows, log.at_ms)
-    wanted = max(surplus, 0)
-    if over_ms is not None and wanted < EVICT_PER_CALL_MAX and _is_over(rows.first(wanted + 1)[wanted:], over_ms):
-        wanted = EVICT_PER_CALL_MAX
-    evicted = 0
-    for row in rows.first(wanted) if wanted else ():
-        if evicted >= surplus and (over_ms is None or row.at_ms > over_ms):
-            break
+    evicted = rows.first(surplus) if surplus > 0 else []
+    for row in evicted:
         rows.drop(row)
-        log.note("retracted", row.id, reason="count" if evicted < surplus else "age")
-        evicted += 1
-    head.items -= evicted
-    return evicted
-
-
-def _is_over(found: list[ItemRow], over_ms: int) -> bool:
-    return bool(found) and found[0].at_ms <= over_ms
+        log.note("retracted", row.id, reason="count")
+    aged = 0
+    over_ms = over_before_ms(rows, log.at_ms)
+    while over_ms is not None and len(evicted) + aged < EVICT_PER_CALL_MAX:
+        # Mostly there is one or none: who publishes finds what has come of age since the last time.
+        page = rows.first(min(AGED_PAGE, EVICT_PER_CALL_MAX - len(evicted) - aged))
+        over = [row for row in page if row.at_ms <= over_ms]
+        for row in over:
+            rows.drop(row)
+            log.note("retracted", row.id, reason="age")
+        aged += len(over)
+        if len(over) < AGED_PAGE:
+            break
+    head.items -= len(evicted) + aged
+    return len(evicted) + aged
 
 
 def over_before_ms(rows: FeedRows, at_ms: int) -> int | None:

@@ -1,7 +1,7 @@
 -- Whether there is something for a reader of a feed, or for who wants items of a plain queue.
 --
 -- keys     the `m` key of a feed
--- args     birth and seq of the reader's cursor, or nothing
+-- args     birth, epoch and seq of the reader's cursor, or nothing
 -- answers  1 if so, else 0
 -- flags    no-writes
 local function run(keys, args)
@@ -16,5 +16,6 @@ local function run(keys, args)
   if not args[1] then
     return is_plain and 0 or 1
   end
-  return (f.birth ~= args[1] or f.head.seq ~= tonumber(args[2])) and 1 or 0
+  local birth, epoch, seq = feed.place(f)
+  return (birth == args[1] and epoch == args[2] and seq == args[3]) and 0 or 1
 end

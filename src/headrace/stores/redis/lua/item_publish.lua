@@ -95,7 +95,9 @@ local function publish(f, type, where, id, neighbour, item, drawn)
   end
   items.put(f, id, item, where, neighbour)
   head.items = head.items + 1
-  if type ~= 'plain' then
+  if type == 'plain' then
+    feed.touch(f)
+  else
     feed.note(f, 'p', type == 'sorted' and where or '-', id, item, neighbour)
   end
   return 'p'

@@ -20,6 +20,8 @@ local function run(keys, args)
       f.head.items = f.head.items - 1
       if is_logged then
         feed.note(f, 'r', '-', id)
+      else
+        feed.touch(f)
       end
     end
   end

@@ -1,5 +1,6 @@
 -- Tell the planner that a feed may hold every row of a table, as for shards: without statistics it would rather read a
--- whole feed than look up the ids it was given.
+-- whole feed than look up the ids it was given. And have that never gathered anew: a feed that came after the gathering
+-- would be taken for empty, however large it has grown.
 DO $$
 DECLARE
   name text;
@@ -9,6 +10,7 @@ BEGIN
   FOREACH name IN ARRAY ARRAY['feed_item', 'feed_change'] LOOP
     EXECUTE format('ALTER TABLE %I ALTER COLUMN feed_id SET (n_distinct = 1)', name);
     EXECUTE format('ANALYZE %I', name);
+    EXECUTE format('ALTER TABLE %I ALTER COLUMN feed_id SET STATISTICS 0', name);
     EXECUTE format('DELETE FROM %I WHERE feed_id = 0', name);
   END LOOP;
 END $$;

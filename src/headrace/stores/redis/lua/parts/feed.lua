@@ -26,6 +26,7 @@ do
       count = 0,
       heads = {}, ids = {}, items = {}, -- of the changes that were noted
       rows = {}, dirty = {}, order = {}, -- what items.lua knows and what becomes of it
+      below = {}, above = {}, -- neighbours that places.lua knows, by rank
     }
   end
 
@@ -89,19 +90,21 @@ do
 
   -- Begin a call that may change something: the instant of what it writes never goes back.
   function feed.start(f, instance)
-    local head = f.head
-    if f.now > head.at then
-      head.at = f.now
-    end
-    f.at_packed = pack('>I6', head.at)
-    f.stamp = pack('>I4I6I2', head.epoch, head.at, #instance) .. instance
+    f.at = math.max(f.head.at, f.now)
+    f.at_packed = pack('>I6', f.at)
+    f.stamp = pack('>I4I6I2', f.head.epoch, f.at, #instance) .. instance
+  end
+
+  -- Something changes now, whether it is noted or not; a call that changes nothing leaves no trace.
+  function feed.touch(f)
+    f.head.at = f.at
   end
 
   -- Note a change; `mark` is '-' where there is nothing to say.
   function feed.note(f, event, mark, id, item, neighbour)
     local n = f.count + 1
     f.heads[n], f.ids[n], f.items[n] = event .. mark .. f.stamp .. (neighbour or ''), id, item or ''
-    f.count = n
+    f.count, f.head.at = n, f.at
   end
 
   -- The changes from the front, some at a time: seq, at_ms and size of the next one; nil at the end.
@@ -129,7 +132,7 @@ do
   function feed.trim(f)
     local head, cfg = f.head, f.cfg
     local surplus = head.seq - head.first + 1 - cfg.changes_keep_max
-    local over = head.at - cfg.changes_keep_ms
+    local over = f.at - cfg.changes_keep_ms
     local is_aged = head.first <= head.seq and head.oldest <= over
     if surplus <= 0 and head.bytes <= cfg.changes_bytes_max and not is_aged then
       return 0
@@ -156,7 +159,7 @@ do
       return false
     end
     if head.first == head.seq + 1 then
-      head.oldest = head.at
+      head.oldest = f.at
     end
     for n = 1, count do
       local id, item = f.ids[n], f.items[n]

@@ -4,7 +4,7 @@
 -- sort as ranks do: no rank holds a sign as small as \1.
 --
 -- A call decides on what it has read and notes what becomes of each id (`rows`, `dirty`) and of each member (`order`).
--- Members are also written before the next look at the order. By then everything that may be refused has been looked at.
+-- Some members are written before the next look at the order. By then everything that may be refused has been looked at.
 
 local items = {}
 
@@ -79,20 +79,22 @@ do
   end
   items.set = set
 
-  local function forget_end(f, its_rank)
+  -- A rank is free now: what places.lua remembers of the order holds no longer.
+  local function leave(f, its_rank)
     if f.first_rank == its_rank then
       f.first_rank = nil
     end
     if f.last_rank == its_rank then
       f.last_rank = nil
     end
+    f.below, f.above, f.is_torn = {}, {}, true
   end
 
   function items.drop(f, id, packed)
     local its_rank = rank_of(packed)
     f.rows[id], f.dirty[id] = false, true
     f.order[its_rank .. '\0' .. id] = false
-    forget_end(f, its_rank)
+    leave(f, its_rank)
   end
 
   local function write_order(f)
@@ -109,7 +111,7 @@ do
         dropped[m] = member
       end
     end
-    f.order = {}
+    f.order, f.is_torn = {}, false
     waiting.each_chunk('ZREM', f.o, dropped, m)
     waiting.each_chunk('ZADD', f.o, added, n)
   end
@@ -181,7 +183,7 @@ do
           return evicted
         end
         f.rows[id], f.dirty[id], f.order[member] = false, true, false
-        forget_end(f, rank_in(member))
+        leave(f, rank_in(member))
         feed.note(f, 'r', is_surplus and 'c' or 'o', id)
         evicted = evicted + 1
       end

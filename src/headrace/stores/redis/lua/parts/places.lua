@@ -1,35 +1,62 @@
 -- Where items of a feed stand, and how they come to a place: 'f'irst, 'l'ast, 'b'efore or 'a'fter another.
 
 do
+  -- Before a look at the order. Members that were added need not be written: whatever is next to one of them is known.
+  -- Once a member has left, that is no longer so.
+  local function mend(f)
+    if f.is_torn then
+      items.write_order(f)
+    end
+  end
+
   -- The ranks at the ends, false when there is no item; they are remembered, since most items come to an end.
   local function first_rank(f)
     if f.first_rank == nil then
-      items.write_order(f)
-      local member = call('ZRANGE', f.o, 0, 0)[1]
-      f.first_rank = items.rank_in(member)
+      mend(f)
+      f.first_rank = items.rank_in(call('ZRANGE', f.o, 0, 0)[1])
     end
     return f.first_rank
   end
 
   local function last_rank(f)
     if f.last_rank == nil then
-      items.write_order(f)
-      local member = call('ZRANGE', f.o, 0, 0, 'REV')[1]
-      f.last_rank = items.rank_in(member)
+      mend(f)
+      f.last_rank = items.rank_in(call('ZRANGE', f.o, 0, 0, 'REV')[1])
     end
     return f.last_rank
   end
 
   local function rank_before(f, its_rank)
-    items.write_order(f)
-    local member = call('ZRANGE', f.o, '(' .. its_rank .. '\0', '-', 'BYLEX', 'REV', 'LIMIT', 0, 1)[1]
-    return items.rank_in(member)
+    if f.below[its_rank] == nil then
+      mend(f)
+      local found = call('ZRANGE', f.o, '(' .. its_rank .. '\0', '-', 'BYLEX', 'REV', 'LIMIT', 0, 1)
+      f.below[its_rank] = items.rank_in(found[1])
+    end
+    return f.below[its_rank]
   end
 
   local function rank_after(f, its_rank)
-    items.write_order(f)
-    local member = call('ZRANGE', f.o, '(' .. its_rank .. '\1', '+', 'BYLEX', 'LIMIT', 0, 1)[1]
-    return items.rank_in(member)
+    if f.above[its_rank] == nil then
+      mend(f)
+      local found = call('ZRANGE', f.o, '(' .. its_rank .. '\1', '+', 'BYLEX', 'LIMIT', 0, 1)
+      f.above[its_rank] = items.rank_in(found[1])
+    end
+    return f.above[its_rank]
+  end
+
+  -- Remember who stands next to a new one.
+  local function link(f, low, its_rank, high)
+    f.below[its_rank], f.above[its_rank] = low or false, high or false
+    if low then
+      f.above[low] = its_rank
+    else
+      f.first_rank = its_rank
+    end
+    if high then
+      f.below[high] = its_rank
+    else
+      f.last_rank = its_rank
+    end
   end
 
   -- Members up to the rank `low`, backwards, and behind it: as many as are drawn anew, and one more.
@@ -96,14 +123,9 @@ do
     end
     local found = rank.between(low, high)
     if #found > LIMITS.rank_chars then
-      found = rerank(f, low, high)
+      return rerank(f, low, high)
     end
-    if not low then
-      f.first_rank = found
-    end
-    if not high then
-      f.last_rank = found
-    end
+    link(f, low, found, high)
     return found
   end
 

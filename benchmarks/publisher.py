@@ -1,6 +1,6 @@
 """Publishes to a feed from a process of its own, each item with the instant of its call.
 
-    python -m benchmarks.publisher URL FEED COUNT PAUSE_MS
+python -m benchmarks.publisher URL FEED COUNT PAUSE_MS
 """
 
 import asyncio

@@ -369,3 +369,15 @@ async def test_thousands_of_items_are_listed_and_taken_as_a_whole(feed: FeedPlay
 
     assert await feed.ids() == ids
     assert [each.id for each in whole.rows] == ids
+
+
+async def test_a_list_goes_on_where_it_was_when_the_item_shown_last_is_edited(feed: FeedPlay) -> None:
+    """K10: an item that stays where it is is listed exactly once, although the last one shown went to the end."""
+    await feed.create()
+    await feed.put("a", "b", "c", "d")
+
+    first = await feed.store.items.list(feed.name, limit=2, now_ms=feed.now_ms)
+    await feed.edit("b")
+    second = await feed.store.items.list(feed.name, cursor=first.cursor, now_ms=feed.now_ms)
+
+    assert [each.id for each in second.rows] == ["c", "d", "b"]

@@ -75,12 +75,22 @@ async def test_a_number_that_was_given_as_an_id_is_never_drawn_for_another_item(
     drawn = [(await feed.publish(None)).id]
     await feed.put("9", "5")
     drawn.append((await feed.publish(None)).id)
-    await feed.put(str(2**53))
-    drawn += [(await feed.publish(None)).id for _ in range(2)]
+    await feed.put(str(10**15), str(2**53))
+    drawn.append((await feed.publish(None)).id)
 
-    assert drawn[:2] == ["3", "10"]
-    assert len({*drawn, str(2**53)}) == 5
+    assert drawn == ["3", "10", "11"]
     assert (await feed.state()).items == len(await feed.ids()) == 13
+
+
+async def test_when_the_numbers_are_used_up_none_is_drawn_and_given_ids_go_on(feed: FeedPlay) -> None:
+    await feed.create("sorted")
+    await feed.put(str(10**15 - 2))
+
+    drawn = [await feed.publish(None) for _ in range(2)]
+    await feed.put("given")
+
+    assert [(each.id, each.status) for each in drawn] == [(str(10**15 - 1), "published"), (None, "full")]
+    assert await feed.ids() == [str(10**15 - 2), str(10**15 - 1), "given"]
 
 
 async def test_beside_an_unknown_item_nothing_is_published_and_no_number_is_burned(feed: FeedPlay) -> None:

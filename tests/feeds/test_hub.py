@@ -7,7 +7,9 @@ import pytest
 
 from headrace import Feeds, Refused, StoreUnavailable, Subscription
 from headrace.feeds import hub
+from headrace.model.limits import FEED_RETRY_MS
 from headrace.testing import FaultyStore
+from headrace.testing.forwarding import Call, Forwarding
 from tests.feeds.reading import SOON_S, take, take_until, told
 
 SUBSCRIBERS = 1_000
@@ -109,6 +111,7 @@ async def test_a_store_that_is_away_is_waited_for_and_nothing_is_missed(faulty: 
     cursor = (await take(subscription, 1))[0].cursor
     waiting = asyncio.ensure_future(anext(subscription))
     await faulty.called("signals.changed")
+    faulty.calls.clear()
 
     with faulty.down():
         newcomer, returned = news.subscribe(), news.subscribe(cursor=cursor)
@@ -124,6 +127,30 @@ async def test_a_store_that_is_away_is_waited_for_and_nothing_is_missed(faulty: 
         came, back = await asyncio.gather(*others)
     assert told(changes) == told(back) == ["published a"]
     assert told(came) in (["present a", "live"], ["live", "published a"])
+
+
+async def test_a_reader_that_is_woken_for_nothing_takes_its_time(faulty: FaultyStore) -> None:
+    called = asyncio.Semaphore(0)
+
+    async def woken(call: Call) -> object:
+        if call.name != "signals.changed":
+            return await call.act()
+        called.release()
+        return True
+
+    news = await Feeds(Forwarding(faulty, woken)).feed("news")
+    async with news.subscribe() as subscription, asyncio.timeout(SOON_S):
+        await take_until(subscription, "live")
+        waiting = asyncio.ensure_future(anext(subscription))
+        await called.acquire()
+        began_at = asyncio.get_running_loop().time()
+        for _ in range(2):
+            await called.acquire()
+        took_s = asyncio.get_running_loop().time() - began_at
+        waiting.cancel()
+        await asyncio.gather(waiting, return_exceptions=True)
+
+    assert took_s >= 1.5 * FEED_RETRY_MS / 1_000  # half of the pause is chance, and the second is twice as long
 
 
 async def test_lost_answers_are_asked_for_again(faulty: FaultyStore) -> None:

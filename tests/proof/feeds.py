@@ -51,7 +51,9 @@ class FeedFigures(Struct):
     kills: int = 0
     resumes: int = 0
     gaps: int = 0
-    """Changes that the subscriber never saw, and gaps that it was told."""
+    """Gaps that the subscriber was told."""
+    missing: int = 0
+    """Changes that it never saw, and that no gap explains."""
     duplicates: int = 0
     order_errors: int = 0
     wrong: int = 0
@@ -64,7 +66,7 @@ class FeedFigures(Struct):
     @property
     def is_right(self) -> bool:
         """Whether all is as promised, and everything has happened that was to."""
-        errors = self.gaps + self.duplicates + self.order_errors + self.wrong + self.late_errors
+        errors = self.gaps + self.missing + self.duplicates + self.order_errors + self.wrong + self.late_errors
         has_happened = min(self.publishes, self.changes, self.dropped, self.kills, self.resumes) > 0
         return errors == 0 and self.late_gaps == len(FEEDS) and has_happened
 
@@ -169,16 +171,26 @@ async def end_of(store: Store, feed: FeedName) -> FeedCursor:
 def check_seen(log: dict[int, Changed], lines: list[list[str]], figures: FeedFigures) -> None:
     """Compare what the subscriber noted with what the log had, from where it began."""
     begun = next(at for at, line in enumerate(lines) if line[1] == "live")
-    told = [line for line in lines[begun + 1 :] if line[1] not in (GAP, "live")]
-    seqs = [FeedCursor.parse(line[0]).seq for line in told]
-    wanted = {seq for seq in log if seq > FeedCursor.parse(lines[begun][0]).seq}
+    first = last = FeedCursor.parse(lines[begun][0]).seq
+    seqs: list[int] = []
+    excused: set[int] = set()
+    for cursor, event, id, instance in lines[begun + 1 :]:
+        if event == GAP:
+            figures.gaps += 1
+            continue
+        seq = FeedCursor.parse(cursor).seq
+        if event == "live":  # all that is there was told, so nothing before it need be
+            excused.update(range(last + 1, seq + 1))
+        else:
+            seqs.append(seq)
+            known = log.get(seq)
+            figures.wrong += known is None or (known.event, known.id, known.instance) != (event, id, instance)
+        last = seq
+    wanted = {seq for seq in log if seq > first} - excused
     figures.changes += len(wanted)
-    figures.gaps += len(wanted - {*seqs}) + sum(line[1] == GAP for line in lines)
+    figures.missing += len(wanted - {*seqs})
     figures.duplicates += len(seqs) - len({*seqs})
     figures.order_errors += sum(after < before for before, after in pairwise(seqs))
-    for seq, (_, event, id, instance) in zip(seqs, told, strict=True):
-        known = log.get(seq)
-        figures.wrong += known is None or (known.event, known.id, known.instance) != (event, id, instance)
 
 
 def check_publishers(log: dict[int, Changed], folder: Path, figures: FeedFigures) -> None:

@@ -27,7 +27,7 @@ async def test_a_subscriber_that_is_killed_and_resumed_misses_nothing_and_sees_n
 
 @pytest.mark.parametrize(
     ("fault", "found"),
-    [("skip_one", "gaps"), ("resume_early", "duplicates"), ("turn_two_round", "order_errors")],
+    [("skip_one", "missing"), ("resume_early", "duplicates"), ("turn_two_round", "order_errors")],
 )
 async def test_the_same_check_fails_on_a_broken_subscription(fault: str, found: str, tmp_path: Path) -> None:
     url = await emptied("sqlite", tmp_path)

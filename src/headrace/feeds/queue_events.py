@@ -19,7 +19,7 @@ from headrace.model.names import Queue, Shard
 from headrace.model.times import Duration
 from headrace.stores.contract.store import Store
 
-_CURSOR = re.compile(r"\d{1,15}\.\d{1,18}(-\d{1,15}\.\d{1,18})*")
+_CURSOR = re.compile(r"\d{1,15}\.\d{1,18}(-\d{1,15}\.\d{1,18})*", re.ASCII)
 
 
 class Mark(Struct, frozen=True, gc=False):

@@ -192,7 +192,7 @@ class FeedCursor(Struct, frozen=True, gc=False):
         return FeedCursor(found[1], int(found[2]), int(found[3]))
 
 
-_CURSOR = re.compile(r"(\d{1,15}\.\d{1,15})-(\d{1,15})-(\d{1,15})")
+_CURSOR = re.compile(r"(\d{1,15}\.\d{1,15})-(\d{1,15})-(\d{1,15})", re.ASCII)
 
 
 class Changed(Struct, frozen=True, gc=False, kw_only=True):

@@ -12,7 +12,7 @@ class Published(Struct, frozen=True, gc=False):
 
     `published`: a new item. `edited`: the known item was replaced. Refusals: `known` (a plain queue holds this id),
     `unknown` (an edit of an item that is not there), `unknown_neighbour` (the place is next to an item that is not
-    there), `full` (`items_max` of a sorted feed or a plain queue).
+    there), `full` (`items_max` of a sorted feed or a plain queue, or no number is left to draw).
     """
 
     id: str | None

@@ -160,8 +160,9 @@ def _page(rows: FeedRows, start: str, limit: int, over_ms: int) -> list[ItemRow]
 
 
 def _start(rows: FeedRows, rank: str, last_id: str) -> str:
-    """The rank behind which a list goes on: that of the last item shown, wherever it stands by now."""
-    if last_id and (last := rows.row(last_id)) is not None:
+    """The rank behind which a list goes on. Those of a sorted feed may have been drawn anew: there it is that of the
+    last item shown, wherever it stands by now."""
+    if rows.config.type == "sorted" and last_id and (last := rows.row(last_id)) is not None:
         return last.rank
     return rank
 

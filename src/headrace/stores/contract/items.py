@@ -47,7 +47,8 @@ class Items(Protocol):
     ) -> Page:
         """Items in the order of the feed, at most `limit` or 4 MiB, never below one while there is one; `cursor`
         continues. Pages with the same `as_of` belong together; an item that stays where it is is listed exactly
-        once. An unknown feed is empty."""
+        once, in a sorted feed unless the last item of a page was moved before the next is asked for. An unknown feed
+        is empty."""
 
     async def snapshot(self, feed: FeedName, *, now_ms: int | None = None) -> Page:
         """All items at one instant of the log, however many: the start of a subscription to a feed that never rests."""

@@ -19,7 +19,7 @@ _EVENTS: dict[int, ChangeEvent] = {
     ord("m"): "moved",
 }
 _REASONS: dict[int, Literal["count", "age"]] = {ord("c"): "count", ord("o"): "age"}
-_HEAD = Struct(">BBIHIH")
+_HEAD = Struct(">BBIHI6xH")
 
 
 def row_of(id: bytes, packed: bytes) -> ItemRow:

@@ -76,11 +76,12 @@ def sweep(tx: Tx, feed: FeedName, instance: str, now_ms: int) -> int:
     rows = tx.feed(feed)
     if rows is None:
         return 0
-    log = Log(rows, instance, now_ms)
+    log, head = Log(rows, instance, now_ms), rows.head
+    first_seq = head.first_seq
     evicted = evict(log) if rows.config.type == "feed" and not feed.is_directory else 0
     log.close()
-    swept = evicted + trim(rows, log.at_ms)
-    head = rows.head
+    trim(rows, log.at_ms)
+    swept = evicted + head.first_seq - first_seq
     if feed.is_directory and not head.items and head.first_seq > head.seq:
         tx.forget_feed(rows)
     return swept

@@ -10,7 +10,8 @@ from headrace.model.rank import SIGNS, between, spread
 from headrace.stores.transitions.changes import Log
 from headrace.stores.transitions.feed_rows import FeedRows, ItemRow
 
-_NUMBER_MAX = 2**53
+_NUMBER_DIGITS = 15
+_NUMBER_MAX = 10**_NUMBER_DIGITS - 1
 AGED_PAGE = 16
 
 
@@ -55,6 +56,8 @@ def _publish(log: Log, publication: Publication) -> Published:
         return Published(id, "unknown_neighbour")
     if known is None and type != "feed" and head.items >= rows.config.items_max:
         return Published(id, "full")
+    if id is None and head.number == _NUMBER_MAX:
+        return Published(id, "full")  # whoever gives such numbers has to go on giving them
     head.total += 1
     if known is not None:
         assert id is not None  # it was found by it
@@ -90,7 +93,7 @@ def _edit(log: Log, known: ItemRow, publication: Publication) -> None:
 
 def _number_of(id: str) -> int:
     """The number that an id is, so that it is never drawn for another item; 0 for any other text."""
-    is_number = id.isascii() and id.isdigit() and id[0] != "0" and len(id) <= 16 and int(id) <= _NUMBER_MAX
+    is_number = id.isascii() and id.isdigit() and id[0] != "0" and len(id) <= _NUMBER_DIGITS
     return int(id) if is_number else 0
 
 

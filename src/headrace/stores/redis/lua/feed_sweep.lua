@@ -10,12 +10,13 @@ local function run(keys, args)
     return 0
   end
   feed.start(f, args[2])
-  local swept = 0
+  local swept, first = 0, f.head.first
   if f.cfg.type == 'feed' and not is_directory then
     swept = items.evict(f)
   end
   feed.close(f)
-  swept = swept + feed.trim(f)
+  feed.trim(f)
+  swept = swept + f.head.first - first
   items.write(f)
   if is_directory and f.head.items == 0 and f.head.first > f.head.seq then
     feed.drop(f)

@@ -11,8 +11,8 @@ local function run(keys, args)
     return false
   end
   local start, over = args[3], items.over(f)
-  -- From where the last item stands by now.
-  local last = args[4] ~= '' and call('HGET', f.i, args[4])
+  -- Ranks of a sorted feed may have been drawn anew: go on from where the last item stands by now.
+  local last = f.cfg.type == 'sorted' and args[4] ~= '' and call('HGET', f.i, args[4])
   if last then
     start = items.rank_of(last)
   end

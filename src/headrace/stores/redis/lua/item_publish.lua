@@ -6,7 +6,7 @@
 -- answers  a sign for each: 'p'ublished, 'e'dited, 'k'nown, 'u'nknown, unknown 'n'eighbour, 'f'ull; then the ids that were
 --          drawn. Refuses `unknown_feed`, and `wrong_type` for what a feed of its type cannot do
 -- flags
-local NUMBER_END = 9007199254740992 -- beyond it not every number is one in Lua
+local NUMBER_MAX = '999999999999999' -- whoever gives such numbers has to go on giving them
 local PLACES = { feed = { l = true, e = true }, plain = { l = true, f = true } }
 
 -- Whether a feed of the type can do all that is asked for; a sorted one can.
@@ -34,25 +34,14 @@ local function load(f, args)
   items.load(f, ids)
 end
 
--- The number after one that is too large for Lua.
-local function one_more(digits)
-  local kept, last, nines = string.match(digits, '^(%d-)([0-8]?)(9*)$')
-  return kept .. (last == '' and 1 or last + 1) .. string.rep('0', #nines)
-end
-
 local function draw(f)
-  local number = tonumber(f.number)
-  f.number = number < NUMBER_END and body.text(number + 1) or one_more(f.number)
+  f.number = body.text(f.number + 1)
   return f.number
 end
 
 -- An id that is a number is never drawn for another item.
 local function lift(f, id)
-  if #id > 16 or not find(id, '^[1-9]%d*$') then
-    return
-  end
-  local number = tonumber(id)
-  if tonumber(f.number) < number and (number < NUMBER_END or id == '9007199254740992') then
+  if #id <= #NUMBER_MAX and find(id, '^[1-9]%d*$') and tonumber(id) > tonumber(f.number) then
     f.number = id
   end
 end
@@ -80,6 +69,8 @@ local function publish(f, type, where, id, neighbour, item, drawn)
   elseif neighbour ~= '' and not items.row(f, neighbour) then
     return 'n'
   elseif not known and type ~= 'feed' and head.items >= f.cfg.items_max then
+    return 'f'
+  elseif id == '' and f.number == NUMBER_MAX then
     return 'f'
   end
   head.total = head.total + 1

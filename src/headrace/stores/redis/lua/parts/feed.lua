@@ -1,13 +1,15 @@
 -- A feed in one call: its counters and configuration as they are read at its start and saved at its end, and its log.
 --
 -- A change is an entry of the stream `l` under its seq: h, its head; i, the id; d, the item. The head is packed: event 1 ·
--- mark 1 (where it was put, why it was evicted) · epoch 4 · at_ms 6 · size of the instance 2 · instance · id of the neighbour.
+-- mark 1 (where it was put, why it was evicted) · epoch 4 · at_ms 6 · written 6 · size of the instance 2 · instance · id of
+-- the neighbour. `written` counts the bytes of all changes up to this one: who drops many need not look at each.
 
 local feed = {}
 
 do
   local COUNTERS = {
-    'epoch', 'seq', 'seq_epoch', 'at', 'first', 'oldest', 'bytes', 'items', 'total', 'created',
+    'epoch', 'seq', 'seq_epoch', 'at', 'first', 'oldest', 'bytes', 'written', 'items',
+    'total', 'created',
   }
   local TEXTS = 4 -- fields that are read before the counters
 
@@ -69,7 +71,8 @@ do
     begin()
     local f = step_of(key, config_text, now)
     f.head = {
-      epoch = 1, seq = 0, seq_epoch = 1, at = 0, first = 1, oldest = 0, bytes = 0, items = 0, total = 0, created = now,
+      epoch = 1, seq = 0, seq_epoch = 1, at = 0, first = 1, oldest = 0, bytes = 0, written = 0,
+      items = 0, total = 0, created = now,
     }
     f.birth, f.number, f.new_config, f.is_moved = birth, '0', config_text, true
     return f
@@ -92,7 +95,7 @@ do
   function feed.start(f, instance)
     f.at = math.max(f.head.at, f.now)
     f.at_packed = pack('>I6', f.at)
-    f.stamp = pack('>I4I6I2', f.head.epoch, f.at, #instance) .. instance
+    f.stamp, f.maker = pack('>I4I6', f.head.epoch, f.at), pack('>I2', #instance) .. instance
   end
 
   -- Something changes now, whether it is noted or not; a call that changes nothing leaves no trace.
@@ -103,28 +106,32 @@ do
   -- Note a change; `mark` is '-' where there is nothing to say.
   function feed.note(f, event, mark, id, item, neighbour)
     local n = f.count + 1
-    f.heads[n], f.ids[n], f.items[n] = event .. mark .. f.stamp .. (neighbour or ''), id, item or ''
-    f.count, f.head.at = n, f.at
+    local head, item = f.head, item or ''
+    head.written, head.bytes = head.written + #id + #item, head.bytes + #id + #item
+    f.heads[n] = event .. mark .. f.stamp .. pack('>I6', head.written) .. f.maker .. (neighbour or '')
+    f.ids[n], f.items[n] = id, item
+    f.count, head.at = n, f.at
   end
 
-  -- The changes from the front, some at a time: seq, at_ms and size of the next one; nil at the end.
-  local function from_the_front(f, wanted)
-    local entries, index, start, size = {}, 0, body.text(f.head.first), math.max(4, wanted)
-    local is_end = false
+  local function change_of(entry)
+    local values = entry[2]
+    return tonumber(string.match(entry[1], '^%d+')), cut('>I6', values[2], 7), #values[4] + #values[6]
+  end
+
+  -- The changes from one on, some at a time: seq, at_ms and size of the next one; nil at the end.
+  local function changes_from(f, seq)
+    local entries, index, start, size, is_end = {}, 0, body.text(seq), 2, false
     return function()
       index = index + 1
       if not entries[index] and not is_end then
-        local count = math.min(size, 64)
-        entries, index, size = call('XRANGE', f.l, start, '+', 'COUNT', count), 1, size * 2
-        is_end = #entries < count
+        size = math.min(size * 2, 64)
+        entries, index = call('XRANGE', f.l, start, '+', 'COUNT', size), 1
+        is_end = #entries < size
         start = #entries > 0 and '(' .. entries[#entries][1]
       end
-      local entry = entries[index]
-      if not entry then
-        return nil
+      if entries[index] then
+        return change_of(entries[index])
       end
-      local values = entry[2]
-      return tonumber(string.match(entry[1], '^%d+')), cut('>I6', values[2], 7), #values[4] + #values[6]
     end
   end
 
@@ -137,24 +144,29 @@ do
     if surplus <= 0 and head.bytes <= cfg.changes_bytes_max and not is_aged then
       return 0
     end
-    local dropped, upto, next = 0, 0, from_the_front(f, surplus + 1)
+    local dropped = math.max(0, math.min(surplus, LIMITS.changes_trim))
+    local first = head.first + dropped
+    if dropped > 0 then
+      local last = call('XRANGE', f.l, body.text(first - 1), '+', 'COUNT', 1)[1]
+      head.bytes = head.written - cut('>I6', last[2][2], 13)
+    end
+    local next = changes_from(f, first)
     local seq, at, size = next()
-    while seq and dropped < LIMITS.changes_trim
-      and (dropped < surplus or head.bytes > cfg.changes_bytes_max or at <= over) do
-      upto, dropped, head.bytes = seq, dropped + 1, head.bytes - size
+    while seq and dropped < LIMITS.changes_trim and (head.bytes > cfg.changes_bytes_max or at <= over) do
+      first, dropped, head.bytes = seq + 1, dropped + 1, head.bytes - size
       seq, at, size = next()
     end
     head.oldest = seq and at or 0
     if dropped > 0 then
-      head.first = upto + 1
-      call('XTRIM', f.l, 'MINID', body.text(head.first))
+      head.first = first
+      call('XTRIM', f.l, 'MINID', body.text(first))
     end
     return dropped
   end
 
   -- Write what was noted and drop what is beyond the retention; whether anything was noted.
   function feed.close(f)
-    local head, count, size = f.head, f.count, 0
+    local head, count = f.head, f.count
     if count == 0 then
       return false
     end
@@ -162,11 +174,9 @@ do
       head.oldest = f.at
     end
     for n = 1, count do
-      local id, item = f.ids[n], f.items[n]
-      call('XADD', f.l, body.text(head.seq + n) .. '-0', 'h', f.heads[n], 'i', id, 'd', item)
-      size = size + #id + #item
+      call('XADD', f.l, body.text(head.seq + n) .. '-0', 'h', f.heads[n], 'i', f.ids[n], 'd', f.items[n])
     end
-    head.seq, head.seq_epoch, head.bytes = head.seq + count, head.epoch, head.bytes + size
+    head.seq, head.seq_epoch = head.seq + count, head.epoch
     f.count = 0
     feed.trim(f)
     return true

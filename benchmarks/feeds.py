@@ -1,5 +1,5 @@
-"""Measures feeds: publications a second, how soon subscribers hear of them, insertions in the midst of a long sorted feed
-beside Redis' own list, and bytes an item.
+"""Measures feeds: publications a second, how soon subscribers hear of them, insertions in the midst of a long sorted
+feed beside Redis' own list, and bytes an item.
 
     python -m benchmarks.feeds [--quick] [--json] [--stores redis]
 """

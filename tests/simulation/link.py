@@ -18,6 +18,7 @@ from headrace.model.answers import (
 from headrace.model.claim import ClaimRequest, Claims, Lease, Settlement
 from headrace.model.config import QueueConfig
 from headrace.model.errors import StoreUnavailable
+from headrace.model.feed import FeedCursor, FeedName
 from headrace.model.job import Job, State
 from headrace.model.letter import Ending
 from headrace.model.names import Queue, Shard
@@ -157,6 +158,9 @@ class LinkSignals:
     async def ended(self, queue: Queue, ids: Sequence[str], timeout_ms: int) -> bool:
         return await self._hint("ended", queue, ids, timeout_ms)
 
+    async def changed(self, feed: FeedName, after: FeedCursor | None, timeout_ms: int) -> bool:
+        return await self._hint("changed", feed, after, timeout_ms)
+
     async def _hint(self, verb: str, *given: Any) -> bool:
         way = self._way
         server, fate = way.server, way.fate()
@@ -198,6 +202,14 @@ class Link:
     @property
     def journal(self) -> Any:
         raise AssertionError("reading the journal is not simulated; add it here")
+
+    @property
+    def feeds(self) -> Any:
+        raise AssertionError("feeds are not simulated; add them here")
+
+    @property
+    def items(self) -> Any:
+        raise AssertionError("items of feeds are not simulated; add them here")
 
     @property
     def upkeep(self) -> Any:

@@ -5,7 +5,8 @@ from importlib import import_module
 from importlib.util import find_spec
 from typing import NamedTuple
 
-from tests.support import faults, feed_faults
+import tests.support.feed_faults  # noqa: F401 - registers its faults beside those of jobs
+from tests.support import faults
 
 
 class Fault(NamedTuple):
@@ -19,7 +20,6 @@ class Fault(NamedTuple):
 
 def all_faults() -> dict[str, Fault]:
     """Every fault by its name; a sentence names one store's fault only."""
-    assert feed_faults  # registers its faults beside those of jobs
     found = {name: Fault("memory", faults.NOTICED_BY[name], faults.plant) for name in faults.FAULTS}
     for store, module in (("redis", "tests.support.lua_faults"), ("postgres", "tests.support.sql_faults")):
         if find_spec(module) is not None:

@@ -1,6 +1,7 @@
 -- What a feed is and how it stands.
 --
 -- keys     the `m` key of a feed
+-- args     none
 -- answers  nil when it is not there, else configuration (JSON), birth, epoch and seq of the last change, items, total,
 --          first seq, bytes of the log, created_at_ms, changed_at_ms
 -- flags    allow-oom

@@ -182,6 +182,7 @@ def test_functions_have_the_limits_of_the_model() -> None:
 
     assert found["evictions"] == limits.EVICT_PER_CALL_MAX
     assert found["changes_trim"] == limits.CHANGES_TRIM_PER_CALL_MAX
+    assert found["changes_slack"] == limits.CHANGES_SLACK
     assert found["page_bytes"] == limits.CHANGES_PAGE_BYTES
     assert found["rank_chars"] == limits.RANK_CHARS_MAX
     assert found["rerank"] == limits.RERANK_MAX

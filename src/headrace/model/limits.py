@@ -237,6 +237,9 @@ EVICT_PER_CALL_MAX: Final = 2_000
 CHANGES_TRIM_PER_CALL_MAX: Final = 2 * EVICT_PER_CALL_MAX
 """Changes that one call may drop from a feed's log: more than a call can write (an item and an eviction each)."""
 
+CHANGES_SLACK: Final = 64
+"""A log may hold a 64th more changes than it is to keep before it is cut: else every publication would have to."""
+
 CHANGES_PAGE_BYTES: Final = 4 * 1024 * 1024
 """A page of changes or items ends once it holds this many bytes, never before one."""
 

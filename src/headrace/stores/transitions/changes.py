@@ -3,7 +3,7 @@
 from typing import Literal
 
 from headrace.model.feed import Changed, ChangeEvent, FeedCursor, Place
-from headrace.model.limits import CHANGES_TRIM_PER_CALL_MAX
+from headrace.model.limits import CHANGES_SLACK, CHANGES_TRIM_PER_CALL_MAX
 from headrace.stores.transitions.feed_rows import FeedRows
 
 
@@ -64,6 +64,8 @@ def trim(rows: FeedRows, at_ms: int) -> int:
     """Drop changes beyond the retention from the front of the log, a bounded number; says how many."""
     head, config = rows.head, rows.config
     surplus = head.seq - head.first_seq + 1 - config.changes_keep_max
+    if surplus <= config.changes_keep_max // CHANGES_SLACK:
+        surplus = 0
     over_ms = at_ms - config.changes_keep_ms
     is_aged = head.first_seq <= head.seq and head.oldest_at_ms <= over_ms
     if surplus <= 0 and head.changes_bytes <= config.changes_bytes_max and not is_aged:

@@ -139,12 +139,15 @@ do
   function feed.trim(f)
     local head, cfg = f.head, f.cfg
     local surplus = head.seq - head.first + 1 - cfg.changes_keep_max
+    if surplus <= floor(cfg.changes_keep_max / LIMITS.changes_slack) then
+      surplus = 0
+    end
     local over = f.at - cfg.changes_keep_ms
     local is_aged = head.first <= head.seq and head.oldest <= over
     if surplus <= 0 and head.bytes <= cfg.changes_bytes_max and not is_aged then
       return 0
     end
-    local dropped = math.max(0, math.min(surplus, LIMITS.changes_trim))
+    local dropped = math.min(surplus, LIMITS.changes_trim)
     local first = head.first + dropped
     if dropped > 0 then
       local last = call('XRANGE', f.l, body.text(first - 1), '+', 'COUNT', 1)[1]

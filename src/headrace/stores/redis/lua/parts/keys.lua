@@ -39,6 +39,7 @@ local LIMITS = {
   cached = 4096,          -- names and configurations that are remembered between calls
   evictions = 2000,       -- these five as in limits.py
   changes_trim = 4000,
+  changes_slack = 64,
   page_bytes = 4194304,
   rank_chars = 128,
   rerank = 500,

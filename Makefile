@@ -28,9 +28,10 @@ test: servers  ## Check and run every test, each part timed against its budget
 demo: setup  ## Run jobs of several kinds and tenants through a store and let Spark tell what happened
 	@$(PY) -m headrace.cli.main demo
 
-bench: servers  ## Measure the stores and the worker beside raw references
+bench: servers  ## Measure the stores, the worker and feeds beside raw references
 	@$(PY) -m benchmarks.stores
 	@$(PY) -m benchmarks.worker
+	@$(PY) -m benchmarks.feeds
 
 proof: servers  ## Run the long proofs
 	@$(PY) -m tests.proof

@@ -41,7 +41,7 @@ def show(title: str, figures: Mapping[str, Mapping[str, float]], spell: str) -> 
     print(f"\n{title}\n")
     for name, found in figures.items():
         for what, figure in found.items():
-            print(f"{name:<22}{what:<32}{format(figure, spell):>12}")
+            print(f"{name:<22}{what:<42}{format(figure, spell):>12}")
 
 
 def main() -> None:

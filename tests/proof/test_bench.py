@@ -43,3 +43,21 @@ def test_the_benchmark_of_the_worker_measures_beside_bare_references_and_loses_n
         assert all(0 < found[what]["p50"] <= found[what]["p99"] for what in ("bare_wake_ms", "pick_up_ms"))
         assert 0 <= found["due_at_once_ms"]["p50"] <= found["due_at_once_ms"]["max"]
         assert found["due_at_once_ms"]["early"] == 0
+
+
+def test_the_benchmark_of_feeds_measures_publishing_delivery_insertion_and_bytes() -> None:
+    command = [sys.executable, "-m", "benchmarks.feeds", "--quick", "--json", "--stores", "sqlite fast,redis fast"]
+
+    finished = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True)
+
+    figures = json.loads(finished.stdout)
+    for by_store in figures.values():
+        assert {"redis fast"} <= set(by_store) <= {"sqlite fast", "redis fast"}
+    for rates in figures["publications_per_second"].values():
+        assert min(rates["single"], rates["at once"], rates["batch 100"]) > 0
+    for by_count in figures["delivery_ms"].values():
+        assert set(by_count) == {"1", "100", "1000"}
+        assert all(0 < found["p50"] <= found["p99"] for found in by_count.values())
+    assert figures["insert"]["redis fast"]["times faster on the server, batch 100"] > 0
+    weights = figures["bytes_per_item"]["redis fast"]
+    assert 100 < weights["without log"] < weights["with log"]

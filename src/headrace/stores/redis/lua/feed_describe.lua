@@ -7,6 +7,15 @@
 -- flags    allow-oom
 local function run(keys)
   local f = feed.look(keys[1])
-  return f
-    and call('HMGET', f.m, 'cfg', 'birth', 'seq_epoch', 'seq', 'items', 'total', 'first', 'bytes', 'created', 'at')
+  if not f then
+    return false
+  end
+  local head = f.head
+  local answer = { f.config_text, f.birth }
+  for _, number in ipairs({
+    head.seq_epoch, head.seq, head.items, head.total, head.first, head.bytes, head.created, head.at,
+  }) do
+    answer[#answer + 1] = body.text(number)
+  end
+  return answer
 end

@@ -7,11 +7,9 @@
 local feed = {}
 
 do
-  local COUNTERS = {
-    'epoch', 'seq', 'seq_epoch', 'at', 'first', 'oldest', 'bytes', 'written', 'items',
-    'total', 'created',
-  }
-  local TEXTS = 4 -- fields that are read before the counters
+  -- The counters are packed into one field, since a call reads and writes most of them: epoch, seq, seq_epoch, at, first,
+  -- oldest, bytes, written, items, total, created.
+  local PACKED = '>I7I7I7I7I7I7I7I7I7I7I7'
 
   local function step_of(key, config_text, now)
     local prefix = sub(key, 1, -2)
@@ -24,7 +22,6 @@ do
       cfg = shard.config_of(config_text),
       now = now,
       head = {},
-      was = {},
       count = 0,
       heads = {}, ids = {}, items = {}, -- of the changes that were noted
       rows = {}, dirty = {}, order = {}, -- what items.lua knows and what becomes of it
@@ -35,16 +32,16 @@ do
   -- A feed as it is; nil when it is not there.
   function feed.find(key, now)
     begin()
-    local found = call('HMGET', key, 'cfg', 'vm', 'birth', 'number', unpack(COUNTERS))
+    local found = call('HMGET', key, 'cfg', 'vm', 'birth', 'number', 'head')
     if not found[1] then
       return nil
     end
     local f = step_of(key, found[1], now)
     f.config_text, f.vm, f.birth, f.number, f.old_number = found[1], found[2], found[3], found[4], found[4]
-    for index = 1, #COUNTERS do
-      local name, number = COUNTERS[index], tonumber(found[index + TEXTS])
-      f.head[name], f.was[name] = number, number
-    end
+    f.old_head = found[5]
+    local head = f.head
+    head.epoch, head.seq, head.seq_epoch, head.at, head.first, head.oldest, head.bytes, head.written, head.items,
+      head.total, head.created = cut(PACKED, found[5])
     return f
   end
 
@@ -185,18 +182,17 @@ do
     return true
   end
 
-  -- Write the counters that have changed.
+  -- Write what has changed.
   function feed.save(f)
-    local head, was, changed, n = f.head, f.was, {}, 0
+    local head, changed, n = f.head, {}, 0
     local function add(name, value)
       changed[n + 1], changed[n + 2] = name, value
       n = n + 2
     end
-    for index = 1, #COUNTERS do
-      local name = COUNTERS[index]
-      if head[name] ~= was[name] then
-        add(name, body.text(head[name]))
-      end
+    local packed = pack(PACKED, head.epoch, head.seq, head.seq_epoch, head.at, head.first, head.oldest, head.bytes,
+      head.written, head.items, head.total, head.created)
+    if packed ~= f.old_head then
+      add('head', packed)
     end
     if f.number ~= f.old_number then
       add('number', f.number)

@@ -175,4 +175,5 @@ STORIES: dict[str, Callable[[str], None]] = {
 }
 
 if __name__ == "__main__":
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # who runs in the background may have been deaf to Ctrl-C
     STORIES[sys.argv[1]](sys.argv[2])

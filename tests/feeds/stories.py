@@ -99,4 +99,5 @@ def interrupted(url: str) -> None:
 STORIES: dict[str, Callable[[str], None]] = {story.__name__: story for story in (forks, interrupted)}
 
 if __name__ == "__main__":
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # who runs in the background may have been deaf to Ctrl-C
     STORIES[sys.argv[1]](sys.argv[2])

@@ -5,17 +5,17 @@ import asyncio
 import os
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from statistics import median, quantiles
 
 from benchmarks.contenders import Contender
 from benchmarks.raw_redis import RawRedis
+from benchmarks.running import Say
 from headrace.feeds.feeds import Feeds
 from headrace.model.feed import FeedName, Place, Publication
 from headrace.stores.contract.store import Store
 from headrace.stores.open import open_store
 
-Say = Callable[[str], None]
 FEED = FeedName("bench")
 ITEM = b'{"text":"' + b"x" * 89 + b'"}'
 AT_ONCE = 50

@@ -4,24 +4,20 @@ what claims cost while the backlog grows; Redis's own CPU and memory; and how fa
     python -m benchmarks.stores [--quick] [--json] [--stores memory,redis]
 """
 
-import argparse
-import asyncio
 import gc
-import json
-from collections.abc import Callable
 from functools import partial
 from statistics import median
 from typing import NamedTuple
 
-from benchmarks.contenders import Contender, contenders
+from benchmarks.contenders import Contender
 from benchmarks.costs import claim_cost, cpu_s, memory_cost, wake_up
 from benchmarks.load import BATCHES, OPERATIONS, Meter, jobs_of, measure_raw, measure_store
+from benchmarks.running import Say, run
 from benchmarks.tables import show_costs, show_cpu, show_rates
 from headrace.stores.open import open_store
 
 ByBatch = dict[str, dict[int, dict[str, float]]]
 Rounds = dict[str, dict[int, list[dict[str, float]]]]
-Say = Callable[[str], None]
 
 
 class Figures(NamedTuple):
@@ -87,28 +83,12 @@ async def measure(places: list[Contender], quick: bool, say: Say) -> Figures:
     return Figures(rates, cpu_us, costs, memory, wakes)
 
 
-def main() -> None:
-    """Run everything and print it."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--quick", action="store_true", help="a twentieth of the jobs, one round")
-    parser.add_argument("--json", action="store_true", help="figures as JSON")
-    parser.add_argument("--stores", default="", help="only stores whose names start so, separated by commas")
-    options = parser.parse_args()
-
-    def say(text: str) -> None:
-        if not options.json:
-            print(f"  {text}", flush=True)
-
-    with contenders() as places:
-        chosen = [place for place in places if place.name.startswith(tuple(options.stores.split(",")))]
-        figures = asyncio.run(measure(chosen, options.quick, say))
-    if options.json:
-        print(json.dumps(figures._asdict()))
-    else:
-        show_rates(figures.jobs_per_second)
-        show_cpu(figures.redis_cpu_us_per_job)
-        show_costs(figures.claim_us_per_job, figures.bytes_per_waiting_job, figures.wake_up_ms)
+def show(figures: Figures) -> None:
+    """Print everything as tables."""
+    show_rates(figures.jobs_per_second)
+    show_cpu(figures.redis_cpu_us_per_job)
+    show_costs(figures.claim_us_per_job, figures.bytes_per_waiting_job, figures.wake_up_ms)
 
 
 if __name__ == "__main__":
-    main()
+    run(__doc__, measure, Figures._asdict, show)

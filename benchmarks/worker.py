@@ -4,7 +4,6 @@ soon an idle worker picks a job up, beside a bare enqueue-and-wake; and many job
     python -m benchmarks.worker [--quick] [--json] [--stores redis,sqlite]
 """
 
-import argparse
 import asyncio
 import json
 import re
@@ -12,16 +11,17 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from statistics import median, quantiles
 from typing import IO, NamedTuple
 
 from benchmarks.bare import waker
-from benchmarks.contenders import Contender, contenders
+from benchmarks.contenders import Contender
 from benchmarks.costs import cpu_s, fill
 from benchmarks.load import PAYLOAD, QUEUE, ids_of
+from benchmarks.running import Say, run
 from headrace.client.client import Client
 from headrace.model.clock import SystemClock
 from headrace.model.job import Job
@@ -30,7 +30,7 @@ from headrace.stores.open import open_store
 from tools.servers import redis_program
 
 CAPACITY = 1_000
-Say = Callable[[str], None]
+ByStore = dict[str, dict[str, dict[str, float]]]
 
 
 class Sizes(NamedTuple):
@@ -174,7 +174,7 @@ def spread(times: list[float]) -> dict[str, float]:
     return {"p50": median(times), "p99": quantiles(times, n=100)[98]}
 
 
-async def measure(places: list[Contender], sizes: Sizes, say: Say) -> dict[str, dict[str, dict[str, float]]]:
+async def measure_all(places: list[Contender], sizes: Sizes, say: Say) -> ByStore:
     """Everything, by store."""
     figures: dict[str, dict[str, dict[str, float]]] = {}
     raw = next((place.redis for place in places if place.redis), None)
@@ -204,7 +204,7 @@ async def measure(places: list[Contender], sizes: Sizes, say: Say) -> dict[str, 
     return figures
 
 
-def show(figures: dict[str, dict[str, dict[str, float]]]) -> None:
+def show(figures: ByStore) -> None:
     """Print the figures as a table."""
     names = (
         "store", "jobs/s", "of LPUSH", "2 procs", "worker µs", "redis µs", "bare p50", "p99", "pick-up p50", "p99",
@@ -230,30 +230,11 @@ def show(figures: dict[str, dict[str, dict[str, float]]]) -> None:
         print("".join(f"{cell:>13}" for cell in cells))
 
 
-def main() -> None:
-    """Run everything and print it."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--quick", action="store_true", help="few jobs, one round")
-    parser.add_argument("--json", action="store_true", help="figures as JSON")
-    parser.add_argument("--stores", default="", help="only stores whose names start so, separated by commas")
-    options = parser.parse_args()
-
-    def say(text: str) -> None:
-        if not options.json:
-            print(f"  {text}", flush=True)
-
-    with contenders() as places:
-        chosen = [
-            place
-            for place in places
-            if place.name.startswith(tuple(options.stores.split(","))) and place.name != "memory"
-        ]
-        figures = asyncio.run(measure(chosen, QUICK if options.quick else FULL, say))
-    if options.json:
-        print(json.dumps(figures))
-    else:
-        show(figures)
+async def measure(places: list[Contender], quick: bool, say: Say) -> ByStore:
+    """Measure where a worker may be in another process: not in memory."""
+    shared = [place for place in places if place.name != "memory"]
+    return await measure_all(shared, QUICK if quick else FULL, say)
 
 
 if __name__ == "__main__":
-    main()
+    run(__doc__, measure, dict, show)

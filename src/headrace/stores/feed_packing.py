@@ -1,11 +1,15 @@
-"""Changes of feeds as columns, for stores of rows: what no statement looks at is packed, since columns cost time."""
+"""Heads, configurations and changes of feeds as columns, for stores of rows: what no statement looks at is packed,
+since columns cost time."""
 
 from collections.abc import Iterator, Sequence
+from functools import lru_cache
+from operator import attrgetter
 from typing import Any, Literal
 
 import msgspec
 
-from headrace.model.feed import FIRST, LAST, Changed, ChangeEvent, Place
+from headrace.model.feed import FIRST, LAST, Changed, ChangeEvent, FeedConfig, Place
+from headrace.stores.transitions.feed_rows import FeedHead
 
 EVENTS: tuple[ChangeEvent, ...] = ("created", "configured", "deleted", "published", "edited", "retracted", "moved")
 """Events by the number under which they are stored: add behind the last, and never put them into another order."""
@@ -39,6 +43,42 @@ class _Line(msgspec.Struct, frozen=True, gc=False, array_like=True):
 _pack = msgspec.msgpack.Encoder().encode
 _unpack = msgspec.msgpack.Decoder(_About).decode
 _unpack_lines = msgspec.msgpack.Decoder(list[_Line]).decode
+
+
+_counters = attrgetter(
+    "epoch",
+    "seq",
+    "seq_epoch",
+    "at_ms",
+    "first_seq",
+    "oldest_at_ms",
+    "changes_bytes",
+    "items",
+    "total",
+    "number",
+)
+
+
+def counters_of(head: FeedHead) -> tuple[int, ...]:
+    """What changes of a head, in the order of its columns; its birth and when it was created come before."""
+    counters: tuple[int, ...] = _counters(head)
+    return counters
+
+
+def head_columns(head: FeedHead) -> tuple[Any, ...]:
+    """A whole head, as `FeedHead` takes it back."""
+    return head.birth, head.created_at_ms, *counters_of(head)
+
+
+def write_config(config: FeedConfig) -> str:
+    """The text that a configuration is stored as."""
+    return msgspec.json.encode(config).decode()
+
+
+@lru_cache(maxsize=1_024)  # as many feeds as a busy store has, at one version each
+def read_config(text: str) -> FeedConfig:
+    """The configuration that is stored as this text."""
+    return msgspec.json.decode(text, type=FeedConfig)
 
 
 def change_columns(change: Changed) -> tuple[int, int, bytes, bytes, bytes]:

@@ -1,34 +1,17 @@
 """The rows of one feed in PostgreSQL: read in batches, kept while the step lasts, written back at once."""
 
 from collections.abc import Iterator, Sequence
-from functools import lru_cache
 from typing import Any
 
-import msgspec
-
-from headrace.model.feed import Changed, FeedConfig, FeedName
+from headrace.model.feed import Changed, FeedName
 from headrace.model.limits import EVICT_PER_CALL_MAX
+from headrace.stores.feed_packing import head_columns, read_config, write_config
 from headrace.stores.postgres.feed_items import FeedItems
 from headrace.stores.postgres.feed_log import FeedLog
 from headrace.stores.postgres.feed_order import END
 from headrace.stores.postgres.link import Link
 from headrace.stores.transitions.feed_rows import FeedHead, ItemRow
 
-HEAD = (
-    "birth",
-    "created_at_ms",
-    "epoch",
-    "seq",
-    "seq_epoch",
-    "at_ms",
-    "first_seq",
-    "oldest_at_ms",
-    "changes_bytes",
-    "items",
-    "total",
-    "number",
-)
-"""The columns of the counters, in the order of the statements."""
 CHANGES_PER_ITEM = 2
 """What one item of a batch may add to the log: it is published and another one evicted, or it is edited and moved."""
 
@@ -120,23 +103,7 @@ class PostgresFeed:
     def write_back(self) -> None:
         """Write everything that the step has changed; all in one go inside `together`."""
         self.flush()
-        head = columns_of(self.head)
+        head = head_columns(self.head)
         if (self.config, head) != self._stored:
             self._link.run("feed_write", write_config(self.config), *head, self.feed_id)
             self._stored = (self.config, head)
-
-
-def columns_of(head: FeedHead) -> tuple[Any, ...]:
-    """The counters as they are stored."""
-    return tuple(getattr(head, column) for column in HEAD)
-
-
-@lru_cache(maxsize=1_024)  # as many feeds as a busy store has, at one version each
-def read_config(text: str) -> FeedConfig:
-    """The configuration that is stored as this text."""
-    return msgspec.json.decode(text, type=FeedConfig)
-
-
-def write_config(config: FeedConfig) -> str:
-    """The text that a configuration is stored as."""
-    return msgspec.json.encode(config).decode()

@@ -5,7 +5,8 @@ from collections.abc import Sequence
 from psycopg import errors as pg
 
 from headrace.model.feed import FeedConfig, FeedName
-from headrace.stores.postgres.feeds import PostgresFeed, columns_of, write_config
+from headrace.stores.feed_packing import head_columns, write_config
+from headrace.stores.postgres.feeds import PostgresFeed
 from headrace.stores.postgres.link import Link
 from headrace.stores.transitions.feed_rows import FeedHead, FeedRows
 
@@ -47,7 +48,7 @@ class OpenFeeds:
 
     def make(self, feed: FeedName, config: FeedConfig, head: FeedHead) -> PostgresFeed:
         """The rows of a feed that is not there yet."""
-        text, columns = write_config(config), columns_of(head)
+        text, columns = write_config(config), head_columns(head)
         [(feed_id,)] = self._link.run("feed_create", feed.tenant, feed.name, text, *columns).fetchall()
         rows = self._feeds[feed] = PostgresFeed(self._link, feed, feed_id, text, columns)
         return rows

@@ -2,29 +2,14 @@
 
 import sqlite3
 from collections.abc import Sequence
-from functools import lru_cache
-from operator import attrgetter
-
-import msgspec
 
 from headrace.model.feed import FeedConfig, FeedName
+from headrace.stores.feed_packing import counters_of, write_config
 from headrace.stores.sqlite.feed_log import FeedLog
 from headrace.stores.sqlite.packing import json_array
 from headrace.stores.sqlite.sql import sql
 from headrace.stores.transitions.feed_rows import FeedHead, ItemRow
 
-_counters = attrgetter(
-    "epoch",
-    "seq",
-    "seq_epoch",
-    "at_ms",
-    "first_seq",
-    "oldest_at_ms",
-    "changes_bytes",
-    "items",
-    "total",
-    "number",
-)
 ABOVE_ALL = "\U0010ffff"
 """A text above every rank."""
 
@@ -128,22 +113,5 @@ class SqliteFeed(FeedLog):
         if now != counters:
             self._run(sql("feed_write"), (*now, self.feed_id))
         if self.config is not config:
-            self._run(sql("feed_configure"), (text_of(self.config), self.feed_id))
+            self._run(sql("feed_configure"), (write_config(self.config), self.feed_id))
         self._stored = (self.config, now)
-
-
-def counters_of(head: FeedHead) -> tuple[int, ...]:
-    """The counters of a feed in the order of their columns."""
-    counters: tuple[int, ...] = _counters(head)
-    return counters
-
-
-def text_of(config: FeedConfig) -> str:
-    """A configuration as it is stored."""
-    return msgspec.json.encode(config).decode()
-
-
-@lru_cache(maxsize=1_024)  # as many feeds as a busy file has, at one version each
-def config_of(text: str) -> FeedConfig:
-    """A configuration as it was stored."""
-    return msgspec.json.decode(text, type=FeedConfig)

@@ -11,7 +11,8 @@ from headrace.model.config import QueueConfig, first_config
 from headrace.model.feed import FeedConfig, FeedName
 from headrace.model.names import Queue, Shard
 from headrace.stores.calls.queues import wrong_shards
-from headrace.stores.sqlite.feeds import SqliteFeed, config_of, counters_of, text_of
+from headrace.stores.feed_packing import head_columns, read_config, write_config
+from headrace.stores.sqlite.feeds import SqliteFeed
 from headrace.stores.sqlite.rows import SqliteRows
 from headrace.stores.sqlite.sql import sql
 from headrace.stores.transitions.feed_rows import FeedHead, FeedRows
@@ -101,10 +102,10 @@ class SqliteTx:
         return self._feeds[feed]
 
     def _feed(self, feed: FeedName, feed_id: int, config: str, *head: Any) -> SqliteFeed:
-        return SqliteFeed(self._connection, feed, feed_id, config_of(config), FeedHead(*head))
+        return SqliteFeed(self._connection, feed, feed_id, read_config(config), FeedHead(*head))
 
     def make_feed(self, feed: FeedName, config: FeedConfig, head: FeedHead) -> SqliteFeed:
-        columns = (feed.tenant, feed.name, text_of(config), head.birth, head.created_at_ms, *counters_of(head))
+        columns = (feed.tenant, feed.name, write_config(config), *head_columns(head))
         feed_id = self._connection.execute(sql("feed_make"), columns).lastrowid or 0
         rows = self._feeds[feed] = SqliteFeed(self._connection, feed, feed_id, config, head)
         return rows

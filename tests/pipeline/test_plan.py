@@ -4,9 +4,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as some
 
-from headrace.model.event import Bounds
+from headrace.model.event import Bounds, Span
 from headrace.model.names import Queue, Shard
-from headrace.pipeline.source.plan import Span, span_of, split
+from headrace.pipeline.source.plan import span_of, split
 
 QUEUE = Queue("q", shards=256)
 

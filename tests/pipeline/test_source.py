@@ -8,11 +8,10 @@ from pyspark.errors import AnalysisException
 from pyspark.sql import DataFrame, SparkSession
 
 from headrace.model.errors import StoreUnavailable
-from headrace.model.event import EVENTS
+from headrace.model.event import EVENTS, Span
 from headrace.model.job import Job
 from headrace.model.names import Queue, Shard
 from headrace.pipeline.run import read_journal
-from headrace.pipeline.source.plan import Span
 from headrace.pipeline.source.reader import read_page
 from headrace.pipeline.source.schema import SPARK_SCHEMA
 from headrace.stores.contract.store import Store

@@ -22,6 +22,8 @@ class Enqueued(Struct, frozen=True, gc=False):
 
     id: str
     status: Literal["created", "updated", "blocked", "duplicate", "conflict", "wrong_shards", "full"]
+    until_ms: int | None = None
+    """Of a `duplicate`: until when its key is remembered; what it was given to live tells when it was first used."""
 
     @property
     def ok(self) -> bool:

@@ -135,6 +135,19 @@ class Bounds(Struct, frozen=True, gc=False):
     bytes: int
 
 
+class Span(Struct, frozen=True, gc=False):
+    """The events of a shard with `after < seq <= upto`."""
+
+    shard: Shard
+    after: int
+    upto: int
+
+    @property
+    def count(self) -> int:
+        """How many they are; a journal has no gaps."""
+        return self.upto - self.after
+
+
 class Consumer(Struct, frozen=True, gc=False):
     """A reader that the journal remembers: it has everything up to `seq`, and may ask to be waited for."""
 

@@ -1,7 +1,10 @@
 """A snapshot of a shard: every record at one instant of its journal, for comparing the two."""
 
+from typing import Literal, get_args
+
 from msgspec import Struct
 
+from headrace.model.answers import Found
 from headrace.model.job import State
 from headrace.model.upkeep import Schema
 
@@ -26,6 +29,25 @@ class Snapshot(Struct, frozen=True):
     epoch: int
     as_of_seq: int
     rows: list[SnapshotRow]
+
+
+Group = Literal["alive", "ended", "dead"]
+"""What a scan goes through: jobs that wait or run (with their twins), endings, or letters."""
+GROUPS: tuple[str, ...] = get_args(Group)
+
+
+class Scan(Struct, frozen=True):
+    """A part of a scan, as it stood when the shard's journal ended with `as_of_seq`.
+
+    Of `alive`, a row is an id with its record, its delivery and its twin; of `ended`, one with its ending; of `dead`,
+    one letter, so an id may come several times.
+    """
+
+    epoch: int
+    as_of_seq: int
+    rows: list[Found]
+    cursor: str | None
+    """Continues the scan; None at its end."""
 
 
 class WorkerSeen(Struct, frozen=True):

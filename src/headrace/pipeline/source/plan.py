@@ -2,29 +2,14 @@
 
 from collections.abc import Sequence
 
-from msgspec import Struct
-
 from headrace.model.errors import BadConfig
-from headrace.model.event import Bounds
+from headrace.model.event import Bounds, Span
 from headrace.model.names import DEFAULT_TENANT, Queue, Shard
 from headrace.pipeline.source.options import ALL, Options
 from headrace.stores.contract.store import Store
 
 EVENTS_PER_PARTITION = 100_000
 """Some 0.3 s of reading: enough to outweigh the cost of a task, and little to do again when one fails."""
-
-
-class Span(Struct, frozen=True):
-    """The events of a shard with `after < seq <= upto`."""
-
-    shard: Shard
-    after: int
-    upto: int
-
-    @property
-    def count(self) -> int:
-        """How many they are; a journal has no gaps."""
-        return self.upto - self.after
 
 
 def span_of(shard: Shard, bounds: Bounds) -> Span:

@@ -7,9 +7,10 @@ import pyarrow as pa
 from pyspark.sql.datasource import DataSourceReader, InputPartition
 
 from headrace.model.errors import StoreUnavailable
+from headrace.model.event import Span
 from headrace.pipeline.source.convert import record_batch
 from headrace.pipeline.source.options import Options, check_url
-from headrace.pipeline.source.plan import Span, plan
+from headrace.pipeline.source.plan import plan
 from headrace.stores.contract.journal import Journal
 from headrace.stores.open import open_store
 

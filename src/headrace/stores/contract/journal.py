@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import Protocol
 
-from headrace.model.event import Bounds, Consumer, Entry
+from headrace.model.event import Bounds, Consumer, Entry, Span
 from headrace.model.names import Shard
 
 
@@ -17,6 +17,15 @@ class Journal(Protocol):
 
     async def bounds(self, shard: Shard) -> Bounds:
         """What is there to read; an unknown shard is empty."""
+
+    async def all_bounds(self, shards: Sequence[Shard]) -> Sequence[Bounds]:
+        """The bounds of many shards, at most 1,000, in their order: for readers of many journals, who ask often. Each
+        is a look of its own, not all of one instant."""
+
+    async def reached(self, spans: Sequence[Span], at_ms: int) -> Sequence[int]:
+        """How far the journals had got at an instant, for at most 1,000 spans: the last seq in each span
+        (`after < seq <= upto`) whose event happened at or before `at_ms`; its `after` when there is none. The cost
+        grows with the logarithm of a span. What retention has dropped counts as before any instant."""
 
     async def register(
         self, shard: Shard, consumer: str, *, seq: int = 0, hold: bool = False, now_ms: int | None = None

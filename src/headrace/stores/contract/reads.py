@@ -7,7 +7,7 @@ from headrace.model.answers import Found, Page
 from headrace.model.job import State
 from headrace.model.letter import Ending
 from headrace.model.names import Queue, Shard
-from headrace.model.snapshot import Snapshot, WorkerSeen
+from headrace.model.snapshot import Group, Scan, Snapshot, WorkerSeen
 
 
 class Reads(Protocol):
@@ -28,6 +28,24 @@ class Reads(Protocol):
 
     async def snapshot(self, shard: Shard, *, now_ms: int | None = None) -> Snapshot:
         """Every record of a shard at one instant of its journal, so that the two can be compared."""
+
+    async def scan(
+        self,
+        shard: Shard,
+        group: Group,
+        *,
+        cursor: str | None = None,
+        limit: int = 1_000,
+        now_ms: int | None = None,
+    ) -> Scan:
+        """Everything of a group, in parts of about `limit` rows or 4 MiB of payloads and results (a part may be empty
+        or somewhat larger, and still have a cursor), each of one instant of the journal. The cost of a part does not
+        grow with the shard.
+
+        In no order. What stays in its group from the beginning of a scan to its end is shown at least once, nearly
+        always exactly once; what comes or goes meanwhile may be shown or not. An unknown shard has nothing, and
+        `as_of_seq` 0.
+        """
 
     async def workers(self, queue: Queue, *, now_ms: int | None = None) -> Sequence[WorkerSeen]:
         """The workers that claimed within the last day, by name, then shard."""

@@ -9,7 +9,7 @@ from pyspark.sql.pandas.types import to_arrow_schema
 from headrace.model.errors import HeadraceError
 from headrace.model.event import LINE_COLUMNS, Entry
 from headrace.model.names import Queue, Shard
-from headrace.pipeline.source.convert import record_batch
+from headrace.pipeline.source.journal.convert import record_batch
 from headrace.pipeline.source.schema import ARROW_SCHEMA, LINE, SPARK_SCHEMA
 
 SHARD = Shard(Queue("mail", "acme", 3).companion, 2)

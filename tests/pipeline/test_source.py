@@ -12,7 +12,7 @@ from headrace.model.event import EVENTS, Span
 from headrace.model.job import Job
 from headrace.model.names import Queue, Shard
 from headrace.pipeline.run import read_journal
-from headrace.pipeline.source.reader import read_page
+from headrace.pipeline.source.journal.reader import read_page
 from headrace.pipeline.source.schema import SPARK_SCHEMA
 from headrace.stores.contract.store import Store
 from headrace.stores.open import open_store

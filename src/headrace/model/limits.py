@@ -274,3 +274,10 @@ PUBLISH_BYTES_MAX: Final = 4 * 1024 * 1024
 QUEUE_EVENTS_NAP_MS: Final = 20
 QUEUE_EVENTS_NAP_MS_MAX: Final = 1_000
 """Pauses between looks at the journal of a queue: short while it is busy, doubled while nothing comes."""
+
+PARTITIONS_MAX: Final = 10_000
+"""Tasks that a read through Spark may ask for: more than any cluster runs at once, and already a minute of mere
+scheduling."""
+
+KEY_KEEP_MS: Final = 30 * 24 * 3_600_000
+"""How long a row that Spark wrote is known as written: whoever runs a write again does so within days."""

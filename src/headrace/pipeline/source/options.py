@@ -1,88 +1,200 @@
 """The options of `format("headrace")`, checked when a query is planned."""
 
 from collections.abc import Mapping
-from pathlib import Path
-from urllib.parse import unquote, urlsplit
+from typing import Literal, get_args
 
 from msgspec import Struct
 
 from headrace.model.checks import cut
 from headrace.model.errors import BadConfig
-from headrace.model.names import DEFAULT_TENANT, check_tenant
+from headrace.model.feed import FeedName
+from headrace.model.limits import KEY_KEEP_MS, KIND_CHARS_MAX, PARTITIONS_MAX, SHARDS_MAX
+from headrace.model.names import DEFAULT_TENANT, Queue, check_tenant
+from headrace.model.times import duration_ms
+from headrace.pipeline.source.place import Place
+from headrace.pipeline.source.urls import check_url
 
 ALL = "*"
-PARTITIONS_MAX = 10_000
-"""More tasks than any cluster runs at once, and already a minute of mere scheduling."""
+What = Literal["journal", "jobs", "results", "dead", "feed"]
+WHATS: tuple[str, ...] = get_args(What)
+EVENTS_PER_TRIGGER_MAX = 2**53
 
-_KNOWN = ("what", "url", "tenant", "queue", "minPartitions")
+_COMMON = ("url", "what", "tenant")
+_STREAMED = ("columns", "startingOffsets", "maxEventsPerTrigger", "maxOffsetsPerTrigger", "failOnDataLoss")
+_READ: dict[str, tuple[str, ...]] = {
+    "journal": ("queue", *_STREAMED, "endingOffsets", "minPartitions"),
+    "jobs": ("queue", "columns", "payloads", "minPartitions"),
+    "results": ("queue", *_STREAMED, "minPartitions"),
+    "dead": ("queue", "columns", "payloads", "minPartitions"),
+    "feed": ("feed", *_STREAMED),
+}
+_WRITE: dict[str, tuple[str, ...]] = {
+    "jobs": ("queue", "shards", "kind", "name", "keyTtl", "refusals", "report"),
+    "dead": ("queue", "keepCounts", "delay", "spread", "refusals", "report"),
+    "feed": ("feed", "refusals", "report"),
+}
+_OF_SPARK = ("checkpointlocation", "path", "queryname")
+"""What Spark itself hands to the sink of a stream."""
 
 
-class Options(Struct, frozen=True):
+class Options(Struct, frozen=True, kw_only=True):
     """What is to be read."""
 
     url: str
-    tenant: str
+    what: What = "journal"
+    tenant: str = DEFAULT_TENANT
     """A name, or `*` for all."""
-    queues: tuple[str, ...]
-    """Full names; empty for all."""
-    partitions_min: int
+    names: tuple[str, ...] = ()
+    """Of queues (companions end in `.fail`) or feeds; empty for all."""
+    columns: tuple[str, ...] = ()
+    """In this order; empty for all."""
+    payloads: bool = True
+    """Whether payloads, headers and results are read as well."""
+    starting: Place | None = None
+    """None when nobody said: earliest for a batch, and for a stream as well."""
+    ending: Place | None = None
+    events_max: int | None = None
+    """That a batch of a stream may hold."""
+    fails_on_loss: bool = True
+    partitions_min: int = 1
 
     @staticmethod
     def parse(given: Mapping[str, str]) -> "Options":
-        """The options of a query; `BadConfig` with a sentence to act on when they make no sense."""
-        known = {name.lower() for name in _KNOWN}
-        for name in given:
-            if name.lower() not in known:
-                raise BadConfig(f"format headrace has no option {cut(name)!r}; known options: {', '.join(_KNOWN)}")
-        options = {name.lower(): value.strip() for name, value in given.items()}
-        what = options.get("what", "journal")
-        if what != "journal":
-            raise BadConfig(f"option what is {cut(what)!r}; the only thing to read is 'journal'")
+        """The options of a read; `BadConfig` with a sentence to act on when they make no sense."""
+        options, what = _known(given, _READ, "journal", "read")
         tenant = options.get("tenant", DEFAULT_TENANT)
         if tenant != ALL:
             check_tenant(tenant)
+        named = "feed" if what == "feed" else "queue"
+        most = [options[name] for name in ("maxeventspertrigger", "maxoffsetspertrigger") if name in options]
+        if len(most) > 1:
+            raise BadConfig("options maxEventsPerTrigger and maxOffsetsPerTrigger mean the same; give one of them")
         return Options(
             url=check_url(options.get("url", "")),
+            what=what,  # type: ignore[arg-type]  # looked up in the table of what can be read
             tenant=tenant,
-            queues=_queues(options.get("queue", ALL)),
-            partitions_min=_partitions(options.get("minpartitions", "1")),
+            names=_names(named, options.get(named, ALL)),
+            columns=_list("columns", options["columns"]) if "columns" in options else (),
+            payloads=_flag("payloads", options.get("payloads", "true")),
+            starting=_place("startingOffsets", options),
+            ending=_place("endingOffsets", options),
+            events_max=_number("maxEventsPerTrigger", most[0], EVENTS_PER_TRIGGER_MAX) if most else None,
+            fails_on_loss=_flag("failOnDataLoss", options.get("failondataloss", "true")),
+            partitions_min=_number("minPartitions", options.get("minpartitions", "1"), PARTITIONS_MAX),
         )
 
 
-def check_url(url: str) -> str:
-    """The URL again, if a store that Spark can read is there. Only its scheme is ever shown: it may hold a password."""
-    if not url:
-        raise BadConfig("format headrace needs option url; give the store's, for example sqlite:////var/lib/jobs.db")
-    scheme, separator, _ = url.partition("://")
-    if scheme == "memory":
-        raise BadConfig(
-            "a memory:// store lives inside one process, where Spark's own processes cannot see it; use sqlite:///path"
+class WriteOptions(Struct, frozen=True, kw_only=True):
+    """What is to be written, and how. What a row says itself goes before these."""
+
+    url: str
+    what: What
+    tenant: str = DEFAULT_TENANT
+    name: str | None = None
+    """The queue or the feed of rows that do not name one."""
+    shards: int | None = None
+    """Of queues that are not there yet; None is one."""
+    kind: str | None = None
+    """Of rows that do not name one."""
+    key_space: str = "spark"
+    """What the rows' keys are unique in: option `name`."""
+    key_keep_ms: int = KEY_KEEP_MS
+    """How long a row is known as written."""
+    keep_counts: bool = False
+    delay_ms: int = 0
+    spread_ms: int = 0
+    fails_on_refusal: bool = True
+    report: str | None = None
+    """The feed that the counts of each write are published to."""
+
+    @staticmethod
+    def parse(given: Mapping[str, str]) -> "WriteOptions":
+        """The options of a write; `BadConfig` with a sentence to act on when they make no sense."""
+        options, what = _known(given, _WRITE, "jobs", "write")
+        tenant = options.get("tenant", DEFAULT_TENANT)
+        check_tenant(tenant)
+        named = "feed" if what == "feed" else "queue"
+        name = options.get(named)
+        if name is not None:
+            # Refuses what is no name, in the words of everybody else.
+            _ = FeedName(name, tenant) if what == "feed" else Queue.parse(name, tenant, 1)
+        if "report" in options:
+            _ = FeedName(options["report"], tenant)
+        return WriteOptions(
+            url=check_url(options.get("url", "")),
+            what=what,  # type: ignore[arg-type]  # looked up in the table of what can be written
+            tenant=tenant,
+            name=name,
+            shards=_number("shards", options["shards"], SHARDS_MAX) if "shards" in options else None,
+            kind=_text("kind", options["kind"], KIND_CHARS_MAX) if "kind" in options else None,
+            key_space=_text("name", options.get("name", "spark"), 100),
+            key_keep_ms=duration_ms("keyTtl", options["keyttl"]) if "keyttl" in options else KEY_KEEP_MS,
+            keep_counts=_flag("keepCounts", options.get("keepcounts", "false")),
+            delay_ms=duration_ms("delay", options.get("delay", "0s")),
+            spread_ms=duration_ms("spread", options.get("spread", "0s")),
+            fails_on_refusal=_choice("refusals", options.get("refusals", "fail"), ("fail", "count")) == "fail",
+            report=options.get("report"),
         )
-    if scheme != "sqlite" or not separator:
-        found = f"{cut(scheme)}://" if separator else "no scheme"
-        raise BadConfig(f"Spark can read sqlite:///path only; the url has {found}; give the path of a SQLite store")
-    parts = urlsplit(url)
-    if parts.netloc or not parts.path.removeprefix("/"):
-        raise BadConfig(
-            "a SQLite url names a file after three slashes, as in sqlite:///jobs.db or sqlite:////var/jobs.db"
-        )
-    path = Path(unquote(parts.path.removeprefix("/"))).absolute()
-    if not path.is_file():
-        # Opening it would make an empty store, and a misspelt path would read as a queue without jobs.
-        raise BadConfig(f"there is no store at {path}; check the path (sqlite:///relative or sqlite:////absolute)")
-    return url
 
 
-def _queues(text: str) -> tuple[str, ...]:
+def _known(
+    given: Mapping[str, str], table: Mapping[str, tuple[str, ...]], default: str, verb: str
+) -> tuple[dict[str, str], str]:
+    """The options under small names, and `what`; refuses what nobody knows."""
+    options = {name.lower(): value.strip() for name, value in given.items()}
+    what = options.get("what", default)
+    if what not in table:
+        can = ", ".join(table)
+        also = "; it can only be read" if verb == "write" and what in WHATS else ""
+        raise BadConfig(f"option what is {cut(what)!r}, which format headrace cannot {verb}{also}; give one of {can}")
+    known = (*_COMMON, *table[what])
+    lowered = {name.lower() for name in known} | (set(_OF_SPARK) if verb == "write" else set())
+    for name in given:
+        if name.lower() not in lowered:
+            raise BadConfig(
+                f"format headrace has no option {cut(name)!r} to {verb} {what}; known options: {', '.join(known)}"
+            )
+    return options, what
+
+
+def _names(option: str, text: str) -> tuple[str, ...]:
     if text == ALL:
         return ()
     names = tuple(name for part in text.split(",") if (name := part.strip()))
     if not names or ALL in names:
-        raise BadConfig(f"option queue is {cut(text)!r}; give a name, several names with commas between them, or *")
+        raise BadConfig(f"option {option} is {cut(text)!r}; give a name, several names with commas between them, or *")
     return tuple(dict.fromkeys(names))
 
 
-def _partitions(text: str) -> int:
-    if not text.isascii() or not text.isdigit() or not 1 <= int(text) <= PARTITIONS_MAX:
-        raise BadConfig(f"option minPartitions is {cut(text)!r}; give a whole number from 1 to {PARTITIONS_MAX:,}")
+def _list(option: str, text: str) -> tuple[str, ...]:
+    names = tuple(name for part in text.split(",") if (name := part.strip()))
+    if not names or len(set(names)) < len(names):
+        raise BadConfig(f"option {option} is {cut(text)!r}; give names with commas between them, each once")
+    return names
+
+
+def _place(option: str, options: Mapping[str, str]) -> Place | None:
+    text = options.get(option.lower())
+    return None if text is None else Place.parse(option, text)
+
+
+def _flag(option: str, text: str) -> bool:
+    return _choice(option, text.lower(), ("true", "false")) == "true"
+
+
+def _choice(option: str, text: str, choices: tuple[str, ...]) -> str:
+    if text not in choices:
+        raise BadConfig(f"option {option} is {cut(text)!r}; give {' or '.join(choices)}")
+    return text
+
+
+def _text(option: str, text: str, chars_max: int) -> str:
+    if not 1 <= len(text) <= chars_max:
+        raise BadConfig(f"option {option} is {cut(text)!r}; give 1 to {chars_max} characters")
+    return text
+
+
+def _number(option: str, text: str, most: int) -> int:
+    if not text.isascii() or not text.isdigit() or not 1 <= int(text) <= most:
+        raise BadConfig(f"option {option} is {cut(text)!r}; give a whole number from 1 to {most:,}")
     return int(text)

@@ -2,10 +2,10 @@
 
 from collections.abc import Sequence
 
-from headrace.model.errors import BadConfig
 from headrace.model.event import Bounds, Span
-from headrace.model.names import DEFAULT_TENANT, Queue, Shard
-from headrace.pipeline.source.options import ALL, Options
+from headrace.model.names import Shard
+from headrace.pipeline.source.options import Options
+from headrace.pipeline.source.targets import find_queues
 from headrace.stores.contract.store import Store
 
 EVENTS_PER_PARTITION = 100_000
@@ -45,43 +45,3 @@ async def plan(store: Store, options: Options) -> list[tuple[Span, ...]]:
     shards = [shard for queue in queues for shard in queue.all_shards()]
     spans = [span_of(shard, await store.journal.bounds(shard)) for shard in shards]
     return split(spans, options.partitions_min)
-
-
-async def find_queues(store: Store, options: Options) -> list[Queue]:
-    """The queues that are meant, by tenant and name; refuses a name that no tenant in question has."""
-    tenants = await all_tenants(store) if options.tenant == ALL else [options.tenant]
-    known = [queue for tenant in tenants for queue in await all_queues(store, tenant)]
-    if not options.queues:
-        return known
-    names = {queue.full_name for queue in known}
-    missing = [name for name in options.queues if name not in names]
-    if missing:
-        whose = "any tenant" if options.tenant == ALL else f"tenant {options.tenant!r}"
-        raise BadConfig(f"there is no queue {', '.join(map(repr, missing))} of {whose}; {_hint(sorted(names))}")
-    return [queue for queue in known if queue.full_name in options.queues]
-
-
-async def all_tenants(store: Store) -> list[str]:
-    """All tenants that have queues."""
-    page = await store.queues.tenants()
-    tenants = list(page.rows)
-    while page.cursor is not None:
-        page = await store.queues.tenants(cursor=page.cursor)
-        tenants += page.rows
-    return tenants
-
-
-async def all_queues(store: Store, tenant: str = DEFAULT_TENANT) -> list[Queue]:
-    """All queues of a tenant, companions included."""
-    page = await store.queues.names(tenant)
-    queues = list(page.rows)
-    while page.cursor is not None:
-        page = await store.queues.names(tenant, cursor=page.cursor)
-        queues += page.rows
-    return queues
-
-
-def _hint(names: list[str]) -> str:
-    if not names:
-        return "there are no queues at all; check option tenant and the url"
-    return f"known queues: {', '.join(names[:10])}{', …' if len(names) > 10 else ''}"

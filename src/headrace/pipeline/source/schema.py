@@ -1,12 +1,29 @@
-"""The columns of the journal as Spark and as Arrow see them, written once."""
+"""The columns of everything that can be read, as Spark and as Arrow see them, written once."""
 
+from collections.abc import Sequence
+from functools import cached_property
 from typing import Any
 
 import pyarrow as pa
 from msgspec import Struct
-from pyspark.sql.types import DataType, IntegerType, LongType, StringType, StructField, StructType, TimestampType
+from pyspark.sql.types import (
+    BooleanType,
+    DataType,
+    IntegerType,
+    LongType,
+    MapType,
+    StringType,
+    StructField,
+    StructType,
+    TimestampType,
+)
 
+from headrace.model.checks import cut
+from headrace.model.errors import BadConfig
 from headrace.model.event import LINE_COLUMNS
+from headrace.pipeline.source.options import Options
+
+INSTANT = pa.timestamp("us", tz="UTC")
 
 
 class Column(Struct, frozen=True):
@@ -15,6 +32,38 @@ class Column(Struct, frozen=True):
     name: str
     spark: DataType
     arrow: Any
+
+
+class Table(Struct, frozen=True, dict=True):
+    """Columns in their order."""
+
+    columns: tuple[Column, ...]
+
+    @cached_property
+    def names(self) -> tuple[str, ...]:
+        return tuple(column.name for column in self.columns)
+
+    @cached_property
+    def spark(self) -> StructType:
+        return StructType([StructField(column.name, column.spark) for column in self.columns])
+
+    @cached_property
+    def arrow(self) -> Any:
+        return pa.schema([pa.field(column.name, column.arrow) for column in self.columns])
+
+    def pick(self, names: Sequence[str]) -> "Table":
+        """The columns of these names, in this order; all of them for none."""
+        known = {column.name: column for column in self.columns}
+        for name in names:
+            if name not in known:
+                raise BadConfig(
+                    f"option columns names {cut(name)!r}, which is not there; known columns: {', '.join(known)}"
+                )
+        return Table(tuple(known[name] for name in names)) if names else self
+
+    def without(self, names: Sequence[str]) -> "Table":
+        """All columns but these."""
+        return Table(tuple(column for column in self.columns if column.name not in names))
 
 
 def _text(name: str) -> Column:
@@ -29,18 +78,23 @@ def _long(name: str) -> Column:
     return Column(name, LongType(), pa.int64())
 
 
+def _flag(name: str) -> Column:
+    return Column(name, BooleanType(), pa.bool_())
+
+
 def _instant(name: str) -> Column:
-    return Column(name, TimestampType(), pa.timestamp("us", tz="UTC"))
+    return Column(name, TimestampType(), INSTANT)
 
 
-PLACE: tuple[Column, ...] = (
-    _text("tenant"),
-    _text("queue"),
-    _int("shard"),
-    _long("epoch"),
-    _long("seq"),
-    _instant("at"),
-)
+def _texts(name: str) -> Column:
+    # Written as Spark's own conversion names the parts of a map, which must match exactly.
+    return Column(name, MapType(StringType(), StringType()), pa.map_(pa.string(), pa.field("value", pa.string())))
+
+
+_SHARD = (_text("tenant"), _text("queue"), _int("shard"))
+_ERROR = (_text("error_class"), _text("error_message"))
+
+PLACE: tuple[Column, ...] = (*_SHARD, _long("epoch"), _long("seq"), _instant("at"))
 """Where and when an event stands: from the entry that holds it."""
 
 LINE: tuple[Column, ...] = (
@@ -59,16 +113,113 @@ LINE: tuple[Column, ...] = (
     _long("run_ms"),
     _text("reason"),
     _long("letter"),
-    _text("error_class"),
-    _text("error_message"),
+    *_ERROR,
     _int("payload_bytes"),
     _long("version"),
 )
 """What an event says, in the order of `headrace.model.event.Line`."""
 
-COLUMNS = PLACE + LINE
-SPARK_SCHEMA = StructType([StructField(column.name, column.spark) for column in COLUMNS])
-ARROW_SCHEMA = pa.schema([pa.field(column.name, column.arrow) for column in COLUMNS])
+JOURNAL = Table((*PLACE, *LINE))
+
+JOBS = Table(
+    (
+        *_SHARD,
+        _text("id"),
+        _text("state"),
+        _text("kind"),
+        _text("tag"),
+        _int("priority"),
+        _int("attempts"),
+        _int("stalls"),
+        _instant("enqueued_at"),
+        _instant("run_at"),
+        _instant("ended_at"),
+        _long("fence"),
+        _text("worker"),
+        _instant("lease_expires_at"),
+        _flag("cancel_asked"),
+        _text("reason"),
+        _long("letter"),
+        *_ERROR,
+        _int("payload_bytes"),
+        _text("payload"),
+        _texts("headers"),
+        _text("result"),
+        _long("epoch"),
+        _long("as_of_seq"),
+    )
+)
+"""One row a record: an id may be active and blocked at once, and have an ending and letters besides."""
+
+RESULTS = Table(
+    (
+        *_SHARD,
+        _long("epoch"),
+        _long("seq"),
+        _text("id"),
+        _text("outcome"),
+        _text("kind"),
+        _text("tag"),
+        _int("attempts"),
+        _int("stalls"),
+        _instant("enqueued_at"),
+        _instant("ended_at"),
+        _flag("kept"),
+        _text("result"),
+    )
+)
+"""Of a batch `seq` is where the journal stood when the row was read; of a stream, the `done` event's own."""
+
+DEAD = Table(
+    (
+        *_SHARD,
+        _long("letter"),
+        _text("id"),
+        _text("kind"),
+        _text("tag"),
+        _int("priority"),
+        _int("attempts"),
+        _int("stalls"),
+        _text("reason"),
+        *_ERROR,
+        _instant("enqueued_at"),
+        _instant("died_at"),
+        _instant("kept_until"),
+        _int("payload_bytes"),
+        _text("payload"),
+        _texts("headers"),
+        _long("epoch"),
+        _long("as_of_seq"),
+    )
+)
+
+FEED = Table(
+    (
+        _text("tenant"),
+        _text("feed"),
+        _text("birth"),
+        _long("epoch"),
+        _long("seq"),
+        _instant("at"),
+        _text("event"),
+        _text("id"),
+        _text("item"),
+        _long("position"),
+        _text("place"),
+        _text("neighbour"),
+        _text("reason"),
+        _text("instance"),
+    )
+)
+"""Of a batch each row is an item: event `present`, its `position` counted from 0, `seq` where the log stood. Of a
+stream each row is a change."""
+
+TABLES: dict[str, Table] = {"journal": JOURNAL, "jobs": JOBS, "results": RESULTS, "dead": DEAD, "feed": FEED}
+BODIES = ("payload", "headers", "result")
+"""What `payloads=false` leaves out of jobs and dead letters."""
+
+SPARK_SCHEMA = JOURNAL.spark
+ARROW_SCHEMA = JOURNAL.arrow
 
 JSON_SCHEMA = pa.schema(
     [
@@ -77,3 +228,11 @@ JSON_SCHEMA = pa.schema(
     ]
 )
 """A line as it is written: the same columns, instants as milliseconds under their own names."""
+
+
+def table_of(options: Options) -> Table:
+    """The columns that a read gives."""
+    table = TABLES[options.what]
+    if not options.payloads and options.what in ("jobs", "dead"):
+        table = table.without(BODIES)
+    return table.pick(options.columns)

@@ -1,29 +1,92 @@
-"""`format("headrace")`: the door through which Spark meets the journal."""
+"""`format("headrace")`: the door through which Spark meets queues, feeds and the journal."""
 
-from pyspark.sql.datasource import DataSource
+from pyspark.sql.datasource import (
+    DataSource,
+    DataSourceArrowWriter,
+    DataSourceReader,
+    DataSourceStreamArrowWriter,
+    DataSourceStreamReader,
+)
 from pyspark.sql.types import StructType
 
 from headrace.model.errors import BadConfig
-from headrace.pipeline.source.options import Options
-from headrace.pipeline.source.reader import JournalReader
-from headrace.pipeline.source.schema import SPARK_SCHEMA
+from headrace.pipeline.source.options import Options, WriteOptions
+from headrace.pipeline.source.schema import Table, table_of
 
 
 class HeadraceSource(DataSource):
-    """Reads the journal of a store; the options are those of docs/spark.md."""
+    """Reads and writes a store; the options are those of docs/spark.md."""
 
     @classmethod
     def name(cls) -> str:
         return "headrace"
 
     def schema(self) -> StructType:
-        self._options()
-        return SPARK_SCHEMA
+        return table_of(self._options()).spark
 
-    def reader(self, schema: StructType) -> JournalReader:
-        if schema != SPARK_SCHEMA:
-            raise BadConfig("format headrace has columns of its own; leave out .schema(…) and select from them")
-        return JournalReader(self._options())
+    # The parts are imported when they are asked for: a task that reads journals pays for nothing else.
+
+    def reader(self, schema: StructType) -> DataSourceReader:
+        options, table = self._reading(schema)
+        if options.events_max is not None:
+            raise BadConfig("option maxEventsPerTrigger is for streams; leave it out, or use spark.readStream")
+        if options.what == "journal":
+            from headrace.pipeline.source.journal.reader import JournalReader
+
+            return JournalReader(options, table)
+        if options.what == "feed":
+            from headrace.pipeline.source.feed.reader import FeedReader
+
+            return FeedReader(options, table)
+        from headrace.pipeline.source.records.reader import RecordReader
+
+        return RecordReader(options, table)
+
+    def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802  (Spark's name)
+        options, table = self._reading(schema)
+        if options.ending is not None:
+            raise BadConfig("option endingOffsets is for batches; a stream has no end, use trigger(availableNow=True)")
+        if options.what == "journal":
+            from headrace.pipeline.source.journal.stream import JournalStream
+
+            return JournalStream(options, table)
+        if options.what == "results":
+            from headrace.pipeline.source.results import ResultStream
+
+            return ResultStream(options, table)
+        if options.what == "feed":
+            from headrace.pipeline.source.feed.stream import FeedStream
+
+            return FeedStream(options, table)
+        raise BadConfig(f"{options.what} cannot be streamed, only read as they are; stream journal, results or feed")
+
+    def writer(self, schema: StructType, overwrite: bool) -> DataSourceArrowWriter:
+        from headrace.pipeline.source.write.batch import BatchWriter
+
+        return BatchWriter(self._writing(overwrite), schema)
+
+    def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamArrowWriter:  # noqa: N802
+        from headrace.pipeline.source.write.stream import StreamWriter
+
+        return StreamWriter(self._writing(overwrite), schema)
+
+    def _reading(self, schema: StructType) -> tuple[Options, Table]:
+        options = self._options()
+        table = table_of(options)
+        if schema != table.spark:
+            raise BadConfig(
+                "format headrace has columns of its own; leave out .schema(…), and select from them or name some with"
+                " option columns"
+            )
+        return options, table
+
+    def _writing(self, overwrite: bool) -> WriteOptions:
+        if overwrite:
+            raise BadConfig(
+                "jobs, letters and items are added, never overwritten; write with .mode('append') or"
+                " .outputMode('append')"
+            )
+        return WriteOptions.parse(self.options.copy())  # type: ignore[attr-defined]
 
     def _options(self) -> Options:
         # A copy keeps the options' own lookup; dict(…) would not.

@@ -8,9 +8,11 @@ from pyspark.sql.datasource import DataSourceReader, InputPartition
 
 from headrace.model.errors import StoreUnavailable
 from headrace.model.event import Span
-from headrace.pipeline.source.convert import record_batch
-from headrace.pipeline.source.options import Options, check_url
+from headrace.pipeline.source.journal.convert import record_batch
+from headrace.pipeline.source.options import Options
 from headrace.pipeline.source.plan import plan
+from headrace.pipeline.source.schema import Table
+from headrace.pipeline.source.urls import check_url
 from headrace.stores.contract.journal import Journal
 from headrace.stores.open import open_store
 
@@ -26,8 +28,9 @@ class JournalPartition(InputPartition):
 class JournalReader(DataSourceReader):
     """The journals that the options name, as they were when the query was planned."""
 
-    def __init__(self, options: Options) -> None:
+    def __init__(self, options: Options, table: Table) -> None:
         self._options = options
+        self._table = table
 
     def partitions(self) -> list[InputPartition]:
         return [JournalPartition(spans) for spans in asyncio.run(self._plan())]

@@ -1,0 +1,1 @@
+"""Feeds in Spark: items as a batch, changes as a stream."""

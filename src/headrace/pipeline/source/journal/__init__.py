@@ -1,0 +1,1 @@
+"""The journal in Spark: read as a batch or followed as a stream."""

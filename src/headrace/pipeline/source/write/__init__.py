@@ -1,0 +1,1 @@
+"""Writing from Spark: jobs, replays of dead letters, items of feeds."""

@@ -22,11 +22,16 @@ def write_cursor(shard: int, last: str) -> str:
     return write_text(f"{shard}/{last}")
 
 
-def read_cursor(cursor: str | None, queue: Queue) -> tuple[int, str]:
+def bad_cursor(giver: str) -> Refused:
+    """The refusal of a cursor that the `giver` never gave."""
+    return Refused("bad_cursor", f"the cursor is not one that {giver} gave; start without one")
+
+
+def read_cursor(cursor: str | None, queue: Queue, giver: str = "a list of this queue") -> tuple[int, str]:
     """The shard to go on with and the last thing shown there; the beginning for None."""
     if cursor is None:
         return 0, ""
-    refusal = Refused("bad_cursor", "the cursor is not one that a list of this queue gave; start without one")
+    refusal = bad_cursor(giver)
     if len(cursor) > 2 * CURSOR_CHARS_MAX:
         raise refusal
     try:

@@ -10,7 +10,7 @@ from headrace.model.job import check_id
 from headrace.model.letter import Letter, LetterKey
 from headrace.model.limits import BATCH_MAX, DURATION_MS_MAX, PAGE_MAX
 from headrace.model.names import Queue
-from headrace.stores.calls.cursor import read_cursor, write_cursor
+from headrace.stores.calls.cursor import bad_cursor, read_cursor, write_cursor
 from headrace.stores.calls.jobs import at, finish
 from headrace.stores.contract.dead import ALL_LETTERS, LetterFilter
 from headrace.stores.transitions import leave
@@ -112,7 +112,7 @@ def read_letter_cursor(cursor: str | None, queue: Queue) -> tuple[int, int]:
     """The shard to go on with and the number of the last letter shown there."""
     start, last = read_cursor(cursor, queue)
     if last and not (last.isdecimal() and int(last) < 2**63):
-        raise Refused("bad_cursor", "the cursor is not one that a list of dead letters gave; start without one")
+        raise bad_cursor("a list of dead letters")
     return start, int(last or 0)
 
 

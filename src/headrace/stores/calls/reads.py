@@ -7,14 +7,16 @@ from headrace.model.answers import Found, Page
 from headrace.model.checks import check_int
 from headrace.model.config import QueueConfig
 from headrace.model.errors import Refused
-from headrace.model.job import Record, State
+from headrace.model.job import State
 from headrace.model.letter import Ending, Letter
 from headrace.model.limits import PAGE_MAX, WORKER_KEEP_MS
 from headrace.model.names import Queue, Shard
-from headrace.model.snapshot import Snapshot, SnapshotRow, WorkerSeen
+from headrace.model.snapshot import Group, Scan, Snapshot, SnapshotRow, WorkerSeen
 from headrace.model.twin import Twin
 from headrace.stores.calls.cursor import read_cursor, write_cursor
+from headrace.stores.calls.finding import find_one
 from headrace.stores.calls.jobs import at, check_ids
+from headrace.stores.calls.scanning import is_key, read_place, scan_part, write_place
 from headrace.stores.transitions.rows import Engine, Row, Rows, Tx
 
 
@@ -78,6 +80,28 @@ class EngineReads:
 
         return await self._engine.read(at(now_ms, look))
 
+    async def scan(
+        self,
+        shard: Shard,
+        group: Group,
+        *,
+        cursor: str | None = None,
+        limit: int = 1_000,
+        now_ms: int | None = None,
+    ) -> Scan:
+        check_int("limit", limit, 1, PAGE_MAX)
+        place = read_place(shard, group, cursor, is_key)
+
+        def look(tx: Tx, now_ms: int) -> Scan:
+            rows = tx.rows(shard)
+            if rows is None:
+                return Scan(0, 0, [], None)
+            rows.number()
+            found, last = scan_part(rows, group, place, limit, now_ms)
+            return Scan(rows.head.epoch, rows.head.seq, found, write_place(shard, group, last))
+
+        return await self._engine.read(at(now_ms, look))
+
     async def workers(self, queue: Queue, *, now_ms: int | None = None) -> Sequence[WorkerSeen]:
 
         def look(tx: Tx, now_ms: int) -> Sequence[WorkerSeen]:
@@ -91,58 +115,6 @@ class EngineReads:
             return sorted(seen, key=lambda each: (each.worker, each.shard))
 
         return await self._engine.read(at(now_ms, look))
-
-
-def find_one(rows: Rows, id: str, now_ms: int) -> Found | None:
-    """All that a shard knows of an id."""
-    twin = rows.twin(id)
-    known = rows.job(id), None if twin is None else twin.record, rows.ending(id), rows.letters_of(id)
-    return found_of(id, *known, rows.config.paused, now_ms)
-
-
-def found_of(
-    id: str,
-    row: Row | None,
-    twin: Record | None,
-    ending: Ending | None,
-    letters: builtins.list[Letter],
-    paused: bool,
-    now_ms: int,
-) -> Found | None:
-    """All records of an id as one answer; what is over is left out."""
-    if ending is not None and ending.until_ms <= now_ms:
-        ending = None
-    kept = tuple(letter for letter in letters if letter.until_ms > now_ms)
-    if row is not None and row.delivery is not None:
-        delivery = row.delivery
-        return Found(
-            id,
-            State.ACTIVE,
-            row.record,
-            twin,
-            delivery.worker,
-            delivery.fence,
-            delivery.expires_at_ms,
-            delivery.cancel_asked,
-            ending,
-            kept,
-        )
-    if row is not None:
-        return Found(id, State.WAITING, row.record, ending=ending, letters=kept, why=_why(row.record, paused, now_ms))
-    if ending is not None:
-        return Found(id, State(ending.state), ending=ending, letters=kept)
-    if kept:
-        return Found(id, State.DEAD, kept[-1].record, letters=kept)
-    return None
-
-
-def _why(record: Record, paused: bool, now_ms: int) -> str:
-    if paused:
-        return "its queue is paused; resume it"
-    if record.run_at_ms > now_ms:
-        again = f" after {record.attempts} failed attempts" if record.attempts else ""
-        return f"it is due in {record.run_at_ms - now_ms:,} ms{again}"
-    return "it is due and waits for a worker"
 
 
 def _ending(rows: Rows, id: str, now_ms: int) -> Ending | None:

@@ -16,6 +16,7 @@ from headrace.model.limits import PLACE_BITS, PRIORITY_MAX
 from headrace.model.names import Shard
 from headrace.model.twin import Twin
 from headrace.stores.transitions.journal import append
+from headrace.stores.transitions.part import part_of
 from headrace.stores.transitions.rows import Head, KeyRow, OldestEntry, Row, WorkerRow
 
 
@@ -280,6 +281,18 @@ class MemoryRows:
                     if self._endings[id].state == state.value
                 )
         return list(islice(ids, limit))
+
+    def scan_jobs(self, after_id: str, limit: int, bytes_max: int) -> tuple[list[Row], bool]:
+        found = (self._jobs[id] for id in self._jobs.irange(minimum=after_id, inclusive=(False, True)))
+        return part_of(found, lambda row: len(row.record.payload), limit, bytes_max)
+
+    def scan_endings(self, after_id: str, limit: int, bytes_max: int) -> tuple[list[Ending], bool]:
+        found = (self._endings[id] for id in self._endings.irange(minimum=after_id, inclusive=(False, True)))
+        return part_of(found, lambda ending: len(ending.result or b""), limit, bytes_max)
+
+    def scan_letters(self, after: int, limit: int, bytes_max: int) -> tuple[list[Letter], bool]:
+        found = (self._letters[number] for number in self._letters.irange(minimum=after + 1))
+        return part_of(found, lambda letter: len(letter.record.payload), limit, bytes_max)
 
     def everything(self) -> tuple[list[Row], list[Twin], list[Ending], list[Letter]]:
         return (

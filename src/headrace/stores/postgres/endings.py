@@ -5,6 +5,7 @@ from headrace.stores.packing import ending_columns, ending_of
 from headrace.stores.postgres.head import AllDraws, PostgresHead
 from headrace.stores.postgres.link import Link
 from headrace.stores.postgres.part import Part
+from headrace.stores.transitions.part import part_of
 
 Standing = tuple[str, bool]
 """What is counted of an ending: its state, and whether it is pinned."""
@@ -69,6 +70,13 @@ class EndingRows(Part):
             self.run("ending_drop", self.shard_id, gone)
         if kept:
             self.run("ending_write", self.shard_id, *map(list, zip(*kept, strict=True)))
+
+    def scan_endings(self, after_id: str, limit: int, bytes_max: int) -> tuple[list[Ending], bool]:
+        with self.link.together():
+            self.flush_endings()
+            found = self.run("ending_scan", self.shard_id, after_id, limit, bytes_max)
+        part, more = part_of(found.fetchall(), lambda columns: len(columns[-1] or b""), limit, bytes_max)
+        return [ending_of(columns) for columns in part], more
 
     def sweep_endings(self, now_ms: int, keep_max: int, limit: int) -> int:
         if not self._are_kept():

@@ -7,6 +7,7 @@ from headrace.stores.packing import lease_columns, pack, pack_body, row_of, unpa
 from headrace.stores.postgres.head import AllDraws, PostgresHead
 from headrace.stores.postgres.link import Cursor, Link
 from headrace.stores.postgres.part import Part
+from headrace.stores.transitions.part import part_of
 from headrace.stores.transitions.rows import Row
 
 
@@ -202,3 +203,9 @@ class JobRows(Part):
     def _seen(self, found: Cursor) -> list[Row]:
         # Not locked, so not kept: what is going to be changed must be asked for again.
         return [row_of(columns[:-1]) for columns in found.fetchall()]
+
+    def scan_jobs(self, after_id: str, limit: int, bytes_max: int) -> tuple[list[Row], bool]:
+        found = self.ask("job_scan", self.shard_id, after_id, limit, bytes_max).fetchall()
+        part, more = part_of(found, lambda columns: len(columns[-2]), limit, bytes_max)
+        # Kept with their twins, which are asked for next; who scans only looks.
+        return [self._keep(columns) for columns in part], more

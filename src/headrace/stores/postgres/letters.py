@@ -5,6 +5,7 @@ from headrace.stores.packing import pack, unpack_letter
 from headrace.stores.postgres.head import AllDraws, PostgresHead
 from headrace.stores.postgres.link import Link
 from headrace.stores.postgres.part import Part
+from headrace.stores.transitions.part import part_of
 
 FRONT = 64
 """Letters at the front that are looked at in one go: each death asks whether the oldest are over."""
@@ -42,6 +43,13 @@ class LetterRows(Part):
 
     def letters(self, after: int, limit: int) -> list[Letter]:
         return self._select("letter_list", self.shard_id, after, limit)
+
+    def scan_letters(self, after: int, limit: int, bytes_max: int) -> tuple[list[Letter], bool]:
+        with self.link.together():
+            self.flush_letters()
+            found = self.run("letter_scan", self.shard_id, after, limit, bytes_max)
+        part, more = part_of(found.fetchall(), lambda columns: len(columns[0]), limit, bytes_max)
+        return [unpack_letter(body) for (body,) in part], more
 
     def _select(self, name: str, *args: object) -> list[Letter]:
         # What is read in order to be written is locked, so that two who drop the same letter do not both count it.

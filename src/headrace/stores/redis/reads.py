@@ -11,12 +11,14 @@ from headrace.model.checks import check_int
 from headrace.model.config import QueueConfig
 from headrace.model.job import State
 from headrace.model.letter import Ending
-from headrace.model.limits import PAGE_MAX, WORKER_KEEP_MS
+from headrace.model.limits import PAGE_MAX, SCAN_PART_BYTES, WORKER_KEEP_MS
 from headrace.model.names import Queue, Shard
-from headrace.model.snapshot import Snapshot, WorkerSeen
+from headrace.model.snapshot import Group, Scan, Snapshot, WorkerSeen
 from headrace.stores.calls.cursor import read_cursor, write_cursor
+from headrace.stores.calls.finding import found_of
 from headrace.stores.calls.jobs import by_shard, check_ids
-from headrace.stores.calls.reads import check_state, found_of, shows, snapshot_rows
+from headrace.stores.calls.reads import check_state, shows, snapshot_rows
+from headrace.stores.calls.scanning import is_number, read_place, write_place
 from headrace.stores.redis.asking import ask, instant, looking
 from headrace.stores.redis.keys import first_shard, head_key
 from headrace.stores.redis.link import Link
@@ -25,6 +27,8 @@ from headrace.stores.redis.picking import smallest_ids
 from headrace.stores.transitions.rows import Row
 
 _CONFIG = msgspec.json.Decoder(QueueConfig)
+_AT = "@"
+"""Between the cursor of a server's scan and the server that gave it."""
 
 
 class RedisReads:
@@ -97,6 +101,26 @@ class RedisReads:
         )
         return Snapshot(int(epoch), int(seq), rows)
 
+    async def scan(
+        self,
+        shard: Shard,
+        group: Group,
+        *,
+        cursor: str | None = None,
+        limit: int = 1_000,
+        now_ms: int | None = None,
+    ) -> Scan:
+        check_int("limit", limit, 1, PAGE_MAX)
+        at, _, server = read_place(shard, group, cursor, _is_place).partition(_AT)
+        given = [instant(now_ms), group, server, at, limit, SCAN_PART_BYTES]
+        [answer] = await ask(self._link, "scan", [shard], given, reads=True)
+        if answer is None:
+            return Scan(0, 0, [], None)
+        told_ms, epoch, seq, paused, server, at, flat = answer
+        found = _scanned(shard, group, flat, bool(paused), int(told_ms))
+        last = None if at == b"0" else at.decode() + _AT + server.decode()
+        return Scan(int(epoch), int(seq), found, write_place(shard, group, last))
+
     async def workers(self, queue: Queue, *, now_ms: int | None = None) -> Sequence[WorkerSeen]:
         shards = queue.all_shards()
         answers = await ask(self._link, "workers", shards, [instant(now_ms), WORKER_KEEP_MS], reads=True)
@@ -123,6 +147,28 @@ def _found_of(shard: Shard, id: str, parts: "builtins.list[Any]", paused: bool, 
         paused,
         now_ms,
     )
+
+
+def _scanned(
+    shard: Shard, group: Group, flat: "builtins.list[Any]", paused: bool, now_ms: int
+) -> "builtins.list[Found]":
+    """The rows of a part, as scan.lua answers them."""
+    found: builtins.list[Found | None]
+    match group:
+        case "alive":
+            rows = zip(*(flat[at::6] for at in range(6)), strict=True)
+            found = [_found_of(shard, id.decode(), [*parts, None, []], paused, now_ms) for id, *parts in rows]
+        case "ended":
+            endings = (ending_of(id.decode(), packed) for id, packed in _pairs(flat))
+            found = [found_of(each.id, None, None, each, [], paused, now_ms) for each in endings]
+        case "dead":
+            letters = (letter_of(shard.index, int(number), packed) for number, packed in _pairs(flat))
+            found = [found_of(each.record.id, None, None, None, [each], paused, now_ms) for each in letters]
+    return [each for each in found if each is not None]
+
+
+def _is_place(_: Group, place: str) -> bool:
+    return is_number(place.partition(_AT)[0], 2**64 - 1)
 
 
 def _pairs(flat: "builtins.list[Any]") -> "builtins.list[tuple[Any, Any]]":

@@ -61,6 +61,11 @@ class EndingRows(Part):
         head.ending = number
         self.connection.executemany(sql("ending_write"), written)
 
+    def scan_endings(self, after_id: str, limit: int, bytes_max: int) -> tuple[list[Ending], bool]:
+        self.flush_endings()
+        found, more = self.part("ending_scan", after_id, limit, bytes_max)
+        return [ending_of(columns) for columns in found], more
+
     def sweep_endings(self, now_ms: int, keep_max: int, limit: int) -> int:
         self.flush_endings()
         head, span = self.head, (self.base, self.base + PINNED - 1)

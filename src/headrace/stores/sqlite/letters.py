@@ -25,6 +25,10 @@ class LetterRows(Part):
     def letters(self, after: int, limit: int) -> list[Letter]:
         return [unpack_letter(body) for (body,) in self.run(sql("letter_list"), (self.shard_id, after, limit))]
 
+    def scan_letters(self, after: int, limit: int, bytes_max: int) -> tuple[list[Letter], bool]:
+        found, more = self.part("letter_list", after, limit, bytes_max)
+        return [unpack_letter(body) for (body,) in found], more
+
     def put_letter(self, letter: Letter) -> None:
         self.head.dead += 1
         columns = (self.shard_id, letter.key.number, letter.record.id, letter.until_ms, pack(letter))

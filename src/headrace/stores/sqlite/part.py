@@ -1,8 +1,12 @@
 """A part of a shard's rows: what all parts share."""
 
 import sqlite3
+from contextlib import closing
+from typing import Any
 
 from headrace.stores.sqlite.head import SqliteHead
+from headrace.stores.sqlite.sql import sql
+from headrace.stores.transitions.part import part_of
 
 KEY_BITS = 40
 """Keys of entries and endings: the shard above, a number of the shard below."""
@@ -18,3 +22,9 @@ class Part:
         self.shard_id = shard_id
         self.head = SqliteHead(stored)
         self.base = shard_id << KEY_BITS
+
+    def part(self, name: str, after: int | str, limit: int, bytes_max: int) -> tuple[list[tuple[Any, ...]], bool]:
+        """The rows of a statement behind a key until `limit` or `bytes_max` of its last column is reached; whether there
+        may be more. Rows are fetched one by one, so none is read that the bytes leave out."""
+        with closing(self.run(sql(name), (self.shard_id, after, limit))) as found:
+            return part_of(found, lambda columns: len(columns[-1] or b""), limit, bytes_max)

@@ -191,6 +191,11 @@ class SqliteRows(EndingRows, LetterRows, MarkRows, JournalRows, UpkeepRows):
                 found = self.run(sql("ending_ids"), (self.shard_id, after_id, state.value, limit))
         return [id for (id,) in found]
 
+    def scan_jobs(self, after_id: str, limit: int, bytes_max: int) -> tuple[list[Row], bool]:
+        self.flush()
+        found, more = self.part("job_scan", after_id, limit, bytes_max)
+        return [row_of(columns) for columns in found], more
+
     def everything(self) -> tuple[list[Row], list[Twin], list[Ending], list[Letter]]:
         self.flush()
         self.flush_endings()

@@ -182,6 +182,16 @@ class Rows(Protocol):
     def ids_in(self, state: State, after_id: str, limit: int) -> list[str]:
         """The ids of records in a state with `id > after_id`, by id."""
 
+    def scan_jobs(self, after_id: str, limit: int, bytes_max: int) -> tuple[list[Row], bool]:
+        """Jobs that wait or are active with `id > after_id`, by id, until `limit` or `bytes_max` of payloads is reached;
+        whether there may be more."""
+
+    def scan_endings(self, after_id: str, limit: int, bytes_max: int) -> tuple[list[Ending], bool]:
+        """The same for endings and their results."""
+
+    def scan_letters(self, after: int, limit: int, bytes_max: int) -> tuple[list[Letter], bool]:
+        """The same for letters, by number."""
+
     def everything(self) -> tuple[list[Row], list[Twin], list[Ending], list[Letter]]:
         """All records, for a snapshot."""
 

@@ -15,6 +15,10 @@ local function parts(packed)
   }
 end
 
+function letters.until_ms(packed)
+  return (cut('>I6', packed, 8))
+end
+
 local function changes(s)
   if not s.letters then
     s.letters = { new = {}, gone = {}, at = 0, first = 1, found = {}, count = call('HLEN', s.names.d) }

@@ -4,20 +4,9 @@
 
 local mending = {}
 
-local function scores(key, ids)
-  local found = {}
-  for first = 1, #ids, LIMITS.batch do
-    local part = call('ZMSCORE', key, unpack(ids, first, math.min(first + LIMITS.batch - 1, #ids)))
-    for i = 1, #part do
-      found[first + i - 1] = part[i]
-    end
-  end
-  return found
-end
-
 local function look_at_bodies(s, ids, _, add)
   local named = s.names
-  local ready, later, leases = scores(named.r, ids), scores(named.l, ids), scores(named.x, ids)
+  local ready, later, leases = waiting.scores(named.r, ids), waiting.scores(named.l, ids), waiting.scores(named.x, ids)
   local deliveries = waiting.get_all(named.a, ids)
   for i, id in ipairs(ids) do
     local waits, runs = ready[i] or later[i], deliveries[i] or leases[i]
@@ -50,7 +39,7 @@ local function look_at_twins(s, ids, _, add)
 end
 
 local function look_at_letters(s, numbers, packed, add)
-  local listed = scores(s.names.dn, numbers)
+  local listed = waiting.scores(s.names.dn, numbers)
   for i, number in ipairs(numbers) do
     local id_size = cut('>I2', packed[i], 14)
     local member = sub(packed[i], 20, 19 + id_size) .. '\0' .. string.rep('0', 16 - #number) .. number

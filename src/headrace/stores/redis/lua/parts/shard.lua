@@ -119,6 +119,11 @@ function shard.look(keys, shards, now)
   return found
 end
 
+-- The epoch for those who only look: the one that the next to write will note.
+function shard.epoch(s)
+  return s.vm == this_server() and s.head.epoch or s.head.epoch + 1
+end
+
 -- Notice that the server is another one than the last time, or was started again.
 function shard.meet(s)
   if s.vm ~= this_server() then

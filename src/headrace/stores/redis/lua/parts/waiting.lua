@@ -72,6 +72,18 @@ function waiting.get_all(key, ids)
   return found
 end
 
+-- The scores of many members of a sorted set, in chunks.
+function waiting.scores(key, ids)
+  local found = {}
+  for first = 1, #ids, CHUNK do
+    local part = call('ZMSCORE', key, unpack(ids, first, math.min(first + CHUNK - 1, #ids)))
+    for i = 1, #part do
+      found[first + i - 1] = part[i]
+    end
+  end
+  return found
+end
+
 -- The body of a job as it stands in this call; false when there is none.
 function waiting.body(s, id)
   local packed = s.B[id]

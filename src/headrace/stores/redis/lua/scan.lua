@@ -1,0 +1,85 @@
+-- A part of a scan over the jobs that wait or run, the endings or the letters of a shard.
+--
+-- A cursor of the server's own scans means a place in its hash tables, which another server, or the same one started again,
+-- orders otherwise: it is given with the server that gave it, and a scan that has lost its server starts anew.
+--
+-- keys     the `m` key of a shard
+-- args     number of shards, now_ms or '', group, server that gave the cursor, cursor, about how many records to look at,
+--          after how many bytes to stop; then 0
+-- answers  nil when the shard is not there, else now_ms, epoch, seq, whether it is paused, server, next cursor ('0' at the
+--          end), and in turn for each of alive: id, body, place among the ready ones, delivery, end of its lease, twin, each
+--          nil for none; of ended: id, ending; of dead: number, letter
+-- flags    no-writes
+local CHUNK = 16 -- fields fetched at a time, since the largest may have 256 KiB each
+
+-- Where the records of a group stand, and until when one is kept.
+local GROUPS = { alive = { 'b' }, ended = { 'o', ending.until_ms }, dead = { 'd', letters.until_ms } }
+
+-- Names and values of a hash from a cursor on, and the next cursor.
+local function some(hash, cursor, limit, bytes)
+  local names, values, n = {}, {}, 0
+  repeat
+    local count, flat = math.min(limit, CHUNK), nil
+    cursor, flat = unpack(call('HSCAN', hash, cursor, 'COUNT', count))
+    for at = 1, #flat, 2 do
+      n = n + 1
+      names[n], values[n] = flat[at], flat[at + 1]
+      bytes = bytes - #flat[at + 1]
+    end
+    limit = limit - math.max(count, #flat / 2) -- empty places of a sparse table are work as well
+  until cursor == '0' or limit <= 0 or bytes <= 0
+  return names, values, cursor
+end
+
+local function alive(s, ids, bodies)
+  local named, flat, n = s.names, {}, 0
+  local are_active, are_blocked = call('ZCARD', named.x) > 0, call('HLEN', named.t) > 0
+  local places = waiting.scores(named.r, ids)
+  local deliveries = are_active and waiting.get_all(named.a, ids) or {}
+  local ends = are_active and waiting.scores(named.x, ids) or {}
+  local blocked = are_blocked and waiting.get_all(named.t, ids) or {}
+  for i = 1, #ids do
+    flat[n + 1], flat[n + 2], flat[n + 3] = ids[i], bodies[i], places[i]
+    flat[n + 4], flat[n + 5], flat[n + 6] = deliveries[i] or false, ends[i] or false, blocked[i] or false
+    n = n + 6
+  end
+  return flat
+end
+
+-- Those whose time is not over.
+local function kept(s, names, values, until_ms)
+  local flat, n = {}, 0
+  for i = 1, #names do
+    if s.now < until_ms(values[i]) then
+      flat[n + 1], flat[n + 2] = names[i], values[i]
+      n = n + 2
+    end
+  end
+  return flat
+end
+
+local function run(keys, args)
+  local now = shard.now(args[2])
+  local found, refused = shard.look(keys, args[1], now)
+  if refused then
+    return refused
+  end
+  local s = found[1]
+  if not s then
+    return { false }
+  end
+  local suffix, until_ms = unpack(GROUPS[args[3]])
+  local cursor = args[4] == shard.server() and args[5] or '0'
+  local names, values, next_cursor = some(s.names[suffix], cursor, tonumber(args[6]), tonumber(args[7]))
+  return {
+    {
+      body.text(now),
+      body.text(shard.epoch(s)),
+      body.text(s.head.seq),
+      s.cfg.paused and 1 or 0,
+      shard.server(),
+      next_cursor,
+      until_ms and kept(s, names, values, until_ms) or alive(s, names, values),
+    },
+  }
+end

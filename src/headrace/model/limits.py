@@ -126,7 +126,7 @@ SCAN_PER_CALL_MAX: Final = 1_000
 """Ids that a list looks at in one step on a store without an index by id."""
 
 SCAN_PART_BYTES: Final = 4 * 1024 * 1024
-"""A part of a scan ends once its payloads and results hold this many bytes, never before one row: as much as a claim."""
+"""A part of a scan ends once its payloads and results hold this many bytes, never before one row; as a claim does."""
 
 CONFIGURE_TRIES_MAX: Final = 100
 """How often a change of configuration is decided anew when others are faster; each of them made progress."""

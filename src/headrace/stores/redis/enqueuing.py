@@ -60,7 +60,7 @@ class Enqueuing:
             elif reply.answer is None:
                 missing.append(part)
             else:
-                _answer(batch, jobs, part, reply.answer.decode())
+                _answer(batch, jobs, part, reply.answer)
         return missing
 
     async def _create(self, batch: Batch[Enqueued], jobs: Sequence[Job], parts: list[Part]) -> list[Part]:
@@ -76,7 +76,7 @@ class Enqueuing:
                     batch.lose(error)
                     continue
             if not made[queue]:
-                _answer(batch, jobs, part, "w" * len(part.picks))
+                _answer(batch, jobs, part, b"w" * len(part.picks))
         return [part for part in parts if made[part.shard.queue]]
 
     async def _is_made(self, queue: Queue) -> bool:
@@ -92,6 +92,13 @@ def _args(jobs: list[Job]) -> list[Argument]:
     return [len(jobs), are_distinct, *(argument for job in jobs for argument in job_arguments(job))]
 
 
-def _answer(batch: Batch[Enqueued], jobs: Sequence[Job], part: Part, statuses: str) -> None:
-    answers = [Enqueued(jobs[at].id, _STATUSES[status]) for at, status in zip(part.picks, statuses, strict=True)]
+def _answer(batch: Batch[Enqueued], jobs: Sequence[Job], part: Part, answer: bytes | list[bytes]) -> None:
+    """Take what enqueue.lua has answered: a character for each job, and with duplicates the times of their keys."""
+    statuses, *times = [answer] if isinstance(answer, bytes) else answer
+    ids = [jobs[at].id for at in part.picks]
+    answers = [Enqueued(id, _STATUSES[status]) for id, status in zip(ids, statuses.decode(), strict=True)]
+    if times:
+        duplicates = [at for at, each in enumerate(answers) if each.status == "duplicate"]
+        for at, until_ms in zip(duplicates, times, strict=True):
+            answers[at] = Enqueued(ids[at], "duplicate", int(until_ms))
     batch.fill(part.picks, answers)

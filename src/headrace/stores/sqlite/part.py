@@ -24,7 +24,7 @@ class Part:
         self.base = shard_id << KEY_BITS
 
     def part(self, name: str, after: int | str, limit: int, bytes_max: int) -> tuple[list[tuple[Any, ...]], bool]:
-        """The rows of a statement behind a key until `limit` or `bytes_max` of its last column is reached; whether there
-        may be more. Rows are fetched one by one, so none is read that the bytes leave out."""
+        """The rows of a statement behind a key until `limit` or `bytes_max` of its last column is reached, and whether
+        there may be more. Rows are fetched one by one, so none is read that the bytes leave out."""
         with closing(self.run(sql(name), (self.shard_id, after, limit))) as found:
             return part_of(found, lambda columns: len(columns[-1] or b""), limit, bytes_max)

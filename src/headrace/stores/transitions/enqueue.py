@@ -24,7 +24,9 @@ def _enqueue_one(step: Step, job: Job) -> Enqueued:
     if job.idempotency_key is not None:
         used = rows.key(job.id, job.idempotency_key)
         if used is not None and now_ms < used.until_ms:
-            return Enqueued(job.id, "duplicate" if used.fingerprint == job.fingerprint else "conflict")
+            if used.fingerprint == job.fingerprint:
+                return Enqueued(job.id, "duplicate", used.until_ms)
+            return Enqueued(job.id, "conflict")
     row = rows.job(job.id)
     twin = None if row is None else rows.twin(job.id)
     if (row is None or (row.delivery is not None and twin is None)) and _is_full(step):

@@ -7,7 +7,7 @@ T = TypeVar("T")
 
 
 def part_of(found: Iterable[T], size: Callable[[T], int], limit: int, bytes_max: int) -> tuple[list[T], bool]:
-    """The first rows until `limit` or `bytes_max` is reached, at least one if there is one; whether there may be more."""
+    """The first rows until `limit` or `bytes_max` is reached, never none of some, and whether there may be more."""
     part: list[T] = []
     for row in found:
         part.append(row)

@@ -183,8 +183,8 @@ class Rows(Protocol):
         """The ids of records in a state with `id > after_id`, by id."""
 
     def scan_jobs(self, after_id: str, limit: int, bytes_max: int) -> tuple[list[Row], bool]:
-        """Jobs that wait or are active with `id > after_id`, by id, until `limit` or `bytes_max` of payloads is reached;
-        whether there may be more."""
+        """Jobs that wait or are active with `id > after_id`, by id, until `limit` or `bytes_max` of payloads is reached,
+        and whether there may be more."""
 
     def scan_endings(self, after_id: str, limit: int, bytes_max: int) -> tuple[list[Ending], bool]:
         """The same for endings and their results."""

@@ -8,7 +8,8 @@
 --          payload, the policy, and resetting the counts; 'n' now, 'd' after or 't' at a time 6; and with an idempotency
 --          key: time to live plus one 6 (0: the queue's), fingerprint 32, key
 -- answers  per key: nil for a shard that is not there, else a character for each job: 'c' created, 'u' updated,
---          'b' blocked, 'd' duplicate, 'k' conflict, 'f' full, 'w' wrong number of shards
+--          'b' blocked, 'd' duplicate, 'k' conflict, 'f' full, 'w' wrong number of shards; with duplicates a list of these
+--          characters and, for each duplicate, until when its key is remembered
 -- flags
 local STRIDE = 4
 local TIER = 2 ^ 48
@@ -32,12 +33,17 @@ local function steer_of(text, now)
   return steer, mode == 't' and number or now + number
 end
 
--- Whether the key of a job was used before: 'd' for the same work, 'k' for other work.
+-- Whether the key of a job was used before: 'd' for the same work, with the time until when it is remembered, 'k' for
+-- other work.
 local function used_before(s, field, fingerprint)
   s.K = s.K or {}
   local used = s.K[field] or call('HGET', s.names.k, field)
-  if used and s.now < cut('>I6', used, 33) then
-    return sub(used, 1, 32) == fingerprint and 'd' or 'k'
+  local until_ms = used and cut('>I6', used, 33)
+  if until_ms and s.now < until_ms then
+    if sub(used, 1, 32) == fingerprint then
+      return 'd', until_ms
+    end
+    return 'k'
   end
 end
 
@@ -62,13 +68,15 @@ local function update(s, id, old, new, steer, due)
   return 'u'
 end
 
--- One job, whatever it may be.
+-- One job, whatever it may be; of a duplicate also until when its key is remembered.
 local function enqueue_one(s, id, rest, text, old)
   local steer, due = steer_of(text, s.now)
   local field = steer.key and id .. '\0' .. steer.key
-  local used = field and used_before(s, field, steer.fingerprint)
-  if used then
-    return used
+  if field then
+    local used, until_ms = used_before(s, field, steer.fingerprint)
+    if used then
+      return used, until_ms
+    end
   end
   local is_active = old and waiting.delivery(s, id)
   local twin = is_active and twins.get(s, id)
@@ -121,7 +129,7 @@ local function enqueue(s, args, at, count, are_distinct)
   local endings = s.head.done + s.head.cancelled > 0 and waiting.get_all(s.names.o, ids)
   local stamp, due = pack('>I6I6', s.now, s.now), ',"run_at_ms":' .. body.text(s.now) .. '}\n'
   local B, statuses, priority, text_of = s.B, {}, s.cfg.priority, body.text
-  local bodies, places, n, lines = {}, {}, 0, s.lines
+  local bodies, places, n, lines, told = {}, {}, 0, s.lines, nil
   s.room, s.new_bodies, s.new_places = s.cfg.waiting_max - waiting.held(s), bodies, places
   for i = 1, count do
     local first = at + (i - 1) * STRIDE
@@ -145,7 +153,12 @@ local function enqueue(s, args, at, count, are_distinct)
       s.pieces, s.count = piece, s.count + 1
       statuses[i] = 'c'
     else
-      statuses[i] = enqueue_one(s, id, rest, text, old)
+      local status, until_ms = enqueue_one(s, id, rest, text, old)
+      statuses[i] = status
+      if until_ms then
+        told = told or { '' }
+        told[#told + 1] = text_of(until_ms)
+      end
     end
   end
   s.woke = s.woke or n > 0
@@ -154,7 +167,10 @@ local function enqueue(s, args, at, count, are_distinct)
   end
   finish(s)
   write_keys(s)
-  return concat(statuses)
+  if told then
+    told[1] = concat(statuses)
+  end
+  return told or concat(statuses)
 end
 
 local function run(keys, args)

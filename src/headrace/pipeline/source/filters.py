@@ -1,0 +1,221 @@
+"""Filters of a query, taken over from Spark: rows that nobody asked for are not read, or not handed on."""
+
+import sys
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+from msgspec import Struct
+from pyspark.sql.datasource import (
+    DataSourceReader,
+    EqualNullSafe,
+    EqualTo,
+    Filter,
+    GreaterThan,
+    GreaterThanOrEqual,
+    In,
+    IsNotNull,
+    IsNull,
+    LessThan,
+    LessThanOrEqual,
+    Not,
+    StringContains,
+    StringEndsWith,
+    StringStartsWith,
+)
+
+LOWEST, HIGHEST = -(2**63), 2**63 - 1
+"""The bounds of a column that no filter bounds."""
+
+_COMPARE: dict[type[Filter], Any] = {
+    EqualTo: pc.equal,
+    GreaterThan: pc.greater,
+    GreaterThanOrEqual: pc.greater_equal,
+    LessThan: pc.less,
+    LessThanOrEqual: pc.less_equal,
+}
+_MATCH: dict[type[Filter], Any] = {
+    StringStartsWith: pc.starts_with,
+    StringEndsWith: pc.ends_with,
+    StringContains: pc.match_substring,
+}
+_OPPOSITE: dict[type[Filter], Any] = {
+    GreaterThan: LessThanOrEqual,
+    GreaterThanOrEqual: LessThan,
+    LessThan: GreaterThanOrEqual,
+    LessThanOrEqual: GreaterThan,
+}
+_KNOWN = (*_COMPARE, *_MATCH, EqualNullSafe, In, IsNull, IsNotNull)
+_is_told = False
+
+
+class Filters(Struct, frozen=True):
+    """Conditions that a row must fulfil, all of them. As in SQL, what is unknown because of a null is not fulfilled."""
+
+    all: tuple[Filter, ...] = ()
+
+    @staticmethod
+    def take(filters: Iterable[Filter]) -> "tuple[Filters, list[Filter]]":
+        """Those of Spark's filters that can be applied here exactly, and the rest, which stay with Spark."""
+        taken, left = [], []
+        for each in filters:
+            (taken if _is_known(each) else left).append(each)
+        return Filters(tuple(taken)), left
+
+    def rows(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        """The rows that fulfil all conditions; the batch itself when there are none."""
+        for each in self.all:
+            if batch.num_rows == 0:
+                break
+            batch = batch.filter(_truth(each, batch.column(_column(each))))
+        return batch
+
+    def allows(self, column: str, value: object) -> bool:
+        """Whether rows with this value in this column can be among those asked for."""
+        held = pa.array([value])
+        return all(_truth(each, held)[0].as_py() is True for each in self.all if _column(each) == column)
+
+    def bounds(self, column: str) -> tuple[int, int]:
+        """The least and the greatest whole number that is asked for of a column, both included; milliseconds since
+        1970 of a column of instants. They bound what is needed: rows between them may still fail a condition."""
+        low, high = LOWEST, HIGHEST
+        for each in self.all:
+            if _column(each) == column:
+                least, most = _range(each)
+                low, high = max(low, least), min(high, most)
+        return low, high
+
+
+class Pushing(DataSourceReader):
+    """A reader that takes filters over from Spark where Spark offers them, and does without where it does not.
+
+    Spark fails a query whose reader overrides `pushFilters` while its switch is off, which it is by default. So this
+    is no method but a value that can be called, and that looks like Spark's own method when Spark compares them.
+    """
+
+    filters: Filters = Filters()
+
+    @property
+    def pushFilters(self) -> "_Push":  # type: ignore[override]  # noqa: N802  (Spark's name)
+        return _Push(self)
+
+
+class _Push:
+    def __init__(self, reader: Pushing) -> None:
+        self._reader = reader
+
+    def __call__(self, filters: Sequence[Filter]) -> Iterator[Filter]:
+        self._reader.filters, left = Filters.take(filters)
+        return iter(left)
+
+    @property
+    def __func__(self) -> Any:
+        # Asked for only where Spark compares; the frame that does so knows of the switch.
+        if sys._getframe(1).f_locals.get("enable_pushdown") is False:
+            _tell_once()
+        return DataSourceReader.pushFilters
+
+
+def _tell_once() -> None:
+    global _is_told  # noqa: PLW0603  (Spark keeps the process that plans, and uses it again)
+    if not _is_told:
+        _is_told = True
+        print(
+            "headrace: filters are not pushed down, every event is read; set"
+            " spark.sql.python.filterPushdown.enabled=true",
+            file=sys.stderr,
+            flush=True,
+        )
+
+
+def _is_known(filter: Filter) -> bool:
+    if isinstance(filter, Not):
+        return _is_known(filter.child)
+    if not isinstance(filter, _KNOWN) or len(filter.attribute) != 1:
+        return False
+    if isinstance(filter, In):
+        return all(_is_plain(value) for value in filter.value)
+    return isinstance(filter, IsNull | IsNotNull) or _is_plain(filter.value)
+
+
+def _is_plain(value: object) -> bool:
+    """Whether a value is of a type that our columns have."""
+    try:
+        type = pa.scalar(value).type
+    except (pa.ArrowException, OverflowError):
+        return False
+    return (
+        pa.types.is_null(type)
+        or pa.types.is_string(type)
+        or pa.types.is_integer(type)
+        or pa.types.is_boolean(type)
+        or (pa.types.is_timestamp(type) and type.tz is not None)
+    )
+
+
+def _column(filter: Any) -> str:
+    return _column(filter.child) if isinstance(filter, Not) else str(filter.attribute[0])
+
+
+def _truth(filter: Any, column: pa.Array) -> pa.Array:
+    """What is true, false or (null) unknown for each value of a column."""
+    if isinstance(filter, Not):
+        return pc.invert(_truth(filter.child, column))
+    if isinstance(filter, IsNull):
+        return column.is_null()
+    if isinstance(filter, IsNotNull):
+        return column.is_valid()
+    if isinstance(filter, In):
+        return _among(filter.value, column)
+    if isinstance(filter, EqualNullSafe):
+        if filter.value is None:
+            return column.is_null()
+        return pc.fill_null(pc.equal(column, pa.scalar(filter.value, column.type)), False)
+    if type(filter) in _MATCH:
+        if filter.value is None:
+            return pa.nulls(len(column), pa.bool_())
+        return _MATCH[type(filter)](column, filter.value)
+    return _COMPARE[type(filter)](column, pa.scalar(filter.value, column.type))
+
+
+def _among(values: Sequence[object], column: pa.Array) -> pa.Array:
+    known = pa.array([value for value in values if value is not None], column.type)
+    found = pc.is_in(column, known)
+    # Not found beside a null in the list is unknown, and so is whatever a null is compared with.
+    unknown = pc.invert(found) if len(known) < len(values) else column.is_null()
+    return pc.if_else(unknown, pa.scalar(None, pa.bool_()), found)
+
+
+def _range(filter: Any) -> tuple[int, int]:
+    """The whole numbers (milliseconds of instants) between which a condition can hold."""
+    if isinstance(filter, Not):
+        opposite = _OPPOSITE.get(type(filter.child))
+        return _range(opposite(filter.child.attribute, filter.child.value)) if opposite else (LOWEST, HIGHEST)
+    if isinstance(filter, In):
+        ends = [_thousandths(value) for value in filter.value if value is not None]
+        # Nothing but nulls is fulfilled by nobody.
+        return (-(-min(ends) // 1000), max(ends) // 1000) if ends else (HIGHEST, LOWEST)
+    value = getattr(filter, "value", None)
+    if isinstance(filter, IsNull) or type(filter) in _MATCH or value is None:
+        return LOWEST, HIGHEST
+    end = _thousandths(value)
+    up, down = -(-end // 1000), end // 1000
+    return {
+        EqualTo: (up, down),
+        EqualNullSafe: (up, down),
+        GreaterThan: (down + 1, HIGHEST),
+        GreaterThanOrEqual: (up, HIGHEST),
+        LessThan: (LOWEST, up - 1),
+        LessThanOrEqual: (LOWEST, down),
+    }.get(type(filter), (LOWEST, HIGHEST))
+
+
+def _thousandths(value: object) -> int:
+    """A whole number in thousandths, an instant in microseconds: both are a thousand to the unit of `bounds`."""
+    scalar = pa.scalar(value)
+    return (
+        int(scalar.cast(pa.timestamp("us", tz="UTC")).value)
+        if pa.types.is_timestamp(scalar.type)
+        else int(scalar.as_py()) * 1000
+    )

@@ -348,7 +348,7 @@ async def test_limits_out_of_bounds_are_refused(play: Play) -> None:
         "purge": lambda limit: store.queues.purge(queue, limit=limit, now_ms=now_ms),
         "delete": lambda limit: store.queues.delete(queue, limit=limit),
         "list": lambda limit: store.reads.list(queue, State.WAITING, limit=limit, now_ms=now_ms),
-        "journal.read": lambda limit: store.journal.read(shard, 0, 9, limit=limit),
+        "journal.read": lambda limit: store.journal.read(shard, 0, 9, limit=10_001 if limit == 1_001 else limit),
         "journal.trim": lambda limit: store.journal.trim(shard, limit=limit, now_ms=now_ms),
     }
     bad: list[Any] = [0, -1, 1_001, 1.0, None]
@@ -385,6 +385,7 @@ async def test_instants_that_are_none_are_refused_by_every_call_that_takes_one(p
         "list": lambda now: store.reads.list(queue, State.WAITING, now_ms=now),
         "ending": lambda now: store.reads.ending(queue, "a", now_ms=now),
         "snapshot": lambda now: store.reads.snapshot(shard, now_ms=now),
+        "scan": lambda now: store.reads.scan(shard, "alive", now_ms=now),
         "workers": lambda now: store.reads.workers(queue, now_ms=now),
         "register": lambda now: store.journal.register(shard, "history", now_ms=now),
         "advance": lambda now: store.journal.advance(shard, "history", 0, now_ms=now),

@@ -6,6 +6,7 @@ import pytest
 
 from headrace.model.claim import ClaimRequest
 from headrace.model.errors import StoreUnavailable
+from headrace.model.event import Span
 from headrace.model.job import State
 from headrace.model.names import Shard
 from headrace.model.outcome import Done
@@ -43,6 +44,8 @@ async def test_every_call_on_a_closed_store_is_unavailable(play: Play) -> None:
         "workers": lambda: store.reads.workers(queue),
         "read": lambda: store.journal.read(shard, 0, 9),
         "bounds": lambda: store.journal.bounds(shard),
+        "all_bounds": lambda: store.journal.all_bounds([shard]),
+        "reached": lambda: store.journal.reached([Span(shard, 0, 9)], 0),
         "register": lambda: store.journal.register(shard, "history"),
         "advance": lambda: store.journal.advance(shard, "history", 0),
         "forget": lambda: store.journal.forget(shard, "history"),

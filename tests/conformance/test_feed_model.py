@@ -9,28 +9,22 @@ from pathlib import Path
 from random import Random
 
 import msgspec
-from hypothesis import HealthCheck, given, note, settings
+from hypothesis import given, note
 from hypothesis import strategies as st
 
 from tests.support.beside import open_beside_memory
+from tests.support.examples import EXAMPLES, playing
 from tests.support.feed_fold import Follower
 from tests.support.feed_histories import EVERYWHERE, START_MS, FeedActor, FeedDraw
 from tests.support.stores import STORES
 
 OPERATIONS_MAX = 60
-COMPARED = {"sqlite": 30, "redis": 25, "redis-cluster": 10, "postgres": 5}
-FOLDED = {"memory": 60, "sqlite": 15, "redis": 10, "redis-cluster": 5, "postgres": 2}
-"""How many histories a store plays here, the slower the fewer."""
 
 
 def test_the_feeds_of_a_store_cannot_be_told_from_those_in_memory(other_store: str) -> None:
     """K6-K32: every answer, and everything that can be seen afterwards, is the same as in memory."""
 
-    @settings(
-        max_examples=COMPARED[other_store],
-        deadline=None,
-        suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
-    )
+    @playing(EXAMPLES[other_store].feeds_compared)
     @given(random=st.randoms(use_true_random=False), operations=st.integers(20, OPERATIONS_MAX))
     def play(random: Random, operations: int) -> None:
         asyncio.run(compare(other_store, random, operations, note))
@@ -65,11 +59,7 @@ def test_the_log_of_a_feed_folds_to_what_it_holds_whatever_happens(store_name: s
     """KB7, KB8, KB9: after every call the items are those that the changes tell of, in their order."""
     seen: Counter[str] = Counter()
 
-    @settings(
-        max_examples=FOLDED[store_name],
-        deadline=None,
-        suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
-    )
+    @playing(EXAMPLES[store_name].feeds_folded)
     @given(random=st.randoms(use_true_random=False), operations=st.integers(20, OPERATIONS_MAX))
     def live(random: Random, operations: int) -> None:
         asyncio.run(follow(store_name, random, operations, seen, note))

@@ -6,25 +6,19 @@ import tempfile
 from pathlib import Path
 from random import Random
 
-from hypothesis import HealthCheck, given, note, settings
+from hypothesis import given, note
 from hypothesis import strategies as st
 
+from tests.support.examples import EXAMPLES, playing
 from tests.support.histories import Draw
 from tests.support.invariants import check_history
 from tests.support.stores import STORES
-
-EXAMPLES = {"memory": 75, "sqlite": 30, "redis": 20, "redis-cluster": 8, "postgres": 5}
-"""How many histories a store plays here, the slower the fewer; tests/proof plays as many as it is asked for."""
 
 
 def test_a_random_history_breaks_no_promise(store_name: str, shards: int) -> None:
     """Q5, Q12, CB2, TB9: one waiting-or-blocked and one active record per id; the journal explains every record."""
 
-    @settings(
-        max_examples=EXAMPLES[store_name],
-        deadline=None,
-        suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
-    )
+    @playing(EXAMPLES[store_name].lived)
     @given(random=st.randoms(use_true_random=False), operations=st.integers(5, 60))
     def live(random: Random, operations: int) -> None:
         asyncio.run(play(store_name, shards, random, operations))

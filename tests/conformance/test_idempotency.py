@@ -165,6 +165,34 @@ async def test_a_key_holds_until_its_time_and_not_at_it(play: Play) -> None:
     assert (await play.record("a")).payload == b"2"
 
 
+@pytest.mark.parametrize("ttl_ms", [None, 5_000], ids=["of-the-queue", "of-the-job"])
+async def test_a_duplicate_says_until_when_its_key_is_remembered(play: Play, ttl_ms: int | None) -> None:
+    """That of the key that answered, however long it would have been kept itself; nobody else says it."""
+    await play.configure(idempotency_ttl_ms=7_000)
+    first = await play.enqueue_all(*[play.job(id, idempotency_key="k", idempotency_ttl_ms=ttl_ms) for id in "ab"])
+    play.advance(10)
+
+    second = await play.enqueue_all(
+        play.job("c", idempotency_key="k"),
+        play.job("a", idempotency_key="k", idempotency_ttl_ms=1),
+        play.job("b", idempotency_key="k", payload=b"other"),
+        play.job("c", idempotency_key="k"),
+        play.job("d"),
+        play.job("b", idempotency_key="k"),
+    )
+
+    kept_ms = play.now_ms - 10 + (ttl_ms or 7_000)
+    assert [each.until_ms for each in first] == [None, None]
+    assert [(each.id, each.status, each.until_ms) for each in second] == [
+        ("c", "created", None),
+        ("a", "duplicate", kept_ms),
+        ("b", "conflict", None),
+        ("c", "duplicate", play.now_ms + 7_000),
+        ("d", "created", None),
+        ("b", "duplicate", kept_ms),
+    ]
+
+
 async def test_a_duplicate_does_not_prolong_its_key(play: Play) -> None:
     await play.enqueue("a", idempotency_key="k", idempotency_ttl_ms=1_000)
     play.advance(999)

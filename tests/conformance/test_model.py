@@ -8,25 +8,20 @@ from collections.abc import Callable
 from pathlib import Path
 from random import Random
 
-from hypothesis import HealthCheck, given, note, settings
+from hypothesis import given, note
 from hypothesis import strategies as st
 
 from tests.support.beside import open_beside_memory
+from tests.support.examples import EXAMPLES, playing
 from tests.support.histories import Actor, Draw, Pairing
 
 OPERATIONS_MAX = 40
-EXAMPLES = {"sqlite": 75, "redis": 50, "redis-cluster": 25, "postgres": 15}
-"""How many histories a store plays here, the slower the fewer; tests/proof plays as many as it is asked for."""
 
 
 def test_the_store_cannot_be_told_from_memory(other_store: str, shards: int) -> None:
     """Every answer, and everything that can be seen afterwards, is the same as in memory."""
 
-    @settings(
-        max_examples=EXAMPLES[other_store],
-        deadline=None,
-        suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
-    )
+    @playing(EXAMPLES[other_store].compared)
     @given(random=st.randoms(use_true_random=False), operations=st.integers(5, OPERATIONS_MAX))
     def play(random: Random, operations: int) -> None:
         asyncio.run(compare(other_store, shards, random, operations, note))

@@ -9,8 +9,8 @@ from pyspark.sql.pandas.types import to_arrow_schema
 from headrace.model.errors import HeadraceError
 from headrace.model.event import LINE_COLUMNS, Entry
 from headrace.model.names import Queue, Shard
-from headrace.pipeline.source.journal.convert import record_batch
-from headrace.pipeline.source.schema import ARROW_SCHEMA, LINE, SPARK_SCHEMA
+from headrace.pipeline.source.journal.convert import Converter, Page
+from headrace.pipeline.source.schema import ARROW_SCHEMA, JOURNAL, LINE, SPARK_SCHEMA
 
 SHARD = Shard(Queue("mail", "acme", 3).companion, 2)
 LINES = (
@@ -25,6 +25,10 @@ def entry(
     last_seq: int, count: int, lines: bytes, worker: str | None = "w", at_ms: int = 1_001, epoch: int = 1
 ) -> Entry:
     return Entry(epoch=epoch, last_seq=last_seq, count=count, at_ms=at_ms, worker=worker, lines=lines)
+
+
+def record_batch(shard: Shard, entries: list[Entry]) -> pa.RecordBatch:
+    return Converter().record_batch([Page(shard, entries)])
 
 
 def test_spark_and_arrow_agree_on_every_column() -> None:
@@ -87,6 +91,32 @@ def test_each_row_has_the_place_of_its_own_entry() -> None:
     assert batch["epoch"].to_pylist() == [1, 1, 1, 2, 1, 1]
     assert batch["worker"].to_pylist() == ["w", "w", "w", None, "v", "v"]
     assert [at.second for at in batch["at"].to_pylist()] == [1, 1, 1, 2, 1, 1]
+
+
+def test_each_row_has_the_shard_of_its_own_page() -> None:
+    line, first = b'{"event":"removed","id":"a"}\n', Shard(Queue("alone"))
+    pages = [Page(first, [entry(3, 3, line * 3)]), Page(SHARD, [entry(8, 1, line), entry(9, 1, line)])]
+
+    batch = Converter().record_batch(pages)
+
+    assert batch.schema.equals(ARROW_SCHEMA)
+    assert batch["tenant"].to_pylist() == ["default"] * 3 + ["acme"] * 2
+    assert batch["queue"].to_pylist() == ["alone"] * 3 + ["mail.fail"] * 2
+    assert batch["shard"].to_pylist() == [0, 0, 0, 2, 2]
+    assert batch["seq"].to_pylist() == [1, 2, 3, 8, 9]
+
+
+@pytest.mark.parametrize(
+    "names", [["seq"], ["worker"], ["kind", "at", "tenant"], ["fence", "worker", "id"], ["run_at", "enqueued_at"]]
+)
+def test_columns_that_are_picked_are_as_they_are_among_all(names: list[str]) -> None:
+    pages = [Page(SHARD, [entry(12, 2, LINES)])]
+
+    batch = Converter(JOURNAL.pick(names)).record_batch(pages)
+
+    whole = Converter().record_batch(pages)
+    assert batch.schema.equals(JOURNAL.pick(names).arrow)
+    assert batch.equals(whole.select(names))
 
 
 def test_an_event_that_is_not_about_a_delivery_has_no_worker() -> None:

@@ -1,6 +1,7 @@
 """Promises of session(): settings that Headrace needs, any Java that works, and silence unless something is wrong."""
 
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -13,6 +14,7 @@ from headrace.model.job import Job
 from headrace.model.names import Queue
 from headrace.pipeline.gate import StderrGate
 from headrace.pipeline.java import packaged_java
+from headrace.pipeline.redaction import OPTIONS, STRINGS, redaction
 from headrace.pipeline.session import session, settings_for
 from headrace.stores.contract.store import Store
 from tests.pipeline.stories import tell, url_of
@@ -70,6 +72,29 @@ def test_asking_again_gives_the_session_that_runs_with_the_new_settings(spark: S
     assert again.conf.get("spark.sql.shuffle.partitions") == "5"
     session(master="local[2]")
     assert spark.conf.get("spark.sql.shuffle.partitions") == "2"
+
+
+def test_passwords_are_hidden_whatever_else_is_to_be_hidden(spark: SparkSession) -> None:
+    before = spark.conf.get(OPTIONS)
+
+    session(master="local[2]", **{OPTIONS: "(?i)colour", STRINGS: "blue"})
+    patterns = [spark.conf.get(name) or "" for name in (OPTIONS, STRINGS)]
+    select = "SELECT 'redis://me:hunter2@host?sslkey=hunter2' AS a, 'blue' AS b"
+    shown = spark.sql(f"EXPLAIN EXTENDED {select}").collect()[0][0]
+    spark.conf.set(OPTIONS, before or "")
+    spark.conf.unset(STRINGS)
+
+    assert [re.search(patterns[0], name) is not None for name in ("url", "colour", "queue")] == [True, True, False]
+    assert "host" in shown
+    assert "hunter2" not in shown
+    assert "blue" not in shown
+
+
+def test_what_is_hidden_already_is_not_asked_for_twice() -> None:
+    once = redaction({})
+
+    assert redaction(once) == once
+    assert redaction({OPTIONS: "(?i)url"})[OPTIONS].endswith("|(?i)url")
 
 
 def test_a_machine_without_java_runs_on_the_packaged_one_and_says_nothing(tmp_path: Path) -> None:

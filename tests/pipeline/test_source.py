@@ -1,41 +1,49 @@
 """Promises of format("headrace"): it gives the store's journal, all of it, and refuses what makes no sense."""
 
-import asyncio
 from pathlib import Path
 
 import pytest
 from pyspark.errors import AnalysisException
 from pyspark.sql import DataFrame, SparkSession
 
-from headrace.model.errors import StoreUnavailable
-from headrace.model.event import EVENTS, Span
+from headrace.model.event import EVENTS
 from headrace.model.job import Job
 from headrace.model.names import Queue, Shard
 from headrace.pipeline.run import read_journal
-from headrace.pipeline.source.journal.reader import read_page
 from headrace.pipeline.source.schema import SPARK_SCHEMA
 from headrace.stores.contract.store import Store
-from headrace.stores.open import open_store
+from tests.pipeline.served import SERVED, Batch, fresh_url
 from tests.pipeline.stories import Row, odd_story, tell, told_by_the_store, url_of
 
 ONE, THREE = Queue("one", "acme", 1), Queue("three", "acme", 3)
 MANY = Queue("many", "birch", 1)
 ALONE = Queue("one", "birch", 1)
+ALL = [ONE, ONE.companion, THREE, THREE.companion, MANY, ALONE]
+
+
+async def story_of_all(store: Store) -> None:
+    """Odd stories on one and on three shards, and a queue of more entries than the first page holds."""
+    await odd_story(store, ONE)
+    await odd_story(store, THREE)
+    await store.jobs.enqueue([Job(queue=ALONE, id="single", kind="k")], now_ms=1)
+    for number in range(403):
+        await store.jobs.enqueue([Job(queue=MANY, id=f"job-{number}", kind="k")], now_ms=number)
+
+
+@pytest.fixture(scope="module", params=SERVED)
+def url(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> str:
+    """The story on every store."""
+    folder = tmp_path_factory.mktemp("source")
+    url = url_of(folder / "100% #1?.db") if request.param == "sqlite" else fresh_url(request.param, folder)
+    tell(url, story_of_all)
+    return url
 
 
 @pytest.fixture(scope="module")
-def url(tmp_path_factory: pytest.TempPathFactory) -> str:
-    """A store with odd stories on one and on three shards, and a queue of more entries than one page holds."""
-    url = url_of(tmp_path_factory.mktemp("source") / "100% #1?.db")
-
-    async def story(store: Store) -> None:
-        await odd_story(store, ONE)
-        await odd_story(store, THREE)
-        await store.jobs.enqueue([Job(queue=ALONE, id="single", kind="k")], now_ms=1)
-        for number in range(1_203):
-            await store.jobs.enqueue([Job(queue=MANY, id=f"job-{number}", kind="k")], now_ms=number)
-
-    tell(url, story)
+def file_url(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """The story in a file, for what does not depend on the store."""
+    url = url_of(tmp_path_factory.mktemp("source") / "headrace.db")
+    tell(url, story_of_all)
     return url
 
 
@@ -47,13 +55,10 @@ def load(spark: SparkSession, **options: str) -> DataFrame:
     return spark.read.format("headrace").options(**options).load()
 
 
-@pytest.mark.parametrize("queue", [ONE, ONE.companion, THREE, THREE.companion], ids=lambda queue: queue.full_name)
-def test_a_read_gives_what_the_store_tells_in_every_column_and_in_order(
-    spark: SparkSession, url: str, queue: Queue
-) -> None:
-    found = rows(load(spark, url=url, tenant="acme", queue=queue.full_name))
+def test_a_read_gives_what_the_store_tells_in_every_column_and_in_order(spark: SparkSession, url: str) -> None:
+    found = rows(read_journal(spark, url))
 
-    assert found == told_by_the_store(url, [queue])
+    assert found == told_by_the_store(url, ALL)
 
 
 def test_the_story_of_these_tests_sets_every_column_and_has_every_event(url: str) -> None:
@@ -63,36 +68,55 @@ def test_the_story_of_these_tests_sets_every_column_and_has_every_event(url: str
     assert set(EVENTS) - {row["event"] for row in told} == set()
 
 
-def test_a_journal_of_several_pages_is_read_to_its_end(spark: SparkSession, url: str) -> None:
-    found = rows(load(spark, url=url, tenant="birch", queue="many"))
+def test_a_journal_of_several_pages_is_read_to_its_end(url: str) -> None:
+    found = Batch(url=url, tenant="birch", queue="many").rows
 
     assert found == told_by_the_store(url, [MANY])
-    assert len(found) == 1_203
+    assert len(found) == 403
 
 
-def test_a_read_of_everything_holds_each_tenant_and_queue(spark: SparkSession, url: str) -> None:
-    found = rows(read_journal(spark, url))
-
-    assert found == told_by_the_store(url, [ONE, ONE.companion, THREE, THREE.companion, MANY, ALONE])
-
-
-def test_a_read_of_one_tenant_shows_nothing_of_another(spark: SparkSession, url: str) -> None:
-    found = rows(load(spark, url=url, tenant="birch", queue="one"))
-
-    assert [(row["tenant"], row["id"]) for row in found] == [("birch", "single")]
-
-
-def test_a_list_of_queues_is_read_across_tenants(spark: SparkSession, url: str) -> None:
-    found = rows(load(spark, url=url, tenant="*", queue=" three.fail , one"))
-
-    assert found == told_by_the_store(url, [ONE, THREE.companion, ALONE])
+@pytest.mark.parametrize(
+    ("options", "queues"),
+    [
+        ({"tenant": "birch", "queue": "one"}, [ALONE]),
+        ({"tenant": "*", "queue": " three.fail , one"}, [ONE, THREE.companion, ALONE]),
+        ({"tenant": "acme"}, [ONE, ONE.companion, THREE, THREE.companion]),
+        ({}, []),
+    ],
+    ids=["one queue", "a list across tenants", "a tenant", "the default tenant"],
+)
+def test_what_is_named_is_read_and_nothing_else(url: str, options: dict[str, str], queues: list[Queue]) -> None:
+    assert Batch(url=url, **options).rows == told_by_the_store(url, queues)
 
 
-def test_the_default_tenant_is_read_when_none_is_named_and_may_be_empty(spark: SparkSession, url: str) -> None:
-    found = load(spark, url=url)
+def test_only_the_columns_that_are_named_are_read_in_their_order(spark: SparkSession, url: str) -> None:
+    frame = load(spark, url=url, tenant="acme", queue="three", columns="worker, seq,event ,at,queue")
 
-    assert rows(found) == []
-    assert found.schema == SPARK_SCHEMA
+    told = told_by_the_store(url, [THREE])
+    assert frame.columns == ["worker", "seq", "event", "at", "queue"]
+    assert rows(frame) == [{name: row[name] for name in frame.columns} for row in told]
+
+
+def test_as_many_parts_as_asked_for_read_the_same_rows(url: str) -> None:
+    batch = Batch(url=url, tenant="*", minPartitions="7")
+
+    assert len(batch.parts) == 7
+    assert batch.rows == told_by_the_store(url, ALL)
+
+
+def test_a_thousand_small_queues_share_a_few_tasks(tmp_path: Path) -> None:
+    queues = [Queue(f"q{number:04}") for number in range(1_001)]
+    url = url_of(tmp_path / "headrace.db")
+
+    async def story(store: Store) -> None:
+        for queue in queues:
+            await store.jobs.enqueue([Job(queue=queue, id=id, kind="k") for id in ("a", "b")], now_ms=1)
+
+    tell(url, story)
+    batch = Batch(url=url, columns="queue,id")
+
+    assert len(batch.parts) == len(batch.sizes) == 1
+    assert batch.rows == [{"queue": queue.name, "id": id} for queue in queues for id in ("a", "b")]
 
 
 def test_a_store_without_queues_gives_no_rows(spark: SparkSession, tmp_path: Path) -> None:
@@ -102,11 +126,13 @@ def test_a_store_without_queues_gives_no_rows(spark: SparkSession, tmp_path: Pat
         await store.health()
 
     tell(url, nothing)
+    frame = read_journal(spark, url)
 
-    assert rows(read_journal(spark, url)) == []
+    assert rows(frame) == []
+    assert frame.schema == SPARK_SCHEMA
 
 
-def test_a_queue_whose_journal_is_empty_gives_no_rows(spark: SparkSession, tmp_path: Path) -> None:
+def test_a_queue_whose_journal_is_empty_gives_no_rows(tmp_path: Path) -> None:
     url, queue = url_of(tmp_path / "trimmed.db"), Queue("short")
 
     async def story(store: Store) -> None:
@@ -115,39 +141,30 @@ def test_a_queue_whose_journal_is_empty_gives_no_rows(spark: SparkSession, tmp_p
 
     tell(url, story)
 
-    assert rows(load(spark, url=url, queue="short")) == []
+    assert Batch(url=url, queue="short").rows == []
 
 
-def test_as_many_partitions_as_asked_for_read_the_same_rows(spark: SparkSession, url: str) -> None:
-    frame = load(spark, url=url, tenant="*", minPartitions="7")
-
-    sizes = [len(part) for part in frame.rdd.glom().collect()]
-
-    assert len(sizes) == 7
-    assert max(sizes) - min(sizes) <= 1
-    assert rows(frame) == told_by_the_store(url, [ONE, ONE.companion, THREE, THREE.companion, MANY, ALONE])
-
-
-def test_sql_reads_it_as_a_view(spark: SparkSession, url: str) -> None:
+def test_sql_reads_it_as_a_view(spark: SparkSession, file_url: str) -> None:
     spark.sql(
-        f"CREATE OR REPLACE TEMPORARY VIEW journal USING headrace OPTIONS (url '{url}', tenant 'birch', queue 'many')"
+        "CREATE OR REPLACE TEMPORARY VIEW journal USING headrace"
+        f" OPTIONS (url '{file_url}', tenant 'birch', queue 'many')"
     )
 
-    assert spark.sql("SELECT count(*) AS n FROM journal WHERE event = 'enqueued'").collect()[0].n == 1_203
+    assert spark.sql("SELECT count(*) AS n FROM journal WHERE event = 'enqueued'").collect()[0].n == 403
 
 
-def test_spark_finds_the_format_by_itself(spark: SparkSession, url: str) -> None:
+def test_spark_finds_the_format_by_itself(spark: SparkSession, file_url: str) -> None:
     # A session of its own, in which nobody has registered anything.
     fresh = spark.newSession()
 
-    assert fresh.read.format("headrace").options(url=url, tenant="birch", queue="one").load().count() == 1
+    assert fresh.read.format("headrace").options(url=file_url, tenant="birch", queue="one").load().count() == 1
 
 
-def test_an_unknown_queue_is_refused_with_the_known_ones(spark: SparkSession, url: str) -> None:
+def test_an_unknown_queue_is_refused_with_the_known_ones(spark: SparkSession, file_url: str) -> None:
     with pytest.raises(
         AnalysisException, match=r"no queue 'thre' of tenant 'acme'; known queues: one, one.fail, three"
     ):
-        load(spark, url=url, tenant="acme", queue="one,thre").collect()
+        load(spark, url=file_url, tenant="acme", queue="one,thre").collect()
 
 
 def test_a_missing_file_is_refused_and_not_made(spark: SparkSession, tmp_path: Path) -> None:
@@ -157,22 +174,11 @@ def test_a_missing_file_is_refused_and_not_made(spark: SparkSession, tmp_path: P
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_schema_from_outside_is_refused(spark: SparkSession, url: str) -> None:
+def test_a_schema_from_outside_is_refused(spark: SparkSession, file_url: str) -> None:
     with pytest.raises(AnalysisException, match=r"has columns of its own; leave out \.schema"):
-        spark.read.format("headrace").schema("id string").options(url=url).load().collect()
+        spark.read.format("headrace").schema("id string").options(url=file_url).load().collect()
 
 
-@pytest.mark.parametrize("kept", [1, 2], ids=["all of them", "the first of them"])
-def test_events_that_retention_drops_under_a_reader_are_not_skipped_in_silence(kept: int) -> None:
-    queue = Queue("short")
-    shard = Shard(queue, 0)
-
-    async def story() -> None:
-        store = await open_store("memory://")
-        await store.jobs.enqueue([Job(queue=queue, id="a", kind="k")], now_ms=1)
-        await store.jobs.enqueue([Job(queue=queue, id="b", kind="k")], now_ms=2)
-        await store.queues.configure(queue, {"journal_keep_max": kept}, now_ms=3)
-        await read_page(store.journal, Span(shard, 0, 2), 0)
-
-    with pytest.raises(StoreUnavailable, match=r"default/short/0 after seq 0 were dropped while they were read"):
-        asyncio.run(story())
+def test_a_limit_of_streams_is_refused_for_a_batch(file_url: str) -> None:
+    with pytest.raises(Exception, match="option maxEventsPerTrigger is for streams"):
+        Batch(url=file_url, maxEventsPerTrigger="5")

@@ -1,13 +1,15 @@
-"""Long random histories by seed: invariants on every store, and every store beside memory."""
+"""Long random histories by seed: invariants on every store, and every store beside memory; of jobs and of feeds."""
 
 import asyncio
 import tempfile
+from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 from random import Random
 
 from msgspec import Struct
 
+from tests.conformance import test_feed_model
 from tests.conformance.test_model import compare
 from tests.support.histories import Draw
 from tests.support.invariants import check_history
@@ -32,7 +34,7 @@ def replay_command(store_name: str, seed: int) -> str:
 
 
 async def run_seed(store_name: str, seed: int, operations: int, figures: Figures) -> None:
-    """One history with its invariants, and one beside memory."""
+    """One history with its invariants, and one beside memory; the same of feeds."""
     shards = 1 + 2 * (seed % 2)
     with tempfile.TemporaryDirectory(prefix="headrace-proof-") as folder:
         async with STORES[store_name](Path(folder)) as store:
@@ -40,7 +42,9 @@ async def run_seed(store_name: str, seed: int, operations: int, figures: Figures
             figures.claims += await check_history(store, draw, operations, lambda _: None)
     if store_name != "memory":
         await compare(store_name, shards, Random(seed), operations, lambda _: None)
-        figures.compared += operations
+        await test_feed_model.compare(store_name, Random(seed), operations, lambda _: None)
+        figures.compared += 2 * operations
+    await test_feed_model.follow(store_name, Random(seed), operations, Counter(), lambda _: None)
     figures.seeds += 1
     figures.operations += operations
 

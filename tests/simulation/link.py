@@ -22,7 +22,7 @@ from headrace.model.feed import FeedCursor, FeedName
 from headrace.model.job import Job, State
 from headrace.model.letter import Ending
 from headrace.model.names import Queue, Shard
-from headrace.model.snapshot import Health, Snapshot, WorkerSeen
+from headrace.model.snapshot import Group, Health, Scan, Snapshot, WorkerSeen
 from tests.simulation.exchange import Batch, Claiming, Exchange, Look, Turning
 from tests.simulation.network import Way
 
@@ -122,6 +122,20 @@ class LinkReads:
     async def snapshot(self, shard: Shard, *, now_ms: int | None = None) -> Snapshot:
         own_time(now_ms)
         return await Look(self._way, "snapshot", shard, lambda: self._reads.snapshot(shard)).run()
+
+    async def scan(
+        self,
+        shard: Shard,
+        group: Group,
+        *,
+        cursor: str | None = None,
+        limit: int = 1_000,
+        now_ms: int | None = None,
+    ) -> Scan:
+        own_time(now_ms)
+        return await Look(
+            self._way, "scan", shard, lambda: self._reads.scan(shard, group, cursor=cursor, limit=limit)
+        ).run()
 
     async def workers(self, queue: Queue, *, now_ms: int | None = None) -> Sequence[WorkerSeen]:
         own_time(now_ms)

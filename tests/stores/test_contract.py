@@ -35,7 +35,7 @@ def test_a_protocol_has_at_most_ten_methods_and_each_says_what_it_promises(proto
 @pytest.mark.parametrize("protocol", [Dead, Feeds, Items, Jobs, Journal, Queues, Reads, Upkeep])
 def test_every_call_that_depends_on_the_time_can_be_given_it(protocol: type) -> None:
     timeless = {"names", "tenants", "delete", "configuration", "read", "bounds", "forget", "consumers"}
-    timeless |= {"describe", "changes"}
+    timeless |= {"describe", "changes", "all_bounds", "reached"}
 
     without = {
         name

@@ -10,7 +10,8 @@ from headrace.model.job import Job, new_job
 from headrace.model.names import Queue, Shard
 from headrace.stores.postgres.connect import settings_of
 from headrace.stores.postgres.store import PostgresStore
-from tests.support.schemas import new_schema
+from tests.support.process import wait_until
+from tests.support.schemas import new_schema, schema_of
 from tests.support.servers import postgres_server
 
 QUEUE = Queue("mail")
@@ -28,6 +29,12 @@ def url() -> Iterator[str]:
 def job(id: str) -> Job:
     """A job with this id."""
     return new_job(QUEUE, "send", fresh_id=id)
+
+
+def in_inboxes(url: str) -> int:
+    """How many calls have no numbers yet."""
+    [(calls,)] = postgres_server().ask(f"SELECT count(*) FROM {schema_of(url)}.inbox")  # noqa: S608 - our own name
+    return int(calls)
 
 
 async def read_on(store: PostgresStore, after: int) -> list[tuple[int, str | None]]:
@@ -74,3 +81,43 @@ async def test_a_commit_that_comes_late_is_numbered_behind_what_was_read(url: st
 
     assert before == [(1, "first"), (2, "quick")]
     assert after == [(3, "late")]
+
+
+async def test_many_inboxes_are_numbered_in_a_few_rounds_each_in_its_own_order(url: str) -> None:
+    store = await PostgresStore.open(settings_of(url))
+    queues = [Queue(f"mail-{number}") for number in range(60)]
+    for queue in queues:
+        await store.jobs.enqueue([new_job(queue, "send", fresh_id="first")])
+    for number in range(45):  # more than the share of one among fifty
+        await store.jobs.enqueue([new_job(queues[7], "send", fresh_id=f"job-{number:02}")])
+    shards = [Shard(queue, 0) for queue in queues]
+
+    found = await store.journal.all_bounds(shards)
+    left = in_inboxes(url)
+    entries = await store.journal.read(shards[7], 0, 99)
+    again = await store.journal.all_bounds(shards)
+    await store.close()
+
+    assert left == 0
+    assert [each.last_seq for each in found] == [46 if number == 7 else 1 for number in range(60)]
+    ids = [event.line.id for entry in entries for event in entry.events(shards[7])]
+    assert ids == ["first", *(f"job-{number:02}" for number in range(45))]
+    assert again == found
+
+
+async def test_a_look_at_many_journals_waits_only_for_the_one_that_somebody_is_numbering(url: str) -> None:
+    store = await PostgresStore.open(settings_of(url))
+    queues = [Queue(f"mail-{number}") for number in range(3)]
+    for queue in queues:
+        await store.jobs.enqueue([new_job(queue, "send", fresh_id="first")])
+
+    with psycopg.connect(postgres_server().url) as other:
+        other.execute(f"SELECT FROM {schema_of(url)}.shard ORDER BY shard_id LIMIT 1 FOR UPDATE")
+        looking = asyncio.create_task(store.journal.all_bounds([Shard(queue, 0) for queue in queues]))
+        await asyncio.to_thread(wait_until, lambda: in_inboxes(url) == 1, "numbering the others")
+        is_waiting = not looking.done()
+    found = await looking
+    await store.close()
+
+    assert is_waiting
+    assert [each.last_seq for each in found] == [1, 1, 1]

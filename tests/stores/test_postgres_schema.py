@@ -131,6 +131,19 @@ async def test_a_claim_walks_the_index_of_ready_jobs_however_many_there_are(url:
     assert "Seq Scan" not in shown
 
 
+@pytest.mark.parametrize("name", ["job_scan", "ending_scan", "letter_scan"])
+def test_a_part_of_a_scan_walks_a_key_in_order_and_never_sorts(url: str, name: str) -> None:
+    """Also before anybody has gathered statistics of the table."""
+    with closing(connect(settings_of(url))) as connection:
+        migrate(connection, settings_of(url))
+        after = 1 if name == "letter_scan" else "a"
+        [*plan] = connection.execute(b"EXPLAIN " + sql(name), (1, after, 1_000, 4_000_000)).fetchall()
+
+    shown = "\n".join(line for (line,) in plan)
+    assert f"Index Scan using {name.removesuffix('_scan')}_pkey" in shown, shown
+    assert not re.search(r"Sort|Seq Scan|Bitmap", shown), shown
+
+
 NAMED = ("job_lock", "job_load", "job_change", "job_drop", "settle_drop", "key_lock", "key_change")
 
 

@@ -322,12 +322,32 @@ async def test_a_reader_sees_the_new_epoch_although_nobody_wrote_since_the_resta
         server.start()
         async with opened(server.url) as store:
             play = Play(store)
+            scan = await store.reads.scan(Shard(play.queue, 0), "alive", now_ms=play.now_ms)
             snapshot = await store.reads.snapshot(Shard(play.queue, 0), now_ms=play.now_ms)
             bounds = await store.journal.bounds(Shard(play.queue, 0))
             claim = await play.claim_one()
             again = await store.journal.bounds(Shard(play.queue, 0))
-    assert (snapshot.epoch, bounds.epoch, again.epoch) == (2, 2, 2)
+    assert (scan.epoch, snapshot.epoch, bounds.epoch, again.epoch) == (2, 2, 2, 2)
     assert claim.lease.fence == FENCE_JUMP + 1
+
+
+async def test_a_scan_that_goes_on_on_another_server_shows_all_that_stays(play: Play) -> None:
+    """Each server orders its hash tables in a way of its own, and so does one that was started again."""
+    flush(redis_cluster().servers)
+    ids = [f"job-{number:03}" for number in range(200)]
+    async with opened(redis_cluster().url_of(USER, PASSWORD)) as other:
+        for each in (play, Play(other)):
+            await each.enqueue_all(*[each.job(id, payload=b"x" * 100) for id in ids])
+        first = await play.store.reads.scan(Shard(play.queue), "alive", limit=100, now_ms=play.now_ms)
+        shown, cursor = {row.id for row in first.rows}, first.cursor
+
+        while cursor is not None:
+            part = await other.reads.scan(Shard(play.queue), "alive", cursor=cursor, limit=100, now_ms=play.now_ms)
+            shown |= {row.id for row in part.rows}
+            cursor = part.cursor
+
+    assert 100 <= len(first.rows) < 200
+    assert shown == set(ids)
 
 
 # Names and ids that could be taken for something else.

@@ -1,5 +1,6 @@
 """Runs tests apart, on a store that may be broken there: each in a fork of a process that has imported everything."""
 
+import gc
 import os
 import sys
 from collections.abc import Sequence
@@ -16,7 +17,8 @@ ROOT = Path(__file__).parents[2]
 PRELOADED = ["pytest", "tests.support.apart", "tests.support.networked", "tests.support.play", "tests.support.planting"]
 """What a fork finds imported: to start an interpreter and import it anew took longer than most tests."""
 
-OPTIONS = ["-x", "-q", "--no-header", "--tb=line", "-p", "no:cacheprovider"]
+OPTIONS = ["-x", "-q", "--no-header", "--tb=line", "-p", "no:cacheprovider", "-p", "no:unraisableexception"]
+"""Whoever looks for errors that nobody can raise collects all garbage first, which takes a third of the time."""
 
 
 class Seen(NamedTuple):
@@ -71,6 +73,7 @@ def _run(answer: "Connection", lent: dict[str, int], store: str, tests: list[str
         os.dup2(said.fileno(), sys.stdout.fileno())
         os.dup2(said.fileno(), sys.stderr.fileno())
     os.chdir(ROOT)
+    gc.freeze()  # what was imported before the fork stays, and need not be looked through
     # No example uses the plugins of other packages: to import them took longer than most tests, and pytest would warn
     # that it cannot rewrite those that are imported already.
     os.environ["PYTEST_DISABLE_PLUGIN_AUTOLOAD"] = "1"

@@ -13,9 +13,10 @@ from headrace.model import config, event, ids, job, policy, twin, verdict
 from headrace.model.answers import Replayed
 from headrace.model.names import Queue
 from headrace.stores.calls import jobs as calls
+from headrace.stores.calls.journal import EngineJournal
 from headrace.stores.memory import rows as memory_rows
 from headrace.stores.memory import store as memory_store
-from headrace.stores.transitions import claim, endings, enqueue, journal, leave, settle, step
+from headrace.stores.transitions import claim, endings, enqueue, journal, leave, part, settle, step
 from headrace.stores.transitions.rows import Row
 
 FAULTS: dict[str, Callable[[], None]] = {}
@@ -555,6 +556,21 @@ def a_range_of_the_journal_includes_its_start() -> None:
     wrap(event.Entry, "within", lambda old, entry, after, upto: old(entry, after - 1, upto))
 
 
+@fault("test_journals.py::test_a_journal_had_got_as_far_as_its_last_event_at_or_before_the_instant")
+def a_journal_had_not_got_to_what_happened_at_the_instant() -> None:
+    wrap(Rows, "reached", lambda old, rows, after, upto, at_ms: old(rows, after, upto, at_ms - 1))
+
+
+@fault("test_journals.py::test_many_journals_each_had_got_to_a_place_of_its_own")
+def a_span_is_not_cut_at_its_start() -> None:
+    wrap(Rows, "reached", lambda old, rows, _, upto, at_ms: old(rows, 0, upto, at_ms))
+
+
+@fault("test_journals.py::test_the_bounds_of_many_shards_are_those_of_each_in_the_order_asked_for")
+def the_bounds_of_many_shards_come_in_the_order_of_their_names() -> None:
+    wrap(EngineJournal, "all_bounds", lambda old, part, shards: old(part, sorted(shards, key=str)))
+
+
 @fault("test_journal.py::test_age_and_count_wait_for_a_holding_consumer")
 def a_holding_consumer_beats_the_byte_limit() -> None:
     old = journal.trim
@@ -602,6 +618,12 @@ def an_idle_claim_writes_each_time() -> None:
         return claims
 
     swap(old, claim_and_note)
+
+
+@fault("test_scan.py::test_a_part_ends_at_about_four_mebibytes")
+def a_part_of_a_scan_has_no_bound_of_bytes() -> None:
+    old = part.part_of
+    swap(old, lambda found, size, limit, _: old(found, size, limit, 2**60))
 
 
 @fault("test_signals.py::test_a_sleeping_waiter_is_woken_by_an_enqueue")

@@ -1,5 +1,6 @@
 """The invariants of a store, checked while a random history is played on it."""
 
+import asyncio
 from collections import Counter
 from collections.abc import Callable
 from typing import Any
@@ -29,11 +30,14 @@ async def check_history(store: Store, draw: Draw, operations: int, say: Callable
         if before is not None:
             assert await actor.everything(op.at_ms) == before, "a refused call changed something"
         _check_claims(op, actor.claims[held:])
-        for witness in witnesses.values():
-            await witness.look(store)
-        for queue in draw.queues:
-            found = sum((witnesses[shard].found for shard in queue.all_shards()), Counter[State]())
-            await _check_counts(store, queue, op.at_ms, found)
+        # All at once: one after the other, the round trips to a server take longer than everything else.
+        await asyncio.gather(*(witness.look(store) for witness in witnesses.values()))
+        found = [
+            sum((witnesses[shard].found for shard in queue.all_shards()), Counter[State]()) for queue in draw.queues
+        ]
+        await asyncio.gather(
+            *(_check_counts(store, queue, op.at_ms, each) for queue, each in zip(draw.queues, found, strict=True))
+        )
     return len(actor.claims)
 
 

@@ -82,6 +82,10 @@ FAULTS: dict[str, tuple[tuple[str, str, str], str]] = {
         ("job_ids_waiting", "ORDER BY id", "ORDER BY id DESC"),
         "test_reads.py::test_a_list_goes_by_shard_then_id_page_by_page",
     ),
+    "sql_a_scan_of_letters_begins_at_their_end": (
+        ("letter_scan", "ORDER BY number LIMIT", "ORDER BY number DESC LIMIT"),
+        "test_scan.py::test_a_scan_shows_of_every_group_what_find_and_the_list_of_letters_show",
+    ),
     "sql_the_last_call_is_numbered_first": (
         ("inbox_read", "ORDER BY ticket", "ORDER BY ticket DESC"),
         "test_journal.py::test_updated_also_says_how_often_it_was_tried",
@@ -89,6 +93,14 @@ FAULTS: dict[str, tuple[tuple[str, str, str], str]] = {
     "sql_the_journal_is_read_backwards": (
         ("entry_read", "ORDER BY last_seq;", "ORDER BY last_seq DESC;"),
         "test_journal.py::test_stalled_names_the_worker_that_was_lost_whoever_repaired",
+    ),
+    "sql_a_search_stops_before_the_instant": (
+        ("entry_reached", "high, %s::bigint\n", "high, %s::bigint - 1\n"),
+        "test_journals.py::test_a_journal_had_got_as_far_as_its_last_event_at_or_before_the_instant",
+    ),
+    "sql_a_look_at_many_journals_misses_what_is_not_numbered": (
+        ("shard_bounds", "i.holds IS NOT NULL", "false"),
+        "test_journals.py::test_the_bounds_of_many_shards_are_those_of_each_in_the_order_asked_for",
     ),
     "sql_nobody_is_known_to_wait_for_the_end_of_a_job": (
         ("queue_open", "q.awaited_until_ms > floor", "q.awaited_until_ms < floor"),

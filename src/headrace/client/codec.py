@@ -44,7 +44,7 @@ class JsonCodec:
                 "bad_payload", f"{reprlib.repr(value)} cannot be written as JSON ({error}); send JSON values"
             ) from error
         # JSON has no infinity and no NaN; the encoder would write null for them and say nothing.
-        if b"null" in data and _holds_no_number(value):
+        if b"null" in data and holds_no_number(value):
             raise Refused(
                 "bad_payload", f"{reprlib.repr(value)} holds a number that JSON cannot write; send null instead"
             )
@@ -87,12 +87,13 @@ def _decoder(type: Any) -> msgspec.json.Decoder[Any]:
     return msgspec.json.Decoder(type)
 
 
-def _holds_no_number(value: object) -> bool:
+def holds_no_number(value: object) -> bool:
+    """Whether a NaN or an infinity is somewhere in a value: JSON has neither."""
     match value:
         case float():
             return not math.isfinite(value)
         case Mapping():
-            return any(map(_holds_no_number, value.values()))
+            return any(map(holds_no_number, value.values()))
         case list() | tuple() | set() | frozenset():
-            return any(map(_holds_no_number, value))
+            return any(map(holds_no_number, value))
     return False

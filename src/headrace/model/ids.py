@@ -1,6 +1,7 @@
 """Ids: a fresh one that sorts by time, and one derived from an idempotency key."""
 
 import hashlib
+from collections.abc import Callable
 
 from headrace.model.names import Queue
 
@@ -19,6 +20,19 @@ def uuid7(now_ms: int, entropy: bytes) -> str:
 def derived_id(queue: Queue, key: str) -> str:
     """The id of the job with idempotency key `key` and no id of its own, so that key and job share a shard."""
     return "key-" + hashlib.blake2b(f"{queue.tenant}\0{queue.full_name}\0{key}".encode(), digest_size=16).hexdigest()
+
+
+def id_deriver(queue: Queue, start: str) -> Callable[[str], str]:
+    """`derived_id` for many keys of a queue that all begin with `start`, of each only the rest: what they share is
+    hashed once."""
+    shared = hashlib.blake2b(f"{queue.tenant}\0{queue.full_name}\0{start}".encode(), digest_size=16)
+
+    def derive(rest: str) -> str:
+        digest = shared.copy()
+        digest.update(rest.encode())
+        return "key-" + digest.hexdigest()
+
+    return derive
 
 
 def fingerprint(kind: str, payload: bytes, explicit_id: str) -> str:

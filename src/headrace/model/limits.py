@@ -122,6 +122,9 @@ CONSUMER_SILENT_MS: Final = 7 * 24 * 3_600_000
 JOURNAL_PAGE_BYTES: Final = 8 * 1024 * 1024
 """A page of journal entries ends after this many bytes, never before one entry."""
 
+JOURNAL_PAGE_MAX: Final = 10_000
+"""Entries in one page of a journal: calls of one job each write entries of one line, and a thousand would be little."""
+
 SCAN_PER_CALL_MAX: Final = 1_000
 """Ids that a list looks at in one step on a store without an index by id."""
 
@@ -284,3 +287,15 @@ scheduling."""
 
 KEY_KEEP_MS: Final = 30 * 24 * 3_600_000
 """How long a row that Spark wrote is known as written: whoever runs a write again does so within days."""
+
+WRITE_KEYS_MAX: Final = 20_000_000
+"""Rows of one write through Spark that are counted exactly, by eight bytes each on the driver: 160 MB; beyond that it
+says "at least"."""
+
+WRITES_IN_FLIGHT: Final = 2
+"""Calls that a writing task has under way: the store works on one while the other is packed; more only wait there."""
+
+WRITE_TRIES_MAX: Final = 6
+WRITE_RETRY_MS: Final = 100
+"""How often a writing task sends again what was not answered, with pauses that double from the first: three seconds,
+then it is for Spark to run the task again."""

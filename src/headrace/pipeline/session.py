@@ -14,6 +14,7 @@ from pyspark.sql import SparkSession
 from headrace.model.errors import BadConfig
 from headrace.pipeline.gate import StderrGate
 from headrace.pipeline.java import java_home
+from headrace.pipeline.redaction import OPTIONS, STRINGS, redaction
 from headrace.pipeline.source.source import HeadraceSource
 
 SHUFFLE_PARTITIONS_MAX = 32
@@ -29,7 +30,8 @@ def session(app_name: str = "headrace", master: str = "local[*]", **conf: str) -
     """The session that runs, or a new one, with `format("headrace")` registered.
 
     `conf` are further settings and win over ours; names with dots come as `**{"spark.driver.memory": "4g"}`. A session
-    that runs already keeps its master and its Java, and takes the settings that can still be changed.
+    that runs already keeps its master and its Java, and takes the settings that can still be changed. Whatever Spark is
+    told to hide, it hides the passwords of URLs besides.
     """
     settings = settings_for(master, os.cpu_count() or 1) | conf
     builder = SparkSession.builder
@@ -39,7 +41,10 @@ def session(app_name: str = "headrace", master: str = "local[*]", **conf: str) -
                 builder = builder.config(name, value)
         spark = builder.getOrCreate()
     else:
+        settings |= redaction(settings)
         spark = _start(SparkConf().setAppName(app_name).setMaster(master).setAll(list(settings.items())))
+    for name, value in redaction({name: spark.conf.get(name, "") or "" for name in (OPTIONS, STRINGS)}).items():
+        spark.conf.set(name, value)
     spark.dataSource.register(HeadraceSource)
     return spark
 

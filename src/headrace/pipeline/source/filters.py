@@ -25,47 +25,50 @@ from pyspark.sql.datasource import (
     StringStartsWith,
 )
 
+from headrace.pipeline.source.schema import INSTANT
+
 LOWEST, HIGHEST = -(2**63), 2**63 - 1
 """The bounds of a column that no filter bounds."""
 
-_COMPARE: dict[type[Filter], Any] = {
+_COMPARE: dict[type, Any] = {
     EqualTo: pc.equal,
     GreaterThan: pc.greater,
     GreaterThanOrEqual: pc.greater_equal,
     LessThan: pc.less,
     LessThanOrEqual: pc.less_equal,
 }
-_MATCH: dict[type[Filter], Any] = {
+_MATCH: dict[type, Any] = {
     StringStartsWith: pc.starts_with,
     StringEndsWith: pc.ends_with,
     StringContains: pc.match_substring,
 }
-_OPPOSITE: dict[type[Filter], Any] = {
+_OPPOSITE: dict[type, Any] = {
     GreaterThan: LessThanOrEqual,
     GreaterThanOrEqual: LessThan,
     LessThan: GreaterThanOrEqual,
     LessThanOrEqual: GreaterThan,
 }
-_KNOWN = (*_COMPARE, *_MATCH, EqualNullSafe, In, IsNull, IsNotNull)
+_KNOWN: tuple[type, ...] = (*_COMPARE, *_MATCH, EqualNullSafe, In, IsNull, IsNotNull)
 _is_told = False
 
 
 class Filters(Struct, frozen=True):
     """Conditions that a row must fulfil, all of them. As in SQL, what is unknown because of a null is not fulfilled."""
 
-    all: tuple[Filter, ...] = ()
+    conditions: tuple[Filter, ...] = ()
 
     @staticmethod
     def take(filters: Iterable[Filter]) -> "tuple[Filters, list[Filter]]":
         """Those of Spark's filters that can be applied here exactly, and the rest, which stay with Spark."""
-        taken, left = [], []
+        taken: list[Filter] = []
+        left: list[Filter] = []
         for each in filters:
             (taken if _is_known(each) else left).append(each)
         return Filters(tuple(taken)), left
 
     def rows(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         """The rows that fulfil all conditions; the batch itself when there are none."""
-        for each in self.all:
+        for each in self.conditions:
             if batch.num_rows == 0:
                 break
             batch = batch.filter(_truth(each, batch.column(_column(each))))
@@ -74,13 +77,13 @@ class Filters(Struct, frozen=True):
     def allows(self, column: str, value: object) -> bool:
         """Whether rows with this value in this column can be among those asked for."""
         held = pa.array([value])
-        return all(_truth(each, held)[0].as_py() is True for each in self.all if _column(each) == column)
+        return all(_truth(each, held)[0].as_py() is True for each in self.conditions if _column(each) == column)
 
     def bounds(self, column: str) -> tuple[int, int]:
         """The least and the greatest whole number that is asked for of a column, both included; milliseconds since
         1970 of a column of instants. They bound what is needed: rows between them may still fail a condition."""
         low, high = LOWEST, HIGHEST
-        for each in self.all:
+        for each in self.conditions:
             if _column(each) == column:
                 least, most = _range(each)
                 low, high = max(low, least), min(high, most)
@@ -97,7 +100,7 @@ class Pushing(DataSourceReader):
     filters: Filters = Filters()
 
     @property
-    def pushFilters(self) -> "_Push":  # type: ignore[override]  # noqa: N802  (Spark's name)
+    def pushFilters(self) -> "_Push":  # noqa: N802  (Spark's name)
         return _Push(self)
 
 
@@ -129,14 +132,14 @@ def _tell_once() -> None:
         )
 
 
-def _is_known(filter: Filter) -> bool:
-    if isinstance(filter, Not):
-        return _is_known(filter.child)
-    if not isinstance(filter, _KNOWN) or len(filter.attribute) != 1:
+def _is_known(condition: Any) -> bool:
+    if isinstance(condition, Not):
+        return _is_known(condition.child)
+    if type(condition) not in _KNOWN or len(condition.attribute) != 1:
         return False
-    if isinstance(filter, In):
-        return all(_is_plain(value) for value in filter.value)
-    return isinstance(filter, IsNull | IsNotNull) or _is_plain(filter.value)
+    if isinstance(condition, In):
+        return all(_is_plain(value) for value in condition.value)
+    return isinstance(condition, IsNull | IsNotNull) or _is_plain(condition.value)
 
 
 def _is_plain(value: object) -> bool:
@@ -154,29 +157,29 @@ def _is_plain(value: object) -> bool:
     )
 
 
-def _column(filter: Any) -> str:
-    return _column(filter.child) if isinstance(filter, Not) else str(filter.attribute[0])
+def _column(condition: Any) -> str:
+    return _column(condition.child) if isinstance(condition, Not) else str(condition.attribute[0])
 
 
-def _truth(filter: Any, column: pa.Array) -> pa.Array:
+def _truth(condition: Any, column: pa.Array) -> pa.Array:
     """What is true, false or (null) unknown for each value of a column."""
-    if isinstance(filter, Not):
-        return pc.invert(_truth(filter.child, column))
-    if isinstance(filter, IsNull):
+    if isinstance(condition, Not):
+        return pc.invert(_truth(condition.child, column))
+    if isinstance(condition, IsNull):
         return column.is_null()
-    if isinstance(filter, IsNotNull):
+    if isinstance(condition, IsNotNull):
         return column.is_valid()
-    if isinstance(filter, In):
-        return _among(filter.value, column)
-    if isinstance(filter, EqualNullSafe):
-        if filter.value is None:
+    if isinstance(condition, In):
+        return _among(condition.value, column)
+    if isinstance(condition, EqualNullSafe):
+        if condition.value is None:
             return column.is_null()
-        return pc.fill_null(pc.equal(column, pa.scalar(filter.value, column.type)), False)
-    if type(filter) in _MATCH:
-        if filter.value is None:
+        return pc.fill_null(pc.equal(column, pa.scalar(condition.value, column.type)), False)
+    if type(condition) in _MATCH:
+        if condition.value is None:
             return pa.nulls(len(column), pa.bool_())
-        return _MATCH[type(filter)](column, filter.value)
-    return _COMPARE[type(filter)](column, pa.scalar(filter.value, column.type))
+        return _MATCH[type(condition)](column, condition.value)
+    return _COMPARE[type(condition)](column, pa.scalar(condition.value, column.type))
 
 
 def _among(values: Sequence[object], column: pa.Array) -> pa.Array:
@@ -187,17 +190,18 @@ def _among(values: Sequence[object], column: pa.Array) -> pa.Array:
     return pc.if_else(unknown, pa.scalar(None, pa.bool_()), found)
 
 
-def _range(filter: Any) -> tuple[int, int]:
+def _range(condition: Any) -> tuple[int, int]:
     """The whole numbers (milliseconds of instants) between which a condition can hold."""
-    if isinstance(filter, Not):
-        opposite = _OPPOSITE.get(type(filter.child))
-        return _range(opposite(filter.child.attribute, filter.child.value)) if opposite else (LOWEST, HIGHEST)
-    if isinstance(filter, In):
-        ends = [_thousandths(value) for value in filter.value if value is not None]
+    if isinstance(condition, Not):
+        child: Any = condition.child
+        opposite = _OPPOSITE.get(type(child))
+        return _range(opposite(child.attribute, child.value)) if opposite else (LOWEST, HIGHEST)
+    if isinstance(condition, In):
+        ends = [_thousandths(value) for value in condition.value if value is not None]
         # Nothing but nulls is fulfilled by nobody.
         return (-(-min(ends) // 1000), max(ends) // 1000) if ends else (HIGHEST, LOWEST)
-    value = getattr(filter, "value", None)
-    if isinstance(filter, IsNull) or type(filter) in _MATCH or value is None:
+    value = getattr(condition, "value", None)
+    if isinstance(condition, IsNull) or type(condition) in _MATCH or value is None:
         return LOWEST, HIGHEST
     end = _thousandths(value)
     up, down = -(-end // 1000), end // 1000
@@ -208,14 +212,10 @@ def _range(filter: Any) -> tuple[int, int]:
         GreaterThanOrEqual: (up, HIGHEST),
         LessThan: (LOWEST, up - 1),
         LessThanOrEqual: (LOWEST, down),
-    }.get(type(filter), (LOWEST, HIGHEST))
+    }.get(type(condition), (LOWEST, HIGHEST))
 
 
 def _thousandths(value: object) -> int:
     """A whole number in thousandths, an instant in microseconds: both are a thousand to the unit of `bounds`."""
     scalar = pa.scalar(value)
-    return (
-        int(scalar.cast(pa.timestamp("us", tz="UTC")).value)
-        if pa.types.is_timestamp(scalar.type)
-        else int(scalar.as_py()) * 1000
-    )
+    return int(scalar.cast(INSTANT).value) if pa.types.is_timestamp(scalar.type) else int(scalar.as_py()) * 1000

@@ -4,12 +4,14 @@ from collections.abc import Mapping
 from typing import Literal, get_args
 
 from msgspec import Struct
+from msgspec.structs import asdict
 
 from headrace.model.checks import cut
 from headrace.model.errors import BadConfig
 from headrace.model.feed import FeedName
-from headrace.model.limits import KEY_KEEP_MS, KIND_CHARS_MAX, PARTITIONS_MAX, SHARDS_MAX
+from headrace.model.limits import ID_CHARS_MAX, KEY_KEEP_MS, KIND_CHARS_MAX, PARTITIONS_MAX, SHARDS_MAX
 from headrace.model.names import DEFAULT_TENANT, Queue, check_tenant
+from headrace.model.secrets import shown
 from headrace.model.times import duration_ms
 from headrace.pipeline.source.place import Place
 from headrace.pipeline.source.urls import check_url
@@ -29,9 +31,9 @@ _READ: dict[str, tuple[str, ...]] = {
     "feed": ("feed", *_STREAMED),
 }
 _WRITE: dict[str, tuple[str, ...]] = {
-    "jobs": ("queue", "shards", "kind", "name", "keyTtl", "refusals", "report"),
-    "dead": ("queue", "keepCounts", "delay", "spread", "refusals", "report"),
-    "feed": ("feed", "refusals", "report"),
+    "jobs": ("queue", "shards", "kind", "name", "keyTtl", "refusals", "report", "run"),
+    "dead": ("queue", "keepCounts", "delay", "spread", "refusals", "report", "run"),
+    "feed": ("feed", "refusals", "report", "run"),
 }
 _OF_SPARK = ("checkpointlocation", "path", "queryname")
 """What Spark itself hands to the sink of a stream."""
@@ -57,6 +59,9 @@ class Options(Struct, frozen=True, kw_only=True):
     """That a batch of a stream may hold."""
     fails_on_loss: bool = True
     partitions_min: int = 1
+
+    def __repr__(self) -> str:
+        return _shown(self)
 
     @staticmethod
     def parse(given: Mapping[str, str]) -> "Options":
@@ -106,6 +111,11 @@ class WriteOptions(Struct, frozen=True, kw_only=True):
     fails_on_refusal: bool = True
     report: str | None = None
     """The feed that the counts of each write are published to."""
+    run: str | None = None
+    """The id of the counts there; None draws one. A stream names each batch itself."""
+
+    def __repr__(self) -> str:
+        return _shown(self)
 
     @staticmethod
     def parse(given: Mapping[str, str]) -> "WriteOptions":
@@ -134,7 +144,14 @@ class WriteOptions(Struct, frozen=True, kw_only=True):
             spread_ms=duration_ms("spread", options.get("spread", "0s")),
             fails_on_refusal=_choice("refusals", options.get("refusals", "fail"), ("fail", "count")) == "fail",
             report=options.get("report"),
+            run=_text("run", options["run"], ID_CHARS_MAX) if "run" in options else None,
         )
+
+
+def _shown(options: Options | WriteOptions) -> str:
+    # A debugger, or a log that somebody adds, would tell the password of the URL.
+    fields = {**asdict(options), "url": shown(options.url)}
+    return f"{type(options).__name__}({', '.join(f'{name}={value!r}' for name, value in fields.items())})"
 
 
 def _known(

@@ -34,7 +34,8 @@ class Place(Struct, frozen=True):
         if text == "latest":
             return Place("latest")
         if text.startswith("{"):
-            return Place(seqs=_seqs(option, text))
+            # Who does not name a shard means what holds without the option.
+            return Place("latest" if option == "endingOffsets" else "earliest", seqs=_seqs(option, text))
         try:
             return Place(at_ms=read_instant_ms("instant", text))
         except Refused:

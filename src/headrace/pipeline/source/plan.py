@@ -1,12 +1,9 @@
-"""Plans a read of journals: which ranges of which shards one task reads."""
+"""Packs the ranges of a read into tasks: many small shards share one, a large one is cut."""
 
 from collections.abc import Sequence
 
 from headrace.model.event import Bounds, Span
 from headrace.model.names import Shard
-from headrace.pipeline.source.options import Options
-from headrace.pipeline.source.targets import find_queues
-from headrace.stores.contract.store import Store
 
 EVENTS_PER_PARTITION = 100_000
 """Some 0.3 s of reading: enough to outweigh the cost of a task, and little to do again when one fails."""
@@ -37,11 +34,3 @@ def split(spans: Sequence[Span], partitions_min: int = 1, target: int = EVENTS_P
             after = upto
             piece += done == cuts[piece]
     return [tuple(part) for part in parts]
-
-
-async def plan(store: Store, options: Options) -> list[tuple[Span, ...]]:
-    """The ranges that are in the store now, cut into pieces."""
-    queues = await find_queues(store, options)
-    shards = [shard for queue in queues for shard in queue.all_shards()]
-    spans = [span_of(shard, await store.journal.bounds(shard)) for shard in shards]
-    return split(spans, options.partitions_min)

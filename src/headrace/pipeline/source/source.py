@@ -30,6 +30,11 @@ class HeadraceSource(DataSource):
         options, table = self._reading(schema)
         if options.events_max is not None:
             raise BadConfig("option maxEventsPerTrigger is for streams; leave it out, or use spark.readStream")
+        if options.starting is not None and options.what != "journal":
+            raise BadConfig(
+                f"option startingOffsets is for streams of {options.what}, and a batch gives what is there; leave it"
+                " out, or use spark.readStream"
+            )
         if options.what == "journal":
             from headrace.pipeline.source.journal.reader import JournalReader
 

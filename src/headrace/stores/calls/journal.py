@@ -4,16 +4,24 @@ from collections.abc import Sequence
 
 from msgspec.structs import replace
 
-from headrace.model.checks import check_int, check_text
+from headrace.model.checks import check_batch, check_int, check_text, check_time
 from headrace.model.errors import Refused
-from headrace.model.event import Bounds, Consumer, Entry
-from headrace.model.limits import CONSUMER_CHARS_MAX, JOURNAL_PAGE_BYTES, PAGE_MAX, SWEEP_PER_CALL_MAX
+from headrace.model.event import Bounds, Consumer, Entry, Span
+from headrace.model.limits import (
+    BATCH_MAX,
+    CONSUMER_CHARS_MAX,
+    JOURNAL_PAGE_BYTES,
+    JOURNAL_PAGE_MAX,
+    SWEEP_PER_CALL_MAX,
+)
 from headrace.model.names import Shard
 from headrace.stores.calls.jobs import at
 from headrace.stores.transitions.journal import trim
 from headrace.stores.transitions.rows import Engine, Head, Rows, Tx
 
 SEQ_MAX = 2**63 - 1
+NO_BOUNDS = Bounds(0, 1, 0, None, None, 0)
+"""Those of a journal that is not there."""
 
 
 class EngineJournal:
@@ -22,27 +30,28 @@ class EngineJournal:
     def __init__(self, engine: Engine) -> None:
         self._engine = engine
 
-    async def read(self, shard: Shard, after: int, upto: int, *, limit: int = PAGE_MAX) -> Sequence[Entry]:
-        check_int("after", after, 0, SEQ_MAX)
-        check_int("upto", upto, 0, SEQ_MAX)
-        check_int("limit", limit, 1, PAGE_MAX)
+    async def read(self, shard: Shard, after: int, upto: int, *, limit: int = JOURNAL_PAGE_MAX) -> Sequence[Entry]:
+        check_range(after, upto)
+        check_int("limit", limit, 1, JOURNAL_PAGE_MAX)
 
         def look(tx: Tx) -> Sequence[Entry]:
             rows = _numbered(tx, shard)
             if rows is None or after >= upto:
                 return []
-            return [entry.within(after, upto) for entry in rows.entries(after, upto, limit, JOURNAL_PAGE_BYTES)]
+            return cut(rows.entries(after, upto, limit, JOURNAL_PAGE_BYTES), after, upto)
 
         return await self._engine.read(look)
 
     async def bounds(self, shard: Shard) -> Bounds:
-        def look(tx: Tx) -> Bounds:
-            rows = _numbered(tx, shard)
-            if rows is None:
-                return Bounds(0, 1, 0, None, None, 0)
-            return bounds_of(rows.head)
+        return await self._engine.read(lambda tx: _bounds(tx, shard))
 
-        return await self._engine.read(look)
+    async def all_bounds(self, shards: Sequence[Shard]) -> Sequence[Bounds]:
+        check_batch("shards", len(shards), BATCH_MAX)
+        return await self._engine.read(lambda tx: [_bounds(tx, shard) for shard in shards])
+
+    async def reached(self, spans: Sequence[Span], at_ms: int) -> Sequence[int]:
+        check_spans(spans, at_ms)
+        return await self._engine.read(lambda tx: [_reached(tx, span, at_ms) for span in spans])
 
     async def register(
         self, shard: Shard, consumer: str, *, seq: int = 0, hold: bool = False, now_ms: int | None = None
@@ -113,6 +122,38 @@ def bounds_of(head: Head) -> Bounds:
         None if is_empty else head.at_ms,
         head.journal_bytes,
     )
+
+
+def cut(entries: list[Entry], after: int, upto: int) -> list[Entry]:
+    """The entries of a page without the events that nobody asked for: only its first and its last can hold such."""
+    if entries:
+        entries[0] = entries[0].within(after, upto)
+        entries[-1] = entries[-1].within(after, upto)
+    return entries
+
+
+def check_range(after: int, upto: int) -> None:
+    """Refuse places that no journal can have."""
+    check_int("after", after, 0, SEQ_MAX)
+    check_int("upto", upto, 0, SEQ_MAX)
+
+
+def check_spans(spans: Sequence[Span], at_ms: int) -> None:
+    """Refuse too many spans, places that no journal can have, and an instant that is none."""
+    check_batch("spans", len(spans), BATCH_MAX)
+    check_time("at_ms", at_ms)
+    for span in spans:
+        check_range(span.after, span.upto)
+
+
+def _bounds(tx: Tx, shard: Shard) -> Bounds:
+    rows = _numbered(tx, shard)
+    return NO_BOUNDS if rows is None else bounds_of(rows.head)
+
+
+def _reached(tx: Tx, span: Span, at_ms: int) -> int:
+    rows = _numbered(tx, span.shard)
+    return span.after if rows is None else rows.reached(span.after, span.upto, at_ms)
 
 
 def _numbered(tx: Tx, shard: Shard) -> Rows | None:

@@ -10,7 +10,7 @@ from headrace.model.names import Shard
 class Journal(Protocol):
     """Events of a shard under a gap-free `seq`; `at_ms` never decreases. Written by the transitions themselves."""
 
-    async def read(self, shard: Shard, after: int, upto: int, *, limit: int = 1_000) -> Sequence[Entry]:
+    async def read(self, shard: Shard, after: int, upto: int, *, limit: int = 10_000) -> Sequence[Entry]:
         """Entries with the events of `after < seq <= upto`, cut to that range, oldest first; at most `limit` entries
         or 8 MiB of lines, never below one entry while there is one. The same range gives the same events again.
         What retention has dropped is missing at the front: compare with `bounds`."""

@@ -1,5 +1,6 @@
 """The rows of one shard in dictionaries and sorted lists."""
 
+from bisect import bisect_right
 from collections import deque
 from collections.abc import Callable, Iterator
 from functools import partial
@@ -226,13 +227,18 @@ class MemoryRows:
 
     def entries(self, after: int, upto: int, limit: int, bytes_max: int) -> list[Entry]:
         found: list[Entry] = []
-        for entry in self._entries:
-            if entry.last_seq > after:
-                if entry.first_seq > upto or len(found) == limit or bytes_max <= 0:
-                    break
-                found.append(entry)
-                bytes_max -= len(entry.lines)
+        first = bisect_right(self._entries, after, key=lambda entry: entry.last_seq)
+        for entry in islice(self._entries, first, first + limit):
+            if entry.first_seq > upto or bytes_max <= 0:
+                break
+            found.append(entry)
+            bytes_max -= len(entry.lines)
         return found
+
+    def reached(self, after: int, upto: int, at_ms: int) -> int:
+        written = bisect_right(self._entries, at_ms, key=lambda entry: entry.at_ms)
+        last_seq = self._entries[written - 1].last_seq if written else self.head.first_seq - 1
+        return max(after, min(last_seq, upto))
 
     def counts(self, now_ms: int) -> Counts:
         done = sum(ending.state == "done" for ending in self._endings.values())

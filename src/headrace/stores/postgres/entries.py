@@ -120,6 +120,14 @@ class EntryRows(Part):
             for last_seq, epoch, at_ms, count, worker, lines in found.fetchall()
         ]
 
+    def reached(self, after: int, upto: int, at_ms: int) -> int:
+        low, high = max(after, self.head.first_seq - 1), min(upto, self.head.seq)
+        with self.link.together():
+            self.flush_entries()
+            found = self.run("entry_reached", at_ms, [self.shard_id], [low], [high])
+        [(_, last_seq)] = found.fetchall()
+        return max(after, min(int(last_seq), upto))
+
     def consumer(self, name: str) -> Consumer | None:
         found = self.run("consumer_find", self.shard_id, name).fetchone()
         return None if found is None else consumer_of(found)

@@ -1,6 +1,6 @@
 """The rows of one shard in PostgreSQL: read in batches, kept while the step lasts, written back at once."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from headrace.model.answers import Counts
@@ -52,19 +52,26 @@ class PostgresRows(UpkeepRows, EndingRows, LetterRows, MarkRows):
             self.write_inbox(self.take_inbox())
             locked = self.run("shard_lock", self.shard_id)
             first = self.run("inbox_read", self.shard_id, INBOX_PER_ROUND_MAX)
-        stored = locked.fetchall()[0]
-        if self.folded is None:
-            self.set_journal(stored[: len(JOURNAL)])
-            self.folded = stored[len(JOURNAL) :]
+        self.take_over(locked.fetchall()[0])
         found = first.fetchall()
         while found:
-            self._number(found)
+            self.fold(found)
             with self.link.together():
                 self.flush_entries()
                 self.run("inbox_drop", self.shard_id, [ticket for ticket, *_ in found])
                 following = self.run("inbox_read", self.shard_id, INBOX_PER_ROUND_MAX)
             found = following.fetchall()
-        self.head.set_counts(self.folded)
+        self.all_numbered()
+
+    def take_over(self, stored: tuple[int, ...]) -> None:
+        """Go by the shard's row, now that it is locked."""
+        if self.folded is None:
+            self.set_journal(stored[: len(JOURNAL)])
+            self.folded = stored[len(JOURNAL) :]
+
+    def all_numbered(self) -> None:
+        """Count from what was folded into the row of the shard."""
+        self.head.set_counts(self.folded or ())
         self.unnumbered = 0
 
     def try_number(self) -> bool:
@@ -76,7 +83,8 @@ class PostgresRows(UpkeepRows, EndingRows, LetterRows, MarkRows):
         self.number()
         return self.head.seq // PARTITION_SEQS > reached
 
-    def _number(self, calls: list[tuple[Any, ...]]) -> None:
+    def fold(self, calls: Sequence[Sequence[Any]]) -> None:
+        """Give calls of the inbox their numbers, and fold their counts."""
         folded = list(self.folded or ())
         for _, now_ms, count, worker, lines, *deltas in calls:
             folded = [old + delta for old, delta in zip(folded, deltas, strict=True)]

@@ -21,6 +21,7 @@ def edit(change: Edit) -> None:
     """Have every file read from now on through `change`: how tests plant a fault."""
     _edits[:] = [change]
     sql.cache_clear()
+    migrations.cache_clear()
 
 
 def _text(name: str) -> str:
@@ -34,6 +35,7 @@ def sql(name: str) -> bytes:
     return "\n".join(line for line in lines if not line.startswith("--")).encode()
 
 
+@cache
 def migrations() -> list[tuple[int, str]]:
     """The statements that make and change the schema, with their numbers, in order. They are never edited."""
     return [(int(name.partition("_")[0]), _text(f"migrate/{name}")) for name in migration_names()]

@@ -11,7 +11,6 @@ from headrace.model.upkeep import schema_at
 from headrace.stores.calls.dead import EngineDead
 from headrace.stores.calls.feeds import EngineFeeds
 from headrace.stores.calls.items import EngineItems
-from headrace.stores.calls.journal import EngineJournal
 from headrace.stores.calls.queues import EngineQueues
 from headrace.stores.calls.reads import EngineReads
 from headrace.stores.calls.upkeep import EngineUpkeep
@@ -21,6 +20,7 @@ from headrace.stores.postgres.epoch import notice_lost_tail
 from headrace.stores.postgres.errors import errors
 from headrace.stores.postgres.fast import SLOW_CALLS, FastJobs
 from headrace.stores.postgres.guest import Callers, enqueue_on
+from headrace.stores.postgres.journal import PostgresJournal
 from headrace.stores.postgres.migrate import migrate, version_now
 from headrace.stores.postgres.notes import notes_on
 from headrace.stores.postgres.sql import migration_names, sql
@@ -38,7 +38,7 @@ class PostgresStore:
         self.dead = EngineDead(engine)
         self.queues = EngineQueues(engine)
         self.reads = EngineReads(engine)
-        self.journal = EngineJournal(engine)
+        self.journal = PostgresJournal(engine)
         self.signals = engine.signals
         self.upkeep = EngineUpkeep(engine)
         self.feeds = EngineFeeds(engine)

@@ -1,5 +1,6 @@
 """One transaction over the shards of a store: the rows it touches, written back before it commits."""
 
+from collections.abc import Mapping
 from functools import lru_cache
 from itertools import groupby
 from operator import itemgetter
@@ -9,6 +10,7 @@ from psycopg import errors as pg
 
 from headrace.model.config import QueueConfig, first_config
 from headrace.model.feed import FeedConfig, FeedName
+from headrace.model.limits import INBOX_PER_ROUND_MAX
 from headrace.model.names import Queue, Shard
 from headrace.stores.calls.queues import wrong_shards
 from headrace.stores.postgres.feeds import PostgresFeed
@@ -187,6 +189,34 @@ class PostgresTx:
         for columns in firsts.fetchall():
             shards[columns[0]].keep_firsts(columns)
             shards[columns[0]].keep_worker(worker, known.get(columns[0]))
+
+    def number_free(self, shards: Mapping[int, Shard]) -> list[PostgresRows]:
+        """Number the inboxes of shards, given with their ids, in a few round trips; returns the rows of those that
+        nobody else was at."""
+        known = set(self._rows)
+        for shard_id, queue_id, config, *stored in self.link.run("shard_lock_free", list(shards)).fetchall():
+            self._keep(shards[shard_id], queue_id, (shard_id, 0, *stored), config)
+            self._rows[queue_id, shards[shard_id].index].take_over(tuple(stored))
+        free = [rows for key, rows in self._rows.items() if key not in known]
+        left = {rows.shard_id: rows for rows in free}
+        while left:
+            left = self._number_some(left)
+        for rows in free:
+            rows.all_numbered()
+        return free
+
+    def _number_some(self, shards: dict[int, PostgresRows]) -> dict[int, PostgresRows]:
+        """Number the first calls of each inbox; returns the shards that may have more of them."""
+        limit = max(INBOX_PER_ROUND_MAX // len(shards), 1)
+        found = self.link.run("inbox_read_many", list(shards), limit).fetchall()
+        calls = {shard_id: [call for _, *call in each] for shard_id, each in groupby(found, itemgetter(0))}
+        for shard_id, each in calls.items():
+            shards[shard_id].fold(each)
+        with self.link.together():
+            for shard_id in calls:
+                shards[shard_id].flush_entries()
+            self.link.run("inbox_drop_many", [shard_id for shard_id, *_ in found], [ticket for _, ticket, *_ in found])
+        return {shard_id: shards[shard_id] for shard_id, each in calls.items() if len(each) == limit}
 
     def write_back(self) -> None:
         """Write what was changed in any shard; the inbox last, when everything that this call waits for is locked."""

@@ -16,12 +16,14 @@ SENT = (
     "sunsubscribe",
     "time",
     "wait",
+    "xrange",
     "zadd",
     "zcard",
     "zrange",
     "zrem",
 )
-"""What this process sends; the data itself is only touched by functions, but for the registry of queues."""
+"""What this process sends; the data itself is only touched by functions, but for the registry of queues and the reading
+of journals."""
 
 CALLED = (
     "exists",

@@ -1,14 +1,32 @@
 """The journal protocol: entries of a shard's stream, and who read how far."""
 
+import asyncio
 from collections.abc import Sequence
 from typing import Any
 
-from headrace.model.checks import check_int, check_text
-from headrace.model.event import Bounds, Consumer, Entry
-from headrace.model.limits import CONSUMER_CHARS_MAX, JOURNAL_PAGE_BYTES, PAGE_MAX, SWEEP_PER_CALL_MAX
+from headrace.model.checks import check_batch, check_int, check_text
+from headrace.model.event import Bounds, Consumer, Entry, Span
+from headrace.model.limits import (
+    BATCH_MAX,
+    CONSUMER_CHARS_MAX,
+    JOURNAL_PAGE_BYTES,
+    JOURNAL_PAGE_MAX,
+    SWEEP_PER_CALL_MAX,
+)
 from headrace.model.names import Shard
-from headrace.stores.calls.journal import SEQ_MAX, beyond_journal, unknown_consumer, unknown_queue
+from headrace.stores.calls.journal import (
+    NO_BOUNDS,
+    SEQ_MAX,
+    beyond_journal,
+    check_range,
+    check_spans,
+    cut,
+    unknown_consumer,
+    unknown_queue,
+)
+from headrace.stores.redis.across import ask_across
 from headrace.stores.redis.asking import ask, instant, looking
+from headrace.stores.redis.entries import EntryReader
 from headrace.stores.redis.link import Argument, Link
 
 
@@ -18,24 +36,37 @@ class RedisJournal:
     def __init__(self, link: Link) -> None:
         self._link = link
 
-    async def read(self, shard: Shard, after: int, upto: int, *, limit: int = PAGE_MAX) -> Sequence[Entry]:
-        check_int("after", after, 0, SEQ_MAX)
-        check_int("upto", upto, 0, SEQ_MAX)
-        check_int("limit", limit, 1, PAGE_MAX)
-        with looking():
-            given = [after + 1, upto, limit, JOURNAL_PAGE_BYTES]
-            [answer] = await ask(self._link, "journal_read", [shard], given)
-        if answer is None or after >= upto:
-            return []
-        entries = [_entry_of(*parts) for parts in zip(answer[::3], answer[1::3], answer[2::3], strict=True)]
-        return [entry.within(after, upto) for entry in entries]
+    async def read(self, shard: Shard, after: int, upto: int, *, limit: int = JOURNAL_PAGE_MAX) -> Sequence[Entry]:
+        check_range(after, upto)
+        check_int("limit", limit, 1, JOURNAL_PAGE_MAX)
+        reader = EntryReader(self._link, shard, after, upto)
+        # The bounds are asked for since that notices a server that was started again and a queue that is cut otherwise.
+        _, entries = await asyncio.gather(self.bounds(shard), reader.read(limit, JOURNAL_PAGE_BYTES))
+        return cut(entries, after, upto)
 
     async def bounds(self, shard: Shard) -> Bounds:
+        [bounds] = await self.all_bounds([shard])
+        return bounds
+
+    async def all_bounds(self, shards: Sequence[Shard]) -> Sequence[Bounds]:
+        check_batch("shards", len(shards), BATCH_MAX)
         with looking():
-            [answer] = await ask(self._link, "journal_bounds", [shard])
-        if answer is None:
-            return Bounds(0, 1, 0, None, None, 0)
-        return bounds_of(answer)
+            answers = await ask_across(self._link, "journal_bounds", shards)
+        return [NO_BOUNDS if answer is None else bounds_of(answer) for answer in answers]
+
+    async def reached(self, spans: Sequence[Span], at_ms: int) -> Sequence[int]:
+        check_spans(spans, at_ms)
+        found = [span.after for span in spans]
+        left = list(range(len(spans)))
+        while left:  # every call answers for one span at least
+            shards = [spans[place].shard for place in left]
+            own = [[spans[place].after, spans[place].upto] for place in left]
+            answers = await ask_across(self._link, "journal_reached", shards, [at_ms], own, reads=True)
+            for place, answer in zip(left, answers, strict=True):
+                if answer:
+                    found[place] = max(spans[place].after, min(int(answer), spans[place].upto))
+            left = [place for place, answer in zip(left, answers, strict=True) if answer == b""]
+        return found
 
     async def register(
         self, shard: Shard, consumer: str, *, seq: int = 0, hold: bool = False, now_ms: int | None = None
@@ -85,18 +116,6 @@ def bounds_of(answer: Sequence[Any]) -> Bounds:
         None if is_empty else first_at_ms,
         None if is_empty else last_at_ms,
         size,
-    )
-
-
-def _entry_of(id: bytes, header: bytes, lines: bytes) -> Entry:
-    epoch, count, at_ms, worker = header.split(b" ", 3)
-    return Entry(
-        epoch=int(epoch),
-        last_seq=int(id.partition(b"-")[0]),
-        count=int(count),
-        at_ms=int(at_ms),
-        worker=worker.decode() or None,
-        lines=lines,
     )
 
 

@@ -47,6 +47,11 @@ def head_key(shard: Shard) -> str:
     return prefix_of(shard) + "m"
 
 
+def journal_key(shard: Shard) -> str:
+    """The stream of a shard's journal: read by a plain command, written by functions alone."""
+    return prefix_of(shard) + "j"
+
+
 def ends_channel(shard: Shard) -> str:
     """Where the ends of a shard's jobs are told while somebody waits for them; wake-ups come on its prefix."""
     return prefix_of(shard) + "e"

@@ -23,7 +23,9 @@ Argument = bytes | str | int | float
 
 PAUSES_MS = (0, 5, 20, 50, 100, 200, 400)
 """Before a call that surely did not run is sent again: time for a small slot to move; then the caller is told."""
-READ_COMMANDS = frozenset({"EXISTS", "HGET", "HGETALL", "HMGET", "TIME", "ZCARD", "ZRANGE", "ZRANGEBYLEX", "ZSCORE"})
+READ_COMMANDS = frozenset(
+    {"EXISTS", "HGET", "HGETALL", "HMGET", "TIME", "XRANGE", "ZCARD", "ZRANGE", "ZRANGEBYLEX", "ZSCORE"}
+)
 """Plain commands that change nothing."""
 ELSEWHERE = frozenset({"MOVED", "ASK", "TRYAGAIN", "CLUSTERDOWN", "READONLY", "MASTERDOWN"})
 """Replies of a server that is not, or not yet, the one to ask."""

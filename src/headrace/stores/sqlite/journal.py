@@ -27,14 +27,27 @@ class JournalRows(Part):
 
     def entries(self, after: int, upto: int, limit: int, bytes_max: int) -> list[Entry]:
         found: list[Entry] = []
-        keys = (self.base + after + 1, self.base + SEQ_MAX)
+        base = self.base
+        keys = (base + min(after, SEQ_MAX) + 1, base + SEQ_MAX)
         for key, count, epoch, at_ms, worker, lines in self.run(sql("entry_read"), (*keys, limit)):
-            entry = Entry(epoch=epoch, last_seq=key - self.base, count=count, at_ms=at_ms, worker=worker, lines=lines)
-            if entry.first_seq > upto or bytes_max <= 0:
+            last_seq = key - base
+            if last_seq - count >= upto or bytes_max <= 0:
                 break
-            found.append(entry)
+            found.append(Entry(epoch=epoch, last_seq=last_seq, count=count, at_ms=at_ms, worker=worker, lines=lines))
             bytes_max -= len(lines)
         return found
+
+    def reached(self, after: int, upto: int, at_ms: int) -> int:
+        low, high = max(after, self.head.first_seq - 1), min(upto, self.head.seq)
+        while low < high:
+            middle = (low + high + 1) // 2
+            keys = (self.base + middle, self.base + SEQ_MAX)
+            key, count, written_at_ms = self.run(sql("entry_at"), keys).fetchone()
+            if written_at_ms <= at_ms:
+                low = key - self.base
+            else:
+                high = min(key - self.base - count, middle - 1)  # also where an entry is missing
+        return max(after, min(low, upto))
 
     def consumer(self, name: str) -> Consumer | None:
         found = self.run(sql("consumer_find"), (self.shard_id, name)).fetchone()

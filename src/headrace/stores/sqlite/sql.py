@@ -13,6 +13,7 @@ def sql(name: str) -> str:
     return "\n".join(line for line in text.splitlines() if not line.startswith("--"))
 
 
+@cache
 def migrations() -> list[tuple[int, str]]:
     """The statements that make and change the schema, with their numbers, in order. They are never edited."""
     return [(int(name.partition("_")[0]), sql(f"migrate/{name}")) for name in migration_names()]

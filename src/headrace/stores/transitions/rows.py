@@ -172,6 +172,10 @@ class Rows(Protocol):
     def entries(self, after: int, upto: int, limit: int, bytes_max: int) -> list[Entry]:
         """Entries that hold an event of `after < seq <= upto`, oldest first, until `limit` or `bytes_max` is passed."""
 
+    def reached(self, after: int, upto: int, at_ms: int) -> int:
+        """The last seq of `after < seq <= upto` that was written at or before an instant, `after` when there is none;
+        what was dropped was written before. After `number`."""
+
     # For those who look.
     def counts(self, now_ms: int) -> Counts:
         """How many stand where."""
@@ -183,8 +187,8 @@ class Rows(Protocol):
         """The ids of records in a state with `id > after_id`, by id."""
 
     def scan_jobs(self, after_id: str, limit: int, bytes_max: int) -> tuple[list[Row], bool]:
-        """Jobs that wait or are active with `id > after_id`, by id, until `limit` or `bytes_max` of payloads is reached,
-        and whether there may be more."""
+        """Jobs that wait or are active with `id > after_id`, by id, until `limit` or `bytes_max` of payloads is
+        reached, and whether there may be more."""
 
     def scan_endings(self, after_id: str, limit: int, bytes_max: int) -> tuple[list[Ending], bool]:
         """The same for endings and their results."""

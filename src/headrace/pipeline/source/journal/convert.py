@@ -1,71 +1,144 @@
 """Turns journal entries into Arrow: many entries at once, parsed by Arrow's own JSON reader."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import cached_property
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.json as pj
+from msgspec import Struct
 
 from headrace.model.errors import HeadraceError
 from headrace.model.event import Entry
 from headrace.model.names import Shard
-from headrace.pipeline.source.schema import ARROW_SCHEMA, JSON_SCHEMA
+from headrace.pipeline.source.schema import INSTANT, JOURNAL, JSON_SCHEMA, LINE, Table
 
 _BLOCK_BYTES = 1 << 20
 """Larger than any line: ids, kinds and error texts are bounded."""
-_PARSE = pj.ParseOptions(explicit_schema=JSON_SCHEMA, unexpected_field_behavior="ignore")
 # A task has one core; Arrow's own threads would only fight over it.
 _READ = pj.ReadOptions(use_threads=False, block_size=_BLOCK_BYTES)
+_WRITTEN = {column.name: written for column, written in zip(LINE, JSON_SCHEMA.names, strict=True)}
+"""The field of a line that a column comes from."""
 
 
-def record_batch(shard: Shard, entries: Sequence[Entry]) -> pa.RecordBatch:
-    """The events of a shard's entries in order, with the columns of `ARROW_SCHEMA`."""
-    counts = np.array([entry.count for entry in entries], dtype=np.int64)
-    lines = _parse(entries)
-    if lines.num_rows != counts.sum():
-        raise HeadraceError(
-            f"the journal of {shard} says {counts.sum():,} events up to seq {entries[-1].last_seq} and holds"
-            f" {lines.num_rows:,} lines; the store is damaged"
-        )
-    columns = {
-        "tenant": pa.repeat(shard.queue.tenant, lines.num_rows),
-        "queue": pa.repeat(shard.queue.full_name, lines.num_rows),
-        "shard": pa.repeat(pa.scalar(shard.index, pa.int32()), lines.num_rows),
-        "epoch": pa.array(np.repeat(np.array([entry.epoch for entry in entries], dtype=np.int64), counts)),
-        "seq": pa.array(_seqs(entries, counts)),
-        "at": _instants(pa.array(np.repeat(np.array([entry.at_ms for entry in entries], dtype=np.int64), counts))),
-        "run_at": _instants(lines["run_at_ms"]),
-        "enqueued_at": _instants(lines["enqueued_at_ms"]),
-        "worker": _workers(lines, entries, counts),
-    }
-    return pa.RecordBatch.from_arrays(
-        [columns[name] if name in columns else lines[name] for name in ARROW_SCHEMA.names], schema=ARROW_SCHEMA
-    )
+class Page(Struct, frozen=True, gc=False):
+    """Entries of one shard that follow each other."""
+
+    shard: Shard
+    entries: Sequence[Entry]
 
 
-def _parse(entries: Sequence[Entry]) -> pa.RecordBatch:
-    text = pa.py_buffer(b"".join(entry.lines for entry in entries))
-    table = pj.read_json(pa.BufferReader(text), read_options=_READ, parse_options=_PARSE)
-    return table.combine_chunks().to_batches()[0]
+class Converter:
+    """Makes Arrow of pages, with the columns of a table and no work for the others."""
+
+    def __init__(self, table: Table = JOURNAL) -> None:
+        self._table = table
+        needed = [_WRITTEN[name] for name in table.names if name in _WRITTEN]
+        if "worker" in table.names and "fence" not in needed:
+            needed.append("fence")  # tells whether a line is about a delivery
+        schema = pa.schema([JSON_SCHEMA.field(name) for name in needed])
+        self._parsing = pj.ParseOptions(explicit_schema=schema, unexpected_field_behavior="ignore") if needed else None
+
+    def record_batch(self, pages: Sequence[Page]) -> pa.RecordBatch:
+        """The events of the pages in order; there must be one at least."""
+        entries = [entry for page in pages for entry in page.entries]
+        counts = np.array([entry.count for entry in entries], dtype=np.int64)
+        lines = self._parse(entries)
+        if lines is not None and lines.num_rows != counts.sum():
+            raise _damaged(pages)
+        rows = _Rows(pages, entries, counts, lines)
+        return pa.RecordBatch.from_arrays([rows.column(name) for name in self._table.names], schema=self._table.arrow)
+
+    def _parse(self, entries: Sequence[Entry]) -> Any:
+        """The fields of the lines that are needed, if any is."""
+        if self._parsing is None:
+            return None
+        text = pa.py_buffer(b"".join([entry.lines for entry in entries]))
+        table = pj.read_json(pa.BufferReader(text), read_options=_READ, parse_options=self._parsing)
+        return table.combine_chunks().to_batches()[0]
 
 
-def _seqs(entries: Sequence[Entry], counts: "np.ndarray[tuple[int], np.dtype[np.int64]]") -> object:
-    # Within an entry numbers count up by one: the position in the page, shifted by where the entry begins.
-    begins = np.cumsum(counts) - counts
-    firsts = np.array([entry.first_seq for entry in entries], dtype=np.int64)
-    return np.arange(counts.sum(), dtype=np.int64) + np.repeat(firsts - begins, counts)
+class _Rows:
+    """The columns of some pages, each made when it is asked for."""
+
+    def __init__(self, pages: Sequence[Page], entries: Sequence[Entry], counts: Any, lines: Any) -> None:
+        self._pages = pages
+        self._entries = entries
+        self._counts = counts
+        self._lines = lines
+
+    def column(self, name: str) -> pa.Array:
+        made = _MADE.get(name)
+        if made is not None:
+            return made(self)
+        found = self._lines[_WRITTEN[name]]
+        return _instants(found) if name in _INSTANTS else found
+
+    def tenant(self) -> pa.Array:
+        return self._of_shards([page.shard.queue.tenant for page in self._pages], pa.string())
+
+    def queue(self) -> pa.Array:
+        return self._of_shards([page.shard.queue.full_name for page in self._pages], pa.string())
+
+    def shard(self) -> pa.Array:
+        return self._of_shards([page.shard.index for page in self._pages], pa.int32())
+
+    def epoch(self) -> pa.Array:
+        return pa.array(np.repeat(np.array([entry.epoch for entry in self._entries], dtype=np.int64), self._counts))
+
+    def seq(self) -> pa.Array:
+        # Within an entry numbers count up by one: the position in the batch, shifted by where the entry begins.
+        begins = np.cumsum(self._counts) - self._counts
+        firsts = np.array([entry.first_seq for entry in self._entries], dtype=np.int64)
+        return pa.array(np.arange(self._counts.sum(), dtype=np.int64) + np.repeat(firsts - begins, self._counts))
+
+    def at(self) -> pa.Array:
+        at_ms = np.array([entry.at_ms for entry in self._entries], dtype=np.int64)
+        return _instants(pa.array(np.repeat(at_ms, self._counts)))
+
+    def worker(self) -> pa.Array:
+        """A line's own worker, else the entry's where the line is about a delivery."""
+        own = pa.array([entry.worker for entry in self._entries], pa.string())
+        of_entry = own.take(pa.array(np.repeat(np.arange(len(self._entries)), self._counts)))
+        of_delivery = pc.if_else(self._lines["fence"].is_valid(), of_entry, pa.scalar(None, pa.string()))
+        return pc.coalesce(self._lines["worker"], of_delivery)
+
+    def _of_shards(self, values: Sequence[object], type: Any) -> pa.Array:
+        if len(set(values)) == 1:
+            return pa.repeat(pa.scalar(values[0], type), int(self._counts.sum()))
+        return pa.array(values, type).take(pa.array(np.repeat(np.arange(len(values)), self._page_counts)))
+
+    @cached_property
+    def _page_counts(self) -> Any:
+        return np.array([sum(entry.count for entry in page.entries) for page in self._pages], dtype=np.int64)
+
+
+_MADE: dict[str, Callable[[_Rows], pa.Array]] = {
+    "tenant": _Rows.tenant,
+    "queue": _Rows.queue,
+    "shard": _Rows.shard,
+    "epoch": _Rows.epoch,
+    "seq": _Rows.seq,
+    "at": _Rows.at,
+    "worker": _Rows.worker,
+}
+"""Columns that are not simply a field of the line."""
+_INSTANTS = {column.name for column in LINE if column.arrow == INSTANT}
 
 
 def _instants(millis: pa.Array) -> pa.Array:
-    return millis.cast(pa.timestamp("ms", tz="UTC")).cast(pa.timestamp("us", tz="UTC"))
+    return millis.cast(pa.timestamp("ms", tz="UTC")).cast(INSTANT)
 
 
-def _workers(
-    lines: pa.RecordBatch, entries: Sequence[Entry], counts: "np.ndarray[tuple[int], np.dtype[np.int64]]"
-) -> pa.Array:
-    """A line's own worker, else the entry's where the line is about a delivery."""
-    own = pa.array([entry.worker for entry in entries], pa.string())
-    of_entry = own.take(pa.array(np.repeat(np.arange(len(entries)), counts)))
-    of_delivery = pc.if_else(lines["fence"].is_valid(), of_entry, pa.scalar(None, pa.string()))
-    return pc.coalesce(lines["worker"], of_delivery)
+def _damaged(pages: Sequence[Page]) -> HeadraceError:
+    counted = [
+        (page, sum(entry.count for entry in page.entries), sum(entry.lines.count(b"\n") for entry in page.entries))
+        for page in pages
+    ]
+    page, said, found = next((each for each in counted if each[1] != each[2]), counted[0])
+    return HeadraceError(
+        f"the journal of {page.shard} says {said:,} events up to seq {page.entries[-1].last_seq} and holds {found:,}"
+        " lines; the store is damaged"
+    )

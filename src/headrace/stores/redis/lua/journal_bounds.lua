@@ -1,17 +1,19 @@
--- What a journal holds.
+-- What journals hold.
 --
--- keys     the `m` key of a shard
--- args     number of shards; then 0
--- answers  nil when the shard is not there, else epoch, first seq, last seq, time of the first and of the last entry, bytes
+-- keys     the `m` keys of shards of any queues
+-- args     per shard: the number of shards of its queue
+-- answers  per shard: nil for one that is not there, else epoch, first seq, last seq, time of the first and of the last
+--          entry, bytes
 -- flags    allow-oom
 local function run(keys, args)
-  local found, refused = shard.open(keys, args[1])
+  local found, refused = shard.open(keys, args)
   if refused then
     return refused
   end
-  local s = found[1]
-  if not s then
-    return { false }
+  local answers = {}
+  for index, s in ipairs(found) do
+    local head = s and s.head
+    answers[index] = s and { head.epoch, head.first, head.seq, head.oldest, head.at, head.bytes }
   end
-  return { call('HMGET', s.names.m, 'epoch', 'first', 'seq', 'oldest', 'at', 'bytes') }
+  return answers
 end

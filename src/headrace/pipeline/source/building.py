@@ -1,0 +1,66 @@
+"""Builds Arrow batches out of Python values: column by column, and only the columns that are asked for."""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+import pyarrow as pa
+
+from headrace.pipeline.source.schema import INSTANT, Column, Table
+
+ROWS_PER_BATCH = 20_000
+BYTES_PER_BATCH = 8 * 1024 * 1024
+"""A batch ends with whichever comes first: large enough that handing it over costs nothing, small in any memory."""
+
+
+def built(table: Table, count: int, values: Mapping[str, object]) -> pa.RecordBatch:
+    """A batch of `count` rows with the columns of `table`.
+
+    `values` has, for a column, the value that is the same in every row, or a function that makes a list or an array of
+    them when the column is asked for. A column without any is null.
+    """
+    arrays = [_array(column, count, values.get(column.name)) for column in table.columns]
+    return pa.RecordBatch.from_arrays(arrays, schema=table.arrow)
+
+
+def _array(column: Column, count: int, values: object) -> pa.Array:
+    if values is None:
+        return pa.nulls(count, column.arrow)
+    if not callable(values):
+        return pa.repeat(pa.scalar(values, column.arrow), count)
+    made = values()
+    return made if isinstance(made, pa.Array) else pa.array(made, column.arrow)
+
+
+def instants(millis: Iterable[int | None]) -> pa.Array:
+    """Milliseconds since 1970 as instants."""
+    return pa.array(millis, pa.int64()).cast(pa.timestamp("ms", tz="UTC")).cast(INSTANT)
+
+
+def texts(values: Sequence[bytes | None]) -> pa.Array:
+    """Bytes as texts; null for those that are no UTF-8, which only a codec of one's own writes."""
+    try:
+        return pa.array(values, pa.binary()).cast(pa.string())
+    except pa.ArrowInvalid:
+        return pa.array([_text(value) for value in values], pa.string())
+
+
+def _text(value: bytes | None) -> str | None:
+    try:
+        return None if value is None else value.decode()
+    except UnicodeDecodeError:
+        return None
+
+
+def gathered(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """The same rows in larger batches; empty ones are left out."""
+    held: list[pa.RecordBatch] = []
+    rows = size = 0
+    for batch in batches:
+        if batch.num_rows == 0:
+            continue
+        held.append(batch)
+        rows, size = rows + batch.num_rows, size + batch.nbytes
+        if rows >= ROWS_PER_BATCH or size >= BYTES_PER_BATCH:
+            yield pa.concat_batches(held)
+            held, rows, size = [], 0, 0
+    if held:
+        yield pa.concat_batches(held)

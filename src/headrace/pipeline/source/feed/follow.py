@@ -1,0 +1,183 @@
+"""Follows feeds: where each batch of a stream ends, and what it reads. Knows a store, and nothing of Spark."""
+
+import asyncio
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from msgspec import Struct
+
+from headrace.model.clock import monotonic_ms
+from headrace.model.feed import FeedCursor, FeedName
+from headrace.model.feed_answers import FeedState
+from headrace.pipeline.source.feed import loss
+from headrace.pipeline.source.feed.offset import OLDEST, FeedOffset, FeedSpan, named
+from headrace.pipeline.source.feed.places import first_places, oldest_of, place_at
+from headrace.pipeline.source.feed.shares import shares
+from headrace.pipeline.source.feed.states import states_of
+from headrace.pipeline.source.following import FIND_EVERY_MS, LOOK_EVERY_MS
+from headrace.pipeline.source.lacking import refuse
+from headrace.pipeline.source.options import Options
+from headrace.pipeline.source.place import Place
+from headrace.pipeline.source.targets import all_feeds, find_feeds
+from headrace.stores.contract.store import Store
+
+
+class _Waiting(Struct, frozen=True):
+    """What a feed has for the next batch: everything behind `after` up to the seq `upto`."""
+
+    state: FeedState
+    after: FeedCursor
+    upto: int
+    is_jump: bool
+    """Whether `after` is not where the last batch ended."""
+
+    @property
+    def count(self) -> int:
+        return self.upto - self.after.seq
+
+
+class FeedFollower:
+    """Decides how far each batch goes. One for each stream that runs; it remembers what it has looked at."""
+
+    def __init__(self, store: Store, options: Options, now_ms: Callable[[], int] = monotonic_ms) -> None:
+        self._store = store
+        self._options = options
+        self._now_ms = now_ms
+        self._feeds: list[FeedName] = []
+        self._found_at_ms: int | None = None
+        self._initial: FeedOffset | None = None
+        self._handed: FeedOffset | None = None
+        self._aims: dict[str, FeedCursor] | None = None
+        self._states: dict[str, FeedState] = {}
+        """As they were at the last look."""
+        self._idle_at_ms: int | None = None
+
+    async def initial(self) -> FeedOffset:
+        """Where a stream without a checkpoint begins. The same whenever it is asked for: Spark asks several times."""
+        if self._initial is None:
+            feeds = await find_feeds(self._store, self._options)
+            states = {str(each.feed): each for each in await states_of(self._store, feeds) if each is not None}
+            starting = self._options.starting or Place("earliest")
+            places = await first_places(self._store, states, starting, self._options.fails_on_loss)
+            self._initial = FeedOffset(feeds=places)
+        return self._initial
+
+    async def aim(self) -> None:
+        """Never go beyond what is there now."""
+        states = await states_of(self._store, await self._find(now=True))
+        self._aims = {str(each.feed): each.cursor for each in states if each is not None}
+
+    async def latest(self, start: FeedOffset | None, changes_max: int | None) -> FeedOffset:
+        """Where the batch that begins at `start` ends; `start` itself when there is nothing new.
+
+        Refuses to go on when something is missing in a log, unless the options say to count it and go on.
+        """
+        if start is None:
+            # Spark before 4.2 does not say.
+            start = self._handed or await self.initial()
+        await self._rest()
+        states = await self._look(start)
+        waiting, skipped, lost = await self._waiting(start, states)
+        feeds = {name: text for name, text in start.feeds.items() if states.get(name) is not None}
+        jumps = {}
+        taken = shares([each.count for each in waiting.values()], changes_max)
+        for (name, each), count in zip(waiting.items(), taken, strict=True):
+            reached = await place_at(self._store, each.state, each.after, each.after.seq + count)
+            # Nothing is noted of a feed of which nothing is read: the next look finds the same, or what is left.
+            if reached is None or (count == 0 and not start.feeds.get(name)):
+                continue
+            feeds[name] = "" if reached.epoch == OLDEST else str(reached)
+            if each.is_jump and count:
+                jumps[name] = str(each.after)
+        self._states = {name: state for name, state in states.items() if state is not None}
+        if feeds == start.feeds:
+            self._handed, self._idle_at_ms = start, self._now_ms()
+        else:
+            found = FeedOffset(feeds=feeds, jumps=jumps, skipped=start.skipped + skipped, lost=start.lost + lost)
+            self._handed, self._idle_at_ms = found, None
+        return self._handed
+
+    def report(self) -> dict[str, Any] | None:
+        """How far the logs are, and by how many changes the last batch stays behind; None before the first."""
+        if self._handed is None:
+            return None
+        seqs = {name: FeedCursor.parse(text).seq for name, text in self._handed.feeds.items() if text}
+        lags = (state.cursor.seq - max(seqs.get(name, 0), state.first_seq - 1) for name, state in self._states.items())
+        return {
+            "v": self._handed.v,
+            "feeds": {name: str(state.cursor) for name, state in self._states.items()},
+            "lag": sum(max(lag, 0) for lag in lags),
+        }
+
+    async def plan(self, start: FeedOffset, end: FeedOffset) -> list[FeedSpan]:
+        """What the batch between two offsets reads. Whether it is still there is seen when it is read."""
+        return end.spans(start)
+
+    async def _rest(self) -> None:
+        if self._idle_at_ms is not None:
+            left_ms = self._idle_at_ms + LOOK_EVERY_MS - self._now_ms()
+            await asyncio.sleep(max(left_ms, 0) / 1_000)
+
+    async def _find(self, *, now: bool = False) -> list[FeedName]:
+        """The feeds that are meant and there; looked for at most every second, unless it must be `now`."""
+        asked_at_ms = self._now_ms()
+        if now or self._found_at_ms is None or asked_at_ms >= self._found_at_ms + FIND_EVERY_MS:
+            names = self._options.names
+            known = await all_feeds(self._store, self._options.tenant)
+            self._feeds = [feed for feed in known if not names or feed.name in names]
+            self._found_at_ms = asked_at_ms
+        return self._feeds
+
+    async def _look(self, start: FeedOffset) -> dict[str, FeedState | None]:
+        """How the feeds stand that are meant: those that are there, and those that were read up to `start`."""
+        feeds = {str(feed): feed for feed in await self._find()}
+        for name in start.feeds:
+            feed = named(name)
+            # One that the options leave out now is not read any more.
+            if feed.tenant == self._options.tenant and (not self._options.names or feed.name in self._options.names):
+                feeds[name] = feed
+        if self._handed is None and not {feed.name for feed in feeds.values()}.issuperset(self._options.names):
+            await find_feeds(self._store, self._options)  # which refuses a name that nobody has
+        return dict(zip(feeds, await states_of(self._store, list(feeds.values())), strict=True))
+
+    async def _waiting(
+        self, start: FeedOffset, states: Mapping[str, FeedState | None]
+    ) -> tuple[dict[str, _Waiting], int, int]:
+        """What each feed has to read, and how many changes are skipped and lost where something is missing."""
+        waiting: dict[str, _Waiting] = {}
+        losses: list[loss.FeedLoss] = []
+        for name, state in states.items():
+            text = start.feeds.get(name)
+            cursor = FeedCursor.parse(text) if text else None
+            missing = await self._missing(name, cursor, state)
+            if missing is not None:
+                losses.append(missing)
+            elif state is not None:
+                after = cursor or oldest_of(state)
+                waiting[name] = _Waiting(state, after, self._upto(name, state, after), cursor is None)
+        if self._options.fails_on_loss:
+            refuse([each.sentence() for each in losses], "feeds")
+        skipped = lost = 0
+        for each in losses:
+            resumed = await loss.resume(self._store, each)
+            if resumed is not None and each.state is not None:
+                upto = self._upto(each.name, each.state, resumed.after)
+                waiting[each.name] = _Waiting(each.state, resumed.after, upto, True)
+                skipped, lost = skipped + resumed.skipped, lost + resumed.lost
+        return waiting, skipped, lost
+
+    async def _missing(self, name: str, cursor: FeedCursor | None, state: FeedState | None) -> loss.FeedLoss | None:
+        if cursor is None:
+            return None
+        # What an earlier run has read is compared once; what this one has, when the log tells of another epoch.
+        return await loss.find(self._store, name, cursor, state, is_sure=self._handed is not None)
+
+    def _upto(self, name: str, state: FeedState, after: FeedCursor) -> int:
+        """The last change that may be read: the end, or what was the end when the query began."""
+        end = state.cursor
+        if self._aims is None:
+            return end.seq
+        aim = self._aims.get(name)
+        if aim is None or aim.birth != end.birth:
+            return after.seq
+        return max(min(aim.seq, end.seq), after.seq)

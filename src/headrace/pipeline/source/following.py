@@ -1,0 +1,147 @@
+"""What all streams of this source have in common: Spark's side of them."""
+
+from abc import abstractmethod
+from asyncio import Runner
+from collections.abc import Coroutine, Iterator, Mapping, Sequence
+from contextlib import ExitStack
+from typing import Any, Generic, Protocol, TypeVar
+
+import pyarrow as pa
+from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
+from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, ReadMaxRows, SupportsTriggerAvailableNow
+
+from headrace.pipeline.source.machine import Part, check_here
+from headrace.pipeline.source.opening import opened
+from headrace.pipeline.source.options import Options
+from headrace.pipeline.source.schema import Table
+from headrace.stores.contract.store import Store
+
+Told = Mapping[str, Any]
+"""An offset as Spark keeps it."""
+
+LOOK_EVERY_MS = 50
+"""How often an idle stream asks for news. Spark asks again after 10 ms: a store has better things to do."""
+FIND_EVERY_MS = 1_000
+"""How often new queues and feeds are looked for: listing a thousand of them costs more than asking how far they are."""
+
+
+class TellsOffset(Protocol):
+    """Where a batch ends, which is where the next one begins."""
+
+    def told(self) -> dict[str, Any]:
+        """What Spark is to keep."""
+
+
+Offset = TypeVar("Offset", bound=TellsOffset)
+Span = TypeVar("Span")
+Answer = TypeVar("Answer")
+
+
+class Follows(Protocol[Offset, Span]):
+    """Decides how far each batch goes. Knows a store, and nothing of Spark."""
+
+    async def initial(self) -> Offset:
+        """Where a stream without a checkpoint begins. The same whenever it is asked for: Spark asks several times."""
+
+    async def aim(self) -> None:
+        """Never go beyond what is there now."""
+
+    async def latest(self, start: Offset | None, rows_max: int | None, /) -> Offset:
+        """Where the batch that begins at `start` ends; `start` itself when there is nothing new."""
+
+    def report(self) -> dict[str, Any] | None:
+        """How far the store is, and by how much the last batch stays behind (`lag`); None before the first."""
+
+    async def plan(self, start: Offset, end: Offset) -> list[Span]:
+        """What the batch between two offsets reads."""
+
+
+class StreamPart(Part, Generic[Span]):
+    """What one task reads."""
+
+    def __init__(self, spans: tuple[Span, ...]) -> None:
+        super().__init__(spans)
+        self.spans = spans
+
+
+class Following(DataSourceStreamReader, SupportsTriggerAvailableNow, Generic[Offset, Span]):
+    """A stream, batch by batch. What is read is up to the four methods that a kind of stream brings along.
+
+    Spark keeps one of these in a process of its own for as long as the query lives; the store stays open there. A task
+    gets a copy that has `options` and `table` only.
+    """
+
+    def __init__(self, options: Options, table: Table) -> None:
+        self.options = options
+        self.table = table
+        self._runner: Runner | None = None
+        self._follower: Follows[Offset, Span] | None = None
+        self._open = ExitStack()
+
+    @abstractmethod
+    def follow(self, store: Store) -> Follows[Offset, Span]:
+        """Who decides how far each batch goes."""
+
+    @abstractmethod
+    def parse(self, told: Told) -> Offset:
+        """An offset of this kind that Spark has kept; `BadConfig` when it is none."""
+
+    @abstractmethod
+    def split(self, spans: Sequence[Span]) -> list[tuple[Span, ...]]:
+        """The spans of a batch, by tasks."""
+
+    @abstractmethod
+    def read_spans(self, spans: Sequence[Span]) -> Iterator[pa.RecordBatch]:
+        """The rows of a task's spans, with the columns of `table`."""
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        # Spark hands a partition of its own making to a read that has none.
+        if isinstance(partition, StreamPart):
+            check_here(self.options.url, partition.planned_on)
+            yield from self.read_spans(partition.spans)
+
+    # Everything below runs in one process that lives as long as the query, under Spark's names.
+
+    def initialOffset(self) -> dict[str, Any]:  # noqa: N802
+        return self._run(self._follow().initial()).told()
+
+    def latestOffset(self, start: Told | None = None, limit: ReadLimit | None = None) -> dict[str, Any]:  # noqa: N802
+        # Spark before 4.2 gives neither.
+        begun = None if start is None else self.parse(start)
+        rows_max = limit.max_rows if isinstance(limit, ReadMaxRows) else None
+        latest = self._run(self._follow().latest(begun, rows_max))
+        # As it came, since Spark compares texts.
+        return dict(start) if start is not None and latest is begun else latest.told()
+
+    def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802
+        return ReadAllAvailable() if self.options.events_max is None else ReadMaxRows(self.options.events_max)
+
+    def reportLatestOffset(self) -> dict[str, Any] | None:  # noqa: N802
+        return self._follow().report()
+
+    def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802
+        self._run(self._follow().aim())
+
+    def partitions(self, start: Told, end: Told) -> Sequence[InputPartition]:
+        spans = self._run(self._follow().plan(self.parse(start), self.parse(end)))
+        return [StreamPart(part) for part in self.split(spans)]
+
+    def commit(self, end: Told) -> None:
+        """Nothing: Spark says it a batch late, and never of the last one."""
+
+    def stop(self) -> None:
+        self._follower = self._runner = None
+        self._open.close()
+
+    def _follow(self) -> Follows[Offset, Span]:
+        if self._follower is None:
+            self._runner, store = self._open.enter_context(opened(self.options.url))
+            self._follower = self.follow(store)
+        return self._follower
+
+    def _run(self, asked: Coroutine[Any, Any, Answer]) -> Answer:
+        assert self._runner is not None  # whoever asks has opened the store
+        return self._runner.run(asked)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return type(self), (self.options, self.table)

@@ -1,0 +1,198 @@
+"""Follows journals: where each batch of a stream ends, and what it reads. Knows a store, and nothing of Spark."""
+
+import asyncio
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from msgspec import Struct
+
+from headrace.model.clock import monotonic_ms
+from headrace.model.event import Bounds, Span
+from headrace.pipeline.source.journal import loss
+from headrace.pipeline.source.journal.admission import admit
+from headrace.pipeline.source.journal.known import Known
+from headrace.pipeline.source.journal.loss import Loss, Resumed
+from headrace.pipeline.source.journal.offset import Mark, Offset
+from headrace.pipeline.source.journal.ranges import check_named, find_seqs, reached
+from headrace.pipeline.source.journal.watch import Watch
+from headrace.pipeline.source.options import Options
+from headrace.pipeline.source.place import Place
+from headrace.stores.contract.store import Store
+
+LOOK_EVERY_MS = 50
+"""How often an idle stream asks for news. Spark asks again after 10 ms: a store has better things to do."""
+
+
+class _Batch(Struct):
+    """A batch in the making: where each shard begins, and what was noticed on the way there."""
+
+    begins: dict[str, int]
+    jumps: dict[str, int]
+    skipped: int
+    lost: int
+
+    def jump(self, name: str, resumed: Resumed) -> None:
+        self.begins[name] = self.jumps[name] = resumed.after
+        self.skipped += resumed.skipped
+        self.lost += resumed.lost
+
+
+class Follower:
+    """Decides how far each batch goes. One for each stream that runs; it remembers what it has looked at."""
+
+    def __init__(self, store: Store, options: Options, now_ms: Callable[[], int] = monotonic_ms) -> None:
+        self._journal = store.journal
+        self._options = options
+        self._now_ms = now_ms
+        self._known = Known(store, options, now_ms)
+        self._watch = Watch(self._known)
+        self._initial: Offset | None = None
+        self._handed: Offset | None = None
+        self._aims: dict[str, Bounds] | None = None
+        self._idle_at_ms: int | None = None
+
+    async def initial(self) -> Offset:
+        """Where a stream without a checkpoint begins. The same whenever it is asked for: Spark asks several times."""
+        if self._initial is None:
+            await self._known.require(None)
+            await self._known.find()
+            shards = list(self._known.shards.values())
+            place = self._options.starting or Place("earliest")
+            check_named("startingOffsets", place, shards)
+            bounds = await self._known.bounds()
+            held = {shard: bounds[str(shard)] for shard in shards}
+            begins = await find_seqs(self._journal, "startingOffsets", self._options, place, held)
+            seqs = {str(shard): begin - 1 for shard, begin in zip(shards, begins, strict=True)}
+            self._initial = Offset(shards=await self._known.marks(seqs))
+        return self._initial
+
+    async def aim(self) -> None:
+        """Never go beyond what is there now."""
+        await self._known.find(now=True)
+        self._aims = await self._known.bounds()
+
+    async def latest(self, start: Offset | None, events_max: int | None) -> Offset:
+        """Where the batch that begins at `start` ends; `start` itself when there is nothing new.
+
+        Refuses to go on when something is missing in a journal, unless the options say to count it and go on.
+        """
+        if start is None:
+            # Spark before 4.2 does not say.
+            start = self._handed or await self.initial()
+        await self._rest()
+        if self._handed is None:
+            await self._known.require(start)
+        bounds, losses = await self._watch.look(start, is_first=start == self._initial)
+        if self._options.fails_on_loss:
+            loss.refuse(losses)
+        batch = await self._begin(start, bounds, losses)
+        spans = await self._admit(start, batch, bounds, events_max)
+        self._watch.remember(bounds)
+        self._handed = await self._end(start, batch, spans)
+        self._idle_at_ms = self._now_ms() if self._handed is start else None
+        return self._handed
+
+    def report(self) -> dict[str, Any] | None:
+        """How far the journals are, and by how many events the last batch stays behind; None before the first."""
+        if self._handed is None:
+            return None
+        seqs = {name: mark.seq for name, mark in self._handed.shards.items()}
+        lags = (each.last_seq - max(seqs.get(name, 0), each.first_seq - 1) for name, each in self._watch.bounds.items())
+        return {
+            "v": self._handed.v,
+            "shards": {name: [each.epoch, each.last_seq] for name, each in self._watch.bounds.items()},
+            "lag": sum(max(lag, 0) for lag in lags),
+        }
+
+    async def plan(self, start: Offset, end: Offset) -> list[Span]:
+        """What the batch between two offsets reads. One that an earlier run has planned is looked at first."""
+        if end == self._handed:
+            return end.spans(start, self._known.shards)
+        bounds, losses = await self._watch.look(end, is_first=False)
+        spans = {str(span.shard): span for span in end.spans(start, self._known.shards)}
+        names = {each.name for each in losses}
+        losses += [
+            Loss(name, "trimmed", Mark(0, span.after, "", 0), bounds[name])
+            for name, span in spans.items()
+            if span.after + 1 < bounds[name].first_seq and name not in names
+        ]
+        if self._options.fails_on_loss:
+            # What this batch does not read is the next one's to refuse.
+            loss.refuse([each for each in losses if each.kind == "gone" or each.name in spans])
+        uptos = {each.name: (await self._watch.resume(each)).after for each in losses if each.is_other}
+        kept = [
+            Span(span.shard, max(span.after, bounds[name].first_seq - 1), min(span.upto, uptos.get(name, span.upto)))
+            for name, span in spans.items()
+        ]
+        return [span for span in kept if span.count > 0]
+
+    async def _rest(self) -> None:
+        if self._idle_at_ms is not None:
+            left_ms = self._idle_at_ms + LOOK_EVERY_MS - self._now_ms()
+            await asyncio.sleep(max(left_ms, 0) / 1_000)
+
+    async def _begin(self, start: Offset, bounds: Mapping[str, Bounds], losses: list[Loss]) -> _Batch:
+        batch = _Batch({}, {}, start.skipped, start.lost)
+        is_first = start == self._initial
+        for name, each in bounds.items():
+            mark = start.shards.get(name)
+            if mark is None and self._aims is not None and name not in self._aims:
+                continue
+            batch.begins[name] = each.first_seq - 1 if mark is None else max(mark.seq, 0)
+            # Of a first batch, nothing but this says where it began: asked again, the beginning may have moved.
+            if mark is None or is_first:
+                batch.begins[name] = max(batch.begins[name], each.first_seq - 1)
+                batch.jumps[name] = batch.begins[name]
+        for found in losses:
+            if found.name in bounds:
+                batch.jump(found.name, await self._watch.resume(found))
+        return batch
+
+    async def _admit(
+        self, start: Offset, batch: _Batch, bounds: Mapping[str, Bounds], events_max: int | None
+    ) -> list[Span]:
+        shards = self._known.shards
+        heads = {name: await self._head(name, bounds[name]) for name in batch.begins}
+        spans = {name: Span(shards[name], begin, max(heads[name], begin)) for name, begin in batch.begins.items()}
+        fresh = {name: span for name, span in spans.items() if span.count}
+        if events_max is not None and fresh:
+            since_ms = min(_since_ms(start.shards.get(name), span, bounds[name]) for name, span in fresh.items())
+            until_ms = max(bounds[name].last_at_ms or 0 for name in fresh)
+
+            async def ask(windows: Any, at_ms: int) -> Any:
+                return await reached(self._journal, windows, at_ms)
+
+            taken = await admit(list(fresh.values()), events_max, since_ms, until_ms, ask)
+            spans |= dict(zip(fresh, taken, strict=True))
+        return list(spans.values())
+
+    async def _head(self, name: str, bounds: Bounds) -> int:
+        if self._aims is None:
+            return bounds.last_seq
+        aim = self._aims.get(name)
+        if aim is None:
+            return 0
+        # Events of a later epoch were not there yet: the store has lost its tail since, and goes on.
+        kept = bounds.last_seq if bounds.epoch <= aim.epoch else await self._known.cut(name, bounds, aim.epoch)
+        return min(kept, aim.last_seq)
+
+    async def _end(self, start: Offset, batch: _Batch, spans: list[Span]) -> Offset:
+        seqs = {name: span.upto for name, span in zip(batch.begins, spans, strict=True)}
+        is_new = any(span.count for span in spans) or start.shards.keys() != seqs.keys()
+        if not is_new and (batch.skipped, batch.lost) == (start.skipped, start.lost):
+            return start
+        moved = {name: seq for name, seq in seqs.items() if name not in start.shards or start.shards[name].seq != seq}
+        moved |= {name: seqs[name] for name in batch.jumps}
+        marks = await self._known.marks(moved)
+        self._watch.trust(marks)
+        return Offset(
+            shards={name: marks.get(name) or start.shards[name] for name in seqs},
+            jumps=batch.jumps,
+            skipped=batch.skipped,
+            lost=batch.lost,
+        )
+
+
+def _since_ms(mark: Mark | None, span: Span, bounds: Bounds) -> int:
+    """An instant before which nothing of a span happened."""
+    return mark.at_ms if mark is not None and mark.digest and mark.seq == span.after else bounds.first_at_ms or 0

@@ -1,0 +1,108 @@
+"""The journals that a stream follows, as the store knows them now."""
+
+import asyncio
+from collections.abc import Callable, Mapping, Sequence
+
+from msgspec.structs import replace
+
+from headrace.model.errors import Refused
+from headrace.model.event import Bounds, Entry
+from headrace.model.names import Shard
+from headrace.pipeline.source.journal.offset import Mark, Offset
+from headrace.pipeline.source.journal.ranges import bounds_of, reached
+from headrace.pipeline.source.options import ALL, Options
+from headrace.pipeline.source.plan import span_of
+from headrace.pipeline.source.targets import find_queues
+from headrace.stores.contract.store import Store
+
+FIND_EVERY_MS = 1_000
+"""How often new queues are looked for: listing a thousand of them costs more than asking how far they are."""
+EVENTS_AT_ONCE = 16
+"""Single events that are read at a time: a server's answers come in one breath, and no pool runs dry."""
+
+
+class Known:
+    """Shards by name, found anew every second; and what stands in their journals."""
+
+    def __init__(self, store: Store, options: Options, now_ms: Callable[[], int]) -> None:
+        self._store = store
+        self._options = options
+        self._now_ms = now_ms
+        self._found_at_ms: int | None = None
+        self._everything = replace(options, names=())
+        self.shards: dict[str, Shard] = {}
+        """Those that the options name."""
+        self._there: set[str] = set()
+
+    async def require(self, start: Offset | None) -> None:
+        """Refuse a queue that the options name and that is neither there nor was, when `start` was written."""
+        had = {name.split("/")[1] for name in start.shards} if start else set()
+        names = tuple(name for name in self._options.names if name not in had)
+        if names:
+            await find_queues(self._store, replace(self._options, names=names))
+
+    async def find(self, *, now: bool = False) -> None:
+        """Look which queues there are; at most every second, unless it must be `now`."""
+        asked_at_ms = self._now_ms()
+        if not now and self._found_at_ms is not None and asked_at_ms < self._found_at_ms + FIND_EVERY_MS:
+            return
+        queues = await find_queues(self._store, self._everything)
+        names = self._options.names
+        self._there = {str(shard) for queue in queues for shard in queue.all_shards()}
+        self.shards = {
+            str(shard): shard
+            for queue in queues
+            if not names or queue.full_name in names
+            for shard in queue.all_shards()
+        }
+        self._found_at_ms = asked_at_ms
+
+    def is_gone(self, name: str) -> bool:
+        """Whether a shard that is read is not there any more. One that the options leave out now is not read."""
+        tenant, queue, _ = name.split("/")
+        is_read = self._options.tenant in (ALL, tenant) and (not self._options.names or queue in self._options.names)
+        return is_read and name not in self._there
+
+    async def bounds(self) -> dict[str, Bounds]:
+        """What the journals hold, by the shards' names."""
+        try:
+            found = await bounds_of(self._store.journal, list(self.shards.values()))
+        except Refused:
+            # A queue was made anew with another number of shards since it was found.
+            await self.find(now=True)
+            found = await bounds_of(self._store.journal, list(self.shards.values()))
+        return {str(shard): bounds for shard, bounds in found.items()}
+
+    async def events(self, seqs: Mapping[str, int]) -> dict[str, Sequence[Entry]]:
+        """One event of each of some shards, by its seq; nothing where it is not kept."""
+        room = asyncio.Semaphore(EVENTS_AT_ONCE)
+
+        async def event(name: str, seq: int) -> Sequence[Entry]:
+            if seq <= 0 or name not in self.shards:
+                return ()
+            async with room:
+                return await self._store.journal.read(self.shards[name], seq - 1, seq)
+
+        found = await asyncio.gather(*(event(name, seq) for name, seq in seqs.items()))
+        return dict(zip(seqs, found, strict=True))
+
+    async def marks(self, seqs: Mapping[str, int]) -> dict[str, Mark]:
+        """The marks of some shards at a seq each."""
+        return {name: Mark.of(seqs[name], entries) for name, entries in (await self.events(seqs)).items()}
+
+    async def cut(self, name: str, bounds: Bounds, epoch: int, at_ms: int | None = None) -> int:
+        """The last seq that is kept of `epoch` or an earlier one, and of `at_ms` or before; one less than the first
+        that is kept for none."""
+        kept = span_of(self.shards[name], bounds)
+        low, high = kept.after, kept.upto
+        if at_ms is not None and low < high:
+            [high] = await reached(self._store.journal, [kept], at_ms)
+        while low < high:
+            middle = (low + high + 1) // 2
+            entries = (await self.events({name: middle}))[name]
+            # What was dropped meanwhile is older than what is kept.
+            if not entries or entries[0].epoch <= epoch:
+                low = middle
+            else:
+                high = middle - 1
+        return low

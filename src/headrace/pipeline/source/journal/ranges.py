@@ -1,0 +1,118 @@
+"""Which events of which shards a batch reads: what the options and the filters leave of what the journals hold."""
+
+from collections.abc import Sequence
+
+from headrace.model.checks import cut
+from headrace.model.errors import BadConfig, StoreUnavailable
+from headrace.model.event import Bounds, Span
+from headrace.model.limits import BATCH_MAX, TIME_MS_MAX
+from headrace.model.names import Shard
+from headrace.pipeline.source.filters import Filters
+from headrace.pipeline.source.options import Options
+from headrace.pipeline.source.place import EARLIEST, LATEST, Place
+from headrace.pipeline.source.plan import span_of
+from headrace.pipeline.source.targets import find_queues
+from headrace.stores.contract.journal import Journal
+from headrace.stores.contract.store import Store
+
+
+async def find_ranges(store: Store, options: Options, filters: Filters) -> list[Span]:
+    """The ranges that are in the store now, one for each shard that can hold what is asked for."""
+    shards = [shard for queue in await find_queues(store, options) for shard in queue.all_shards()]
+    check_named("startingOffsets", options.starting, shards)
+    check_named("endingOffsets", options.ending, shards)
+    shards = [shard for shard in shards if _can_hold(shard, filters)]
+    bounds = await bounds_of(store.journal, shards)
+    begins = await find_seqs(store.journal, "startingOffsets", options, options.starting or Place("earliest"), bounds)
+    ends = await find_seqs(store.journal, "endingOffsets", options, options.ending or Place("latest"), bounds)
+    spans = []
+    for shard, begin, end in zip(shards, begins, ends, strict=True):
+        if begin > end:
+            raise BadConfig(
+                f"of {shard} startingOffsets means seq {begin} and endingOffsets seq {end}; begin before the end"
+            )
+        spans.append(Span(shard, begin - 1, end - 1))
+    return await narrowed(store.journal, spans, filters)
+
+
+def check_named(option: str, place: Place | None, shards: Sequence[Shard]) -> None:
+    """Refuse a place of a shard that is not read: most likely its name is misspelt."""
+    known = {str(shard) for shard in shards}
+    for name in (place.seqs or {}) if place else {}:
+        if name not in known:
+            some = ", ".join(sorted(known)[:10])
+            raise BadConfig(
+                f"option {option} names {cut(name)!r}, which is no shard that is read; known shards, as"
+                f" tenant/queue/shard: {some or 'none'}{', …' if len(known) > 10 else ''}"
+            )
+
+
+async def bounds_of(journal: Journal, shards: Sequence[Shard]) -> dict[Shard, Bounds]:
+    """What the journals of any number of shards hold."""
+    found: dict[Shard, Bounds] = {}
+    for start in range(0, len(shards), BATCH_MAX):
+        some = shards[start : start + BATCH_MAX]
+        found.update(zip(some, await journal.all_bounds(some), strict=True))
+    return found
+
+
+async def reached(journal: Journal, spans: Sequence[Span], at_ms: int) -> list[int]:
+    """How far any number of spans had got at an instant, which may lie outside of all time."""
+    if at_ms < 0:
+        return [span.after for span in spans]
+    found: list[int] = []
+    for start in range(0, len(spans), BATCH_MAX):
+        found += await journal.reached(spans[start : start + BATCH_MAX], min(at_ms, TIME_MS_MAX))
+    return found
+
+
+async def find_seqs(
+    journal: Journal, option: str, options: Options, place: Place, bounds: dict[Shard, Bounds]
+) -> list[int]:
+    """The seq of each shard that a place means: the first event at or behind it, one more than the last for the end."""
+    if place.at_ms is not None:
+        spans = [span_of(shard, each) for shard, each in bounds.items()]
+        # An event of that very instant is behind the place: it is read by who begins here, not by who ends here.
+        return [seq + 1 for seq in await reached(journal, spans, place.at_ms - 1)]
+    default = EARLIEST if place.end == "earliest" else LATEST
+    named = place.seqs or {}
+    return [_seq(option, options, shard, each, named.get(str(shard), default)) for shard, each in bounds.items()]
+
+
+def _seq(option: str, options: Options, shard: Shard, bounds: Bounds, seq: int) -> int:
+    first, last = bounds.first_seq, bounds.last_seq
+    if seq == EARLIEST:
+        return first
+    if seq == LATEST:
+        return last + 1
+    seq = max(seq, 1)
+    if not first <= seq <= last + 1 and options.fails_on_loss:
+        kept = f"holds seq {first} to {last}" if first <= last else f"is empty, its next seq is {last + 1}"
+        raise StoreUnavailable(
+            f"option {option} says seq {seq} of {shard}, whose journal {kept}; give a seq that is kept, earliest or"
+            " latest, or set failOnDataLoss=false to read what is there"
+        )
+    return min(max(seq, first), last + 1)
+
+
+async def narrowed(journal: Journal, spans: Sequence[Span], filters: Filters) -> list[Span]:
+    """The parts of the spans that the filters on `seq` and `at` leave, without those of which nothing is left."""
+    low, high = filters.bounds("seq")
+    spans = [Span(span.shard, max(span.after, low - 1), min(span.upto, high)) for span in spans]
+    spans = [span for span in spans if span.count > 0]
+    low_ms, high_ms = filters.bounds("at")
+    if low_ms > 0:
+        afters = await reached(journal, spans, low_ms - 1)
+        spans = [Span(span.shard, after, span.upto) for span, after in zip(spans, afters, strict=True)]
+    if high_ms < TIME_MS_MAX:
+        uptos = await reached(journal, spans, high_ms)
+        spans = [Span(span.shard, span.after, upto) for span, upto in zip(spans, uptos, strict=True)]
+    return [span for span in spans if span.count > 0]
+
+
+def _can_hold(shard: Shard, filters: Filters) -> bool:
+    return (
+        filters.allows("tenant", shard.queue.tenant)
+        and filters.allows("queue", shard.queue.full_name)
+        and filters.allows("shard", shard.index)
+    )

@@ -1,0 +1,99 @@
+"""Rows of records in Arrow: jobs that wait or run, their twins, endings, dead letters."""
+
+from collections.abc import Sequence
+
+import pyarrow as pa
+
+from headrace.model.answers import Found
+from headrace.model.config import QueueConfig
+from headrace.model.job import Record, State
+from headrace.model.letter import Ending, Letter
+from headrace.model.names import Shard
+from headrace.pipeline.source.building import built, instants, texts
+from headrace.pipeline.source.schema import Table
+
+Values = dict[str, object]
+
+
+class Rows:
+    """Makes rows of the records of one shard, with the columns of a table. What a record has no value for is null."""
+
+    def __init__(self, table: Table, shard: Shard, config: QueueConfig) -> None:
+        self._table = table
+        self._config = config
+        self._shard: Values = {"tenant": shard.queue.tenant, "queue": shard.queue.full_name, "shard": shard.index}
+
+    def of_alive(self, found: Sequence[Found], as_of: Values) -> pa.RecordBatch:
+        """Jobs that wait or run."""
+        return self._built(
+            len(found),
+            self._of_records([each.record for each in found if each.record is not None]),
+            as_of,
+            state=lambda: [each.state for each in found],
+            fence=lambda: [each.fence for each in found],
+            worker=lambda: [each.worker for each in found],
+            lease_expires_at=lambda: instants([each.lease_expires_at_ms for each in found]),
+            cancel_asked=lambda: [each.cancel_asked for each in found],
+        )
+
+    def of_twins(self, twins: Sequence[Record], as_of: Values) -> pa.RecordBatch:
+        """Jobs that wait behind their active namesakes."""
+        return self._built(len(twins), self._of_records(twins), as_of, state=State.BLOCKED.value, cancel_asked=False)
+
+    def of_endings(self, endings: Sequence[Ending], as_of: Values) -> pa.RecordBatch:
+        """What is left of jobs that are done or cancelled."""
+        return self._built(
+            len(endings),
+            {},
+            as_of,
+            id=lambda: [each.id for each in endings],
+            state=lambda: [each.state for each in endings],
+            outcome=lambda: [each.state for each in endings],
+            kind=lambda: [each.kind for each in endings],
+            tag=lambda: [each.tag for each in endings],
+            attempts=lambda: [each.attempts for each in endings],
+            stalls=lambda: [each.stalls for each in endings],
+            enqueued_at=lambda: instants([each.enqueued_at_ms for each in endings]),
+            ended_at=lambda: instants([each.ended_at_ms for each in endings]),
+            kept=True,
+            result=lambda: texts([each.result for each in endings]),
+        )
+
+    def of_letters(self, letters: Sequence[Letter], as_of: Values) -> pa.RecordBatch:
+        """Dead jobs, with what killed them."""
+        died = lambda: instants([each.died_at_ms for each in letters])  # noqa: E731  (two tables name it differently)
+        return self._built(
+            len(letters),
+            self._of_records([each.record for each in letters]),
+            as_of,
+            state=State.DEAD.value,
+            reason=lambda: [each.reason for each in letters],
+            letter=lambda: [each.key.number for each in letters],
+            error_class=lambda: [each.error.cls for each in letters],
+            error_message=lambda: [each.error.message for each in letters],
+            ended_at=died,
+            died_at=died,
+            kept_until=lambda: instants([each.until_ms for each in letters]),
+        )
+
+    def _built(self, count: int, records: Values, as_of: Values, **values: object) -> pa.RecordBatch:
+        return built(self._table, count, self._shard | records | as_of | values)
+
+    def _of_records(self, records: Sequence[Record]) -> Values:
+        priority_of = self._config.priority_of
+        errors = [each.error for each in records]
+        return {
+            "id": lambda: [each.id for each in records],
+            "kind": lambda: [each.kind for each in records],
+            "tag": lambda: [each.tag for each in records],
+            "priority": lambda: [priority_of(each.policy) for each in records],
+            "attempts": lambda: [each.attempts for each in records],
+            "stalls": lambda: [each.stalls for each in records],
+            "enqueued_at": lambda: instants([each.enqueued_at_ms for each in records]),
+            "run_at": lambda: instants([each.run_at_ms for each in records]),
+            "error_class": lambda: [None if each is None else each.cls for each in errors],
+            "error_message": lambda: [None if each is None else each.message for each in errors],
+            "payload_bytes": lambda: [len(each.payload) for each in records],
+            "payload": lambda: texts([each.payload for each in records]),
+            "headers": lambda: [each.headers for each in records],
+        }

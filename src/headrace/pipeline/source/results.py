@@ -1,0 +1,85 @@
+"""Follows results for Spark: the `done` events of journals, each with the result that the store keeps of it."""
+
+from asyncio import Runner
+from collections.abc import Iterator, Mapping, Sequence
+
+import pyarrow as pa
+from pyspark.sql.datasource import EqualTo
+
+from headrace.model.event import Span
+from headrace.model.letter import Ending
+from headrace.model.limits import BATCH_MAX
+from headrace.model.names import Queue
+from headrace.pipeline.source.building import built, gathered, texts
+from headrace.pipeline.source.filters import Filters
+from headrace.pipeline.source.journal.pages import read_spans
+from headrace.pipeline.source.journal.stream import JournalStream
+from headrace.pipeline.source.opening import opened
+from headrace.pipeline.source.schema import JOURNAL
+from headrace.stores.contract.store import Store
+
+_DONE = Filters((EqualTo(("event",), "done"),))
+_COPIED = ("tenant", "queue", "shard", "epoch", "seq", "id", "kind", "tag", "attempts", "stalls", "enqueued_at")
+_EVENTS = JOURNAL.pick((*_COPIED, "at", "event"))
+_LOOKED_UP = ("kept", "result")
+
+
+class ResultStream(JournalStream):
+    """Jobs that are done, as they end, from a beginning on. A result that is not kept any more, or that a later run of
+    the same id has replaced, is null, and `kept` is false."""
+
+    def read_spans(self, spans: Sequence[Span]) -> Iterator[pa.RecordBatch]:
+        yield from gathered(self._results(spans))
+
+    def _results(self, spans: Sequence[Span]) -> Iterator[pa.RecordBatch]:
+        queues = {(each.shard.queue.tenant, each.shard.queue.full_name): each.shard.queue for each in spans}
+        is_asked = any(name in self.table.names for name in _LOOKED_UP)
+        events = read_spans(self.options.url, spans, _EVENTS, _DONE, self.options.fails_on_loss)
+        with opened(self.options.url) as (runner, store):
+            for batch in events:
+                endings = _endings(runner, store, queues, batch) if is_asked else []
+                yield built(
+                    self.table,
+                    batch.num_rows,
+                    {name: _column(batch, name) for name in _COPIED}
+                    | {
+                        "outcome": "done",
+                        "ended_at": _column(batch, "at"),
+                        "kept": lambda found=endings: [each is not None for each in found],
+                        "result": lambda found=endings: texts([each and each.result for each in found]),
+                    },
+                )
+
+
+def _column(batch: pa.RecordBatch, name: str) -> object:
+    return lambda: batch.column(name)
+
+
+def _endings(
+    runner: Runner, store: Store, queues: Mapping[tuple[str, str], Queue], batch: pa.RecordBatch
+) -> list[Ending | None]:
+    """The ending that each event of a batch left, if it is still there."""
+    rows = batch.select(["tenant", "queue", "id"]).to_pydict()
+    born, at = (batch.column(name).cast(pa.int64()).to_pylist() for name in ("enqueued_at", "at"))
+    places: dict[tuple[str, str], list[int]] = {}
+    for place, queue in enumerate(zip(rows["tenant"], rows["queue"], strict=True)):
+        places.setdefault(queue, []).append(place)
+    found: list[Ending | None] = [None] * batch.num_rows
+    for name, held in places.items():
+        for first in range(0, len(held), BATCH_MAX):
+            part = held[first : first + BATCH_MAX]
+            known = runner.run(_found(store, queues[name], [rows["id"][place] for place in part]))
+            for place, ending in zip(part, known, strict=True):
+                if ending is not None and _is_of(ending, born[place] // 1_000, at[place] // 1_000):
+                    found[place] = ending
+    return found
+
+
+async def _found(store: Store, queue: Queue, ids: list[str]) -> list[Ending | None]:
+    return [None if each is None else each.ending for each in await store.reads.find(queue, ids)]
+
+
+def _is_of(ending: Ending, enqueued_at_ms: int, at_ms: int) -> bool:
+    """Whether an ending is what an event left, and not of a later run of the same id. The journal's clock never goes
+    back while others may, so an ending can be a little older than its event, and never younger."""
+    return ending.state == "done" and ending.enqueued_at_ms == enqueued_at_ms and ending.ended_at_ms <= at_ms

@@ -1,0 +1,140 @@
+"""Counts of a write: what each task reports, and what all of them together come to."""
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+from msgspec import Struct
+from pyspark.sql.datasource import WriterCommitMessage
+
+from headrace.model.limits import WRITE_KEYS_MAX
+from headrace.pipeline.source.write.run import Run
+
+HASH_BYTES = 8
+FIRSTS = {"jobs": "created", "dead": "replayed", "feed": "written"}
+"""What a row is counted as that this run has put in, unless the store said it in other words."""
+
+
+class Written(Struct, frozen=True, kw_only=True):
+    """What became of the rows of a write.
+
+    True whatever Spark had to repeat: what an attempt put in before it failed counts as put in by the run. Every row
+    is counted once: all counts and those of `refused` add up to `rows`.
+    """
+
+    run: str
+    what: str
+    rows: int = 0
+    created: int = 0
+    """Jobs that are new."""
+    updated: int = 0
+    """Jobs that were waiting under the row's id, and were changed."""
+    blocked: int = 0
+    """Jobs that wait behind their active namesake."""
+    duplicate: int = 0
+    """Rows whose key was there before this run: written by an earlier one, so nothing was done."""
+    replayed: int = 0
+    """Dead letters that are jobs again."""
+    not_found: int = 0
+    """Rows whose letter was not there (any more)."""
+    in_use: int = 0
+    """Rows whose letter stays because its id waits, is blocked or runs."""
+    written: int = 0
+    """Items that were published or edited."""
+    unchanged: int = 0
+    """Items that were there before this run, as they are."""
+    folded: int = 0
+    """Rows equal to another row of this run, so that both are one."""
+    refused: dict[str, int] = {}
+    """Rows that the store will not have, by reason."""
+    examples: dict[str, str] = {}
+    """A sentence for each reason."""
+    exact: bool = True
+    """False beyond 20 million rows: then what this run has put in is at least so much, and folded at most."""
+    started_at_ms: int = 0
+    ended_at_ms: int = 0
+
+    def sentence(self) -> str:
+        """The counts for a person, with an example of each refusal."""
+        parts = [f"{count:,} {name}" for name, count in self.counts().items() if count]
+        told = f"of {self.rows:,} rows {', '.join(parts) if parts else 'none was written'}"
+        told += "" if self.exact else " (at least, folded at most)"
+        if not self.refused:
+            return told
+        refused = ", ".join(f"{reason} {count:,}" for reason, count in sorted(self.refused.items()))
+        example = self.examples[max(self.refused, key=lambda reason: self.refused[reason])]
+        return f"{told}, {sum(self.refused.values()):,} refused ({refused}); for example: {example}"
+
+    def counts(self) -> dict[str, int]:
+        """What was not refused."""
+        names = ("created", "updated", "blocked", "duplicate", "replayed", "not_found", "in_use", "written")
+        return {name: getattr(self, name) for name in (*names, "unchanged", "folded")}
+
+
+@dataclass
+class Tally:
+    """The counts of one task, as they grow."""
+
+    rows: int = 0
+    counts: Counter[str] = field(default_factory=Counter)
+    """By the words of `Written`. Of what this run has put in, only what the store said to this very attempt."""
+    refused: Counter[str] = field(default_factory=Counter)
+    examples: dict[str, str] = field(default_factory=dict)
+    hashes: bytearray = field(default_factory=bytearray)
+    """Eight bytes for each row that this run has put in, by whichever attempt: equal for equal rows."""
+    ours: int = 0
+    """How many these are, or would be."""
+
+    def refuse(self, reason: str, sentence: str) -> None:
+        """Count a row that cannot be written."""
+        self.refused[reason] += 1
+        self.examples.setdefault(reason, sentence)
+
+    def put_in(self, hashes: bytes) -> None:
+        """Count rows that this run has put in."""
+        self.ours += len(hashes) // HASH_BYTES
+        if self.ours <= WRITE_KEYS_MAX:
+            self.hashes += hashes
+
+
+@dataclass
+class Message(WriterCommitMessage):
+    """What a task tells the driver."""
+
+    run: Run
+    tally: Tally
+    query_id: str | None = None
+    """Of a stream."""
+
+
+def total(what: str, run: Run, tallies: Sequence[Tally], ended_at_ms: int) -> Written:
+    """What the tasks of a run come to together: a row that several report as put in was put in once."""
+    counts, refused = Counter[str](), Counter[str]()
+    examples: dict[str, str] = {}
+    for tally in tallies:
+        counts += tally.counts
+        refused += tally.refused
+        examples = tally.examples | examples
+    first, ours = FIRSTS[what], sum(tally.ours for tally in tallies)
+    said = counts["updated"] + counts["blocked"]
+    exact = ours <= WRITE_KEYS_MAX
+    distinct = _distinct(tallies) if exact else counts[first] + said
+    counts[first] = max(distinct - said, 0)
+    counts["folded"] = ours - distinct
+    return Written(
+        run=run.id,
+        what=what,
+        rows=sum(tally.rows for tally in tallies),
+        **counts,
+        refused=dict(refused),
+        examples=examples,
+        exact=exact,
+        started_at_ms=run.started_at_ms,
+        ended_at_ms=ended_at_ms,
+    )
+
+
+def _distinct(tallies: Sequence[Tally]) -> int:
+    hashes = np.frombuffer(b"".join(bytes(tally.hashes) for tally in tallies), dtype=np.uint64)
+    return len(np.unique(hashes))

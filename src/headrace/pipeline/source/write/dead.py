@@ -1,0 +1,174 @@
+"""Dead letters that are named by rows, replayed: each once, also when a task runs again."""
+
+from collections.abc import Iterator, Sequence
+from hashlib import blake2b
+from itertools import repeat
+from typing import Any
+
+import pyarrow as pa
+from pyspark.sql.types import StructType
+
+from headrace.model.answers import Replayed
+from headrace.model.checks import check_int
+from headrace.model.errors import BadConfig, Refused
+from headrace.model.job import check_id
+from headrace.model.letter import LetterKey
+from headrace.model.limits import BATCH_MAX
+from headrace.model.names import Queue
+from headrace.pipeline.source.options import WriteOptions
+from headrace.pipeline.source.targets import all_queues
+from headrace.pipeline.source.write.cells import texts, values
+from headrace.pipeline.source.write.columns import TEXT, WHOLE, Wanted, check_columns
+from headrace.pipeline.source.write.counts import HASH_BYTES, Tally
+from headrace.pipeline.source.write.patience import patiently
+from headrace.pipeline.source.write.queues import Place, Queues, places
+from headrace.pipeline.source.write.replays import Replays
+from headrace.pipeline.source.write.run import Run
+from headrace.stores.contract.store import Store
+
+COLUMNS: dict[str, Wanted] = {"tenant": TEXT, "queue": TEXT, "shard": WHOLE, "letter": WHOLE, "id": TEXT}
+Pick = LetterKey | str
+
+
+class DeadSink:
+    """Replays the letter of each row: by shard and number, else the newest one of an id.
+
+    Columns that it does not know are left alone, so that what was read with `what=dead` can be written back.
+    """
+
+    def __init__(self, options: WriteOptions, schema: StructType) -> None:
+        self._options = options
+        names = check_columns("dead", schema, COLUMNS, hint="", others=True)
+        self._at = {name: at for at, name in enumerate(names) if name in COLUMNS}
+        if "queue" not in self._at and options.name is None:
+            raise BadConfig("replays need a queue; give a column 'queue' or option queue")
+        if "id" not in self._at and not {"shard", "letter"} <= self._at.keys():
+            raise BadConfig("replays need columns 'shard' and 'letter', as what=dead gives them, or 'id'")
+
+    async def check(self, store: Store) -> None:
+        """The queue of the options must be there."""
+        name, tenant = self._options.name, self._options.tenant
+        if name is not None and name not in [queue.full_name for queue in await all_queues(store, tenant)]:
+            raise BadConfig(f"there is no queue {name!r} of tenant {tenant!r} whose letters could be replayed")
+
+    async def write(self, store: Store, run: Run, rows: Iterator[pa.RecordBatch]) -> Tally:
+        """Replay a task's rows."""
+        tally, queues = Tally(), Queues(None)
+        task = _Task(store, Replays(store.journal, run.started_at_ms), self._options, tally)
+        for batch in rows:
+            tally.rows += batch.num_rows
+            cells = {
+                name: (texts if COLUMNS[name] is TEXT else values)(batch.column(at)) for name, at in self._at.items()
+            }
+            named = list(places(self._options, batch.num_rows, cells.get("tenant"), cells.get("queue")))
+            await queues.learn(store, named)
+            for queue, picks in _picks(queues, named, cells, tally).items():
+                for start in range(0, len(picks), BATCH_MAX):
+                    await task.replay(queue, picks[start : start + BATCH_MAX])
+        return tally
+
+
+def _picks(
+    queues: Queues, named: Sequence[Place], cells: dict[str, list[Any]], tally: Tally
+) -> dict[Queue, list[Pick]]:
+    """What the rows name, by queue."""
+    found: dict[Queue, list[Pick]] = {}
+    columns = (cells.get(name, repeat(None, len(named))) for name in ("shard", "letter", "id"))
+    for place, shard, letter, id in zip(named, *columns, strict=True):
+        try:
+            queue = queues.get(place)
+            found.setdefault(queue, []).append(_pick(queue, shard, letter, id))
+        except Refused as refused:
+            tally.refuse(refused.reason, str(refused))
+    return found
+
+
+def _pick(queue: Queue, shard: int | None, letter: int | None, id: str | None) -> Pick:
+    if shard is not None and letter is not None:
+        check_int("shard", shard, 0, queue.shards - 1)
+        check_int("letter", letter, 1, 2**63 - 1)
+        return LetterKey(shard, letter)
+    if id is None:
+        raise Refused("bad_letter", "the row names no letter; fill columns 'shard' and 'letter', or 'id'")
+    check_id(id, queue)
+    return id
+
+
+class _Task:
+    """Replays picks of a queue and counts what became of them."""
+
+    def __init__(self, store: Store, replays: Replays, options: WriteOptions, tally: Tally) -> None:
+        self._store = store
+        self._replays = replays
+        self._options = options
+        self._tally = tally
+
+    async def replay(self, queue: Queue, picks: Sequence[Pick]) -> None:
+        """Replay what this run has not replayed yet."""
+        # An id names its newest letter: once that is replayed, another one would be.
+        looks = any(isinstance(pick, str) for pick in picks)
+
+        async def ask() -> tuple[list[Pick], list[LetterKey], Sequence[Replayed]]:
+            nonlocal looks
+            if looks:
+                await self._replays.look(queue)
+            looks = True  # whoever asks again was perhaps heard the first time
+            fresh, known = _parted(queue, picks, self._replays)
+            return fresh, known, await self._ask(queue, fresh)
+
+        fresh, ours, answers = await patiently(ask)
+        gone: list[Pick] = []
+        for pick, answer in zip(fresh, answers, strict=True):
+            if answer.status == "replayed" and answer.key is not None:
+                self._tally.counts["replayed"] += 1
+                ours.append(answer.key)
+            elif answer.status == "id_in_use" and isinstance(pick, LetterKey):
+                self._tally.counts["in_use"] += 1
+            else:
+                gone.append(pick)
+        ours += await self._found(queue, gone, answers)
+        self._tally.put_in(b"".join(_hash(queue, key) for key in ours))
+
+    async def _ask(self, queue: Queue, picks: Sequence[Pick]) -> Sequence[Replayed]:
+        if not picks:
+            return []
+        return await self._store.dead.replay(
+            queue,
+            picks,
+            keep_counts=self._options.keep_counts,
+            delay_ms=self._options.delay_ms,
+            spread_ms=self._options.spread_ms,
+        )
+
+    async def _found(self, queue: Queue, gone: Sequence[Pick], answers: Sequence[Replayed]) -> list[LetterKey]:
+        """The letters that are gone because this run has replayed them; counts the others."""
+        if not gone:
+            return []
+        await self._replays.look(queue)
+        in_use = {answer.id for answer in answers if answer.status == "id_in_use"}
+        found = []
+        for pick in gone:
+            key = self._replays.find(queue, pick)
+            if key is not None:
+                found.append(key)
+            else:
+                self._tally.counts["in_use" if pick in in_use else "not_found"] += 1
+        return found
+
+
+def _parted(queue: Queue, picks: Sequence[Pick], replays: Replays) -> tuple[list[Pick], list[LetterKey]]:
+    """What is still to be replayed, each once, and the letters of what this run has replayed."""
+    fresh: list[Pick] = []
+    known: list[LetterKey] = []
+    for pick in picks:
+        key = replays.find(queue, pick)
+        if key is None:
+            fresh.append(pick)
+        else:
+            known.append(key)
+    return fresh, known
+
+
+def _hash(queue: Queue, key: LetterKey) -> bytes:
+    text = f"{queue.tenant}\0{queue.full_name}\0{key.shard}\0{key.number}"
+    return blake2b(text.encode(), digest_size=HASH_BYTES).digest()

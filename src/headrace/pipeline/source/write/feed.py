@@ -1,0 +1,153 @@
+"""Items out of rows: published, or edited where they differ; what is there as it should be is left alone."""
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from hashlib import blake2b
+from itertools import repeat
+from typing import Any
+
+import pyarrow as pa
+from pyspark.sql.types import StructType
+
+from headrace.feeds.publishing import parts, refusal
+from headrace.model.errors import BadConfig, Refused
+from headrace.model.feed import FeedName, FeedType, Item, Publication
+from headrace.model.feed_answers import Published
+from headrace.pipeline.source.options import WriteOptions
+from headrace.pipeline.source.write.cells import json_texts, texts
+from headrace.pipeline.source.write.columns import JSON_VALUE, TEXT, Wanted, check_columns
+from headrace.pipeline.source.write.counts import HASH_BYTES, Tally
+from headrace.pipeline.source.write.keys import row_keys
+from headrace.pipeline.source.write.patience import patiently
+from headrace.pipeline.source.write.run import Run
+from headrace.stores.contract.store import Store
+
+COLUMNS: dict[str, Wanted] = {"id": TEXT, "item": JSON_VALUE, "feed": TEXT}
+_HINT = "put it into the item, for example with struct(…), or leave it out"
+
+
+class FeedSink:
+    """Publishes an item for each row. Without an id, the item itself says who it is."""
+
+    def __init__(self, options: WriteOptions, schema: StructType) -> None:
+        self._options = options
+        self._names = check_columns("feed", schema, COLUMNS, hint=_HINT)
+        if "item" not in self._names:
+            raise BadConfig("a feed needs items; give a column 'item', for example with to_json(struct(…))")
+        if "feed" not in self._names and options.name is None:
+            raise BadConfig("items need a feed; give a column 'feed' or option feed")
+
+    async def check(self, store: Store) -> None:
+        """The feed of the options must be there."""
+        if self._options.name is not None:
+            feed = FeedName(self._options.name, self._options.tenant)
+            if await store.feeds.describe(feed) is None:
+                raise BadConfig(str(_unknown(feed)))
+
+    async def write(self, store: Store, run: Run, rows: Iterator[pa.RecordBatch]) -> Tally:
+        """Publish a task's rows."""
+        tally = Tally()
+        task = _Task(store, run, tally)
+        for batch in rows:
+            tally.rows += batch.num_rows
+            for feed, publications in self._publications(batch, tally).items():
+                for part in parts(publications):
+                    await task.publish(feed, part)
+        return tally
+
+    def _publications(self, batch: pa.RecordBatch, tally: Tally) -> dict[FeedName, list[Publication]]:
+        """The items of the rows, by feed."""
+        cells: dict[str, Any] = {}
+        for at, name in enumerate(self._names):
+            column = batch.column(at)
+            cells[name] = json_texts("item", column) if name == "item" else texts(column)
+        made = row_keys({"item": [_said(item) for item in cells["item"]]})
+        ids = made if "id" not in cells else (id or own for id, own in zip(cells["id"], made, strict=True))
+        found: dict[FeedName, list[Publication]] = {}
+        for name, id, item in zip(cells.get("feed", repeat(None, batch.num_rows)), ids, cells["item"], strict=True):
+            try:
+                feed = self._feed(name)
+                if isinstance(item, Refused):
+                    raise item
+                found.setdefault(feed, []).append(Publication(item, id))
+            except Refused as refused:
+                tally.refuse(refused.reason, str(refused))
+        return found
+
+    def _feed(self, name: str | None) -> FeedName:
+        name = name or self._options.name
+        if name is None:
+            raise Refused("bad_feed", "the row names no feed; fill column 'feed', or give option feed")
+        return FeedName(name, self._options.tenant)
+
+
+class _Task:
+    """Publishes items into feeds and counts what became of them."""
+
+    def __init__(self, store: Store, run: Run, tally: Tally) -> None:
+        self._store = store
+        self._run = run
+        self._tally = tally
+        self._types: dict[FeedName, FeedType | None] = {}
+
+    async def publish(self, feed: FeedName, publications: Sequence[Publication]) -> None:
+        """Publish what is not there already."""
+        if feed not in self._types:
+            state = await self._store.feeds.describe(feed)
+            self._types[feed] = None if state is None else state.config.type
+        if self._types[feed] is None:
+            for _ in publications:
+                self._tally.refuse("unknown_feed", str(_unknown(feed)))
+            return
+        distinct = list(dict.fromkeys(publications))
+        ours = [each.id or "" for each, times in Counter(publications).items() for _ in range(times - 1)]
+        changed, unchanged = await self._parted(feed, distinct)
+        for item in unchanged:
+            if item.at_ms >= self._run.started_at_ms:
+                ours.append(item.id)
+            else:
+                self._tally.counts["unchanged"] += 1
+        for publication, answer in await patiently(lambda: self._send(feed, changed)):
+            if answer.ok:
+                self._tally.counts["written"] += 1
+                ours.append(publication.id or "")
+            else:
+                refused = refusal(feed, publication, answer)
+                self._tally.refuse(refused.reason, str(refused))
+        self._tally.put_in(b"".join(_hash(feed, id) for id in ours))
+
+    async def _parted(
+        self, feed: FeedName, publications: Sequence[Publication]
+    ) -> tuple[list[Publication], list[Item]]:
+        """What is to be published, and the items that are there as they should be."""
+        there = await patiently(lambda: self._store.items.find(feed, [each.id or "" for each in publications]))
+        changed: list[Publication] = []
+        unchanged: list[Item] = []
+        for publication, item in zip(publications, there, strict=True):
+            if item is not None and item.item == publication.item:
+                unchanged.append(item)
+            elif item is not None and self._types[feed] == "sorted":
+                changed.append(Publication(publication.item, publication.id, edit=True))  # it keeps its place
+            else:
+                changed.append(publication)
+        return changed, unchanged
+
+    async def _send(self, feed: FeedName, publications: Sequence[Publication]) -> list[tuple[Publication, Published]]:
+        answers = await self._store.items.publish(feed, publications, instance=f"spark {self._run.id[:100]}")
+        return list(zip(publications, answers, strict=True))
+
+
+def _unknown(feed: FeedName) -> Refused:
+    return Refused(
+        "unknown_feed",
+        f"there is no feed {feed.name!r} of tenant {feed.tenant!r}; create it first, for example with: headrace feeds"
+        f" create {feed.name}",
+    )
+
+
+def _said(item: bytes | Refused) -> bytes:
+    return b"" if isinstance(item, Refused) else item
+
+
+def _hash(feed: FeedName, id: str) -> bytes:
+    return blake2b(f"{feed}\0{id}".encode(errors="surrogatepass"), digest_size=HASH_BYTES).digest()

@@ -1,0 +1,123 @@
+"""Jobs out of rows: taken in once, however often a row is written while its key is remembered."""
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from hashlib import blake2b
+
+import pyarrow as pa
+from pyspark.sql.types import StructType
+
+from headrace.client.batch import Truth, batches
+from headrace.model.answers import Enqueued
+from headrace.model.errors import BadConfig, Refused
+from headrace.model.job import Job
+from headrace.model.limits import CLOCK_SKEW_MS_MAX
+from headrace.pipeline.source.options import WriteOptions
+from headrace.pipeline.source.write.columns import check_columns
+from headrace.pipeline.source.write.counts import HASH_BYTES, Tally
+from headrace.pipeline.source.write.making import COLUMNS, Rows
+from headrace.pipeline.source.write.queues import Queues
+from headrace.pipeline.source.write.run import Run, store_now_ms
+from headrace.pipeline.source.write.sending import Sender
+from headrace.stores.contract.store import Store
+
+_HINT = "put it into the payload, for example with struct(…), or leave it out"
+_REFUSALS = {
+    "conflict": "its key was used for other work within the last {keep}; give it another key or another option name",
+    "full": "queue {queue} holds as many jobs as its waiting_max allows; write again when workers have caught up",
+    "wrong_shards": "queue {queue} was made with another number of shards meanwhile; write again",
+}
+
+
+class JobSink:
+    """Enqueues a job for each row, under the key of the row."""
+
+    def __init__(self, options: WriteOptions, schema: StructType) -> None:
+        self._options = options
+        self._names = check_columns("jobs", schema, COLUMNS, hint=_HINT)
+        for column, given in (("kind", options.kind), ("queue", options.name)):
+            if column not in self._names and given is None:
+                raise BadConfig(f"jobs need a {column}; give a column '{column}' or option {column}")
+        if "/" in options.key_space or not options.key_space.isprintable():
+            raise BadConfig(f"option name is {options.key_space!r}; use printable characters other than '/'")
+
+    async def check(self, store: Store) -> None:
+        """Nothing need be there: queues are made when they are first used."""
+
+    async def write(self, store: Store, run: Run, rows: Iterator[pa.RecordBatch]) -> Tally:
+        """Take in a task's rows."""
+        tally, queues = Tally(), Queues(self._options.shards or 1)
+        sender, judge = Sender(store.jobs, ordered="id" in self._names), _Judge(store, run, self._options, tally)
+        try:
+            for batch in rows:
+                made = Rows(self._options, self._names, batch)
+                tally.rows += made.count
+                await queues.learn(store, made.places())
+                for jobs in batches(made.jobs(queues, tally)):
+                    for sent, truths in await sender.send(jobs):
+                        await judge.count(sent, truths)
+            for sent, truths in await sender.land():
+                await judge.count(sent, truths)
+        finally:
+            await sender.stop()
+        return tally
+
+
+class _Judge:
+    """Tells what the store's answers mean for the counts of this run."""
+
+    def __init__(self, store: Store, run: Run, options: WriteOptions, tally: Tally) -> None:
+        self._store = store
+        self._run = run
+        self._options = options
+        self._tally = tally
+        self._now_ms: int | None = None
+
+    async def count(self, jobs: Sequence[Job], truths: Sequence[Truth]) -> None:
+        """Count the answers to one call."""
+        ours: list[Job] = []
+        statuses: Counter[str] = Counter()
+        for job, truth in zip(jobs, truths, strict=True):
+            if not isinstance(truth, Enqueued):
+                self._tally.refuse(truth.reason if isinstance(truth, Refused) else "refused", str(truth))
+            elif truth.status == "duplicate":
+                if await self._is_ours(truth):
+                    ours.append(job)
+                else:
+                    statuses["duplicate"] += 1
+            elif truth.ok:
+                statuses[truth.status] += 1
+                ours.append(job)
+            else:
+                self._tally.refuse(truth.status, self._why(job, truth.status))
+        self._tally.counts += statuses
+        self._tally.put_in(_hashes(ours))
+
+    async def _is_ours(self, answer: Enqueued) -> bool:
+        """Whether a key that is remembered was first used by this run: by an equal row, or an attempt that failed."""
+        if answer.until_ms is None:
+            return False
+        made_at_ms = answer.until_ms - self._options.key_keep_ms
+        if made_at_ms < self._run.started_at_ms:
+            return False
+        if self._now_ms is None or made_at_ms > self._now_ms:
+            # A key that an earlier run was to remember for longer would seem to be of the future.
+            self._now_ms = await store_now_ms(self._store) + CLOCK_SKEW_MS_MAX
+        return made_at_ms <= self._now_ms
+
+    def _why(self, job: Job, status: str) -> str:
+        days = self._options.key_keep_ms / 86_400_000
+        told = _REFUSALS[status].format(queue=repr(job.queue.full_name), keep=f"{days:g} days")
+        return f"row with key {(job.idempotency_key or '')!r}: {told}"
+
+
+def _hashes(jobs: Sequence[Job]) -> bytes:
+    """Eight bytes for each job by which rows of one key are known."""
+    if not any(job.id_given for job in jobs):
+        return bytes.fromhex("".join([job.id[4 : 4 + 2 * HASH_BYTES] for job in jobs]))  # hashed already
+    return b"".join(_hash(job) for job in jobs)
+
+
+def _hash(job: Job) -> bytes:
+    text = f"{job.queue.tenant}\0{job.queue.full_name}\0{job.id}\0{job.idempotency_key}"
+    return blake2b(text.encode(), digest_size=HASH_BYTES).digest()

@@ -1,0 +1,141 @@
+"""Makes jobs of rows: a batch of Arrow at a time, and a row that cannot be one is refused alone."""
+
+from collections.abc import Callable, Iterable, Iterator
+from functools import lru_cache
+from itertools import repeat
+from typing import Any
+
+import pyarrow as pa
+
+from headrace.model.errors import Refused
+from headrace.model.ids import id_deriver
+from headrace.model.job import NO_HEADERS, Job
+from headrace.model.names import Queue
+from headrace.model.policy import NO_POLICY, Policy
+from headrace.pipeline.source.options import WriteOptions
+from headrace.pipeline.source.write.cells import instants_ms, json_texts, texts, values
+from headrace.pipeline.source.write.columns import INSTANT, JSON_VALUE, TEXT, TEXTS, WHOLE, Wanted
+from headrace.pipeline.source.write.counts import Tally
+from headrace.pipeline.source.write.keys import given_keys, key_start, row_keys
+from headrace.pipeline.source.write.queues import Place, Queues, places
+
+POLICY = (
+    "priority",
+    "timeout_ms",
+    "max_attempts",
+    "max_stalls",
+    "backoff_ms",
+    "backoff_ms_max",
+    "result_ttl_ms",
+    "expires_at",
+)
+"""Columns that are a job's policy, in the order of its fields."""
+COLUMNS: dict[str, Wanted] = {
+    "kind": TEXT,
+    "payload": JSON_VALUE,
+    "id": TEXT,
+    "key": TEXT,
+    "queue": TEXT,
+    "tenant": TEXT,
+    "run_at": INSTANT,
+    "delay_ms": WHOLE,
+    **dict.fromkeys(POLICY[:-1], WHOLE),
+    "expires_at": INSTANT,
+    "tag": TEXT,
+    "headers": TEXTS,
+}
+_NO_KIND = Refused("bad_kind", "the row names no kind; fill column 'kind', or give option kind")
+_policy = lru_cache(maxsize=1_024)(Policy)  # most rows of a frame have the same
+
+
+class Rows:
+    """A batch of rows as lists, a column each."""
+
+    def __init__(self, options: WriteOptions, names: tuple[str, ...], batch: pa.RecordBatch) -> None:
+        self._options = options
+        self._columns = {name: _cells(name, batch.column(at)) for at, name in enumerate(names)}
+        if options.kind is not None:
+            kinds = self._columns.get("kind", repeat(None, batch.num_rows))
+            self._columns["kind"] = [kind or options.kind for kind in kinds]
+        self.count = batch.num_rows
+
+    def places(self) -> Iterable[Place]:
+        """Where each row goes."""
+        return places(self._options, self.count, self._columns.get("tenant"), self._columns.get("queue"))
+
+    def jobs(self, queues: Queues, tally: Tally) -> Iterator[Job]:
+        """A job of each row; those that can be none are counted as refused."""
+        start = key_start(self._options.key_space)
+        derive: Callable[[str], str] = str
+        last: Place | None = None
+        queue: Any = None
+        ttl_ms = self._options.key_keep_ms
+        for place, rest, id, kind, payload, run_at_ms, delay_ms, tag, headers, policy in self._rows(start):
+            try:
+                if place != last:
+                    queue, last = queues.get(place), place
+                    derive = _deriver(queue, start)
+                _check(rest, kind, payload)
+                yield Job(
+                    queue=queue,
+                    id=derive(rest) if id is None else id,
+                    kind=kind,
+                    payload=payload,
+                    run_at_ms=run_at_ms,
+                    delay_ms=delay_ms,
+                    policy=policy if policy is NO_POLICY else _policy(*policy),
+                    tag=tag,
+                    headers=headers or NO_HEADERS,
+                    idempotency_key=start + rest,
+                    idempotency_ttl_ms=ttl_ms,
+                    id_given=id is not None,
+                )
+            except Refused as refused:
+                tally.refuse(refused.reason, str(refused))
+
+    def _rows(self, start: str) -> Iterator[tuple[Any, ...]]:
+        get = self._columns.get
+        nothing = [None] * self.count
+        keys = row_keys(self._columns) if "key" not in self._columns else given_keys(start, self._columns["key"])
+        return zip(
+            self.places(),
+            keys,
+            get("id", nothing),
+            get("kind", nothing),
+            get("payload", [b"null"] * self.count),
+            get("run_at", nothing),
+            get("delay_ms", nothing),
+            get("tag", nothing),
+            get("headers", nothing),
+            self._policies(),
+            strict=True,
+        )
+
+    def _policies(self) -> Iterable[Any]:
+        if not any(name in self._columns for name in POLICY):
+            return repeat(NO_POLICY, self.count)
+        return zip(*(self._columns.get(name, [None] * self.count) for name in POLICY), strict=True)
+
+
+@lru_cache(maxsize=1_024)
+def _deriver(queue: Queue, start: str) -> Callable[[str], str]:
+    return id_deriver(queue, start)
+
+
+def _cells(name: str, column: pa.Array) -> Any:
+    if name == "payload":
+        return json_texts("payload", column)
+    wanted = COLUMNS[name]
+    if wanted is INSTANT:
+        return instants_ms(column)
+    return texts(column) if wanted is TEXT else values(column)
+
+
+def _check(rest: object, kind: object, payload: object) -> None:
+    """Raise what was found wrong with a cell before."""
+    if type(payload) is Refused:
+        raise payload
+    if type(rest) is Refused:
+        raise rest
+    if not kind:
+        raise _NO_KIND

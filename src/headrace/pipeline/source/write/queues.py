@@ -1,0 +1,69 @@
+"""The queues that rows name: each with the number of shards that it has, if it is there."""
+
+from collections.abc import Iterable
+from itertools import repeat
+from typing import Any
+
+from headrace.model.errors import Refused
+from headrace.model.names import Queue
+from headrace.pipeline.source.options import WriteOptions
+from headrace.pipeline.source.targets import all_queues
+from headrace.stores.contract.store import Store
+
+Place = tuple[str | None, str | None]
+"""A tenant and a queue as a row says them."""
+
+
+def places(options: WriteOptions, count: int, tenants: list[Any] | None, queues: list[Any] | None) -> Iterable[Place]:
+    """Where the rows go, each by its own columns, else by the options."""
+    return zip(
+        repeat(options.tenant, count) if tenants is None else (tenant or options.tenant for tenant in tenants),
+        repeat(options.name, count) if queues is None else (queue or options.name for queue in queues),
+        strict=True,
+    )
+
+
+class Queues:
+    """What is known of queues, asked once for each tenant."""
+
+    def __init__(self, shards: int | None) -> None:
+        self._shards = shards
+        """Of queues that are not there; None refuses those."""
+        self._tenants: set[str] = set()
+        self._known: dict[Place, Queue | Refused] = {}
+
+    async def learn(self, store: Store, named: Iterable[Place]) -> None:
+        """Find out about queues that were not asked for yet."""
+        for place in set(named) - self._known.keys():
+            tenant, name = place
+            if tenant is not None and tenant not in self._tenants:
+                for queue in await _there(store, tenant):
+                    self._known[tenant, queue.full_name] = queue
+                self._tenants.add(tenant)
+            if place not in self._known:
+                self._known[place] = self._new(tenant, name)
+
+    def get(self, place: Place) -> Queue:
+        """The queue of a place that was learnt; raises its refusal."""
+        found = self._known[place]
+        if isinstance(found, Refused):
+            raise found
+        return found
+
+    def _new(self, tenant: str | None, name: str | None) -> Queue | Refused:
+        if name is None:
+            return Refused("bad_queue", "the row names no queue; fill column 'queue', or give option queue")
+        try:
+            queue = Queue.parse(name, tenant or "", self._shards or 1)
+        except Refused as refused:
+            return refused
+        if self._shards is None:
+            return Refused("unknown_queue", f"there is no queue {name!r} of tenant {tenant!r}; check column 'queue'")
+        return queue
+
+
+async def _there(store: Store, tenant: str) -> list[Queue]:
+    try:
+        return await all_queues(store, tenant)
+    except Refused:  # what is no tenant has no queues; the row is refused with the words of its queue
+        return []

@@ -1,0 +1,108 @@
+"""The journal protocol with looks at many shards in one statement; inboxes that hold nothing are not numbered."""
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from functools import partial
+from typing import Any, NamedTuple
+
+from headrace.model.checks import check_batch
+from headrace.model.event import Bounds, Span
+from headrace.model.limits import BATCH_MAX, LOOKS_AT_ONCE
+from headrace.model.names import Shard
+from headrace.stores.calls.journal import NO_BOUNDS, EngineJournal, bounds_of, check_spans
+from headrace.stores.calls.queues import wrong_shards
+from headrace.stores.postgres.tx import PostgresTx
+from headrace.stores.transitions.rows import Tx
+
+
+class Seen(NamedTuple):
+    """A journal as the row of its shard has it, without what is still in the inbox."""
+
+    shard_id: int
+    has_inbox: bool
+    bounds: Bounds
+
+
+NOT_THERE = Seen(0, False, NO_BOUNDS)
+
+
+class PostgresJournal(EngineJournal):
+    """Most journals of a large store are quiet, and one statement is enough for all of those. Busy ones are numbered
+    some at a time without waiting for anybody; one that somebody else is at, by itself."""
+
+    async def all_bounds(self, shards: Sequence[Shard]) -> Sequence[Bounds]:
+        check_batch("shards", len(shards), BATCH_MAX)
+        seen = await self._engine.read(lambda tx: _look(tx, shards))
+        numbered = await self._number(
+            {each.shard_id: shard for shard, each in zip(shards, seen, strict=True) if each.has_inbox}
+        )
+        return [numbered.get(each.shard_id, each.bounds) for each in seen]
+
+    async def reached(self, spans: Sequence[Span], at_ms: int) -> Sequence[int]:
+        if len(spans) == 1:  # numbered and searched in one transaction
+            return await super().reached(spans, at_ms)
+        check_spans(spans, at_ms)
+
+        def look(tx: Tx) -> tuple[list[Seen], list[int]]:
+            seen = _look(tx, [span.shard for span in spans])
+            return seen, _reached(tx, spans, seen, at_ms)
+
+        seen, found = await self._engine.read(look)
+        busy = {
+            each.shard_id: span.shard
+            for span, each in zip(spans, seen, strict=True)
+            if each.has_inbox and span.upto > each.bounds.last_seq
+        }
+        if busy:
+            await self._number(busy)
+            _, found = await self._engine.read(look)
+        return found
+
+    async def _number(self, shards: Mapping[int, Shard]) -> dict[int, Bounds]:
+        """Number the inboxes of shards, given with their ids, and say what their journals hold then."""
+        found: dict[int, Bounds] = {}
+        ids = list(shards)
+        for start in range(0, len(ids), LOOKS_AT_ONCE):
+            some = {shard_id: shards[shard_id] for shard_id in ids[start : start + LOOKS_AT_ONCE]}
+            found |= await self._engine.write(partial(_number_free, shards=some))
+            held = [shard_id for shard_id in some if shard_id not in found]
+            told = await asyncio.gather(*(self.bounds(some[shard_id]) for shard_id in held))
+            found |= zip(held, told, strict=True)
+        return found
+
+
+def _look(tx: Tx, shards: Sequence[Shard]) -> list[Seen]:
+    assert isinstance(tx, PostgresTx)
+    queues = [shard.queue for shard in shards]
+    names = ([each.tenant for each in queues], [each.full_name for each in queues])
+    others = [each.sibling.full_name for each in queues]
+    seen = [NOT_THERE] * len(shards)
+    for place, known, *columns in tx.link.run("shard_bounds", *names, others, [each.index for each in shards]):
+        queue = queues[place - 1]
+        if known not in (None, queue.shards):
+            raise wrong_shards(queue, known)
+        seen[place - 1] = _seen(*columns)
+    return seen
+
+
+def _seen(shard_id: int | None, has_inbox: bool, *columns: Any) -> Seen:
+    if shard_id is None:
+        return NOT_THERE
+    epoch, first_seq, last_seq, first_at_ms, last_at_ms, size = columns
+    if first_seq > last_seq:
+        first_at_ms = last_at_ms = None
+    return Seen(shard_id, has_inbox, Bounds(epoch, first_seq, last_seq, first_at_ms, last_at_ms, size))
+
+
+def _number_free(tx: Tx, *, shards: Mapping[int, Shard]) -> dict[int, Bounds]:
+    assert isinstance(tx, PostgresTx)
+    return {rows.shard_id: bounds_of(rows.head) for rows in tx.number_free(shards)}
+
+
+def _reached(tx: Tx, spans: Sequence[Span], seen: Sequence[Seen], at_ms: int) -> list[int]:
+    assert isinstance(tx, PostgresTx)
+    lows = [max(span.after, each.bounds.first_seq - 1) for span, each in zip(spans, seen, strict=True)]
+    highs = [min(span.upto, each.bounds.last_seq) for span, each in zip(spans, seen, strict=True)]
+    for place, last_seq in tx.link.run("entry_reached", at_ms, [each.shard_id for each in seen], lows, highs):
+        lows[place - 1] = last_seq
+    return [max(span.after, min(low, span.upto)) for span, low in zip(spans, lows, strict=True)]

@@ -1,0 +1,64 @@
+"""Emptied stores of every kind that Spark can reach, by URL, and batches of them as a task would read them."""
+
+import asyncio
+import pickle
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import Any, TypeVar
+
+from pyspark.sql.datasource import CaseInsensitiveDict, Filter
+
+from headrace.pipeline.source.options import Options
+from headrace.pipeline.source.schema import table_of
+from headrace.pipeline.source.source import HeadraceSource
+from headrace.stores.contract.store import Store
+from headrace.stores.open import open_store
+from tests.support.stores import SHARED_URLS, STORES
+
+SERVED = ("sqlite", "redis", "postgres")
+Found = TypeVar("Found")
+
+
+def fresh_url(name: str, folder: Path) -> str:
+    """The URL of an empty store."""
+
+    async def empty() -> None:
+        async with STORES[name](folder):
+            pass
+
+    asyncio.run(empty())
+    return SHARED_URLS[name](folder)
+
+
+def ask(url: str, question: Callable[[Store], Awaitable[Found]]) -> Found:
+    """What the store at a URL answers."""
+
+    async def asked() -> Found:
+        store = await open_store(url)
+        try:
+            return await question(store)
+        finally:
+            await store.close()
+
+    return asyncio.run(asked())
+
+
+class Batch:
+    """A batch read as Spark does it: filters pushed, planned, and each part read by a copy of the reader."""
+
+    def __init__(self, *filters: Filter, **options: str) -> None:
+        source = HeadraceSource(CaseInsensitiveDict(options))
+        reader: Any = source.reader(source.schema())
+        table = table_of(Options.parse(options))
+        self.left = list(reader.pushFilters(list(filters)))
+        """The filters that were left to Spark."""
+        self.parts: list[Any] = reader.partitions()
+        self.sizes: list[int] = []
+        """Of the Arrow batches."""
+        self.rows: list[dict[str, Any]] = []
+        for part in self.parts:
+            task, part = pickle.loads(pickle.dumps((reader, part)))  # noqa: S301, PLW2901  (as Spark does)
+            for batch in task.read(part):
+                assert batch.schema == table.arrow
+                self.sizes.append(batch.num_rows)
+                self.rows += batch.to_pylist()

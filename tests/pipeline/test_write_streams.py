@@ -1,0 +1,120 @@
+"""Promises of streams that write: exact after a failure in mid-batch, however the batch is cut when it runs again."""
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+from pyspark import TaskContext
+from pyspark.errors import StreamingQueryException
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.streaming.query import StreamingQuery
+
+from headrace.model.feed import FeedName
+from headrace.model.names import Queue
+from headrace.pipeline.source.write.counts import Written
+from headrace.pipeline.source.write.report import find_report
+from headrace.stores.contract.store import Store
+from tests.pipeline.served import SERVED, ask, fresh_url
+from tests.pipeline.writes import REPORT, drain, events, shown
+
+MAIL = Queue("mail", shards=2)
+ROWS = 2_000
+SECONDS_MAX = 120
+WAIT_TRIES = 2_000
+"""Looks at a store, each of which takes some milliseconds."""
+
+
+@pytest.fixture(params=SERVED)
+def url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
+    return fresh_url(request.param, tmp_path)
+
+
+def put_file(folder: Path, numbers: range) -> None:
+    """Rows that a stream finds as one file."""
+    folder.mkdir(exist_ok=True)
+    lines = [json.dumps({"kind": "k", "payload": f'{{"n":{number}}}'}) for number in numbers]
+    (folder / f"{numbers.start}.json").write_text("\n".join(lines))
+
+
+def rows_of(spark: SparkSession, folder: Path) -> DataFrame:
+    """A stream of the files of a folder, one a batch."""
+    reader = spark.readStream.schema("kind string, payload string").option("maxFilesPerTrigger", "1")
+    return reader.json(str(folder))
+
+
+def start(frame: DataFrame, url: str, checkpoint: Path, **options: str) -> StreamingQuery:
+    given = {"url": url, "queue": "mail", "shards": "2", "report": REPORT, "checkpointLocation": str(checkpoint)}
+    writer = frame.writeStream.format("headrace").options(**(given | options))
+    return writer.trigger(availableNow=True).start()
+
+
+def written(url: str, query: StreamingQuery, batch: int) -> Written:
+    found = ask(url, lambda store: find_report(store, FeedName(REPORT), f"{query.id}/{batch}"))
+    assert found is not None
+    return found
+
+
+def waiting_count(url: str) -> int:
+    async def look(store: Store) -> int:
+        return (await store.queues.counts(MAIL)).waiting
+
+    return ask(url, look)
+
+
+def broken(url: str, frame: DataFrame) -> DataFrame:
+    """The frame, whose second task fails as soon as the first has written its half."""
+
+    def breaking(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for batch in batches:
+            context = TaskContext.get()
+            assert context is not None
+            if context.partitionId() == 1:
+                for _ in range(WAIT_TRIES):
+                    if waiting_count(url) == ROWS // 2:
+                        raise RuntimeError("the task broke")
+                raise AssertionError("the other task never wrote its half")
+            yield batch
+
+    return frame.mapInArrow(breaking, frame.schema)
+
+
+def test_a_batch_that_failed_in_its_midst_is_exact_when_it_runs_again_in_six_tasks_instead_of_two(
+    spark: SparkSession, url: str, tmp_path: Path
+) -> None:
+    folder, checkpoint = tmp_path / "rows", tmp_path / "checkpoint"
+    put_file(folder, range(ROWS))
+    failed = start(broken(url, rows_of(spark, folder).repartition(2)), url, checkpoint)
+    with pytest.raises(StreamingQueryException, match="the task broke"):
+        failed.awaitTermination(SECONDS_MAX)
+    drained = drain(url, MAIL)
+
+    put_file(folder, range(ROWS - 10, ROWS + 5))
+    again = start(rows_of(spark, folder).repartition(6), url, checkpoint)
+    assert again.awaitTermination(SECONDS_MAX)
+
+    assert (drained, drain(url, MAIL)) == (ROWS // 2, ROWS // 2 + 5)
+    assert events(url, MAIL)["enqueued"] == ROWS + 5
+    assert shown(written(url, again, 0)) == {"created": ROWS}
+    assert shown(written(url, again, 1)) == {"created": 5, "duplicate": 10}
+
+
+def test_refused_rows_fail_the_query_with_a_sentence_and_other_modes_than_append_are_refused(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    url, folder = fresh_url("sqlite", tmp_path), tmp_path / "rows"
+    put_file(folder, range(3))
+    frame = rows_of(spark, folder).selectExpr("kind", "if(payload like '%1%', 'text', payload) as payload")
+
+    query = start(frame, url, tmp_path / "checkpoint")
+    with pytest.raises(
+        StreamingQueryException, match=r"of 3 rows 2 created, 1 refused \(bad_payload 1\); for example:"
+    ):
+        query.awaitTermination(SECONDS_MAX)
+
+    assert shown(written(url, query, 0)) == {"created": 2, "refused": {"bad_payload": 1}}
+    complete = frame.groupBy("kind").count().selectExpr("kind").writeStream.format("headrace").outputMode("complete")
+    options = {"url": url, "queue": "mail", "checkpointLocation": str(tmp_path / "other")}
+    with pytest.raises(StreamingQueryException, match=r"added, never overwritten; write with .*outputMode\('append'\)"):
+        complete.options(**options).trigger(availableNow=True).start().awaitTermination(SECONDS_MAX)

@@ -17,7 +17,7 @@ from headrace.stores.contract.store import Store
 from tests.pipeline.filling import fill, keep, tell
 from tests.pipeline.served import SERVED, fresh_url
 from tests.pipeline.stories import url_of
-from tests.support.process import free_port
+from tests.support.process import free_port, wait_until
 
 QUEUE, SHARD = Queue("mail"), Shard(Queue("mail"))
 SEQ_AND_ID = JOURNAL.pick(["seq", "id"])
@@ -88,11 +88,14 @@ def test_dropped_events_are_skipped_and_counted_where_that_is_wanted(
 
 def test_a_read_that_is_given_up_ends_its_thread(file_url: str) -> None:
     tell(file_url, thirty_calls)
-    batches = read_spans(file_url, [Span(SHARD, 0, 30_000)], JOURNAL, Filters(), True)
+    # The same events again and again: more pages than are fetched ahead.
+    batches = read_spans(file_url, [Span(SHARD, 0, 20_000)] * 6, JOURNAL, Filters(), True)
 
     next(batches)
+    begun = fetchers()
     batches.close()  # type: ignore[attr-defined]  # it is a generator, which Spark closes
 
+    assert len(begun) == 1
     assert fetchers() == []
 
 
@@ -117,12 +120,16 @@ def test_a_read_to_the_end_leaves_no_thread_behind(url: str) -> None:
 def test_only_a_few_pages_are_fetched_before_they_are_asked_for(file_url: str) -> None:
     tell(file_url, fill(QUEUE, 50))
     fetching = Fetching(file_url, [Span(SHARD, seq, seq + 1) for seq in range(50)], True)
+    wait_until(lambda: fetching.ahead == PAGES_AHEAD, "the first pages")
 
-    ahead = [fetching.ahead for _ in fetching.pages()]
+    # Time enough for the others.
+    tell(file_url, fill(QUEUE, 50, since=50))
+    ahead = fetching.ahead
+    found = list(fetching.pages())
     fetching.stop()
 
-    assert len(ahead) == 50
-    assert max(ahead) <= PAGES_AHEAD
+    assert ahead == PAGES_AHEAD
+    assert len(found) == 50
 
 
 def test_a_server_that_is_away_fails_the_read_with_one_sentence_and_leaves_no_thread() -> None:

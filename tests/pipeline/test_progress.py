@@ -13,9 +13,10 @@ def source(lag: int, skipped: int = 0, lost: int = 0) -> dict[str, Any]:
 
 def test_the_sources_of_a_query_are_summed_up_and_those_of_others_left_out() -> None:
     rate = {"endOffset": 17, "latestOffset": 20}
+    kafka = {"endOffset": {"topic": {"0": 17}}, "latestOffset": {"topic": {"0": 20}}}
     memory = {"endOffset": None, "latestOffset": None}
 
-    progress = {"sources": [source(5, 1, 2), rate, source(7, 10, 20), memory]}
+    progress = {"sources": [source(5, 1, 2), rate, source(7, 10, 20), kafka, memory]}
 
     assert (lag(progress), skipped(progress), lost(progress)) == (12, 11, 22)
     assert lag({"sources": [rate, memory]}) == 0

@@ -7,13 +7,17 @@ from pathlib import Path
 
 import pytest
 
+from headrace.model.clock import ManualClock, monotonic_ms
 from headrace.model.errors import BadConfig, Refused
 from headrace.model.names import Queue, Shard
+from headrace.pipeline.source.journal.follow import LOOK_EVERY_MS, Follower
+from headrace.pipeline.source.journal.known import FIND_EVERY_MS
+from headrace.pipeline.source.options import Options
 from tests.pipeline.filling import T0, delete, fill, keep, tell
 from tests.pipeline.playing import Checkpoint, Row, playing
 from tests.pipeline.served import SERVED, fresh_url
 from tests.support.redis_servers import RedisServer
-from tests.support.stores import sqlite_url
+from tests.support.stores import STORES, sqlite_url
 
 FAST, SLOW, LATE = Queue("fast"), Queue("slow"), Queue("late", shards=2)
 
@@ -73,9 +77,11 @@ def test_available_now_reaches_the_head_seen_at_start_and_not_beyond(url: str) -
     tell(url, fill(FAST, 5))
 
     with playing(checkpoint, available_now=True, url=url, maxEventsPerTrigger="2") as run:
-        tell(url, fill(FAST, 3, since=5), fill(LATE, 4))
+        tell(url, fill(FAST, 1, since=5))
+        first = run.batch()
+        tell(url, fill(FAST, 2, since=6), fill(LATE, 4))
         run.a_second_later()
-        batches = run.rest()
+        batches = [first or [], *run.rest()]
     reached = list(checkpoint.last["shards"])
     with playing(checkpoint, available_now=True, url=url) as run:
         later = run.rest()
@@ -101,19 +107,19 @@ def test_a_checkpoint_goes_on_exactly_with_other_limits_and_partitions_twice(url
     assert len({(row["queue"], row["shard"], row["seq"]) for row in seen}) == 20
 
 
-def test_a_first_batch_that_failed_reads_the_same_again_though_the_beginning_has_moved(url: str) -> None:
+def test_a_first_batch_that_failed_reads_the_same_again_though_the_beginning_has_moved(file: str) -> None:
     checkpoint = Checkpoint()
-    tell(url, fill(FAST, 3))
-    with playing(checkpoint, url=url, startingOffsets="latest") as run:
+    tell(file, fill(FAST, 3))
+    with playing(checkpoint, url=file, startingOffsets="latest") as run:
         assert run.batch() == []
-        tell(url, fill(FAST, 2, since=3), fill(LATE, 1))
+        tell(file, fill(FAST, 2, since=3), fill(LATE, 1))
         run.a_second_later()
         first = run.batch()
 
     checkpoint.run = 0
     del checkpoint.ends[0]
-    tell(url, fill(FAST, 2, since=5))
-    with playing(checkpoint, url=url, startingOffsets="latest") as run:
+    tell(file, fill(FAST, 2, since=5))
+    with playing(checkpoint, url=file, startingOffsets="latest") as run:
         again = run.batch()
         rest = run.rest()
 
@@ -197,17 +203,17 @@ def test_events_that_retention_dropped_unread_are_refused_or_skipped_with_their_
     assert (checkpoint.last["skipped"], checkpoint.last["lost"]) == (4, 0)
 
 
-def test_a_batch_that_failed_and_was_dropped_since_is_refused_or_read_as_far_as_it_is_kept(url: str) -> None:
+def test_a_batch_that_failed_and_was_dropped_since_is_refused_or_read_as_far_as_it_is_kept(file: str) -> None:
     checkpoint = Checkpoint()
-    tell(url, fill(FAST, 10))
-    with playing(checkpoint, url=url, maxEventsPerTrigger="8") as run:
+    tell(file, fill(FAST, 10))
+    with playing(checkpoint, url=file, maxEventsPerTrigger="8") as run:
         run.batch()
     checkpoint.run = 0
-    tell(url, keep(Shard(FAST), 5))
+    tell(file, keep(Shard(FAST), 5))
 
-    with playing(checkpoint, url=url) as run, pytest.raises(Refused, match="has dropped what follows up to 6"):
+    with playing(checkpoint, url=file) as run, pytest.raises(Refused, match="has dropped what follows up to 6"):
         run.batch()
-    with playing(checkpoint, url=url, failOnDataLoss="false") as run:
+    with playing(checkpoint, url=file, failOnDataLoss="false") as run:
         batches = run.rest()
 
     assert [places(batch) for batch in batches] == [
@@ -414,10 +420,10 @@ def test_a_queue_that_never_was_is_refused_at_the_start_and_after_a_restart(file
         run.batch()
 
 
-def test_a_stream_says_how_far_the_journals_are_and_how_many_events_it_is_behind(url: str) -> None:
-    tell(url, fill(FAST, 10), fill(SLOW, 2))
+def test_a_stream_says_how_far_the_journals_are_and_how_many_events_it_is_behind(file: str) -> None:
+    tell(file, fill(FAST, 10), fill(SLOW, 2))
 
-    with playing(url=url, maxEventsPerTrigger="5") as run:
+    with playing(url=file, maxEventsPerTrigger="5") as run:
         before = run.reader.reportLatestOffset()
         run.batch()
         behind = run.reader.reportLatestOffset()
@@ -445,3 +451,39 @@ def test_a_store_of_no_queues_is_followed_until_there_are_some(file: str) -> Non
         run.a_second_later()
 
         assert ids(run.rest()) == ["job-0", "job-1"]
+
+
+async def test_new_queues_are_looked_for_once_a_second(tmp_path: Path) -> None:
+    clock = ManualClock(1)
+    async with STORES["memory"](tmp_path) as store:
+        await fill(FAST, 2)(store)
+        follower = Follower(store, Options(url="memory://"), clock.now_ms)
+        start = await follower.latest(None, None)
+        await fill(SLOW, 2)(store)
+
+        clock.advance(FIND_EVERY_MS - 1)
+        before = await follower.latest(start, None)
+        clock.advance(1)
+        after = await follower.latest(before, None)
+
+    assert before is start
+    assert list(after.shards) == ["default/fast/0", "default/slow/0"]
+
+
+async def test_a_stream_that_is_behind_does_not_wait_and_an_idle_one_does_not_hurry(tmp_path: Path) -> None:
+    async with STORES["memory"](tmp_path) as store:
+        await fill(FAST, 20)(store)
+        follower = Follower(store, Options(url="memory://"), ManualClock(1).now_ms)
+        offset = await follower.latest(None, 1)
+        begun_at_ms = monotonic_ms()
+
+        for _ in range(19):
+            offset = await follower.latest(offset, 1)
+        read_ms = monotonic_ms() - begun_at_ms
+        for _ in range(3):
+            assert await follower.latest(offset, 1) is offset
+        idle_ms = monotonic_ms() - begun_at_ms - read_ms
+
+    assert offset.shards["default/fast/0"].seq == 20
+    assert read_ms < 19 * LOOK_EVERY_MS
+    assert idle_ms >= 2 * LOOK_EVERY_MS

@@ -210,17 +210,19 @@ def test_refused_rows_are_counted_by_reason_and_all_others_are_written(url: str)
 def test_refused_rows_can_be_counted_only_as_those_of_a_queue_that_was_made_otherwise_meanwhile(url: str) -> None:
     batch = Batch(f"{PLAIN}, queue string", url=url, refusals="count")
     first, last = batches(batch.schema, [{"kind": "k", "payload": "1", "queue": name} for name in ("mail", "news")], 1)
+    text = batches(batch.schema, [{"kind": "k", "payload": "text", "queue": "mail"}], 1)
 
     def rows() -> Iterator[pa.RecordBatch]:
         yield first
         with ThreadPoolExecutor(1) as apart:  # the task's own thread runs a loop
             apart.submit(ask, url, lambda store: store.queues.configure(Queue("news", shards=2), {})).result()
         yield last
+        yield from text
 
     batch.take(rows())
     written = batch.commit()
 
-    assert shown(written) == {"created": 1, "refused": {"wrong_shards": 1}}
+    assert shown(written) == {"created": 1, "refused": {"wrong_shards": 1, "bad_payload": 1}}
     assert written.examples["wrong_shards"].endswith(
         "queue 'news' was made with another number of shards meanwhile; write again"
     )

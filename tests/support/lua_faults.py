@@ -62,7 +62,7 @@ FAULTS: dict[str, tuple[tuple[str, str], str]] = {
         "test_twins.py::test_a_twin_becomes_a_job_of_its_own_when_the_active_one_is_over",
     ),
     "lua_a_key_holds_at_its_end": (
-        ("if used and s.now < cut('>I6', used, 33) then", "if used and s.now <= cut('>I6', used, 33) then"),
+        ("if until_ms and s.now < until_ms then", "if until_ms and s.now <= until_ms then"),
         "test_idempotency.py::test_a_key_holds_until_its_time_and_not_at_it",
     ),
     "lua_an_asked_cancel_is_forgotten": (

@@ -12,8 +12,8 @@ import msgspec
 from headrace.model.errors import Refused
 from headrace.model.limits import KEY_CHARS_MAX
 
-# Maps come in any order, and values of a type of their own (decimals, dates) as text.
-_pack = msgspec.msgpack.Encoder(order="deterministic").encode
+# Maps come in any order. A cell that was refused has no say, its row is not written.
+_pack = msgspec.msgpack.Encoder(order="deterministic", enc_hook=lambda _: None).encode
 
 
 def key_start(name: str) -> str:

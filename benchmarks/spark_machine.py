@@ -1,0 +1,89 @@
+"""What Spark costs before it does anything: seconds until it answers, and the memory of Java and of its Python workers."""
+
+import os
+import time
+from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path
+
+import pyarrow as pa
+from pyspark.sql import SparkSession
+
+from headrace.pipeline.session import SHORT_RUN, session
+
+
+def start(quick: bool) -> tuple[SparkSession, dict[str, float]]:
+    """Start Spark on one thread, as a program does that has just begun; the seconds of each step."""
+    found: dict[str, float] = {}
+
+    def timed(what: str, act: Callable[[], object]) -> None:
+        begun = time.perf_counter()
+        act()
+        found[what] = time.perf_counter() - begun
+
+    spark: list[SparkSession] = []
+    # Java compiles for a run of seconds, or for one of minutes.
+    timed("session", lambda: spark.append(session("headrace bench", "local[1]", **(SHORT_RUN if quick else {}))))
+    timed("first query", lambda: spark[0].range(1_000).selectExpr("sum(id)").collect())
+    timed("first Python worker", lambda: spark[0].range(10).mapInArrow(same, "id long").collect())
+    return spark[0], found
+
+
+def on_threads(threads: int) -> SparkSession:
+    """The session anew with so many threads, in the same Java."""
+    running = SparkSession.getActiveSession()
+    if running is not None:
+        running.stop()
+    return session("headrace bench", f"local[{threads}]")
+
+
+def same(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """What a Python worker does that has nothing to do."""
+    yield from batches
+
+
+class Memory:
+    """The most memory that Java and the Python workers were seen to hold, in MB."""
+
+    def __init__(self) -> None:
+        self._java = 0.0
+        self._workers: dict[int, float] = {}
+        self._together = 0.0
+
+    def look(self) -> None:
+        """Take what the system says of each process up to now; workers go when they have been idle for a while."""
+        workers = 0.0
+        for pid in _children(os.getpid()):
+            name = Path(f"/proc/{pid}/comm").read_text().strip() if Path(f"/proc/{pid}/comm").exists() else ""
+            if name == "java":
+                self._java = max(self._java, _peak_mb(pid))
+                for worker in _children(pid):
+                    self._workers[worker] = max(self._workers.get(worker, 0.0), _peak_mb(worker))
+                    workers += self._workers[worker]
+        self._together = max(self._together, workers)
+
+    def found(self) -> dict[str, float]:
+        """Peaks of resident memory."""
+        return {
+            "java": self._java,
+            "largest Python worker": max(self._workers.values(), default=0.0),
+            "Python workers together": self._together,
+        }
+
+
+def _children(pid: int) -> list[int]:
+    """All processes that descend from one, nearest first."""
+    found: list[int] = []
+    for tasks in Path(f"/proc/{pid}/task").glob("*/children"):
+        try:
+            found += [int(child) for child in tasks.read_text().split()]
+        except OSError:  # it has just ended
+            continue
+    return found + [each for child in found for each in _children(child)]
+
+
+def _peak_mb(pid: int) -> float:
+    try:
+        status = Path(f"/proc/{pid}/status").read_text()
+    except OSError:
+        return 0.0
+    return next((int(line.split()[1]) / 1_024 for line in status.splitlines() if line.startswith("VmHWM")), 0.0)

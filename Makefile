@@ -7,10 +7,10 @@ PY := .venv/bin/python
 PARTS ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help setup servers check test demo bench proof docs lock clean
+.PHONY: help setup servers check test demo bench bench-spark proof docs lock clean
 
 help:  ## Show this list
-	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-7s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-11s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
 
 setup:  ## Make .venv with the locked packages; an instant when it is there already
 	@command -v $(PYTHON) >/dev/null || { echo "setup: there is no $(PYTHON); install Python 3.11 or newer, or type: make setup PYTHON=/path/to/python3.11" >&2; exit 1; }
@@ -32,6 +32,9 @@ bench: servers  ## Measure the stores, the worker and feeds beside raw reference
 	@$(PY) -m benchmarks.stores
 	@$(PY) -m benchmarks.worker
 	@$(PY) -m benchmarks.feeds
+
+bench-spark: servers  ## Measure reading and writing with Spark beside bare references
+	@$(PY) -m benchmarks.spark
 
 proof: servers  ## Run the long proofs
 	@$(PY) -m tests.proof

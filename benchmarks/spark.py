@@ -12,7 +12,7 @@ from typing import NamedTuple
 from benchmarks.contenders import Contender, contenders
 from benchmarks.running import Say
 from benchmarks.spark_filling import fill_journal, fill_queues, on_store
-from benchmarks.spark_machine import Memory, on_threads, start
+from benchmarks.spark_machine import Memory, on_threads, start, stop
 from benchmarks.spark_reading import bare_rate, queues_s, read_rate
 from benchmarks.spark_writing import client_rate, write_rates
 
@@ -85,7 +85,7 @@ def measure(places: list[Contender], quick: bool, size: Size, say: Say) -> Figur
             found = write_rates(spark, store.url, size.rows, threads, say)
             writes[store.name] |= {f"{threads} at once": found["first"], f"{threads} at once, again": found["again"]}
             memory.look()
-    spark.stop()
+    stop()
     return Figures(start_s, memory.found(), reads, many, writes)
 
 

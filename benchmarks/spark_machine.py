@@ -1,4 +1,4 @@
-"""What Spark costs before it does anything: seconds until it answers, and the memory of Java and of its Python workers."""
+"""What Spark itself costs: seconds until it answers, and the memory of Java and of its Python workers."""
 
 import os
 import time
@@ -30,9 +30,7 @@ def start(quick: bool) -> tuple[SparkSession, dict[str, float]]:
 
 def on_threads(threads: int) -> SparkSession:
     """The session anew with so many threads, in the same Java."""
-    running = SparkSession.getActiveSession()
-    if running is not None:
-        running.stop()
+    stop()
     return session("headrace bench", f"local[{threads}]")
 
 
@@ -41,32 +39,37 @@ def same(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     yield from batches
 
 
+def stop() -> None:
+    """End the session that runs, if one does."""
+    running = SparkSession.getActiveSession()
+    if running is not None:
+        running.stop()
+
+
 class Memory:
     """The most memory that Java and the Python workers were seen to hold, in MB."""
 
     def __init__(self) -> None:
-        self._java = 0.0
-        self._workers: dict[int, float] = {}
-        self._together = 0.0
+        self._java = self._worker = self._together = 0.0
 
     def look(self) -> None:
         """Take what the system says of each process up to now; workers go when they have been idle for a while."""
-        workers = 0.0
+        together = 0.0
         for pid in _children(os.getpid()):
-            name = Path(f"/proc/{pid}/comm").read_text().strip() if Path(f"/proc/{pid}/comm").exists() else ""
-            if name == "java":
-                self._java = max(self._java, _peak_mb(pid))
+            if _name(pid) == "java":
+                self._java = max(self._java, _mb(pid, "status", "VmHWM"))
                 for worker in _children(pid):
-                    self._workers[worker] = max(self._workers.get(worker, 0.0), _peak_mb(worker))
-                    workers += self._workers[worker]
-        self._together = max(self._together, workers)
+                    self._worker = max(self._worker, _mb(worker, "status", "VmHWM"))
+                    # Each is a fork of the same process: what they share is counted once.
+                    together += _mb(worker, "smaps_rollup", "Pss")
+        self._together = max(self._together, together)
 
     def found(self) -> dict[str, float]:
         """Peaks of resident memory."""
         return {
-            "java": self._java,
-            "largest Python worker": max(self._workers.values(), default=0.0),
-            "Python workers together": self._together,
+            "Java": self._java,
+            "largest Python worker": self._worker,
+            "all Python workers": self._together,
         }
 
 
@@ -81,9 +84,17 @@ def _children(pid: int) -> list[int]:
     return found + [each for child in found for each in _children(child)]
 
 
-def _peak_mb(pid: int) -> float:
+def _name(pid: int) -> str:
     try:
-        status = Path(f"/proc/{pid}/status").read_text()
+        return Path(f"/proc/{pid}/comm").read_text().strip()
+    except OSError:
+        return ""
+
+
+def _mb(pid: int, file: str, field: str) -> float:
+    """A field of what the system tells of a process, which may have just ended."""
+    try:
+        lines = Path(f"/proc/{pid}/{file}").read_text().splitlines()
     except OSError:
         return 0.0
-    return next((int(line.split()[1]) / 1_024 for line in status.splitlines() if line.startswith("VmHWM")), 0.0)
+    return next((int(line.split()[1]) / 1_024 for line in lines if line.startswith(f"{field}:")), 0.0)

@@ -85,3 +85,13 @@ def playing(checkpoint: Checkpoint | None = None, *, available_now: bool = False
         yield run
     finally:
         run.reader.stop()
+
+
+def places(rows: list[Row]) -> list[tuple[str, int]]:
+    """Queue and seq of each row."""
+    return [(row["queue"], row["seq"]) for row in rows]
+
+
+def ids(batches: list[list[Row]]) -> list[str]:
+    """The ids of all rows of some batches."""
+    return [row["id"] for batch in batches for row in batch]

@@ -240,7 +240,7 @@ def test_spark_leaves_the_filters_to_the_reader_when_its_switch_is_on(spark: Spa
 
     found = sorted(row.seq for row in frame.collect())
 
-    plan = frame._jdf.queryExecution().executedPlan().toString()  # type: ignore[operator]
+    plan = frame._jdf.queryExecution().executedPlan().toString()
     assert found == [2, 3]
     assert "Scan headrace" in plan
     assert "Filter (" not in plan

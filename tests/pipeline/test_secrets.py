@@ -34,7 +34,7 @@ def url(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 def plans(frame: DataFrame) -> str:
     """All that Spark says of a query in any of its words."""
     explained: Any = frame.sparkSession.sparkContext._jvm
-    java: Any = frame._jdf.queryExecution()  # type: ignore[operator]
+    java: Any = frame._jdf.queryExecution()
     modes = ("simple", "extended", "codegen", "cost", "formatted")
     return "".join(explained.PythonSQLUtils.explainString(java, mode) for mode in modes) + repr(frame)
 

@@ -93,7 +93,7 @@ def test_an_item_of_a_sorted_feed_keeps_its_place_when_it_is_edited(url: str) ->
     options = {"url": url, "what": "feed", "feed": "stats"}
     write(COLUMNS, rows_of(range(3)), **options)
 
-    written = write(COLUMNS, rows_of(range(4), 7), run="edited", refusals="count", **options)
+    written = write(COLUMNS, rows_of(range(3, -1, -1), 7), run="edited", refusals="count", **options)
 
     assert shown(written) == {"written": 3, "refused": {"full": 1}}
     assert items(url) == [(f"item {number}", b'{"value":7}') for number in range(3)]

@@ -1,6 +1,7 @@
 """Promises of a write of jobs: a row is one job, however often it is written, and the counts are true."""
 
 import asyncio
+from collections import Counter
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime
@@ -32,6 +33,7 @@ from headrace.model.names import Queue
 from headrace.model.policy import Policy
 from headrace.pipeline.source.machine import here
 from headrace.pipeline.source.options import WriteOptions
+from headrace.pipeline.source.write.counts import Tally, total
 from headrace.pipeline.source.write.jobs import JobSink
 from headrace.pipeline.source.write.run import Run
 from headrace.pipeline.write import enqueue
@@ -177,7 +179,7 @@ def test_refused_rows_are_counted_by_reason_and_all_others_are_written(url: str)
         await store.jobs.enqueue([Job(queue=Queue("small"), id="a", kind="k")])
 
     ask(url, prepare)
-    good = {"kind": "k", "payload": "1", "key": "good", "queue": "mail", "tenant": None, "priority": None}
+    good: Row = {"kind": "k", "payload": "1", "key": "good", "queue": "mail", "tenant": None, "priority": None}
     bad = [
         good | {"payload": "2"},
         good | {"key": "full", "queue": "small"},
@@ -235,7 +237,7 @@ def test_what_is_no_text_is_written_as_json(file_url: str) -> None:
     columns = StructType([StructField("payload", payload), StructField("key", StringType())])
     at = datetime(2030, 1, 1, tzinfo=UTC)
     value = {"n": 1, "at": at, "d": Decimal("1.50"), "m": {"b": 2, "a": 1}, "l": [1.5, None]}
-    rows = [{"payload": value, "key": "a"}, {"payload": None, "key": "b"}]
+    rows: list[Row] = [{"payload": value, "key": "a"}, {"payload": None, "key": "b"}]
     rows.append({"payload": value | {"l": [float("nan")]}, "key": "c"})
 
     written = write(columns, rows, url=file_url, queue="mail", kind="k", refusals="count")
@@ -257,6 +259,40 @@ def test_a_key_that_cannot_be_one_is_hashed_and_still_known(file_url: str) -> No
     elsewhere = write("kind string, key string", rows, url=file_url, queue="mail", name="else", run="else")
 
     assert [shown(each) for each in (first, again, elsewhere)] == [{"created": 3}, {"duplicate": 3}, {"created": 3}]
+
+
+async def test_the_later_of_two_rows_with_one_id_wins_however_slow_the_first_is() -> None:
+    store = FaultyStore(await open_store("memory://"))
+    schema = schema_of("id string, payload string")
+    sink = JobSink(WriteOptions(url="", what="jobs", name="mail", kind="k"), schema)
+    rows = [{"id": "a", "payload": "1"}, {"id": "a", "payload": "2"}]
+
+    with store.hold("enqueue") as first:
+        writing = asyncio.create_task(sink.write(store, Run("run", 0, here()), batches(schema, rows, 1)))
+        await first.reached()
+        for _ in range(100):
+            await asyncio.sleep(0)  # time for the second call, if there were one
+    tally = await writing
+
+    [found] = await store.reads.find(Queue("mail"), ["a"])
+    assert found is not None
+    assert found.record is not None
+    assert found.record.payload == b"2"
+    assert tally.counts == {"created": 1, "updated": 1}
+    await store.close()
+
+
+def test_beyond_what_can_be_counted_exactly_the_counts_are_bounds() -> None:
+    tally = Tally(rows=30_000_000, counts=Counter(created=29_999_000), ours=29_999_990, refused=Counter(full=10))
+    tally.examples["full"] = "it is full"
+
+    written = total("jobs", Run("run", 1, here()), [tally, Tally()], 2)
+
+    assert shown(written) == {"created": 29_999_000, "folded": 990, "refused": {"full": 10}}
+    assert written.sentence() == (
+        "of 30,000,000 rows 29,999,000 created, 990 folded (at least, folded at most), 10 refused (full 10);"
+        " for example: it is full"
+    )
 
 
 async def test_what_is_not_answered_is_sent_again_and_counted_once() -> None:
@@ -289,6 +325,7 @@ async def test_what_is_not_answered_is_sent_again_and_counted_once() -> None:
         ("kind string, payload binary", {}, r"column 'payload' .* found binary; cast it"),
         ("kind string, kind string", {}, r"column 'kind' is there 2 times; select it once"),
         ("payload string", {}, r"jobs need a kind; give a column 'kind' or option kind"),
+        ("kind string", {"keyTtl": "0s"}, r"option keyTtl is 0; rows must be known as written for some time"),
         ("kind string", {"name": "a/b"}, r"option name is 'a/b'; use printable characters other than '/'"),
     ],
 )

@@ -19,6 +19,7 @@ from headrace.pipeline.source.write.report import find_report
 from headrace.stores.open import open_store
 from tests.pipeline.served import SERVED, ask, fresh_url
 from tests.pipeline.writes import REPORT, drain, events, shown
+from tests.support.servers import PASSWORD
 
 MAIL = Queue("mail", shards=2)
 ROWS = 2_000
@@ -96,11 +97,15 @@ def test_a_batch_that_failed_in_its_midst_is_exact_when_it_runs_again_in_six_tas
     put_file(folder, range(ROWS - 10, ROWS + 5))
     again = start(rows_of(spark, folder).repartition(6), url, checkpoint)
     assert again.awaitTermination(SECONDS_MAX)
+    other = start(rows_of(spark, folder), url, tmp_path / "other")
+    assert other.awaitTermination(SECONDS_MAX)
 
     assert (drained, drain(url, MAIL)) == (ROWS // 2, ROWS // 2 + 5)
     assert events(url, MAIL)["enqueued"] == ROWS + 5
     assert shown(written(url, again, 0)) == {"created": ROWS}
     assert shown(written(url, again, 1)) == {"created": 5, "duplicate": 10}
+    assert [shown(written(url, other, batch)) for batch in (0, 1)] == [{"duplicate": ROWS}, {"duplicate": 15}]
+    assert PASSWORD not in str(again.lastProgress)
 
 
 def test_refused_rows_fail_the_query_with_a_sentence_and_other_modes_than_append_are_refused(

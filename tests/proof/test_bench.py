@@ -61,3 +61,24 @@ def test_the_benchmark_of_feeds_measures_publishing_delivery_insertion_and_bytes
     assert figures["insert"]["redis fast"]["times faster on the server, batch 100"] > 0
     weights = figures["bytes_per_item"]["redis fast"]
     assert 100 < weights["without log"] < weights["with log"]
+
+
+def test_the_benchmark_of_spark_reads_and_writes_everything_beside_bare_references() -> None:
+    command = [sys.executable, "-m", "benchmarks.spark", "--quick", "--json", "--stores", "sqlite fast,redis fast"]
+
+    finished = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True)
+
+    figures = json.loads(finished.stdout)
+    assert all(figures["start_s"][what] > 0 for what in ("session", "first query", "first Python worker"))
+    assert 0 < figures["peak_mb"]["largest Python worker"] < figures["peak_mb"]["Java"]
+    threads = {"1 at once", "2 at once"}
+    wanted = {
+        "read_rows_per_second": threads | {"bare"},
+        "queues_s": threads,
+        "write_rows_per_second": threads | {"client", "1 at once, again", "2 at once, again"},
+    }
+    for what, names in wanted.items():
+        assert set(figures[what]) == {"sqlite fast", "redis fast"}
+        for found in figures[what].values():
+            assert set(found) == names
+            assert min(found.values()) > 0

@@ -28,8 +28,13 @@ def read_offset(told: Mapping[str, Any], kind: type[Kind]) -> Kind:
     except msgspec.ValidationError:
         offset = None
     if offset is None or offset.v != VERSION:
-        raise BadConfig(
-            "the checkpoint was written by another version of Headrace, or by another source, and cannot be read; use a"
-            " new checkpoint, or the version that wrote it"
-        )
+        raise unknown_form()
     return offset
+
+
+def unknown_form() -> BadConfig:
+    """The refusal of an offset that is none of ours."""
+    return BadConfig(
+        "the checkpoint was written by another version of Headrace, or by another source, and cannot be read; use a"
+        " new checkpoint, or the version that wrote it"
+    )

@@ -8,19 +8,17 @@ from msgspec import Struct
 
 from headrace.model.clock import monotonic_ms
 from headrace.model.event import Bounds, Span
-from headrace.pipeline.source.journal import loss
+from headrace.pipeline.source.following import LOOK_EVERY_MS
 from headrace.pipeline.source.journal.admission import admit
 from headrace.pipeline.source.journal.known import Known
 from headrace.pipeline.source.journal.loss import Loss, Resumed
 from headrace.pipeline.source.journal.offset import Mark, Offset
 from headrace.pipeline.source.journal.ranges import check_named, find_seqs, reached
 from headrace.pipeline.source.journal.watch import Watch
+from headrace.pipeline.source.lacking import refuse
 from headrace.pipeline.source.options import Options
 from headrace.pipeline.source.place import Place
 from headrace.stores.contract.store import Store
-
-LOOK_EVERY_MS = 50
-"""How often an idle stream asks for news. Spark asks again after 10 ms: a store has better things to do."""
 
 
 class _Batch(Struct):
@@ -84,7 +82,7 @@ class Follower:
             await self._known.require(start)
         bounds, losses = await self._watch.look(start, is_first=start == self._initial)
         if self._options.fails_on_loss:
-            loss.refuse(losses)
+            refuse([each.sentence() for each in losses], "shards")
         batch = await self._begin(start, bounds, losses)
         spans = await self._admit(start, batch, bounds, events_max)
         self._watch.remember(bounds)
@@ -118,7 +116,7 @@ class Follower:
         ]
         if self._options.fails_on_loss:
             # What this batch does not read is the next one's to refuse.
-            loss.refuse([each for each in losses if each.kind == "gone" or each.name in spans])
+            refuse([each.sentence() for each in losses if each.kind == "gone" or each.name in spans], "shards")
         uptos = {each.name: (await self._watch.resume(each)).after for each in losses if each.is_other}
         kept = [
             Span(span.shard, max(span.after, bounds[name].first_seq - 1), min(span.upto, uptos.get(name, span.upto)))

@@ -8,6 +8,7 @@ from msgspec.structs import replace
 from headrace.model.errors import Refused
 from headrace.model.event import Bounds, Entry
 from headrace.model.names import Shard
+from headrace.pipeline.source.following import FIND_EVERY_MS
 from headrace.pipeline.source.journal.offset import Mark, Offset
 from headrace.pipeline.source.journal.ranges import bounds_of, reached
 from headrace.pipeline.source.options import ALL, Options
@@ -15,8 +16,6 @@ from headrace.pipeline.source.plan import span_of
 from headrace.pipeline.source.targets import find_queues
 from headrace.stores.contract.store import Store
 
-FIND_EVERY_MS = 1_000
-"""How often new queues are looked for: listing a thousand of them costs more than asking how far they are."""
 EVENTS_AT_ONCE = 16
 """Single events that are read at a time: a server's answers come in one breath, and no pool runs dry."""
 

@@ -1,15 +1,12 @@
 """What a stream finds missing in a journal that it has read before: named, and gone on from."""
 
-from collections.abc import Sequence
 from typing import Literal
 
 from msgspec import Struct
 
-from headrace.model.errors import Refused
 from headrace.model.event import Bounds
 from headrace.pipeline.source.journal.offset import Mark
-
-_GO_ON = "or set option failOnDataLoss=false to go on"
+from headrace.pipeline.source.lacking import GO_ON
 
 
 class Loss(Struct, frozen=True):
@@ -27,17 +24,17 @@ class Loss(Struct, frozen=True):
             return (
                 f"the stream has read {name} up to seq {seq:,}, and retention has dropped what follows up to"
                 f" {first - 1:,}; let the queue keep its journal longer or register a consumer that holds it, and use"
-                f" a new checkpoint, {_GO_ON} without the {first - 1 - seq:,} events"
+                f" a new checkpoint, {GO_ON} without the {first - 1 - seq:,} events"
             )
         if self.kind == "gone":
             return (
                 f"the stream has read {name} up to seq {seq:,}, and there is no such queue any more; use a new"
-                f" checkpoint, {_GO_ON} without it"
+                f" checkpoint, {GO_ON} without it"
             )
         found = f"ends at seq {last:,}" if self.kind == "shorter" else "holds another event there"
         return (
             f"the checkpoint has read {name} up to seq {seq:,}, and its journal {found}: the store has lost its tail,"
-            f" the queue was made anew, or this is another store; use a new checkpoint, {_GO_ON} from what is there"
+            f" the queue was made anew, or this is another store; use a new checkpoint, {GO_ON} from what is there"
         )
 
     @property
@@ -78,10 +75,3 @@ def resume(loss: Loss, cut: int) -> Resumed:
     if cut < seq:
         return Resumed(cut, lost=seq - cut)
     return Resumed(first - 1, lost=seq)
-
-
-def refuse(losses: Sequence[Loss]) -> None:
-    """Say what is missing, of the first shard that something is missing of."""
-    if losses:
-        more = f" ({len(losses) - 1:,} more shards miss something)" if len(losses) > 1 else ""
-        raise Refused("data_loss", losses[0].sentence() + more)

@@ -7,11 +7,10 @@ from typing import Any
 import msgspec
 from msgspec import Struct
 
-from headrace.model.errors import BadConfig
 from headrace.model.event import Entry, Span
 from headrace.model.names import Shard
+from headrace.pipeline.source.checkpoint import VERSION, read_offset, unknown_form
 
-VERSION = 1
 _DIGEST_BYTES = 8
 
 
@@ -55,15 +54,9 @@ class Offset(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     @staticmethod
     def parse(told: Mapping[str, Any]) -> "Offset":
         """The offset that Spark has kept; `BadConfig` when it is none of ours."""
-        try:
-            offset = msgspec.convert(told, Offset)
-        except msgspec.ValidationError:
-            offset = None
-        if offset is None or offset.v != VERSION or any(name.count("/") != 2 for name in offset.shards):
-            raise BadConfig(
-                "the checkpoint was written by another version of Headrace, or by another source, and cannot be"
-                " read; use a new checkpoint, or the version that wrote it"
-            )
+        offset = read_offset(told, Offset)
+        if any(name.count("/") != 2 for name in offset.shards):
+            raise unknown_form()
         return offset
 
     def told(self) -> dict[str, Any]:

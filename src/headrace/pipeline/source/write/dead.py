@@ -106,13 +106,11 @@ class _Task:
     async def replay(self, queue: Queue, picks: Sequence[Pick]) -> None:
         """Replay what this run has not replayed yet."""
         # An id names its newest letter: once that is replayed, another one would be.
-        looks = any(isinstance(pick, str) for pick in picks)
+        by_id = any(isinstance(pick, str) for pick in picks)
 
         async def ask() -> tuple[list[Pick], list[LetterKey], Sequence[Replayed]]:
-            nonlocal looks
-            if looks:
+            if by_id:
                 await self._replays.look(queue)
-            looks = True  # whoever asks again was perhaps heard the first time
             fresh, known = _parted(queue, picks, self._replays)
             return fresh, known, await self._ask(queue, fresh)
 

@@ -38,6 +38,8 @@ class JobSink:
         for column, given in (("kind", options.kind), ("queue", options.name)):
             if column not in self._names and given is None:
                 raise BadConfig(f"jobs need a {column}; give a column '{column}' or option {column}")
+        if not options.key_keep_ms:
+            raise BadConfig("option keyTtl is 0; rows must be known as written for some time, such as 30d")
         if "/" in options.key_space or not options.key_space.isprintable():
             raise BadConfig(f"option name is {options.key_space!r}; use printable characters other than '/'")
 

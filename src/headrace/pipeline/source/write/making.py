@@ -138,4 +138,4 @@ def _check(rest: object, kind: object, payload: object) -> None:
     if type(rest) is Refused:
         raise rest
     if not kind:
-        raise _NO_KIND
+        raise _NO_KIND.with_traceback(None)

@@ -47,7 +47,7 @@ class Queues:
         """The queue of a place that was learnt; raises its refusal."""
         found = self._known[place]
         if isinstance(found, Refused):
-            raise found
+            raise found.with_traceback(None)  # it is raised for every row, and would keep where each time
         return found
 
     def _new(self, tenant: str | None, name: str | None) -> Queue | Refused:

@@ -8,6 +8,7 @@ import logging
 import tempfile
 from pathlib import Path
 
+from pyspark.sql import DataFrameReader
 from pyspark.sql import functions as F  # noqa: N812  (as everybody on Spark writes it)
 
 from headrace import App, Fail
@@ -46,7 +47,7 @@ print("drained: ", enqueue(rows, url, tenant="studio", queue="photos", name="tou
 
 
 # %% What a store holds, as DataFrames.
-def read(what: str):  # noqa: ANN201
+def read(what: str) -> DataFrameReader:
     """Anything of the tenant."""
     return spark.read.format("headrace").options(url=url, what=what, tenant="studio")
 

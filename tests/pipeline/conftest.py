@@ -5,7 +5,7 @@ from collections.abc import Iterator
 import pytest
 from pyspark.sql import SparkSession
 
-from headrace.pipeline.session import SHORT_RUN, session
+from headrace.pipeline.start import SHORT_RUN, session
 
 
 @pytest.fixture(scope="session")

@@ -15,7 +15,7 @@ from headrace.model.names import Queue
 from headrace.pipeline.gate import StderrGate
 from headrace.pipeline.java import packaged_java
 from headrace.pipeline.redaction import OPTIONS, STRINGS, redaction
-from headrace.pipeline.session import session, settings_for
+from headrace.pipeline.start import session, settings_for
 from headrace.stores.contract.store import Store
 from tests.pipeline.stories import tell, url_of
 
@@ -107,7 +107,7 @@ def test_a_machine_without_java_runs_on_the_packaged_one_and_says_nothing(tmp_pa
 
     tell(url, story)
     program = f"""
-from headrace.pipeline.session import SHORT_RUN, session
+from headrace.pipeline.start import SHORT_RUN, session
 spark = session(master="local[2]", **SHORT_RUN)
 print(spark._jvm.java.lang.System.getProperty("java.version"))
 print(spark.read.format("headrace").options(url={url!r}).load().count())
@@ -128,7 +128,7 @@ def test_a_java_that_does_not_start_spark_is_named_with_its_last_words(tmp_path:
     )
     java.chmod(0o755)
 
-    ran = python("from headrace.pipeline.session import session; session()", {**os.environ, "JAVA_HOME": str(tmp_path)})
+    ran = python("from headrace.pipeline.start import session; session()", {**os.environ, "JAVA_HOME": str(tmp_path)})
 
     last = ran.stderr.strip().splitlines()[-1]
     assert f"BadConfig: Spark did not start on the Java in {tmp_path}; it said:" in last

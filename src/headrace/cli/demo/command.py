@@ -80,7 +80,7 @@ def command(
     console.print("[bold]2. Spark[/] starting, a few seconds …")
     # Imported now, not above: Spark's packages take a second that the first lines need not wait for.
     from headrace.pipeline.run import summarise, write_jobs
-    from headrace.pipeline.session import SHORT_RUN, session
+    from headrace.pipeline.start import SHORT_RUN, session
 
     spark = session("headrace demo", **SHORT_RUN)
     try:

@@ -20,6 +20,7 @@ spark = session("a tour", "local[2]")
 logging.getLogger("headrace").setLevel(logging.CRITICAL)  # the failures below are on purpose
 
 app = App(url, tenant="studio")
+app.blocking_feeds.create("outcomes")  # where the tour ends; it also makes the file
 can_read_raw = False
 
 
@@ -78,11 +79,11 @@ query = (
 )
 query.awaitTermination()
 sizes = [progress.numInputRows for progress in query.recentProgress if progress.numInputRows]
+assert query.lastProgress is not None
 print("batches: ", sizes, "lag", lag(query.lastProgress))
 print("the same:", spark.table("followed").count() == journal.count())
 
 # %% A table as a live feed: publishing again edits what has changed, and nothing else.
-app.blocking_feeds.create("outcomes")
 outcomes = spark.table("followed").where("event IN ('done', 'dead')").groupBy("event").count()
 items = outcomes.select(F.col("event").alias("id"), F.struct("count").alias("item"))
 print("published:", publish(items, url, tenant="studio", feed="outcomes"))

@@ -81,7 +81,7 @@ query.awaitTermination()
 sizes = [progress.numInputRows for progress in query.recentProgress if progress.numInputRows]
 assert query.lastProgress is not None
 print("batches: ", sizes, "lag", lag(query.lastProgress))
-print("the same:", spark.table("followed").count() == journal.count())
+print("the same:", spark.table("followed").count() == read("journal").load().count())
 
 # %% A table as a live feed: publishing again edits what has changed, and nothing else.
 outcomes = spark.table("followed").where("event IN ('done', 'dead')").groupBy("event").count()

@@ -12,13 +12,11 @@ from pyspark.errors import StreamingQueryException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
-from headrace.model.feed import FeedName
 from headrace.model.names import Queue
 from headrace.pipeline.source.write.counts import Written
-from headrace.pipeline.source.write.report import find_report
 from headrace.stores.open import open_store
-from tests.pipeline.served import SERVED, ask, fresh_url
-from tests.pipeline.writes import REPORT, drain, events, shown
+from tests.pipeline.served import SERVED, fresh_url
+from tests.pipeline.writes import REPORT, drain, events, reported, shown
 from tests.support.servers import PASSWORD
 
 MAIL = Queue("mail", shards=2)
@@ -53,9 +51,7 @@ def start(frame: DataFrame, url: str, checkpoint: Path, **options: str) -> Strea
 
 
 def written(url: str, query: StreamingQuery, batch: int) -> Written:
-    found = ask(url, lambda store: find_report(store, FeedName(REPORT), f"{query.id}/{batch}"))
-    assert found is not None
-    return found
+    return reported(url, f"{query.id}/{batch}")
 
 
 def broken(url: str, frame: DataFrame) -> DataFrame:

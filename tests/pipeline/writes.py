@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from typing import Any
 
+import msgspec
 import pyarrow as pa
 from pyspark.sql.datasource import CaseInsensitiveDict
 from pyspark.sql.pandas.types import to_arrow_schema
@@ -30,7 +31,6 @@ from headrace.model.names import Queue
 from headrace.model.outcome import Done, Fail, JobError, Outcome
 from headrace.pipeline.source.source import HeadraceSource
 from headrace.pipeline.source.write.counts import Written
-from headrace.pipeline.source.write.report import find_report
 from headrace.stores.contract.store import Store
 from tests.pipeline.served import ask
 
@@ -95,12 +95,19 @@ class Batch:
 
     def report(self) -> Written:
         """The counts that were published."""
-        found = ask(self._url, lambda store: find_report(store, FeedName(REPORT), self._run))
-        assert found is not None
-        return found
+        return reported(self._url, self._run)
 
     def _writer(self) -> Any:
         return pickle.loads(self._pickled)  # noqa: S301  (as Spark does)
+
+
+def reported(url: str, run: str) -> Written:
+    """The counts of a write that has ended."""
+    [item] = ask(url, lambda store: store.items.find(FeedName(REPORT), [run]))
+    assert item is not None
+    found = msgspec.json.decode(item.item, type=Written)
+    assert found.ended_at_ms
+    return found
 
 
 def batches(schema: StructType, rows: Sequence[Row], part: int) -> Iterator[pa.RecordBatch]:

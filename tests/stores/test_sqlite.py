@@ -26,7 +26,8 @@ from headrace.model.outcome import Done
 from headrace.stores.sqlite.connect import connect, migrate
 from headrace.stores.sqlite.sql import migrations, sql
 from headrace.stores.sqlite.store import SqliteStore
-from tests.support.racing import CONTEXT, PATIENCE_S
+from tests.support.forking import CONTEXT
+from tests.support.racing import PATIENCE_S
 
 QUEUE = Queue("mail", "acme")
 SHARD = Shard(QUEUE, 0)

@@ -4,7 +4,6 @@ import gc
 import os
 import sys
 from collections.abc import Sequence
-from multiprocessing import get_context
 from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import NamedTuple
@@ -12,11 +11,9 @@ from typing import NamedTuple
 import pytest
 
 from tests.support import servers
+from tests.support.forking import CONTEXT
 
 ROOT = Path(__file__).parents[2]
-PRELOADED = ["pytest", "tests.support.apart", "tests.support.networked", "tests.support.play", "tests.support.planting"]
-"""What a fork finds imported: to start an interpreter and import it anew took longer than most tests."""
-
 OPTIONS = ["-x", "-q", "--no-header", "--tb=line", "-p", "no:cacheprovider", "-p", "no:unraisableexception"]
 """Whoever looks for errors that nobody can raise collects all garbage first, which takes a third of the time."""
 
@@ -53,10 +50,8 @@ def run_apart(store: str, tests: Sequence[str], log: Path, fault: str | None = N
 
     They use the servers of this process, which waits for them.
     """
-    context = get_context("forkserver")
-    context.set_forkserver_preload(PRELOADED)
-    here, there = context.Pipe(duplex=False)
-    process = context.Process(target=_run, args=(there, servers.lend(store), store, list(tests), str(log), fault))
+    here, there = CONTEXT.Pipe(duplex=False)
+    process = CONTEXT.Process(target=_run, args=(there, servers.lend(store), store, list(tests), str(log), fault))
     process.start()
     there.close()
     try:

@@ -10,7 +10,6 @@ from headrace.stores.postgres.connect import settings_of
 from headrace.stores.postgres.store import PostgresStore
 from headrace.stores.redis.store import RedisStore
 from tests.support.emptying import count_keys, emptier_of, flush
-from tests.support.postgres_sessions import kept_sessions
 from tests.support.redis_servers import RedisServer
 from tests.support.servers import PASSWORD, USER, postgres_server, redis_cluster, redis_server
 
@@ -56,8 +55,7 @@ async def open_cluster(folder: Path) -> AsyncIterator[Store]:
 async def open_postgres(folder: Path) -> AsyncIterator[Store]:
     """A store on emptied tables; fast paths are tried on every call, so that both ways are."""
     emptier_of(postgres_server()).empty()
-    with kept_sessions():
-        store = await PostgresStore.open(settings_of(postgres_url(folder)), slow_calls=0)
+    store = await PostgresStore.open(settings_of(postgres_url(folder)), slow_calls=0)
     yield store
     await store.close()
 

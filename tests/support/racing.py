@@ -2,7 +2,6 @@
 
 import asyncio
 import json
-import multiprocessing
 import os
 import random
 from collections.abc import Awaitable, Callable
@@ -17,8 +16,8 @@ from headrace.model.names import Queue
 from headrace.model.outcome import Done
 from headrace.stores.contract.store import Store
 from headrace.stores.open import open_store
+from tests.support.forking import CONTEXT
 
-CONTEXT = multiprocessing.get_context("spawn")
 JOBS = 120
 PATIENCE_S = 60
 """How long to wait for a process that should have ended long ago."""

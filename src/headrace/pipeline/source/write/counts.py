@@ -55,6 +55,9 @@ class Written(Struct, frozen=True, kw_only=True):
     started_at_ms: int = 0
     ended_at_ms: int = 0
 
+    def __str__(self) -> str:
+        return self.sentence()
+
     def sentence(self) -> str:
         """The counts for a person, with an example of each refusal."""
         parts = [f"{count:,} {name}" for name, count in self.counts().items() if count]

@@ -11,7 +11,6 @@ from headrace.pipeline.source.write.run import Run
 from headrace.stores.contract.store import Store
 
 _encode = msgspec.json.Encoder().encode
-_decode = msgspec.json.Decoder(Written).decode
 _INSTANCE = "spark"
 
 
@@ -27,13 +26,6 @@ _decode_begun = msgspec.json.Decoder(_Begun).decode
 async def publish_report(store: Store, feed: FeedName, written: Written) -> None:
     """Make the counts an item of a feed, which is made if it is missing."""
     await patiently(lambda: _publish(store, feed, written.run, _encode(written)))
-
-
-async def find_report(store: Store, feed: FeedName, run: str) -> Written | None:
-    """The counts of a write that has ended."""
-    [item] = await store.items.find(feed, [run])
-    found = None if item is None else _decode(item.item)
-    return found if found is not None and found.ended_at_ms else None
 
 
 async def first_start(store: Store, feed: FeedName, run: Run) -> int:

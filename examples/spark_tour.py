@@ -13,10 +13,11 @@ from pyspark.sql import functions as F  # noqa: N812  (as everybody on Spark wri
 
 from headrace import App, Fail
 from headrace.pipeline import enqueue, lag, publish, replay, session
+from headrace.pipeline.start import SHORT_RUN
 
 folder = Path(tempfile.mkdtemp(prefix="headrace-tour-"))
 url = f"sqlite:///{folder}/jobs.db"
-spark = session("a tour", "local[2]")
+spark = session("a tour", "local[2]", **SHORT_RUN)
 logging.getLogger("headrace").setLevel(logging.CRITICAL)  # the failures below are on purpose
 
 app = App(url, tenant="studio")

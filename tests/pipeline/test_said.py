@@ -9,8 +9,7 @@ from pyspark.sql import SparkSession
 from headrace.model.errors import BadConfig, HeadraceError, Refused, StoreUnavailable
 from headrace.pipeline import enqueue
 from headrace.pipeline.said import said_by_us
-from headrace.stores.contract.store import Store
-from tests.pipeline.stories import tell, url_of
+from tests.pipeline.stories import url_of
 
 PAGE = """[PYTHON_DATA_SOURCE_ERROR] Failed when Python data source commit: Traceback (most recent call last):
   File "x.py", line 61, in end_run
@@ -37,15 +36,3 @@ async def test_a_fault_is_one_sentence_also_inside_an_event_loop(spark: SparkSes
 
     with pytest.raises(BadConfig, match=r"^there is no store at [^\n]*jobs.db; check the path[^\n]*$"):
         enqueue(spark.range(1), url, queue="mail", kind="k")
-
-
-def test_an_unknown_column_is_one_sentence(spark: SparkSession, tmp_path: Path) -> None:
-    url = url_of(tmp_path / "jobs.db")
-
-    async def nothing(store: Store) -> None:
-        await store.health()
-
-    tell(url, nothing)
-
-    with pytest.raises(BadConfig, match=r"^there is no column 'ident' in what is written as jobs; put it into [^\n]*$"):
-        enqueue(spark.range(1).withColumnRenamed("id", "ident"), url, queue="mail", kind="k")

@@ -362,7 +362,7 @@ def test_spark_shows_the_sentence_of_a_write_that_is_refused(spark: SparkSession
         writer.save()
     with pytest.raises(AnalysisException, match=r"added, never overwritten; write with \.mode\('append'\)"):
         writer.mode("overwrite").save()
-    with pytest.raises(AnalysisException, match=r"no column 'color' in what is written as jobs"):
+    with pytest.raises(BadConfig, match=r"^there is no column 'color' in what is written as jobs; [^\n]*$"):
         enqueue(frame.selectExpr("kind", "1 as color"), file_url, queue="mail")
 
 

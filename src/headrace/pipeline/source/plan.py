@@ -5,8 +5,9 @@ from collections.abc import Sequence
 from headrace.model.event import Bounds, Span
 from headrace.model.names import Shard
 
-EVENTS_PER_PARTITION = 100_000
-"""Some 0.3 s of reading: enough to outweigh the cost of a task, and little to do again when one fails."""
+EVENTS_PER_PARTITION = 250_000
+"""Some half a second of reading, beside the 60 ms that Spark takes for a task in Python; little to do again when one
+fails."""
 
 
 def span_of(shard: Shard, bounds: Bounds) -> Span:

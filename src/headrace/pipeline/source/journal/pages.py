@@ -1,9 +1,9 @@
-"""Reads journals in a task: a thread fetches the next pages while this one makes Arrow of the last."""
+"""Reads journals in a task: one thread fetches pages, one makes Arrow of them, and this one hands it to Spark."""
 
 import asyncio
 import sys
 import threading
-from collections.abc import AsyncIterator, Iterator, Sequence
+from collections.abc import AsyncIterator, Generator, Iterator, Sequence
 from queue import SimpleQueue
 
 import pyarrow as pa
@@ -11,6 +11,7 @@ import pyarrow as pa
 from headrace.model.errors import StoreUnavailable
 from headrace.model.event import Span
 from headrace.model.limits import JOURNAL_PAGE_BYTES, JOURNAL_PAGE_MAX
+from headrace.pipeline.source.ahead import ahead
 from headrace.pipeline.source.filters import Filters
 from headrace.pipeline.source.journal.convert import Converter, Page
 from headrace.pipeline.source.opening import opened
@@ -35,14 +36,14 @@ def read_spans(
     """
     if not spans:
         return
-    converter, fetching = Converter(table), Fetching(url, spans, fails_on_loss)
+    fetching = Fetching(url, spans, fails_on_loss)
+    batches = ahead(_converted(fetching, Converter(table), filters))
     try:
-        for pages in _gathered(fetching.pages()):
-            batch = filters.rows(converter.record_batch(pages))
-            if batch.num_rows:
-                yield batch
+        for batch in batches:  # noqa: UP028  (left early, `yield from` would wait for the page that is under way)
+            yield batch
     finally:
         fetching.stop()
+        batches.close()
     if fetching.skipped:
         print(
             f"headrace: {fetching.skipped:,} events were dropped by retention before they were read, and are left out"
@@ -50,6 +51,13 @@ def read_spans(
             file=sys.stderr,
             flush=True,
         )
+
+
+def _converted(fetching: "Fetching", converter: Converter, filters: Filters) -> Generator[pa.RecordBatch, None, None]:
+    for pages in _gathered(fetching.pages()):
+        batch = filters.rows(converter.record_batch(pages))
+        if batch.num_rows:
+            yield batch
 
 
 def _gathered(pages: Iterator[Page]) -> Iterator[list[Page]]:

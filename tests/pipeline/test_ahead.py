@@ -1,0 +1,52 @@
+"""Promises of reading ahead: the same values in order, no more than one too many, and nothing left running."""
+
+import threading
+from collections.abc import Generator
+
+import pytest
+
+from headrace.pipeline.source.ahead import ahead
+
+
+def threads() -> list[str]:
+    return [thread.name for thread in threading.enumerate() if thread.name == "headrace-ahead"]
+
+
+def test_everything_comes_in_order_and_the_thread_ends() -> None:
+    found = list(ahead(number for number in range(1_000)))
+
+    assert found == list(range(1_000))
+    assert threads() == []
+
+
+def test_what_the_generator_raises_reaches_who_asks() -> None:
+    def broken() -> Generator[int, None, None]:
+        yield 1
+        raise ValueError("no second one")
+
+    made = ahead(broken())
+
+    assert next(made) == 1
+    with pytest.raises(ValueError, match="no second one"):
+        next(made)
+    assert threads() == []
+
+
+def test_who_leaves_early_closes_the_generator_in_its_thread() -> None:
+    closed_in: list[str] = []
+
+    def endless() -> Generator[int, None, None]:
+        try:
+            number = 0
+            while True:
+                yield number
+                number += 1
+        finally:
+            closed_in.append(threading.current_thread().name)
+
+    made = ahead(endless())
+    assert [next(made), next(made)] == [0, 1]
+    made.close()
+
+    assert closed_in == ["headrace-ahead"]
+    assert threads() == []

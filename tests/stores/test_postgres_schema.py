@@ -147,19 +147,28 @@ def test_a_part_of_a_scan_walks_a_key_in_order_and_never_sorts(url: str, name: s
 NAMED = ("job_lock", "job_load", "job_change", "job_drop", "settle_drop", "key_lock", "key_change")
 
 
+@pytest.mark.parametrize("queues", [[QUEUE], [Queue("earlier"), QUEUE]], ids=["without statistics", "after them"])
 @pytest.mark.parametrize("name", NAMED)
-async def test_rows_that_are_named_are_looked_up_one_by_one_however_many_there_are(url: str, name: str) -> None:
-    """Also before anybody has gathered statistics of the table."""
+async def test_rows_that_are_named_are_looked_up_one_by_one_however_many_there_are(
+    url: str, name: str, queues: list[Queue]
+) -> None:
+    """Also before anybody has gathered statistics of the table, and in a shard that is younger than they are: they say
+    that it holds nothing."""
     store = await PostgresStore.open(settings_of(url))
-    for number in range(5):
-        ids = [f"{number}-{each}" for each in range(BATCH)]
-        await store.jobs.enqueue([new_job(QUEUE, "send", fresh_id=id, idempotency_key=id) for id in ids])
+    for queue in queues:
+        for number in range(5):
+            ids = [f"{number}-{each}" for each in range(BATCH)]
+            await store.jobs.enqueue([new_job(queue, "send", fresh_id=id, idempotency_key=id) for id in ids])
+        if queue != QUEUE:
+            for table in ("job", "key"):
+                postgres_server().ask(f"ANALYZE {schema_of(url)}.{table}")
     await store.close()
 
     with closing(connect(settings_of(url))) as connection:
+        shard = len(queues)
         text = re.sub(r"%[sb]::text\[\]", "'{0-1,0-2,0-3}'::text[]", sql(name).decode())
-        text = re.sub(r"%[sb]::bigint\[\]", "'{1,1,1}'::bigint[]", text)
-        text = re.sub(r"shard_id = %[sb]", "shard_id = 1", re.sub(r"%[sb]::bigint", "1::bigint", text))
+        text = re.sub(r"%[sb]::bigint\[\]", f"'{{{shard},{shard},{shard}}}'::bigint[]", text)
+        text = re.sub(r"shard_id = %[sb]", f"shard_id = {shard}", re.sub(r"%[sb]::bigint", f"{shard}::bigint", text))
         text = re.sub(r"%[sb]", "NULL", text)
         [*plan] = connection.execute(f"EXPLAIN {text}".encode()).fetchall()
 

@@ -136,7 +136,8 @@ OUTPUTS = {
     "store_level.py": STORE_LEVEL,
     "tenants.py": TENANTS,
 }
-OTHERS = {"fastapi_producer.py", "own_transaction.py"}
+OTHERS = {"fastapi_producer.py", "own_transaction.py", "spark_tour.py"}
+"""Run by tests of their own, the last one by tests/pipeline."""
 
 
 def test_every_example_is_run_by_a_test() -> None:

@@ -84,7 +84,7 @@ def close(console: Console, url: str, table: str, seconds: float, checks: Sequen
     console.print(f"\nIt took {seconds:.0f} s. The store and the Parquet table are here:\n  {url}\n  {table}")
     console.print("\nTry next, in Python:")
     for line in (
-        "from headrace.pipeline.start import session",
+        "from headrace.pipeline import session",
         "spark = session()",
         f"spark.read.format('headrace').options(url='{url}', tenant='acme').load().show()",
         f"spark.read.parquet('{table}').where(\"outcome = 'dead'\").select('id', 'reason', 'error_message').show()",

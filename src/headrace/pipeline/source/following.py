@@ -1,8 +1,8 @@
 """What all streams of this source have in common: Spark's side of them."""
 
 from abc import abstractmethod
-from asyncio import Runner
-from collections.abc import Coroutine, Iterator, Mapping, Sequence
+from asyncio import Runner, sleep
+from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from typing import Any, Generic, Protocol, TypeVar
 
@@ -23,6 +23,24 @@ LOOK_EVERY_MS = 50
 """How often an idle stream asks for news. Spark asks again after 10 ms: a store has better things to do."""
 FIND_EVERY_MS = 1_000
 """How often new queues and feeds are looked for: listing a thousand of them costs more than asking how far they are."""
+
+
+class Pause:
+    """Keeps an idle stream from asking its store all the time."""
+
+    def __init__(self, now_ms: Callable[[], int]) -> None:
+        self._now_ms = now_ms
+        self._idle_at_ms: int | None = None
+
+    def note(self, is_idle: bool) -> None:
+        """Whether the look that has just ended has found anything."""
+        self._idle_at_ms = self._now_ms() if is_idle else None
+
+    async def rest(self) -> None:
+        """Wait until it is time for the next look: at once, unless the last one has found nothing."""
+        if self._idle_at_ms is not None:
+            left_ms = self._idle_at_ms + LOOK_EVERY_MS - self._now_ms()
+            await sleep(max(left_ms, 0) / 1_000)
 
 
 class TellsOffset(Protocol):

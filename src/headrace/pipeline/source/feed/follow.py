@@ -1,6 +1,5 @@
 """Follows feeds: where each batch of a stream ends, and what it reads. Knows a store, and nothing of Spark."""
 
-import asyncio
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -14,7 +13,7 @@ from headrace.pipeline.source.feed.offset import OLDEST, FeedOffset, FeedSpan, n
 from headrace.pipeline.source.feed.places import first_places, oldest_of, place_at
 from headrace.pipeline.source.feed.shares import shares
 from headrace.pipeline.source.feed.states import states_of
-from headrace.pipeline.source.following import FIND_EVERY_MS, LOOK_EVERY_MS
+from headrace.pipeline.source.following import FIND_EVERY_MS, Pause
 from headrace.pipeline.source.lacking import refuse
 from headrace.pipeline.source.options import Options
 from headrace.pipeline.source.place import Place
@@ -50,7 +49,7 @@ class FeedFollower:
         self._aims: dict[str, FeedCursor] | None = None
         self._states: dict[str, FeedState] = {}
         """As they were at the last look."""
-        self._idle_at_ms: int | None = None
+        self._pause = Pause(now_ms)
 
     async def initial(self) -> FeedOffset:
         """Where a stream without a checkpoint begins. The same whenever it is asked for: Spark asks several times."""
@@ -75,7 +74,7 @@ class FeedFollower:
         if start is None:
             # Spark before 4.2 does not say.
             start = self._handed or await self.initial()
-        await self._rest()
+        await self._pause.rest()
         states = await self._look(start)
         waiting, skipped, lost = await self._waiting(start, states)
         feeds = {name: text for name, text in start.feeds.items() if states.get(name) is not None}
@@ -91,10 +90,10 @@ class FeedFollower:
                 jumps[name] = str(each.after)
         self._states = {name: state for name, state in states.items() if state is not None}
         if feeds == start.feeds:
-            self._handed, self._idle_at_ms = start, self._now_ms()
+            self._handed = start
         else:
-            found = FeedOffset(feeds=feeds, jumps=jumps, skipped=start.skipped + skipped, lost=start.lost + lost)
-            self._handed, self._idle_at_ms = found, None
+            self._handed = FeedOffset(feeds=feeds, jumps=jumps, skipped=start.skipped + skipped, lost=start.lost + lost)
+        self._pause.note(self._handed is start)
         return self._handed
 
     def report(self) -> dict[str, Any] | None:
@@ -112,11 +111,6 @@ class FeedFollower:
     async def plan(self, start: FeedOffset, end: FeedOffset) -> list[FeedSpan]:
         """What the batch between two offsets reads. Whether it is still there is seen when it is read."""
         return end.spans(start)
-
-    async def _rest(self) -> None:
-        if self._idle_at_ms is not None:
-            left_ms = self._idle_at_ms + LOOK_EVERY_MS - self._now_ms()
-            await asyncio.sleep(max(left_ms, 0) / 1_000)
 
     async def _find(self, *, now: bool = False) -> list[FeedName]:
         """The feeds that are meant and there; looked for at most every second, unless it must be `now`."""

@@ -1,6 +1,5 @@
 """Follows journals: where each batch of a stream ends, and what it reads. Knows a store, and nothing of Spark."""
 
-import asyncio
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -8,7 +7,7 @@ from msgspec import Struct
 
 from headrace.model.clock import monotonic_ms
 from headrace.model.event import Bounds, Span
-from headrace.pipeline.source.following import LOOK_EVERY_MS
+from headrace.pipeline.source.following import Pause
 from headrace.pipeline.source.journal.admission import admit
 from headrace.pipeline.source.journal.known import Known
 from headrace.pipeline.source.journal.loss import Loss, Resumed
@@ -47,7 +46,7 @@ class Follower:
         self._initial: Offset | None = None
         self._handed: Offset | None = None
         self._aims: dict[str, Bounds] | None = None
-        self._idle_at_ms: int | None = None
+        self._pause = Pause(now_ms)
 
     async def initial(self) -> Offset:
         """Where a stream without a checkpoint begins. The same whenever it is asked for: Spark asks several times."""
@@ -77,7 +76,7 @@ class Follower:
         if start is None:
             # Spark before 4.2 does not say.
             start = self._handed or await self.initial()
-        await self._rest()
+        await self._pause.rest()
         if self._handed is None:
             await self._known.require(start)
         bounds, losses = await self._watch.look(start, is_first=start == self._initial)
@@ -87,7 +86,7 @@ class Follower:
         spans = await self._admit(start, batch, bounds, events_max)
         self._watch.remember(bounds)
         self._handed = await self._end(start, batch, spans)
-        self._idle_at_ms = self._now_ms() if self._handed is start else None
+        self._pause.note(self._handed is start)
         return self._handed
 
     def report(self) -> dict[str, Any] | None:
@@ -123,11 +122,6 @@ class Follower:
             for name, span in spans.items()
         ]
         return [span for span in kept if span.count > 0]
-
-    async def _rest(self) -> None:
-        if self._idle_at_ms is not None:
-            left_ms = self._idle_at_ms + LOOK_EVERY_MS - self._now_ms()
-            await asyncio.sleep(max(left_ms, 0) / 1_000)
 
     async def _begin(self, start: Offset, bounds: Mapping[str, Bounds], losses: list[Loss]) -> _Batch:
         batch = _Batch({}, {}, start.skipped, start.lost)

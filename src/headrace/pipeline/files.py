@@ -1,0 +1,65 @@
+"""What files of tables need of a file system: whole files or none, folders that change places, and locks."""
+
+import ctypes
+import errno
+import fcntl
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from headrace.model.errors import BadConfig
+
+_HERE = -100
+"""AT_FDCWD: paths are taken as they are."""
+_EXCHANGE = 2
+"""RENAME_EXCHANGE."""
+
+
+def write_whole(path: Path, content: bytes) -> None:
+    """Put a file into place, safe on disk: whoever reads it sees all of the old one or all of the new one."""
+    fresh = path.with_name(f".{path.name}.new")
+    with fresh.open("wb") as file:
+        file.write(content)
+        file.flush()
+        os.fsync(file.fileno())
+    fresh.replace(path)
+    sync_folder(path.parent)
+
+
+def sync_folder(folder: Path) -> None:
+    """Make the names in a folder safe on disk."""
+    handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
+
+
+def exchange(one: Path, other: Path) -> None:
+    """Let two folders on one file system change places in one step: nobody sees neither, or half."""
+    library = ctypes.CDLL(None, use_errno=True)
+    rename = getattr(library, "renameat2", None)
+    if rename is None:
+        raise _unable(one)
+    if rename(_HERE, os.fsencode(one), _HERE, os.fsencode(other), _EXCHANGE) == 0:
+        return
+    code = ctypes.get_errno()
+    if code in (errno.EINVAL, errno.ENOSYS):
+        raise _unable(one)
+    raise OSError(code, os.strerror(code), str(one), None, str(other))
+
+
+def _unable(folder: Path) -> BadConfig:
+    return BadConfig(
+        f"the file system of {folder} cannot let two folders change places in one step, which keeps readers from seeing"
+        " half a table; use a local disk under Linux, or a table in Delta's format"
+    )
+
+
+@contextmanager
+def locked(path: Path, *, shared: bool = False) -> Iterator[None]:
+    """Hold the lock file at `path`, alone or with others that share it; it is free again when the process ends."""
+    with path.open("ab") as file:
+        fcntl.flock(file, fcntl.LOCK_SH if shared else fcntl.LOCK_EX)
+        yield

@@ -1,0 +1,30 @@
+"""The folder that holds what the pipeline has made: the history of events, tables, and the report."""
+
+from pathlib import Path
+
+from msgspec import Struct
+
+TABLES = ("jobs", "attempts", "stats", "errors", "usage")
+"""Tables by name; each is a folder of Parquet files."""
+
+
+class Lake(Struct, frozen=True):
+    """Where everything lies in the folder `folder`."""
+
+    folder: Path
+
+    @property
+    def history(self) -> Path:
+        """The events: Parquet files by day and queue, or a Delta table."""
+        return self.folder / "history"
+
+    @property
+    def report(self) -> Path:
+        """The page that shows them."""
+        return self.folder / "report.html"
+
+    def table(self, name: str) -> Path:
+        """The folder of a table."""
+        if name not in TABLES:
+            raise ValueError(f"{name} is no table; known are {', '.join(TABLES)}")
+        return self.folder / name

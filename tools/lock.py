@@ -35,6 +35,7 @@ LOCKS = (
             "--extra=redis",
             "--extra=postgres",
             "--extra=spark",
+            "--extra=delta",
             "--extra=connect",
             "--extra=cli",
             "--extra=metrics",

@@ -1,7 +1,10 @@
-"""Run the parts of budget.toml one after the other and print what each took beside what it may take.
+"""Run the parts of budget.toml and print what each took beside what it may take.
 
     tools/parts.py                 every part
     tools/parts.py check spark     these parts
+
+Parts of one lane run one after the other, and lanes beside each other: much of the time is spent waiting for servers
+and for leases to end. What a part says is shown when it has ended; at once where there is one lane only.
 
 A slow part never fails the run. A failed part does, after all the others have run.
 """
@@ -13,8 +16,11 @@ import tempfile
 import time
 import tomllib
 from collections.abc import Iterable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
+from threading import Lock
+from typing import IO
 from xml.etree import ElementTree as ET
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -31,6 +37,7 @@ class Part:
     commands: tuple[tuple[str, ...], ...] = ()
     paths: tuple[str, ...] = ()
     workers: int = 1
+    lane: int = 1
 
 
 @dataclass(frozen=True)
@@ -70,6 +77,7 @@ def read_parts(budget: Path) -> list[Part]:
             commands=tuple(tuple(command) for command in entry.get("commands", ())),
             paths=tuple(entry.get("paths", ())),
             workers=entry.get("workers", 1),
+            lane=entry.get("lane", 1),
         )
         for entry in tomllib.loads(budget.read_text())["part"]
     ]
@@ -112,46 +120,78 @@ def read_report(report: Path) -> Tally:
     return Tally(passed=max(total("tests") - failed - skipped, 0), failed=failed, skipped=skipped)
 
 
-def run(command: Sequence[str], root: Path) -> int:
-    """Run with our own Python's programs first on the path, its output going straight to the reader.
+Out = IO[str] | None
+"""Where a part's output goes; None is straight to the reader."""
+
+
+def run(command: Sequence[str], root: Path, out: Out) -> int:
+    """Run with our own Python's programs first on the path.
 
     Tests start many processes. Where the environment forbids to write bytecode, each would compile everything anew: it
     is kept in `.venv` then, which `make clean` removes.
     """
-    print(f"$ {' '.join(command)}", flush=True)
+    print(f"$ {' '.join(command)}", flush=True, file=out)
     path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ.get('PATH', '')}"
     env = {**os.environ, "PATH": path}
     if env.pop("PYTHONDONTWRITEBYTECODE", None):
         env["PYTHONPYCACHEPREFIX"] = str(root / ".venv" / "pycache")
-    return subprocess.run(command, cwd=root, env=env, check=False).returncode
+    errors = None if out is None else subprocess.STDOUT
+    return subprocess.run(command, cwd=root, env=env, check=False, stdout=out, stderr=errors).returncode
 
 
-def run_pytest(part: Part, paths: Sequence[str], root: Path) -> Tally:
+def run_pytest(part: Part, paths: Sequence[str], root: Path, out: Out) -> Tally:
     with tempfile.TemporaryDirectory(prefix="headrace-parts-") as folder:
         report = Path(folder) / "report.xml"
         spread = ["-n", str(part.workers), "--dist", "worksteal"] if part.workers > 1 else []
         command = [sys.executable, "-m", "pytest", "-q", *spread, f"--junitxml={report}", *paths]
-        code = run(command, root)
+        code = run(command, root, out)
         tally = read_report(report)
     # A crash, an interrupt or a file without tests (pytest's 5) leaves no failed test behind, and fails all the same.
     return tally if code == 0 or tally.failed else tally + Tally(failed=1)
 
 
-def run_part(part: Part, root: Path) -> Result:
+def run_part(part: Part, root: Path, out: Out = None) -> Result:
     paths = [path for path in part.paths if test_files(root / path)]
     missing = [path for path in part.paths if path not in paths]
-    print(f"\n== {part.name}", flush=True)
+    print(f"\n== {part.name}", flush=True, file=out)
     if missing:
-        print(f"not there yet: {', '.join(missing)}", flush=True)
+        print(f"not there yet: {', '.join(missing)}", flush=True, file=out)
     if not paths and not part.commands:
         return Result(part)
     started = time.monotonic()
     tally = Tally()
     for command in part.commands:
-        tally += Tally(passed=1) if run(command, root) == 0 else Tally(failed=1)
+        tally += Tally(passed=1) if run(command, root, out) == 0 else Tally(failed=1)
     if paths:
-        tally += run_pytest(part, paths, root)
+        tally += run_pytest(part, paths, root, out)
     return Result(part, time.monotonic() - started, tally)
+
+
+def run_lane(parts: Sequence[Part], root: Path, printing: Lock) -> list[Result]:
+    """Run parts one after the other while other lanes run theirs; each is shown whole when it has ended."""
+    results = []
+    for part in parts:
+        print(f"… {part.name}", flush=True)
+        with tempfile.TemporaryFile("w+", prefix="headrace-parts-", errors="replace") as kept:
+            results.append(run_part(part, root, kept))
+            kept.seek(0)
+            with printing:
+                for text in iter(lambda: kept.read(1 << 16), ""):
+                    sys.stdout.write(text)
+                sys.stdout.flush()
+    return results
+
+
+def run_all(parts: Sequence[Part], root: Path) -> list[Result]:
+    """Run the parts, lane beside lane, and give what came of them in their order."""
+    lanes = {lane: [part for part in parts if part.lane == lane] for lane in sorted({part.lane for part in parts})}
+    if len(lanes) == 1:
+        return [run_part(part, root) for part in parts]
+    printing = Lock()
+    with ThreadPoolExecutor(len(lanes)) as pool:
+        running = [pool.submit(run_lane, lane, root, printing) for lane in lanes.values()]
+        found = {result.part.name: result for lane in running for result in lane.result()}
+    return [found[part.name] for part in parts]
 
 
 def table(results: Sequence[Result]) -> str:
@@ -175,6 +215,10 @@ def summary(results: Sequence[Result]) -> str:
     return f"{total.passed} passed, {total.failed} failed"
 
 
+def elapsed(seconds: float) -> str:
+    return f"{int(seconds // 60)} min {int(seconds % 60):02} s"
+
+
 def main(arguments: Sequence[str], root: Path = ROOT) -> int:
     try:
         parts = read_parts(root / "tools" / "budget.toml")
@@ -183,8 +227,9 @@ def main(arguments: Sequence[str], root: Path = ROOT) -> int:
     except BadParts as bad:
         print(f"parts: {bad}", file=sys.stderr)
         return 1
-    results = [run_part(part, root) for part in chosen]
-    print(f"\n{table(results)}\n\n{summary(results)}", flush=True)
+    started = time.monotonic()
+    results = run_all(chosen, root)
+    print(f"\n{table(results)}\n\nin {elapsed(time.monotonic() - started)}: {summary(results)}", flush=True)
     return int(any(result.is_failed for result in results))
 
 

@@ -42,7 +42,7 @@ def test_a_run_without_failures_ends_with_zero_and_totals(root: Path, capfd: pyt
     out = capfd.readouterr().out
     assert code == 0
     assert "\n42\n" in out
-    assert out.endswith("\n3 passed, 0 failed\n")
+    assert out.endswith(" s: 3 passed, 0 failed\n")
 
 
 def test_a_failed_part_fails_the_run_after_all_others_have_run(root: Path, capfd: pytest.CaptureFixture[str]) -> None:
@@ -53,7 +53,7 @@ def test_a_failed_part_fails_the_run_after_all_others_have_run(root: Path, capfd
     out = capfd.readouterr().out
     assert code == 1
     assert "\n42\n" in out
-    assert out.endswith("\n2 passed, 1 failed\n")
+    assert out.endswith(" s: 2 passed, 1 failed\n")
 
 
 def test_a_part_whose_folders_hold_no_tests_yet_is_skipped_and_says_so(
@@ -66,7 +66,7 @@ def test_a_part_whose_folders_hold_no_tests_yet_is_skipped_and_says_so(
     out = capfd.readouterr().out
     assert code == 0
     assert "not there yet: tests/one, tests/two" in out
-    assert out.endswith("\n1 passed, 0 failed\n")
+    assert out.endswith(" s: 1 passed, 0 failed\n")
 
 
 @pytest.mark.parametrize("content", ["import no_such_module\n", "", "def test_broken(:\n"])
@@ -78,7 +78,7 @@ def test_a_file_that_cannot_be_collected_or_holds_no_test_is_a_failure(
     code = parts.main(["first"], root)
 
     assert code == 1
-    assert capfd.readouterr().out.endswith("\n0 passed, 1 failed\n")
+    assert capfd.readouterr().out.endswith(" s: 0 passed, 1 failed\n")
 
 
 def test_a_failing_command_is_a_failure(root: Path, capfd: pytest.CaptureFixture[str]) -> None:
@@ -155,6 +155,30 @@ def test_a_part_that_did_not_run_is_in_the_table_all_the_same() -> None:
     row = parts.table([Result(Part("later", budget_s=60))]).splitlines()[1]
 
     assert row.endswith("nothing there yet")
+
+
+def test_lanes_run_beside_each_other_and_show_each_part_whole_in_the_order_of_the_table(
+    root: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    # Each waits for the other's file, so that one after the other would never end.
+    meet = (
+        "import pathlib, sys, time\nmine, other = map(pathlib.Path, sys.argv[1:])\nmine.touch()\n"
+        "ends = time.monotonic() + 30\n"
+        "while not other.exists() and time.monotonic() < ends:\n    time.sleep(0.01)\n"
+        "print('met' if other.exists() else 'alone')"
+    )
+    one, two = str(root / "one"), str(root / "two")
+    first = Part("first", 60, commands=((sys.executable, "-c", meet, one, two),), lane=2)
+    second = Part("second", 60, commands=((sys.executable, "-c", meet, two, one),), lane=1)
+
+    results = parts.run_all([first, second], root)
+
+    out = capfd.readouterr().out
+    assert [(result.part.name, result.tally) for result in results] == [
+        ("first", Tally(passed=1)),
+        ("second", Tally(passed=1)),
+    ]
+    assert out.count("\nmet\n") == 2
 
 
 def test_our_own_parts_claim_every_test_and_state_a_budget() -> None:

@@ -1,4 +1,4 @@
-"""Find the servers that tests and benchmarks start, or install them without letting the packaged services run.
+"""Find the servers and the browser that tests start, or install them without letting the packaged services run.
 
 Debian starts a server as soon as it is installed and makes a database cluster of its own. Tests start theirs, on free
 ports and in folders of their own, so both are held back here; whatever is changed for that is put back afterwards.
@@ -36,8 +36,26 @@ def postgres_folder() -> Path | None:
     return complete[0] if complete else None
 
 
-PACKAGES: dict[str, Callable[[], object]] = {"redis-server": redis_program, "postgresql": postgres_folder}
-"""Debian's name for each server, and how to find out whether it is there."""
+def browser_program() -> str | None:
+    """Where a Chromium is that runs without a window."""
+    found = (shutil.which(name) for name in ("chromium-headless-shell", "chromium", "google-chrome"))
+    return next((program for program in found if program), None)
+
+
+def has_fonts() -> bool | None:
+    """True if there is a font to draw text with; without one a browser shows empty boxes, or does not start."""
+    return any(Path("/usr/share/fonts").rglob("*.[to]tf")) or None
+
+
+PACKAGES: dict[str, Callable[[], object]] = {
+    "redis-server": redis_program,
+    "postgresql": postgres_folder,
+    "chromium-headless-shell": browser_program,
+    "fonts-dejavu-core": has_fonts,
+}
+"""Debian's name for each server and for what tests look at pages with, and how to find out whether it is there."""
+SERVICES = ("redis-server", "postgresql")
+"""The packages that bring a service."""
 
 
 def missing_packages() -> list[str]:
@@ -50,12 +68,12 @@ def refuse_unable(missing: list[str], is_root: bool, apt: str | None) -> None:
     names = " and ".join(missing)
     if apt is None:
         raise SetupFailed(
-            f"the tests start real servers, {names} is missing and there is no apt-get to install it with; install "
-            f"your system's Redis (7.0 or newer) and PostgreSQL (15 or newer), and then make again"
+            f"the tests start real servers and a browser, {names} is missing and there is no apt-get to install it "
+            f"with; install your system's Redis (7.0 or newer), PostgreSQL (15 or newer) and Chromium, then make again"
         )
     if not is_root:
         raise SetupFailed(
-            f"the tests start real servers and {names} is missing; type: sudo apt-get update && "
+            f"the tests start real servers and a browser, and {names} is missing; type: sudo apt-get update && "
             f"sudo apt-get install -y --no-install-recommends {' '.join(missing)}, and then make again"
         )
 
@@ -98,8 +116,9 @@ def install(packages: list[str], lock: int) -> None:
 
 def keep_down(packages: list[str], lock: int) -> None:
     """Let no service of these packages start at the next boot, where there is a systemd that would."""
-    if Path("/run/systemd/system").exists():
-        run(["systemctl", "disable", "--quiet", *packages], lock)
+    services = [package for package in packages if package in SERVICES]
+    if services and Path("/run/systemd/system").exists():
+        run(["systemctl", "disable", "--quiet", *services], lock)
 
 
 def ensure() -> None:

@@ -303,6 +303,7 @@ async def test_cancelled_of_a_twin_names_the_twin(play: Play) -> None:
         "stalls": 0,
         "enqueued_at_ms": START_MS + 1,
         "payload_bytes": 2,
+        "reason": "blocked",
     }
 
 
@@ -325,11 +326,35 @@ async def test_cancelled_of_an_active_job_names_its_delivery(play: Play) -> None
     }
 
 
-async def test_removed_carries_the_id_only(play: Play) -> None:
-    await play.start("a", tag="spring")
+@pytest.mark.parametrize("place", ["ready", "later", "retried"])
+async def test_removed_of_a_job_that_waits_tells_its_kind_and_that_it_waited(play: Play, place: str) -> None:
+    if place == "retried":
+        await play.settle(await play.start("a", kind="resize"), Retry(BOOM))
+    else:
+        await play.enqueue("a", kind="resize", tag="spring", delay_ms=99 if place == "later" else 0)
     await play.remove("a")
 
-    assert await last(play, "a", "removed") == {}
+    assert await last(play, "a", "removed") == {"kind": "resize", "reason": "waiting"}
+
+
+@pytest.mark.parametrize("blocks", [True, False], ids=["with-a-twin", "alone"])
+async def test_removed_of_an_active_job_tells_its_kind_and_that_it_was_active(play: Play, blocks: bool) -> None:
+    await play.start("a", kind="resize", tag="spring")
+    if blocks:
+        await play.enqueue("a", kind="send")
+    await play.remove("a")
+
+    assert await last(play, "a", "removed") == {"kind": "resize", "reason": "active"}
+
+
+async def test_removed_of_what_is_kept_of_ended_jobs_carries_the_id_only(play: Play) -> None:
+    await play.settle(await play.start("done"), Done())
+    await play.die("dead")
+    for id in ("done", "dead"):
+        await play.remove(id)
+
+    assert await last(play, "done", "removed") == {}
+    assert await last(play, "dead", "removed") == {}
 
 
 async def test_replayed_names_the_letter_and_what_waits_now(play: Play) -> None:

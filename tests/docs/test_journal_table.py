@@ -46,9 +46,10 @@ async def history(tag: str | None) -> list[Line]:
 
 
 async def endings(play: Play, tag: str | None) -> None:
-    """Done and cancelled; asked before, and not."""
+    """Done and cancelled; asked before, and not; removed when nothing else is left."""
     for outcome in (Done(b"1"), Cancelled()):
         await play.settle(await play.start("end", tag=tag), outcome)
+    await play.remove("end")
     for asked in (Retry(BOOM), Release(), Cancelled(), Done()):
         claim = await play.start("asked", tag=tag)
         await play.cancel("asked", running=True)

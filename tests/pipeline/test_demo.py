@@ -1,108 +1,119 @@
-"""Promises of the demo: it ends well, tells the truth, and leaves files that can be read."""
+"""Promises of the demo: it ends well and in time, tells the truth, and leaves files that can be read."""
 
-import asyncio
-import json
+import os
+import re
 import subprocess
 import sys
+from datetime import UTC, datetime, timedelta
+from io import StringIO
 from pathlib import Path
 
-import pyarrow.parquet as pq
+import msgspec
+import pyarrow.dataset as ds
 import pytest
+from rich.console import Console
 
-from headrace.cli.demo.command import compare
-from headrace.cli.demo.show import Check
-from headrace.cli.demo.story import KINDS, Work, play
+from headrace.cli.demo.app import KINDS
+from headrace.cli.demo.command import document
+from headrace.cli.demo.reading import STEPS, Told
+from headrace.cli.demo.show import bars, close, show
+from headrace.cli.demo.story import Killed, Played
 from headrace.cli.main import main
-from headrace.model.clock import ManualClock
-from headrace.model.event import EVENTS
-from headrace.stores.open import open_store
+from headrace.pipeline.audit.finding import Audit, Finding
+
+PATIENCE_S = 180
+PLAYED = Played(13.2, 1_500, Killed("crawler-1", 4_711, ("site/1", "site/2")))
 
 
-def demo(*arguments: str) -> "subprocess.CompletedProcess[str]":
-    command = [sys.executable, "-m", "headrace.cli.main", "demo", *arguments]
-    return subprocess.run(command, capture_output=True, text=True, check=False)
+def test_the_demo_runs_jobs_kills_a_worker_and_shows_what_spark_made_of_it(tmp_path: Path) -> None:
+    """One run, since it takes a minute."""
+    folder = tmp_path / "new" / "folder"
+    env = {name: value for name, value in os.environ.items() if not name.startswith("HEADRACE_")}
 
-
-def test_the_demo_prints_tables_and_says_that_journal_and_store_agree(tmp_path: Path) -> None:
-    ran = demo("--dir", str(tmp_path / "new" / "folder"))
+    command = [sys.executable, "-m", "headrace.cli.main", "demo", "--jobs", "600", "--dir", str(folder)]
+    ran = subprocess.run(command, capture_output=True, text=True, check=False, env=env, timeout=PATIENCE_S)
 
     assert (ran.returncode, ran.stderr) == (0, "")
-    assert "All 25 numbers that Spark read from the journal equal the store's own." in ran.stdout
-    assert all(
-        title in ran.stdout for title in ("What became of the jobs", "Waiting and running", "Attempts", "Deaths")
+    assert all(kind in ran.stdout for kind in (*KINDS, "headrace.fail"))
+    assert [step for step in STEPS if not re.search(rf"✓ {step} .* \d+\.\d s", ran.stdout)] == []
+    for told in ("crawler-1 (process", "CardDeclined: the bank declined the card of order <number>", "Try next:"):
+        assert told in ran.stdout
+    life = ran.stdout.partition("The life of site/")[2]
+    assert re.search(r"enqueued.*claimed +crawler-1.*stalled.*claimed +crawler-2.*done", life, re.DOTALL)
+    data = folder / "headrace-data"
+    assert (data / "report.html").as_uri() in ran.stdout
+    events = ds.dataset(sorted(data.glob("history/day=*/queue=*/*.parquet")), partitioning="hive").to_table()
+    places = events.group_by(["tenant", "queue", "shard", "seq"]).aggregate([]).num_rows
+    assert f"{places:,} events in " in ran.stdout
+    assert places == events.num_rows
+    lives = ds.dataset(data / "jobs").count_rows()
+    assert f"✓ jobs     {lives:,} lives of jobs" in ran.stdout
+    assert "The audit found nothing: store and journal agree on all" in ran.stdout
+
+
+def printed(told: Told, audit: Audit) -> str:
+    console = Console(file=StringIO(), width=200)
+    show(console, PLAYED, told)
+    close(console, Path("/data"), told, audit, 61.0)
+    assert isinstance(console.file, StringIO)
+    return console.file.getvalue()
+
+
+def test_what_does_not_add_up_is_shown_with_what_to_do() -> None:
+    finding = Finding(
+        what="lost",
+        tenant="acme",
+        queue="mail",
+        shard=0,
+        id="order/7",
+        journal="it waits",
+        store="nothing",
+        hint="mend",
     )
-    assert all(kind in ran.stdout for kind in KINDS)
-    assert all(reason in ran.stdout for reason in ("attempts", "stalls", "failed", "expired"))
-    assert f"sqlite:///{tmp_path}/new/folder/jobs.db" in ran.stdout
-    assert "Try next" in ran.stdout
+    audit = Audit(events=9, jobs=3, shards=1, looks=1, findings=(finding,))
+
+    shown = printed(Told(), audit)
+
+    assert "The audit found that one thing does not add up:" in shown
+    assert "lost order/7: it waits, but nothing; mend" in shown
 
 
-def test_the_demo_gives_one_json_document_for_programs(tmp_path: Path) -> None:
-    ran = demo("--json", "--jobs", "60", "--dir", str(tmp_path))
+def test_seconds_without_events_are_part_of_the_timeline() -> None:
+    start = datetime(2030, 1, 31, tzinfo=UTC)
+    zero = dict.fromkeys(("opened", "closed", "done", "retried", "stalled", "dead"), 0)
+    rows = [
+        {**zero, "window_start": start, "opened": 8},
+        {**zero, "window_start": start + timedelta(seconds=3), "closed": 8, "done": 8},
+    ]
 
-    told = json.loads(ran.stdout)
-    assert (ran.returncode, ran.stderr) == (0, "")
-    assert told["ok"] is True
-    assert told["checks"][0] == {
-        "what": "events",
-        "journal": told["summary"]["events"],
-        "store": told["summary"]["events"],
-    }
-    assert all(check["journal"] == check["store"] for check in told["checks"])
-    assert pq.read_table(told["table"]).num_rows == told["summary"]["jobs"] >= 60
+    shown = printed(Told(timeline=rows), Audit(events=0, jobs=0, shards=0, looks=0))
 
-
-def test_the_story_has_every_outcome_and_nearly_every_event() -> None:
-    clock, work = ManualClock(1_000_000_000), Work()
-
-    async def story() -> set[str]:
-        seen: set[str] = set()
-        store = await open_store("memory://", clock=clock)
-        await play(store, 400, work, clock)
-        for queue in work.queues.values():
-            for shard in queue.all_shards():
-                upto = (await store.journal.bounds(shard)).last_seq
-                entries = await store.journal.read(shard, 0, upto)
-                seen |= {event.line.event for entry in entries for event in entry.events(shard)}
-        return seen
-
-    assert set(EVENTS) - asyncio.run(story()) == {"merged", "released", "asked", "removed", "purged"}
+    assert re.search(r"open +███ +8 *\n", shown)
+    assert re.search(r"done +█ +8 /s *\n", shown)
 
 
-def test_the_story_is_the_same_each_time() -> None:
-    async def story() -> list[object]:
-        clock, work = ManualClock(1_000_000_000), Work()
-        store = await open_store("memory://", clock=clock)
-        deliveries = await play(store, 100, work, clock)
-        return [
-            deliveries,
-            clock.now_ms(),
-            *[await store.queues.counts(queue, now_ms=1) for queue in work.queues.values()],
-        ]
-
-    assert asyncio.run(story()) == asyncio.run(story())
+def test_a_bar_is_as_high_as_its_number_and_never_invisible() -> None:
+    assert bars([0, 1, 50, 100]) == " ▁▄█"
+    assert bars([0, 0]) == "  "
+    assert bars([]) == ""
 
 
-def test_a_number_that_differs_is_seen() -> None:
-    clock, work = ManualClock(1_000_000_000), Work()
+def test_programs_are_given_one_document_with_the_numbers() -> None:
+    audit = Audit(events=9, jobs=3, shards=1, looks=0)
+    told = Told(seconds={"history": 1.5}, events=9, jobs=3, audit=audit, report=Path("/data/report.html"))
 
-    async def story() -> list[Check]:
-        store = await open_store("memory://", clock=clock)
-        await play(store, 50, work, clock)
-        return await compare(store, 3, [{"tenant": "acme", "queue": "mail", "open": 99}], clock)
+    found = msgspec.json.decode(document(Path("/data"), "sqlite:////data/headrace.db", PLAYED, told, 61.0))
 
-    checks = {check.what: check for check in asyncio.run(story())}
-
-    assert checks["events"].journal == 3 != checks["events"].store
-    assert checks["acme/mail open"].journal == 99 != checks["acme/mail open"].store
-    assert checks["birch/media done"].journal == 0 != checks["birch/media done"].store
+    assert (found["ok"], found["events"], found["report"]) == (True, 9, "/data/report.html")
+    assert found["played"]["killed"]["jobs"] == ["site/1", "site/2"]
+    assert found["audit"]["findings"] == []
 
 
-@pytest.mark.parametrize("jobs", ["0", "-1", "100001"])
+@pytest.mark.parametrize("jobs", ["0", "99", "10001"])
 def test_a_number_of_jobs_that_makes_no_sense_is_refused(jobs: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["demo", "--jobs", jobs]) == 2
 
-    assert capsys.readouterr().err.startswith("headrace: --jobs must be from 1 to 100,000; found ")
+    assert capsys.readouterr().err.startswith("headrace: --jobs must be from 100 to 10,000; found ")
 
 
 def test_a_folder_with_something_in_it_is_refused_and_left_alone(

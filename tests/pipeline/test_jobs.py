@@ -1,13 +1,9 @@
 """Promises of the table of jobs, each told by events and a row that were written by hand."""
 
-from datetime import UTC, datetime, timedelta
-
 from pyspark.sql import SparkSession
 
-from headrace.pipeline.source.schema import SPARK_SCHEMA
 from headrace.pipeline.tables.jobs import jobs
-
-Row = dict[str, object]
+from tests.pipeline.byhand import ENQUEUED, Row, at, columns_of, frame_of, only
 
 COLUMNS = (
     "tenant string, queue string, shard int, id string, incarnation int, born string, kind string, tag string, "
@@ -15,32 +11,17 @@ COLUMNS = (
     "reason string, deliveries int, attempts int, stalls int, wait_ms bigint, run_ms bigint, error_class string, "
     "error_message string"
 )
-ENQUEUED: Row = {"event": "enqueued", "kind": "mail", "tag": "vip", "priority": 5}
-
-
-def at(second: int) -> datetime:
-    return datetime(2026, 3, 1, tzinfo=UTC) + timedelta(seconds=second)
 
 
 def fold(spark: SparkSession, *events: Row) -> list[Row]:
-    """The table of these events: the n-th has seq n and happened at second n, to job 'a', unless it says otherwise."""
-    usual: Row = {"tenant": "acme", "queue": "mail", "shard": 0, "epoch": 1, "id": "a"}
-    rows = [
-        tuple({**usual, "seq": number, "at": at(number), **event}.get(name) for name in SPARK_SCHEMA.names)
-        for number, event in enumerate(events, 1)
-    ]
-    table = jobs(spark.createDataFrame(rows, SPARK_SCHEMA)).orderBy("tenant", "queue", "id", "incarnation")
+    table = jobs(frame_of(spark, *events)).orderBy("tenant", "queue", "id", "incarnation")
     return list(table.toArrow().to_pylist())
 
 
-def only(rows: list[Row], *names: str) -> list[tuple[object, ...]]:
-    return [tuple(row[name] for name in names) for row in rows]
-
-
 def test_the_table_has_the_columns_that_are_written_down(spark: SparkSession) -> None:
-    table = jobs(spark.createDataFrame([], SPARK_SCHEMA))
+    table = jobs(frame_of(spark))
 
-    assert ", ".join(f"{field.name} {field.dataType.simpleString()}" for field in table.schema) == COLUMNS
+    assert columns_of(table) == COLUMNS
 
 
 def test_a_job_that_is_done_is_one_row(spark: SparkSession) -> None:
@@ -202,10 +183,10 @@ def test_a_cancelled_twin_does_not_end_the_active_one(spark: SparkSession) -> No
         ENQUEUED,
         {"event": "claimed", "fence": 1},
         {"event": "blocked", "kind": "twin"},
-        {"event": "cancelled", "kind": "twin", "attempts": 0, "stalls": 0, "enqueued_at": at(3)},
+        {"event": "cancelled", "reason": "blocked", "kind": "twin", "attempts": 0, "enqueued_at": at(3)},
         {"event": "asked", "fence": 1},
         {"event": "blocked", "kind": "twin"},
-        {"event": "cancelled", "kind": "twin", "attempts": 0, "stalls": 0, "enqueued_at": at(6)},
+        {"event": "cancelled", "reason": "blocked", "kind": "twin", "attempts": 0, "enqueued_at": at(6)},
         {"event": "done", "kind": "mail", "attempts": 2, "fence": 1, "enqueued_at": at(1)},
     )
 
@@ -294,14 +275,21 @@ def test_removing_an_id_ends_what_was_open_and_leaves_what_had_ended(spark: Spar
     rows = fold(
         spark,
         {**ENQUEUED, "id": "open"},
-        {"event": "removed", "id": "open"},
+        {"event": "removed", "id": "open", "kind": "mail", "reason": "waiting"},
         {**ENQUEUED, "id": "over"},
         {"event": "claimed", "id": "over", "fence": 1},
         {"event": "done", "id": "over", "kind": "mail", "fence": 1},
         {"event": "removed", "id": "over"},
+        {**ENQUEUED, "id": "lost"},
+        {"event": "removed", "id": "lost", "reason": "lost"},
+        {"event": "removed", "id": "ended before the journal"},
     )
 
-    assert only(rows, "id", "outcome", "ended_at") == [("open", "removed", at(2)), ("over", "done", at(5))]
+    assert only(rows, "id", "kind", "outcome", "reason", "ended_at") == [
+        ("lost", "mail", "removed", "lost", at(8)),
+        ("open", "mail", "removed", "waiting", at(2)),
+        ("over", "mail", "done", None, at(5)),
+    ]
 
 
 def test_a_life_that_began_before_the_journal_is_number_zero(spark: SparkSession) -> None:

@@ -63,6 +63,12 @@ async def run_all(play: Play) -> list[str]:
     return ran
 
 
+async def removals(play: Play) -> list[tuple[str | None, str | None, str | None]]:
+    """What the journal says of jobs that are gone: id, kind and reason."""
+    lines = [event.line for event in await play.events() if event.line.event == "removed"]
+    return [(line.id, line.kind, line.reason) for line in lines]
+
+
 def damage(server: RedisServer, play: Play, *commands: tuple[Any, ...]) -> None:
     """Run commands whose second word is the last part of a key."""
     for name, suffix, *rest in commands:
@@ -182,6 +188,7 @@ async def test_a_place_without_its_job_is_dropped_and_the_journal_says_so(
     counts = await play.counts()
     assert (counts.waiting, counts.active) == (1, 0)
     assert (await play.history("lost"))[-1] == "removed"
+    assert await removals(play) == [("lost", None, "lost")]
     assert await run_all(play) == ["kept"]
 
 
@@ -194,6 +201,7 @@ async def test_the_twin_of_a_job_that_is_gone_takes_its_place(server: RedisServe
 
     assert (await play.record("job")).payload == b"2"
     assert await play.history("job") == ["enqueued", "claimed", "blocked", "removed", "enqueued"]
+    assert await removals(play) == [("job", None, "lost")]
     assert await run_all(play) == ["job"]
 
 
@@ -225,6 +233,7 @@ async def test_what_calls_went_past_is_told_and_cleared_and_the_journal_learns_o
     assert {*found.quarantine} == {Quarantined("body", "lost"), Quarantined("body", "again")}
     assert (mended.cleared, again.quarantined, again.ok) == (2, 0, True)
     assert await play.history("lost") == ["enqueued", "removed"]
+    assert await removals(play) == [("lost", None, "lost")]
     assert await play.history("again") == ["enqueued", "enqueued"]
     assert (await play.settle(kept)).ok
     assert await run_all(play) == ["again"]

@@ -67,6 +67,9 @@ class Folded:
             case "cancelled":
                 self._cancel(event)
             case "removed":
+                stood = self._state(id)
+                assert line.reason == (None if stood is None else stood.value), f"removed {id} as {line.reason}"
+                assert (line.kind is None) is (stood is None), f"removed {id} of kind {line.kind}"
                 self.live.pop(id, None)
                 self.twins.discard(id)
                 self.over.pop(id, None)
@@ -91,10 +94,12 @@ class Folded:
 
     def _cancel(self, event: Event) -> None:
         id = event.line.id or ""
+        is_twin = event.line.fence is None and self._state(id) is State.ACTIVE
+        assert event.line.reason == ("blocked" if is_twin else None), f"cancelled {id} as {event.line.reason}"
         if event.line.fence is not None:
             self._end_delivery(event)
             self.over[id] = State.CANCELLED
-        elif self._state(id) is State.ACTIVE:
+        elif is_twin:
             self.twins.remove(id)
         else:
             assert self._state(id) is State.WAITING, f"cancelled {id} which does not wait"

@@ -21,5 +21,6 @@ COMMANDS: Final = {
     "workers": Command("headrace.cli.workers", "Show the workers that were seen lately, and what they hold."),
     "doctor": Command("headrace.cli.doctor", "Check the store and everything in it, and say what to fix."),
     "migrate": Command("headrace.cli.migrate", "Bring the store's tables or scripts to this version."),
+    "pipeline": Command("headrace.cli.pipeline", "History, tables, statistics, audit and report of what happened."),
     "demo": Command("headrace.cli.demo.command", "Run jobs through SQLite and let Spark tell what happened."),
 }

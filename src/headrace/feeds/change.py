@@ -18,9 +18,9 @@ class Change:
     the journal's event.
 
     `id` is that of the item, in a directory the name of a feed, from a job queue the id of a job. `place` says where an
-    item of a sorted feed was put. `reason` says why an item was retracted by itself: `count` or `age`. `instance` says
-    who made the change, `at_ms` when, by the store's clock (of a `present` item, when it was last written). `seq` is
-    its number in the log. Both are 0 for what no log has.
+    item of a sorted feed was put. `reason` says why an item was retracted by itself: `count` or `age`; from a job
+    queue it is the journal's. `instance` says who made the change, `at_ms` when, by the store's clock (of a `present`
+    item, when it was last written). `seq` is its number in the log. Both are 0 for what no log has.
 
     `cursor` is the text to resume behind this change: `feed.subscribe(cursor=change.cursor)`. It is None while the
     items are told that are there: who stops then starts over.

@@ -299,3 +299,57 @@ WRITE_TRIES_MAX: Final = 6
 WRITE_RETRY_MS: Final = 100
 """How often a writing task sends again what was not answered, with pauses that double from the first: three seconds,
 then it is for Spark to run the task again."""
+
+PAGE_BUCKETS_MAX: Final = 120
+"""Points of a curve in the report: as many as a narrow chart has room for; longer times get longer buckets."""
+
+PAGE_TENANTS_MAX: Final = 8
+PAGE_QUEUES_MAX: Final = 16
+"""Tenants and queues with a view of their own in the report: each adds some 50 KB to the page."""
+
+PAGE_FAILURES_MAX: Final = 8
+PAGE_KINDS_MAX: Final = 10
+PAGE_DAYS_MAX: Final = 14
+PAGE_SAMPLES_MAX: Final = 3
+"""Lines of a list in the report: what a person reads; the tables have the rest."""
+
+PAGE_TEXT_CHARS_MAX: Final = 300
+"""Characters of a text that a program wrote, such as an error message, in the report."""
+
+STATS_WINDOW_MS_MIN: Final = 1_000
+STATS_WINDOW_MS_MAX: Final = 24 * 3_600_000
+"""Windows of statistics: files are named by seconds and lie in folders by day."""
+
+STATS_RANGES_MAX: Final = 8
+"""Parts of the journal that are read for one batch of statistics: each costs a tenth of a second to plan, so windows that
+lie further apart are read with what is between them."""
+
+STATS_NAMES_MAX: Final = 100
+"""Queues that a batch of statistics reads by name; beyond that all are read, since each name is a comparison."""
+
+STATS_SEEN_MAX: Final = 10_000
+"""Windows of queues of which is remembered how far they were read, so that a stream that catches up reads each once."""
+
+AUDIT_ROUNDS: Final = 5
+"""How often an audit looks at a job that moves while it is looked at, with ever smaller batches: what five looks do not
+catch standing still is at work."""
+
+AUDIT_LOOKS_MAX: Final = 50_000
+"""Jobs that an audit looks at a second time, with their stories in memory: some 100 MB. Where more differ, the first
+of them tell enough."""
+
+AUDIT_FLAWS_MAX: Final = 1_000
+"""Findings of one sort in the journal itself that an audit shows: what is broken throughout needs no longer list."""
+
+HISTORY_EVENTS_MAX: Final = 200_000
+"""In a batch of the history: a few seconds of work, and some 10 MB on the driver while it is checked."""
+
+HISTORY_EVERY_MS: Final = 10_000
+"""Between batches of the history: every batch makes a file for each queue that something happened in."""
+
+HISTORY_SMALL_BYTES: Final = 64 * 2**20
+"""Files of the history below this are merged: engines read larger ones at full speed."""
+
+HISTORY_GROUP_ROWS: Final = 250_000
+HISTORY_GROUP_BYTES: Final = 128 * 2**20
+"""Rows that are in memory while files are merged, and their size where they are large."""

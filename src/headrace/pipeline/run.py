@@ -1,79 +1,128 @@
-"""Reads stores and writes tables: the only module of the pipeline with effects outside Spark."""
+"""Writes the tables of a lake from events: each is a pure function in `tables`, and here it gets its files."""
 
-from pathlib import Path
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from types import SimpleNamespace
 from typing import Any
 
 from msgspec import Struct
-from pyspark.sql import DataFrame, SparkSession
+from msgspec.structs import replace
+from pyspark import StorageLevel
+from pyspark.sql import SparkSession
 
-from headrace.model.errors import BadConfig
-from headrace.pipeline import report
-from headrace.pipeline.source.options import ALL, Options
+from headrace.pipeline.events import Events, read_journal
+from headrace.pipeline.lake import Lake
+from headrace.pipeline.replacing import check_replaceable, replace_table
+from headrace.pipeline.stats.run import write_stats
+from headrace.pipeline.stats.state import window_of
+from headrace.pipeline.tables.attempts import attempts
+from headrace.pipeline.tables.errors import errors
 from headrace.pipeline.tables.jobs import jobs
-from headrace.pipeline.tables.standing import standing
+from headrace.pipeline.tables.usage import usage
 
-Rows = list[dict[str, Any]]
+SAMPLES = 3
+"""Jobs that are named for an error: enough to look at, few enough to read."""
+
+WINDOW_MS = 60_000
+"""Of statistics, unless somebody wants other windows."""
 
 
-class Summary(Struct, frozen=True):
-    """What a journal and its table of jobs say at a glance; the tables are those of `pipeline.report`."""
+class Counts(Struct, frozen=True):
+    """How many rows the tables have."""
 
-    events: int
     jobs: int
-    events_by_queue: Rows
-    outcomes_by_kind: Rows
-    times_by_kind: Rows
-    jobs_by_attempts: Rows
-    deaths_by_reason: Rows
-    standing: Rows
+    attempts: int
 
 
-def read_journal(spark: SparkSession, url: str, *, tenant: str = ALL, queue: str = ALL) -> DataFrame:
-    """The journal of the store at `url`; of all tenants and queues unless told otherwise."""
-    master = str(spark.sparkContext.master)
-    if url.startswith("sqlite:") and not master.startswith("local"):
-        raise BadConfig(
-            f"a SQLite store can be read by a local Spark only, and this one runs on {master}; use local[*]"
-        )
-    options = {"url": url, "tenant": tenant, "queue": queue}
-    # Spark would find the same faults, but wrap them into a traceback of its own.
-    Options.parse(options)
-    return spark.read.format("headrace").options(**options).load()
+def write_jobs(spark: SparkSession, events: Events, lake: Lake) -> Counts:
+    """Write the tables of jobs and attempts from the same events, and say how many rows they have.
 
-
-def write_jobs(spark: SparkSession, url: str, path: str) -> int:
-    """Write the table of jobs of the store at `url` to a folder of Parquet files, and say how many rows it has.
-
-    A table that is there already is replaced; a folder with anything else in it is refused.
+    Tables that are there are replaced, each in one step; a folder with anything else in it is refused.
     """
-    _check_replaceable(Path(path))
-    jobs(read_journal(spark, url)).write.mode("overwrite").parquet(path)
-    return spark.read.parquet(path).count()
+    for name in ("jobs", "attempts"):
+        check_replaceable(lake.table(name))
+    with held(events) as same:
+        with described(spark, "jobs"):
+            of_jobs = replace_table(jobs(same.frame), lake.table("jobs"))
+        with described(spark, "attempts"):
+            return Counts(of_jobs, replace_table(attempts(same.frame), lake.table("attempts")))
 
 
-def summarise(spark: SparkSession, url: str, path: str) -> Summary:
-    """Read the journal at `url` and the table of jobs at `path`, and count."""
-    journal, table = read_journal(spark, url).cache(), spark.read.parquet(path)
+def write_errors(spark: SparkSession, events: Events, lake: Lake, *, samples: int = SAMPLES) -> int:
+    """Write the table of errors with so many sample jobs each, and say how many rows it has."""
+    with described(spark, "errors"):
+        return replace_table(errors(events.frame, samples).coalesce(1), lake.table("errors"))
+
+
+def write_usage(spark: SparkSession, events: Events, lake: Lake) -> int:
+    """Write the table of usage, and say how many rows it has."""
+    with described(spark, "usage"):
+        return replace_table(usage(events.frame).coalesce(1), lake.table("usage"))
+
+
+def write_tables(
+    spark: SparkSession,
+    events: Events,
+    lake: Lake,
+    *,
+    window_ms: int | None = None,
+    on_stage: Callable[[str], None] | None = None,
+) -> None:
+    """Write all tables of a lake from the same events.
+
+    Statistics are by windows of `window_ms`; when that is None, as those that are there, else of a minute. `on_stage`
+    is told which table begins.
+    """
+    tell = on_stage or (lambda _: None)
+    with held(events) as same:
+        tell("jobs and attempts")
+        write_jobs(spark, same, lake)
+        tell("errors")
+        write_errors(spark, same, lake)
+        tell("usage")
+        write_usage(spark, same, lake)
+        tell("statistics")
+        folder = lake.table("stats")
+        with described(spark, "stats"):
+            write_stats(spark, same.frame, folder, window_ms=window_ms or window_of(folder) or WINDOW_MS)
+
+
+@contextmanager
+def held(events: Events) -> Iterator[Events]:
+    """The same events for all tables that are made in this block: a journal that is read again has moved on."""
+    if events.origin == "history" or events.frame.is_cached:
+        yield events
+        return
+    kept = events.frame.persist(StorageLevel.MEMORY_AND_DISK)
     try:
-        return Summary(
-            events=journal.count(),
-            jobs=table.count(),
-            events_by_queue=_rows(report.events_by_queue(journal)),
-            outcomes_by_kind=_rows(report.outcomes_by_kind(table)),
-            times_by_kind=_rows(report.times_by_kind(journal)),
-            jobs_by_attempts=_rows(report.jobs_by_attempts(table)),
-            deaths_by_reason=_rows(report.deaths_by_reason(table)),
-            standing=_rows(standing(table)),
-        )
+        yield replace(events, frame=kept)
     finally:
-        journal.unpersist()
+        kept.unpersist()
 
 
-def _rows(frame: DataFrame) -> Rows:
-    return [row.asDict() for row in frame.collect()]
+@contextmanager
+def described(spark: SparkSession, what: str) -> Iterator[None]:
+    """Name what Spark does in this block, for whoever watches it."""
+    spark.sparkContext.setJobDescription(f"headrace: {what}")
+    try:
+        yield
+    finally:
+        spark.sparkContext.setLocalProperty("spark.job.description", None)  # type: ignore[arg-type]  # none again
 
 
-def _check_replaceable(folder: Path) -> None:
-    # Spark empties the folder before it writes, so a wrong path must not be somebody's home.
-    if folder.exists() and not (folder / "_SUCCESS").is_file() and (folder.is_file() or any(folder.iterdir())):
-        raise BadConfig(f"{folder} exists and is no table that Spark wrote; name a folder that is new or empty")
+def summarise(spark: SparkSession, url: str, path: str) -> Any:
+    """Read the journal at `url` and the table of jobs at `path`, and count."""
+    from headrace.pipeline import report
+    from headrace.pipeline.tables.standing import standing
+
+    journal, table = read_journal(spark, url), spark.read.parquet(path)
+    rows = {
+        "events_by_queue": report.events_by_queue(journal),
+        "outcomes_by_kind": report.outcomes_by_kind(table),
+        "times_by_kind": report.times_by_kind(journal),
+        "jobs_by_attempts": report.jobs_by_attempts(table),
+        "deaths_by_reason": report.deaths_by_reason(table),
+        "standing": standing(table),
+    }
+    found = {name: [row.asDict() for row in frame.collect()] for name, frame in rows.items()}
+    return SimpleNamespace(events=journal.count(), jobs=table.count(), **found)

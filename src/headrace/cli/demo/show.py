@@ -1,107 +1,162 @@
-"""What the demo shows: tables of what Spark read from the journal."""
+"""What the demo shows: how it goes, tables of what Spark made of it, and what to try next."""
 
 from collections.abc import Sequence
-from typing import Any
+from pathlib import Path
+from typing import TYPE_CHECKING
 
-from msgspec import Struct
 from rich.box import SIMPLE_HEAD
 from rich.console import Console
 from rich.table import Table
+from rich.text import Text
 
-from headrace.cli.demo.story import SECOND_MS
-from headrace.model.event import EVENTS
+from headrace.cli.demo.reading import Row, Told
+from headrace.cli.demo.story import Look, Played
+from headrace.model.times import duration_text
+
+if TYPE_CHECKING:
+    from headrace.pipeline.audit.finding import Audit
+
+BARS = " ▁▂▃▄▅▆▇█"
+FINDINGS_SHOWN = 5
 
 
-class Check(Struct, frozen=True):
-    """A number that Spark took from the journal, beside the store's own."""
+def look_text(look: Look) -> str:
+    """How the work goes, in a line."""
+    counts = look.counts
+    told = f"{look.seconds:4.1f} s   {look.sent:,} sent   {counts.done:,} done   {counts.active:,} running"
+    told += f"   {counts.waiting - counts.later:,} due   {counts.dead:,} dead"
+    return f"{told}   [red]{look.killed.worker} was killed[/]" if look.killed else told
 
-    what: str
-    journal: int
-    store: int
+
+def played_text(played: Played) -> str:
+    """What was played, in two lines."""
+    jobs = ", ".join(played.killed.jobs)
+    return (
+        f"   [green]✓[/] {played.sent:,} jobs sent and run [dim]{played.seconds:.1f} s[/]\n"
+        f"   [red]✗[/] {played.killed.worker} (process {played.killed.process}) was killed with {jobs} in its hands"
+    )
 
 
-def show(console: Console, summary: Any, checks: Sequence[Check]) -> None:
+def step_text(name: str, told: Told) -> str:
+    """What a step has made."""
+    audit = told.audit
+    made = {
+        "spark": "is up",
+        "history": f"{told.events:,} events in {told.files:,} Parquet files by day and queue",
+        "jobs": f"{told.jobs:,} lives of jobs, {told.attempts:,} attempts",
+        "stats": f"{told.windows:,} windows of a second",
+        "errors": f"{told.fingerprints:,} fingerprints",
+        "usage": f"{len(told.usage):,} tenants",
+        "audit": "" if audit is None else f"{audit.jobs:,} jobs compared with {audit.events:,} events",
+        "report": "" if told.report is None else f"{told.report.stat().st_size / 1_024:,.0f} KiB of HTML",
+    }
+    return f"   [green]✓[/] {name:<9}{made[name]} [dim]{told.seconds[name]:.1f} s[/]"
+
+
+def show(console: Console, played: Played, told: Told) -> None:
     """Print the tables."""
-    told = _grid("kind", "jobs", "done", "dead", "cancelled", "open", "deliveries")
-    for row in summary.outcomes_by_kind:
+    _print(console, "Second by second", _timeline(told.timeline))
+    kinds = _grid("kind", "jobs", "done", "dead", "cancelled", "open", "deliveries", "wait p95", "run p50", "run p95")
+    for row in told.kinds:
         numbers = (row[name] for name in ("jobs", "done", "dead", "cancelled", "open", "deliveries"))
-        told.add_row(row["kind"], *map(_number, numbers))
-    _print(
-        console,
-        "What became of the jobs",
-        "A job counts once for each life: warm-cache and replayed ones live again.",
-        told,
-    )
+        times = (_time(row[name]) for name in ("wait_p95", "run_p50", "run_p95"))
+        kinds.add_row(row["kind"], *map(_number, numbers), *times)
+    _print(console, "What became of the jobs", kinds)
 
-    queues = sorted({f"{row['tenant']}/{row['queue']}" for row in summary.events_by_queue})
-    counts = {(row["event"], f"{row['tenant']}/{row['queue']}"): row["events"] for row in summary.events_by_queue}
-    events = _grid("event", *(queue.replace("/", "\n") for queue in queues))
-    for event in dict.fromkeys(row["event"] for row in sorted(summary.events_by_queue, key=_by_way)):
-        events.add_row(event, *(_number(counts.get((event, queue), 0)) for queue in queues))
-    _print(
-        console,
-        f"The journal's {summary.events:,} events",
-        "Every step of every job, written with the step itself.",
-        events,
-    )
+    errors = _grid("failures", "deaths", "tenant", "error", numbers=2)
+    for row in told.errors:
+        template = Text.assemble((f"{row['error_class']}: ", "bold"), row["template"])
+        errors.add_row(_number(row["failures"]), _number(row["deaths"]), row["tenant"], template)
+    _print(console, "Why they failed, numbers and addresses folded", errors)
 
-    times = _grid("kind", "deliveries", "wait p50", "wait p95", "run p50", "run p95")
-    for row in summary.times_by_kind:
-        measured = (_duration(row[name]) for name in ("wait_p50", "wait_p95", "run_p50", "run_p95"))
-        times.add_row(row["kind"], _number(row["deliveries"]), *measured)
-    _print(console, "Waiting and running", "From due to claimed, and from claimed to settled.", times)
+    used = _grid("tenant", "enqueued", "done", "dead", "deliveries", "retried", "stalled", "ran")
+    for row in told.usage:
+        names = ("enqueued", "done", "dead", "deliveries", "retried", "stalled")
+        used.add_row(row["tenant"], *(_number(row[name]) for name in names), _time(row["run_ms"]))
+    _print(console, "What each tenant used", used)
 
-    attempts = _grid("failed attempts", "done", "dead", "cancelled")
-    for row in summary.jobs_by_attempts:
-        attempts.add_row(str(row["attempts"]), *(_number(row[name]) for name in ("done", "dead", "cancelled")))
-    _print(console, "Attempts", "How often jobs failed before they ended.", attempts)
-
-    deaths = _grid("reason", "kind", "error", "example", "deaths", text=4)
-    for row in summary.deaths_by_reason:
-        deaths.add_row(row["reason"], row["kind"], row["error_class"], row["example"], _number(row["deaths"]))
-    _print(console, "Deaths", "Each left a letter that can be read, searched and replayed.", deaths)
-
-    seen = {check.what: check for check in checks}
-    table = _grid("queue", "open", "done", "cancelled", "dead")
-    for queue in queues:
-        table.add_row(queue, *(_compared(seen[f"{queue} {state}"]) for state in ("open", "done", "cancelled", "dead")))
-    _print(
-        console, "Does the journal tell the truth?", "Spark's count, beside the store's own where they differ.", table
-    )
+    life = _grid("after", "event", "worker", numbers=1)
+    for row in told.life:
+        after = (row["at"] - told.life[0]["at"]).total_seconds()
+        style = {"stalled": "red", "done": "green"}.get(row["event"], "")
+        life.add_row(f"{after:.1f} s", Text(row["event"], style), row["worker"] or "")
+    _print(console, f"The life of {played.killed.jobs[0]}, whose worker was killed", life)
 
 
-def close(console: Console, url: str, table: str, seconds: float, checks: Sequence[Check]) -> None:
-    """Say whether the journal tells the truth, where the files are, and what to try next."""
-    wrong = [check for check in checks if check.journal != check.store]
-    if wrong:
-        console.print(f"[bold red]{len(wrong)} of {len(checks)} numbers differ[/] between the journal and the store:")
-        for check in wrong:
-            console.print(f"  {check.what}: {check.journal:,} in the journal, {check.store:,} in the store")
+def close(console: Console, folder: Path, told: Told, audit: "Audit", seconds: float) -> None:
+    """Say whether everything adds up, where the files are, and what to try next."""
+    if audit.ok:
+        console.print(f"[bold green]The audit found nothing:[/] store and journal agree on all {audit.jobs:,} jobs.")
     else:
-        console.print(
-            f"[bold green]All {len(checks)} numbers that Spark read from the journal equal the store's own.[/]"
-        )
-    console.print(f"\nIt took {seconds:.0f} s. The store and the Parquet table are here:\n  {url}\n  {table}")
-    console.print("\nTry next, in Python:")
-    for line in (
-        "from headrace.pipeline import session",
-        "spark = session()",
-        f"spark.read.format('headrace').options(url='{url}', tenant='acme').load().show()",
-        f"spark.read.parquet('{table}').where(\"outcome = 'dead'\").select('id', 'reason', 'error_message').show()",
-    ):
-        console.print(f"  {line}", markup=False)
+        found = f"{len(audit.findings):,} things do" if len(audit.findings) != 1 else "one thing does"
+        console.print(f"[bold red]The audit found that {found} not add up:[/]")
+        for finding in audit.findings[:FINDINGS_SHOWN]:
+            said = f"  {finding.what} {finding.id or ''}: {finding.journal}, but {finding.store}; {finding.hint}"
+            console.print(said, markup=False)
+    if told.report is not None:
+        console.print(f"\n[bold]Look at it:[/] {told.report.as_uri()}")
+    console.print(f"[dim]It took {seconds:.0f} s. Everything is in {folder}; delete it when you are done.[/]")
+    console.print("\n[bold]Try next:[/]")
+    for command, why in _next(told):
+        gap = "" if len(command) > 58 else " " * (60 - len(command))
+        console.print(Text.assemble(f"  {command}", f"{gap}  ", (f"# {why}" if why else "", "dim")))
 
 
-def _grid(*columns: str, text: int = 1) -> Table:
-    """A table whose first `text` columns hold words, and the others numbers."""
-    grid = Table(box=SIMPLE_HEAD, pad_edge=False)
-    for position, name in enumerate(columns):
-        grid.add_column(name, justify="left" if position < text else "right", no_wrap=position == 0)
+def _next(told: Told) -> list[tuple[str, str]]:
+    folder = "" if told.report is None else str(told.report.parent.parent)
+    dead = "SELECT kind, reason, count(*) FROM 'headrace-data/jobs/*.parquet' WHERE outcome = 'dead' GROUP BY ALL"
+    return [
+        (f"cd {folder}", "the commands below find the store and the tables here"),
+        ("headrace jobs show site/1 --tenant acme --queue web", "all of a job"),
+        ("headrace dead list --tenant acme --queue mail", "dead letters"),
+        ("headrace dead replay --tenant acme --queue mail --all", "let them live again"),
+        ("headrace worker headrace.cli.demo.app:app --tenant acme \\", "and run them"),
+        ("    --queues mail --until-idle", ""),
+        ("headrace pipeline history --once", "then add what happened"),
+        ("headrace pipeline audit", "and check that it adds up"),
+        (f'duckdb -c "{dead}"', ""),
+    ]
+
+
+def _timeline(rows: Sequence[Row]) -> Table:
+    """A row of bars for each number, a bar a second."""
+    lines: dict[str, list[int]] = {"sent": [], "done": [], "failed": [], "open": []}
+    open_jobs, before = 0, None
+    for row in rows:
+        quiet = 0 if before is None else int((row["window_start"] - before).total_seconds()) - 1
+        before = row["window_start"]
+        for name in lines:
+            lines[name] += [open_jobs if name == "open" else 0] * quiet
+        open_jobs += row["opened"] - row["closed"]
+        lines["sent"].append(row["opened"])
+        lines["done"].append(row["done"])
+        lines["failed"].append(row["retried"] + row["stalled"] + row["dead"])
+        lines["open"].append(open_jobs)
+    grid = _grid("", "", "most", numbers=0)
+    styles = {"sent": "cyan", "done": "green", "failed": "red", "open": "yellow"}
+    for name, values in lines.items():
+        per = "" if name == "open" else " /s"
+        grid.add_row(name, Text(bars(values), styles[name]), f"{max(values, default=0):,}{per}")
     return grid
 
 
-def _print(console: Console, title: str, why: str, grid: Table) -> None:
-    console.print(f"\n[bold]{title}[/]\n[dim]{why}[/]")
+def bars(values: Sequence[int]) -> str:
+    """A bar for each number; the largest is full, and what is not zero is seen."""
+    top = max(values, default=0)
+    return "".join(BARS[0 if not value else max(1, round(value / top * 8))] for value in values)
+
+
+def _grid(*columns: str, numbers: int | None = None) -> Table:
+    """A table whose first column holds words and the others numbers; or, with `numbers`, the first so many numbers."""
+    grid = Table(box=SIMPLE_HEAD, pad_edge=False, show_edge=False)
+    for position, name in enumerate(columns):
+        is_number = position > 0 if numbers is None else position < numbers
+        grid.add_column(name, justify="right" if is_number else "left", no_wrap=is_number)
+    return grid
+
+
+def _print(console: Console, title: str, grid: Table) -> None:
+    console.print(f"\n[bold]{title}[/]")
     console.print(grid)
 
 
@@ -109,16 +164,5 @@ def _number(count: int) -> str:
     return f"{count:,}" if count else "[dim]·[/]"
 
 
-def _duration(ms: int) -> str:
-    return f"{ms} ms" if ms < SECOND_MS else f"{ms / SECOND_MS:.1f} s"
-
-
-def _compared(check: Check) -> str:
-    if check.journal == check.store:
-        return f"{check.journal:,} [green]✓[/]"
-    return f"[red]{check.journal:,} ≠ {check.store:,}[/]"
-
-
-def _by_way(row: dict[str, Any]) -> int:
-    """Events in the order in which a job meets them."""
-    return EVENTS.index(row["event"])
+def _time(ms: int | None) -> str:
+    return "[dim]·[/]" if ms is None else duration_text(ms)

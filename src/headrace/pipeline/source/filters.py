@@ -66,6 +66,11 @@ class Filters(Struct, frozen=True):
             (taken if _is_known(each) else left).append(each)
         return Filters(tuple(taken)), left
 
+    def about(self, names: Sequence[str]) -> "tuple[Filters, Filters]":
+        """The conditions on columns of these names, and the others."""
+        own = tuple(each for each in self.conditions if _column(each) in names)
+        return Filters(own), Filters(tuple(each for each in self.conditions if _column(each) not in names))
+
     def rows(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         """The rows that fulfil all conditions; the batch itself when there are none."""
         for each in self.conditions:

@@ -24,7 +24,7 @@ EVENTS_PER_TRIGGER_MAX = 2**53
 _COMMON = ("url", "what", "tenant")
 _STREAMED = ("columns", "startingOffsets", "maxEventsPerTrigger", "maxOffsetsPerTrigger", "failOnDataLoss")
 _READ: dict[str, tuple[str, ...]] = {
-    "journal": ("queue", *_STREAMED, "endingOffsets", "minPartitions"),
+    "journal": ("queue", *_STREAMED, "payloads", "endingOffsets", "minPartitions"),
     "jobs": ("queue", "columns", "payloads", "minPartitions"),
     "results": ("queue", *_STREAMED, "minPartitions"),
     "dead": ("queue", "columns", "payloads", "minPartitions"),
@@ -50,8 +50,9 @@ class Options(Struct, frozen=True, kw_only=True):
     """Of queues (companions end in `.fail`) or feeds; empty for all."""
     columns: tuple[str, ...] = ()
     """In this order; empty for all."""
-    payloads: bool = True
-    """Whether payloads, headers and results are read as well."""
+    payloads: bool = False
+    """Whether payloads, headers and results are read as well: by default of jobs and letters, which hold them, and not
+    of the journal, which does not."""
     starting: Place | None = None
     """None when nobody said: earliest for a batch, and for a stream as well."""
     ending: Place | None = None
@@ -80,7 +81,7 @@ class Options(Struct, frozen=True, kw_only=True):
             tenant=tenant,
             names=_names(named, options.get(named, ALL)),
             columns=_list("columns", options["columns"]) if "columns" in options else (),
-            payloads=_flag("payloads", options.get("payloads", "true")),
+            payloads=_flag("payloads", options.get("payloads", "true" if what in ("jobs", "dead") else "false")),
             starting=_place("startingOffsets", options),
             ending=_place("endingOffsets", options),
             events_max=_number("maxEventsPerTrigger", most[0], EVENTS_PER_TRIGGER_MAX) if most else None,

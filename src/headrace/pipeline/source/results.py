@@ -12,6 +12,7 @@ from headrace.model.limits import BATCH_MAX
 from headrace.model.names import Queue
 from headrace.pipeline.source.building import built, gathered, texts
 from headrace.pipeline.source.filters import Filters
+from headrace.pipeline.source.journal.bodies import is_of
 from headrace.pipeline.source.journal.pages import read_spans
 from headrace.pipeline.source.journal.stream import JournalStream
 from headrace.pipeline.source.opening import opened
@@ -70,16 +71,10 @@ def _endings(
             part = held[first : first + BATCH_MAX]
             known = runner.run(_found(store, queues[name], [rows["id"][place] for place in part]))
             for place, ending in zip(part, known, strict=True):
-                if ending is not None and _is_of(ending, born[place] // 1_000, at[place] // 1_000):
+                if ending is not None and is_of(ending, born[place] // 1_000, at[place] // 1_000):
                     found[place] = ending
     return found
 
 
 async def _found(store: Store, queue: Queue, ids: list[str]) -> list[Ending | None]:
     return [None if each is None else each.ending for each in await store.reads.find(queue, ids)]
-
-
-def _is_of(ending: Ending, enqueued_at_ms: int, at_ms: int) -> bool:
-    """Whether an ending is what an event left, and not of a later run of the same id. The journal's clock never goes
-    back while others may, so an ending can be a little older than its event, and never younger."""
-    return ending.state == "done" and ending.enqueued_at_ms == enqueued_at_ms and ending.ended_at_ms <= at_ms

@@ -120,6 +120,8 @@ LINE: tuple[Column, ...] = (
 """What an event says, in the order of `headrace.model.event.Line`."""
 
 JOURNAL = Table((*PLACE, *LINE))
+JOURNAL_BODIES = Table((_text("payload"), _text("result")))
+"""What `payloads=true` adds to the journal: looked up in the store when the events are read."""
 
 JOBS = Table(
     (
@@ -235,4 +237,6 @@ def table_of(options: Options) -> Table:
     table = TABLES[options.what]
     if not options.payloads and options.what in ("jobs", "dead"):
         table = table.without(BODIES)
+    if options.payloads and options.what == "journal":
+        table = Table((*JOURNAL.columns, *JOURNAL_BODIES.columns))
     return table.pick(options.columns)

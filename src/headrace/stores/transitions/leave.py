@@ -32,7 +32,7 @@ def _cancel_one(step: Step, id: str, running: bool) -> Cancellation:
     twin = step.rows.twin(id)
     if twin is not None:
         step.rows.drop_twin(id)
-        step.note(_gone("cancelled", step, twin.record))
+        step.note(replace(_gone("cancelled", step, twin.record), reason="blocked"))
     if running:
         if not row.delivery.cancel_asked:
             step.rows.put(Row(row.record, replace(row.delivery, cancel_asked=True)))
@@ -63,8 +63,12 @@ def _remove_one(step: Step, id: str) -> Removed:
     rows.drop_ending(id)
     for letter in letters:
         rows.drop_letter(letter.key.number)
-    step.note(Line("removed", id))
+    step.note(Line("removed", id) if row is None else Line("removed", id, row.record.kind, reason=_stood(row)))
     return Removed(id, "removed")
+
+
+def _stood(row: Row) -> str:
+    return "waiting" if row.delivery is None else "active"
 
 
 def purge_waiting(step: Step, limit: int) -> int:

@@ -13,6 +13,7 @@ from headrace.model.event import Span
 from headrace.model.limits import JOURNAL_PAGE_BYTES, JOURNAL_PAGE_MAX
 from headrace.pipeline.source.ahead import ahead
 from headrace.pipeline.source.filters import Filters
+from headrace.pipeline.source.journal.bodies import Bodies, asks_for_bodies, events_for
 from headrace.pipeline.source.journal.convert import Converter, Page
 from headrace.pipeline.source.opening import opened
 from headrace.pipeline.source.schema import Table
@@ -37,7 +38,10 @@ def read_spans(
     if not spans:
         return
     fetching = Fetching(url, spans, fails_on_loss)
-    batches = ahead(_converted(fetching, Converter(table), filters))
+    made = (
+        _with_bodies(url, fetching, table, filters) if asks_for_bodies(table) else _converted(fetching, table, filters)
+    )
+    batches = ahead(made)
     try:
         for batch in batches:  # noqa: UP028  (left early, `yield from` would wait for the page that is under way)
             yield batch
@@ -53,11 +57,23 @@ def read_spans(
         )
 
 
-def _converted(fetching: "Fetching", converter: Converter, filters: Filters) -> Generator[pa.RecordBatch, None, None]:
+def _converted(fetching: "Fetching", table: Table, filters: Filters) -> Generator[pa.RecordBatch, None, None]:
+    converter = Converter(table)
     for pages in _gathered(fetching.pages()):
         batch = filters.rows(converter.record_batch(pages))
         if batch.num_rows:
             yield batch
+
+
+def _with_bodies(
+    url: str, fetching: "Fetching", table: Table, filters: Filters
+) -> Generator[pa.RecordBatch, None, None]:
+    """The same with what the store holds of the jobs, by a connection of its own: the next page is on its way."""
+    queues = {(span.shard.queue.tenant, span.shard.queue.full_name): span.shard.queue for span in fetching.spans}
+    with opened(url) as (runner, store):
+        bodies = Bodies(runner, store, queues, table, filters)
+        for events in _converted(fetching, events_for(table), Filters()):
+            yield from bodies.batches(events)
 
 
 def _gathered(pages: Iterator[Page]) -> Iterator[list[Page]]:
@@ -81,7 +97,7 @@ class Fetching:
 
     def __init__(self, url: str, spans: Sequence[Span], fails_on_loss: bool) -> None:
         self._url = url
-        self._spans = spans
+        self.spans = spans
         self._fails_on_loss = fails_on_loss
         self._fetched: SimpleQueue[Page | BaseException | None] = SimpleQueue()
         self._loop: asyncio.AbstractEventLoop | None = None
@@ -138,7 +154,7 @@ class Fetching:
             self._loop, self._task = asyncio.get_running_loop(), asyncio.current_task()
             if self._is_stopped:
                 return
-        for span in self._spans:
+        for span in self.spans:
             async for page in self._pages_of(journal, span):
                 await self._room.acquire()
                 self._fetched.put(page)

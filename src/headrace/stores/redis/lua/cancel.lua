@@ -5,8 +5,8 @@
 -- answers  per shard: nil for one that is not there, else a character for each id: 'c' cancelled, 'k' asked, 'a' active,
 --          'n' not found; 'C' and 'K' when a twin was ended
 -- flags    allow-oom
-local function gone(s, id, packed)
-  journal.note(s, '{"event":"cancelled",' .. journal.leaving(s, id, packed) .. '}')
+local function gone(s, id, packed, reason)
+  journal.note(s, '{"event":"cancelled",' .. journal.leaving(s, id, packed) .. (reason or '') .. '}')
 end
 
 local function ask(s, id, delivery)
@@ -36,7 +36,7 @@ local function cancel_one(s, id, is_running_too)
   local twin = twins.get(s, id)
   if twin then
     s.T[id] = false
-    gone(s, id, twins.body(twin))
+    gone(s, id, twins.body(twin), ',"reason":"blocked"')
   end
   if is_running_too then
     ask(s, id, delivery)

@@ -12,9 +12,20 @@ local function is_ending_kept(s, id)
   return packed and ending.until_ms(packed) > s.now
 end
 
+-- What is said of a job that waited or ran; nothing when only what is kept of ended ones goes.
+local function told(s, id, packed)
+  if not packed then
+    return ''
+  end
+  local kind = body.kind_and_tag(packed)
+  local reason = waiting.delivery(s, id) and 'active' or 'waiting'
+  return ',"kind":' .. json.quote(kind) .. ',"reason":"' .. reason .. '"'
+end
+
 local function remove_one(s, id)
+  local packed = waiting.body(s, id)
   local numbers = letters.numbers_of(s, id)
-  local is_kept = waiting.body(s, id) or is_ending_kept(s, id)
+  local is_kept = packed or is_ending_kept(s, id)
   for i = 1, #numbers do
     if is_kept then
       break
@@ -25,6 +36,7 @@ local function remove_one(s, id)
   if not is_kept then
     return 'n'
   end
+  local more = told(s, id, packed)
   waiting.drop(s, id)
   waiting.let_go(s, id)
   s.T[id] = false
@@ -34,7 +46,7 @@ local function remove_one(s, id)
   for _, number in ipairs(numbers) do
     letters.drop(s, number, id)
   end
-  journal.note(s, '{"event":"removed","id":' .. json.quote(id) .. '}')
+  journal.note(s, '{"event":"removed","id":' .. json.quote(id) .. more .. '}')
   return 'r'
 end
 

@@ -8,6 +8,12 @@ function healing.afterwards(s, ...)
   s.after[#s.after + 1] = { ... }
 end
 
+-- Tell that a job is gone of which nothing is known any more.
+function healing.tell_lost(s, id)
+  telling.note(s, id)
+  journal.note(s, '{"event":"removed","id":' .. json.quote(id) .. ',"reason":"lost"}')
+end
+
 function healing.has_body(s, id)
   return call('HEXISTS', s.names.b, id) == 1
 end
@@ -69,8 +75,7 @@ end
 function healing.bodiless(s, id)
   s.R[id], s.L[id] = false, false
   waiting.let_go(s, id)
-  telling.note(s, id)
-  journal.note(s, '{"event":"removed","id":' .. json.quote(id) .. '}')
+  healing.tell_lost(s, id)
   local twin = twins.get(s, id)
   if twin then
     local packed = twins.body(twin)

@@ -114,8 +114,7 @@ local function empty_quarantine(s, said)
       is_known[id] = true
       if not healing.has_body(s, id) then
         if call('HEXISTS', s.names.o, id) == 0 and #letters.numbers_of(s, id) == 0 then
-          telling.note(s, id)
-          journal.note(s, '{"event":"removed","id":' .. json.quote(id) .. '}')
+          healing.tell_lost(s, id)
         end
       elseif healing.is_in_no_index(s, id) then
         said.damages[#said.damages + 1] = 'unindexed'

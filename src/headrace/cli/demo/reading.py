@@ -1,0 +1,109 @@
+"""What the demo lets Spark do: history, tables, audit and the report, each timed, and what they say at a glance."""
+
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, ExitStack, contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from msgspec import Struct, field
+
+from headrace.model.clock import monotonic_ms
+
+if TYPE_CHECKING:
+    from headrace.pipeline.audit.finding import Audit
+    from headrace.pipeline.lake import Lake
+
+Row = dict[str, Any]
+WINDOW_MS = 1_000
+"""The demo lasts seconds, and so do the windows of its statistics."""
+ERRORS_SHOWN = 6
+STEPS = ("spark", "history", "jobs", "stats", "errors", "usage", "audit", "report")
+
+
+class Told(Struct):
+    """What was made, how long it took, and what is worth seeing of it."""
+
+    seconds: dict[str, float] = field(default_factory=dict)
+    events: int = 0
+    files: int = 0
+    jobs: int = 0
+    attempts: int = 0
+    windows: int = 0
+    fingerprints: int = 0
+    kinds: list[Row] = field(default_factory=list)
+    timeline: list[Row] = field(default_factory=list)
+    errors: list[Row] = field(default_factory=list)
+    usage: list[Row] = field(default_factory=list)
+    life: list[Row] = field(default_factory=list)
+    audit: "Audit | None" = None
+    report: Path | None = None
+
+
+Going = Callable[[str], AbstractContextManager[Any]]
+
+
+def read(url: str, lake: "Lake", id: str, *, going: Going, done: Callable[[str, Told], None]) -> Told:
+    """Run the pipeline once over the store at `url`; `id` is the job whose life is told.
+
+    `going` shows that a step goes on, within a block, and `done` hears that it has ended.
+    """
+    told = Told()
+
+    @contextmanager
+    def timed(name: str) -> Iterator[None]:
+        begun_ms = monotonic_ms()
+        with going(name):
+            yield
+        told.seconds[name] = (monotonic_ms() - begun_ms) / 1_000
+        done(name, told)
+
+    with ExitStack() as stack:
+        with timed("spark"):
+            # Imported now: Spark's packages take a second that the first lines need not wait for.
+            from headrace.pipeline.running import running
+            from headrace.pipeline.start import SHORT_RUN
+
+            spark = stack.enter_context(running("headrace demo", "local[*]", SHORT_RUN))
+        _read(spark, url, lake, id, told, timed)
+    return told
+
+
+def _read(spark: Any, url: str, lake: "Lake", id: str, told: Told, timed: Going) -> None:
+    from headrace.pipeline.audit.run import audit
+    from headrace.pipeline.events import events
+    from headrace.pipeline.history.run import follow_history
+    from headrace.pipeline.page.write import write_report
+    from headrace.pipeline.run import write_errors, write_jobs, write_usage
+    from headrace.pipeline.stats.run import read_stats, write_stats
+    from headrace.pipeline.summary import by_kind, latest_days, most_failures, read_table, top
+
+    with timed("history"):
+        follow_history(spark, url, lake.history, once=True).awaitTermination()
+        every = events(spark, url, lake, origin="history")
+        told.events, told.files = every.frame.count(), len(list(lake.history.glob("day=*/queue=*/*.parquet")))
+    with timed("jobs"):
+        counts = write_jobs(spark, every, lake)
+        told.jobs, told.attempts = counts.jobs, counts.attempts
+        anywhere = ("'' AS tenant", "'' AS queue", "kind")
+        jobs = read_table(spark, lake, "jobs").selectExpr(*anywhere, "outcome")
+        attempts = read_table(spark, lake, "attempts").selectExpr(*anywhere, "wait_ms", "run_ms")
+        told.kinds, _ = top(by_kind(jobs, attempts), 20)
+        story = every.frame.where(f"id = '{id}'").orderBy("epoch", "seq")
+        told.life, _ = top(story.select("at", "event", "worker", "fence", "run_ms", "stalls"), 20)
+    with timed("stats"):
+        told.windows = write_stats(spark, every.frame, lake.table("stats"), window_ms=WINDOW_MS).windows
+        sums = [f"sum({name}) AS {name}" for name in ("opened", "closed", "done", "retried", "stalled", "dead")]
+        windows = read_stats(spark, lake.table("stats"))
+        windows.createOrReplaceTempView("windows")
+        by_window = f"SELECT window_start, {', '.join(sums)} FROM windows GROUP BY 1 ORDER BY 1"  # noqa: S608 - ours
+        told.timeline, _ = top(spark.sql(by_window), 1_000)
+    with timed("errors"):
+        told.fingerprints = write_errors(spark, every, lake)
+        told.errors, _ = top(most_failures(read_table(spark, lake, "errors")), ERRORS_SHOWN)
+    with timed("usage"):
+        write_usage(spark, every, lake)
+        told.usage, _ = top(latest_days(read_table(spark, lake, "usage")), 10)
+    with timed("audit"):
+        told.audit = audit(spark, url)
+    with timed("report"):
+        told.report = write_report(spark, lake, title="Headrace demo")

@@ -1,0 +1,17 @@
+"""`headrace pipeline`: what happened, by Spark: the history of events, tables, statistics, an audit and a report."""
+
+import typer
+
+from headrace.cli.pipeline import audit, history, report, stats, tables
+
+commands = typer.Typer(no_args_is_help=True, rich_markup_mode=None, pretty_exceptions_enable=False)
+commands.command("history")(history.history)
+commands.command("jobs")(tables.jobs)
+commands.command("stats")(stats.stats)
+commands.command("errors")(tables.errors)
+commands.command("usage")(tables.usage)
+commands.command("audit")(audit.audit)
+commands.command("compact")(history.compact)
+commands.command("report")(report.report)
+
+__all__ = ["commands"]

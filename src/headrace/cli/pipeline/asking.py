@@ -1,0 +1,98 @@
+"""What a command of the pipeline was asked for, and whether there is anything to do, before Spark is started."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal
+
+from msgspec import Struct
+
+from headrace.cli.output import Output
+from headrace.cli.pipeline.line import Line
+from headrace.cli.pipeline.looking import Look, look
+from headrace.cli.pipeline.options import Engine, folder_of, spark_url
+from headrace.cli.pipeline.sparking import sparked
+from headrace.cli.stepping import counted
+
+if TYPE_CHECKING:
+    from headrace.pipeline.events import Events
+    from headrace.pipeline.lake import Lake
+    from headrace.pipeline.watch import Spark
+
+NOTHING = "there are no events yet: a queue comes to be with its first job, as in: headrace enqueue KIND"
+
+
+class Asked(Struct, frozen=True, kw_only=True):
+    """Which events, into which folder, by which Spark."""
+
+    url: str | None
+    dir: str
+    tenant: str
+    queue: str
+    engine: Engine
+    origin: Literal["history", "journal"] | None = None
+
+    @property
+    def lake(self) -> "Lake":
+        """The folder of everything."""
+        from headrace.pipeline.lake import Lake
+
+        return Lake(folder_of(self.dir))
+
+    @property
+    def store(self) -> str:
+        """The URL of the store."""
+        return spark_url(self.url)
+
+    def look(self) -> Look:
+        """What the store's journals hold; refuses a store that cannot be reached, and queues that are not there."""
+        return look(self.store, self.tenant, self.queue)
+
+    def words(self, command: str) -> str:
+        """A command for a person to type next, in the same folder."""
+        from headrace.cli.pipeline.options import FOLDER
+
+        return f"headrace pipeline {command}" + ("" if self.dir == FOLDER else f" --dir {self.dir}")
+
+
+class Work(Struct, frozen=True):
+    """A batch of work: Spark, the events, and the line that tells of it."""
+
+    spark: "Spark"
+    events: "Events"
+    line: Line
+    said: str
+    """Which events, for people."""
+
+
+@contextmanager
+def working(asked: Asked, output: Output) -> Iterator[Work | None]:
+    """What is needed to make tables; None when there are no events, which is said then."""
+    from headrace.pipeline.origin import default_origin
+
+    origin, lake = asked.origin or default_origin(asked.lake), asked.lake
+    if origin == "history":
+        from headrace.pipeline.history.state import read_state
+
+        state = read_state(lake.history)
+        of, count = f"the history in {short(lake.history)}", 0 if state is None else state.events
+        url = None
+    else:
+        of, count, url = "the journal", asked.look().events, asked.store
+        if not count:
+            output.document({"origin": origin, "events": 0})
+            output.say(NOTHING)
+            yield None
+            return
+    line = Line(output)
+    with line.running(), sparked(asked.engine, line) as spark, line.of_spark(spark):
+        from headrace.pipeline.events import events
+
+        said = f"{counted(count, 'event')} of {of}"
+        line.stage(f"reading {said}")
+        yield Work(spark, events(spark, url, lake, tenant=asked.tenant, queue=asked.queue, origin=origin), line, said)
+
+
+def short(path: Path) -> str:
+    """A path as a person would type it here."""
+    return str(path.relative_to(Path.cwd())) if path.is_relative_to(Path.cwd()) else str(path)

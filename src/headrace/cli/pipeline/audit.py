@@ -1,0 +1,63 @@
+"""`headrace pipeline audit`: does the store hold what its journal tells? Names every job that does not add up."""
+
+from headrace.cli.exits import NO, OK
+from headrace.cli.options import Json, Url
+from headrace.cli.output import Output, one_line
+from headrace.cli.pipeline.asking import NOTHING, Asked
+from headrace.cli.pipeline.line import Line
+from headrace.cli.pipeline.options import ALL, FOLDER, MASTER, Conf, Master, Queues, Rows, Tenants, engine
+from headrace.cli.pipeline.sparking import sparked
+from headrace.cli.stepping import counted
+from headrace.model.clock import monotonic_ms
+from headrace.model.times import duration_text
+
+
+def audit(
+    url: Url = None,
+    tenant: Tenants = ALL,
+    queue: Queues = ALL,
+    limit: Rows = 50,
+    master: Master = MASTER,
+    conf: Conf = None,
+    json: Json = False,
+) -> int:
+    """Compare the store with its journal while workers go on; ends with 1 when something does not add up."""
+    output, began_ms = Output(json=json), monotonic_ms()
+    asked = Asked(url=url, dir=FOLDER, tenant=tenant, queue=queue, engine=engine(master, conf))
+    if not asked.look().queues:
+        output.document({"events": 0, "jobs": 0, "findings": []})
+        output.say(NOTHING)
+        return OK
+    line = Line(output)
+    with line.running(), sparked(asked.engine, line) as spark, line.of_spark(spark):
+        from headrace.pipeline.audit.run import audit as compare
+
+        found = compare(spark, asked.store, tenant=tenant, queue=queue, on_progress=line.stage)
+    output.document(found)
+    rows = [
+        (
+            *(each.what, f"{each.tenant}/{each.queue}/{each.shard}"),
+            *(None if each.id is None else one_line(each.id), each.journal, each.store, each.hint),
+        )
+        for each in found.findings[:limit]
+    ]
+    if rows:
+        output.table(("found", "shard", "id", "what", "why", "what to do"), rows, empty="")
+    if len(found.findings) > limit:
+        output.say(f"and {len(found.findings) - limit:,} more; --limit shows them, and --json all")
+    took = duration_text(monotonic_ms() - began_ms)
+    looked = f"{counted(found.jobs, 'job')}, {counted(found.events, 'event')}, {counted(found.shards, 'shard')}; {took}"
+    output.say(f"everything adds up ({looked})" if found.ok else f"{_count(len(found.findings))} ({looked})")
+    if found.more:
+        output.say(
+            f"{found.more:,} more jobs differ and were not looked at again; mend what was found, then audit again"
+        )
+    if found.partly:
+        output.hint(f"of {counted(found.partly, 'job')} the first events are gone: only the rest was checked")
+    if found.moving:
+        output.hint(f"{counted(found.moving, 'job')} moved at every look: nothing is said of them")
+    return OK if found.ok else NO
+
+
+def _count(findings: int) -> str:
+    return f"{counted(findings, 'thing')} {'does' if findings == 1 else 'do'} not add up"

@@ -1,0 +1,95 @@
+"""The line on stderr that tells how far long work is: what is being done, how much of it, how fast, how long yet."""
+
+import sys
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+from headrace.cli.output import Output, one_line
+from headrace.cli.stepping import counted
+from headrace.model.times import duration_text
+
+if TYPE_CHECKING:
+    from headrace.pipeline.watch import Far, Spark
+
+LOOK_SECONDS = 0.25
+"""How often Spark is asked for its tasks."""
+
+
+class Line:
+    """A line that moves where somebody watches, and nothing elsewhere."""
+
+    def __init__(self, output: Output) -> None:
+        self.shown = not output.json and sys.stderr.isatty()
+        self._bar: Any = None
+        self._task: Any = None
+        self._ends = threading.Event()
+
+    @contextmanager
+    def running(self) -> Iterator["Line"]:
+        """Show the line within this block."""
+        if not self.shown:
+            yield self
+            return
+        from rich.console import Console
+        from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+
+        columns = (
+            SpinnerColumn(),
+            TextColumn("{task.description}", markup=False),
+            BarColumn(bar_width=24),
+            TextColumn("{task.fields[told]}", markup=False, style="cyan"),
+            TimeElapsedColumn(),
+        )
+        with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
+            self._bar, self._task = bar, bar.add_task("", total=None, told="")
+            yield self
+
+    def stage(self, what: str) -> None:
+        """Say what is being done from now on."""
+        if self._bar is not None:
+            self._bar.reset(self._task, description=one_line(what), total=None, told="")
+
+    def tell(self, told: str, done: int | None = None, all: int | None = None) -> None:  # noqa: A002 - of all tasks
+        """Say how far it is."""
+        if self._bar is not None:
+            self._bar.update(self._task, told=told, completed=done or 0, total=all)
+
+    def far(self, far: "Far") -> None:
+        """Say how far a stream is."""
+        self.tell(far_text(far), far.events, None if far.behind is None else far.events + far.behind)
+
+    @contextmanager
+    def of_spark(self, spark: "Spark") -> Iterator[None]:
+        """Show the tasks of Spark's stages within this block."""
+        if not self.shown:
+            yield
+            return
+        thread = threading.Thread(target=self._look, args=(spark,), name="spark-tasks", daemon=True)
+        thread.start()
+        try:
+            yield
+        finally:
+            self._ends.set()
+            thread.join()
+
+    def _look(self, spark: "Spark") -> None:
+        from headrace.pipeline.watch import tasks
+
+        while not self._ends.wait(LOOK_SECONDS):
+            found = tasks(spark)
+            if found.all:
+                self.tell(f"{found.done:,}/{counted(found.all, 'task')}", found.done, found.all)
+
+
+def far_text(far: "Far") -> str:
+    """How far a stream is, for people."""
+    told = [counted(far.events, "event"), counted(far.batches, "batch").replace("batchs", "batches")]
+    if far.behind:
+        told.append(f"{far.events_per_s:,.0f}/s")
+        left = "" if far.left_s is None else f", {duration_text(round(far.left_s * 1_000))} left"
+        told.append(f"{far.behind:,} behind{left}")
+    elif far.behind == 0:
+        told.append("nothing is behind")
+    return " · ".join(told)

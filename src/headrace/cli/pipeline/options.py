@@ -1,0 +1,96 @@
+"""Options that the commands of the pipeline share, and what they mean together."""
+
+from pathlib import Path
+from typing import Annotated, Literal
+from urllib.parse import quote
+
+import typer
+from msgspec import Struct
+
+from headrace.cli.opening import lasting
+from headrace.cli.reading import pairs
+from headrace.model.errors import BadConfig
+
+ALL = "*"
+FOLDER = "headrace-data"
+MASTER = "local[*]"
+
+Dir = Annotated[
+    str,
+    typer.Option(
+        "--dir",
+        metavar="FOLDER",
+        envvar="HEADRACE_PIPELINE_DIR",
+        show_envvar=False,
+        help="Where history, tables and report are kept [env: HEADRACE_PIPELINE_DIR]",
+    ),
+]
+Tenants = Annotated[
+    str, typer.Option("--tenant", envvar="HEADRACE_TENANT", show_envvar=False, help="Whose queues; * is everybody's.")
+]
+Queues = Annotated[
+    str,
+    typer.Option(
+        "--queue",
+        "-q",
+        metavar="NAMES",
+        envvar="HEADRACE_QUEUE",
+        show_envvar=False,
+        help="Which queues, with commas between them; * is all.",
+    ),
+]
+From = Annotated[
+    Literal["history", "journal"] | None,
+    typer.Option(
+        "--origin",
+        show_default=False,
+        help="Where events are taken from; the history when there is one, else the store's journal.",
+    ),
+]
+Master = Annotated[str, typer.Option("--master", help="Where Spark runs: on this machine, or spark://…")]
+Conf = Annotated[
+    list[str] | None,
+    typer.Option("--conf", metavar="NAME=VALUE", help="A setting of Spark, as spark.driver.memory=4g; again for more."),
+]
+Window = Annotated[str, typer.Option("--window", help="The length of a window: 10s, 1m, 1h.")]
+Rows = Annotated[int, typer.Option("--limit", "-n", min=1, help="How many rows are shown at most; files have all.")]
+Samples = Annotated[int, typer.Option("--samples", min=1, max=100, help="How many jobs are named for each error.")]
+Once = Annotated[bool, typer.Option("--once", help="Up to what is there now, then end.")]
+Every = Annotated[str, typer.Option("--every", help="How often it looks for more: 500ms, 10s, 1m.")]
+EventsMax = Annotated[int, typer.Option("--events-max", min=1, help="Events that are taken in one go at most.")]
+Lossy = Annotated[
+    bool, typer.Option("--allow-loss", help="Go on where the store has dropped or lost events, and count them.")
+]
+
+
+class Engine(Struct, frozen=True):
+    """The Spark that a command runs on."""
+
+    master: str
+    conf: dict[str, str]
+
+
+def engine(master: str, conf: list[str] | None) -> Engine:
+    """The Spark that was asked for."""
+    return Engine(master, pairs("--conf", conf or []))
+
+
+def folder_of(text: str) -> Path:
+    """The folder of `--dir`, absolute; refuses a URL, and what Spark would take for a pattern."""
+    if "://" in text:
+        raise BadConfig(
+            f"--dir must be a folder, and {text!r} is a URL; mount it where the driver and all executors see it under"
+            " the same path, and give that path"
+        )
+    if any(each in text for each in "*?[]{}\\"):
+        raise BadConfig(f"--dir {text!r} holds one of * ? [ ] {{ }} \\, which Spark takes for a pattern; rename it")
+    return Path(text).expanduser().absolute()
+
+
+def spark_url(url: str | None) -> str:
+    """The URL of the store that holds, as Spark's processes can use it: they may run in another folder."""
+    found = lasting(url)
+    head = "sqlite:///"
+    if found.startswith(head) and not found.startswith(f"{head}/"):
+        return f"{head}{quote(str(Path.cwd()))}/{found.removeprefix(head)}"
+    return found

@@ -1,0 +1,75 @@
+"""`headrace pipeline report`: all tables, and one page that shows them."""
+
+from typing import Annotated
+
+import typer
+
+from headrace.cli.options import Json, Url
+from headrace.cli.output import Output
+from headrace.cli.pipeline.asking import Asked, short, working
+from headrace.cli.pipeline.line import Line
+from headrace.cli.pipeline.options import ALL, FOLDER, MASTER, Conf, Dir, From, Master, Queues, Tenants, engine
+from headrace.cli.pipeline.sparking import sparked
+from headrace.cli.reading import written
+from headrace.model.times import duration_ms
+
+Title = Annotated[str | None, typer.Option("--title", help="The title of the page.", show_default=False)]
+AsIs = Annotated[bool, typer.Option("--as-is", help="Show the tables as they are, instead of writing them anew first.")]
+ReportWindow = Annotated[
+    str | None,
+    typer.Option(
+        "--window", show_default=False, help="The length of a window: 10s, 1m, 1h; that of the statistics, else 1m."
+    ),
+]
+
+
+def report(
+    url: Url = None,
+    dir: Dir = FOLDER,  # noqa: A002 - the option's name
+    tenant: Tenants = ALL,
+    queue: Queues = ALL,
+    origin: From = None,
+    window: ReportWindow = None,
+    as_is: AsIs = False,
+    title: Title = None,
+    master: Master = MASTER,
+    conf: Conf = None,
+    json: Json = False,
+) -> None:
+    """Write all tables, and a page that shows them: throughput, times, failures, usage, backlog.
+
+    The page is one HTML file that opens from a disk and from a mail.
+    """
+    output = Output(json=json)
+    asked = Asked(url=url, dir=dir, tenant=tenant, queue=queue, origin=origin, engine=engine(master, conf))
+    window_ms = None if window is None else duration_ms("window", written(window))
+    said = None
+    if as_is:
+        line = Line(output)
+        with line.running(), sparked(asked.engine, line) as spark, line.of_spark(spark):
+            from headrace.pipeline.page.write import write_report
+
+            line.stage("drawing")
+            write_report(spark, asked.lake, title=title)
+    else:
+        with working(asked, output) as work:
+            if work is None:
+                return
+            from headrace.pipeline.page.write import write_report
+            from headrace.pipeline.run import write_tables
+
+            said = work.said
+            write_tables(
+                work.spark,
+                work.events,
+                asked.lake,
+                window_ms=window_ms,
+                on_stage=lambda name: work.line.stage(f"{name}, from {work.said}"),
+            )
+            work.line.stage("drawing")
+            write_report(work.spark, asked.lake, title=title)
+    page = asked.lake.report
+    output.document({"report": str(page), "bytes": page.stat().st_size})
+    of = "" if said is None else f" from {said}"
+    output.say(f"wrote {short(page)} ({page.stat().st_size / 1_024:,.0f} KiB){of}")
+    output.hint(f"open it in a browser: {page.as_uri()}")

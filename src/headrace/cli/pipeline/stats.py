@@ -1,0 +1,196 @@
+"""`headrace pipeline stats`: windows of throughput, times, rates and backlog, live or from all events."""
+
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from headrace.cli.exits import INTERRUPTED, OK
+from headrace.cli.options import Json, Url
+from headrace.cli.output import Output
+from headrace.cli.pipeline.asking import Asked, short, working
+from headrace.cli.pipeline.following import Followed
+from headrace.cli.pipeline.line import Line, far_text
+from headrace.cli.pipeline.options import (
+    ALL,
+    FOLDER,
+    MASTER,
+    Conf,
+    Dir,
+    EventsMax,
+    Every,
+    From,
+    Lossy,
+    Master,
+    Once,
+    Queues,
+    Rows,
+    Tenants,
+    Window,
+    engine,
+)
+from headrace.cli.pipeline.sparking import sparked
+from headrace.cli.reading import written
+from headrace.cli.stepping import counted
+from headrace.model.errors import BadConfig
+from headrace.model.times import duration_ms, duration_text
+
+if TYPE_CHECKING:
+    from headrace.pipeline.stats.live import Counted
+    from headrace.pipeline.watch import Far
+
+GLOB = "day=*/*.parquet"
+FEED = "stats"
+Feed = Annotated[str, typer.Option("--feed", help="The feed of each tenant that windows are published to.")]
+NoFeed = Annotated[bool, typer.Option("--no-feed", help="Write files only.")]
+
+
+def stats(
+    url: Url = None,
+    dir: Dir = FOLDER,  # noqa: A002 - the option's name
+    tenant: Tenants = ALL,
+    queue: Queues = ALL,
+    window: Window = "1m",
+    once: Once = False,
+    origin: From = None,
+    every: Every = "2s",
+    events_max: EventsMax = 100_000,
+    feed: Feed = FEED,
+    no_feed: NoFeed = False,
+    allow_loss: Lossy = False,
+    limit: Rows = 10,
+    master: Master = MASTER,
+    conf: Conf = None,
+    json: Json = False,
+) -> int:
+    """Write windows of statistics to files and to the tenants' feeds, live until Ctrl-C.
+
+    With --once, all windows are counted from the history (or the journal), then it ends; beside a live run, too.
+    """
+    output = Output(json=json)
+    asked = Asked(url=url, dir=dir, tenant=tenant, queue=queue, origin=origin, engine=engine(master, conf))
+    window_ms, every_ms = duration_ms("window", written(window)), duration_ms("every", written(every))
+    chosen = None if no_feed else feed
+    if once:
+        _all_windows(output, asked, window_ms, chosen, limit)
+        return OK
+    if origin is not None:
+        raise BadConfig("--origin is for --once; live statistics follow the journal")
+    return _live(output, asked, window_ms, every_ms, events_max, chosen, allow_loss)
+
+
+def _all_windows(output: Output, asked: Asked, window_ms: int, feed: str | None, limit: int) -> None:
+    with working(asked, output) as work:
+        if work is None:
+            return
+        from headrace.pipeline.run import described
+        from headrace.pipeline.stats.run import read_stats, write_stats
+        from headrace.pipeline.summary import latest_windows, top
+
+        work.line.stage(f"statistics, from {work.said}")
+        folder, url = asked.lake.table("stats"), None if feed is None else asked.store
+        with described(work.spark, "stats"):
+            done = write_stats(work.spark, work.events.frame, folder, window_ms=window_ms, url=url, feed=feed)
+        rows, more = top(latest_windows(read_stats(work.spark, folder)), limit)
+    table = {"rows": done.rows, "folder": str(folder), "windows": done.windows, "changed": done.changed}
+    output.document({"origin": work.events.origin, "tables": {"stats": table}, "items": done.items, "stats": rows})
+    output.table(
+        ("window", "queue", "kind", "done#", "failed#", "dead#", "wait p95#", "ran p95#", "backlog#"),
+        [_cells(row) for row in rows],
+        empty="nothing was counted",
+    )
+    if more:
+        output.say(f"and {more:,} more in the files; --limit shows them here")
+    output.say(f"from {work.said}:")
+    output.say(f"  {counted(done.rows, 'row')} of {counted(done.windows, 'window')} in {short(folder)}/{GLOB}")
+    _say_feed(output, asked, feed, done.items)
+
+
+def _live(
+    output: Output,
+    asked: Asked,
+    window_ms: int,
+    every_ms: int,
+    events_max: int,
+    feed: str | None,
+    allow_loss: bool,
+) -> int:
+    asked.look()
+    followed, line, counts = Followed(), Line(output), Counts()
+    folder = asked.lake.table("stats")
+    with line.running(), sparked(asked.engine, line) as spark:
+        from headrace.pipeline.stats.run import follow_stats
+
+        line.stage(f"statistics into {short(folder)}")
+        query = follow_stats(
+            spark,
+            asked.store,
+            folder,
+            tenant=asked.tenant,
+            queue=asked.queue,
+            window_ms=window_ms,
+            every_ms=every_ms,
+            events_max=events_max,
+            feed=feed,
+            fail_on_loss=not allow_loss,
+            tell=output.hint,
+            on_batch=counts.add,
+        )
+        far = followed.run(query, line, lambda far: line.tell(counts.text(far)))
+    output.document(
+        {
+            "events": far.events,
+            "batches": far.batches,
+            "windows": counts.windows,
+            "items": counts.items,
+            "late": counts.late,
+            "behind": far.behind,
+            "seconds": followed.seconds,
+            "folder": str(folder),
+            "glob": GLOB,
+        }
+    )
+    followed.close(output, "statistics", far)
+    output.say(f"  {counted(counts.windows, 'file')} written in {short(folder)}/{GLOB}")
+    _say_feed(output, asked, feed, counts.items)
+    return INTERRUPTED if followed.interrupted else OK
+
+
+class Counts:
+    """What the batches of live statistics came to."""
+
+    def __init__(self) -> None:
+        self.windows = self.items = self.late = 0
+
+    def add(self, batch: "Counted") -> None:
+        """Take in a batch."""
+        self.windows += batch.windows
+        self.items += batch.items
+        self.late += batch.late
+
+    def text(self, far: "Far") -> str:
+        """How far it is, for people."""
+        return f"{far_text(far)} · {counted(self.windows, 'window')} written"
+
+
+def _say_feed(output: Output, asked: Asked, feed: str | None, items: int) -> None:
+    if feed is not None:
+        whose = "each tenant" if asked.tenant == ALL else f"tenant {asked.tenant}"
+        output.say(f"  {counted(items, 'item')} published to feed {feed!r} of {whose}")
+        output.hint(
+            f"watch it with: headrace feeds tail {feed} --tenant {'TENANT' if asked.tenant == ALL else asked.tenant}"
+        )
+    output.hint(f"next: {asked.words('report')}")
+
+
+def _cells(row: dict[str, Any]) -> tuple[object, ...]:
+    times = (None if row[name] is None else duration_text(row[name]) for name in ("wait_p95", "run_p95"))
+    return (
+        f"{row['window_start']:%Y-%m-%d %H:%M:%S}",
+        f"{row['tenant']}/{row['queue']}",
+        row["kind"],
+        row["done"],
+        row["retried"] + row["stalled"],
+        row["dead"],
+        *times,
+        row["backlog"],
+    )

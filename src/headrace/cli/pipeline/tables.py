@@ -1,0 +1,170 @@
+"""`headrace pipeline jobs`, `errors` and `usage`: tables from all events, as Parquet files and at a glance."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from headrace.cli.options import Json, Url
+from headrace.cli.output import Output, one_line
+from headrace.cli.pipeline.asking import Asked, short, working
+from headrace.cli.pipeline.options import (
+    ALL,
+    FOLDER,
+    MASTER,
+    Conf,
+    Dir,
+    From,
+    Master,
+    Queues,
+    Rows,
+    Samples,
+    Tenants,
+    engine,
+)
+from headrace.cli.stepping import counted
+from headrace.model.secrets import scrubbed
+from headrace.model.times import duration_text
+
+SHOWN = 20
+Row = dict[str, Any]
+
+
+def jobs(
+    url: Url = None,
+    dir: Dir = FOLDER,  # noqa: A002 - the option's name
+    tenant: Tenants = ALL,
+    queue: Queues = ALL,
+    origin: From = None,
+    limit: Rows = SHOWN,
+    master: Master = MASTER,
+    conf: Conf = None,
+    json: Json = False,
+) -> None:
+    """Write a row per job and a row per attempt, and show how jobs ended.
+
+    The tables are folders of Parquet files, `jobs` and `attempts`; each is replaced in one step.
+    """
+    output = Output(json=json)
+    asked = Asked(url=url, dir=dir, tenant=tenant, queue=queue, origin=origin, engine=engine(master, conf))
+    with working(asked, output) as work:
+        if work is None:
+            return
+        from headrace.pipeline.run import write_jobs
+        from headrace.pipeline.summary import by_kind, read_table, top
+
+        work.line.stage(f"jobs and attempts, from {work.said}")
+        counts, lake = write_jobs(work.spark, work.events, asked.lake), asked.lake
+        work.line.stage("counting")
+        frame = by_kind(read_table(work.spark, lake, "jobs"), read_table(work.spark, lake, "attempts"))
+        rows, more = top(frame, limit)
+    _document(output, work.events.origin, {"jobs": counts.jobs, "attempts": counts.attempts}, asked, kinds=rows)
+    output.table(
+        ("queue", "kind", "jobs#", "open#", "done#", "dead#", "wait p50#", "p95#", "ran p50#", "p95 #"),
+        [
+            (
+                *(f"{row['tenant']}/{row['queue']}", row["kind"], row["jobs"], row["open"], row["done"], row["dead"]),
+                *(_time(row[name]) for name in ("wait_p50", "wait_p95", "run_p50", "run_p95")),
+            )
+            for row in rows
+        ],
+        empty="no job is in these events",
+    )
+    _close(output, asked, work.said, {"jobs": counts.jobs, "attempts": counts.attempts}, more, "errors")
+
+
+def errors(
+    url: Url = None,
+    dir: Dir = FOLDER,  # noqa: A002 - the option's name
+    tenant: Tenants = ALL,
+    queue: Queues = ALL,
+    origin: From = None,
+    samples: Samples = 3,
+    limit: Rows = SHOWN,
+    master: Master = MASTER,
+    conf: Conf = None,
+    json: Json = False,
+) -> None:
+    """Write what fails and how often: failures that differ only in numbers, ids and addresses are one.
+
+    Each row has a fingerprint, counts, when it was first and last seen, and the last jobs that failed so.
+    """
+    output = Output(json=json)
+    asked = Asked(url=url, dir=dir, tenant=tenant, queue=queue, origin=origin, engine=engine(master, conf))
+    with working(asked, output) as work:
+        if work is None:
+            return
+        from headrace.pipeline.run import write_errors
+        from headrace.pipeline.summary import most_failures, read_table, top
+
+        work.line.stage(f"errors, from {work.said}")
+        count = write_errors(work.spark, work.events, asked.lake, samples=samples)
+        rows, more = top(most_failures(read_table(work.spark, asked.lake, "errors")), limit)
+    for row in rows:
+        row["sample_jobs"] = [{**each, "message": scrubbed(each["message"] or "")} for each in row["sample_jobs"]]
+    _document(output, work.events.origin, {"errors": count}, asked, errors=rows)
+    output.table(
+        ("failures#", "deaths#", "jobs#", "tenant", "kinds", "last seen", "a job", "error"),
+        [_error_cells(row) for row in rows],
+        empty="nothing failed",
+    )
+    _close(output, asked, work.said, {"errors": count}, more, "report")
+
+
+def usage(
+    url: Url = None,
+    dir: Dir = FOLDER,  # noqa: A002 - the option's name
+    tenant: Tenants = ALL,
+    queue: Queues = ALL,
+    origin: From = None,
+    limit: Rows = SHOWN,
+    master: Master = MASTER,
+    conf: Conf = None,
+    json: Json = False,
+) -> None:
+    """Write what each tenant used, day by day: jobs, deliveries, running time, bytes."""
+    output = Output(json=json)
+    asked = Asked(url=url, dir=dir, tenant=tenant, queue=queue, origin=origin, engine=engine(master, conf))
+    with working(asked, output) as work:
+        if work is None:
+            return
+        from headrace.pipeline.run import write_usage
+        from headrace.pipeline.summary import latest_days, read_table, top
+
+        work.line.stage(f"usage, from {work.said}")
+        count = write_usage(work.spark, work.events, asked.lake)
+        rows, more = top(latest_days(read_table(work.spark, asked.lake, "usage")), limit)
+    _document(output, work.events.origin, {"usage": count}, asked, usage=rows)
+    names = ("day", "tenant", "events", "enqueued", "done", "dead", "cancelled", "deliveries", "retried", "stalled")
+    output.table(
+        ("day", "tenant", *(f"{name}#" for name in names[2:]), "ran#", "payload bytes#"),
+        [(*(row[name] for name in names), duration_text(row["run_ms"]), row["payload_bytes"]) for row in rows],
+        empty="nothing was used",
+    )
+    _close(output, asked, work.said, {"usage": count}, more, "report")
+
+
+def _document(output: Output, origin: str, counts: dict[str, int], asked: Asked, **rows: Sequence[Row]) -> None:
+    tables = {name: {"rows": count, "folder": str(asked.lake.table(name))} for name, count in counts.items()}
+    output.document({"origin": origin, "tables": tables, **rows})
+
+
+def _close(output: Output, asked: Asked, said: str, counts: dict[str, int], more: int, following: str) -> None:
+    if more:
+        output.say(f"and {more:,} more in the files; --limit shows them here")
+    output.say(f"from {said}:")
+    for name, count in counts.items():
+        output.say(f"  {counted(count, 'row')} in {short(asked.lake.table(name))}/*.parquet")
+    output.hint(f"next: {asked.words(following)}")
+
+
+def _error_cells(row: Row) -> tuple[object, ...]:
+    sample = row["sample_jobs"][0] if row["sample_jobs"] else None
+    return (
+        *(row["failures"], row["deaths"], row["jobs"], row["tenant"], ", ".join(row["kinds"])),
+        f"{row['last_seen']:%Y-%m-%d %H:%M:%S}",
+        None if sample is None else one_line(sample["id"]),
+        one_line(f"{row['error_class']}: {row['template']}"),
+    )
+
+
+def _time(ms: int | None) -> str | None:
+    return None if ms is None else duration_text(ms)

@@ -1,0 +1,101 @@
+"""What the store itself says of its records: damage, counters, and jobs in a shard that is not theirs."""
+
+from collections.abc import AsyncIterator, Mapping, Sequence
+from typing import Any
+
+from headrace.model.job import State
+from headrace.model.limits import BATCH_MAX
+from headrace.model.names import Queue, Shard
+from headrace.model.upkeep import FLAWS, Findings
+from headrace.pipeline.audit.finding import Finding
+from headrace.pipeline.source.journal.ranges import bounds_of
+from headrace.stores.contract.store import Store
+
+_REPAIR = "headrace doctor --repair"
+_COUNTED = ("waiting", "active", "blocked")
+"""States whose counters are exact; of the others, some may be over and not yet swept."""
+
+
+async def check_records(store: Store, shard: Shard) -> AsyncIterator[Finding]:
+    """Records that do not fit together, and counters that are off, each as it was at one instant."""
+    cursor: str | None = None
+    while True:
+        found = await store.upkeep.inspect(shard, cursor=cursor)
+        for finding in _told(shard, found, is_first=cursor is None):
+            yield finding
+        cursor = found.cursor
+        if cursor is None:
+            return
+
+
+def _told(shard: Shard, found: Findings, is_first: bool) -> list[Finding]:
+    findings = [
+        _finding(shard, "damage", each.id, f"{each.flaw}: {FLAWS[each.flaw].partition(';')[0]}")
+        for each in found.damages
+    ]
+    findings += [
+        _finding(shard, "count", None, f"{each.counter} is kept as {each.kept:,}, counted {each.counted:,}")
+        for each in found.miscounts
+    ]
+    if is_first:
+        findings += [
+            _finding(shard, "damage", each.id, f"quarantined: a call missed its {each.what} and went on without")
+            for each in found.quarantine
+        ]
+    return findings
+
+
+def _finding(shard: Shard, what: Any, id: str | None, store: str) -> Finding:
+    queue = shard.queue
+    return Finding(
+        what=what,
+        tenant=queue.tenant,
+        queue=queue.full_name,
+        shard=shard.index,
+        id=id,
+        journal="",
+        store=store,
+        hint=_REPAIR,
+    )
+
+
+async def check_counts(
+    store: Store, queue: Queue, shown: Mapping[str, int], stood: Mapping[Shard, int]
+) -> Finding | None:
+    """Counters of a queue that differ from the rows that were shown; None if it moved since `stood`, the last seqs when
+    the rows were asked for."""
+    counts = await store.queues.counts(queue)
+    bounds = await bounds_of(store.journal, queue.all_shards())
+    if any(each.last_seq != stood.get(shard) for shard, each in bounds.items()):
+        return None
+    wrong = [
+        f"{getattr(counts, state):,} {state} counted, {shown.get(state, 0):,} shown"
+        for state in _COUNTED
+        if getattr(counts, state) != shown.get(state, 0)
+    ]
+    return _finding(Shard(queue, 0), "count", None, "; ".join(wrong)) if wrong else None
+
+
+async def check_misplaced(store: Store, queue: Queue, misplaced: Sequence[tuple[Shard, str]]) -> list[Finding]:
+    """Jobs in a shard that their ids do not belong to, and whether their own shard has them as well."""
+    findings: list[Finding] = []
+    for first in range(0, len(misplaced), BATCH_MAX):
+        some = misplaced[first : first + BATCH_MAX]
+        known = await store.reads.find(queue, [id for _, id in some])
+        for (shard, id), found in zip(some, known, strict=True):
+            own = queue.shard_of(id).index
+            is_twice = found is not None and found.state in (State.WAITING, State.ACTIVE)
+            also = f"; there it is {found.state} as well" if is_twice and found else ""
+            findings.append(
+                Finding(
+                    what="twice" if is_twice else "misplaced",
+                    tenant=queue.tenant,
+                    queue=queue.full_name,
+                    shard=shard.index,
+                    id=id,
+                    journal="",
+                    store=f"in shard {shard.index}; its id belongs to shard {own}{also}",
+                    hint="no call finds it there; delete it by hand, or restore the queue with the shards it had",
+                )
+            )
+    return findings

@@ -1,0 +1,152 @@
+"""The fold: what the journal says of each job, and of each dead letter."""
+
+from collections.abc import Sequence
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F  # noqa: N812  (as everybody on Spark writes it)
+
+from headrace.pipeline.audit.rules import BLOCKED, ENDLESS, ENDS, LOST, OVER, RUNS, TWINLESS, UNLETTERED, WAITS
+
+SHARD = ("tenant", "queue", "shard")
+JOB = (*SHARD, "id")
+LETTER = (*SHARD, "letter")
+EVENT = (
+    *JOB,
+    "seq",
+    "at",
+    "event",
+    "kind",
+    "attempts",
+    "stalls",
+    "fence",
+    "run_at",
+    "reason",
+    "letter",
+    "payload_bytes",
+)
+"""The columns of the journal that the audit reads."""
+_COUNTS = ("attempts", "stalls")
+_RECORD = ("kind", "run_at_ms", "payload_bytes")
+
+
+def fold(events: DataFrame) -> DataFrame:
+    """One row per job: what its records must be after its events.
+
+    Reads `tenant queue shard id seq event kind attempts stalls fence run_at reason letter payload_bytes` of the
+    journal, and `alive_upto ended_upto`: the seq up to which events count for what waits or runs and for the ending,
+    null for all.
+
+    Returns `tenant queue shard id` and, each null where no event tells it
+    - `last`: seq and event of the last one
+    - `live`: `state` (waiting, active or over), `seq` and `event` that say so
+    - `record`: `kind run_at_ms payload_bytes attempts stalls` of what waits or runs
+    - `fence` of the last delivery
+    - `twin`: `is_there`, `kind run_at_ms payload_bytes`
+    - `ending`: `state` (done, cancelled or none), `kind attempts stalls seq`
+    - `deaths`: `seq letter kind attempts stalls` of each, but for letters that were removed
+    - `gone`: the letters that were replayed or purged
+    """
+    alive = F.when(F.col("seq") <= F.coalesce("alive_upto", "seq"), F.col("seq"))
+    ended = F.when(F.col("seq") <= F.coalesce("ended_upto", "seq"), F.col("seq"))
+    happened = events.where(F.col("id").isNotNull()).withColumn("run_at_ms", F.unix_millis("run_at"))
+    counts = [F.coalesce(name, F.lit(0)).alias(name) for name in _COUNTS]
+    state, twin, ending = state_after(), twin_after(), _ending_after()
+    died = F.struct("seq", "letter", "kind", *counts)
+    folded = happened.groupBy(*JOB).agg(
+        F.max_by(F.struct("seq", "event"), "seq").alias("last"),
+        _last(F.struct(state.alias("state"), "seq", "event"), state.isNotNull(), alive).alias("live"),
+        _last(F.struct(*_RECORD, *counts), F.col("event").isin(*WAITS), alive).alias("record"),
+        _last(F.col("fence"), F.col("event").isin("claimed", "asked"), alive).alias("fence"),
+        _last(F.struct(twin.alias("is_there"), *_RECORD), twin.isNotNull(), alive).alias("twin"),
+        _last(F.struct(ending.alias("state"), "kind", *counts, "seq"), ending.isNotNull(), ended).alias("ending"),
+        F.collect_list(F.when(F.col("event") == "dead", died)).alias("deaths"),
+        F.collect_set(F.when(F.col("event").isin(*UNLETTERED), F.col("letter"))).alias("gone"),
+        F.max(F.when(_removes_all(), F.col("seq"))).alias("removed_seq"),
+    )
+    still = F.filter("deaths", lambda death: death["seq"] > F.coalesce("removed_seq", F.lit(0)))
+    return folded.withColumn("deaths", still).drop("removed_seq")
+
+
+def fold_letters(events: DataFrame) -> DataFrame:
+    """One row per dead letter that the journal knows.
+
+    Reads the columns of `fold`. Returns `tenant queue shard letter`, `id kind attempts stalls dead_seq` of the death,
+    `deaths` (how many have that number), and `gone_seq`: of the event that took the letter away.
+    """
+    numbered = events.where(F.col("letter").isNotNull())
+    dead, gone = F.col("event") == "dead", F.col("event").isin(*UNLETTERED)
+    counts = [F.coalesce(name, F.lit(0)).alias(name) for name in _COUNTS]
+    letters = numbered.groupBy(*LETTER).agg(
+        _last(F.struct("id", "kind", *counts, F.col("seq").alias("dead_seq")), dead, F.col("seq")).alias("death"),
+        F.max("id").alias("any_id"),
+        F.count_if(dead).alias("deaths"),
+        F.min(F.when(gone, F.col("seq"))).alias("taken_seq"),
+    )
+    removed = events.where(_removes_all()).groupBy(*JOB).agg(F.max("seq").alias("removed_seq"))
+    named = letters.select(
+        *LETTER, F.coalesce("death.id", "any_id").alias("id"), "death.kind", "death.attempts", "death.stalls",
+        "death.dead_seq", "deaths", "taken_seq",
+    )  # fmt: skip
+    # A letter is taken away by its own event, or with everything of its id.
+    later = F.when(F.col("removed_seq") > F.col("dead_seq"), F.col("removed_seq"))
+    joined = named.join(removed, on=list(JOB), how="left")
+    return joined.withColumn("gone_seq", F.least("taken_seq", later)).drop("taken_seq", "removed_seq")
+
+
+def state_after() -> Column:
+    """What an event makes of what waits or runs; null where it says nothing of that."""
+    event, of_twin, of_letter = F.col("event"), _is_twins(), F.col("letter").isNotNull()
+    return (
+        F.when(event.isin(*WAITS), "waiting")
+        .when(event.isin(*RUNS) | of_twin, "active")
+        .when((event == "purged") & of_letter, None)
+        .when(event.isin(*OVER), "over")
+    )
+
+
+def twin_after() -> Column:
+    """Whether there is a twin after an event; null where it says nothing of that."""
+    return F.when(F.col("event") == "blocked", True).when(F.col("event").isin(*TWINLESS) | _is_twins(), False)
+
+
+def cut_at(events: DataFrame, seen: DataFrame) -> DataFrame:
+    """Events with the seq up to which they count for each of the job's rows: `seen` has `alive_upto ended_upto`."""
+    cuts = seen.select(*JOB, "alive_upto", "ended_upto")
+    return events.join(cuts, on=list(JOB), how="left")
+
+
+def uncut(events: DataFrame) -> DataFrame:
+    """Events that all count."""
+    nothing = F.lit(None).cast("long")
+    return events.withColumn("alive_upto", nothing).withColumn("ended_upto", nothing)
+
+
+def _ending_after() -> Column:
+    event = F.col("event")
+    return F.when(event.isin(*ENDS) & ~_is_twins(), event).when(
+        event.isin(*ENDLESS) & ~((event == "removed") & _because(LOST)), "none"
+    )
+
+
+def _removes_all() -> Column:
+    return (F.col("event") == "removed") & ~_because(LOST)
+
+
+def _is_twins() -> Column:
+    return (F.col("event") == "cancelled") & _because(BLOCKED)
+
+
+def _because(reason: str) -> Column:
+    return F.coalesce(F.col("reason") == reason, F.lit(False))
+
+
+def _last(what: Column, where: Column, upto: Column) -> Column:
+    return F.max_by(what, F.when(where, upto))
+
+
+def same(one: Column, other: Column, names: Sequence[str]) -> Column:
+    """Whether two structs have the same values under these names."""
+    found = F.lit(True)
+    for name in names:
+        found = found & one[name].eqNullSafe(other[name])
+    return found

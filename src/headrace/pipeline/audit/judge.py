@@ -1,0 +1,176 @@
+"""Judges one job: what the journal says of it beside what the store has."""
+
+from collections.abc import Iterator
+
+from headrace.model.answers import Found
+from headrace.model.job import Record, State
+from headrace.model.names import Shard
+from headrace.pipeline.audit.finding import Finding, What
+from headrace.pipeline.audit.story import Story, Told
+
+_ALIVE = (State.WAITING, State.ACTIVE)
+
+HINTS: dict[What, str] = {
+    "lost": "enqueue it again if its work is still wanted, and find out who deletes records or what the store has lost",
+    "stray": "it may run a second time: headrace jobs remove it, unless its work is still wanted",
+    "unknown": "headrace jobs show it; remove it, or let it run if its work is wanted",
+    "state": "headrace doctor --repair lets it wait again if its delivery was lost",
+    "fence": "let its lease run out, or remove it; outside resources may have seen the other fence",
+    "counts": "its budget is off by the difference; enqueue it again with reset_counts to start anew",
+    "kind": "somebody changed the record; enqueue it again as it should be",
+    "due": "somebody changed the record; enqueue it again with the time that it should have",
+    "payload": "somebody changed the record; enqueue it again with the payload that it should have",
+    "twin": "enqueue it again: behind an active job that makes the twin anew",
+    "ending": "whoever reads its result is told the wrong thing; headrace jobs remove it",
+    "letterless": "it cannot be replayed any more; enqueue it again if its work is still wanted",
+    "deathless": "headrace dead show it; purge it, or replay it if its work is wanted",
+    "letter": "headrace dead show it before it is replayed; somebody changed it",
+}
+
+
+def judge(shard: Shard, id: str, story: Story | None, found: Found | None, is_whole: bool) -> list[Finding]:
+    """What does not add up. Without `is_whole` the journal has lost its beginning: what it does not tell may be."""
+    case = Case(shard, id, story or Story(), found, is_whole)
+    return [*case.alive(), *case.twin(), *case.ending(), *case.letters()]
+
+
+class Case:
+    """One job: what is said on either side."""
+
+    def __init__(self, shard: Shard, id: str, story: Story, found: Found | None, is_whole: bool) -> None:
+        self._shard, self._id, self._story, self._found = shard, id, story, found
+        self._is_whole = is_whole
+        self._state = found.state if found is not None and found.state in _ALIVE else None
+
+    def alive(self) -> Iterator[Finding]:
+        """What waits or runs."""
+        story, state = self._story, self._state
+        if story.state is None and not self._is_whole:
+            return
+        expected = None if story.state in (None, "over") else story.state
+        if expected is None and state is None:
+            return
+        if state is None:
+            yield self._finding("lost", self._told(), "no job that waits or runs" + self._besides())
+        elif story.seq == 0:
+            yield self._finding("unknown", "no event of this job", f"{state}{self._besides()}")
+        elif expected is None:
+            yield self._finding("stray", self._told(), str(state))
+        elif expected != state:
+            yield self._finding("state", self._told(), str(state))
+        else:
+            yield from self._record()
+
+    def _record(self) -> Iterator[Finding]:
+        story, found = self._story, self._found
+        assert found is not None
+        assert found.record is not None
+        if self._state is State.ACTIVE and story.fence is not None and story.fence != found.fence:
+            yield self._finding("fence", f"fence {story.fence}", f"fence {found.fence}")
+        if story.record is not None:
+            yield from self._differences(story.record, found.record, self._state is State.WAITING)
+
+    def _differences(self, told: Told, record: Record, has_time: bool) -> Iterator[Finding]:
+        if told.kind != record.kind:
+            yield self._finding("kind", f"kind {told.kind!r}", f"kind {record.kind!r}")
+        if (told.attempts, told.stalls) != (record.attempts, record.stalls):
+            yield self._finding("counts", _counts(told.attempts, told.stalls), _counts(record.attempts, record.stalls))
+        if told.payload_bytes != len(record.payload):
+            yield self._finding("payload", f"{told.payload_bytes} bytes", f"{len(record.payload)} bytes")
+        if has_time and told.run_at_ms != record.run_at_ms:
+            yield self._finding("due", f"due at {told.run_at_ms} ms", f"due at {record.run_at_ms} ms")
+
+    def twin(self) -> Iterator[Finding]:
+        """What waits behind an active one."""
+        story, found = self._story, self._found
+        blocked = None if found is None else found.twin
+        if story.has_twin is None and not self._is_whole:
+            return
+        told = story.twin if story.has_twin and self._state is State.ACTIVE else None
+        if told is None and blocked is not None:
+            yield self._finding("twin", "no twin", f"a twin of kind {blocked.kind!r} waits behind it")
+        elif told is not None and blocked is None:
+            yield self._finding("twin", f"a twin waits behind it since seq {told.seq}", "no twin")
+        elif told is not None and blocked is not None:
+            said = (told.kind, told.payload_bytes, told.run_at_ms)
+            if said != (blocked.kind, len(blocked.payload), blocked.run_at_ms):
+                yield self._finding(
+                    "twin",
+                    f"a twin of kind {told.kind!r}, {told.payload_bytes} bytes, due at {told.run_at_ms} ms",
+                    f"one of kind {blocked.kind!r}, {len(blocked.payload)} bytes, due at {blocked.run_at_ms} ms",
+                )
+
+    def ending(self) -> Iterator[Finding]:
+        """What is left of one that is over. It may have been swept, which writes no event."""
+        story, ending = self._story, None if self._found is None else self._found.ending
+        if ending is None or (story.ending is None and not self._is_whole):
+            return
+        kept = f"ending {ending.state}, kind {ending.kind!r}, {_counts(ending.attempts, ending.stalls)}"
+        told = story.ended
+        if story.ending in (None, "none") or told is None:
+            what: What = "unknown" if story.seq == 0 else "ending"
+            yield self._finding(what, self._told() + ", no ending" if story.seq else "no event of this job", kept)
+        elif (story.ending, told.kind, told.attempts, told.stalls) != (
+            ending.state,
+            ending.kind,
+            ending.attempts,
+            ending.stalls,
+        ):
+            said = f"ending {story.ending} (seq {told.seq}), kind {told.kind!r}, {_counts(told.attempts, told.stalls)}"
+            yield self._finding("ending", said, kept, told.seq)
+
+    def letters(self) -> Iterator[Finding]:
+        """What is left of its deaths. What is swept of them has its event."""
+        story = self._story
+        kept = {letter.key.number: letter for letter in self._found.letters} if self._found else {}
+        for number, told in sorted(story.letters.items()):
+            if number not in kept:
+                yield self._finding(
+                    "letterless", f"died at seq {told.seq}, letter {number}", "no such letter", told.seq
+                )
+        for number, letter in sorted(kept.items()):
+            record, death = letter.record, story.letters.get(number)
+            if death is None and (self._is_whole or number in story.gone):
+                said = "was taken away" if number in story.gone else "no death with it"
+                yield self._finding("deathless", f"letter {number}: {said}", f"letter {number} of kind {record.kind!r}")
+            elif death is not None and (death.kind, death.attempts, death.stalls) != (
+                record.kind,
+                record.attempts,
+                record.stalls,
+            ):
+                yield self._finding(
+                    "letter",
+                    f"letter {number}, kind {death.kind!r}, {_counts(death.attempts, death.stalls)}",
+                    f"kind {record.kind!r}, {_counts(record.attempts, record.stalls)}",
+                    death.seq,
+                )
+
+    def _told(self) -> str:
+        story = self._story
+        return f"{story.state or 'over'} since {story.event} at seq {story.seq}" if story.seq else "nothing"
+
+    def _besides(self) -> str:
+        found = self._found
+        if found is None:
+            return ""
+        if found.ending is not None:
+            return f", but an ending {found.ending.state}"
+        return f", but {len(found.letters)} dead letters" if found.letters else ""
+
+    def _finding(self, what: What, journal: str, store: str, seq: int | None = None) -> Finding:
+        queue = self._shard.queue
+        return Finding(
+            what=what,
+            tenant=queue.tenant,
+            queue=queue.full_name,
+            shard=self._shard.index,
+            id=self._id,
+            journal=journal,
+            store=store,
+            seq=seq or self._story.seq or None,
+            hint=HINTS[what],
+        )
+
+
+def _counts(attempts: int, stalls: int) -> str:
+    return f"attempts {attempts}, stalls {stalls}"

@@ -1,0 +1,118 @@
+"""The second look: jobs that differ are asked for again, and judged only if their journal stood still meanwhile."""
+
+from collections.abc import AsyncIterator, Mapping, Sequence
+
+from msgspec import Struct
+
+from headrace.model.event import Bounds, Event
+from headrace.model.limits import AUDIT_ROUNDS, BATCH_MAX
+from headrace.model.names import Queue, Shard
+from headrace.pipeline.audit.finding import Finding
+from headrace.pipeline.audit.judge import judge
+from headrace.pipeline.audit.story import Story
+from headrace.stores.contract.store import Store
+
+Stories = dict[str, Story | None]
+"""Of the jobs of a shard; None for one without events."""
+
+
+class Looked(Struct, frozen=True):
+    """What a second look found."""
+
+    findings: list[Finding]
+    moving: int
+    """Jobs that moved at every look."""
+
+
+class Tail:
+    """The end of a shard's journal, behind what Spark has read of it: goes on with the stories of some of its jobs."""
+
+    def __init__(self, store: Store, shard: Shard, bounds: Bounds, seq: int, stories: Stories) -> None:
+        self._store, self._shard, self._first = store, shard, bounds
+        self.seq = seq
+        """How far the stories have got."""
+        self.stories = stories
+        self.is_torn = False
+        """Whether events were dropped before they were read, or the queue was made anew: nothing can be said then."""
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether the journal had its beginning when it was read."""
+        return self._first.first_seq == 1
+
+    async def go_on(self) -> set[str]:
+        """Read on to the end; says which of the jobs have moved."""
+        bounds = await self._store.journal.bounds(self._shard)
+        if self._is_another(bounds):
+            self.is_torn = True
+            return set()
+        moved: set[str] = set()
+        async for event in self._events(bounds.last_seq):
+            id = event.line.id
+            if id is not None and id in self.stories:
+                moved.add(id)
+                story = self.stories[id] = self.stories[id] or Story()
+                story.add(event)
+        return moved
+
+    def _is_another(self, bounds: Bounds) -> bool:
+        before = self._first
+        return (
+            bounds.last_seq < self.seq
+            or bounds.first_seq < before.first_seq
+            or (bounds.first_seq == before.first_seq and bounds.first_at_ms != before.first_at_ms)
+        )
+
+    async def _events(self, upto: int) -> AsyncIterator[Event]:
+        while self.seq < upto:
+            entries = await self._store.journal.read(self._shard, self.seq, upto)
+            if not entries or entries[0].first_seq > self.seq + 1:
+                # Retention was faster, or numbers are missing, which is told of elsewhere.
+                self.is_torn = True
+                return
+            for entry in entries:
+                for event in entry.events(self._shard):
+                    yield event
+            self.seq = entries[-1].last_seq
+
+
+async def look_again(store: Store, queue: Queue, tails: Mapping[Shard, Tail]) -> Looked:
+    """Judge the jobs of a queue that the tails have stories of, each as soon as it stood still for a look.
+
+    What moves meanwhile is asked for again, in smaller and smaller batches, `AUDIT_ROUNDS` times.
+    """
+    findings: list[Finding] = []
+    left = [(shard, id) for shard, tail in tails.items() for id in tail.stories]
+    size = BATCH_MAX
+    for _ in range(AUDIT_ROUNDS):
+        again: list[tuple[Shard, str]] = []
+        for first in range(0, len(left), size):
+            some = left[first : first + size]
+            found, moved = await _look(store, queue, tails, some)
+            findings += found
+            again += moved
+        left, size = again, max(size // 5, 1)
+        if not left:
+            break
+    return Looked(findings, len(left))
+
+
+async def _look(
+    store: Store, queue: Queue, tails: Mapping[Shard, Tail], some: Sequence[tuple[Shard, str]]
+) -> tuple[list[Finding], list[tuple[Shard, str]]]:
+    """Findings, and those that moved while they were looked at."""
+    shards = list(dict.fromkeys(shard for shard, _ in some))
+    for shard in shards:
+        await tails[shard].go_on()
+    # At the first of all instants nothing is over yet: so what is not swept is shown, and nothing seems to be missing.
+    found = await store.reads.find(queue, [id for _, id in some], now_ms=0)
+    moved = {shard: await tails[shard].go_on() for shard in shards}
+    findings: list[Finding] = []
+    again: list[tuple[Shard, str]] = []
+    for (shard, id), known in zip(some, found, strict=True):
+        tail = tails[shard]
+        if tail.is_torn or id in moved[shard]:
+            again.append((shard, id))
+        else:
+            findings += judge(shard, id, tail.stories[id], known, tail.is_whole)
+    return findings, again

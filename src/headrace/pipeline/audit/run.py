@@ -1,0 +1,161 @@
+"""Audits a store: Spark compares its journal with its records, and what differs is looked at again."""
+
+from collections import defaultdict
+from collections.abc import Callable, Mapping
+
+from pyspark.sql import SparkSession
+
+from headrace.model.errors import BadConfig
+from headrace.model.event import Bounds
+from headrace.model.names import Queue, Shard
+from headrace.pipeline.audit.checking import check_counts, check_misplaced, check_records
+from headrace.pipeline.audit.finding import Audit, Finding
+from headrace.pipeline.audit.frames import Frames, Held, Place, Suspects, place_of
+from headrace.pipeline.audit.looking import Stories, Tail, look_again
+from headrace.pipeline.audit.story import Story
+from headrace.pipeline.audit.words import flaw_finding, missing_finding
+from headrace.pipeline.source.journal.ranges import bounds_of
+from headrace.pipeline.source.opening import opened
+from headrace.pipeline.source.options import ALL, Options
+from headrace.pipeline.source.targets import find_queues
+from headrace.stores.contract.store import Store
+
+Shards = dict[Shard, Bounds]
+
+
+def audit(
+    spark: SparkSession,
+    url: str,
+    *,
+    tenant: str = ALL,
+    queue: str = ALL,
+    on_progress: Callable[[str], None] | None = None,
+) -> Audit:
+    """Compare what the store at `url` holds with what its journal says, and name every job that does not add up.
+
+    Workers may go on meanwhile: a record is compared with the journal as it stood when the record was read, and what
+    differs is looked at again. `on_progress` is told in words what begins. Give `tenant` or `queue` (several with
+    commas between them) to audit a part.
+    """
+    options = {"url": url, "tenant": tenant, "queue": queue}
+    # Spark would find the same faults, but wrap them into a traceback of its own.
+    parsed = Options.parse(options)
+    master = str(spark.sparkContext.master)
+    if url.startswith("sqlite:") and not master.startswith("local"):
+        raise BadConfig(
+            f"a SQLite store can be read by a local Spark only, and this one runs on {master}; use local[*]"
+        )
+    frames = Frames(spark, options)
+    try:
+        with opened(url) as (runner, store):
+            return runner.run(_Auditing(frames, store, parsed, on_progress or (lambda _: None)).run())
+    finally:
+        frames.close()
+
+
+class _Auditing:
+    """One audit, step by step. Spark's own steps hold up the event loop, on which nothing else is under way."""
+
+    def __init__(self, frames: Frames, store: Store, options: Options, tell: Callable[[str], None]) -> None:
+        self._frames, self._store, self._options, self._tell = frames, store, options, tell
+        self._findings: list[Finding] = []
+        self._moving = 0
+
+    async def run(self) -> Audit:
+        frames, tell = self._frames, self._tell
+        before = await self._bounds()
+        tell("reading records")
+        counts, stood = frames.read_rows()
+        tell("reading the journal")
+        held = frames.read_events()
+        shards = _lasting(before, await self._bounds(), stood)
+        frames.take(shards)
+        self._check_held(before, shards, held)
+        tell("checking the journal")
+        self._findings += [flaw_finding(row) for row in frames.flaws()]
+        tell("comparing")
+        jobs, partly, differ = frames.compare()
+        suspects = frames.suspects() if differ else []
+        tell(f"looking again at {len(suspects):,} jobs")
+        await self._look_again(suspects, shards, held)
+        await self._look_astray(shards)
+        tell("checking records and counters")
+        for shard in shards:
+            self._findings += [finding async for finding in check_records(self._store, shard)]
+        await self._check_counts(before, counts)
+        return Audit(
+            events=sum(each.count for each in held.values()),
+            jobs=jobs,
+            shards=len(shards),
+            looks=len(suspects),
+            findings=await self._lasting_findings(),
+            more=differ - len(suspects),
+            partly=partly,
+            moving=self._moving,
+        )
+
+    async def _bounds(self) -> Shards:
+        queues = await find_queues(self._store, self._options)
+        return await bounds_of(self._store.journal, [shard for queue in queues for shard in queue.all_shards()])
+
+    def _check_held(self, before: Shards, shards: Shards, held: Mapping[Place, Held]) -> None:
+        for shard, bounds in shards.items():
+            last_seq = before[shard].last_seq if shard in before else 0
+            found = missing_finding(shard, bounds, held.get(place_of(shard)), last_seq)
+            self._findings += [found] if found else []
+
+    async def _look_again(self, suspects: Suspects, shards: Shards, held: Mapping[Place, Held]) -> None:
+        places = {place_of(shard): shard for shard in shards}
+        stories: dict[Queue, dict[Shard, Stories]] = defaultdict(lambda: defaultdict(dict))
+        for place, id, folded in suspects:
+            shard = places[place]
+            stories[shard.queue][shard][id] = None if folded is None else Story.of(folded)
+        for queue, of_shards in stories.items():
+            tails = {
+                shard: Tail(self._store, shard, shards[shard], _last_seq(shard, shards[shard], held), told)
+                for shard, told in of_shards.items()
+            }
+            looked = await look_again(self._store, queue, tails)
+            self._findings += looked.findings
+            self._moving += looked.moving
+
+    async def _look_astray(self, shards: Shards) -> None:
+        places = {place_of(shard): shard for shard in shards}
+        astray: dict[Queue, list[tuple[Shard, str]]] = defaultdict(list)
+        for row in self._frames.misplaced():
+            shard = places[row["tenant"], row["queue"], row["shard"]]
+            astray[shard.queue].append((shard, row["id"]))
+        for queue, pairs in astray.items():
+            self._findings += await check_misplaced(self._store, queue, pairs)
+
+    async def _check_counts(self, before: Shards, counts: Mapping[tuple[str, str, str], int]) -> None:
+        stood = {shard: bounds.last_seq for shard, bounds in before.items()}
+        for queue in dict.fromkeys(shard.queue for shard in before):
+            shown = {
+                state: number
+                for (tenant, name, state), number in counts.items()
+                if (tenant, name) == (queue.tenant, queue.full_name)
+            }
+            found = await check_counts(self._store, queue, shown, stood)
+            self._findings += [found] if found else []
+
+    async def _lasting_findings(self) -> tuple[Finding, ...]:
+        """Without those of queues that were deleted meanwhile: their records go in steps, and write no events."""
+        there = {place_of(shard)[:2] for shard in await self._bounds()} if self._findings else set()
+        lasting = [each for each in self._findings if (each.tenant, each.queue) in there]
+        return tuple(sorted(lasting, key=lambda each: each.order))
+
+
+def _last_seq(shard: Shard, bounds: Bounds, held: Mapping[Place, Held]) -> int:
+    """How far a journal was read: to its last event, or up to its beginning if it had none."""
+    found = held.get(place_of(shard))
+    return bounds.first_seq - 1 if found is None else found.last_seq
+
+
+def _lasting(before: Shards, after: Shards, stood: Mapping[Place, int]) -> Shards:
+    """The shards that are there after everything was read, and were not made anew in between."""
+    return {
+        shard: bounds
+        for shard, bounds in after.items()
+        if bounds.last_seq >= max(stood.get(place_of(shard), 0), before[shard].last_seq if shard in before else 0)
+    }

@@ -1,0 +1,136 @@
+"""The sieve: which jobs differ between journal and store, each row beside the journal as it stood at that row."""
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F  # noqa: N812  (as everybody on Spark writes it)
+
+from headrace.model.names import COMPANION_SUFFIX
+from headrace.pipeline.audit.fold import JOB, LETTER, SHARD, same
+
+ROW = (*JOB, "state", "kind", "attempts", "stalls", "run_at", "fence", "letter", "payload_bytes", "as_of_seq")
+"""The columns of jobs that the audit reads."""
+_ALIVE = ("waiting", "active")
+_ENDED = ("done", "cancelled")
+
+
+def seen_jobs(rows: DataFrame) -> DataFrame:
+    """One row per job that the store has shown, letters aside.
+
+    Reads the columns `ROW` of jobs. Returns `tenant queue shard id`, the structs `alive`, `blocked` and `ended` (each
+    null for none) with `as_of_seq state fence kind run_at_ms payload_bytes attempts stalls`, and `alive_upto
+    ended_upto`: how far the journal had got when they were read.
+    """
+    names = ("as_of_seq", "state", "fence", "kind", "run_at_ms", "payload_bytes", "attempts", "stalls")
+    row = F.struct(*names)
+    grouped = (
+        rows.where(F.col("state") != "dead")
+        .withColumn("run_at_ms", F.unix_millis("run_at"))
+        .groupBy(*JOB)
+        .agg(
+            F.max(F.when(F.col("state").isin(*_ALIVE), row)).alias("alive"),
+            F.max(F.when(F.col("state") == "blocked", row)).alias("blocked"),
+            F.max(F.when(F.col("state").isin(*_ENDED), row)).alias("ended"),
+        )
+    )
+    return grouped.withColumn("alive_upto", F.col("alive.as_of_seq")).withColumn("ended_upto", F.col("ended.as_of_seq"))
+
+
+def compared_jobs(stories: DataFrame, seen: DataFrame, shards: DataFrame) -> DataFrame:
+    """One row per job that either knows.
+
+    Reads what `fold` and `seen_jobs` return, and of each shard `tenant queue shard shards is_whole` (whether its
+    journal still has its beginning). Returns `tenant queue shard id`, `differs`, `is_partly` (some of it could not be
+    compared) and `is_misplaced` (its id belongs to another shard).
+    """
+    both = stories.drop("last", "deaths", "gone").join(
+        seen.drop("alive_upto", "ended_upto"), on=list(JOB), how="full_outer"
+    )
+    both = both.join(F.broadcast(shards), on=list(SHARD), how="inner")
+    live, record, twin, ending = (F.col(name) for name in ("live", "record", "twin", "ending"))
+    alive, blocked, ended, whole = (F.col(name) for name in ("alive", "blocked", "ended", "is_whole"))
+    differs = [
+        (live.isNotNull() | whole) & ~_alive_of(live).eqNullSafe(alive["state"]),
+        alive.isNotNull() & record.isNotNull() & ~_same_record(record, alive),
+        (alive["state"] == "active") & (F.col("fence") != alive["fence"]),
+        _twin_differs(twin, blocked, _alive_of(live), whole),
+        ended.isNotNull() & (ending.isNotNull() | whole) & ~_same_ending(ending, ended),
+    ]
+    unknown = [
+        alive.isNotNull() & (live.isNull() | record.isNull()),
+        (alive["state"] == "active") & F.col("fence").isNull(),
+        ended.isNotNull() & ending.isNull(),
+    ]
+    return both.select(
+        *JOB,
+        _any(*differs).alias("differs"),
+        (~whole & _any(*unknown)).alias("is_partly"),
+        _is_misplaced().alias("is_misplaced"),
+    )
+
+
+def compared_letters(letters: DataFrame, rows: DataFrame, shards: DataFrame) -> DataFrame:
+    """The jobs whose letters differ, or could not be compared.
+
+    Reads what `fold_letters` returns, the columns `ROW` of jobs, and shards as `compared_jobs` does. Returns the
+    columns of `compared_jobs`.
+    """
+    seen = rows.where(F.col("state") == "dead").select(
+        *LETTER, F.struct("id", "kind", "attempts", "stalls", "as_of_seq").alias("seen")
+    )
+    both = letters.join(seen, on=list(LETTER), how="full_outer").join(F.broadcast(shards), on=list(SHARD), how="inner")
+    found, upto, dead_seq = F.col("seen").isNotNull(), F.col("seen.as_of_seq"), F.col("dead_seq")
+    told = F.struct("id", "kind", "attempts", "stalls")
+    is_there = (dead_seq <= upto) & ~F.coalesce(F.col("gone_seq") <= upto, F.lit(False))
+    differs = [
+        found & dead_seq.isNotNull() & ~(is_there & same(told, F.col("seen"), ("id", "kind", "attempts", "stalls"))),
+        found & dead_seq.isNull() & (F.col("is_whole") | (F.col("gone_seq") <= upto)),
+        ~found & dead_seq.isNotNull() & F.col("gone_seq").isNull(),
+    ]
+    partly = found & dead_seq.isNull() & ~F.col("is_whole")
+    named = both.select(
+        *SHARD,
+        F.explode(F.array_distinct(F.array_compact(F.array("id", "seen.id")))).alias("id"),
+        "shards",
+        _any(*differs).alias("differs"),
+        partly.alias("is_partly"),
+    )
+    named = named.withColumn("is_misplaced", _is_misplaced())
+    return named.where("differs OR is_partly").select(*JOB, "differs", "is_partly", "is_misplaced")
+
+
+def _is_misplaced() -> Column:
+    """Whether an id is in another shard than `Queue.index_of` says."""
+    id = F.col("id")
+    # A fail job goes where the job is that died: its id without the number of the letter.
+    routed = F.when(F.col("queue").endswith(COMPANION_SUFFIX), F.regexp_replace(id, "(?s)(?<=.)#[^#]*$", "")).otherwise(
+        id
+    )
+    return F.crc32(routed.cast("binary")) % F.col("shards") != F.col("shard")
+
+
+def _alive_of(live: Column) -> Column:
+    return F.when(live["state"] != "over", live["state"])
+
+
+def _same_record(record: Column, alive: Column) -> Column:
+    # A time is known of a job that waits; what runs keeps the one that it had.
+    due = (alive["state"] != "waiting") | record["run_at_ms"].eqNullSafe(alive["run_at_ms"])
+    return due & same(record, alive, ("kind", "payload_bytes", "attempts", "stalls"))
+
+
+def _twin_differs(twin: Column, blocked: Column, state: Column, whole: Column) -> Column:
+    runs, expected = F.coalesce(state == "active", F.lit(False)), F.coalesce(twin["is_there"], F.lit(False))
+    known = twin.isNotNull() | whole | ~runs
+    other = blocked.isNotNull() & expected & ~same(twin, blocked, ("kind", "run_at_ms", "payload_bytes"))
+    return (known & ((runs & expected) != blocked.isNotNull())) | other
+
+
+def _same_ending(ending: Column, ended: Column) -> Column:
+    alike = same(ending, ended, ("state", "kind", "attempts", "stalls"))
+    return F.coalesce(alike, F.lit(False))
+
+
+def _any(*conditions: Column) -> Column:
+    found = F.lit(False)
+    for condition in conditions:
+        found = found | F.coalesce(condition, F.lit(False))
+    return found

@@ -1,0 +1,119 @@
+"""What the journal says of one job: as Spark has folded it, and as it goes on while the store is looked at again."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from msgspec import Struct
+
+from headrace.model.event import Event, Line
+from headrace.pipeline.audit.rules import (
+    BLOCKED,
+    ENDLESS,
+    ENDS,
+    LOST,
+    OVER,
+    RUNS,
+    TWINLESS,
+    UNLETTERED,
+    WAITS,
+)
+
+
+class Told(Struct, frozen=True):
+    """What the journal says of a record; None where it does not say."""
+
+    kind: str | None
+    attempts: int = 0
+    stalls: int = 0
+    run_at_ms: int | None = None
+    payload_bytes: int | None = None
+    seq: int = 0
+
+
+class Story(Struct):
+    """What a job's records must be. What is None was not told, which means "none" in a journal that is whole."""
+
+    seq: int = 0
+    """Of the last event; 0 for none."""
+    event: str | None = None
+    state: str | None = None
+    """waiting, active or over."""
+    record: Told | None = None
+    fence: int | None = None
+    twin: Told | None = None
+    has_twin: bool | None = None
+    ending: str | None = None
+    """done, cancelled or none."""
+    ended: Told | None = None
+    letters: dict[int, Told] = {}
+    gone: set[int] = set()
+    """Letters that were there once."""
+
+    @staticmethod
+    def of(folded: Mapping[str, Any]) -> "Story":
+        """A story from a row of `fold`, its structs as dictionaries."""
+        last, live, record = folded["last"], folded["live"], folded["record"]
+        twin, ending = folded["twin"], folded["ending"]
+        gone = set(folded["gone"])
+        deaths = {death["letter"]: _told(death) for death in folded["deaths"] if death["letter"] not in gone}
+        return Story(
+            seq=last["seq"],
+            event=last["event"],
+            state=live and live["state"],
+            record=record and _told(record),
+            fence=folded["fence"],
+            twin=twin and _told(twin),
+            has_twin=twin and twin["is_there"],
+            ending=ending and ending["state"],
+            ended=ending and _told(ending),
+            letters=deaths,
+            gone=gone,
+        )
+
+    def add(self, event: Event) -> None:
+        """Take the next event of the job."""
+        line = event.line
+        name, is_twins = line.event, line.event == "cancelled" and line.reason == BLOCKED
+        self.seq, self.event = event.seq, name
+        if name in WAITS:
+            self.state, self.record = "waiting", _of(event)
+        elif name in RUNS or is_twins:
+            self.state = "active"
+            self.fence = line.fence or self.fence
+        elif name in OVER and not (name == "purged" and line.letter is not None):
+            self.state = "over"
+        if name == "blocked":
+            self.has_twin, self.twin = True, _of(event)
+        elif name in TWINLESS or is_twins:
+            self.has_twin = False
+        if name in ENDS and not is_twins:
+            self.ending, self.ended = name, _of(event)
+        elif name in ENDLESS and line.reason != LOST:
+            self.ending = "none"
+        self._take_letters(event, line)
+
+    def _take_letters(self, event: Event, line: Line) -> None:
+        if line.event == "removed" and line.reason != LOST:
+            self.gone |= set(self.letters)
+            self.letters.clear()
+        elif line.letter is not None and line.event in UNLETTERED:
+            self.letters.pop(line.letter, None)
+            self.gone.add(line.letter)
+        elif line.letter is not None and line.event == "dead":
+            self.letters[line.letter] = _of(event)
+
+
+def _of(event: Event) -> Told:
+    line = event.line
+    return Told(line.kind, line.attempts or 0, line.stalls or 0, line.run_at_ms, line.payload_bytes, event.seq)
+
+
+def _told(row: Mapping[str, Any]) -> Told:
+    return Told(
+        row["kind"],
+        row.get("attempts") or 0,
+        row.get("stalls") or 0,
+        row.get("run_at_ms"),
+        row.get("payload_bytes"),
+        row.get("seq") or 0,
+    )

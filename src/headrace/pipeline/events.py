@@ -1,0 +1,65 @@
+"""Where tables take events from: the history when there is one, else the store's journal."""
+
+from typing import get_args
+
+from msgspec import Struct
+from pyspark.sql import DataFrame, SparkSession
+
+from headrace.model.checks import cut
+from headrace.model.errors import BadConfig
+from headrace.model.secrets import shown
+from headrace.pipeline.history.read import read_history
+from headrace.pipeline.lake import Lake
+from headrace.pipeline.origin import Origin, default_origin
+from headrace.pipeline.source.options import ALL, Options
+
+
+class Events(Struct, frozen=True):
+    """Events with the columns of the journal, and where they were taken from."""
+
+    frame: DataFrame
+    origin: Origin
+    of: str
+    """The folder of the history, or the store without its secrets."""
+
+
+def events(
+    spark: SparkSession,
+    url: str | None,
+    lake: Lake,
+    *,
+    tenant: str = ALL,
+    queue: str = ALL,
+    origin: Origin | None = None,
+) -> Events:
+    """The events of a tenant and of queues (a name, several with commas between them, or `*`).
+
+    From `origin`; when that is None, from the lake's history if it has one, else from the journal of the store at
+    `url`. The history goes further back than the journal; the journal has what happened since the history was last
+    written.
+    """
+    if origin is not None and origin not in get_args(Origin):
+        raise BadConfig(f"origin is {cut(repr(origin))}; give {' or '.join(get_args(Origin))}")
+    if (origin or default_origin(lake)) == "journal":
+        if url is None:
+            raise BadConfig(f"there is no history in {lake.folder}; name the store whose journal is to be read")
+        return Events(read_journal(spark, url, tenant=tenant, queue=queue), "journal", shown(url))
+    found = read_history(spark, lake.history)
+    if tenant != ALL:
+        found = found.where(found.tenant == tenant)
+    if queue != ALL:
+        found = found.where(found.queue.isin(*(name.strip() for name in queue.split(","))))
+    return Events(found, "history", str(lake.history))
+
+
+def read_journal(spark: SparkSession, url: str, *, tenant: str = ALL, queue: str = ALL) -> DataFrame:
+    """The journal of the store at `url`; of all tenants and queues unless told otherwise."""
+    master = str(spark.sparkContext.master)
+    if url.startswith("sqlite:") and not master.startswith("local"):
+        raise BadConfig(
+            f"a SQLite store can be read by a local Spark only, and this one runs on {master}; use local[*]"
+        )
+    options = {"url": url, "tenant": tenant, "queue": queue}
+    # Spark would find the same faults, but wrap them into a traceback of its own.
+    Options.parse(options)
+    return spark.read.format("headrace").options(**options).load()

@@ -1,0 +1,101 @@
+"""Writes the batches of the history: staged, checked, placed, noted, told to the store; each exactly once."""
+
+from pathlib import Path
+
+from msgspec.structs import replace
+from pyspark.sql import DataFrame
+
+from headrace.model.errors import BadConfig
+from headrace.pipeline.history import check, delta, steps
+from headrace.pipeline.history.alone import alone
+from headrace.pipeline.history.cursor import Cursor
+from headrace.pipeline.history.layout import WRITING
+from headrace.pipeline.history.place import place, remove_leftovers
+from headrace.pipeline.history.planned import Planned, read_planned
+from headrace.pipeline.history.resume import is_reached
+from headrace.pipeline.history.staging import clear, stage
+from headrace.pipeline.history.state import State, read_state, write_state
+from headrace.pipeline.source.opening import opened
+from headrace.pipeline.source.options import Options
+
+
+class Writer:
+    """What Spark calls for each batch (`foreachBatch`). Killed anywhere, the next run brings the batch to its end."""
+
+    def __init__(
+        self, folder: Path, first_batch: int, options: Options, cursor: Cursor | None, *, payloads: bool
+    ) -> None:
+        self._folder = folder
+        self._first_batch = first_batch
+        self._options = options
+        self._cursor = cursor
+        self._payloads = payloads
+        self._is_first = True
+
+    def write(self, frame: DataFrame, number: int) -> None:
+        """Put the batch that Spark gives this number into place, unless it is."""
+        batch = self._first_batch + number
+        with alone(self._folder / WRITING, f"another run writes the history in {self._folder}; let it end"):
+            state = self._state()
+            planned = read_planned(self._folder, number)
+            steps.reached("begun", batch)
+            if batch == state.batch + 1:
+                self._add(frame, batch, planned, state)
+            elif batch != state.batch or not is_reached(state, planned.end):
+                raise BadConfig(
+                    f"the history in {self._folder} is at batch {state.batch:,}, and the checkpoint at another batch"
+                    f" {batch:,}; start again, and the checkpoint is made anew"
+                )
+        self._advance(planned)
+        steps.reached("advanced", batch)
+
+    def _state(self) -> State:
+        state = read_state(self._folder)
+        if state is None:
+            raise BadConfig(f"the history in {self._folder} was removed while it was written; start again")
+        return state
+
+    def _add(self, frame: DataFrame, batch: int, planned: Planned, state: State) -> None:
+        if self._is_first:
+            remove_leftovers(self._folder, batch)
+            self._is_first = False
+        files = stage(frame, self._folder) if planned.events else []
+        steps.reached("staged", batch)
+        held = check.held_by(files)
+        counts = check.check(planned, held, state.shards, strict=self._options.fails_on_loss)
+        steps.reached("checked", batch)
+        placed = place(self._folder, files, batch)
+        steps.reached("placed", batch)
+        then = self._next(state, batch, planned, counts)
+        if state.form == "delta" and placed:
+            delta.commit(self._folder, placed, state, then)
+            steps.reached("committed", batch)
+        write_state(self._folder, then)
+        steps.reached("noted", batch)
+        clear(self._folder)
+
+    def _next(self, state: State, batch: int, planned: Planned, counts: check.Counts) -> State:
+        # Journals that the options leave out keep their place; one that is gone begins anew if it comes back.
+        others = {name: mark for name, mark in state.shards.items() if not _is_named(name, self._options)}
+        return replace(
+            state,
+            batch=batch,
+            events=state.events + counts.events,
+            skipped=state.skipped + counts.skipped,
+            lost=state.lost + counts.lost,
+            payloads=state.payloads or self._payloads,
+            shards=others | planned.end.shards,
+        )
+
+    def _advance(self, planned: Planned) -> None:
+        if self._cursor is None:
+            return
+        seqs = {name: span.upto for name, span in planned.spans.items() if span.count}
+        if seqs:
+            with opened(self._options.url) as (runner, store):
+                runner.run(self._cursor.advance(store, seqs))
+
+
+def _is_named(name: str, options: Options) -> bool:
+    tenant, queue, _ = name.split("/")
+    return options.tenant in ("*", tenant) and (not options.names or queue in options.names)

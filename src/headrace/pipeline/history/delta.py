@@ -1,0 +1,163 @@
+"""A history as a Delta table: the same files in the same places, and each batch is one transaction of the table."""
+
+from collections.abc import Sequence
+from importlib.util import find_spec
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+import pyarrow as pa
+import pyarrow.parquet as pq
+from msgspec import Struct
+from msgspec.structs import replace
+
+from headrace.model.errors import BadConfig
+from headrace.pipeline.history.compacted import Compacted
+from headrace.pipeline.history.layout import DELTA_LOG
+from headrace.pipeline.history.state import State
+from headrace.pipeline.source.journal.offset import Mark
+from headrace.pipeline.source.schema import JOURNAL
+
+if TYPE_CHECKING:
+    from deltalake import DeltaTable
+
+APP = "headrace-history"
+"""Whose transactions the batches are; the version of a transaction is the number of its batch."""
+_NOTE = "headrace"
+_PARTITIONS = ["day", "queue"]
+_BODIES = ("payload", "result")
+_NOTES_MAX = 1_000
+"""Commits that are looked through for the last batch: others add some when they compact."""
+
+
+class _Note(Struct, frozen=True):
+    """How a batch changes the state; in the transaction itself, so that no crash can part them."""
+
+    batch: int
+    events: int
+    skipped: int
+    lost: int
+    payloads: bool
+    shards: dict[str, Mark]
+    gone: list[str]
+
+
+def check_installed() -> None:
+    """Refuse to go on without the package that writes Delta tables."""
+    if find_spec("deltalake") is None:
+        raise BadConfig("the form delta needs the package deltalake; install it with pip install 'headrace[delta]'")
+
+
+def prepare_table(folder: Path, state: State, *, payloads: bool) -> State:
+    """Make the table if it is new, and give the state as the table has it: it may be a batch ahead."""
+    check_installed()
+    from deltalake import DeltaTable, Field
+    from deltalake.schema import PrimitiveType
+
+    if not (folder / DELTA_LOG).is_dir():
+        if state.batch >= 0:
+            raise BadConfig(f"the log of the Delta table in {folder} is missing; restore it, or use a new folder")
+        DeltaTable.create(str(folder), _schema(payloads=payloads), partition_by=_PARTITIONS, name="history")
+    table = DeltaTable(str(folder))
+    if payloads and _BODIES[0] not in {field.name for field in table.schema().fields}:
+        table.alter.add_columns([Field(name, PrimitiveType("string"), nullable=True) for name in _BODIES])
+    return _as_committed(folder, table, state)
+
+
+def commit(folder: Path, files: Sequence[Path], before: State, after: State) -> None:
+    """Add the files of a batch to the table, in one transaction with what it changes in the state."""
+    from deltalake import CommitProperties, DeltaTable, Transaction
+
+    table = DeltaTable(str(folder))
+    changed = {name: mark for name, mark in after.shards.items() if before.shards.get(name) != mark}
+    note = _Note(
+        batch=after.batch,
+        events=after.events,
+        skipped=after.skipped,
+        lost=after.lost,
+        payloads=after.payloads,
+        shards=changed,
+        gone=sorted(before.shards.keys() - after.shards.keys()),
+    )
+    properties = CommitProperties(
+        app_transactions=[Transaction(APP, after.batch)],
+        custom_metadata={_NOTE: msgspec.json.encode(note).decode()},
+    )
+    actions = [_action(folder, file) for file in files]
+    table.create_write_transaction(actions, "append", table.schema(), _PARTITIONS, commit_properties=properties)
+
+
+def table_files(folder: Path) -> list[str]:
+    """The files that the table holds now."""
+    check_installed()
+    from deltalake import DeltaTable
+
+    return DeltaTable(str(folder)).file_uris()
+
+
+def compact_table(folder: Path, until_day: str | None, small_bytes: int) -> Compacted:
+    """Merge small files in one transaction, and remove those that no reader of the last week can need."""
+    check_installed()
+    from deltalake import DeltaTable
+
+    table = DeltaTable(str(folder))
+    only = None if until_day is None else [("day", "<=", until_day)]
+    told: dict[str, Any] = table.optimize.compact(partition_filters=only, target_size=small_bytes)
+    table.vacuum(dry_run=False)
+    removed, added = _files(told["filesRemoved"]), _files(told["filesAdded"])
+    return Compacted(
+        folders=told["partitionsOptimized"],
+        files_before=told["numFilesRemoved"],
+        files_after=told["numFilesAdded"],
+        bytes_before=removed,
+        bytes_after=added,
+    )
+
+
+def _files(told: str | dict[str, Any]) -> int:
+    found = msgspec.json.decode(told) if isinstance(told, str) else told
+    return int(found["totalSize"])
+
+
+def _action(folder: Path, file: Path) -> Any:
+    from deltalake.transaction import AddAction
+
+    day, queue = file.parent.parent.name, file.parent.name
+    rows = pq.read_metadata(file).num_rows
+    found = file.stat()
+    return AddAction(
+        path=file.relative_to(folder).as_posix(),
+        size=found.st_size,
+        partition_values={"day": day.removeprefix("day="), "queue": queue.removeprefix("queue=")},
+        modification_time=int(found.st_mtime * 1_000),
+        data_change=True,
+        stats=msgspec.json.encode({"numRecords": rows}).decode(),
+    )
+
+
+def _as_committed(folder: Path, table: "DeltaTable", state: State) -> State:
+    last = table.transaction_version(APP)
+    if last is None or last <= state.batch:
+        return state
+    notes = (told[_NOTE] for told in table.history(_NOTES_MAX) if _NOTE in told)
+    note = next((msgspec.json.decode(text, type=_Note) for text in notes), None)
+    if note is None or note.batch != last or last != state.batch + 1:
+        raise BadConfig(
+            f"the Delta table in {folder} is at batch {last:,}, and its state at {state.batch:,}: it was replaced by an"
+            " older one; restore the whole folder, or use a new one"
+        )
+    kept = {name: mark for name, mark in state.shards.items() if name not in note.gone}
+    return replace(
+        state,
+        batch=note.batch,
+        events=note.events,
+        skipped=note.skipped,
+        lost=note.lost,
+        payloads=note.payloads,
+        shards=kept | note.shards,
+    )
+
+
+def _schema(*, payloads: bool) -> pa.Schema:
+    bodies = [pa.field(name, pa.string()) for name in _BODIES] if payloads else []
+    return pa.schema([*JOURNAL.arrow, pa.field("day", pa.date32()), *bodies])

@@ -1,0 +1,60 @@
+"""What a batch is to hold, as Spark has noted it in the checkpoint before the batch began."""
+
+from pathlib import Path
+
+import msgspec
+from msgspec import Struct
+
+from headrace.pipeline.history.layout import CHECKPOINT
+from headrace.pipeline.source.checkpoint import unknown_form
+from headrace.pipeline.source.journal.offset import Offset
+
+
+class Span(Struct, frozen=True, gc=False):
+    """The events of a journal with `after < seq <= upto`."""
+
+    after: int
+    upto: int
+
+    @property
+    def count(self) -> int:
+        """How many they are."""
+        return max(self.upto - self.after, 0)
+
+
+class Planned(Struct, frozen=True):
+    """Where a batch ends, and what it is to hold of each journal."""
+
+    end: Offset
+    spans: dict[str, Span]
+
+    @property
+    def events(self) -> int:
+        """How many in all."""
+        return sum(span.count for span in self.spans.values())
+
+
+def read_planned(folder: Path, number: int) -> Planned:
+    """The batch that Spark gives this number."""
+    end = read_end(folder, number)
+    # The first batch of a checkpoint says itself where each journal begins.
+    before = read_end(folder, number - 1) if number else Offset(shards={})
+    return Planned(end, {name: Span(end.begins(before, name), mark.seq) for name, mark in end.shards.items()})
+
+
+def last_number(folder: Path) -> int | None:
+    """The last batch that Spark has noted; None when there is none."""
+    offsets = folder / CHECKPOINT / "offsets"
+    numbers = [int(each.name) for each in offsets.iterdir() if each.name.isdigit()] if offsets.is_dir() else []
+    return max(numbers, default=None)
+
+
+def read_end(folder: Path, number: int) -> Offset:
+    """Where the batch that Spark gives this number ends."""
+    # A version, what Spark notes of the query, then a line for each source.
+    lines = (folder / CHECKPOINT / "offsets" / str(number)).read_bytes().splitlines()
+    try:
+        told = msgspec.json.decode(lines[-1])
+    except (IndexError, msgspec.DecodeError):
+        raise unknown_form() from None
+    return Offset.parse(told)

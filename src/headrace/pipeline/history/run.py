@@ -1,0 +1,88 @@
+"""Runs the history: a stream of the journals into files, each event exactly once."""
+
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import msgspec
+from pyspark.sql import SparkSession
+from pyspark.sql.streaming.query import StreamingQuery
+
+from headrace.model.checks import check_int
+from headrace.model.errors import BadConfig
+from headrace.model.limits import HISTORY_EVENTS_MAX, HISTORY_EVERY_MS
+from headrace.pipeline.history.batch import Writer
+from headrace.pipeline.history.cursor import Cursor
+from headrace.pipeline.history.delta import check_installed
+from headrace.pipeline.history.layout import CHECKPOINT, history_folder, spark_path
+from headrace.pipeline.history.resume import begin, find_begins, first_batch, renew
+from headrace.pipeline.history.state import FORMS, Form, State
+from headrace.pipeline.source.opening import opened
+from headrace.pipeline.source.options import ALL, EVENTS_PER_TRIGGER_MAX, Options
+
+NAME = "history"
+"""Of the query, and of the consumer in the journals unless another is given."""
+_DAY_MS = 86_400_000
+
+
+def follow_history(
+    spark: SparkSession,
+    url: str,
+    folder: str | Path,
+    *,
+    tenant: str = ALL,
+    queue: str = ALL,
+    once: bool = False,
+    every_ms: int = HISTORY_EVERY_MS,
+    events_max: int = HISTORY_EVENTS_MAX,
+    payloads: bool = False,
+    form: Form = "parquet",
+    consumer: str | None = NAME,
+    hold: bool = False,
+    fail_on_loss: bool = True,
+) -> StreamingQuery:
+    """Write every event of the journals at `url` to Parquet files by day and queue, each exactly once.
+
+    Starts a query and returns it: `awaitTermination()` waits for its end, `stop()` ends it. It goes on where the folder
+    ends, whatever has stopped the last run. `once` writes what is there now and ends. A batch comes every `every_ms`
+    and holds at most `events_max` events. With `payloads`, payloads and results are written as far as the store still
+    has them. `consumer` is advanced in each journal when its files are in place; with `hold`, retention waits for it.
+    Events that the store has dropped or lost before they were read fail the query, or with `fail_on_loss=False` are
+    counted in the state. The folder is a path that the driver and all executors see.
+    """
+    check_int("every_ms", every_ms, 0, _DAY_MS)
+    check_int("events_max", events_max, 1, EVENTS_PER_TRIGGER_MAX)
+    if form not in FORMS:
+        raise BadConfig(f"form is {form!r}; give {' or '.join(FORMS)}")
+    home = history_folder(folder)
+    if form == "delta":
+        check_installed()
+    given = {"url": url, "tenant": tenant, "queue": queue, "failOnDataLoss": str(fail_on_loss).lower()}
+    if payloads:
+        given["payloads"] = "true"
+    # Spark would find the same faults, but wrap them into a page of its own.
+    options = Options.parse(given)
+    state = begin(home, form, payloads=payloads)
+    first = first_batch(home, state, options)
+    if first is None:
+        if state.shards:
+            given["startingOffsets"] = msgspec.json.encode(_begins(options, state)).decode()
+        first = renew(home, state, options)
+    cursor = None if consumer is None else Cursor(consumer, options, hold=hold)
+    stream = spark.readStream.format("headrace").options(**given, maxEventsPerTrigger=str(events_max)).load()
+    writer = stream.writeStream.queryName(NAME).foreachBatch(
+        Writer(home, first, options, cursor, payloads=payloads).write
+    )
+    writer = writer.option("checkpointLocation", spark_path(home / CHECKPOINT))
+    writer = writer.trigger(availableNow=True) if once else writer.trigger(processingTime=f"{every_ms} milliseconds")
+    return writer.start()
+
+
+def _begins(options: Options, state: State) -> dict[str, int]:
+    """Where the journals go on behind a state; asked in a thread, since a notebook has a running loop in this one."""
+
+    def ask() -> dict[str, int]:
+        with opened(options.url) as (runner, store):
+            return runner.run(find_begins(store, options, state.shards))
+
+    with ThreadPoolExecutor(1) as pool:
+        return pool.submit(ask).result()

@@ -1,0 +1,14 @@
+"""Where the events of tables come from; known without Spark, so that nobody waits for it to hear that there is none."""
+
+from typing import Literal
+
+from headrace.pipeline.history.state import read_state
+from headrace.pipeline.lake import Lake
+
+Origin = Literal["history", "journal"]
+
+
+def default_origin(lake: Lake) -> Origin:
+    """The history once anything is in it, else the store's journal."""
+    state = read_state(lake.history)
+    return "history" if state is not None and state.events else "journal"

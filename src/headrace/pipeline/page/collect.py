@@ -1,0 +1,98 @@
+"""Asks the tables of a lake what the report shows."""
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import TypeVar
+
+from pyspark.errors import PySparkException
+from pyspark.sql import DataFrame, SparkSession
+
+from headrace.model.errors import BadConfig
+from headrace.model.limits import PAGE_FAILURES_MAX, PAGE_KINDS_MAX, PAGE_SAMPLES_MAX
+from headrace.pipeline.lake import Lake
+from headrace.pipeline.page import queries
+from headrace.pipeline.page.numbers import ALL, WRITTEN_BY, Numbers, Scope, Span
+from headrace.pipeline.page.scopes import scopes_of, span_of
+from headrace.pipeline.page.views import Asked, Row, views_of
+from headrace.pipeline.stats.run import read_stats
+
+READ_TRIES = 5
+"""How often the tables are read again because a file was replaced meanwhile: statistics that are followed change
+every other second, and reading takes about as long."""
+
+T = TypeVar("T")
+
+
+def collect(spark: SparkSession, lake: Lake, *, made_at_ms: int) -> Numbers:
+    """Everything that the report shows. Tables that are not there are named in `lacking`; BadConfig if none is."""
+    there = [name for name in WRITTEN_BY if next(_folder(lake, name).glob(_GLOBS.get(name, "*.parquet")), None)]
+    if not there:
+        raise BadConfig(
+            f"there is no table in {lake.folder} to draw a report from; run headrace pipeline stats, jobs, errors and"
+            " usage first, or name the folder that they have written to"
+        )
+    return read_again(lambda: _collect(spark, lake, there, made_at_ms))
+
+
+def read_again(ask: Callable[[], T]) -> T:
+    """The answer of `ask`, which is asked again if a file that it reads is replaced meanwhile."""
+    for left in range(READ_TRIES - 1, -1, -1):
+        try:
+            return ask()
+        except PySparkException as error:
+            if left == 0 or "FAILED_READ_FILE" not in str(error):
+                raise
+    raise AssertionError("there is at least one try")
+
+
+_GLOBS = {"stats": "day=*/*.parquet"}
+
+
+def _collect(spark: SparkSession, lake: Lake, there: Sequence[str], made_at_ms: int) -> Numbers:
+    tables = {name: spark.read.parquet(f"file:{_folder(lake, name)}") for name in there if name != "stats"}
+    stats = read_stats(spark, _folder(lake, "stats")).cache()  # read once: it may be a file for each minute
+    try:
+        seen = _rows(queries.overview(stats))
+        span, scopes = span_of(seen), scopes_of(seen)
+        asked = _ask(stats, tables, span, scopes)
+    finally:
+        stats.unpersist()
+    return Numbers(
+        views=views_of(scopes, span, asked),
+        span=span,
+        made_at_ms=made_at_ms,
+        latency_of_slowest="attempts" not in tables,
+        lacking=[name for name in WRITTEN_BY if name not in there],
+    )
+
+
+def _ask(stats: DataFrame, tables: dict[str, DataFrame], span: Span | None, scopes: Sequence[Scope]) -> Asked:
+    asked = Asked()
+    attempts = queries.scoped(tables["attempts"], scopes) if "attempts" in tables else None
+    if span is not None:
+        shown = queries.scoped(stats, scopes)
+        asked.counts = _rows(queries.counts(shown, span))
+        asked.backlogs = _rows(queries.backlogs(shown, span))
+        by_bucket = queries.latencies_of_slowest(shown, span) if attempts is None else queries.latencies(attempts, span)
+        asked.latencies = _rows(by_bucket)
+    if attempts is not None:
+        asked.kinds = _rows(queries.kinds(attempts, PAGE_KINDS_MAX))
+    if "errors" in tables:
+        asked.failures = _failures(tables["errors"], [])
+        if any(scope != ALL for scope in scopes):
+            asked.failures += _failures(tables["errors"], ["tenant"])
+    if "usage" in tables:
+        asked.usage = _rows(queries.consumption(tables["usage"]))
+    return asked
+
+
+def _failures(errors: DataFrame, by: Sequence[str]) -> list[Row]:
+    return _rows(queries.failures(errors, by, PAGE_FAILURES_MAX, PAGE_SAMPLES_MAX))
+
+
+def _rows(frame: DataFrame) -> list[Row]:
+    return [row.asDict(recursive=True) for row in frame.collect()]
+
+
+def _folder(lake: Lake, name: str) -> Path:
+    return lake.table(name).absolute()

@@ -1,0 +1,129 @@
+"""Puts the report together: one HTML file that needs no other file and no network."""
+
+import base64
+import hashlib
+from importlib import resources
+
+from headrace.pipeline.page import charts, lists
+from headrace.pipeline.page.charts import Series
+from headrace.pipeline.page.markup import Html, escaped, joined, tag
+from headrace.pipeline.page.numbers import OUTCOMES, QUANTILES, WRITTEN_BY, Numbers, Scope, Span, View
+from headrace.pipeline.page.queries import OTHERS
+from headrace.pipeline.page.texts import every, exact, instant, milliseconds, short
+from headrace.pipeline.page.tiles import tiles
+
+
+def page(numbers: Numbers, *, title: str) -> str:
+    """The whole page as text."""
+    style, script, frame = (_file(f"page.{ending}") for ending in ("css", "js", "html"))
+    first, *others = numbers.views
+    templates = [tag("template", _view(view, numbers), data_view=view.scope.name) for view in others]
+    parts = {
+        # Scripts run only if they are this very one, and nothing may be loaded, whatever a text on the page says.
+        "POLICY": f"default-src 'none'; style-src 'unsafe-inline'; script-src '{_digest(script)}'; img-src data:",
+        "TITLE": escaped(title),
+        "STYLE": style,
+        "SCRIPT": script,
+        "SPAN": _span_text(numbers),
+        "MADE": f"{instant(numbers.made_at_ms)[:19]} UTC",
+        "PICKER": str(joined(_picker([view.scope for view in numbers.views]))),
+        "VIEW": str(_view(first, numbers)),
+        "TEMPLATES": str(joined(*templates)),
+    }
+    pieces = frame.split("%%")  # once: what stands in a part is never taken for a place
+    return "".join(parts[piece] if index % 2 else piece for index, piece in enumerate(pieces))
+
+
+def _view(view: View, numbers: Numbers) -> Html:
+    span = numbers.span
+    return joined(
+        tiles(view, span),
+        tag(
+            "div",
+            _throughput(view, span),
+            *(_latency(what, view, numbers) for what in ("wait", "run")),
+            _backlog(view, span),
+            lists.failures(view) if view.failures is not None else _lacking("Failures", "errors"),
+            lists.kinds(view) if view.kinds is not None else _lacking("Slowest kinds", "attempts"),
+            lists.usage(view) if view.usage is not None else _lacking("Usage", "usage"),
+            class_="cards",
+        ),
+    )
+
+
+def _throughput(view: View, span: Span | None) -> Html:
+    if view.counts is None or span is None:
+        return _lacking("Throughput", "stats")
+    series = [Series(name, name, view.counts[name], short(sum(view.counts[name]))) for name in OUTCOMES]
+    what = "Deliveries that ended, and jobs that expired" if any(view.counts["expired"]) else "Deliveries that ended"
+    about = f"{what}, {every(span.bucket_ms)}."
+    return charts.stacked_columns("Throughput", about, span, series, exact)
+
+
+def _latency(what: str, view: View, numbers: Numbers) -> Html:
+    title, about = {
+        "wait": ("Waiting", "From due to claimed: percentiles of the deliveries that ended."),
+        "run": ("Running", "From claimed to settled: percentiles of the deliveries that ended."),
+    }[what]
+    if view.latency is None or numbers.span is None:
+        return _lacking(title, "stats")
+    if numbers.latency_of_slowest:
+        about = f"{about} Those of the slowest kind; headrace pipeline jobs gives those of all."
+    quantiles = [getattr(latency, what) for latency in view.latency]
+    series = [Series(name, name, [getattr(one, name) for one in quantiles]) for name in QUANTILES]
+    if all(one.is_empty for one in series) and not any(one.p50 is not None for one in quantiles):
+        return charts.empty(title, "No delivery has ended.")
+    return charts.lines(title, about, numbers.span, series, milliseconds)
+
+
+def _backlog(view: View, span: Span | None) -> Html:
+    if view.counts is None or span is None:
+        return _lacking("Backlog", "stats")
+    if view.backlog is None:
+        return charts.empty("Backlog", "Unknown: the journal's beginning is gone, and with it what was open then.")
+    names = list(view.backlog)
+    looks = {name: "rest" if name == OTHERS else f"s{index}" for index, name in enumerate(names)}
+    # The largest lies at the bottom, where its shape can be read.
+    series = [
+        Series("others" if name == OTHERS else name, looks[name], levels, short(levels[-1]))
+        for name, levels in view.backlog.items()
+    ]
+    about = f"Jobs that wait or run, counted {every(span.bucket_ms)}."
+    return charts.stacked_areas("Backlog", about, span, series, exact)
+
+
+def _lacking(title: str, table: str) -> Html:
+    command = tag("code", f"headrace pipeline {WRITTEN_BY[table]}")
+    return charts.empty(title, joined(f"There is no table of {table} yet; ", command, " writes it."))
+
+
+def _picker(scopes: list[Scope]) -> Html | None:
+    if len(scopes) < 2:
+        return None
+    is_many = len({scope.tenant for scope in scopes}) > 2
+    options = [
+        tag("option", ("\u2003" if scope.queue and is_many else "") + _label(scope, is_many), value=scope.name)
+        for scope in scopes
+    ]
+    return tag("label", "Show ", tag("select", *options, id="pick"), class_="picker", hidden=True)
+
+
+def _label(scope: Scope, is_many: bool) -> str:
+    if not scope.tenant:
+        return "all tenants" if is_many else "all queues"
+    return scope.queue or scope.tenant
+
+
+def _span_text(numbers: Numbers) -> str:
+    span = numbers.span
+    if span is None:
+        return "No statistics yet"
+    return f"{instant(span.start_ms)} to {instant(span.end_ms)} UTC"
+
+
+def _file(name: str) -> str:
+    return (resources.files("headrace.pipeline.page") / name).read_text(encoding="utf-8")
+
+
+def _digest(script: str) -> str:
+    return f"sha256-{base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()}"

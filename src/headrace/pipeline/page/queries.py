@@ -1,0 +1,163 @@
+"""Questions that the report asks of the tables, each a pure function; `scoped` says of which tenants and queues."""
+
+from collections.abc import Sequence
+
+from pyspark.sql import Column, DataFrame, Window
+from pyspark.sql import functions as F  # noqa: N812  (as everybody on Spark writes it)
+
+from headrace.pipeline.page.numbers import COUNTED, QUANTILES, Scope, Span
+
+_FAILED = ("retried", "stalled", "dead")
+_SCOPE = ("shown_tenant", "shown_queue")
+OTHERS = "…"
+"""Stands for the tenants and queues that have no view of their own; no name can be this."""
+
+
+def overview(stats: DataFrame) -> DataFrame:
+    """Reads `window_start window_end tenant queue` and the counts of stats.
+
+    Returns `tenant queue amount start_ms end_ms window_ms`: how much happened where, and when.
+    """
+    start, end = F.unix_millis("window_start"), F.unix_millis("window_end")
+    return stats.groupBy("tenant", "queue").agg(
+        F.sum(F.col("deliveries") + F.col("opened")).alias("amount"),
+        F.min(start).alias("start_ms"),
+        F.max(end).alias("end_ms"),
+        F.min(end - start).alias("window_ms"),
+    )
+
+
+def scoped(frame: DataFrame, scopes: Sequence[Scope]) -> DataFrame:
+    """Adds `shown_tenant` and `shown_queue`: the names, or `OTHERS` where there is no view of them. A table without
+    queues gets the tenant alone."""
+    tenants = sorted({scope.tenant for scope in scopes if scope.tenant})
+    queues = [scope.name for scope in scopes if scope.queue]
+    named = frame.withColumn("shown_tenant", _or_others(F.col("tenant"), F.col("tenant").isin(tenants)))
+    if "queue" not in frame.columns:
+        return named
+    is_shown = F.concat_ws("/", "tenant", "queue").isin(queues)
+    return named.withColumn("shown_queue", _or_others(F.col("queue"), is_shown))
+
+
+def counts(stats: DataFrame, span: Span) -> DataFrame:
+    """Reads stats that are scoped; returns `bucket shown_tenant shown_queue done retried stalled dead expired`."""
+    bucket = _bucket(F.col("window_start"), span).alias("bucket")
+    return stats.groupBy(bucket, *_SCOPE).agg(*(F.sum(name).alias(name) for name in COUNTED))
+
+
+def backlogs(stats: DataFrame, span: Span) -> DataFrame:
+    """Reads stats that are scoped; returns `bucket shown_tenant shown_queue change`: by how much the open jobs grew
+    from the end of the bucket before, or from nothing."""
+    series = ("tenant", "queue", "kind", *_SCOPE)
+    ends = (
+        stats.where(F.col("backlog").isNotNull())
+        .groupBy(_bucket(F.col("window_start"), span).alias("bucket"), *series)
+        .agg(F.max_by("backlog", "window_start").alias("open"))
+    )
+    before = F.lag("open", 1, 0).over(Window.partitionBy(*series).orderBy("bucket"))
+    changes = ends.withColumn("change", F.col("open") - before)
+    return changes.groupBy("bucket", *_SCOPE).agg(F.sum("change").alias("change"))
+
+
+def latencies(attempts: DataFrame, span: Span) -> DataFrame:
+    """Reads attempts that are scoped; returns percentiles for each bucket of everything, of each tenant and queue that
+    is shown: `bucket shown_tenant shown_queue wait_p50 … run_p99 run_max`; a name is null where all are meant."""
+    ended = _ended(attempts).withColumn("bucket", _bucket(F.col("ended_at"), span))
+    inside = ended.where(F.col("bucket").between(0, span.buckets - 1))
+    return inside.groupingSets(_sets("bucket"), "bucket", *_SCOPE).agg(*_percentiles())
+
+
+def latencies_of_slowest(stats: DataFrame, span: Span) -> DataFrame:
+    """As `latencies`, from stats: percentiles of parts do not add up to those of the whole, so the largest is taken."""
+    rows = stats.withColumn("bucket", _bucket(F.col("window_start"), span))
+    names = [f"{what}_{quantile}" for what in ("wait", "run") for quantile in (*QUANTILES, "max")]
+    return rows.groupingSets(_sets("bucket"), "bucket", *_SCOPE).agg(*(F.max(name).alias(name) for name in names))
+
+
+def kinds(attempts: DataFrame, kinds_max: int) -> DataFrame:
+    """Reads attempts that are scoped; returns for everything and for each tenant and queue that is shown the kinds with
+    the longest runs: `shown_tenant shown_queue is_total kind kinds deliveries failed`, and percentiles as `latencies`.
+
+    The row with `is_total` is about all kinds together.
+    """
+    sets = [*_sets(), *_sets("kind")]
+    failed = F.count_if(F.col("outcome").isin(*_FAILED)).alias("failed")
+    rows = (
+        _ended(attempts)
+        .groupingSets(sets, *_SCOPE, "kind")
+        .agg(F.count("*").alias("deliveries"), failed, (F.grouping("kind") == 1).alias("is_total"), *_percentiles())
+    )
+    known = rows.where(F.col("is_total") | F.col("kind").isNotNull())
+    scope = Window.partitionBy(*_SCOPE, "is_total")
+    slowest = scope.orderBy(F.desc("run_p95"), F.desc("deliveries"), "kind")
+    ranked = known.withColumn("kinds", F.count("*").over(scope)).withColumn("rank", F.row_number().over(slowest))
+    return ranked.where(F.col("rank") <= kinds_max).orderBy("rank")
+
+
+def failures(errors: DataFrame, by: Sequence[str], shown_max: int, samples_max: int) -> DataFrame:
+    """Reads errors; returns for each value of the columns `by` the fingerprints with most failures, those first.
+
+    The columns are those of errors with `tenants`, `samples` with their tenant, and `fingerprints all_failures`, which
+    count those that are not returned, too.
+    """
+    sample = F.transform(
+        "sample_jobs",
+        lambda one: F.struct(
+            F.unix_millis(one["at"]).alias("at_ms"), F.col("tenant"), one["queue"], one["id"], one["message"]
+        ),
+    )
+    rows = errors.groupBy(*by, "fingerprint").agg(
+        F.first("error_class").alias("error_class"),
+        F.first("template").alias("template"),
+        *(F.array_sort(F.array_distinct(F.flatten(F.collect_list(name)))).alias(name) for name in ("kinds", "queues")),
+        F.array_sort(F.collect_set("tenant")).alias("tenants"),
+        *(F.sum(name).alias(name) for name in ("failures", "deaths", "jobs")),
+        F.unix_millis(F.min("first_seen")).alias("first_ms"),
+        F.unix_millis(F.max("last_seen")).alias("last_ms"),
+        F.slice(F.sort_array(F.flatten(F.collect_list(sample)), asc=False), 1, samples_max).alias("samples"),
+    )
+    group = Window.partitionBy(*by)
+    return (
+        rows.withColumn("fingerprints", F.count("*").over(group))
+        .withColumn("all_failures", F.sum("failures").over(group))
+        .withColumn("rank", F.row_number().over(group.orderBy(F.desc("failures"), F.desc("deaths"), "fingerprint")))
+        .where(F.col("rank") <= shown_max)
+        .orderBy("rank")
+    )
+
+
+def consumption(usage: DataFrame) -> DataFrame:
+    """Reads usage; returns `tenant day enqueued done dead deliveries run_ms payload_bytes` by tenant (day is null) and
+    by tenant and day."""
+    names = ("enqueued", "done", "dead", "deliveries", "run_ms", "payload_bytes")
+    sets = [[F.col("tenant")], [F.col("tenant"), F.col("day")]]
+    return usage.groupingSets(sets, "tenant", "day").agg(*(F.sum(name).alias(name) for name in names))
+
+
+def _ended(attempts: DataFrame) -> DataFrame:
+    return attempts.where(F.col("ended_at").isNotNull())
+
+
+def _sets(*before: str) -> list[list[Column]]:
+    scopes: tuple[tuple[str, ...], ...] = ((), _SCOPE[:1], _SCOPE)
+    return [[F.col(name) for name in (*before, *scope)] for scope in scopes]
+
+
+def _percentiles() -> list[Column]:
+    """Exact ones, by nearest rank: each is a value that was really seen."""
+    wanted = [(what, int(quantile[1:])) for what in ("wait", "run") for quantile in QUANTILES]
+    return [
+        *(
+            F.expr(f"percentile_disc({p / 100}) within group (order by {what}_ms)").alias(f"{what}_p{p}")
+            for what, p in wanted
+        ),
+        F.max("run_ms").alias("run_max"),
+    ]
+
+
+def _bucket(at: Column, span: Span) -> Column:
+    return F.floor((F.unix_millis(at) - F.lit(span.start_ms)) / F.lit(span.bucket_ms)).cast("int")
+
+
+def _or_others(name: Column, is_shown: Column) -> Column:
+    return F.when(is_shown, name).otherwise(F.lit(OTHERS))

@@ -1,0 +1,46 @@
+"""Which tenants and queues get a view of their own, and how the time is cut into buckets."""
+
+from collections import Counter
+from collections.abc import Iterable
+from typing import Any
+
+from headrace.model.limits import PAGE_BUCKETS_MAX, PAGE_QUEUES_MAX, PAGE_TENANTS_MAX
+from headrace.pipeline.page.numbers import ALL, Scope, Span
+from headrace.pipeline.page.scale import bucket_ms
+
+
+def scopes_of(rows: Iterable[dict[str, Any]]) -> list[Scope]:
+    """Everything, then the tenants and queues with most to show, tenants with their queues behind them.
+
+    A tenant that is alone is everything already, and so is a queue that is alone.
+    """
+    amounts = Counter({Scope(row["tenant"], row["queue"]): row["amount"] or 0 for row in rows})
+    by_tenant: Counter[str] = Counter()
+    for scope, amount in amounts.items():
+        by_tenant[scope.tenant] += amount
+    tenants = [tenant for tenant, _ in _most(by_tenant)[:PAGE_TENANTS_MAX]]
+    queues_of = Counter(scope.tenant for scope in amounts)
+    worthy = Counter({scope: amount for scope, amount in amounts.items() if scope.tenant in tenants})
+    queues = [scope for scope, _ in _most(worthy)[:PAGE_QUEUES_MAX] if queues_of[scope.tenant] > 1]
+    shown = [ALL]
+    for tenant in sorted(tenants):
+        if len(by_tenant) > 1:
+            shown.append(Scope(tenant))
+        shown.extend(sorted(scope for scope in queues if scope.tenant == tenant))
+    return shown
+
+
+def span_of(rows: Iterable[dict[str, Any]]) -> Span | None:
+    """The time that rows of the overview cover; None when there are none."""
+    known = list(rows)
+    if not known:
+        return None
+    start, end = min(row["start_ms"] for row in known), max(row["end_ms"] for row in known)
+    window = max(min(row["window_ms"] for row in known), 1)
+    length = bucket_ms(start, end, window, PAGE_BUCKETS_MAX)
+    first = start // length * length
+    return Span(first, length, -(-(end - first) // length), window)
+
+
+def _most(amounts: Counter[Any]) -> list[tuple[Any, int]]:
+    return sorted(amounts.items(), key=lambda pair: (-pair[1], pair[0]))

@@ -1,0 +1,153 @@
+"""Makes views out of what the tables answered."""
+
+from collections import Counter, defaultdict
+from collections.abc import Sequence
+from itertools import accumulate
+from typing import Any
+
+from msgspec import Struct
+
+from headrace.model.limits import PAGE_DAYS_MAX, PAGE_TENANTS_MAX
+from headrace.pipeline.page.numbers import (
+    ALL,
+    COUNTED,
+    QUANTILES,
+    Failure,
+    Kind,
+    Latency,
+    Quantiles,
+    Sample,
+    Scope,
+    Span,
+    Usage,
+    View,
+)
+from headrace.pipeline.page.queries import OTHERS
+
+Row = dict[str, Any]
+
+
+class Asked(Struct):
+    """The answers, as rows of `queries`; None where the table is not there."""
+
+    counts: list[Row] | None = None
+    backlogs: list[Row] | None = None
+    latencies: list[Row] | None = None
+    kinds: list[Row] | None = None
+    failures: list[Row] | None = None
+    usage: list[Row] | None = None
+
+
+def views_of(scopes: Sequence[Scope], span: Span | None, asked: Asked) -> list[View]:
+    """A view for each scope."""
+    return [_view(scope, span, asked) for scope in scopes]
+
+
+def _view(scope: Scope, span: Span | None, asked: Asked) -> View:
+    kinds = None if asked.kinds is None else [row for row in asked.kinds if _exactly(row) == scope]
+    failures = None if asked.failures is None else [row for row in asked.failures if _is_of(row, scope)]
+    shown = [row for row in failures or [] if not scope.queue or scope.queue in row["queues"]]
+    totals = next((row for row in kinds or [] if row["is_total"]), None)
+    by_kind = [row for row in kinds or [] if not row["is_total"]]
+    return View(
+        scope,
+        counts=_counts(scope, span, asked.counts),
+        backlog=_backlog(scope, span, asked.backlogs),
+        latency=_by_bucket(scope, span, asked.latencies),
+        overall=_latency(totals) if totals else None,
+        kinds=None if kinds is None else [_kind(row) for row in by_kind],
+        kinds_more=by_kind[0]["kinds"] - len(by_kind) if by_kind else 0,
+        failures=None if failures is None else [_failure(row) for row in shown],
+        failures_more=_more(failures) if failures and not scope.queue else (0, 0),
+        usage=None if asked.usage is None else _usage(scope, asked.usage),
+        usage_is_by_day=scope.tenant != "" or _is_alone(asked.usage or []),
+    )
+
+
+def _counts(scope: Scope, span: Span | None, rows: list[Row] | None) -> dict[str, list[int]] | None:
+    if span is None or rows is None:
+        return None
+    counts = {name: [0] * span.buckets for name in COUNTED}
+    for row in rows:
+        if scope.covers(_of(row)):
+            for name in COUNTED:
+                counts[name][row["bucket"]] += row[name]
+    return counts
+
+
+def _backlog(scope: Scope, span: Span | None, rows: list[Row] | None) -> dict[str, list[int]] | None:
+    """Open jobs by tenant; of a tenant, or where there is only one, by queue."""
+    inside = [row for row in rows or [] if scope.covers(_of(row))]
+    if span is None or not inside:
+        return None
+    is_by_tenant = scope == ALL and len({row["shown_tenant"] for row in inside}) > 1
+    changes: dict[str, list[int]] = defaultdict(lambda: [0] * span.buckets)
+    for row in inside:
+        changes[row["shown_tenant" if is_by_tenant else "shown_queue"]][row["bucket"]] += row["change"]
+    levels = {name: list(accumulate(change)) for name, change in changes.items()}
+    names = sorted(levels, key=lambda name: (name == OTHERS, -max(levels[name]), name))
+    return {name: levels[name] for name in names}
+
+
+def _by_bucket(scope: Scope, span: Span | None, rows: list[Row] | None) -> list[Latency] | None:
+    if span is None or rows is None:
+        return None
+    found = {row["bucket"]: _latency(row) for row in rows if _exactly(row) == scope}
+    return [found.get(bucket, Latency()) for bucket in range(span.buckets)]
+
+
+def _latency(row: Row) -> Latency:
+    wait, run = (Quantiles(*(row[f"{what}_{name}"] for name in QUANTILES)) for what in ("wait", "run"))
+    return Latency(wait, run, row["run_max"])
+
+
+def _kind(row: Row) -> Kind:
+    return Kind(row["kind"], row["deliveries"], row["failed"], _latency(row))
+
+
+def _failure(row: Row) -> Failure:
+    samples = [Sample(s["tenant"], s["queue"], s["id"], s["at_ms"], s["message"] or "") for s in row["samples"]]
+    names = [name for name in Failure.__struct_fields__ if name != "samples"]
+    return Failure(**{name: row[name] for name in names}, samples=samples)
+
+
+def _more(rows: list[Row]) -> tuple[int, int]:
+    first = rows[0]
+    return first["fingerprints"] - len(rows), first["all_failures"] - sum(row["failures"] for row in rows)
+
+
+def _usage(scope: Scope, rows: list[Row]) -> list[Usage]:
+    if scope.tenant or _is_alone(rows):
+        mine = (row for row in rows if row["day"] and scope.tenant in ("", row["tenant"]))
+        days = sorted(mine, key=lambda row: row["day"])
+        return [_used(row, str(row["day"])) for row in days[-PAGE_DAYS_MAX:]]
+    tenants = [_used(row, row["tenant"]) for row in rows if row["day"] is None]
+    tenants.sort(key=lambda usage: (-usage.run_ms, -usage.enqueued, usage.name))
+    rest = tenants[PAGE_TENANTS_MAX:]
+    if len(rest) < 2:  # one more line for one more tenant
+        return tenants
+    fields = Usage.__struct_fields__[1:]
+    sums: Counter[str] = Counter()
+    for usage in rest:
+        sums.update({name: getattr(usage, name) for name in fields})
+    return [*tenants[:PAGE_TENANTS_MAX], Usage(f"{len(rest):,} others", **{name: sums[name] for name in fields})]
+
+
+def _is_alone(rows: list[Row]) -> bool:
+    return len({row["tenant"] for row in rows}) == 1
+
+
+def _used(row: Row, name: str) -> Usage:
+    return Usage(name, **{field: row[field] or 0 for field in Usage.__struct_fields__[1:]})
+
+
+def _of(row: Row) -> Scope:
+    return Scope(row["shown_tenant"], row["shown_queue"])
+
+
+def _exactly(row: Row) -> Scope:
+    return Scope(row["shown_tenant"] or "", row["shown_queue"] or "")
+
+
+def _is_of(row: Row, scope: Scope) -> bool:
+    return bool(row.get("tenant", "") == scope.tenant)

@@ -1,0 +1,26 @@
+"""Writes the report of a lake."""
+
+from pathlib import Path
+
+from pyspark.sql import SparkSession
+
+from headrace.model.clock import SystemClock
+from headrace.pipeline.files import write_whole
+from headrace.pipeline.lake import Lake
+from headrace.pipeline.page.collect import collect
+from headrace.pipeline.page.page import page
+
+TITLE = "Headrace report"
+
+
+def write_report(spark: SparkSession, lake: Lake, *, title: str | None = None, now_ms: int | None = None) -> Path:
+    """Draw the tables of a lake as one HTML page, and return where it is: `report.html` in the lake's folder.
+
+    The page is a single file without links to others: it opens from a disk, and from a mail. It shows what is there of
+    the tables stats, attempts, errors and usage, and says which command writes what is missing; BadConfig if there is
+    none of them. A report that is there already is replaced. `now_ms` is when it says it was made; now, if left out.
+    """
+    made_at_ms = SystemClock().now_ms() if now_ms is None else now_ms
+    numbers = collect(spark, lake, made_at_ms=made_at_ms)
+    write_whole(lake.report, page(numbers, title=title or TITLE).encode())
+    return lake.report

@@ -1,0 +1,164 @@
+"""Adds payloads and results to journal events: looked up in the store when the events are read."""
+
+from asyncio import Runner
+from collections.abc import Iterator, Mapping, Sequence
+
+import numpy as np
+import pyarrow as pa
+
+from headrace.model.answers import Found
+from headrace.model.job import Record
+from headrace.model.letter import Ending
+from headrace.model.limits import BATCH_MAX, SCAN_PART_BYTES
+from headrace.model.names import Queue
+from headrace.pipeline.source.building import gathered, texts
+from headrace.pipeline.source.filters import Filters
+from headrace.pipeline.source.journal.holders import LIVE, TWIN, Holder, Told, holders
+from headrace.pipeline.source.schema import JOURNAL, JOURNAL_BODIES, Table
+from headrace.stores.contract.store import Store
+
+_NAMES = JOURNAL_BODIES.names
+_NEEDED = ("tenant", "queue", "at", "event", "id", "enqueued_at", "reason", "letter", "payload_bytes")
+_ROW = "row"
+
+
+def asks_for_bodies(table: Table) -> bool:
+    """Whether a table has columns that only the store can fill."""
+    return any(name in table.names for name in _NAMES)
+
+
+def events_for(table: Table) -> Table:
+    """The columns of the journal that are read to fill a table."""
+    own = [name for name in table.names if name not in _NAMES]
+    return JOURNAL.pick([*own, *(name for name in _NEEDED if name not in own)])
+
+
+class Bodies:
+    """Fills the columns of a table that the journal does not have, for the rows that fulfil the filters."""
+
+    def __init__(
+        self, runner: Runner, store: Store, queues: Mapping[tuple[str, str], Queue], table: Table, filters: Filters
+    ) -> None:
+        self._runner = runner
+        self._store = store
+        self._queues = queues
+        self._table = table
+        self._late, self._early = filters.about(_NAMES)
+
+    def batches(self, events: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
+        """The events, which have the columns of `events_for`, with the columns of the table."""
+        yield from gathered(self._filled(events))
+
+    def _filled(self, events: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
+        kept = self._early.rows(events.append_column(_ROW, pa.array(np.arange(events.num_rows))))
+        if kept.num_rows == 0:
+            return
+        wanted = _Wanted(events)
+        for rows in wanted.parts(kept.column(_ROW).to_pylist()):
+            found = self._runner.run(self._find(wanted.ids(rows)))
+            yield self._late.rows(self._built(events, wanted, rows, found))
+
+    def _built(self, events: pa.RecordBatch, wanted: "_Wanted", rows: list[int], found: "_Finds") -> pa.RecordBatch:
+        part = events.take(pa.array(rows, pa.int64()))
+        made = {
+            "payload": lambda: texts([wanted.payload(row, found) for row in rows]),
+            "result": lambda: texts([wanted.result(row, found) for row in rows]),
+        }
+        arrays = [made[name]() if name in made else part.column(name) for name in self._table.names]
+        return pa.RecordBatch.from_arrays(arrays, schema=self._table.arrow)
+
+    async def _find(self, ids: Mapping[tuple[str, str], list[str]]) -> "_Finds":
+        found: _Finds = {}
+        for name, held in ids.items():
+            answers = await self._store.reads.find(self._queues[name], held)
+            found |= {(*name, id): each for id, each in zip(held, answers, strict=True) if each is not None}
+        return found
+
+
+_Finds = dict[tuple[str, str, str], Found]
+
+
+class _Wanted:
+    """What the events of a batch want from the store."""
+
+    def __init__(self, events: pa.RecordBatch) -> None:
+        rows = {name: events.column(name).to_pylist() for name in ("tenant", "queue", "event", "id", "reason")}
+        self._letters = events.column("letter").to_pylist()
+        self._sizes = events.column("payload_bytes").to_pylist()
+        self._at_ms, self._enqueued_at_ms = (
+            [None if each is None else each // 1_000 for each in events.column(name).cast(pa.int64()).to_pylist()]
+            for name in ("at", "enqueued_at")
+        )
+        self._keys = [
+            (tenant, queue, id or "")
+            for tenant, queue, id in zip(rows["tenant"], rows["queue"], rows["id"], strict=True)
+        ]
+        self._holders, self._may_end = holders(
+            [
+                Told(event, key, reason, letter)
+                for event, key, reason, letter in zip(
+                    rows["event"], self._keys, rows["reason"], self._letters, strict=True
+                )
+            ]
+        )
+
+    def parts(self, rows: Sequence[int]) -> Iterator[list[int]]:
+        """The rows in parts that want no more of the store than one call may carry."""
+        part: list[int] = []
+        asked = size = 0
+        for row in rows:
+            if self._holders[row] is not None or self._may_end[row]:
+                own = self._sizes[row] or 0
+                if asked == BATCH_MAX or (part and size + own > SCAN_PART_BYTES):
+                    yield part
+                    part, asked, size = [], 0, 0
+                asked, size = asked + 1, size + own
+            part.append(row)
+        if part:
+            yield part
+
+    def ids(self, rows: Sequence[int]) -> dict[tuple[str, str], list[str]]:
+        """The ids to look up, by tenant and queue; each once."""
+        ids: dict[tuple[str, str], dict[str, None]] = {}
+        for row in rows:
+            if self._holders[row] is not None or self._may_end[row]:
+                tenant, queue, id = self._keys[row]
+                ids.setdefault((tenant, queue), {})[id] = None
+        return {name: list(held) for name, held in ids.items()}
+
+    def payload(self, row: int, found: _Finds) -> bytes | None:
+        holder, known = self._holders[row], found.get(self._keys[row])
+        if holder is None or known is None:
+            return None
+        at_ms = self._at_ms[row] or 0
+        for record in _candidates(holder, known, at_ms):
+            if len(record.payload) == self._sizes[row]:
+                return record.payload
+        return None
+
+    def result(self, row: int, found: _Finds) -> bytes | None:
+        known = found.get(self._keys[row])
+        if not self._may_end[row] or known is None or known.ending is None:
+            return None
+        is_own = is_of(known.ending, self._enqueued_at_ms[row] or 0, self._at_ms[row] or 0)
+        return known.ending.result if is_own else None
+
+
+def _candidates(holder: Holder, found: Found, at_ms: int) -> Iterator[Record]:
+    """The records that may be what an event has left, the likeliest first."""
+    yield from (each.record for each in found.letters if each.key.number in holder.letters)
+    if holder.then == TWIN and found.twin is not None:
+        yield found.twin
+    if holder.then == LIVE:
+        # A job that began after the event is another one. One that died after it left a letter, its first.
+        if not holder.letters:
+            died = [each for each in found.letters if each.record.enqueued_at_ms <= at_ms < each.died_at_ms]
+            yield from (each.record for each in sorted(died, key=lambda each: each.key))
+        if found.record is not None and found.record.enqueued_at_ms <= at_ms:
+            yield found.record
+
+
+def is_of(ending: Ending, enqueued_at_ms: int, at_ms: int) -> bool:
+    """Whether an ending is what an event left, and not of a later run of the same id. The journal's clock never goes
+    back while others may, so an ending can be a little older than its event, and never younger."""
+    return ending.state == "done" and ending.enqueued_at_ms == enqueued_at_ms and ending.ended_at_ms <= at_ms

@@ -1,0 +1,44 @@
+"""The table of usage: what each tenant used, day by day."""
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F  # noqa: N812  (as everybody on Spark writes it)
+
+_DAY_MS = 86_400_000
+_ENDED = ("done", "retried", "released", "stalled")
+
+
+def usage(events: DataFrame) -> DataFrame:
+    """One row for each tenant and day in which anything happened.
+
+    Reads `tenant queue at event fence wait_ms run_ms reason payload_bytes`; the order of the rows does not matter.
+
+    Returns
+    - `day tenant`: the date of the events, in UTC
+    - `events`, and the `queues` that had any, companions included
+    - `enqueued replayed done dead cancelled`: jobs; a twin that was cancelled behind its active one does not count
+    - `deliveries` that ended, and of these `retried` and `stalled`
+    - `run_ms wait_ms`: of these, summed up
+    - `payload_bytes` of the jobs that were enqueued
+    """
+    is_cancelled = (F.col("event") == "cancelled") & F.col("reason").isNull()
+    ended = F.col("event").isin(*_ENDED) | (F.col("event").isin("dead", "cancelled") & F.col("fence").isNotNull())
+    return (
+        events.withColumn("day", F.date_from_unix_date(F.floor(F.unix_millis("at") / _DAY_MS).cast("int")))
+        .groupBy("day", "tenant")
+        .agg(
+            F.count("*").alias("events"),
+            F.count_distinct("queue").alias("queues"),
+            *(F.count_if(F.col("event") == name).alias(name) for name in ("enqueued", "replayed", "done", "dead")),
+            F.count_if(is_cancelled).alias("cancelled"),
+            F.count_if(ended).alias("deliveries"),
+            *(F.count_if(F.col("event") == name).alias(name) for name in ("retried", "stalled")),
+            _total("run_ms"),
+            _total("wait_ms"),
+            _total("payload_bytes", F.col("event") == "enqueued"),
+        )
+    )
+
+
+def _total(name: str, of: Column | None = None) -> Column:
+    summed = F.sum(name) if of is None else F.sum(F.when(of, F.col(name)))
+    return F.coalesce(summed, F.lit(0)).cast("long").alias(name)

@@ -1,0 +1,106 @@
+"""Watches what Spark does: the tasks of its stages, and how far a streaming query has come."""
+
+import threading
+from collections import deque
+from collections.abc import Callable
+
+from msgspec import Struct
+from pyspark.sql import SparkSession
+from pyspark.sql.streaming.query import StreamingQuery
+
+from headrace.model.clock import monotonic_ms
+from headrace.pipeline.progress import lag, lost, skipped
+from headrace.pipeline.running import our_words
+
+Spark = SparkSession
+Query = StreamingQuery
+"""For programs that may not know Spark by name."""
+LOOK_SECONDS = 0.3
+"""How often a query is looked at: often enough for an eye, and for who asks it to stop."""
+RATE_MS = 20_000
+"""How far back the pace of a query is measured: some batches."""
+
+
+class Tasks(Struct, frozen=True):
+    """The tasks of the stages that run at this moment."""
+
+    done: int
+    all: int
+
+
+class Far(Struct, frozen=True):
+    """How far a query has come since it was started here."""
+
+    batches: int = 0
+    events: int = 0
+    events_per_s: float = 0.0
+    behind: int | None = None
+    """Events that were written and not yet read; None before the first batch."""
+    skipped: int = 0
+    lost: int = 0
+
+    @property
+    def left_s(self) -> float | None:
+        """How long the rest takes at this pace; None when nobody can say."""
+        return self.behind / self.events_per_s if self.behind and self.events_per_s else None
+
+
+def tasks(spark: SparkSession) -> Tasks:
+    """How many tasks of the present stages are done."""
+    tracker = spark.sparkContext.statusTracker()
+    found = [tracker.getStageInfo(stage) for stage in tracker.getActiveStageIds()]
+    stages = [each for each in found if each is not None]  # one may have ended meanwhile
+    return Tasks(sum(each.numCompletedTasks for each in stages), sum(each.numTasks for each in stages))
+
+
+def follow(query: StreamingQuery, tell: Callable[[Far], None], stopping: threading.Event) -> Far:
+    """Wait until a query ends by itself or is asked to stop, telling how far it is; raises what it ended with."""
+    walk = Walk()
+    try:
+        while query.isActive and not stopping.wait(LOOK_SECONDS):
+            walk.add(query)
+            tell(walk.far)
+    finally:
+        query.stop()
+    walk.add(query)
+    with our_words():
+        if (error := query.exception()) is not None and not stopping.is_set():
+            raise error
+    return walk.far
+
+
+class Walk:
+    """Adds up what a query tells of its batches."""
+
+    def __init__(self) -> None:
+        self.far = Far()
+        self._last = -1
+        self._paces: deque[tuple[int, int]] = deque([(monotonic_ms(), 0)])
+
+    def add(self, query: StreamingQuery) -> None:
+        """Take in the batches that ended since the last look."""
+        latest = query.lastProgress
+        if latest is None:
+            return
+        # All that are kept are asked for only when some were missed: each names every shard.
+        told = [latest] if latest.batchId <= self._last + 1 else query.recentProgress
+        fresh = [each for each in told if each.batchId > self._last and each.numInputRows]
+        events = self.far.events + sum(each.numInputRows for each in fresh)
+        if fresh:
+            self._last = fresh[-1].batchId
+        self.far = Far(
+            batches=self.far.batches + len(fresh),
+            events=events,
+            events_per_s=self._pace(events),
+            behind=lag(latest),
+            skipped=skipped(latest),
+            lost=lost(latest),
+        )
+
+    def _pace(self, events: int) -> float:
+        now_ms = monotonic_ms()
+        self._paces.append((now_ms, events))
+        while len(self._paces) > 2 and self._paces[1][0] < now_ms - RATE_MS:
+            self._paces.popleft()
+        since_ms, before = self._paces[0]
+        return (events - before) * 1_000 / max(now_ms - since_ms, 1)

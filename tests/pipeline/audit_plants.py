@@ -1,0 +1,257 @@
+"""A store with a job in every role, and inconsistencies planted past it: in its rows, or in its keys."""
+
+import sqlite3
+from contextlib import closing
+from itertools import count
+from pathlib import Path
+from secrets import token_hex
+from typing import Any
+
+from msgspec.structs import replace
+
+from headrace.model.claim import Claim, ClaimRequest
+from headrace.model.job import Job
+from headrace.model.letter import LetterKey
+from headrace.model.names import Queue, Shard
+from headrace.model.outcome import Done, Fail, JobError, Outcome, Retry
+from headrace.stores.contract.store import Store
+from headrace.stores.packing import pack, unpack_letter
+from headrace.stores.redis.keys import prefix_of
+from tests.support.servers import postgres_server, redis_server
+
+MAIL = Queue("mail", "acme", 2)
+LONG_MS = 3_600_000
+BOOM = JobError("Boom", "it broke")
+Found = set[tuple[str, str | None]]
+"""What is found, of which role; None where it is no job's."""
+
+
+def id_of(role: str) -> str:
+    """The id of the job in a role; all belong to the first shard."""
+    return next(id for n in count() if MAIL.index_of(id := f"{role}-{n}") == 0)
+
+
+def role_of(id: str | None) -> str | None:
+    """The role of a job."""
+    return None if id is None else id.rpartition("-")[0]
+
+
+LATER = ("lost", "bodiless", "twice", "payload", "due", "counts", "template")
+ACTIVE = ("state", "fence", "twinless", "behind")
+DONE = ("stray", "ending", "impossible")
+DEAD = ("letterless", "dead")
+
+
+async def story(store: Store) -> None:
+    """A job in each role; each claim, and the second configuration, is an entry of its own in the journal."""
+    await store.queues.configure(MAIL, {"priority": 7})
+    await store.jobs.enqueue([_job(role, delay_ms=LONG_MS) for role in LATER])
+    await _run(store, "tried", Retry(BOOM, delay_ms=LONG_MS))
+    await store.queues.configure(MAIL, {"priority": 6})
+    for role in DONE:
+        await _run(store, role, Done(b"1"))
+    for role in DEAD:
+        await _run(store, role, Fail(BOOM))
+    await store.jobs.enqueue([_job("cancelled", delay_ms=LONG_MS)])
+    await store.jobs.cancel(MAIL, [id_of("cancelled")])
+    for role in ACTIVE:
+        await _claim(store, role)
+    await store.jobs.enqueue([_job("twinless"), _job("behind")])
+
+
+def _job(role: str, **given: Any) -> Job:
+    return Job(queue=MAIL, id=id_of(role), kind="send", payload=b'{"n":1}', **given)
+
+
+async def _claim(store: Store, role: str) -> Claim:
+    await store.jobs.enqueue([_job(role)])
+    request = ClaimRequest(queues=[MAIL], worker="one", nonce=token_hex(8), lease_ms=LONG_MS)
+    [claim] = (await store.jobs.claim(request)).items
+    return claim
+
+
+async def _run(store: Store, role: str, outcome: Outcome) -> None:
+    await store.jobs.settle([(await _claim(store, role)).settle(outcome, 1)])
+
+
+class Rows:
+    """Plants in the tables of SQLite or PostgreSQL, which are much alike."""
+
+    def __init__(self, name: str, folder: Path) -> None:
+        self._file = folder / "headrace.db" if name == "sqlite" else None
+        self._journal = ("entry", "entry_id") if self._file else ("journal", "last_seq")
+
+    def run(self, statement: str, *values: Any) -> list[tuple[Any, ...]]:
+        """Run a statement past the store."""
+        if self._file:
+            with closing(sqlite3.connect(self._file)) as connection, connection:
+                return connection.execute(statement, values).fetchall()
+        with postgres_server().connect() as served:
+            served.execute("SET search_path TO headrace")
+            done = served.execute(statement.replace("?", "%s").encode(), values)
+            return done.fetchall() if done.description else []
+
+    def plant(self) -> Found:
+        """Plant them all; returns what must be found, and nothing else."""
+        self._in_jobs()
+        self._in_endings_and_letters()
+        self._in_the_journal()
+        self.run("UPDATE shard SET active = active + 3")
+        return {
+            ("lost", "lost"),
+            ("twice", "twice"),
+            ("unknown", "unknown"),
+            ("stray", "stray"),
+            ("state", "state"),
+            ("fence", "fence"),
+            ("payload", "payload"),
+            ("due", "due"),
+            ("counts", "counts"),
+            ("twin", "twinless"),
+            ("damage", "template"),
+            ("ending", "ending"),
+            ("letterless", "letterless"),
+            ("deathless", "deathless"),
+            ("impossible", "impossible"),
+            ("gap", None),
+            ("count", None),
+        }
+
+    def _in_jobs(self) -> None:
+        columns = "place, run_at_ms, expires_at_ms, fence, nonce, lease, body, payload"
+        copy = f"INSERT INTO job (shard_id, id, {columns}) SELECT shard_id, ?, {columns} FROM job WHERE id = ?"  # noqa: S608 - our own names
+        self.run("DELETE FROM job WHERE id = ?", id_of("lost"))
+        self.run(copy, id_of("unknown"), id_of("template"))
+        self.run(copy, id_of("stray"), id_of("template"))
+        self.run(
+            "INSERT INTO job (shard_id, id, run_at_ms, body, payload)"
+            " SELECT o.shard_id, j.id, j.run_at_ms, j.body, j.payload"
+            " FROM job j JOIN shard m ON m.shard_id = j.shard_id JOIN shard o ON o.queue_id = m.queue_id"
+            " WHERE o.shard_id <> m.shard_id AND j.id = ?",
+            id_of("twice"),
+        )
+        self.run(
+            "UPDATE job SET fence = NULL, expires_at_ms = NULL, nonce = NULL, lease = NULL WHERE id = ?", id_of("state")
+        )
+        self.run("UPDATE job SET fence = fence + 100 WHERE id = ?", id_of("fence"))
+        self.run("UPDATE job SET payload = ? WHERE id = ?", b"[]", id_of("payload"))
+        self.run("UPDATE job SET run_at_ms = run_at_ms + 1 WHERE id = ?", id_of("due"))
+        self.run(
+            "UPDATE job SET body = (SELECT body FROM job WHERE id = ?) WHERE id = ?", id_of("tried"), id_of("counts")
+        )
+        self._move_twin()
+
+    def _move_twin(self) -> None:
+        """The twin of an active job stands behind another one, which waits."""
+        if self._file:
+            self.run("UPDATE twin SET id = ? WHERE id = ?", id_of("template"), id_of("twinless"))
+            return
+        [(twin,)] = self.run("SELECT twin FROM job WHERE id = ?", id_of("twinless"))
+        self.run("UPDATE job SET twin = NULL WHERE id = ?", id_of("twinless"))
+        self.run("UPDATE job SET twin = ? WHERE id = ?", twin, id_of("template"))
+
+    def _in_endings_and_letters(self) -> None:
+        self.run("UPDATE ending SET state = 'cancelled' WHERE id = ?", id_of("ending"))
+        self.run("DELETE FROM letter WHERE id = ?", id_of("letterless"))
+        [(shard_id, until_ms, body)] = self.run(
+            "SELECT shard_id, until_ms, body FROM letter WHERE id = ?", id_of("dead")
+        )
+        dead, id = unpack_letter(body), id_of("deathless")
+        letter = replace(dead, key=LetterKey(0, 9_999), record=replace(dead.record, id=id))
+        self.run(
+            "INSERT INTO letter (shard_id, number, until_ms, id, body) VALUES (?, 9999, ?, ?, ?)",
+            shard_id, until_ms, id, pack(letter),
+        )  # fmt: skip
+
+    def _in_the_journal(self) -> None:
+        table, key = self._journal
+        entries = sorted(self.run(f"SELECT {key}, lines FROM {table}"))  # noqa: S608 - our own names
+        configured = [(seq, lines) for seq, lines in entries if b'"configured"' in lines]
+        claimed = [(seq, lines) for seq, lines in entries if b'"claimed"' in lines and _names(lines, "impossible")]
+        self.run(f"DELETE FROM {table} WHERE {key} = ? AND lines = ?", *configured[-1])  # noqa: S608
+        [(seq, lines)] = claimed
+        altered = lines.replace(b'"claimed"', b'"updated"')
+        self.run(f"UPDATE {table} SET lines = ? WHERE {key} = ? AND lines = ?", altered, seq, lines)  # noqa: S608
+
+
+class Keys:
+    """Plants in the keys of Redis."""
+
+    def __init__(self) -> None:
+        self._server = redis_server()
+
+    def run(self, command: str, suffix: str, *values: Any, shard: int = 0) -> Any:
+        """Run a command on a key of a shard, past the store."""
+        return self._server.ask(command, prefix_of(Shard(MAIL, shard)) + suffix, *values)
+
+    def plant(self) -> Found:
+        """Plant them all; returns what must be found, and nothing else."""
+        self._in_jobs()
+        self._in_endings_and_letters()
+        self._in_the_journal()
+        self.run("HINCRBY", "m", "done", 3)
+        return {
+            ("lost", "lost"),
+            ("lost", "bodiless"),
+            ("damage", "bodiless"),
+            ("twice", "twice"),
+            ("unknown", "unknown"),
+            ("damage", "unknown"),
+            ("stray", "stray"),
+            ("damage", "due"),
+            ("state", "state"),
+            ("counts", "counts"),
+            ("twin", "twinless"),
+            ("ending", "ending"),
+            ("letterless", "letterless"),
+            ("deathless", "deathless"),
+            ("impossible", "impossible"),
+            ("gap", None),
+            ("gap", "impossible"),
+            ("count", None),
+        }
+
+    def _in_jobs(self) -> None:
+        template = self.run("HGET", "b", id_of("template"))
+        self.run("HDEL", "b", id_of("lost"), id_of("bodiless"))
+        self.run("ZREM", "l", id_of("lost"))
+        for role in ("unknown", "stray"):
+            self.run("HSET", "b", id_of(role), template)
+        self.run("ZADD", "l", LONG_MS, id_of("stray"))
+        self.run("HSET", "b", id_of("twice"), template, shard=1)
+        self.run("ZADD", "l", LONG_MS, id_of("twice"), shard=1)
+        self.run("ZADD", "r", 5, id_of("due"))
+        self.run("HDEL", "a", id_of("state"))
+        self.run("ZREM", "x", id_of("state"))
+        self.run("ZADD", "r", 6, id_of("state"))
+        self.run("HDEL", "t", id_of("twinless"))
+        self.run("HSET", "b", id_of("counts"), self.run("HGET", "b", id_of("tried")))
+
+    def _in_endings_and_letters(self) -> None:
+        self.run("HSET", "o", id_of("ending"), self.run("HGET", "o", id_of("cancelled")))
+        numbers = {role: self._letter_of(role) for role in ("letterless", "dead")}
+        self.run("HDEL", "d", numbers["letterless"])
+        self.run("ZREM", "dn", numbers["letterless"])
+        self.run("ZREM", "di", f"{id_of('letterless')}\0{numbers['letterless']:016}")
+        letter, old, new = self.run("HGET", "d", numbers["dead"]), id_of("dead").encode(), id_of("deathless").encode()
+        # The id stands behind its length.
+        at = letter.index(old)
+        letter = letter[: at - 6] + len(new).to_bytes(2) + letter[at - 4 : at] + new + letter[at + len(old) :]
+        self.run("HSET", "d", 9_999, letter)
+        self.run("ZADD", "dn", 9_999, 9_999)
+        self.run("ZADD", "di", 0, f"{id_of('deathless')}\0{9_999:016}")
+
+    def _letter_of(self, role: str) -> int:
+        members = self.run("ZRANGE", "di", 0, -1)
+        [number] = [int(each.partition(b"\0")[2]) for each in members if each.startswith(id_of(role).encode() + b"\0")]
+        return number
+
+    def _in_the_journal(self) -> None:
+        entries = self.run("XRANGE", "j", "-", "+")
+        configured = [seq for seq, fields in entries if b'"configured"' in fields[3]]
+        [claimed] = [seq for seq, fields in entries if b'"claimed"' in fields[3] and _names(fields[3], "impossible")]
+        self.run("XDEL", "j", configured[-1], claimed)
+
+
+def _names(lines: bytes, role: str) -> bool:
+    return b'"%s"' % id_of(role).encode() in lines

@@ -1,0 +1,65 @@
+"""What the tests of statistics look at: files, feeds, and whether they equal the second opinion."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pyarrow.parquet as pq
+from pyspark.sql import SparkSession
+
+from headrace.model.feed import FeedName
+from headrace.model.names import Queue
+from headrace.pipeline.stats.run import follow_stats
+from headrace.stores.contract.store import Store
+from tests.pipeline.served import ask
+from tests.pipeline.stats_by_hand import Place, Row, journal_of, stats_by_hand
+
+WINDOW_MS = 10_000
+SECONDS_MAX = 100
+"""For a query that has little to do."""
+
+
+def follow(spark: SparkSession, url: str, folder: Path, **options: Any) -> None:
+    """Follow a store up to what is there now."""
+    query = follow_stats(spark, url, folder, **{"window_ms": WINDOW_MS, "once": True, **options})
+    assert query.awaitTermination(SECONDS_MAX)
+
+
+def rows_in(folder: Path) -> dict[Place, Row]:
+    """The rows of all files, by place."""
+    found = {}
+    for file in sorted(folder.glob("day=*/*.parquet")):
+        for row in pq.read_table(file, partitioning=None).to_pylist():
+            start = row.pop("window_start")
+            assert file.name == f"{start:%Y%m%dT%H%M%SZ}.parquet"
+            assert file.parent.name == f"day={start:%Y-%m-%d}"
+            assert (row.pop("window_end") - start).total_seconds() * 1_000 == WINDOW_MS
+            place = (int(start.timestamp()) * 1_000, row.pop("tenant"), row.pop("queue"), row.pop("kind"))
+            assert place not in found
+            found[place] = row
+    return found
+
+
+def expected(url: str, *queues: Queue) -> dict[Place, Row]:
+    """What plain Python makes of the journals."""
+    return stats_by_hand(journal_of(url, list(queues)), WINDOW_MS)
+
+
+def items_of(url: str, tenant: str) -> list[tuple[str, Row]]:
+    """Id and item of each item of a tenant's feed, in its order."""
+
+    async def read(store: Store) -> list[tuple[str, Row]]:
+        page = await store.items.snapshot(FeedName("stats", tenant))
+        return [(item.id, json.loads(item.item)) for item in page.rows]
+
+    return ask(url, read)
+
+
+def cursor_of(url: str, tenant: str) -> str:
+    """Where the log of a tenant's feed ends: it moves with every change."""
+
+    async def read(store: Store) -> str:
+        state = await store.feeds.describe(FeedName("stats", tenant))
+        return "" if state is None else str(state.cursor)
+
+    return ask(url, read)

@@ -1,0 +1,40 @@
+"""The audit finds what was planted past a store, names it, and says nothing of what is right."""
+
+from pathlib import Path
+
+import pytest
+from pyspark.sql import SparkSession
+
+from headrace.pipeline.audit.run import audit
+from headrace.stores.contract.store import Store
+from tests.pipeline.audit_plants import MAIL, Keys, Rows, id_of, role_of, story
+from tests.pipeline.served import SERVED, ask, fresh_url
+
+
+async def number_all(store: Store) -> None:
+    """Let PostgreSQL number what was appended."""
+    await store.journal.all_bounds(MAIL.all_shards())
+
+
+@pytest.mark.parametrize("name", SERVED)
+def test_every_inconsistency_that_was_planted_is_found_and_nothing_else(
+    spark: SparkSession, name: str, tmp_path: Path
+) -> None:
+    url = fresh_url(name, tmp_path)
+    ask(url, story)
+    before = audit(spark, url)
+    ask(url, number_all)
+    planted = (Keys() if name == "redis" else Rows(name, tmp_path)).plant()
+
+    after = audit(spark, url, tenant="acme", queue="mail")
+
+    found = {(each.what, role_of(each.id)) for each in after.findings if each.what != "gap"}
+    assert (before.findings, before.ok, before.partly, before.moving) == ((), True, 0, 0)
+    assert found == {(what, role) for what, role in planted if what != "gap"}
+    assert any(each.what == "gap" and "events are missing" in each.journal for each in after.findings)
+    assert not after.ok
+    assert after.looks >= 10
+    [lost] = [each for each in after.findings if (each.what, each.id) == ("lost", id_of("lost"))]
+    assert lost.journal == f"waiting since enqueued at seq {lost.seq}"
+    assert lost.store == "no job that waits or runs"
+    assert all(each.hint for each in after.findings)

@@ -1,0 +1,249 @@
+"""Promises of payloads and results beside the journal: what the store still holds of an event, and never another's."""
+
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyspark.sql.datasource import EqualTo, IsNotNull
+
+from headrace.model.errors import BadConfig
+from headrace.model.limits import BATCH_MAX
+from headrace.model.names import Queue
+from headrace.model.outcome import Done, Fail, Retry
+from headrace.pipeline.source.schema import JOURNAL
+from headrace.stores.contract.store import Store
+from tests.pipeline.playing import playing
+from tests.pipeline.served import SERVED, Batch, ask, fresh_url
+from tests.support.play import BOOM, Play
+
+LATER_MS = 4_000_000_000_000
+"""So late that whoever reads with the clock of today finds everything kept. All happens in one millisecond, unless a
+story moves on: then only the order of events tells lives apart."""
+
+Told = list[tuple[str, str | None, str | None, str | None]]
+
+
+@pytest.fixture(params=SERVED)
+def url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
+    return fresh_url(request.param, tmp_path)
+
+
+@pytest.fixture
+def file_url(tmp_path: Path) -> str:
+    return fresh_url("sqlite", tmp_path)
+
+
+def happen(url: str, story: Callable[[Play], Awaitable[Any]], name: str = "mail") -> None:
+    """Let something happen, late and at one instant."""
+
+    async def told(store: Store) -> None:
+        play = Play(store, name=name)
+        play.now_ms = LATER_MS
+        await story(play)
+
+    ask(url, told)
+
+
+def told(rows: list[dict[str, Any]]) -> Told:
+    ordered = sorted(rows, key=lambda row: (row["queue"], row["shard"], row["seq"]))
+    return [(row["event"], row["id"], row["payload"], row["result"]) for row in ordered]
+
+
+def read(url: str, *filters: Any, **options: str) -> list[dict[str, Any]]:
+    return Batch(*filters, url=url, tenant="acme", payloads="true", **options).rows
+
+
+def test_every_event_has_the_payload_or_result_that_the_store_still_holds(url: str) -> None:
+    """In a batch and in a stream, which read alike: a job that waits, one that runs with a twin, a letter, an ending."""
+
+    async def story(play: Play) -> None:
+        await play.settle(await play.start("done", payload=b'{"n":1}'), Done(b'{"sum":7}'))
+        await play.die("dead", payload=b'{"n":2}')
+        await play.start("runs", payload=b'{"n":3}')
+        await play.enqueue("runs", payload=b'{"n":4}')
+        await play.enqueue("waits", payload=b'{"n":5}')
+        await play.enqueue("waits", payload=b'{"n":6}')
+        await play.enqueue("bytes", payload=b"\xff\xfe")
+
+    happen(url, story)
+
+    rows = read(url)
+    with playing(url=url, tenant="acme", payloads="true") as run:
+        streamed = run.batch()
+
+    assert streamed == rows
+    assert tuple(rows[0]) == (*JOURNAL.names, "payload", "result")
+    assert told(rows) == [
+        ("enqueued", "done", None, None),
+        ("claimed", "done", None, None),
+        ("done", "done", None, '{"sum":7}'),
+        ("enqueued", "dead", '{"n":2}', None),
+        ("claimed", "dead", None, None),
+        ("dead", "dead", '{"n":2}', None),
+        ("enqueued", "runs", '{"n":3}', None),
+        ("claimed", "runs", None, None),
+        ("blocked", "runs", '{"n":4}', None),
+        ("enqueued", "waits", None, None),
+        ("updated", "waits", '{"n":6}', None),
+        ("enqueued", "bytes", None, None),
+    ]
+
+
+def test_another_life_of_an_id_does_not_lend_its_payload_or_result(url: str) -> None:
+    """All payloads are of one size and all events of one millisecond."""
+
+    async def story(play: Play) -> None:
+        for n in (1, 2):
+            await play.settle(await play.start("again", payload=b'{"n":%d}' % n), Done(b"%d" % n))
+        await play.die("dies", payload=b'{"n":3}')
+        await play.die("dies", payload=b'{"n":4}')
+        await play.enqueue("dies", payload=b'{"n":5}')
+        await play.enqueue("gone", payload=b'{"n":6}')
+        await play.remove("gone")
+        await play.enqueue("gone", payload=b'{"n":7}')
+
+    happen(url, story)
+
+    found = [each for each in told(read(url)) if each[0] != "claimed"]
+
+    assert found == [
+        ("enqueued", "again", None, None),
+        ("done", "again", None, None),
+        ("enqueued", "again", None, None),
+        ("done", "again", None, "2"),
+        ("enqueued", "dies", '{"n":3}', None),
+        ("dead", "dies", '{"n":3}', None),
+        ("enqueued", "dies", '{"n":4}', None),
+        ("dead", "dies", '{"n":4}', None),
+        ("enqueued", "dies", '{"n":5}', None),
+        ("enqueued", "gone", None, None),
+        ("removed", "gone", None, None),
+        ("enqueued", "gone", '{"n":7}', None),
+    ]
+
+
+def test_a_replayed_letter_a_freed_twin_and_a_merged_one_are_followed(url: str) -> None:
+    async def story(play: Play) -> None:
+        key = await play.die("back", payload=b'{"n":1}')
+        await play.replay(key)
+        await play.settle(await play.claim_one(), Fail(BOOM))
+        claim = await play.start("freed", payload=b'{"n":2}')
+        await play.enqueue("freed", payload=b'{"n":3}')
+        await play.settle(claim, Done())
+        await play.cancel("freed")
+        claim = await play.start("freed", payload=b'{"n":4}')
+        await play.enqueue("freed", payload=b'{"n":5}')
+        await play.settle(claim, Done())
+        await play.enqueue("freed", payload=b'{"n":5}', delay_ms=1)
+        claim = await play.start("merged", payload=b'{"n":6}')
+        await play.enqueue("merged", payload=b'{"n":7}')
+        await play.settle(claim, Retry(BOOM))
+
+    happen(url, story)
+
+    found = [
+        (event, payload) for event, _, payload, _ in told(read(url)) if event not in ("claimed", "done", "retried")
+    ]
+
+    assert found == [
+        ("enqueued", '{"n":1}'),
+        ("dead", '{"n":1}'),
+        ("replayed", '{"n":1}'),
+        ("dead", '{"n":1}'),
+        ("enqueued", None),
+        ("blocked", None),
+        ("unblocked", None),
+        ("cancelled", None),
+        ("enqueued", None),
+        ("blocked", None),
+        ("unblocked", None),
+        ("updated", '{"n":5}'),
+        ("enqueued", None),
+        ("blocked", None),
+        ("merged", '{"n":7}'),
+    ]
+
+
+def test_a_later_batch_that_replaced_a_payload_does_not_lend_it_to_an_earlier_event(file_url: str) -> None:
+    """What came after the events that are read together is told apart by when it began, and by its size."""
+
+    async def story(play: Play) -> None:
+        await play.settle(await play.start("again", payload=b'{"n":1}'), Done(b"1"))
+        await play.enqueue("longer", payload=b'{"n":1}')
+        play.advance(1)
+        await play.start("again", payload=b'{"n":2}')
+        await play.enqueue("longer", payload=b'{"n":10}')
+        await play.enqueue("again", payload=b'{"n":3}')
+
+    happen(file_url, story)
+
+    with playing(url=file_url, tenant="acme", payloads="true", maxEventsPerTrigger="4") as run:
+        batches = [told(rows) for rows in run.rest()]
+
+    assert [[(event, payload) for event, _, payload, _ in rows] for rows in batches] == [
+        [("enqueued", None), ("claimed", None), ("done", None), ("enqueued", None)],
+        [("enqueued", '{"n":2}'), ("updated", '{"n":10}'), ("claimed", None), ("blocked", '{"n":3}')],
+    ]
+
+
+def test_filters_and_columns_hold_for_payloads_too(file_url: str) -> None:
+    async def story(play: Play) -> None:
+        await play.enqueue("a", payload=b'{"n":1}')
+        await play.enqueue("a", payload=b'{"n":2}')
+        await play.enqueue("b", payload=b'{"n":3}')
+
+    happen(file_url, story)
+    happen(file_url, story, name="news")
+
+    first = read(file_url, EqualTo(("event",), "enqueued"), queue="mail", columns="payload,id")
+    held = read(file_url, IsNotNull(("payload",)), EqualTo(("id",), "a"), columns="queue,payload")
+
+    # The update is not among the rows that are asked for, and has replaced the payload all the same.
+    assert first == [{"payload": None, "id": "a"}, {"payload": '{"n":3}', "id": "b"}]
+    assert held == [{"queue": "mail", "payload": '{"n":2}'}, {"queue": "news", "payload": '{"n":2}'}]
+
+
+def test_more_jobs_than_one_call_may_name_and_payloads_larger_than_a_part_are_all_found(file_url: str) -> None:
+    large = b'"' + b"x" * 200_000 + b'"'
+
+    async def story(play: Play) -> None:
+        for first in range(0, 2 * BATCH_MAX, BATCH_MAX):
+            await play.enqueue_all(*[play.job(f"{n}", payload=b"%d" % n) for n in range(first, first + BATCH_MAX)])
+        await play.enqueue_all(*[play.job(f"large-{n}", payload=large) for n in range(60)])
+
+    happen(file_url, story)
+
+    batch = Batch(url=file_url, tenant="acme", payloads="true", columns="id,payload")
+
+    assert len(batch.rows) == 2 * BATCH_MAX + 60
+    assert all(row["payload"] == row["id"] for row in batch.rows[: 2 * BATCH_MAX])
+    assert all(row["payload"] == large.decode() for row in batch.rows[2 * BATCH_MAX :])
+    assert max(batch.sizes[1:], default=0) < 60, "large payloads come in several batches"
+
+
+def test_a_journal_has_no_payloads_unless_they_are_asked_for(file_url: str) -> None:
+    happen(file_url, lambda play: play.enqueue("a"))
+
+    rows = Batch(url=file_url, tenant="acme").rows
+
+    assert tuple(rows[0]) == JOURNAL.names
+    with pytest.raises(BadConfig, match="option columns names 'payload', which is not there"):
+        Batch(url=file_url, tenant="acme", columns="payload")
+    with pytest.raises(BadConfig, match="has no option 'payloads' to read results"):
+        Batch(url=file_url, tenant="acme", what="results", payloads="true")
+
+
+def test_a_queue_that_was_deleted_in_the_meantime_leaves_its_events_bare(file_url: str) -> None:
+    happen(file_url, lambda play: play.enqueue("kept"), name="news")
+    happen(file_url, lambda play: play.enqueue("a"))
+
+    with playing(url=file_url, tenant="acme", payloads="true", failOnDataLoss="false") as run:
+        first = run.batch()
+        happen(file_url, lambda play: play.remove("a"))
+        ask(file_url, lambda store: store.queues.delete(Queue("mail", "acme")))
+        happen(file_url, lambda play: play.enqueue("late"), name="news")
+        second = run.batch()
+
+    assert [each[1:3] for each in told(first or [])] == [("a", '{"n":1}'), ("kept", '{"n":1}')]
+    assert [each[1:3] for each in told(second or [])] == [("late", '{"n":1}')]

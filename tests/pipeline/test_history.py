@@ -1,0 +1,196 @@
+"""Promises of the history, written by a local Spark: every event of the journals once, whatever stops a run."""
+
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyspark.errors import StreamingQueryException
+from pyspark.sql import SparkSession
+
+from headrace.model.errors import Refused, StoreUnavailable
+from headrace.model.names import Queue, Shard
+from headrace.pipeline.history import layout, steps
+from headrace.pipeline.history.alone import alone
+from headrace.pipeline.history.compact import compact
+from headrace.pipeline.history.read import read_history
+from headrace.pipeline.history.run import follow_history
+from headrace.pipeline.history.state import State, read_state, write_state
+from headrace.pipeline.said import said_by_us
+from headrace.pipeline.source.schema import JOURNAL
+from tests.pipeline.filling import fill, keep, tell
+from tests.pipeline.histories import Place, duckdb_places, places, polars_rows
+from tests.pipeline.served import SERVED, ask, fresh_url
+from tests.pipeline.stories import odd_story, told_by_the_store
+from tests.support.stores import sqlite_url
+
+MAIL, YEAR, TRUE, ODD = Queue("mail", shards=2), Queue("2024", "acme"), Queue("true", "acme"), Queue("odd")
+DAY_MS = 86_400_000
+SECONDS_MAX = 60
+STEPS = ("begun", "staged", "checked", "placing", "placed", "committed", "noted", "advanced")
+
+
+def run(spark: SparkSession, url: str, folder: Path, **options: Any) -> None:
+    """Write what is there, and end."""
+    query = follow_history(spark, url, folder, once=True, **options)
+    assert query.awaitTermination(SECONDS_MAX)
+
+
+def spark_places(spark: SparkSession, folder: Path) -> list[Place]:
+    return places(read_history(spark, folder).toArrow().to_pylist())
+
+
+def state_of(folder: Path) -> State:
+    state = read_state(folder)
+    assert state is not None
+    return state
+
+
+@contextmanager
+def failing(monkeypatch: pytest.MonkeyPatch, step: str) -> Iterator[None]:
+    """Let the first batch that reaches a step fail there."""
+
+    def fail(reached: str, batch: int) -> None:
+        if reached == step:
+            raise RuntimeError(f"failed when {step}")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(steps, "reached", fail)
+        yield
+
+
+@pytest.mark.parametrize("name", SERVED)
+def test_every_event_is_in_the_files_once_with_all_its_columns_whoever_reads_them(
+    spark: SparkSession, name: str, tmp_path: Path
+) -> None:
+    url, folder = fresh_url(name, tmp_path), tmp_path / "history"
+    tell(url, fill(MAIL, 40), fill(YEAR, 12, every_ms=DAY_MS // 5), fill(TRUE, 3))
+    tell(url, lambda store: odd_story(store, ODD))
+
+    run(spark, url, folder, events_max=60)
+    tell(url, fill(MAIL, 5, since=40))
+    run(spark, url, folder)
+
+    queues = [MAIL, YEAR, TRUE, ODD, ODD.companion]
+    expected = sorted(told_by_the_store(url, queues), key=str)
+    frame = read_history(spark, folder)
+    rows = frame.toArrow().to_pylist()
+    days = {(row["queue"], str(row.pop("day"))) for row in rows}
+    assert frame.columns == [*JOURNAL.names, "day"]
+    assert frame.drop("day").schema == JOURNAL.spark
+    assert sorted(rows, key=str) == expected
+    assert {day for queue, day in days if queue == "2024"} == {"2023-11-14", "2023-11-15", "2023-11-16"}
+    read = polars_rows(folder)
+    assert {(row["queue"], str(row.pop("day"))) for row in read} == days
+    assert sorted([{column: row[column] for column in JOURNAL.names} for row in read], key=str) == expected
+    assert duckdb_places(folder) == places(rows)
+    assert ask(url, lambda store: store.journal.consumers(Shard(YEAR)))[0].seq == 12
+    assert (state_of(folder).events, state_of(folder).skipped) == (len(rows), 0)
+
+
+@pytest.mark.parametrize("form", ["parquet", "delta"])
+def test_a_run_that_fails_at_any_step_is_brought_to_its_end_by_the_next(
+    spark: SparkSession, form: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    url, folder = sqlite_url(tmp_path), tmp_path / "history"
+
+    for number, step in enumerate(STEPS):
+        tell(url, fill(MAIL, 4, since=number * 4), fill(TRUE, 1, since=number))
+        with failing(monkeypatch, step):
+            if step == "committed" and form == "parquet":
+                continue
+            with pytest.raises(StreamingQueryException, match=f"failed when {step}"):
+                run(spark, url, folder, form=form)
+    run(spark, url, folder, form=form)
+
+    expected = places(told_by_the_store(url, [MAIL, TRUE]))
+    assert spark_places(spark, folder) == expected
+    assert duckdb_places(folder) == expected
+    assert state_of(folder).events == len(expected)
+
+
+def test_a_lost_checkpoint_is_made_anew_from_the_state_and_batches_count_on(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    url, folder = sqlite_url(tmp_path), tmp_path / "history"
+    tell(url, fill(MAIL, 4), fill(TRUE, 1))
+    run(spark, url, folder, queue="mail")
+    tell(url, fill(MAIL, 4, since=4))
+    with failing(monkeypatch, "placed"), pytest.raises(StreamingQueryException):
+        run(spark, url, folder, queue="mail")
+
+    # What was placed of batch 1 is planned anew, with other limits and queues, and must not stay.
+    shutil.rmtree(folder / layout.CHECKPOINT)
+    run(spark, url, folder, events_max=2)
+    batch = state_of(folder).batch
+    run(spark, url, folder, tenant="acme")
+
+    assert duckdb_places(folder) == places(told_by_the_store(url, [MAIL, TRUE]))
+    assert batch == 3
+    assert state_of(folder).shards.keys() == {"default/mail/0", "default/mail/1", "acme/true/0"}
+
+
+def test_what_retention_has_dropped_is_refused_or_counted(spark: SparkSession, tmp_path: Path) -> None:
+    url, folder = sqlite_url(tmp_path), tmp_path / "history"
+    tell(url, fill(YEAR, 6))
+    run(spark, url, folder)
+    tell(url, fill(YEAR, 10, since=6), keep(Shard(YEAR), 3))
+
+    with pytest.raises(StreamingQueryException) as refused:
+        run(spark, url, folder)
+    run(spark, url, folder, fail_on_loss=False)
+
+    told = said_by_us(refused.value)
+    assert isinstance(told, Refused)
+    assert "acme/2024/0 up to seq 6, and retention has dropped what follows up to 14" in str(told)
+    assert [seq for *_, seq in duckdb_places(folder)] == [*range(1, 7), 15, 16, 17]
+    assert (state_of(folder).events, state_of(folder).skipped) == (9, 8)
+
+
+def test_what_a_batch_finds_wrong_is_one_sentence_and_nothing_is_added(spark: SparkSession, tmp_path: Path) -> None:
+    url, folder = sqlite_url(tmp_path), tmp_path / "history"
+    tell(url, fill(TRUE, 6))
+    run(spark, url, folder)
+    tell(url, fill(TRUE, 1, since=6))
+
+    with alone(folder / layout.WRITING, ""), pytest.raises(StreamingQueryException) as second:
+        run(spark, url, folder)
+    mark = state_of(folder).shards["acme/true/0"]
+    query = follow_history(spark, url, folder, every_ms=0)
+    try:
+        query.processAllAvailable()
+        state = state_of(folder)
+        # Somebody has put an older state into the place of ours.
+        write_state(folder, State(batch=state.batch, shards={"acme/true/0": mark}))
+        tell(url, fill(TRUE, 1, since=7))
+        with pytest.raises(StreamingQueryException) as wrong:
+            query.processAllAvailable()
+    finally:
+        query.stop()
+
+    assert str(said_by_us(second.value)).startswith("another run writes the history in")
+    told = said_by_us(wrong.value)
+    assert isinstance(told, StoreUnavailable)
+    assert str(told).startswith(
+        "the history holds acme/true/0 up to seq 6, and this batch goes on after 7; nothing was"
+    )
+    assert len(duckdb_places(folder)) == 7
+
+
+def test_a_history_is_compacted_while_it_is_written(spark: SparkSession, tmp_path: Path) -> None:
+    url, folder = sqlite_url(tmp_path), tmp_path / "history"
+    tell(url, fill(MAIL, 4))
+    query = follow_history(spark, url, folder, every_ms=0)
+    try:
+        for number in range(1, 4):
+            query.processAllAvailable()
+            compact(folder)
+            tell(url, fill(MAIL, 4, since=number * 4))
+        query.processAllAvailable()
+    finally:
+        query.stop()
+
+    assert spark_places(spark, folder) == places(told_by_the_store(url, [MAIL]))
+    assert len(list(folder.glob(layout.GLOB))) == 2

@@ -1,0 +1,235 @@
+"""Promises of the check by seq and of the start of a run: what does not fit is refused, and nothing is added."""
+
+import json
+from pathlib import Path
+from typing import Any, cast
+
+import pytest
+
+from headrace.model.clock import monotonic_ms
+from headrace.model.errors import BadConfig, Refused, StoreUnavailable
+from headrace.model.names import Queue, Shard
+from headrace.pipeline.history.check import Counts, check, held_by
+from headrace.pipeline.history.cursor import Cursor
+from headrace.pipeline.history.layout import STATE
+from headrace.pipeline.history.place import remove_leftovers
+from headrace.pipeline.history.planned import Planned, Span
+from headrace.pipeline.history.resume import begin, find_begins, first_batch, renew
+from headrace.pipeline.history.run import follow_history
+from headrace.pipeline.history.state import State, write_state
+from headrace.pipeline.source.journal.offset import Mark, Offset
+from headrace.pipeline.source.options import Options
+from tests.pipeline.filling import delete, fill, keep, tell
+from tests.pipeline.histories import put
+from tests.pipeline.served import SERVED, ask, fresh_url
+from tests.support.stores import sqlite_url
+
+MAIL = "default/mail/0"
+
+
+def mark(seq: int) -> Mark:
+    return Mark(1, seq, "", 0)
+
+
+def planned(after: int, upto: int, *, jumps: bool = False) -> Planned:
+    """A batch with one span of one journal."""
+    return Planned(Offset(shards={MAIL: mark(upto)}, jumps={MAIL: after} if jumps else {}), {MAIL: Span(after, upto)})
+
+
+def test_a_batch_that_holds_what_it_is_to_hold_is_counted(tmp_path: Path) -> None:
+    """A journal goes on over midnight, so its events may be in several files."""
+    files = [put(tmp_path, 0, [4, 5]), put(tmp_path, 0, [6], day="2030-02-01"), put(tmp_path, 0, [1], queue="new")]
+    batch = planned(3, 6)
+    batch.spans["default/new/0"] = Span(0, 1)
+
+    counts = check(batch, held_by(files), {MAIL: mark(3)}, strict=True)
+
+    assert counts == Counts(events=4)
+
+
+@pytest.mark.parametrize(
+    ("seqs", "sentence"),
+    [
+        (
+            [4, 5, 5, 6],
+            "was to hold seq 4 to 6 of default/mail/0, and its files hold seq 4 to 6 in 4 rows of which 1 are",
+        ),
+        ([4, 6], "files hold seq 4 to 6 in 2 rows; nothing was added"),
+        ([4, 5], "files hold seq 4 to 5 in 2 rows"),
+        ([5, 6], "files hold seq 5 to 6 in 2 rows"),
+        ([3, 4, 5, 6], "files hold seq 3 to 6 in 4 rows"),
+        ([], "files hold nothing; nothing was added: check that the folder is the same one"),
+    ],
+)
+def test_a_batch_with_a_double_a_gap_or_an_event_too_few_or_too_many_is_refused(
+    tmp_path: Path, seqs: list[int], sentence: str
+) -> None:
+    held = held_by([put(tmp_path, 0, seqs)] if seqs else [])
+
+    with pytest.raises(StoreUnavailable, match=sentence):
+        check(planned(3, 6), held, {}, strict=True)
+
+
+def test_events_of_a_journal_that_the_batch_is_not_about_are_refused(tmp_path: Path) -> None:
+    held = held_by([put(tmp_path, 0, [4, 5, 6]), put(tmp_path, 0, [1], queue="other")])
+
+    with pytest.raises(StoreUnavailable, match="to hold nothing of default/other/0"):
+        check(planned(3, 6), held, {}, strict=True)
+
+
+@pytest.mark.parametrize(("ended", "jumps"), [(2, True), (2, False), (4, True)])
+def test_a_batch_that_does_not_go_on_where_the_history_ended_is_refused(ended: int, jumps: bool) -> None:
+    with pytest.raises(
+        StoreUnavailable, match=f"holds default/mail/0 up to seq {ended}, and this batch goes on after 3"
+    ):
+        check(planned(3, 3, jumps=jumps), {}, {MAIL: mark(ended)}, strict=True)
+
+
+def test_what_the_stream_has_gone_on_without_is_counted_where_that_is_allowed(tmp_path: Path) -> None:
+    held = held_by([put(tmp_path, 0, [5, 6])])
+
+    skipped = check(planned(3, 6, jumps=True), held, {MAIL: mark(1)}, strict=False)
+    lost = check(planned(4, 6, jumps=True), held, {MAIL: mark(9)}, strict=False)
+    none = check(planned(3, 6), {}, {MAIL: mark(3)}, strict=False)
+
+    assert skipped == Counts(events=2, skipped=2 + 1)
+    assert lost == Counts(events=2, lost=5)
+    assert none == Counts(skipped=3)
+    with pytest.raises(StoreUnavailable, match="goes on after 3"):
+        check(planned(3, 6), held, {MAIL: mark(1)}, strict=False)
+
+
+def test_a_folder_that_is_no_history_or_another_one_is_refused(tmp_path: Path) -> None:
+    for name in ("foreign", "stateless", "parquet", "strange"):
+        (tmp_path / name).mkdir()
+    (tmp_path / "foreign" / "letters.txt").write_text("mine")
+    (tmp_path / "stateless" / "_checkpoint").mkdir()
+    (tmp_path / "strange" / STATE).write_text('{"v": 2}')
+    begin(tmp_path / "parquet", "parquet", payloads=False)
+
+    for name, form, sentence in (
+        ("foreign", "parquet", r"holds something else \('letters.txt'\); name a folder that is new or empty"),
+        ("stateless", "parquet", r"holds a history whose _state.json is missing"),
+        ("parquet", "delta", r"is kept as parquet, and delta was asked for; use another folder"),
+        ("strange", "parquet", r"_state.json was written by another version"),
+    ):
+        with pytest.raises(BadConfig, match=sentence):
+            begin(tmp_path / name, cast(Any, form), payloads=False)
+
+
+@pytest.mark.parametrize(
+    ("given", "sentence"),
+    [
+        ({"folder": "s3a://bucket/history"}, "is a URL; mount it"),
+        ({"folder": "/data/[x]"}, "which Spark takes for a pattern"),
+        ({"form": "orc"}, "form is 'orc'; give parquet or delta"),
+        ({"every_ms": -1}, "every_ms"),
+        ({"events_max": 0}, "events_max"),
+        ({"url": "memory://"}, "lives inside one process"),
+        ({"queue": ""}, "option queue is ''"),
+    ],
+)
+def test_a_setting_that_makes_no_sense_is_refused_before_spark_is_asked(
+    tmp_path: Path, given: dict[str, Any], sentence: str
+) -> None:
+    tell(sqlite_url(tmp_path))
+    usual = {"url": sqlite_url(tmp_path), "folder": str(tmp_path / "history")}
+
+    with pytest.raises((BadConfig, Refused), match=sentence):
+        follow_history(cast(Any, None), **(usual | given))
+    assert not (tmp_path / "history").exists()
+
+
+def test_a_checkpoint_counts_while_it_fits_the_state_and_what_is_asked_for(tmp_path: Path) -> None:
+    options = Options(url="", tenant="*")
+    state = State(batch=7, shards={MAIL: mark(3)})
+    write_state(tmp_path, state)
+    assert first_batch(tmp_path, state, options) is None
+
+    number = renew(tmp_path, state, options)
+    before = first_batch(tmp_path, state, options)
+    note(tmp_path, 0, mark(5))
+    after = State(batch=8, shards={MAIL: mark(5)})
+
+    assert number == 8
+    assert before is None
+    assert first_batch(tmp_path, state, options) == 8
+    assert first_batch(tmp_path, after, options) == 8
+    # Of another selection, of another time, of another story, or broken.
+    assert first_batch(tmp_path, after, Options(url="", tenant="acme")) is None
+    assert first_batch(tmp_path, State(batch=9, shards=after.shards), options) is None
+    assert first_batch(tmp_path, State(batch=8, shards={MAIL: mark(4)}), options) is None
+    (tmp_path / "_checkpoint" / "offsets" / "0").write_text("v1\n")
+    assert first_batch(tmp_path, after, options) is None
+    note(tmp_path, 0, mark(5))
+    with pytest.raises(BadConfig, match=r"checkpoint in .* is at batch 8 and _state.json at 6: it was replaced"):
+        first_batch(tmp_path, State(batch=6), options)
+
+
+def note(folder: Path, number: int, end: Mark) -> None:
+    """What Spark notes of a batch before it begins."""
+    offsets = folder / "_checkpoint" / "offsets"
+    offsets.mkdir(exist_ok=True)
+    told = Offset(shards={MAIL: end}).told()
+    (offsets / str(number)).write_text(f"v1\n{{}}\n{json.dumps(told)}")
+
+
+def test_a_history_of_many_files_is_ready_at_once(tmp_path: Path) -> None:
+    write_state(tmp_path, State(batch=99))
+    for leaf in range(100):
+        folder = tmp_path / f"day=2030-01-{leaf % 25 + 1:02d}" / f"queue=q{leaf}"
+        folder.mkdir(parents=True)
+        for batch in (*range(20), 100):
+            (folder / f"batch-{batch:09d}.parquet").touch()
+    begun_at_ms = monotonic_ms()
+
+    state = begin(tmp_path, "parquet", payloads=False)
+    first_batch(tmp_path, state, Options(url=""))
+    remove_leftovers(tmp_path, 100)
+
+    assert monotonic_ms() - begun_at_ms < 250
+    assert len(list(tmp_path.glob("day=*/queue=*/*.parquet"))) == 2_000
+
+
+@pytest.fixture(params=SERVED)
+def url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
+    return fresh_url(request.param, tmp_path)
+
+
+def test_the_consumer_is_registered_and_advanced_and_a_queue_that_is_gone_does_not_matter(url: str) -> None:
+    mail, old = Queue("mail", shards=2), Queue("old")
+    tell(url, fill(mail, 9), fill(old, 1))
+    cursor = Cursor("history", Options(url=url, tenant="*"), hold=True)
+
+    ask(url, lambda store: cursor.advance(store, {MAIL: 2, "default/old/0": 1, "default/never/0": 1}))
+    tell(url, delete(old))
+    ask(url, lambda store: cursor.advance(store, {MAIL: 3, "default/old/0": 1, "default/mail/1": 99}))
+
+    first = ask(url, lambda store: store.journal.consumers(Shard(mail, 0)))
+    second = ask(url, lambda store: store.journal.consumers(Shard(mail, 1)))
+    assert [(each.name, each.seq, each.hold) for each in first] == [("history", 3, True)]
+    assert second == []
+
+
+def test_a_lost_checkpoint_begins_behind_the_state_and_another_store_is_refused(tmp_path: Path) -> None:
+    mail, url = Queue("mail"), sqlite_url(tmp_path)
+    strict = Options(url=url, tenant="*")
+    loose = Options(url=url, tenant="*", fails_on_loss=False)
+    tell(url, fill(mail, 5))
+
+    def begins(options: Options, ended: Mark, name: str = MAIL) -> dict[str, int]:
+        return ask(url, lambda store: find_begins(store, options, {name: ended}))
+
+    assert begins(strict, mark(3)) == {MAIL: 4}
+    for wrong, name, sentence in (
+        (mark(9), MAIL, "up to seq 9, and the store's journal ends at seq 5"),
+        (Mark(1, 3, "beef", 7), MAIL, "up to seq 3, and the store's journal holds another event there"),
+        (mark(1), "default/gone/0", "up to seq 1, and the store has no such queue; use a new folder, or give"),
+    ):
+        with pytest.raises(Refused, match=sentence):
+            begins(strict, wrong, name)
+    assert begins(loose, mark(1), "default/gone/0") == {}
+    tell(url, keep(Shard(mail), 2))
+    with pytest.raises(Refused, match="up to seq 3, and retention has dropped what follows up to 4"):
+        begins(strict, mark(3))
+    assert begins(loose, mark(3)) == {MAIL: 5}

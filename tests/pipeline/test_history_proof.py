@@ -1,0 +1,85 @@
+"""The check that the proof of history rests on: it is content with a history that was stopped, and finds each fault."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from pyspark.errors import StreamingQueryException
+from pyspark.sql import SparkSession
+
+from headrace.model.event import Event
+from headrace.pipeline.history import steps
+from headrace.pipeline.history.read import read_history
+from headrace.pipeline.history.run import follow_history
+from headrace.stores.contract.store import Store
+from tests.pipeline.served import ask, fresh_url
+from tests.proof.spark_check import IDENTITY, Found, Key, behind, compare, counted_by_duckdb, journal_of, wrong_rows
+from tests.proof.spark_faults import FAULTS, STEP_OF
+from tests.proof.spark_writer import Writer
+
+SECONDS_MAX = 60
+
+
+async def write(store: Store) -> None:
+    writer = Writer(store)
+    await writer.begin()
+    await writer.write(3)
+
+
+def stop_at(wanted: str) -> Callable[[str, int], None]:
+    def reached(step: str, _: int) -> None:
+        if step == wanted:
+            raise RuntimeError(f"stopped when {step}")
+
+    return reached
+
+
+def run(spark: SparkSession, url: str, folder: Path) -> None:
+    query = follow_history(spark, url, folder, once=True)
+    assert query.awaitTermination(SECONDS_MAX)
+
+
+def stopped_and_drained(
+    spark: SparkSession, url: str, folder: Path, step: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A history whose batch was stopped at a step, and that was started again."""
+    with monkeypatch.context() as patch:
+        patch.setattr(steps, "reached", stop_at(step))
+        with pytest.raises(StreamingQueryException, match="stopped when"):
+            run(spark, url, folder)
+    run(spark, url, folder)
+
+
+def counted(spark: SparkSession, folder: Path, journal: dict[Key, Event]) -> tuple[Found, Found]:
+    by_spark = read_history(spark, folder).groupBy(*IDENTITY).count().toArrow()
+    return compare(journal, by_spark), compare(journal, counted_by_duckdb(folder))
+
+
+def test_a_history_that_was_stopped_while_files_are_placed_is_the_journal(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    url, folder = fresh_url("sqlite", tmp_path), tmp_path / "history"
+    ask(url, write)
+
+    stopped_and_drained(spark, url, folder, "placed", monkeypatch)
+
+    journal = ask(url, journal_of)
+    by_spark, by_duckdb = counted(spark, folder, journal)
+    assert by_spark == by_duckdb == Found(rows=len(journal), distinct=len(journal))
+    assert wrong_rows(folder, "parquet", journal) == 0
+    assert ask(url, lambda store: behind(store, "history")) == 0
+
+
+@pytest.mark.parametrize(("fault", "found"), [("append", "duplicate"), ("note_too_early", "missing")])
+def test_the_same_check_finds_a_planted_fault(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, fault: str, found: str
+) -> None:
+    url, folder = fresh_url("sqlite", tmp_path), tmp_path / "history"
+    ask(url, write)
+    FAULTS[fault](monkeypatch.setattr)
+
+    stopped_and_drained(spark, url, folder, STEP_OF[fault], monkeypatch)
+
+    for each in counted(spark, folder, ask(url, journal_of)):
+        assert not each.is_right
+        assert getattr(each, found) > 0

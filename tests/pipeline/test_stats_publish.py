@@ -1,0 +1,114 @@
+"""Promises of statistics in feeds, and of windows that a journal holds whole."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from headrace.model.errors import BadConfig
+from headrace.model.feed import FeedName
+from headrace.model.names import Queue, Shard
+from headrace.pipeline.stats.columns import Row
+from headrace.pipeline.stats.merge import Visited
+from headrace.pipeline.stats.publish import publication, publish
+from headrace.pipeline.stats.whole import Looking
+from headrace.stores.contract.store import Store
+from tests.pipeline.filling import LATER, T0, fill, keep
+from tests.pipeline.test_stats_files import MINUTE, NOON, row
+from tests.support.stores import STORES
+
+FEED = FeedName("stats", "acme")
+
+
+def window(number: int, *rows: Row) -> Visited:
+    return Visited(NOON + number * MINUTE, list(rows), True)
+
+
+async def ids(store: Store) -> list[str]:
+    return [item.id for item in (await store.items.snapshot(FEED)).rows]
+
+
+async def test_what_differs_is_edited_and_what_is_equal_is_left_alone(tmp_path: Path) -> None:
+    async with STORES["memory"](tmp_path) as store:
+        windows = [window(n, row(n, kind="a"), row(0, 1, kind=None)) for n in range(3)]
+        first = await publish(store, "stats", MINUTE, windows)
+        before = await store.feeds.describe(FEED)
+        again = await publish(store, "stats", MINUTE, windows)
+        after = await store.feeds.describe(FEED)
+        changed = await publish(store, "stats", MINUTE, [window(1, row(7, kind="a"), row(0, 1, kind=None))])
+
+        assert (first, again, changed) == (6, 0, 1)
+        assert before == after
+        assert await ids(store) == [
+            *("2023-12-09T12:00:00Z/mail/a", "2023-12-09T12:00:00Z/mail/"),
+            *("2023-12-09T12:01:00Z/mail/", "2023-12-09T12:02:00Z/mail/a", "2023-12-09T12:02:00Z/mail/"),
+            "2023-12-09T12:01:00Z/mail/a",
+        ]
+        [item] = await store.items.find(FEED, ["2023-12-09T12:01:00Z/mail/a"])
+        assert item is not None
+        told = json.loads(item.item)
+        assert list(told)[:5] == ["window_start", "window_end", "tenant", "queue", "kind"]
+        assert (told["window_end"], told["opened"], told["backlog"]) == ("2023-12-09T12:02:00Z", 7, 0)
+
+
+async def test_a_feed_that_is_full_does_not_get_back_what_it_has_evicted(tmp_path: Path) -> None:
+    async with STORES["memory"](tmp_path) as store:
+        await store.feeds.create(FEED, changes={"items_max": 4}, instance="test")
+        windows = [window(n, row(n, kind="a"), row(n, kind="b")) for n in range(5)]
+        for each in windows:
+            await publish(store, "stats", MINUTE, [each])
+        before = await ids(store)
+
+        again = await publish(store, "stats", MINUTE, windows)
+        late = await publish(store, "stats", MINUTE, [window(0, row(9, kind="a"))])
+
+        assert (again, late) == (0, 0)
+        assert await ids(store) == before
+        assert [id[14:] for id in before] == ["03:00Z/mail/a", "03:00Z/mail/b", "04:00Z/mail/a", "04:00Z/mail/b"]
+
+
+async def test_a_plain_queue_takes_no_statistics_and_a_sorted_feed_keeps_its_order(tmp_path: Path) -> None:
+    async with STORES["memory"](tmp_path) as store:
+        await store.feeds.create(FeedName("plain", "acme"), "plain", instance="test")
+        await store.feeds.create(FEED, "sorted", instance="test")
+        await publish(store, "stats", MINUTE, [window(0, row(1)), window(1, row(1))])
+        before = await ids(store)
+
+        changed = await publish(store, "stats", MINUTE, [window(0, row(2))])
+
+        assert (changed, await ids(store)) == (1, before)
+        with pytest.raises(BadConfig, match="'acme/plain' is a plain queue, whose items cannot be edited; name another"):
+            await publish(store, "plain", MINUTE, [window(0, row(1))])
+
+
+def test_the_longest_names_still_make_an_id_of_their_own() -> None:
+    long = [row(1, queue="q" * 120 + ".fail", kind="k" * 127 + end) for end in "ab"]
+
+    made = [publication(NOON, MINUTE, each).id or "" for each in long]
+
+    assert all(len(id) == 256 and id.startswith("2023-12-09T12:00:00Z/qqq") for id in made)
+    assert made[0] != made[1]
+
+
+async def test_a_window_is_whole_while_nothing_of_it_can_have_been_dropped(tmp_path: Path) -> None:
+    kept, cut, emptied = Queue("kept", "acme", 2), Queue("cut", "acme"), Queue("emptied", "acme")
+    async with STORES["memory"](tmp_path) as store:
+        for queue in (kept, cut, emptied):
+            await fill(queue, 10)(store)
+        await keep(Shard(cut), 4)(store)
+        await store.queues.configure(emptied, {"journal_keep_ms": 1}, now_ms=LATER)
+        await store.journal.trim(Shard(emptied), now_ms=LATER + 10)
+        bounds = await store.journal.bounds(Shard(cut))
+        names = {queue.name: ("acme", queue.name) for queue in (kept, cut, emptied)}
+
+        look = await Looking().look(store, [(*name, 0) for name in (*names.values(), ("acme", "gone"))])
+
+        oldest = bounds.first_at_ms or 0
+        assert T0 < oldest < LATER
+        assert look.is_whole(names["kept"], 0)
+        assert [look.is_whole(names["cut"], at_ms) for at_ms in (0, oldest, oldest + 1)] == [False, False, True]
+        assert not look.is_whole(names["emptied"], LATER)
+        assert look.is_whole(names["emptied"], 4_000_000_000_000)
+        assert not look.is_whole(("acme", "gone"), LATER)
+        assert look.holds("acme/kept/1", 1, 3)
+        assert not look.holds("acme/kept/1", 1, 30)

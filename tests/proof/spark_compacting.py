@@ -1,0 +1,38 @@
+"""A program that compacts a history again and again, beside whoever writes it, until it is killed.
+
+python -m tests.proof.spark_compacting FOLDER
+"""
+
+import sys
+import time
+from pathlib import Path
+
+from headrace.pipeline.history import steps
+from headrace.pipeline.history.compact import compact
+from headrace.pipeline.history.state import read_state
+from tests.proof.spark_processes import say
+
+PAUSE_S = 0.3
+STEP_S = 0.05
+"""How long each step is drawn out, so that many kills come between two of them."""
+
+
+def reached(step: str, _: int) -> None:
+    """Say so."""
+    say("step", step)
+    time.sleep(STEP_S)
+
+
+def main() -> None:
+    """Say how each turn ended."""
+    folder = Path(sys.argv[1])
+    steps.reached = reached
+    while True:
+        if read_state(folder) is not None:
+            compacted = compact(folder)
+            say("compacted", str(compacted.files_before - compacted.files_after))
+        time.sleep(PAUSE_S)
+
+
+if __name__ == "__main__":
+    main()

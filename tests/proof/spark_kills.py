@@ -1,0 +1,256 @@
+"""History under kills: of the driver with all its processes at every step of a batch, and of single executors."""
+
+import asyncio
+import os
+import shutil
+import signal
+import sys
+import tempfile
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from random import Random
+
+import msgspec
+import pyarrow.parquet as pq
+from msgspec import Struct, field
+
+from headrace.pipeline.history.layout import CHECKPOINT
+from headrace.stores.contract.store import Store
+from headrace.stores.open import open_store
+from tests.proof.spark_check import Found, behind, compare, counted_by_duckdb, journal_of, wrong_rows
+from tests.proof.spark_driver import CLUSTER, Life
+from tests.proof.spark_looks import Looks
+from tests.proof.spark_processes import Tree
+from tests.proof.spark_steps import DELTA_STEPS, STEPS
+from tests.proof.spark_writer import writing
+from tests.proof.worker_runs import emptied
+
+ROOT = Path(__file__).parents[2]
+CONSUMER = "history"
+EVENTS_MAX = 600
+DRAIN_MAX = 50_000
+FIRST_ROUNDS = 40
+"""What is there at the beginning: enough for some batches."""
+
+
+class Death(Struct, frozen=True):
+    """How one life of the driver ends."""
+
+    step: str
+    executors: int = 0
+    """So many single executors are killed before, and the life must go on each time."""
+    compacts: bool = False
+    """Somebody compacts all the while, and is killed at the same time."""
+    forgets: bool = False
+    """The checkpoint is lost before the next life."""
+
+
+class Plan(Struct, frozen=True):
+    """Which lives there are, one after the other."""
+
+    deaths: tuple[Death, ...]
+    form: str = "parquet"
+    fault: str | None = None
+
+
+class KillFigures(Struct):
+    """What a run did and found."""
+
+    kills: Counter[str] = field(default_factory=Counter)
+    """Of whole trees, by step."""
+    processes: int = 0
+    """That were killed with them."""
+    executors: int = 0
+    """That were killed one by one."""
+    again: int = 0
+    """Batches that were begun a second time."""
+    forgotten: int = 0
+    """Checkpoints that were lost."""
+    merges: int = 0
+    """By how many files compaction beside a running writer has made them fewer."""
+    compactors: int = 0
+    """Compactions that were killed in the midst of a folder."""
+    looks: int = 0
+    """At the files, while all this went on."""
+    odd_looks: int = 0
+    """That saw an event twice, or fewer than the state had said."""
+    events: int = 0
+    """In the journals at the end."""
+    spark: Found = field(default_factory=Found)
+    duckdb: Found = field(default_factory=Found)
+    wrong: int = 0
+    """Rows that differ from the store's own events, or lie under a wrong day."""
+    behind: int = 0
+    """Events that the consumer is not said to have."""
+    seconds: float = 0.0
+
+    @property
+    def is_exact(self) -> bool:
+        """Whether the history is the journal."""
+        are_equal = self.spark.rows == self.duckdb.rows == self.events
+        errors = self.odd_looks + self.wrong + self.behind
+        return are_equal and errors == 0 and self.spark.is_right and self.duckdb.is_right
+
+    def has_happened(self, plan: Plan) -> bool:
+        """Whether everything was done that was to be, and did some harm."""
+        wanted = Counter(death.step for death in plan.deaths)
+        return (
+            self.kills == wanted
+            and self.executors == sum(death.executors for death in plan.deaths)
+            and self.forgotten == sum(death.forgets for death in plan.deaths)
+            and (self.merges > 0 or not any(death.compacts for death in plan.deaths))
+            and min(self.again, self.looks, self.processes) > 0
+        )
+
+
+class Run:
+    """One history from its first life to its last."""
+
+    def __init__(self, url: str, plan: Plan, folder: Path) -> None:
+        self.figures = KillFigures()
+        self.history = folder / "history"
+        self.errors = folder / "errors.log"
+        self._plan = plan
+        self._life = Life(url, str(self.history), str(folder), plan.form, events_max=EVENTS_MAX, fault=plan.fault)
+        self._begun: set[int] = set()
+
+    def live_and_die(self, death: Death, after: int) -> None:
+        """A life that ends at a step of its batch after so many others."""
+        life = msgspec.structs.replace(self._life, step=death.step, after=after)
+        if death.executors:
+            life = msgspec.structs.replace(life, master=CLUSTER, after=1_000_000)
+        driver = self._start("tests.proof.spark_driver", msgspec.json.encode(life).decode())
+        compactor = self._start("tests.proof.spark_compacting", str(self.history)) if death.compacts else None
+        try:
+            lines = self._lines(driver)
+            if death.executors:
+                self._kill_executors(driver, lines, death)
+            else:
+                self._await(lines, "here", death.step)
+        finally:
+            self.figures.processes += len(driver.pids())
+            driver.kill()
+            if compactor is not None:
+                self._note_merges(compactor.kill())
+        self.figures.kills[death.step] += 1
+        if death.forgets:
+            shutil.rmtree(self.history / CHECKPOINT)
+            self.figures.forgotten += 1
+
+    def drain(self) -> None:
+        """The last life, which reaches the end."""
+        life = msgspec.structs.replace(self._life, once=True, count=True, events_max=DRAIN_MAX)
+        driver = self._start("tests.proof.spark_driver", msgspec.json.encode(life).decode())
+        try:
+            self._await(self._lines(driver), "ended")
+        finally:
+            driver.kill()
+
+    def _start(self, program: str, argument: str) -> Tree:
+        return Tree([sys.executable, "-m", program, argument], ROOT, self.errors)
+
+    def _kill_executors(self, driver: Tree, lines: Iterator[list[str]], death: Death) -> None:
+        """Each time in the midst of a batch; that one, and the next, come to their end without anybody's help."""
+        self._await(lines, "step", "over")
+        for _ in range(death.executors):
+            self._await(lines, "step", "staging")
+            os.kill(driver.executors()[0], signal.SIGKILL)
+            self.figures.executors += 1
+            self._await(lines, "step", "over")
+            self._await(lines, "step", "over")
+        self._await(lines, "step", death.step)
+
+    def _note_merges(self, said: list[str]) -> None:
+        self.figures.merges += sum(int(line.split()[1]) for line in said if line.startswith("compacted "))
+        self.figures.compactors += said[-1:] != [] and said[-1].startswith("step ")
+
+    def _lines(self, driver: Tree) -> Iterator[list[str]]:
+        for line in driver.lines():
+            words = line.split()
+            if words[:2] == ["step", "begun"]:
+                self.figures.again += int(words[2]) in self._begun
+                self._begun.add(int(words[2]))
+            yield words
+
+    def _await(self, lines: Iterator[list[str]], *words: str) -> None:
+        for line in lines:
+            if line[: len(words)] == [*words]:
+                return
+        raise AssertionError(f"the driver ended before {' '.join(words)}; it said: {self.errors.read_text()[-4_000:]}")
+
+
+async def run_kills(url: str, plan: Plan, folder: Path) -> KillFigures:
+    """Do as planned, drain, and compare what Spark and DuckDB read with what the store tells."""
+    start, run, random = time.monotonic(), Run(url, plan, folder), Random(1)
+    looks = Looks(run.history, plan.form)
+    async with writing(url) as writer, looks.beside():
+        await writer.write(FIRST_ROUNDS)
+        writer.is_writing.set()
+        for death in plan.deaths:
+            await asyncio.to_thread(run.live_and_die, death, random.randint(0, 2))
+    await asyncio.to_thread(run.drain)
+    looks.look()
+    store = await open_store(url)
+    try:
+        await check(run, plan, store)
+    finally:
+        await store.close()
+    run.figures.looks, run.figures.odd_looks = looks.looks, looks.odd
+    run.figures.seconds = time.monotonic() - start
+    return run.figures
+
+
+async def check(run: Run, plan: Plan, store: Store) -> None:
+    """Count everything twice, and look at rows and at the consumer."""
+    journal, figures = await journal_of(store), run.figures
+    figures.events = len(journal)
+    figures.duckdb = compare(journal, counted_by_duckdb(run.history, plan.form))
+    figures.spark = compare(journal, pq.read_table(run.errors.with_name("counted.parquet")))
+    figures.wrong = wrong_rows(run.history, plan.form, journal)
+    figures.behind = await behind(store, CONSUMER)
+
+
+def told(figures: KillFigures) -> str:
+    """The figures in a few lines."""
+    kills = ", ".join(f"{step} {figures.kills[step]}" for step in DELTA_STEPS if figures.kills[step])
+    readers = "; ".join(
+        f"{name}: rows {found.rows:,} distinct {found.distinct:,} missing {found.missing} duplicate {found.duplicate}"
+        f" unknown {found.unknown}"
+        for name, found in (("Spark", figures.spark), ("DuckDB", figures.duckdb))
+    )
+    return (
+        f"kills {sum(figures.kills.values())} ({kills}) of {figures.processes} processes, executors"
+        f" {figures.executors}, batches run again {figures.again}, checkpoints lost {figures.forgotten}, files"
+        f" merged {figures.merges}, compactions killed half-way {figures.compactors}, looks {figures.looks} (odd {figures.odd_looks})\n"
+        f"    journal {figures.events:,}; {readers}; wrong {figures.wrong}, consumer behind {figures.behind},"
+        f" {figures.seconds:.0f} s"
+    )
+
+
+def long_plans() -> dict[str, tuple[str, Plan]]:
+    """The lives of the long run, by name, each with its store."""
+    plain = tuple(Death(step) for step in STEPS)
+    beside = tuple(Death(step, compacts=True, forgets=number % 4 == 3) for number, step in enumerate(STEPS))
+    executors = (Death("advanced", executors=4),)
+    return {
+        "parquet on sqlite": ("sqlite", Plan(plain + beside + executors)),
+        "parquet on redis": ("redis", Plan(plain + beside + executors)),
+        "delta on redis": ("redis", Plan(tuple(Death(step) for step in DELTA_STEPS[::2]), form="delta")),
+        "append": ("sqlite", Plan((Death("placed"),), fault="append")),
+        "note_too_early": ("sqlite", Plan((Death("noted"),), fault="note_too_early")),
+    }
+
+
+async def run_all_kills(say: Callable[[str], None]) -> int:
+    """Every plan at its full length; says how many did not end as they must: a planted fault must be found."""
+    violations = 0
+    for name, (store_name, plan) in long_plans().items():
+        with tempfile.TemporaryDirectory(prefix="headrace-proof-") as folder:
+            figures = await run_kills(await emptied(store_name, Path(folder)), plan, Path(folder))
+        is_right = figures.has_happened(plan) and figures.is_exact != bool(plan.fault)
+        violations += not is_right
+        planted = "the planted fault was found" if plan.fault else "as it must be"
+        say(f"spark: {name}: {planted if is_right else 'VIOLATION'}\n    {told(figures)}")
+    return violations

@@ -1,0 +1,51 @@
+"""Somebody who reads a history while it is written, compacted and killed."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import duckdb
+
+from headrace.pipeline.history.state import read_state
+from tests.proof.spark_check import counted_by_duckdb
+
+PAUSE_S = 1.0
+
+
+class Looks:
+    """Counts again and again: no event may be there twice, and what the state says is there must be."""
+
+    def __init__(self, folder: Path, form: str) -> None:
+        self._folder = folder
+        self._form = form
+        self.looks = 0
+        self.odd = 0
+
+    @asynccontextmanager
+    async def beside(self) -> AsyncIterator[None]:
+        """Look beside the block."""
+        task = asyncio.create_task(self._look_on())
+        try:
+            yield
+        finally:
+            task.cancel()
+            [ended] = await asyncio.gather(task, return_exceptions=True)
+        assert isinstance(ended, asyncio.CancelledError), ended
+
+    async def _look_on(self) -> None:
+        while True:
+            await asyncio.to_thread(self.look)
+            await asyncio.sleep(PAUSE_S)
+
+    def look(self) -> None:
+        """Once; whoever reads while files are merged may find one gone, and asks again."""
+        state = read_state(self._folder)
+        if state is None or not state.events:
+            return
+        try:
+            counts = counted_by_duckdb(self._folder, self._form)["count"].to_pylist()
+        except duckdb.IOException:
+            return
+        self.looks += 1
+        self.odd += sum(counts) != len(counts) or len(counts) < state.events

@@ -1,0 +1,83 @@
+"""The processes of a Spark program: a session of its own, so that all of them can be found and killed together."""
+
+import os
+import signal
+import subprocess
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+
+from tests.support.process import as_user, wait_until
+
+EXECUTOR = b"CoarseGrainedExecutorBackend"
+"""What the command line of an executor has in it."""
+
+
+def say(*words: str) -> None:
+    """A line for whoever started this program."""
+    os.write(1, (" ".join(words) + "\n").encode())
+
+
+class Tree:
+    """A program and everything that it starts: Python, Java, executors and Python workers."""
+
+    def __init__(self, words: list[str], folder: Path, errors: Path, environment: dict[str, str] | None = None) -> None:
+        with errors.open("ab") as log:
+            self._process = subprocess.Popen(
+                [*as_user(None, "KILL"), *words],
+                cwd=folder,
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.PIPE,
+                stderr=log,
+                env={**os.environ, **(environment or {})},
+                start_new_session=True,
+            )
+
+    def lines(self) -> Iterator[str]:
+        """What it says, line by line, until it ends."""
+        assert self._process.stdout is not None
+        for line in self._process.stdout:
+            yield line.decode().rstrip("\n")
+
+    def pids(self) -> list[int]:
+        """All that live. Spark's Python workers leave the process group, and nothing leaves the session."""
+        return [pid for pid in _all_pids() if _session_of(pid) == self._process.pid]
+
+    def executors(self) -> list[int]:
+        """The Java processes that run tasks and nothing else."""
+        return [pid for pid in self.pids() if EXECUTOR in _command_of(pid)]
+
+    def kill(self) -> list[str]:
+        """SIGKILL to all of them, until none is left; gives what the program had said and nobody had read."""
+
+        def are_gone() -> bool:
+            left = self.pids()
+            for pid in left:
+                with suppress(ProcessLookupError):
+                    os.kill(pid, signal.SIGKILL)
+            self._process.poll()
+            return not left
+
+        wait_until(are_gone, "the end of killed processes")
+        rest, _ = self._process.communicate()
+        return rest.decode().splitlines()
+
+
+def _all_pids() -> list[int]:
+    return [int(path.name) for path in Path("/proc").iterdir() if path.name.isdigit()]
+
+
+def _session_of(pid: int) -> int | None:
+    """The session of a process, unless it has ended and only waits to be noticed."""
+    try:
+        state, _, _, session = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[:4]
+    except OSError:
+        return None
+    return None if state in "ZX" else int(session)
+
+
+def _command_of(pid: int) -> bytes:
+    try:
+        return Path(f"/proc/{pid}/cmdline").read_bytes()
+    except OSError:
+        return b""

@@ -166,9 +166,10 @@ class Rows:
     def _in_the_journal(self) -> None:
         table, key = self._journal
         entries = sorted(self.run(f"SELECT {key}, lines FROM {table}"))  # noqa: S608 - our own names
-        configured = [(seq, lines) for seq, lines in entries if b'"configured"' in lines]
+        configured = [(seq, lines) for seq, lines in entries if _is_second(lines)]
         claimed = [(seq, lines) for seq, lines in entries if b'"claimed"' in lines and _names(lines, "impossible")]
-        self.run(f"DELETE FROM {table} WHERE {key} = ? AND lines = ?", *configured[-1])  # noqa: S608
+        for found in configured:
+            self.run(f"DELETE FROM {table} WHERE {key} = ? AND lines = ?", *found)  # noqa: S608
         [(seq, lines)] = claimed
         altered = lines.replace(b'"claimed"', b'"updated"')
         self.run(f"UPDATE {table} SET lines = ? WHERE {key} = ? AND lines = ?", altered, seq, lines)  # noqa: S608
@@ -201,13 +202,13 @@ class Keys:
             ("damage", "due"),
             ("state", "state"),
             ("counts", "counts"),
+            ("due", "counts"),
             ("twin", "twinless"),
             ("ending", "ending"),
             ("letterless", "letterless"),
             ("deathless", "deathless"),
             ("impossible", "impossible"),
             ("gap", None),
-            ("gap", "impossible"),
             ("count", None),
         }
 
@@ -247,10 +248,15 @@ class Keys:
         return number
 
     def _in_the_journal(self) -> None:
-        entries = self.run("XRANGE", "j", "-", "+")
-        configured = [seq for seq, fields in entries if b'"configured"' in fields[3]]
-        [claimed] = [seq for seq, fields in entries if b'"claimed"' in fields[3] and _names(fields[3], "impossible")]
-        self.run("XDEL", "j", configured[-1], claimed)
+        entries = [(seq, fields[b"l"]) for seq, fields in self.run("XRANGE", "j", "-", "+")]
+        [configured] = [seq for seq, lines in entries if _is_second(lines)]
+        [claimed] = [seq for seq, lines in entries if b'"claimed"' in lines and _names(lines, "impossible")]
+        self.run("XDEL", "j", configured, claimed)
+
+
+def _is_second(lines: bytes) -> bool:
+    """Whether an entry is the second configuration of the queue."""
+    return b'"configured"' in lines and b'"version":2' in lines
 
 
 def _names(lines: bytes, role: str) -> bool:

@@ -38,9 +38,7 @@ def _job(queue: Queue, id: str, chance: random.Random, now_ms: int) -> Job:
     return Job(queue=queue, id=id, kind=kind, policy=policy)
 
 
-async def _work(
-    store: Store, queue: Queue, held: list[Claim], chance: random.Random, nonce: str, now_ms: int
-) -> None:
+async def _work(store: Store, queue: Queue, held: list[Claim], chance: random.Random, nonce: str, now_ms: int) -> None:
     request = ClaimRequest(queues=[queue], worker="w", nonce=nonce, limit=4, lease_ms=5_000)
     held += (await store.jobs.claim(request, now_ms=now_ms + 300)).items
     chance.shuffle(held)

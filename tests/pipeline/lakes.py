@@ -50,7 +50,7 @@ def us(ms: int) -> int:
 
 def window(start_ms: int, tenant: str, queue: str, kind: str, *, length_ms: int = 60_000, **counts: int | None) -> Row:
     """A row of statistics; counts that are not named are 0."""
-    known = {name: 0 for name in STATS.names} | {"backlog": None}
+    known = dict.fromkeys(STATS.names, 0) | {"backlog": None}
     times = {"window_start": us(start_ms), "window_end": us(start_ms + length_ms)}
     return known | times | {"tenant": tenant, "queue": queue, "kind": kind} | counts
 

@@ -1,6 +1,7 @@
 """What the tests of statistics look at: files, feeds, and whether they equal the second opinion."""
 
 import json
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
@@ -45,12 +46,19 @@ def expected(url: str, *queues: Queue) -> dict[Place, Row]:
     return stats_by_hand(journal_of(url, list(queues)), WINDOW_MS)
 
 
-def items_of(url: str, tenant: str) -> list[tuple[str, Row]]:
-    """Id and item of each item of a tenant's feed, in its order."""
+def items_of(url: str, tenant: str) -> dict[Place, Row]:
+    """The items of a tenant's feed, by the place that their ids name."""
 
-    async def read(store: Store) -> list[tuple[str, Row]]:
-        page = await store.items.snapshot(FeedName("stats", tenant))
-        return [(item.id, json.loads(item.item)) for item in page.rows]
+    async def read(store: Store) -> dict[Place, Row]:
+        found = {}
+        for item in (await store.items.snapshot(FeedName("stats", tenant))).rows:
+            row = json.loads(item.item)
+            start, end, queue, kind = (row.pop(name) for name in ("window_start", "window_end", "queue", "kind"))
+            assert item.id == f"{start}/{queue}/{kind or ''}"
+            start_ms, end_ms = (int(datetime.fromisoformat(text).timestamp()) * 1_000 for text in (start, end))
+            assert end_ms - start_ms == WINDOW_MS
+            found[start_ms, row.pop("tenant"), queue, kind] = row
+        return found
 
     return ask(url, read)
 

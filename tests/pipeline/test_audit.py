@@ -5,6 +5,8 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
+from headrace.model.job import Job
+from headrace.model.names import Queue, Shard
 from headrace.pipeline.audit.run import audit
 from headrace.stores.contract.store import Store
 from tests.pipeline.audit_plants import MAIL, Keys, Rows, id_of, role_of, story
@@ -22,14 +24,12 @@ def test_every_inconsistency_that_was_planted_is_found_and_nothing_else(
 ) -> None:
     url = fresh_url(name, tmp_path)
     ask(url, story)
-    before = audit(spark, url)
     ask(url, number_all)
     planted = (Keys() if name == "redis" else Rows(name, tmp_path)).plant()
 
     after = audit(spark, url, tenant="acme", queue="mail")
 
     found = {(each.what, role_of(each.id)) for each in after.findings if each.what != "gap"}
-    assert (before.findings, before.ok, before.partly, before.moving) == ((), True, 0, 0)
     assert found == {(what, role) for what, role in planted if what != "gap"}
     assert any(each.what == "gap" and "events are missing" in each.journal for each in after.findings)
     assert not after.ok
@@ -38,3 +38,24 @@ def test_every_inconsistency_that_was_planted_is_found_and_nothing_else(
     assert lost.journal == f"waiting since enqueued at seq {lost.seq}"
     assert lost.store == "no job that waits or runs"
     assert all(each.hint for each in after.findings)
+
+
+def test_what_nobody_touched_adds_up_without_a_second_look_also_where_a_journal_was_cut(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    url, cut, said = fresh_url("sqlite", tmp_path), Queue("cut", "other"), list[str]()
+
+    async def cut_story(store: Store) -> None:
+        await store.jobs.enqueue([Job(queue=cut, id=f"old-{number}", kind="k") for number in range(5)])
+        await store.queues.configure(cut, {"journal_keep_max": 1})
+        await store.journal.trim(Shard(cut, 0))
+        await store.jobs.enqueue([Job(queue=cut, id="new", kind="k")])
+
+    ask(url, story)
+    ask(url, cut_story)
+
+    found = audit(spark, url, on_progress=said.append)
+
+    assert (found.findings, found.ok, found.looks, found.moving) == ((), True, 0, 0)
+    assert (found.partly, found.shards) == (5, 3)
+    assert said[:2] == ["reading records", "reading the journal"]

@@ -9,11 +9,13 @@ import pytest
 from headrace.model.clock import monotonic_ms
 from headrace.model.errors import BadConfig, Refused, StoreUnavailable
 from headrace.model.names import Queue, Shard
+from headrace.pipeline.history.alone import alone
+from headrace.pipeline.history.batch import Writer
 from headrace.pipeline.history.check import Counts, check, held_by
 from headrace.pipeline.history.cursor import Cursor
-from headrace.pipeline.history.layout import STATE
+from headrace.pipeline.history.layout import STATE, WRITING
 from headrace.pipeline.history.place import remove_leftovers
-from headrace.pipeline.history.planned import Planned, Span
+from headrace.pipeline.history.planned import Planned, Span, read_planned
 from headrace.pipeline.history.resume import begin, find_begins, first_batch, renew
 from headrace.pipeline.history.run import follow_history
 from headrace.pipeline.history.state import State, write_state
@@ -166,12 +168,34 @@ def test_a_checkpoint_counts_while_it_fits_the_state_and_what_is_asked_for(tmp_p
         first_batch(tmp_path, State(batch=6), options)
 
 
-def note(folder: Path, number: int, end: Mark) -> None:
+def test_the_first_batch_of_a_checkpoint_says_where_it_begins_or_holds_nothing(tmp_path: Path) -> None:
+    renew(tmp_path, State(), Options(url=""))
+
+    note(tmp_path, 0, mark(5))
+    nothing = read_planned(tmp_path, 0)
+    note(tmp_path, 0, mark(5), jumps={MAIL: 3})
+    note(tmp_path, 1, mark(9))
+
+    assert nothing.spans == {MAIL: Span(5, 5)}
+    assert read_planned(tmp_path, 0).spans == {MAIL: Span(3, 5)}
+    assert read_planned(tmp_path, 1).spans == {MAIL: Span(5, 9)}
+
+
+def note(folder: Path, number: int, end: Mark, jumps: dict[str, int] | None = None) -> None:
     """What Spark notes of a batch before it begins."""
     offsets = folder / "_checkpoint" / "offsets"
     offsets.mkdir(exist_ok=True)
-    told = Offset(shards={MAIL: end}).told()
+    told = Offset(shards={MAIL: end}, jumps=jumps or {}).told()
     (offsets / str(number)).write_text(f"v1\n{{}}\n{json.dumps(told)}")
+
+
+def test_a_second_run_that_writes_the_same_history_is_refused(tmp_path: Path) -> None:
+    first, second = (Writer(tmp_path, 0, Options(url=""), None, payloads=False) for _ in range(2))
+
+    with alone(tmp_path / WRITING, ""), pytest.raises(BadConfig, match="another run writes the history in"):
+        second.write(cast(Any, None), 0)
+    with pytest.raises(BadConfig, match="was removed while it was written"):
+        first.write(cast(Any, None), 0)
 
 
 def test_a_history_of_many_files_is_ready_at_once(tmp_path: Path) -> None:

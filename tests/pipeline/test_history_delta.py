@@ -40,8 +40,8 @@ def test_polars_duckdb_and_deltalake_read_the_table_with_the_journal_s_types(tmp
     by_arrow = DeltaTable(str(tmp_path)).to_pyarrow_table()
     with duckdb.connect() as connection:
         by_duckdb = connection.execute(
-            "SELECT tenant, queue, shard, seq FROM read_parquet(?, hive_partitioning = true, hive_types = {'queue': VARCHAR})"
-            " ORDER BY ALL",
+            "SELECT tenant, queue, shard, seq"
+            " FROM read_parquet(?, hive_partitioning = true, hive_types = {'queue': VARCHAR}) ORDER BY ALL",
             [table_files(tmp_path)],
         ).fetchall()
 
@@ -101,5 +101,5 @@ def test_a_table_without_its_log_and_one_that_is_ahead_by_batches_are_refused(tm
     with pytest.raises(BadConfig, match="is at batch 1, and its state at -1: it was replaced by an older one"):
         prepare_table(tmp_path, first, payloads=False)
     (tmp_path / "_delta_log").rename(tmp_path / "_lost")
-    with pytest.raises(BadConfig, match="the log of the Delta table in .* is missing; restore it"):
+    with pytest.raises(BadConfig, match=r"the log of the Delta table in .* is missing; restore it"):
         prepare_table(tmp_path, replace(first, batch=1), payloads=False)

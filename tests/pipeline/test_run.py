@@ -1,5 +1,6 @@
-"""Promises of the runs: a table that DuckDB, Polars and people can read, written where it may be written."""
+"""Promises of the runs: tables that anybody can read, replaced in one step, written where they may be written."""
 
+import threading
 from pathlib import Path
 
 import pyarrow.parquet as pq
@@ -9,11 +10,22 @@ from pyspark.sql import SparkSession
 from headrace.model.errors import BadConfig
 from headrace.model.job import Job
 from headrace.model.names import Queue
-from headrace.pipeline.run import read_journal, summarise, write_jobs
+from headrace.pipeline.events import Events, events
+from headrace.pipeline.files import locked
+from headrace.pipeline.lake import Lake
+from headrace.pipeline.replacing import MARK, replace_table
+from headrace.pipeline.run import Counts, held, write_errors, write_jobs, write_tables, write_usage
+from headrace.pipeline.summary import by_kind, read_table, top
 from headrace.stores.contract.store import Store
-from tests.pipeline.stories import tell, url_of
+from tests.pipeline.byhand import ENQUEUED, at, frame_of, only
+from tests.pipeline.stories import odd_story, tell, url_of
 
 QUEUE = Queue("mail", "acme", 3)
+
+
+@pytest.fixture
+def lake(tmp_path: Path) -> Lake:
+    return Lake(tmp_path / "lake of mine")
 
 
 @pytest.fixture
@@ -28,53 +40,120 @@ def url(tmp_path: Path) -> str:
     return url
 
 
-def test_the_table_of_jobs_is_plain_parquet_and_its_rows_are_counted(
-    spark: SparkSession, url: str, tmp_path: Path
-) -> None:
-    path = tmp_path / "table"
+def numbers(spark: SparkSession, *found: int) -> Events:
+    return Events(spark.createDataFrame([(each,) for each in found], "n int"), "journal", "by hand")
 
-    count = write_jobs(spark, url, str(path))
 
-    found = sorted((row["id"], row["outcome"]) for row in pq.read_table(path).to_pylist())
-    assert count == 5
+def test_the_table_of_jobs_is_plain_parquet_and_its_rows_are_counted(spark: SparkSession, url: str, lake: Lake) -> None:
+    counts = write_jobs(spark, events(spark, url, lake), lake)
+
+    found = sorted((row["id"], row["outcome"]) for row in pq.read_table(lake.table("jobs")).to_pylist())
+    assert counts == Counts(jobs=5, attempts=0)
     assert found == [("a", None), ("b", "cancelled"), ("c", None), ("d", "cancelled"), ("e", None)]
 
 
-def test_a_table_that_is_there_is_replaced(spark: SparkSession, url: str, tmp_path: Path) -> None:
-    path = str(tmp_path / "table")
-    write_jobs(spark, url, path)
+def test_a_table_is_replaced_whole_and_what_a_killed_run_left_is_gone(spark: SparkSession, lake: Lake) -> None:
+    folder = lake.table("usage")
+    replace_table(numbers(spark, 1, 2).frame, folder)
+    left = folder.with_name(".usage.new")
+    left.mkdir()
+    (left / "part-0.parquet").write_text("half a table")
 
-    async def more(store: Store) -> None:
-        await store.jobs.enqueue([Job(queue=QUEUE, id="f", kind="k")], now_ms=3_000)
+    rows = replace_table(numbers(spark, 3).frame, folder)
 
-    tell(url, more)
+    assert rows == 1
+    assert pq.read_table(folder).to_pylist() == [{"n": 3}]
+    assert sorted(each.name for each in lake.folder.iterdir()) == [".usage.lock", "usage"]
 
-    assert write_jobs(spark, url, path) == 6
+
+def test_who_reads_while_a_table_is_written_sees_the_old_one(spark: SparkSession, lake: Lake) -> None:
+    folder = lake.table("usage")
+    replace_table(numbers(spark, 1).frame, folder)
+    before = sorted(folder.iterdir())
+    seen: list[list[Path]] = []
+
+    def look(_: object) -> int:
+        seen.append(sorted(folder.iterdir()))
+        return 2
+
+    spark.createDataFrame([(1,)], "n int").createOrReplaceTempView("one")
+    frame = spark.sql("select n + 1 as n from one")
+    with locked(folder.with_name(".usage.lock")):
+        writing = threading.Thread(target=replace_table, args=(frame, folder))
+        writing.start()
+        look(None)
+    writing.join()
+
+    assert seen == [before]
+    assert pq.read_table(folder).to_pylist() == [{"n": 2}]
 
 
 @pytest.mark.parametrize("kind", ["folder", "file"])
-def test_what_is_no_table_is_never_overwritten(spark: SparkSession, url: str, tmp_path: Path, kind: str) -> None:
-    precious = tmp_path / "home" / "precious.txt"
-    precious.parent.mkdir()
+def test_what_is_no_table_is_never_overwritten(spark: SparkSession, lake: Lake, kind: str) -> None:
+    precious = lake.table("jobs") if kind == "file" else lake.table("jobs") / "precious.txt"
+    precious.parent.mkdir(parents=True)
     precious.write_text("mine")
 
-    with pytest.raises(BadConfig, match="exists and is no table that Spark wrote; name a folder that is new or empty"):
-        write_jobs(spark, url, str(precious.parent if kind == "folder" else precious))
+    with pytest.raises(BadConfig, match="is no table that Headrace wrote, and is left alone; name another folder"):
+        write_jobs(spark, numbers(spark, 1), lake)
 
     assert precious.read_text() == "mine"
 
 
-def test_a_fault_is_found_before_spark_wraps_it(spark: SparkSession, tmp_path: Path) -> None:
-    with pytest.raises(BadConfig, match="there is no store at"):
-        read_journal(spark, url_of(tmp_path / "gone.db"))
+def test_tables_that_are_made_together_are_made_of_the_same_events(spark: SparkSession, url: str, lake: Lake) -> None:
+    async def more(store: Store) -> None:
+        await store.jobs.enqueue([Job(queue=QUEUE, id="f", kind="k")], now_ms=3_000)
+
+    with held(events(spark, url, lake)) as same:
+        before = same.frame.count()
+        tell(url, more)
+        after = same.frame.count()
+
+    assert (before, after, events(spark, url, lake).frame.count()) == (7, 7, 8)
 
 
-def test_a_summary_counts_events_jobs_and_where_they_stand(spark: SparkSession, url: str, tmp_path: Path) -> None:
-    path = str(tmp_path / "table")
-    write_jobs(spark, url, path)
+def test_all_tables_of_every_kind_of_event_are_written(spark: SparkSession, tmp_path: Path, lake: Lake) -> None:
+    url, stages = url_of(tmp_path / "odd.db"), list[str]()
+    tell(url, lambda store: odd_story(store, Queue("odd", "acme")))
 
-    summary = summarise(spark, url, path)
+    write_tables(spark, events(spark, url, lake), lake, window_ms=10_000, on_stage=stages.append)
 
-    assert (summary.events, summary.jobs) == (7, 5)
-    assert summary.standing == [{"tenant": "acme", "queue": "mail", "open": 3, "done": 0, "cancelled": 2, "dead": 0}]
-    assert [(row["event"], row["events"]) for row in summary.events_by_queue] == [("cancelled", 2), ("enqueued", 5)]
+    rows = {name: pq.read_table(lake.table(name)).num_rows for name in ("jobs", "attempts", "errors", "usage")}
+    assert stages == ["jobs and attempts", "errors", "usage", "statistics"]
+    assert all(rows.values()), rows
+    assert (lake.table("jobs") / MARK).is_file()
+    assert next(lake.table("stats").glob("day=*/*.parquet"))
+
+
+def test_errors_and_usage_are_counted_as_they_are_written(spark: SparkSession, lake: Lake) -> None:
+    failed = {"event": "retried", "kind": "mail", "fence": 1, "run_ms": 5, "error_class": "E", "error_message": "no 1"}
+    told = Events(frame_of(spark, ENQUEUED, failed, {**failed, "error_message": "no 2"}), "journal", "by hand")
+
+    assert (write_errors(spark, told, lake, samples=1), write_usage(spark, told, lake)) == (1, 1)
+
+    [error] = pq.read_table(lake.table("errors")).to_pylist()
+    assert (error["failures"], error["sample_jobs"]) == (
+        2,
+        [{"queue": "mail", "id": "a", "at": at(3), "message": "no 2"}],
+    )
+
+
+def test_a_summary_by_kind_tells_how_jobs_ended_and_how_long_they_took(spark: SparkSession, lake: Lake) -> None:
+    jobs = spark.createDataFrame(
+        [("a", "m", kind, outcome) for kind, outcome in [("k", "done")] * 3 + [("k", None), (None, "removed")]],
+        "tenant string, queue string, kind string, outcome string",
+    )
+    attempts = spark.createDataFrame(
+        [("a", "m", "k", 10 * number, number) for number in range(1, 101)] + [("a", "m", "k", None, None)],
+        "tenant string, queue string, kind string, wait_ms long, run_ms long",
+    )
+    replace_table(by_kind(jobs, attempts), lake.table("jobs"))
+
+    rows, more = top(read_table(spark, lake, "jobs"), 1)
+    found = pq.read_table(lake.table("jobs")).to_pylist()
+
+    assert (len(rows), more) == (1, 1)
+    assert only(found, "kind", "jobs", "open", "done", "gone", "deliveries", "wait_p50", "wait_p95", "run_p95") == [
+        ("k", 4, 1, 3, 0, 101, 500, 950, 95),
+        (None, 1, 0, 0, 1, 0, None, None, None),
+    ]

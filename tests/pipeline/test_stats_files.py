@@ -20,7 +20,14 @@ NOON = 19_700 * DAY + DAY // 2
 
 def row(opened: int, closed: int = 0, *, kind: str | None = "k", queue: str = "mail", events: int = 1) -> Row:
     blank: Row = dict.fromkeys(ROW.names, 0)
-    return blank | {"tenant": "acme", "queue": queue, "kind": kind, "opened": opened, "closed": closed, "events": events}
+    return blank | {
+        "tenant": "acme",
+        "queue": queue,
+        "kind": kind,
+        "opened": opened,
+        "closed": closed,
+        "events": events,
+    }
 
 
 class Folder:
@@ -64,9 +71,9 @@ def test_backlogs_add_up_in_whatever_order_windows_come_and_processes_die(tmp_pa
     folder, chance = Folder(tmp_path / "stats"), random.Random(7)
     nets: dict[int, dict[str, int]] = {}
 
-    for turn in range(60):
+    for turn in range(20):
         fresh = []
-        for start in sorted({NOON + chance.randrange(40) * 3 * 3_600_000 for _ in range(chance.randrange(1, 4))}):
+        for start in sorted({NOON + chance.randrange(20) * 5 * 3_600_000 for _ in range(chance.randrange(1, 4))}):
             kinds = {kind: (chance.randrange(5), chance.randrange(5)) for kind in "abc"}
             nets[start] = {kind: opened - closed for kind, (opened, closed) in kinds.items()}
             fresh.append((start, [row(*both, kind=kind, events=turn) for kind, both in kinds.items()]))
@@ -126,21 +133,21 @@ def test_a_folder_with_something_else_or_of_other_windows_is_refused(tmp_path: P
 
 
 def test_windows_far_apart_are_read_in_a_bounded_number_of_ranges_with_the_least_between_them() -> None:
-    hours = [NOON + hour * 60 * MINUTE for hour in (0, 10, 20, 21, 40)]
+    hours = [NOON + hour * 60 * MINUTE for hour in (0, 5, 20, 21, 40)]
 
     few = ranges([*hours, NOON + MINUTE], MINUTE, most=3)
     one = ranges(hours, MINUTE, most=1)
     enough = ranges(hours[:3], MINUTE, most=3)
 
-    assert few == [(NOON, NOON + 2 * MINUTE), (hours[1], hours[3] + MINUTE), (hours[4], hours[4] + MINUTE)] or (
-        len(few) == 3 and all(any(begin <= hour < end for begin, end in few) for hour in hours)
-    )
+    assert few == [(NOON, hours[1] + MINUTE), (hours[2], hours[3] + MINUTE), (hours[4], hours[4] + MINUTE)]
     assert one == [(NOON, hours[-1] + MINUTE)]
     assert enough == [(hour, hour + MINUTE) for hour in hours[:3]]
 
 
 def test_the_state_of_a_folder_is_kept_as_it_was(tmp_path: Path) -> None:
-    state = State(window_ms=MINUTE, queues={"acme/mail": None, "acme/news": NOON}, counted={"acme/mail/0": (1, 17)}, late=3)
+    state = State(
+        window_ms=MINUTE, queues={"acme/mail": None, "acme/news": NOON}, counted={"acme/mail/0": (1, 17)}, late=3
+    )
     state.put_sums(NOON, {("acme", "mail", None): -1, ("acme", "mail", "k"): 0})
 
     save(tmp_path, state)

@@ -6,48 +6,135 @@ import pytest
 from pyspark.errors import StreamingQueryException
 from pyspark.sql import SparkSession
 
+from headrace.model.feed import FeedName, FeedType
 from headrace.model.names import Queue, Shard
 from headrace.pipeline.stats.live import Counted
-from headrace.pipeline.stats.run import follow_stats, read_stats, write_stats
+from headrace.pipeline.stats.run import read_stats, write_stats
 from headrace.stores.contract.store import Store
 from tests.pipeline.bustle import bustle
-from tests.pipeline.filling import T0, fill, keep, tell
+from tests.pipeline.filling import T0, Story, fill, keep, tell
 from tests.pipeline.served import SERVED, ask, fresh_url
-from tests.pipeline.stats_checks import SECONDS_MAX, WINDOW_MS, cursor_of, expected, follow, items_of, rows_in
+from tests.pipeline.stats_by_hand import Place, Row
+from tests.pipeline.stats_checks import WINDOW_MS, cursor_of, expected, follow, items_of, rows_in
 from tests.support.stores import sqlite_url
 
 MAIL, NEWS, LATE = Queue("mail", "acme", 2), Queue("news", "birch"), Queue("late", "acme")
-HOURS_MS = 3_600_000
+TEN_HOURS_MS = 36_000_000
+SENTENCE = (
+    "4 events of birch/news came too late for their windows (2023-11-14T22:13:50.000Z to 2023-11-14T22:13:50.000Z),"
+    " which the journal no longer holds whole; these stay as they are until statistics are made from the history, and"
+    " the backlog is not known"
+)
 
 
 @pytest.mark.parametrize("name", SERVED)
-def test_live_statistics_equal_plain_python_and_a_rerun_changes_nothing(
+def test_statistics_equal_plain_python_with_late_events_and_a_rerun_changes_nothing(
     spark: SparkSession, name: str, tmp_path: Path
 ) -> None:
+    """K29: they are published to the tenants' feeds, where a rerun leaves them alone."""
     url, folder = fresh_url(name, tmp_path), tmp_path / "stats"
-    tell(url, bustle(MAIL, 100), bustle(NEWS, 40, seed=2))
-    follow(spark, url, folder, events_max=150)
-    # Late: another queue tells of minutes that are long counted.
+    tell(url, bustle(MAIL, 60), bustle(NEWS, 20, seed=2))
+    follow(spark, url, folder, events_max=300)
+    # Late: another queue tells of a time that is long counted.
     tell(url, bustle(LATE, 30, seed=3, begin_ms=T0 - 15_000))
     follow(spark, url, folder)
+    right, cursors, files = expected(url, MAIL, NEWS, LATE), cursors_of(url), bytes_in(folder)
 
-    right = expected(url, MAIL, NEWS, LATE)
-    cursors = [cursor_of(url, tenant) for tenant in ("acme", "birch")]
-    files = {file: file.read_bytes() for file in folder.glob("day=*/*.parquet")}
-    follow(spark, url, tmp_path / "again", events_max=400)
+    follow(spark, url, tmp_path / "again", events_max=600)
+    journal = spark.read.format("headrace").options(url=url, tenant="*").load()
+    write_stats(spark, journal, folder, window_ms=WINDOW_MS, url=url, feed="stats")
 
-    assert len(right) > 40
+    assert len(right) > 30
     assert rows_in(folder) == rows_in(tmp_path / "again") == right
-    assert [cursor_of(url, tenant) for tenant in ("acme", "birch")] == cursors
-    assert files == {file: file.read_bytes() for file in folder.glob("day=*/*.parquet")}
-    for tenant in ("acme", "birch"):
-        items = {id: item for id, item in items_of(url, tenant)}
-        assert len(items) == sum(1 for place in right if place[1] == tenant)
-        for (_, of, queue, kind), row in right.items():
-            if of == tenant:
-                [item] = [each for id, each in items.items() if id.endswith(f"/{queue}/{kind}") and _is(each, row)]
-                assert item["tenant"] == tenant
+    assert (cursors_of(url), bytes_in(folder)) == (cursors, files)
+    assert published(url) == right
+    assert last_backlogs(right) == open_jobs(url)
 
 
-def _is(item: dict[str, object], row: dict[str, object]) -> bool:
-    return all(item[name] == value for name, value in row.items())
+def test_statistics_survive_a_shard_ten_hours_behind_small_batches_and_falls_before_and_after_the_feed(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    url, folder, batches = sqlite_url(tmp_path), tmp_path / "stats", list[Counted]()
+    tell(url, bustle(MAIL, 20), fill(LATE, 40, every_ms=TEN_HOURS_MS // 40), make_feed("plain"))
+
+    # Files are written, and the feed refuses; then it is published, and the batch is not committed.
+    with pytest.raises(StreamingQueryException, match="is a plain queue"):
+        follow(spark, url, folder, events_max=80)
+    tell(url, delete_feed)
+    with pytest.raises(StreamingQueryException, match="fell over"):
+        follow(spark, url, folder, events_max=80, on_batch=fall_over)
+    follow(spark, url, folder, events_max=80, on_batch=batches.append)
+
+    right = expected(url, MAIL, LATE)
+    assert max(place[0] for place in right) - min(place[0] for place in right) > TEN_HOURS_MS - 1_000_000
+    assert (batches[0].batch, batches[0].windows, batches[0].items) == (0, 0, 0)
+    assert sum(batch.events for batch in batches) > 2 * 80
+    assert rows_in(folder) == published(url) == right
+
+
+def test_a_window_that_the_journal_no_longer_holds_whole_stays_and_is_told_until_the_history_puts_it_right(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    url, folder, told, batches = sqlite_url(tmp_path), tmp_path / "stats", list[str](), list[Counted]()
+    tell(url, fill(NEWS, 24))
+    follow(spark, url, folder)
+    tell(url, fill(NEWS, 16, since=24))
+    journal = spark.read.format("headrace").options(url=url, tenant="birch").load().toArrow()
+    right = expected(url, NEWS)
+
+    tell(url, keep(Shard(NEWS), 5))
+    follow(spark, url, folder, fail_on_loss=False, tell=told.append, on_batch=batches.append)
+    torn = rows_in(folder)
+    written = write_stats(spark, spark.createDataFrame(journal), folder, window_ms=WINDOW_MS, url=url, feed="stats")
+
+    assert [row["backlog"] for row in torn.values()] == [10, 20, 24]
+    assert [row["events"] for row in torn.values()] == [10, 10, 4]
+    assert [batch.late for batch in batches] == [4]
+    assert told == [SENTENCE]
+    assert (written.windows, written.rows, written.changed, written.items) == (4, 4, 2, 2)
+    assert rows_in(folder) == published(url, "birch") == right
+    assert read_stats(spark, folder).where("day = date'2023-11-14'").count() == 4
+
+
+def fall_over(_: Counted) -> None:
+    raise RuntimeError("fell over")
+
+
+def make_feed(type: FeedType) -> Story:
+    async def story(store: Store) -> None:
+        await store.feeds.create(FeedName("stats", "acme"), type, instance="test")
+
+    return story
+
+
+async def delete_feed(store: Store) -> None:
+    await store.feeds.delete(FeedName("stats", "acme"), instance="test")
+
+
+def cursors_of(url: str) -> list[str]:
+    return [cursor_of(url, tenant) for tenant in ("acme", "birch")]
+
+
+def bytes_in(folder: Path) -> dict[str, bytes]:
+    return {str(file): file.read_bytes() for file in folder.glob("day=*/*.parquet")}
+
+
+def published(url: str, *tenants: str) -> dict[Place, Row]:
+    """The items of the feeds, as rows by place."""
+    return {place: row for tenant in tenants or ("acme", "birch") for place, row in items_of(url, tenant).items()}
+
+
+def last_backlogs(rows: dict[Place, Row]) -> dict[str, int]:
+    last = {place[1:]: row["backlog"] for place, row in sorted(rows.items(), key=lambda each: each[0][0])}
+    sums: dict[str, int] = {}
+    for (_, queue, _), backlog in last.items():
+        sums[queue] = sums.get(queue, 0) + backlog
+    return sums
+
+
+def open_jobs(url: str) -> dict[str, int]:
+    async def read(store: Store) -> dict[str, int]:
+        found = {queue.name: await store.queues.counts(queue, now_ms=T0) for queue in (MAIL, NEWS, LATE)}
+        return {name: counts.waiting + counts.active for name, counts in found.items()}
+
+    return ask(url, read)

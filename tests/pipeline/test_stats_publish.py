@@ -77,7 +77,9 @@ async def test_a_plain_queue_takes_no_statistics_and_a_sorted_feed_keeps_its_ord
         changed = await publish(store, "stats", MINUTE, [window(0, row(2))])
 
         assert (changed, await ids(store)) == (1, before)
-        with pytest.raises(BadConfig, match="'acme/plain' is a plain queue, whose items cannot be edited; name another"):
+        with pytest.raises(
+            BadConfig, match="'acme/plain' is a plain queue, whose items cannot be edited; name another"
+        ):
             await publish(store, "plain", MINUTE, [window(0, row(1))])
 
 

@@ -2,6 +2,7 @@
 
 import argparse
 import asyncio
+import logging
 import sys
 import tempfile
 import threading
@@ -51,7 +52,7 @@ class Load:
         self._random = Random(jobs)
         self._settled = 0
         self._is_over = False
-        self._begun, self._gone_on = threading.Event(), threading.Event()
+        self._gone_on = threading.Event()
         self._wanted = 0
         self._errors: list[BaseException] = []
         self._thread = threading.Thread(target=self._run, name="load")
@@ -174,8 +175,10 @@ class Run(Struct, frozen=True):
     settled: int
 
 
-def run(spark: SparkSession, url: str, jobs: int, audits: int, say: Callable[[str], None]) -> list[Run]:
-    """Audit a store so often while it is under load, and once when nobody works any more."""
+def run(
+    spark: SparkSession, url: str, jobs: int, audits: int, say: Callable[[str], None], *, at_rest: bool = True
+) -> list[Run]:
+    """Audit a store so often while it is under load, and once when nobody works any more, if that is asked for."""
     runs: list[Run] = []
 
     def look(load: Load) -> None:
@@ -187,7 +190,8 @@ def run(spark: SparkSession, url: str, jobs: int, audits: int, say: Callable[[st
         for _ in range(audits):
             look(load)
             load.until(1)
-    look(load)
+    if at_rest:
+        look(load)
     return runs
 
 
@@ -198,6 +202,7 @@ def main() -> int:
     parser.add_argument("--jobs", type=int, default=100_000)
     parser.add_argument("--audits", type=int, default=1, help="while the workers run")
     options = parser.parse_args()
+    logging.getLogger("headrace").setLevel(logging.CRITICAL)  # every other job fails, as it should
     spark = session("audit under load", "local[2]")
     with tempfile.TemporaryDirectory(prefix="headrace-proof-") as folder:
         url = asyncio.run(emptied(options.store, Path(folder)))

@@ -17,7 +17,7 @@ STEP_S = 0.05
 """How long each step is drawn out, so that many kills come between two of them."""
 
 
-def reached(step: str, _: int) -> None:
+def reached(step: str, batch: int) -> None:
     """Say so."""
     say("step", step)
     time.sleep(STEP_S)

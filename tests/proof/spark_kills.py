@@ -6,6 +6,7 @@ import shutil
 import signal
 import sys
 import tempfile
+import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator
@@ -31,6 +32,8 @@ ROOT = Path(__file__).parents[2]
 CONSUMER = "history"
 EVENTS_MAX = 600
 DRAIN_MAX = 50_000
+PATIENCE_S = 240
+"""A life takes some ten seconds."""
 FIRST_ROUNDS = 40
 """What is there at the beginning: enough for some batches."""
 
@@ -101,6 +104,7 @@ class KillFigures(Struct):
             and self.executors == sum(death.executors for death in plan.deaths)
             and self.forgotten == sum(death.forgets for death in plan.deaths)
             and (self.merges > 0 or not any(death.compacts for death in plan.deaths))
+            and (self.compactors > 0 or sum(death.compacts for death in plan.deaths) < 5)
             and min(self.again, self.looks, self.processes) > 0
         )
 
@@ -167,12 +171,18 @@ class Run:
         self.figures.compactors += said[-1:] != [] and said[-1].startswith("step ")
 
     def _lines(self, driver: Tree) -> Iterator[list[str]]:
-        for line in driver.lines():
-            words = line.split()
-            if words[:2] == ["step", "begun"]:
-                self.figures.again += int(words[2]) in self._begun
-                self._begun.add(int(words[2]))
-            yield words
+        # A life that gets nowhere ends, too: then nothing more is read.
+        patience = threading.Timer(PATIENCE_S, driver.strike)
+        patience.start()
+        try:
+            for line in driver.lines():
+                words = line.split()
+                if words[:2] == ["step", "begun"]:
+                    self.figures.again += int(words[2]) in self._begun
+                    self._begun.add(int(words[2]))
+                yield words
+        finally:
+            patience.cancel()
 
     def _await(self, lines: Iterator[list[str]], *words: str) -> None:
         for line in lines:
@@ -223,7 +233,8 @@ def told(figures: KillFigures) -> str:
     return (
         f"kills {sum(figures.kills.values())} ({kills}) of {figures.processes} processes, executors"
         f" {figures.executors}, batches run again {figures.again}, checkpoints lost {figures.forgotten}, files"
-        f" merged {figures.merges}, compactions killed half-way {figures.compactors}, looks {figures.looks} (odd {figures.odd_looks})\n"
+        f" merged {figures.merges}, compactions killed half-way {figures.compactors}, looks {figures.looks}"
+        f" (odd {figures.odd_looks})\n"
         f"    journal {figures.events:,}; {readers}; wrong {figures.wrong}, consumer behind {figures.behind},"
         f" {figures.seconds:.0f} s"
     )

@@ -47,18 +47,17 @@ class Tree:
         """The Java processes that run tasks and nothing else."""
         return [pid for pid in self.pids() if EXECUTOR in _command_of(pid)]
 
+    def strike(self) -> bool:
+        """SIGKILL to all of them; whether there was any."""
+        found = self.pids()
+        for pid in found:
+            with suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+        return bool(found)
+
     def kill(self) -> list[str]:
-        """SIGKILL to all of them, until none is left; gives what the program had said and nobody had read."""
-
-        def are_gone() -> bool:
-            left = self.pids()
-            for pid in left:
-                with suppress(ProcessLookupError):
-                    os.kill(pid, signal.SIGKILL)
-            self._process.poll()
-            return not left
-
-        wait_until(are_gone, "the end of killed processes")
+        """Strike until none is left; gives what the program had said and nobody had read."""
+        wait_until(lambda: not self.strike(), "the end of killed processes")
         rest, _ = self._process.communicate()
         return rest.decode().splitlines()
 

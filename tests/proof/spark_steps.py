@@ -53,7 +53,10 @@ class Steps:
                 self._tell("over", batch)
 
     def _has_files(self) -> bool:
-        return any(path not in self._left for path in self._staging.rglob("*.parquet"))
+        try:
+            return any(path not in self._left for path in self._staging.rglob("*.parquet"))
+        except FileNotFoundError:  # a folder that was removed meanwhile
+            return False
 
 
 def _numbers(folder: Path) -> set[str]:

@@ -16,7 +16,7 @@ SQL_FILES = sorted(SQL_ROOT.rglob("*.sql"))
 LUA_ROOT = ROOT / "src/headrace/stores/redis/lua"
 LUA_FILES = sorted(LUA_ROOT.rglob("*.lua"))
 
-EXTRAS = {"redis", "postgres", "spark", "connect", "cli", "metrics", "tracing", "service", "all", "dev"}
+EXTRAS = {"redis", "postgres", "spark", "delta", "connect", "cli", "metrics", "tracing", "service", "all", "dev"}
 
 
 def pyproject() -> dict[str, dict[str, dict[str, list[str]]]]:

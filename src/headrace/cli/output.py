@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 Advance = Callable[[int], None]
 PROSE = ("found", "what to do", "what", "why", "queues", "tag")
 """Columns that may go over several lines where the terminal is narrow; the others are copied or compared by eye."""
-CUT = ("item",)
+CUT = ("item", "error")
 """Columns of which a terminal shows as much as fits into the line: the whole is there for programs."""
 PROSE_WIDTH = 16
 GAP_WIDTH = 3

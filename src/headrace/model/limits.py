@@ -320,8 +320,8 @@ STATS_WINDOW_MS_MIN: Final = 1_000
 STATS_WINDOW_MS_MAX: Final = 24 * 3_600_000
 """Windows of statistics: files are named by seconds and lie in folders by day."""
 
-STATS_RANGES_MAX: Final = 8
-"""Parts of the journal that are read for one batch of statistics: each costs a tenth of a second to plan, so windows that
+STATS_RANGES_MAX: Final = 3
+"""Parts of the journal that are read for one batch of statistics: each costs some tenths of a second to plan, so windows that
 lie further apart are read with what is between them."""
 
 STATS_NAMES_MAX: Final = 100

@@ -17,8 +17,8 @@ Query = StreamingQuery
 """For programs that may not know Spark by name."""
 LOOK_SECONDS = 0.3
 """How often a query is looked at: often enough for an eye, and for who asks it to stop."""
-RATE_MS = 20_000
-"""How far back the pace of a query is measured: some batches."""
+PACE_BATCHES = 5
+"""How many batches the pace of a query is measured by: between their ends, since it also waits between them."""
 
 
 class Tasks(Struct, frozen=True):
@@ -75,7 +75,8 @@ class Walk:
     def __init__(self) -> None:
         self.far = Far()
         self._last = -1
-        self._paces: deque[tuple[int, int]] = deque([(monotonic_ms(), 0)])
+        self._ends: deque[tuple[int, int]] = deque(maxlen=PACE_BATCHES + 1)
+        """When batches ended, and how many events there were then."""
 
     def add(self, query: StreamingQuery) -> None:
         """Take in the batches that ended since the last look."""
@@ -88,19 +89,21 @@ class Walk:
         events = self.far.events + sum(each.numInputRows for each in fresh)
         if fresh:
             self._last = fresh[-1].batchId
+            now_ms = monotonic_ms()
+            if not self._ends:
+                self._ends.append((now_ms - fresh[0].batchDuration, 0))
+            self._ends.append((now_ms, events))
         self.far = Far(
             batches=self.far.batches + len(fresh),
             events=events,
-            events_per_s=self._pace(events),
+            events_per_s=self._pace(),
             behind=lag(latest),
             skipped=skipped(latest),
             lost=lost(latest),
         )
 
-    def _pace(self, events: int) -> float:
-        now_ms = monotonic_ms()
-        self._paces.append((now_ms, events))
-        while len(self._paces) > 2 and self._paces[1][0] < now_ms - RATE_MS:
-            self._paces.popleft()
-        since_ms, before = self._paces[0]
-        return (events - before) * 1_000 / max(now_ms - since_ms, 1)
+    def _pace(self) -> float:
+        if not self._ends:
+            return 0.0
+        (since_ms, before), (until_ms, events) = self._ends[0], self._ends[-1]
+        return (events - before) * 1_000 / max(until_ms - since_ms, 1)

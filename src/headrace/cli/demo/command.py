@@ -1,6 +1,7 @@
 """`headrace demo`: runs jobs for some seconds, then lets the pipeline tell what happened; 1 if it does not add up."""
 
 import asyncio
+import sys
 import tempfile
 from pathlib import Path
 from typing import Annotated
@@ -22,6 +23,8 @@ from headrace.model.errors import BadConfig
 JOBS_DEFAULT = 1_500
 JOBS_MIN, JOBS_MAX = 100, 10_000
 """Fewer would not show each kind; more is not done in the seconds that the demo has."""
+WIDTH = 120
+"""Without a terminal."""
 
 
 def command(
@@ -38,7 +41,8 @@ def command(
     if not JOBS_MIN <= jobs <= JOBS_MAX:
         raise BadConfig(f"--jobs must be from {JOBS_MIN:,} to {JOBS_MAX:,}; found {jobs:,}")
     begun_ms, folder = monotonic_ms(), _folder(dir)
-    console = Console(quiet=json, highlight=False, soft_wrap=True)
+    width = None if sys.stdout.isatty() else WIDTH
+    console = Console(quiet=json, highlight=False, soft_wrap=True, width=width)
     # Under these names the commands find the store and the tables when they are typed in this folder.
     url = f"sqlite:///{quote(str(folder / 'headrace.db'))}?profile=fast"
     console.print(f"[bold]1. Jobs[/]   {len(KINDS)} kinds, tenants {' and '.join(TENANTS)}, into a SQLite file:")

@@ -1,7 +1,10 @@
 """What the demo shows: how it goes, tables of what Spark made of it, and what to try next."""
 
+import sys
 from collections.abc import Sequence
 from pathlib import Path
+from shlex import quote
+from shutil import which
 from typing import TYPE_CHECKING
 
 from rich.box import SIMPLE_HEAD
@@ -56,9 +59,9 @@ def step_text(name: str, told: Told) -> str:
 def show(console: Console, played: Played, told: Told) -> None:
     """Print the tables."""
     _print(console, "Second by second", _timeline(told.timeline))
-    kinds = _grid("kind", "jobs", "done", "dead", "cancelled", "open", "deliveries", "wait p95", "run p50", "run p95")
+    kinds = _grid("kind", "jobs", "done", "dead", "cancelled", "open", "wait p95", "run p50", "run p95")
     for row in told.kinds:
-        numbers = (row[name] for name in ("jobs", "done", "dead", "cancelled", "open", "deliveries"))
+        numbers = (row[name] for name in ("jobs", "done", "dead", "cancelled", "open"))
         times = (_time(row[name]) for name in ("wait_p95", "run_p50", "run_p95"))
         kinds.add_row(row["kind"], *map(_number, numbers), *times)
     _print(console, "What became of the jobs", kinds)
@@ -97,23 +100,25 @@ def close(console: Console, folder: Path, told: Told, audit: "Audit", seconds: f
         console.print(f"\n[bold]Look at it:[/] {told.report.as_uri()}")
     console.print(f"[dim]It took {seconds:.0f} s. Everything is in {folder}; delete it when you are done.[/]")
     console.print("\n[bold]Try next:[/]")
-    for command, why in _next(told):
-        gap = "" if len(command) > 58 else " " * (60 - len(command))
-        console.print(Text.assemble(f"  {command}", f"{gap}  ", (f"# {why}" if why else "", "dim")))
+    for command, why in _next(folder):
+        console.print(
+            Text.assemble(f"  {command:<76}" if why else f"  {command}", (f"  # {why}" if why else "", "dim"))
+        )
 
 
-def _next(told: Told) -> list[tuple[str, str]]:
-    folder = "" if told.report is None else str(told.report.parent.parent)
+def _next(folder: Path) -> list[tuple[str, str]]:
+    programs = Path(sys.executable).parent
+    found = which("headrace") is not None or not (programs / "headrace").exists()
     dead = "SELECT kind, reason, count(*) FROM 'headrace-data/jobs/*.parquet' WHERE outcome = 'dead' GROUP BY ALL"
     return [
-        (f"cd {folder}", "the commands below find the store and the tables here"),
-        ("headrace jobs show site/1 --tenant acme --queue web", "all of a job"),
-        ("headrace dead list --tenant acme --queue mail", "dead letters"),
-        ("headrace dead replay --tenant acme --queue mail --all", "let them live again"),
-        ("headrace worker headrace.cli.demo.app:app --tenant acme \\", "and run them"),
-        ("    --queues mail --until-idle", ""),
-        ("headrace pipeline history --once", "then add what happened"),
-        ("headrace pipeline audit", "and check that it adds up"),
+        *([] if found else [(f"export PATH={quote(str(programs))}:$PATH", "")]),
+        (f"cd {quote(str(folder))}", "here the commands find store and tables"),
+        ("headrace jobs show site/1 --tenant acme -q web", "all of a job"),
+        ("headrace dead list --tenant acme -q mail", "dead letters"),
+        ("headrace dead replay --tenant acme -q mail --all", "let them live again"),
+        ("headrace worker headrace.cli.demo.app:app --tenant acme -q mail --until-idle", "and run them"),
+        ("headrace pipeline history --once", "add what happened"),
+        ("headrace pipeline audit", "and see that it adds up"),
         (f'duckdb -c "{dead}"', ""),
     ]
 
@@ -148,10 +153,10 @@ def bars(values: Sequence[int]) -> str:
 
 def _grid(*columns: str, numbers: int | None = None) -> Table:
     """A table whose first column holds words and the others numbers; or, with `numbers`, the first so many numbers."""
-    grid = Table(box=SIMPLE_HEAD, pad_edge=False, show_edge=False)
+    grid = Table(box=SIMPLE_HEAD, pad_edge=False, show_edge=False, padding=(0, 1, 0, 0))
     for position, name in enumerate(columns):
         is_number = position > 0 if numbers is None else position < numbers
-        grid.add_column(name, justify="right" if is_number else "left", no_wrap=is_number)
+        grid.add_column(name, justify="right" if is_number else "left", no_wrap=is_number or position == 0)
     return grid
 
 

@@ -10,9 +10,10 @@ from msgspec import Struct
 from headrace.cli.output import Output
 from headrace.cli.pipeline.line import Line
 from headrace.cli.pipeline.looking import Look, look
-from headrace.cli.pipeline.options import Engine, folder_of, spark_url
+from headrace.cli.pipeline.options import ALL, FOLDER, Engine, folder_of, spark_url
 from headrace.cli.pipeline.sparking import sparked
 from headrace.cli.stepping import counted
+from headrace.model.errors import BadConfig
 
 if TYPE_CHECKING:
     from headrace.pipeline.events import Events
@@ -50,8 +51,6 @@ class Asked(Struct, frozen=True, kw_only=True):
 
     def words(self, command: str) -> str:
         """A command for a person to type next, in the same folder."""
-        from headrace.cli.pipeline.options import FOLDER
-
         return f"headrace pipeline {command}" + ("" if self.dir == FOLDER else f" --dir {self.dir}")
 
 
@@ -72,25 +71,42 @@ def working(asked: Asked, output: Output) -> Iterator[Work | None]:
 
     origin, lake = asked.origin or default_origin(asked.lake), asked.lake
     if origin == "history":
-        from headrace.pipeline.history.state import read_state
-
-        state = read_state(lake.history)
-        of, count = f"the history in {short(lake.history)}", 0 if state is None else state.events
-        url = None
+        count, url, of = _events_of(lake, asked.queue), None, f"the history in {short(lake.history)}"
     else:
-        of, count, url = "the journal", asked.look().events, asked.store
+        count, url, of = asked.look().events, asked.store, "the journal"
         if not count:
             output.document({"origin": origin, "events": 0})
             output.say(NOTHING)
             yield None
             return
     line = Line(output)
-    with line.running(), sparked(asked.engine, line) as spark, line.of_spark(spark):
+    with sparked(asked.engine, line, count) as spark:
         from headrace.pipeline.events import events
 
-        said = f"{counted(count, 'event')} of {of}"
+        # Of a history, nobody has counted the events of one tenant or queue.
+        is_whole = origin == "journal" or (asked.tenant, asked.queue) == (ALL, ALL)
+        said = f"{counted(count, 'event')} of {of}" if is_whole else of
         line.stage(f"reading {said}")
         yield Work(spark, events(spark, url, lake, tenant=asked.tenant, queue=asked.queue, origin=origin), line, said)
+
+
+def _events_of(lake: "Lake", queue: str) -> int:
+    """How many events a history has; refuses what is no history, and queues that it does not have."""
+    from headrace.pipeline.history.state import read_state
+
+    state = read_state(lake.history)
+    if state is None:
+        raise BadConfig(
+            f"there is no history in {short(lake.folder)}; write one with: headrace pipeline history --once"
+        )
+    known = sorted({name.split("/")[1] for name in state.shards})
+    missing = [name for each in queue.split(",") if (name := each.strip()) not in (ALL, *known)]
+    if missing:
+        raise BadConfig(
+            f"the history in {short(lake.history)} has no queue {', '.join(map(repr, missing))}; it has"
+            f" {', '.join(known[:10]) or 'none'}{', …' if len(known) > 10 else ''}"
+        )
+    return state.events
 
 
 def short(path: Path) -> str:

@@ -24,12 +24,13 @@ def audit(
     """Compare the store with its journal while workers go on; ends with 1 when something does not add up."""
     output, began_ms = Output(json=json), monotonic_ms()
     asked = Asked(url=url, dir=FOLDER, tenant=tenant, queue=queue, engine=engine(master, conf))
-    if not asked.look().queues:
+    there = asked.look()
+    if not there.queues:
         output.document({"events": 0, "jobs": 0, "findings": []})
         output.say(NOTHING)
         return OK
     line = Line(output)
-    with line.running(), sparked(asked.engine, line) as spark, line.of_spark(spark):
+    with sparked(asked.engine, line, there.events) as spark:
         from headrace.pipeline.audit.run import audit as compare
 
         found = compare(spark, asked.store, tenant=tenant, queue=queue, on_progress=line.stage)

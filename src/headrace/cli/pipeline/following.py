@@ -25,17 +25,13 @@ class Followed:
         self.stopping = threading.Event()
         self._began_ms = monotonic_ms()
 
-    def run(self, query: "Query", line: Line, tell: Callable[["Far"], None] | None = None) -> "Far":
-        """Wait for the end of a query; Ctrl-C and SIGTERM are asked-for ends."""
+    def run(self, query: "Query", line: Line, more: Callable[[], str] = str) -> "Far":
+        """Wait for the end of a query; Ctrl-C and SIGTERM are asked-for ends. `more` is told of it besides."""
         from headrace.pipeline.watch import follow
 
-        def told(far: "Far") -> None:
-            line.far(far)
-            if tell is not None:
-                tell(far)
-
+        self._began_ms = monotonic_ms()
         with self._signals():
-            return follow(query, told, self.stopping)
+            return follow(query, lambda far: line.far(far, more()), self.stopping)
 
     @property
     def seconds(self) -> float:

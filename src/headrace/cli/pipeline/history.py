@@ -71,12 +71,13 @@ def history(
     every_ms, lake = duration_ms("every", written(every)), asked.lake
     if no_consumer and hold:
         raise BadConfig("--hold is for a consumer, and --no-consumer was given; leave one out")
-    if not asked.look().events and once:
+    found = asked.look()
+    if not found.events and once:
         output.document({"events": 0, "history": str(lake.history)})
         output.say(NOTHING)
         return OK
     line = Line(output)
-    with line.running(), sparked(asked.engine, line) as spark:
+    with sparked(asked.engine, line, found.events if once else None) as spark:
         from headrace.pipeline.history.run import follow_history
 
         line.stage(f"history into {short(lake.history)}")
@@ -129,10 +130,9 @@ def compact(
         output.say(f"there is no history in {short(lake.folder)} yet; write one with: headrace pipeline history --once")
         return
     line = Line(output)
-    with line.running():
+    with line.running(f"compacting {short(lake.history)}"):
         from headrace.pipeline.history.compact import compact as merge
 
-        line.stage(f"compacting {short(lake.history)}")
         done = merge(
             lake.history,
             until_day=until_day,

@@ -24,11 +24,12 @@ class Line:
         self.shown = not output.json and sys.stderr.isatty()
         self._bar: Any = None
         self._task: Any = None
+        self._is_stream = False
         self._ends = threading.Event()
 
     @contextmanager
-    def running(self) -> Iterator["Line"]:
-        """Show the line within this block."""
+    def running(self, what: str) -> Iterator["Line"]:
+        """Show the line within this block, which begins with doing `what`."""
         if not self.shown:
             yield self
             return
@@ -43,7 +44,7 @@ class Line:
             TimeElapsedColumn(),
         )
         with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
-            self._bar, self._task = bar, bar.add_task("", total=None, told="")
+            self._bar, self._task = bar, bar.add_task(one_line(what), total=None, told="")
             yield self
 
     def stage(self, what: str) -> None:
@@ -51,14 +52,16 @@ class Line:
         if self._bar is not None:
             self._bar.reset(self._task, description=one_line(what), total=None, told="")
 
-    def tell(self, told: str, done: int | None = None, all: int | None = None) -> None:  # noqa: A002 - of all tasks
+    def tell(self, told: str, done: int | None = None, total: int | None = None) -> None:
         """Say how far it is."""
         if self._bar is not None:
-            self._bar.update(self._task, told=told, completed=done or 0, total=all)
+            self._bar.update(self._task, told=told, completed=done or 0, total=total)
 
-    def far(self, far: "Far") -> None:
-        """Say how far a stream is."""
-        self.tell(far_text(far), far.events, None if far.behind is None else far.events + far.behind)
+    def far(self, far: "Far", more: str = "") -> None:
+        """Say how far a stream is, from its first batch on; until then the tasks of that are told."""
+        if far.behind is not None:
+            self._is_stream = True
+            self.tell(f"{far_text(far)}{more}", far.events, far.events + far.behind)
 
     @contextmanager
     def of_spark(self, spark: "Spark") -> Iterator[None]:
@@ -79,13 +82,13 @@ class Line:
 
         while not self._ends.wait(LOOK_SECONDS):
             found = tasks(spark)
-            if found.all:
+            if found.all and not self._is_stream:
                 self.tell(f"{found.done:,}/{counted(found.all, 'task')}", found.done, found.all)
 
 
 def far_text(far: "Far") -> str:
     """How far a stream is, for people."""
-    told = [counted(far.events, "event"), counted(far.batches, "batch").replace("batchs", "batches")]
+    told = [counted(far.events, "event")]
     if far.behind:
         told.append(f"{far.events_per_s:,.0f}/s")
         left = "" if far.left_s is None else f", {duration_text(round(far.left_s * 1_000))} left"

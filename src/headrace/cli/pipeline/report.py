@@ -46,7 +46,7 @@ def report(
     said = None
     if as_is:
         line = Line(output)
-        with line.running(), sparked(asked.engine, line) as spark, line.of_spark(spark):
+        with sparked(asked.engine, line, 0) as spark:
             from headrace.pipeline.page.write import write_report
 
             line.stage("drawing")

@@ -14,18 +14,24 @@ if TYPE_CHECKING:
     from headrace.pipeline.watch import Spark
 
 PACKAGES = ("pyspark", "pyarrow", "pandas", "py4j")
+FEW_EVENTS = 500_000
+"""Below this a run is over before Java's better compiler has paid for itself."""
 
 
 @contextmanager
-def sparked(engine: Engine, line: Line) -> Iterator["Spark"]:
-    """A Spark for this block, whose tasks the line shows."""
-    line.stage("starting Spark")
-    try:
-        from headrace.pipeline.running import running
-    except ModuleNotFoundError as missing:
-        if (missing.name or "").partition(".")[0] not in PACKAGES:
-            raise
-        raise BadConfig("the pipeline needs Spark; pip install 'headrace[spark]'") from missing
-    # With a traceback asked for, what Spark has to say is wanted as well.
-    with running("headrace pipeline", engine.master, engine.conf, quiet=not os.environ.get(TRACEBACK)) as spark:
-        yield spark
+def sparked(engine: Engine, line: Line, events: int | None) -> Iterator["Spark"]:
+    """A Spark for this block, whose tasks the line shows; quick to start when there are few `events` to read, and None
+    when nobody knows how many there will be."""
+    with line.running("starting Spark"):
+        try:
+            from headrace.pipeline.running import running
+            from headrace.pipeline.start import SHORT_RUN
+        except ModuleNotFoundError as missing:
+            if (missing.name or "").partition(".")[0] not in PACKAGES:
+                raise
+            raise BadConfig("the pipeline needs Spark; pip install 'headrace[spark]'") from missing
+        conf = (SHORT_RUN if events is not None and events < FEW_EVENTS else {}) | engine.conf
+        # With a traceback asked for, what Spark has to say is wanted as well.
+        quiet = not os.environ.get(TRACEBACK)
+        with running("headrace pipeline", engine.master, conf, quiet=quiet) as spark, line.of_spark(spark):
+            yield spark

@@ -9,7 +9,7 @@ from headrace.cli.options import Json, Url
 from headrace.cli.output import Output
 from headrace.cli.pipeline.asking import Asked, short, working
 from headrace.cli.pipeline.following import Followed
-from headrace.cli.pipeline.line import Line, far_text
+from headrace.cli.pipeline.line import Line
 from headrace.cli.pipeline.options import (
     ALL,
     FOLDER,
@@ -36,7 +36,6 @@ from headrace.model.times import duration_ms, duration_text
 
 if TYPE_CHECKING:
     from headrace.pipeline.stats.live import Counted
-    from headrace.pipeline.watch import Far
 
 GLOB = "day=*/*.parquet"
 FEED = "stats"
@@ -117,7 +116,7 @@ def _live(
     asked.look()
     followed, line, counts = Followed(), Line(output), Counts()
     folder = asked.lake.table("stats")
-    with line.running(), sparked(asked.engine, line) as spark:
+    with sparked(asked.engine, line, None) as spark:
         from headrace.pipeline.stats.run import follow_stats
 
         line.stage(f"statistics into {short(folder)}")
@@ -135,7 +134,7 @@ def _live(
             tell=output.hint,
             on_batch=counts.add,
         )
-        far = followed.run(query, line, lambda far: line.tell(counts.text(far)))
+        far = followed.run(query, line, counts.text)
     output.document(
         {
             "events": far.events,
@@ -167,9 +166,9 @@ class Counts:
         self.items += batch.items
         self.late += batch.late
 
-    def text(self, far: "Far") -> str:
-        """How far it is, for people."""
-        return f"{far_text(far)} · {counted(self.windows, 'window')} written"
+    def text(self) -> str:
+        """What was written, for people."""
+        return f" · {counted(self.windows, 'window')} written"
 
 
 def _say_feed(output: Output, asked: Asked, feed: str | None, items: int) -> None:

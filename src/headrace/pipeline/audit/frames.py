@@ -14,10 +14,10 @@ from headrace.model.limits import AUDIT_FLAWS_MAX, AUDIT_LOOKS_MAX
 from headrace.model.names import Shard
 from headrace.pipeline.audit.flaws import letter_flaws, number_flaws, story_flaws
 from headrace.pipeline.audit.fold import EVENT, JOB, SHARD, cut_at, fold, fold_letters, uncut
-from headrace.pipeline.audit.sieve import ROW, compared_jobs, compared_letters, seen_jobs
+from headrace.pipeline.audit.sieve import COMPARED, ROW, compared_jobs, compared_letters, seen_jobs
 
 _JOBS = "tenant string, queue string, shard int, id string"
-_SHARDS = "tenant string, queue string, shard int, shards int, first_seq long, is_whole boolean"
+_SHARDS = "tenant string, queue string, shard int, shards int, first_seq long, is_whole boolean, stood_seq long"
 Place = tuple[str, str, int]
 """A shard by tenant, queue and index."""
 Suspects = list[tuple[Place, str, dict[str, Any] | None]]
@@ -25,11 +25,22 @@ Suspects = list[tuple[Place, str, dict[str, Any] | None]]
 
 
 class Held(Struct, frozen=True):
-    """The events that were read of a shard: the first, the last, and how many."""
+    """The events that were read of a shard: the first and when it happened, the last, and how many."""
 
     first_seq: int
+    first_at_ms: int
     last_seq: int
     count: int
+
+
+class Compared(Struct, frozen=True):
+    """How many jobs there are, could be compared in part only, differ though they stood still, and moved meanwhile so
+    that they differ."""
+
+    jobs: int
+    partly: int
+    differ: int
+    moved: int
 
 
 class Frames:
@@ -56,17 +67,27 @@ class Frames:
         """Read all events, and say what there is of each shard. What retention drops meanwhile is left out."""
         self._events = self._keep(self._read(what="journal", columns=",".join(EVENT), failOnDataLoss="false"))
         held = self._events.groupBy(*SHARD).agg(
-            F.min("seq").alias("first"), F.max("seq").alias("last"), F.count("*").alias("n")
+            F.min("seq").alias("first"),
+            F.min_by(F.unix_millis("at"), "seq").alias("at_ms"),
+            F.max("seq").alias("last"),
+            F.count("*").alias("n"),
         )
         return {
-            (row["tenant"], row["queue"], row["shard"]): Held(row["first"], row["last"], row["n"])
+            (row["tenant"], row["queue"], row["shard"]): Held(row["first"], row["at_ms"], row["last"], row["n"])
             for row in held.collect()
         }
 
-    def take(self, shards: Mapping[Shard, Bounds]) -> None:
-        """Go on with these shards, and with the events that their journals still hold."""
+    def take(self, shards: Mapping[Shard, Bounds], before: Mapping[Shard, Bounds]) -> None:
+        """Go on with these shards, and with the events that their journals still hold; `before` is how they stood
+        before anything was read."""
         places = [
-            (*place_of(shard), shard.queue.shards, bounds.first_seq, bounds.first_seq == 1)
+            (
+                *place_of(shard),
+                shard.queue.shards,
+                bounds.first_seq,
+                bounds.first_seq == 1,
+                before[shard].last_seq if shard in before else 0,
+            )
             for shard, bounds in shards.items()
         ]
         self._shards = self._spark.createDataFrame(places, _SHARDS)
@@ -84,23 +105,22 @@ class Frames:
         found = [frame.limit(AUDIT_FLAWS_MAX) for frame in (numbers, stories, letters)]
         return reduce(DataFrame.unionByName, found).collect()
 
-    def compare(self) -> tuple[int, int, int]:
-        """Compare journal and records: how many jobs there are, how many could be compared in part only, and how many
-        differ."""
+    def compare(self) -> Compared:
+        """Compare journal and records."""
         seen = seen_jobs(self._rows)
         jobs = compared_jobs(fold(cut_at(self._happened, seen)), seen, self._shards)
         letters = compared_letters(self._letters, self._rows, self._shards)
         self._compared = self._keep(
-            jobs.unionByName(letters)
-            .groupBy(*JOB)
-            .agg(*[F.bool_or(name).alias(name) for name in ("differs", "is_partly", "is_misplaced")])
+            jobs.unionByName(letters).groupBy(*JOB).agg(*[F.bool_or(name).alias(name) for name in COMPARED])
         )
-        counts = self._compared.agg(
+        differs = F.col("differs") & ~F.col("is_misplaced")
+        [counts] = self._compared.agg(
             F.count("*").alias("jobs"),
             F.count_if("is_partly").alias("partly"),
-            F.count_if(F.col("differs") & ~F.col("is_misplaced")).alias("differ"),
-        ).collect()[0]
-        return counts["jobs"], counts["partly"], counts["differ"]
+            F.count_if(differs & ~F.col("has_moved")).alias("differ"),
+            F.count_if(differs & F.col("has_moved")).alias("moved"),
+        ).collect()
+        return Compared(**counts.asDict())
 
     def misplaced(self) -> list[Any]:
         """Jobs in a shard that is not theirs."""
@@ -108,7 +128,9 @@ class Frames:
 
     def suspects(self) -> Suspects:
         """The jobs that differ, as many as are looked at again, each with its row of `fold` if it has events."""
-        picked = self._compared.where("differs AND NOT is_misplaced").select(*JOB).limit(AUDIT_LOOKS_MAX)
+        # Those that stood still come first: what moves is expected to differ.
+        differing = self._compared.where("differs AND NOT is_misplaced").orderBy("has_moved", *JOB)
+        picked = differing.select(*JOB).limit(AUDIT_LOOKS_MAX)
         ids = [((row["tenant"], row["queue"], row["shard"]), row["id"]) for row in picked.collect()]
         if not ids:
             return []

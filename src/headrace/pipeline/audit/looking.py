@@ -43,7 +43,7 @@ class Tail:
     async def go_on(self) -> set[str]:
         """Read on to the end; says which of the jobs have moved."""
         bounds = await self._store.journal.bounds(self._shard)
-        if self._is_another(bounds):
+        if bounds.last_seq < self.seq or is_another(self._first, bounds):
             self.is_torn = True
             return set()
         moved: set[str] = set()
@@ -54,14 +54,6 @@ class Tail:
                 story = self.stories[id] = self.stories[id] or Story()
                 story.add(event)
         return moved
-
-    def _is_another(self, bounds: Bounds) -> bool:
-        before = self._first
-        return (
-            bounds.last_seq < self.seq
-            or bounds.first_seq < before.first_seq
-            or (bounds.first_seq == before.first_seq and bounds.first_at_ms != before.first_at_ms)
-        )
 
     async def _events(self, upto: int) -> AsyncIterator[Event]:
         while self.seq < upto:
@@ -74,6 +66,17 @@ class Tail:
                 for event in entry.events(self._shard):
                     yield event
             self.seq = entries[-1].last_seq
+
+
+def is_another(before: Bounds, after: Bounds) -> bool:
+    """Whether a journal is not the one that it was: its queue was deleted and made anew, or has lost its end."""
+    if before.last_seq < before.first_seq:
+        return after.last_seq < before.last_seq
+    return (
+        after.last_seq < before.last_seq
+        or after.first_seq < before.first_seq
+        or (after.first_seq == before.first_seq and after.first_at_ms != before.first_at_ms)
+    )
 
 
 async def look_again(store: Store, queue: Queue, tails: Mapping[Shard, Tail]) -> Looked:

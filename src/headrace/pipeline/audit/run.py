@@ -11,7 +11,7 @@ from headrace.model.names import Queue, Shard
 from headrace.pipeline.audit.checking import check_counts, check_misplaced, check_records
 from headrace.pipeline.audit.finding import Audit, Finding
 from headrace.pipeline.audit.frames import Frames, Held, Place, Suspects, place_of
-from headrace.pipeline.audit.looking import Stories, Tail, look_again
+from headrace.pipeline.audit.looking import Stories, Tail, is_another, look_again
 from headrace.pipeline.audit.story import Story
 from headrace.pipeline.audit.words import flaw_finding, missing_finding
 from headrace.pipeline.source.journal.ranges import bounds_of
@@ -68,14 +68,14 @@ class _Auditing:
         counts, stood = frames.read_rows()
         tell("reading the journal")
         held = frames.read_events()
-        shards = _lasting(before, await self._bounds(), stood)
-        frames.take(shards)
+        shards = _lasting(before, await self._bounds(), stood, held)
+        frames.take(shards, before)
         self._check_held(before, shards, held)
         tell("checking the journal")
         self._findings += [flaw_finding(row) for row in frames.flaws()]
         tell("comparing")
-        jobs, partly, differ = frames.compare()
-        suspects = frames.suspects() if differ else []
+        compared = frames.compare()
+        suspects = frames.suspects() if compared.differ or compared.moved else []
         tell(f"looking again at {len(suspects):,} jobs")
         await self._look_again(suspects, shards, held)
         await self._look_astray(shards)
@@ -85,13 +85,13 @@ class _Auditing:
         await self._check_counts(before, counts)
         return Audit(
             events=sum(each.count for each in held.values()),
-            jobs=jobs,
+            jobs=compared.jobs,
             shards=len(shards),
             looks=len(suspects),
-            findings=await self._lasting_findings(),
-            more=differ - len(suspects),
-            partly=partly,
-            moving=self._moving,
+            findings=await self._lasting_findings(shards),
+            more=max(compared.differ - len(suspects), 0),
+            partly=compared.partly,
+            moving=self._moving + min(compared.differ + compared.moved - len(suspects), compared.moved),
         )
 
     async def _bounds(self) -> Shards:
@@ -139,10 +139,11 @@ class _Auditing:
             found = await check_counts(self._store, queue, shown, stood)
             self._findings += [found] if found else []
 
-    async def _lasting_findings(self) -> tuple[Finding, ...]:
+    async def _lasting_findings(self, shards: Shards) -> tuple[Finding, ...]:
         """Without those of queues that were deleted meanwhile: their records go in steps, and write no events."""
-        there = {place_of(shard)[:2] for shard in await self._bounds()} if self._findings else set()
-        lasting = [each for each in self._findings if (each.tenant, each.queue) in there]
+        now = await self._bounds() if self._findings else {}
+        there = {place_of(shard) for shard in shards if shard in now and not is_another(shards[shard], now[shard])}
+        lasting = [each for each in self._findings if (each.tenant, each.queue, each.shard) in there]
         return tuple(sorted(lasting, key=lambda each: each.order))
 
 
@@ -152,10 +153,21 @@ def _last_seq(shard: Shard, bounds: Bounds, held: Mapping[Place, Held]) -> int:
     return bounds.first_seq - 1 if found is None else found.last_seq
 
 
-def _lasting(before: Shards, after: Shards, stood: Mapping[Place, int]) -> Shards:
+def _lasting(before: Shards, after: Shards, stood: Mapping[Place, int], held: Mapping[Place, Held]) -> Shards:
     """The shards that are there after everything was read, and were not made anew in between."""
     return {
         shard: bounds
         for shard, bounds in after.items()
-        if bounds.last_seq >= max(stood.get(place_of(shard), 0), before[shard].last_seq if shard in before else 0)
+        if not is_another(before.get(shard, bounds), bounds)
+        and bounds.last_seq >= stood.get(place_of(shard), 0)
+        and _is_of(bounds, held.get(place_of(shard)))
     }
+
+
+def _is_of(bounds: Bounds, held: Held | None) -> bool:
+    """Whether the events that were read are those of the journal that is there now."""
+    if held is None:
+        return True
+    return bounds.last_seq >= held.last_seq and (
+        held.first_seq != bounds.first_seq or held.first_at_ms == bounds.first_at_ms
+    )

@@ -8,6 +8,8 @@ from headrace.pipeline.audit.fold import JOB, LETTER, SHARD, same
 
 ROW = (*JOB, "state", "kind", "attempts", "stalls", "run_at", "fence", "letter", "payload_bytes", "as_of_seq")
 """The columns of jobs that the audit reads."""
+COMPARED = ("differs", "has_moved", "is_partly", "is_misplaced")
+"""What is said of each job."""
 _ALIVE = ("waiting", "active")
 _ENDED = ("done", "cancelled")
 
@@ -37,13 +39,12 @@ def seen_jobs(rows: DataFrame) -> DataFrame:
 def compared_jobs(stories: DataFrame, seen: DataFrame, shards: DataFrame) -> DataFrame:
     """One row per job that either knows.
 
-    Reads what `fold` and `seen_jobs` return, and of each shard `tenant queue shard shards is_whole` (whether its
-    journal still has its beginning). Returns `tenant queue shard id`, `differs`, `is_partly` (some of it could not be
+    Reads what `fold` and `seen_jobs` return, and of each shard `tenant queue shard shards is_whole stood_seq` (whether
+    its journal still has its beginning, and how far it had got before anything was read). Returns `tenant queue shard
+    id`, `differs`, `has_moved` (while it was read, so that it may differ), `is_partly` (some of it could not be
     compared) and `is_misplaced` (its id belongs to another shard).
     """
-    both = stories.drop("last", "deaths", "gone").join(
-        seen.drop("alive_upto", "ended_upto"), on=list(JOB), how="full_outer"
-    )
+    both = stories.drop("deaths", "gone").join(seen.drop("alive_upto", "ended_upto"), on=list(JOB), how="full_outer")
     both = both.join(F.broadcast(shards), on=list(SHARD), how="inner")
     live, record, twin, ending = (F.col(name) for name in ("live", "record", "twin", "ending"))
     alive, blocked, ended, whole = (F.col(name) for name in ("alive", "blocked", "ended", "is_whole"))
@@ -62,6 +63,7 @@ def compared_jobs(stories: DataFrame, seen: DataFrame, shards: DataFrame) -> Dat
     return both.select(
         *JOB,
         _any(*differs).alias("differs"),
+        _any(F.col("last.seq") > F.col("stood_seq")).alias("has_moved"),
         (~whole & _any(*unknown)).alias("is_partly"),
         _is_misplaced().alias("is_misplaced"),
     )
@@ -91,10 +93,11 @@ def compared_letters(letters: DataFrame, rows: DataFrame, shards: DataFrame) -> 
         F.explode(F.array_distinct(F.array_compact(F.array("id", "seen.id")))).alias("id"),
         "shards",
         _any(*differs).alias("differs"),
+        _any(F.greatest("dead_seq", "gone_seq") > F.col("stood_seq")).alias("has_moved"),
         partly.alias("is_partly"),
     )
     named = named.withColumn("is_misplaced", _is_misplaced())
-    return named.where("differs OR is_partly").select(*JOB, "differs", "is_partly", "is_misplaced")
+    return named.where("differs OR is_partly").select(*JOB, *COMPARED)
 
 
 def _is_misplaced() -> Column:

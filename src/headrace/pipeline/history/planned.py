@@ -37,8 +37,8 @@ class Planned(Struct, frozen=True):
 def read_planned(folder: Path, number: int) -> Planned:
     """The batch that Spark gives this number."""
     end = read_end(folder, number)
-    # The first batch of a checkpoint says itself where each journal begins.
-    before = read_end(folder, number - 1) if number else Offset(shards={})
+    # The first batch of a checkpoint says itself where each journal begins; one that says nothing holds nothing.
+    before = read_end(folder, number - 1) if number else end
     return Planned(end, {name: Span(end.begins(before, name), mark.seq) for name, mark in end.shards.items()})
 
 

@@ -17,8 +17,8 @@ from headrace.pipeline.page.views import Asked, Row, views_of
 from headrace.pipeline.stats.run import read_stats
 
 READ_TRIES = 5
-"""How often the tables are read again because a file was replaced meanwhile: statistics that are followed change
-every other second, and reading takes about as long."""
+"""How often the tables are read because one was replaced meanwhile, and its files are gone: others write tables less
+often than we read them."""
 
 T = TypeVar("T")
 
@@ -35,7 +35,7 @@ def collect(spark: SparkSession, lake: Lake, *, made_at_ms: int) -> Numbers:
 
 
 def read_again(ask: Callable[[], T]) -> T:
-    """The answer of `ask`, which is asked again if a file that it reads is replaced meanwhile."""
+    """The answer of `ask`, which is asked again if a file that it reads has gone meanwhile."""
     for left in range(READ_TRIES - 1, -1, -1):
         try:
             return ask()

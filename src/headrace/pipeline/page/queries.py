@@ -148,7 +148,7 @@ def _percentiles() -> list[Column]:
     wanted = [(what, int(quantile[1:])) for what in ("wait", "run") for quantile in QUANTILES]
     return [
         *(
-            F.expr(f"percentile_disc({p / 100}) within group (order by {what}_ms)").alias(f"{what}_p{p}")
+            F.expr(f"percentile_disc({p / 100}) within group (order by {what}_ms)").cast("long").alias(f"{what}_p{p}")
             for what, p in wanted
         ),
         F.max("run_ms").alias("run_max"),

@@ -58,7 +58,9 @@ class Files:
             for name in STATS.names
         ]
         sink = pa.BufferOutputStream()
-        pq.write_table(pa.Table.from_arrays(columns, schema=STATS.arrow), sink, compression="zstd")
+        pq.write_table(
+            pa.Table.from_arrays(columns, schema=STATS.arrow), sink, use_dictionary=False, compression="zstd"
+        )
         write_whole(path, sink.getvalue().to_pybytes())
 
     def _path(self, start_ms: int) -> Path:
@@ -66,6 +68,7 @@ class Files:
 
 
 def _read(path: Path, names: Sequence[str]) -> list[Row]:
-    # One file, as it is: pyarrow would make a column of the folder's name.
-    found: list[Row] = pq.read_table(path, columns=list(names), partitioning=None).to_pylist()
+    # A small file by itself: threads, and a look at its folder, would cost more than reading it.
+    with pq.ParquetFile(path) as file:
+        found: list[Row] = file.read(columns=list(names), use_threads=False).to_pylist()
     return found

@@ -1,0 +1,280 @@
+"""Promises of the report, in a real browser: its numbers are those of the tables, and nothing in it does harm."""
+
+from collections.abc import Iterator
+from datetime import date
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyspark.sql import SparkSession
+
+from headrace.model.errors import BadConfig
+from headrace.pipeline.lake import Lake
+from headrace.pipeline.page.collect import read_again
+from headrace.pipeline.page.write import write_report
+from tests.pipeline.lakes import T0, us, window, write_stats, write_table
+from tests.support.browser import Browser
+
+M = 60_000
+HOSTILE = (
+    "</script></style></title><script>document.title='ran'</script><img src=//x.example/y onerror=alert(1)>\"'&\x00"
+)
+
+
+def fill(lake: Lake) -> None:
+    write_stats(
+        lake,
+        [
+            window(T0, "acme", "mail", "send", done=5, retried=2, dead=1, deliveries=8, opened=10, backlog=4),
+            window(T0, "acme", "reports", "monthly", done=1, deliveries=1, opened=2, backlog=1),
+            window(T0 + M, "acme", "mail", "send", done=4_000, stalled=1, deliveries=4_001, backlog=0),
+            window(T0 + M, "globex", "mail", "send", done=7, deliveries=7, opened=9, backlog=2),
+            window(T0 + 3 * M, "globex", "mail", "send", dead=2, expired=1, deliveries=1, backlog=0),
+        ],
+    )
+    write_table(
+        lake,
+        "attempts",
+        [
+            *(attempt(0, "acme", "mail", HOSTILE, "done", wait, 10 * wait) for wait in (10, 20, 30)),
+            attempt(59_999, "acme", "mail", HOSTILE, "retried", 40, 400),
+            attempt(M, "globex", "mail", HOSTILE, "done", 5, 1_500),
+            attempt(M, "acme", "reports", "monthly", "done", 7, 90_000),
+            {"tenant": "acme", "queue": "mail", "id": "runs", "kind": "monthly"},
+        ],
+    )
+    write_table(
+        lake,
+        "errors",
+        [failure("f1", "acme", 3, 1, 2), failure("f1", "globex", 4, 0, 4), failure("f2", "acme", 2, 2, 2)],
+    )
+    write_table(lake, "usage", [used(20, "acme", 100), used(21, "acme", 50_000), used(21, "globex", 2_000)])
+
+
+def attempt(at: int, tenant: str, queue: str, kind: str, outcome: str, wait: int, run: int) -> dict[str, Any]:
+    names = {"tenant": tenant, "queue": queue, "id": f"{kind}{at}", "kind": kind, "outcome": outcome}
+    return names | {"ended_at": us(T0 + at), "wait_ms": wait, "run_ms": run}
+
+
+def failure(fingerprint: str, tenant: str, failures: int, deaths: int, jobs: int) -> dict[str, Any]:
+    sample = {"queue": "mail", "id": f"{tenant}-{HOSTILE}", "at": us(T0 + failures), "message": HOSTILE}
+    names = {"fingerprint": fingerprint, "tenant": tenant, "error_class": "OSError", "template": HOSTILE + fingerprint}
+    counts = {"failures": failures, "deaths": deaths, "jobs": jobs}
+    times = {"first_seen": us(T0), "last_seen": us(T0 + failures * 1_000)}
+    return names | counts | times | {"kinds": ["send"], "queues": ["mail"], "sample_jobs": [sample]}
+
+
+def used(day: int, tenant: str, run_ms: int) -> dict[str, Any]:
+    counts = {"enqueued": 1_234, "done": 1_200, "dead": 3, "deliveries": 1_300, "payload_bytes": 2_500}
+    return {"day": date(2026, 9, day), "tenant": tenant, "run_ms": run_ms} | counts
+
+
+@pytest.fixture(scope="module")
+def report(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    lake = Lake(tmp_path_factory.mktemp("lake"))
+    fill(lake)
+    return write_report(spark, lake, title=f"Water {HOSTILE}", now_ms=T0 + 5 * M)
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Browser]:
+    with Browser() as running:
+        yield running
+
+
+def table(browser: Browser, title: str) -> list[list[str]]:
+    """The rows of the first table under a heading."""
+    script = """
+        [...[...document.querySelectorAll("main h2")].find(h => h.textContent === "%s").closest(".card")
+        .querySelectorAll("table")[0].rows].map(row => [...row.cells].map(cell => cell.textContent))
+    """
+    rows: list[list[str]] = browser.run(script % title)
+    return rows
+
+
+def texts(browser: Browser, selector: str) -> list[str]:
+    found: list[str] = browser.run(f"[...document.querySelectorAll({selector!r})].map(found => found.textContent)")
+    return found
+
+
+def pick(browser: Browser, name: str) -> None:
+    script = "new Promise(done => {{ addEventListener('hashchange', done, {{once: true}}); pick.value = '{}';"
+    browser.run(script.format(name) + " pick.dispatchEvent(new Event('change')); })")
+
+
+def test_the_numbers_of_every_chart_are_those_of_the_tables(report: Path, browser: Browser) -> None:
+    browser.open(report)
+
+    assert texts(browser, ".tile h2") == ["Done", "Failed attempts", "Dead", "Wait, p95", "Run, p95", "Open at the end"]
+    assert texts(browser, ".tile .figure") == ["4,013", "5", "3", "40 ms", "1 m 30 s", "1"]
+    times = [f"2026-09-21 14:{minute}:00" for minute in (14, 15, 16, 17)]
+    assert table(browser, "Throughput") == [
+        ["from (UTC)", "done", "retried", "stalled", "dead"],
+        [times[0], "6", "2", "0", "1"],
+        [times[1], "4,007", "0", "1", "0"],
+        [times[2], "0", "0", "0", "0"],
+        [times[3], "0", "0", "0", "2"],
+    ]
+    assert [row[1:] for row in table(browser, "Waiting")[1:3]] == [
+        ["20 ms", "40 ms", "40 ms"],
+        ["5 ms", "7 ms", "7 ms"],
+    ]
+    assert [row[1:] for row in table(browser, "Running")[1:]] == [
+        ["200 ms", "400 ms", "400 ms"],
+        ["1.5 s", "1 m 30 s", "1 m 30 s"],
+        ["–", "–", "–"],
+        ["–", "–", "–"],
+    ]
+    assert [row[1:] for row in table(browser, "Backlog")] == [
+        ["acme", "globex"],
+        ["5", "0"],
+        ["1", "2"],
+        ["1", "2"],
+        ["1", "0"],
+    ]
+    assert [row[2:] for row in table(browser, "Slowest kinds")[1:]] == [
+        ["1 m 30 s", "1 m 30 s", "1 m 30 s", "1 m 30 s", "7 ms", "1", "0%"],
+        ["300 ms", "1.5 s", "1.5 s", "1.5 s", "40 ms", "5", "20%"],
+    ]
+    assert texts(browser, ".failures .count") == ["7", "2"]
+    assert texts(browser, ".failures summary") == [
+        "1 death · 6 jobs · last seen 2026-09-21 14:14:04",
+        "2 deaths · 2 jobs · last seen 2026-09-21 14:14:02",
+    ]
+    assert table(browser, "Usage")[1:] == [
+        ["acme", "", "50.1 s", "2,468", "2,400", "6", "5 KB"],
+        ["globex", "", "2.0 s", "1,234", "1,200", "3", "2.5 KB"],
+    ]
+
+
+def test_a_tenant_or_a_queue_can_be_picked_and_shows_its_own_numbers(report: Path, browser: Browser) -> None:
+    browser.open(report)
+    assert browser.run("[...pick.options].map(option => option.value)") == [
+        "",
+        "acme",
+        "acme/mail",
+        "acme/reports",
+        "globex",
+    ]
+
+    pick(browser, "globex")
+    of_tenant = texts(browser, ".tile .figure"), texts(browser, ".failures .count"), table(browser, "Usage")[1:]
+    pick(browser, "acme/mail")
+    of_queue = texts(browser, ".tile .figure"), table(browser, "Backlog")
+
+    assert of_tenant == (
+        ["7", "1", "2", "5 ms", "1.5 s", "0"],
+        ["4"],
+        [["2026-09-21", "", "2.0 s", "1,234", "1,200", "3", "2.5 KB"]],
+    )
+    assert of_queue[0] == ["4,005", "4", "1", "40 ms", "400 ms", "0"]
+    assert [row[1:] for row in of_queue[1]] == [["mail"], ["4"], ["0"], ["0"], ["0"]]
+
+
+def test_the_page_asks_for_nothing_and_says_nothing_on_the_console(report: Path, browser: Browser) -> None:
+    browser.open(report)
+    pick(browser, "acme")
+
+    requests, complaints = browser.requests, browser.complaints
+
+    assert requests == [report.as_uri()]
+    assert complaints == []
+
+
+def test_names_and_messages_are_shown_as_they_are_and_never_run(report: Path, browser: Browser) -> None:
+    shown = HOSTILE.replace("\x00", "\ufffd")
+
+    browser.open(report)
+
+    assert browser.run("document.title") == f"Water {shown}"
+    assert browser.run("[document.scripts.length, document.images.length]") == [1, 0]
+    assert texts(browser, ".failures .what code") == [f"{shown}f1", f"{shown}f2"]
+    assert texts(browser, ".failures td:nth-child(3)")[0] == f"globex-{shown}"
+
+
+def test_a_script_that_is_not_the_pages_own_does_not_run(report: Path, browser: Browser, tmp_path: Path) -> None:
+    spoilt = tmp_path / "spoilt.html"
+    planted = "<script>document.title = 'ran'</script><img src='//x.example/y' onerror=\"document.title = 'ran'\">"
+    spoilt.write_text(report.read_text().replace("<footer>", f"<footer>{planted}"))
+
+    browser.open(spoilt)
+
+    assert browser.run("document.title").startswith("Water")
+    assert len(browser.complaints) >= 2
+
+
+def test_the_numbers_under_the_mouse_and_the_keys_are_shown(report: Path, browser: Browser) -> None:
+    browser.open(report, height=700)
+    box = browser.run("document.querySelector('.drawing').getBoundingClientRect().toJSON()")
+
+    browser.move_mouse(box["left"] + 0.3 * box["width"], box["top"] + 20)
+    under_mouse = browser.run("[...tip.children].map(line => line.innerText.split('\\n').join(' '))")
+    browser.run("document.querySelector('.drawing').focus()")
+    browser.press("ArrowRight")
+    browser.press("ArrowRight")
+    browser.press("ArrowRight")
+    by_key = browser.run("tip.children[0].textContent")
+
+    assert under_mouse == ["2026-09-21 14:15:00", "dead 0", "stalled 1", "retried 0", "done 4,007"]
+    assert by_key == "2026-09-21 14:17:00"
+
+
+@pytest.mark.parametrize("width", [320, 420, 800, 1280, 2000])
+def test_the_page_fits_every_width(report: Path, browser: Browser, width: int) -> None:
+    browser.open(report, width=width)
+
+    assert browser.run("document.documentElement.scrollWidth") == width
+
+
+def test_the_page_can_be_read_without_scripts(report: Path, browser: Browser) -> None:
+    browser.ask("Emulation.setScriptExecutionDisabled", value=True)
+    try:
+        browser.open(report)
+        seen = texts(browser, ".tile .figure"), browser.run("document.querySelector('.picker').checkVisibility()")
+    finally:
+        browser.ask("Emulation.setScriptExecutionDisabled", value=False)
+
+    assert seen == (["4,013", "5", "3", "40 ms", "1 m 30 s", "1"], False)
+
+
+def test_what_is_missing_is_named_with_the_command_that_writes_it(
+    spark: SparkSession, browser: Browser, tmp_path: Path
+) -> None:
+    lake = Lake(tmp_path)
+    rows = [
+        window(T0, "acme", "mail", kind, done=1, wait_p50=9, wait_p95=p95, run_p50=5)
+        for kind, p95 in (("a", 30), ("b", 50))
+    ]
+    write_stats(lake, rows)
+
+    browser.open(write_report(spark, lake))
+
+    assert table(browser, "Waiting")[1][1:] == ["9 ms", "50 ms", "0 ms"]
+    assert "slowest kind" in browser.run("document.querySelectorAll('figcaption p')[1].textContent")
+    assert texts(browser, ".nothing") == [
+        "Unknown: the journal's beginning is gone, and with it what was open then.",
+        "There is no table of errors yet; headrace pipeline errors writes it.",
+        "There is no table of attempts yet; headrace pipeline jobs writes it.",
+        "There is no table of usage yet; headrace pipeline usage writes it.",
+    ]
+
+
+def test_a_folder_without_tables_is_refused_with_what_to_do(spark: SparkSession, tmp_path: Path) -> None:
+    with pytest.raises(BadConfig, match=r"no table in .* run headrace pipeline stats, jobs, errors and usage first"):
+        write_report(spark, Lake(tmp_path))
+
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_table_that_is_replaced_while_it_is_read_is_read_again(spark: SparkSession, tmp_path: Path) -> None:
+    lake = Lake(tmp_path)
+    write_table(lake, "usage", [used(20, "acme", 1)])
+    file = lake.table("usage") / "part-0.parquet"
+
+    def ask() -> int:
+        frame = spark.read.parquet(str(lake.table("usage")))
+        if file.exists():  # the first time: the new table has files of other names
+            file.rename(file.with_name("part-1.parquet"))
+        return len(frame.collect())
+
+    assert read_again(ask) == 1

@@ -1,0 +1,22 @@
+"""History that is killed again and again: the short form of the run. That its check can fail is shown beside the tests
+of the pipeline."""
+
+from pathlib import Path
+
+from tests.proof.spark_kills import Death, Plan, run_kills, told
+from tests.proof.worker_runs import emptied
+
+SHORT = Plan((Death("placing", compacts=True), Death("advanced", executors=1)))
+
+
+async def test_a_history_whose_processes_and_executors_are_killed_is_the_journal_each_event_once(
+    tmp_path: Path,
+) -> None:
+    """While somebody writes events, somebody reads the files and somebody compacts them; counted by Spark and DuckDB."""
+    url = await emptied("redis", tmp_path)
+
+    figures = await run_kills(url, SHORT, tmp_path)
+
+    assert figures.is_exact, told(figures)
+    assert sum(figures.kills.values()) == 2
+    assert min(figures.executors, figures.again, figures.looks) > 0, told(figures)

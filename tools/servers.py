@@ -18,6 +18,7 @@ ROOT = Path(__file__).resolve().parent.parent
 POLICY = Path("/usr/sbin/policy-rc.d")
 """Asked by Debian's packages before they start a service; 101 is the answer that forbids it."""
 CLUSTERS = Path("/etc/postgresql-common/createcluster.conf")
+FONTS = Path("/usr/share/fonts")
 FORBID = "#!/bin/sh\n# Written by headrace's tools/servers.py while it installs; safe to remove.\nexit 101\n"
 
 
@@ -42,9 +43,9 @@ def browser_program() -> str | None:
     return next((program for program in found if program), None)
 
 
-def has_fonts() -> bool | None:
-    """True if there is a font to draw text with; without one a browser shows empty boxes, or does not start."""
-    return any(Path("/usr/share/fonts").rglob("*.[to]tf")) or None
+def has_fonts(folder: Path = FONTS) -> bool | None:
+    """True if there is a font to draw text with; without one a browser shows no text at all."""
+    return any(folder.rglob("*.[to]tf")) or None
 
 
 PACKAGES: dict[str, Callable[[], object]] = {

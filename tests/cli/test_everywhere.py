@@ -9,13 +9,17 @@ import pytest
 from tests.cli.support import Ran, run
 from tests.cli.tree import functions
 
-APART = {("demo",)}
-"""It starts Spark, has a store of its own, and is tested beside the pipeline."""
+APART = {
+    ("demo",),
+    *(("pipeline", name) for name in ("history", "stats", "errors", "usage", "audit", "compact", "report")),
+}
+"""They start Spark, and are tested beside the pipeline."""
 
 DAY: tuple[tuple[tuple[str, ...], tuple[str, ...], dict[str, Any], str], ...] = (
     # the command, what is given to it, what programs are told of it, and what people read
     (("init",), (), {"written": ["app.py", "test_app.py", "pyproject.toml"]}, "wrote app.py"),
     (("migrate",), (), {}, ""),
+    (("pipeline", "jobs"), (), {"events": 0}, "there are no events yet"),
     (("enqueue",), ("greet", "name=Ada", "--id", "one"), {"id": "one", "status": "created"}, "job one was created"),
     (("enqueue",), ("count_words", "path=none", "--id", "two"), {"status": "created"}, "job two was created"),
     (("enqueue",), ("count_words", "path=none", "--id", "three"), {"status": "created"}, "job three was created"),

@@ -45,6 +45,10 @@ ARGUMENTS: dict[tuple[str, ...], list[str]] = {
     ("feeds", "delete"): ["probe", "--yes"],
     ("doctor",): [],
     ("migrate",): [],
+    # Spark is started only for what is there.
+    ("pipeline", "history"): ["--once", "--queue", "none"],
+    ("pipeline", "stats"): ["--once", "--queue", "none"],
+    **{("pipeline", name): ["--queue", "none"] for name in ("jobs", "errors", "usage", "audit", "report")},
 }
 """Every command that takes a URL, with arguments that bring it as far as the store."""
 

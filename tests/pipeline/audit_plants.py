@@ -1,4 +1,4 @@
-"""A store with a job in every role, and inconsistencies planted past it: in its rows, or in its keys."""
+"""A store with a job in every role, and inconsistencies planted past it, in its rows."""
 
 import sqlite3
 from contextlib import closing
@@ -12,12 +12,11 @@ from msgspec.structs import replace
 from headrace.model.claim import Claim, ClaimRequest
 from headrace.model.job import Job
 from headrace.model.letter import LetterKey
-from headrace.model.names import Queue, Shard
+from headrace.model.names import Queue
 from headrace.model.outcome import Done, Fail, JobError, Outcome, Retry
 from headrace.stores.contract.store import Store
 from headrace.stores.packing import pack, unpack_letter
-from headrace.stores.redis.keys import prefix_of
-from tests.support.servers import postgres_server, redis_server
+from tests.support.servers import postgres_server
 
 MAIL = Queue("mail", "acme", 2)
 LONG_MS = 3_600_000
@@ -166,8 +165,8 @@ class Rows:
     def _in_the_journal(self) -> None:
         table, key = self._journal
         entries = sorted(self.run(f"SELECT {key}, lines FROM {table}"))  # noqa: S608 - our own names
-        configured = [(seq, lines) for seq, lines in entries if _is_second(lines)]
-        claimed = [(seq, lines) for seq, lines in entries if b'"claimed"' in lines and _names(lines, "impossible")]
+        configured = [(seq, lines) for seq, lines in entries if is_second(lines)]
+        claimed = [(seq, lines) for seq, lines in entries if b'"claimed"' in lines and names(lines, "impossible")]
         for found in configured:
             self.run(f"DELETE FROM {table} WHERE {key} = ? AND lines = ?", *found)  # noqa: S608
         [(seq, lines)] = claimed
@@ -175,89 +174,11 @@ class Rows:
         self.run(f"UPDATE {table} SET lines = ? WHERE {key} = ? AND lines = ?", altered, seq, lines)  # noqa: S608
 
 
-class Keys:
-    """Plants in the keys of Redis."""
-
-    def __init__(self) -> None:
-        self._server = redis_server()
-
-    def run(self, command: str, suffix: str, *values: Any, shard: int = 0) -> Any:
-        """Run a command on a key of a shard, past the store."""
-        return self._server.ask(command, prefix_of(Shard(MAIL, shard)) + suffix, *values)
-
-    def plant(self) -> Found:
-        """Plant them all; returns what must be found, and nothing else."""
-        self._in_jobs()
-        self._in_endings_and_letters()
-        self._in_the_journal()
-        self.run("HINCRBY", "m", "done", 3)
-        return {
-            ("lost", "lost"),
-            ("lost", "bodiless"),
-            ("damage", "bodiless"),
-            ("twice", "twice"),
-            ("unknown", "unknown"),
-            ("damage", "unknown"),
-            ("stray", "stray"),
-            ("damage", "due"),
-            ("state", "state"),
-            ("counts", "counts"),
-            ("due", "counts"),
-            ("twin", "twinless"),
-            ("ending", "ending"),
-            ("letterless", "letterless"),
-            ("deathless", "deathless"),
-            ("impossible", "impossible"),
-            ("gap", None),
-            ("count", None),
-        }
-
-    def _in_jobs(self) -> None:
-        template = self.run("HGET", "b", id_of("template"))
-        self.run("HDEL", "b", id_of("lost"), id_of("bodiless"))
-        self.run("ZREM", "l", id_of("lost"))
-        for role in ("unknown", "stray"):
-            self.run("HSET", "b", id_of(role), template)
-        self.run("ZADD", "l", LONG_MS, id_of("stray"))
-        self.run("HSET", "b", id_of("twice"), template, shard=1)
-        self.run("ZADD", "l", LONG_MS, id_of("twice"), shard=1)
-        self.run("ZADD", "r", 5, id_of("due"))
-        self.run("HDEL", "a", id_of("state"))
-        self.run("ZREM", "x", id_of("state"))
-        self.run("ZADD", "r", 6, id_of("state"))
-        self.run("HDEL", "t", id_of("twinless"))
-        self.run("HSET", "b", id_of("counts"), self.run("HGET", "b", id_of("tried")))
-
-    def _in_endings_and_letters(self) -> None:
-        self.run("HSET", "o", id_of("ending"), self.run("HGET", "o", id_of("cancelled")))
-        numbers = {role: self._letter_of(role) for role in ("letterless", "dead")}
-        self.run("HDEL", "d", numbers["letterless"])
-        self.run("ZREM", "dn", numbers["letterless"])
-        self.run("ZREM", "di", f"{id_of('letterless')}\0{numbers['letterless']:016}")
-        letter, old, new = self.run("HGET", "d", numbers["dead"]), id_of("dead").encode(), id_of("deathless").encode()
-        # The id stands behind its length.
-        at = letter.index(old)
-        letter = letter[: at - 6] + len(new).to_bytes(2) + letter[at - 4 : at] + new + letter[at + len(old) :]
-        self.run("HSET", "d", 9_999, letter)
-        self.run("ZADD", "dn", 9_999, 9_999)
-        self.run("ZADD", "di", 0, f"{id_of('deathless')}\0{9_999:016}")
-
-    def _letter_of(self, role: str) -> int:
-        members = self.run("ZRANGE", "di", 0, -1)
-        [number] = [int(each.partition(b"\0")[2]) for each in members if each.startswith(id_of(role).encode() + b"\0")]
-        return number
-
-    def _in_the_journal(self) -> None:
-        entries = [(seq, fields[b"l"]) for seq, fields in self.run("XRANGE", "j", "-", "+")]
-        [configured] = [seq for seq, lines in entries if _is_second(lines)]
-        [claimed] = [seq for seq, lines in entries if b'"claimed"' in lines and _names(lines, "impossible")]
-        self.run("XDEL", "j", configured, claimed)
-
-
-def _is_second(lines: bytes) -> bool:
+def is_second(lines: bytes) -> bool:
     """Whether an entry is the second configuration of the queue."""
     return b'"configured"' in lines and b'"version":2' in lines
 
 
-def _names(lines: bytes, role: str) -> bool:
+def names(lines: bytes, role: str) -> bool:
+    """Whether an entry names the job in a role."""
     return b'"%s"' % id_of(role).encode() in lines

@@ -9,7 +9,8 @@ from headrace.model.job import Job
 from headrace.model.names import Queue, Shard
 from headrace.pipeline.audit.run import audit
 from headrace.stores.contract.store import Store
-from tests.pipeline.audit_plants import MAIL, Keys, Rows, id_of, role_of, story
+from tests.pipeline.audit_keys import Keys
+from tests.pipeline.audit_plants import MAIL, Rows, id_of, role_of, story
 from tests.pipeline.served import SERVED, ask, fresh_url
 
 

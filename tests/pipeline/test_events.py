@@ -1,4 +1,4 @@
-"""Promises of where events come from: the history when there is one, else the journal, and what is not there is told."""
+"""Promises of where events come from: the history when there is one, else the journal."""
 
 from pathlib import Path
 
@@ -22,13 +22,14 @@ def test_the_history_is_taken_when_there_is_one_and_else_the_journal(spark: Spar
     tell(url, fill(MAIL, 3), fill(NEWS, 2))
 
     before = events(spark, url, lake)
+    count = before.frame.count()
     assert follow_history(spark, url, lake.history, once=True).awaitTermination(60)
     tell(url, fill(MAIL, 1, since=3))
     written = events(spark, None, lake)
     asked = events(spark, url, lake, tenant="acme", origin="journal")
     narrowed = events(spark, None, lake, tenant="birch", queue="news, post")
 
-    assert (before.origin, before.frame.count()) == ("journal", 5)
+    assert (before.origin, count) == ("journal", 5)
     assert (written.origin, written.of, written.frame.count()) == ("history", str(lake.history), 5)
     assert (asked.origin, asked.of, asked.frame.count()) == ("journal", f"sqlite:///{tmp_path}/jobs.db", 4)
     assert narrowed.frame.count() == 2
@@ -40,9 +41,9 @@ def test_what_is_not_there_is_told_before_spark_wraps_it(spark: SparkSession, tm
 
     with pytest.raises(BadConfig, match="there is no store at"):
         read_journal(spark, url_of(tmp_path / "gone.db"))
-    with pytest.raises(BadConfig, match="there is no history in .*; name the store whose journal is to be read"):
+    with pytest.raises(BadConfig, match=r"there is no history in .*; name the store whose journal is to be read"):
         events(spark, None, lake)
-    with pytest.raises(BadConfig, match="there is no history in .*headrace pipeline history"):
+    with pytest.raises(BadConfig, match=r"there is no history in .*headrace pipeline history"):
         events(spark, None, lake, origin="history")
     with pytest.raises(BadConfig, match="origin is 'moon'; give history or journal"):
         events(spark, None, lake, origin="moon")  # type: ignore[arg-type]

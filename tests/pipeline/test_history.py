@@ -174,10 +174,10 @@ def test_what_a_batch_finds_wrong_is_one_sentence_and_nothing_is_added(spark: Sp
     assert len(duckdb_places(folder)) == 7
 
 
-def test_a_history_is_compacted_while_it_is_written(spark: SparkSession, tmp_path: Path) -> None:
+def test_a_history_with_payloads_is_compacted_while_it_is_written(spark: SparkSession, tmp_path: Path) -> None:
     url, folder = sqlite_url(tmp_path), tmp_path / "history"
     tell(url, fill(MAIL, 4))
-    query = follow_history(spark, url, folder, every_ms=0)
+    query = follow_history(spark, url, folder, every_ms=0, payloads=True)
     try:
         for number in range(1, 4):
             query.processAllAvailable()
@@ -187,5 +187,7 @@ def test_a_history_is_compacted_while_it_is_written(spark: SparkSession, tmp_pat
     finally:
         query.stop()
 
-    assert spark_places(spark, folder) == places(told_by_the_store(url, [MAIL]))
+    rows = read_history(spark, folder).toArrow().to_pylist()
+    assert places(rows) == places(told_by_the_store(url, [MAIL]))
+    assert {(row["payload"], row["result"]) for row in rows} == {("null", None)}
     assert len(list(folder.glob(layout.GLOB))) == 2

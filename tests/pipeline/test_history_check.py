@@ -56,6 +56,8 @@ def test_a_batch_that_holds_what_it_is_to_hold_is_counted(tmp_path: Path) -> Non
             [4, 5, 5, 6],
             "was to hold seq 4 to 6 of default/mail/0, and its files hold seq 4 to 6 in 4 rows of which 1 are",
         ),
+        ([4, 4, 6], "files hold seq 4 to 6 in 3 rows of which 1 are doubles"),
+        ([3, 4, 5], "files hold seq 3 to 5 in 3 rows"),
         ([4, 6], "files hold seq 4 to 6 in 2 rows; nothing was added"),
         ([4, 5], "files hold seq 4 to 5 in 2 rows"),
         ([5, 6], "files hold seq 5 to 6 in 2 rows"),
@@ -99,6 +101,8 @@ def test_what_the_stream_has_gone_on_without_is_counted_where_that_is_allowed(tm
     assert none == Counts(skipped=3)
     with pytest.raises(StoreUnavailable, match="goes on after 3"):
         check(planned(3, 6), held, {MAIL: mark(1)}, strict=False)
+    with pytest.raises(StoreUnavailable, match="hold seq 4 to 6 in 2 rows"):
+        check(planned(3, 6), held_by([put(tmp_path, 0, [4, 6])]), {}, strict=False)
 
 
 def test_a_folder_that_is_no_history_or_another_one_is_refused(tmp_path: Path) -> None:
@@ -190,7 +194,7 @@ def note(folder: Path, number: int, end: Mark, jumps: dict[str, int] | None = No
 
 
 def test_a_second_run_that_writes_the_same_history_is_refused(tmp_path: Path) -> None:
-    first, second = (Writer(tmp_path, 0, Options(url=""), None, payloads=False) for _ in range(2))
+    first, second = (Writer(tmp_path, 0, Options(url=""), None) for _ in range(2))
 
     with alone(tmp_path / WRITING, ""), pytest.raises(BadConfig, match="another run writes the history in"):
         second.write(cast(Any, None), 0)
@@ -223,16 +227,17 @@ def url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
 def test_the_consumer_is_registered_and_advanced_and_a_queue_that_is_gone_does_not_matter(url: str) -> None:
     mail, old = Queue("mail", shards=2), Queue("old")
     tell(url, fill(mail, 9), fill(old, 1))
-    cursor = Cursor("history", Options(url=url, tenant="*"), hold=True)
+    options = Options(url=url, tenant="*", names=("mail", "old"))
+    first, second = Cursor("history", options, hold=False), Cursor("history", options, hold=True)
 
-    ask(url, lambda store: cursor.advance(store, {MAIL: 2, "default/old/0": 1, "default/never/0": 1}))
+    ask(url, lambda store: first.advance(store, {MAIL: 2, "default/old/0": 1, "default/never/0": 1}))
     tell(url, delete(old))
-    ask(url, lambda store: cursor.advance(store, {MAIL: 3, "default/old/0": 1, "default/mail/1": 99}))
+    ask(url, lambda store: first.advance(store, {MAIL: 3, "default/old/0": 1, "default/mail/1": 99}))
+    ask(url, lambda store: second.advance(store, {MAIL: 3, "default/old/0": 1}))
 
-    first = ask(url, lambda store: store.journal.consumers(Shard(mail, 0)))
-    second = ask(url, lambda store: store.journal.consumers(Shard(mail, 1)))
-    assert [(each.name, each.seq, each.hold) for each in first] == [("history", 3, True)]
-    assert second == []
+    found = ask(url, lambda store: store.journal.consumers(Shard(mail, 0)))
+    assert [(each.name, each.seq, each.hold) for each in found] == [("history", 3, True)]
+    assert ask(url, lambda store: store.journal.consumers(Shard(mail, 1))) == []
 
 
 def test_a_lost_checkpoint_begins_behind_the_state_and_another_store_is_refused(tmp_path: Path) -> None:

@@ -80,6 +80,29 @@ def test_no_service_may_start_and_no_cluster_be_made_while_installing(
     assert clusters.read_text() == "ssl = on\n"
 
 
+def test_only_services_are_kept_from_starting_at_the_next_boot(monkeypatch: pytest.MonkeyPatch) -> None:
+    ran: list[list[str]] = []
+    monkeypatch.setattr(servers, "run", lambda command, lock: ran.append(command))
+    monkeypatch.setattr(servers, "Path", lambda path: ROOT)  # a system with systemd
+
+    servers.keep_down(["redis-server", "chromium-headless-shell", "fonts-dejavu-core"], lock=0)
+    servers.keep_down(["chromium-headless-shell"], lock=0)
+
+    assert ran == [["systemctl", "disable", "--quiet", "redis-server"]]
+
+
+def test_any_chromium_and_any_font_will_do(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+    without = servers.browser_program()
+    program = tmp_path / "chromium"
+    program.touch(mode=0o755)
+
+    assert (without, servers.browser_program()) == (None, str(program))
+    assert servers.has_fonts(tmp_path) is None
+    (tmp_path / "a.ttf").touch()
+    assert servers.has_fonts(tmp_path)
+
+
 def test_a_policy_of_the_system_is_back_in_its_place_even_after_a_failure(tmp_path: Path) -> None:
     policy = tmp_path / "policy-rc.d"
     policy.write_text("#!/bin/sh\nexit 0\n")

@@ -304,8 +304,8 @@ PAGE_BUCKETS_MAX: Final = 120
 """Points of a curve in the report: as many as a narrow chart has room for; longer times get longer buckets."""
 
 PAGE_TENANTS_MAX: Final = 8
-PAGE_QUEUES_MAX: Final = 16
-"""Tenants and queues with a view of their own in the report: each adds some 50 KB to the page."""
+PAGE_QUEUES_MAX: Final = 12
+"""Tenants and queues with a view of their own in the report: each adds 50 KB to the page, or 200 with long names."""
 
 PAGE_FAILURES_MAX: Final = 8
 PAGE_KINDS_MAX: Final = 10

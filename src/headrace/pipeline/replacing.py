@@ -1,16 +1,19 @@
 """Replaces a table of Parquet files in one step: whoever reads it sees the old one or the new one."""
 
 import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pyarrow.parquet as pq
-from pyspark.sql import DataFrame
+from pyspark.sql import DataFrame, SparkSession
 
 from headrace.model.errors import BadConfig
 from headrace.pipeline.files import exchange, locked, sync_folder, write_whole
 
 MARK = "_headrace"
 """The file that says that a folder is a table of ours; readers of Parquet leave out what begins so."""
+INSTANTS = "spark.sql.parquet.outputTimestampType"
 GLOB = "*.parquet"
 """The files of a table."""
 
@@ -27,8 +30,9 @@ def replace_table(frame: DataFrame, folder: Path) -> int:
     fresh = folder.with_name(f".{folder.name}.new")
     with locked(folder.with_name(f".{folder.name}.lock")):
         _drop(fresh)  # what a run left that was killed
-        # By its scheme: the default of this Spark may be a file system elsewhere.
-        frame.write.parquet(f"file:{fresh}")
+        with _plain_instants(frame.sparkSession):
+            # By its scheme: the default of this Spark may be a file system elsewhere.
+            frame.write.parquet(f"file:{fresh}", compression="zstd")
         rows = rows_of(fresh)
         write_whole(fresh / MARK, b"")
         if folder.exists():
@@ -52,6 +56,18 @@ def check_replaceable(folder: Path) -> None:
 def rows_of(folder: Path) -> int:
     """How many rows a table has, by what its files say of themselves."""
     return sum(pq.read_metadata(file).num_rows for file in folder.glob(GLOB))
+
+
+@contextmanager
+def _plain_instants(spark: SparkSession) -> Iterator[None]:
+    """Within this block, Spark writes instants as other engines read them: in microseconds, and as UTC."""
+    before = spark.conf.get(INSTANTS)
+    spark.conf.set(INSTANTS, "TIMESTAMP_MICROS")
+    try:
+        yield
+    finally:
+        if before is not None:
+            spark.conf.set(INSTANTS, before)
 
 
 def _drop(folder: Path) -> None:

@@ -22,14 +22,11 @@ from headrace.pipeline.source.options import Options
 class Writer:
     """What Spark calls for each batch (`foreachBatch`). Killed anywhere, the next run brings the batch to its end."""
 
-    def __init__(
-        self, folder: Path, first_batch: int, options: Options, cursor: Cursor | None, *, payloads: bool
-    ) -> None:
+    def __init__(self, folder: Path, first_batch: int, options: Options, cursor: Cursor | None) -> None:
         self._folder = folder
         self._first_batch = first_batch
         self._options = options
         self._cursor = cursor
-        self._payloads = payloads
         self._is_first = True
 
     def write(self, frame: DataFrame, number: int) -> None:
@@ -83,7 +80,7 @@ class Writer:
             events=state.events + counts.events,
             skipped=state.skipped + counts.skipped,
             lost=state.lost + counts.lost,
-            payloads=state.payloads or self._payloads,
+            payloads=state.payloads or self._options.payloads,
             shards=others | planned.end.shards,
         )
 

@@ -65,17 +65,17 @@ def _compact_files(
 
 def _groups(leaf: Path, last_batch: int, small_bytes: int) -> list[list[Path]]:
     """The files of a folder that are to become one each: neighbours, small ones, of batches that are in place."""
-    files = [(batches, file) for file in leaf.iterdir() if (batches := layout.batches_of(file.name))]
+    found = [(batches, file) for file in leaf.iterdir() if (batches := layout.batches_of(file.name))]
     groups: list[list[Path]] = [[]]
     size = 0
-    for (_, last), file in sorted(files):
-        bytes_ = file.stat().st_size
-        if last > last_batch or bytes_ >= small_bytes or size >= small_bytes:
+    for file in [file for (_, last), file in sorted(found) if last <= last_batch]:
+        file_bytes = file.stat().st_size
+        if file_bytes >= small_bytes or size >= small_bytes:
             groups.append([])
             size = 0
-        if last <= last_batch and bytes_ < small_bytes:
+        if file_bytes < small_bytes:
             groups[-1].append(file)
-            size += bytes_
+            size += file_bytes
     return [group for group in groups if len(group) > 1]
 
 

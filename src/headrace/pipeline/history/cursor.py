@@ -3,6 +3,8 @@
 import asyncio
 from collections.abc import Mapping
 
+from msgspec.structs import replace
+
 from headrace.model.errors import Refused
 from headrace.model.names import Shard
 from headrace.pipeline.source.options import Options
@@ -18,7 +20,8 @@ class Cursor:
 
     def __init__(self, consumer: str, options: Options, *, hold: bool) -> None:
         self._consumer = consumer
-        self._options = options
+        # Without names: one that is gone would be refused.
+        self._options = replace(options, names=())
         self._hold = hold
         self._shards: dict[str, Shard] = {}
         self._registered: set[str] = set()

@@ -16,7 +16,7 @@ from headrace.pipeline.history.compacted import Compacted
 from headrace.pipeline.history.layout import DELTA_LOG
 from headrace.pipeline.history.state import State
 from headrace.pipeline.source.journal.offset import Mark
-from headrace.pipeline.source.schema import JOURNAL
+from headrace.pipeline.source.schema import JOURNAL, JOURNAL_BODIES
 
 if TYPE_CHECKING:
     from deltalake import DeltaTable
@@ -25,7 +25,6 @@ APP = "headrace-history"
 """Whose transactions the batches are; the version of a transaction is the number of its batch."""
 _NOTE = "headrace"
 _PARTITIONS = ["day", "queue"]
-_BODIES = ("payload", "result")
 _NOTES_MAX = 1_000
 """Commits that are looked through for the last batch: others add some when they compact."""
 
@@ -59,8 +58,10 @@ def prepare_table(folder: Path, state: State, *, payloads: bool) -> State:
             raise BadConfig(f"the log of the Delta table in {folder} is missing; restore it, or use a new folder")
         DeltaTable.create(str(folder), _schema(payloads=payloads), partition_by=_PARTITIONS, name="history")
     table = DeltaTable(str(folder))
-    if payloads and _BODIES[0] not in {field.name for field in table.schema().fields}:
-        table.alter.add_columns([Field(name, PrimitiveType("string"), nullable=True) for name in _BODIES])
+    known = {field.name for field in table.schema().fields}
+    added = [name for name in JOURNAL_BODIES.names if payloads and name not in known]
+    if added:
+        table.alter.add_columns([Field(name, PrimitiveType("string"), nullable=True) for name in added])
     return _as_committed(folder, table, state)
 
 
@@ -159,5 +160,5 @@ def _as_committed(folder: Path, table: "DeltaTable", state: State) -> State:
 
 
 def _schema(*, payloads: bool) -> pa.Schema:
-    bodies = [pa.field(name, pa.string()) for name in _BODIES] if payloads else []
+    bodies = JOURNAL_BODIES.arrow if payloads else []
     return pa.schema([*JOURNAL.arrow, pa.field("day", pa.date32()), *bodies])

@@ -3,16 +3,13 @@
 from pathlib import Path
 
 from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql.types import DateType, StringType, StructField, StructType
+from pyspark.sql.types import DateType, StructField, StructType
 
 from headrace.model.errors import BadConfig
 from headrace.pipeline.history.delta import table_files
 from headrace.pipeline.history.layout import history_folder, spark_path
 from headrace.pipeline.history.state import State, read_state
-from headrace.pipeline.source.schema import JOURNAL
-
-BODIES = ("payload", "result")
-"""What a history with payloads has besides."""
+from headrace.pipeline.source.schema import JOURNAL, JOURNAL_BODIES
 
 
 def read_history(spark: SparkSession, folder: str | Path) -> DataFrame:
@@ -36,5 +33,5 @@ def read_history(spark: SparkSession, folder: str | Path) -> DataFrame:
 
 def schema_of(state: State) -> StructType:
     """The columns of a history; said, since Spark would take a queue called 2024 for a number."""
-    bodies = [StructField(name, StringType()) for name in BODIES] if state.payloads else []
+    bodies = JOURNAL_BODIES.spark.fields if state.payloads else []
     return StructType([*JOURNAL.spark.fields, StructField("day", DateType()), *bodies])

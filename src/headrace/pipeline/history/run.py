@@ -1,7 +1,9 @@
 """Runs the history: a stream of the journals into files, each event exactly once."""
 
+from collections.abc import Callable, Coroutine
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import Any, TypeVar
 
 import msgspec
 from pyspark.sql import SparkSession
@@ -15,13 +17,15 @@ from headrace.pipeline.history.cursor import Cursor
 from headrace.pipeline.history.delta import check_installed
 from headrace.pipeline.history.layout import CHECKPOINT, history_folder, spark_path
 from headrace.pipeline.history.resume import begin, find_begins, first_batch, renew
-from headrace.pipeline.history.state import FORMS, Form, State
+from headrace.pipeline.history.state import FORMS, Form
 from headrace.pipeline.source.opening import opened
 from headrace.pipeline.source.options import ALL, EVENTS_PER_TRIGGER_MAX, Options
+from headrace.stores.contract.store import Store
 
 NAME = "history"
 """Of the query, and of the consumer in the journals unless another is given."""
 _DAY_MS = 86_400_000
+Answer = TypeVar("Answer")
 
 
 def follow_history(
@@ -65,24 +69,26 @@ def follow_history(
     first = first_batch(home, state, options)
     if first is None:
         if state.shards:
-            given["startingOffsets"] = msgspec.json.encode(_begins(options, state)).decode()
+            begins = _ask(url, lambda store: find_begins(store, options, state.shards))
+            given["startingOffsets"] = msgspec.json.encode(begins).decode()
         first = renew(home, state, options)
     cursor = None if consumer is None else Cursor(consumer, options, hold=hold)
+    if cursor is not None and hold and state.shards:
+        # Where nothing happens for now, retention must hold what happens next.
+        _ask(url, lambda store: cursor.advance(store, {name: mark.seq for name, mark in state.shards.items()}))
     stream = spark.readStream.format("headrace").options(**given, maxEventsPerTrigger=str(events_max)).load()
-    writer = stream.writeStream.queryName(NAME).foreachBatch(
-        Writer(home, first, options, cursor, payloads=payloads).write
-    )
+    writer = stream.writeStream.queryName(NAME).foreachBatch(Writer(home, first, options, cursor).write)
     writer = writer.option("checkpointLocation", spark_path(home / CHECKPOINT))
     writer = writer.trigger(availableNow=True) if once else writer.trigger(processingTime=f"{every_ms} milliseconds")
     return writer.start()
 
 
-def _begins(options: Options, state: State) -> dict[str, int]:
-    """Where the journals go on behind a state; asked in a thread, since a notebook has a running loop in this one."""
+def _ask(url: str, question: Callable[[Store], Coroutine[Any, Any, Answer]]) -> Answer:
+    """What the store says; asked in a thread, since a notebook has a running loop in this one."""
 
-    def ask() -> dict[str, int]:
-        with opened(options.url) as (runner, store):
-            return runner.run(find_begins(store, options, state.shards))
+    def ask() -> Answer:
+        with opened(url) as (runner, store):
+            return runner.run(question(store))
 
     with ThreadPoolExecutor(1) as pool:
         return pool.submit(ask).result()

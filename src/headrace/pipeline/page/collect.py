@@ -4,6 +4,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TypeVar
 
+from py4j.protocol import Py4JJavaError
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
@@ -39,7 +40,7 @@ def read_again(ask: Callable[[], T]) -> T:
     for left in range(READ_TRIES - 1, -1, -1):
         try:
             return ask()
-        except PySparkException as error:
+        except (PySparkException, Py4JJavaError) as error:  # Spark does not wrap all that Java raises
             if left == 0 or "FAILED_READ_FILE" not in str(error):
                 raise
     raise AssertionError("there is at least one try")

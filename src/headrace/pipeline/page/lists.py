@@ -8,7 +8,7 @@ from headrace.pipeline.page.markup import Content, Html, joined, named, tag
 from headrace.pipeline.page.numbers import Failure, Kind, Usage, View
 from headrace.pipeline.page.texts import bytes_text, exact, instant, milliseconds, percent, short
 
-NAMES_MAX = 12
+NAMES_MAX = 6
 """Kinds, queues or tenants of a fingerprint that are named."""
 NAME_CHARS_MAX = 80
 """Characters of an error's class."""

@@ -1,0 +1,92 @@
+"""Promises of `headrace pipeline` before Spark is started: what is wrong, or not there, is told at once."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from headrace.cli.main import main
+from tests.cli.support import run
+from tests.cli.test_startup import imported
+from tests.cli.tree import functions
+
+NAMES = ("history", "jobs", "stats", "errors", "usage", "audit", "compact", "report")
+ONCE = ("history", "stats")
+NOTHING = "there are no events yet: a queue comes to be with its first job, as in: headrace enqueue KIND"
+
+
+@pytest.fixture
+def here(file_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder with an empty store."""
+    assert run("migrate", url=file_url).code == 0
+    monkeypatch.setenv("HEADRACE_URL", file_url)
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def words(name: str, *more: str) -> list[str]:
+    return ["pipeline", name, *(["--once"] if name in ONCE else []), *more]
+
+
+def test_these_are_the_commands() -> None:
+    assert {sub for group, *subs in functions() for sub in subs if group == "pipeline"} == {*NAMES}
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_without_events_there_is_nothing_to_do_and_no_file_is_made(
+    name: str, here: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    code, told = main(words(name)), capsys.readouterr()
+    code_json, document = main(words(name, "--json")), capsys.readouterr()
+
+    sentence = "there is no history in headrace-data yet; write one with: headrace pipeline history --once"
+    assert (code, told.out, told.err) == (0, f"{sentence if name == 'compact' else NOTHING}\n", "")
+    assert (code_json, document.err) == (0, "")
+    assert isinstance(json.loads(document.out), dict)
+    assert not (here / "headrace-data").exists()
+
+
+@pytest.mark.parametrize(
+    ("given", "sentence"),
+    [
+        (words("jobs", "--dir", "s3a://bucket/x"), "--dir must be a folder, and 's3a://bucket/x' is a URL; mount it"),
+        (words("jobs", "--dir", "a*"), "--dir 'a*' holds one of * ? [ ] { } \\, which Spark takes for a pattern"),
+        (words("jobs", "--origin", "history"), "there is no history in headrace-data; write one with: headrace"),
+        (words("jobs", "--queue", "none"), "there is no queue 'none' of any tenant"),
+        (words("jobs", "--conf", "spark"), "--conf wants NAME=VALUE; found 'spark'"),
+        (words("jobs", "--url", "memory://"), "a store in memory is seen by no other process"),
+        (words("history", "--hold", "--no-consumer"), "--hold is for a consumer, and --no-consumer was given"),
+        (words("history", "--every", "soon"), "every 'soon' is no duration"),
+        (["pipeline", "stats", "--origin", "history"], "--origin is for --once; live statistics follow the journal"),
+    ],
+    ids=lambda given: given if isinstance(given, str) else " ".join(given[1:]),
+)
+def test_what_cannot_be_is_one_sentence(
+    given: list[str], sentence: str, here: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    code, told = main(given), capsys.readouterr()
+
+    assert (code, told.out) == (2, "")
+    assert told.err.startswith(f"headrace: {sentence}"), told.err
+
+
+def test_the_folder_may_come_from_the_environment_and_the_project(
+    here: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (here / "pyproject.toml").write_text('[tool.headrace.pipeline]\ndir = "of-project"\nmaster = "local[1]"\n')
+
+    main(words("compact"))
+    of_project = capsys.readouterr().out
+    monkeypatch.setenv("HEADRACE_PIPELINE_DIR", "of-environment")
+    main(words("compact"))
+    of_environment = capsys.readouterr().out
+
+    assert ("in of-project yet" in of_project, "in of-environment yet" in of_environment) == (True, True)
+
+
+def test_help_and_refusals_bring_no_spark() -> None:
+    helped, refused = imported("pipeline", "jobs", "--help"), imported("pipeline", "jobs", "--url", "sqlite:///none.db")
+
+    heavy = {"pyspark", "pyarrow", "pandas", "py4j", "rich.progress"}
+    assert "headrace.cli.pipeline.tables" in helped & refused
+    assert (heavy & helped, heavy & refused) == (set(), set())

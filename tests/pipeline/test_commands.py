@@ -1,0 +1,138 @@
+"""Promises of `headrace pipeline` with Spark: each command writes its files, tells of them, and ends as it should."""
+
+import json
+import re
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pyarrow.parquet as pq
+import pytest
+from pyspark.sql import SparkSession
+
+from headrace.cli.main import main
+from headrace.cli.pipeline.line import far_text
+from headrace.model.names import Queue
+from headrace.pipeline.watch import Far
+from tests.cli.support import environment
+from tests.pipeline.filling import fill, tell
+from tests.pipeline.stories import odd_story, url_of
+from tests.support.terminals import Terminal
+
+ODD = Queue("odd", "acme", 2)
+Run = Callable[..., str]
+Read = Callable[..., dict[str, Any]]
+
+
+@pytest.fixture
+def here(spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
+    """The URL of a store in which everything has happened once, in a folder where commands are run."""
+    url = url_of(tmp_path / "jobs.db")
+    tell(url, lambda store: odd_story(store, ODD))
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("HEADRACE_URL", url)
+    return url
+
+
+@pytest.fixture
+def run(here: str, capfd: pytest.CaptureFixture[str]) -> Run:
+    def ran(*words: str, code: int = 0) -> str:
+        ended, told = main(["pipeline", *words]), capfd.readouterr()
+        assert (ended, re.sub(r"(?m)^(next|watch it with|open it in a browser): .*\n", "", told.err)) == (code, "")
+        return told.out
+
+    return ran
+
+
+@pytest.fixture
+def read(run: Run) -> Read:
+    def ran(*words: str) -> dict[str, Any]:
+        found: dict[str, Any] = json.loads(run(*words, "--json"))
+        return found
+
+    return ran
+
+
+def test_a_day_of_the_pipeline(read: Read, run: Run, tmp_path: Path) -> None:
+    """T36: history, then every table of it, the report, and an audit; programs are told what people read."""
+    lake = tmp_path / "headrace-data"
+
+    history, again = read("history", "--once", "--events-max", "20"), read("history", "--once")
+    compacted, jobs, errors = read("compact"), read("jobs"), read("errors", "--samples", "1", "--limit", "1")
+    usage, stats, report = read("usage"), read("stats", "--once", "--window", "10s"), read("report", "--title", "Odd")
+    audit = read("audit")
+
+    events = len(pq.read_table(lake / "history", partitioning=None).to_pylist())
+    assert (history["events"], history["behind"], again["events"]) == (events, 0, 0)
+    assert history["batches"] > 1
+    assert compacted["files_after"] < compacted["files_before"]
+    assert {found["origin"] for found in (jobs, errors, usage, stats)} == {"history"}
+    for name, found in (("jobs", jobs), ("attempts", jobs), ("errors", errors), ("usage", usage)):
+        assert found["tables"][name] == {"folder": str(lake / name), "rows": pq.read_table(lake / name).num_rows}
+    assert sum(row["jobs"] for row in jobs["kinds"]) == jobs["tables"]["jobs"]["rows"]
+    assert (len(errors["errors"]), len(errors["errors"][0]["sample_jobs"])) == (1, 1)
+    assert sum(row["events"] for row in usage["usage"]) == events
+    assert stats["tables"]["stats"]["windows"] == len([*lake.glob("stats/day=*/*.parquet")])
+    assert stats["items"] == stats["tables"]["stats"]["rows"]
+    assert report == {"report": str(lake / "report.html"), "bytes": (lake / "report.html").stat().st_size}
+    assert (audit["events"] >= events, audit["findings"]) == (True, [])
+
+
+def test_people_are_shown_the_top_of_a_table_and_where_the_rest_is(run: Run) -> None:
+    jobs = run("jobs", "--limit", "2").splitlines()
+    errors = run("errors").splitlines()
+
+    assert jobs[0].split()[:3] == ["queue", "kind", "jobs"]
+    assert [line.split()[0] for line in jobs[2:4]] == ["acme/odd", "acme/odd"]
+    assert re.fullmatch(r"and \d+ more in the files; --limit shows them here", jobs[4])
+    assert re.fullmatch(r"from \d+ events of the journal:", jobs[5])
+    assert [line.split("in ")[1] for line in jobs[6:]] == [
+        "headrace-data/jobs/*.parquet",
+        "headrace-data/attempts/*.parquet",
+    ]
+    assert 'Odd"Error: first line' in errors[2]
+
+
+def test_an_audit_that_finds_something_names_it_and_ends_with_1(run: Run, here: str) -> None:
+    subprocess.run(
+        [
+            sys.executable,
+            "-c",
+            "import sqlite3; sqlite3.connect('jobs.db', isolation_level=None).execute('delete from letter')",
+        ],
+        check=True,
+    )
+
+    told = run("audit", code=1)
+
+    assert "letterless" in told
+    assert "not add up" in told
+
+
+def test_in_a_terminal_history_shows_how_far_it_is_and_ends_with_ctrl_c(tmp_path: Path) -> None:
+    """T36: the line that moves, a closing line, and 130, by the program itself."""
+    url = url_of(tmp_path / "jobs.db")
+    tell(url, fill(Queue("mail"), 30))
+    command = [sys.executable, "-m", "headrace.cli.main", "pipeline", "history", "--every", "100ms"]
+
+    with Terminal(command, cwd=tmp_path, env=environment(url)) as terminal:
+        terminal.wait_for("30 events · nothing is behind")
+        tell(url, fill(Queue("mail"), 5, since=30))
+        terminal.wait_for("35 events · nothing is behind")
+        terminal.type("\x03")
+        code = terminal.end()
+
+    assert code == 130
+    assert "starting Spark" in terminal.told
+    assert re.search(r"\nhistory: 35 events in .* s \(\d+/s\); nothing is behind\n", terminal.told)
+    assert terminal.told.rstrip().endswith("next: headrace pipeline jobs, or headrace pipeline report")
+    assert pq.read_table(tmp_path / "headrace-data/history", partitioning=None).num_rows == 35
+
+
+def test_how_far_a_stream_is_is_told_with_its_pace_and_the_rest() -> None:
+    far = Far(batches=3, events=12_000, events_per_s=2_000.0, behind=30_000)
+
+    assert far_text(far) == "12,000 events · 2,000/s · 30,000 behind, 15.0 s left"
+    assert far_text(Far(events=1, behind=0)) == "1 event · nothing is behind"

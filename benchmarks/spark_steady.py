@@ -10,12 +10,9 @@ how things stand. Ends with 1 when something is not as it should be.
 import argparse
 import asyncio
 import json
-import os
 import sys
 import tempfile
 import time
-from collections.abc import AsyncIterator, Iterator
-from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -23,17 +20,15 @@ import duckdb
 from msgspec import Struct, to_builtins
 from pyspark.sql.streaming.query import StreamingQuery
 
-from benchmarks import contenders
 from benchmarks.running import Say
 from benchmarks.steady_load import PROBE, QUEUES
+from benchmarks.steady_places import load, place
 from benchmarks.steady_samples import Machine, Sample, Verdict, judge
 from headrace.pipeline.history.run import follow_history
 from headrace.pipeline.start import session
 from headrace.pipeline.stats.run import follow_stats
 from headrace.stores.contract.store import Store
 from headrace.stores.open import open_store
-from tests.support.postgres_servers import PostgresServer
-from tests.support.redis_servers import RedisServer
 
 HISTORY_EVERY_MS = 10_000
 STATS_EVERY_MS = 2_000
@@ -66,44 +61,6 @@ class Steady(Struct):
     history_enqueued: int
 
 
-@contextmanager
-def place(name: str, folder: Path) -> Iterator[str]:
-    """The URL of an empty store of this name, on a server of its own."""
-    if name == "sqlite":
-        yield contenders.sqlite(folder, "fast", "NORMAL").fresh_url()
-    elif name == "redis":
-        with RedisServer() as redis:
-            redis.launch()
-            yield contenders.redis(redis, "fast").fresh_url()
-    else:
-        with PostgresServer(fsync=True, settings={"max_wal_size": "2GB"}) as postgres:
-            postgres.launch()
-            yield contenders.postgres(postgres).fresh_url()
-
-
-@asynccontextmanager
-async def load(url: str, rate: int, latencies: list[float]) -> AsyncIterator[asyncio.subprocess.Process]:
-    """The store at work beside the block; what the probes take is added to `latencies`."""
-    words = [sys.executable, "-m", "benchmarks.steady_load", url, str(rate)]
-    pipe = asyncio.subprocess.PIPE
-    process = await asyncio.create_subprocess_exec(*words, stdin=pipe, stdout=pipe, env={**os.environ})
-
-    async def read() -> None:
-        assert process.stdout is not None
-        async for line in process.stdout:
-            latencies.append(float(line))  # noqa: PERF401 - each is to be seen as soon as it is there
-
-    reading = asyncio.create_task(read())
-    try:
-        yield process
-    finally:
-        assert process.stdin is not None
-        process.stdin.close()
-        await reading
-        if await process.wait():
-            raise RuntimeError("the load has failed; what it said stands above")
-
-
 async def heads(store: Store) -> dict[str, int]:
     """The last seq of each journal."""
     shards = [shard for queues in (*QUEUES.values(), [PROBE]) for queue in queues for shard in queue.all_shards()]
@@ -119,7 +76,8 @@ def behind(query: StreamingQuery, ends: dict[str, int]) -> int:
         raise RuntimeError(f"the query {query.name} has failed: {error}")
     progress: Any = query.lastProgress
     offset = json.loads(progress["sources"][0]["endOffset"] or "{}") if progress else {}
-    return sum(end - offset.get("shards", {}).get(name, [0, 0])[1] for name, end in ends.items())
+    read = {name: mark[1] for name, mark in offset.get("shards", {}).items()}
+    return sum(max(end - read.get(name, 0), 0) for name, end in ends.items())
 
 
 class Watch:
@@ -134,6 +92,11 @@ class Watch:
         self._told = 0
         self.samples: list[Sample] = []
 
+    def begin(self) -> None:
+        """Forget what was before: Java and the workers have started now, and what had piled up is done."""
+        self._begun = self._last = time.monotonic()
+        self._told = len(self._latencies)
+
     async def sample(self) -> Sample:
         """How things stand."""
         ends, now = await heads(self._store), time.monotonic()
@@ -147,10 +110,10 @@ class Watch:
         return found
 
     async def until_drained(self) -> None:
-        """Wait until both have everything."""
+        """Wait until both have everything that is there now."""
         ends = await heads(self._store)
         async with asyncio.timeout(DRAIN_S):
-            while any(behind(query, ends) for query in self._queries):
+            while any(behind(query, ends) > 0 for query in self._queries):  # noqa: ASYNC110 - Spark tells nobody
                 await asyncio.sleep(0.2)
 
 
@@ -177,6 +140,9 @@ async def follow(url: str, folder: Path, options: Options, say: Say) -> Steady:
             history = follow_history(spark, url, folder / "history", every_ms=HISTORY_EVERY_MS)
             stats = follow_stats(spark, url, folder / "stats", every_ms=STATS_EVERY_MS)
             watch = Watch(store, history, stats, latencies)
+            say("waiting until both have begun")
+            await watch.until_drained()
+            watch.begin()
             say(HEAD)
             end = time.monotonic() + options.seconds
             while time.monotonic() < end:
@@ -184,12 +150,14 @@ async def follow(url: str, folder: Path, options: Options, say: Say) -> Steady:
                 say(line_of(await watch.sample(), before))
                 await asyncio.sleep(options.every_s)
         await watch.until_drained()
+        events = sum((await heads(store)).values())
         history.stop()
         stats.stop()
     finally:
         await store.close()
         spark.stop()
     verdict = judge(watch.samples, options.rate, HISTORY_EVERY_MS, STATS_EVERY_MS)
+    verdict.events = events
     return counted(folder, Steady(options.store, options.rate, watch.samples, verdict, 0, 0, 0))
 
 
@@ -204,6 +172,10 @@ def counted(folder: Path, found: Steady) -> Steady:
         found.history_rows = ask("count(*)", "history/day=*/queue=*/*.parquet")
         found.history_enqueued = ask("count_if(event = 'enqueued')", "history/day=*/queue=*/*.parquet")
         found.stats_enqueued = ask("sum(enqueued)", "stats/day=*/*.parquet")
+    if found.history_rows != found.verdict.events:
+        found.verdict.complaints.append(
+            f"the history has {found.history_rows:,} rows, and the journals {found.verdict.events:,} events"
+        )
     if found.stats_enqueued != found.history_enqueued:
         found.verdict.complaints.append(
             f"the statistics have {found.stats_enqueued:,} enqueued jobs, and the history {found.history_enqueued:,}"

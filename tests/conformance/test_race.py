@@ -4,11 +4,19 @@ import asyncio
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from random import Random
 
 import pytest
 
+from headrace.model.claim import ClaimRequest
 from headrace.model.clock import SystemClock
 from headrace.model.event import Event
+from headrace.model.job import Job
+from headrace.model.outcome import Done, Fail, JobError
+from headrace.model.policy import Policy
+from headrace.stores.contract.store import Store
+from headrace.stores.open import open_store
+from tests.support.fold import Folded
 from tests.support.play import Play
 from tests.support.racing import (
     JOBS,
@@ -23,6 +31,8 @@ from tests.support.racing import (
 
 LEASE_MS = 250
 PROCESSES = 3
+ROUNDS = 30
+ONE_ATTEMPT = Policy(max_attempts=1)
 
 
 @pytest.fixture
@@ -55,6 +65,42 @@ async def test_ids_and_keys_enqueued_by_several_processes_at_once_give_one_job_e
     }
     assert (await now.counts()).waiting == 2 * JOBS
     assert gap_free(await now.events())
+
+
+async def test_purges_and_removals_beside_workers_take_only_what_the_journal_says(now: Play, shared_url: str) -> None:
+    stores, queue, ids = [await open_store(shared_url) for _ in range(3)], now.queue, [f"id-{n}" for n in range(24)]
+
+    async def send(store: Store, chance: Random) -> None:
+        for _ in range(ROUNDS):
+            picks = sorted(chance.sample(ids, 12))
+            await store.jobs.enqueue([Job(queue=queue, id=id, kind="k", policy=ONE_ATTEMPT) for id in picks])
+
+    async def work(store: Store, chance: Random) -> None:
+        for number in range(ROUNDS):
+            nonce = f"nonce-of-round-{number}-{chance.random()}"
+            request = ClaimRequest(queues=[queue], worker=f"w{chance.random()}", nonce=nonce, limit=12)
+            claims = (await store.jobs.claim(request)).items
+            outcomes = [Done() if chance.random() < 0.5 else Fail(JobError("E", "no")) for _ in claims]
+            await store.jobs.settle([each.settle(end, 1) for each, end in zip(claims, outcomes, strict=True)])
+
+    async def meddle(store: Store, chance: Random) -> None:
+        for _ in range(ROUNDS):
+            await store.queues.purge(queue, limit=6)
+            await store.jobs.remove(queue, chance.sample(ids, 6))
+
+    calls = [(send, 0), (work, 1), (work, 2), (meddle, 1), (meddle, 2)]
+    try:
+        await asyncio.gather(*(act(stores[at], Random(seed)) for seed, (act, at) in enumerate(calls)))
+        for shard in queue.all_shards():
+            snapshot, folded = await stores[0].reads.snapshot(shard), Folded()
+            for event in await now.events():
+                if event.shard == shard:
+                    folded.add(event)
+
+            folded.check(snapshot.rows)
+    finally:
+        for store in stores:
+            await store.close()
 
 
 async def test_jobs_that_become_due_are_handed_to_one_of_several_processes(now: Play, shared_url: str) -> None:

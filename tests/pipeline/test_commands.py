@@ -2,9 +2,10 @@
 
 import json
 import re
-import subprocess
+import sqlite3
 import sys
 from collections.abc import Callable
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -96,18 +97,12 @@ def test_people_are_shown_the_top_of_a_table_and_where_the_rest_is(run: Run) -> 
 
 
 def test_an_audit_that_finds_something_names_it_and_ends_with_1(run: Run, here: str) -> None:
-    subprocess.run(
-        [
-            sys.executable,
-            "-c",
-            "import sqlite3; sqlite3.connect('jobs.db', isolation_level=None).execute('delete from letter')",
-        ],
-        check=True,
-    )
+    with closing(sqlite3.connect("jobs.db", isolation_level=None)) as file:
+        file.execute("delete from job")
 
     told = run("audit", code=1)
 
-    assert "letterless" in told
+    assert "lost" in told
     assert "not add up" in told
 
 

@@ -13,7 +13,7 @@ from pyspark.sql import SparkSession
 
 from headrace.model.errors import Refused, StoreUnavailable
 from headrace.model.names import Queue, Shard
-from headrace.pipeline.history import layout, steps
+from headrace.pipeline.history import layout, staging, steps
 from headrace.pipeline.history.compact import compact
 from headrace.pipeline.history.read import read_history
 from headrace.pipeline.history.run import follow_history
@@ -65,9 +65,11 @@ def failing(monkeypatch: pytest.MonkeyPatch, step: str) -> Iterator[None]:
 
 
 def test_every_event_is_in_the_files_once_with_all_its_columns_whoever_reads_them(
-    spark: SparkSession, tmp_path: Path
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     url, folder = sqlite_url(tmp_path), tmp_path / "history"
+    # So that large batches are written by several tasks, and small ones by one.
+    monkeypatch.setattr(staging, "HISTORY_TASK_EVENTS", 50)
     tell(url, fill(MAIL, 40), fill(YEAR, 12, every_ms=DAY_MS // 5), fill(TRUE, 3))
     tell(url, lambda store: odd_story(store, ODD))
 

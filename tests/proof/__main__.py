@@ -1,4 +1,4 @@
-"""Runs the long proofs: `python -m tests.proof [--simulation | --histories | --workers | --feeds | --spark] [--seeds N] …`."""
+"""Runs the long proofs: `python -m tests.proof [--simulation | --histories | --workers | --feeds | --spark] …`."""
 
 import argparse
 import asyncio

@@ -3,9 +3,9 @@
 import argparse
 import asyncio
 import logging
+import multiprocessing
 import sys
 import tempfile
-import threading
 import time
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
@@ -13,8 +13,7 @@ from functools import partial
 from itertools import count
 from pathlib import Path
 from random import Random
-from types import TracebackType
-from typing import Self
+from typing import Any, Self
 
 from msgspec import Struct
 from pyspark.sql import SparkSession
@@ -46,58 +45,71 @@ QUEUES = (BULK, BUSY, BUSY.companion, SHORT)
 IDS = [f"id-{number}" for number in range(200)]
 
 
+CONTEXT = multiprocessing.get_context("forkserver")
+
+
 class Load:
-    """Workers, senders and people who meddle, on one store, in a thread of their own until the block ends."""
+    """Workers, senders and people who meddle, on one store, until the block ends. In a process of their own: in the
+    driver's, each of its calls to Java would wait for them."""
 
     def __init__(self, url: str, jobs: int) -> None:
-        self._url, self._jobs = url, jobs
-        self._random = Random(jobs)
-        self._settled = 0
-        self._is_over = False
-        self._gone_on = threading.Event()
-        self._wanted = 0
-        self._errors: list[BaseException] = []
-        self._thread = threading.Thread(target=self._run, name="load")
+        self._jobs = jobs
+        self._settled = CONTEXT.Value("q", 0)
+        self._moved = CONTEXT.Condition()
+        self._is_over = CONTEXT.Event()
+        self._process = CONTEXT.Process(target=_work, args=(url, jobs, self._settled, self._moved, self._is_over))
 
     @property
     def settled(self) -> int:
         """Deliveries that have ended so far."""
-        return self._settled
+        return int(self._settled.value)
 
     def __enter__(self) -> Self:
-        self._thread.start()
+        self._process.start()
         self.until(self._jobs // 10)
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, _: TracebackType | None) -> None:
-        self._is_over = True
-        self._thread.join()
-        if self._errors and error is None:
-            raise self._errors[0]
+    def __exit__(self, *_: object) -> None:
+        self._is_over.set()
+        self._process.join(PATIENCE_SECONDS)
+        if self._process.is_alive():
+            self._process.kill()
+            self._process.join()
 
     def until(self, more: int) -> None:
         """Wait until so many more deliveries have ended."""
-        self._wanted = self._settled + more
-        self._gone_on.clear()
-        if not self._errors and not self._gone_on.wait(PATIENCE_SECONDS * 3):
-            raise TimeoutError(f"the workers ended {self._settled:,} deliveries, and were to end {self._wanted:,}")
-        if self._errors:
-            raise self._errors[0]
+        wanted = self.settled + more
+        with self._moved:
+            self._moved.wait_for(lambda: self.settled >= wanted or not self._process.is_alive(), PATIENCE_SECONDS * 3)
+        if self.settled < wanted:
+            raise TimeoutError(f"the workers ended {self.settled:,} deliveries, and were to end {wanted:,}")
+
+
+def _work(url: str, jobs: int, settled: Any, moved: Any, is_over: Any) -> None:
+    logging.getLogger("headrace").setLevel(logging.CRITICAL)  # every other job fails, as it should
+    try:
+        asyncio.run(Crew(url, jobs, settled, moved, is_over).work())
+    finally:
+        with moved:
+            moved.notify_all()
+
+
+class Crew:
+    """Those who work, send and meddle."""
+
+    def __init__(self, url: str, jobs: int, settled: Any, moved: Any, is_over: Any) -> None:
+        self._url, self._jobs = url, jobs
+        self._settled, self._moved, self._is_over = settled, moved, is_over
+        self._random = Random(jobs)
 
     def _notice(self, notice: Notice) -> None:
         if isinstance(notice, Finished):
-            self._settled += len(notice.answers)
-            if self._settled >= self._wanted:
-                self._gone_on.set()
+            with self._moved:
+                self._settled.value += len(notice.answers)
+                self._moved.notify_all()
 
-    def _run(self) -> None:
-        try:
-            asyncio.run(self._work())
-        except BaseException as error:  # noqa: BLE001  (whoever waits raises it)
-            self._errors.append(error)
-            self._gone_on.set()
-
-    async def _work(self) -> None:
+    async def work(self) -> None:
+        """Go on until it is over."""
         store = await open_store(self._url)
         try:
             await store.queues.configure(
@@ -143,7 +155,7 @@ class Load:
 
     async def _on_and_on(self, act: Callable[[int], Awaitable[None]]) -> None:
         for number in count():
-            if self._is_over:
+            if self._is_over.is_set():
                 return
             # What a store refuses, or could not do among so many, is not what an audit is about.
             with suppress(HeadraceError):
@@ -180,6 +192,17 @@ class Run(Struct, frozen=True):
     seconds: float
     settled: int
 
+    @property
+    def words(self) -> str:
+        """What it found, for people."""
+        found = self.audit
+        told = (
+            f"audit: {found.jobs:,} jobs, {found.events:,} events in {self.seconds:.1f} s, while {self.settled:,}"
+            f" deliveries ended: {found.looks:,} looked at again, {found.moving:,} still moving, {found.partly:,} in"
+            f" part, {found.more:,} more, findings {len(found.findings)}"
+        )
+        return "\n".join([told, *(f"  {finding}" for finding in found.findings[:20])])
+
 
 def run(
     spark: SparkSession, url: str, jobs: int, audits: int, say: Callable[[str], None], *, at_rest: bool = True
@@ -191,6 +214,7 @@ def run(
         began, settled = time.monotonic(), load.settled
         found = audit(spark, url, on_progress=lambda step: say(f"  {time.monotonic() - began:5.1f} s {step}"))
         runs.append(Run(found, time.monotonic() - began, load.settled - settled))
+        say(runs[-1].words)
 
     with Load(url, jobs) as load:
         for _ in range(audits):
@@ -207,22 +231,14 @@ def main() -> int:
     parser.add_argument("--store", default="redis", choices=["sqlite", "redis", "postgres"])
     parser.add_argument("--jobs", type=int, default=100_000)
     parser.add_argument("--audits", type=int, default=1, help="while the workers run")
+    parser.add_argument("--at-rest", action="store_true", help="and one more when nobody works any more")
     options = parser.parse_args()
-    logging.getLogger("headrace").setLevel(logging.CRITICAL)  # every other job fails, as it should
     spark = session("audit under load", "local[2]")
     with tempfile.TemporaryDirectory(prefix="headrace-proof-") as folder:
         url = asyncio.run(emptied(options.store, Path(folder)))
-        runs = run(spark, url, options.jobs, options.audits, lambda line: print(line, flush=True))
+        say = lambda line: print(line, flush=True)  # noqa: E731  (each line as soon as it is known)
+        runs = run(spark, url, options.jobs, options.audits, say, at_rest=options.at_rest)
     spark.stop()
-    for each in runs:
-        found = each.audit
-        print(
-            f"audit on {options.store}: {found.jobs:,} jobs, {found.events:,} events in {each.seconds:.1f} s, while"
-            f" {each.settled:,} deliveries ended: {found.looks:,} looked at again, {found.moving:,} still moving,"
-            f" {found.partly:,} in part, findings {len(found.findings)}"
-        )
-        for finding in found.findings[:20]:
-            print(f"  {finding}")
     return 1 if any(not each.audit.ok for each in runs) else 0
 
 

@@ -3,7 +3,8 @@ of the pipeline."""
 
 from pathlib import Path
 
-from tests.proof.spark_kills import Death, Plan, run_kills, told
+from tests.proof.spark_figures import Death, Plan, told
+from tests.proof.spark_kills import run_kills
 from tests.proof.worker_runs import emptied
 
 SHORT = Plan((Death("placing", compacts=True), Death("advanced", executors=1)))
@@ -12,7 +13,7 @@ SHORT = Plan((Death("placing", compacts=True), Death("advanced", executors=1)))
 async def test_a_history_whose_processes_and_executors_are_killed_is_the_journal_each_event_once(
     tmp_path: Path,
 ) -> None:
-    """While somebody writes events, somebody reads the files and somebody compacts them; counted by Spark and DuckDB."""
+    """While events come, files are read and others are merged; counted by Spark and by DuckDB."""
     url = await emptied("redis", tmp_path)
 
     figures = await run_kills(url, SHORT, tmp_path)

@@ -16,8 +16,7 @@ class Folded:
         self.over: dict[str, State] = {}
         self.letters: dict[int, str] = {}
         self.fences: dict[str, int] = {}
-        self.last_fence = 0
-        self.last_letter = 0
+        self.numbers: set[int] = set()
 
     def add(self, event: Event) -> None:  # noqa: PLR0912 - one branch per event, side by side on purpose
         """Take one event."""
@@ -43,8 +42,8 @@ class Folded:
             case "claimed":
                 assert self._state(id) is State.WAITING, f"claimed {id} which does not wait"
                 fence = line.fence or 0
-                assert fence > self.last_fence, f"fence {fence} of {id} does not grow"
-                self.last_fence = fence
+                assert fence > self.fences.get(id, 0), f"fence {fence} of {id} does not grow"
+                self.fences[id] = fence
                 self.live[id] = (State.ACTIVE, fence)
             case "retried" | "released" | "stalled":
                 self._end_delivery(event)
@@ -59,8 +58,8 @@ class Folded:
                 else:
                     self._end_delivery(event)
                 letter = line.letter or 0
-                assert letter > self.last_letter, f"letter {letter} does not grow"
-                self.last_letter = letter
+                assert letter not in self.numbers, f"letter {letter} of {id} has a number that was used before"
+                self.numbers.add(letter)
                 self.letters[letter] = id
             case "asked":
                 assert self.live.get(id) == (State.ACTIVE, line.fence), f"asked {id} which is not active"

@@ -11,6 +11,7 @@ import termios
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
+from typing import Self
 
 _SEQUENCE = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07]*\x07|[@-Z\\-_])")
 """What moves a terminal's cursor or changes its colours."""
@@ -34,18 +35,17 @@ class Terminal:
         """Everything that was shown so far, without colours."""
         return _SEQUENCE.sub("", self._read.decode(errors="replace")).replace("\r\n", "\n").replace("\r", "\n")
 
-    def __enter__(self) -> "Terminal":
+    def __enter__(self) -> Self:
         self._ours, theirs = pty.openpty()
         fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 40, self._columns, 0, 0))
         self._process = subprocess.Popen(
-            self._command,
+            # Which makes the terminal theirs: only then Ctrl-C is a signal.
+            ["setsid", "--ctty", *self._command],
             cwd=self._cwd,
             env=self._env,
             stdin=theirs,
             stdout=theirs,
             stderr=theirs,
-            start_new_session=True,
-            preexec_fn=lambda: fcntl.ioctl(0, termios.TIOCSCTTY, 0),
         )
         os.close(theirs)
         return self

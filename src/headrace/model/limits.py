@@ -321,8 +321,8 @@ STATS_WINDOW_MS_MAX: Final = 24 * 3_600_000
 """Windows of statistics: files are named by seconds and lie in folders by day."""
 
 STATS_RANGES_MAX: Final = 3
-"""Parts of the journal that are read for one batch of statistics: each costs some tenths of a second to plan, so windows that
-lie further apart are read with what is between them."""
+"""Parts of the journal that are read for one batch of statistics: each costs some tenths of a second to plan, so
+windows that lie scattered are read with what is between them."""
 
 STATS_NAMES_MAX: Final = 100
 """Queues that a batch of statistics reads by name; beyond that all are read, since each name is a comparison."""
@@ -343,6 +343,9 @@ AUDIT_FLAWS_MAX: Final = 1_000
 
 HISTORY_EVENTS_MAX: Final = 200_000
 """In a batch of the history: a few seconds of work, and some 10 MB on the driver while it is checked."""
+
+HISTORY_TASK_EVENTS: Final = 20_000
+"""A batch of the history up to this is written by one task: a fifth of a second of work."""
 
 HISTORY_EVERY_MS: Final = 10_000
 """Between batches of the history: every batch makes a file for each queue that something happened in."""

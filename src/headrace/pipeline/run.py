@@ -2,15 +2,13 @@
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from types import SimpleNamespace
-from typing import Any
 
 from msgspec import Struct
 from msgspec.structs import replace
 from pyspark import StorageLevel
 from pyspark.sql import SparkSession
 
-from headrace.pipeline.events import Events, read_journal
+from headrace.pipeline.events import Events
 from headrace.pipeline.lake import Lake
 from headrace.pipeline.replacing import check_replaceable, replace_table
 from headrace.pipeline.stats.run import write_stats
@@ -108,21 +106,3 @@ def described(spark: SparkSession, what: str) -> Iterator[None]:
         yield
     finally:
         spark.sparkContext.setLocalProperty("spark.job.description", None)  # type: ignore[arg-type]  # none again
-
-
-def summarise(spark: SparkSession, url: str, path: str) -> Any:
-    """Read the journal at `url` and the table of jobs at `path`, and count."""
-    from headrace.pipeline import report
-    from headrace.pipeline.tables.standing import standing
-
-    journal, table = read_journal(spark, url), spark.read.parquet(path)
-    rows = {
-        "events_by_queue": report.events_by_queue(journal),
-        "outcomes_by_kind": report.outcomes_by_kind(table),
-        "times_by_kind": report.times_by_kind(journal),
-        "jobs_by_attempts": report.jobs_by_attempts(table),
-        "deaths_by_reason": report.deaths_by_reason(table),
-        "standing": standing(table),
-    }
-    found = {name: [row.asDict() for row in frame.collect()] for name, frame in rows.items()}
-    return SimpleNamespace(events=journal.count(), jobs=table.count(), **found)

@@ -56,7 +56,7 @@ class Writer:
         if self._is_first:
             remove_leftovers(self._folder, batch)
             self._is_first = False
-        files = stage(frame, self._folder) if planned.events else []
+        files = stage(frame, self._folder, planned.events) if planned.events else []
         steps.reached("staged", batch)
         held = check.held_by(files)
         counts = check.check(planned, held, state.shards, strict=self._options.fails_on_loss)

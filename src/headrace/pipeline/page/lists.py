@@ -21,7 +21,7 @@ def failures(view: View) -> Html:
     items = [_failure(failure, top, with_tenants=not view.scope.tenant) for failure in shown]
     more, more_failures = view.failures_more
     rest = tag("p", f"and {exact(more)} more with {exact(more_failures)} failures", class_="more") if more else None
-    about: Content = "Attempts that raised, with numbers, ids and addresses folded."
+    about: Content = "What went wrong, with numbers, ids and addresses folded."
     if view.scope.queue:
         about = joined(about, " Seen in this queue; the counts are those of the tenant.")
     legend = tag(

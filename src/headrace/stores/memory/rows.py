@@ -50,6 +50,9 @@ class MemoryRows:
     def load(self, ids: list[str]) -> None:
         pass
 
+    def seal(self, ids: list[str]) -> None:
+        pass  # a step is alone anyway
+
     def job(self, id: str) -> Row | None:
         return self._jobs.get(id)
 

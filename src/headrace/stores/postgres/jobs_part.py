@@ -40,6 +40,13 @@ class JobRows(Part):
             name = "job_lock" if self.link.writes else "job_load"
             self.keep_found(wanted, self.run(name, [self.shard_id] * len(wanted), wanted).fetchall())
 
+    def seal(self, ids: list[str]) -> None:
+        # A row that comes and goes: who inserts the same id waits for this transaction, and we for theirs.
+        if ids:
+            with self.link.together():
+                self.run("job_seal", self.shard_id, sorted(ids))
+                self.run("job_drop", self.shard_id, ids)
+
     def wanted(self, ids: list[str]) -> list[str]:
         """Those of the ids that are not known yet."""
         return [id for id in dict.fromkeys(ids) if id not in self._jobs]
@@ -121,6 +128,7 @@ class JobRows(Part):
         if known:
             self.run("job_change", self.shard_id, *map(list, zip(*known, strict=True)))
         if new:
+            new.sort()  # by id, as everybody inserts and locks: who meets then waits, and never in a ring
             self.run("job_write", self.shard_id, *map(list, zip(*new, strict=True)))
 
     def _columns(self, row: Row) -> tuple[object, ...]:

@@ -61,6 +61,9 @@ class SqliteRows(EndingRows, LetterRows, MarkRows, JournalRows, UpkeepRows):
         if self.head.ready or self.head.later or self.head.active:
             self._keep(self.run(sql("job_load"), (self.shard_id, json_array(wanted))))
 
+    def seal(self, ids: list[str]) -> None:
+        pass  # a step is alone anyway
+
     def job(self, id: str) -> Row | None:
         if id not in self._jobs:
             self.load([id])

@@ -48,15 +48,23 @@ def _gone(event: EventName, step: Step, record: Record) -> Line:
 
 def remove(step: Step, ids: list[str]) -> list[Removed]:
     """Delete everything of each id."""
-    step.rows.load(ids)
+    rows = step.rows
+    rows.load(ids)
+    # What is over may be enqueued anew by somebody else meanwhile: then the event would tell of another job.
+    rows.seal([id for id in dict.fromkeys(ids) if rows.job(id) is None and _is_kept(step, id)])
     return [_remove_one(step, id) for id in ids]
+
+
+def _is_kept(step: Step, id: str) -> bool:
+    """Whether an ending or a letter of an id is there."""
+    kept = (step.rows.ending(id), *step.rows.letters_of(id))
+    return any(each is not None and step.now_ms < each.until_ms for each in kept)
 
 
 def _remove_one(step: Step, id: str) -> Removed:
     rows = step.rows
-    row, ending, letters = rows.job(id), rows.ending(id), rows.letters_of(id)
-    kept = [each for each in (ending, *letters) if each is not None and step.now_ms < each.until_ms]
-    if row is None and not kept:
+    row, letters = rows.job(id), rows.letters_of(id)
+    if row is None and not _is_kept(step, id):
         return Removed(id, "not_found")
     rows.drop(id)
     rows.drop_twin(id)
@@ -73,9 +81,20 @@ def _stood(row: Row) -> str:
 
 def purge_waiting(step: Step, limit: int) -> int:
     """Drop waiting jobs in the order in which they would be handed out, at most `limit`; says how many."""
-    waiting = step.rows.ready(-1, limit)
-    if len(waiting) < limit:
-        waiting += step.rows.due(2 * TIME_MS_MAX, limit - len(waiting))
+    purged, after_place = 0, -1
+    while purged < limit and (ready := step.rows.ready(after_place, limit - purged)):
+        after_place = ready[-1].record.place or 0
+        purged += _purge(step, ready)
+    if purged < limit:
+        purged += _purge(step, step.rows.due(2 * TIME_MS_MAX, limit - purged))
+    return purged
+
+
+def _purge(step: Step, seen: list[Row]) -> int:
+    """Drop those of the jobs that still wait: they were seen, and somebody else may have been faster."""
+    ids = [row.record.id for row in seen]
+    step.rows.load(ids)
+    waiting = [row for id in ids if (row := step.rows.job(id)) is not None and row.delivery is None]
     for row in waiting:
         step.rows.drop(row.record.id)
         step.note(_gone("purged", step, row.record))

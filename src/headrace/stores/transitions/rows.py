@@ -93,6 +93,9 @@ class Rows(Protocol):
     def load(self, ids: list[str]) -> None:
         """A hint that these ids come next."""
 
+    def seal(self, ids: list[str]) -> None:
+        """Let nobody else make jobs of these ids, which have none, before this step is over."""
+
     # Jobs that wait or are active.
     def job(self, id: str) -> Row | None: ...
     def put(self, row: Row) -> None: ...

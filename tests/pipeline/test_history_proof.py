@@ -18,12 +18,17 @@ from tests.proof.spark_faults import FAULTS, STEP_OF
 from tests.proof.spark_writer import Writer
 
 SECONDS_MAX = 60
+ROUNDS = 2
 
 
 async def write(store: Store) -> None:
     writer = Writer(store)
     await writer.begin()
-    await writer.write(3)
+    await writer.write(ROUNDS)
+
+
+async def write_on(store: Store) -> None:
+    await Writer(store, ROUNDS).write(ROUNDS)
 
 
 def stop_at(wanted: str) -> Callable[[str, int], None]:
@@ -42,11 +47,12 @@ def run(spark: SparkSession, url: str, folder: Path) -> None:
 def stopped_and_drained(
     spark: SparkSession, url: str, folder: Path, step: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A history whose batch was stopped at a step, and that was started again."""
+    """A history whose first batch was stopped at a step, and that was started again when there was more."""
     with monkeypatch.context() as patch:
         patch.setattr(steps, "reached", stop_at(step))
         with pytest.raises(StreamingQueryException, match="stopped when"):
             run(spark, url, folder)
+    ask(url, write_on)
     run(spark, url, folder)
 
 

@@ -25,10 +25,10 @@ PAUSE_S = 0.2
 class Writer:
     """Writes rounds of events, each a little later than the one before."""
 
-    def __init__(self, store: Store) -> None:
+    def __init__(self, store: Store, first_round: int = 0) -> None:
         self._store = store
         self._random = Random(7)
-        self._rounds = itertools.count()
+        self._rounds = itertools.count(first_round)
         self.is_writing = asyncio.Event()
 
     async def begin(self) -> None:

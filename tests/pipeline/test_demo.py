@@ -30,7 +30,7 @@ def test_the_demo_runs_jobs_kills_a_worker_and_shows_what_spark_made_of_it(tmp_p
     folder = tmp_path / "new" / "folder"
     env = {name: value for name, value in os.environ.items() if not name.startswith("HEADRACE_")}
 
-    command = [sys.executable, "-m", "headrace.cli.main", "demo", "--jobs", "600", "--dir", str(folder)]
+    command = [sys.executable, "-m", "headrace.cli.main", "demo", "--jobs", "300", "--dir", str(folder)]
     ran = subprocess.run(command, capture_output=True, text=True, check=False, env=env, timeout=PATIENCE_S)
 
     assert (ran.returncode, ran.stderr) == (0, "")

@@ -62,12 +62,12 @@ def _of_deliveries(lives: DataFrame) -> DataFrame:
     so_far = story.rowsBetween(Window.unboundedPreceding, Window.currentRow)
     claimed = F.col("event") == "claimed"
     last_fence = F.last(F.when(claimed, F.col("fence")), ignorenulls=True).over(so_far)
-    return (
-        lives.withColumn("number", F.count_if(claimed).over(so_far).cast("int"))
-        .withColumn("kind_so_far", F.last("kind", ignorenulls=True).over(so_far))
-        .withColumn("delivery", F.coalesce("fence", last_fence))
-        .where(claimed | _ends_a_delivery())
-    )
+    return lives.select(
+        "*",
+        F.count_if(claimed).over(so_far).cast("int").alias("number"),
+        F.last("kind", ignorenulls=True).over(so_far).alias("kind_so_far"),
+        F.coalesce("fence", last_fence).alias("delivery"),
+    ).where(claimed | _ends_a_delivery())
 
 
 def _ends_a_delivery() -> Column:

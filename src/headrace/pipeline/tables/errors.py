@@ -49,8 +49,8 @@ def errors(events: DataFrame, samples: int = 3) -> DataFrame:
     """
     failed = (
         events.where(F.col("event").isin("retried", "dead") & F.col("error_class").isNotNull())
-        .withColumn("template", template(F.coalesce("error_message", F.lit(""))))
-        .withColumn("fingerprint", fingerprint(F.col("error_class"), F.col("template")))
+        .select("*", template(F.coalesce("error_message", F.lit(""))).alias("template"))
+        .select("*", fingerprint(F.col("error_class"), F.col("template")).alias("fingerprint"))
     )
     last = F.struct("at", "epoch", "seq")
     sample = F.struct("queue", "id", "at", F.col("error_message").alias("message"))

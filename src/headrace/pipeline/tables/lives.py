@@ -21,7 +21,6 @@ def lived(events: DataFrame) -> DataFrame:
     removal of what had ended before.
     """
     so_far = Window.partitionBy(*JOB).orderBy("epoch", "seq").rowsBetween(Window.unboundedPreceding, Window.currentRow)
-    # Not `withColumn`: a declarative pipeline would look it up at once, and not wait for the table that it comes from.
     return events.where(F.col("id").isNotNull() & ~_of_something_else()).select(
         "*", F.sum(begins().cast("int")).over(so_far).cast("int").alias("incarnation")
     )

@@ -10,7 +10,6 @@ OUTCOMES = ("done", "retried", "released", "stalled", "dead", "cancelled")
 READ = ("tenant", "queue", "at", "event", "kind", "fence", "wait_ms", "run_ms", "reason", "letter")
 """The columns of the journal that are needed."""
 PERCENTILES = (50, 95, 99)
-_GROUP = ("window_start", "tenant", "queue", "kind")
 
 
 def stats(events: DataFrame, window_ms: int) -> DataFrame:
@@ -33,8 +32,8 @@ def stats(events: DataFrame, window_ms: int) -> DataFrame:
     - `throughput`: done a second
     - `retry_rate stall_rate death_rate`: of the deliveries that ended; null without any
     """
-    counted = events.where(_opens() | _closes() | _delivers()).withColumn("window_start", _start(window_ms))
-    rows = counted.groupBy(*_GROUP).agg(
+    counted = events.where(_opens() | _closes() | _delivers())
+    rows = counted.groupBy(_start(window_ms).alias("window_start"), "tenant", "queue", "kind").agg(
         F.count("*").alias("events"),
         *(F.count_if(F.col("event") == name).alias(name) for name in OPENINGS),
         F.count_if(_opens()).alias("opened"),

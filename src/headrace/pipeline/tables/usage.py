@@ -22,21 +22,21 @@ def usage(events: DataFrame) -> DataFrame:
     """
     is_cancelled = (F.col("event") == "cancelled") & F.col("reason").isNull()
     ended = F.col("event").isin(*_ENDED) | (F.col("event").isin("dead", "cancelled") & F.col("fence").isNotNull())
-    return (
-        events.withColumn("day", F.date_from_unix_date(F.floor(F.unix_millis("at") / _DAY_MS).cast("int")))
-        .groupBy("day", "tenant")
-        .agg(
-            F.count("*").alias("events"),
-            F.count_distinct("queue").alias("queues"),
-            *(F.count_if(F.col("event") == name).alias(name) for name in ("enqueued", "replayed", "done", "dead")),
-            F.count_if(is_cancelled).alias("cancelled"),
-            F.count_if(ended).alias("deliveries"),
-            *(F.count_if(F.col("event") == name).alias(name) for name in ("retried", "stalled")),
-            _total("run_ms"),
-            _total("wait_ms"),
-            _total("payload_bytes", F.col("event") == "enqueued"),
-        )
+    return events.groupBy(_day().alias("day"), "tenant").agg(
+        F.count("*").alias("events"),
+        F.count_distinct("queue").alias("queues"),
+        *(F.count_if(F.col("event") == name).alias(name) for name in ("enqueued", "replayed", "done", "dead")),
+        F.count_if(is_cancelled).alias("cancelled"),
+        F.count_if(ended).alias("deliveries"),
+        *(F.count_if(F.col("event") == name).alias(name) for name in ("retried", "stalled")),
+        _total("run_ms"),
+        _total("wait_ms"),
+        _total("payload_bytes", F.col("event") == "enqueued"),
     )
+
+
+def _day() -> Column:
+    return F.date_from_unix_date(F.floor(F.unix_millis("at") / _DAY_MS).cast("int"))
 
 
 def _total(name: str, of: Column | None = None) -> Column:

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from rich.console import Console
 
 Advance = Callable[[int], None]
-PROSE = ("found", "what to do", "what", "why", "queues", "tag")
+PROSE = ("found", "the journal says", "the store says", "what to do", "what", "why", "queues", "tag")
 """Columns that may go over several lines where the terminal is narrow; the others are copied or compared by eye."""
 CUT = ("item", "error")
 """Columns of which a terminal shows as much as fits into the line: the whole is there for programs."""

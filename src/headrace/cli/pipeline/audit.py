@@ -11,6 +11,8 @@ from headrace.cli.stepping import counted
 from headrace.model.clock import monotonic_ms
 from headrace.model.times import duration_text
 
+COLUMNS = ("found", "shard", "id", "seq#", "the journal says", "the store says", "what to do")
+
 
 def audit(
     url: Url = None,
@@ -38,12 +40,12 @@ def audit(
     rows = [
         (
             *(each.what, f"{each.tenant}/{each.queue}/{each.shard}"),
-            *(None if each.id is None else one_line(each.id), each.journal, each.store, each.hint),
+            *(None if each.id is None else one_line(each.id), each.seq, each.journal, each.store, each.hint),
         )
         for each in found.findings[:limit]
     ]
     if rows:
-        output.table(("found", "shard", "id", "what", "why", "what to do"), rows, empty="")
+        output.table(COLUMNS, rows, empty="")
     if len(found.findings) > limit:
         output.say(f"and {len(found.findings) - limit:,} more; --limit shows them, and --json all")
     took = duration_text(monotonic_ms() - began_ms)

@@ -31,8 +31,8 @@ from headrace.cli.reading import written
 from headrace.cli.stepping import counted
 from headrace.model.errors import BadConfig
 from headrace.model.times import duration_ms
+from headrace.pipeline.history.layout import GLOB
 
-GLOB = "day=*/queue=*/*.parquet"
 Payloads = Annotated[bool, typer.Option("--payloads", help="Payloads and results as well, while the store has them.")]
 Form = Annotated[Literal["parquet", "delta"], typer.Option("--form", help="Plain files, or a Delta table.")]
 ConsumerName = Annotated[

@@ -11,6 +11,7 @@ from headrace.model.secrets import shown
 from headrace.pipeline.history.read import read_history
 from headrace.pipeline.lake import Lake
 from headrace.pipeline.origin import Origin, default_origin
+from headrace.pipeline.source.machine import check_master
 from headrace.pipeline.source.options import ALL, Options
 
 
@@ -54,11 +55,7 @@ def events(
 
 def read_journal(spark: SparkSession, url: str, *, tenant: str = ALL, queue: str = ALL) -> DataFrame:
     """The journal of the store at `url`; of all tenants and queues unless told otherwise."""
-    master = str(spark.sparkContext.master)
-    if url.startswith("sqlite:") and not master.startswith("local"):
-        raise BadConfig(
-            f"a SQLite store can be read by a local Spark only, and this one runs on {master}; use local[*]"
-        )
+    check_master(url, str(spark.sparkContext.master))
     options = {"url": url, "tenant": tenant, "queue": queue}
     # Spark would find the same faults, but wrap them into a traceback of its own.
     Options.parse(options)

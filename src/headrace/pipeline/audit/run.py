@@ -5,7 +5,6 @@ from collections.abc import Callable, Mapping
 
 from pyspark.sql import SparkSession
 
-from headrace.model.errors import BadConfig
 from headrace.model.event import Bounds
 from headrace.model.names import Queue, Shard
 from headrace.pipeline.audit.checking import check_counts, check_misplaced, check_records
@@ -15,6 +14,7 @@ from headrace.pipeline.audit.looking import Stories, Tail, is_another, look_agai
 from headrace.pipeline.audit.story import Story
 from headrace.pipeline.audit.words import flaw_finding, missing_finding
 from headrace.pipeline.source.journal.ranges import bounds_of
+from headrace.pipeline.source.machine import check_master
 from headrace.pipeline.source.opening import opened
 from headrace.pipeline.source.options import ALL, Options
 from headrace.pipeline.source.targets import find_queues
@@ -40,11 +40,7 @@ def audit(
     options = {"url": url, "tenant": tenant, "queue": queue}
     # Spark would find the same faults, but wrap them into a traceback of its own.
     parsed = Options.parse(options)
-    master = str(spark.sparkContext.master)
-    if url.startswith("sqlite:") and not master.startswith("local"):
-        raise BadConfig(
-            f"a SQLite store can be read by a local Spark only, and this one runs on {master}; use local[*]"
-        )
+    check_master(url, str(spark.sparkContext.master))
     frames = Frames(spark, options)
     try:
         with opened(url) as (runner, store):

@@ -40,3 +40,11 @@ class Part(InputPartition):
     def __init__(self, value: object = None) -> None:
         super().__init__(value)
         self.planned_on = here()
+
+
+def check_master(url: str, master: str) -> None:
+    """Refuse, before anything is planned, a file whose reader would run on other machines."""
+    if url.startswith("sqlite:") and not master.startswith("local"):
+        raise BadConfig(
+            f"a SQLite store can be read by a local Spark only, and this one runs on {master}; use local[*]"
+        )

@@ -8,12 +8,13 @@ import msgspec
 from msgspec import Struct
 
 from headrace.feeds.publishing import parts, refusal
-from headrace.model.errors import BadConfig, Refused
+from headrace.model.errors import BadConfig
 from headrace.model.feed import FeedName, FeedType, Publication
 from headrace.model.feed_answers import FeedState
 from headrace.model.limits import ID_CHARS_MAX
 from headrace.model.times import instant_text
 from headrace.pipeline.source.write.patience import patiently
+from headrace.pipeline.source.write.report import make_feed
 from headrace.pipeline.stats.columns import ROW, Row
 from headrace.pipeline.stats.merge import Visited
 from headrace.stores.contract.store import Store
@@ -81,7 +82,7 @@ class Publisher:
     async def _described(self, name: FeedName) -> _Feed:
         state = await patiently(lambda: self._store.feeds.describe(name))
         if state is None:
-            await _create(self._store, name)
+            await make_feed(self._store, name, _INSTANCE)
             state = await patiently(lambda: self._store.feeds.describe(name))
         if state is None or state.config.type == "plain":
             raise BadConfig(f"feed {str(name)!r} is a plain queue, whose items cannot be edited; name another feed")
@@ -117,14 +118,6 @@ def _id(text: str) -> str:
 
 def _window(id: str) -> str:
     return id.partition("/")[0]
-
-
-async def _create(store: Store, feed: FeedName) -> None:
-    try:
-        await store.feeds.create(feed, instance=_INSTANCE)
-    except Refused as refused:
-        if refused.reason != "feed_exists":  # somebody else was faster
-            raise
 
 
 async def publish(store: Store, feed: str, window_ms: int, windows: Iterable[Visited]) -> int:

@@ -45,13 +45,14 @@ async def _publish(store: Store, feed: FeedName, id: str, item: bytes) -> None:
     except Refused as refused:
         if refused.reason != "unknown_feed":
             raise
-        await _create(store, feed)
+        await make_feed(store, feed, _INSTANCE)
         await store.items.publish(feed, [Publication(item, id)], instance=_INSTANCE)
 
 
-async def _create(store: Store, feed: FeedName) -> None:
+async def make_feed(store: Store, feed: FeedName, instance: str) -> None:
+    """Make a feed unless it is there."""
     try:
-        await store.feeds.create(feed, instance=_INSTANCE)
+        await store.feeds.create(feed, instance=instance)
     except Refused as refused:
         if refused.reason != "feed_exists":  # somebody else was faster
             raise

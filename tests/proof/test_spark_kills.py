@@ -7,10 +7,10 @@ from tests.proof.spark_figures import Death, Plan, told
 from tests.proof.spark_kills import run_kills
 from tests.proof.worker_runs import emptied
 
-SHORT = Plan((Death("placing", compacts=True), Death("advanced", executors=1)))
+SHORT = Plan((Death("placing", compacts=True),))
 
 
-async def test_a_history_whose_processes_and_executors_are_killed_is_the_journal_each_event_once(
+async def test_a_history_whose_processes_are_killed_is_the_journal_each_event_once(
     tmp_path: Path,
 ) -> None:
     """While events come, files are read and others are merged; counted by Spark and by DuckDB."""
@@ -19,5 +19,5 @@ async def test_a_history_whose_processes_and_executors_are_killed_is_the_journal
     figures = await run_kills(url, SHORT, tmp_path)
 
     assert figures.is_exact, told(figures)
-    assert sum(figures.kills.values()) == 2
-    assert min(figures.executors, figures.again, figures.looks) > 0, told(figures)
+    assert sum(figures.kills.values()) == 1
+    assert min(figures.again, figures.looks) > 0, told(figures)

@@ -23,7 +23,7 @@ class EndingRows(Part):
     def ending(self, id: str) -> Ending | None:
         if id in self._endings:
             return self._endings[id]
-        if not self._are_kept():
+        if not self._may_be_kept():
             return None
         found = self.run("ending_find", self.shard_id, id).fetchone()
         return None if found is None else ending_of(found)
@@ -31,11 +31,15 @@ class EndingRows(Part):
     def _are_kept(self) -> bool:
         return self.head.done + self.head.cancelled > 0
 
+    def _may_be_kept(self) -> bool:
+        # Who writes does not go by the counter: it was read before the job was locked, and may not know its end yet.
+        return self.link.writes or self._are_kept()
+
     def _standing(self, id: str) -> Standing | None:
         if id not in self._known_endings:
             ids = [each for each in dict.fromkeys([id, *self.hint]) if each not in self._known_endings]
             self._known_endings |= dict.fromkeys(ids)
-            if self._are_kept():
+            if self._may_be_kept():
                 for each, state, pinned in self.run("ending_lock", self.shard_id, ids).fetchall():
                     self._known_endings[each] = (state, pinned)
                     self._stored_endings.add(each)

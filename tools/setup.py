@@ -192,7 +192,7 @@ def pip(root: Path, *arguments: str) -> list[str]:
 def install_locked(root: Path, lock: int) -> None:
     say("pip, setuptools and wheel as locked (3 MB)")
     run(pip(root, "install", "--quiet", "--require-hashes", "-r", str(root / LOCKS[0])), lock)
-    say("the locked packages: about 630 MB, of which pyspark is 456 MB and is built here;")
+    say("the locked packages: about 760 MB, of which pyspark is 456 MB and is built here;")
     say("  2 to 10 minutes when all of it must be downloaded, about one when pip still has it")
     run(pip(root, "install", "--require-hashes", "--no-build-isolation", "-r", str(root / LOCKS[1])), lock)
     leftovers = installed_names(root) - locked_names(root) - {"headrace"}

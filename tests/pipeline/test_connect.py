@@ -3,18 +3,12 @@
 import os
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
-
-import pytest
-from pyspark.sql import SparkSession
 
 from headrace.model.job import Job
 from headrace.model.names import Queue
 from headrace.stores.contract.store import Store
 from tests.pipeline.stories import tell, url_of
-from tests.support.process import free_port
 
 PATIENCE_S = 120
 
@@ -29,22 +23,6 @@ journal = spark.read.format("headrace").option("url", url).option("queue", "mail
 print(type(journal).__module__, sorted(map(tuple, journal.groupBy("queue", "event").count().collect())))
 spark.stop()
 """
-
-
-@pytest.fixture
-def remote(spark: SparkSession) -> Iterator[str]:
-    """The address of a Connect server in the Java of all tests: a Java of its own would take 10 s to start."""
-    port = free_port()
-    context = spark.sparkContext
-    java: Any = context._jvm
-    scala: Any = context._jsc.sc()
-    scala.conf().set("spark.connect.grpc.binding.address", "127.0.0.1").set(
-        "spark.connect.grpc.binding.port", str(port)
-    )
-    server = java.org.apache.spark.sql.connect.SparkConnectPlugin().driverPlugin()
-    server.init(scala, None)
-    yield f"sc://127.0.0.1:{port}"
-    server.shutdown()
 
 
 def test_a_client_of_spark_connect_reads_the_journal_without_registering_anything(remote: str, tmp_path: Path) -> None:

@@ -6,7 +6,6 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 from pyspark.sql import SparkSession
@@ -18,27 +17,11 @@ from headrace.model.outcome import Done, Fail, JobError
 from headrace.pipeline.redaction import redaction
 from headrace.stores.contract.store import Store
 from tests.pipeline.stories import tell, url_of
-from tests.support.process import free_port
 
 EXAMPLE = Path(__file__).parents[2] / "examples/declarative"
 PATIENCE_S = 200
 MAIL = Queue("mail", "acme")
 TABLES = ("events", "jobs", "outcomes", "failures")
-
-
-@pytest.fixture
-def remote(spark: SparkSession) -> Iterator[str]:
-    """A Connect server in the Java of all tests: a Java of its own would take half a minute, twice."""
-    context, port = spark.sparkContext, free_port()
-    java: Any = context._jvm
-    scala: Any = context._jsc.sc()
-    scala.conf().set("spark.connect.grpc.binding.address", "127.0.0.1").set(
-        "spark.connect.grpc.binding.port", str(port)
-    )
-    server = java.org.apache.spark.sql.connect.SparkConnectPlugin().driverPlugin()
-    server.init(scala, None)
-    yield f"sc://127.0.0.1:{port}"
-    server.shutdown()
 
 
 @pytest.fixture

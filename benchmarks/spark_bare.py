@@ -18,7 +18,9 @@ from headrace.stores.redis.keys import journal_key
 PAGE_ENTRIES = 100
 """With entries of 200 events, 20,000 rows: the size of the batches that Spark is given."""
 _READ = pj.ReadOptions(use_threads=False, block_size=1 << 20)
-_PARSE = pj.ParseOptions(explicit_schema=JSON_SCHEMA, unexpected_field_behavior="ignore")
+_FIELDS = pa.schema([field for field in JSON_SCHEMA if field.name != "payload"])
+"""What the journal gives unless payloads are asked for."""
+_PARSE = pj.ParseOptions(explicit_schema=_FIELDS, unexpected_field_behavior="ignore")
 
 
 def bare_rows(url: str) -> int:

@@ -11,21 +11,24 @@ import struct
 import subprocess
 import sys
 import termios
-from collections.abc import Awaitable, Callable, Iterator, Mapping
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from functools import cache
 from pathlib import Path
+from tempfile import TemporaryFile
 from typing import Any, NamedTuple, TypeVar
 from urllib.parse import urlsplit
 
 from headrace.stores.contract.store import Store
 from headrace.stores.open import open_store
+from tests.cli.forks import Fork, fork
 from tests.support.process import new_folder
 
 T = TypeVar("T")
 COMMAND = [sys.executable, "-m", "headrace.cli.main"]
 COLUMNS = 100
 """The width of the terminal."""
+TERM = {"TERM": "xterm-256color"}
 RUN_S = 60.0
 """How long a command may take: a loaded machine needs seconds, and one that never ends must not hang the tests."""
 _SEQUENCE = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07]*\x07|[@-Z\\-_])")
@@ -66,26 +69,48 @@ def run(
     environment is seen. Without `cwd` the folder is an empty one. `input` is what is typed or piped. No command ever
     shows a traceback or the password of its URL.
     """
-    command, folder, variables = [*COMMAND, *arguments], cwd or empty_folder(), environment(url, env)
-    if terminal:
-        ran = in_terminal(command, folder, variables, input or "")
+    folder, variables = cwd or empty_folder(), environment(url, env)
+    if env is not None:  # what is imported may depend on it
+        ran = _in_process([*COMMAND, *arguments], folder, variables, terminal, input)
+    elif terminal:
+        ran = _typed(lambda theirs: fork(arguments, folder, {**TERM, **variables}, [theirs] * 3), input or "")
     else:
-        ended = subprocess.run(
-            command,
-            cwd=folder,
-            env=variables,
-            input=input,
-            stdin=subprocess.DEVNULL if input is None else None,
-            capture_output=True,
-            text=True,
-            timeout=RUN_S,
-            check=False,
-        )
-        ran = Ran(ended.returncode, ended.stdout, ended.stderr)
+        ran = _piped(arguments, folder, variables, input or "")
     password = _password(url or "")
     assert "Traceback" not in ran.out + ran.err, ran.out + ran.err
     assert password is None or password not in ran.out + ran.err, ran.out + ran.err
     return ran
+
+
+def _in_process(command: list[str], cwd: Path, env: dict[str, str], terminal: bool, given: str | None) -> Ran:
+    if terminal:
+        return in_terminal(command, cwd, env, given or "")
+    ended = subprocess.run(
+        command,
+        cwd=cwd,
+        env=env,
+        input=given,
+        stdin=subprocess.DEVNULL if given is None else None,
+        capture_output=True,
+        text=True,
+        timeout=RUN_S,
+        check=False,
+    )
+    return Ran(ended.returncode, ended.stdout, ended.stderr)
+
+
+def _piped(arguments: Sequence[str], cwd: Path, env: dict[str, str], given: str) -> Ran:
+    with TemporaryFile("w+") as typed, TemporaryFile("w+") as out, TemporaryFile("w+") as err:
+        typed.write(given)
+        typed.seek(0)
+        command = fork(arguments, cwd, env, [each.fileno() for each in (typed, out, err)])
+        try:
+            code = command.wait(RUN_S)
+        finally:
+            command.kill()
+        out.seek(0)
+        err.seek(0)
+        return Ran(code, out.read(), err.read())
 
 
 def _password(url: str) -> str | None:
@@ -153,12 +178,18 @@ def environment(url: str | None = None, more: Mapping[str, str] | None = None) -
 
 def in_terminal(command: list[str], cwd: Path, env: dict[str, str], typed: str) -> Ran:
     """Run a command in a terminal of its own, where `typed` waits to be read."""
+
+    def start_in(theirs: int) -> "subprocess.Popen[bytes]":
+        return subprocess.Popen(command, cwd=cwd, env={**TERM, **env}, stdin=theirs, stdout=theirs, stderr=theirs)
+
+    return _typed(start_in, typed)
+
+
+def _typed(start_in: Callable[[int], "subprocess.Popen[bytes] | Fork"], typed: str) -> Ran:
     ours, theirs = pty.openpty()
     fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 40, COLUMNS, 0, 0))
     try:
-        process = subprocess.Popen(
-            command, cwd=cwd, env={"TERM": "xterm-256color", **env}, stdin=theirs, stdout=theirs, stderr=theirs
-        )
+        process = start_in(theirs)
     finally:
         os.close(theirs)
     try:

@@ -11,7 +11,11 @@ from tests.cli.tree import functions
 
 APART = {
     ("demo",),
-    *(("pipeline", name) for name in ("history", "stats", "errors", "usage", "audit", "compact", "report")),
+    *(
+        ("pipeline", name)
+        for name in ("history", "stats", "errors", "usage", "audit", "compact", "fleet", "ingest", "map", "report")
+    ),
+    *(("pipeline", name) for name in ("replay", "backfill")),
 }
 """They start Spark, and are tested beside the pipeline."""
 

@@ -86,6 +86,24 @@ def test_show_gives_programs_everything_in_one_document(url: str) -> None:
     assert bare["life"]["events"] == []
 
 
+def test_payloads_that_the_journal_carries_are_not_told_with_the_events(file_url: str) -> None:
+    """So leaving payloads out leaves all of them out, and a life is not flooded by them."""
+
+    async def carried(store: Store) -> None:
+        await store.queues.configure(MAIL, {"journal_payloads": True})
+        await store.jobs.enqueue([job("x/1", payload=b'{"iban":1}')])
+        await store.jobs.enqueue([job("x/1", payload=b'{"iban":2}')])
+
+    with_store(file_url, carried)
+
+    whole, bare, text = (
+        run("jobs", "show", "x/1", *options, url=file_url) for options in (["--json"], ["--json", "--no-payload"], [])
+    )
+
+    assert [event["event"] for event in whole.document["life"]["events"]] == ["enqueued", "updated"]
+    assert (whole.out.count("iban"), bare.out.count("iban"), text.out.count("iban")) == (1, 0, 1)
+
+
 async def all_kinds_of_waiting(store: Store) -> None:
     """Jobs that wait for different reasons."""
     await store.jobs.enqueue([job("behind", payload=b'{"n":1}')])

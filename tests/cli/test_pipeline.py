@@ -10,8 +10,12 @@ from tests.cli.support import run
 from tests.cli.test_startup import imported
 from tests.cli.tree import functions
 
-NAMES = ("history", "jobs", "stats", "errors", "usage", "audit", "compact", "report")
+NAMES = ("history", "jobs", "stats", "errors", "usage", "audit", "compact", "report", "replay", "backfill")
+OTHERS = ("fleet", "ingest", "map")
+"""They take something from elsewhere, and need no events."""
 ONCE = ("history", "stats")
+NEEDED = {"replay": ["--where", "true"], "backfill": ["--where", "true", "--name", "again"]}
+"""What a command cannot do without."""
 NOTHING = "there are no events yet: a queue comes to be with its first job, as in: headrace enqueue KIND"
 
 
@@ -25,11 +29,11 @@ def here(file_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path
 
 
 def words(name: str, *more: str) -> list[str]:
-    return ["pipeline", name, *(["--once"] if name in ONCE else []), *more]
+    return ["pipeline", name, *(["--once"] if name in ONCE else []), *NEEDED.get(name, []), *more]
 
 
 def test_these_are_the_commands() -> None:
-    assert {sub for group, *subs in functions() for sub in subs if group == "pipeline"} == {*NAMES}
+    assert {sub for group, *subs in functions() for sub in subs if group == "pipeline"} == {*NAMES, *OTHERS}
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -57,6 +61,11 @@ def test_without_events_there_is_nothing_to_do_and_no_file_is_made(
         (words("jobs", "--url", "memory://"), "a store in memory is seen by no other process"),
         (words("history", "--hold", "--no-consumer"), "--hold is for a consumer, and --no-consumer was given"),
         (words("history", "--every", "soon"), "every 'soon' is no duration"),
+        (words("replay", "--spread", "soon"), "spread 'soon' is no duration"),
+        (words("replay", "--queue", "none"), "there is no queue 'none' of any tenant"),
+        (words("backfill", "--delay", "366d", "--spread", "1d"), "delay and spread together are more than a year"),
+        (words("backfill", "--name", "a/b"), "name is 'a/b'; give 1 to 80 printable characters other than '/'"),
+        (words("backfill", "--to-queue", "a b"), "queue name 'a b' is not a name"),
         (["pipeline", "stats", "--origin", "history"], "--origin is for --once; live statistics follow the journal"),
     ],
     ids=lambda given: given if isinstance(given, str) else " ".join(given[1:]),

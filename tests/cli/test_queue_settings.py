@@ -28,7 +28,10 @@ def test_settings_are_read_as_people_write_them(written: list[str], changes: dic
     [
         (["timeout"], "a change is written key=value, as in timeout=30s; found 'timeout'"),
         (["timout=3s"], "queues have no setting 'timout'; did you mean 'timeout'?"),
-        (["colour=red"], "queues have no setting 'colour'; known settings: paused, fail_handler, priority"),
+        (
+            ["colour=red"],
+            "queues have no setting 'colour'; known settings: paused, fail_handler, journal_payloads, priority",
+        ),
         (["version=3"], "queues have no setting 'version'"),
         (["timeout=30"], "timeout=30 does not say its unit; write timeout=30s, or timeout_ms=30 for milliseconds"),
         (["timeout=soon"], "timeout_ms 'soon' is no duration"),

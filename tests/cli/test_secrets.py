@@ -48,6 +48,8 @@ ARGUMENTS: dict[tuple[str, ...], list[str]] = {
     # Spark is started only for what is there.
     ("pipeline", "history"): ["--once", "--queue", "none"],
     ("pipeline", "stats"): ["--once", "--queue", "none"],
+    ("pipeline", "replay"): ["--where", "true", "--queue", "none"],
+    ("pipeline", "backfill"): ["--where", "true", "--name", "again", "--queue", "none"],
     **{("pipeline", name): ["--queue", "none"] for name in ("jobs", "errors", "usage", "audit", "report")},
 }
 """Every command that takes a URL, with arguments that bring it as far as the store."""

@@ -47,7 +47,7 @@ async def test_configure_changes_only_the_settings_given_and_raises_the_version(
 
 
 async def test_configure_takes_every_setting_and_keeps_it(play: Play) -> None:
-    wanted: dict[str, object] = {name: name in ("paused", "fail_handler") or 7 for name in SETTABLE}
+    wanted: dict[str, object] = {name: name in ("paused", "fail_handler", "journal_payloads") or 7 for name in SETTABLE}
 
     await play.store.queues.configure(play.queue, wanted, now_ms=play.now_ms)
 

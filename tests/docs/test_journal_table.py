@@ -38,6 +38,7 @@ async def history(tag: str | None) -> list[Line]:
     """A history that has every event in every way in which it can come about."""
     store = await open_store("memory://")
     play = Play(store)
+    await play.configure(journal_payloads=tag is not None)
     for tell in (endings, comings_back, deaths, twins, leavings):
         await tell(play, tag)
     lines = [event.line for queue in (play.queue, play.queue.companion) for event in await play.events(queue)]

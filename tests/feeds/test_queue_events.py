@@ -33,6 +33,16 @@ async def test_what_happens_to_jobs_is_told_live(feeds: Feeds, store: Store) -> 
     assert [change.seq for change in changes] == [1, 2, 3, 4, 5]
 
 
+async def test_payloads_that_the_journal_carries_are_not_told_to_those_who_watch(feeds: Feeds, store: Store) -> None:
+    await store.queues.configure(Queue("mail"), {"journal_payloads": True})
+    await Client(store).enqueue("send", {"to": 1}, id="a", queue="mail")
+
+    changes = await take(feeds.queue("mail").subscribe(beginning=True), 3)
+
+    assert told(changes[1:]) == ["configured", "enqueued a"]
+    assert set(changes[2].item) == {"id", "kind", "priority", "run_at_ms", "payload_bytes"}
+
+
 @pytest.mark.parametrize("shards", [1, 3])
 async def test_events_are_told_from_the_beginning_or_behind_any_of_them(
     feeds: Feeds, store: Store, shards: int

@@ -93,7 +93,7 @@ def test_a_setting_is_taken_within_its_bounds_and_refused_beyond(field: str, lea
             DEFAULT_CONFIG.changed({field: beyond})
 
 
-@pytest.mark.parametrize("field", ["paused", "fail_handler"])
+@pytest.mark.parametrize("field", ["paused", "fail_handler", "journal_payloads"])
 @pytest.mark.parametrize("value", [1, 0, "yes", None])
 def test_a_switch_is_true_or_false_and_nothing_else(field: str, value: object) -> None:
     with pytest.raises(Refused, match=f"{field} must be true or false; found "):

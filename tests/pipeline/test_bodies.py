@@ -1,8 +1,6 @@
 """Promises of payloads and results beside the journal: what the store still holds of an event, and never another's."""
 
-from collections.abc import Awaitable, Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
 from pyspark.sql.datasource import EqualTo, IsNotNull
@@ -12,16 +10,10 @@ from headrace.model.limits import BATCH_MAX
 from headrace.model.names import Queue
 from headrace.model.outcome import Done, Fail, Retry
 from headrace.pipeline.source.schema import JOURNAL
-from headrace.stores.contract.store import Store
+from tests.pipeline.bodied import happen, read, told
 from tests.pipeline.playing import playing
 from tests.pipeline.served import SERVED, Batch, ask, fresh_url
 from tests.support.play import BOOM, Play
-
-LATER_MS = 4_000_000_000_000
-"""So late that whoever reads with the clock of today finds everything kept. All happens in one millisecond, unless a
-story moves on: then only the order of events tells lives apart."""
-
-Told = list[tuple[str, str | None, str | None, str | None]]
 
 
 @pytest.fixture(params=SERVED)
@@ -32,26 +24,6 @@ def url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
 @pytest.fixture
 def file_url(tmp_path: Path) -> str:
     return fresh_url("sqlite", tmp_path)
-
-
-def happen(url: str, story: Callable[[Play], Awaitable[Any]], name: str = "mail") -> None:
-    """Let something happen, late and at one instant."""
-
-    async def told(store: Store) -> None:
-        play = Play(store, name=name)
-        play.now_ms = LATER_MS
-        await story(play)
-
-    ask(url, told)
-
-
-def told(rows: list[dict[str, Any]]) -> Told:
-    ordered = sorted(rows, key=lambda row: (row["queue"], row["shard"], row["seq"]))
-    return [(row["event"], row["id"], row["payload"], row["result"]) for row in ordered]
-
-
-def read(url: str, *filters: Any, **options: str) -> list[dict[str, Any]]:
-    return Batch(*filters, url=url, tenant="acme", payloads="true", **options).rows
 
 
 def test_every_event_has_the_payload_or_result_that_the_store_still_holds(url: str) -> None:

@@ -147,6 +147,18 @@ def test_the_gate_keeps_what_comes_before_the_mark_and_passes_on_the_rest(capfd:
     assert capfd.readouterr().err == "after\n"
 
 
+def test_half_a_line_before_the_mark_does_not_keep_the_gate_shut(capfd: pytest.CaptureFixture[str]) -> None:
+    gate = StderrGate()
+    gate.open_after("mark")
+
+    with subprocess.Popen(["sh", "-c", "printf half >&2; echo mark >&2; echo after >&2"], stderr=gate.writing):
+        gate.started()
+    gate.wait_open()
+
+    assert gate.kept() == ""
+    assert capfd.readouterr().err == "after\n"
+
+
 def test_the_gate_tells_what_it_kept_of_a_process_that_ended(capfd: pytest.CaptureFixture[str]) -> None:
     gate = StderrGate()
 

@@ -1,4 +1,4 @@
-"""Runs the long proofs: `python -m tests.proof [--simulation | --histories | --workers | --feeds | --spark] …`."""
+"""Runs the long proofs: `python -m tests.proof [--simulation | --histories | --workers | --feeds | --spark | …]`."""
 
 import argparse
 import asyncio
@@ -7,7 +7,9 @@ import sys
 import time
 
 from tests.proof.feeds import run_all_feeds
+from tests.proof.fleet_kills import run_fleets
 from tests.proof.histories import run
+from tests.proof.map_kills import run_maps
 from tests.proof.simulation import replay, run_simulation
 from tests.proof.spark_kills import run_all_kills
 from tests.proof.worker_runs import run_workers
@@ -25,13 +27,17 @@ def main() -> int:
     parser.add_argument("--workers", action="store_true", help="only the runs that kill, stop and block workers")
     parser.add_argument("--feeds", action="store_true", help="only the run that kills and resumes a subscriber")
     parser.add_argument("--spark", action="store_true", help="only the runs that kill drivers and executors of Spark")
+    parser.add_argument("--map", action="store_true", help="only the runs that kill drivers and workers of maps")
+    parser.add_argument("--fleet", action="store_true", help="only the runs that kill drivers and workers of fleets")
+    parser.add_argument("--rows", type=int, help="of a map (default 100,000), jobs of a fleet (default 20,000)")
     parser.add_argument("--seeds", type=int, help="histories per store (default 500), simulated seeds (default 20,000)")
     parser.add_argument("--first", type=int, default=0, help="the first seed (default 0)")
     parser.add_argument("--stores", default=",".join(STORES), help="the stores, separated by commas")
     parser.add_argument("--processes", type=int, default=os.cpu_count() or 1, help="of the simulation")
     options = parser.parse_args()
     violations = 0
-    chosen = options.simulation or options.histories or options.workers or options.feeds or options.spark
+    proofs = ("simulation", "histories", "workers", "feeds", "spark", "map", "fleet")
+    chosen = any(getattr(options, name) for name in proofs)
     if options.simulation or not chosen:
         violations += simulate_seeds(options.first, options.seeds or 20_000, options.processes)
     if options.histories or not chosen:
@@ -42,6 +48,10 @@ def main() -> int:
         violations += asyncio.run(run_all_feeds(lambda line: print(line, flush=True)))
     if options.spark or not chosen:
         violations += asyncio.run(run_all_kills(lambda line: print(line, flush=True)))
+    if options.map or not chosen:
+        violations += asyncio.run(run_maps(lambda line: print(line, flush=True), options.rows or 100_000))
+    if options.fleet or not chosen:
+        violations += asyncio.run(run_fleets(lambda line: print(line, flush=True), options.rows or 20_000))
     return 1 if violations else 0
 
 

@@ -176,6 +176,7 @@ class Draw:
             {"keep_dead_max": self._pick(0, 1)},
             {"waiting_max": self._pick(2, 100)},
             {"result_ttl_ms": self._pick(0, 30)},
+            {"journal_payloads": self._pick(True, False)},
         ]
         if self._trims:
             changes += [{"journal_keep_max": 5}, {"journal_keep_ms": 50}, {"journal_bytes_max": 500}]

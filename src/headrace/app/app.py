@@ -108,6 +108,11 @@ class App:
         return function
 
     @property
+    def wrapping(self) -> Sequence[Middleware]:
+        """What is wrapped around all its handlers, the outermost first."""
+        return tuple(self._middleware)
+
+    @property
     def url(self) -> str | None:
         """Where its jobs are: as given, or as found when the store was first needed; None before that."""
         return self._url

@@ -37,6 +37,11 @@ class Registry:
         """What the jobs of its functions are called, in order of definition."""
         return list(self._jobs)
 
+    @property
+    def fails(self) -> list[FailHandler]:
+        """The functions that are told of deaths."""
+        return list(self._fails.values())
+
     def find(self, kind: str) -> JobFunction[..., Any] | None:
         """The function whose jobs are of that kind."""
         return self._jobs.get(kind)

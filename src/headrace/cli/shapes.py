@@ -23,8 +23,8 @@ MESSAGE_CHARS = 60
 JOB_COLUMNS = ("id", "kind", "state", "attempts#", "when", "tag")
 LETTER_COLUMNS = ("letter", "id", "kind", "died", "why")
 EVENT_COLUMNS = ("time", "event", "attempts#", "worker", "waited", "ran", "what")
-_PLACE = ("tenant", "queue", "epoch")
-"""Of an event: the same for all events of a job, or nobody's business."""
+_UNTOLD = ("tenant", "queue", "epoch", "payload")
+"""Of an event: the same for all events of a job, or nobody's business; a payload is shown once, with its job."""
 
 
 def first_line(text: str, chars_max: int = MESSAGE_CHARS) -> str:
@@ -184,7 +184,7 @@ def letter_cells(letter: Letter, now_ms: int) -> tuple[object, ...]:
 
 def event_dict(event: Event) -> dict[str, object]:
     """An event for programs: what is set."""
-    found = {name: value for name, value in columns(event).items() if value is not None and name not in _PLACE}
+    found = {name: value for name, value in columns(event).items() if value is not None and name not in _UNTOLD}
     if event.line.error_message is not None:
         found["error_message"] = scrubbed(event.line.error_message)
     return {"at": instant_text(event.at_ms), **found}

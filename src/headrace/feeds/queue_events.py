@@ -20,6 +20,8 @@ from headrace.model.times import Duration
 from headrace.stores.contract.store import Store
 
 _CURSOR = re.compile(r"\d{1,15}\.\d{1,18}(-\d{1,15}\.\d{1,18})*", re.ASCII)
+_UNTOLD = ("event", "payload")
+"""Of a line: the name is the change's own, and whoever watches a queue does not see payloads by that."""
 
 
 class Mark(Struct, frozen=True, gc=False):
@@ -148,7 +150,7 @@ def _change(name: str, event: Event, cursor: str) -> Change:
         name,
         line.event,
         id=line.id or "",
-        item={column: value for column, value in asdict(line).items() if value is not None and column != "event"},
+        item={column: value for column, value in asdict(line).items() if value is not None and column not in _UNTOLD},
         reason=line.reason,
         instance=line.worker,
         at_ms=event.at_ms,

@@ -44,6 +44,8 @@ class QueueConfig(Struct, frozen=True):
     journal_keep_max: int = 10_000_000
     journal_bytes_max: int = 256 * 1024 * 1024
     """Always wins, also over a consumer that asked to be waited for."""
+    journal_payloads: bool = False
+    """Events that open a job or change what it holds carry its payload; their bytes count for `journal_bytes_max`."""
 
     def changed(self, changes: Mapping[str, object]) -> "QueueConfig":
         """The next version with `changes` (field to value); refuses unknown fields and values out of bounds."""
@@ -71,7 +73,7 @@ class QueueConfig(Struct, frozen=True):
         return self.result_ttl_ms if policy.result_ttl_ms is None else policy.result_ttl_ms
 
 
-_FLAGS = ("paused", "fail_handler")
+_FLAGS = ("paused", "fail_handler", "journal_payloads")
 _DURATIONS = ("idempotency_ttl_ms", "keep_done_ms", "keep_dead_ms", "journal_keep_ms")
 _COUNTS = ("keep_done_max", "keep_dead_max", "waiting_max", "journal_keep_max")
 _POLICY = ("priority", "timeout_ms", "max_attempts", "max_stalls", "backoff_ms", "backoff_ms_max", "result_ttl_ms")

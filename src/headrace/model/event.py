@@ -54,8 +54,12 @@ class Line(Struct, frozen=True, gc=False, omit_defaults=True):
     error_message: str | None = None
     payload_bytes: int | None = None
     version: int | None = None
+    payload: str | None = None
+    """Only where the queue's `journal_payloads` is on, on the events of `CARRIERS`."""
 
 
+CARRIERS: frozenset[EventName] = frozenset({"enqueued", "updated", "unblocked", "replayed"})
+"""The events that carry a payload where the queue wants it: they open a job, or change what a waiting one holds."""
 LINE_COLUMNS: tuple[str, ...] = Line.__struct_fields__
 _ENCODER = msgspec.json.Encoder()
 _DECODER = msgspec.json.Decoder(Line)
@@ -103,6 +107,14 @@ class Entry(Struct, frozen=True, gc=False, kw_only=True):
             if line.worker is None and line.fence is not None and self.worker is not None:
                 line = replace(line, worker=self.worker)
             yield Event(shard=shard, epoch=self.epoch, seq=self.first_seq + offset, at_ms=self.at_ms, line=line)
+
+
+def payload_text(payload: bytes) -> str | None:
+    """A payload as a line carries it; None for one that is no UTF-8, which only a codec of one's own writes."""
+    try:
+        return payload.decode()
+    except UnicodeDecodeError:
+        return None
 
 
 def encode_lines(lines: Sequence[Line]) -> bytes:

@@ -295,6 +295,11 @@ says "at least"."""
 WRITES_IN_FLIGHT: Final = 2
 """Calls that a writing task has under way: the store works on one while the other is packed; more only wait there."""
 
+REFUSED_ROWS_BUFFERED: Final = 1_000
+REFUSED_BYTES_BUFFERED: Final = 8 * 2**20
+"""Refused rows, and bytes of them, that a writing task holds before they go to its file: whole columns are quick to
+write, and a task whose every row is refused must not grow."""
+
 WRITE_TRIES_MAX: Final = 6
 WRITE_RETRY_MS: Final = 100
 """How often a writing task sends again what was not answered, with pauses that double from the first: three seconds,
@@ -356,3 +361,32 @@ HISTORY_SMALL_BYTES: Final = 64 * 2**20
 HISTORY_GROUP_ROWS: Final = 250_000
 HISTORY_GROUP_BYTES: Final = 128 * 2**20
 """Rows that are in memory while files are merged, and their size where they are large."""
+
+MAP_NAME_CHARS_MAX: Final = 96
+"""Of the name of a map, which is part of its queue's name, of the space of its keys and of every id."""
+
+MAP_SAMPLES: Final = 20
+"""First rows of a map that are tried on the handler before any is sent: if none of them fits, no other is likely to."""
+
+MAP_LOOK_MS: Final = 500
+"""Between two looks at the queue of a map whose jobs are done by workers elsewhere: each is one call."""
+
+FLEET_WORKERS_MAX: Final = 1_000
+"""Workers of a fleet: each is a job of Spark and a thread on the driver."""
+
+FLEET_FALLS_MAX: Final = 10
+"""How often in a row a worker of a fleet may fall while the whole fleet ends no job: what falls ten times will fall an
+eleventh time."""
+
+FLEET_STOP_LOOK_MS: Final = 1_000
+"""How often a worker of a fleet asks the store whether it is to stop."""
+
+FLEET_DRAINED_LOOK_MS: Final = 500
+"""How often a worker of a fleet that has nothing to do asks whether anything is left at all."""
+
+FLEET_LEFTOVER_MS: Final = 5_000
+"""How long what a worker of a fleet left behind may take to end before its process is ended: Spark would use it again,
+with a handler still running in it."""
+
+FLEET_MARGIN_MS: Final = 10_000
+"""What a fleet is given beyond the grace of its workers to end, before Spark is told to end it."""

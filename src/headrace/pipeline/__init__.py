@@ -4,11 +4,22 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from headrace.pipeline.again.counting import Backfilled, Replays
+    from headrace.pipeline.again.history import backfill_jobs
+    from headrace.pipeline.again.letters import replay_letters
     from headrace.pipeline.events import Events
+    from headrace.pipeline.fleet.run import FleetProgress, FleetReport, run_fleet
     from headrace.pipeline.history.compact import compact
     from headrace.pipeline.history.read import read_history
     from headrace.pipeline.history.run import follow_history
+    from headrace.pipeline.ingest.counts import Ingested
+    from headrace.pipeline.ingest.follow import follow_rows, read_followed
+    from headrace.pipeline.ingest.mapping import Mapping
+    from headrace.pipeline.ingest.reading import read_source
+    from headrace.pipeline.ingest.refused import read_refused
+    from headrace.pipeline.ingest.run import ingest_rows
     from headrace.pipeline.lake import Lake
+    from headrace.pipeline.map.run import Mapped, map_rows
     from headrace.pipeline.page.write import write_report
     from headrace.pipeline.progress import lag, lost, skipped
     from headrace.pipeline.run import write_errors, write_jobs, write_tables, write_usage
@@ -17,19 +28,35 @@ if TYPE_CHECKING:
     from headrace.pipeline.write import Written, enqueue, publish, replay
 
 __all__ = [
+    "Backfilled",
     "Events",
+    "FleetProgress",
+    "FleetReport",
+    "Ingested",
     "Lake",
+    "Mapped",
+    "Mapping",
+    "Replays",
     "Written",
+    "backfill_jobs",
     "compact",
     "enqueue",
     "follow_history",
+    "follow_rows",
     "follow_stats",
+    "ingest_rows",
     "lag",
     "lost",
+    "map_rows",
     "publish",
+    "read_followed",
     "read_history",
+    "read_refused",
+    "read_source",
     "read_stats",
     "replay",
+    "replay_letters",
+    "run_fleet",
     "session",
     "skipped",
     "write_errors",
@@ -43,11 +70,22 @@ __all__ = [
 # Loaded when they are asked for: a task that reads a journal needs none of them. What bears the name of its module is
 # found there alone: `from headrace.pipeline.audit import audit`, `from headrace.pipeline.events import events`.
 _HOMES = {
+    "headrace.pipeline.again.counting": ("Backfilled", "Replays"),
+    "headrace.pipeline.again.history": ("backfill_jobs",),
+    "headrace.pipeline.again.letters": ("replay_letters",),
     "headrace.pipeline.events": ("Events",),
+    "headrace.pipeline.fleet.run": ("FleetProgress", "FleetReport", "run_fleet"),
     "headrace.pipeline.history.compact": ("compact",),
     "headrace.pipeline.history.read": ("read_history",),
     "headrace.pipeline.history.run": ("follow_history",),
+    "headrace.pipeline.ingest.counts": ("Ingested",),
+    "headrace.pipeline.ingest.follow": ("follow_rows", "read_followed"),
+    "headrace.pipeline.ingest.mapping": ("Mapping",),
+    "headrace.pipeline.ingest.reading": ("read_source",),
+    "headrace.pipeline.ingest.refused": ("read_refused",),
+    "headrace.pipeline.ingest.run": ("ingest_rows",),
     "headrace.pipeline.lake": ("Lake",),
+    "headrace.pipeline.map.run": ("Mapped", "map_rows"),
     "headrace.pipeline.page.write": ("write_report",),
     "headrace.pipeline.progress": ("lag", "lost", "skipped"),
     "headrace.pipeline.run": ("write_errors", "write_jobs", "write_tables", "write_usage"),

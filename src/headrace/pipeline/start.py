@@ -12,8 +12,9 @@ from pyspark.java_gateway import launch_gateway
 from pyspark.sql import SparkSession
 
 from headrace.model.errors import BadConfig
+from headrace.pipeline.archive import archive_of, from_archive
 from headrace.pipeline.gate import StderrGate
-from headrace.pipeline.java import java_home
+from headrace.pipeline.java import cache_folder, find_java, packaged_java
 from headrace.pipeline.redaction import OPTIONS, STRINGS, redaction
 from headrace.pipeline.source.source import HeadraceSource
 
@@ -95,14 +96,17 @@ def _launch(conf: SparkConf) -> Any:
     if "PYSPARK_GATEWAY_PORT" in os.environ:
         # Started by spark-submit: Java runs already and is not ours to quieten.
         return launch(conf)
-    home = java_home()
-    os.environ["JAVA_HOME"] = str(home)
+    java = find_java(os.environ, packaged_java())
+    os.environ["JAVA_HOME"] = str(java.home)
     gate = StderrGate()
     try:
-        gateway = launch(conf, {"stderr": gate.writing})
+        with from_archive(archive_of(java, cache_folder(os.environ))):
+            gateway = launch(conf, {"stderr": gate.writing})
     except PySparkRuntimeError as error:
         gate.started()
-        raise BadConfig(f"Spark did not start on the Java in {home}; it said: {_last_words(gate.kept())}") from error
+        raise BadConfig(
+            f"Spark did not start on the Java in {java.home}; it said: {_last_words(gate.kept())}"
+        ) from error
     gate.started()
     _gate = gate
     return gateway

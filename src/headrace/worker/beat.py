@@ -2,17 +2,22 @@
 
 import asyncio
 import contextlib
+import math
 import random
 import threading
 from collections.abc import Awaitable, Callable
 from typing import Protocol
 
-from headrace.model.errors import StoreUnavailable
+from headrace.model.errors import Refused, StoreUnavailable
 from headrace.stores.contract.store import Store
 from headrace.worker.heart import Heart
 
 OPEN_SECONDS = 0.2
 JOIN_SECONDS = 2.0
+WATCH_SECONDS = 0.5
+STILL_LOOKS_MAX = 10
+"""How often in a row the worker's loop may be found standing still before the heart believes that it will not go on.
+One that runs is never still, however long a handler blocks it."""
 
 
 class Beat(Protocol):
@@ -49,7 +54,8 @@ class LoopBeat:
 
 
 class ThreadBeat:
-    """On a thread: handlers that block the worker's loop do not stop it."""
+    """On a thread: handlers that block the worker's loop do not stop it. It does not outlive that loop: a worker that
+    was left without its end, in a process that goes on, would keep its leases for ever."""
 
     def __init__(
         self,
@@ -62,12 +68,14 @@ class ThreadBeat:
         self._reopen = reopen
         self._failed = failed
         self._chance = chance
+        self._of_worker: asyncio.AbstractEventLoop | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
         self._task: asyncio.Task[None] | None = None
         self._thread = threading.Thread(target=self._work, name="headrace-heart", daemon=True)
         self._is_stopping = False
 
     def start(self) -> None:
+        self._of_worker = asyncio.get_running_loop()
         self._thread.start()
 
     def _work(self) -> None:
@@ -80,6 +88,7 @@ class ThreadBeat:
     async def _beat(self) -> None:
         self._loop = asyncio.get_running_loop()
         self._task = asyncio.current_task()
+        watching = asyncio.create_task(self._watch())
         fencing = asyncio.create_task(self._keep_fencing(self._loop))
         try:
             store = await self._open()
@@ -89,7 +98,26 @@ class ThreadBeat:
             if not self._is_stopping:
                 await self._heart.run(store)
         finally:
+            watching.cancel()
             await store.close()
+
+    async def _watch(self) -> None:
+        """Let go of everything when there is no worker any more."""
+        assert self._of_worker is not None  # started
+        assert self._task is not None
+        still = 0
+        while still < STILL_LOOKS_MAX and not self._of_worker.is_closed():
+            await asyncio.sleep(WATCH_SECONDS)
+            still = 0 if self._of_worker.is_running() else still + 1
+        self._heart.fence(math.inf)
+        # Heard only where the loop was stopped and goes on after all.
+        self._failed(
+            Refused(
+                "loop_stopped",
+                "the worker's event loop stood still, and its leases were let go; keep the loop of a worker running",
+            )
+        )
+        self._task.cancel()
 
     async def _keep_fencing(self, loop: asyncio.AbstractEventLoop) -> None:
         """Leases that nobody can extend yet end as any others do."""

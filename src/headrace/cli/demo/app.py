@@ -106,6 +106,18 @@ async def crawl_site(site: int) -> int:
     return site * 17
 
 
+@app.job(kind="geocode", max_attempts=5, backoff="100ms")
+async def geocode(address: str) -> dict[str, float]:
+    """Where an address is, by a service that is sometimes busy and does not know every street."""
+    await busy(2, 15)
+    if "Nowhere" in address:
+        raise Fail(f"there is no street such as {address!r}") from LookupError()
+    if luck().random() < 0.05:
+        raise TimeoutError("the map service did not answer within 800 ms")
+    place = random.Random(address)
+    return {"lat": round(place.uniform(47, 55), 4), "lon": round(place.uniform(6, 15), 4)}
+
+
 @app.fail_handler(queue=MAIL["acme"])
 async def on_death(id: str, payload: Any, error: DeathError) -> str:
     """Told of each mail job of acme that died: the telling is a job, made in the step in which the other one died."""

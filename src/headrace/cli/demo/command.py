@@ -10,6 +10,7 @@ from urllib.parse import quote
 import msgspec
 import typer
 from rich.console import Console
+from rich.status import Status
 
 from headrace.cli.demo.app import KINDS, TENANTS
 from headrace.cli.demo.reading import Told, read
@@ -57,7 +58,7 @@ def command(
         url,
         Lake(folder / "headrace-data"),
         played.killed.jobs[0],
-        going=lambda name: console.status(f"{name} …"),
+        going=lambda name: _going(console, name),
         done=lambda name, told: console.print(step_text(name, told)),
     )
     seconds = (monotonic_ms() - begun_ms) / 1_000
@@ -78,6 +79,12 @@ def document(folder: Path, url: str, played: Played, told: Told, seconds: float)
         {**msgspec.structs.asdict(told), **found, "steps": told.seconds, "played": played},
         enc_hook=str,
     )
+
+
+def _going(console: Console, name: str) -> Status:
+    if name == "map":
+        console.print("\n[bold]3. Rows through jobs[/]  a DataFrame of orders, each a job for a fleet of this Spark")
+    return console.status(f"{name} …")
 
 
 async def _play(url: str, jobs: int, console: Console) -> Played:

@@ -17,7 +17,10 @@ Row = dict[str, Any]
 WINDOW_MS = 1_000
 """The demo lasts seconds, and so do the windows of its statistics."""
 ERRORS_SHOWN = 6
-STEPS = ("spark", "history", "jobs", "stats", "errors", "usage", "audit", "report")
+STEPS = ("spark", "history", "jobs", "stats", "errors", "usage", "audit", "report", "map")
+ORDERS = 300
+ANSWERS_SHOWN = 4
+"""Of those that have a result, and of those that have none."""
 
 
 class Told(Struct):
@@ -35,6 +38,9 @@ class Told(Struct):
     errors: list[Row] = field(default_factory=list)
     usage: list[Row] = field(default_factory=list)
     life: list[Row] = field(default_factory=list)
+    answers: list[Row] = field(default_factory=list)
+    outcomes: dict[str, int] = field(default_factory=dict)
+    """Of the rows that went through jobs."""
     audit: "Audit | None" = None
     report: Path | None = None
 
@@ -65,6 +71,8 @@ def read(url: str, lake: "Lake", id: str, *, going: Going, done: Callable[[str, 
 
             spark = stack.enter_context(running("headrace demo", "local[*]", SHORT_RUN))
         _read(spark, url, lake, id, told, timed)
+        with timed("map"):
+            _map(spark, url, lake, told)
     return told
 
 
@@ -107,3 +115,30 @@ def _read(spark: Any, url: str, lake: "Lake", id: str, told: Told, timed: Going)
         told.audit = audit(spark, url)
     with timed("report"):
         told.report = write_report(spark, lake, title="Headrace demo")
+
+
+def _map(spark: Any, url: str, lake: "Lake", told: Told) -> None:
+    """Let rows go through jobs, on a fleet of this Spark."""
+    from headrace.pipeline.map.run import map_rows
+    from headrace.pipeline.summary import top
+
+    street = "element_at(array('Mill Lane', 'High Street', 'Station Road', 'Park Row'), int(id % 4) + 1)"
+    address = f"concat(id % 89 + 1, ' ', if(id % 75 = 31, 'Nowhere', {street}))"
+    orders = spark.range(ORDERS).selectExpr("id + 1 AS order", f"{address} AS address")
+    found = map_rows(
+        orders,
+        "headrace.cli.demo.app:app",
+        "geocode",
+        key="order",
+        name="geocode",
+        url=url,
+        tenant="acme",
+        schema="lat double, lon double",
+        folder=lake.folder / "map" / "geocode",
+    )
+    told.outcomes = found.outcomes
+    both = orders.join(found.frame, on="order", how="inner")
+    columns = ("order", "address", "outcome", "result.lat", "result.lon", "error_class", "error_message")
+    for sort in ("outcome = 'done'", "outcome <> 'done'"):
+        rows, _ = top(both.where(sort).orderBy("order").select(*columns), ANSWERS_SHOWN)
+        told.answers += rows

@@ -51,6 +51,8 @@ def step_text(name: str, told: Told) -> str:
         "errors": f"{told.fingerprints:,} fingerprints",
         "usage": f"{len(told.usage):,} tenants",
         "audit": "" if audit is None else f"{audit.jobs:,} jobs compared with {audit.events:,} events",
+        "map": f"{sum(told.outcomes.values()):,} rows through jobs and back: "
+        + ", ".join(f"{count:,} {outcome}" for outcome, count in told.outcomes.items()),
         "report": "" if told.report is None else f"{told.report.stat().st_size / 1_024:,.0f} KiB of HTML",
     }
     return f"   [green]✓[/] {name:<9}{made[name]} [dim]{told.seconds[name]:.1f} s[/]"
@@ -84,6 +86,14 @@ def show(console: Console, played: Played, told: Told) -> None:
         style = {"stalled": "red", "done": "green"}.get(row["event"], "")
         life.add_row(f"{after:.1f} s", Text(row["event"], style), row["worker"] or "")
     _print(console, f"The life of {played.killed.jobs[0]}, whose worker was killed", life)
+
+    answers = _grid("order", "address", "outcome", "lat", "lon", "error", numbers=1)
+    for row in told.answers:
+        error = "" if row["error_class"] is None else f"{row['error_class']}: {row['error_message']}"
+        place = ("" if row[name] is None else f"{row[name]:.4f}" for name in ("lat", "lon"))
+        style = "green" if row["outcome"] == "done" else "red"
+        answers.add_row(_number(row["order"]), row["address"], Text(row["outcome"], style), *place, Text(error))
+    _print(console, "Rows that were jobs for a moment: some of the results, failures among them", answers)
 
 
 def close(console: Console, folder: Path, told: Told, audit: "Audit", seconds: float) -> None:

@@ -1,14 +1,12 @@
 """Lets a streaming query run for a command: shows how far it is, ends it when asked to, and says how it went."""
 
-import signal
 import threading
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from types import FrameType
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from headrace.cli.output import Output
 from headrace.cli.pipeline.line import Line
+from headrace.cli.pipeline.stopping import Stopping
 from headrace.cli.stepping import counted
 from headrace.model.clock import monotonic_ms
 from headrace.model.times import duration_text
@@ -21,17 +19,33 @@ class Followed:
     """How a query went; `interrupted` when Ctrl-C ended it."""
 
     def __init__(self) -> None:
-        self.interrupted = False
-        self.stopping = threading.Event()
+        self._stopping = Stopping()
         self._began_ms = monotonic_ms()
 
-    def run(self, query: "Query", line: Line, more: Callable[[], str] = str) -> "Far":
-        """Wait for the end of a query; Ctrl-C and SIGTERM are asked-for ends. `more` is told of it besides."""
+    def run(
+        self,
+        query: "Query",
+        line: Line,
+        more: Callable[[], str] = str,
+        tell: "Callable[[Far], None] | None" = None,
+    ) -> "Far":
+        """Wait for the end of a query; Ctrl-C and SIGTERM are asked-for ends. `more` is told of it besides, or `tell`
+        tells how far it is instead."""
         from headrace.pipeline.watch import follow
 
         self._began_ms = monotonic_ms()
-        with self._signals():
-            return follow(query, lambda far: line.far(far, more()), self.stopping)
+        with self._stopping.heard():
+            return follow(query, tell or (lambda far: line.far(far, more())), self._stopping.asked)
+
+    @property
+    def interrupted(self) -> bool:
+        """Whether Ctrl-C ended it."""
+        return self._stopping.interrupted
+
+    @property
+    def stopping(self) -> threading.Event:
+        """Set when it is to end."""
+        return self._stopping.asked
 
     @property
     def seconds(self) -> float:
@@ -48,25 +62,3 @@ class Followed:
         )
         if far.skipped or far.lost:
             output.hint(f"{far.skipped:,} were dropped before they were read, {far.lost:,} the store no longer knows")
-
-    @contextmanager
-    def _signals(self) -> Iterator[None]:
-        """Within this block, a signal asks the query to stop; a second one ends the program as usual."""
-        if threading.current_thread() is not threading.main_thread():
-            yield
-            return
-        before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
-
-        def stop(number: int, frame: FrameType | None) -> None:  # noqa: ARG001 - as signal.signal wants it
-            self.interrupted = number == signal.SIGINT
-            self.stopping.set()
-            for each, handler in before.items():
-                signal.signal(each, handler)
-
-        for number in before:
-            signal.signal(number, stop)
-        try:
-            yield
-        finally:
-            for number, handler in before.items():
-                signal.signal(number, handler)

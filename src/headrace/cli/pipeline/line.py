@@ -24,7 +24,7 @@ class Line:
         self.shown = not output.json and sys.stderr.isatty()
         self._bar: Any = None
         self._task: Any = None
-        self._is_stream = False
+        self._is_told = False
         self._ends = threading.Event()
 
     @contextmanager
@@ -47,6 +47,16 @@ class Line:
             self._bar, self._task = bar, bar.add_task(one_line(what), total=None, told="")
             yield self
 
+    @contextmanager
+    def aside(self) -> Iterator[None]:
+        """Take the line away within this block, where a person is shown or asked something."""
+        if self._bar is None:
+            yield
+            return
+        self._bar.stop()
+        yield
+        self._bar.start()  # an error ends the line anyway
+
     def stage(self, what: str) -> None:
         """Say what is being done from now on."""
         if self._bar is not None:
@@ -57,11 +67,15 @@ class Line:
         if self._bar is not None:
             self._bar.update(self._task, told=told, completed=done or 0, total=total)
 
+    def own(self, told: str, done: int | None = None, total: int | None = None) -> None:
+        """Say how far work is that tells of itself; the tasks of Spark are told no more."""
+        self._is_told = True
+        self.tell(told, done, total)
+
     def far(self, far: "Far", more: str = "") -> None:
         """Say how far a stream is, from its first batch on; until then the tasks of that are told."""
         if far.behind is not None:
-            self._is_stream = True
-            self.tell(f"{far_text(far)}{more}", far.events, far.events + far.behind)
+            self.own(f"{far_text(far)}{more}", far.events, far.events + far.behind)
 
     @contextmanager
     def of_spark(self, spark: "Spark") -> Iterator[None]:
@@ -82,7 +96,7 @@ class Line:
 
         while not self._ends.wait(LOOK_SECONDS):
             found = tasks(spark)
-            if found.all and not self._is_stream:
+            if found.all and not self._is_told:
                 self.tell(f"{found.done:,}/{counted(found.all, 'task')}", found.done, found.all)
 
 

@@ -19,17 +19,24 @@ FEW_EVENTS = 500_000
 
 
 @contextmanager
+def needing_spark() -> Iterator[None]:
+    """Within this block, where modules are imported, a package that is missing is refused with what to do."""
+    try:
+        yield
+    except ModuleNotFoundError as missing:
+        if (missing.name or "").partition(".")[0] not in PACKAGES:
+            raise
+        raise BadConfig("the pipeline needs Spark; pip install 'headrace[spark]'") from missing
+
+
+@contextmanager
 def sparked(engine: Engine, line: Line, events: int | None) -> Iterator["Spark"]:
     """A Spark for this block, whose tasks the line shows; quick to start when there are few `events` to read, and None
     when nobody knows how many there will be."""
     with line.running("starting Spark"):
-        try:
+        with needing_spark():
             from headrace.pipeline.running import running
             from headrace.pipeline.start import SHORT_RUN
-        except ModuleNotFoundError as missing:
-            if (missing.name or "").partition(".")[0] not in PACKAGES:
-                raise
-            raise BadConfig("the pipeline needs Spark; pip install 'headrace[spark]'") from missing
         conf = (SHORT_RUN if events is not None and events < FEW_EVENTS else {}) | engine.conf
         # With a traceback asked for, what Spark has to say is wanted as well.
         quiet = not os.environ.get(TRACEBACK)

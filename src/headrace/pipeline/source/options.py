@@ -1,6 +1,7 @@
 """The options of `format("headrace")`, checked when a query is planned."""
 
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Literal, get_args
 
 from msgspec import Struct
@@ -31,7 +32,7 @@ _READ: dict[str, tuple[str, ...]] = {
     "feed": ("feed", *_STREAMED),
 }
 _WRITE: dict[str, tuple[str, ...]] = {
-    "jobs": ("queue", "shards", "kind", "name", "keyTtl", "refusals", "report", "run"),
+    "jobs": ("queue", "shards", "kind", "name", "keyTtl", "refusals", "refusedDir", "report", "run"),
     "dead": ("queue", "keepCounts", "delay", "spread", "refusals", "report", "run"),
     "feed": ("feed", "refusals", "report", "run"),
 }
@@ -110,6 +111,8 @@ class WriteOptions(Struct, frozen=True, kw_only=True):
     delay_ms: int = 0
     spread_ms: int = 0
     fails_on_refusal: bool = True
+    refused_dir: str | None = None
+    """The folder in which refused rows are kept; None keeps none."""
     report: str | None = None
     """The feed that the counts of each write are published to."""
     run: str | None = None
@@ -144,6 +147,7 @@ class WriteOptions(Struct, frozen=True, kw_only=True):
             delay_ms=duration_ms("delay", options.get("delay", "0s")),
             spread_ms=duration_ms("spread", options.get("spread", "0s")),
             fails_on_refusal=_choice("refusals", options.get("refusals", "fail"), ("fail", "count")) == "fail",
+            refused_dir=_folder("refusedDir", options["refuseddir"]) if "refuseddir" in options else None,
             report=options.get("report"),
             run=_text("run", options["run"], ID_CHARS_MAX) if "run" in options else None,
         )
@@ -209,6 +213,15 @@ def _choice(option: str, text: str, choices: tuple[str, ...]) -> str:
 def _text(option: str, text: str, chars_max: int) -> str:
     if not 1 <= len(text) <= chars_max:
         raise BadConfig(f"option {option} is {cut(text)!r}; give 1 to {chars_max} characters")
+    return text
+
+
+def _folder(option: str, text: str) -> str:
+    if "://" in text or not Path(text).is_absolute():
+        raise BadConfig(
+            f"option {option} is {cut(text)!r}; give a folder by its whole path (/data/refused), which the driver and"
+            " all executors see"
+        )
     return text
 
 

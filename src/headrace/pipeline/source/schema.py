@@ -116,12 +116,15 @@ LINE: tuple[Column, ...] = (
     *_ERROR,
     _int("payload_bytes"),
     _long("version"),
+    _text("payload"),
 )
 """What an event says, in the order of `headrace.model.event.Line`."""
 
-JOURNAL = Table((*PLACE, *LINE))
+JOURNAL_CARRIED = Table((*PLACE, *LINE))
+"""The journal with the payloads that the events themselves carry, which most do not."""
+JOURNAL = JOURNAL_CARRIED.without(["payload"])
 JOURNAL_BODIES = Table((_text("payload"), _text("result")))
-"""What `payloads=true` adds to the journal: looked up in the store when the events are read."""
+"""What `payloads=true` adds to the journal: what an event does not carry is looked up in the store when it is read."""
 
 JOBS = Table(
     (

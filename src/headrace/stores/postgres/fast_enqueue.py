@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from headrace.model.event import Line, encode_lines
+from headrace.model.event import Line, encode_lines, payload_text
 from headrace.model.job import Job
 from headrace.model.names import Shard
 from headrace.stores.calls.jobs import by_shard
@@ -71,6 +71,7 @@ def _arguments(known: KnownQueue, shard: Shard, jobs: list[Job], now_ms: int | N
                 priority,
                 run_at_ms=DUE_NOW_MS if run_at_ms is None else run_at_ms,
                 payload_bytes=len(job.payload),
+                payload=payload_text(job.payload) if config.journal_payloads else None,
             )
         )
     return (

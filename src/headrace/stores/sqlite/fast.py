@@ -9,7 +9,7 @@ import sqlite3
 
 from headrace.model.answers import Enqueued, Settled
 from headrace.model.claim import Claim, ClaimRequest, Claims, Lease, Settlement, token_of
-from headrace.model.event import Line
+from headrace.model.event import Line, payload_text
 from headrace.model.job import Job
 from headrace.model.outcome import Done
 from headrace.model.verdict import is_expired
@@ -94,6 +94,7 @@ def enqueue(step: Step, rows: SqliteRows, jobs: list[Job]) -> list[Enqueued]:
                 priority,
                 run_at_ms=run_at_ms,
                 payload_bytes=len(job.payload),
+                payload=payload_text(job.payload) if config.journal_payloads else None,
             )
         )
     try:

@@ -2,7 +2,7 @@
 
 from msgspec.structs import replace
 
-from headrace.model.event import EventName, Line, encode_lines
+from headrace.model.event import CARRIERS, EventName, Line, encode_lines, payload_text
 from headrace.model.job import Record
 from headrace.model.limits import PLACE_BITS, PRIORITY_MAX
 from headrace.model.names import Queue
@@ -66,18 +66,20 @@ class Step:
 
     def line_of(self, event: EventName, record: Record, *, letter: int | None = None) -> Line:
         """A line about a record that waits: what it is and when it is due."""
+        config = self.rows.config
         fresh = event in ("enqueued", "blocked", "unblocked")
         return Line(
             event,
             record.id,
             record.kind,
             record.tag,
-            self.rows.config.priority_of(record.policy),
+            config.priority_of(record.policy),
             None if fresh else record.attempts,
             None if fresh else record.stalls,
             run_at_ms=record.run_at_ms,
             letter=letter,
             payload_bytes=len(record.payload),
+            payload=payload_text(record.payload) if config.journal_payloads and event in CARRIERS else None,
         )
 
 

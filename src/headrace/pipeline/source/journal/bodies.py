@@ -1,10 +1,11 @@
-"""Adds payloads and results to journal events: looked up in the store when the events are read."""
+"""Adds payloads and results to journal events: what they do not carry is looked up in the store when they are read."""
 
 from asyncio import Runner
 from collections.abc import Iterator, Mapping, Sequence
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from headrace.model.answers import Found
 from headrace.model.job import Record
@@ -14,7 +15,7 @@ from headrace.model.names import Queue
 from headrace.pipeline.source.building import gathered, texts
 from headrace.pipeline.source.filters import Filters
 from headrace.pipeline.source.journal.holders import LIVE, TWIN, Holder, Told, holders
-from headrace.pipeline.source.schema import JOURNAL, JOURNAL_BODIES, Table
+from headrace.pipeline.source.schema import JOURNAL_BODIES, JOURNAL_CARRIED, Table
 from headrace.stores.contract.store import Store
 
 _NAMES = JOURNAL_BODIES.names
@@ -29,12 +30,12 @@ def asks_for_bodies(table: Table) -> bool:
 
 def events_for(table: Table) -> Table:
     """The columns of the journal that are read to fill a table."""
-    own = [name for name in table.names if name not in _NAMES]
-    return JOURNAL.pick([*own, *(name for name in _NEEDED if name not in own)])
+    own = [name for name in table.names if name != "result"]
+    return JOURNAL_CARRIED.pick([*own, *(name for name in _NEEDED if name not in own)])
 
 
 class Bodies:
-    """Fills the columns of a table that the journal does not have, for the rows that fulfil the filters."""
+    """Fills the columns of a table that the events do not have, for the rows that fulfil the filters."""
 
     def __init__(
         self, runner: Runner, store: Store, queues: Mapping[tuple[str, str], Queue], table: Table, filters: Filters
@@ -53,7 +54,7 @@ class Bodies:
         kept = self._early.rows(events.append_column(_ROW, pa.array(np.arange(events.num_rows))))
         if kept.num_rows == 0:
             return
-        wanted = _Wanted(events)
+        wanted = _Wanted(events, self._table)
         for rows in wanted.parts(kept.column(_ROW).to_pylist()):
             found = self._runner.run(self._find(wanted.ids(rows)))
             yield self._late.rows(self._built(events, wanted, rows, found))
@@ -61,7 +62,7 @@ class Bodies:
     def _built(self, events: pa.RecordBatch, wanted: "_Wanted", rows: list[int], found: "_Finds") -> pa.RecordBatch:
         part = events.take(pa.array(rows, pa.int64()))
         made = {
-            "payload": lambda: texts([wanted.payload(row, found) for row in rows]),
+            "payload": lambda: pc.coalesce(part.column("payload"), texts([wanted.payload(row, found) for row in rows])),
             "result": lambda: texts([wanted.result(row, found) for row in rows]),
         }
         arrays = [made[name]() if name in made else part.column(name) for name in self._table.names]
@@ -79,9 +80,9 @@ _Finds = dict[tuple[str, str, str], Found]
 
 
 class _Wanted:
-    """What the events of a batch want from the store."""
+    """What the events of a batch want from the store for the columns of a table: nothing that they carry themselves."""
 
-    def __init__(self, events: pa.RecordBatch) -> None:
+    def __init__(self, events: pa.RecordBatch, table: Table) -> None:
         rows = {name: events.column(name).to_pylist() for name in ("tenant", "queue", "event", "id", "reason")}
         self._letters = events.column("letter").to_pylist()
         self._sizes = events.column("payload_bytes").to_pylist()
@@ -93,7 +94,7 @@ class _Wanted:
             (tenant, queue, id or "")
             for tenant, queue, id in zip(rows["tenant"], rows["queue"], rows["id"], strict=True)
         ]
-        self._holders, self._may_end = holders(
+        held, may_end = holders(
             [
                 Told(event, key, reason, letter)
                 for event, key, reason, letter in zip(
@@ -101,6 +102,9 @@ class _Wanted:
                 )
             ]
         )
+        lacking = pc.is_null(events.column("payload")).to_pylist() if "payload" in table.names else [False] * len(held)
+        self._holders = [holder if lacks else None for holder, lacks in zip(held, lacking, strict=True)]
+        self._may_end = may_end if "result" in table.names else [False] * len(may_end)
 
     def parts(self, rows: Sequence[int]) -> Iterator[list[int]]:
         """The rows in parts that want no more of the store than one call may carry."""

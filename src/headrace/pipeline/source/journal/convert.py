@@ -16,10 +16,7 @@ from headrace.model.names import Shard
 from headrace.pipeline.source.schema import INSTANT, JOURNAL, JSON_SCHEMA, LINE, Table
 
 _BLOCK_BYTES = 1 << 20
-"""Larger than any line: ids, kinds and error texts are bounded."""
-# Parsing is most of the work: where a core is idle, Arrow's threads take it (a fifth faster), where none is they take
-# turns and nothing is lost.
-_READ = pj.ReadOptions(use_threads=True, block_size=_BLOCK_BYTES)
+"""Larger than any line without a payload: ids, kinds and error texts are bounded."""
 _WRITTEN = {column.name: written for column, written in zip(LINE, JSON_SCHEMA.names, strict=True)}
 """The field of a line that a column comes from."""
 
@@ -57,8 +54,17 @@ class Converter:
         if self._parsing is None:
             return None
         text = pa.py_buffer(b"".join([entry.lines for entry in entries]))
-        table = pj.read_json(pa.BufferReader(text), read_options=_READ, parse_options=self._parsing)
+        table = pj.read_json(pa.BufferReader(text), read_options=_reading(entries), parse_options=self._parsing)
         return table.combine_chunks().to_batches()[0]
+
+
+def _reading(entries: Sequence[Entry]) -> pj.ReadOptions:
+    """How to read the lines of entries: no line may be larger than a block, and one with a payload may be."""
+    large = [entry.lines for entry in entries if len(entry.lines) > _BLOCK_BYTES]
+    longest = max((len(line) for lines in large for line in lines.splitlines(keepends=True)), default=0)
+    # Parsing is most of the work: where a core is idle, Arrow's threads take it (a fifth faster), where none is they
+    # take turns and nothing is lost.
+    return pj.ReadOptions(use_threads=True, block_size=max(_BLOCK_BYTES, longest))
 
 
 class _Rows:

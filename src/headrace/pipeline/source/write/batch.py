@@ -9,6 +9,7 @@ from pyspark.sql.types import StructType
 from headrace.pipeline.source.opening import opened
 from headrace.pipeline.source.options import WriteOptions
 from headrace.pipeline.source.write.counts import Message
+from headrace.pipeline.source.write.keeping import clear_refused
 from headrace.pipeline.source.write.sink import begin_run, end_run, sink_of
 
 
@@ -28,5 +29,7 @@ class BatchWriter(DataSourceArrowWriter):
     def commit(self, messages: Sequence[WriterCommitMessage | None]) -> None:
         end_run(self._options, self._run, messages)
 
-    def abort(self, messages: Sequence[WriterCommitMessage | None]) -> None:
-        """What was written stays: the next run finds it and goes on from there."""
+    def abort(self, messages: Sequence[WriterCommitMessage | None]) -> None:  # noqa: ARG002  (Spark's)
+        """What was written stays: the next run finds it and goes on from there. So it does with what was refused."""
+        if self._options.refused_dir is not None:
+            clear_refused(self._options.refused_dir, self._run.id)

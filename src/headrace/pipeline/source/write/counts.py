@@ -3,6 +3,7 @@
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 from msgspec import Struct
@@ -50,6 +51,8 @@ class Written(Struct, frozen=True, kw_only=True):
     """Rows that the store will not have, by reason."""
     examples: dict[str, str] = {}
     """A sentence for each reason."""
+    refused_folder: str | None = None
+    """Where the refused rows are kept, if some were and option `refusedDir` says so."""
     exact: bool = True
     """False beyond 20 million rows: then what this run has put in is at least so much, and folded at most."""
     started_at_ms: int = 0
@@ -88,6 +91,8 @@ class Tally:
     """Eight bytes for each row that this run has put in, by whichever attempt: equal for equal rows."""
     ours: int = 0
     """How many these are, or would be."""
+    refused_file: str | None = None
+    """In which the refused rows are kept."""
 
     def refuse(self, reason: str, sentence: str) -> None:
         """Count a row that cannot be written."""
@@ -125,11 +130,12 @@ def total(what: str, run: Run, tallies: Sequence[Tally], ended_at_ms: int) -> Wr
     distinct = _distinct(tallies) if exact else counts[first] + said
     counts[first] = max(distinct - said, 0)
     counts["folded"] = ours - distinct
+    added: dict[str, Any] = dict(counts)
     return Written(
         run=run.id,
         what=what,
         rows=sum(tally.rows for tally in tallies),
-        **counts,
+        **added,
         refused=dict(refused),
         examples=examples,
         exact=exact,

@@ -13,7 +13,7 @@ from headrace.model.checks import check_int
 from headrace.model.errors import BadConfig, Refused
 from headrace.model.job import check_id
 from headrace.model.letter import LetterKey
-from headrace.model.limits import BATCH_MAX
+from headrace.model.limits import BATCH_MAX, DURATION_MS_MAX
 from headrace.model.names import Queue
 from headrace.pipeline.source.options import WriteOptions
 from headrace.pipeline.source.targets import all_queues
@@ -24,6 +24,7 @@ from headrace.pipeline.source.write.patience import patiently
 from headrace.pipeline.source.write.queues import Place, Queues, places
 from headrace.pipeline.source.write.replays import Replays
 from headrace.pipeline.source.write.run import Run
+from headrace.pipeline.source.write.spread import Spread
 from headrace.stores.contract.store import Store
 
 COLUMNS: dict[str, Wanted] = {"tenant": TEXT, "queue": TEXT, "shard": WHOLE, "letter": WHOLE, "id": TEXT}
@@ -44,6 +45,8 @@ class DeadSink:
             raise BadConfig("replays need a queue; give a column 'queue' or option queue")
         if "id" not in self._at and not {"shard", "letter"} <= self._at.keys():
             raise BadConfig("replays need columns 'shard' and 'letter', as what=dead gives them, or 'id'")
+        if options.delay_ms + options.spread_ms > DURATION_MS_MAX:
+            raise BadConfig("options delay and spread together are more than a year; make them shorter")
 
     async def check(self, store: Store) -> None:
         """The queue of the options must be there."""
@@ -102,6 +105,7 @@ class _Task:
         self._replays = replays
         self._options = options
         self._tally = tally
+        self._spread: Spread | None = None
 
     async def replay(self, queue: Queue, picks: Sequence[Pick]) -> None:
         """Replay what this run has not replayed yet."""
@@ -130,11 +134,13 @@ class _Task:
     async def _ask(self, queue: Queue, picks: Sequence[Pick]) -> Sequence[Replayed]:
         if not picks:
             return []
+        if self._spread is None:
+            self._spread = Spread(self._options.spread_ms, _part(queue, picks[0]))
         return await self._store.dead.replay(
             queue,
             picks,
             keep_counts=self._options.keep_counts,
-            delay_ms=self._options.delay_ms,
+            delay_ms=self._options.delay_ms + self._spread.first_ms(len(picks)),
             spread_ms=self._options.spread_ms,
         )
 
@@ -170,3 +176,10 @@ def _parted(queue: Queue, picks: Sequence[Pick], replays: Replays) -> tuple[list
 def _hash(queue: Queue, key: LetterKey) -> bytes:
     text = f"{queue.tenant}\0{queue.full_name}\0{key.shard}\0{key.number}"
     return blake2b(text.encode(), digest_size=HASH_BYTES).digest()
+
+
+def _part(queue: Queue, pick: Pick) -> float:
+    """A number between 0 and 1 that a task gets from its first pick: another one in each task, the same in each try."""
+    text = f"{queue.tenant}\0{queue.full_name}\0{pick}"
+    drawn = int.from_bytes(blake2b(text.encode(), digest_size=HASH_BYTES).digest())
+    return drawn / float(2 ** (8 * HASH_BYTES))

@@ -1,7 +1,8 @@
 """Jobs out of rows: taken in once, however often a row is written while its key is remembered."""
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from hashlib import blake2b
 
 import pyarrow as pa
@@ -15,7 +16,9 @@ from headrace.model.limits import CLOCK_SKEW_MS_MAX
 from headrace.pipeline.source.options import WriteOptions
 from headrace.pipeline.source.write.columns import check_columns
 from headrace.pipeline.source.write.counts import HASH_BYTES, Tally
-from headrace.pipeline.source.write.making import COLUMNS, Rows
+from headrace.pipeline.source.write.keeping import Keeper, Row
+from headrace.pipeline.source.write.keys import key_start
+from headrace.pipeline.source.write.making import COLUMNS, Refuse, Rows, job_row
 from headrace.pipeline.source.write.queues import Queues
 from headrace.pipeline.source.write.run import Run, store_now_ms
 from headrace.pipeline.source.write.sending import Sender
@@ -49,30 +52,65 @@ class JobSink:
     async def write(self, store: Store, run: Run, rows: Iterator[pa.RecordBatch]) -> Tally:
         """Take in a task's rows."""
         tally, queues = Tally(), Queues(self._options.shards or 1)
-        sender, judge = Sender(store.jobs, ordered="id" in self._names), _Judge(store, run, self._options, tally)
+        refusals = _Refusals(self._options, run, tally)
+        sender = Sender(store.jobs, ordered="id" in self._names)
+        judge = _Judge(store, run, self._options, tally, refusals.refuse)
+        with refusals:
+            await self._write(store, rows, queues, sender, judge)
+        return tally
+
+    async def _write(
+        self, store: Store, rows: Iterator[pa.RecordBatch], queues: Queues, sender: Sender, judge: "_Judge"
+    ) -> None:
         try:
             for batch in rows:
                 made = Rows(self._options, self._names, batch)
-                tally.rows += made.count
+                judge.tally.rows += made.count
                 await queues.learn(store, made.places())
-                for jobs in batches(made.jobs(queues, tally)):
+                for jobs in batches(made.jobs(queues, judge.refuse)):
                     for sent, truths in await sender.send(jobs):
                         await judge.count(sent, truths)
             for sent, truths in await sender.land():
                 await judge.count(sent, truths)
         finally:
             await sender.stop()
-        return tally
+
+
+class _Refusals:
+    """Counts refused rows and keeps them where that is wanted: all of a block, or none when it fails."""
+
+    def __init__(self, options: WriteOptions, run: Run, tally: Tally) -> None:
+        self._tally = tally
+        self._keeper = None if options.refused_dir is None else Keeper(options.refused_dir, run.id)
+
+    def refuse(self, refused: Refused, row: Callable[[], Row]) -> None:
+        """Count a row, and keep it."""
+        self._tally.refuse(refused.reason, str(refused))
+        if self._keeper is not None:
+            self._keeper.keep(row() | {"reason": refused.reason, "sentence": str(refused)})
+
+    def __enter__(self) -> None:
+        """Nothing is made before the first row is refused."""
+
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        if self._keeper is None:
+            return
+        if kind is None:
+            self._tally.refused_file = self._keeper.close()
+        else:
+            self._keeper.drop()
 
 
 class _Judge:
     """Tells what the store's answers mean for the counts of this run."""
 
-    def __init__(self, store: Store, run: Run, options: WriteOptions, tally: Tally) -> None:
+    def __init__(self, store: Store, run: Run, options: WriteOptions, tally: Tally, refuse: Refuse) -> None:
         self._store = store
         self._run = run
         self._options = options
-        self._tally = tally
+        self._start = key_start(options.key_space)
+        self.tally = tally
+        self.refuse = refuse
         self._now_ms: int | None = None
 
     async def count(self, jobs: Sequence[Job], truths: Sequence[Truth]) -> None:
@@ -81,7 +119,8 @@ class _Judge:
         statuses: Counter[str] = Counter()
         for job, truth in zip(jobs, truths, strict=True):
             if not isinstance(truth, Enqueued):
-                self._tally.refuse(truth.reason if isinstance(truth, Refused) else "refused", str(truth))
+                refused = truth if isinstance(truth, Refused) else Refused("refused", str(truth))
+                self.refuse(refused, partial(job_row, job, self._start))
             elif truth.status == "duplicate":
                 if await self._is_ours(truth):
                     ours.append(job)
@@ -91,9 +130,10 @@ class _Judge:
                 statuses[truth.status] += 1
                 ours.append(job)
             else:
-                self._tally.refuse(truth.status, self._why(job, truth.status))
-        self._tally.counts += statuses
-        self._tally.put_in(_hashes(ours))
+                refused = Refused(truth.status, self._why(job, truth.status))
+                self.refuse(refused, partial(job_row, job, self._start))
+        self.tally.counts += statuses
+        self.tally.put_in(job_hashes(ours))
 
     async def _is_ours(self, answer: Enqueued) -> bool:
         """Whether a key that is remembered was first used by this run: by an equal row, or an attempt that failed."""
@@ -113,7 +153,7 @@ class _Judge:
         return f"row with key {(job.idempotency_key or '')!r}: {told}"
 
 
-def _hashes(jobs: Sequence[Job]) -> bytes:
+def job_hashes(jobs: Sequence[Job]) -> bytes:
     """Eight bytes for each job by which rows of one key are known."""
     if not any(job.id_given for job in jobs):
         return bytes.fromhex("".join([job.id[4 : 4 + 2 * HASH_BYTES] for job in jobs]))  # hashed already

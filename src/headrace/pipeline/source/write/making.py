@@ -1,7 +1,9 @@
 """Makes jobs of rows: a batch of Arrow at a time, and a row that cannot be one is refused alone."""
 
+import json
+import re
 from collections.abc import Callable, Iterable, Iterator
-from functools import lru_cache
+from functools import lru_cache, partial
 from itertools import repeat
 from typing import Any
 
@@ -15,7 +17,7 @@ from headrace.model.policy import NO_POLICY, Policy
 from headrace.pipeline.source.options import WriteOptions
 from headrace.pipeline.source.write.cells import instants_ms, json_texts, texts, values
 from headrace.pipeline.source.write.columns import INSTANT, JSON_VALUE, TEXT, TEXTS, WHOLE, Wanted
-from headrace.pipeline.source.write.counts import Tally
+from headrace.pipeline.source.write.keeping import Row
 from headrace.pipeline.source.write.keys import given_keys, key_start, row_keys
 from headrace.pipeline.source.write.queues import Place, Queues, places
 
@@ -43,7 +45,12 @@ COLUMNS: dict[str, Wanted] = {
     "expires_at": INSTANT,
     "tag": TEXT,
     "headers": TEXTS,
+    "refusal": TEXT,
 }
+Refuse = Callable[[Refused, Callable[[], Row]], None]
+"""Takes the refusal of a row, and what tells the row if somebody wants to keep it."""
+INSTANTS = tuple(name for name, wanted in COLUMNS.items() if wanted is INSTANT)
+_SAID = re.compile(r"([a-z][a-z0-9_]{0,39}): (.+)", re.DOTALL)
 _NO_KIND = Refused("bad_kind", "the row names no kind; fill column 'kind', or give option kind")
 _policy = lru_cache(maxsize=1_024)(Policy)  # most rows of a frame have the same
 
@@ -53,7 +60,11 @@ class Rows:
 
     def __init__(self, options: WriteOptions, names: tuple[str, ...], batch: pa.RecordBatch) -> None:
         self._options = options
+        self._batch = batch
+        self._names = names
         self._columns = {name: _cells(name, batch.column(at)) for at, name in enumerate(names)}
+        # It says nothing of the job, and so has no part in the key of a row that has no other.
+        self._refusals = self._columns.pop("refusal", None)
         if options.kind is not None:
             kinds = self._columns.get("kind", repeat(None, batch.num_rows))
             self._columns["kind"] = [kind or options.kind for kind in kinds]
@@ -63,14 +74,28 @@ class Rows:
         """Where each row goes."""
         return places(self._options, self.count, self._columns.get("tenant"), self._columns.get("queue"))
 
-    def jobs(self, queues: Queues, tally: Tally) -> Iterator[Job]:
-        """A job of each row; those that can be none are counted as refused."""
+    def row(self, at: int) -> Row:
+        """What a row says, as it is kept when it is refused."""
+        found: Row = {name: cells[at] for name, cells in self._columns.items()}
+        found["tenant"] = found.get("tenant") or self._options.tenant
+        found["queue"] = found.get("queue") or self._options.name
+        for name in INSTANTS:
+            found[name] = None if found.get(name) is None else found[name] * 1_000
+        found["headers"] = None if found.get("headers") is None else list(found["headers"].items())
+        if "payload" in found:
+            found["payload"] = _text(self._batch.column(self._names.index("payload"))[at])
+        return found
+
+    def jobs(self, queues: Queues, refuse: Refuse) -> Iterator[Job]:
+        """A job of each row; those that can be none are refused."""
         start = key_start(self._options.key_space)
         derive: Callable[[str], str] = str
         last: Place | None = None
         queue: Any = None
         ttl_ms = self._options.key_keep_ms
-        for place, rest, id, kind, payload, run_at_ms, delay_ms, tag, headers, policy in self._rows(start):
+        for at, (place, rest, id, kind, payload, run_at_ms, delay_ms, tag, headers, policy) in enumerate(
+            self._rows(start)
+        ):
             try:
                 if place != last:
                     queue, last = queues.get(place), place
@@ -91,7 +116,7 @@ class Rows:
                     id_given=id is not None,
                 )
             except Refused as refused:
-                tally.refuse(refused.reason, str(refused))
+                refuse(refused, partial(self.row, at))
 
     def _rows(self, start: str) -> Iterator[tuple[Any, ...]]:
         get = self._columns.get
@@ -102,7 +127,7 @@ class Rows:
             keys,
             get("id", nothing),
             get("kind", nothing),
-            get("payload", [b"null"] * self.count),
+            self._payloads(),
             get("run_at", nothing),
             get("delay_ms", nothing),
             get("tag", nothing),
@@ -110,6 +135,16 @@ class Rows:
             self._policies(),
             strict=True,
         )
+
+    def _payloads(self) -> Iterable[Any]:
+        """The payloads, and in the place of one whose row is refused by itself, that refusal."""
+        payloads: Iterable[Any] = self._columns.get("payload", [b"null"] * self.count)
+        if self._refusals is None:
+            return payloads
+        return [
+            payload if refusal is None else _said(refusal)
+            for payload, refusal in zip(payloads, self._refusals, strict=True)
+        ]
 
     def _policies(self) -> Iterable[Any]:
         if not any(name in self._columns for name in POLICY):
@@ -129,6 +164,37 @@ def _cells(name: str, column: pa.Array) -> Any:
     if wanted is INSTANT:
         return instants_ms(column)
     return texts(column) if wanted is TEXT else values(column)
+
+
+def job_row(job: Job, start: str) -> Row:
+    """What a row said that has become a job, as it is kept when the store refuses it."""
+    policy = job.policy
+    return {
+        "kind": job.kind,
+        "payload": job.payload.decode(errors="replace"),
+        "id": job.id if job.id_given else None,
+        "key": (job.idempotency_key or "").removeprefix(start),
+        "queue": job.queue.full_name,
+        "tenant": job.queue.tenant,
+        "run_at": None if job.run_at_ms is None else job.run_at_ms * 1_000,
+        "delay_ms": job.delay_ms,
+        **{name: getattr(policy, name) for name in POLICY[:-1]},
+        "expires_at": None if policy.expires_at_ms is None else policy.expires_at_ms * 1_000,
+        "tag": job.tag,
+        "headers": list(job.headers.items()) if job.headers else None,
+    }
+
+
+def _text(cell: pa.Scalar) -> str | None:
+    """A payload as text, also one that is no JSON."""
+    value = cell.as_py() if not pa.types.is_map(cell.type) else dict(cell.as_py() or ())
+    return value if value is None or isinstance(value, str) else json.dumps(value, default=str)
+
+
+def _said(refusal: str) -> Refused:
+    """What column `refusal` says: `reason: sentence`, or a sentence alone."""
+    found = _SAID.fullmatch(refusal)
+    return Refused("bad_row", refusal or "the row was refused") if found is None else Refused(found[1], found[2])
 
 
 def _check(rest: object, kind: object, payload: object) -> None:

@@ -4,6 +4,7 @@ from collections.abc import Iterator, Sequence
 from typing import Protocol
 
 import pyarrow as pa
+from msgspec.structs import replace
 from pyspark.sql.datasource import WriterCommitMessage
 from pyspark.sql.types import StructType
 
@@ -15,6 +16,7 @@ from headrace.pipeline.source.write.counts import Message, Tally, Written, total
 from headrace.pipeline.source.write.dead import DeadSink
 from headrace.pipeline.source.write.feed import FeedSink
 from headrace.pipeline.source.write.jobs import JobSink
+from headrace.pipeline.source.write.keeping import settle_refused
 from headrace.pipeline.source.write.report import publish_report
 from headrace.pipeline.source.write.run import Run, begin, store_now_ms
 from headrace.stores.contract.store import Store
@@ -50,16 +52,26 @@ def end_run(options: WriteOptions, run: Run, messages: Sequence[WriterCommitMess
     """The counts of a run whose tasks have all ended, reported if that is wanted; raises `Refused` when rows were
     refused and that is to fail."""
     tallies = [message.tally for message in messages if isinstance(message, Message)]
+    folder = _kept(options, run, tallies)
     if options.report is None:
-        written = total(options.what, run, tallies, run.started_at_ms)
+        written = replace(total(options.what, run, tallies, run.started_at_ms), refused_folder=folder)
     else:
         feed = FeedName(options.report, options.tenant)
         with opened(options.url) as (runner, store):
-            written = total(options.what, run, tallies, runner.run(store_now_ms(store)))
+            found = total(options.what, run, tallies, runner.run(store_now_ms(store)))
+            written = replace(found, refused_folder=folder)
             runner.run(publish_report(store, feed, written))
     if written.refused and options.fails_on_refusal:
         raise rows_refused(written)
     return written
+
+
+def _kept(options: WriteOptions, run: Run, tallies: Sequence[Tally]) -> str | None:
+    """Where the refused rows are, now that it is known which tasks count."""
+    if options.refused_dir is None:
+        return None
+    names = [tally.refused_file for tally in tallies if tally.refused_file is not None]
+    return settle_refused(options.refused_dir, run.id, names)
 
 
 def rows_refused(written: Written) -> Refused:

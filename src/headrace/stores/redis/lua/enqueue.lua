@@ -1,15 +1,16 @@
 -- Take in jobs, merge those whose id is known, and honour idempotency keys.
 --
 -- keys     the `m` keys of shards
--- args     now_ms or ''; the number of shards for each key; then per key: how many jobs, 1 when their ids differ, and per
---          job:
+-- args     now_ms or ''; the number of shards for each key; then per key: how many jobs, 1 when their ids differ, 1 when
+--          all their payloads are texts in UTF-8, and per job:
 --          id; body without its first two times; '' or how it is steered; the members of its line that the caller knows
 --          steered: time flag 'a' always, 'n' never, 'l' if later, 'e' if earlier; '1' or '0' each for updating the
 --          payload, the policy, and resetting the counts; 'n' now, 'd' after or 't' at a time 6; and with an idempotency
 --          key: time to live plus one 6 (0: the queue's), fingerprint 32, key
 -- answers  per key: nil for a shard that is not there, else a character for each job: 'c' created, 'u' updated,
---          'b' blocked, 'd' duplicate, 'k' conflict, 'f' full, 'w' wrong number of shards; with duplicates a list of these
---          characters and, for each duplicate, until when its key is remembered
+--          'b' blocked, 'd' duplicate, 'k' conflict, 'f' full, 'w' wrong number of shards, and behind them 'p' when the
+--          caller should have looked whether payloads are texts; with duplicates a list of these characters and, for each
+--          duplicate, until when its key is remembered
 -- flags
 local STRIDE = 4
 local TIER = 2 ^ 48
@@ -64,7 +65,7 @@ local function update(s, id, old, new, steer, due)
     place = had and waiting.same_number(s, packed, had) or waiting.draw(s, packed)
   end
   waiting.change(s, id, packed, place)
-  journal.waits(s, 'updated', id, packed)
+  journal.waits(s, 'updated', id, packed, nil, steer.payload and s.are_texts)
   return 'u'
 end
 
@@ -102,7 +103,7 @@ local function enqueue_one(s, id, rest, text, old)
   s.room = s.room - 1
   ending.drop(s, id)
   waiting.wait(s, id, new)
-  journal.waits(s, 'enqueued', id, new)
+  journal.waits(s, 'enqueued', id, new, nil, s.are_texts)
   return 'c'
 end
 
@@ -120,7 +121,7 @@ local function write_keys(s)
   end
 end
 
-local function enqueue(s, args, at, count, are_distinct)
+local function enqueue(s, args, at, count, are_distinct, are_texts)
   local ids = {}
   for i = 1, count do
     ids[i] = args[at + (i - 1) * STRIDE]
@@ -128,9 +129,10 @@ local function enqueue(s, args, at, count, are_distinct)
   local found = waiting.get_all(s.names.b, ids)
   local endings = s.head.done + s.head.cancelled > 0 and waiting.get_all(s.names.o, ids)
   local stamp, due = pack('>I6I6', s.now, s.now), ',"run_at_ms":' .. body.text(s.now) .. '}\n'
-  local B, statuses, priority, text_of = s.B, {}, s.cfg.priority, body.text
+  local B, statuses, priority, text_of, is_carried = s.B, {}, s.cfg.priority, body.text, s.cfg.journal_payloads
   local bodies, places, n, lines, told = {}, {}, 0, s.lines, nil
   s.room, s.new_bodies, s.new_places = s.cfg.waiting_max - waiting.held(s), bodies, places
+  s.are_texts = are_texts
   for i = 1, count do
     local first = at + (i - 1) * STRIDE
     local id, rest, text = ids[i], args[first + 1], args[first + 2]
@@ -149,7 +151,11 @@ local function enqueue(s, args, at, count, are_distinct)
       if endings and endings[i] then
         ending.drop(s, id)
       end
-      lines[piece] = '{"event":"enqueued",' .. args[first + 3] .. ',"priority":' .. own .. due
+      local said = args[first + 3]
+      if is_carried then
+        said = said .. journal.carried(bodies[n], are_texts)
+      end
+      lines[piece] = '{"event":"enqueued",' .. said .. ',"priority":' .. own .. due
       s.pieces, s.count = piece, s.count + 1
       statuses[i] = 'c'
     else
@@ -167,6 +173,9 @@ local function enqueue(s, args, at, count, are_distinct)
   end
   finish(s)
   write_keys(s)
+  if is_carried and not are_texts then
+    statuses[count + 1] = 'p'
+  end
   if told then
     told[1] = concat(statuses)
   end
@@ -185,11 +194,11 @@ local function run(keys, args)
     local s, count = found[i], tonumber(args[at])
     if type(s) == 'table' then
       shard.meet(s)
-      answers[i] = enqueue(s, args, at + 2, count, args[at + 1] == '1')
+      answers[i] = enqueue(s, args, at + 3, count, args[at + 1] == '1', args[at + 2] == '1')
     else
       answers[i] = s and string.rep('w', count) or false
     end
-    at = at + 2 + count * STRIDE
+    at = at + 3 + count * STRIDE
   end
   return answers
 end

@@ -29,14 +29,23 @@ function journal.counts(packed)
 end
 
 local FRESH = { enqueued = true, blocked = true, unblocked = true }
+local CARRIERS = { enqueued = true, updated = true, unblocked = true, replayed = true }
 
--- A line about a record that waits: what it is and when it is due.
-function journal.waits(s, event, id, packed, more)
+-- What a line carries of a body's payload where the queue wants it: a member, or nothing of one that is no text.
+-- `is_text` when the caller has looked: looking costs more than all the rest.
+function journal.carried(packed, is_text)
+  local payload = body.payload(packed)
+  return (is_text or json.is_utf8(payload)) and ',"payload":' .. json.quote_long(payload) or ''
+end
+
+-- A line about a record that waits: what it is and when it is due; `is_text` when its payload is known to be one.
+function journal.waits(s, event, id, packed, more, is_text)
   journal.note(s, '{"event":"' .. event .. '",'
     .. journal.facts(id, packed, s.cfg)
     .. (FRESH[event] and '' or journal.counts(packed))
     .. ',"run_at_ms":' .. body.text(body.run_at(packed))
-    .. (more or '') .. '}')
+    .. (more or '')
+    .. (s.cfg.journal_payloads and CARRIERS[event] and journal.carried(packed, is_text) or '') .. '}')
 end
 
 -- What is said of a waiting record that leaves.

@@ -17,42 +17,80 @@ function json.quote(text)
   return '"' .. text .. '"'
 end
 
+-- A long text as a JSON string, to the byte as json.quote has it. The server's own encoder is many times as fast as a
+-- pattern where there are many quotes; it escapes the slash and the delete character besides.
+function json.quote_long(text)
+  if find(text, '\127', 1, true) then
+    return json.quote(text)
+  end
+  local quoted = cjson.encode(text)
+  local at = find(quoted, '\\/', 1, true)
+  if not at then
+    return quoted
+  end
+  local pieces, n, from = {}, 0, 1
+  while at do
+    n = n + 1
+    pieces[n] = sub(quoted, from, at - 1)
+    from = at + 1
+    at = find(quoted, '\\/', from, true)
+  end
+  pieces[n + 1] = sub(quoted, from)
+  return concat(pieces)
+end
+
 -- Whether no id needs escaping: two plain searches in all of them are much cheaper than a pattern for each.
 function json.are_plain(ids)
   local all = concat(ids, ' ')
   return not find(all, '"', 1, true) and not find(all, '\\', 1, true)
 end
 
-local function is_utf8(text)
-  local at = find(text, '[\128-\255]')
-  while at do
-    local one, two = byte(text, at, at + 1)
-    local more, least, most = 1, 128, 191
-    if one >= 194 and one <= 223 then
-      more = 1
-    elseif one >= 224 and one <= 239 then
-      more = 2
-      least = one == 224 and 160 or 128
-      most = one == 237 and 159 or 191
-    elseif one >= 240 and one <= 244 then
-      more = 3
-      least = one == 240 and 144 or 128
-      most = one == 244 and 143 or 191
-    else
-      return false
+local ASCII = '^[^\128-\255]*()' -- one long match: a search tries every place anew, three times as slowly
+
+-- Behind the character of several bytes that starts at `at`; nil when there is none.
+local function after_wide(at, one, two, three, four)
+  if one < 194 or one > 244 or not two then
+    return nil
+  end
+  local least, most = 128, 191
+  if one == 224 then
+    least = 160
+  elseif one == 237 then
+    most = 159
+  elseif one == 240 then
+    least = 144
+  elseif one == 244 then
+    most = 143
+  end
+  if two < least or two > most then
+    return nil
+  elseif one < 224 then
+    return at + 2
+  elseif not three or three < 128 or three > 191 then
+    return nil
+  elseif one < 240 then
+    return at + 3
+  end
+  return four and four >= 128 and four <= 191 and at + 4 or nil
+end
+
+function json.is_utf8(text)
+  local at = 1
+  while true do
+    local _, _, wide = find(text, ASCII, at)
+    at = wide
+    local one, two, three, four = byte(text, at, at + 3)
+    if not one then
+      return true
     end
-    if not two or two < least or two > most then
-      return false
-    end
-    for i = 2, more do
-      local next = byte(text, at + i)
-      if not next or next < 128 or next > 191 then
+    while one and one >= 128 do
+      at = after_wide(at, one, two, three, four)
+      if not at then
         return false
       end
+      one, two, three, four = byte(text, at, at + 3)
     end
-    at = find(text, '[\128-\255]', at + more + 1)
   end
-  return true
 end
 
 local DEPTH_MAX = 900
@@ -124,7 +162,7 @@ end
 
 -- Whether a text is one JSON value: strictly UTF-8, no NaN, not nested beyond what a reader can take. Not recursive.
 function json.is_value(text)
-  if not is_utf8(text) then
+  if not json.is_utf8(text) then
     return false
   end
   local stack, depth, at = {}, 0, 1

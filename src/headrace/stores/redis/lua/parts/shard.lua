@@ -6,7 +6,7 @@ local COMPANION_CONFIG = '{"version":0,"paused":false,"fail_handler":false,"prio
   .. '"max_attempts":100,"max_stalls":3,"backoff_ms":10000,"backoff_ms_max":900000,"result_ttl_ms":0,'
   .. '"idempotency_ttl_ms":86400000,"keep_done_ms":3600000,"keep_done_max":10000,"keep_dead_ms":2592000000,'
   .. '"keep_dead_max":100000,"waiting_max":100000000,"journal_keep_ms":604800000,"journal_keep_max":10000000,'
-  .. '"journal_bytes_max":268435456}'
+  .. '"journal_bytes_max":268435456,"journal_payloads":false}'
 
 -- The counters in `m`; `en` numbers endings, `done` and `cancelled` count those that are kept, `freed` is 1 once a twin
 -- has become a job of its own.

@@ -1,0 +1,188 @@
+"""`headrace pipeline fleet`: Spark's executors as workers for the jobs of an app."""
+
+from typing import TYPE_CHECKING, Annotated, Literal
+
+import typer
+
+from headrace.cli.apps import AppName, found_app
+from headrace.cli.exits import INTERRUPTED, NO, OK
+from headrace.cli.options import Json, Url
+from headrace.cli.output import Output
+from headrace.cli.pipeline.line import Line
+from headrace.cli.pipeline.options import MASTER, Conf, Master, engine, spark_url
+from headrace.cli.pipeline.sparking import sparked
+from headrace.cli.pipeline.stopping import Stopping
+from headrace.cli.reading import written
+from headrace.cli.stepping import counted
+from headrace.cli.worker import wishes
+from headrace.model.errors import BadConfig
+from headrace.model.limits import FLEET_WORKERS_MAX
+from headrace.model.times import duration_ms, duration_text
+from headrace.worker.config import WorkerConfig, settings_of
+
+if TYPE_CHECKING:
+    from headrace.app.app import App
+    from headrace.app.fields import WorkerFields
+    from headrace.pipeline.fleet.run import FleetProgress, FleetReport
+
+DEFAULT = WorkerConfig()
+COLUMNS = ("worker", "deliveries#", "done#", "retried#", "stalled#", "dead#", "released#", "cancelled#")
+WORKERS_SHOWN_MAX = 40
+
+Target = Annotated[
+    str | None,
+    typer.Argument(
+        metavar="[APP]", help="Your app as module:name, such as app:app; or give --app.", show_default=False
+    ),
+]
+Workers = Annotated[
+    int | None,
+    typer.Option(
+        "--workers",
+        "-w",
+        min=1,
+        max=FLEET_WORKERS_MAX,
+        show_default=False,
+        help="How many workers; as many as Spark has cores when not given.",
+    ),
+]
+Until = Annotated[
+    Literal["drained", "idle"],
+    typer.Option("--until", help="End when nothing is left, now or later (drained), or when nothing is due (idle)."),
+]
+RunOn = Annotated[bool, typer.Option("--run-on", help="Do not end by itself.")]
+For = Annotated[
+    str | None,
+    typer.Option(
+        "--for",
+        metavar="DURATION",
+        envvar="HEADRACE_PIPELINE_FLEET_FOR",
+        show_default=False,
+        help="End after so long: 90s, 10m, 1h.",
+    ),
+]
+FleetQueues = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--queue",
+        "-q",
+        help="Claim from this queue; again for more, the first comes first. NAME=WEIGHT gives shares instead."
+        " Without it: the queues of the app's jobs.",
+    ),
+]
+TenantName = Annotated[
+    str | None, typer.Option("--tenant", help="Whose the named queues are; the app's tenant when not given.")
+]
+Capacity = Annotated[int, typer.Option("--capacity", "-c", help="Jobs at once on each worker, counted by weight.")]
+Threads = Annotated[int, typer.Option("--threads", help="Plain functions at once on each worker.")]
+Lease = Annotated[
+    str, typer.Option("--lease", help="After this long without a sign of life, other workers may take over.")
+]
+Grace = Annotated[str, typer.Option("--grace", help="How long running jobs may go on when the fleet is asked to stop.")]
+
+
+def fleet(
+    context: typer.Context,
+    target: Target = None,
+    app: AppName = None,
+    url: Url = None,
+    workers: Workers = None,
+    until: Until = "drained",
+    run_on: RunOn = False,
+    for_: For = None,
+    queue: FleetQueues = None,
+    tenant: TenantName = None,
+    capacity: Capacity = DEFAULT.capacity,
+    threads: Threads = DEFAULT.threads,
+    lease: Lease = str(DEFAULT.lease),
+    grace: Grace = str(DEFAULT.grace),
+    master: Master = MASTER,
+    conf: Conf = None,
+    json: Json = False,
+) -> int:
+    """Run the jobs of an app on Spark's executors, until nothing is left of them.
+
+    Each is a worker as any other: it claims under leases, and what it cannot end comes back. Ctrl-C: nothing more is
+    claimed and running jobs may end; once more ends at once. What it says at the end is what the journal tells.
+    """
+    output, name = Output(json=json), target or app
+    if name is None:
+        raise BadConfig(
+            "a fleet needs an app; name it as in: headrace pipeline fleet app:app, or in the [tool.headrace] table of"
+            ' pyproject.toml as app = "app:app"; headrace init writes a first one'
+        )
+    config: WorkerFields = {
+        "capacity": capacity,
+        "threads": threads,
+        "lease": written(lease),
+        "grace": written(grace),
+    }
+    if queue:
+        config["queues"] = wishes(queue)
+    if tenant is not None:
+        config["tenant"] = tenant
+    for_ms = None if for_ is None else duration_ms("for", written(for_))
+    found = _checked(found_app(name, context, url), name, config)
+    stopping, line = Stopping(), Line(output)
+    with sparked(engine(master, conf), line, None) as spark:
+        from headrace.pipeline.fleet.run import run_fleet
+
+        line.stage(f"fleet of {name}")
+        with stopping.heard():
+            report = run_fleet(
+                spark,
+                name,
+                url=spark_url(found.url),
+                workers=workers,
+                until=None if run_on else until,
+                for_ms=for_ms,
+                on_progress=(lambda far: line.own(far_text(far), far.settled, far.settled + far.left))
+                if line.shown
+                else None,
+                stopping=stopping.asked,
+                **config,
+            )
+    _told(output, report)
+    if stopping.interrupted:
+        return INTERRUPTED
+    return NO if report.ended == "cancelled" else OK
+
+
+def _checked(app: "App", name: str, config: "WorkerFields") -> "App":
+    """The app, if a fleet of it can be: Spark takes seconds to start."""
+    if not len(app.handlers):
+        raise BadConfig(f"{name} has no jobs; put @app.job above a function, in a module that {name} imports")
+    given: WorkerFields = {"tenant": app.maker.tenant, **config}
+    settings_of(WorkerConfig(**given), app.handlers.queues, app.handlers.companions, "fleet")
+    return app
+
+
+def far_text(far: "FleetProgress") -> str:
+    """How far a fleet is, for people."""
+    dead = f" · {far.dead:,} dead" if far.dead else ""
+    falls = f" · {counted(far.falls, 'fall')}" if far.falls else ""
+    return f"{far.done:,} done{dead} · {far.waiting:,} wait · {far.active:,} run · {far.jobs_per_s:,.0f}/s{falls}"
+
+
+def _told(output: Output, report: "FleetReport") -> None:
+    output.document(report)
+    rows = [
+        (each.worker, each.deliveries, each.done, each.retried, each.stalled, each.dead, each.released, each.cancelled)
+        for each in report.workers[:WORKERS_SHOWN_MAX]
+    ]
+    if rows:
+        output.table(COLUMNS, rows, empty="")
+    if len(report.workers) > WORKERS_SHOWN_MAX:
+        output.say(f"and {len(report.workers) - WORKERS_SHOWN_MAX:,} more; --json shows them all")
+    output.say(f"fleet: {report.sentence()}")
+    if report.run_p50_ms is not None and report.run_p95_ms is not None:
+        output.say(
+            f"  half of the deliveries ran {duration_text(report.run_p50_ms)} or less, 95 of 100"
+            f" {duration_text(report.run_p95_ms)}"
+        )
+    if report.ended == "cancelled":
+        output.say("  its Spark job was cancelled by somebody else; leases that it held run out by themselves")
+    if report.missed:
+        output.hint(f"{report.missed:,} events were dropped from the journal before they were read: counts are short")
+    if report.dead:
+        output.hint("next: headrace dead list")

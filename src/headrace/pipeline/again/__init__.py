@@ -1,0 +1,1 @@
+"""Work that is done again: dead letters by a condition, and jobs of the past out of the history."""

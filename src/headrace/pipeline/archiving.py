@@ -1,0 +1,103 @@
+"""Makes the archive of Spark's classes, once for a Java and a Spark: `python -m headrace.pipeline.archiving`."""
+
+import asyncio
+import os
+import sys
+import tempfile
+from pathlib import Path
+from typing import Any
+
+from pyspark import SparkContext
+from pyspark.sql import SparkSession
+from pyspark.sql import functions as F  # noqa: N812  (as everybody on Spark writes it)
+
+from headrace.model.errors import BadConfig, HeadraceError
+from headrace.model.job import Job
+from headrace.model.names import Queue
+from headrace.pipeline.archive import archive_of, further_options
+from headrace.pipeline.java import cache_folder, find_java, packaged_java
+from headrace.pipeline.start import SHORT_RUN, session
+from headrace.stores.open import open_store
+
+DUMP_SECONDS_MAX = 300
+"""Java writes the archive when it ends; 10 s on an idle core."""
+
+
+def make_archive() -> Path:
+    """Make the archive that sessions start from on this machine, and return where it is.
+
+    It takes about half a minute and 200 MB below `$XDG_CACHE_HOME/headrace` or `~/.cache/headrace`. It needs a process
+    of its own, since Java writes it when it ends, and is made again after an update of Java or Spark.
+    """
+    if SparkContext._gateway is not None:
+        raise BadConfig("the archive is made when Java ends; make it in a process in which no Spark has run")
+    java = find_java(os.environ, packaged_java())
+    archive = archive_of(java, cache_folder(os.environ))
+    try:
+        archive.parent.mkdir(parents=True, exist_ok=True)
+        archive.unlink(missing_ok=True)
+        # Beside its final place and renamed, so that nobody starts from half an archive.
+        with tempfile.TemporaryDirectory(prefix=".spark-", dir=archive.parent) as folder:
+            made = Path(folder) / "made.jsa"
+            with further_options(f"-XX:ArchiveClassesAtExit={made} -Xlog:disable"):
+                spark = session("headrace archive", "local[1]", **SHORT_RUN)
+            exercise(spark, Path(folder))
+            spark.stop()
+            _end_java()
+            if not made.is_file():
+                raise BadConfig(f"Java {java.version} in {java.home} makes no archive of classes; install another")
+            made.replace(archive)
+    except OSError as error:
+        raise BadConfig(
+            f"the archive cannot be written to {archive.parent} ({error.strerror}); set XDG_CACHE_HOME to a folder that"
+            " can be written"
+        ) from error
+    return archive
+
+
+def exercise(spark: SparkSession, folder: Path) -> None:
+    """Use what queries, tables, streams and our own source use, so that Java has loaded the classes of it."""
+    url = f"sqlite:///{folder / 'jobs.db'}?profile=fast"
+    asyncio.run(_fill(url))
+    rows = spark.range(100).withColumn("k", F.col("id") % 7).withColumn("at", F.timestamp_millis("id"))
+    counts = rows.groupBy("k", F.window("at", "1 second")).agg(F.count("*").alias("n"), F.max("at")).orderBy("k")
+    counts.collect()
+    rows.write.partitionBy("k").parquet(str(folder / "rows"))
+    spark.read.parquet(str(folder / "rows")).join(rows, "id", how="left").groupBy("id").count().toArrow()
+    rows.select(F.from_json(F.to_json(F.struct("*")), "id long").alias("row")).createOrReplaceTempView("exercise")
+    spark.sql("SELECT row.id, row_number() OVER (ORDER BY row.id) AS n FROM exercise WHERE row.id > 5").toArrow()
+    reading: Any = {"url": url}
+    spark.read.format("headrace").options(**reading).load().where("event = 'enqueued'").collect()
+    stream = spark.readStream.format("headrace").options(**reading).load().writeStream
+    stream = stream.option("checkpointLocation", str(folder / "checkpoint")).trigger(availableNow=True)
+    stream.foreachBatch(lambda batch, _: batch.write.mode("append").parquet(str(folder / "batches"))).start()
+    for query in spark.streams.active:
+        query.awaitTermination()
+
+
+async def _fill(url: str) -> None:
+    store = await open_store(url)
+    await store.jobs.enqueue([Job(queue=Queue("exercise"), id="one", kind="k")])
+    await store.close()
+
+
+def _end_java() -> None:
+    gateway: Any = SparkContext._gateway
+    gateway.shutdown()
+    gateway.proc.stdin.close()
+    gateway.proc.wait(DUMP_SECONDS_MAX)
+
+
+def main() -> int:
+    """Make the archive and say where it is."""
+    try:
+        archive = make_archive()
+    except HeadraceError as error:
+        sys.stderr.write(f"{error}\n")
+        return 1
+    sys.stdout.write(f"Spark starts from {archive} ({archive.stat().st_size >> 20} MiB) from now on\n")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

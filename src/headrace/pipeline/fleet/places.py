@@ -1,0 +1,42 @@
+"""Where the jobs of a fleet are: the store as executors reach it, and its queues as they are cut."""
+
+from collections.abc import Mapping
+from pathlib import Path
+from urllib.parse import quote
+
+from headrace.app.address import url_of
+from headrace.app.app import App
+from headrace.app.fields import WorkerFields
+from headrace.model.names import Queue
+from headrace.pipeline.fleet.desk import Desk
+from headrace.pipeline.source.targets import all_queues
+from headrace.worker.config import QueueWish, Wishes
+
+SQLITE = "sqlite:///"
+
+
+def store_url(url: str | None) -> str:
+    """The URL that holds, of a file with its whole path: Spark's processes may run in another folder."""
+    found = url_of(url)
+    if found.startswith(SQLITE) and not found.startswith(f"{SQLITE}/"):
+        return f"{SQLITE}{quote(str(Path.cwd()))}/{found.removeprefix(SQLITE)}"
+    return found
+
+
+def placed(config: WorkerFields, app: App, desk: Desk) -> Wishes | None:
+    """The queues that are wished for, where only a name was given as the store has them: into how many shards a queue
+    is cut that no handler calls its home, only the store knows."""
+    wishes = config.get("queues")
+    if wishes is None or isinstance(wishes, str):
+        return wishes
+    homes = {(queue.name, queue.tenant) for queue in app.handlers.queues}
+    known = {queue.full_name: queue for queue in desk.ask(lambda store: all_queues(store, config["tenant"]))}
+
+    def queue_of(wish: QueueWish) -> QueueWish:
+        if isinstance(wish, Queue) or (wish, config["tenant"]) in homes:
+            return wish
+        return known.get(wish, wish)
+
+    if isinstance(wishes, Mapping):
+        return {queue_of(wish): share for wish, share in wishes.items()}
+    return [queue_of(wish) for wish in wishes]

@@ -1,0 +1,64 @@
+"""Looks at the queue of a map, and waits until workers elsewhere have drained it."""
+
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+from headrace.model.answers import Counts
+from headrace.model.limits import MAP_LOOK_MS, RETENTION_MAX
+from headrace.model.names import Queue
+from headrace.pipeline.fleet.desk import Desk
+from headrace.pipeline.source.targets import all_queues
+from headrace.pipeline.source.write.patience import patiently
+from headrace.stores.contract.store import Store
+
+
+class Watch:
+    """The queue of a map, as the driver sees it."""
+
+    def __init__(self, desk: Desk, queue: Queue) -> None:
+        self._desk = desk
+        self.queue = queue
+        """With the number of shards that it has, once it was `found`."""
+
+    def found(self) -> bool:
+        """Whether the queue is there."""
+        there = self._desk.ask(lambda store: patiently(lambda: all_queues(store, self.queue.tenant)))
+        queues = [queue for queue in there if queue.full_name == self.queue.full_name]
+        self.queue = queues[0] if queues else self.queue
+        return bool(queues)
+
+    def counts(self) -> Counts:
+        """How many jobs stand where."""
+        return self._desk.ask(lambda store: patiently(lambda: store.queues.counts(self.queue)))
+
+    def wait(self, tell: Callable[[Counts], None], stopping: threading.Event) -> None:
+        """Wait until nothing waits, runs or is blocked, or until asked to stop."""
+        counts = self.counts()
+        while open_jobs(counts) and not stopping.wait(MAP_LOOK_MS / 1_000):
+            counts = self.counts()
+            tell(counts)
+
+    def keep_letters(self, rows: int, keep_ms: int) -> None:
+        """Let the queue keep the letters of all rows as long as results are kept, if it would drop some before."""
+
+        async def configure(store: Store) -> None:
+            config = await store.queues.configuration(self.queue)
+            wanted = {"keep_dead_max": min(rows, RETENTION_MAX), "keep_dead_ms": keep_ms}
+            changes = {name: value for name, value in wanted.items() if getattr(config, name) < value}
+            if changes:
+                await store.queues.configure(self.queue, changes)
+
+        self._desk.ask(lambda store: patiently(lambda: configure(store)))
+
+
+@contextmanager
+def watching(url: str, queue: Queue) -> Iterator[Watch]:
+    """A look at a queue for this block."""
+    with Desk(url) as desk:
+        yield Watch(desk, queue)
+
+
+def open_jobs(counts: Counts) -> int:
+    """Jobs that are not over."""
+    return counts.waiting + counts.active + counts.blocked

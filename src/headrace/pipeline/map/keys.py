@@ -1,0 +1,143 @@
+"""Keys of rows, and the ids that their jobs get: the same row has the same id whoever makes it, and whenever."""
+
+import re
+from collections.abc import Sequence
+
+from msgspec import Struct
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F  # noqa: N812  (as everybody on Spark writes it)
+from pyspark.sql.types import (
+    ArrayType,
+    BooleanType,
+    ByteType,
+    DataType,
+    DateType,
+    DecimalType,
+    IntegerType,
+    LongType,
+    MapType,
+    ShortType,
+    StringType,
+    StructType,
+    TimestampType,
+    VariantType,
+)
+
+from headrace.model.checks import cut
+from headrace.model.errors import BadConfig
+from headrace.model.limits import MAP_NAME_CHARS_MAX
+from headrace.pipeline.sql import one_sentence
+
+ANSWER = ("outcome", "result", "error_class", "error_message", "attempts", "ended_at")
+"""The columns of the answer that follow those of the key."""
+OURS = ("_key", "_tag", "_id", "_payload", "_reason", "_sentence", "_given", "_written", "_job", "_known")
+"""Columns that are there on the way to the answer."""
+_NAME = re.compile(rf"[A-Za-z0-9][A-Za-z0-9._-]{{0,{MAP_NAME_CHARS_MAX - 1}}}")
+_PLAIN = (StringType, ByteType, ShortType, IntegerType, LongType, BooleanType, DateType, DecimalType)
+"""Types of which no two values are written with the same text."""
+_READABLE = r"\A[A-Za-z0-9._:@+/-]{1,128}\z"
+"""Keys that are part of an id as they are; `#`, with which a hashed one begins, is none of these."""
+_JSON = {
+    "ignoreNullFields": "false",
+    "timeZone": "UTC",
+    "timestampFormat": "yyyy-MM-dd'T'HH:mm:ss.SSSSSSXXX",
+    "timestampNTZFormat": "yyyy-MM-dd'T'HH:mm:ss.SSSSSS",
+}
+"""Spark's own way leaves out nulls and what is below a millisecond: two keys would be one."""
+
+
+class Key(Struct, frozen=True):
+    """What makes a row one piece of work: a column or several, each from its expression."""
+
+    expressions: tuple[str, ...]
+    names: tuple[str, ...]
+    types: tuple[DataType, ...]
+
+    def columns(self) -> list[Column]:
+        """The columns of the key, under their names."""
+        pairs = zip(self.expressions, self.names, strict=True)
+        return [F.expr(expression).alias(name) for expression, name in pairs]
+
+    def text(self) -> Column:
+        """The key as one text, of columns that bear its names: two keys have the same text only if they are equal."""
+        if len(self.names) == 1 and isinstance(self.types[0], _PLAIN):
+            return F.col(quoted(self.names[0])).cast("string")
+        parts = [
+            (F.unix_micros(F.col(quoted(name))) if isinstance(kind, TimestampType) else F.col(quoted(name))).alias(
+                str(at)
+            )
+            for at, (name, kind) in enumerate(zip(self.names, self.types, strict=True))
+        ]
+        return F.to_json(F.struct(*parts), _JSON)
+
+    def missing(self) -> Column:
+        """Whether a part of the key is null."""
+        found = F.lit(False)
+        for name in self.names:
+            found = found | F.col(quoted(name)).isNull()
+        return found
+
+
+def key_of(frame: DataFrame, key: str | Sequence[str]) -> Key:
+    """The key that `key` means in a frame: a column or an expression, or several; `BadConfig` for what can be none."""
+    expressions = (key,) if isinstance(key, str) else tuple(key)
+    if not expressions:
+        raise BadConfig("a map needs a key; name the column, or several, that make a row one piece of work")
+    names: list[str] = []
+    types: list[DataType] = []
+    for expression in expressions:
+        with one_sentence(frame, "key", expression):
+            fields = frame.select(F.expr(expression)).schema.fields
+        if len(fields) != 1:
+            raise BadConfig(f"key {cut(expression)!r} gives {len(fields)} columns; name each of them as a key")
+        [field] = fields
+        _check(field.name, field.dataType, expression, names)
+        names.append(field.name)
+        types.append(field.dataType)
+    return Key(expressions, tuple(names), tuple(types))
+
+
+def id_of(name: str, text: Column) -> Column:
+    """The id of a row's job, by the text of its key.
+
+    Given by us rather than derived by the write from its key: so the answer is joined to the rows in plain SQL, and a
+    person finds a job by what it is about: `headrace jobs show enrich/4711`.
+    """
+    hashed = F.concat(F.lit("#"), F.substring(F.sha2(text, 256), 1, 40))
+    return F.concat(F.lit(f"{name}/"), F.when(text.rlike(_READABLE), text).otherwise(hashed))
+
+
+def check_name(name: str) -> None:
+    """Refuse what cannot be the name of a map."""
+    if not _NAME.fullmatch(name):
+        raise BadConfig(
+            f"the name of a map is {cut(name)!r}; start with a letter or digit, go on with letters, digits, '.', '-'"
+            f" and '_' ({MAP_NAME_CHARS_MAX} at most)"
+        )
+
+
+def _check(name: str, kind: DataType, expression: str, names: list[str]) -> None:
+    taken = {each.lower() for each in (*ANSWER, *OURS, *names)}
+    if name.lower() in taken:
+        raise BadConfig(
+            f"key {cut(expression)!r} makes a column {name!r}, which the answer has already; give it another name, as"
+            f" in: {expression} AS my_{name}"
+        )
+    if _holds(kind, (MapType, VariantType)):
+        raise BadConfig(
+            f"key {cut(expression)!r} is {cut(kind.simpleString())}, which may be written in several ways; take a part"
+            " of it as the key"
+        )
+
+
+def _holds(kind: DataType, unwanted: tuple[type[DataType], ...]) -> bool:
+    if isinstance(kind, StructType):
+        return any(_holds(field.dataType, unwanted) for field in kind.fields)
+    if isinstance(kind, ArrayType):
+        return _holds(kind.elementType, unwanted)
+    return isinstance(kind, unwanted)
+
+
+def quoted(name: str) -> str:
+    """The name of a column as SQL takes it, whatever it holds."""
+    return "`" + name.replace("`", "``") + "`"

@@ -1,0 +1,206 @@
+"""Maps rows through jobs: enqueues one for each, has them done, and gives the results as a frame."""
+
+import threading
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any, Literal
+
+from pyspark.sql import DataFrame
+
+from headrace.app.app import App
+from headrace.app.sender import Maker
+from headrace.model.answers import Counts
+from headrace.model.errors import BadConfig, Refused
+from headrace.model.limits import DURATION_MS_MAX, KEY_KEEP_MS
+from headrace.model.names import Queue
+from headrace.model.times import Duration
+from headrace.pipeline.fleet.run import FleetReport, run_fleet
+from headrace.pipeline.map.answers import MARKS, OUTCOMES, answers, no_jobs, read_jobs, remembered
+from headrace.pipeline.map.draining import Watch, open_jobs, watching
+from headrace.pipeline.map.mapped import Far, Mapped
+from headrace.pipeline.map.plan import Plan, Wish, planned
+from headrace.pipeline.map.rows import Rows, held, jobs_of
+from headrace.pipeline.map.table import read_answers
+from headrace.pipeline.map.taking import check_samples
+from headrace.pipeline.replacing import replace_table
+from headrace.pipeline.running import our_words
+from headrace.pipeline.write import Written, enqueue
+
+Tell = Callable[[Far], None]
+
+
+def map_rows(
+    frame: DataFrame,
+    app: App | str,
+    kind: str | Maker[..., Any],
+    *,
+    key: str | Sequence[str],
+    name: str,
+    url: str | None = None,
+    queue: str | Queue | None = None,
+    tenant: str | None = None,
+    payload: str | None = None,
+    by: Literal["fleet", "workers"] = "fleet",
+    workers: int | None = None,
+    keep: Duration = "7d",
+    schema: str | None = None,
+    shards: int | None = None,
+    folder: Path | None = None,
+    on_progress: Tell | None = None,
+    stopping: threading.Event | None = None,
+    **config: Any,
+) -> Mapped:
+    """Have a job done for each key of a frame, and give what became of them as a frame: failures are rows, too.
+
+    `app` is the app or its name (`shop.jobs:app`), `kind` the kind of its jobs or the job function itself. A row is
+    given to the function by name: of its columns those that the function takes; `payload` is SQL that says otherwise,
+    as in `struct(id, upper(email) AS email)`. `key` is the column or the expression that makes a row one piece of work,
+    or several of them. `schema` (`score double, tags array<string>`, or `int`) parses the results.
+
+    The jobs are done by a fleet on this Spark, of `workers` slots with the settings `config` of a worker; or, with
+    `by="workers"`, by whoever works on the queue, which is waited for. The queue is `map-<name>` unless one is given,
+    which must be for this map alone: it is over when nothing waits or runs there.
+
+    Calling again with the same `name` goes on where the last call ended, whatever has ended it: what is done or dead is
+    not run again, and its answer is there for `keep` after it ended. A row that says something else than the one that
+    was mapped under its key is refused, in the answer. With `folder` the answer is a table of Parquet files there,
+    replaced in one step; what it held of keys that the store has forgotten stays. `on_progress` hears how far it is;
+    when `stopping` is set, what is not over is `open` in the answer.
+
+    Raises `BadConfig` before anything is written when the rows and the function do not fit together.
+    """
+    tell, stop = on_progress or _nobody, stopping or threading.Event()
+    _check_by(by, workers, config)
+    wish = Wish(
+        app=app,
+        kind=kind,
+        key=key,
+        name=name,
+        url=url,
+        queue=queue,
+        tenant=tenant,
+        payload=payload,
+        keep=keep,
+        schema=schema,
+        shards=shards,
+        folder=folder,
+    )
+    with our_words():
+        plan = planned(frame, wish)
+        tell(Far("reading"))
+        with held(frame, plan.key, plan.payload, plan.work, name) as rows, watching(plan.url, plan.queue) as watch:
+            check_samples(plan.work, rows.samples)
+            tell(Far("enqueuing", rows.count))
+            written = _enqueued(plan, rows)
+            is_there, report = watch.found(), None
+            if is_there:
+                report = _run(plan, frame, rows, watch, _Crew(app, by, workers, config), tell, stop)
+            tell(Far("collecting", rows.count))
+            found = _answered(plan, frame, rows, is_there=is_there)
+    counted = {row.outcome: row["count"] for row in found.groupBy("outcome").count().collect()}
+    return Mapped(
+        frame=found,
+        name=name,
+        queue=watch.queue,
+        rows=rows.count,
+        created=written.created,
+        known=written.duplicate,
+        folded=written.folded,
+        outcomes={outcome: counted[outcome] for outcome in OUTCOMES if outcome in counted},
+        folder=folder,
+        fleet=report,
+    )
+
+
+class _Crew:
+    """Who does the jobs."""
+
+    def __init__(self, app: App | str, by: str, workers: int | None, config: dict[str, Any]) -> None:
+        self.app = app
+        self.by = by
+        self.workers = workers
+        self.config = config
+
+
+def _check_by(by: str, workers: int | None, config: dict[str, Any]) -> None:
+    if by not in ("fleet", "workers"):
+        raise BadConfig(
+            f"by is {by!r}; give fleet, which runs the jobs on this Spark, or workers, which waits for them"
+        )
+    if by == "workers" and (workers is not None or config):
+        given = ", ".join((*(["workers"] if workers is not None else []), *config))
+        raise BadConfig(f"{given} is for by='fleet'; workers elsewhere have settings of their own; leave it out")
+    if "queues" in config:
+        raise BadConfig("a map has one queue; name it with queue")
+
+
+def _enqueued(plan: Plan, rows: Rows) -> Written:
+    """Put in what is not there yet; a row whose key stands for other work is left to the answer."""
+    options: dict[str, str | int | bool] = {
+        "queue": plan.queue.full_name,
+        "tenant": plan.queue.tenant,
+        "shards": plan.queue.shards,
+        "name": f"map-{plan.name}",
+        # Longer than any result is kept that a map of a month brings about: what has ended must not be run again.
+        "keyTtl": f"{min(plan.keep_ms + KEY_KEEP_MS, DURATION_MS_MAX)}ms",
+        "refusals": "count",
+    }
+    written = enqueue(jobs_of(rows, plan.work.job(), plan.keep_ms), plan.url, **options)
+    others = {reason: count for reason, count in written.refused.items() if reason != "conflict"}
+    if others:
+        reason = max(others, key=lambda each: others[each])
+        raise Refused(
+            reason,
+            f"{sum(others.values()):,} of {rows.count:,} rows were not taken in, all others are:"
+            f" {written.examples[reason]}; then map them again, which goes on from here",
+        )
+    return written
+
+
+def _run(
+    plan: Plan, frame: DataFrame, rows: Rows, watch: Watch, crew: _Crew, tell: Tell, stop: threading.Event
+) -> FleetReport | None:
+    """Have the jobs done that are open."""
+
+    def told(counts: Counts) -> None:
+        tell(Far("running", rows.count, open_jobs(counts), counts.done, counts.dead))
+
+    if plan.is_own:
+        watch.keep_letters(rows.count, plan.keep_ms)
+    counts = watch.counts()
+    told(counts)
+    if not open_jobs(counts) or stop.is_set():
+        return None
+    if crew.by == "workers":
+        watch.wait(told, stop)
+        return None
+    return run_fleet(
+        frame.sparkSession,
+        crew.app,
+        url=plan.url,
+        workers=crew.workers,
+        until="drained",
+        on_progress=lambda _: told(watch.counts()),
+        stopping=stop,
+        queues=[watch.queue],
+        tenant=plan.queue.tenant,
+        **crew.config,
+    )
+
+
+def _answered(plan: Plan, frame: DataFrame, rows: Rows, *, is_there: bool) -> DataFrame:
+    """The answer, read from the store once, which keeps it for a while only."""
+    spark = frame.sparkSession
+    jobs = read_jobs(spark, plan.url, plan.queue, plan.name) if is_there else no_jobs(spark)
+    found = answers(rows.frame, plan.key, jobs, plan.result_type)
+    if plan.folder is None:
+        return found.drop(*MARKS).localCheckpoint()
+    earlier = read_answers(spark, plan.folder)
+    replace_table(found if earlier is None else remembered(found, earlier), plan.folder)
+    written = read_answers(spark, plan.folder)
+    assert written is not None, "the table was put into place just now"
+    return written.drop(*MARKS)
+
+
+def _nobody(far: Far) -> None:
+    """Nobody wants to know."""

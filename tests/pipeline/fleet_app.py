@@ -1,0 +1,69 @@
+"""An app for fleets: jobs that end, fail, wait for a word, and take their process with them."""
+
+import asyncio
+import os
+import threading
+from pathlib import Path
+
+from headrace import App
+
+app = App(queue="fleet")
+
+
+@app.job(max_attempts=2, backoff=0.05)
+async def double(number: int) -> int:
+    """Twice the number; every tenth fails for good."""
+    if number % 10 == 9:
+        raise ValueError(f"{number} is odd")
+    return number * 2
+
+
+@app.job
+async def crash(mark: str) -> str:
+    """Takes its process with it the first time; the mark tells that it has."""
+    if is_first(mark):
+        os._exit(1)
+    return "survived"
+
+
+@app.job
+async def always_crash() -> None:
+    """Takes its process with it every time."""
+    os._exit(1)
+
+
+@app.job
+async def hold(mark: str) -> None:
+    """Says that it runs, and runs until it is stopped; the second time it ends at once."""
+    if is_first(mark):
+        await asyncio.Event().wait()
+
+
+@app.job
+def wedge(mark: str) -> None:
+    """As `hold`, in a thread, which nobody can stop."""
+    if is_first(mark):
+        threading.Event().wait()
+
+
+@app.job
+async def wedge_the_executor(mark: str) -> None:
+    """As `wedge`, in a thread of the event loop's own."""
+    await asyncio.to_thread(wedge, mark)
+
+
+@app.job(timeout=0.3, max_attempts=2, backoff=0.05)
+async def slow() -> None:
+    """Longer than its time."""
+    await asyncio.Event().wait()
+
+
+def is_first(mark: str) -> bool:
+    """Whether nobody was here before, in any process; the mark is the process that was."""
+    own = Path(f"{mark}.{os.getpid()}")
+    own.write_text(str(os.getpid()))
+    try:
+        os.link(own, mark)  # whole or not at all, and once
+    except FileExistsError:
+        return False
+    return True

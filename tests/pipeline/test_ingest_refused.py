@@ -1,0 +1,182 @@
+"""Promises of a write that keeps refused rows: each once, with what is wrong, whatever was retried."""
+
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import pyarrow.parquet as pq
+import pytest
+from pyspark.sql.datasource import CaseInsensitiveDict
+
+from headrace.model.errors import BadConfig
+from headrace.model.names import Queue
+from headrace.pipeline.source.options import WriteOptions
+from headrace.pipeline.source.source import HeadraceSource
+from headrace.pipeline.source.write.keeping import SCHEMA, Keeper, settle_refused
+from headrace.pipeline.source.write.making import COLUMNS
+from headrace.stores.contract.store import Store
+from tests.pipeline.served import SERVED, ask, fresh_url
+from tests.pipeline.writes import Batch, Row, batches, schema_of, shown, write
+
+KEYED = "kind string, payload string, key string"
+MAIL = Queue("mail")
+
+
+@pytest.fixture(params=SERVED)
+def url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
+    return fresh_url(request.param, tmp_path)
+
+
+@pytest.fixture
+def file_url(tmp_path: Path) -> str:
+    return fresh_url("sqlite", tmp_path)
+
+
+def rows(numbers: range, odd: int = 7) -> list[Row]:
+    """Of which one in `odd` is no JSON."""
+    payloads = (f"{number}" if number % odd else f"text {number}" for number in numbers)
+    return [
+        {"kind": "k", "payload": payload, "key": str(number)} for number, payload in zip(numbers, payloads, strict=True)
+    ]
+
+
+def kept(folder: Path, run: str = "*") -> list[Row]:
+    """The rows that readers find, by key."""
+    files = sorted(folder.glob(f"run={run}/*.parquet"))
+    found = [row for file in files for row in pq.ParquetFile(file).read().to_pylist()]
+    return sorted(found, key=lambda row: int(row["key"]))
+
+
+def test_rows_that_we_and_the_store_refuse_are_kept_with_all_they_say(url: str, tmp_path: Path) -> None:
+    """A conflict and a full queue are the store's; an unreadable payload and a row that says so itself are ours."""
+    folder, at = tmp_path / "refused", datetime(2040, 1, 2, tzinfo=UTC)
+    columns = KEYED + ", run_at timestamp, priority int, tag string, headers map<string;string>, refusal string"
+    more = {"run_at": at, "priority": 3, "tag": "t", "headers": {"h": "1"}, "refusal": None}
+    write(KEYED, rows(range(1, 3)), url=url, queue="mail")
+
+    async def fill(store: Store) -> None:
+        await store.queues.configure(MAIL, {"waiting_max": 3})
+
+    ask(url, fill)
+    odd = [
+        {"kind": "k", "payload": "other", "key": "3"},
+        {"kind": "k", "payload": '"other"', "key": "1"},
+        {"kind": "k", "payload": "4", "key": "4"},
+        {"kind": "k", "payload": "5", "key": "5"},
+        {"kind": "k", "payload": "6", "key": "6"},
+    ]
+    said = [row | more for row in odd]
+    said[-1]["refusal"] = "no_mail: the row has no mail"
+
+    written = write(columns, said, url=url, queue="mail", refusals="count", refusedDir=str(folder), run="odd/1")
+
+    wrong = {"bad_payload": 1, "conflict": 1, "full": 1, "no_mail": 1}
+    assert shown(written) == {"created": 1, "refused": wrong}
+    found = kept(folder)
+    assert [(row["key"], row["reason"]) for row in found] == [
+        ("1", "conflict"),
+        ("3", "bad_payload"),
+        ("5", "full"),
+        ("6", "no_mail"),
+    ]
+    for row in found:
+        assert (row["run_at"], row["priority"], row["tag"], row["headers"]) == (at, 3, "t", [("h", "1")])
+        assert (row["tenant"], row["queue"], row["kind"], row["id"]) == ("default", "mail", "k", None)
+    assert [row["payload"] for row in found] == ['"other"', "other", "5", "6"]
+    assert found[3]["sentence"] == "the row has no mail"
+    assert written.refused_folder == str(folder / "run=odd%2F1")
+
+
+def test_a_row_that_says_next_to_nothing_is_kept_as_well(file_url: str, tmp_path: Path) -> None:
+    folder = tmp_path / "refused"
+    given = {"url": file_url, "queue": "mail", "refusals": "count", "refusedDir": str(folder)}
+
+    write("kind string, key string", [{"kind": None, "key": "1"}, {"kind": "k", "key": "2"}], **given)
+
+    [row] = kept(folder)
+    assert {name: value for name, value in row.items() if value is not None} == {
+        "reason": "bad_kind",
+        "sentence": "the row names no kind; fill column 'kind', or give option kind",
+        "key": "1",
+        "queue": "mail",
+        "tenant": "default",
+    }
+
+
+def test_refused_rows_of_attempts_that_failed_are_kept_once(file_url: str, tmp_path: Path) -> None:
+    folder = tmp_path / "refused"
+    batch = Batch(KEYED, url=file_url, queue="mail", refusals="count", refusedDir=str(folder))
+    batch.failed_task(rows(range(100)), part=10)
+    leftover = Keeper(str(folder), "run")  # of an executor that was killed
+    leftover.keep(dict.fromkeys(SCHEMA.names) | {"sentence": "", "key": "1"})
+    leftover.close()
+    batch.task(rows(range(100)), part=30)
+    batch.task(rows(range(100, 200)))
+
+    written = batch.commit()
+
+    assert shown(written) == {"created": 171, "refused": {"bad_payload": 29}}
+    assert [int(row["key"]) for row in kept(folder)] == list(range(0, 200, 7))
+    assert [*(folder / "_tasks").iterdir()] == []
+
+
+def test_a_run_that_ends_twice_keeps_what_its_last_end_refused(tmp_path: Path) -> None:
+    """As a batch of a stream does whose end Spark did not note before it was killed."""
+    folder = str(tmp_path / "refused")
+
+    def end(*keys: str) -> str | None:
+        keeper = Keeper(folder, "query/3")
+        for key in keys:
+            keeper.keep(dict.fromkeys(SCHEMA.names) | {"sentence": "", "key": key})
+        name = keeper.close()
+        return settle_refused(folder, "query/3", [] if name is None else [name])
+
+    first, second = end("1", "2"), end("2")
+    found = [row["key"] for row in kept(tmp_path / "refused")]
+    third = end()
+
+    assert (first, second) == (f"{folder}/run=query%2F3",) * 2
+    assert (found, third, kept(tmp_path / "refused")) == (["2"], None, [])
+
+
+def test_a_write_that_is_given_up_leaves_no_refused_rows(file_url: str, tmp_path: Path) -> None:
+    folder = tmp_path / "refused"
+    given = {"url": file_url, "queue": "mail", "refusedDir": str(folder), "run": "run"}
+    writer: Any = HeadraceSource(CaseInsensitiveDict(given)).writer(schema_of(KEYED), False)
+    message = writer.write(batches(schema_of(KEYED), rows(range(10)), 10))
+
+    before = [*(folder / "_tasks").iterdir()]
+    writer.abort([message, None])
+
+    assert len(before) == 1
+    assert [*(folder / "_tasks").iterdir()] == []
+    assert kept(folder) == []
+
+
+def test_a_task_that_refuses_everything_holds_few_rows_and_bytes(file_url: str, tmp_path: Path) -> None:
+    """What it held at once is a group of rows of its file."""
+    batch = Batch(KEYED, url=file_url, queue="mail", refusals="count", refusedDir=str(tmp_path / "refused"))
+    batch.task(rows(range(2_500), odd=1))
+    batch.task([{"kind": "k", "payload": "x" * 2**20, "key": str(key)} for key in range(20)], part=20)
+
+    written = batch.commit()
+
+    assert written.refused == {"bad_payload": 2_520}
+    files = [pq.read_metadata(file) for file in (tmp_path / "refused").glob("run=*/*.parquet")]
+    groups = sorted([file.row_group(at).num_rows for at in range(file.num_row_groups)] for file in files)
+    assert groups == [[8, 8, 4], [1_000, 1_000, 500]]
+
+
+def test_files_that_the_driver_does_not_see_are_a_sentence(tmp_path: Path) -> None:
+    with pytest.raises(BadConfig, match=r"are not there; let option refusedDir be a folder that the driver and all"):
+        settle_refused(str(tmp_path), "run", ["run@1.parquet"])
+
+
+@pytest.mark.parametrize("folder", ["s3://bucket/refused", "refused"])
+def test_the_folder_is_named_by_its_whole_path(folder: str) -> None:
+    with pytest.raises(BadConfig, match=r"option refusedDir is '.*'; give a folder by its whole path"):
+        WriteOptions.parse({"url": "redis://host", "refusedDir": folder})
+
+
+def test_every_column_of_a_job_is_kept() -> None:
+    assert set(SCHEMA.names) == {*COLUMNS, "reason", "sentence"} - {"refusal"}

@@ -36,7 +36,8 @@ bench: servers  ## Measure the stores, the worker and feeds beside raw reference
 bench-spark: servers  ## Measure reading and writing with Spark beside bare references
 	@$(PY) -m benchmarks.spark
 
-proof: servers  ## Run the long proofs
+proof: servers  ## Run the long proofs, and of the conformance suite what `make test` leaves out
+	@$(PY) -m pytest -q -n 3 --dist worksteal --everything tests/conformance
 	@$(PY) -m tests.proof
 
 docs: setup  ## Check that the docs are true

@@ -1,6 +1,6 @@
 """Measures a fleet: jobs a second that do nothing, on two executors of Spark beside two worker processes, in turns.
 
-python -m benchmarks.fleet [--quick] [--json] [--jobs 60000] [--rounds 3]
+python -m benchmarks.fleet [--quick] [--json] [--jobs 120000] [--rounds 3]
 """
 
 import argparse
@@ -147,7 +147,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n\n")[0])
     parser.add_argument("--quick", action="store_true", help="2,000 jobs, one round")
     parser.add_argument("--json", action="store_true", help="figures as JSON")
-    parser.add_argument("--jobs", type=int, default=60_000, help="in each round (default 60,000)")
+    parser.add_argument("--jobs", type=int, default=120_000, help="in each round (default 120,000)")
     parser.add_argument("--rounds", type=int, default=3, help="(default 3)")
     parser.add_argument("--masters", nargs="*", default=MASTERS, help=f"of Spark (default {' '.join(MASTERS)})")
     options = parser.parse_args()

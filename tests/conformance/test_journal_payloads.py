@@ -72,7 +72,7 @@ async def test_events_that_open_a_job_or_change_it_carry_its_payload_and_no_othe
         ("claimed", None),
         ("blocked", None),
         ("retried", None),
-        ("merged", None),
+        ("merged", '{"n":6}'),
     ]
 
 
@@ -133,7 +133,7 @@ async def test_a_payload_that_is_no_text_is_not_carried_and_hinders_nobody(play:
     assert [(await play.record(id)).payload for id in ids] == NO_TEXT
 
 
-@pytest.mark.parametrize("char", [b"x", b"\0", "世".encode()], ids=["plain", "escaped", "wide"])
+@pytest.mark.parametrize("char", [b"\0", "世".encode()], ids=["escaped", "wide"])
 async def test_the_largest_payload_is_carried_whole(play: Play, char: bytes) -> None:
     await play.configure(journal_payloads=True)
     payload = char * (PAYLOAD_BYTES_MAX // len(char))

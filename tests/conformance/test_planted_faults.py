@@ -29,14 +29,14 @@ def test_nothing_fails_in_such_a_process_without_a_fault(store: str, tmp_path: P
     assert seen.passed > 0, seen.said
 
 
-@pytest.mark.parametrize("name", sorted(FAULTS))
-def test_the_suite_notices_that(name: str, tmp_path: Path) -> None:
-    fault = FAULTS[name]
+@pytest.mark.parametrize("fault", sorted(FAULTS))
+def test_the_suite_notices_that(fault: str, tmp_path: Path) -> None:
+    store, noticed_by, _ = FAULTS[fault]
 
-    seen = run_apart(fault.store, [str(HERE / fault.noticed_by)], tmp_path / "log", name)
+    seen = run_apart(store, [str(HERE / noticed_by)], tmp_path / "log", fault)
 
     # A test has failed, and not what opens the store for it: a fault that breaks everything proves nothing.
     if not seen.failed:
-        others = run_apart(fault.store, EXAMPLES, tmp_path / "others", name)
+        others = run_apart(store, EXAMPLES, tmp_path / "others", fault)
         advice = f"name {others.failed[0]} beside it" if others.failed else "and neither has any other: write one"
-        pytest.fail(f"{fault.noticed_by} has not failed although {name}; {advice}:\n{seen.said}")
+        pytest.fail(f"{noticed_by} has not failed although {fault}; {advice}:\n{seen.said}")

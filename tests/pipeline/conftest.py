@@ -9,10 +9,14 @@ from pyspark.sql import SparkSession
 from headrace.pipeline.start import SHORT_RUN, session
 from tests.support.process import free_port
 
+WITHOUT_CODE = {"spark.sql.codegen.wholeStage": "false", "spark.sql.codegen.factoryMode": "NO_CODEGEN"}
+"""Tests have few rows and many plans: to compile each took a third of the time. Commands, examples, the cluster and the
+proofs run in Sparks of their own, which compile as users' do."""
+
 
 @pytest.fixture(scope="session")
 def spark() -> Iterator[SparkSession]:
-    running = session("headrace tests", "local[2]", **SHORT_RUN)
+    running = session("headrace tests", "local[2]", **(SHORT_RUN | WITHOUT_CODE))
     yield running
     running.stop()
 

@@ -51,8 +51,9 @@ def test_a_fleet_drains_its_queues_and_reports_what_the_journal_says(spark: Spar
     assert told[0].running == 2
 
 
-def test_what_crashes_a_worker_costs_nobody_else_a_job(spark: SparkSession, url: str, tmp_path: Path) -> None:
+def test_what_crashes_a_worker_costs_nobody_else_a_job(spark: SparkSession, tmp_path: Path) -> None:
     """The process is lost with one job in its hands; that one comes back when its lease has run out."""
+    url = fresh_url("sqlite", tmp_path)
     send(url, "crash", {"mark": str(tmp_path / "crashed")})
     send(url, "double", *({"number": number} for number in range(20)), delay="100ms")
 
@@ -64,8 +65,9 @@ def test_what_crashes_a_worker_costs_nobody_else_a_job(spark: SparkSession, url:
 
 
 def test_a_fleet_that_is_asked_to_stop_gives_back_what_it_holds_and_leaves_nothing_running(
-    spark: SparkSession, url: str, tmp_path: Path
+    spark: SparkSession, tmp_path: Path
 ) -> None:
+    url = fresh_url("redis", tmp_path)
     marks = [tmp_path / f"held-{number}" for number in range(3)]
     send(url, "hold", *({"mark": str(mark)} for mark in marks))
     stopping = threading.Event()
@@ -125,12 +127,14 @@ def test_what_a_fleet_cannot_do_is_refused_in_a_sentence(spark: SparkSession, tm
         run_fleet(spark, "shop_nobody_has:app", url=url)
     with pytest.raises(Refused, match="shards"):
         run_fleet(spark, app, **elsewhere)
+    spark.conf.set("spark.sql.legacy.setCommandRejectsSparkCoreConfs", "false")
     spark.conf.set("spark.speculation", "true")
     try:
         with pytest.raises(BadConfig, match=r"a fleet cannot run where spark.speculation is true"):
             run_fleet(spark, app, url=url)
     finally:
         spark.conf.unset("spark.speculation")
+        spark.conf.unset("spark.sql.legacy.setCommandRejectsSparkCoreConfs")
     assert counted(url) == {"enqueued": 1}
 
 

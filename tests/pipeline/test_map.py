@@ -11,6 +11,7 @@ from headrace.model.clock import SystemClock
 from headrace.model.errors import BadConfig, HeadraceError
 from headrace.model.feed import FeedName
 from headrace.model.names import Queue
+from headrace.pipeline.ingest.reading import read_source
 from headrace.pipeline.map.mapped import STEPS, Far
 from headrace.stores.contract.store import Store
 from tests.pipeline.mapping import answer, app, mapped
@@ -98,7 +99,7 @@ def test_a_map_that_died_between_any_two_steps_goes_on_without_running_anything_
     assert list(dict.fromkeys(told)) == list(STEPS)
     assert (found.created, found.known) == (0, 40)
     assert answer(found.frame, "n", "result") == {(n, str(n * n) if n % 5 else None) for n in range(40)}
-    assert runs(url) == 1  # by a journal that has forgotten the others0
+    assert runs(url) == 40
 
 
 def test_a_changed_row_under_the_same_key_is_refused_and_leaves_the_answer_of_the_other(
@@ -198,3 +199,15 @@ def test_what_the_store_has_forgotten_stays_in_the_table(spark: SparkSession, ur
         (4, "done", "16"),
     }
     assert runs(url) == 1  # by a journal that has forgotten the others
+
+
+def test_a_row_that_cannot_be_read_at_its_source_is_one_sentence_and_nothing_is_written(
+    spark: SparkSession, url: str, tmp_path: Path
+) -> None:
+    (tmp_path / "numbers.csv").write_text("n\n1\ntwo\n")
+    rows = read_source(spark, str(tmp_path / "numbers.csv"), schema="n int")
+
+    with pytest.raises(BadConfig, match=r"^the rows cannot be read: .*; mend the source, or leave out such rows$"):
+        mapped(url, rows)
+
+    assert held(url) == []

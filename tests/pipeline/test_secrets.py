@@ -34,11 +34,16 @@ def url(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 
 
 def plans(frame: DataFrame) -> str:
-    """All that Spark says of a query in any of its words."""
-    explained: Any = frame.sparkSession.sparkContext._jvm
-    java: Any = frame._jdf.queryExecution()
-    modes = ("simple", "extended", "codegen", "cost", "formatted")
-    return "".join(explained.PythonSQLUtils.explainString(java, mode) for mode in modes) + repr(frame)
+    """All that Spark says of a query in any of its words, its generated code among them."""
+    spark = frame.sparkSession
+    explained: Any = spark.sparkContext._jvm
+    spark.conf.set("spark.sql.codegen.wholeStage", "true")
+    try:
+        java: Any = frame.select("*")._jdf.queryExecution()  # planned anew, with code
+        modes = ("simple", "extended", "codegen", "cost", "formatted")
+        return "".join(explained.PythonSQLUtils.explainString(java, mode) for mode in modes) + repr(frame)
+    finally:
+        spark.conf.set("spark.sql.codegen.wholeStage", "false")
 
 
 def streamed(spark: SparkSession, url: str, checkpoint: Path) -> str:

@@ -10,7 +10,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Literal
+from typing import Literal, Self
 
 import msgspec
 from msgspec import Struct, field
@@ -52,6 +52,16 @@ class Plan(Struct, frozen=True):
     fault: str | None = None
     capacity: int = 20
     ms: int = 10
+    """How long a handler takes."""
+
+    @classmethod
+    def of(
+        cls, maps: bool, rows: int, *lives: tuple[Blow, ...], master: str = CLUSTER, fault: str | None = None
+    ) -> Self:
+        """A plan that takes two workers half a minute at least, so that blows can be told apart."""
+        capacity = min(max(rows // 5_000, 2), 20)
+        ms = max(60_000 * capacity // rows, 10)
+        return cls(maps, rows, lives, master, fault, capacity, ms)
 
 
 class FleetFigures(Struct):
@@ -124,22 +134,21 @@ class Run:
         if blow.what == "executor":
             os.kill(driver.executors()[0], signal.SIGKILL)
         elif blow.what == "worker":
-            os.kill(self._worker(driver), signal.SIGKILL)
+            # There may be none for a moment: jobs, too, end the processes that run them.
+            wait_until(lambda: bool(self._workers(driver)), "a worker", PATIENCE_S)
+            os.kill(self._workers(driver)[-1], signal.SIGKILL)
         self.figures.blows[blow.what] += 1  # the tree is killed by whoever called
 
     def _await_step(self, lines: Iterator[list[str]], blow: Blow) -> None:
-        for line in lines:
-            if line[:2] == ["far", blow.step] and int(line[2]) >= blow.share * self._plan.rows:
-                break
-        else:
-            raise AssertionError(f"the driver ended before {blow}; it said: {self.errors.read_text()[-4_000:]}")
+        while int(self._await(lines, "far", blow.step)[2]) < blow.share * self._plan.rows:
+            pass
         if blow.step == "enqueuing":
             wait_until(lambda: asyncio.run(self._enqueued()) > 0, "the first jobs of the map", PATIENCE_S)
 
-    def _worker(self, driver: Tree) -> int:
-        """A process in which handlers have begun lately, and that lives."""
+    def _workers(self, driver: Tree) -> list[int]:
+        """The processes in which handlers have begun, and that live; the last one lately."""
         alive = set(driver.pids())
-        return next(run.pid for run in reversed(runs_in(self._folder)) if run.pid in alive)
+        return [run.pid for run in runs_in(self._folder) if run.pid in alive]
 
     async def _enqueued(self) -> int:
         store = await open_store(self._url)
@@ -169,10 +178,12 @@ class Run:
         finally:
             patience.cancel()
 
-    def _await(self, lines: Iterator[list[str]], *words: str) -> None:
+    def _await(self, lines: Iterator[list[str]], *words: str) -> list[str]:
         for line in lines:
             if line[: len(words)] == [*words]:
-                return
+                return line
+            if line[:1] == ["ended"]:
+                raise AssertionError(f"it was all over before {' '.join(words)}; give it more rows")
         raise AssertionError(f"the driver ended before {' '.join(words)}; it said: {self.errors.read_text()[-4_000:]}")
 
 
@@ -227,10 +238,10 @@ def fleet_plans(rows: int) -> dict[str, Plan]:
     local = ((Blow("worker", 0.1), Blow("worker", 0.2), Blow("tree", 0.4)), (Blow("cancel", 0.6),))
     few = min(rows, 2_000)
     return {
-        "two executors": Plan(False, rows, (first, second, third, fourth)),
-        "in one process": Plan(False, rows, local, master=LOCAL),
-        "stop_hearts": Plan(False, few, (), fault="stop_hearts"),
-        "give_up": Plan(False, few, (), fault="give_up"),
+        "two executors": Plan.of(False, rows, first, second, third, fourth),
+        "in one process": Plan.of(False, rows, *local, master=LOCAL),
+        "stop_hearts": Plan.of(False, few, fault="stop_hearts"),
+        "give_up": Plan.of(False, few, fault="give_up"),
     }
 
 

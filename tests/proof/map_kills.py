@@ -19,9 +19,9 @@ def map_plans(rows: int) -> dict[str, Plan]:
     )
     few = min(rows, 2_000)
     return {
-        "two executors": Plan(True, rows, lives),
-        "forget_keys": Plan(True, few, ((Blow("tree", 0.2),),), master=LOCAL, fault="forget_keys"),
-        "drop_answers": Plan(True, few, ((Blow("tree", 0.2),),), master=LOCAL, fault="drop_answers"),
+        "two executors": Plan.of(True, rows, *lives),
+        "forget_keys": Plan.of(True, few, (Blow("tree", 0.2),), master=LOCAL, fault="forget_keys"),
+        "drop_answers": Plan.of(True, few, (Blow("tree", 0.2),), master=LOCAL, fault="drop_answers"),
     }
 
 

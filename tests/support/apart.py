@@ -76,7 +76,7 @@ def _run(answer: "Connection", lent: dict[str, int], store: str, tests: list[str
     witness = Witness()
     planted = [] if fault is None else [f"--fault={fault}"]
     # In a folder of its own: otherwise it would clear away those of earlier runs, and stumble over others that do so.
-    basis = [f"--basetemp={log}.tmp", f"--stores={store}"]
+    basis = [f"--basetemp={log}.tmp", f"--stores={store}", "--everything"]
     try:
         pytest.main([*OPTIONS, *basis, *planted, *tests], plugins=[witness])
     finally:

@@ -58,7 +58,7 @@ class Line(Struct, frozen=True, gc=False, omit_defaults=True):
     """Only where the queue's `journal_payloads` is on, on the events of `CARRIERS`."""
 
 
-CARRIERS: frozenset[EventName] = frozenset({"enqueued", "updated", "unblocked", "replayed"})
+CARRIERS: frozenset[EventName] = frozenset({"enqueued", "updated", "unblocked", "merged", "replayed"})
 """The events that carry a payload where the queue wants it: they open a job, or change what a waiting one holds."""
 LINE_COLUMNS: tuple[str, ...] = Line.__struct_fields__
 _ENCODER = msgspec.json.Encoder()

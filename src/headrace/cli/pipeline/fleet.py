@@ -177,8 +177,7 @@ def _told(output: Output, report: "FleetReport") -> None:
     output.say(f"fleet: {report.sentence()}")
     if report.run_p50_ms is not None and report.run_p95_ms is not None:
         output.say(
-            f"  half of the deliveries ran {duration_text(report.run_p50_ms)} or less, 95 of 100"
-            f" {duration_text(report.run_p95_ms)}"
+            f"  run time: half within {duration_text(report.run_p50_ms)}, 95 % within {duration_text(report.run_p95_ms)}"
         )
     if report.ended == "cancelled":
         output.say("  its Spark job was cancelled by somebody else; leases that it held run out by themselves")

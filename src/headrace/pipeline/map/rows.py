@@ -1,11 +1,13 @@
 """The rows of a map as they are sent: their keys, ids and payloads, and what is wrong with those that cannot be."""
 
+import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
 import pyarrow as pa
 from msgspec import Struct
+from py4j.protocol import Py4JJavaError
 from pyspark.errors import PySparkException
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812  (as everybody on Spark writes it)
@@ -22,7 +24,7 @@ from headrace.pipeline.sql import at_run_time
 
 NO_KEY = "the key is null; fill it, or leave the row out"
 _POLICY = ("priority", "timeout_ms", "max_attempts", "max_stalls", "backoff_ms", "backoff_ms_max")
-_UNREADABLE = ("FAILED_READ_FILE", "MALFORMED_RECORD")
+_UNREADABLE = re.compile(r"\[(?:FAILED_READ_FILE|MALFORMED_RECORD)[A-Z_.]*\] ([^\n]+?) *(?:SQLSTATE:|\n|$)")
 _WRITTEN = "text string, reason string, sentence string"
 
 
@@ -126,8 +128,10 @@ def _readable() -> Iterator[None]:
     """Within this block, a row that Spark cannot read at its source is one sentence."""
     try:
         yield
-    except PySparkException as error:
-        if not (error.getCondition() or "").startswith(_UNREADABLE):
+    except (PySparkException, Py4JJavaError) as error:
+        found = _UNREADABLE.search(str(error))
+        if found is None:
             raise
-        said = str(error).partition("] ")[2].partition("\n")[0].partition(" SQLSTATE:")[0].partition(". ")[0]
-        raise BadConfig(f"the rows cannot be read: {cut(said, 300)}; mend the source, or leave out such rows") from None
+        raise BadConfig(
+            f"the rows cannot be read: {cut(found[1].rstrip('. '), 300)}; mend the source, or leave out such rows"
+        ) from None

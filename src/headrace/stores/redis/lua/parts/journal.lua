@@ -29,7 +29,7 @@ function journal.counts(packed)
 end
 
 local FRESH = { enqueued = true, blocked = true, unblocked = true }
-local CARRIERS = { enqueued = true, updated = true, unblocked = true, replayed = true }
+local CARRIERS = { enqueued = true, updated = true, unblocked = true, merged = true, replayed = true }
 
 -- What a line carries of a body's payload where the queue wants it: a member, or nothing of one that is no text.
 -- `is_text` when the caller has looked: looking costs more than all the rest.

@@ -47,7 +47,8 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Leave out what differs from a case that runs in nothing but time."""
     everything: bool = config.getoption("--everything")
-    kept, left = [], []
+    kept: list[pytest.Item] = []
+    left: list[pytest.Item] = []
     for item in items:
         (left if _adds_little(item, everything) else kept).append(item)
     if left:
@@ -56,12 +57,12 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 
 def _adds_little(item: pytest.Item, everything: bool) -> bool:
-    params = getattr(getattr(item, "callspec", None), "params", {})
+    params: dict[str, object] = getattr(getattr(item, "callspec", None), "params", {})
     store, shards = params.get("store_name"), params.get("shards")
     if store == "redis-cluster":
         return shards == 1  # one shard on a cluster is one on a server
     if "fault" in params:
-        return not everything and crc32(params["fault"].encode()) % FAULTS_SHARE != 0
+        return not everything and crc32(str(params["fault"]).encode()) % FAULTS_SHARE != 0
     if store == "postgres" and shards is not None and not everything:
         # A test there takes six times as long as elsewhere: one half runs with one shard, the other with three.
         return shards != (1, 3)[crc32(getattr(item, "originalname", "").encode()) % 2]

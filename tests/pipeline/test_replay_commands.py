@@ -96,7 +96,8 @@ def test_replay_shows_what_it_would_do_and_does_it_when_told_so(run: Run, url: s
     assert lines[2].split()[:4] == ["5", "acme/mail", "send", "failed"]
     assert lines[-1] == "5 letters would be replayed"
     assert (document(unanswered)["dry"], document(unanswered)["found"], untouched) == (True, 5, [])
-    assert unanswered[1] == "headrace: 5 letters would be replayed. Do it? Nobody can answer here; add --yes to do it\n"
+    why = json.loads(unanswered[1])["message"]
+    assert why == "5 letters would be replayed. Do it? Nobody can answer here; add --yes to do it"
     assert (done["dry"], done["found"], done["replayed"], len(waiting(url, MAIL))) == (False, 5, 5, 5)
     assert again == "no dead letter matches\n"
 

@@ -9,7 +9,7 @@ from headrace.model.errors import BadConfig
 from headrace.pipeline.sql import at_run_time, filtered, selected
 
 LOG = "SQLQueryContextLogger"
-"""What pyspark's pages about errors of SQL begin with."""
+"""Where pyspark writes its pages about errors of SQL."""
 LETTERS = [(1, "a", '{"total": 3}'), (2, "7", "no JSON")]
 
 
@@ -63,14 +63,14 @@ def test_a_condition_keeps_the_rows_for_which_it_is_true_and_columns_come_from_e
     ],
 )
 def test_a_condition_that_cannot_be_is_one_sentence_and_nothing_is_logged(
-    letters: DataFrame, capfd: pytest.CaptureFixture[str], where: str, sentence: str
+    letters: DataFrame, caplog: pytest.LogCaptureFixture, where: str, sentence: str
 ) -> None:
     with pytest.raises(BadConfig) as refused:
         filtered(letters, where, "--where")
 
     assert str(refused.value).startswith(sentence)
     assert "\n" not in str(refused.value)
-    assert LOG not in capfd.readouterr().err
+    assert LOG not in [record.name for record in caplog.records]
 
 
 def test_an_expression_that_cannot_be_a_column_is_one_sentence(letters: DataFrame) -> None:
@@ -94,7 +94,7 @@ def test_an_expression_that_cannot_be_a_column_is_one_sentence(letters: DataFram
     ],
 )
 def test_a_value_that_a_condition_cannot_take_is_one_sentence_and_pyspark_logs_nothing(
-    quiet: None, letters: DataFrame, capfd: pytest.CaptureFixture[str], where: str, sentence: str
+    quiet: None, letters: DataFrame, caplog: pytest.LogCaptureFixture, where: str, sentence: str
 ) -> None:
     found = filtered(letters, where, "--where")
 
@@ -103,7 +103,7 @@ def test_a_value_that_a_condition_cannot_take_is_one_sentence_and_pyspark_logs_n
 
     assert str(refused.value).startswith(sentence)
     assert "\n" not in str(refused.value)
-    assert LOG not in capfd.readouterr().err
+    assert LOG not in [record.name for record in caplog.records]
 
 
 def test_of_several_texts_the_one_that_fails_is_named_and_errors_of_others_pass(letters: DataFrame) -> None:

@@ -2,7 +2,8 @@
 
 from collections.abc import Callable
 
-from tests.proof.fleet_kills import Blow, Plan, run_plans
+from tests.proof.fleet_figures import Blow, Plan
+from tests.proof.fleet_kills import run_plans
 from tests.proof.spark_driver import LOCAL
 
 

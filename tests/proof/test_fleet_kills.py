@@ -11,7 +11,8 @@ from headrace.model.names import Queue
 from tests.proof.fleet_app import Run
 from tests.proof.fleet_check import judge
 from tests.proof.fleet_driver import ANSWERS
-from tests.proof.fleet_kills import Blow, Plan, run_kills
+from tests.proof.fleet_figures import Blow, Plan
+from tests.proof.fleet_kills import run_kills
 from tests.proof.map_check import answered_in
 from tests.proof.spark_driver import LOCAL
 from tests.proof.worker_runs import emptied

@@ -20,11 +20,11 @@ class Examples(NamedTuple):
 
 
 EXAMPLES = {
-    "memory": Examples(compared=0, lived=60, feeds_compared=0, feeds_folded=50),
-    "sqlite": Examples(compared=40, lived=20, feeds_compared=20, feeds_folded=10),
-    "redis": Examples(compared=30, lived=15, feeds_compared=15, feeds_folded=8),
-    "redis-cluster": Examples(compared=15, lived=8, feeds_compared=8, feeds_folded=5),
-    "postgres": Examples(compared=10, lived=4, feeds_compared=5, feeds_folded=2),
+    "memory": Examples(compared=0, lived=30, feeds_compared=0, feeds_folded=50),
+    "sqlite": Examples(compared=20, lived=10, feeds_compared=20, feeds_folded=10),
+    "redis": Examples(compared=15, lived=8, feeds_compared=15, feeds_folded=8),
+    "redis-cluster": Examples(compared=10, lived=5, feeds_compared=8, feeds_folded=5),
+    "postgres": Examples(compared=6, lived=4, feeds_compared=5, feeds_folded=2),
 }
 
 

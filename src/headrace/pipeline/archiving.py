@@ -1,4 +1,4 @@
-"""Makes the archive of Spark's classes, once for a Java and a Spark: `python -m headrace.pipeline.archiving`."""
+"""Makes the archive of Spark's classes for a Java and a Spark: `python -m headrace.pipeline.archiving [--anew]`."""
 
 import asyncio
 import os
@@ -23,16 +23,19 @@ DUMP_SECONDS_MAX = 300
 """Java writes the archive when it ends; 10 s on an idle core."""
 
 
-def make_archive() -> Path:
-    """Make the archive that sessions start from on this machine, and return where it is.
+def make_archive(*, anew: bool = False) -> Path:
+    """Make the archive that sessions start from on this machine, if it is missing or wanted `anew`, and return where it
+    is.
 
     It takes about half a minute and 200 MB below `$XDG_CACHE_HOME/headrace` or `~/.cache/headrace`. It needs a process
-    of its own, since Java writes it when it ends, and is made again after an update of Java or Spark.
+    of its own, since Java writes it when it ends. Another Java or Spark has an archive of its own.
     """
     if SparkContext._gateway is not None:
         raise BadConfig("the archive is made when Java ends; make it in a process in which no Spark has run")
     java = find_java(os.environ, packaged_java())
     archive = archive_of(java, cache_folder(os.environ))
+    if archive.is_file() and not anew:
+        return archive
     try:
         archive.parent.mkdir(parents=True, exist_ok=True)
         archive.unlink(missing_ok=True)
@@ -89,13 +92,13 @@ def _end_java() -> None:
 
 
 def main() -> int:
-    """Make the archive and say where it is."""
+    """Make the archive if need be and say where it is."""
     try:
-        archive = make_archive()
+        archive = make_archive(anew="--anew" in sys.argv[1:])
     except HeadraceError as error:
         sys.stderr.write(f"{error}\n")
         return 1
-    sys.stdout.write(f"Spark starts from {archive} ({archive.stat().st_size >> 20} MiB) from now on\n")
+    sys.stdout.write(f"Spark starts from {archive} ({archive.stat().st_size >> 20} MiB)\n")
     return 0
 
 

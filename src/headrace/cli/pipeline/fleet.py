@@ -176,9 +176,8 @@ def _told(output: Output, report: "FleetReport") -> None:
         output.say(f"and {len(report.workers) - WORKERS_SHOWN_MAX:,} more; --json shows them all")
     output.say(f"fleet: {report.sentence()}")
     if report.run_p50_ms is not None and report.run_p95_ms is not None:
-        output.say(
-            f"  run time: half within {duration_text(report.run_p50_ms)}, 95 % within {duration_text(report.run_p95_ms)}"
-        )
+        half, most = duration_text(report.run_p50_ms), duration_text(report.run_p95_ms)
+        output.say(f"  run time: half within {half}, 95 % within {most}")
     if report.ended == "cancelled":
         output.say("  its Spark job was cancelled by somebody else; leases that it held run out by themselves")
     if report.missed:

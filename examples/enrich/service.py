@@ -64,11 +64,11 @@ class Register:
     async def _company(self, country: str, domain: str) -> Answer:
         if not self._is_within_rate():
             return Answer(429, {"detail": f"at most {self._rate:g} questions a second"}, retry_after_s=1)
+        if country in self._closed:
+            return Answer(503, {"detail": f"the register of {country} is closed", "code": "closed"})
         if self._chance.random() < SILENT_SHARE:
             await asyncio.sleep(SILENCE_S)
         await asyncio.sleep(self._chance.uniform(*LATENCY_S))
-        if country in self._closed:
-            return Answer(503, {"detail": f"the register of {country} is closed", "code": "closed"})
         if self._chance.random() < BUSY_SHARE:
             return Answer(503, {"detail": "too busy", "code": "busy"})
         if "." not in domain:

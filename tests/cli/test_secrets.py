@@ -1,5 +1,6 @@
 """The promise of secrets: no command ever shows the user, the password or a secret option of its URL."""
 
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -51,8 +52,14 @@ ARGUMENTS: dict[tuple[str, ...], list[str]] = {
     ("pipeline", "replay"): ["--where", "true", "--queue", "none"],
     ("pipeline", "backfill"): ["--where", "true", "--name", "again", "--queue", "none"],
     **{("pipeline", name): ["--queue", "none"] for name in ("jobs", "errors", "usage", "audit", "report")},
+    ("pipeline", "ingest"): ["rows.csv", "--name", "rows", "--kind", "probe"],
+    ("pipeline", "fleet"): ["app_of_secrets:app"],
+    ("pipeline", "map"): ["rows.csv", "--app", "app_of_secrets:app", "--kind", "probe", "--key", "n", "--name", "rows"],
 }
 """Every command that takes a URL, with arguments that bring it as far as the store."""
+SPARKED = {("pipeline", name) for name in ("ingest", "fleet", "map")}
+"""Where the store is right they start Spark, and tests/pipeline looks at what that says."""
+APP = "from headrace import App\n\napp = App()\n\n\n@app.job\ndef probe(n: int) -> None: ...\n"
 
 
 def right(_: Path) -> str:
@@ -110,10 +117,14 @@ def test_no_command_shows_what_is_secret_in_its_url(
 ) -> None:
     url = place(tmp_path)
     monkeypatch.chdir(tmp_path)
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.delitem(sys.modules, "app_of_secrets", raising=False)  # it stays where it was first started
     monkeypatch.setenv("HEADRACE_URL", url)
+    (tmp_path / "rows.csv").write_text("n\n1\n")
+    (tmp_path / "app_of_secrets.py").write_text(APP)
     found: dict[str, object] = {}
 
-    for words in ARGUMENTS.keys() & functions().keys() - {("worker",)}:
+    for words in ARGUMENTS.keys() & functions().keys() - {("worker",), *(SPARKED if place is right else ())}:
         for more in ([], ["--json"], ["--url", url], ["--help"]):
             code, told = main([*words, *ARGUMENTS[words], *more]), "".join(capfd.readouterr())
             if leaks(told) or (code not in PLACES[place] and more != ["--help"]):

@@ -78,7 +78,7 @@ def odd_job(queue: Queue, id: str) -> Job:
 
 
 def told_by_the_store(url: str, queues: list[Queue]) -> list[Row]:
-    """All events of the queues' journals as the store itself decodes them, with the columns that Spark shows."""
+    """All events of the queues' journals as the store itself decodes them, without payloads, as Spark shows them."""
     found: list[Row] = []
 
     async def read(store: Store) -> None:
@@ -87,7 +87,8 @@ def told_by_the_store(url: str, queues: list[Queue]) -> list[Row]:
                 after, upto = 0, (await store.journal.bounds(shard)).last_seq
                 while after < upto:
                     for entry in await store.journal.read(shard, after, upto):
-                        found.extend(as_shown(columns(event)) for event in entry.events(shard))
+                        rows = [columns(event) for event in entry.events(shard)]
+                        found.extend(as_shown({name: row[name] for name in row if name != "payload"}) for row in rows)
                         after = entry.last_seq
 
     tell(url, read)

@@ -51,7 +51,7 @@ def test_the_demo_runs_jobs_kills_a_worker_and_shows_what_spark_made_of_it(tmp_p
     assert f"✓ jobs     {lives:,} lives of jobs" in ran.stdout
     assert "The audit found nothing: store and journal agree on all" in ran.stdout
     assert "300 rows through jobs and back: 296 done, 4 dead" in ran.stdout
-    assert re.search(r"32 32 Nowhere +dead +LookupError: there is no street such as '32 Nowhere'", ran.stdout)
+    assert re.search(r"32 +32 Nowhere +dead +LookupError: there is no street such as '32 Nowhere'", ran.stdout)
     found = ds.dataset(data / "map" / "geocode").to_table(columns=["outcome", "result"]).to_pylist()
     assert {(row["outcome"], row["result"] is None) for row in found} == {("done", False), ("dead", True)}
 

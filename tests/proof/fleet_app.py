@@ -16,7 +16,7 @@ QUEUE = "proof"
 LEASE_MS = 2_000
 RUNS = "runs.log"
 STALLS_MAX = 3
-"""After so many, what is slow takes no longer than others: also a fleet without hearts comes to its end."""
+"""After so many, what takes long takes no longer than others: also a fleet without hearts comes to its end."""
 _SLOW_S = 1.5 * LEASE_MS / 1_000
 """Longer than a lease: without a heart another worker would begin meanwhile."""
 
@@ -47,8 +47,9 @@ async def square(n: int, folder: str, ms: int) -> dict[str, int]:
     """The square of a number, after `ms` on average; some numbers are hopeless, some need two attempts, some take
     longer than a lease, some are deadly."""
     is_first = current().attempt == 1 and current().job.stalls == 0
+    is_early = current().job.stalls < STALLS_MAX
     note(Path(folder), n, is_end=False)
-    await asyncio.sleep(_SLOW_S if is_slow(n) and current().job.stalls < STALLS_MAX else ms * (n % 20) / 10_000)
+    await asyncio.sleep(_SLOW_S if is_slow(n) and is_early else ms * (n % 20) / 10_000)
     if is_deadly(n) and is_first:
         os._exit(13)
     note(Path(folder), n, is_end=True)
@@ -56,7 +57,7 @@ async def square(n: int, folder: str, ms: int) -> dict[str, int]:
         raise Fail(f"{n} is hopeless")
     if is_moody(n) and current().attempt == 1:
         raise Retry(f"{n} is not in the mood")
-    if is_endless(n) and current().attempt == 1:
+    if is_endless(n) and current().attempt == 1 and is_early:
         await asyncio.sleep(60)  # its time is over before
     return {"square": n * n}
 

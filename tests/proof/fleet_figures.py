@@ -62,7 +62,9 @@ class FleetFigures(Struct):
         """Whether everything was done that was to be, and did some harm."""
         wanted = Counter(blow.what for life in plan.lives for blow in life)
         events = self.worked.events
-        harm = (self.worked.crashed, self.worked.timed_out, *(events[name] for name in ("stalled", "retried", "dead")))
+        harm = [self.worked.crashed, *(events[name] for name in ("stalled", "retried", "dead"))]
+        if plan.fault is None:  # without hearts a lease is lost before the time is over
+            harm.append(self.worked.timed_out)
         return self.blows == wanted and min(harm) > 0
 
     def __str__(self) -> str:

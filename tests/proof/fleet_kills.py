@@ -27,7 +27,8 @@ from tests.proof.worker_runs import emptied
 from tests.support.process import wait_until
 
 ROOT = Path(__file__).parents[2]
-PATIENCE_S = 240
+PATIENCE_S = 600
+"""A life of the longest run takes a minute or two."""
 BATCH = 1_000
 
 

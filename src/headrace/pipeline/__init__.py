@@ -19,7 +19,8 @@ if TYPE_CHECKING:
     from headrace.pipeline.ingest.refused import read_refused
     from headrace.pipeline.ingest.run import ingest_rows
     from headrace.pipeline.lake import Lake
-    from headrace.pipeline.map.run import Mapped, map_rows
+    from headrace.pipeline.map.mapped import Mapped
+    from headrace.pipeline.map.run import map_rows
     from headrace.pipeline.page.write import write_report
     from headrace.pipeline.progress import lag, lost, skipped
     from headrace.pipeline.run import write_errors, write_jobs, write_tables, write_usage
@@ -85,7 +86,8 @@ _HOMES = {
     "headrace.pipeline.ingest.refused": ("read_refused",),
     "headrace.pipeline.ingest.run": ("ingest_rows",),
     "headrace.pipeline.lake": ("Lake",),
-    "headrace.pipeline.map.run": ("Mapped", "map_rows"),
+    "headrace.pipeline.map.mapped": ("Mapped",),
+    "headrace.pipeline.map.run": ("map_rows",),
     "headrace.pipeline.page.write": ("write_report",),
     "headrace.pipeline.progress": ("lag", "lost", "skipped"),
     "headrace.pipeline.run": ("write_errors", "write_jobs", "write_tables", "write_usage"),

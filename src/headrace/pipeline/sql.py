@@ -18,7 +18,7 @@ from headrace.model.errors import BadConfig
 COLUMNS_NAMED_MAX = 40
 SAID_CHARS_MAX = 200
 """Of Spark's own words: it may quote a whole row."""
-_LOG = "SQLQueryContextLogger"
+LOGS = ("SQLQueryContextLogger", "DataFrameQueryContextLogger")
 """Where pyspark writes a page about every error of SQL, whoever handles it."""
 _DATA_FAULTS = ("22", "21", "P0001")
 """How the SQLSTATE of an error begins that values cause, or `raise_error`: the SQL's fault, and nobody else's."""
@@ -123,12 +123,15 @@ def _which(texts: Mapping[str, str], fragment: str) -> str:
 @contextmanager
 def unlogged() -> Iterator[None]:
     """Within this block, pyspark logs no page about errors of SQL: whoever handles them says a sentence."""
-    log: Any = PySparkLogger.getLogger(_LOG)
-    was_disabled, log.disabled = log.disabled, True
+    logs: list[Any] = [PySparkLogger.getLogger(name) for name in LOGS]
+    were_disabled = [log.disabled for log in logs]
+    for log in logs:
+        log.disabled = True
     try:
         yield
     finally:
-        log.disabled = was_disabled
+        for log, was_disabled in zip(logs, were_disabled, strict=True):
+            log.disabled = was_disabled
 
 
 def _columns(frame: DataFrame) -> str:

@@ -7,12 +7,12 @@ import typer
 from msgspec import Struct
 
 from headrace.cli.exits import INTERRUPTED, NO, OK
-from headrace.cli.opening import with_store
 from headrace.cli.options import TENANT, DryRun, Json, Tenant, Url
 from headrace.cli.output import Output, one_line
 from headrace.cli.pipeline.asking import short
 from headrace.cli.pipeline.following import Followed
 from headrace.cli.pipeline.line import Line
+from headrace.cli.pipeline.looking import reach
 from headrace.cli.pipeline.options import (
     FOLDER,
     MASTER,
@@ -31,7 +31,6 @@ from headrace.cli.reading import pairs, written
 from headrace.cli.stepping import counted
 from headrace.model.errors import BadConfig
 from headrace.model.times import duration_ms
-from headrace.stores.contract.store import Store
 
 if TYPE_CHECKING:
     from headrace.pipeline.ingest.counts import Ingested
@@ -212,11 +211,7 @@ def _check(asked: Asked, *, dry_run: bool) -> None:
         name=asked.name, queue=asked.queue, kind=asked.kind, tenant=asked.tenant, shards=asked.shards, keep=asked.keep
     )
     target.check(Mapping(asked.columns).columns)
-    with_store(asked.url, _is_there, new=not dry_run)
-
-
-async def _is_there(store: Store) -> None:
-    await store.health()
+    reach(asked.url, new=not dry_run)
 
 
 def _batch(output: Output, asked: Asked, dry_run: bool, check: bool) -> int:

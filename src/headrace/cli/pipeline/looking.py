@@ -28,3 +28,12 @@ def look(url: str, tenant: str, queue: str) -> Look:
         return Look(len(queues), events)
 
     return with_store(url, looked)
+
+
+def reach(url: str, *, new: bool) -> None:
+    """Refuse a store that cannot be reached; `new` lets one be made that is not there."""
+
+    async def reached(store: Store) -> None:
+        await store.health()
+
+    with_store(url, reached, new=new)

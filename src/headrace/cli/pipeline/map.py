@@ -7,13 +7,13 @@ import typer
 
 from headrace.cli.apps import AppName, found_app
 from headrace.cli.exits import INTERRUPTED, NO, OK
-from headrace.cli.opening import with_store
 from headrace.cli.options import Json, Url
 from headrace.cli.output import Output, one_line
 from headrace.cli.pipeline.asking import short
 from headrace.cli.pipeline.fleet import TenantName, Workers
 from headrace.cli.pipeline.ingest import Format, Given, Named, Schema, Shards, Sql, Where
 from headrace.cli.pipeline.line import Line
+from headrace.cli.pipeline.looking import reach
 from headrace.cli.pipeline.options import FOLDER, MASTER, Conf, Dir, Master, Rows, engine, folder_of, spark_url
 from headrace.cli.pipeline.sparking import needing_spark, sparked
 from headrace.cli.pipeline.stopping import Stopping
@@ -21,7 +21,6 @@ from headrace.cli.reading import pairs, written
 from headrace.cli.stepping import counted
 from headrace.model.errors import BadConfig
 from headrace.model.times import duration_ms
-from headrace.stores.contract.store import Store
 
 if TYPE_CHECKING:
     from headrace.pipeline.ingest.finding import Source
@@ -170,12 +169,8 @@ def _store(context: typer.Context, app: str, url: str | None, kind: str, name: s
     work_of(found, kind)
     check_replaceable(folder)
     store = spark_url(found.url)
-    with_store(store, _is_there, new=True)
+    reach(store, new=True)
     return store
-
-
-async def _is_there(store: Store) -> None:
-    await store.health()
 
 
 class _Told:

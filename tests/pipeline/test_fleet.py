@@ -48,7 +48,7 @@ def test_a_fleet_drains_its_queues_and_reports_what_the_journal_says(spark: Spar
     assert report.jobs_per_s > 0
     assert report.run_p50_ms is not None
     assert "90 done, 10 retried, 10 dead" in report.sentence()
-    assert told[0].running == 2
+    assert told[0].running in (1, 2)  # one may have found everything done when the other is first asked
 
 
 def test_what_crashes_a_worker_costs_nobody_else_a_job(spark: SparkSession, tmp_path: Path) -> None:

@@ -120,6 +120,7 @@ def _is_same(row: dict[str, Any], event: Event | None) -> bool:
         if name.endswith("at_ms")
         else value
         for name, value in columns(event).items()
+        if name != "payload" or name in row
     }
 
 

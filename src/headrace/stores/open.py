@@ -2,7 +2,8 @@
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from urllib.parse import SplitResult, parse_qsl, unquote, urlsplit
+from pathlib import Path
+from urllib.parse import SplitResult, parse_qsl, quote, unquote, urlsplit
 
 from headrace.model.clock import Clock
 from headrace.model.errors import BadConfig
@@ -15,6 +16,7 @@ KNOWN = (
 
 POSTGRES = ("postgres", "postgresql")
 REDIS = ("redis", "rediss", "redis+sentinel", "redis+cluster")
+_RELATIVE = "sqlite:///"
 
 
 async def open_store(url: str, *, clock: Clock | None = None) -> Store:
@@ -123,3 +125,10 @@ def _check_options(store: str, options: dict[str, str], known: tuple[str, ...]) 
     for option in options:
         if option not in known:
             raise BadConfig(f"{store} has no option {option!r}; known options: {', '.join(known) or 'none'}")
+
+
+def with_whole_path(url: str) -> str:
+    """The URL, of a file with its whole path: for processes that may run in another folder."""
+    if url.startswith(_RELATIVE) and not url.startswith(f"{_RELATIVE}/"):
+        return f"{_RELATIVE}{quote(str(Path.cwd()))}/{url.removeprefix(_RELATIVE)}"
+    return url

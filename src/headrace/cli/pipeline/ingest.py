@@ -26,6 +26,7 @@ from headrace.cli.pipeline.options import (
     folder_of,
     spark_url,
 )
+from headrace.cli.pipeline.sources import Format, Given, Named, Schema, Sql, Where, source_of
 from headrace.cli.pipeline.sparking import needing_spark, sparked
 from headrace.cli.reading import pairs, written
 from headrace.cli.stepping import counted
@@ -48,33 +49,10 @@ WORDS = {
     "jobs": "jobs that would be sent",
 }
 
-Named = Annotated[
-    str, typer.Argument(metavar="SOURCE", help="A path, a pattern of paths, or a table of Spark's catalog.")
-]
 Name = Annotated[
     str,
     typer.Option("--name", help="What these rows' keys are unique in: the same name again makes no job a second time."),
 ]
-Format = Annotated[
-    str | None,
-    typer.Option(
-        "--format", show_default=False, help="parquet, csv, json, orc, text, delta, …; guessed from the name."
-    ),
-]
-Given = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--option", metavar="NAME=VALUE", help="An option of Spark's reader, as header=false; again for more."
-    ),
-]
-Schema = Annotated[
-    str | None,
-    typer.Option("--schema", show_default=False, help="The columns, as 'id bigint, name string', instead of a guess."),
-]
-Sql = Annotated[
-    str | None, typer.Option("--sql", show_default=False, help="A query of the rows: 'select … from source'.")
-]
-Where = Annotated[str | None, typer.Option("--where", show_default=False, help="Only rows for which this SQL is true.")]
 Maps = Annotated[
     list[str] | None,
     typer.Option(
@@ -175,7 +153,7 @@ def ingest(
         raise BadConfig("--dry-run is for what is there now; leave out --follow")
     every_ms = duration_ms("every", written(every))
     asked = Asked(
-        source=_source(source, format, pairs("--option", option or []), master),
+        source=source_of(source, format, pairs("--option", option or []), master),
         schema=schema,
         sql=sql,
         where=where,
@@ -193,12 +171,6 @@ def ingest(
     )
     _check(asked, dry_run=dry_run)
     return _follow(output, asked, every_ms, once=once) if follow else _batch(output, asked, dry_run, not no_check)
-
-
-def _source(name: str, format: str | None, options: dict[str, str], master: str) -> "Source":  # noqa: A002
-    from headrace.pipeline.ingest.finding import find_source
-
-    return find_source(name, format, options, local=master.startswith("local"))
 
 
 def _check(asked: Asked, *, dry_run: bool) -> None:

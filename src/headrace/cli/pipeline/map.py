@@ -11,10 +11,11 @@ from headrace.cli.options import Json, Url
 from headrace.cli.output import Output, one_line
 from headrace.cli.pipeline.asking import short
 from headrace.cli.pipeline.fleet import TenantName, Workers
-from headrace.cli.pipeline.ingest import Format, Given, Named, Schema, Shards, Sql, Where
+from headrace.cli.pipeline.ingest import Shards
 from headrace.cli.pipeline.line import Line
 from headrace.cli.pipeline.looking import reach
 from headrace.cli.pipeline.options import FOLDER, MASTER, Conf, Dir, Master, Rows, engine, folder_of, spark_url
+from headrace.cli.pipeline.sources import Format, Given, Named, Schema, Sql, Where, source_of
 from headrace.cli.pipeline.sparking import needing_spark, sparked
 from headrace.cli.pipeline.stopping import Stopping
 from headrace.cli.reading import pairs, written
@@ -23,7 +24,6 @@ from headrace.model.errors import BadConfig
 from headrace.model.times import duration_ms
 
 if TYPE_CHECKING:
-    from headrace.pipeline.ingest.finding import Source
     from headrace.pipeline.map.mapped import Far, Mapped
 
 WORDS = {
@@ -115,7 +115,7 @@ def map(  # noqa: A001 - the command's name
             "a map needs an app, whose jobs the rows go through; name it with --app app:app, or in the [tool.headrace]"
             ' table of pyproject.toml as app = "app:app"'
         )
-    found = _source(source, format, pairs("--option", option or []), master)
+    found = source_of(source, format, pairs("--option", option or []), master)
     folder = folder_of(dir) / "map" / name if to is None else folder_of(to)
     given: dict[str, Any] = {
         "url": _store(context, app, url, kind, name, folder),
@@ -149,12 +149,6 @@ def map(  # noqa: A001 - the command's name
     if stopping.interrupted:
         return INTERRUPTED
     return OK if set(done.outcomes) <= {"done"} else NO
-
-
-def _source(name: str, format: str | None, options: dict[str, str], master: str) -> "Source":  # noqa: A002
-    from headrace.pipeline.ingest.finding import find_source
-
-    return find_source(name, format, options, local=master.startswith("local"))
 
 
 def _store(context: typer.Context, app: str, url: str | None, kind: str, name: str, folder: Path) -> str:

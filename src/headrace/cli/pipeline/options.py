@@ -2,7 +2,6 @@
 
 from pathlib import Path
 from typing import Annotated, Literal
-from urllib.parse import quote
 
 import typer
 from msgspec import Struct
@@ -10,6 +9,7 @@ from msgspec import Struct
 from headrace.cli.opening import lasting
 from headrace.cli.reading import pairs
 from headrace.model.errors import BadConfig
+from headrace.stores.open import with_whole_path
 
 ALL = "*"
 FOLDER = "headrace-data"
@@ -89,8 +89,4 @@ def folder_of(text: str) -> Path:
 
 def spark_url(url: str | None) -> str:
     """The URL of the store that holds, as Spark's processes can use it: they may run in another folder."""
-    found = lasting(url)
-    head = "sqlite:///"
-    if found.startswith(head) and not found.startswith(f"{head}/"):
-        return f"{head}{quote(str(Path.cwd()))}/{found.removeprefix(head)}"
-    return found
+    return with_whole_path(lasting(url))

@@ -106,10 +106,15 @@ def _is_all_importable(app: App) -> bool:
 
 
 def _name_of(app: App) -> str | None:
-    """Where an importable module holds this app."""
-    for module_name, module in list(sys.modules.items()):
-        if module_name not in PROGRAM and module is not None:
-            for name, value in list(getattr(module, "__dict__", {}).items()):
-                if value is app:
-                    return f"{module_name}:{name}"
-    return None
+    """Where an importable module holds this app: one that holds its functions, too, if there is such a one."""
+    found = [
+        (module_name, name)
+        for module_name, module in list(sys.modules.items())
+        if module_name not in PROGRAM and module is not None
+        for name, value in list(getattr(module, "__dict__", {}).items())
+        if value is app
+    ]
+    homes = _modules(app)
+    # Others may have imported it, and may be what the executors do not have.
+    found.sort(key=lambda each: each[0] not in homes)
+    return ":".join(found[0]) if found else None

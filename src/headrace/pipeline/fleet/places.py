@@ -1,8 +1,6 @@
 """Where the jobs of a fleet are: the store as executors reach it, and its queues as they are cut."""
 
 from collections.abc import Mapping
-from pathlib import Path
-from urllib.parse import quote
 
 from headrace.app.address import url_of
 from headrace.app.app import App
@@ -10,17 +8,13 @@ from headrace.app.fields import WorkerFields
 from headrace.model.names import Queue
 from headrace.pipeline.fleet.desk import Desk
 from headrace.pipeline.source.targets import all_queues
+from headrace.stores.open import with_whole_path
 from headrace.worker.config import QueueWish, Wishes
-
-SQLITE = "sqlite:///"
 
 
 def store_url(url: str | None) -> str:
     """The URL that holds, of a file with its whole path: Spark's processes may run in another folder."""
-    found = url_of(url)
-    if found.startswith(SQLITE) and not found.startswith(f"{SQLITE}/"):
-        return f"{SQLITE}{quote(str(Path.cwd()))}/{found.removeprefix(SQLITE)}"
-    return found
+    return with_whole_path(url_of(url))
 
 
 def placed(config: WorkerFields, app: App, desk: Desk) -> Wishes | None:

@@ -6,6 +6,7 @@ import threading
 from pathlib import Path
 
 from headrace import App
+from tests.support.process import wait_until
 
 app = App(queue="fleet")
 
@@ -19,9 +20,11 @@ async def double(number: int) -> int:
 
 
 @app.job
-async def crash(mark: str) -> str:
-    """Takes its process with it the first time; the mark tells that it has."""
+def crash(mark: str, go: str | None = None) -> str:
+    """Takes its process with it the first time, once `go` is there; the mark tells that it runs."""
     if is_first(mark):
+        if go is not None:
+            wait_until(Path(go).exists, "the word to go")
         os._exit(1)
     return "survived"
 

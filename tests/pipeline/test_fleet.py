@@ -14,11 +14,14 @@ from headrace.model.errors import BadConfig, Refused
 from headrace.model.feed import FeedName
 from headrace.model.names import Queue
 from headrace.pipeline.fleet import squad
+from headrace.pipeline.fleet.post import Post
 from headrace.pipeline.fleet.run import FleetProgress, run_fleet
 from tests.pipeline.fleet_app import app
 from tests.pipeline.fleets import check_once, counted, journal, send, upon
+from tests.pipeline.logs import logging_to
 from tests.pipeline.served import ask, fresh_url
 from tests.support.process import wait_until
+from tests.support.redis_servers import RedisServer
 from tests.support.servers import PASSWORD
 
 APP = "tests.pipeline.fleet_app:app"
@@ -48,7 +51,8 @@ def test_a_fleet_drains_its_queues_and_reports_what_the_journal_says(spark: Spar
     assert report.jobs_per_s > 0
     assert report.run_p50_ms is not None
     assert "90 done, 10 retried, 10 dead" in report.sentence()
-    assert told[0].running in (1, 2)  # one may have found everything done when the other is first asked
+    [last] = told[-1:]
+    assert (last.running, last.settled, last.done, last.dead, last.left) == (0, 110, 90, 10, 0)
 
 
 def test_what_crashes_a_worker_costs_nobody_else_a_job(spark: SparkSession, tmp_path: Path) -> None:
@@ -62,6 +66,57 @@ def test_what_crashes_a_worker_costs_nobody_else_a_job(spark: SparkSession, tmp_
     assert check_once(url) == {"done": 19, "dead": 2}
     assert (report.ended, report.falls, report.rounds, report.open) == ("drained", 1, 2, 0)
     assert report.stalled == counted(url)["stalled"]
+
+
+def test_a_worker_that_falls_while_progress_is_told_is_begun_again(spark: SparkSession, tmp_path: Path) -> None:
+    """Nobody looks at it just then, and it is the last one."""
+    url, go = fresh_url("sqlite", tmp_path), tmp_path / "go"
+    send(url, "crash", {"mark": str(tmp_path / "crashed"), "go": str(go)})
+
+    def tell(progress: FleetProgress) -> None:
+        if progress.running and not go.exists():
+            go.touch()
+            wait_until(lambda: all(thread.name != "fleet-0" for thread in threading.enumerate()), "the fall")
+
+    report = run_fleet(spark, APP, url=url, lease=LEASE, workers=1, on_progress=tell)
+
+    assert (report.ended, report.falls, report.done) == ("drained", 1, 1)
+
+
+def test_a_worker_that_falls_while_the_store_is_away_is_begun_again_when_it_is_back(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An outage is not counted as a fall of its own doing."""
+    monkeypatch.setattr(squad, "FLEET_FALLS_MAX", 1)
+    monkeypatch.setattr(squad, "PAUSE_MS_MAX", 200)
+    go, see = tmp_path / "go", squad.Squad._fell
+    with RedisServer(aof="always").launch() as server:
+        send(server.url, "crash", {"mark": str(tmp_path / "crashed"), "go": str(go)})
+
+        def leave(_: int) -> None:
+            server.kill()
+            go.touch()
+
+        def come_back(self: squad.Squad, post: Post) -> None:
+            see(self, post)
+            server.start()
+
+        monkeypatch.setattr(squad.Squad, "_fell", come_back)
+        with upon(tmp_path / "crashed", act=leave):
+            report = run_fleet(spark, APP, url=server.url, lease=LEASE, workers=1)
+
+    assert (report.ended, report.falls, report.done) == ("drained", 1, 1)
+
+
+def test_a_fleet_does_not_wait_for_a_thread_whose_job_is_no_longer_its_own(spark: SparkSession, tmp_path: Path) -> None:
+    url, mark = fresh_url("sqlite", tmp_path), tmp_path / "held"
+    send(url, "wedge", {"mark": str(mark)})
+    [job] = [each["id"] for each in journal(url)]
+
+    with upon(mark, act=lambda _: ask(url, lambda store: store.jobs.remove(Queue("fleet"), [job]))):
+        report = run_fleet(spark, APP, url=url, lease=LEASE, workers=1)
+
+    assert (report.ended, report.done, report.waiting, report.active) == ("drained", 0, 0, 0)
 
 
 def test_a_fleet_that_is_asked_to_stop_gives_back_what_it_holds_and_leaves_nothing_running(
@@ -138,27 +193,15 @@ def test_what_a_fleet_cannot_do_is_refused_in_a_sentence(spark: SparkSession, tm
     assert counted(url) == {"enqueued": 1}
 
 
-def test_the_password_of_a_store_is_in_no_log_of_spark_and_in_no_repr(
-    spark: SparkSession, tmp_path: Path, capfd: pytest.CaptureFixture[str]
-) -> None:
-    url, logged = fresh_url("redis", tmp_path), ""
+def test_the_password_of_a_store_is_in_no_log_of_spark_and_in_no_repr(spark: SparkSession, tmp_path: Path) -> None:
+    url, log = fresh_url("redis", tmp_path), tmp_path / "log"
     assert PASSWORD in url
     send(url, "double", {"number": 1})
 
-    def is_logged() -> bool:
-        nonlocal logged
-        logged += capfd.readouterr().err
-        return "the end of the log" in logged
-
-    spark.sparkContext.setLogLevel("INFO")
-    try:
+    with logging_to(log, spark):
         report = run_fleet(spark, app, url=url, workers=1)
-        java: Any = spark.sparkContext._jvm
-        java.java.lang.System.err.println("the end of the log")
-        wait_until(is_logged, "the log")
-    finally:
-        spark.sparkContext.setLogLevel("ERROR")
 
+    logged = log.read_text(errors="replace")
     assert report.done == 1
     assert "INFO DAGScheduler" in logged
     assert PASSWORD not in logged + repr(report)

@@ -106,6 +106,59 @@ def test_an_app_of_the_program_itself_travels_by_value_with_all_that_its_functio
     ]
 
 
+# As in a notebook that adds a job to the app of a module.
+SHOP = """
+from headrace import App
+
+app = App(queue="shop")
+
+@app.job
+async def ship(number: int) -> int:
+    return number
+
+@app.job
+async def order(number: int) -> None:
+    await ship.enqueue(number=number)
+"""
+ADDED = """
+import pickle, sys
+from shop import app, order
+from headrace.pipeline.fleet.cargo import pack
+
+@app.job
+async def hurry(number: int) -> None:
+    await order.enqueue(number=number)
+
+sys.stdout.buffer.write(pickle.dumps(pack(app)[1]))
+"""
+RUN = """
+import asyncio, pickle, sys
+cargo = pickle.loads(sys.stdin.buffer.read())
+app = cargo.unpack(sys.argv[1], "")
+async def work():
+    await app.registry.find("hurry").enqueue(number=1)
+    await app.work(until_idle=True)
+    counts = await (await app.client()).store.queues.counts(app.registry.find("ship").queue)
+    await app.close()
+    return counts.done
+print(cargo.name, asyncio.run(work()))
+"""
+
+
+def test_jobs_of_a_module_send_theirs_to_the_store_of_the_fleet_beside_one_of_the_program(tmp_path: Path) -> None:
+    url = url_of(tmp_path / "jobs.db")
+    (tmp_path / "shop.py").write_text(SHOP)
+
+    def ran(program: str, *words: str, given: bytes = b"") -> bytes:
+        command = [sys.executable, "-c", program, *words]
+        return subprocess.run(
+            command, input=given, stdout=subprocess.PIPE, timeout=PATIENCE_S, check=True, cwd=tmp_path
+        ).stdout
+
+    assert ran(RUN, url, given=ran(ADDED)).decode() == "None 3\n"
+    assert not (tmp_path / "headrace.db").exists()
+
+
 def test_an_app_of_a_module_travels_by_its_name_with_the_modules_that_hold_its_functions() -> None:
     _, by_name = pack("tests.pipeline.fleet_app:app")
     _, by_object = pack(fleet_app.app)

@@ -4,6 +4,7 @@ import threading
 from pathlib import Path
 from typing import Any
 
+import pyarrow.parquet as pq
 import pytest
 from pyspark.sql import SparkSession
 
@@ -150,6 +151,8 @@ def test_a_row_that_json_cannot_say_is_refused_alone(spark: SparkSession, url: s
         ({"name": "a/b"}, "the name of a map is 'a/b'; start with a letter or digit"),
         ({"capacity": 3}, "capacity is for by='fleet'; workers elsewhere have settings of their own"),
         ({"by": "magic"}, "by is 'magic'; give fleet"),
+        ({"by": "fleet", "workers": 0}, "a fleet cannot start: workers must be"),
+        ({"by": "fleet", "lease": "1ms"}, "lease of a worker must be at least"),
         ({"folder": Path(__file__).parent}, "is no table that Headrace wrote, and is left alone"),
     ],
     ids=str,
@@ -199,6 +202,20 @@ def test_what_the_store_has_forgotten_stays_in_the_table(spark: SparkSession, ur
         (4, "done", "16"),
     }
     assert runs(url) == 1  # by a journal that has forgotten the others
+
+
+def test_answers_of_other_rows_stay_in_the_table_and_are_not_in_the_answer(
+    spark: SparkSession, url: str, tmp_path: Path
+) -> None:
+    folder = tmp_path / "answer"
+    mapped(url, spark.range(1, 4).selectExpr("id AS n"), folder=folder)
+
+    found = mapped(url, spark.sql("SELECT cast(n AS bigint) FROM VALUES (3), (4), (null) AS rows(n)"), folder=folder)
+
+    assert answer(found.frame, "n", "outcome") == {(3, "done"), (4, "done"), (None, "refused")}
+    assert found.outcomes == {"done": 2, "refused": 1}
+    kept = sorted((row["n"], row["result"]) for row in pq.read_table(folder).to_pylist() if row["n"] is not None)
+    assert kept == [(1, "1"), (2, "4"), (3, "9"), (4, "16")]
 
 
 def test_a_row_that_cannot_be_read_at_its_source_is_one_sentence_and_nothing_is_written(

@@ -1,9 +1,7 @@
 """Promises of secrets: the password of a URL is in no plan, progress, log, checkpoint or error, and in no repr."""
 
 import json
-import os
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -16,8 +14,9 @@ from headrace.model.errors import HeadraceError
 from headrace.model.names import Queue
 from headrace.pipeline.source.source import HeadraceSource
 from tests.pipeline.filling import fill, tell
+from tests.pipeline.logs import logging_to
 from tests.pipeline.served import Batch, fresh_url
-from tests.support.process import free_port, wait_until
+from tests.support.process import free_port
 from tests.support.servers import PASSWORD, USER
 
 MAIL = Queue("mail")
@@ -61,40 +60,19 @@ def streamed(spark: SparkSession, url: str, checkpoint: Path) -> str:
     return json.dumps(query.recentProgress, default=str) + plans(frame) + kept
 
 
-@contextmanager
-def stderr_in(path: Path) -> Iterator[None]:
-    """Let this process's stderr go to a file. pytest's own capture cuts its file after each look into it, and loses
-    what is written in between."""
-    before = os.dup(2)
-    try:
-        with path.open("wb") as file:
-            os.dup2(file.fileno(), 2)
-        yield
-    finally:
-        os.dup2(before, 2)
-        os.close(before)
-
-
 def test_plans_views_progress_checkpoints_and_logs_do_not_hold_the_password(
     spark: SparkSession, url: str, tmp_path: Path
 ) -> None:
     log = tmp_path / "log"
     view = f"TEMPORARY VIEW secret USING headrace OPTIONS (url '{url}', queue 'mail')"
 
-    spark.sparkContext.setLogLevel("INFO")
-    try:
-        with stderr_in(log):
-            frame = spark.read.format("headrace").option("url", url).load().where("event = 'enqueued' AND seq > 1")
-            assert frame.count() == 4
-            told = plans(frame) + streamed(spark, url, tmp_path / "checkpoint")
-            told += str(spark.sql(f"EXPLAIN EXTENDED CREATE OR REPLACE {view}").collect())
-            spark.sql(f"CREATE OR REPLACE {view}")
-            told += str(spark.sql("DESCRIBE EXTENDED secret").collect()) + plans(spark.table("secret"))
-            java: Any = spark.sparkContext._jvm
-            java.java.lang.System.err.println("the end of the log")
-            wait_until(lambda: "the end of the log" in log.read_text(errors="replace"), "the log")
-    finally:
-        spark.sparkContext.setLogLevel("ERROR")
+    with logging_to(log, spark):
+        frame = spark.read.format("headrace").option("url", url).load().where("event = 'enqueued' AND seq > 1")
+        assert frame.count() == 4
+        told = plans(frame) + streamed(spark, url, tmp_path / "checkpoint")
+        told += str(spark.sql(f"EXPLAIN EXTENDED CREATE OR REPLACE {view}").collect())
+        spark.sql(f"CREATE OR REPLACE {view}")
+        told += str(spark.sql("DESCRIBE EXTENDED secret").collect()) + plans(spark.table("secret"))
 
     logged = log.read_text(errors="replace")
     assert "INFO MicroBatchExecution" in logged

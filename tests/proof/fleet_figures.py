@@ -50,13 +50,16 @@ class FleetFigures(Struct):
     """That were killed with the drivers."""
     leftovers: int = 0
     """Jobs that were still held a lease after the fleet's end."""
+    lost: int = 0
+    """Rows that no job in the journal tells of."""
     worked: Worked = field(default_factory=Worked)
     answered: Answered | None = None
     seconds: float = 0.0
 
     def is_exact(self) -> bool:
         """Whether everything is as it must be."""
-        return self.worked.is_right and not self.leftovers and (self.answered is None or self.answered.is_right)
+        wrong = self.leftovers + self.lost
+        return self.worked.is_right and not wrong and (self.answered is None or self.answered.is_right)
 
     def has_happened(self, plan: Plan) -> bool:
         """Whether everything was done that was to be, and did some harm."""
@@ -72,5 +75,5 @@ class FleetFigures(Struct):
         answered = "" if self.answered is None else f"\n    answers: {self.answered}"
         return (
             f"kills {sum(self.blows.values())} ({blows}) of {self.processes} processes, leases kept after the end"
-            f" {self.leftovers}, {self.seconds:.0f} s\n    {self.worked}{answered}"
+            f" {self.leftovers}, rows without a job {self.lost}, {self.seconds:.0f} s\n    {self.worked}{answered}"
         )

@@ -12,7 +12,7 @@ from headrace.model.job import State
 from headrace.model.names import Queue
 from headrace.stores.contract.store import Store
 from headrace.worker.config import Settings, WorkerConfig
-from headrace.worker.handlers import Handlers
+from headrace.worker.handlers import FAIL_KIND, Handlers, handler_of
 from headrace.worker.worker import Worker
 from tests.worker.support import MAIL, find, handling
 
@@ -42,6 +42,20 @@ async def test_durations_may_be_written_in_any_way(store: Store) -> None:
     found = settings(store, lease=12, heartbeat="2500ms", grace=timedelta(minutes=1), poll=0.5)
 
     assert (found.lease_ms, found.heartbeat_ms, found.grace_ms, found.poll_ms) == (12_000, 2_500, 60_000, 500)
+
+
+async def test_a_worker_that_is_told_its_queues_hears_of_deaths_on_these_alone(store: Store) -> None:
+    """The jobs of another's fail handler may be retried for hours."""
+    handlers, other = handling(work=work), Queue("other")
+    handlers.register(handler_of("more", work), other)
+    for queue in (MAIL, other):
+        handlers.register_fail(handler_of(FAIL_KIND, work), queue)
+
+    told = Worker(store, handlers, WorkerConfig(queues=["other"])).settings
+    free = Worker(store, handlers).settings
+
+    assert list(told.queues) == [other, other.companion]
+    assert list(free.queues) == [MAIL, other, MAIL.companion, other.companion]
 
 
 async def test_two_workers_of_one_process_have_different_names(store: Store) -> None:

@@ -30,7 +30,7 @@ class WorkerConfig(Struct, frozen=True, kw_only=True):
 
     queues: Wishes | None = None
     """Tried in this order; a mapping gives shares instead (`{"mail": 3, "reports": 1}`); None takes the queues of the
-    handlers. A name belongs to `tenant`."""
+    handlers. A name belongs to `tenant`. Fail handlers are told of deaths on these queues."""
     tenant: str = DEFAULT_TENANT
     name: str | None = None
     """How the worker is called in the journal; made of host and process when not given."""
@@ -74,9 +74,12 @@ class Settings(Struct, frozen=True):
 def settings_of(config: WorkerConfig, homes: Sequence[Queue], companions: Sequence[Queue], suffix: str) -> Settings:
     """The settings that hold; `homes` and `companions` are the queues of the handlers, `suffix` makes a name unique."""
     queues = _queues(config, homes)
-    # Deaths are rare and their handlers patient: they come after the work itself.
+    # Deaths are rare and their handlers patient: they come after the work itself. Who was told its queues hears of the
+    # deaths on these: another's may be retried for hours.
+    names = {(queue.name, queue.tenant) for queue in queues}
     for companion in companions:
-        queues.setdefault(companion, 1)
+        if config.queues is None or (companion.name, companion.tenant) in names:
+            queues.setdefault(companion, 1)
     if not queues:
         raise BadConfig("the worker has no queue to claim from; register handlers, or name queues")
     name = config.name or f"{socket.gethostname()[:64]}:{os.getpid()}:{suffix}"

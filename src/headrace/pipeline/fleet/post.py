@@ -54,8 +54,8 @@ class Post:
 
     @property
     def is_over(self) -> bool:
-        """Whether nothing runs and nothing is to begin."""
-        return not self.is_running and self.begins_at_ms is None
+        """Whether nothing runs, nothing is to begin, and somebody has seen how it ended."""
+        return self._thread is None and self.begins_at_ms is None
 
     def take_fate(self) -> Fate | None:
         """How it ended; told once, None while it has not."""

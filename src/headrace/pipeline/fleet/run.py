@@ -28,6 +28,7 @@ from headrace.pipeline.fleet.tally import Tally, starts_of
 from headrace.pipeline.source.machine import check_master, here
 from headrace.pipeline.source.targets import all_queues
 from headrace.pipeline.source.urls import check_url
+from headrace.pipeline.source.write.patience import patiently
 from headrace.stores.contract.store import Store
 from headrace.worker.config import Settings, WorkerConfig, settings_of
 
@@ -65,6 +66,13 @@ def run_fleet(
         squad = Squad(spark, plan.orders, plan.workers, desk, Tally(prefix_of(plan.orders.fleet), starts), plan.queues)
         took = squad.run(plan.settings.grace_ms, for_ms, stopping or threading.Event(), on_progress)
         return _report(spark, plan, squad, desk, starts, took)
+
+
+def check_fleet(
+    spark: SparkSession, app: App | str, *, url: str, workers: int | None, **config: Unpack[WorkerFields]
+) -> None:
+    """Raise what `run_fleet` would refuse, for whoever writes something before it calls that."""
+    _planned(spark, app, url, workers, "drained", None, config)
 
 
 class _Plan(Struct, frozen=True):
@@ -138,7 +146,7 @@ def _report(
         known = {(tenant, queue.full_name) for tenant in tenants for queue in await all_queues(store, tenant)}
         return await counts_of(store, plan.queues), await starts_of(store, plan.queues), known
 
-    left, now, known = desk.ask(look)
+    left, now, known = desk.ask(lambda store: patiently(lambda: look(store)))
     there = {shard: at for shard, at in starts.items() if (shard.queue.tenant, shard.queue.full_name) in known}
     found, shares = counted(spark, plan.orders.url, there, prefix_of(plan.orders.fleet))
     sums = {name: sum(getattr(share, name) for share in shares) for name in _SUMMED}

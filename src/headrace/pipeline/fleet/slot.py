@@ -90,6 +90,11 @@ async def _work(app: App, orders: Orders, name: str, ended: Callable[[], None]) 
         await app.close()
 
 
+def _holds_jobs(worker: Worker) -> bool:
+    """Whether it has jobs in hand. One whose lease was lost is somebody else's, whatever its thread goes on with."""
+    return any(job.stop != "lost" for job in worker.health().running)
+
+
 async def _watch(worker: Worker, store: Store, orders: Orders) -> None:
     """Until the fleet is asked to stop, or nothing is left."""
     chance = random.Random()
@@ -103,7 +108,7 @@ async def _watch(worker: Worker, store: Store, orders: Orders) -> None:
                 looked_ms = monotonic_ms()
                 if await is_asked(store, orders.feed_tenant, orders.fleet):
                     return
-            if orders.until == "drained" and not worker.health().running and await is_drained(store, queues):
+            if orders.until == "drained" and not _holds_jobs(worker) and await is_drained(store, queues):
                 return
         except HeadraceError:
             continue  # the worker itself tells of a store that does not answer

@@ -26,8 +26,9 @@ PROGRESS_MS = 1_000
 PAUSE_MS = 200
 PAUSE_MS_MAX = 5_000
 """Between a fall and the next beginning, twice as long after each that follows."""
-KILLED_SECONDS = 3.0
-"""What Spark takes until the process of a cancelled task is gone: two seconds, unless it was told otherwise."""
+KILLED_SECONDS = 5.0
+"""What Spark takes until the process of a cancelled task is gone: it looks every two seconds whether there is one, and
+then waits two more (`spark.python.task.killTimeout`)."""
 END_SECONDS = 30.0
 """How long Spark may take to answer that it has cancelled a job."""
 
@@ -104,9 +105,11 @@ class Squad:
                     kill_at_ms = now_ms + grace_ms + FLEET_MARGIN_MS
                 if kill_at_ms is not None and now_ms >= kill_at_ms:
                     break
-                self._tell(on_progress)
+                if monotonic_ms() - self._looked_ms >= PROGRESS_MS:
+                    self._tell(on_progress)
         finally:
             self._end()
+        self._tell(on_progress)
         if self._impossible is not None:
             raise told_of(self._impossible) from None
         return monotonic_ms() - began_ms
@@ -137,8 +140,17 @@ class Squad:
             self._fell(post)
 
     def _fell(self, post: Post) -> None:
-        with contextlib.suppress(HeadraceError):  # nobody knows then, and it counts as nothing
+        pause_ms = PAUSE_MS_MAX
+        try:
             self._desk.ask(self._tally.look)
+        except HeadraceError:
+            pass  # the store does not answer the driver either: an outage, which says nothing about the worker
+        else:
+            self._count_fall(post)
+            pause_ms = min(PAUSE_MS << min(post.falls - 1, 10), PAUSE_MS_MAX)
+        post.begins_at_ms = None if self._is_ending else monotonic_ms() + pause_ms
+
+    def _count_fall(self, post: Post) -> None:
         if self._tally.settled > self._settled:
             self._settled = self._tally.settled
             for each in self.posts:
@@ -147,8 +159,6 @@ class Squad:
         if post.falls >= FLEET_FALLS_MAX:
             assert post.error is not None
             self._impossible = self._impossible or _hopeless(post.falls, post.error)
-        pause_ms = min(PAUSE_MS << min(post.falls - 1, 10), PAUSE_MS_MAX)
-        post.begins_at_ms = None if self._is_ending else monotonic_ms() + pause_ms
 
     def _ask_to_stop(self) -> None:
         with contextlib.suppress(HeadraceError):  # then Spark ends it, and its leases run out
@@ -164,6 +174,7 @@ class Squad:
             until_ms = monotonic_ms() + int(END_SECONDS * 1_000)
             while any(post.is_running for post in self.posts) and monotonic_ms() < until_ms:
                 self._news.wait(LOOK_SECONDS)
+                self._news.clear()
         if was_cancelled:
             # Until then its workers may claim and extend.
             threading.Event().wait(KILLED_SECONDS)
@@ -172,8 +183,7 @@ class Squad:
                 self._desk.ask(lambda store: forget(store, self._orders.feed_tenant, self._orders.fleet))
 
     def _tell(self, on_progress: Callable[[FleetProgress], None] | None) -> None:
-        passed_ms = monotonic_ms() - self._looked_ms
-        if on_progress is None or passed_ms < PROGRESS_MS:
+        if on_progress is None:
             return
 
         async def look(store: Store) -> Counts:
@@ -184,7 +194,7 @@ class Squad:
             counts = self._desk.ask(look)
         except HeadraceError:
             return  # the store does not answer; the workers wait for it as well
-        told = self._tally.counts
+        told, passed_ms = self._tally.counts, max(monotonic_ms() - self._looked_ms, 1)
         over = told["done"] + told["dead"] + told["cancelled"]
         pace = (over - self._over) * 1_000 / passed_ms
         self._over, self._looked_ms = over, monotonic_ms()

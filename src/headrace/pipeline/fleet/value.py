@@ -151,6 +151,8 @@ def _register(
     app: App, jobs: Sequence[JobFunction[..., Any]], fails: Sequence[_Fail], middleware: Sequence[Any]
 ) -> None:
     for job in jobs:
+        if job.app is not app and app.url is not None:
+            job.app.at(app.url)  # of a module, which made its own app: what it sends goes the same way
         app.registry.add(job)
     for fail in fails:
         app.registry.add_fail(FailHandler(fail.queue, fail.is_cut, fail.parts.made()))

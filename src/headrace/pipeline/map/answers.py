@@ -62,14 +62,16 @@ def answers(rows: DataFrame, key: Key, jobs: DataFrame, result_type: DataType | 
 
 
 def remembered(found: DataFrame, earlier: DataFrame) -> DataFrame:
-    """An answer in which what the store knows nothing of any more is as an earlier answer has it, for the same row."""
+    """An answer in which what the store knows nothing of any more is as an earlier answer has it, for the same row; and
+    behind it, what became of keys that only the earlier one has."""
     ended = earlier.where(F.col("outcome").isin("done", "dead", "cancelled"))
     known = ended.select(*MARKS, F.struct(*ANSWER).alias("_known")).dropDuplicates(list(MARKS))
     joined = found.join(known, on=list(MARKS), how="left")
     is_lost = (F.col("outcome") == "lost") & F.col("_known").isNotNull()
     told = {name: F.when(is_lost, F.col(f"_known.{name}")).otherwise(F.col(name)) for name in ANSWER}
     columns = (told[name].alias(name) if name in told else F.col(quoted(name)) for name in found.columns)
-    return joined.select(*columns)
+    others = ended.join(found.select("_key"), on="_key", how="left_anti")
+    return joined.select(*columns).unionByName(others)
 
 
 def by_error(found: DataFrame) -> DataFrame:

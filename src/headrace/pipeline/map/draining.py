@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 from headrace.model.answers import Counts
+from headrace.model.errors import OutcomeUnknown, StoreUnavailable
 from headrace.model.limits import MAP_LOOK_MS, RETENTION_MAX
 from headrace.model.names import Queue
 from headrace.pipeline.fleet.desk import Desk
@@ -32,12 +33,20 @@ class Watch:
         """How many jobs stand where."""
         return self._desk.ask(lambda store: patiently(lambda: store.queues.counts(self.queue)))
 
+    def look(self, tell: Callable[[Counts], None]) -> Counts | None:
+        """Tell how many jobs stand where; None from a store that does not answer, which workers wait for as well."""
+        try:
+            counts = self.counts()
+        except (StoreUnavailable, OutcomeUnknown):
+            return None
+        tell(counts)
+        return counts
+
     def wait(self, tell: Callable[[Counts], None], stopping: threading.Event) -> None:
         """Wait until nothing waits, runs or is blocked, or until asked to stop."""
-        counts = self.counts()
-        while open_jobs(counts) and not stopping.wait(MAP_LOOK_MS / 1_000):
-            counts = self.counts()
-            tell(counts)
+        counts: Counts | None = self.counts()
+        while (counts is None or open_jobs(counts)) and not stopping.wait(MAP_LOOK_MS / 1_000):
+            counts = self.look(tell)
 
     def keep_letters(self, rows: int, keep_ms: int) -> None:
         """Let the queue keep the letters of all rows as long as results are kept, if it would drop some before."""

@@ -5,7 +5,8 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, Literal
 
-from pyspark.sql import DataFrame
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F  # noqa: N812  (as everybody on Spark writes it)
 
 from headrace.app.app import App
 from headrace.app.sender import Maker
@@ -14,7 +15,7 @@ from headrace.model.errors import BadConfig, Refused
 from headrace.model.limits import DURATION_MS_MAX, KEY_KEEP_MS
 from headrace.model.names import Queue
 from headrace.model.times import Duration
-from headrace.pipeline.fleet.run import FleetReport, run_fleet
+from headrace.pipeline.fleet.run import FleetProgress, FleetReport, check_fleet, run_fleet
 from headrace.pipeline.map.answers import MARKS, OUTCOMES, answers, no_jobs, read_jobs, remembered
 from headrace.pipeline.map.draining import Watch, open_jobs, watching
 from headrace.pipeline.map.mapped import Far, Mapped
@@ -64,13 +65,14 @@ def map_rows(
     Calling again with the same `name` goes on where the last call ended, whatever has ended it: what is done or dead is
     not run again, and its answer is there for `keep` after it ended. A row that says something else than the one that
     was mapped under its key is refused, in the answer. With `folder` the answer is a table of Parquet files there,
-    replaced in one step; what it held of keys that the store has forgotten stays. `on_progress` hears how far it is;
-    when `stopping` is set, what is not over is `open` in the answer.
+    replaced in one step; what it held of other keys, or of what the store has forgotten, stays. `on_progress` hears how
+    far it is; when `stopping` is set, what is not over is `open` in the answer.
 
     Raises `BadConfig` before anything is written when the rows and the function do not fit together.
     """
     tell, stop = on_progress or _nobody, stopping or threading.Event()
     _check_by(by, workers, config)
+    crew = _Crew(app, by, workers, config)
     wish = Wish(
         app=app,
         kind=kind,
@@ -87,6 +89,7 @@ def map_rows(
     )
     with our_words():
         plan = planned(frame, wish)
+        crew.check(frame.sparkSession, plan)
         tell(Far("reading"))
         with held(frame, plan.key, plan.payload, plan.work, name) as rows, watching(plan.url, plan.queue) as watch:
             check_samples(plan.work, rows.samples)
@@ -94,7 +97,7 @@ def map_rows(
             written = _enqueued(plan, rows)
             is_there, report = watch.found(), None
             if is_there:
-                report = _run(plan, frame, rows, watch, _Crew(app, by, workers, config), tell, stop)
+                report = _run(plan, frame, rows, watch, crew, tell, stop)
             tell(Far("collecting", rows.count))
             found = _answered(plan, frame, rows, is_there=is_there)
     counted = {row.outcome: row["count"] for row in found.groupBy("outcome").count().collect()}
@@ -120,6 +123,15 @@ class _Crew:
         self.by = by
         self.workers = workers
         self.config = config
+
+    def fields(self, queue: Queue) -> dict[str, Any]:
+        """The settings of a fleet's workers on the queue of a map."""
+        return {**self.config, "queues": [queue], "tenant": queue.tenant}
+
+    def check(self, spark: SparkSession, plan: Plan) -> None:
+        """Refuse a fleet that could not run, while nothing is written."""
+        if self.by == "fleet":
+            check_fleet(spark, self.app, url=plan.url, workers=self.workers, **self.fields(plan.queue))
 
 
 def _check_by(by: str, workers: int | None, config: dict[str, Any]) -> None:
@@ -165,6 +177,9 @@ def _run(
     def told(counts: Counts) -> None:
         tell(Far("running", rows.count, open_jobs(counts), counts.done, counts.dead))
 
+    def looked(_: FleetProgress) -> None:
+        watch.look(told)
+
     if plan.is_own:
         watch.keep_letters(rows.count, plan.keep_ms)
     counts = watch.counts()
@@ -180,11 +195,9 @@ def _run(
         url=plan.url,
         workers=crew.workers,
         until="drained",
-        on_progress=lambda _: told(watch.counts()),
+        on_progress=looked,
         stopping=stop,
-        queues=[watch.queue],
-        tenant=plan.queue.tenant,
-        **crew.config,
+        **crew.fields(watch.queue),
     )
 
 
@@ -199,6 +212,10 @@ def _answered(plan: Plan, frame: DataFrame, rows: Rows, *, is_there: bool) -> Da
     replace_table(found if earlier is None else remembered(found, earlier), plan.folder)
     written = read_answers(spark, plan.folder)
     assert written is not None, "the table was put into place just now"
+    if earlier is not None:
+        # The table may have answers of other rows as well.
+        asked = rows.frame.select(F.col("_key").alias("_given")).distinct().localCheckpoint()
+        written = written.join(asked, F.col("_key").eqNullSafe(F.col("_given")), how="left_semi")
     return written.drop(*MARKS)
 
 

@@ -83,7 +83,7 @@ def test_a_replayed_life_has_the_payload_it_died_with_and_one_that_nobody_told_i
 
     assert found == [
         ("merged", "1-9", "mail", None),
-        ("older", "0", "mail", None),
+        ("older", "until-1-16", "mail", None),
         ("replayed", "1-3", "mail", "1"),
         ("untold", "1-5", "mail", "1"),
         ("untold", "1-7", "mail", None),
@@ -98,13 +98,13 @@ def test_rows_are_due_evenly_over_the_time_however_they_are_parted(spark: SparkS
         F.lit("1-1").alias("life"),
     )
 
-    rows = job_rows(lives, "there", HOUR_MS, 10_000).collect()
+    rows = job_rows(lives, "fix", "there", HOUR_MS, 10_000).collect()
 
     tenths = [sum((row.delay_ms - HOUR_MS) // 1_000 == at for row in rows) for at in range(10)]
     assert sum(tenths) == 1_000
     assert all(80 <= count <= 120 for count in tenths), tenths
     assert {row.queue for row in rows} == {"there"}
-    assert len({row.key for row in rows}) == 1_000
+    assert len({row.key for row in rows}) == len({row.id for row in rows}) == 1_000
 
 
 @pytest.fixture
@@ -132,9 +132,11 @@ def test_jobs_behind_events_are_enqueued_again_once_for_a_name(spark: SparkSessi
 
     would = backfill_jobs(spark, url, lake, where, name="fix", dry_run=True)
     untouched = waiting(url, MAIL)
-    first = backfill_jobs(spark, url, lake, where, name="fix", delay="1h")
+    first = backfill_jobs(spark, url, lake, where, name="fix")
+    found = {record.payload: record for record in waiting(url, MAIL)}
     drain(url, MAIL)
-    second = backfill_jobs(spark, url, lake, "kind = 'good' and tag = 'vip' and id like 'm-%'", name="fix")
+    second = backfill_jobs(spark, url, lake, where, name="fix")
+    otherwise = backfill_jobs(spark, url, lake, "kind = 'good' and tag = 'vip'", name="fix")
     other = backfill_jobs(
         spark, url, lake, where, name="more", tenant="acme", queue="mail", limit=1, to_kind="good too"
     )
@@ -156,12 +158,24 @@ def test_jobs_behind_events_are_enqueued_again_once_for_a_name(spark: SparkSessi
     ]
     assert (first.created, first.duplicate, first.missing, first.refused) == (4, 0, 1, {})
     assert first.missing_examples == ("acme/plain/p",)
-    assert (second.jobs, second.created, second.duplicate) == (4, 0, 4)
-    assert (other.jobs, other.created) == (1, 1)
-    found = {record.payload: record for record in waiting(url, MAIL) if record.kind == "good"}
+    assert (second.jobs, second.created, second.duplicate) == (5, 0, 4)
+    assert (otherwise.jobs, otherwise.created, otherwise.duplicate) == (4, 0, 4)
+    assert (other.jobs, other.created, [record.kind for record in waiting(url, MAIL)]) == (1, 1, ["good too"])
     assert sorted(found) == [b'{"n":%d}' % number for number in range(4)]
     assert {(record.tag, record.policy.priority) for record in found.values()} == {("vip", 7)}
     assert waiting(url, PLAIN) == []
+
+
+def test_jobs_that_were_not_counted_are_not_enqueued_unseen(spark: SparkSession, url: str, tmp_path: Path) -> None:
+    lake, where = Lake(tmp_path / "lake"), "event = 'done' and kind = 'good' and queue = 'mail'"
+
+    would = backfill_jobs(spark, url, lake, where, name="fix", dry_run=True)
+    ask(url, lambda store: store.jobs.enqueue([Job(queue=MAIL, id="late", kind="good", payload=b"1")]))
+    drain(url, MAIL)
+    done = backfill_jobs(spark, url, lake, where, name="fix", happened_before_ms=would.happened_before_ms)
+    later = backfill_jobs(spark, url, lake, where, name="fix", dry_run=True)
+
+    assert (would.jobs, done.jobs, done.created, later.jobs) == (4, 4, 4, 5)
 
 
 def test_a_payload_may_be_made_from_what_is_known_and_a_null_is_missing(
@@ -208,6 +222,14 @@ def test_a_name_that_cannot_be_a_key_is_refused(spark: SparkSession, url: str, t
     for name in ("", "a/b", "x" * 81):
         with pytest.raises(BadConfig, match=r"name is '.*'; give 1 to 80 printable characters other than '/'"):
             backfill_jobs(spark, url, Lake(tmp_path / "lake"), "true", name=name)
+
+
+def test_a_job_that_was_removed_has_the_tag_and_priority_that_it_had(spark: SparkSession) -> None:
+    events = frame_of(spark, ENQUEUED, {"event": "removed", "kind": "mail", "reason": "waiting"})
+
+    [row] = again(events, events.where("event = 'removed'")).collect()
+
+    assert (row.kind, row.tag, row.priority) == ("mail", "vip", 5)
 
 
 def test_events_without_payloads_give_none(spark: SparkSession) -> None:

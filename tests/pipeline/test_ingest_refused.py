@@ -1,12 +1,16 @@
 """Promises of a write that keeps refused rows: each once, with what is wrong, whatever was retried."""
 
+import json
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from pyspark.sql.datasource import CaseInsensitiveDict
+from pyspark.sql.pandas.types import to_arrow_schema
+from pyspark.sql.types import StringType, StructField, StructType, TimestampType
 
 from headrace.model.errors import BadConfig
 from headrace.model.names import Queue
@@ -41,10 +45,10 @@ def rows(numbers: range, odd: int = 7) -> list[Row]:
 
 
 def kept(folder: Path, run: str = "*") -> list[Row]:
-    """The rows that readers find, by key."""
+    """The rows that readers find, by key: most are numbers."""
     files = sorted(folder.glob(f"run={run}/*.parquet"))
     found = [row for file in files for row in pq.ParquetFile(file).read().to_pylist()]
-    return sorted(found, key=lambda row: int(row["key"]))
+    return sorted(found, key=lambda row: (len(row["key"]), row["key"]))
 
 
 def test_rows_that_we_and_the_store_refuse_are_kept_with_all_they_say(url: str, tmp_path: Path) -> None:
@@ -101,6 +105,67 @@ def test_a_row_that_says_next_to_nothing_is_kept_as_well(file_url: str, tmp_path
         "queue": "mail",
         "tenant": "default",
     }
+
+
+def test_a_cell_that_cannot_be_read_refuses_its_row_alone_and_what_can_be_shown_of_it_is_kept(
+    file_url: str, tmp_path: Path
+) -> None:
+    """Text that is no UTF-8, as key, tag, header and inside a payload, and an instant of the year 11476."""
+    folder = tmp_path / "refused"
+    payload = StructType([StructField("who", StringType()), StructField("at", TimestampType())])
+    keyed = schema_of("key string, tag string, headers map<string;string>, refusal string")
+    names = ["0", "1", "2", "3", "4", "5", "6"]
+    good = {name: [None] * 7 for name in ("tag", "refusal")} | {"key": names, "who": ["ada"] * 7, "header": ["h"] * 7}
+    at = pa.array([0, 0, 0, 0, 300_000_000_000_000_000, 0, 0]).cast(pa.timestamp("us", "UTC"))
+    texts = {name: pa.array(cells, pa.string()) for name, cells in good.items()}
+    for name, row, cell in (("key", 1, b"1\xff"), ("tag", 2, b"t\xff"), ("who", 3, b"\xe9va"), ("header", 5, b"\xff")):
+        texts[name] = odd(texts[name], row, cell)
+    texts["refusal"] = odd(texts["refusal"], 6, b"bad_source: the text is \xe9va")
+    offsets = pa.array(range(8), pa.int32())
+    columns = [
+        pa.StructArray.from_arrays([texts["who"], at], ["who", "at"]),
+        *(texts[name] for name in ("key", "tag")),
+        pa.MapArray.from_arrays(offsets, pa.array(["name"] * 7), texts["header"]),
+        texts["refusal"],
+    ]
+    schema = StructType([StructField("payload", payload), *keyed.fields])
+    rows = pa.RecordBatch.from_arrays(columns, schema=to_arrow_schema(schema, timezone="UTC"))
+    batch = Batch(schema, url=file_url, queue="mail", kind="k", refusals="count", refusedDir=str(folder))
+
+    batch.take(iter([rows]))
+    written = batch.commit()
+    text = pa.RecordBatch.from_arrays([odd(pa.array(['"1"', '"2"']), 1, b'"\xff"')], ["payload"])
+    as_text = Batch("payload string", url=file_url, queue="text", kind="k", refusals="count", run="text")
+    as_text.take(iter([text]))
+
+    reasons = {"bad_key": 1, "bad_tag": 1, "bad_payload": 2, "bad_headers": 1, "bad_source": 1}
+    assert shown(written) == {"created": 1, "refused": reasons}
+    found = {row["reason"] + row["key"]: row for row in kept(folder)}
+    assert found["bad_key1\ufffd"]["sentence"] == "key '1\ufffd' holds text that is no UTF-8; decode it as what it is"
+    assert found["bad_tag2"]["tag"] == "t\ufffd"
+    assert json.loads(found["bad_payload3"]["payload"])["who"] == "\ufffdva"
+    assert json.loads(found["bad_payload4"]["payload"]) == {"who": "ada", "at": "11476-08-15 05:20:00.000000Z"}
+    assert "is not of the years 1 to 9999" in found["bad_payload4"]["sentence"]
+    assert found["bad_headers5"]["headers"] == [("name", "\ufffd")]
+    assert found["bad_source6"]["sentence"] == "the text is \ufffdva"
+    assert shown(as_text.commit()) == {"created": 1, "refused": {"bad_payload": 1}}
+
+
+def odd(column: pa.Array, row: int, cell: bytes) -> pa.Array:
+    """A column of text, one cell of which is bytes of any kind: as Spark hands them over, unlooked at."""
+    cells = column.cast(pa.binary()).to_pylist()
+    cells[row] = cell
+    return pa.Array.from_buffers(pa.string(), len(cells), pa.array(cells, pa.binary()).buffers())
+
+
+def test_the_text_of_a_row_that_cannot_be_read_is_kept_whole_and_shown_cut(file_url: str, tmp_path: Path) -> None:
+    said = "bad_source: the row cannot be read, its text is " + "x" * 5_000
+    given = {"url": file_url, "queue": "mail", "refusals": "count", "refusedDir": str(tmp_path / "refused")}
+
+    written = write(f"{KEYED}, refusal string", [rows(range(1, 2))[0] | {"refusal": said}], **given)
+
+    assert len(written.examples["bad_source"]) == 300
+    assert [row["sentence"] for row in kept(tmp_path / "refused")] == [said.removeprefix("bad_source: ")]
 
 
 def test_refused_rows_of_attempts_that_failed_are_kept_once(file_url: str, tmp_path: Path) -> None:

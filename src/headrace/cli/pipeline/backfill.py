@@ -59,9 +59,9 @@ def backfill(
 ) -> None:
     """Enqueue jobs of the past again: those behind the events for which a condition in SQL is true.
 
-    Counts them, shows groups of them, and asks. Each job is made once under a name, however often this is run. A
-    payload is known where the queue has journal_payloads on, or the history was written with --payloads; a job without
-    one is named and left out.
+    Counts them, shows groups of them, and asks. Each job is made once under a name, however often this is run, and the
+    jobs that it made are not taken themselves. Payloads are in the journal where the queue has journal_payloads on, and
+    in a history that is written with --payloads; a job without one is named and left out.
     """
     from headrace.pipeline.again.asking import check_name, check_target, check_times
 
@@ -77,7 +77,7 @@ def backfill(
             return
         from headrace.pipeline.again.history import backfill_jobs
 
-        def run(*, dry: bool) -> "Backfilled":
+        def run(*, dry: bool, happened_before_ms: int | None = None) -> "Backfilled":
             return backfill_jobs(
                 work.spark,
                 asked.store,
@@ -95,6 +95,7 @@ def backfill(
                 keep=written(keep),
                 limit=limit,
                 dry_run=dry,
+                happened_before_ms=happened_before_ms,
                 words=("--where", "--payload"),
                 on_stage=work.line.stage,
             )
@@ -105,7 +106,8 @@ def backfill(
             count=lambda: run(dry=True),
             size=lambda would: would.jobs - would.missing,
             show=lambda would: _show(output, would),
-            do=lambda _: run(dry=False),
+            # The same jobs as were shown: what happened since was not.
+            do=lambda would: run(dry=False, happened_before_ms=None if would is None else would.happened_before_ms),
             dry_run=dry_run,
             yes=yes,
         )
@@ -113,8 +115,9 @@ def backfill(
     output.say(done.sentence())
     if done.missing:
         output.hint(
-            "payloads are known from when a queue is told to keep them (headrace queues configure QUEUE"
-            " journal_payloads=true) and the history is written with --payloads; or make them with --payload SQL"
+            "the journal has payloads from when a queue is told to keep them (headrace queues configure QUEUE"
+            " journal_payloads=true), and so has a history that is written with --payloads; or make them with"
+            " --payload SQL"
         )
     if done.dry and done.jobs > done.missing:
         output.hint("nothing was changed; leave out --dry-run to do it")

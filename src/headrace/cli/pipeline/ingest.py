@@ -105,6 +105,8 @@ class Asked(Struct, frozen=True, kw_only=True):
     @property
     def said(self) -> str:
         """The source as a person would type it here."""
+        if self.source.path is None:
+            return str(self.source.format)
         return self.source.name if self.source.format is None else short(Path(self.source.name))
 
     @property

@@ -8,7 +8,11 @@ if TYPE_CHECKING:
     from headrace.pipeline.ingest.finding import Source
 
 Named = Annotated[
-    str, typer.Argument(metavar="SOURCE", help="A path, a pattern of paths, or a table of Spark's catalog.")
+    str,
+    typer.Argument(
+        metavar="SOURCE",
+        help="A path, a pattern of paths, a table of Spark's catalog, or - for a format without a path, such as jdbc.",
+    ),
 ]
 Format = Annotated[
     str | None,

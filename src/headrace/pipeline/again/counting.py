@@ -82,6 +82,8 @@ class Backfilled(Struct, frozen=True, kw_only=True):
     groups: tuple[JobGroup, ...] = ()
     """The largest first; a thousand at most."""
     origin: str = "history"
+    happened_before_ms: int = 0
+    """No later event was looked at; give it to the next call to mean the same jobs."""
     dry: bool = False
 
     def __str__(self) -> str:

@@ -3,7 +3,7 @@
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F  # noqa: N812  (as everybody on Spark writes it)
 
-from headrace.pipeline.tables.lives import JOB, begins, lived, place
+from headrace.pipeline.tables.lives import JOB, begins, ends, lived, place
 
 EVENT = (*JOB, "epoch", "seq")
 """What names an event of a job."""
@@ -20,8 +20,9 @@ def again(events: DataFrame, matched: DataFrame) -> DataFrame:
     matter.
 
     Returns
-    - `tenant queue shard id`, and `life`: the epoch and seq of the event that began it, as in 1-17, which stay the same
-      when older events are dropped; 0 for the one that began before all events
+    - `tenant queue shard id`, and `life`: the epoch and seq of the event that began it, as in 1-17; of one that began
+      before all events, those of the event that ended it, as in until-1-17, and 0 while it goes on. So a life has
+      another name once the event that began it is dropped: a journal drops events, a history does not.
     - `kind tag priority` as last written in that life
     - `payload`: what that life held last; null when no event tells it. An event that wrote another payload without
       telling it makes it unknown; a replay leaves it as it was.
@@ -38,7 +39,8 @@ def again(events: DataFrame, matched: DataFrame) -> DataFrame:
         .groupBy(*JOB, "incarnation")
         .agg(
             F.min(F.when(begins(), place())).alias("begin"),
-            F.max_by(F.struct("kind", "tag", "priority"), F.when(F.col("kind").isNotNull(), place())).alias("what"),
+            F.min(F.when(ends(), place())).alias("end"),
+            F.max_by(F.struct("kind", "tag", "priority"), _tells_all()).alias("what"),
             F.max_by("held", place()).alias("held"),
             F.count("is_hit").alias("matched_events"),
             F.min(F.when(F.col("is_hit"), F.col("at"))).alias("matched_at"),
@@ -46,7 +48,7 @@ def again(events: DataFrame, matched: DataFrame) -> DataFrame:
     )
     return lives.where("matched_events > 0").select(
         *JOB,
-        F.coalesce(F.concat("begin.epoch", F.lit("-"), "begin.seq"), F.lit("0")).alias("life"),
+        F.coalesce(_named("", "begin"), _named("until-", "end"), F.lit("0")).alias("life"),
         "what.kind",
         "what.tag",
         "what.priority",
@@ -54,6 +56,16 @@ def again(events: DataFrame, matched: DataFrame) -> DataFrame:
         "matched_events",
         "matched_at",
     )
+
+
+def _named(word: str, event: str) -> Column:
+    return F.concat(F.lit(word), f"{event}.epoch", F.lit("-"), f"{event}.seq")
+
+
+def _tells_all() -> Column:
+    """By what the last event is found that tells what a job is: `removed` has the kind alone, so any other goes before
+    it."""
+    return F.when(F.col("kind").isNotNull(), F.struct(F.col("event") != "removed", "epoch", "seq"))
 
 
 def _held() -> Column:

@@ -9,10 +9,9 @@ from headrace.model.times import Duration, duration_ms
 from headrace.pipeline.again.asking import check_limit, check_times, names_bodies
 from headrace.pipeline.again.counting import GROUPS_MAX, LetterGroup, Replays
 from headrace.pipeline.again.holding import counted_rows
+from headrace.pipeline.again.times import now_ms
 from headrace.pipeline.source.machine import check_master
-from headrace.pipeline.source.opening import opened
 from headrace.pipeline.source.options import ALL, Options
-from headrace.pipeline.source.write.run import store_now_ms
 from headrace.pipeline.sql import filtered
 from headrace.pipeline.write import replay
 
@@ -50,7 +49,7 @@ def replay_letters(
     check_limit(limit)
     check_master(url, str(spark.sparkContext.master))
     tell = on_stage or (lambda _: None)
-    bound_ms = _now_ms(url) - 1 if died_before_ms is None else died_before_ms
+    bound_ms = now_ms(url) - 1 if died_before_ms is None else died_before_ms
     letters = filtered(_read(spark, url, tenant, queue, where), where, what)
     letters = letters.where(F.col("died_at") <= F.timestamp_millis(F.lit(bound_ms))).select(*NEEDED)
     if limit is not None:
@@ -88,11 +87,6 @@ def _read(spark: SparkSession, url: str, tenant: str, queue: str, where: str) ->
     # Spark would find the same faults, but wrap them into a traceback of its own.
     Options.parse(options)
     return spark.read.format("headrace").options(**options).load()
-
-
-def _now_ms(url: str) -> int:
-    with opened(url) as (runner, store):
-        return runner.run(store_now_ms(store))
 
 
 def _groups(letters: DataFrame) -> tuple[LetterGroup, ...]:

@@ -13,11 +13,19 @@ _ROW_BITS = 33
 """Of `monotonically_increasing_id`, the lower ones count the rows of a partition."""
 
 
-def job_rows(lives: DataFrame, to_queue: str | None, delay_ms: int, spread_ms: int) -> DataFrame:
-    """A row to enqueue for each life, by the columns that `again` returns; keys say which life of which job it was.
+def made_by(name: str) -> str:
+    """How the ids of jobs begin that the backfill `name` makes: a journal tells ids and no keys, and by these its own
+    jobs are known. No name holds a slash, so no two names begin alike."""
+    return f"backfill/{name}/"
 
-    Returns `tenant queue kind payload tag priority key`, and `delay_ms` when the jobs are not due at once.
+
+def job_rows(lives: DataFrame, name: str, to_queue: str | None, delay_ms: int, spread_ms: int) -> DataFrame:
+    """A row to enqueue for each life, by the columns that `again` returns; keys say which life of which job it was,
+    and ids are made of these.
+
+    Returns `tenant queue kind payload tag priority key id`, and `delay_ms` when the jobs are not due at once.
     """
+    key = F.concat_ws("/", "tenant", "queue", "id", "life")
     rows = lives.select(
         "tenant",
         (F.col("queue") if to_queue is None else F.lit(to_queue)).alias("queue"),
@@ -25,7 +33,8 @@ def job_rows(lives: DataFrame, to_queue: str | None, delay_ms: int, spread_ms: i
         "payload",
         "tag",
         "priority",
-        F.concat_ws("/", "tenant", "queue", "id", "life").alias("key"),
+        key.alias("key"),
+        F.concat(F.lit(made_by(name)), F.md5(key)).alias("id"),
     )
     return rows if not delay_ms and not spread_ms else rows.withColumn("delay_ms", _due_ms(delay_ms, spread_ms))
 

@@ -15,8 +15,8 @@ DONE = ("created", "updated", "blocked", "duplicate", "folded")
 class Ingested(Struct, frozen=True, kw_only=True):
     """What became of the rows. Every row is counted once: the counts and those of `refused` add up to `rows`.
 
-    Of a dry run: the rows that would be `jobs` (each once), `folded` into another row, or refused by us; what the store
-    would say only a write finds out.
+    Of a dry run: the rows that would be `jobs` (each once), `folded` into another row, or refused by us, or as a
+    `conflict` with another row; what the store would say only a write finds out.
     """
 
     name: str

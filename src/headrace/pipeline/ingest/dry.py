@@ -10,6 +10,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812  (as everybody on Spark writes it)
 
 from headrace.client.batch import batches
+from headrace.model.checks import cut
 from headrace.model.errors import Refused
 from headrace.model.job import Job
 from headrace.model.times import instant_text
@@ -18,6 +19,7 @@ from headrace.pipeline.ingest.planned import Planned
 from headrace.pipeline.source.machine import check_here, here
 from headrace.pipeline.source.opening import opened
 from headrace.pipeline.source.options import WriteOptions
+from headrace.pipeline.source.write.counts import EXAMPLE_CHARS_MAX
 from headrace.pipeline.source.write.jobs import job_hashes
 from headrace.pipeline.source.write.keeping import Row
 from headrace.pipeline.source.write.making import Rows
@@ -26,10 +28,12 @@ from headrace.stores.contract.store import Store
 
 SAMPLES = 5
 """Jobs that are shown."""
-_TOLD = "hash bigint, known boolean, reason string, sentence string, sample string"
+_CONFLICT = "another row has the same key and says something else; give them keys of their own"
+_TOLD = "hash bigint, content string, known boolean, reason string, sentence string, sample string"
 _ARROW = pa.schema(
     [
         ("hash", pa.int64()),
+        ("content", pa.string()),
         ("known", pa.bool_()),
         ("reason", pa.string()),
         ("sentence", pa.string()),
@@ -43,28 +47,49 @@ def look_at(planned: Planned, name: str) -> Ingested:
     looker = _Looker(planned.options, tuple(planned.frame.columns), here())
     told = _added_up(planned.frame.mapInArrow(looker, _TOLD)).collect()
     good = next((row for row in told if row.reason is None), None)
-    bad = {row.reason: row for row in told if row.reason is not None}
+    refused = {row.reason: row.rows for row in told if row.reason is not None}
+    examples = {row.reason: row.sentence for row in told if row.reason is not None}
+    if good is not None and good.conflict:
+        refused["conflict"], examples["conflict"] = good.conflict, _CONFLICT
     return Ingested(
         name=name,
         dry=True,
         rows=sum(row.rows for row in told),
         jobs=0 if good is None else good.jobs,
-        folded=0 if good is None else good.rows - good.jobs,
+        folded=0 if good is None else good.rows - good.jobs - good.conflict,
         known=0 if good is None else good.known,
         samples=[] if good is None else sorted(good.samples)[:SAMPLES],
-        refused={reason: row.rows for reason, row in bad.items()},
-        examples={reason: row.sentence for reason, row in bad.items()},
+        refused=refused,
+        examples=examples,
     )
 
 
 def _added_up(told: DataFrame) -> DataFrame:
-    """By reason, null for jobs: how many rows, how many jobs, how many of these the store has, and a few."""
-    return told.groupBy("reason").agg(
+    """By reason, null for jobs: how many rows, how many jobs, how many of these the store has, how many rows have the
+    key of another and say something else, and a few jobs.
+
+    Of rows with one key, those are jobs or folded that say what most of them say: which comes first is not known.
+    """
+    alike = told.groupBy("reason", "hash", "content").agg(
         F.count(F.lit(1)).alias("rows"),
-        F.count_distinct("hash").alias("jobs"),
-        F.count_distinct(F.when(F.col("known"), F.col("hash"))).alias("known"),
+        F.max("known").alias("known"),
         F.min("sentence").alias("sentence"),
         F.collect_set("sample").alias("samples"),
+    )
+    keyed = alike.groupBy("reason", "hash").agg(
+        F.sum("rows").alias("rows"),
+        F.max("rows").alias("most"),
+        F.max("known").alias("known"),
+        F.min("sentence").alias("sentence"),
+        F.flatten(F.collect_list("samples")).alias("samples"),
+    )
+    return keyed.groupBy("reason").agg(
+        F.sum("rows").alias("rows"),
+        F.count("hash").alias("jobs"),
+        F.count_if("known").alias("known"),
+        F.sum(F.col("rows") - F.col("most")).alias("conflict"),
+        F.min("sentence").alias("sentence"),
+        F.flatten(F.collect_list("samples")).alias("samples"),
     )
 
 
@@ -99,9 +124,10 @@ class _Looker:
         nothing, shown = [None] * len(refusals), [_sample(job) for job in jobs[:samples]]
         columns = {
             "hash": [*np.frombuffer(job_hashes(jobs), dtype=np.int64).tolist(), *nothing],
+            "content": [*(job.fingerprint for job in jobs), *nothing],
             "known": [*known, *nothing],
             "reason": [*[None] * len(jobs), *(refused.reason for refused in refusals)],
-            "sentence": [*[None] * len(jobs), *map(str, refusals)],
+            "sentence": [*[None] * len(jobs), *(cut(str(refused), EXAMPLE_CHARS_MAX) for refused in refusals)],
             "sample": [*shown, *[None] * (len(jobs) - len(shown)), *nothing],
         }
         return pa.RecordBatch.from_pydict(columns, schema=_ARROW)

@@ -29,6 +29,8 @@ PACKED = (".gz", ".bz2", ".zst", ".lz4", ".snappy", ".deflate")
 """What may stand behind that: Spark unpacks these by themselves."""
 FILES_LOOKED_AT_MAX = 1_000
 """Files of a folder whose names are looked at: those of a folder are of one kind, and a folder may hold millions."""
+NO_PATH = "-"
+"""The name of a source that has no path: its format and options say all, as of jdbc and kafka."""
 _PATTERN = frozenset("*?[]{}")
 
 
@@ -36,10 +38,15 @@ class Source(Struct, frozen=True):
     """What is read: files, or a table that Spark's catalog knows."""
 
     name: str
-    """A path, a pattern of paths, or the name of a table."""
+    """A path, a pattern of paths, the name of a table, or `-`."""
     format: str | None
     """None for a table."""
     options: dict[str, str] = {}
+
+    @property
+    def path(self) -> str | None:
+        """None for what is read by its options alone."""
+        return None if self.name == NO_PATH else self.name
 
 
 def find_source(
@@ -49,7 +56,8 @@ def find_source(
     *,
     local: bool = True,
 ) -> Source:
-    """What `name` stands for: a path when it looks like one, lies here or has a `format`, else a table of the catalog.
+    """What `name` stands for: a path when it looks like one, lies here or has a `format`, else a table of the catalog;
+    `-` stands for no path at all.
 
     With `local`, Spark runs on this machine, and a path that is not here is refused; the options of the person win
     over those that the name suggests.
@@ -57,6 +65,10 @@ def find_source(
     given = dict(options or {})
     if not name:
         raise BadConfig("the source has no name; give a path, a pattern of paths, or a table that Spark knows")
+    if name == NO_PATH:
+        if format is None or format in {*FORMATS.values(), "delta"}:
+            raise BadConfig("the source is -, which stands for no path; give a --format without one, such as jdbc")
+        return Source(name, format, given)
     is_url = "://" in name or name.startswith("file:")
     here = None if is_url else Path(name).expanduser()
     is_here = here is not None and here.exists()
@@ -64,7 +76,10 @@ def find_source(
     if format is None and not looks_like_path:
         return Source(name, None, given)
     if here is not None and local and not is_here and not _PATTERN & set(name):
-        raise BadConfig(f"there is no file or folder {name!r}; check the path, or give a table that Spark knows")
+        without = "" if format is None else f"; if {cut(format)} has no path, give - and its options (--option)"
+        raise BadConfig(
+            f"there is no file or folder {name!r}; check the path, or give a table that Spark knows{without}"
+        )
     # Java may stand in another folder than we do.
     path = name if here is None else str(here.absolute() if local else here)
     found = format or _guessed(here, name)

@@ -24,6 +24,14 @@ from headrace.pipeline.source.write.making import COLUMNS
 _NAMING = ("id", "key", "tag")
 """Columns that may be numbers in a table, and are text in a job."""
 _SAID_CHARS = 60
+AS_KEY = {
+    "ignoreNullFields": "true",
+    "timeZone": "UTC",
+    "timestampFormat": "yyyy-MM-dd'T'HH:mm:ss.SSSSSSXXX",
+    "timestampNTZFormat": "yyyy-MM-dd'T'HH:mm:ss.SSSSSS",
+}
+"""How keys are written as JSON: neither the settings of a session, such as its time zone, nor the milliseconds of
+Spark's default must make one row out of two, or two out of one."""
 _DAY = r"^\s*\d{4}-\d{2}-\d{2}"
 """How an instant in a text begins: Spark would take '12:30' for today, and '2030' for its first day."""
 
@@ -80,8 +88,17 @@ def _named(name: str, kind: DataType, column: Column) -> Column:
     if isinstance(kind, IntegralType | DecimalType | BooleanType | DateType):
         return column.cast("string")
     if name == "key" and isinstance(kind, StructType | ArrayType) and "map<" not in kind.simpleString():
-        return F.to_json(column)  # several columns that are one key together
+        return _joined(kind, column)
     return column
+
+
+def _joined(kind: StructType | ArrayType, column: Column) -> Column:
+    """Several columns that are one key together; null when all are, which as JSON were the same key for all such
+    rows."""
+    text = F.to_json(column, AS_KEY)
+    if isinstance(kind, ArrayType):
+        return F.when(F.exists(column, lambda part: part.isNotNull()), text)
+    return F.nullif(text, F.lit("{}"))
 
 
 def _instant(field: StructField, column: Column, what: str) -> tuple[Column, tuple[str, Column] | None]:

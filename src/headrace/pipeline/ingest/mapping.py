@@ -8,16 +8,12 @@ from pyspark.sql.types import DataType, StringType, StructField, TimestampType, 
 
 from headrace.model.checks import cut
 from headrace.model.errors import BadConfig
-from headrace.pipeline.ingest.fitting import fitted
+from headrace.pipeline.ingest.fitting import AS_KEY, fitted
 from headrace.pipeline.ingest.reading import CORRUPT
 from headrace.pipeline.source.write.making import COLUMNS
 from headrace.pipeline.sql import one_sentence, selected
 
-# The session's time zone and the milliseconds of Spark's default must not make one row out of two, or two out of one.
-_INSTANTS = (
-    "map('timeZone', 'UTC', 'timestampFormat', \"yyyy-MM-dd'T'HH:mm:ss.SSSSSSXXX\","
-    " 'timestampNTZFormat', \"yyyy-MM-dd'T'HH:mm:ss.SSSSSS\")"
-)
+_AS_KEY = "map(" + ", ".join(f'"{name}", "{value}"' for name, value in AS_KEY.items()) + ")"
 
 
 class Mapping(Struct, frozen=True):
@@ -53,7 +49,8 @@ def mapped(frame: DataFrame, mapping: Mapping | Pairs[str, str] | None = None, w
         columns["payload"] = _whole(frame)
     columns.setdefault("key", _row_hash(frame))
     if _has_corrupt(frame):
-        cannot = f"'bad_source: the row cannot be read, its text is ' || substr(`{CORRUPT}`, 1, 100)"
+        # The whole text, which is kept with the row: there is nothing else to put it right by.
+        cannot = f"'bad_source: the row cannot be read, its text is ' || `{CORRUPT}`"
         columns["refusal"] = f"coalesce({columns.get('refusal', 'null')}, {cannot})"
     with one_sentence(frame, what, ", ".join(columns)):
         return fitted(selected(frame, columns, what), what)
@@ -82,7 +79,7 @@ def _row_hash(frame: DataFrame) -> str:
         else _quoted(field.name)
         for field in frame.schema.fields
     ]
-    return f"md5(to_json(struct({', '.join(parts)}), {_INSTANTS}))"
+    return f"md5(to_json(struct({', '.join(parts)}), {_AS_KEY}))"
 
 
 def _struct(names: list[str]) -> str:

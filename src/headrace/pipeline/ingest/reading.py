@@ -6,6 +6,7 @@ from pathlib import Path
 from py4j.protocol import Py4JJavaError
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F  # noqa: N812  (as everybody on Spark writes it)
 from pyspark.sql.types import StringType, StructField, StructType
 
 from headrace.model.checks import cut
@@ -18,6 +19,8 @@ VIEW = "source"
 """What SQL calls the rows of the source."""
 CORRUPT = "_corrupt_record"
 """The column into which Spark puts the text of a row that it could not read, if there is one."""
+COMMANDS = ("insert", "create", "drop", "alter", "merge", "update", "delete", "truncate", "set", "use", "cache", "load")
+"""How SQL begins that is understood and yet no query."""
 _PARSED = ("csv", "json")
 
 
@@ -36,11 +39,13 @@ def read_source(
     """The rows of a source as a frame, and with `follow` as a stream; raises `BadConfig` with a sentence to act on.
 
     `source` is a path, a pattern of paths or a table of Spark's catalog, in a `format` that is guessed from its name;
-    the first line of CSV names its columns, whose types are inferred unless `schema` (`id bigint, name string`) says
-    them. `sql` is a query of the rows, which it calls `source`; `where` a condition.
+    or `-` for a `format` that is read by its `options` alone, such as jdbc or kafka. The first line of CSV names its
+    columns, whose types are inferred unless `schema` (`id bigint, name string`) says them. `sql` is a query of the
+    rows, which it calls `source`; `where` a condition.
 
     A row of CSV or JSON that cannot be read fails who reads it, unless option `mode` says otherwise. With `corrupt` it
-    is there instead, its text in column `_corrupt_record`; a query that leaves that column out has it as above.
+    is there instead, its text in column `_corrupt_record`, whatever `where` says; a query that leaves that column out
+    has it as above.
     """
     found = find_source(source, format, options, local=is_local(spark)) if isinstance(source, str) else source
     frame = _read(spark, found, schema, follow, corrupt)
@@ -49,7 +54,13 @@ def read_source(
         if CORRUPT in frame.columns and CORRUPT not in queried.columns and corrupt:
             queried = _queried(spark, _read(spark, found, schema, follow, False), sql)
         frame = queried
-    return frame if where is None else filtered(frame, where, "--where")
+    if where is None:
+        return frame
+    kept = filtered(frame, where, "--where")
+    if not corrupt or CORRUPT not in frame.columns:
+        return kept
+    # A row that cannot be read is nulls, of which no condition is true: it would be gone, and nobody told.
+    return frame.where(F.col(CORRUPT).isNotNull() | F.expr(where))
 
 
 def is_local(spark: SparkSession) -> bool:
@@ -93,14 +104,14 @@ def _files(spark: SparkSession, source: Source, schema: StructType | None, follo
     if is_parsed and "mode" not in {name.lower() for name in options}:
         options = options | {"mode": "PERMISSIVE" if corrupt else "FAILFAST"}
     reader = spark.read.format(source.format).options(**options)
-    if schema is None and (follow or (corrupt and is_parsed)):
-        schema = reader.load(source.name).schema  # a stream of files must know its columns before the first one
+    if schema is None and source.path is not None and (follow or (corrupt and is_parsed)):
+        schema = reader.load(source.path).schema  # a stream of files must know its columns before the first one
     if schema is not None and corrupt and is_parsed and CORRUPT not in schema.fieldNames():
         schema = StructType([*schema.fields, StructField(CORRUPT, StringType())])
     if follow:
         stream = spark.readStream.format(source.format).options(**options)
-        return (stream if schema is None else stream.schema(schema)).load(source.name)
-    return (reader if schema is None else reader.schema(schema)).load(source.name)
+        return (stream if schema is None else stream.schema(schema)).load(source.path)
+    return (reader if schema is None else reader.schema(schema)).load(source.path)
 
 
 def _delta(spark: SparkSession, source: Source) -> DataFrame | None:
@@ -131,8 +142,13 @@ def _queried(spark: SparkSession, frame: DataFrame, sql: str) -> DataFrame:
     frame.createTempView(VIEW)
     try:
         with one_sentence(frame, "--sql", sql):
-            found = spark.sql(sql)
+            # In brackets, since a command such as INSERT would be run here and now, also in a dry run.
+            found = spark.sql(f"SELECT * FROM (\n{sql.strip().rstrip(';')}\n)")  # noqa: S608  (a person's own SQL)
             _ = found.schema  # analysed now, while the view is there
             return found
+    except BadConfig:
+        if sql.strip().lower().startswith(COMMANDS):
+            raise BadConfig(f"--sql {cut(sql)!r} is no query; write a select, which calls the rows source") from None
+        raise
     finally:
         spark.catalog.dropTempView(VIEW)

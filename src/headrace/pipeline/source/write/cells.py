@@ -1,6 +1,6 @@
 """Columns of Arrow as lists of Python's values: whole columns at a time, since a cell at a time is slow."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import msgspec
@@ -10,6 +10,8 @@ from headrace.client.codec import holds_no_number
 from headrace.model.checks import cut
 from headrace.model.errors import Refused
 
+UNREADABLE = (ValueError, OverflowError, KeyError, pa.ArrowException)
+"""What Arrow raises for a cell that Python has no value for: text that is no UTF-8, an instant of the year 10000."""
 _is_json = msgspec.json.Decoder(msgspec.Raw).decode
 # Deterministic: Spark's maps are in any order, and a row that is written again must be the same job.
 _encode = msgspec.json.Encoder(order="deterministic", decimal_format="number").encode
@@ -34,6 +36,48 @@ def instants_ms(column: pa.Array) -> list[Any]:
     return [None if us is None else us // 1_000 for us in column.cast(pa.int64()).to_pylist()]
 
 
+def by_cell(read: Callable[[pa.Array], list[Any]], what: str, column: pa.Array) -> tuple[list[Any], dict[int, Refused]]:
+    """What `read` makes of a column, and the refusals of cells that it cannot take, by their row: one such cell fails
+    a whole column, so only then it is read a cell at a time. In the place of such a cell is what can be shown of it."""
+    try:
+        return read(column), {}
+    except UNREADABLE:
+        found: list[Any] = []
+        odd: dict[int, Refused] = {}
+    for at in range(len(column)):
+        try:
+            found += read(column.slice(at, 1))
+        except UNREADABLE as error:
+            found.append(loose(column[at]))
+            odd[at] = Refused("bad_" + what, f"{what} {cut(repr(found[-1]))} holds {_why(error)}")
+    return found, odd
+
+
+def loose(cell: pa.Scalar) -> Any:
+    """What can be shown of a cell: text with a sign in the place of what is no UTF-8, and times as text."""
+    kind = cell.type
+    if not cell.is_valid:
+        return None
+    if pa.types.is_string(kind) or pa.types.is_large_string(kind):
+        return cell.as_buffer().to_pybytes().decode(errors="replace")
+    if pa.types.is_struct(kind):
+        return {field.name: loose(cell[at]) for at, field in enumerate(kind)}
+    if pa.types.is_map(kind):
+        return {loose(pair[0]): loose(pair[1]) for pair in cell.values}
+    if pa.types.is_list(kind) or pa.types.is_large_list(kind):
+        return [loose(each) for each in cell.values]
+    is_time = pa.types.is_timestamp(kind) or pa.types.is_date(kind)
+    return cell.cast(pa.string()).as_py() if is_time else cell.as_py()
+
+
+def _why(error: Exception) -> str:
+    if isinstance(error, OverflowError):
+        return "a date or an instant that is not of the years 1 to 9999; make it null, or text"
+    if isinstance(error, UnicodeDecodeError | pa.ArrowException):
+        return "text that is no UTF-8; decode it as what it is"
+    return f"what cannot be read: {error}"
+
+
 def json_texts(what: str, column: pa.Array) -> Sequence[bytes | Refused]:
     """JSON of each cell: of text, what it holds, of anything else, itself. A cell that has none has its refusal."""
     if pa.types.is_null(column.type):
@@ -41,26 +85,43 @@ def json_texts(what: str, column: pa.Array) -> Sequence[bytes | Refused]:
     if pa.types.is_string(column.type) or pa.types.is_large_string(column.type):
         small = pa.types.is_string(column.type)
         cells = column.cast(pa.binary() if small else pa.large_binary()).to_numpy(zero_copy_only=False).tolist()
-        return _checked(what, cells)
-    return [_encoded(what, value) for value in values(column)]
+        return _checked(what, cells, _is_json if _is_utf8(column) else _is_json_text)
+    found, odd = by_cell(values, what, column)
+    if odd:
+        return [odd[at] if at in odd else _encoded(what, value) for at, value in enumerate(found)]
+    return [_encoded(what, value) for value in found]
 
 
-def _checked(what: str, cells: list[bytes | None]) -> Sequence[bytes | Refused]:
+def _is_utf8(column: pa.Array) -> bool:
+    """Whether all of its text is; asked of a whole column, since of each cell it would cost as much as the JSON."""
+    try:
+        column.validate(full=True)
+    except pa.ArrowInvalid:
+        return False
+    return True
+
+
+def _is_json_text(cell: bytes) -> object:
+    cell.decode()  # who looks for JSON alone takes any bytes within a text
+    return _is_json(cell)
+
+
+def _checked(what: str, cells: list[bytes | None], check: Callable[[bytes], object]) -> Sequence[bytes | Refused]:
     found: list[bytes | Refused] = []
     for cell in cells:
         if cell is None:
             found.append(b"null")
             continue
         try:
-            _is_json(cell)
-        except msgspec.DecodeError as error:
+            check(cell)
+        except (msgspec.DecodeError, UnicodeDecodeError) as error:
             found.append(_no_json(what, cell, error))
         else:
             found.append(cell)
     return found
 
 
-def _no_json(what: str, cell: bytes, error: msgspec.DecodeError) -> Refused:
+def _no_json(what: str, cell: bytes, error: Exception) -> Refused:
     return Refused(
         "bad_" + what,
         f"{what} {cut(cell.decode(errors='replace'))!r} is no JSON ({error}); make it with to_json(…)",

@@ -9,10 +9,13 @@ import numpy as np
 from msgspec import Struct
 from pyspark.sql.datasource import WriterCommitMessage
 
+from headrace.model.checks import cut
 from headrace.model.limits import WRITE_KEYS_MAX
 from headrace.pipeline.source.write.run import Run
 
 HASH_BYTES = 8
+EXAMPLE_CHARS_MAX = 300
+"""Of a sentence that is shown: it may quote a row that cannot be read, which is kept whole with the row."""
 FIRSTS = {"jobs": "created", "dead": "replayed", "feed": "written"}
 """What a row is counted as that this run has put in, unless the store said it in other words."""
 
@@ -97,7 +100,7 @@ class Tally:
     def refuse(self, reason: str, sentence: str) -> None:
         """Count a row that cannot be written."""
         self.refused[reason] += 1
-        self.examples.setdefault(reason, sentence)
+        self.examples.setdefault(reason, cut(sentence, EXAMPLE_CHARS_MAX))
 
     def put_in(self, hashes: bytes) -> None:
         """Count rows that this run has put in."""

@@ -10,6 +10,7 @@ from pyspark.sql.types import StructType
 
 from headrace.client.batch import Truth, batches
 from headrace.model.answers import Enqueued
+from headrace.model.checks import cut
 from headrace.model.errors import BadConfig, Refused
 from headrace.model.job import Job
 from headrace.model.limits import CLOCK_SKEW_MS_MAX
@@ -25,6 +26,8 @@ from headrace.pipeline.source.write.sending import Sender
 from headrace.stores.contract.store import Store
 
 _HINT = "put it into the payload, for example with struct(…), or leave it out"
+_KEY_CHARS = 100
+"""Of a key that is shown: what to do stands behind it, and sentences are cut."""
 _REFUSALS = {
     "conflict": "its key was used for other work within the last {keep}; give it another key or another option name",
     "full": "queue {queue} holds as many jobs as its waiting_max allows; write again when workers have caught up",
@@ -150,7 +153,7 @@ class _Judge:
     def _why(self, job: Job, status: str) -> str:
         days = self._options.key_keep_ms / 86_400_000
         told = _REFUSALS[status].format(queue=repr(job.queue.full_name), keep=f"{days:g} days")
-        return f"row with key {(job.idempotency_key or '')!r}: {told}"
+        return f"row with key {cut(job.idempotency_key or '', _KEY_CHARS)!r}: {told}"
 
 
 def job_hashes(jobs: Sequence[Job]) -> bytes:

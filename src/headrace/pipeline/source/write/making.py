@@ -15,7 +15,7 @@ from headrace.model.job import NO_HEADERS, Job
 from headrace.model.names import Queue
 from headrace.model.policy import NO_POLICY, Policy
 from headrace.pipeline.source.options import WriteOptions
-from headrace.pipeline.source.write.cells import instants_ms, json_texts, texts, values
+from headrace.pipeline.source.write.cells import UNREADABLE, by_cell, instants_ms, json_texts, loose, texts, values
 from headrace.pipeline.source.write.columns import INSTANT, JSON_VALUE, TEXT, TEXTS, WHOLE, Wanted
 from headrace.pipeline.source.write.keeping import Row
 from headrace.pipeline.source.write.keys import given_keys, key_start, row_keys
@@ -62,7 +62,9 @@ class Rows:
         self._options = options
         self._batch = batch
         self._names = names
-        self._columns = {name: _cells(name, batch.column(at)) for at, name in enumerate(names)}
+        self._odd: dict[int, Refused] = {}
+        """Rows of which a cell cannot be read."""
+        self._columns = {name: self._cells(name, batch.column(at)) for at, name in enumerate(names)}
         # It says nothing of the job, and so has no part in the key of a row that has no other.
         self._refusals = self._columns.pop("refusal", None)
         if options.kind is not None:
@@ -139,6 +141,8 @@ class Rows:
     def _payloads(self) -> Iterable[Any]:
         """The payloads, and in the place of one whose row is refused by itself, that refusal."""
         payloads: Iterable[Any] = self._columns.get("payload", [b"null"] * self.count)
+        if self._odd:
+            payloads = [self._odd.get(at, payload) for at, payload in enumerate(payloads)]
         if self._refusals is None:
             return payloads
         return [
@@ -151,19 +155,21 @@ class Rows:
             return repeat(NO_POLICY, self.count)
         return zip(*(self._columns.get(name, [None] * self.count) for name in POLICY), strict=True)
 
+    def _cells(self, name: str, column: pa.Array) -> Any:
+        if name == "payload":
+            return json_texts("payload", column)
+        wanted = COLUMNS[name]
+        if wanted is INSTANT:
+            return instants_ms(column)
+        found, odd = by_cell(texts if wanted is TEXT else values, name, column)
+        if name != "refusal":  # which refuses its row anyway, in words of its own
+            self._odd = odd | self._odd
+        return found
+
 
 @lru_cache(maxsize=1_024)
 def _deriver(queue: Queue, start: str) -> Callable[[str], str]:
     return id_deriver(queue, start)
-
-
-def _cells(name: str, column: pa.Array) -> Any:
-    if name == "payload":
-        return json_texts("payload", column)
-    wanted = COLUMNS[name]
-    if wanted is INSTANT:
-        return instants_ms(column)
-    return texts(column) if wanted is TEXT else values(column)
 
 
 def job_row(job: Job, start: str) -> Row:
@@ -187,7 +193,10 @@ def job_row(job: Job, start: str) -> Row:
 
 def _text(cell: pa.Scalar) -> str | None:
     """A payload as text, also one that is no JSON."""
-    value = cell.as_py() if not pa.types.is_map(cell.type) else dict(cell.as_py() or ())
+    try:
+        value = cell.as_py() if not pa.types.is_map(cell.type) else dict(cell.as_py() or ())
+    except UNREADABLE:
+        value = loose(cell)
     return value if value is None or isinstance(value, str) else json.dumps(value, default=str)
 
 

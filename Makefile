@@ -33,8 +33,9 @@ bench: servers  ## Measure the stores, the worker and feeds beside raw reference
 	@$(PY) -m benchmarks.worker
 	@$(PY) -m benchmarks.feeds
 
-bench-spark: servers  ## Measure reading and writing with Spark beside bare references
+bench-spark: servers  ## Measure reading, writing and fleets of Spark beside bare references
 	@$(PY) -m benchmarks.spark
+	@$(PY) -m benchmarks.fleet
 
 proof: servers  ## Run the long proofs, and of the conformance suite what `make test` leaves out
 	@$(PY) -m pytest -q -n 3 --dist worksteal --everything tests/conformance

@@ -60,3 +60,37 @@ def test_what_nobody_touched_adds_up_without_a_second_look_also_where_a_journal_
     assert (found.findings, found.ok, found.looks, found.moving) == ((), True, 0, 0)
     assert (found.partly, found.shards) == (5, 3)
     assert said[:2] == ["reading records", "reading the journal"]
+
+
+@pytest.mark.parametrize("name", ["sqlite", "postgres"])
+def test_a_row_that_was_put_into_an_empty_queue_is_named(spark: SparkSession, name: str, tmp_path: Path) -> None:
+    url, empty, full = fresh_url(name, tmp_path), Queue("empty", "acme"), Queue("full", "acme")
+
+    async def two_queues(store: Store) -> None:
+        await store.queues.configure(empty, {"priority": 3})
+        await store.jobs.enqueue([Job(queue=full, id="template", kind="k")])
+
+    ask(url, two_queues)
+    Rows(name, tmp_path).run(
+        "INSERT INTO job (shard_id, id, run_at_ms, body, payload)"
+        " SELECT s.shard_id, 'stranger', j.run_at_ms, j.body, j.payload FROM job j, shard s"
+        " WHERE s.shard_id <> j.shard_id"
+    )
+
+    found = audit(spark, url)
+
+    assert ("unknown", "empty", "stranger") in {(each.what, each.queue, each.id) for each in found.findings}
+
+
+def test_what_is_damaged_throughout_is_listed_in_part_and_counted(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    url, queue = fresh_url("sqlite", tmp_path), Queue("mail", "acme", 3)
+    ask(url, lambda store: store.jobs.enqueue([Job(queue=queue, id=f"job-{n}", kind="k") for n in range(20)]))
+    Rows("sqlite", tmp_path).run("UPDATE shard SET done = done + 3")
+    monkeypatch.setattr("headrace.pipeline.audit.run.AUDIT_FLAWS_MAX", 1)
+
+    found = audit(spark, url)
+
+    assert [each.what for each in found.findings] == ["count"]
+    assert (found.more, found.ok) == (2, False)

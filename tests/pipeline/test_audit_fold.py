@@ -6,8 +6,9 @@ from typing import Any
 from pyspark.sql import DataFrame, SparkSession
 
 from headrace.pipeline.audit.flaws import number_flaws, story_flaws
-from headrace.pipeline.audit.fold import EVENT, cut_at, fold, uncut
-from headrace.pipeline.audit.sieve import ROW, compared_jobs, seen_jobs
+from headrace.pipeline.audit.fold import EVENT, cut_at, fold, fold_letters, uncut
+from headrace.pipeline.audit.sieve import ROW, compared_jobs, compared_letters, seen_jobs
+from headrace.pipeline.audit.story import Story
 from headrace.pipeline.source.schema import JOBS, JOURNAL
 
 T0 = datetime(2026, 1, 1, tzinfo=UTC)
@@ -150,3 +151,37 @@ def test_numbers_times_and_events_that_cannot_follow_are_told(spark: SparkSessio
         ("impossible", "a", 9, "active", None),
         ("impossible", "b", 3, "waiting", "1"),
     ]
+
+
+def test_letters_that_were_removed_with_their_job_are_known_to_be_gone(spark: SparkSession) -> None:
+    events = journal(
+        spark,
+        ended(6, "dead", letter=1, reason="failed"),
+        ended(7, "dead", letter=2, reason="failed"),
+        event(8, "purged", letter=1),
+        event(9, "removed"),
+        ended(10, "dead", letter=3, reason="failed"),
+        event(11, "removed", reason="lost"),
+    )
+
+    [told] = fold(uncut(events)).collect()
+
+    story = Story.of(told.asDict(recursive=True))
+    assert (sorted(story.letters), sorted(story.gone)) == ([3], [1, 2])
+
+
+def test_a_letter_that_tells_another_reason_than_its_death_differs(spark: SparkSession) -> None:
+    events = journal(
+        spark,
+        ended(1, "dead", "same", letter=1, reason="failed"),
+        ended(2, "dead", "other", letter=2, reason="stalls"),
+    )
+    rows = records(
+        spark,
+        row("dead", 2, "same", letter=1, reason="failed"),
+        row("dead", 2, "other", letter=2, reason="failed"),
+    )
+
+    compared = compared_letters(fold_letters(events), rows, shards(spark)).collect()
+
+    assert [(each["id"], each["differs"]) for each in compared] == [("other", True)]

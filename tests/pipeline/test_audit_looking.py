@@ -9,8 +9,10 @@ import pytest
 from headrace.model.job import Job
 from headrace.model.names import Queue, Shard
 from headrace.model.outcome import Done
+from headrace.pipeline.audit.checking import check_misplaced
+from headrace.pipeline.audit.judge import judge
 from headrace.pipeline.audit.looking import Looked, Tail, look_again
-from headrace.pipeline.audit.story import Story
+from headrace.pipeline.audit.story import Story, Told
 from headrace.stores.contract.store import Store
 from tests.support.histories import Actor, Draw
 from tests.support.play import Play
@@ -148,3 +150,36 @@ async def test_a_job_is_looked_at_in_its_own_shard() -> None:
         looked = await look(store, queue)
 
     assert looked == Looked([], 0)
+
+
+@pytest.mark.parametrize("id", ["", "i" * 2_000, "two\nlines"])
+async def test_what_can_be_no_id_is_damage_and_does_not_stop_the_look(id: str) -> None:
+    async with STORES["memory"](Path()) as store:
+        play = Play(store)
+        await play.enqueue("good")
+        [shard] = play.queue.all_shards()
+        tail = Tail(store, shard, await store.journal.bounds(shard), 0, {id: None, "good": None, "gone": None})
+
+        looked = await look_again(store, play.queue, {shard: tail})
+        astray = await check_misplaced(store, play.queue, [(shard, id)])
+
+    assert looked.moving == 0
+    assert [each.what for each in (*looked.findings, *astray)] == ["damage", "damage"]
+    assert "what is no id" in looked.findings[0].store
+    assert looked.findings[0].hint.startswith("no call finds it; delete it by hand")
+
+
+async def test_a_letter_with_another_reason_than_its_death_is_told() -> None:
+    async with STORES["memory"](Path()) as store:
+        play = Play(store)
+        key = await play.die("dead")
+        [found] = await store.reads.find(play.queue, ["dead"], now_ms=0)
+        assert found is not None
+        record = found.letters[0].record
+        death = Told(record.kind, record.attempts, record.stalls, reason="expired", seq=3)
+        story = Story(seq=3, event="dead", state="over", ending="none", letters={key.number: death})
+
+        [finding] = judge(Shard(play.queue, 0), "dead", story, found, is_whole=True)
+
+    assert (finding.what, finding.seq) == ("letter", 3)
+    assert (finding.journal.rpartition(", ")[2], finding.store.rpartition(", ")[2]) == ("expired", "failed")

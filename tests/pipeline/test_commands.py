@@ -15,8 +15,12 @@ from pyspark.sql import SparkSession
 
 from headrace.cli.main import main
 from headrace.cli.pipeline.line import far_text
+from headrace.model.claim import ClaimRequest
+from headrace.model.job import Job
 from headrace.model.names import Queue
+from headrace.model.outcome import Fail, JobError
 from headrace.pipeline.watch import Far
+from headrace.stores.contract.store import Store
 from tests.cli.support import environment
 from tests.pipeline.filling import fill, tell
 from tests.pipeline.stories import odd_story, url_of
@@ -94,6 +98,48 @@ def test_people_are_shown_the_top_of_a_table_and_where_the_rest_is(run: Run) -> 
         "headrace-data/attempts/*.parquet",
     ]
     assert 'Odd"Error: first line' in errors[2]
+
+
+def test_what_handlers_said_is_told_without_its_secrets_and_a_part_that_replaces_a_table_is_named(
+    here: str, capfd: pytest.CaptureFixture[str]
+) -> None:
+    told = "no answer from redis://me:hunter2@cache:6379, token=abc123"
+    tell(here, lambda store: fail_one(store, Queue("mail", "birch"), told))
+
+    code = main(["pipeline", "errors", "--tenant", "birch"])
+    shown, hinted = capfd.readouterr()
+    assert main(["pipeline", "errors", "--tenant", "birch", "--json"]) == code == 0
+    document = capfd.readouterr().out
+
+    assert "errors now holds tenant birch alone; another --dir keeps both" in hinted
+    assert "token=…" in shown
+    assert [secret for secret in ("hunter2", "abc123") if secret in shown + document] == []
+
+
+async def fail_one(store: Store, queue: Queue, message: str) -> None:
+    await store.jobs.enqueue([Job(queue=queue, id="a", kind="k")])
+    [claim] = (await store.jobs.claim(ClaimRequest(queues=[queue], worker="w", nonce="nonce-fail"))).items
+    await store.jobs.settle([claim.settle(Fail(JobError.of("OSError", message)), 1)])
+
+
+def test_a_report_of_a_tenant_shows_it_alone_and_says_what_the_tables_hold_now(
+    here: str, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    tell(here, lambda store: odd_story(store, Queue("web", "birch")))
+    page = tmp_path / "headrace-data" / "report.html"
+
+    codes = [main(["pipeline", "report"]), main(["pipeline", "report", "--tenant", "acme"])]
+
+    assert codes == [0, 0]
+    assert "jobs, attempts, errors and usage now hold tenant acme alone" in capfd.readouterr().err
+    assert "only tenant acme" in page.read_text()
+    assert "birch" not in page.read_text()
+
+
+def test_tables_as_they_are_are_not_shown_for_one_queue(here: str, capfd: pytest.CaptureFixture[str]) -> None:
+    assert main(["pipeline", "report", "--as-is", "--queue", "odd"]) == 2
+
+    assert "errors and usage do not tell queues apart; leave out --as-is" in capfd.readouterr().err
 
 
 def test_an_audit_that_finds_something_names_it_and_ends_with_1(run: Run, here: str) -> None:

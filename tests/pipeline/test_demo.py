@@ -17,8 +17,9 @@ from headrace.cli.demo.app import KINDS
 from headrace.cli.demo.command import document
 from headrace.cli.demo.reading import STEPS, Told
 from headrace.cli.demo.show import bars, close, show
-from headrace.cli.demo.story import Killed, Played
+from headrace.cli.demo.story import Killed, Played, kill_a_worker
 from headrace.cli.main import main
+from headrace.model.errors import HeadraceError
 from headrace.pipeline.audit.finding import Audit, Finding
 
 PATIENCE_S = 300
@@ -130,3 +131,11 @@ def test_a_folder_with_something_in_it_is_refused_and_left_alone(
 
     assert "exists and is not an empty folder; name a new one, or leave it out" in capsys.readouterr().err
     assert [file.name for file in tmp_path.iterdir()] == ["mine"]
+
+
+async def test_a_worker_that_ends_before_it_works_is_told_in_a_sentence(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+
+    told = r"ended with code \d+ before it began a job; the last it said was: headrace: "
+    with pytest.raises(HeadraceError, match=told):
+        await kill_a_worker(f"sqlite:///{tmp_path}/file/jobs.db")

@@ -342,3 +342,23 @@ def test_the_same_id_in_another_queue_or_tenant_is_another_job(spark: SparkSessi
         ("acme", "post", 1, None),
         ("birch", "mail", 1, "cancelled"),
     ]
+
+
+def test_a_job_that_was_removed_keeps_its_tag_and_priority(spark: SparkSession) -> None:
+    updated = {**ENQUEUED, "event": "updated", "kind": "news", "tag": None, "priority": 3}
+
+    rows = fold(
+        spark,
+        ENQUEUED,
+        {"event": "removed", "kind": "mail", "reason": "waiting"},
+        {**ENQUEUED, "id": "b"},
+        {**updated, "id": "b"},
+        {"event": "removed", "kind": "news", "reason": "waiting", "id": "b"},
+        {"event": "removed", "kind": "old", "reason": "waiting", "id": "c"},
+    )
+
+    assert only(rows, "id", "outcome", "kind", "tag", "priority") == [
+        ("a", "removed", "mail", "vip", 5),
+        ("b", "removed", "news", None, 3),
+        ("c", "removed", "old", None, None),
+    ]

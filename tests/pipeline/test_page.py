@@ -22,7 +22,7 @@ from headrace.pipeline.page.numbers import (
     View,
 )
 from headrace.pipeline.page.page import page
-from headrace.pipeline.page.scopes import scopes_of, span_of
+from headrace.pipeline.page.scopes import named_of, scopes_of, span_of
 from headrace.pipeline.page.texts import bytes_text, clock, every, exact, percent, short, tick_ms
 from headrace.pipeline.page.views import Asked, views_of
 
@@ -146,6 +146,14 @@ def test_only_the_busiest_tenants_and_queues_have_views() -> None:
 def test_a_tenant_or_queue_that_is_alone_has_no_second_view() -> None:
     assert scopes_of([seen("acme", "mail")]) == [ALL]
     assert scopes_of([seen("acme", "mail"), seen("acme", "web")]) == [ALL, Scope("acme", "mail"), Scope("acme", "web")]
+
+
+def test_names_are_given_to_queues_with_a_view_and_to_those_that_are_alone() -> None:
+    rows = [seen("acme", "mail"), seen("acme", "web"), seen("birch", "web")]
+
+    assert named_of(rows, [ALL, Scope("acme"), Scope("acme", "mail"), Scope("birch")])[4:] == [Scope("birch", "web")]
+    assert named_of(rows[2:], [ALL]) == [ALL, Scope("birch", "web")]
+    assert named_of(rows, [ALL, Scope("acme")]) == [ALL, Scope("acme")]
 
 
 def test_tenants_beyond_the_first_are_summed_up_as_others() -> None:

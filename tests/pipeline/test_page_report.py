@@ -13,7 +13,7 @@ from headrace.pipeline.lake import Lake
 from headrace.pipeline.page.collect import read_again
 from headrace.pipeline.page.write import write_report
 from tests.pipeline.lakes import T0, us, window, write_stats, write_table
-from tests.support.browser import Browser
+from tests.support.browser import ABOUT_BLANK, Browser
 
 M = 60_000
 HOSTILE = (
@@ -169,6 +169,21 @@ def test_a_tenant_or_a_queue_can_be_picked_and_shows_its_own_numbers(report: Pat
     )
     assert of_queue[0] == ["4,005", "4", "1", "40 ms", "400 ms", "0"]
     assert [row[1:] for row in of_queue[1]] == [["mail"], ["4"], ["0"], ["0"], ["0"]]
+
+
+@pytest.mark.parametrize(
+    ("place", "name", "done"),
+    [("#globex", "globex", "7"), ("#acme%2Fmail", "acme/mail", "4,005"), ("#%", "", "4,013"), ("#nobody", "", "4,013")],
+)
+def test_an_address_that_names_a_view_opens_it_and_any_other_opens_everything(
+    report: Path, browser: Browser, place: str, name: str, done: str
+) -> None:
+    browser.open(ABOUT_BLANK)  # a change of the place alone would load nothing
+
+    browser.open(report.as_uri() + place)
+
+    assert (browser.run("pick.value"), texts(browser, ".tile .figure")[0]) == (name, done)
+    assert browser.complaints == []
 
 
 def test_the_page_asks_for_nothing_and_says_nothing_on_the_console(report: Path, browser: Browser) -> None:

@@ -1,5 +1,7 @@
 """Promises of records in Spark: jobs in every state, results and dead letters as the store holds them now."""
 
+import sqlite3
+from contextlib import closing
 from functools import partial
 from pathlib import Path
 from secrets import token_hex
@@ -245,6 +247,17 @@ def test_a_store_without_records_gives_no_rows_and_nothing_to_do(file_url: str) 
     ask(file_url, lambda store: store.queues.configure(MAIL, {"priority": 7}))
 
     assert (empty.parts, Batch(url=file_url, what="jobs", tenant="*").parts) == ([], [])
+
+
+def test_who_checks_rows_reads_also_what_no_counter_knows_of(file_url: str, tmp_path: Path) -> None:
+    ask(file_url, lambda store: store.jobs.enqueue([job("hidden")]))
+    with closing(sqlite3.connect(tmp_path / "headrace.db")) as file, file:
+        file.execute("UPDATE shard SET ready = 0, later = 0")
+
+    usual = Batch(url=file_url, what="jobs", tenant="*")
+    checking = Batch(url=file_url, what="jobs", tenant="*", columns="id,as_of_seq")
+
+    assert (usual.parts, checking.rows) == ([], [{"id": "hidden", "as_of_seq": 1}])
 
 
 def test_sql_joins_dead_letters_with_jobs_through_views(spark: SparkSession, file_url: str) -> None:

@@ -68,6 +68,9 @@ def write_tables(
 ) -> None:
     """Write all tables of a lake from the same events.
 
+    Where these are those of one tenant or queue, the tables hold nothing else afterwards; statistics keep the rows of
+    others, since a query that follows the store may write beside this.
+
     Statistics are by windows of `window_ms`; when that is None, as those that are there, else of a minute. `on_stage`
     is told which table begins.
     """

@@ -66,7 +66,8 @@ async def sync_crm(customer: int) -> None:
 async def charge_card(order: int) -> str:
     """Refused for good now and then: trying again would not help."""
     await busy(40, 160)
-    if luck().random() < 0.2:
+    # Some cards are never good, however the story goes: it has declined ones to show at any number of jobs.
+    if order % 20 == 17 or luck().random() < 0.15:
         raise Fail(f"the bank declined the card of order {order}") from CardDeclined()
     return "paid"
 

@@ -90,7 +90,10 @@ def _going(console: Console, name: str) -> Status:
 async def _play(url: str, jobs: int, console: Console) -> Played:
     with console.status("starting workers") as status:
         async with quiet():
-            return await play(url, jobs, lambda look: status.update(look_text(look)))
+            try:
+                return await play(url, jobs, lambda look: status.update(look_text(look)))
+            except ExceptionGroup as several:  # tasks raise in groups; a person wants the sentence
+                raise several.exceptions[0] from several
 
 
 def _folder(given: Path | None) -> Path:

@@ -16,7 +16,8 @@ if TYPE_CHECKING:
 Row = dict[str, Any]
 WINDOW_MS = 1_000
 """The demo lasts seconds, and so do the windows of its statistics."""
-ERRORS_SHOWN = 6
+ERRORS_SHOWN = 8
+"""All that the story has: four causes, for two tenants."""
 STEPS = ("spark", "history", "jobs", "stats", "errors", "usage", "audit", "report", "map")
 ORDERS = 300
 ANSWERS_SHOWN = 4

@@ -5,7 +5,7 @@ import logging
 import sys
 from asyncio.subprocess import DEVNULL, PIPE
 from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 
 import msgspec
 from msgspec import Struct
@@ -14,13 +14,14 @@ from headrace.cli.demo.app import MAIL, MEDIA, TENANTS, WEB, app
 from headrace.cli.demo.sending import Sender
 from headrace.model.answers import Counts
 from headrace.model.clock import monotonic_ms
+from headrace.model.errors import HeadraceError
 
 LOOK_MS = 200
 """Between two looks at the counts."""
 LEASE = "2s"
 """Short, so that the jobs of the killed worker are soon taken over."""
-PATIENCE_S = 20
-"""For what takes a second or two: a worker that starts, and the last jobs."""
+PATIENCE_S = 60
+"""For what takes a second or two where nothing else runs: a worker that starts, and the last jobs."""
 CRAWLER = "crawler-1"
 HELD = 4
 """Jobs that the worker has at once, and so when it is killed."""
@@ -41,6 +42,11 @@ class Killed(Struct, frozen=True):
     worker: str
     process: int
     jobs: tuple[str, ...]
+
+
+class _Line(Struct, frozen=True):
+    event: str = ""
+    id: str | None = None
 
 
 class Played(Struct, frozen=True):
@@ -98,19 +104,35 @@ async def kill_a_worker(url: str) -> Killed:
         sys.executable, "-m", "headrace.cli.main", *words, *settings, stdin=DEVNULL, stdout=DEVNULL, stderr=PIPE
     )
     held: list[str] = []
+    last, became = "nothing", f"began no job in {PATIENCE_S} s"
     assert process.stderr is not None
     try:
-        async with asyncio.timeout(PATIENCE_S):
-            async for line in process.stderr:
-                told = msgspec.json.decode(line)
-                if told["event"] == "claimed":
-                    held.append(told["id"])
-                if len(held) == HELD // 2:  # it claims half of what it can hold at a time
-                    break
+        with suppress(TimeoutError):
+            async with asyncio.timeout(PATIENCE_S):
+                async for line in process.stderr:
+                    if (id := _claimed(line)) is not None:
+                        held.append(id)
+                    last = line.decode(errors="replace").strip() or last
+                    if len(held) == HELD // 2:  # it claims half of what it can hold at a time
+                        break
+                else:
+                    became = f"ended with code {await process.wait()} before it began a job"
     finally:
-        process.kill()
+        with suppress(ProcessLookupError):  # it has ended by itself
+            process.kill()
         await process.wait()
+    if not held:
+        raise HeadraceError(f"the worker that the demo wanted to kill {became}; the last it said was: {last}")
     return Killed(CRAWLER, process.pid, tuple(held))
+
+
+def _claimed(line: bytes) -> str | None:
+    """The job that a line of a worker's log says it has begun. What is no line of the log says nothing."""
+    try:
+        told = msgspec.json.decode(line, type=_Line)
+    except msgspec.DecodeError:
+        return None
+    return told.id if told.event == "claimed" else None
 
 
 async def _counts() -> Counts:

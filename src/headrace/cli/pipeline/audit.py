@@ -53,7 +53,7 @@ def audit(
     output.say(f"everything adds up ({looked})" if found.ok else f"{_count(len(found.findings))} ({looked})")
     if found.more:
         output.say(
-            f"{found.more:,} more jobs differ and were not looked at again; mend what was found, then audit again"
+            f"{found.more:,} more differ or are damaged, and are not listed; mend what was found, then audit again"
         )
     if found.partly:
         output.hint(f"of {counted(found.partly, 'job')} the first events are gone: only the rest was checked")

@@ -10,7 +10,9 @@ from headrace.cli.pipeline.asking import Asked, short, working
 from headrace.cli.pipeline.line import Line
 from headrace.cli.pipeline.options import ALL, FOLDER, MASTER, Conf, Dir, From, Master, Queues, Tenants, engine
 from headrace.cli.pipeline.sparking import sparked
+from headrace.cli.pipeline.tables import tell_part
 from headrace.cli.reading import written
+from headrace.model.errors import BadConfig
 from headrace.model.times import duration_ms
 
 Title = Annotated[str | None, typer.Option("--title", help="The title of the page.", show_default=False)]
@@ -44,13 +46,17 @@ def report(
     asked = Asked(url=url, dir=dir, tenant=tenant, queue=queue, origin=origin, engine=engine(master, conf))
     window_ms = None if window is None else duration_ms("window", written(window))
     said = None
+    if as_is and queue != ALL:
+        raise BadConfig(
+            "--as-is cannot show one queue: the tables of errors and usage do not tell queues apart; leave out --as-is"
+        )
     if as_is:
         line = Line(output)
         with sparked(asked.engine, line, 0) as spark:
             from headrace.pipeline.page.write import write_report
 
             line.stage("drawing")
-            write_report(spark, asked.lake, title=title)
+            write_report(spark, asked.lake, tenant=tenant, title=title)
     else:
         with working(asked, output) as work:
             if work is None:
@@ -67,9 +73,11 @@ def report(
                 on_stage=lambda name: work.line.stage(f"{name}, from {work.said}"),
             )
             work.line.stage("drawing")
-            write_report(work.spark, asked.lake, title=title)
+            write_report(work.spark, asked.lake, tenant=tenant, queue=queue, title=title)
     page = asked.lake.report
     output.document({"report": str(page), "bytes": page.stat().st_size})
     of = "" if said is None else f" from {said}"
     output.say(f"wrote {short(page)} ({page.stat().st_size / 1_024:,.0f} KiB){of}")
+    if said is not None:
+        tell_part(output, asked, "jobs", "attempts", "errors", "usage")
     output.hint(f"open it in a browser: {page.as_uri()}")

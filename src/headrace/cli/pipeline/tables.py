@@ -99,6 +99,7 @@ def errors(
         count = write_errors(work.spark, work.events, asked.lake, samples=samples)
         rows, more = top(most_failures(read_table(work.spark, asked.lake, "errors")), limit)
     for row in rows:
+        row["template"] = scrubbed(row["template"])
         row["sample_jobs"] = [{**each, "message": scrubbed(each["message"] or "")} for each in row["sample_jobs"]]
     _document(output, work.events.origin, {"errors": count}, asked, errors=rows)
     output.table(
@@ -153,7 +154,17 @@ def _close(output: Output, asked: Asked, said: str, counts: dict[str, int], more
     output.say(f"from {said}:")
     for name, count in counts.items():
         output.say(f"  {counted(count, 'row')} in {short(asked.lake.table(name))}/*.parquet")
+    tell_part(output, asked, *counts)
     output.hint(f"next: {asked.words(following)}")
+
+
+def tell_part(output: Output, asked: Asked, *names: str) -> None:
+    """Say which tables now hold a part alone, whatever they held before."""
+    asked_for = [("tenant", asked.tenant), ("queue", asked.queue)]
+    of = " and ".join(f"{what} {name}" for what, name in asked_for if name != ALL)
+    if of:
+        tables = " and ".join(filter(None, (", ".join(names[:-1]), names[-1])))
+        output.hint(f"{tables} now {'hold' if names[1:] else 'holds'} {of} alone; another --dir keeps both")
 
 
 def _error_cells(row: Row) -> tuple[object, ...]:

@@ -3,7 +3,9 @@
 from collections.abc import AsyncIterator, Mapping, Sequence
 from typing import Any
 
-from headrace.model.job import State
+from headrace.model.checks import cut
+from headrace.model.errors import Refused
+from headrace.model.job import State, check_id
 from headrace.model.limits import BATCH_MAX
 from headrace.model.names import Queue, Shard
 from headrace.model.upkeep import FLAWS, Findings
@@ -12,6 +14,7 @@ from headrace.pipeline.source.journal.ranges import bounds_of
 from headrace.stores.contract.store import Store
 
 _REPAIR = "headrace doctor --repair"
+_BY_HAND = "no call finds it; delete it by hand, and find out who writes to the store besides Headrace"
 _COUNTED = ("waiting", "active", "blocked")
 """States whose counters are exact; of the others, some may be over and not yet swept."""
 
@@ -45,7 +48,7 @@ def _told(shard: Shard, found: Findings, is_first: bool) -> list[Finding]:
     return findings
 
 
-def _finding(shard: Shard, what: Any, id: str | None, store: str) -> Finding:
+def _finding(shard: Shard, what: Any, id: str | None, store: str, hint: str = _REPAIR) -> Finding:
     queue = shard.queue
     return Finding(
         what=what,
@@ -55,8 +58,22 @@ def _finding(shard: Shard, what: Any, id: str | None, store: str) -> Finding:
         id=id,
         journal="",
         store=store,
-        hint=_REPAIR,
+        hint=hint,
     )
+
+
+def check_ids(ids: Sequence[tuple[Shard, str]]) -> tuple[list[Finding], list[tuple[Shard, str]]]:
+    """Ids that no job can have, as findings, and the others: a store refuses to be asked for what is no id."""
+    findings: list[Finding] = []
+    others: list[tuple[Shard, str]] = []
+    for shard, id in ids:
+        try:
+            check_id(id, shard.queue)
+        except Refused as refused:
+            findings.append(_finding(shard, "damage", cut(id), f"a record under what is no id: {refused}", _BY_HAND))
+        else:
+            others.append((shard, id))
+    return findings, others
 
 
 async def check_counts(
@@ -78,9 +95,9 @@ async def check_counts(
 
 async def check_misplaced(store: Store, queue: Queue, misplaced: Sequence[tuple[Shard, str]]) -> list[Finding]:
     """Jobs in a shard that their ids do not belong to, and whether their own shard has them as well."""
-    findings: list[Finding] = []
-    for first in range(0, len(misplaced), BATCH_MAX):
-        some = misplaced[first : first + BATCH_MAX]
+    findings, findable = check_ids(misplaced)
+    for first in range(0, len(findable), BATCH_MAX):
+        some = findable[first : first + BATCH_MAX]
         known = await store.reads.find(queue, [id for _, id in some])
         for (shard, id), found in zip(some, known, strict=True):
             own = queue.shard_of(id).index

@@ -44,7 +44,7 @@ MEANINGS: dict[What, str] = {
     "ending": "the store keeps another ending than the journal tells of, or one that was deleted",
     "letterless": "a death without its dead letter, which nobody replayed, purged or removed",
     "deathless": "a dead letter without a death, or one that was replayed, purged or removed",
-    "letter": "a dead letter tells something else than its death does",
+    "letter": "a dead letter has another kind, reason, or number of attempts or stalls than its death",
     "misplaced": "a job in a shard that its id does not belong to",
     "twice": "a misplaced job that its own shard holds as well",
     "gap": "numbers of events are missing",
@@ -92,7 +92,8 @@ class Audit(Struct, frozen=True, kw_only=True):
     """Jobs that were looked at a second time: they differed, or moved meanwhile."""
     findings: tuple[Finding, ...] = ()
     more: int = 0
-    """Jobs beyond those that were looked at a second time; mend what was found, then audit again."""
+    """Jobs beyond those that were looked at a second time, and damages beyond those that are listed; mend what was
+    found, then audit again."""
     partly: int = 0
     """Jobs whose events are no longer all there: what their events do not tell was not checked."""
     moving: int = 0

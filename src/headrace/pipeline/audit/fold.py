@@ -43,15 +43,15 @@ def fold(events: DataFrame) -> DataFrame:
     - `fence` of the last delivery
     - `twin`: `is_there`, `kind run_at_ms payload_bytes`
     - `ending`: `state` (done, cancelled or none), `kind attempts stalls seq`
-    - `deaths`: `seq letter kind attempts stalls` of each, but for letters that were removed
-    - `gone`: the letters that were replayed or purged
+    - `deaths`: `seq letter kind attempts stalls reason` of each, but for letters that were removed
+    - `gone`: the letters that were replayed, purged or removed
     """
     alive = F.when(F.col("seq") <= F.coalesce("alive_upto", "seq"), F.col("seq"))
     ended = F.when(F.col("seq") <= F.coalesce("ended_upto", "seq"), F.col("seq"))
     happened = events.where(F.col("id").isNotNull()).withColumn("run_at_ms", F.unix_millis("run_at"))
     counts = [F.coalesce(name, F.lit(0)).alias(name) for name in _COUNTS]
     state, twin, ending = state_after(), twin_after(), _ending_after()
-    died = F.struct("seq", "letter", "kind", *counts)
+    died = F.struct("seq", "letter", "kind", *counts, "reason")
     folded = happened.groupBy(*JOB).agg(
         F.max_by(F.struct("seq", "event"), "seq").alias("last"),
         _last(F.struct(state.alias("state"), "seq", "event"), state.isNotNull(), alive).alias("live"),
@@ -63,21 +63,24 @@ def fold(events: DataFrame) -> DataFrame:
         F.collect_set(F.when(F.col("event").isin(*UNLETTERED), F.col("letter"))).alias("gone"),
         F.max(F.when(_removes_all(), F.col("seq"))).alias("removed_seq"),
     )
-    still = F.filter("deaths", lambda death: death["seq"] > F.coalesce("removed_seq", F.lit(0)))
-    return folded.withColumn("deaths", still).drop("removed_seq")
+    removed_seq = F.coalesce("removed_seq", F.lit(0))
+    still = F.filter("deaths", lambda death: death["seq"] > removed_seq)
+    removed = F.transform(F.filter("deaths", lambda death: death["seq"] < removed_seq), lambda death: death["letter"])
+    return folded.withColumns({"deaths": still, "gone": F.array_union("gone", removed)}).drop("removed_seq")
 
 
 def fold_letters(events: DataFrame) -> DataFrame:
     """One row per dead letter that the journal knows.
 
-    Reads the columns of `fold`. Returns `tenant queue shard letter`, `id kind attempts stalls dead_seq` of the death,
-    `deaths` (how many have that number), and `gone_seq`: of the event that took the letter away.
+    Reads the columns of `fold`. Returns `tenant queue shard letter`, `id kind attempts stalls reason dead_seq` of the
+    death, `deaths` (how many have that number), and `gone_seq`: of the event that took the letter away.
     """
     numbered = events.where(F.col("letter").isNotNull())
     dead, gone = F.col("event") == "dead", F.col("event").isin(*UNLETTERED)
     counts = [F.coalesce(name, F.lit(0)).alias(name) for name in _COUNTS]
+    death = F.struct("id", "kind", *counts, "reason", F.col("seq").alias("dead_seq"))
     letters = numbered.groupBy(*LETTER).agg(
-        _last(F.struct("id", "kind", *counts, F.col("seq").alias("dead_seq")), dead, F.col("seq")).alias("death"),
+        _last(death, dead, F.col("seq")).alias("death"),
         F.max("id").alias("any_id"),
         F.count_if(dead).alias("deaths"),
         F.min(F.when(gone, F.col("seq"))).alias("taken_seq"),
@@ -85,7 +88,7 @@ def fold_letters(events: DataFrame) -> DataFrame:
     removed = events.where(_removes_all()).groupBy(*JOB).agg(F.max("seq").alias("removed_seq"))
     named = letters.select(
         *LETTER, F.coalesce("death.id", "any_id").alias("id"), "death.kind", "death.attempts", "death.stalls",
-        "death.dead_seq", "deaths", "taken_seq",
+        "death.reason", "death.dead_seq", "deaths", "taken_seq",
     )  # fmt: skip
     # A letter is taken away by its own event, or with everything of its id.
     later = F.when(F.col("removed_seq") > F.col("dead_seq"), F.col("removed_seq"))

@@ -133,17 +133,15 @@ class Case:
             if death is None and (self._is_whole or number in story.gone):
                 said = "was taken away" if number in story.gone else "no death with it"
                 yield self._finding("deathless", f"letter {number}: {said}", f"letter {number} of kind {record.kind!r}")
-            elif death is not None and (death.kind, death.attempts, death.stalls) != (
+            elif death is not None and (death.kind, death.attempts, death.stalls, death.reason) != (
                 record.kind,
                 record.attempts,
                 record.stalls,
+                letter.reason,
             ):
-                yield self._finding(
-                    "letter",
-                    f"letter {number}, kind {death.kind!r}, {_counts(death.attempts, death.stalls)}",
-                    f"kind {record.kind!r}, {_counts(record.attempts, record.stalls)}",
-                    death.seq,
-                )
+                said = f"letter {number}, kind {death.kind!r}, {_counts(death.attempts, death.stalls)}"
+                store = f"kind {record.kind!r}, {_counts(record.attempts, record.stalls)}"
+                yield self._finding("letter", f"{said}, {death.reason}", f"{store}, {letter.reason}", death.seq)
 
     def _told(self) -> str:
         story = self._story

@@ -1,12 +1,15 @@
 """The second look: jobs that differ are asked for again, and judged only if their journal stood still meanwhile."""
 
+from collections import defaultdict
 from collections.abc import AsyncIterator, Mapping, Sequence
 
 from msgspec import Struct
 
+from headrace.model.answers import Found
 from headrace.model.event import Bounds, Event
 from headrace.model.limits import AUDIT_ROUNDS, BATCH_MAX
 from headrace.model.names import Queue, Shard
+from headrace.pipeline.audit.checking import check_ids
 from headrace.pipeline.audit.finding import Finding
 from headrace.pipeline.audit.judge import judge
 from headrace.pipeline.audit.story import Story
@@ -84,8 +87,7 @@ async def look_again(store: Store, queue: Queue, tails: Mapping[Shard, Tail]) ->
 
     What moves meanwhile is asked for again, in smaller and smaller batches, `AUDIT_ROUNDS` times.
     """
-    findings: list[Finding] = []
-    left = [(shard, id) for shard, tail in tails.items() for id in tail.stories]
+    findings, left = check_ids([(shard, id) for shard, tail in tails.items() for id in tail.stories])
     size = BATCH_MAX
     for _ in range(AUDIT_ROUNDS):
         again: list[tuple[Shard, str]] = []
@@ -109,13 +111,32 @@ async def _look(
         await tails[shard].go_on()
     # At the first of all instants nothing is over yet: so what is not swept is shown, and nothing seems to be missing.
     found = await store.reads.find(queue, [id for _, id in some], now_ms=0)
+    strangers: dict[Shard, set[str]] = defaultdict(set)
+    for (shard, id), known in zip(some, found, strict=True):
+        if known is None and tails[shard].stories[id] is None:
+            strangers[shard].add(id)
+    hidden = {shard: await _scan_for(store, shard, ids) for shard, ids in strangers.items()}
     moved = {shard: await tails[shard].go_on() for shard in shards}
     findings: list[Finding] = []
     again: list[tuple[Shard, str]] = []
-    for (shard, id), known in zip(some, found, strict=True):
-        tail = tails[shard]
+    for (shard, id), given in zip(some, found, strict=True):
+        tail, known = tails[shard], given or hidden.get(shard, {}).get(id)
         if tail.is_torn or id in moved[shard]:
             again.append((shard, id))
         else:
             findings += judge(shard, id, tail.stories[id], known, tail.is_whole)
     return findings, again
+
+
+async def _scan_for(store: Store, shard: Shard, ids: set[str]) -> dict[str, Found]:
+    """What a scan shows of these jobs, which nobody enqueued: a store does not look for a job where its counters say
+    that there is none."""
+    seen: dict[str, Found] = {}
+    cursor: str | None = None
+    while len(seen) < len(ids):
+        part = await store.reads.scan(shard, "alive", cursor=cursor)
+        seen |= {each.id: each for each in part.rows if each.id in ids}
+        cursor = part.cursor
+        if cursor is None:
+            break
+    return seen

@@ -1,11 +1,12 @@
 """Audits a store: Spark compares its journal with its records, and what differs is looked at again."""
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Callable, Mapping
 
 from pyspark.sql import SparkSession
 
 from headrace.model.event import Bounds
+from headrace.model.limits import AUDIT_FLAWS_MAX
 from headrace.model.names import Queue, Shard
 from headrace.pipeline.audit.checking import check_counts, check_misplaced, check_records
 from headrace.pipeline.audit.finding import Audit, Finding
@@ -55,6 +56,7 @@ class _Auditing:
     def __init__(self, frames: Frames, store: Store, options: Options, tell: Callable[[str], None]) -> None:
         self._frames, self._store, self._options, self._tell = frames, store, options, tell
         self._findings: list[Finding] = []
+        self._unlisted: Counter[Place] = Counter()
         self._moving = 0
 
     async def run(self) -> Audit:
@@ -76,16 +78,16 @@ class _Auditing:
         await self._look_again(suspects, shards, held)
         await self._look_astray(shards)
         tell("checking records and counters")
-        for shard in shards:
-            self._findings += [finding async for finding in check_records(self._store, shard)]
+        await self._check_records(shards)
         await self._check_counts(before, counts)
+        findings, unlisted = await self._lasting_findings(shards)
         return Audit(
             events=sum(each.count for each in held.values()),
             jobs=compared.jobs,
             shards=len(shards),
             looks=len(suspects),
-            findings=await self._lasting_findings(shards),
-            more=max(compared.differ - len(suspects), 0),
+            findings=findings,
+            more=max(compared.differ - len(suspects), 0) + unlisted,
             partly=compared.partly,
             moving=self._moving + min(compared.differ + compared.moved - len(suspects), compared.moved),
         )
@@ -124,23 +126,33 @@ class _Auditing:
         for queue, pairs in astray.items():
             self._findings += await check_misplaced(self._store, queue, pairs)
 
+    async def _check_records(self, shards: Shards) -> None:
+        listed = 0
+        for shard in shards:
+            async for finding in check_records(self._store, shard):
+                if listed < AUDIT_FLAWS_MAX:
+                    self._findings.append(finding)
+                else:
+                    self._unlisted[place_of(shard)] += 1
+                listed += 1
+
     async def _check_counts(self, before: Shards, counts: Mapping[tuple[str, str, str], int]) -> None:
         stood = {shard: bounds.last_seq for shard, bounds in before.items()}
+        shown: dict[tuple[str, str], dict[str, int]] = defaultdict(dict)
+        for (tenant, name, state), number in counts.items():
+            shown[tenant, name][state] = number
         for queue in dict.fromkeys(shard.queue for shard in before):
-            shown = {
-                state: number
-                for (tenant, name, state), number in counts.items()
-                if (tenant, name) == (queue.tenant, queue.full_name)
-            }
-            found = await check_counts(self._store, queue, shown, stood)
+            found = await check_counts(self._store, queue, shown[queue.tenant, queue.full_name], stood)
             self._findings += [found] if found else []
 
-    async def _lasting_findings(self, shards: Shards) -> tuple[Finding, ...]:
-        """Without those of queues that were deleted meanwhile: their records go in steps, and write no events."""
+    async def _lasting_findings(self, shards: Shards) -> tuple[tuple[Finding, ...], int]:
+        """The findings, and how many are not listed. Without those of queues that were deleted meanwhile: their records
+        go in steps, and write no events."""
         now = await self._bounds() if self._findings else {}
         there = {place_of(shard) for shard in shards if shard in now and not is_another(shards[shard], now[shard])}
         lasting = [each for each in self._findings if (each.tenant, each.queue, each.shard) in there]
-        return tuple(sorted(lasting, key=lambda each: each.order))
+        unlisted = sum(count for place, count in self._unlisted.items() if place in there)
+        return tuple(sorted(lasting, key=lambda each: each.order)), unlisted
 
 
 def _last_seq(shard: Shard, bounds: Bounds, held: Mapping[Place, Held]) -> int:

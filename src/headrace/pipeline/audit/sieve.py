@@ -6,8 +6,10 @@ from pyspark.sql import functions as F  # noqa: N812  (as everybody on Spark wri
 from headrace.model.names import COMPANION_SUFFIX
 from headrace.pipeline.audit.fold import JOB, LETTER, SHARD, same
 
-ROW = (*JOB, "state", "kind", "attempts", "stalls", "run_at", "fence", "letter", "payload_bytes", "as_of_seq")
+ROW = (*JOB, "state", "kind", "attempts", "stalls", "run_at", "fence", "reason", "letter", "payload_bytes", "as_of_seq")
 """The columns of jobs that the audit reads."""
+_LETTER = ("id", "kind", "attempts", "stalls", "reason")
+"""What a letter and its death both tell."""
 COMPARED = ("differs", "has_moved", "is_partly", "is_misplaced")
 """What is said of each job."""
 _ALIVE = ("waiting", "active")
@@ -75,15 +77,13 @@ def compared_letters(letters: DataFrame, rows: DataFrame, shards: DataFrame) -> 
     Reads what `fold_letters` returns, the columns `ROW` of jobs, and shards as `compared_jobs` does. Returns the
     columns of `compared_jobs`.
     """
-    seen = rows.where(F.col("state") == "dead").select(
-        *LETTER, F.struct("id", "kind", "attempts", "stalls", "as_of_seq").alias("seen")
-    )
+    seen = rows.where(F.col("state") == "dead").select(*LETTER, F.struct(*_LETTER, "as_of_seq").alias("seen"))
     both = letters.join(seen, on=list(LETTER), how="full_outer").join(F.broadcast(shards), on=list(SHARD), how="inner")
     found, upto, dead_seq = F.col("seen").isNotNull(), F.col("seen.as_of_seq"), F.col("dead_seq")
-    told = F.struct("id", "kind", "attempts", "stalls")
+    told = F.struct(*_LETTER)
     is_there = (dead_seq <= upto) & ~F.coalesce(F.col("gone_seq") <= upto, F.lit(False))
     differs = [
-        found & dead_seq.isNotNull() & ~(is_there & same(told, F.col("seen"), ("id", "kind", "attempts", "stalls"))),
+        found & dead_seq.isNotNull() & ~(is_there & same(told, F.col("seen"), _LETTER)),
         found & dead_seq.isNull() & (F.col("is_whole") | (F.col("gone_seq") <= upto)),
         ~found & dead_seq.isNotNull() & F.col("gone_seq").isNull(),
     ]

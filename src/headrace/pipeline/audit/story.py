@@ -27,6 +27,8 @@ class Told(Struct, frozen=True):
     stalls: int = 0
     run_at_ms: int | None = None
     payload_bytes: int | None = None
+    reason: str | None = None
+    """Of a death."""
     seq: int = 0
 
 
@@ -105,7 +107,9 @@ class Story(Struct):
 
 def _of(event: Event) -> Told:
     line = event.line
-    return Told(line.kind, line.attempts or 0, line.stalls or 0, line.run_at_ms, line.payload_bytes, event.seq)
+    return Told(
+        line.kind, line.attempts or 0, line.stalls or 0, line.run_at_ms, line.payload_bytes, line.reason, event.seq
+    )
 
 
 def _told(row: Mapping[str, Any]) -> Told:
@@ -115,5 +119,6 @@ def _told(row: Mapping[str, Any]) -> Told:
         row.get("stalls") or 0,
         row.get("run_at_ms"),
         row.get("payload_bytes"),
+        row.get("reason"),
         row.get("seq") or 0,
     )

@@ -9,11 +9,12 @@ from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
 from headrace.model.errors import BadConfig
-from headrace.model.limits import PAGE_FAILURES_MAX, PAGE_KINDS_MAX, PAGE_SAMPLES_MAX
+from headrace.model.limits import PAGE_DAYS_MAX, PAGE_FAILURES_MAX, PAGE_KINDS_MAX, PAGE_SAMPLES_MAX
 from headrace.pipeline.lake import Lake
 from headrace.pipeline.page import queries
-from headrace.pipeline.page.numbers import ALL, WRITTEN_BY, Numbers, Scope, Span
-from headrace.pipeline.page.scopes import scopes_of, span_of
+from headrace.pipeline.page.numbers import WRITTEN_BY, Numbers, Scope, Span
+from headrace.pipeline.page.part import EVERYTHING, Part
+from headrace.pipeline.page.scopes import named_of, scopes_of, span_of
 from headrace.pipeline.page.views import Asked, Row, views_of
 from headrace.pipeline.stats.run import read_stats
 
@@ -24,15 +25,15 @@ often than we read them."""
 T = TypeVar("T")
 
 
-def collect(spark: SparkSession, lake: Lake, *, made_at_ms: int) -> Numbers:
-    """Everything that the report shows. Tables that are not there are named in `lacking`; BadConfig if none is."""
+def collect(spark: SparkSession, lake: Lake, *, made_at_ms: int, part: Part = EVERYTHING) -> Numbers:
+    """All that the report shows of a part. Tables that are not there are named in `lacking`; BadConfig if none is."""
     there = [name for name in WRITTEN_BY if next(_folder(lake, name).glob(_GLOBS.get(name, "*.parquet")), None)]
     if not there:
         raise BadConfig(
             f"there is no table in {lake.folder} to draw a report from; run headrace pipeline stats, jobs, errors and"
             " usage first, or name the folder that they have written to"
         )
-    return read_again(lambda: _collect(spark, lake, there, made_at_ms))
+    return read_again(lambda: _collect(spark, lake, there, made_at_ms, part))
 
 
 def read_again(ask: Callable[[], T]) -> T:
@@ -49,13 +50,13 @@ def read_again(ask: Callable[[], T]) -> T:
 _GLOBS = {"stats": "day=*/*.parquet"}
 
 
-def _collect(spark: SparkSession, lake: Lake, there: Sequence[str], made_at_ms: int) -> Numbers:
-    tables = {name: spark.read.parquet(f"file:{_folder(lake, name)}") for name in there if name != "stats"}
-    stats = read_stats(spark, _folder(lake, "stats")).cache()  # read once: it may be a file for each minute
+def _collect(spark: SparkSession, lake: Lake, there: Sequence[str], made_at_ms: int, part: Part) -> Numbers:
+    tables = {name: part.of(spark.read.parquet(f"file:{_folder(lake, name)}")) for name in there if name != "stats"}
+    stats = part.of(read_stats(spark, _folder(lake, "stats"))).cache()  # read once: it may be a file for each minute
     try:
         seen = _rows(queries.overview(stats))
         span, scopes = span_of(seen), scopes_of(seen)
-        asked = _ask(stats, tables, span, scopes)
+        asked = _ask(stats, tables, span, scopes, named_of(seen, scopes))
     finally:
         stats.unpersist()
     return Numbers(
@@ -63,32 +64,55 @@ def _collect(spark: SparkSession, lake: Lake, there: Sequence[str], made_at_ms: 
         span=span,
         made_at_ms=made_at_ms,
         latency_of_slowest="attempts" not in tables,
+        part=part.text,
         lacking=[name for name in WRITTEN_BY if name not in there],
     )
 
 
-def _ask(stats: DataFrame, tables: dict[str, DataFrame], span: Span | None, scopes: Sequence[Scope]) -> Asked:
+def _ask(
+    stats: DataFrame,
+    tables: dict[str, DataFrame],
+    span: Span | None,
+    scopes: Sequence[Scope],
+    named: Sequence[Scope],
+) -> Asked:
     asked = Asked()
-    attempts = queries.scoped(tables["attempts"], scopes) if "attempts" in tables else None
+    attempts = queries.scoped(tables["attempts"], named) if "attempts" in tables else None
     if span is not None:
-        shown = queries.scoped(stats, scopes)
+        shown = queries.scoped(stats, named)
         asked.counts = _rows(queries.counts(shown, span))
         asked.backlogs = _rows(queries.backlogs(shown, span))
+        asked.unknowns = _rows(queries.unknowns(shown))
         by_bucket = queries.latencies_of_slowest(shown, span) if attempts is None else queries.latencies(attempts, span)
         asked.latencies = _rows(by_bucket)
     if attempts is not None:
         asked.kinds = _rows(queries.kinds(attempts, PAGE_KINDS_MAX))
     if "errors" in tables:
-        asked.failures = _failures(tables["errors"], [])
-        if any(scope != ALL for scope in scopes):
-            asked.failures += _failures(tables["errors"], ["tenant"])
+        asked.failures = _failures(tables["errors"], scopes)
     if "usage" in tables:
-        asked.usage = _rows(queries.consumption(tables["usage"]))
+        asked.usage = _usage(tables["usage"], scopes)
     return asked
 
 
-def _failures(errors: DataFrame, by: Sequence[str]) -> list[Row]:
-    return _rows(queries.failures(errors, by, PAGE_FAILURES_MAX, PAGE_SAMPLES_MAX))
+def _failures(errors: DataFrame, scopes: Sequence[Scope]) -> list[Row]:
+    """Only of those that are shown: a lake may have thousands of tenants, each with its samples."""
+
+    def most(some: DataFrame, *by: str) -> list[Row]:
+        return _rows(queries.failures(some, by, PAGE_FAILURES_MAX, PAGE_SAMPLES_MAX))
+
+    found = most(errors)
+    if tenants := [scope.tenant for scope in scopes if scope.tenant and not scope.queue]:
+        found += most(errors.where(errors.tenant.isin(*tenants)), "tenant")
+    if any(scope.queue for scope in scopes):
+        found += most(queries.failures_of(errors, scopes), "tenant", "queue")
+    return found
+
+
+def _usage(usage: DataFrame, scopes: Sequence[Scope]) -> list[Row]:
+    """Of all tenants together, and day by day of those that are shown so."""
+    totals = _rows(queries.consumption(usage))
+    tenants = {scope.tenant for scope in scopes} if len(totals) > 1 else {row["tenant"] for row in totals}
+    return totals + _rows(queries.consumption_by_day(usage, sorted(tenants), PAGE_DAYS_MAX))
 
 
 def _rows(frame: DataFrame) -> list[Row]:

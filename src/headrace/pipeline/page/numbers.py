@@ -122,6 +122,8 @@ class View(Struct, frozen=True):
     """By the names of `COUNTED`."""
     backlog: dict[str, list[int]] | None = None
     """By tenant or queue, the largest first; open jobs at the end of each bucket."""
+    unknown: int = 0
+    """Queues of which nobody knows how many jobs are open; `backlog` is without them."""
     latency: list[Latency] | None = None
     overall: Latency | None = None
     kinds: list[Kind] | None = None
@@ -136,10 +138,12 @@ class View(Struct, frozen=True):
 
 class Numbers(Struct, frozen=True):
     """The report's content. `latency_of_slowest` says that percentiles are those of the slowest kind in each bucket,
-    since there is no table of attempts to compute them from."""
+    since there is no table of attempts to compute them from. `part` names what was asked for, if it was not
+    everything."""
 
     views: list[View]
     span: Span | None
     made_at_ms: int
     latency_of_slowest: bool = False
+    part: str = ""
     lacking: list[str] = field(default_factory=list)

@@ -15,18 +15,6 @@
     view.replaceChildren(...(places.get(name) ?? places.get("")));
   };
 
-  if (pick) {
-    pick.closest("label").hidden = false;
-    const follow = () => {
-      const name = decodeURIComponent(location.hash.slice(1));
-      pick.value = places.has(name) ? name : "";
-      show(pick.value);
-    };
-    pick.addEventListener("change", () => { location.hash = encodeURIComponent(pick.value); });
-    addEventListener("hashchange", follow);
-    if (location.hash) follow();
-  }
-
   let drawing = null;
   let index = 0;
 
@@ -94,4 +82,24 @@
     event.preventDefault();
     point(on, drawing === on ? index + step : step > 0 && step < 1e9 ? 0 : 1e9 * Math.sign(step));
   });
+
+  const asked = () => {
+    try {
+      return decodeURIComponent(location.hash.slice(1));
+    } catch {
+      return ""; // an address that somebody cut or typed
+    }
+  };
+
+  if (pick) {
+    pick.closest("label").hidden = false;
+    const follow = () => {
+      const name = asked();
+      pick.value = places.has(name) ? name : "";
+      show(pick.value);
+    };
+    pick.addEventListener("change", () => { location.hash = encodeURIComponent(pick.value); });
+    addEventListener("hashchange", follow);
+    if (location.hash) follow(); // last: it uses all of the above
+  }
 })();

@@ -9,7 +9,7 @@ from headrace.pipeline.page.charts import Series
 from headrace.pipeline.page.markup import Html, escaped, joined, tag
 from headrace.pipeline.page.numbers import OUTCOMES, QUANTILES, WRITTEN_BY, Numbers, Scope, Span, View
 from headrace.pipeline.page.queries import OTHERS
-from headrace.pipeline.page.texts import every, exact, instant, milliseconds, short
+from headrace.pipeline.page.texts import every, exact, instant, milliseconds, queues_text, short
 from headrace.pipeline.page.tiles import tiles
 
 
@@ -89,6 +89,8 @@ def _backlog(view: View, span: Span | None) -> Html:
         for name, levels in view.backlog.items()
     ]
     about = f"Jobs that wait or run, counted {every(span.bucket_ms)}."
+    if view.unknown:
+        about += f" Not known of {queues_text(view.unknown)}, whose journal has lost its beginning."
     return charts.stacked_areas("Backlog", about, span, series, exact)
 
 
@@ -115,10 +117,9 @@ def _label(scope: Scope, is_many: bool) -> str:
 
 
 def _span_text(numbers: Numbers) -> str:
-    span = numbers.span
-    if span is None:
-        return "No statistics yet"
-    return f"{instant(span.start_ms)} to {instant(span.end_ms)} UTC"
+    span, of = numbers.span, numbers.part
+    time = "No statistics yet" if span is None else f"{instant(span.start_ms)} to {instant(span.end_ms)} UTC"
+    return escaped(f"{time}; only {of}" if of else time)
 
 
 def _file(name: str) -> str:

@@ -10,7 +10,7 @@ from headrace.pipeline.page.numbers import COUNTED, QUANTILES, Scope, Span
 _FAILED = ("retried", "stalled", "dead")
 _SCOPE = ("shown_tenant", "shown_queue")
 OTHERS = "…"
-"""Stands for the tenants and queues that have no view of their own; no name can be this."""
+"""Stands for the tenants and queues that are not named; no name can be this."""
 
 
 def overview(stats: DataFrame) -> DataFrame:
@@ -28,15 +28,10 @@ def overview(stats: DataFrame) -> DataFrame:
 
 
 def scoped(frame: DataFrame, scopes: Sequence[Scope]) -> DataFrame:
-    """Adds `shown_tenant` and `shown_queue`: the names, or `OTHERS` where there is no view of them. A table without
-    queues gets the tenant alone."""
+    """Adds `shown_tenant` and `shown_queue`: the names, or `OTHERS` where they are not among the scopes."""
     tenants = sorted({scope.tenant for scope in scopes if scope.tenant})
-    queues = [scope.name for scope in scopes if scope.queue]
     named = frame.withColumn("shown_tenant", _or_others(F.col("tenant"), F.col("tenant").isin(tenants)))
-    if "queue" not in frame.columns:
-        return named
-    is_shown = F.concat_ws("/", "tenant", "queue").isin(queues)
-    return named.withColumn("shown_queue", _or_others(F.col("queue"), is_shown))
+    return named.withColumn("shown_queue", _or_others(F.col("queue"), _is_queue_of(scopes)))
 
 
 def counts(stats: DataFrame, span: Span) -> DataFrame:
@@ -57,6 +52,14 @@ def backlogs(stats: DataFrame, span: Span) -> DataFrame:
     before = F.lag("open", 1, 0).over(Window.partitionBy(*series).orderBy("bucket"))
     changes = ends.withColumn("change", F.col("open") - before)
     return changes.groupBy("bucket", *_SCOPE).agg(F.sum("change").alias("change"))
+
+
+def unknowns(stats: DataFrame) -> DataFrame:
+    """Reads stats that are scoped; returns `shown_tenant shown_queue queues`: how many queues there have no backlog at
+    the end, since the journal's beginning is gone. `backlogs` is without them."""
+    last = F.max(F.struct("window_start", F.col("backlog").isNull().alias("is_unknown"))).alias("last")
+    queues = stats.groupBy("tenant", "queue", *_SCOPE).agg(last)
+    return queues.where("last.is_unknown").groupBy(*_SCOPE).agg(F.count("*").alias("queues"))
 
 
 def latencies(attempts: DataFrame, span: Span) -> DataFrame:
@@ -94,6 +97,11 @@ def kinds(attempts: DataFrame, kinds_max: int) -> DataFrame:
     return ranked.where(F.col("rank") <= kinds_max).orderBy("rank")
 
 
+def failures_of(errors: DataFrame, scopes: Sequence[Scope]) -> DataFrame:
+    """Reads errors; returns those of the queues among the scopes, once for each of them, with `queue`."""
+    return errors.withColumn("queue", F.explode("queues")).where(_is_queue_of(scopes))
+
+
 def failures(errors: DataFrame, by: Sequence[str], shown_max: int, samples_max: int) -> DataFrame:
     """Reads errors; returns for each value of the columns `by` the fingerprints with most failures, those first.
 
@@ -127,11 +135,17 @@ def failures(errors: DataFrame, by: Sequence[str], shown_max: int, samples_max: 
 
 
 def consumption(usage: DataFrame) -> DataFrame:
-    """Reads usage; returns `tenant day enqueued done dead deliveries run_ms payload_bytes` by tenant (day is null) and
-    by tenant and day."""
+    """Reads usage; returns `tenant day enqueued done dead deliveries run_ms payload_bytes` by tenant; day is null."""
     names = ("enqueued", "done", "dead", "deliveries", "run_ms", "payload_bytes")
-    sets = [[F.col("tenant")], [F.col("tenant"), F.col("day")]]
-    return usage.groupingSets(sets, "tenant", "day").agg(*(F.sum(name).alias(name) for name in names))
+    day = F.lit(None).cast("date").alias("day")
+    return usage.groupBy("tenant").agg(day, *(F.sum(name).alias(name) for name in names))
+
+
+def consumption_by_day(usage: DataFrame, tenants: Sequence[str], days_max: int) -> DataFrame:
+    """Reads usage; returns the columns of `consumption` of these tenants, for each of the last days that they have."""
+    latest = Window.partitionBy("tenant").orderBy(F.desc("day"))
+    days = usage.where(F.col("tenant").isin(*tenants)).withColumn("rank", F.row_number().over(latest))
+    return days.where(F.col("rank") <= days_max).drop("rank")
 
 
 def _ended(attempts: DataFrame) -> DataFrame:
@@ -157,6 +171,10 @@ def _percentiles() -> list[Column]:
 
 def _bucket(at: Column, span: Span) -> Column:
     return F.floor((F.unix_millis(at) - F.lit(span.start_ms)) / F.lit(span.bucket_ms)).cast("int")
+
+
+def _is_queue_of(scopes: Sequence[Scope]) -> Column:
+    return F.concat_ws("/", "tenant", "queue").isin([scope.name for scope in scopes if scope.queue])
 
 
 def _or_others(name: Column, is_shown: Column) -> Column:

@@ -1,6 +1,6 @@
 """Which tenants and queues get a view of their own, and how the time is cut into buckets."""
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterable
 from typing import Any
 
@@ -28,6 +28,18 @@ def scopes_of(rows: Iterable[dict[str, Any]]) -> list[Scope]:
             shown.append(Scope(tenant))
         shown.extend(sorted(scope for scope in queues if scope.tenant == tenant))
     return shown
+
+
+def named_of(rows: Iterable[dict[str, Any]], scopes: Iterable[Scope]) -> list[Scope]:
+    """The scopes that are named where numbers are told apart: those with a view, and the queue of a tenant that has
+    only one, which needs no view beside its tenant's."""
+    queues_of: dict[str, list[str]] = defaultdict(list)
+    for row in rows:
+        queues_of[row["tenant"]].append(row["queue"])
+    views = list(scopes)
+    shown = {scope.tenant for scope in views} if len(queues_of) > 1 else set(queues_of)
+    alone = [Scope(tenant, *queues) for tenant, queues in queues_of.items() if tenant in shown and len(queues) == 1]
+    return [*views, *alone]
 
 
 def span_of(rows: Iterable[dict[str, Any]]) -> Span | None:

@@ -35,6 +35,11 @@ def percent(share: float | None) -> str:
     return f"{text.rstrip('0').rstrip('.')}%"
 
 
+def queues_text(count: int) -> str:
+    """So many queues: 1 queue, 2,000 queues."""
+    return f"{exact(count)} queue{'' if count == 1 else 's'}"
+
+
 def milliseconds(ms: int | None) -> str:
     """A duration: 0 ms, 850 ms, 12.3 s, 5 m 3 s."""
     return NONE if ms is None else duration_text(ms)

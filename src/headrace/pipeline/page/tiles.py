@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from headrace.pipeline.page.charts import sparkline
 from headrace.pipeline.page.markup import Html, tag
 from headrace.pipeline.page.numbers import Quantiles, Span, View
-from headrace.pipeline.page.texts import NONE, exact, milliseconds, percent, short
+from headrace.pipeline.page.texts import NONE, exact, milliseconds, percent, queues_text, short
 
 
 def tiles(view: View, span: Span | None) -> Html:
@@ -51,7 +51,10 @@ def _open(view: View) -> Html | None:
     if view.backlog is None:
         return None
     levels = [sum(values) for values in zip(*view.backlog.values(), strict=True)]
-    return _tile("Open at the end", levels[-1], f"at most {short(max(levels))}", levels, "s0")
+    about = f"at most {short(max(levels))}"
+    if view.unknown:
+        about += f"; unknown of {queues_text(view.unknown)}"
+    return _tile("Open at the end", levels[-1], about, levels, "s0")
 
 
 def _tile(name: str, number: int, about: str, values: Sequence[int | None], look: str) -> Html:

@@ -8,6 +8,7 @@ from typing import Any
 from msgspec import Struct
 
 from headrace.model.limits import PAGE_DAYS_MAX, PAGE_TENANTS_MAX
+from headrace.model.secrets import scrubbed
 from headrace.pipeline.page.numbers import (
     ALL,
     COUNTED,
@@ -32,6 +33,7 @@ class Asked(Struct):
 
     counts: list[Row] | None = None
     backlogs: list[Row] | None = None
+    unknowns: list[Row] | None = None
     latencies: list[Row] | None = None
     kinds: list[Row] | None = None
     failures: list[Row] | None = None
@@ -46,19 +48,19 @@ def views_of(scopes: Sequence[Scope], span: Span | None, asked: Asked) -> list[V
 def _view(scope: Scope, span: Span | None, asked: Asked) -> View:
     kinds = None if asked.kinds is None else [row for row in asked.kinds if _exactly(row) == scope]
     failures = None if asked.failures is None else [row for row in asked.failures if _is_of(row, scope)]
-    shown = [row for row in failures or [] if not scope.queue or scope.queue in row["queues"]]
     totals = next((row for row in kinds or [] if row["is_total"]), None)
     by_kind = [row for row in kinds or [] if not row["is_total"]]
     return View(
         scope,
         counts=_counts(scope, span, asked.counts),
         backlog=_backlog(scope, span, asked.backlogs),
+        unknown=sum(row["queues"] for row in asked.unknowns or [] if scope.covers(_of(row))),
         latency=_by_bucket(scope, span, asked.latencies),
         overall=_latency(totals) if totals else None,
         kinds=None if kinds is None else [_kind(row) for row in by_kind],
         kinds_more=by_kind[0]["kinds"] - len(by_kind) if by_kind else 0,
-        failures=None if failures is None else [_failure(row) for row in shown],
-        failures_more=_more(failures) if failures and not scope.queue else (0, 0),
+        failures=None if failures is None else [_failure(row) for row in failures],
+        failures_more=_more(failures) if failures else (0, 0),
         usage=None if asked.usage is None else _usage(scope, asked.usage),
         usage_is_by_day=scope.tenant != "" or _is_alone(asked.usage or []),
     )
@@ -106,9 +108,12 @@ def _kind(row: Row) -> Kind:
 
 
 def _failure(row: Row) -> Failure:
-    samples = [Sample(s["tenant"], s["queue"], s["id"], s["at_ms"], s["message"] or "") for s in row["samples"]]
-    names = [name for name in Failure.__struct_fields__ if name != "samples"]
-    return Failure(**{name: row[name] for name in names}, samples=samples)
+    # The page is sent around: what a handler said may hold the password of a URL.
+    samples = [
+        Sample(s["tenant"], s["queue"], s["id"], s["at_ms"], scrubbed(s["message"] or "")) for s in row["samples"]
+    ]
+    names = [name for name in Failure.__struct_fields__ if name not in ("samples", "template")]
+    return Failure(**{name: row[name] for name in names}, template=scrubbed(row["template"]), samples=samples)
 
 
 def _more(rows: list[Row]) -> tuple[int, int]:
@@ -150,4 +155,4 @@ def _exactly(row: Row) -> Scope:
 
 
 def _is_of(row: Row, scope: Scope) -> bool:
-    return bool(row.get("tenant", "") == scope.tenant)
+    return (row.get("tenant", ""), row.get("queue", "")) == (scope.tenant, scope.queue)

@@ -26,13 +26,15 @@ def jobs(events: DataFrame) -> DataFrame:
     - `wait_ms` of the last delivery that ended, `run_ms` of all of them together
     - `error_class error_message` of the last attempt that failed
     """
-    what, error = F.struct("kind", "tag", "priority"), F.struct("error_class", "error_message")
+    what, error = F.struct("tag", "priority"), F.struct("error_class", "error_message")
     rows = (
         lived(events)
         .groupBy(*JOB, "incarnation")
         .agg(
             F.min_by("event", F.when(begins(), place())).alias("born"),
-            F.max_by(what, F.when(F.col("kind").isNotNull(), place())).alias("what"),
+            _last("kind"),
+            # A removal tells the kind alone. What else tells of a job has a priority, and a tag only if there is one.
+            F.max_by(what, F.when(F.col("priority").isNotNull(), place())).alias("what"),
             _last("enqueued_at"),
             F.min(F.when(begins(), F.col("at"))).alias("born_at"),
             F.min(F.when(F.col("event") == "claimed", F.col("at"))).alias("first_claimed_at"),
@@ -49,7 +51,7 @@ def jobs(events: DataFrame) -> DataFrame:
         *JOB,
         "incarnation",
         "born",
-        "what.kind",
+        "kind",
         "what.tag",
         "what.priority",
         F.coalesce("enqueued_at", "born_at").alias("enqueued_at"),

@@ -15,23 +15,26 @@ def usage(events: DataFrame) -> DataFrame:
     Returns
     - `day tenant`: the date of the events, in UTC
     - `events`, and the `queues` that had any, companions included
-    - `enqueued replayed done dead cancelled`: jobs; a twin that was cancelled behind its active one does not count
+    - `enqueued replayed done dead cancelled`: jobs. One that was enqueued behind its active namesake counts as enqueued
+      when it is freed to wait on its own; what was merged or cancelled before that does not count
     - `deliveries` that ended, and of these `retried` and `stalled`
     - `run_ms wait_ms`: of these, summed up
-    - `payload_bytes` of the jobs that were enqueued
+    - `payload_bytes` of the jobs that count as enqueued
     """
+    is_enqueued = F.col("event").isin("enqueued", "unblocked")
     is_cancelled = (F.col("event") == "cancelled") & F.col("reason").isNull()
     ended = F.col("event").isin(*_ENDED) | (F.col("event").isin("dead", "cancelled") & F.col("fence").isNotNull())
     return events.groupBy(_day().alias("day"), "tenant").agg(
         F.count("*").alias("events"),
         F.count_distinct("queue").alias("queues"),
-        *(F.count_if(F.col("event") == name).alias(name) for name in ("enqueued", "replayed", "done", "dead")),
+        F.count_if(is_enqueued).alias("enqueued"),
+        *(F.count_if(F.col("event") == name).alias(name) for name in ("replayed", "done", "dead")),
         F.count_if(is_cancelled).alias("cancelled"),
         F.count_if(ended).alias("deliveries"),
         *(F.count_if(F.col("event") == name).alias(name) for name in ("retried", "stalled")),
         _total("run_ms"),
         _total("wait_ms"),
-        _total("payload_bytes", F.col("event") == "enqueued"),
+        _total("payload_bytes", is_enqueued),
     )
 
 

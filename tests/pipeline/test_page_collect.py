@@ -1,0 +1,112 @@
+"""Promises of what the report takes from the tables: of each part its own, with names, without secrets, and no more."""
+
+from datetime import date
+from typing import Any
+
+import pytest
+from pyspark.sql import SparkSession
+
+from headrace.model.limits import PAGE_DAYS_MAX, PAGE_FAILURES_MAX
+from headrace.pipeline.lake import Lake
+from headrace.pipeline.page import queries
+from headrace.pipeline.page.collect import collect
+from headrace.pipeline.page.numbers import ALL, Numbers, Scope, View
+from headrace.pipeline.page.page import page
+from headrace.pipeline.page.part import EVERYTHING, Part
+from tests.pipeline.lakes import T0, us, window, write_stats, write_table
+
+SAID = "no answer from redis://me:hunter2@cache:6379, token=abc123"
+
+
+def failure(fingerprint: str, tenant: str, queue: str, failures: int) -> dict[str, Any]:
+    sample = {"queue": queue, "id": "a", "at": us(T0), "message": SAID}
+    names = {"fingerprint": fingerprint, "tenant": tenant, "error_class": "OSError", "template": "token=abc123"}
+    counts = {"failures": failures, "deaths": 0, "jobs": failures, "first_seen": us(T0), "last_seen": us(T0)}
+    return names | counts | {"kinds": ["k"], "queues": [queue], "sample_jobs": [sample]}
+
+
+def used(day: int, tenant: str) -> dict[str, Any]:
+    counts = {"enqueued": 1, "done": 1, "dead": 0, "deliveries": 1, "run_ms": 1, "payload_bytes": 1}
+    return {"day": date(2026, 9, day), "tenant": tenant} | counts
+
+
+@pytest.fixture(scope="module")
+def lake(tmp_path_factory: pytest.TempPathFactory) -> Lake:
+    """Of acme mail, which fails in many ways, and reports, whose backlog nobody knows; birch has one queue."""
+    lake = Lake(tmp_path_factory.mktemp("lake"))
+    write_stats(
+        lake,
+        [
+            window(T0, "acme", "mail", "k", done=9, opened=12, backlog=3),
+            window(T0, "acme", "reports", "k", done=2, opened=2, backlog=None),
+            window(T0, "birch", "web", "k", done=4, opened=9, backlog=5),
+        ],
+    )
+    many = [failure(f"f{number}", "acme", "mail", 100 + number) for number in range(PAGE_FAILURES_MAX + 1)]
+    write_table(lake, "errors", [*many, failure("rare", "acme", "reports", 1), failure("f0", "birch", "web", 7)])
+    write_table(lake, "usage", [used(day, tenant) for day in range(1, 21) for tenant in ("acme", "birch")])
+    return lake
+
+
+@pytest.fixture(scope="module")
+def numbers(spark: SparkSession, lake: Lake) -> Numbers:
+    return collect(spark, lake, made_at_ms=T0)
+
+
+def view_of(numbers: Numbers, scope: Scope) -> View:
+    [view] = [view for view in numbers.views if view.scope == scope]
+    return view
+
+
+def test_a_queue_shows_what_failed_in_it_however_rare_that_is_for_its_tenant(numbers: Numbers) -> None:
+    reports, mail = (view_of(numbers, Scope("acme", queue)) for queue in ("reports", "mail"))
+
+    assert [failure.fingerprint for failure in reports.failures or []] == ["rare"]
+    assert [failure.failures for failure in mail.failures or []] == [100 + n for n in range(PAGE_FAILURES_MAX, 0, -1)]
+    assert (reports.failures_more, mail.failures_more) == ((0, 0), (1, 100))
+
+
+def test_what_handlers_said_is_shown_without_its_secrets(numbers: Numbers) -> None:
+    text = page(numbers, title="Secrets")
+
+    assert "hunter2" not in text
+    assert "abc123" not in text
+    assert "redis://…@cache:6379" in text
+
+
+def test_a_queue_that_is_alone_is_called_by_its_name(spark: SparkSession, lake: Lake, numbers: Numbers) -> None:
+    lone = collect(spark, lake, made_at_ms=T0, part=Part("birch"))
+
+    assert view_of(numbers, Scope("birch")).backlog == {"web": [5]}
+    assert [(view.scope, view.backlog) for view in lone.views] == [(ALL, {"web": [5]})]
+
+
+def test_queues_without_a_known_backlog_are_counted_and_told(numbers: Numbers) -> None:
+    text = page(numbers, title="Unknown")
+
+    assert [(view.scope.name, view.unknown) for view in numbers.views] == [
+        *(("", 1), ("acme", 1), ("acme/mail", 0), ("acme/reports", 1), ("birch", 0))
+    ]
+    assert "at most 8; unknown of 1 queue" in text
+    assert "Not known of 1 queue, whose journal has lost its beginning." in text
+
+
+def test_a_report_of_a_tenant_shows_nothing_of_the_others_and_names_it(spark: SparkSession, lake: Lake) -> None:
+    part = collect(spark, lake, made_at_ms=T0, part=Part("acme", "reports, mail"))
+
+    [whole, *queues] = part.views
+    assert [view.scope for view in queues] == [Scope("acme", "mail"), Scope("acme", "reports")]
+    assert whole.counts is not None
+    assert whole.counts["done"] == [11]
+    assert {name for failure in whole.failures or [] for name in failure.tenants} == {"acme"}
+    assert (len(whole.usage or []), whole.usage_is_by_day) == (PAGE_DAYS_MAX, True)
+    assert "UTC; only tenant acme, queue reports, mail<" in page(part, title="A part")
+    assert EVERYTHING.text == ""
+
+
+def test_days_are_asked_for_only_of_those_that_are_shown(spark: SparkSession, lake: Lake) -> None:
+    usage = spark.read.parquet(str(lake.table("usage")))
+
+    rows = queries.consumption_by_day(usage, ["birch"], 2).collect()
+
+    assert sorted((row.tenant, row.day.day) for row in rows) == [("birch", 19), ("birch", 20)]

@@ -6,6 +6,7 @@ import os
 import sys
 import time
 
+from tests.proof.audit_load import run_audits
 from tests.proof.feeds import run_all_feeds
 from tests.proof.fleet_kills import run_fleets
 from tests.proof.histories import run
@@ -29,14 +30,17 @@ def main() -> int:
     parser.add_argument("--spark", action="store_true", help="only the runs that kill drivers and executors of Spark")
     parser.add_argument("--map", action="store_true", help="only the runs that kill drivers and workers of maps")
     parser.add_argument("--fleet", action="store_true", help="only the runs that kill drivers and workers of fleets")
-    parser.add_argument("--rows", type=int, help="of a map (default 100,000), jobs of a fleet (default 20,000)")
+    parser.add_argument("--audit", action="store_true", help="only the audits beside workers that never rest")
+    parser.add_argument(
+        "--rows", type=int, help="of a map, jobs of an audit (default 100,000), of a fleet (default 20,000)"
+    )
     parser.add_argument("--seeds", type=int, help="histories per store (default 500), simulated seeds (default 20,000)")
     parser.add_argument("--first", type=int, default=0, help="the first seed (default 0)")
     parser.add_argument("--stores", default=",".join(STORES), help="the stores, separated by commas")
     parser.add_argument("--processes", type=int, default=os.cpu_count() or 1, help="of the simulation")
     options = parser.parse_args()
     violations = 0
-    proofs = ("simulation", "histories", "workers", "feeds", "spark", "map", "fleet")
+    proofs = ("simulation", "histories", "workers", "feeds", "spark", "map", "fleet", "audit")
     chosen = any(getattr(options, name) for name in proofs)
     if options.simulation or not chosen:
         violations += simulate_seeds(options.first, options.seeds or 20_000, options.processes)
@@ -52,6 +56,9 @@ def main() -> int:
         violations += asyncio.run(run_maps(lambda line: print(line, flush=True), options.rows or 100_000))
     if options.fleet or not chosen:
         violations += asyncio.run(run_fleets(lambda line: print(line, flush=True), options.rows or 20_000))
+    if options.audit or not chosen:
+        audited = ("sqlite", "redis", "postgres")
+        violations += run_audits(lambda line: print(line, flush=True), audited, options.rows or 100_000)
     return 1 if violations else 0
 
 

@@ -7,7 +7,7 @@ import multiprocessing
 import sys
 import tempfile
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
 from functools import partial
 from itertools import count
@@ -225,6 +225,23 @@ def run(
     return runs
 
 
+def run_audits(
+    say: Callable[[str], None], stores: Sequence[str], jobs: int, audits: int = 1, *, at_rest: bool = False
+) -> int:
+    """Audit each store under load; says in how many of them something was found."""
+    spark, wrong = session("audit under load", "local[2]"), 0
+    try:
+        for store in stores:
+            say(f"audit: {store}")
+            with tempfile.TemporaryDirectory(prefix="headrace-proof-") as folder:
+                url = asyncio.run(emptied(store, Path(folder)))
+                runs = run(spark, url, jobs, audits, say, at_rest=at_rest)
+            wrong += any(not each.audit.ok for each in runs)
+    finally:
+        spark.stop()
+    return wrong
+
+
 def main() -> int:
     """Run it, say how it goes, and end with 1 when an audit has found something."""
     parser = argparse.ArgumentParser(prog="python -m tests.proof.audit_load", description=__doc__)
@@ -233,13 +250,8 @@ def main() -> int:
     parser.add_argument("--audits", type=int, default=1, help="while the workers run")
     parser.add_argument("--at-rest", action="store_true", help="and one more when nobody works any more")
     options = parser.parse_args()
-    spark = session("audit under load", "local[2]")
-    with tempfile.TemporaryDirectory(prefix="headrace-proof-") as folder:
-        url = asyncio.run(emptied(options.store, Path(folder)))
-        say = lambda line: print(line, flush=True)  # noqa: E731  (each line as soon as it is known)
-        runs = run(spark, url, options.jobs, options.audits, say, at_rest=options.at_rest)
-    spark.stop()
-    return 1 if any(not each.audit.ok for each in runs) else 0
+    say = lambda line: print(line, flush=True)  # noqa: E731  (each line as soon as it is known)
+    return run_audits(say, [options.store], options.jobs, options.audits, at_rest=options.at_rest)
 
 
 if __name__ == "__main__":

@@ -50,15 +50,15 @@ class FleetFigures(Struct):
     """That were killed with the drivers."""
     leftovers: int = 0
     """Jobs that were still held a lease after the fleet's end."""
-    lost: int = 0
-    """Rows that no job in the journal tells of."""
+    apart: int = 0
+    """By how many there are more rows than jobs in the journal, or fewer."""
     worked: Worked = field(default_factory=Worked)
     answered: Answered | None = None
     seconds: float = 0.0
 
     def is_exact(self) -> bool:
         """Whether everything is as it must be."""
-        wrong = self.leftovers + self.lost
+        wrong = self.leftovers + self.apart
         return self.worked.is_right and not wrong and (self.answered is None or self.answered.is_right)
 
     def has_happened(self, plan: Plan) -> bool:
@@ -75,5 +75,5 @@ class FleetFigures(Struct):
         answered = "" if self.answered is None else f"\n    answers: {self.answered}"
         return (
             f"kills {sum(self.blows.values())} ({blows}) of {self.processes} processes, leases kept after the end"
-            f" {self.leftovers}, rows without a job {self.lost}, {self.seconds:.0f} s\n    {self.worked}{answered}"
+            f" {self.leftovers}, rows and jobs apart {self.apart}, {self.seconds:.0f} s\n    {self.worked}{answered}"
         )

@@ -135,7 +135,7 @@ async def run_kills(url: str, plan: Plan, folder: Path) -> FleetFigures:
         run.figures.worked = judge((await journal_of(store)).values(), runs_in(folder))
     finally:
         await store.close()
-    run.figures.lost = plan.rows - run.figures.worked.jobs
+    run.figures.apart = abs(plan.rows - run.figures.worked.jobs)
     if plan.maps:
         run.figures.answered = answered_in(folder, plan.rows)
     run.figures.seconds = time.monotonic() - start

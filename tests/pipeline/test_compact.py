@@ -9,6 +9,7 @@ import pytest
 
 from headrace.model.errors import BadConfig
 from headrace.pipeline.history import layout, steps
+from headrace.pipeline.history import merge as merging
 from headrace.pipeline.history.alone import alone
 from headrace.pipeline.history.compact import compact
 from headrace.pipeline.history.compacted import Compacted
@@ -94,6 +95,25 @@ def test_files_with_payloads_and_without_are_merged(tmp_path: Path) -> None:
         {"seq": 1, "payload": None},
         {"seq": 2, "payload": "{}"},
     ]
+
+
+def test_large_rows_are_merged_a_few_at_a_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    large, files = 64 * 1024, [put(tmp_path, batch, [1]) for batch in range(2)]
+    for batch, file in enumerate(files):
+        seqs = range(batch * 100 + 1, batch * 100 + 101)
+        payloads = [str(seq).ljust(large, chr(33 + seq % 90)) for seq in seqs]
+        pq.write_table(rows_of(seqs).append_column("payload", [payloads]), file, use_dictionary=False)
+    most = 16 * large
+    monkeypatch.setattr(merging, "HISTORY_GROUP_BYTES", most)
+
+    compact(tmp_path)
+
+    [file] = files[0].parent.iterdir()
+    footer = pq.read_metadata(file)
+    groups = [footer.row_group(number) for number in range(footer.num_row_groups)]
+    assert footer.num_rows == 200
+    assert max(group.num_rows for group in groups) <= most // large
+    assert duckdb_places(tmp_path) == expected(200)
 
 
 @pytest.mark.parametrize("step", ["merged", "linked", "exchanged"])

@@ -4,14 +4,15 @@ import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
 from msgspec.structs import replace
 from pyspark.errors import StreamingQueryException
 from pyspark.sql import SparkSession
 
-from headrace.model.errors import Refused, StoreUnavailable
+from headrace.model.errors import BadConfig, Refused, StoreUnavailable
+from headrace.model.job import Job
 from headrace.model.names import Queue, Shard
 from headrace.pipeline.history import layout, staging, steps
 from headrace.pipeline.history.compact import compact
@@ -20,7 +21,8 @@ from headrace.pipeline.history.run import follow_history
 from headrace.pipeline.history.state import State, read_state, write_state
 from headrace.pipeline.said import said_by_us
 from headrace.pipeline.source.schema import JOURNAL
-from tests.pipeline.filling import fill, keep, tell
+from headrace.stores.contract.store import Store
+from tests.pipeline.filling import T0, Story, fill, keep, tell
 from tests.pipeline.histories import Place, duckdb_places, places, polars_rows
 from tests.pipeline.served import ask
 from tests.pipeline.stories import odd_story, told_by_the_store
@@ -46,6 +48,21 @@ def state_of(folder: Path) -> State:
     state = read_state(folder)
     assert state is not None
     return state
+
+
+def at_once(queue: Queue, count: int, *, since: int) -> Story:
+    """So many events, in one step."""
+
+    async def story(store: Store) -> None:
+        jobs = [Job(queue=queue, id=f"job-{number}", kind="k") for number in range(since, since + count)]
+        await store.jobs.enqueue(jobs, now_ms=T0 + since * 1_000)
+
+    return story
+
+
+def consumers(url: str, queue: Queue) -> list[tuple[int, bool]]:
+    """How far those of a journal are, and whether retention waits for them."""
+    return [(each.seq, each.hold) for each in ask(url, lambda store: store.journal.consumers(Shard(queue)))]
 
 
 @contextmanager
@@ -176,20 +193,60 @@ def test_what_a_batch_finds_wrong_is_one_sentence_and_nothing_is_added(spark: Sp
     assert len(duckdb_places(folder)) == 7
 
 
+def test_a_second_run_is_refused_whatever_it_selects_and_the_first_goes_on(spark: SparkSession, tmp_path: Path) -> None:
+    url, folder = sqlite_url(tmp_path), tmp_path / "history"
+    tell(url, fill(MAIL, 4), fill(TRUE, 2))
+    query = follow_history(spark, url, folder, every_ms=0)
+    try:
+        query.processAllAvailable()
+        origin = (folder / layout.CHECKPOINT / "_origin.json").read_bytes()
+        for selection in ({}, {"queue": "mail"}, {"tenant": "acme", "consumer": "other"}):
+            with pytest.raises(BadConfig, match=r"another run writes the history in .*; let it end"):
+                follow_history(spark, url, folder, once=True, **cast(Any, selection))
+        compact(folder)
+        tell(url, fill(MAIL, 4, since=4))
+        query.processAllAvailable()
+    finally:
+        query.stop()
+    tell(url, fill(TRUE, 2, since=2))
+    run(spark, url, folder, queue="true")
+
+    assert origin != (folder / layout.CHECKPOINT / "_origin.json").read_bytes()
+    assert duckdb_places(folder) == places(told_by_the_store(url, [MAIL, TRUE]))
+
+
+def test_a_consumer_that_a_killed_run_left_behind_is_advanced_at_the_next_start_where_it_is_named(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    url, folder = sqlite_url(tmp_path), tmp_path / "history"
+    tell(url, fill(YEAR, 4), fill(TRUE, 2))
+    with failing(monkeypatch, "noted"), pytest.raises(StreamingQueryException):
+        run(spark, url, folder)
+    shutil.rmtree(folder / layout.CHECKPOINT)
+
+    run(spark, url, folder, queue="2024", hold=True)
+    named, left_out = consumers(url, YEAR), consumers(url, TRUE)
+    run(spark, url, folder)
+
+    assert (named, left_out) == ([(4, True)], [])
+    assert consumers(url, TRUE) == [(2, False)]
+
+
 def test_a_history_with_payloads_is_compacted_while_it_is_written(spark: SparkSession, tmp_path: Path) -> None:
     url, folder = sqlite_url(tmp_path), tmp_path / "history"
-    tell(url, fill(MAIL, 4))
+    tell(url, at_once(TRUE, 4, since=0))
     query = follow_history(spark, url, folder, every_ms=0, payloads=True)
     try:
         for number in range(1, 4):
             query.processAllAvailable()
             compact(folder)
-            tell(url, fill(MAIL, 4, since=number * 4))
+            # At once: two batches would make a file more, which nobody merges at the end.
+            tell(url, at_once(TRUE, 4, since=number * 4))
         query.processAllAvailable()
     finally:
         query.stop()
 
     rows = read_history(spark, folder).toArrow().to_pylist()
-    assert places(rows) == places(told_by_the_store(url, [MAIL]))
+    assert places(rows) == places(told_by_the_store(url, [TRUE]))
     assert {(row["payload"], row["result"]) for row in rows} == {("null", None)}
     assert len(list(folder.glob(layout.GLOB))) == 2

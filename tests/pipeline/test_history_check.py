@@ -1,24 +1,25 @@
 """Promises of the check by seq and of the start of a run: what does not fit is refused, and nothing is added."""
 
 import json
+import os
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, cast
 
 import pytest
 
-from headrace.model.clock import monotonic_ms
 from headrace.model.errors import BadConfig, Refused, StoreUnavailable
 from headrace.model.names import Queue, Shard
-from headrace.pipeline.history.alone import alone
 from headrace.pipeline.history.batch import Writer
 from headrace.pipeline.history.check import Counts, check, held_by
 from headrace.pipeline.history.cursor import Cursor
-from headrace.pipeline.history.layout import STATE, WRITING
+from headrace.pipeline.history.layout import STATE
 from headrace.pipeline.history.place import remove_leftovers
 from headrace.pipeline.history.planned import Planned, Span, read_planned
 from headrace.pipeline.history.resume import begin, find_begins, first_batch, renew
 from headrace.pipeline.history.run import follow_history
 from headrace.pipeline.history.state import State, write_state
+from headrace.pipeline.history.writing import take_writing
 from headrace.pipeline.source.journal.offset import Mark, Offset
 from headrace.pipeline.source.options import Options
 from tests.pipeline.filling import delete, fill, keep, tell
@@ -193,30 +194,53 @@ def note(folder: Path, number: int, end: Mark, jumps: dict[str, int] | None = No
     (offsets / str(number)).write_text(f"v1\n{{}}\n{json.dumps(told)}")
 
 
-def test_a_second_run_that_writes_the_same_history_is_refused(tmp_path: Path) -> None:
-    first, second = (Writer(tmp_path, 0, Options(url=""), None) for _ in range(2))
+def test_one_run_has_the_right_to_write_a_history_and_none_after_it_was_stopped(tmp_path: Path) -> None:
+    first = take_writing(tmp_path)
 
-    with alone(tmp_path / WRITING, ""), pytest.raises(BadConfig, match="another run writes the history in"):
-        second.write(cast(Any, None), 0)
+    with pytest.raises(BadConfig, match="another run writes the history in"):
+        take_writing(tmp_path)
+    first.release()
+    second = take_writing(tmp_path)
+
+    with pytest.raises(BadConfig, match="was stopped, and writes no more"):
+        Writer(tmp_path, first, 0, Options(url=""), None).write(cast(Any, None), 0)
     with pytest.raises(BadConfig, match="was removed while it was written"):
-        first.write(cast(Any, None), 0)
+        Writer(tmp_path, second, 0, Options(url=""), None).write(cast(Any, None), 0)
+    second.release()
 
 
-def test_a_history_of_many_files_is_ready_at_once(tmp_path: Path) -> None:
+def test_a_history_of_many_files_is_ready_without_a_look_at_any_of_them(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    listed: list[str] = []
     write_state(tmp_path, State(batch=99))
     for leaf in range(100):
         folder = tmp_path / f"day=2030-01-{leaf % 25 + 1:02d}" / f"queue=q{leaf}"
         folder.mkdir(parents=True)
         for batch in (*range(20), 100):
             (folder / f"batch-{batch:09d}.parquet").touch()
-    begun_at_ms = monotonic_ms()
 
-    state = begin(tmp_path, "parquet", payloads=False)
-    first_batch(tmp_path, state, Options(url=""))
-    remove_leftovers(tmp_path, 100)
+    with monkeypatch.context() as patched:
+        for name in ("scandir", "listdir"):
+            patched.setattr(os, name, recording(getattr(os, name), listed))
+        state = begin(tmp_path, "parquet", payloads=False)
+        first_batch(tmp_path, state, Options(url=""))
+        remove_leftovers(tmp_path, 100)
 
-    assert monotonic_ms() - begun_at_ms < 250
+    # Their folders are found, and none of these is listed.
+    assert len(listed) >= 26
+    assert not [path for path in listed if "queue=" in path]
     assert len(list(tmp_path.glob("day=*/queue=*/*.parquet"))) == 2_000
+
+
+def recording(look: Callable[[Any], Any], paths: list[str]) -> Callable[[Any], Any]:
+    """A function of a path that also notes which."""
+
+    def noted(path: Any = ".") -> Any:
+        paths.append(str(path))
+        return look(path)
+
+    return noted
 
 
 @pytest.fixture(params=SERVED)

@@ -1,5 +1,6 @@
 """Promises of a history as a Delta table: a batch is one transaction, which brings its state along."""
 
+import os
 from pathlib import Path
 
 import duckdb
@@ -23,8 +24,13 @@ MAIL, GONE = "default/mail/0", "default/gone/0"
 def add(folder: Path, state: State, *seqs: int, queue: str = "mail") -> State:
     """Put a batch into place and into the table, as far as the commit."""
     file = put(folder, state.batch + 1, seqs, queue=queue)
+    batch = state.batch + 1
     after = replace(
-        state, batch=state.batch + 1, events=state.events + len(seqs), shards={MAIL: Mark(1, seqs[-1], "", 0)}
+        state,
+        batch=batch,
+        committed=batch,
+        events=state.events + len(seqs),
+        shards={MAIL: Mark(1, seqs[-1], "", 0)},
     )
     write_state(folder, state)
     commit(folder, [file], state, after)
@@ -92,6 +98,39 @@ def test_payloads_may_be_asked_for_later(tmp_path: Path) -> None:
 
     columns = pl.scan_delta(str(tmp_path)).collect().columns
     assert columns == [*JOURNAL.names, "day", "payload", "result"]
+
+
+def test_the_transaction_of_a_batch_is_safe_on_disk_before_the_state_tells_of_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    state, synced = begin(tmp_path, "delta", payloads=False), set[str]()
+    fsync = os.fsync
+
+    def noting(handle: int) -> None:
+        synced.add(str(Path(f"/proc/self/fd/{handle}").readlink()))
+        fsync(handle)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(os, "fsync", noting)
+        add(tmp_path, state, 1)
+
+    log = tmp_path / "_delta_log"
+    assert {str(log / f"{1:020d}.json"), str(log)} <= synced
+    assert str(log / f"{0:020d}.json") not in synced
+
+
+def test_a_table_that_lacks_a_batch_of_its_state_is_refused_and_batches_without_events_are_none(
+    tmp_path: Path,
+) -> None:
+    state = add(tmp_path, begin(tmp_path, "delta", payloads=False), 1)
+    then = replace(add(tmp_path, state, 2), batch=4)
+
+    quiet = prepare_table(tmp_path, then, payloads=False)
+    (tmp_path / "_delta_log" / f"{2:020d}.json").unlink()
+
+    assert quiet == then
+    with pytest.raises(BadConfig, match="lacks batch 1, which its state says is in place: its log was replaced by"):
+        prepare_table(tmp_path, then, payloads=False)
 
 
 def test_a_table_without_its_log_and_one_that_is_ahead_by_batches_are_refused(tmp_path: Path) -> None:

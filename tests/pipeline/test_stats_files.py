@@ -112,6 +112,23 @@ def test_a_backlog_that_is_not_known_is_null_from_then_on(tmp_path: Path) -> Non
     assert folder.backlogs() == {NOON: [3], NOON + MINUTE: [None, 1]}
 
 
+def test_rows_that_are_new_are_told_and_noted_on_disk_as_unpublished_before_their_file_is_there(tmp_path: Path) -> None:
+    folder = Folder(tmp_path / "stats")
+    folder.merge((NOON, [row(3)]), (NOON + MINUTE, [row(1)]))
+    state = load(folder.path, MINUTE)
+    state.feeds = {"stats": None, "behind": NOON}
+    save(folder.path, state)
+
+    late = folder.merge((NOON, [row(4, events=2)]))
+    changed = load(folder.path, MINUTE).feeds
+    killed = folder.merge((NOON + MINUTE, [row(1), row(1, kind="b")]), is_killed=True)
+
+    assert [each.added for each in late] == [frozenset(), frozenset()]
+    assert changed == {"stats": None, "behind": NOON}
+    assert [each.added for each in killed] == [{("acme", "mail", "b")}]
+    assert load(folder.path, MINUTE).feeds == {"stats": NOON + MINUTE, "behind": NOON}
+
+
 def test_a_folder_with_something_else_or_of_other_windows_is_refused(tmp_path: Path) -> None:
     (tmp_path / "home").mkdir()
     (tmp_path / "home" / "precious.txt").write_text("mine")

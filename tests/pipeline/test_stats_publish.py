@@ -6,14 +6,15 @@ from pathlib import Path
 import pytest
 
 from headrace.model.errors import BadConfig
-from headrace.model.feed import FeedName
+from headrace.model.feed import FeedName, Publication
 from headrace.model.names import Queue, Shard
-from headrace.pipeline.stats.columns import Row
+from headrace.pipeline.stats.columns import Row, key_of
 from headrace.pipeline.stats.merge import Visited
-from headrace.pipeline.stats.publish import publication, publish
+from headrace.pipeline.stats.publish import publication
+from headrace.pipeline.stats.publish import publish as publish_windows
 from headrace.pipeline.stats.whole import Looking
 from headrace.stores.contract.store import Store
-from tests.pipeline.filling import LATER, T0, fill, keep
+from tests.pipeline.filling import LATER, T0, delete, fill, keep
 from tests.pipeline.test_stats_files import MINUTE, NOON, row
 from tests.support.stores import STORES
 
@@ -21,21 +22,40 @@ FEED = FeedName("stats", "acme")
 
 
 def window(number: int, *rows: Row) -> Visited:
+    """A window whose rows the files had before."""
     return Visited(NOON + number * MINUTE, list(rows), True)
+
+
+def new(number: int, *rows: Row) -> Visited:
+    """A window of which there was no file."""
+    return Visited(NOON + number * MINUTE, list(rows), True, frozenset(map(key_of, rows)))
+
+
+async def publish(
+    store: Store, windows: list[Visited], *, since_ms: int | None = None, floors: dict[str, int] | None = None
+) -> int:
+    """As a folder that has published before, unless it is told otherwise."""
+    known = {str(FEED): -1} if floors is None else floors
+    return await publish_windows(store, "stats", MINUTE, windows, since_ms=since_ms, floors=known)
 
 
 async def ids(store: Store) -> list[str]:
     return [item.id for item in (await store.items.snapshot(FEED)).rows]
 
 
+async def minutes(store: Store) -> list[int]:
+    """The windows of the items, in the feed's order."""
+    return [int(id[14:16]) for id in await ids(store)]
+
+
 async def test_what_differs_is_edited_and_what_is_equal_is_left_alone(tmp_path: Path) -> None:
     async with STORES["memory"](tmp_path) as store:
         windows = [window(n, row(n, kind="a"), row(0, 1, kind=None)) for n in range(3)]
-        first = await publish(store, "stats", MINUTE, windows)
+        first = await publish(store, windows)
         before = await store.feeds.describe(FEED)
-        again = await publish(store, "stats", MINUTE, windows)
+        again = await publish(store, windows)
         after = await store.feeds.describe(FEED)
-        changed = await publish(store, "stats", MINUTE, [window(1, row(7, kind="a"), row(0, 1, kind=None))])
+        changed = await publish(store, [window(1, row(7, kind="a"), row(0, 1, kind=None))])
 
         assert (first, again, changed) == (6, 0, 1)
         assert before == after
@@ -54,33 +74,87 @@ async def test_what_differs_is_edited_and_what_is_equal_is_left_alone(tmp_path: 
 async def test_a_feed_that_is_full_does_not_get_back_what_it_has_evicted(tmp_path: Path) -> None:
     async with STORES["memory"](tmp_path) as store:
         await store.feeds.create(FEED, changes={"items_max": 4}, instance="test")
-        windows = [window(n, row(n, kind="a"), row(n, kind="b")) for n in range(5)]
+        windows = [new(n, row(n, kind="a"), row(n, kind="b")) for n in range(5)]
         for each in windows:
-            await publish(store, "stats", MINUTE, [each])
+            await publish(store, [each])
         before = await ids(store)
 
-        again = await publish(store, "stats", MINUTE, windows)
-        late = await publish(store, "stats", MINUTE, [window(0, row(9, kind="a"))])
+        again = await publish(store, [window(n, row(n, kind="a"), row(n, kind="b")) for n in range(5)])
+        late = await publish(store, [window(0, row(9, kind="a"))])
 
         assert (again, late) == (0, 0)
         assert await ids(store) == before
         assert [id[14:] for id in before] == ["03:00Z/mail/a", "03:00Z/mail/b", "04:00Z/mail/a", "04:00Z/mail/b"]
 
 
+async def test_a_rerun_leaves_a_full_feed_alone_in_which_an_old_item_was_edited_late(tmp_path: Path) -> None:
+    async with STORES["memory"](tmp_path) as store:
+        await store.feeds.create(FEED, changes={"items_max": 4}, instance="test")
+        await publish(store, [new(n, row(n)) for n in range(4)])
+        await publish(store, [window(0, row(7))])
+        await publish(store, [new(n, row(n)) for n in (4, 5, 6)])
+
+        again = await publish(store, [window(0, row(7)), *(window(n, row(n)) for n in range(1, 7))])
+
+        assert (again, await minutes(store)) == (0, [0, 4, 5, 6])
+
+
+async def test_what_was_never_published_comes_late_and_after_a_fall(tmp_path: Path) -> None:
+    """A queue that catches up adds rows to old windows; a run that was killed has left rows that nobody published."""
+    async with STORES["memory"](tmp_path) as store:
+        await store.feeds.create(FEED, changes={"items_max": 4}, instance="test")
+        await publish(store, [new(n, row(n)) for n in range(4, 10)])
+
+        late = await publish(store, [Visited(NOON, [row(0)], True, frozenset([key_of(row(0))]))])
+        killed = await publish(store, [window(n, row(n)) for n in range(4, 12)], since_ms=NOON + 10 * MINUTE)
+
+        assert (late, killed) == (1, 2)
+        assert await minutes(store) == [9, 0, 10, 11]
+
+
+async def test_a_folder_that_is_new_brings_a_full_feed_only_what_is_newer_than_all_in_it(tmp_path: Path) -> None:
+    floors: dict[str, int] = {}
+    async with STORES["memory"](tmp_path) as store:
+        await store.feeds.create(FEED, changes={"items_max": 4}, instance="test")
+        await publish(store, [new(n, row(n)) for n in range(7)])
+        await publish(store, [window(3, row(9))])
+
+        first = await publish(store, [new(n, row(n)) for n in range(3)], since_ms=0, floors=floors)
+        then = await publish(store, [new(3, row(9)), *(new(n, row(n)) for n in (4, 5, 6, 7))], floors=floors)
+
+        assert (first, then) == (0, 1)
+        assert await minutes(store) == [5, 6, 3, 7]
+        assert floors == {str(FEED): NOON + 6 * MINUTE}
+
+
+async def test_what_a_feed_has_dropped_by_age_does_not_come_back(tmp_path: Path) -> None:
+    floors: dict[str, int] = {}
+    async with STORES["memory"](tmp_path) as store:
+        await store.feeds.create(FEED, changes={"items_keep_ms": 1_000}, instance="test", now_ms=1)
+        await store.items.publish(FEED, [Publication(b"1", "2023-12-09T12:00:00Z/mail/k")], instance="test", now_ms=1)
+        await store.items.publish(FEED, [Publication(b"2", "99")], instance="test")
+
+        known = await publish(store, [window(n, row(n)) for n in range(3)])
+        unknown = await publish(store, [new(n, row(n)) for n in range(3)], since_ms=0, floors=floors)
+
+        assert (known, unknown, await ids(store)) == (0, 0, ["99"])
+        assert floors[str(FEED)] > NOON + 3 * MINUTE
+
+
 async def test_a_plain_queue_takes_no_statistics_and_a_sorted_feed_keeps_its_order(tmp_path: Path) -> None:
     async with STORES["memory"](tmp_path) as store:
         await store.feeds.create(FeedName("plain", "acme"), "plain", instance="test")
         await store.feeds.create(FEED, "sorted", instance="test")
-        await publish(store, "stats", MINUTE, [window(0, row(1)), window(1, row(1))])
+        await publish(store, [window(0, row(1)), window(1, row(1))])
         before = await ids(store)
 
-        changed = await publish(store, "stats", MINUTE, [window(0, row(2))])
+        changed = await publish(store, [window(0, row(2))])
 
         assert (changed, await ids(store)) == (1, before)
         with pytest.raises(
             BadConfig, match="'acme/plain' is a plain queue, whose items cannot be edited; name another"
         ):
-            await publish(store, "plain", MINUTE, [window(0, row(1))])
+            await publish_windows(store, "plain", MINUTE, [window(0, row(1))], since_ms=None, floors={})
 
 
 def test_the_longest_names_still_make_an_id_of_their_own() -> None:
@@ -114,3 +188,17 @@ async def test_a_window_is_whole_while_nothing_of_it_can_have_been_dropped(tmp_p
         assert not look.is_whole(("acme", "gone"), LATER)
         assert look.holds("acme/kept/1", 1, 3)
         assert not look.holds("acme/kept/1", 1, 30)
+
+
+async def test_a_queue_that_was_made_anew_with_fewer_shards_is_looked_at_as_it_is_now(tmp_path: Path) -> None:
+    looking, queue = Looking(), Queue("mail", "acme", 3)
+    async with STORES["memory"](tmp_path) as store:
+        await fill(queue, 6)(store)
+        await looking.look(store, [("acme", "mail", 2)])
+        await delete(queue)(store)
+        await fill(Queue("mail", "acme"), 2)(store)
+
+        look = await looking.look(store, [("acme", "mail", 0)])
+
+        assert look.bounds.keys() == {"acme/mail/0"}
+        assert look.is_whole(("acme", "mail"), T0)

@@ -15,6 +15,7 @@ from headrace.pipeline.history.read import read_history
 from headrace.pipeline.history.run import follow_history
 from headrace.pipeline.start import SHORT_RUN, session
 from tests.proof.spark_check import IDENTITY
+from tests.proof.spark_executors import AT_ONCE, Executors
 from tests.proof.spark_faults import FAULTS
 from tests.proof.spark_processes import say
 from tests.proof.spark_steps import Steps
@@ -26,6 +27,7 @@ ON_ONE_MACHINE = {
     "spark.executor.extraJavaOptions": SHORT_RUN["spark.driver.extraJavaOptions"],
     "spark.sql.shuffle.partitions": "2",
     "spark.deploy.maxExecutorRetries": "-1",  # all of them may be killed
+    **AT_ONCE,
 }
 
 
@@ -96,6 +98,8 @@ def main() -> None:
         FAULTS[life.fault](setattr)
     spark = spark_for(life)
     say("started")
+    if life.master == CLUSTER:
+        Executors(spark).watch()
     Steps(Path(life.history), Teller(life)).watch()
     query = follow_history(
         spark,

@@ -1,10 +1,12 @@
 """What is planned for a history that is killed, and what came of it."""
 
 from collections import Counter
+from itertools import cycle, islice
 
 from msgspec import Struct, field
 
 from tests.proof.spark_check import Found
+from tests.proof.spark_executors import EXECUTOR_STEPS
 from tests.proof.spark_steps import DELTA_STEPS
 
 
@@ -13,7 +15,7 @@ class Death(Struct, frozen=True):
 
     step: str
     executors: int = 0
-    """So many single executors are killed before, and the life must go on each time."""
+    """So many single executors lose a task before, at the steps in turn, and the life must go on each time."""
     compacts: bool = False
     """Somebody compacts all the while, and is killed at the same time."""
     forgets: bool = False
@@ -28,6 +30,11 @@ class Plan(Struct, frozen=True):
     fault: str | None = None
 
 
+def executor_steps(death: Death) -> Counter[str]:
+    """At which steps a life loses executors."""
+    return Counter(islice(cycle(EXECUTOR_STEPS), death.executors))
+
+
 class KillFigures(Struct):
     """What a run did and found."""
 
@@ -36,7 +43,9 @@ class KillFigures(Struct):
     processes: int = 0
     """That were killed with them."""
     executors: int = 0
-    """That were killed one by one."""
+    """That were killed one by one, while they had a task."""
+    lost: Counter[str] = field(default_factory=Counter)
+    """Of these, how often Spark says that it has lost a task with it, by step."""
     again: int = 0
     """Batches that were begun a second time."""
     forgotten: int = 0
@@ -71,7 +80,7 @@ class KillFigures(Struct):
         wanted = Counter(death.step for death in plan.deaths)
         return (
             self.kills == wanted
-            and self.executors == sum(death.executors for death in plan.deaths)
+            and self.lost == sum((executor_steps(death) for death in plan.deaths), Counter[str]())
             and self.forgotten == sum(death.forgets for death in plan.deaths)
             and (self.merges > 0 or not any(death.compacts for death in plan.deaths))
             and (self.compactors > 0 or sum(death.compacts for death in plan.deaths) < 5)
@@ -81,7 +90,10 @@ class KillFigures(Struct):
 
 def told(figures: KillFigures) -> str:
     """The figures in a few lines."""
-    kills = ", ".join(f"{step} {figures.kills[step]}" for step in DELTA_STEPS if figures.kills[step])
+    kills, lost = (
+        ", ".join(f"{step} {counts[step]}" for step in DELTA_STEPS if counts[step])
+        for counts in (figures.kills, figures.lost)
+    )
     readers = "; ".join(
         f"{name}: rows {found.rows:,} distinct {found.distinct:,} missing {found.missing} duplicate {found.duplicate}"
         f" unknown {found.unknown}"
@@ -89,7 +101,8 @@ def told(figures: KillFigures) -> str:
     )
     return (
         f"kills {sum(figures.kills.values())} ({kills}) of {figures.processes} processes, executors"
-        f" {figures.executors}, batches run again {figures.again}, checkpoints lost {figures.forgotten}, files"
+        f" {figures.executors} (tasks lost: {lost or 'none'}), batches run again {figures.again}, checkpoints lost"
+        f" {figures.forgotten}, files"
         f" merged {figures.merges}, compactions killed half-way {figures.compactors}, looks {figures.looks}"
         f" (odd {figures.odd_looks})\n"
         f"    journal {figures.events:,}; {readers}; wrong {figures.wrong}, consumer behind {figures.behind},"

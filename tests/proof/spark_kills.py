@@ -1,9 +1,7 @@
 """History under kills: of the driver with all its processes at every step of a batch, and of single executors."""
 
 import asyncio
-import os
 import shutil
-import signal
 import sys
 import tempfile
 import threading
@@ -20,7 +18,7 @@ from headrace.stores.contract.store import Store
 from headrace.stores.open import open_store
 from tests.proof.spark_check import behind, compare, counted_by_duckdb, journal_of, wrong_rows
 from tests.proof.spark_driver import CLUSTER, Life
-from tests.proof.spark_figures import Death, KillFigures, Plan, told
+from tests.proof.spark_figures import Death, KillFigures, Plan, executor_steps, told
 from tests.proof.spark_looks import Looks
 from tests.proof.spark_processes import Tree
 from tests.proof.spark_steps import DELTA_STEPS, STEPS
@@ -32,7 +30,7 @@ CONSUMER = "history"
 EVENTS_MAX = 600
 DRAIN_MAX = 50_000
 PATIENCE_S = 240
-"""A life takes some ten seconds."""
+"""A life takes some ten seconds, and some more for each executor that is to lose a task."""
 FIRST_ROUNDS = 40
 """What is there at the beginning: enough for some batches."""
 
@@ -47,6 +45,10 @@ class Run:
         self._plan = plan
         self._life = Life(url, str(self.history), str(folder), plan.form, events_max=EVENTS_MAX, fault=plan.fault)
         self._begun: set[int] = set()
+        self._busy: list[str] = []
+        """The executors that have a task, as the driver said last."""
+        self._lost = 0
+        """Tasks that have failed in this life."""
 
     def live_and_die(self, death: Death, after: int) -> None:
         """A life that ends at a step of its batch after so many others."""
@@ -56,7 +58,7 @@ class Run:
         driver = self._start("tests.proof.spark_driver", msgspec.json.encode(life).decode())
         compactor = self._start("tests.proof.spark_compacting", str(self.history)) if death.compacts else None
         try:
-            lines = self._lines(driver)
+            lines = self._lines(driver, PATIENCE_S * (1 + death.executors))
             if death.executors:
                 self._kill_executors(driver, lines, death)
             else:
@@ -85,22 +87,28 @@ class Run:
 
     def _kill_executors(self, driver: Tree, lines: Iterator[list[str]], death: Death) -> None:
         """Each time in the midst of a batch; that one, and the next, come to their end without anybody's help."""
+        self._busy, self._lost = [], 0
         self._await(lines, "step", "over")
-        for _ in range(death.executors):
-            self._await(lines, "step", "staging")
-            os.kill(driver.executors()[0], signal.SIGKILL)
-            self.figures.executors += 1
-            self._await(lines, "step", "over")
-            self._await(lines, "step", "over")
+        for step in executor_steps(death).elements():
+            before = self._lost
+            # A task that ends at this very moment is not lost: then another batch is waited for.
+            while self._lost == before:
+                self._await(lines, "step", step)
+                if not self._busy:
+                    self._await(lines, "busy")
+                self.figures.executors += sum(driver.kill_executor(id) for id in self._busy[:1])
+                self._await(lines, "step", "over")
+                self._await(lines, "step", "over")
+            self.figures.lost[step] += 1
         self._await(lines, "step", death.step)
 
     def _note_merges(self, said: list[str]) -> None:
         self.figures.merges += sum(int(line.split()[1]) for line in said if line.startswith("compacted "))
         self.figures.compactors += said[-1:] != [] and said[-1].startswith("step ")
 
-    def _lines(self, driver: Tree) -> Iterator[list[str]]:
+    def _lines(self, driver: Tree, patience_s: int = PATIENCE_S) -> Iterator[list[str]]:
         # A life that gets nowhere ends, too: then nothing more is read.
-        patience = threading.Timer(PATIENCE_S, driver.strike)
+        patience = threading.Timer(patience_s, driver.strike)
         patience.start()
         try:
             for line in driver.lines():
@@ -108,6 +116,10 @@ class Run:
                 if words[:2] == ["step", "begun"]:
                     self.figures.again += int(words[2]) in self._begun
                     self._begun.add(int(words[2]))
+                if words[:1] == ["busy"]:
+                    self._busy = words[1:]
+                if words[:1] == ["lost"]:
+                    self._lost = int(words[1])
                 yield words
         finally:
             patience.cancel()

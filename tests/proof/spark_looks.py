@@ -45,7 +45,7 @@ class Looks:
             return
         try:
             counts = counted_by_duckdb(self._folder, self._form)["count"].to_pylist()
-        except duckdb.IOException:
+        except (duckdb.IOException, duckdb.InvalidInputException):
             return
         self.looks += 1
         self.odd += sum(counts) != len(counts) or len(counts) < state.events

@@ -43,9 +43,16 @@ class Tree:
         """All that live. Spark's Python workers leave the process group, and nothing leaves the session."""
         return [pid for pid in _all_pids() if _session_of(pid) == self._process.pid]
 
-    def executors(self) -> list[int]:
-        """The Java processes that run tasks and nothing else."""
-        return [pid for pid in self.pids() if EXECUTOR in _command_of(pid)]
+    def kill_executor(self, id: str) -> bool:
+        """SIGKILL to the Java process that runs the tasks of this executor; whether it was there."""
+        for pid in self.pids():
+            words = _command_of(pid).split(b"\0")
+            is_executor = any(EXECUTOR in word for word in words) and b"--executor-id" in words
+            if is_executor and words[words.index(b"--executor-id") + 1] == id.encode():
+                with suppress(ProcessLookupError):
+                    os.kill(pid, signal.SIGKILL)
+                    return True
+        return False
 
     def strike(self) -> bool:
         """SIGKILL to all of them; whether there was any."""

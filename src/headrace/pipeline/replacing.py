@@ -10,6 +10,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from headrace.model.errors import BadConfig
 from headrace.pipeline.files import exchange, locked, sync_folder, write_whole
+from headrace.pipeline.history.place import sync_file
 
 MARK = "_headrace"
 """The file that says that a folder is a table of ours; readers of Parquet leave out what begins so."""
@@ -34,6 +35,9 @@ def replace_table(frame: DataFrame, folder: Path) -> int:
             # By its scheme: the default of this Spark may be a file system elsewhere.
             frame.write.parquet(f"file:{fresh}", compression="zstd")
         rows = rows_of(fresh)
+        # Spark does not wait for the disk, and the table that was there before is dropped.
+        for file in fresh.glob(GLOB):
+            sync_file(file)
         write_whole(fresh / MARK, b"")
         if folder.exists():
             check_replaceable(folder)

@@ -81,14 +81,14 @@ def _all_windows(output: Output, asked: Asked, window_ms: int, feed: str | None,
     with working(asked, output) as work:
         if work is None:
             return
-        from headrace.pipeline.run import described
+        from headrace.pipeline.run import described, held
         from headrace.pipeline.stats.run import read_stats, write_stats
         from headrace.pipeline.summary import latest_windows, top
 
         work.line.stage(f"statistics, from {work.said}")
         folder, url = asked.lake.table("stats"), None if feed is None else asked.store
-        with described(work.spark, "stats"):
-            done = write_stats(work.spark, work.events.frame, folder, window_ms=window_ms, url=url, feed=feed)
+        with described(work.spark, "stats"), held(work.events) as same:
+            done = write_stats(work.spark, same.frame, folder, window_ms=window_ms, url=url, feed=feed)
         rows, more = top(latest_windows(read_stats(work.spark, folder)), limit)
     table = {"rows": done.rows, "folder": str(folder), "windows": done.windows, "changed": done.changed}
     output.document({"origin": work.events.origin, "tables": {"stats": table}, "items": done.items, "stats": rows})

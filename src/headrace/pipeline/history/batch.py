@@ -7,14 +7,13 @@ from pyspark.sql import DataFrame
 
 from headrace.model.errors import BadConfig
 from headrace.pipeline.history import check, delta, steps
-from headrace.pipeline.history.alone import alone
 from headrace.pipeline.history.cursor import Cursor
-from headrace.pipeline.history.layout import WRITING
 from headrace.pipeline.history.place import place, remove_leftovers
 from headrace.pipeline.history.planned import Planned, read_planned
-from headrace.pipeline.history.resume import is_reached
+from headrace.pipeline.history.resume import is_named, is_reached
 from headrace.pipeline.history.staging import clear, stage
 from headrace.pipeline.history.state import State, read_state, write_state
+from headrace.pipeline.history.writing import Writing
 from headrace.pipeline.source.opening import opened
 from headrace.pipeline.source.options import Options
 
@@ -22,8 +21,11 @@ from headrace.pipeline.source.options import Options
 class Writer:
     """What Spark calls for each batch (`foreachBatch`). Killed anywhere, the next run brings the batch to its end."""
 
-    def __init__(self, folder: Path, first_batch: int, options: Options, cursor: Cursor | None) -> None:
+    def __init__(
+        self, folder: Path, writing: Writing, first_batch: int, options: Options, cursor: Cursor | None
+    ) -> None:
         self._folder = folder
+        self._writing = writing
         self._first_batch = first_batch
         self._options = options
         self._cursor = cursor
@@ -32,7 +34,7 @@ class Writer:
     def write(self, frame: DataFrame, number: int) -> None:
         """Put the batch that Spark gives this number into place, unless it is."""
         batch = self._first_batch + number
-        with alone(self._folder / WRITING, f"another run writes the history in {self._folder}; let it end"):
+        with self._writing.batch():
             state = self._state()
             planned = read_planned(self._folder, number)
             steps.reached("begun", batch)
@@ -65,6 +67,7 @@ class Writer:
         steps.reached("placed", batch)
         then = self._next(state, batch, planned, counts)
         if state.form == "delta" and placed:
+            then = replace(then, committed=batch)
             delta.commit(self._folder, placed, state, then)
             steps.reached("committed", batch)
         write_state(self._folder, then)
@@ -73,7 +76,7 @@ class Writer:
 
     def _next(self, state: State, batch: int, planned: Planned, counts: check.Counts) -> State:
         # Journals that the options leave out keep their place; one that is gone begins anew if it comes back.
-        others = {name: mark for name, mark in state.shards.items() if not _is_named(name, self._options)}
+        others = {name: mark for name, mark in state.shards.items() if not is_named(name, self._options)}
         return replace(
             state,
             batch=batch,
@@ -91,8 +94,3 @@ class Writer:
         if seqs:
             with opened(self._options.url) as (runner, store):
                 runner.run(self._cursor.advance(store, seqs))
-
-
-def _is_named(name: str, options: Options) -> bool:
-    tenant, queue, _ = name.split("/")
-    return options.tenant in ("*", tenant) and (not options.names or queue in options.names)

@@ -1,6 +1,6 @@
 """A history as a Delta table: the same files in the same places, and each batch is one transaction of the table."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -12,8 +12,10 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from headrace.model.errors import BadConfig
+from headrace.pipeline.files import sync_folder
 from headrace.pipeline.history.compacted import Compacted
 from headrace.pipeline.history.layout import DELTA_LOG
+from headrace.pipeline.history.place import sync_file
 from headrace.pipeline.history.state import State
 from headrace.pipeline.source.journal.offset import Mark
 from headrace.pipeline.source.schema import JOURNAL, JOURNAL_BODIES
@@ -57,19 +59,21 @@ def prepare_table(folder: Path, state: State, *, payloads: bool) -> State:
         if state.batch >= 0:
             raise BadConfig(f"the log of the Delta table in {folder} is missing; restore it, or use a new folder")
         DeltaTable.create(str(folder), _schema(payloads=payloads), partition_by=_PARTITIONS, name="history")
-    table = DeltaTable(str(folder))
-    known = {field.name for field in table.schema().fields}
-    added = [name for name in JOURNAL_BODIES.names if payloads and name not in known]
+        _sync_log(folder, set())
+    table, known = DeltaTable(str(folder)), _names(folder)
+    columns = {field.name for field in table.schema().fields}
+    added = [name for name in JOURNAL_BODIES.names if payloads and name not in columns]
     if added:
         table.alter.add_columns([Field(name, PrimitiveType("string"), nullable=True) for name in added])
+        _sync_log(folder, known)
     return _as_committed(folder, table, state)
 
 
 def commit(folder: Path, files: Sequence[Path], before: State, after: State) -> None:
-    """Add the files of a batch to the table, in one transaction with what it changes in the state."""
+    """Add the files of a batch to the table, in one transaction with what it changes in the state; safe on disk."""
     from deltalake import CommitProperties, DeltaTable, Transaction
 
-    table = DeltaTable(str(folder))
+    table, known = DeltaTable(str(folder)), _names(folder)
     changed = {name: mark for name, mark in after.shards.items() if before.shards.get(name) != mark}
     note = _Note(
         batch=after.batch,
@@ -86,6 +90,8 @@ def commit(folder: Path, files: Sequence[Path], before: State, after: State) -> 
     )
     actions = [_action(folder, file) for file in files]
     table.create_write_transaction(actions, "append", table.schema(), _PARTITIONS, commit_properties=properties)
+    # Nobody else does: after a power failure the state would tell of a batch that the table does not have.
+    _sync_log(folder, known)
 
 
 def table_files(folder: Path) -> list[str]:
@@ -101,9 +107,13 @@ def compact_table(folder: Path, until_day: str | None, small_bytes: int) -> Comp
     check_installed()
     from deltalake import DeltaTable
 
-    table = DeltaTable(str(folder))
+    table, known = DeltaTable(str(folder)), _names(folder)
+    files = set(table.file_uris())
     only = None if until_day is None else [("day", "<=", until_day)]
     told: dict[str, Any] = table.optimize.compact(partition_filters=only, target_size=small_bytes)
+    for file in set(table.file_uris()) - files:
+        sync_file(Path(file))
+    _sync_log(folder, known)
     table.vacuum(dry_run=False)
     removed, added = _files(told["filesRemoved"]), _files(told["filesAdded"])
     return Compacted(
@@ -136,8 +146,28 @@ def _action(folder: Path, file: Path) -> Any:
     )
 
 
+def _sync_log(folder: Path, known: Collection[str]) -> None:
+    """Make safe on disk what has come to the log since it held these names."""
+    log = folder / DELTA_LOG
+    for name in _names(folder):
+        # The one name that is written again and again; folders come from who else has written to the table.
+        if (name not in known or name == "_last_checkpoint") and (log / name).is_file():
+            sync_file(log / name)
+    sync_folder(log)
+    sync_folder(folder)
+
+
+def _names(folder: Path) -> set[str]:
+    return {path.name for path in (folder / DELTA_LOG).iterdir()}
+
+
 def _as_committed(folder: Path, table: "DeltaTable", state: State) -> State:
     last = table.transaction_version(APP)
+    if (-1 if last is None else last) < state.committed:
+        raise BadConfig(
+            f"the Delta table in {folder} lacks batch {state.committed:,}, which its state says is in place: its log"
+            " was replaced by an older one or has lost its end; restore the whole folder, or use a new one"
+        )
     if last is None or last <= state.batch:
         return state
     notes = (told[_NOTE] for told in table.history(_NOTES_MAX) if _NOTE in told)
@@ -151,6 +181,7 @@ def _as_committed(folder: Path, table: "DeltaTable", state: State) -> State:
     return replace(
         state,
         batch=note.batch,
+        committed=note.batch,
         events=note.events,
         skipped=note.skipped,
         lost=note.lost,

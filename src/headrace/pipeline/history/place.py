@@ -15,7 +15,7 @@ _THREADS = 8
 def place(folder: Path, files: Sequence[Path], batch: int) -> list[Path]:
     """Move staged files into the history, safe on disk, and say where they are now."""
     with ThreadPoolExecutor(_THREADS) as pool:
-        list(pool.map(_sync, files))
+        list(pool.map(sync_file, files))
     placed = []
     # Shared with other writers, never with who exchanges the folders that files are put into.
     with locked(folder / layout.LOCK, shared=True):
@@ -38,7 +38,8 @@ def remove_leftovers(folder: Path, batch: int) -> None:
             (leaf / layout.batch_name(batch)).unlink(missing_ok=True)
 
 
-def _sync(file: Path) -> None:
+def sync_file(file: Path) -> None:
+    """Make the content of a file that somebody else has written safe on disk."""
     handle = os.open(file, os.O_RDONLY)
     try:
         os.fsync(handle)

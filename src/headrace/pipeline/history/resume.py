@@ -10,7 +10,7 @@ from headrace.model.clock import monotonic_ms
 from headrace.model.errors import BadConfig
 from headrace.pipeline.files import write_whole
 from headrace.pipeline.history.delta import prepare_table
-from headrace.pipeline.history.layout import CHECKPOINT, DELTA_LOG, STATE
+from headrace.pipeline.history.layout import CHECKPOINT, DELTA_LOG, STATE, WRITING
 from headrace.pipeline.history.planned import last_number, read_end
 from headrace.pipeline.history.state import Form, State, read_state, write_state
 from headrace.pipeline.source.journal.known import Known
@@ -18,7 +18,7 @@ from headrace.pipeline.source.journal.loss import Loss
 from headrace.pipeline.source.journal.offset import Mark, Offset
 from headrace.pipeline.source.journal.watch import Watch
 from headrace.pipeline.source.lacking import refuse
-from headrace.pipeline.source.options import Options
+from headrace.pipeline.source.options import ALL, Options
 from headrace.stores.contract.store import Store
 
 _ORIGIN = "_origin.json"
@@ -33,19 +33,27 @@ class Origin(Struct, frozen=True, kw_only=True):
     names: tuple[str, ...]
 
 
-def begin(folder: Path, form: Form, *, payloads: bool) -> State:
-    """The state of the history in a folder, which is made if it is new; refuses what is no history of this form."""
-    folder.mkdir(parents=True, exist_ok=True)
+def check_folder(folder: Path, form: Form) -> State | None:
+    """The state of the history in a folder, None of one that is new; refuses what is no history of this form, and
+    changes nothing."""
     state = read_state(folder)
     if state is None:
         _check_empty(folder)
-        state = State(form=form)
-        # Before anything else: from now on this folder is a history.
-        write_state(folder, state)
-    if state.form != form:
+    elif state.form != form:
         raise BadConfig(
             f"the history in {folder} is kept as {state.form}, and {form} was asked for; use another folder"
         )
+    return state
+
+
+def begin(folder: Path, form: Form, *, payloads: bool) -> State:
+    """The state of the history in a folder, which is made if it is new; refuses what is no history of this form."""
+    state = check_folder(folder, form)
+    if state is None:
+        folder.mkdir(parents=True, exist_ok=True)
+        state = State(form=form)
+        # Before anything else: from now on this folder is a history.
+        write_state(folder, state)
     if form == "delta":
         found = prepare_table(folder, state, payloads=payloads)
         if found != state:
@@ -78,6 +86,12 @@ def first_batch(folder: Path, state: State, options: Options) -> int | None:
 def is_reached(state: State, end: Offset) -> bool:
     """Whether the history ends where a batch does."""
     return all(state.shards.get(name) == mark for name, mark in end.shards.items())
+
+
+def is_named(name: str, options: Options) -> bool:
+    """Whether the options mean the journal `tenant/queue/shard`."""
+    tenant, queue, _ = name.split("/")
+    return options.tenant in (ALL, tenant) and (not options.names or queue in options.names)
 
 
 def renew(folder: Path, state: State, options: Options) -> int:
@@ -128,7 +142,8 @@ def _read_origin(folder: Path) -> Origin | None:
 
 
 def _check_empty(folder: Path) -> None:
-    names = {each.name for each in folder.iterdir()}
+    # The lock is taken before anything else is written.
+    names = {each.name for each in folder.iterdir()} - {WRITING} if folder.exists() else set()
     if CHECKPOINT in names or DELTA_LOG in names or any(name.startswith("day=") for name in names):
         raise BadConfig(
             f"{folder} holds a history whose {STATE} is missing, without which nobody knows how far it is; restore that"

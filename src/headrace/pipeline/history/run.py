@@ -16,8 +16,9 @@ from headrace.pipeline.history.batch import Writer
 from headrace.pipeline.history.cursor import Cursor
 from headrace.pipeline.history.delta import check_installed
 from headrace.pipeline.history.layout import CHECKPOINT, history_folder, spark_path
-from headrace.pipeline.history.resume import begin, find_begins, first_batch, renew
+from headrace.pipeline.history.resume import begin, check_folder, find_begins, first_batch, is_named, renew
 from headrace.pipeline.history.state import FORMS, Form
+from headrace.pipeline.history.writing import take_writing
 from headrace.pipeline.source.opening import opened
 from headrace.pipeline.source.options import ALL, EVENTS_PER_TRIGGER_MAX, Options
 from headrace.stores.contract.store import Store
@@ -65,22 +66,42 @@ def follow_history(
         given["payloads"] = "true"
     # Spark would find the same faults, but wrap them into a page of its own.
     options = Options.parse(given)
-    state = begin(home, form, payloads=payloads)
+    cursor = None if consumer is None else Cursor(consumer, options, hold=hold)
+    check_folder(home, form)
+    home.mkdir(parents=True, exist_ok=True)
+    writing = take_writing(home)
+    try:
+        first, begins = _resume(home, form, options, cursor)
+        if begins is not None:
+            given["startingOffsets"] = msgspec.json.encode(begins).decode()
+        stream = spark.readStream.format("headrace").options(**given, maxEventsPerTrigger=str(events_max)).load()
+        batches = Writer(home, writing, first, options, cursor)
+        writer = stream.writeStream.queryName(NAME).foreachBatch(batches.write)
+        writer = writer.option("checkpointLocation", spark_path(home / CHECKPOINT))
+        every = f"{every_ms} milliseconds"
+        query = (writer.trigger(availableNow=True) if once else writer.trigger(processingTime=every)).start()
+    except BaseException:
+        writing.release()
+        raise
+    writing.until_ended(query)
+    return query
+
+
+def _resume(home: Path, form: Form, options: Options, cursor: Cursor | None) -> tuple[int, dict[str, int] | None]:
+    """The number of the first batch of the checkpoint, and where journals begin if it is a new one."""
+    state = begin(home, form, payloads=options.payloads)
+    begins = None
     first = first_batch(home, state, options)
     if first is None:
         if state.shards:
-            begins = _ask(url, lambda store: find_begins(store, options, state.shards))
-            given["startingOffsets"] = msgspec.json.encode(begins).decode()
+            begins = _ask(options.url, lambda store: find_begins(store, options, state.shards))
         first = renew(home, state, options)
-    cursor = None if consumer is None else Cursor(consumer, options, hold=hold)
-    if cursor is not None and hold and state.shards:
-        # Where nothing happens for now, retention must hold what happens next.
-        _ask(url, lambda store: cursor.advance(store, {name: mark.seq for name, mark in state.shards.items()}))
-    stream = spark.readStream.format("headrace").options(**given, maxEventsPerTrigger=str(events_max)).load()
-    writer = stream.writeStream.queryName(NAME).foreachBatch(Writer(home, first, options, cursor).write)
-    writer = writer.option("checkpointLocation", spark_path(home / CHECKPOINT))
-    writer = writer.trigger(availableNow=True) if once else writer.trigger(processingTime=f"{every_ms} milliseconds")
-    return writer.start()
+    seqs = {name: mark.seq for name, mark in state.shards.items() if is_named(name, options)}
+    if cursor is not None and seqs:
+        # A run that was killed may have noted a batch and not told the store; and where nothing happens for now,
+        # retention must hold what happens next.
+        _ask(options.url, lambda store: cursor.advance(store, seqs))
+    return first, begins
 
 
 def _ask(url: str, question: Callable[[Store], Coroutine[Any, Any, Answer]]) -> Answer:

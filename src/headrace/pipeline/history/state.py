@@ -23,6 +23,8 @@ class State(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     form: Form = "parquet"
     batch: int = -1
     """The last one that is in place."""
+    committed: int = -1
+    """The last one that is a transaction of the Delta table: those without events are none."""
     events: int = 0
     skipped: int = 0
     """Events that were dropped before they were read."""

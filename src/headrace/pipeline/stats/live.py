@@ -71,10 +71,19 @@ class Live:
             for start_ms, rows in fresh.items():
                 fresh[start_ms] = [row for row in rows if (start_ms, (row["tenant"], row["queue"])) in whole]
             self._remember(whole, before)
-            visited, late = self._write(touched, fresh, after)
-            items = 0
-            if self._feed is not None:
-                items = runner.run(publish(store, self._feed, self._window_ms, visited))
+            with locked(self._folder / "_lock"):
+                state = load(self._folder, self._window_ms)
+                lacks_ms = None if self._feed is None else state.lacks(self._feed)
+                visited, late = self._write(state, touched, fresh, after)
+                if late:
+                    self._tell(_sentence(late, touched, after))
+                items = 0
+                if self._feed is not None:
+                    items = runner.run(
+                        publish(store, self._feed, self._window_ms, visited, since_ms=lacks_ms, floors=state.floors)
+                    )
+                    state.feeds[self._feed] = None
+                    save(self._folder, state)
         self._is_first = False
         if self._on_batch is not None:
             events = sum(each.last_seq - each.first_seq + 1 for each in touched)
@@ -86,6 +95,11 @@ class Live:
         look = self._seen.get(each.window)
         return look is not None and look.holds(each.name, each.epoch, each.last_seq)
 
+    def _counted_upto(self, each: Touched) -> int:
+        """The last event of its shard that is counted in its window already, by a batch that did not reach so far."""
+        look = self._seen.get(each.window)
+        return 0 if look is None else look.last_seq(each.name, each.epoch)
+
     def _remember(self, windows: Iterable[Window], look: Look) -> None:
         for window in windows:
             self._seen.pop(window, None)
@@ -94,45 +108,50 @@ class Live:
             del self._seen[next(iter(self._seen))]
 
     def _write(
-        self, touched: Sequence[Touched], fresh: dict[int, list[dict[str, object]]], look: Look
+        self, state: State, touched: Sequence[Touched], fresh: dict[int, list[dict[str, object]]], look: Look
     ) -> tuple[list[Visited], int]:
-        with locked(self._folder / "_lock"):
-            state = load(self._folder, self._window_ms)
-            first_ms = min(each.start_ms for each in touched)
-            late, doubted_ms = _note(state, touched, look)
-            # An earlier run may have been killed between its files and the feed: all that follows is compared once.
-            to_end = self._is_first or doubted_ms is not None
-            if doubted_ms is not None:
-                first_ms = min(first_ms, doubted_ms)
-            files = Files(self._folder, self._window_ms)
-            visited = list(merge(self._folder, state, files, first_ms, fresh.items(), to_end=to_end))
-            save(self._folder, state)
-        if late:
-            self._tell(_sentence(late, touched, look))
+        late, doubted_ms = _note(state, touched, look, self._counted_upto)
+        # An earlier run may have been killed between its files and the feed: all that follows is compared once.
+        unpublished_ms = state.feeds.get(self._feed or "")
+        also = [at_ms for at_ms in (doubted_ms, unpublished_ms) if at_ms is not None]
+        to_end = self._is_first or bool(also)
+        first_ms = min([*(each.start_ms for each in touched), *also])
+        files = Files(self._folder, self._window_ms)
+        visited = list(merge(self._folder, state, files, first_ms, fresh.items(), to_end=to_end))
+        # Before it is published: a batch whose files are there is counted, also if it is run again for the feed's sake
+        # when the journal has dropped its windows.
+        save(self._folder, state)
         return visited, late
 
 
-def _note(state: State, touched: Sequence[Touched], look: Look) -> tuple[int, int | None]:
+def _note(
+    state: State, touched: Sequence[Touched], look: Look, counted_upto: Callable[[Touched], int]
+) -> tuple[int, int | None]:
     """Count what comes too late, and find the first window that must be written anew since its backlog is no longer
     known."""
     late, doubted_ms = 0, None
+    doubted: set[str] = set()
     for each in touched:
         queue = f"{each.tenant}/{each.queue}"
         epoch, seq = state.counted.get(each.name, (each.epoch, 0))
         known = seq if epoch == each.epoch else 0
-        missed = max(each.last_seq - max(known, each.first_seq - 1), 0)
+        missed = max(each.last_seq - max(known, counted_upto(each), each.first_seq - 1), 0)
         is_late = missed > 0 and not look.is_whole((each.tenant, each.queue), each.start_ms)
         # Events of which nobody ever told: the beginning of the journal was gone, or a stream has skipped some.
         is_gap = each.first_seq > known + 1 and epoch == each.epoch
         since_ms = 0 if is_gap and not known else each.start_ms
         is_new = queue not in state.queues
-        if (is_late or is_gap) and state.doubt(queue, since_ms):
-            # Of a queue that is new here, nothing was written before.
-            changed_ms = each.start_ms if is_new else since_ms
-            doubted_ms = changed_ms if doubted_ms is None else min(doubted_ms, changed_ms)
+        if is_late or is_gap:
+            doubted.add(queue)
+            if state.doubt(queue, since_ms):
+                # Of a queue that is new here, nothing was written before.
+                changed_ms = each.start_ms if is_new else since_ms
+                doubted_ms = changed_ms if doubted_ms is None else min(doubted_ms, changed_ms)
         state.queues.setdefault(queue, None)
         late += missed if is_late else 0
         state.counted[each.name] = max((epoch, seq), (each.epoch, each.last_seq))
+    for queue in doubted:
+        state.need(queue)
     state.late += late
     return late, doubted_ms
 

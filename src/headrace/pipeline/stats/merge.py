@@ -8,7 +8,7 @@ from msgspec import Struct
 
 from headrace.pipeline.stats.columns import Key, Row, key_of, order_of
 from headrace.pipeline.stats.files import Files
-from headrace.pipeline.stats.state import State, move_sums
+from headrace.pipeline.stats.state import State, move_sums, note_unpublished
 
 Fresh = Iterable[tuple[int, list[Row]]]
 """Rows by the start of their window, oldest first."""
@@ -20,6 +20,8 @@ class Visited(Struct, frozen=True):
     start_ms: int
     rows: list[Row]
     is_changed: bool
+    added: frozenset[Key] = frozenset()
+    """Of which rows there was none before."""
 
 
 def merge(
@@ -44,9 +46,12 @@ def merge(
             _add(sums, [row], 1)
             row["backlog"] = sums[key_of(row)] if state.knows(f"{row['tenant']}/{row['queue']}", start_ms) else None
         is_changed = new != old
+        added = frozenset(map(key_of, new)) - frozenset(map(key_of, old))
+        if added:
+            note_unpublished(folder, state, start_ms)
         if is_changed:
             files.write(start_ms, new)
-        yield Visited(start_ms, new, is_changed)
+        yield Visited(start_ms, new, is_changed, added)
         if is_last and not to_end and not any(drift.values()):
             break
     _add(sums, new, -1)

@@ -1,21 +1,23 @@
 """Statistics as items of the tenants' feeds: published, edited where they differ, and left alone where they do not."""
 
 from collections import deque
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
+from functools import partial
 from hashlib import blake2b
 
 import msgspec
 from msgspec import Struct
 
 from headrace.feeds.publishing import parts, refusal
-from headrace.model.errors import BadConfig
+from headrace.model.errors import BadConfig, HeadraceError
 from headrace.model.feed import FeedName, FeedType, Publication
 from headrace.model.feed_answers import FeedState
 from headrace.model.limits import ID_CHARS_MAX
-from headrace.model.times import instant_text
+from headrace.model.times import instant_text, read_instant_ms
 from headrace.pipeline.source.write.patience import patiently
 from headrace.pipeline.source.write.report import make_feed
-from headrace.pipeline.stats.columns import ROW, Row
+from headrace.pipeline.source.write.run import store_now_ms
+from headrace.pipeline.stats.columns import ROW, Row, key_of
 from headrace.pipeline.stats.merge import Visited
 from headrace.stores.contract.store import Store
 
@@ -29,18 +31,28 @@ class _Feed(Struct, frozen=True):
     name: FeedName
     type: FeedType
     items_max: int
-    floor: str
-    """Items of windows up to this one may have been evicted, and are not published again."""
+    evicts: bool
+    """Whether an item that is not there may have been."""
+    floor_ms: int
+    """Windows up to this one may have been evicted before this folder knew of the feed."""
 
 
 class Publisher:
-    """Publishes windows to the feed of this name of each tenant; it is created where it is missing."""
+    """Publishes windows to the feed of this name of each tenant; it is created where it is missing.
 
-    def __init__(self, store: Store, feed: str, window_ms: int) -> None:
+    An item that is there is edited if it differs. One that is missing is published, but what a feed has evicted must
+    not come back and push out what is newer. Where that may be, only rows are published that the files did not have
+    before, and those from the window `since_ms` on, which nobody knows to be published (None when all are). `floors`
+    says what each feed held when the folder first published to it, and is added to.
+    """
+
+    def __init__(self, store: Store, feed: str, window_ms: int, since_ms: int | None, floors: dict[str, int]) -> None:
         self._store = store
         self._feed = feed
         self._window_ms = window_ms
-        self._rows: dict[str, deque[Publication]] = {}
+        self._since_ms = since_ms
+        self._floors = floors
+        self._rows: dict[str, deque[tuple[Publication, bool]]] = {}
         self._feeds: dict[str, _Feed] = {}
 
     async def add(self, visited: Visited) -> None:
@@ -51,23 +63,32 @@ class Publisher:
             if tenant not in self._feeds:
                 self._feeds[tenant] = await self._described(FeedName(self._feed, tenant))
                 self._rows[tenant] = deque(maxlen=self._feeds[tenant].items_max)
-            self._rows[tenant].append(publication(visited.start_ms, self._window_ms, row))
+            each = publication(visited.start_ms, self._window_ms, row)
+            self._rows[tenant].append((each, self._is_due(visited, row, self._feeds[tenant])))
 
     async def flush(self) -> int:
         """Publish what differs, and say how many items that were."""
         written = 0
         for tenant, rows in self._rows.items():
-            for part in parts(rows):
-                written += await self._publish(self._feeds[tenant], part)
+            due = {each.id for each, is_due in rows if is_due}
+            for part in parts(each for each, _ in rows):
+                written += await self._publish(self._feeds[tenant], part, due)
             rows.clear()
         return written
 
-    async def _publish(self, feed: _Feed, publications: Sequence[Publication]) -> int:
+    def _is_due(self, visited: Visited, row: Row, feed: _Feed) -> bool:
+        """Whether an item is to be published if it is missing."""
+        if not feed.evicts:
+            return True
+        is_unknown = self._since_ms is not None and visited.start_ms >= self._since_ms
+        return visited.start_ms > feed.floor_ms and (is_unknown or key_of(row) in visited.added)
+
+    async def _publish(self, feed: _Feed, publications: Sequence[Publication], due: Collection[str | None]) -> int:
         ids = [each.id or "" for each in publications]
         there = await patiently(lambda: self._store.items.find(feed.name, ids))
         changed: list[Publication] = []
         for each, item in zip(publications, there, strict=True):
-            if item is None and _window(each.id or "") > feed.floor:
+            if item is None and each.id in due:
                 changed.append(each)
             elif item is not None and item.item != each.item:
                 # In a sorted feed an edit keeps its place.
@@ -86,15 +107,27 @@ class Publisher:
             state = await patiently(lambda: self._store.feeds.describe(name))
         if state is None or state.config.type == "plain":
             raise BadConfig(f"feed {str(name)!r} is a plain queue, whose items cannot be edited; name another feed")
-        return _Feed(name, state.config.type, state.config.items_max, await self._floor(state))
+        evicts = _may_evict(state)
+        if str(name) not in self._floors:
+            self._floors[str(name)] = await self._floor(state) if evicts and state.total else -1
+        return _Feed(name, state.config.type, state.config.items_max, evicts, self._floors[str(name)])
 
-    async def _floor(self, state: FeedState) -> str:
-        """The window of the oldest item of a feed that is full, or that drops items by age; "" of others."""
-        config = state.config
-        if config.type != "feed" or (state.items < config.items_max and not config.items_keep_ms):
-            return ""
-        page = await patiently(lambda: self._store.items.list(state.feed, limit=1))
-        return _window(page.rows[0].id) if page.rows else ""
+    async def _floor(self, state: FeedState) -> int:
+        """The last window that a feed holds, or that its items may be too old for."""
+        keep_ms = state.config.items_keep_ms
+        floor_ms = await store_now_ms(self._store) - keep_ms if keep_ms else -1
+        page = await patiently(lambda: self._store.items.list(state.feed))
+        while True:
+            floor_ms = max(floor_ms, *(_start(item.id) for item in page.rows), -1)
+            cursor = page.cursor
+            if cursor is None:
+                return floor_ms
+            page = await patiently(partial(self._store.items.list, state.feed, cursor=cursor))
+
+
+def _may_evict(state: FeedState) -> bool:
+    config = state.config
+    return config.type == "feed" and (state.items >= config.items_max or config.items_keep_ms > 0)
 
 
 def publication(start_ms: int, window_ms: int, row: Row) -> Publication:
@@ -116,13 +149,26 @@ def _id(text: str) -> str:
     return f"{text[: ID_CHARS_MAX - len(digest) - 1]}~{digest}"
 
 
-def _window(id: str) -> str:
-    return id.partition("/")[0]
+def _start(id: str) -> int:
+    """The window of an item; -1 of one that is none of ours."""
+    text, slash, _ = id.partition("/")
+    try:
+        return read_instant_ms("window", text) if slash and text.endswith("Z") else -1
+    except HeadraceError:
+        return -1
 
 
-async def publish(store: Store, feed: str, window_ms: int, windows: Iterable[Visited]) -> int:
+async def publish(
+    store: Store,
+    feed: str,
+    window_ms: int,
+    windows: Iterable[Visited],
+    *,
+    since_ms: int | None,
+    floors: dict[str, int],
+) -> int:
     """Publish windows, oldest first, and say how many items were written."""
-    publisher = Publisher(store, feed, window_ms)
+    publisher = Publisher(store, feed, window_ms, since_ms, floors)
     for each in windows:
         await publisher.add(each)
     return await publisher.flush()

@@ -1,6 +1,7 @@
 """Runs statistics: a query that follows a store, or all events of a frame in one go."""
 
 import sys
+from asyncio import Runner
 from collections.abc import Callable, Iterator
 from itertools import groupby
 from pathlib import Path
@@ -103,11 +104,15 @@ def write_stats(
         with locked(place / "_lock"):
             state = load(place, window_ms)
             _note(state, events)
+            lacks_ms = None if feed is None else state.lacks(feed)
             visits = merge(place, state, Files(place, window_ms), 0, _fresh(frame), to_end=True)
             if url is None or feed is None:
                 written = _count(visits, on_window)
             else:
-                written = _publish(url, feed, window_ms, visits, on_window)
+                with opened(url) as (runner, store):
+                    publisher = Publisher(store, feed, window_ms, lacks_ms, state.floors)
+                    written = _publish(runner, publisher, visits, on_window)
+                state.feeds[feed] = None
             save(place, state)
     finally:
         frame.unpersist()
@@ -129,12 +134,18 @@ def _tell(sentence: str) -> None:
 
 def _note(state: State, events: DataFrame) -> None:
     """Note how far the events go, and of which queues all of them are there."""
-    for row in events.groupBy("tenant", "queue", "shard").agg(F.max(F.struct("epoch", "seq")).alias("last")).collect():
-        name = f"{row.tenant}/{row.queue}/{row.shard}"
-        state.counted[name] = max(state.counted.get(name, (0, 0)), (row.last.epoch, row.last.seq))
+    found = events.groupBy("tenant", "queue", "shard").agg(F.max(F.struct("epoch", "seq")).alias("last")).collect()
+    lasts = {f"{row.tenant}/{row.queue}/{row.shard}": (int(row.last.epoch), int(row.last.seq)) for row in found}
+    for name, last in lasts.items():
+        state.counted[name] = max(state.counted.get(name, (0, 0)), last)
     for row in beginnings(events).collect():
         name = f"{row.tenant}/{row.queue}"
-        state.queues[name] = None if row.is_known else state.queues.get(name, 0)
+        # From the first event on, and yet they may end before those that nobody has counted.
+        if row.is_known and state.is_met(name, lasts):
+            state.trust(name)
+        elif name not in state.queues:
+            state.doubt(name, 0)
+            state.need(name)
 
 
 def _fresh(frame: DataFrame) -> Iterator[tuple[int, list[Row]]]:
@@ -157,15 +168,12 @@ def _count(visits: Iterator[Visited], on_window: Callable[[Visited], None] | Non
 
 
 def _publish(
-    url: str, feed: str, window_ms: int, visits: Iterator[Visited], on_window: Callable[[Visited], None] | None
+    runner: Runner, publisher: Publisher, visits: Iterator[Visited], on_window: Callable[[Visited], None] | None
 ) -> Written:
-    with opened(url) as (runner, store):
-        publisher = Publisher(store, feed, window_ms)
+    def take(each: Visited) -> None:
+        runner.run(publisher.add(each))
+        if on_window is not None:
+            on_window(each)
 
-        def take(each: Visited) -> None:
-            runner.run(publisher.add(each))
-            if on_window is not None:
-                on_window(each)
-
-        counted = _count(visits, take)
-        return Written(counted.windows, counted.rows, counted.changed, runner.run(publisher.flush()))
+    counted = _count(visits, take)
+    return Written(counted.windows, counted.rows, counted.changed, runner.run(publisher.flush()))

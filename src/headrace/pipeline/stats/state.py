@@ -28,6 +28,14 @@ class State(Struct, kw_only=True, forbid_unknown_fields=True):
     """Queues that were seen, as tenant/queue; a number is the window from which on the backlog is not known."""
     counted: dict[str, tuple[int, int]] = {}
     """Epoch and seq up to which the events of each shard are counted, as far as they could be."""
+    needed: dict[str, tuple[int, int]] = {}
+    """Epoch and seq of the shards of a queue whose backlog is not known: events up to there, from the first on, make it
+    known again."""
+    feeds: dict[str, int | None] = {}
+    """Feeds that windows were published to, by name; a number is the first window that may have rows which were not."""
+    floors: dict[str, int] = {}
+    """By tenant/feed, the last window that may have been there and evicted before this folder published to it; -1 where
+    none was."""
     late: int = 0
     """Events that could not be counted, since the folder was made: the journal no longer held their windows whole."""
 
@@ -48,6 +56,23 @@ class State(Struct, kw_only=True, forbid_unknown_fields=True):
         self.queues[queue] = since_ms
         return True
 
+    def lacks(self, feed: str) -> int | None:
+        """The first window that may have rows which were not published to a feed; None when all of them were."""
+        return self.feeds.get(feed, 0)
+
+    def need(self, queue: str) -> None:
+        """Take all that was counted of a queue as what its backlog needs to be known again."""
+        self.needed |= {name: mark for name, mark in self.counted.items() if _queue_of(name) == queue}
+
+    def is_met(self, queue: str, lasts: dict[str, tuple[int, int]]) -> bool:
+        """Whether events that go so far are all that the backlog of a queue needs."""
+        return all(lasts.get(name, (0, 0)) >= mark for name, mark in self.needed.items() if _queue_of(name) == queue)
+
+    def trust(self, queue: str) -> None:
+        """Take the backlog of a queue as known."""
+        self.queues[queue] = None
+        self.needed = {name: mark for name, mark in self.needed.items() if _queue_of(name) != queue}
+
     def knows(self, queue: str, start_ms: int) -> bool:
         """Whether the backlog of a queue is known at the end of a window."""
         since_ms = self.queues.get(queue)
@@ -67,6 +92,19 @@ def move_sums(folder: Path, state: State, files: Files, to_ms: int) -> None:
     # Nothing but the totals: what else has changed here is true only once the files are written.
     kept = load(folder, state.window_ms)
     kept.put_sums(to_ms, sums)
+    save(folder, kept)
+
+
+def note_unpublished(folder: Path, state: State, first_ms: int) -> None:
+    """Note, here and on disk, that a window is about to get new rows, which no feed has until it is published to."""
+    feeds: dict[str, int | None] = {}
+    for name, since_ms in state.feeds.items():
+        feeds[name] = first_ms if since_ms is None else min(since_ms, first_ms)
+    if feeds == state.feeds:
+        return
+    state.feeds = feeds
+    kept = load(folder, state.window_ms)
+    kept.feeds = feeds
     save(folder, kept)
 
 
@@ -113,3 +151,7 @@ def window_of(folder: Path) -> int | None:
         return msgspec.json.decode((folder / _NAME).read_bytes(), type=State).window_ms
     except (OSError, msgspec.DecodeError):
         return None  # where there is something wrong, who loads it says so
+
+
+def _queue_of(shard: str) -> str:
+    return shard.rpartition("/")[0]

@@ -4,6 +4,7 @@ from collections.abc import Iterable
 
 from msgspec import Struct
 
+from headrace.model.errors import Refused
 from headrace.model.event import Bounds
 from headrace.model.limits import BATCH_MAX
 from headrace.model.names import Queue, Shard
@@ -30,8 +31,12 @@ class Look(Struct, frozen=True):
 
     def holds(self, shard: str, epoch: int, seq: int) -> bool:
         """Whether an event was there already."""
+        return seq <= self.last_seq(shard, epoch)
+
+    def last_seq(self, shard: str, epoch: int) -> int:
+        """The last event of an epoch that was there; 0 when it was another epoch."""
         bounds = self.bounds.get(shard)
-        return bounds is not None and bounds.epoch == epoch and seq <= bounds.last_seq
+        return bounds.last_seq if bounds is not None and bounds.epoch == epoch else 0
 
 
 class Looking:
@@ -45,10 +50,20 @@ class Looking:
         wanted = {(tenant, queue): 0 for tenant, queue, _ in shards}
         for tenant, queue, index in shards:
             wanted[tenant, queue] = max(wanted[tenant, queue], index)
-        unknown = {name[0] for name, index in wanted.items() if not self._knows(name, index)}
-        for tenant in sorted(unknown):
+        await self._find(store, {name[0] for name, index in wanted.items() if not self._knows(name, index)})
+        try:
+            return await self._look(store, wanted)
+        except Refused:
+            # A queue was made anew with another number of shards since it was found.
+            await self._find(store, {tenant for tenant, _ in wanted})
+            return await self._look(store, wanted)
+
+    async def _find(self, store: Store, tenants: Iterable[str]) -> None:
+        for tenant in sorted(tenants):
             self._known = {name: queue for name, queue in self._known.items() if name[0] != tenant}
             self._known |= {(tenant, queue.full_name): queue for queue in await all_queues(store, tenant)}
+
+    async def _look(self, store: Store, wanted: Iterable[QueueKey]) -> Look:
         queues = {name: self._known[name] for name in wanted if name in self._known}
         every = [shard for queue in queues.values() for shard in queue.all_shards()]
         found: dict[Shard, Bounds] = {}

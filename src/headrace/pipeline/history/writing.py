@@ -1,0 +1,78 @@
+"""The right to write a history: one query has it, from before it begins until it has ended."""
+
+import fcntl
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+from pyspark.sql.streaming.query import StreamingQuery
+
+from headrace.model.errors import BadConfig
+from headrace.pipeline.history.layout import WRITING
+
+_all: dict[Path, "Writing"] = {}
+"""Of this process, by folder."""
+_guard = threading.Lock()
+
+
+class Writing:
+    """Holds the lock file of a history. Who is killed has it no more."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._file = (folder / WRITING).open("ab")
+        self._batch = threading.Lock()
+        self._query: StreamingQuery | None = None
+        try:
+            fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            self._file.close()
+            raise BadConfig(f"another run writes the history in {folder}; let it end, or use another folder") from None
+
+    @contextmanager
+    def batch(self) -> Iterator[None]:
+        """Within this block the right is not given up: Spark may have stopped a query whose batch goes on in Python."""
+        with self._batch:
+            if self._file.closed:
+                raise BadConfig(f"this run of the history in {self._folder} was stopped, and writes no more")
+            yield
+
+    def until_ended(self, query: StreamingQuery) -> None:
+        """Give the right up as soon as this query has ended, however it does."""
+        self._query = query
+        threading.Thread(target=self._await, args=(query,), name="headrace-history-ended", daemon=True).start()
+
+    def release(self) -> None:
+        """Give the right up, when no batch is under way."""
+        with self._batch:
+            self._file.close()
+
+    @property
+    def is_over(self) -> bool:
+        """Whether its query has ended, which the thread that waits for it may not have noticed."""
+        return self._query is not None and not _is_active(self._query)
+
+    def _await(self, query: StreamingQuery) -> None:
+        # Whoever started the query is told why it ended.
+        with suppress(Exception):
+            query.awaitTermination()
+        self.release()
+
+
+def take_writing(folder: Path) -> Writing:
+    """The right to write the history in a folder; refuses while another run has it, in this process or elsewhere."""
+    place = folder.resolve()
+    with _guard:
+        before = _all.get(place)
+        if before is not None and before.is_over:
+            before.release()
+        _all[place] = writing = Writing(folder)
+    return writing
+
+
+def _is_active(query: StreamingQuery) -> bool:
+    try:
+        return query.isActive
+    except Exception:  # noqa: BLE001  (Spark itself has ended)
+        return False

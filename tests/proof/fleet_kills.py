@@ -68,7 +68,8 @@ class Run:
         else:
             self._await_step(lines, blow)
         if blow.what == "executor":
-            os.kill(driver.executors()[0], signal.SIGKILL)
+            wait_until(lambda: bool(driver.executors()), "an executor", PATIENCE_S)  # one may just be replaced
+            assert driver.kill_executor(min(driver.executors(), key=int))
         elif blow.what == "worker":
             # There may be none for a moment: jobs, too, end the processes that run them.
             wait_until(lambda: bool(self._workers(driver)), "a worker", PATIENCE_S)

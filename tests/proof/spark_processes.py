@@ -43,16 +43,25 @@ class Tree:
         """All that live. Spark's Python workers leave the process group, and nothing leaves the session."""
         return [pid for pid in _all_pids() if _session_of(pid) == self._process.pid]
 
-    def kill_executor(self, id: str) -> bool:
-        """SIGKILL to the Java process that runs the tasks of this executor; whether it was there."""
+    def executors(self) -> dict[str, int]:
+        """The Java processes that run tasks and nothing else, by the names that the driver has for them."""
+        found: dict[str, int] = {}
         for pid in self.pids():
             words = _command_of(pid).split(b"\0")
-            is_executor = any(EXECUTOR in word for word in words) and b"--executor-id" in words
-            if is_executor and words[words.index(b"--executor-id") + 1] == id.encode():
-                with suppress(ProcessLookupError):
-                    os.kill(pid, signal.SIGKILL)
-                    return True
-        return False
+            if any(EXECUTOR in word for word in words) and b"--executor-id" in words:
+                found[words[words.index(b"--executor-id") + 1].decode()] = pid
+        return found
+
+    def kill_executor(self, id: str) -> bool:
+        """SIGKILL to this executor; whether it was there."""
+        pid = self.executors().get(id)
+        if pid is None:
+            return False
+        try:
+            os.kill(pid, signal.SIGKILL)
+        except ProcessLookupError:
+            return False
+        return True
 
     def strike(self) -> bool:
         """SIGKILL to all of them; whether there was any."""

@@ -52,15 +52,18 @@ def test_an_executor_and_two_python_workers_are_lost_and_every_job_ends_once(
     executor, worker, crash = (tmp_path / name for name in ("executor", "worker", "crash"))
     send(url, "slow", {}, {})
     send(url, "hold", {"mark": str(worker)}, max_stalls=10)
-    send(url, "crash", {"mark": str(crash)}, max_stalls=10)
     send(url, "double", *({"number": number} for number in range(500)), max_stalls=10)
 
-    def kill_and_go_on(pid: int) -> None:
+    # One after the other, or two of them might be in the hands of one process.
+    def lose_worker(pid: int) -> None:
         kill(pid)
-        # Not before, or both might be in the hands of one process.
         send(url, "hold", {"mark": str(executor)}, max_stalls=10)
 
-    with upon(executor, act=kill_executor), upon(worker, act=kill_and_go_on):
+    def lose_executor(pid: int) -> None:
+        kill_executor(pid)
+        send(url, "crash", {"mark": str(crash)}, max_stalls=10)
+
+    with upon(worker, act=lose_worker), upon(executor, act=lose_executor):
         report = run_fleet(spark, APP, url=url, lease=LEASE, capacity=5)
 
     found, ends = counted(url), check_once(url)

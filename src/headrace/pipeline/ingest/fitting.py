@@ -19,19 +19,14 @@ from pyspark.sql.types import (
 
 from headrace.model.errors import BadConfig
 from headrace.pipeline.source.write.columns import INSTANT, TEXTS, WHOLE
+from headrace.pipeline.source.write.keys import INSTANTS
 from headrace.pipeline.source.write.making import COLUMNS
 
 _NAMING = ("id", "key", "tag")
 """Columns that may be numbers in a table, and are text in a job."""
 _SAID_CHARS = 60
-AS_KEY = {
-    "ignoreNullFields": "true",
-    "timeZone": "UTC",
-    "timestampFormat": "yyyy-MM-dd'T'HH:mm:ss.SSSSSSXXX",
-    "timestampNTZFormat": "yyyy-MM-dd'T'HH:mm:ss.SSSSSS",
-}
-"""How keys are written as JSON: neither the settings of a session, such as its time zone, nor the milliseconds of
-Spark's default must make one row out of two, or two out of one."""
+AS_KEY = {"ignoreNullFields": "true"} | INSTANTS
+"""How keys are written as JSON."""
 _DAY = r"^\s*\d{4}-\d{2}-\d{2}"
 """How an instant in a text begins: Spark would take '12:30' for today, and '2030' for its first day."""
 

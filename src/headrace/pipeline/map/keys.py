@@ -26,6 +26,7 @@ from pyspark.sql.types import (
 from headrace.model.checks import cut
 from headrace.model.errors import BadConfig
 from headrace.model.limits import MAP_NAME_CHARS_MAX
+from headrace.pipeline.source.write.keys import INSTANTS
 from headrace.pipeline.sql import one_sentence
 
 ANSWER = ("outcome", "result", "error_class", "error_message", "attempts", "ended_at")
@@ -37,13 +38,8 @@ _PLAIN = (StringType, ByteType, ShortType, IntegerType, LongType, BooleanType, D
 """Types of which no two values are written with the same text."""
 _READABLE = r"\A[A-Za-z0-9._:@+/-]{1,128}\z"
 """Keys that are part of an id as they are; `#`, with which a hashed one begins, is none of these."""
-_JSON = {
-    "ignoreNullFields": "false",
-    "timeZone": "UTC",
-    "timestampFormat": "yyyy-MM-dd'T'HH:mm:ss.SSSSSSXXX",
-    "timestampNTZFormat": "yyyy-MM-dd'T'HH:mm:ss.SSSSSS",
-}
-"""Spark's own way leaves out nulls and what is below a millisecond: two keys would be one."""
+_JSON = {"ignoreNullFields": "false"} | INSTANTS
+"""Spark's own way leaves out nulls: two keys would be one."""
 
 
 class Key(Struct, frozen=True):

@@ -15,6 +15,14 @@ from headrace.model.limits import KEY_CHARS_MAX
 # Maps come in any order. A cell that was refused has no say, its row is not written.
 _pack = msgspec.msgpack.Encoder(order="deterministic", enc_hook=lambda _: None).encode
 
+INSTANTS = {
+    "timeZone": "UTC",
+    "timestampFormat": "yyyy-MM-dd'T'HH:mm:ss.SSSSSSXXX",
+    "timestampNTZFormat": "yyyy-MM-dd'T'HH:mm:ss.SSSSSS",
+}
+"""How Spark's to_json writes instants within a key: neither the time zone of a session nor the milliseconds of Spark's
+default must make one row out of two, or two out of one."""
+
 
 def key_start(name: str) -> str:
     """What the keys of all writes of a name begin with."""

@@ -2,17 +2,20 @@
 
 import base64
 import json
+from collections import Counter
 from typing import Any
 
 import pytest
 
 from headrace.model.answers import Counts
-from headrace.model.claim import Claim
+from headrace.model.claim import Claim, ClaimRequest, Settlement
 from headrace.model.errors import Refused
 from headrace.model.job import State
 from headrace.model.letter import LetterKey
+from headrace.model.names import Queue
 from headrace.model.outcome import Done, Fail, JobError, Release, Retry
 from headrace.model.policy import Policy
+from tests.support.invariants import Witness
 from tests.support.play import BOOM, Play
 
 
@@ -323,3 +326,92 @@ async def test_a_queue_that_keeps_no_letters_still_calls_its_fail_handler(play: 
 
     assert await play.letters() == []
     assert (await failed(play)).record.id == f"a#{key.number}"
+
+
+# A queue and its companion in one call: one deed on the companion's shard, however it is reached.
+
+BOTH_ORDERS = pytest.mark.parametrize("is_companion_first", [False, True], ids=["queue-first", "companion-first"])
+
+
+def both(play: Play, is_companion_first: bool) -> list[Queue]:
+    """The queue and its companion in an order."""
+    queues = [play.queue, play.queue.companion]
+    return queues[::-1] if is_companion_first else queues
+
+
+async def deaths_and_tellings(play: Play, number: int) -> tuple[list[Claim], list[Claim]]:
+    """As many active jobs of one shard as given, and as many of the fail handler about others that died before."""
+    await play.configure(fail_handler=True)
+    ids = play.ids(2 * number)
+    await play.enqueue_all(*[play.job(id) for id in ids])
+    first, second = await play.claim(number), await play.claim(number)
+    await play.store.jobs.settle([claim.settle(Fail(BOOM)) for claim in first], now_ms=play.now_ms)
+    return second, await play.claim(number, queues=[play.queue.companion])
+
+
+async def assert_whole(play: Play) -> None:
+    """Both journals are without gaps, tell a story that can be, and end in what the shards hold."""
+    for queue in both(play, False):
+        for shard in queue.all_shards():
+            await Witness(shard).look(play.store)
+
+
+def ordered(deaths: list[Settlement], tellings: list[Settlement], is_companion_first: bool) -> list[Settlement]:
+    """The settlements of one call."""
+    return tellings + deaths if is_companion_first else deaths + tellings
+
+
+@BOTH_ORDERS
+@pytest.mark.parametrize("number", [1, 3])
+async def test_a_settle_of_deaths_and_of_fail_jobs_keeps_both_journals_whole(
+    play: Play, is_companion_first: bool, number: int
+) -> None:
+    dying, told = await deaths_and_tellings(play, number)
+    deaths, tellings = [each.settle(Fail(BOOM)) for each in dying], [each.settle(Done()) for each in told]
+
+    answers = await play.store.jobs.settle(ordered(deaths, tellings, is_companion_first), now_ms=play.now_ms)
+
+    assert {answer.status for answer in answers} == {"dead", "done"}
+    await assert_whole(play)
+    counts = await play.counts(play.queue.companion)
+    assert (counts.waiting, counts.active, counts.done) == (number, 0, number)
+    events = Counter(event.line.event for event in await play.events(play.queue.companion))
+    assert events == {"enqueued": 2 * number, "claimed": number, "done": number}
+
+
+@BOTH_ORDERS
+async def test_a_turn_of_deaths_and_of_fail_jobs_keeps_both_journals_whole(
+    play: Play, is_companion_first: bool
+) -> None:
+    dying, told = await deaths_and_tellings(play, 2)
+    deaths, tellings = [each.settle(Fail(BOOM)) for each in dying], [each.settle(Done()) for each in told]
+    request = ClaimRequest(queues=both(play, is_companion_first), worker="worker-1", nonce=play.nonce(), limit=10)
+
+    turned = await play.store.jobs.turn(ordered(deaths, tellings, is_companion_first), request, now_ms=play.now_ms)
+
+    assert {answer.status for answer in turned.settled} == {"dead", "done"}
+    assert sorted(json.loads(claim.record.payload)[0] for claim in turned.claimed) == sorted(
+        claim.record.id for claim in dying
+    )
+    await assert_whole(play)
+
+
+@BOTH_ORDERS
+async def test_a_claim_that_lets_jobs_die_keeps_both_journals_whole(play: Play, is_companion_first: bool) -> None:
+    await play.configure(fail_handler=True, max_stalls=1)
+    first, second, third, fourth = play.ids(4)
+    await play.enqueue_all(play.job(first), play.job(second))
+    [ended, lasting] = await play.claim(2, lease_ms=50)
+    await play.extend(lasting.lease, 50)
+    await play.settle(ended, Fail(BOOM))
+    await play.enqueue_all(play.job(third), play.job(fourth, run_at_ms=play.now_ms + 1))
+    play.advance(50)
+
+    claims = await play.claims(10, queues=both(play, is_companion_first))
+
+    await assert_whole(play)
+    left = [] if not is_companion_first else await play.claim(10, queues=[play.queue.companion])
+    handed = [claim.record.id.partition("#")[0] for claim in [*claims.items, *left]]
+    assert sorted(handed) == [first, second, third, fourth]
+    assert claims.next_at_ms == (play.now_ms if is_companion_first else play.now_ms + 30_000)
+    await assert_whole(play)

@@ -185,8 +185,9 @@ async def test_a_turn_beyond_the_limit_is_refused_whole(play: Play) -> None:
     assert await play.snapshot() == before
 
 
-async def test_a_turn_with_a_wrong_number_of_shards_settles_nothing(play: Play) -> None:
-    """A refused call changed nothing: not even its first half."""
+@pytest.mark.parametrize("settlements", [0, 1])
+async def test_a_turn_with_a_wrong_number_of_shards_settles_nothing(play: Play, settlements: int) -> None:
+    """A refused call changed nothing: not even its first half, and it says so where that is empty."""
     await play.enqueue("a")
     claim = await play.claim_one()
     before = await play.snapshot()
@@ -194,7 +195,7 @@ async def test_a_turn_with_a_wrong_number_of_shards_settles_nothing(play: Play) 
     request = ClaimRequest(queues=[wrong], worker="worker-1", nonce=play.nonce())
 
     with pytest.raises(Refused) as refused:
-        await play.store.jobs.turn([claim.settle(Done())], request, now_ms=play.now_ms)
+        await play.store.jobs.turn([claim.settle(Done())] * settlements, request, now_ms=play.now_ms)
 
     assert refused.value.reason == "wrong_shards"
     assert await play.snapshot() == before

@@ -13,7 +13,7 @@ from headrace.stores.postgres.connect import connect as connect_postgres
 from headrace.stores.postgres.connect import settings_of
 from headrace.stores.postgres.migrate import migrate as migrate_postgres
 from headrace.stores.postgres.sql import migration_names as postgres_steps
-from headrace.stores.redis.library import read_library
+from headrace.stores.redis.library import LAYOUT, read_library
 from headrace.stores.sqlite.sql import migration_names, sql
 from tests.support.redis_servers import RedisServer
 from tests.support.servers import PASSWORD, USER, postgres_server, redis_cluster, redis_server
@@ -128,9 +128,9 @@ async def test_the_functions_of_a_redis_are_looked_for_and_loaded_by_migrating(c
     servers[-1].ask("FUNCTION", "FLUSH")
     partly = await schema_of(url)
 
-    assert missing == Schema(found=None, known=1, pending=(f"load {name}",), library=name)
+    assert missing == Schema(found=None, known=LAYOUT, pending=(f"load {name}",), library=name)
     assert none_yet == []
-    assert migrated.after == Schema(found=1, known=1, library=name)
+    assert migrated.after == Schema(found=LAYOUT, known=LAYOUT, library=name)
     assert partly.pending == (f"load {name}",)
 
 
@@ -139,7 +139,7 @@ async def test_a_redis_on_which_a_newer_layout_is_in_use_is_refused() -> None:
     server.ask("FUNCTION", "LOAD", NEWER)
 
     try:
-        with pytest.raises(BadConfig, match="has functions of layout 9, this Headrace knows 1"):
+        with pytest.raises(BadConfig, match=f"has functions of layout 9, this Headrace knows {LAYOUT}"):
             await schema_of(server.url_of(USER, PASSWORD))
     finally:
         server.ask("FUNCTION", "DELETE", "headrace_9_abcdef01")

@@ -1,7 +1,7 @@
 """What only the Redis store promises: missing records are set aside, shards agree, names heal, epochs rise."""
 
 import asyncio
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import asynccontextmanager, suppress
 from typing import Any
 
@@ -9,7 +9,8 @@ import pytest
 
 from headrace.model.answers import Counts
 from headrace.model.claim import ClaimRequest
-from headrace.model.errors import HeadraceError, Refused
+from headrace.model.errors import BadConfig, HeadraceError, Refused
+from headrace.model.feed import FeedName
 from headrace.model.job import State
 from headrace.model.limits import FENCE_JUMP
 from headrace.model.names import Queue, Shard
@@ -17,9 +18,10 @@ from headrace.model.outcome import Done, Fail, Release, Retry
 from headrace.model.policy import Policy
 from headrace.stores.contract.store import Store
 from headrace.stores.open import open_store
-from headrace.stores.redis.keys import TENANTS, head_key, names_key, prefix_of
-from headrace.stores.redis.library import read_library
+from headrace.stores.redis.keys import TENANTS, feed_key, head_key, names_key, prefix_of
+from headrace.stores.redis.library import LAYOUT, read_library
 from tests.support.emptying import count_keys, flush
+from tests.support.feed_play import FeedPlay
 from tests.support.lua_faults import FAULTS, planted
 from tests.support.play import BOOM, Play
 from tests.support.redis_servers import RedisServer
@@ -307,11 +309,71 @@ async def test_after_the_death_of_the_server_epoch_and_fence_jump_and_nothing_is
             entries = await store.journal.read(shard, 0, 99)
             settled = await play.settle(before)
     assert claim.record.id == "b"
-    assert claim.lease.fence == before.lease.fence + FENCE_JUMP + 1
-    assert (first.epoch, after.epoch) == (1, 2)
-    assert [entry.epoch for entry in entries] == [1, 1, 1, 2]
+    assert claim.lease.fence > before.lease.fence + FENCE_JUMP
+    assert first.epoch == 1 < after.epoch
+    assert [entry.epoch for entry in entries] == [1, 1, 1, after.epoch]
     assert [entry.last_seq for entry in entries] == [1, 2, 3, 4]
     assert settled.status == "done"
+
+
+@pytest.mark.parametrize("is_saved", [True, False], ids=["saved once", "never saved"])
+async def test_two_lives_that_lost_the_same_tail_share_no_epoch_and_no_fence(is_saved: bool) -> None:
+    lives: list[tuple[int, int]] = []
+    with RedisServer().launch() as server:
+        for life in range(3):
+            async with opened(server.url) as store:
+                play = Play(store)
+                if not is_saved or not life:
+                    await play.enqueue("a")
+                if is_saved and not life:
+                    server.ask("SAVE")
+                claim = await play.claim_one()
+                lives.append((claim.lease.fence, (await store.journal.bounds(Shard(play.queue, 0))).epoch))
+            server.kill()
+            server.start()
+    fences, epochs = zip(*lives, strict=True)
+    assert fences[0] < fences[1] < fences[2]
+    assert epochs[0] < epochs[1] < epochs[2]
+
+
+async def test_a_shard_that_a_newer_headrace_has_written_is_refused_and_left_alone(
+    server: RedisServer, play: Play
+) -> None:
+    claim = await play.start("a")
+    server.ask("HSET", head_key(Shard(play.queue, 0)), "layout", LAYOUT + 1)
+    before = {key: server.ask("DUMP", key) for key in server.ask("KEYS", "*")}
+    store, shard = play.store, Shard(play.queue, 0)
+    calls: list[Callable[[], Awaitable[object]]] = [
+        lambda: play.enqueue("b"),
+        lambda: play.claim(1),
+        lambda: play.settle(claim),
+        lambda: play.extend(claim.lease),
+        lambda: play.cancel("a"),
+        play.repair,
+        lambda: play.configure(paused=True),
+        play.counts,
+        lambda: play.find("a"),
+        lambda: store.journal.bounds(shard),
+        lambda: store.reads.scan(shard, "alive"),
+        lambda: store.upkeep.inspect(shard),
+    ]
+
+    for call in calls:
+        with pytest.raises(BadConfig, match=f"holds data of layout {LAYOUT + 1}, .* use a newer Headrace"):
+            await call()
+
+    assert {key: server.ask("DUMP", key) for key in server.ask("KEYS", "*")} == before
+
+
+async def test_a_feed_that_a_newer_headrace_has_written_is_refused(server: RedisServer, store: Store) -> None:
+    news = FeedPlay(store)
+    await news.create()
+    await news.put("a")
+    server.ask("HSET", feed_key(FeedName("news", "acme")), "layout", LAYOUT + 1)
+
+    for call in (news.put("b"), news.end(), news.page()):
+        with pytest.raises(BadConfig, match=f"holds data of layout {LAYOUT + 1}"):
+            await call
 
 
 async def test_a_reader_sees_the_new_epoch_although_nobody_wrote_since_the_restart() -> None:
@@ -327,8 +389,8 @@ async def test_a_reader_sees_the_new_epoch_although_nobody_wrote_since_the_resta
             bounds = await store.journal.bounds(Shard(play.queue, 0))
             claim = await play.claim_one()
             again = await store.journal.bounds(Shard(play.queue, 0))
-    assert (scan.epoch, snapshot.epoch, bounds.epoch, again.epoch) == (2, 2, 2, 2)
-    assert claim.lease.fence == FENCE_JUMP + 1
+    assert 1 < scan.epoch == snapshot.epoch == bounds.epoch == again.epoch
+    assert claim.lease.fence > FENCE_JUMP
 
 
 async def test_a_scan_that_goes_on_on_another_server_shows_all_that_stays(play: Play) -> None:

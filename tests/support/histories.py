@@ -49,6 +49,7 @@ class Draw:
         self._now_ms = START_MS
         self._trims = trims
         self._nonces = 0
+        self._is_begun = False
 
     def _pick(self, *choices: Any) -> Any:
         return choices[self._random.randrange(len(choices))]
@@ -59,6 +60,11 @@ class Draw:
     def op(self, claims: int) -> Op:
         """The next operation, when this many claims were made so far."""
         self._now_ms += self._pick(0, 0, 1, 5, 5, 20, 100, 1_000)
+        if not self._is_begun:
+            # Half of the histories have a fail handler from the start: deaths then meet what is done on the companion.
+            self._is_begun = True
+            if self._pick(True, False):
+                return Op("configure", self._now_ms, {"queue": self.main, "changes": {"fail_handler": True}})
         verb = self._pick(*VERBS)
         arguments = getattr(self, f"_{verb}")(claims)
         return Op(verb, self._now_ms, arguments)
@@ -102,7 +108,8 @@ class Draw:
 
     def _request(self) -> ClaimRequest:
         self._nonces += self._pick(1, 1, 1, 0)
-        queues = self._pick([self.main], [self.main], [self.main.companion, self.main], [self.queues[1], self.main])
+        companion = self.main.companion
+        queues = self._pick([self.main], [self.main, companion], [companion, self.main], [self.queues[1], self.main])
         return ClaimRequest(
             queues=queues,
             worker=self._pick("w1", "w2"),
@@ -122,6 +129,7 @@ class Draw:
             Retry(error),
             Retry(error, delay_ms=0),
             Retry(error, jitter_ppm=self._pick(0, 333_333)),
+            Fail(error),
             Fail(error),
             Release(),
             Release(10),
@@ -321,8 +329,8 @@ def _by_number(row: Found) -> tuple[str, int, int]:
 
 
 class Pairing:
-    """Says an answer of one store in the terms of another: fences, letter numbers and numbers of places are drawn by
-    each store as it likes, so each of one must stand for the same one of the other wherever it is seen."""
+    """Says an answer of one store in the terms of another: epochs, fences, letter numbers and numbers of places are
+    drawn by each store as it likes, so each of one must stand for the same one of the other wherever it is seen."""
 
     def __init__(self) -> None:
         self._known: dict[tuple[str, int], int] = {}
@@ -348,7 +356,7 @@ class Pairing:
 
     def _number(self, name: str, wanted: int, found: int) -> int:
         match name:
-            case "fence":
+            case "fence" | "epoch":
                 return self._known.setdefault((name, found), wanted)
             case "letter" | "number":
                 return self._known.setdefault(("letter", found), wanted)

@@ -14,6 +14,10 @@ FAULTS: dict[str, tuple[tuple[str, str], str]] = {
         ("elseif find(packed, token, 8, true) ~= 8 then", "elseif false then"),
         "test_settle.py::test_settle_refuses_a_stale_token_and_changes_nothing",
     ),
+    "lua_a_death_opens_its_companion_a_second_time": (
+        ("local own = s.by_key and s.by_key[key]", "local own = nil"),
+        "test_fail_handler.py::test_a_settle_of_deaths_and_of_fail_jobs_keeps_both_journals_whole",
+    ),
     "lua_an_expired_lease_is_accepted": (
         ("elseif end_ms and tonumber(end_ms) <= s.now then", "elseif false then"),
         "test_settle.py::test_settle_refuses_a_lease_that_has_run_out_and_changes_nothing",

@@ -102,7 +102,8 @@ LEASE_MS_MIN: Final = 1
 """A lease of zero would have ended before it is granted."""
 
 FENCE_JUMP: Final = 2**20
-"""Added to a shard's fence when its epoch rises: more deliveries than a lost tail can have held."""
+"""Added to a shard's fence when its epoch rises and the clock was put back: more deliveries than a lost tail can have
+held. A clock that goes on is taken itself, in microseconds: a jump from what was lost twice would end in one place."""
 
 CURSOR_CHARS_MAX: Final = 1_024
 """A cursor is a shard and an id."""

@@ -11,7 +11,7 @@ from headrace.cli.doctor.verdicts import Check, look, ok, wrong
 from headrace.cli.stepping import counted
 from headrace.model.limits import CLOCK_SKEW_MS_MAX, CONSUMER_QUIET_MS
 from headrace.model.snapshot import Health
-from headrace.model.times import duration_text
+from headrace.model.times import duration_text, instant_text
 from headrace.model.upkeep import FLAWS, Flaw
 
 REPAIR = "headrace doctor --repair"
@@ -74,8 +74,7 @@ def _epochs(facts: Facts) -> Check:
     highest = max((parts[0].epoch for queue in facts.queues for parts in queue.shards), default=1)
     if highest <= 1:
         return ok("epochs", "the store never lost the end of its journal")
-    times = "once" if highest == 2 else f"{highest - 1} times"
-    told = f"epoch {highest}: the store was restarted or failed over {times} in a way that may lose the last moments"
+    told = f"the last epoch began at {instant_text(highest)}: a start or failover may have lost the moments before it"
     if facts.health.profile == "fast":
         return look("epochs", told, "compare what you sent last with what is there; choose a durable profile")
     return ok("epochs", f"{told}; its profile is {facts.health.profile}, so nothing answered was lost")

@@ -60,17 +60,19 @@ class EngineJobs:
             return Claims(again, now_ms, now_ms)
         items: list[Claim] = []
         bytes_left = CLAIM_BYTES_MAX
-        times: list[int | None] = []
+        claimable = {rows.shard: rows for rows in visited}
         for rows in visited:
             if len(items) == request.limit or bytes_left <= 0:
-                times.append(now_ms)
-                break
+                return Claims(items, now_ms, now_ms)
             step = Step(rows, now_ms, request.worker)
             handed = claiming.claim(step, request, request.limit - len(items), bytes_left, self._hand_out)
             items += handed
             bytes_left -= sum(len(each.record.payload) for each in handed)
             self._finish(step)
-            times.append(claiming.next_at(rows, now_ms))
+            if (companion := step.left_on()) is not None and companion.shard.queue in queues:
+                claimable[companion.shard] = companion
+        # Asked at the end, of all: a job that dies leaves one on its companion, which was visited before or is new.
+        times = [claiming.next_at(rows, now_ms) for rows in claimable.values()]
         return Claims(items, min((each for each in times if each is not None), default=None), now_ms)
 
     async def extend(self, leases: Sequence[Lease], *, lease_ms: int, now_ms: int | None = None) -> list[Extended]:

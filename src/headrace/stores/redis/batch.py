@@ -3,7 +3,7 @@
 from collections.abc import Callable, Sequence
 from typing import Any, Generic, NamedTuple, TypeVar
 
-from headrace.model.errors import HeadraceError, OutcomeUnknown, StoreUnavailable
+from headrace.model.errors import BadConfig, HeadraceError, OutcomeUnknown, StoreUnavailable
 from headrace.model.names import Queue, Shard
 from headrace.stores.calls.jobs import by_shard
 from headrace.stores.calls.queues import wrong_shards
@@ -108,7 +108,7 @@ class Batch(Generic[Answer]):
         if not self._lost:
             return known
         error = self._lost[0]
-        if not known and all(isinstance(each, StoreUnavailable) for each in self._lost):
+        if not known and all(isinstance(each, StoreUnavailable | BadConfig) for each in self._lost):
             raise error
         unknown = [id for id, answer in zip(self._ids, self._answers, strict=True) if answer is None]
         raise OutcomeUnknown(str(error), known=known, unknown=unknown) from error

@@ -16,6 +16,9 @@ from headrace.stores.redis.link import Argument, Call, Link
 from headrace.stores.redis.packing import record_of
 from headrace.stores.transitions.claim import visiting_order
 
+_MADE, _LEFT = ord("1"), b"2"
+"""What a death did to the companion of a shard: it made it, or left a job on the one that was there."""
+
 
 def shards_to_visit(request: ClaimRequest) -> list[Shard]:
     """The shards of a claim in the order of visiting."""
@@ -30,7 +33,7 @@ def request_args(request: ClaimRequest, limit: int, bytes_left: int) -> list[Arg
 
 def claims_of(request: ClaimRequest, shards: Sequence[Shard], reply: list[Any]) -> Claims:
     """What the reply of a claim stands for."""
-    _, was_answered, now_ms, next_at_ms, *answers = reply
+    flags, was_answered, now_ms, next_at_ms, *answers = reply
     items: list[Claim] = []
     for shard, answer in zip(shards, answers, strict=True):
         if answer is not None:
@@ -39,6 +42,10 @@ def claims_of(request: ClaimRequest, shards: Sequence[Shard], reply: list[Any]) 
                 if was_answered
                 else _new_of(request, shard.queue, answer, now_ms)
             )
+    if any(
+        flag == _MADE and shard.queue.companion in request.queues for flag, shard in zip(flags, shards, strict=True)
+    ):
+        next_at_ms = now_ms  # a companion that was made here was not there to be visited
     return Claims(items, next_at_ms, now_ms)
 
 
@@ -93,7 +100,8 @@ class Claiming:
     async def claim(self, request: ClaimRequest, now: int | str) -> Claims:
         shards = shards_to_visit(request)
         if not self._link.clustered or len(shards) == 1:
-            return await self._claim(request, shards, now, request.limit, CLAIM_BYTES_MAX)
+            claims, _ = await self._claim(request, shards, now, request.limit, CLAIM_BYTES_MAX)
+            return claims
         await self._checked.check(list(dict.fromkeys(request.queues)))
         answers = await self._ask_again(request, shards, now, 0)
         if any(isinstance(answer, list) for _, answer in answers):
@@ -103,22 +111,23 @@ class Claiming:
 
     async def _claim(
         self, request: ClaimRequest, shards: Sequence[Shard], now: int | str, limit: int, bytes_left: int
-    ) -> Claims:
+    ) -> tuple[Claims, bytes]:
+        """What was claimed, and what deaths did to the companion of each shard, as dying.handed_on says."""
         args = [now, *request_args(request, limit, bytes_left), *(shard.queue.shards for shard in shards)]
         try:
             reply = await self._link.call(Call("claim", [head_key(shard) for shard in shards], args))
         except ScriptRefusal as refusal:
             raise refused(shards, refusal) from refusal
-        return await self.read(request, shards, reply)
+        return await self.read(request, shards, reply), reply[0]
 
     async def read(self, request: ClaimRequest, shards: Sequence[Shard], reply: list[Any]) -> Claims:
         """What the reply of a claim stands for, and what has to follow it."""
         for shard, answer in zip(shards, reply[4:], strict=True):
             if answer is not None:
                 self._checked.note(shard.queue)
-        if b"1" in reply[0]:
+        if _MADE in reply[0]:
             await self._companions.made(
-                [shard.queue for shard, flag in zip(shards, reply[0], strict=True) if flag == ord("1")]
+                [shard.queue for shard, flag in zip(shards, reply[0], strict=True) if flag == _MADE]
             )
         return claims_of(request, shards, reply)
 
@@ -151,12 +160,12 @@ class Claiming:
         items: list[Claim] = []
         times: list[int] = []
         bytes_left = CLAIM_BYTES_MAX
-        for shard in shards:
+        for position, shard in enumerate(shards):
             if len(items) == request.limit or bytes_left <= 0:
                 times.append(items[-1].claimed_at_ms)
                 break
             try:
-                part = await self._claim(request, [shard], now, request.limit - len(items), bytes_left)
+                part, flags = await self._claim(request, [shard], now, request.limit - len(items), bytes_left)
             except StoreUnavailable:
                 if not items:
                     raise
@@ -168,6 +177,8 @@ class Claiming:
             items += part.items
             now_ms = part.now_ms  # each master has a clock of its own; the last one heard is the closest to the present
             bytes_left -= sum(len(claim.record.payload) for claim in part.items)
+            if flags == _LEFT and Shard(shard.queue.companion, shard.index) in shards[:position]:
+                times.append(now_ms)  # the companion was visited before
             if part.next_at_ms is not None:
                 times.append(part.next_at_ms)
         return Claims(items, min(times, default=None), now_ms)

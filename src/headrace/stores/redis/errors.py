@@ -63,6 +63,11 @@ def error_of(where: str, what: str, reply: object, *, reads: bool) -> HeadraceEr
     text = str(reply)
     if text.startswith(REFUSAL):
         reason, _, details = text.removeprefix(REFUSAL).partition(" ")
+        if reason == "newer_layout":
+            return BadConfig(
+                f"redis at {where} holds data of layout {details.split()[0]}, which this Headrace does not know;"
+                " nothing was changed, use a newer Headrace"
+            )
         return ScriptRefusal(reason, details)
     if isinstance(reply, NotSent):
         return StoreUnavailable(

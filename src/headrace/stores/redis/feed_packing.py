@@ -19,7 +19,8 @@ _EVENTS: dict[int, ChangeEvent] = {
     ord("m"): "moved",
 }
 _REASONS: dict[int, Literal["count", "age"]] = {ord("c"): "count", ord("o"): "age"}
-_HEAD = Struct(">BBIHI6xH")
+_HEAD = Struct(">BBHIHI6xH")
+"""Event and mark, epoch and instant in two parts each, six bytes that only the functions read, size of the instance."""
 
 
 def row_of(id: bytes, packed: bytes) -> ItemRow:
@@ -46,11 +47,11 @@ def cursor_of(birth: bytes, epoch: bytes, seq: bytes) -> FeedCursor:
 def change_of(entry: Sequence[Any]) -> Changed:
     """An entry of a log."""
     name, (_, head, _, id, _, item) = entry
-    event, mark, epoch, at_high, at_low, instance_size = _HEAD.unpack_from(head)
+    event, mark, epoch_high, epoch_low, at_high, at_low, instance_size = _HEAD.unpack_from(head)
     end = _HEAD.size + instance_size
     return Changed(
         seq=int(name.partition(b"-")[0]),
-        epoch=epoch,
+        epoch=(epoch_high << 32) + epoch_low,
         at_ms=(at_high << 32) + at_low,
         event=_EVENTS[event],
         instance=head[_HEAD.size : end].decode(),

@@ -111,7 +111,10 @@ class RedisJobs:
         if not self._link.clustered or len({*(part.shard for part in parts), *shards}) == 1:
             with naming(each.lease.id for each in settlements):
                 return await self._turn(settlements, parts, request, now)
-        settled = await self._settle(settlements, parts, now) if parts else []
+        if not parts:
+            claims = await self._claiming.claim(request, now)
+            return Turned([], claims.items, claims.next_at_ms, claims.now_ms)
+        settled = await self._settle(settlements, parts, now)
         try:
             claims = await self._claiming.claim(request, now)
         except HeadraceError as error:

@@ -8,7 +8,7 @@ from importlib.resources import files
 
 from headrace.model.errors import BadConfig
 
-LAYOUT = 1
+LAYOUT = 2
 """The layout of the keys; a store with another one needs another library."""
 
 PARTS = (

@@ -113,7 +113,8 @@ class RedisReads:
         check_int("limit", limit, 1, PAGE_MAX)
         at, _, server = read_place(shard, group, cursor, _is_place).partition(_AT)
         given = [instant(now_ms), group, server, at, limit, SCAN_PART_BYTES]
-        [answer] = await ask(self._link, "scan", [shard], given, reads=True)
+        with looking():
+            [answer] = await ask(self._link, "scan", [shard], given)
         if answer is None:
             return Scan(0, 0, [], None)
         told_ms, epoch, seq, paused, server, at, flat = answer

@@ -118,7 +118,7 @@ def version_of(connection: sqlite3.Connection) -> int:
     return int(connection.execute("PRAGMA user_version").fetchone()[0])
 
 
-def notice_lost_tail(connection: sqlite3.Connection, path: str, boot_id: str, profile: str) -> bool:
+def notice_lost_tail(connection: sqlite3.Connection, path: str, boot_id: str, profile: str, now_ms: int) -> bool:
     """Raise the epoch of every shard and feed when the machine was restarted since the file was last open under `fast`.
 
     Under `fast` a restart of the machine may have lost what was written last; a restart of the process cannot.
@@ -133,8 +133,8 @@ def notice_lost_tail(connection: sqlite3.Connection, path: str, boot_id: str, pr
         same_boot = found is not None and found[0] == boot_id
         lost = found is not None and not same_boot and found[1] == "fast"
         if lost:
-            connection.execute(sql("epoch_raise"), (FENCE_JUMP,))
-            connection.execute(sql("feed_epoch_raise"))
+            connection.execute(sql("epoch_raise"), (now_ms, now_ms * 1_000, now_ms * 1_000, FENCE_JUMP))
+            connection.execute(sql("feed_epoch_raise"), (now_ms,))
         connection.execute(sql("store_write"), (boot_id, "fast" if same_boot and found[1] == "fast" else profile))
         connection.execute("COMMIT")
     return lost

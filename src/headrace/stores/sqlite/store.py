@@ -206,11 +206,12 @@ class SqliteStore:
         """Open the file, making it when missing. `boot_id` tells restarts of the machine apart; tests give one."""
         if profile not in PROFILES:
             raise BadConfig(f"SQLite has no durability profile {profile!r}; known profiles: {', '.join(PROFILES)}")
-        engine = SqliteEngine(path, profile, clock or SystemClock(), slow_calls)
+        clock = clock or SystemClock()
+        engine = SqliteEngine(path, profile, clock, slow_calls)
 
         def prepare(connection: sqlite3.Connection) -> None:
             migrate(connection, path)
-            notice_lost_tail(connection, path, this_boot() if boot_id is None else boot_id, profile)
+            notice_lost_tail(connection, path, this_boot() if boot_id is None else boot_id, profile, clock.now_ms())
 
         try:
             await engine.writer.run(prepare)

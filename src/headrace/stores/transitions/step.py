@@ -29,6 +29,10 @@ class Step:
             self._companion = Step(self.rows.companion(), self.now_ms)
         return self._companion
 
+    def left_on(self) -> Rows | None:
+        """The rows of the companion's shard when a death left a job there."""
+        return None if self._companion is None else self._companion.rows
+
     def note(self, line: Line) -> None:
         """Add a journal line."""
         self.lines.append(line)

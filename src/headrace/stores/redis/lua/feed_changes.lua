@@ -39,7 +39,7 @@ local function status_of(f, birth, epoch, seq)
     local seen = seq == head.seq and head.seq_epoch
     if not seen then
       local entry = call('XRANGE', f.l, body.text(seq), body.text(seq))[1]
-      seen = entry and cut('>I4', entry[2][2], 3)
+      seen = entry and cut('>I6', entry[2][2], 3)
     end
     return seen == epoch and 'kept' or 'gap'
   end

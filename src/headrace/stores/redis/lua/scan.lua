@@ -1,4 +1,5 @@
--- A part of a scan over the jobs that wait or run, the endings or the letters of a shard.
+-- A part of a scan over the jobs that wait or run, the endings or the letters of a shard. What it says of the epoch is
+-- what the next to write will note, so it notes that itself after a restart of the server.
 --
 -- A cursor of the server's own scans means a place in its hash tables, which another server, or the same one started again,
 -- orders otherwise: it is given with the server that gave it, and a scan that has lost its server starts anew.
@@ -9,7 +10,7 @@
 -- answers  nil when the shard is not there, else now_ms, epoch, seq, whether it is paused, server, next cursor ('0' at the
 --          end), and in turn for each of alive: id, body, place among the ready ones, delivery, end of its lease, twin, each
 --          nil for none; of ended: id, ending; of dead: number, letter
--- flags    no-writes
+-- flags    allow-oom
 local CHUNK = 16 -- fields fetched at a time, since the largest may have 256 KiB each
 
 -- Where the records of a group stand, and until when one is kept.
@@ -60,7 +61,7 @@ end
 
 local function run(keys, args)
   local now = shard.now(args[2])
-  local found, refused = shard.look(keys, args[1], now)
+  local found, refused = shard.open(keys, args[1], now)
   if refused then
     return refused
   end
@@ -74,7 +75,7 @@ local function run(keys, args)
   return {
     {
       body.text(now),
-      body.text(shard.epoch(s)),
+      body.text(s.head.epoch),
       body.text(s.head.seq),
       s.cfg.paused and 1 or 0,
       shard.server(),

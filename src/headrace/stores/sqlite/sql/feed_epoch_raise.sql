@@ -1,2 +1,4 @@
 -- A tail may be lost: every feed gets a new epoch.
-UPDATE feed SET epoch = epoch + 1;
+--
+-- args     the clock in milliseconds
+UPDATE feed SET epoch = max(epoch + 1, ?);

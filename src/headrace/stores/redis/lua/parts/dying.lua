@@ -20,6 +20,7 @@ end
 
 local function hand_to_fail_handler(s, id, number, packed, reason, class, message)
   local companion = shard.companion(s)
+  s.has_handed_on = true
   local _, tag = body.kind_and_tag(packed)
   local payload = fail_payload(id, packed, reason, class, message)
   local failed = body.new(s.now, FAIL_KIND, tag, payload, body.headers(packed))
@@ -30,6 +31,16 @@ local function hand_to_fail_handler(s, id, number, packed, reason, class, messag
   companion.head.freed = 1 -- numbers of letters begin anew in a queue that was deleted: this id may have ended before
   waiting.wait(companion, failed_id, failed)
   journal.waits(companion, 'enqueued', failed_id, failed)
+end
+
+-- For each shard of a call what its deaths did to the companion: '0' nothing, '1' made it, '2' left a job on the one that
+-- was there.
+function dying.handed_on(found)
+  local flags = {}
+  for i, s in ipairs(found) do
+    flags[i] = s and (s.made and '1' or s.has_handed_on and '2') or '0'
+  end
+  return concat(flags)
 end
 
 -- Write the dead letter of a job that has left its row; `said` are the members of its line so far. Returns its number.
@@ -160,12 +171,13 @@ function dying.expire(s, id, packed)
   dying.die(s, id, packed, 'expired', EXPIRED.class, EXPIRED.message, journal.leaving(s, id, packed))
 end
 
--- Write what a call has decided on a shard, its journal entry first.
+-- Write what a call has decided on a shard, its journal entry first; and what it has decided on the companion, unless
+-- that is a shard of the call itself, which is finished once, with all that was decided on it.
 local function finish(s)
-  if s.companion then
+  if s.companion and not s.is_shared then
     finish(s.companion)
-    s.companion = nil
   end
+  s.companion = nil
   local has_written, over = s.count > 0, s.over
   journal.write(s)
   waiting.write(s)
@@ -181,5 +193,14 @@ local function finish(s)
   shard.save(s)
   if s.awaited then
     telling.ends(s, over)
+  end
+end
+
+-- The same for the shards of a call, false for those that are not there, after all of them have decided.
+local function finish_all(found)
+  for _, s in ipairs(found) do
+    if s then
+      finish(s)
+    end
   end
 end

@@ -1,7 +1,7 @@
 -- A feed in one call: its counters and configuration as they are read at its start and saved at its end, and its log.
 --
 -- A change is an entry of the stream `l` under its seq: h, its head; i, the id; d, the item. The head is packed: event 1 ·
--- mark 1 (where it was put, why it was evicted) · epoch 4 · at_ms 6 · written 6 · size of the instance 2 · instance · id of
+-- mark 1 (where it was put, why it was evicted) · epoch 6 · at_ms 6 · written 6 · size of the instance 2 · instance · id of
 -- the neighbour. `written` counts the bytes of all changes up to this one: who drops many need not look at each.
 
 local feed = {}
@@ -32,10 +32,11 @@ do
   -- A feed as it is; nil when it is not there.
   function feed.find(key, now)
     begin()
-    local found = call('HMGET', key, 'cfg', 'vm', 'birth', 'number', 'head')
+    local found = call('HMGET', key, 'cfg', 'vm', 'birth', 'number', 'head', 'layout')
     if not found[1] then
       return nil
     end
+    shard.check_layout(found[6])
     local f = step_of(key, found[1], now)
     f.config_text, f.vm, f.birth, f.number, f.old_number = found[1], found[2], found[3], found[4], found[4]
     f.old_head = found[5]
@@ -49,7 +50,7 @@ do
   function feed.open(key, now)
     local f = feed.find(key, now)
     if f and f.vm ~= shard.server() then
-      f.head.epoch, f.is_moved = f.head.epoch + 1, true
+      f.head.epoch, f.is_moved = shard.next_epoch(f.head.epoch), true
     end
     return f
   end
@@ -92,7 +93,7 @@ do
   function feed.start(f, instance)
     f.at = math.max(f.head.at, f.now)
     f.at_packed = pack('>I6', f.at)
-    f.stamp, f.maker = pack('>I4I6', f.head.epoch, f.at), pack('>I2', #instance) .. instance
+    f.stamp, f.maker = pack('>I6I6', f.head.epoch, f.at), pack('>I2', #instance) .. instance
   end
 
   -- Something changes now, whether it is noted or not; a call that changes nothing leaves no trace.
@@ -112,7 +113,7 @@ do
 
   local function change_of(entry)
     local values = entry[2]
-    return tonumber(string.match(entry[1], '^%d+')), cut('>I6', values[2], 7), #values[4] + #values[6]
+    return tonumber(string.match(entry[1], '^%d+')), cut('>I6', values[2], 9), #values[4] + #values[6]
   end
 
   -- The changes from one on, some at a time: seq, at_ms and size of the next one; nil at the end.
@@ -148,7 +149,7 @@ do
     local first = head.first + dropped
     if dropped > 0 then
       local last = call('XRANGE', f.l, body.text(first - 1), '+', 'COUNT', 1)[1]
-      head.bytes = head.written - cut('>I6', last[2][2], 13)
+      head.bytes = head.written - cut('>I6', last[2][2], 15)
     end
     local next = changes_from(f, first)
     local seq, at, size = next()

@@ -61,7 +61,9 @@ local function merged_ready(s, limit)
   end
   local found = call('ZRANGE', s.names.r, 0, limit + LIMITS.expiries - 1, 'WITHSCORES')
   for i = 1, #found, 2 do
-    all[#all + 1] = { tonumber(found[i + 1]), found[i] }
+    if s.R[found[i]] == nil then -- one that left or moved in this call is where the call has put it
+      all[#all + 1] = { tonumber(found[i + 1]), found[i] }
+    end
   end
   sort(all, function(one, other)
     return one[1] < other[1]
@@ -189,8 +191,8 @@ local function next_at(s)
   return next_ms and math.max(next_ms, now)
 end
 
--- Repair, promote and hand out on one shard. Returns what was handed out after the fence of the first, how many bytes
--- are left, and when it is worth claiming again.
+-- Repair, promote and hand out on one shard. Returns what was handed out after the fence of the first, how much that is,
+-- and how many bytes are left.
 local function claim_one(s, request, limit, bytes_left)
   s.worker = request.worker
   handing.repair(s, LIMITS.repairs)
@@ -200,9 +202,7 @@ local function claim_one(s, request, limit, bytes_left)
   if not s.cfg.paused then
     items, n, bytes_left = hand_out(s, request, limit, bytes_left)
   end
-  finish(s)
-  see_worker(s, request, n > 0)
-  return { s.cfg.priority, s.cfg.timeout_ms, first_fence, items }, n / 2, bytes_left, next_at(s)
+  return { s.cfg.priority, s.cfg.timeout_ms, first_fence, items }, n / 2, bytes_left
 end
 
 function handing.request_of(args, at)
@@ -249,40 +249,47 @@ function handing.held_by(s, request)
   return { s.cfg.priority, s.cfg.timeout_ms, 0, items }
 end
 
--- For each shard of a call whether a death made its companion.
-function handing.made(found)
-  local flags = {}
+-- The claims of an earlier call with this nonce.
+local function claim_again(found, request, now)
+  local answers = { dying.handed_on(found), 1, now, false }
   for i, s in ipairs(found) do
-    flags[i] = s and s.made and '1' or '0'
+    answers[i + 4] = s and handing.held_by(s, request)
+    answers[4] = answers[4] or s and now
   end
-  return concat(flags)
+  return answers
 end
 
--- A claim over shards in the order of visiting; answers as claim.lua says.
+-- A claim over shards in the order of visiting; answers as claim.lua says. All shards decide before any is written: a job
+-- that dies on one may be handed out on another, or leaves work on one that was visited before.
 function handing.claim(found, request, now, limit, bytes_left)
-  local answers, next_ms = { '', 0, now, false }, nil
   for _, s in ipairs(found) do
     if s and handing.is_known(s, request) then
-      answers[2] = 1
+      return claim_again(found, request, now)
     end
   end
+  local answers, next_ms, visited = { '', 0, now, false }, nil, {}
+  shard.join(found)
   for i, s in ipairs(found) do
-    local answer = false
-    if s and answers[2] == 1 then
-      answer = handing.held_by(s, request)
-      next_ms = now
-    elseif s and (limit == 0 or bytes_left <= 0) then
+    answers[i + 4] = false
+    if s and (limit == 0 or bytes_left <= 0) then
       next_ms = now
     elseif s then
-      local handed, again_ms
-      answer, handed, bytes_left, again_ms = claim_one(s, request, limit, bytes_left)
+      local handed
+      answers[i + 4], handed, bytes_left = claim_one(s, request, limit, bytes_left)
       limit = limit - handed
-      if again_ms and (not next_ms or again_ms < next_ms) then
-        next_ms = again_ms
-      end
+      visited[#visited + 1] = { s, handed > 0 }
     end
-    answers[i + 4] = answer
   end
-  answers[1], answers[4] = handing.made(found), next_ms or false
+  answers[1] = dying.handed_on(found)
+  finish_all(found)
+  for _, visit in ipairs(visited) do
+    local s, was_handed = visit[1], visit[2]
+    see_worker(s, request, was_handed)
+    local again_ms = next_at(s)
+    if again_ms and (not next_ms or again_ms < next_ms) then
+      next_ms = again_ms
+    end
+  end
+  answers[4] = next_ms or false
   return answers
 end

@@ -68,7 +68,7 @@ function settling.starts(hows, at)
   return starts, at
 end
 
--- Settle settlements; answers a character for each, then the new times and letters of those that have one, in order.
+-- Decide settlements; answers a character for each, then the new times and letters of those that have one, in order.
 function settling.settle(s, args, hows, starts)
   local ids, count = {}, #hows
   for i = 1, count do
@@ -116,13 +116,13 @@ function settling.settle(s, args, hows, starts)
   end
   answers[1] = concat(statuses)
   s.is_sweeping = is_over
-  finish(s)
   return answers
 end
 
 -- Settle what follows for each shard from args[at] on: its worker, how they ended, and these. Answers as settle.lua says.
 function settling.settle_all(found, args, at)
-  local answers, made = { '' }, {}
+  local answers = { '' }
+  shard.join(found)
   for i, s in ipairs(found) do
     local hows = args[at + 1]
     local starts, next_at = settling.starts(hows, at + 2)
@@ -130,9 +130,9 @@ function settling.settle_all(found, args, at)
       s.worker = args[at]
     end
     answers[i + 1] = s and settling.settle(s, args, hows, starts)
-    made[i] = s and s.made and '1' or '0'
     at = next_at
   end
-  answers[1] = concat(made)
+  answers[1] = dying.handed_on(found)
+  finish_all(found)
   return answers
 end

@@ -19,6 +19,8 @@ local FIRST = {
   cancelled = 0, freed = 0,
 }
 
+local LAYOUT_TEXT = '' .. LAYOUT
+
 local server
 local known_configs, known_configs_count = {}, 0
 
@@ -46,6 +48,30 @@ local function this_server()
   return server
 end
 shard.server = this_server
+
+-- The server's clock in microseconds, whatever instant a call was given: what a counter that was lost goes on from.
+local function clock_us()
+  local time = call('TIME')
+  return time[1] * 1000000 + time[2]
+end
+
+-- An epoch after `known` that no other life of what was lost can have: the clock in milliseconds, if that is later.
+function shard.next_epoch(known)
+  return math.max(known + 1, floor(clock_us() / 1000))
+end
+
+-- A fence beyond `known` that no other life of what was lost can have: the clock in microseconds, which deliveries do not
+-- outrun; a clock that was put back leaves a wide jump.
+local function next_fence(known)
+  local now_us = clock_us()
+  return now_us > known and now_us or known + LIMITS.fence_jump
+end
+
+-- Whether all of a shard may be lost and its name begin anew: the server keeps no append-only file.
+local function is_volatile()
+  local info = redis.pcall('INFO', 'persistence')
+  return type(info) == 'string' and string.find(info, 'aof_enabled:0', 1, true) ~= nil
+end
 
 local function config_of(text)
   local found = known_configs[text]
@@ -79,12 +105,19 @@ local function step_of(key, head, shards, cfg, now)
   }
 end
 
+-- Refuse what a newer Headrace has written: its keys may mean something else. Nothing is written before.
+function shard.check_layout(found)
+  if found ~= LAYOUT_TEXT and (tonumber(found) or 0) > LAYOUT then
+    error(redis.error_reply('HEADRACE newer_layout ' .. found))
+  end
+end
+
 -- One shard as it is; nil when it is not there, and the number that it or its sibling knows when `shards` is another
 -- ('' is none in particular).
 function shard.find(key, shards, now)
   begin()
   local named = keyed.of(key)
-  local found = call('HMGET', key, 'shards', 'vm', 'cfg', 'awaited', unpack(COUNTERS))
+  local found = call('HMGET', key, 'shards', 'vm', 'cfg', 'awaited', 'layout', unpack(COUNTERS))
   local known = found[1] or call('HGET', named.sibling, 'shards')
   if known and shards ~= '' and known ~= shards then
     return nil, known
@@ -92,9 +125,10 @@ function shard.find(key, shards, now)
   if not found[1] then
     return nil
   end
+  shard.check_layout(found[5])
   local head, was = {}, {}
   for i = 1, #COUNTERS do
-    local name, number = COUNTERS[i], tonumber(found[i + 4])
+    local name, number = COUNTERS[i], tonumber(found[i + 5])
     head[name], was[name] = number, number
   end
   local s = step_of(key, head, found[1], config_of(found[3]), now)
@@ -104,31 +138,31 @@ function shard.find(key, shards, now)
 end
 
 -- The shards of a call for those who only look, false for each that is not there; nil and an error reply when one is of
--- a queue that is cut into another number of shards. `shards` is that number, or a list with one for each key.
+-- a queue that is cut into another number of shards. `shards` is that number, or a list with one for each key. A shard
+-- is found once, however often it is named: two copies of its counters would write over each other.
 function shard.look(keys, shards, now)
-  local found = {}
+  local found, by_key = {}, {}
   for i = 1, #keys do
     local wanted = type(shards) == 'table' and shards[i] or shards
-    local s, known = shard.find(keys[i], wanted, now)
+    local s, known = by_key[keys[i]], nil
+    if not s then
+      s, known = shard.find(keys[i], wanted, now)
+    end
     if known then
       local which = type(shards) == 'table' and ' ' .. i or ''
       return nil, redis.error_reply('HEADRACE wrong_shards ' .. known .. which)
     end
     found[i] = s or false
+    by_key[keys[i]] = s
   end
   return found
-end
-
--- The epoch for those who only look: the one that the next to write will note.
-function shard.epoch(s)
-  return s.vm == this_server() and s.head.epoch or s.head.epoch + 1
 end
 
 -- Notice that the server is another one than the last time, or was started again.
 function shard.meet(s)
   if s.vm ~= this_server() then
     local head = s.head
-    head.epoch, head.fence, s.is_moved = head.epoch + 1, head.fence + LIMITS.fence_jump, true
+    head.epoch, head.fence, s.is_moved = shard.next_epoch(head.epoch), next_fence(head.fence), true
     shard.save(s)
   end
 end
@@ -155,6 +189,9 @@ function shard.new(key, shards, config_text, now)
     head[name] = value
   end
   local s = step_of(key, head, shards, config_of(config_text), now)
+  if is_volatile() then
+    head.epoch, head.fence = shard.next_epoch(head.epoch), next_fence(head.fence)
+  end
   s.is_moved, s.new_config = true, config_text
   return s
 end
@@ -163,12 +200,26 @@ function shard.make(key, shards, config_text)
   shard.save(shard.new(key, shards, config_text))
 end
 
--- The step on the companion's shard that is taken together with this one.
+-- Let shards that decide together and are written together know each other: a death on one must not open a second copy
+-- of its companion.
+function shard.join(found)
+  local by_key = {}
+  for _, s in ipairs(found) do
+    if s then
+      by_key[s.names.m], s.by_key = s, by_key
+    end
+  end
+end
+
+-- The step on the companion's shard that is taken together with this one: the one that it was joined with, if any.
 function shard.companion(s)
   if not s.companion then
     local key = s.names.sibling
-    local found = shard.find(key, '', s.now)
-    if found then
+    local own = s.by_key and s.by_key[key]
+    local found = own or shard.find(key, '', s.now)
+    if own then
+      s.is_shared = true
+    elseif found then
       shard.meet(found)
     else
       found = shard.new(key, s.shards, COMPANION_CONFIG, s.now)

@@ -4,6 +4,7 @@ local waiting = {}
 
 local TIER = 2 ^ 48
 local CHUNK = LIMITS.batch * 2
+local NONE = {}
 
 -- A new place at the end of the line of a priority.
 function waiting.draw(s, packed)
@@ -41,9 +42,20 @@ function waiting.drop(s, id)
   s.B[id], s.R[id], s.L[id] = false, false, false
 end
 
--- Take the lease of a job away.
+-- Take the lease of a job away, also one that this call has given.
 function waiting.let_go(s, id)
   s.X[id], s.A[id] = false, false
+  for i, handed in ipairs(s.handed or NONE) do
+    if handed == id then
+      table.remove(s.handed, i)
+      for _ = 1, 2 do
+        table.remove(s.leases, i * 2 - 1)
+        table.remove(s.deliveries, i * 2 - 1)
+      end
+      s.R[id] = s.R[id] or false
+      return
+    end
+  end
 end
 
 -- A record that should have been there and was not: noted, and the call goes on.

@@ -8,10 +8,11 @@ import pytest
 
 from headrace.model.job import Job
 from headrace.model.names import Queue, Shard
-from headrace.model.outcome import Done
+from headrace.model.outcome import Cancelled, Done
 from headrace.pipeline.audit.checking import check_misplaced
-from headrace.pipeline.audit.judge import judge
+from headrace.pipeline.audit.judge import MAYBE_OVER, judge
 from headrace.pipeline.audit.looking import Looked, Tail, look_again
+from headrace.pipeline.audit.run import doubting_losses
 from headrace.pipeline.audit.story import Story, Told
 from headrace.stores.contract.store import Store
 from tests.support.histories import Actor, Draw
@@ -96,6 +97,34 @@ async def test_of_a_journal_without_its_beginning_only_what_it_tells_is_judged()
 
     assert bounds.first_seq > 1
     assert [(each.what, each.id) for each in looked.findings] == [("lost", "gone")]
+
+
+async def test_a_job_whose_end_the_journal_lacks_is_told_as_such_and_not_to_be_enqueued_again() -> None:
+    async with STORES["memory"](Path()) as store:
+        play = Play(store)
+        await play.settle(await play.start("done"), Done(b"1"))
+        await play.settle(await play.start("cancelled"), Cancelled())
+        await play.die("dead")
+        shard = Shard(play.queue, 0)
+        bounds = await store.journal.bounds(shard)
+        record = Told("send", payload_bytes=7)
+        stories: dict[str, Story | None] = {
+            id: Story(seq=seq, event="claimed", state="active", record=record, ending="none", has_twin=False)
+            for seq, id in enumerate(("done", "cancelled", "dead", "gone"), 1)
+        }
+
+        looked = await look_again(store, play.queue, {shard: Tail(store, shard, bounds, bounds.last_seq, stories)})
+
+    found = {each.id: each for each in looked.findings}
+    assert {id: each.what for id, each in found.items()} == {
+        "done": "untold",
+        "cancelled": "untold",
+        "dead": "untold",
+        "gone": "lost",
+    }
+    assert len(looked.findings) == len(found)
+    assert "do not enqueue it again" in found["done"].hint
+    assert [each.hint for each in doubting_losses(looked.findings) if each.id == "gone"] == [MAYBE_OVER]
 
 
 async def test_a_queue_that_was_made_anew_is_not_judged_by_its_old_journal() -> None:

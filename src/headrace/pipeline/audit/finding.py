@@ -6,6 +6,7 @@ from msgspec import Struct
 
 What = Literal[
     "lost",
+    "untold",
     "stray",
     "unknown",
     "state",
@@ -32,6 +33,7 @@ WHATS: tuple[str, ...] = get_args(What)
 
 MEANINGS: dict[What, str] = {
     "lost": "the journal says that a job waits or runs, and the store does not hold it",
+    "untold": "a job is over in the store, and the journal lacks the event of its end",
     "stray": "the store holds a job that waits or runs, and the journal says that it is over",
     "unknown": "the store holds a job, and no event tells of it",
     "state": "a job waits in one of the two and runs in the other",
@@ -56,6 +58,9 @@ MEANINGS: dict[What, str] = {
 }
 """What can be found, and what it means."""
 
+TORN: frozenset[What] = frozenset({"gap", "doubled", "untold"})
+"""What shows that the journal of a shard lacks events."""
+
 
 class Finding(Struct, frozen=True, kw_only=True):
     """One thing that does not add up."""
@@ -74,6 +79,11 @@ class Finding(Struct, frozen=True, kw_only=True):
     """The event that it is about."""
     hint: str
     """What to do."""
+
+    @property
+    def place(self) -> tuple[str, str, int]:
+        """The shard that it is about."""
+        return self.tenant, self.queue, self.shard
 
     @property
     def order(self) -> tuple[str, str, int, str, int, str]:

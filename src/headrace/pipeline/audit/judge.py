@@ -12,6 +12,7 @@ _ALIVE = (State.WAITING, State.ACTIVE)
 
 HINTS: dict[What, str] = {
     "lost": "enqueue it again if its work is still wanted, and find out who deletes records or what the store has lost",
+    "untold": "it has run: do not enqueue it again; headrace doctor shows whether entries of the journal overlap",
     "stray": "it may run a second time: headrace jobs remove it, unless its work is still wanted",
     "unknown": "headrace jobs show it; remove it, or let it run if its work is wanted",
     "state": "headrace doctor --repair lets it wait again if its delivery was lost",
@@ -27,10 +28,15 @@ HINTS: dict[What, str] = {
     "letter": "headrace dead show it before it is replayed; somebody changed it",
 }
 
+MAYBE_OVER = "its end may be among the events that this journal lacks: see what it did before it is enqueued again"
+"""What to do about a lost job where events are missing."""
+
 
 def judge(shard: Shard, id: str, story: Story | None, found: Found | None, is_whole: bool) -> list[Finding]:
     """What does not add up. Without `is_whole` the journal has lost its beginning: what it does not tell may be."""
     case = Case(shard, id, story or Story(), found, is_whole)
+    if case.is_untold:
+        return [*case.alive(), *case.twin()]
     return [*case.alive(), *case.twin(), *case.ending(), *case.letters()]
 
 
@@ -42,6 +48,16 @@ class Case:
         self._is_whole = is_whole
         self._state = found.state if found is not None and found.state in _ALIVE else None
 
+    @property
+    def is_untold(self) -> bool:
+        """Whether the store shows the end of a job that, by the journal, still waits or runs."""
+        story, found = self._story, self._found
+        if self._state is not None or found is None or story.state not in ("waiting", "active"):
+            return False
+        knows_no_end = story.ending == "none" or (story.ending is None and self._is_whole)
+        has_died = self._is_whole and any(letter.key.number not in story.letters for letter in found.letters)
+        return has_died or (found.ending is not None and knows_no_end)
+
     def alive(self) -> Iterator[Finding]:
         """What waits or runs."""
         story, state = self._story, self._state
@@ -50,8 +66,12 @@ class Case:
         expected = None if story.state in (None, "over") else story.state
         if expected is None and state is None:
             return
-        if state is None:
-            yield self._finding("lost", self._told(), "no job that waits or runs" + self._besides())
+        if state is None and self.is_untold:
+            yield self._finding("untold", self._told(), "no job that waits or runs" + self._besides())
+        elif state is None:
+            besides = self._besides()
+            hint = MAYBE_OVER if besides else HINTS["lost"]
+            yield self._finding("lost", self._told(), "no job that waits or runs" + besides, hint=hint)
         elif story.seq == 0:
             yield self._finding("unknown", "no event of this job", f"{state}{self._besides()}")
         elif expected is None:
@@ -155,7 +175,9 @@ class Case:
             return f", but an ending {found.ending.state}"
         return f", but {len(found.letters)} dead letters" if found.letters else ""
 
-    def _finding(self, what: What, journal: str, store: str, seq: int | None = None) -> Finding:
+    def _finding(
+        self, what: What, journal: str, store: str, seq: int | None = None, *, hint: str | None = None
+    ) -> Finding:
         queue = self._shard.queue
         return Finding(
             what=what,
@@ -166,7 +188,7 @@ class Case:
             journal=journal,
             store=store,
             seq=seq or self._story.seq or None,
-            hint=HINTS[what],
+            hint=hint or HINTS[what],
         )
 
 

@@ -3,14 +3,16 @@
 from collections import Counter, defaultdict
 from collections.abc import Callable, Mapping
 
+from msgspec.structs import replace
 from pyspark.sql import SparkSession
 
 from headrace.model.event import Bounds
 from headrace.model.limits import AUDIT_FLAWS_MAX
 from headrace.model.names import Queue, Shard
 from headrace.pipeline.audit.checking import check_counts, check_misplaced, check_records
-from headrace.pipeline.audit.finding import Audit, Finding
+from headrace.pipeline.audit.finding import TORN, Audit, Finding
 from headrace.pipeline.audit.frames import Frames, Held, Place, Suspects, place_of
+from headrace.pipeline.audit.judge import MAYBE_OVER
 from headrace.pipeline.audit.looking import Stories, Tail, is_another, look_again
 from headrace.pipeline.audit.story import Story
 from headrace.pipeline.audit.words import flaw_finding, missing_finding
@@ -150,9 +152,15 @@ class _Auditing:
         go in steps, and write no events."""
         now = await self._bounds() if self._findings else {}
         there = {place_of(shard) for shard in shards if shard in now and not is_another(shards[shard], now[shard])}
-        lasting = [each for each in self._findings if (each.tenant, each.queue, each.shard) in there]
+        lasting = doubting_losses([each for each in self._findings if (each.tenant, each.queue, each.shard) in there])
         unlisted = sum(count for place, count in self._unlisted.items() if place in there)
         return tuple(sorted(lasting, key=lambda each: each.order)), unlisted
+
+
+def doubting_losses(findings: list[Finding]) -> list[Finding]:
+    """Findings in which nobody is told to enqueue a lost job again where the journal of its shard lacks events."""
+    torn = {each.place for each in findings if each.what in TORN}
+    return [replace(each, hint=MAYBE_OVER) if each.what == "lost" and each.place in torn else each for each in findings]
 
 
 def _last_seq(shard: Shard, bounds: Bounds, held: Mapping[Place, Held]) -> int:

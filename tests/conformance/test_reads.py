@@ -280,6 +280,27 @@ async def test_a_job_that_stays_is_listed_once_while_others_come_and_go(play: Pl
     assert len(found) == len(set(found))
 
 
+async def test_a_walk_shows_what_came_before_it_began_though_another_walk_is_under_way(play: Play) -> None:
+    """TB14: what one walk has found already is not what another one gets."""
+    shard_ids = play.ids(40)
+    early, late = shard_ids[::2], shard_ids[1::2]
+    await play.enqueue_all(*[play.job(id) for id in early])
+    lister = play.store.reads.list
+    older = await lister(play.queue, State.WAITING, limit=3, now_ms=play.now_ms)
+    older = await lister(play.queue, State.WAITING, cursor=older.cursor, limit=3, now_ms=play.now_ms)
+    await play.enqueue_all(*[play.job(id) for id in late])
+
+    newer = await listed(play, State.WAITING, limit=3)
+    rest = [each.id for each in older.rows]
+    while older.cursor is not None:
+        older = await lister(play.queue, State.WAITING, cursor=older.cursor, limit=3, now_ms=play.now_ms)
+        rest += [each.id for each in older.rows]
+
+    assert newer == shard_ids
+    assert [id for id in rest if id in early] == early[3:]
+    assert rest == sorted(set(rest))
+
+
 async def test_a_list_of_endings_leaves_out_those_whose_time_is_over(play: Play) -> None:
     await play.configure(keep_done_ms=1_000)
     old, new = play.ids(2)

@@ -2,6 +2,7 @@
 
 import asyncio
 import base64
+import re
 from collections.abc import Awaitable
 from random import Random
 from typing import Any
@@ -28,6 +29,8 @@ IDS = ("a", "b", "c:1", "d#2", "é", "f")
 NO_LETTER = LetterKey(0, 2**62)
 GROUPS: tuple[Group, ...] = ("alive", "ended", "dead")
 KEYS = (None, None, None, "k1", "k2")
+_INSTANT = re.compile(r"(?<=/)\d+\.\d+/")
+"""In a cursor on Redis: epoch and seq of the journal."""
 
 
 class Op(msgspec.Struct, frozen=True):
@@ -367,7 +370,8 @@ class Pairing:
 
     def _cursor(self, wanted: str, found: str) -> str:
         # It holds an id, and nobody needs to understand it but whoever compares.
-        last, wanted_last = (base64.urlsafe_b64decode(each).decode() for each in (found, wanted))
+        texts = (base64.urlsafe_b64decode(each).decode() for each in (found, wanted))
+        last, wanted_last = (_INSTANT.sub("", text) for text in texts)
         return base64.urlsafe_b64encode(self._id(wanted_last, last).encode()).decode()
 
     def _id(self, wanted: str, found: str) -> str:

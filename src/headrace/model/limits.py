@@ -129,6 +129,10 @@ JOURNAL_PAGE_MAX: Final = 10_000
 SCAN_PER_CALL_MAX: Final = 1_000
 """Ids that a list looks at in one step on a store without an index by id."""
 
+LIST_IDS_KEPT_MAX: Final = 250_000
+"""Ids that a store without an index by id keeps for the next pages of lists under way: some 20 MB. A walk through a
+million jobs looks at all of them five times, not a thousand times."""
+
 SCAN_PART_BYTES: Final = 4 * 1024 * 1024
 """A part of a scan ends once its payloads and results hold this many bytes, never before one row; as a claim does."""
 

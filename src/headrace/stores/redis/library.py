@@ -33,6 +33,7 @@ PARTS = (
     "items",
     "places",
     "directory",
+    "steps",
 )
 """The shared parts in the order of their use; a part sees those before it."""
 

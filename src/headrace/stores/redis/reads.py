@@ -14,7 +14,7 @@ from headrace.model.letter import Ending
 from headrace.model.limits import PAGE_MAX, SCAN_PART_BYTES, WORKER_KEEP_MS
 from headrace.model.names import Queue, Shard
 from headrace.model.snapshot import Group, Scan, Snapshot, WorkerSeen
-from headrace.stores.calls.cursor import read_cursor, write_cursor
+from headrace.stores.calls.cursor import bad_cursor, read_cursor, write_cursor
 from headrace.stores.calls.finding import found_of
 from headrace.stores.calls.jobs import by_shard, check_ids
 from headrace.stores.calls.reads import check_state, shows, snapshot_rows
@@ -23,7 +23,7 @@ from headrace.stores.redis.asking import ask, instant, looking
 from headrace.stores.redis.keys import first_shard, head_key
 from headrace.stores.redis.link import Link
 from headrace.stores.redis.packing import delivery_of, ending_of, letter_of, record_of, twin_of
-from headrace.stores.redis.picking import smallest_ids
+from headrace.stores.redis.picking import IdPages, is_place
 from headrace.stores.transitions.rows import Row
 
 _CONFIG = msgspec.json.Decoder(QueueConfig)
@@ -36,6 +36,7 @@ class RedisReads:
 
     def __init__(self, link: Link) -> None:
         self._link = link
+        self._id_pages = IdPages(link)
 
     async def find(self, queue: Queue, ids: Sequence[str], *, now_ms: int | None = None) -> Sequence[Found | None]:
         check_ids(queue, ids)
@@ -59,17 +60,19 @@ class RedisReads:
     ) -> Page[Found]:
         check_int("limit", limit, 1, PAGE_MAX)
         check_state(state)
-        start, after = read_cursor(cursor, queue)
+        start, place = read_cursor(cursor, queue)
+        if cursor is not None and not is_place(place):
+            raise bad_cursor("a list of this queue")
         instant(now_ms)
         found: builtins.list[Found] = []
         for shard in queue.all_shards()[start:]:
             wanted = limit - len(found)
-            ids = await smallest_ids(self._link, shard, state, after, wanted)
+            ids, place = await self._id_pages.take(shard, state, place, wanted)
             shown = await self.find(queue, ids, now_ms=now_ms) if ids else []
             found += [each for each in shown if each is not None and shows(each, state)]
             if len(ids) == wanted:
-                return Page(found, write_cursor(shard.index, ids[-1]))
-            after = ""
+                return Page(found, write_cursor(shard.index, place))
+            place = ""
         return Page(found, None)
 
     async def ending(self, queue: Queue, id: str, *, now_ms: int | None = None) -> Ending | None:
@@ -111,7 +114,7 @@ class RedisReads:
         now_ms: int | None = None,
     ) -> Scan:
         check_int("limit", limit, 1, PAGE_MAX)
-        at, _, server = read_place(shard, group, cursor, _is_place).partition(_AT)
+        at, _, server = read_place(shard, group, cursor, _is_server_place).partition(_AT)
         given = [instant(now_ms), group, server, at, limit, SCAN_PART_BYTES]
         with looking():
             [answer] = await ask(self._link, "scan", [shard], given)
@@ -168,7 +171,7 @@ def _scanned(
     return [each for each in found if each is not None]
 
 
-def _is_place(_: Group, place: str) -> bool:
+def _is_server_place(_: Group, place: str) -> bool:
     return is_number(place.partition(_AT)[0], 2**64 - 1)
 
 

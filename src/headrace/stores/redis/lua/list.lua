@@ -1,9 +1,9 @@
 -- One chunk of a scan over the ids of a state.
 --
 -- keys     the `m` key of a shard
--- args     number of shards, state, cursor of the scan, about how many to look at, id behind which the list goes on, id
---          before which it ends or ''; then 0
--- answers  nil when the shard is not there, else the next cursor ('0' at the end) and the ids
+-- args     number of shards, state, cursor of the scan, about how many to look at, after how many bytes to stop, id behind
+--          which the list goes on, id before which it ends or ''; then 0
+-- answers  nil when the shard is not there, else epoch, seq, the next cursor ('0' at the end) and the ids
 -- flags    no-writes
 local function is_before(one, other)
   -- Lua compares texts as the server's locale wants it, ids are compared by byte.
@@ -48,14 +48,15 @@ local function run(keys, args)
     return { false }
   end
   local command, suffix, also = unpack(STATES[args[2]])
-  local cursor, flat = unpack(call(command, s.names[suffix], args[3], 'COUNT', args[4]))
-  local ids = {}
-  for at = 1, #flat, 2 do
-    local id = flat[at]
-    local is_wanted = is_before(args[5], id) and (args[6] == '' or is_before(id, args[6]))
-    if is_wanted and (not also or also(s, id, flat[at + 1])) then
-      ids[#ids + 1] = id
+  local key, limit, bytes = s.names[suffix], tonumber(args[4]), tonumber(args[5])
+  local names, values, cursor = steps.take(command, key, args[3], limit, bytes)
+  local ids, n = {}, 0
+  for at, id in ipairs(names) do
+    local is_wanted = is_before(args[6], id) and (args[7] == '' or is_before(id, args[7]))
+    if is_wanted and (not also or also(s, id, values[at])) then
+      n = n + 1
+      ids[n] = id
     end
   end
-  return { { cursor, ids } }
+  return { { body.text(shard.epoch(s)), body.text(s.head.seq), cursor, ids } }
 end

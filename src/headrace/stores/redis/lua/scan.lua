@@ -11,26 +11,8 @@
 --          end), and in turn for each of alive: id, body, place among the ready ones, delivery, end of its lease, twin, each
 --          nil for none; of ended: id, ending; of dead: number, letter
 -- flags    allow-oom
-local CHUNK = 16 -- fields fetched at a time, since the largest may have 256 KiB each
-
 -- Where the records of a group stand, and until when one is kept.
 local GROUPS = { alive = { 'b' }, ended = { 'o', ending.until_ms }, dead = { 'd', letters.until_ms } }
-
--- Names and values of a hash from a cursor on, and the next cursor.
-local function some(hash, cursor, limit, bytes)
-  local names, values, n = {}, {}, 0
-  repeat
-    local count, flat = math.min(limit, CHUNK), nil
-    cursor, flat = unpack(call('HSCAN', hash, cursor, 'COUNT', count))
-    for at = 1, #flat, 2 do
-      n = n + 1
-      names[n], values[n] = flat[at], flat[at + 1]
-      bytes = bytes - #flat[at + 1]
-    end
-    limit = limit - math.max(count, #flat / 2) -- empty places of a sparse table are work as well
-  until cursor == '0' or limit <= 0 or bytes <= 0
-  return names, values, cursor
-end
 
 local function alive(s, ids, bodies)
   local named, flat, n = s.names, {}, 0
@@ -71,7 +53,8 @@ local function run(keys, args)
   end
   local suffix, until_ms = unpack(GROUPS[args[3]])
   local cursor = args[4] == shard.server() and args[5] or '0'
-  local names, values, next_cursor = some(s.names[suffix], cursor, tonumber(args[6]), tonumber(args[7]))
+  local hash, limit, bytes = s.names[suffix], tonumber(args[6]), tonumber(args[7])
+  local names, values, next_cursor = steps.take('HSCAN', hash, cursor, limit, bytes)
   return {
     {
       body.text(now),

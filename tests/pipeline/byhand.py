@@ -19,7 +19,7 @@ def frame_of(spark: SparkSession, *events: Row) -> DataFrame:
     """These events: the n-th has seq n and happened at second n, to job 'a', unless it says otherwise."""
     usual: Row = {"tenant": "acme", "queue": "mail", "shard": 0, "epoch": 1, "id": "a"}
     rows = [
-        tuple({**usual, "seq": number, "at": at(number), **event}.get(name) for name in SPARK_SCHEMA.names)
+        tuple({**usual, "seq": number, "happened_at": at(number), **event}.get(name) for name in SPARK_SCHEMA.names)
         for number, event in enumerate(events, 1)
     ]
     return spark.createDataFrame(rows, SPARK_SCHEMA)

@@ -30,7 +30,7 @@ def put(folder: Path, batch: int, seqs: Sequence[int], *, day: str = "2030-01-31
 
 def rows_of(seqs: Sequence[int]) -> pa.Table:
     """Events with a place, and nothing else in them."""
-    rows = [{"tenant": "default", "shard": 0, "epoch": 1, "seq": seq, "at": seq * 1_000_000} for seq in seqs]
+    rows = [{"tenant": "default", "shard": 0, "epoch": 1, "seq": seq, "happened_at": seq * 1_000_000} for seq in seqs]
     return pa.Table.from_pylist(rows, schema=INSIDE)
 
 

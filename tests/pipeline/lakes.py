@@ -16,7 +16,7 @@ T0 = 1_790_000_040_000
 """A whole minute: 2026-09-21 14:14:00 UTC."""
 _TIME = pa.timestamp("us", tz="UTC")
 _TEXT, _LONG = pa.string(), pa.int64()
-_SAMPLE = pa.struct([("queue", _TEXT), ("id", _TEXT), ("at", _TIME), ("message", _TEXT)])
+_SAMPLE = pa.struct([("queue", _TEXT), ("id", _TEXT), ("happened_at", _TIME), ("message", _TEXT)])
 ATTEMPTS = pa.schema(
     [
         *((name, _TEXT) for name in ("tenant", "queue", "id", "kind", "outcome")),

@@ -17,7 +17,7 @@ Row = dict[str, Any]
 
 
 def event(seq: int, name: str, id: str | None = "a", **given: Any) -> Row:
-    return {"seq": seq, "at": T0 + timedelta(seconds=seq), "event": name, "id": id, **given}
+    return {"seq": seq, "happened_at": T0 + timedelta(seconds=seq), "event": name, "id": id, **given}
 
 
 def enqueued(seq: int, id: str = "a", **given: Any) -> Row:
@@ -132,7 +132,7 @@ def test_numbers_times_and_events_that_cannot_follow_are_told(spark: SparkSessio
         enqueued(1, "a"),
         enqueued(2, "b"),
         ended(3, "done", "b"),
-        {**event(4, "claimed", "a", fence=5), "at": T0},
+        {**event(4, "claimed", "a", fence=5), "happened_at": T0},
         event(4, "configured", None),
         ended(7, "retried", "a", fence=5, run_at=T0),
         event(8, "claimed", "a", fence=4),

@@ -39,7 +39,7 @@ def test_the_columns_follow_the_journal_line_in_order() -> None:
     written = tuple(name.removesuffix("_ms") if name.endswith("_at_ms") else name for name in LINE_COLUMNS)
 
     assert tuple(column.name for column in LINE) == written
-    assert SPARK_SCHEMA.names[:6] == ["tenant", "queue", "shard", "epoch", "seq", "at"]
+    assert SPARK_SCHEMA.names[:6] == ["tenant", "queue", "shard", "epoch", "seq", "happened_at"]
 
 
 def test_an_entry_becomes_rows_value_for_value() -> None:
@@ -52,7 +52,7 @@ def test_an_entry_becomes_rows_value_for_value() -> None:
         "queue": "mail.fail",
         "shard": 2,
         "epoch": 1,
-        "at": datetime(1970, 1, 1, 0, 0, 1, 1000, UTC),
+        "happened_at": datetime(1970, 1, 1, 0, 0, 1, 1000, UTC),
     }
     assert batch.to_pylist() == [
         {**empty, **place, "seq": 11, "event": "claimed", "id": 'a"b', "fence": 9007199254740993, "worker": "w"},
@@ -90,7 +90,7 @@ def test_each_row_has_the_place_of_its_own_entry() -> None:
     assert batch["seq"].to_pylist() == [1, 2, 3, 4, 5, 6]
     assert batch["epoch"].to_pylist() == [1, 1, 1, 2, 1, 1]
     assert batch["worker"].to_pylist() == ["w", "w", "w", None, "v", "v"]
-    assert [at.second for at in batch["at"].to_pylist()] == [1, 1, 1, 2, 1, 1]
+    assert [at.second for at in batch["happened_at"].to_pylist()] == [1, 1, 1, 2, 1, 1]
 
 
 def test_each_row_has_the_shard_of_its_own_page() -> None:
@@ -107,7 +107,8 @@ def test_each_row_has_the_shard_of_its_own_page() -> None:
 
 
 @pytest.mark.parametrize(
-    "names", [["seq"], ["worker"], ["kind", "at", "tenant"], ["fence", "worker", "id"], ["run_at", "enqueued_at"]]
+    "names",
+    [["seq"], ["worker"], ["kind", "happened_at", "tenant"], ["fence", "worker", "id"], ["run_at", "enqueued_at"]],
 )
 def test_columns_that_are_picked_are_as_they_are_among_all(names: list[str]) -> None:
     pages = [Page(SHARD, [entry(12, 2, LINES)])]
@@ -145,5 +146,5 @@ def test_an_entry_that_lacks_lines_is_not_passed_off_as_whole() -> None:
 
 
 def test_the_types_are_those_that_spark_checks_a_batch_against() -> None:
-    assert ARROW_SCHEMA.field("at").type == pa.timestamp("us", tz="UTC")
+    assert ARROW_SCHEMA.field("happened_at").type == pa.timestamp("us", tz="UTC")
     assert ARROW_SCHEMA.field("id").type == pa.string()

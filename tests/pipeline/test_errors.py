@@ -10,7 +10,7 @@ from tests.pipeline.byhand import Row, at, columns_of, frame_of, only
 COLUMNS = (
     "fingerprint string, tenant string, error_class string, template string, kinds array<string>, "
     "queues array<string>, failures bigint, deaths bigint, jobs bigint, first_seen timestamp, last_seen timestamp, "
-    "sample_jobs array<struct<queue:string,id:string,at:timestamp,message:string>>"
+    "sample_jobs array<struct<queue:string,id:string,happened_at:timestamp,message:string>>"
 )
 FOLDED = {
     "no row 17 of 1,000.5 (-3e-05)": "no row <number> of <number> (<number>)",
@@ -92,8 +92,8 @@ def test_samples_are_the_last_failures_of_different_jobs(spark: SparkSession) ->
     rows = fold(spark, *told, samples=2)
 
     assert rows[0]["sample_jobs"] == [
-        {"queue": "mail", "id": "c", "at": at(5), "message": "no 5"},
-        {"queue": "mail", "id": "b", "at": at(2), "message": "no 2"},
+        {"queue": "mail", "id": "c", "happened_at": at(5), "message": "no 5"},
+        {"queue": "mail", "id": "b", "happened_at": at(2), "message": "no 2"},
     ]
 
 

@@ -84,7 +84,7 @@ def test_a_batch_gives_the_items_of_a_feed_in_order_with_every_column(url: str) 
         "birth": state.cursor.birth,
         "epoch": state.cursor.epoch,
         "seq": 3,
-        "at": instant(2_000),
+        "happened_at": instant(2_000),
         "event": "present",
         "place": None,
         "neighbour": None,
@@ -150,7 +150,7 @@ def test_a_stream_tells_every_change_with_every_column_and_then_what_is_new(url:
         second, third = run.batch(), run.batch()
 
     assert first is not None
-    shown = ("seq", "at", "event", "id", "item", "place", "neighbour", "instance")
+    shown = ("seq", "happened_at", "event", "id", "item", "place", "neighbour", "instance")
     assert [tuple(row[name] for name in shown) for row in first[1:]] == [
         (2, instant(2_000), "published", "1", '{"id":"1"}', "last", None, ME),
         (3, instant(3_000), "published", "2", "2", "before", "1", "you"),

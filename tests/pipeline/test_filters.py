@@ -137,13 +137,13 @@ def test_all_filters_must_be_fulfilled_and_nulls_can_be_asked_for() -> None:
 def test_instants_and_flags_are_compared_by_their_microseconds_and_values() -> None:
     noon = datetime(2030, 1, 1, 12, tzinfo=UTC)
     columns: dict[str, Any] = {
-        "at": pa.array([noon, noon + timedelta(microseconds=1), None], pa.timestamp("us", tz="UTC")),
+        "happened_at": pa.array([noon, noon + timedelta(microseconds=1), None], pa.timestamp("us", tz="UTC")),
         "kept": pa.array([True, False, None]),
     }
     batch = pa.RecordBatch.from_pydict(columns)
 
-    assert taken(GreaterThan(("at",), noon)).rows(batch)["kept"].to_pylist() == [False]
-    assert taken(EqualTo(("kept",), True)).rows(batch)["at"].to_pylist() == [noon]
+    assert taken(GreaterThan(("happened_at",), noon)).rows(batch)["kept"].to_pylist() == [False]
+    assert taken(EqualTo(("kept",), True)).rows(batch)["happened_at"].to_pylist() == [noon]
 
 
 @pytest.mark.parametrize(
@@ -153,7 +153,7 @@ def test_instants_and_flags_are_compared_by_their_microseconds_and_values() -> N
         EqualTo(("word",), b"bytes"),
         In(("number",), (1, 2.5)),
         EqualTo(("number",), 2**70),
-        EqualTo(("at",), datetime(2030, 1, 1)),  # noqa: DTZ001  (an instant of no zone is no instant)
+        EqualTo(("happened_at",), datetime(2030, 1, 1)),  # noqa: DTZ001  (an instant of no zone is no instant)
     ],
 )
 def test_a_filter_that_cannot_be_applied_exactly_stays_with_spark(condition: Filter) -> None:
@@ -204,8 +204,8 @@ def test_bounds_of_instants_are_the_milliseconds_that_can_fulfil_them(
 ) -> None:
     at = datetime(1970, 1, 1, 0, 0, 0, 2_000, tzinfo=UTC)
 
-    assert taken(kind(("at",), at)).bounds("at") == whole
-    assert taken(kind(("at",), at + timedelta(microseconds=1))).bounds("at") == between
+    assert taken(kind(("happened_at",), at)).bounds("happened_at") == whole
+    assert taken(kind(("happened_at",), at + timedelta(microseconds=1))).bounds("happened_at") == between
 
 
 def test_a_reader_that_takes_filters_does_not_look_as_if_and_keeps_them_when_pickled() -> None:
@@ -232,7 +232,9 @@ def url(tmp_path_factory: pytest.TempPathFactory) -> str:
     return url
 
 
-QUERY = "queue = 'few' AND id LIKE 'job-%' AND at >= timestamp'1970-01-01' AND seq IN (2, 3, 9) AND reason IS NULL"
+QUERY = (
+    "queue = 'few' AND id LIKE 'job-%' AND happened_at >= timestamp'1970-01-01' AND seq IN (2, 3, 9) AND reason IS NULL"
+)
 
 
 def test_spark_leaves_the_filters_to_the_reader_when_its_switch_is_on(spark: SparkSession, url: str) -> None:

@@ -35,14 +35,14 @@ def test_every_option_of_a_read_is_understood(url: str) -> None:
             "url": url,
             "what": "journal",
             "queue": "mail",
-            "columns": "seq, at",
+            "columns": "seq, happened_at",
             "startingOffsets": "latest",
             "endingOffsets": "2030-01-31T12:00:00Z",
             "maxOffsetsPerTrigger": "500",
         }
     )
 
-    assert (options.names, options.columns, options.events_max) == (("mail",), ("seq", "at"), 500)
+    assert (options.names, options.columns, options.events_max) == (("mail",), ("seq", "happened_at"), 500)
     assert (options.starting, options.ending) == (Place("latest"), Place(at_ms=1_896_091_200_000))
 
 

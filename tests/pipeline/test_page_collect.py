@@ -19,7 +19,7 @@ SAID = "no answer from redis://me:hunter2@cache:6379, token=abc123"
 
 
 def failure(fingerprint: str, tenant: str, queue: str, failures: int) -> dict[str, Any]:
-    sample = {"queue": queue, "id": "a", "at": us(T0), "message": SAID}
+    sample = {"queue": queue, "id": "a", "happened_at": us(T0), "message": SAID}
     names = {"fingerprint": fingerprint, "tenant": tenant, "error_class": "OSError", "template": "token=abc123"}
     counts = {"failures": failures, "deaths": 0, "jobs": failures, "first_seen": us(T0), "last_seen": us(T0)}
     return names | counts | {"kinds": ["k"], "queues": [queue], "sample_jobs": [sample]}

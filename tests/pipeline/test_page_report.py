@@ -57,7 +57,7 @@ def attempt(at: int, tenant: str, queue: str, kind: str, outcome: str, wait: int
 
 
 def failure(fingerprint: str, tenant: str, failures: int, deaths: int, jobs: int) -> dict[str, Any]:
-    sample = {"queue": "mail", "id": f"{tenant}-{HOSTILE}", "at": us(T0 + failures), "message": HOSTILE}
+    sample = {"queue": "mail", "id": f"{tenant}-{HOSTILE}", "happened_at": us(T0 + failures), "message": HOSTILE}
     names = {"fingerprint": fingerprint, "tenant": tenant, "error_class": "OSError", "template": HOSTILE + fingerprint}
     counts = {"failures": failures, "deaths": deaths, "jobs": jobs}
     times = {"first_seen": us(T0), "last_seen": us(T0 + failures * 1_000)}

@@ -35,7 +35,9 @@ def url(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 def seqs(url: str, *filters: Filter, queue: str = "slow,quick", **options: str) -> dict[str, list[int]]:
     """The seqs that a batch reads, by queue."""
     found: dict[str, list[int]] = {}
-    for row in Batch(*filters, url=url, tenant="*", queue=queue, columns="tenant,queue,shard,seq,at", **options).rows:
+    for row in Batch(
+        *filters, url=url, tenant="*", queue=queue, columns="tenant,queue,shard,seq,happened_at", **options
+    ).rows:
         found.setdefault(row["queue"], []).append(row["seq"])
     return found
 
@@ -123,12 +125,16 @@ def at(ms: int, us: int = 0) -> datetime:
         ([EqualTo(("shard",), 1)], [], []),
         ([GreaterThan(("seq",), 8), LessThanOrEqual(("seq",), 12)], [9, 10], upto(12, 9)),
         ([In(("seq",), (3, 5, None))], [3, 5], [3, 5]),
-        ([GreaterThanOrEqual(("at",), at(1_000)), LessThan(("at",), at(2_000))], [2], upto(20, 11)),
-        ([GreaterThan(("at",), at(1_000)), LessThanOrEqual(("at",), at(2_000))], [3], upto(20, 12)),
-        ([GreaterThan(("at",), at(1_000, -1)), LessThan(("at",), at(2_000, 1))], [2, 3], upto(20, 11)),
-        ([EqualTo(("at",), at(1_000))], [2], [11]),
-        ([EqualTo(("at",), at(1_000, 1))], [], []),
-        ([LessThan(("at",), at(-T0))], [], []),
+        ([GreaterThanOrEqual(("happened_at",), at(1_000)), LessThan(("happened_at",), at(2_000))], [2], upto(20, 11)),
+        ([GreaterThan(("happened_at",), at(1_000)), LessThanOrEqual(("happened_at",), at(2_000))], [3], upto(20, 12)),
+        (
+            [GreaterThan(("happened_at",), at(1_000, -1)), LessThan(("happened_at",), at(2_000, 1))],
+            [2, 3],
+            upto(20, 11),
+        ),
+        ([EqualTo(("happened_at",), at(1_000))], [2], [11]),
+        ([EqualTo(("happened_at",), at(1_000, 1))], [], []),
+        ([LessThan(("happened_at",), at(-T0))], [], []),
     ],
 )
 def test_filters_leave_the_rows_that_fulfil_them(
@@ -145,8 +151,8 @@ def test_filters_leave_the_rows_that_fulfil_them(
         (EqualTo(("queue",), "slow"), [("slow", 0, 10)]),
         (GreaterThan(("seq",), 15), [("quick", 15, 20)]),
         (Not(GreaterThan(("seq",), 2)), [("slow", 0, 2), ("quick", 0, 2)]),
-        (GreaterThanOrEqual(("at",), at(3_000)), [("slow", 3, 10)]),
-        (LessThan(("at",), at(200)), [("slow", 0, 1), ("quick", 0, 2)]),
+        (GreaterThanOrEqual(("happened_at",), at(3_000)), [("slow", 3, 10)]),
+        (LessThan(("happened_at",), at(200)), [("slow", 0, 1), ("quick", 0, 2)]),
         (EqualTo(("event",), "done"), [("slow", 0, 10), ("quick", 0, 20)]),
     ],
 )

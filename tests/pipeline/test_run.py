@@ -134,7 +134,7 @@ def test_errors_and_usage_are_counted_as_they_are_written(spark: SparkSession, l
     [error] = pq.read_table(lake.table("errors")).to_pylist()
     assert (error["failures"], error["sample_jobs"]) == (
         2,
-        [{"queue": "mail", "id": "a", "at": at(3), "message": "no 2"}],
+        [{"queue": "mail", "id": "a", "happened_at": at(3), "message": "no 2"}],
     )
 
 

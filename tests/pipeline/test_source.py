@@ -90,10 +90,10 @@ def test_what_is_named_is_read_and_nothing_else(url: str, options: dict[str, str
 
 
 def test_only_the_columns_that_are_named_are_read_in_their_order(spark: SparkSession, url: str) -> None:
-    frame = load(spark, url=url, tenant="acme", queue="three", columns="worker, seq,event ,at,queue")
+    frame = load(spark, url=url, tenant="acme", queue="three", columns="worker, seq,event ,happened_at,queue")
 
     told = told_by_the_store(url, [THREE])
-    assert frame.columns == ["worker", "seq", "event", "at", "queue"]
+    assert frame.columns == ["worker", "seq", "event", "happened_at", "queue"]
     assert rows(frame) == [{name: row[name] for name in frame.columns} for row in told]
 
 

@@ -17,7 +17,12 @@ Row = dict[str, Any]
 def event(name: str, at_s: float, kind: str | None = "k", **given: Any) -> Row:
     blank: Row = dict.fromkeys(JOURNAL.names)
     place = {"tenant": "acme", "queue": "mail", "shard": 0, "epoch": 1, "seq": 1}
-    return blank | place | {"event": name, "at": instant(NOON + int(at_s * 1_000)), "kind": kind, "id": "a"} | given
+    return (
+        blank
+        | place
+        | {"event": name, "happened_at": instant(NOON + int(at_s * 1_000)), "kind": kind, "id": "a"}
+        | given
+    )
 
 
 def end(name: str, at_s: float, wait_ms: int, run_ms: int, **given: Any) -> Row:

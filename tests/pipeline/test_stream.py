@@ -39,8 +39,8 @@ def test_a_limited_stream_reaches_the_head_in_batches_of_exactly_so_many_in_the_
     assert [len(batch) for batch in batches] == [5, 5, 5, 5, 5, 5, 2]
     seen = [row for batch in batches for row in batch]
     assert sorted(places(seen)) == [("fast", n + 1) for n in range(12)] + [("slow", n + 1) for n in range(20)]
-    ends = [max(row["at"] for row in batch) for batch in batches]
-    begins = [min(row["at"] for row in batch) for batch in batches]
+    ends = [max(row["happened_at"] for row in batch) for batch in batches]
+    begins = [min(row["happened_at"] for row in batch) for batch in batches]
     assert all(end <= begin for end, begin in zip(ends, begins[1:], strict=False))
 
 

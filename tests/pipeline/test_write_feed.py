@@ -125,9 +125,9 @@ def test_rows_that_are_no_items_are_refused_and_all_others_published(url: str) -
         (COLUMNS, None, r"items need a feed; give a column 'feed' or option feed"),
         ("id string", "stats", r"a feed needs items; give a column 'item'"),
         (
-            f"{COLUMNS}, at timestamp",
+            f"{COLUMNS}, happened_at timestamp",
             "stats",
-            r"there is no column 'at' in what is written as feed; put it into the item",
+            r"there is no column 'happened_at' in what is written as feed; put it into the item",
         ),
     ],
 )

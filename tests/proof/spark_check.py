@@ -109,7 +109,7 @@ def compare(journal: dict[Key, Event], counted: Any) -> Found:
 def wrong_rows(folder: Path, form: str, journal: dict[Key, Event]) -> int:
     """How many of a sample of rows differ from the store's own events, or lie under another day than their own."""
     rows = ask_duckdb(folder, form, "SELECT *").to_pylist()
-    days = sum(1 for row in rows if row["day"] != row["at"].astimezone(UTC).date())
+    days = sum(1 for row in rows if row["day"] != row["happened_at"].astimezone(UTC).date())
     sample = [row for at, row in enumerate(rows) if at % EVERY == 0]
     return days + sum(1 for row in sample if not _is_same(row, journal.get(key_of(row))))
 

@@ -98,7 +98,7 @@ def _read(spark: Any, url: str, lake: "Lake", id: str, told: Told, timed: Going)
         attempts = read_table(spark, lake, "attempts").selectExpr(*anywhere, "wait_ms", "run_ms")
         told.kinds, _ = top(by_kind(jobs, attempts), 20)
         story = every.frame.where(f"id = '{id}'").orderBy("epoch", "seq")
-        told.life, _ = top(story.select("at", "event", "worker", "fence", "run_ms", "stalls"), 20)
+        told.life, _ = top(story.select("happened_at", "event", "worker", "fence", "run_ms", "stalls"), 20)
     with timed("stats"):
         told.windows = write_stats(spark, every.frame, lake.table("stats"), window_ms=WINDOW_MS).windows
         sums = [f"sum({name}) AS {name}" for name in ("opened", "closed", "done", "retried", "stalled", "dead")]

@@ -82,7 +82,7 @@ def show(console: Console, played: Played, told: Told) -> None:
 
     life = _grid("after", "event", "worker", numbers=1)
     for row in told.life:
-        after = (row["at"] - told.life[0]["at"]).total_seconds()
+        after = (row["happened_at"] - told.life[0]["happened_at"]).total_seconds()
         style = {"stalled": "red", "done": "green"}.get(row["event"], "")
         life.add_row(f"{after:.1f} s", Text(row["event"], style), row["worker"] or "")
     _print(console, f"The life of {played.killed.jobs[0]}, whose worker was killed", life)

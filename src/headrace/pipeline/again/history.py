@@ -53,11 +53,11 @@ def backfill_jobs(
     """Enqueue again the jobs behind the events for which the SQL `where` is true, and say what became of them.
 
     `where` is over the columns of the history (or, without one, the journal): `event = 'done' and kind = 'invoice' and
-    at > '2030-01-31'`. However many events of a life of a job match, it is one job again, with the kind, tag, priority
-    and payload that it had; `to_kind`, `to_queue` and `payload` (SQL over what `again` returns) say otherwise. It has
-    an id and a key made of `name`: for as long as `keep`, running the same backfill again makes no job of a life that
-    was made one before, and jobs that it made are never taken themselves, whatever `where` says. Looked at is what had
-    happened when this began (or at `happened_before_ms`).
+    happened_at > '2030-01-31'`. However many events of a life of a job match, it is one job again, with the kind, tag,
+    priority and payload that it had; `to_kind`, `to_queue` and `payload` (SQL over what `again` returns) say otherwise.
+    It has an id and a key made of `name`: for as long as `keep`, running the same backfill again makes no job of a life
+    that was made one before, and jobs that it made are never taken themselves, whatever `where` says. Looked at is what
+    had happened when this began (or at `happened_before_ms`).
 
     The journal has a payload where the queue has `journal_payloads` on, or the job is still there; a history has what
     the journal had when it was written, and none if it was written without payloads, which is refused unless `payload`
@@ -106,7 +106,7 @@ class _Past:
     def __init__(
         self, spark: SparkSession, url: str, lake: Lake, tenant: str, queue: str, origin: Origin | None, bound_ms: int
     ) -> None:
-        self._is_past = F.col("at") <= F.timestamp_millis(F.lit(bound_ms))
+        self._is_past = F.col("happened_at") <= F.timestamp_millis(F.lit(bound_ms))
         self._spark = spark
         self._options = {"url": url, "tenant": tenant, "queue": queue, "payloads": "true"}
         self._found = events(spark, url, lake, tenant=tenant, queue=queue, origin=origin)

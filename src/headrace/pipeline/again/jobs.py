@@ -9,15 +9,14 @@ EVENT = (*JOB, "epoch", "seq")
 """What names an event of a job."""
 WRITES = ("enqueued", "updated", "unblocked", "merged")
 """Events after which a job holds another payload than before; one that is replayed has the payload that it had."""
-NEEDED = (*EVENT, "at", "event", "kind", "tag", "priority", "reason", "letter")
+NEEDED = (*EVENT, "happened_at", "event", "kind", "tag", "priority", "reason", "letter")
 
 
 def again(events: DataFrame, matched: DataFrame) -> DataFrame:
     """One row for each life of a job that an event of `matched` tells of.
 
-    Reads of `events` the columns `tenant queue shard epoch seq at event id kind tag priority reason letter`, and
-    `payload` if it has it; of `matched` the columns `tenant queue shard id epoch seq`. The order of the rows does not
-    matter.
+    Reads of `events` the columns `tenant queue shard epoch seq happened_at event id kind tag priority reason letter`,
+    and `payload` if it has it; of `matched` the columns `tenant queue shard id epoch seq`. Both in any order.
 
     Returns
     - `tenant queue shard id`, and `life`: the epoch and seq of the event that began it, as in 1-17; of one that began
@@ -43,7 +42,7 @@ def again(events: DataFrame, matched: DataFrame) -> DataFrame:
             F.max_by(F.struct("kind", "tag", "priority"), _tells_all()).alias("what"),
             F.max_by("held", place()).alias("held"),
             F.count("is_hit").alias("matched_events"),
-            F.min(F.when(F.col("is_hit"), F.col("at"))).alias("matched_at"),
+            F.min(F.when(F.col("is_hit"), F.col("happened_at"))).alias("matched_at"),
         )
     )
     return lives.where("matched_events > 0").select(

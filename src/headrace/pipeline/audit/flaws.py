@@ -13,16 +13,16 @@ _FLAW = ("what", *JOB, "seq", "event", "before", "after")
 def number_flaws(events: DataFrame) -> DataFrame:
     """Where the numbers or the times of a journal do not follow each other.
 
-    Reads `tenant queue shard id seq at event`. Returns `what` (gap, doubled or backwards), `tenant queue shard id seq
-    event`, and as text `before` (the seq before, or its time) and `after` (the same of this event).
+    Reads `tenant queue shard id seq happened_at event`. Returns `what` (gap, doubled or backwards), `tenant queue shard
+    id seq event`, and as text `before` (the seq before, or its time) and `after` (the same of this event).
     """
-    story = Window.partitionBy(*SHARD).orderBy("seq", "at")
-    earlier_seq, earlier_at = F.lag("seq").over(story), F.lag("at").over(story)
+    story = Window.partitionBy(*SHARD).orderBy("seq", "happened_at")
+    earlier_seq, earlier_at = F.lag("seq").over(story), F.lag("happened_at").over(story)
     numbered = events.withColumn("seq_before", earlier_seq).withColumn("at_before", earlier_at)
     what = (
         F.when(F.col("seq") == F.col("seq_before"), "doubled")
         .when(F.col("seq") > F.col("seq_before") + 1, "gap")
-        .when(F.col("at") < F.col("at_before"), "backwards")
+        .when(F.col("happened_at") < F.col("at_before"), "backwards")
     )
     is_late = F.col("what") == "backwards"
     return (
@@ -31,7 +31,9 @@ def number_flaws(events: DataFrame) -> DataFrame:
         .withColumn(
             "before", F.when(is_late, F.col("at_before").cast("string")).otherwise(F.col("seq_before").cast("string"))
         )
-        .withColumn("after", F.when(is_late, F.col("at").cast("string")).otherwise(F.col("seq").cast("string")))
+        .withColumn(
+            "after", F.when(is_late, F.col("happened_at").cast("string")).otherwise(F.col("seq").cast("string"))
+        )
         .select(*_FLAW)
     )
 

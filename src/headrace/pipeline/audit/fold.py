@@ -13,7 +13,7 @@ LETTER = (*SHARD, "letter")
 EVENT = (
     *JOB,
     "seq",
-    "at",
+    "happened_at",
     "event",
     "kind",
     "attempts",

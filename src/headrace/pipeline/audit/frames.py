@@ -68,7 +68,7 @@ class Frames:
         self._events = self._keep(self._read(what="journal", columns=",".join(EVENT), failOnDataLoss="false"))
         held = self._events.groupBy(*SHARD).agg(
             F.min("seq").alias("first"),
-            F.min_by(F.unix_millis("at"), "seq").alias("at_ms"),
+            F.min_by(F.unix_millis("happened_at"), "seq").alias("at_ms"),
             F.max("seq").alias("last"),
             F.count("*").alias("n"),
         )

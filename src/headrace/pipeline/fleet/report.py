@@ -97,13 +97,14 @@ class Figures(Struct, frozen=True):
 
 
 def figures(events: DataFrame) -> DataFrame:
-    """One row of figures, from the events of a fleet: `tenant queue shard id event at wait_ms run_ms`."""
+    """One row of figures, from the events of a fleet: `tenant queue shard id event happened_at wait_ms run_ms`."""
     claimed, ended = F.col("event") == "claimed", F.col("event").isin("done", "dead", "cancelled")
     return events.agg(
         F.count_distinct(F.when(claimed, F.struct("tenant", "queue", "shard", "id"))).alias("jobs"),
         *(_share(f"{what}_ms", share).alias(f"{what}_p{share}_ms") for what in ("wait", "run") for share in (50, 95)),
         F.coalesce(
-            F.max(F.when(ended, F.unix_millis("at"))) - F.min(F.when(claimed, F.unix_millis("at"))), F.lit(0)
+            F.max(F.when(ended, F.unix_millis("happened_at"))) - F.min(F.when(claimed, F.unix_millis("happened_at"))),
+            F.lit(0),
         ).alias("took_ms"),
     )
 
@@ -135,7 +136,7 @@ def read_events(spark: SparkSession, url: str, starts: Mapping[Shard, Bounds], p
             "url": url,
             "tenant": tenant,
             "queue": ",".join(sorted({shard.queue.full_name for shard in of_tenant})),
-            "columns": "tenant,queue,shard,at,event,id,worker,wait_ms,run_ms",
+            "columns": "tenant,queue,shard,happened_at,event,id,worker,wait_ms,run_ms",
             "startingOffsets": offsets(of_tenant),
             "failOnDataLoss": "false",
         }

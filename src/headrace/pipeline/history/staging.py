@@ -43,4 +43,4 @@ def clear(folder: Path) -> None:
 
 def _day() -> Column:
     """The UTC date of an event, whatever the time zone of the session is."""
-    return date_from_unix_date(floor(unix_micros("at") / _DAY_US).cast("int"))
+    return date_from_unix_date(floor(unix_micros("happened_at") / _DAY_US).cast("int"))

@@ -111,7 +111,7 @@ def failures(errors: DataFrame, by: Sequence[str], shown_max: int, samples_max: 
     sample = F.transform(
         "sample_jobs",
         lambda one: F.struct(
-            F.unix_millis(one["at"]).alias("at_ms"), F.col("tenant"), one["queue"], one["id"], one["message"]
+            F.unix_millis(one["happened_at"]).alias("at_ms"), F.col("tenant"), one["queue"], one["id"], one["message"]
         ),
     )
     rows = errors.groupBy(*by, "fingerprint").agg(

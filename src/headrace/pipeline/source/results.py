@@ -21,7 +21,7 @@ from headrace.stores.contract.store import Store
 
 _DONE = Filters((EqualTo(("event",), "done"),))
 _COPIED = ("tenant", "queue", "shard", "epoch", "seq", "id", "kind", "tag", "attempts", "stalls", "enqueued_at")
-_EVENTS = JOURNAL.pick((*_COPIED, "at", "event"))
+_EVENTS = JOURNAL.pick((*_COPIED, "happened_at", "event"))
 _LOOKED_UP = ("kept", "result")
 
 
@@ -45,7 +45,7 @@ class ResultStream(JournalStream):
                     {name: _column(batch, name) for name in _COPIED}
                     | {
                         "outcome": "done",
-                        "ended_at": _column(batch, "at"),
+                        "ended_at": _column(batch, "happened_at"),
                         "kept": lambda found=endings: [each is not None for each in found],
                         "result": lambda found=endings: texts([each and each.result for each in found]),
                     },
@@ -61,7 +61,7 @@ def _endings(
 ) -> list[Ending | None]:
     """The ending that each event of a batch left, if it is still there."""
     rows = batch.select(["tenant", "queue", "id"]).to_pydict()
-    born, at = (batch.column(name).cast(pa.int64()).to_pylist() for name in ("enqueued_at", "at"))
+    born, at = (batch.column(name).cast(pa.int64()).to_pylist() for name in ("enqueued_at", "happened_at"))
     places: dict[tuple[str, str], list[int]] = {}
     for place, queue in enumerate(zip(rows["tenant"], rows["queue"], strict=True)):
         places.setdefault(queue, []).append(place)

@@ -94,7 +94,7 @@ def _texts(name: str) -> Column:
 _SHARD = (_text("tenant"), _text("queue"), _int("shard"))
 _ERROR = (_text("error_class"), _text("error_message"))
 
-PLACE: tuple[Column, ...] = (*_SHARD, _long("epoch"), _long("seq"), _instant("at"))
+PLACE: tuple[Column, ...] = (*_SHARD, _long("epoch"), _long("seq"), _instant("happened_at"))
 """Where and when an event stands: from the entry that holds it."""
 
 LINE: tuple[Column, ...] = (
@@ -205,7 +205,7 @@ FEED = Table(
         _text("birth"),
         _long("epoch"),
         _long("seq"),
-        _instant("at"),
+        _instant("happened_at"),
         _text("event"),
         _text("id"),
         _text("item"),

@@ -12,7 +12,7 @@ from headrace.pipeline.stats.columns import ROW, Row
 from headrace.pipeline.stats.whole import QueueKey
 from headrace.pipeline.tables.stats import READ, stats
 
-NAMED = ("tenant", "queue", "shard", "epoch", "seq", "at")
+NAMED = ("tenant", "queue", "shard", "epoch", "seq", "happened_at")
 """The columns of the journal that name windows: none of them has to be parsed."""
 
 
@@ -43,8 +43,8 @@ Window = tuple[int, QueueKey]
 
 
 def touched_by(events: DataFrame, window_ms: int) -> list[Touched]:
-    """Reads `tenant queue shard epoch seq at`."""
-    at_ms = F.unix_millis("at")
+    """Reads `tenant queue shard epoch seq happened_at`."""
+    at_ms = F.unix_millis("happened_at")
     windows = events.withColumn("start_ms", at_ms - F.pmod(at_ms, F.lit(window_ms)))
     # An epoch that begins within a window uses numbers again: its events are counted by themselves.
     groups = windows.groupBy("start_ms", "tenant", "queue", "shard", "epoch").agg(F.min("seq"), F.max("seq"))
@@ -76,7 +76,8 @@ def count_anew(
     queues = {queue for _, queue in wanted}
     frames = [
         _named(spark.read.format("headrace").options(**options, columns=",".join(READ)).load(), queues).where(
-            (F.col("at") >= F.timestamp_millis(F.lit(begin))) & (F.col("at") < F.timestamp_millis(F.lit(end)))
+            (F.col("happened_at") >= F.timestamp_millis(F.lit(begin)))
+            & (F.col("happened_at") < F.timestamp_millis(F.lit(end)))
         )
         for begin, end in ranges([start for start, _ in wanted], window_ms)
     ]
@@ -85,7 +86,7 @@ def count_anew(
         events = events.unionAll(frame)
     # Before they are counted: ranges hold what lies between scattered windows, which the driver does not want.
     starts = ", ".join(str(start) for start in sorted({start for start, _ in wanted}))
-    at_ms = F.unix_millis("at")
+    at_ms = F.unix_millis("happened_at")
     events = events.withColumn("start_ms", at_ms - F.pmod(at_ms, F.lit(window_ms))).where(f"start_ms IN ({starts})")
     found: dict[int, list[Row]] = {}
     for start_ms, row in rows_of(stats(events, window_ms)):

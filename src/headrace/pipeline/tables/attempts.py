@@ -11,7 +11,7 @@ _LIFE = (*JOB, "incarnation")
 def attempts(events: DataFrame) -> DataFrame:
     """One row per delivery, from the columns of the journal.
 
-    Reads `tenant queue shard epoch seq at event id kind fence worker wait_ms run_ms reason letter error_class
+    Reads `tenant queue shard epoch seq happened_at event id kind fence worker wait_ms run_ms reason letter error_class
     error_message`; the order of the rows does not matter.
 
     Returns
@@ -25,7 +25,7 @@ def attempts(events: DataFrame) -> DataFrame:
     - `reason` of a death; active or lost of a removal
     - `error_class error_message` of one that failed
     """
-    end = F.struct("at", "event", "kind", "wait_ms", "run_ms", "reason", "error_class", "error_message")
+    end = F.struct("happened_at", "event", "kind", "wait_ms", "run_ms", "reason", "error_class", "error_message")
     claimed = F.col("event") == "claimed"
     rows = (
         _of_deliveries(lived(events))
@@ -34,7 +34,7 @@ def attempts(events: DataFrame) -> DataFrame:
             F.min(F.when(claimed, F.col("number"))).alias("attempt"),
             F.max("worker").alias("worker"),
             F.min_by("kind_so_far", place()).alias("kind"),
-            F.min(F.when(claimed, F.col("at"))).alias("claimed_at"),
+            F.min(F.when(claimed, F.col("happened_at"))).alias("claimed_at"),
             # The first one counts: a record may be lost when its last delivery is long over.
             F.min_by(end, F.when(~claimed, place())).alias("end"),
         )
@@ -46,7 +46,7 @@ def attempts(events: DataFrame) -> DataFrame:
         "worker",
         F.coalesce("end.kind", "kind").alias("kind"),
         "claimed_at",
-        F.col("end.at").alias("ended_at"),
+        F.col("end.happened_at").alias("ended_at"),
         F.col("end.event").alias("outcome"),
         "end.wait_ms",
         "end.run_ms",

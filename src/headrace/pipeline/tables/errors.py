@@ -34,8 +34,8 @@ FINGERPRINT_CHARS = 12
 def errors(events: DataFrame, samples: int = 3) -> DataFrame:
     """One row per tenant and fingerprint: what fails, how often, since when, and which jobs to look at.
 
-    Reads `tenant queue shard epoch seq at event id kind error_class error_message`; the order of the rows does not
-    matter. A failure is a `retried` or `dead` event with an error.
+    Reads `tenant queue shard epoch seq happened_at event id kind error_class error_message`, in any order.
+    A failure is a `retried` or `dead` event with an error.
 
     Returns
     - `fingerprint`: of class and template, the same in every run, tenant and version of the data
@@ -45,21 +45,21 @@ def errors(events: DataFrame, samples: int = 3) -> DataFrame:
     - `failures`, and how many of them were `deaths`
     - `jobs`: how many different ones failed so
     - `first_seen last_seen`
-    - `sample_jobs`: the last `samples` jobs that failed so, the latest first, each with `queue id at message`
+    - `sample_jobs`: the last `samples` jobs that failed so, the latest first, each with `queue id happened_at message`
     """
     failed = (
         events.where(F.col("event").isin("retried", "dead") & F.col("error_class").isNotNull())
         .select("*", template(F.coalesce("error_message", F.lit(""))).alias("template"))
         .select("*", fingerprint(F.col("error_class"), F.col("template")).alias("fingerprint"))
     )
-    last = F.struct("at", "epoch", "seq")
-    sample = F.struct("queue", "id", "at", F.col("error_message").alias("message"))
+    last = F.struct("happened_at", "epoch", "seq")
+    sample = F.struct("queue", "id", "happened_at", F.col("error_message").alias("message"))
     by_job = failed.groupBy("tenant", "fingerprint", "error_class", "template", "queue", "shard", "id").agg(
         F.collect_set("kind").alias("kinds"),
         F.count("*").alias("failures"),
         F.count_if(F.col("event") == "dead").alias("deaths"),
-        F.min("at").alias("first_seen"),
-        F.max("at").alias("last_seen"),
+        F.min("happened_at").alias("first_seen"),
+        F.max("happened_at").alias("last_seen"),
         # The last failure of each job: one job that is tried again and again would else be all samples.
         F.max_by(sample, place()).alias("sample"),
         F.max(last).alias("last"),
@@ -74,7 +74,7 @@ def errors(events: DataFrame, samples: int = 3) -> DataFrame:
             F.count("*").alias("jobs"),
             F.min("first_seen").alias("first_seen"),
             F.max("last_seen").alias("last_seen"),
-            F.max_by("sample", F.struct("last.at", "queue", "shard", "last.epoch", "last.seq"), samples).alias(
+            F.max_by("sample", F.struct("last.happened_at", "queue", "shard", "last.epoch", "last.seq"), samples).alias(
                 "sample_jobs"
             ),
         )

@@ -9,8 +9,8 @@ from headrace.pipeline.tables.lives import JOB, begins, ends, lived, place
 def jobs(events: DataFrame) -> DataFrame:
     """One row per life of a job, from the columns of the journal.
 
-    Reads `tenant queue shard epoch seq at event id kind tag priority attempts stalls fence enqueued_at wait_ms run_ms
-    reason letter error_class error_message`; the order of the rows does not matter.
+    Reads `tenant queue shard epoch seq happened_at event id kind tag priority attempts stalls fence enqueued_at wait_ms
+    run_ms reason letter error_class error_message`; the order of the rows does not matter.
 
     Returns
     - `tenant queue shard id` and `incarnation`: 1 for the first life of the id that the journal saw beginning; 0 for
@@ -36,9 +36,9 @@ def jobs(events: DataFrame) -> DataFrame:
             # A removal tells the kind alone. What else tells of a job has a priority, and a tag only if there is one.
             F.max_by(what, F.when(F.col("priority").isNotNull(), place())).alias("what"),
             _last("enqueued_at"),
-            F.min(F.when(begins(), F.col("at"))).alias("born_at"),
-            F.min(F.when(F.col("event") == "claimed", F.col("at"))).alias("first_claimed_at"),
-            F.min_by(F.struct("at", "event", "reason"), F.when(ends(), place())).alias("end"),
+            F.min(F.when(begins(), F.col("happened_at"))).alias("born_at"),
+            F.min(F.when(F.col("event") == "claimed", F.col("happened_at"))).alias("first_claimed_at"),
+            F.min_by(F.struct("happened_at", "event", "reason"), F.when(ends(), place())).alias("end"),
             F.count_if(F.col("event") == "claimed").cast("int").alias("deliveries"),
             _last("attempts"),
             _last("stalls"),
@@ -56,7 +56,7 @@ def jobs(events: DataFrame) -> DataFrame:
         "what.priority",
         F.coalesce("enqueued_at", "born_at").alias("enqueued_at"),
         "first_claimed_at",
-        F.col("end.at").alias("ended_at"),
+        F.col("end.happened_at").alias("ended_at"),
         F.col("end.event").alias("outcome"),
         F.col("end.reason").alias("reason"),
         "deliveries",

@@ -10,7 +10,7 @@ _ENDED = ("done", "retried", "released", "stalled")
 def usage(events: DataFrame) -> DataFrame:
     """One row for each tenant and day in which anything happened.
 
-    Reads `tenant queue at event fence wait_ms run_ms reason payload_bytes`; the order of the rows does not matter.
+    Reads `tenant queue happened_at event fence wait_ms run_ms reason payload_bytes`, in any order.
 
     Returns
     - `day tenant`: the date of the events, in UTC
@@ -39,7 +39,7 @@ def usage(events: DataFrame) -> DataFrame:
 
 
 def _day() -> Column:
-    return F.date_from_unix_date(F.floor(F.unix_millis("at") / _DAY_MS).cast("int"))
+    return F.date_from_unix_date(F.floor(F.unix_millis("happened_at") / _DAY_MS).cast("int"))
 
 
 def _total(name: str, of: Column | None = None) -> Column:

@@ -26,7 +26,7 @@ def of_items(table: Table, feed: FeedName, as_of: FeedCursor, items: Sequence[It
             "birth": as_of.birth,
             "epoch": as_of.epoch,
             "seq": as_of.seq,
-            "at": lambda: instants([item.at_ms for item in items]),
+            "happened_at": lambda: instants([item.at_ms for item in items]),
             "event": PRESENT,
             "id": lambda: [item.id for item in items],
             "item": lambda: texts([item.item for item in items]),
@@ -47,7 +47,7 @@ def of_changes(table: Table, feed: FeedName, birth: str, changes: Sequence[Chang
             "birth": birth,
             "epoch": lambda: [each.epoch for each in changes],
             "seq": lambda: [each.seq for each in changes],
-            "at": lambda: instants([each.at_ms for each in changes]),
+            "happened_at": lambda: instants([each.at_ms for each in changes]),
             "event": lambda: [each.event for each in changes],
             # What happens to the feed itself is about no item.
             "id": lambda: [each.id or None for each in changes],

@@ -19,7 +19,7 @@ from headrace.pipeline.source.schema import JOURNAL_BODIES, JOURNAL_CARRIED, Tab
 from headrace.stores.contract.store import Store
 
 _NAMES = JOURNAL_BODIES.names
-_NEEDED = ("tenant", "queue", "at", "event", "id", "enqueued_at", "reason", "letter", "payload_bytes")
+_NEEDED = ("tenant", "queue", "happened_at", "event", "id", "enqueued_at", "reason", "letter", "payload_bytes")
 _ROW = "row"
 
 
@@ -88,7 +88,7 @@ class _Wanted:
         self._sizes = events.column("payload_bytes").to_pylist()
         self._at_ms, self._enqueued_at_ms = (
             [None if each is None else each // 1_000 for each in events.column(name).cast(pa.int64()).to_pylist()]
-            for name in ("at", "enqueued_at")
+            for name in ("happened_at", "enqueued_at")
         )
         self._keys = [
             (tenant, queue, id or "")

@@ -101,7 +101,7 @@ class _Rows:
         firsts = np.array([entry.first_seq for entry in self._entries], dtype=np.int64)
         return pa.array(np.arange(self._counts.sum(), dtype=np.int64) + np.repeat(firsts - begins, self._counts))
 
-    def at(self) -> pa.Array:
+    def happened_at(self) -> pa.Array:
         at_ms = np.array([entry.at_ms for entry in self._entries], dtype=np.int64)
         return _instants(pa.array(np.repeat(at_ms, self._counts)))
 
@@ -128,7 +128,7 @@ _MADE: dict[str, Callable[[_Rows], pa.Array]] = {
     "shard": _Rows.shard,
     "epoch": _Rows.epoch,
     "seq": _Rows.seq,
-    "at": _Rows.at,
+    "happened_at": _Rows.happened_at,
     "worker": _Rows.worker,
 }
 """Columns that are not simply a field of the line."""

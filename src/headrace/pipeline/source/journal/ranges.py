@@ -96,11 +96,11 @@ def _seq(option: str, options: Options, shard: Shard, bounds: Bounds, seq: int) 
 
 
 async def narrowed(journal: Journal, spans: Sequence[Span], filters: Filters) -> list[Span]:
-    """The parts of the spans that the filters on `seq` and `at` leave, without those of which nothing is left."""
+    """The parts of the spans that the filters on `seq` and `happened_at` leave; none of them is empty."""
     low, high = filters.bounds("seq")
     spans = [Span(span.shard, max(span.after, low - 1), min(span.upto, high)) for span in spans]
     spans = [span for span in spans if span.count > 0]
-    low_ms, high_ms = filters.bounds("at")
+    low_ms, high_ms = filters.bounds("happened_at")
     if low_ms > 0:
         afters = await reached(journal, spans, low_ms - 1)
         spans = [Span(span.shard, after, span.upto) for span, after in zip(spans, afters, strict=True)]

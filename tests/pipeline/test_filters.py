@@ -248,6 +248,19 @@ def test_spark_leaves_the_filters_to_the_reader_when_its_switch_is_on(spark: Spa
     assert "Filter (" not in plan
 
 
+def test_explain_shows_the_filters_that_the_reader_has_when_it_is_asked_for_its_long_form(
+    spark: SparkSession, url: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    frame = spark.read.format("headrace").option("url", url).load().where(QUERY)
+
+    frame.explain("formatted")
+
+    [pushed] = [line for line in capsys.readouterr().out.splitlines() if line.startswith("PushedFilters: ")]
+    assert "EqualTo(queue,few)" in pushed
+    assert "GreaterThanOrEqual(happened_at," in pushed
+    assert "In(seq, [2,3,9])" in pushed
+
+
 def test_a_query_works_while_the_switch_is_off_and_says_once_what_it_misses(
     spark: SparkSession, url: str, capfd: pytest.CaptureFixture[str]
 ) -> None:

@@ -85,8 +85,8 @@ class EndingRows(Part):
     def _drop_oldest(self, count: int) -> int:
         if not count:
             return 0
-        span = (self.base, self.base + PINNED - 1)
-        gone = self.run(sql("ending_drop_oldest"), (*span, count - 1)).fetchall()
+        span = {"lowest": self.base, "highest": self.base + PINNED - 1, "others": count - 1}
+        gone = self.run(sql("ending_drop_oldest"), span).fetchall()
         for (state,) in gone:
             self.head.ended(state, False, -1)
         return len(gone)

@@ -18,7 +18,7 @@ class UpkeepRows(Part):
         return self.head.kept()
 
     def counted(self) -> dict[str, int]:
-        found = self.run(sql("shard_count"), (self.shard_id,)).fetchone()
+        found = self.run(sql("shard_count"), {"shard_id": self.shard_id}).fetchone()
         return dict(zip(COUNTS, found, strict=True))
 
     def recount(self, counted: dict[str, int]) -> None:

@@ -1,13 +1,13 @@
 -- How many records of a shard stand where, counted from the indexes of the rows themselves.
 --
--- args     shard_id
+-- args     shard_id, by name
 -- answers  ready, later, blocked, active, done, cancelled, dead, unpinned
 SELECT
-  (SELECT count(*) FROM job WHERE shard_id = ?1 AND place IS NOT NULL),
-  (SELECT count(*) FROM job WHERE shard_id = ?1 AND place IS NULL AND fence IS NULL),
-  (SELECT count(*) FROM twin WHERE shard_id = ?1),
-  (SELECT count(*) FROM job WHERE shard_id = ?1 AND fence IS NOT NULL),
-  (SELECT count(*) FROM ending WHERE shard_id = ?1 AND state = 'done'),
-  (SELECT count(*) FROM ending WHERE shard_id = ?1 AND state <> 'done'),
-  (SELECT count(*) FROM letter WHERE shard_id = ?1),
-  (SELECT count(*) FROM ending WHERE shard_id = ?1 AND pinned = 0);
+  (SELECT count(*) FROM job WHERE shard_id = :shard_id AND place IS NOT NULL),
+  (SELECT count(*) FROM job WHERE shard_id = :shard_id AND place IS NULL AND fence IS NULL),
+  (SELECT count(*) FROM twin WHERE shard_id = :shard_id),
+  (SELECT count(*) FROM job WHERE shard_id = :shard_id AND fence IS NOT NULL),
+  (SELECT count(*) FROM ending WHERE shard_id = :shard_id AND state = 'done'),
+  (SELECT count(*) FROM ending WHERE shard_id = :shard_id AND state <> 'done'),
+  (SELECT count(*) FROM letter WHERE shard_id = :shard_id),
+  (SELECT count(*) FROM ending WHERE shard_id = :shard_id AND pinned = 0);

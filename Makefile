@@ -7,10 +7,10 @@ PY := .venv/bin/python
 PARTS ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help setup servers check test demo bench bench-spark proof docs lock clean
+.PHONY: help setup servers check test test-versions demo bench bench-spark proof docs lock clean
 
 help:  ## Show this list
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-11s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-13s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
 
 setup:  ## Make .venv with the locked packages; an instant when it is there already
 	@command -v $(PYTHON) >/dev/null || { echo "setup: there is no $(PYTHON); install Python 3.11 or newer, or type: make setup PYTHON=/path/to/python3.11" >&2; exit 1; }
@@ -24,6 +24,9 @@ check: setup  ## Lint, format, types and floors, in under a minute
 
 test: servers  ## Check and run every test, each part timed against its budget
 	@$(PY) tools/parts.py $(PARTS)
+
+test-versions: servers  ## Run a part of the tests on every Python from 3.11 on that is found
+	@$(PY) -m tools.versions
 
 demo: setup  ## Run jobs of several kinds and tenants through a store and let Spark tell what happened
 	@$(PY) -m headrace.cli.main demo
@@ -48,5 +51,5 @@ lock:  ## Resolve requirements/*.txt anew from pyproject.toml
 	@$(PYTHON) -B tools/lock.py
 
 clean:  ## Remove .venv and everything the tools left behind
-	rm -rf .venv build dist src/*.egg-info .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis
+	rm -rf .venv .venv-versions build dist src/*.egg-info .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis
 	find . -name __pycache__ -type d -not -path './.git/*' -prune -exec rm -rf {} +

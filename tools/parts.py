@@ -24,6 +24,7 @@ from typing import IO
 from xml.etree import ElementTree as ET
 
 ROOT = Path(__file__).resolve().parent.parent
+PYTHON = Path(sys.executable)
 
 
 class BadParts(Exception):
@@ -124,15 +125,15 @@ Out = IO[str] | None
 """Where a part's output goes; None is straight to the reader."""
 
 
-def run(command: Sequence[str], root: Path, out: Out) -> int:
-    """Run with our own Python's programs first on the path, and with a cache in `.venv`, which `make clean` removes: it
-    holds the archive from which Spark starts faster.
+def run(command: Sequence[str], root: Path, out: Out, python: Path = PYTHON) -> int:
+    """Run with our own or another Python's programs first on the path, and with a cache in `.venv`, which `make clean`
+    removes: it holds the archive from which Spark starts faster.
 
     Tests start many processes. Where the environment forbids to write bytecode, each would compile everything anew: it
     is kept in `.venv` then, too.
     """
     print(f"$ {' '.join(command)}", flush=True, file=out)
-    path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ.get('PATH', '')}"
+    path = f"{python.parent}{os.pathsep}{os.environ.get('PATH', '')}"
     env = {**os.environ, "PATH": path, "XDG_CACHE_HOME": str(root / ".venv" / "cache")}
     if env.pop("PYTHONDONTWRITEBYTECODE", None):
         env["PYTHONPYCACHEPREFIX"] = str(root / ".venv" / "pycache")
@@ -140,12 +141,12 @@ def run(command: Sequence[str], root: Path, out: Out) -> int:
     return subprocess.run(command, cwd=root, env=env, check=False, stdout=out, stderr=errors).returncode
 
 
-def run_pytest(part: Part, paths: Sequence[str], root: Path, out: Out) -> Tally:
+def run_pytest(part: Part, paths: Sequence[str], root: Path, out: Out, python: Path = PYTHON) -> Tally:
     with tempfile.TemporaryDirectory(prefix="headrace-parts-") as folder:
         report = Path(folder) / "report.xml"
         spread = ["-n", str(part.workers), "--dist", "worksteal"] if part.workers > 1 else []
-        command = [sys.executable, "-m", "pytest", "-q", *spread, f"--junitxml={report}", *paths]
-        code = run(command, root, out)
+        command = [str(python), "-m", "pytest", "-q", *spread, f"--junitxml={report}", *paths]
+        code = run(command, root, out, python)
         tally = read_report(report)
     # A crash, an interrupt or a file without tests (pytest's 5) leaves no failed test behind, and fails all the same.
     return tally if code == 0 or tally.failed else tally + Tally(failed=1)

@@ -3,6 +3,7 @@
 import sqlite3
 from collections.abc import Awaitable, Callable
 from contextlib import closing
+from pathlib import Path
 from urllib.parse import urlsplit
 
 import pytest
@@ -22,6 +23,7 @@ from headrace.stores.redis.keys import prefix_of
 from tests.cli.support import run, with_store
 from tests.support.play import Play
 from tests.support.servers import redis_server
+from tests.support.stores import memory_rewrite
 
 MINUTE_MS = 60_000
 DAY_MS = 24 * 60 * MINUTE_MS
@@ -122,6 +124,17 @@ def test_a_store_that_cannot_be_reached_ends_with_3(file_url: str) -> None:
 
     assert (missing.code, missing.out) == (3, "")
     assert "there is no file" in missing.err
+
+
+async def test_lines_of_a_journal_that_cannot_be_read_are_named_by_shard_and_seq(tmp_path: Path) -> None:
+    store = MemoryStore()
+    await two_jobs(store)
+    await memory_rewrite(store, tmp_path, b'"priority":', b'"priority":"high","was":')
+
+    [check] = await only(store, "wrong")
+
+    assert check.check == "damage"
+    assert check.found.startswith("'mail': the journal of shard 0 cannot be read at seq 1 and 1 others: ")
 
 
 # What is found, and what is said of it.

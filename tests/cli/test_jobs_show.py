@@ -1,5 +1,7 @@
 """`headrace jobs show`: everything known of a job, why it waits, and its whole life out of the journal."""
 
+from pathlib import Path
+
 import pytest
 
 from headrace.cli import journeys
@@ -18,6 +20,7 @@ from headrace.stores.contract.store import Store
 from headrace.stores.memory.store import MemoryStore
 from tests.cli.living import MAIL, claimed, job, lived
 from tests.cli.support import Ran, run, with_store
+from tests.support.stores import REWRITES
 
 SHARD = Shard(MAIL, 0)
 
@@ -102,6 +105,26 @@ def test_payloads_that_the_journal_carries_are_not_told_with_the_events(file_url
 
     assert [event["event"] for event in whole.document["life"]["events"]] == ["enqueued", "updated"]
     assert (whole.out.count("iban"), bare.out.count("iban"), text.out.count("iban")) == (1, 0, 1)
+
+
+def test_show_goes_on_behind_a_line_that_cannot_be_read(file_url: str, tmp_path: Path) -> None:
+    async def damaged(store: Store) -> None:
+        await a_long_life(store)
+        await REWRITES["sqlite"](store, tmp_path, b'"run_ms":1500', b'"run_ms":"x"')
+
+    with_store(file_url, damaged)
+
+    ran, document = (
+        run("jobs", "show", "x/1", url=file_url),
+        run("jobs", "show", "x/1", "--json", url=file_url).document,
+    )
+
+    events = document["life"]["events"]
+    assert [event["event"] for event in events] == LIFE
+    assert ["flaw" in event for event in events] == [name in ("retried", "dead") for name in LIFE]
+    assert sum("cannot be read" in line for line in ran.lines) == 2
+    assert "2 lines of the journal cannot be read" in ran.err
+    assert ran.code == 0
 
 
 async def all_kinds_of_waiting(store: Store) -> None:

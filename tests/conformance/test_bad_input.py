@@ -541,17 +541,65 @@ async def test_an_empty_batch_is_granted_and_changes_nothing(play: Play) -> None
     assert await play.snapshot() == before
 
 
-async def test_a_lease_built_by_hand_with_half_a_character_is_refused(play: Play) -> None:
+async def test_a_lease_built_by_hand_is_refused_where_it_is_none(play: Play) -> None:
     claim = await play.start("mine")
-    lease = replace(claim.lease, id="x\ud800")
-    settlement = replace(claim.settle(Done()), lease=lease)
+    lease, settlement = claim.lease, claim.settle(Done())
+    bad: dict[str, Any] = {
+        "an id with half a character": replace(lease, id="x\ud800"),
+        "an id with a character that ends texts": replace(lease, id="x\0"),
+        "an id that is a number": replace(lease, id=7),
+        "a token with half a character": replace(lease, token="x\ud800"),  # noqa: S106 - no password
+        "a token that is a number": replace(lease, token=7),
+        "a long token": replace(lease, token="x" * 2_000_000),
+        "a queue that is a text": replace(lease, queue="mail"),
+        "no lease": None,
+        "a text": "lease",
+    }
+    store, now_ms = play.store, play.now_ms
+
+    async def settle(lease: Any) -> object:
+        return await store.jobs.settle([replace(settlement, lease=lease)], now_ms=now_ms)
+
+    async def extend(lease: Any) -> object:
+        return await store.jobs.extend([lease], lease_ms=1_000, now_ms=now_ms)
 
     refused = await refusals(
         play,
-        {
-            "settle": lambda: play.store.jobs.settle([settlement], now_ms=play.now_ms),
-            "extend": lambda: play.store.jobs.extend([lease], lease_ms=1_000, now_ms=play.now_ms),
-        },
+        {f"{name}: settle": partial(settle, lease) for name, lease in bad.items()}
+        | {f"{name}: extend": partial(extend, lease) for name, lease in bad.items()},
     )
 
-    assert reasons(refused) == {"bad_id"}
+    assert reasons(refused) == {"bad_id", "bad_token", "bad_queue", "bad_lease"}
+
+
+async def test_facts_that_no_journal_can_hold_are_refused(play: Play) -> None:
+    """What a settlement says of its delivery is written into the journal, for every reader there will be."""
+    claim, other = await play.start("a"), await play.start("b")
+    settlement = claim.settle(Done(), 3)
+    numbers: list[Any] = ["x", [1], -5, 2**63, 2**70, 10**30, float("nan"), 1.5, True, None]
+    texts: list[Any] = ["", "x" * 2_000_000, "a\nb", "\ud800", b"x", 7, ["x"]]
+    names = ("run_ms", "wait_ms", "enqueued_at_ms", "payload_bytes", "priority")
+    bad: dict[str, dict[str, Any]] = {f"{name} {number!r}": {name: number} for name in names for number in numbers} | {
+        f"{name} {text!r:.20}": {name: text} for name in ("kind", "tag", "worker") for text in texts
+    }
+
+    async def settle(given: dict[str, Any]) -> object:
+        spoilt = replace(settlement, facts=replace(settlement.facts, **given))
+        return await play.store.jobs.settle([other.settle(Done()), spoilt], now_ms=play.now_ms)
+
+    async def settle_after(run_ms: Any) -> object:
+        return await play.store.jobs.settle([claim.settle(Done(), run_ms)], now_ms=play.now_ms)
+
+    async def settle_with(facts: Any) -> object:
+        return await play.store.jobs.settle([replace(settlement, facts=facts)], now_ms=play.now_ms)
+
+    calls: dict[str, Call] = {name: partial(settle, given) for name, given in bad.items()}
+    calls |= {f"settle({number!r})": partial(settle_after, number) for number in numbers}
+    calls |= {f"facts {facts!r}": partial(settle_with, facts) for facts in (None, {"kind": "send"})}
+    calls["a text"] = lambda: play.store.jobs.settle(["done"], now_ms=play.now_ms)  # type: ignore[list-item]
+
+    refused = await refusals(play, calls)
+
+    assert {"bad_run_ms", "bad_kind", "bad_worker", "bad_facts", "bad_settlement"} <= reasons(refused)
+    assert (await play.settle(claim)).status == "done"
+    assert [event.flaw for event in await play.events() if event.flaw] == []

@@ -25,7 +25,7 @@ def test_a_tenant_of_another_form_is_refused_with_the_form(tenant: str) -> None:
         Queue("mail", tenant)
 
     assert refused.value.reason == "bad_tenant"
-    assert str(refused.value).startswith("tenant '")
+    assert str(refused.value).startswith("tenant ")
     assert str(refused.value).endswith(
         "is not a name; start with a small letter, go on with small letters, digits and '-' (63 at most)"
     )

@@ -9,7 +9,7 @@ import pytest
 from headrace.model.job import Job
 from headrace.model.names import Queue, Shard
 from headrace.model.outcome import Cancelled, Done
-from headrace.pipeline.audit.checking import check_misplaced
+from headrace.pipeline.audit.checking import check_misplaced, check_records
 from headrace.pipeline.audit.judge import MAYBE_OVER, judge
 from headrace.pipeline.audit.looking import Looked, Tail, look_again
 from headrace.pipeline.audit.run import doubting_losses
@@ -17,7 +17,7 @@ from headrace.pipeline.audit.story import Story, Told
 from headrace.stores.contract.store import Store
 from tests.support.histories import Actor, Draw
 from tests.support.play import Play
-from tests.support.stores import STORES
+from tests.support.stores import REWRITES, STORES
 
 SHARDS = 2
 
@@ -45,6 +45,23 @@ async def all_ids(store: Store, queue: Queue) -> set[str]:
 async def look(store: Store, queue: Queue) -> Looked:
     """A look at everything that the journals tell of."""
     return await look_again(store, queue, await tailing(store, queue, *await all_ids(store, queue)))
+
+
+@pytest.mark.parametrize("name", ["memory", "sqlite"])
+async def test_a_line_of_the_journal_that_cannot_be_read_is_a_finding(name: str, tmp_path: Path) -> None:
+    async with STORES[name](tmp_path) as store:
+        play = Play(store)
+        await play.start("a")
+        await play.settle(await play.start("b"), Done(), 77)
+        await REWRITES[name](store, tmp_path, b'"run_ms":77', b'"run_ms":"x"')
+        shard = Shard(play.queue, 0)
+
+        [finding] = [each async for each in check_records(store, shard)]
+        looked = await look(store, play.queue)
+
+    assert (finding.what, finding.shard, finding.seq) == ("damage", 0, 5)
+    assert "cannot be read" in finding.journal
+    assert looked == Looked([], 0)
 
 
 @pytest.mark.parametrize("name", ["memory", "sqlite"])

@@ -6,7 +6,6 @@ import pyarrow as pa
 import pytest
 from pyspark.sql.pandas.types import to_arrow_schema
 
-from headrace.model.errors import HeadraceError
 from headrace.model.event import LINE_COLUMNS, Entry
 from headrace.model.names import Queue, Shard
 from headrace.pipeline.source.journal.convert import Converter, Page
@@ -141,8 +140,38 @@ def test_a_page_of_megabytes_is_read_whole() -> None:
 
 
 def test_an_entry_that_lacks_lines_is_not_passed_off_as_whole() -> None:
-    with pytest.raises(HeadraceError, match="says 3 events up to seq 12 and holds 2 lines; the store is damaged"):
-        record_batch(SHARD, [entry(12, 3, LINES)])
+    batch = record_batch(SHARD, [entry(12, 3, LINES), entry(13, 1, b'{"event":"done"}\n')])
+
+    assert batch["seq"].to_pylist() == [10, 11, 12, 13]
+    assert batch["event"].to_pylist() == ["claimed", "retried", "unreadable", "done"]
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        b'{"event":"done","id":"a","run_ms":"x"}',
+        b'{"event":"done","id":"a","run_ms":[1]}',
+        b'{"event":"done","id":"a","run_ms":9223372036854775808}',
+        b'{"event":"done","id":"a","run_at_ms":9223372036854775807}',
+        b'{"event":"done","id":"a","payload_bytes":3000000000}',
+        b'{"event":"done","id":"a","tag":"\xff"}',
+    ],
+)
+def test_of_a_line_that_cannot_be_read_the_columns_are_kept_that_can(line: bytes) -> None:
+    batch = record_batch(SHARD, [entry(3, 3, b'{"event":"enqueued"}\n' + line + b'\n{"event":"dead","run_ms":7}\n')])
+
+    assert batch["event"].to_pylist() == ["enqueued", "done", "dead"]
+    assert batch["id"].to_pylist() == [None, "a", None]
+    assert batch["run_ms"].to_pylist() == [None, None, 7]
+    assert [batch[name].to_pylist()[1] for name in ("run_at", "payload_bytes", "tag")] == [None, None, None]
+
+
+@pytest.mark.parametrize("line", [b"", b"[1]", b"{", b'{"id":"a"}', b'{"event":7}', b'{"event":"\xff"}', b"\xff"])
+def test_a_line_without_a_name_of_its_event_is_an_unreadable_event(line: bytes) -> None:
+    batch = record_batch(SHARD, [entry(2, 2, line + b'\n{"event":"done"}\n')])
+
+    assert batch["event"].to_pylist() == ["unreadable", "done"]
+    assert batch["seq"].to_pylist() == [1, 2]
 
 
 def test_the_types_are_those_that_spark_checks_a_batch_against() -> None:

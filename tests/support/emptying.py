@@ -35,6 +35,16 @@ def flush(servers: list[RedisServer]) -> None:
         admin_of(server).flushall()
 
 
+def rewrite_streams(servers: list[RedisServer], old: bytes, new: bytes) -> None:
+    """Put `new` where the journals of Redis servers hold `old`; a stream cannot be changed, so it is made anew."""
+    for admin in map(admin_of, servers):
+        for key in admin.keys("hr:*:j"):
+            entries: Any = admin.xrange(key)
+            admin.delete(key)
+            for id, fields in entries:
+                admin.xadd(key, {name: value.replace(old, new) for name, value in fields.items()}, id=id)
+
+
 def count_keys(servers: list[RedisServer], lingering: Collection[str] = ()) -> dict[str, int]:
     """How many members the keys of Redis servers have, by the last part of their names, and who listens to them: to
     other channels than those that a store has left and still hears for a while."""

@@ -9,7 +9,7 @@ from headrace.stores.open import open_store
 from headrace.stores.postgres.connect import settings_of
 from headrace.stores.postgres.store import PostgresStore
 from headrace.stores.redis.store import RedisStore
-from tests.support.emptying import count_keys, emptier_of, flush
+from tests.support.emptying import SCHEMA, count_keys, emptier_of, flush, rewrite_streams
 from tests.support.redis_servers import RedisServer
 from tests.support.servers import PASSWORD, USER, postgres_server, redis_cluster, redis_server
 
@@ -89,3 +89,21 @@ async def postgres_leftovers(store: Store, _: Path) -> dict[str, int]:
     assert isinstance(store, PostgresStore)
     found = {**emptier_of(postgres_server()).count(), "waiters": len(store.signals)}
     return {name: size for name, size in found.items() if size}
+
+
+async def redis_rewrite(_: Store, __: Path, old: bytes, new: bytes) -> None:
+    """Put `new` where the journals of the server hold `old`."""
+    rewrite_streams([redis_server()], old, new)
+
+
+async def cluster_rewrite(_: Store, __: Path, old: bytes, new: bytes) -> None:
+    """Put `new` where the journals of all masters hold `old`."""
+    rewrite_streams(redis_cluster().servers, old, new)
+
+
+async def postgres_rewrite(store: Store, _: Path, old: bytes, new: bytes) -> None:
+    """Put `new` where the journals hold `old`, once what was appended has got its numbers."""
+    await postgres_leftovers(store, _)
+    with postgres_server().connect() as connection:
+        text = f"replace(encode(lines, 'hex'), '{old.hex()}', '{new.hex()}')"
+        connection.execute(f"UPDATE {SCHEMA}.journal SET lines = decode({text}, 'hex')".encode())  # noqa: S608 - hex digits

@@ -1,12 +1,14 @@
 """Opens the stores that the conformance suite runs on: a new store is one more line here."""
 
 import sqlite3
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import AsyncIterator, Awaitable, Callable, Sized
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, closing
 from importlib import import_module
 from pathlib import Path
 from typing import Any
+
+from msgspec.structs import replace
 
 from headrace.stores.contract.store import Store
 from headrace.stores.memory.store import MemoryStore
@@ -72,6 +74,20 @@ async def sqlite_leftovers(store: Store, folder: Path) -> dict[str, int]:
     return {name: size for name, size in found.items() if size}
 
 
+async def memory_rewrite(store: Store, _: Path, old: bytes, new: bytes) -> None:
+    """Put `new` where the journals of the store in memory hold `old`."""
+    assert isinstance(store, MemoryStore)
+    for rows in [rows for each in store._engine.tx._queues.values() for rows in each]:
+        rows._entries = deque(replace(entry, lines=entry.lines.replace(old, new)) for entry in rows._entries)
+
+
+async def sqlite_rewrite(store: Store, folder: Path, old: bytes, new: bytes) -> None:
+    """Put `new` where the journals of the file hold `old`."""
+    with closing(sqlite3.connect(folder / "headrace.db")) as connection, connection:
+        for entry_id, lines in connection.execute("SELECT entry_id, lines FROM entry").fetchall():
+            connection.execute("UPDATE entry SET lines = ? WHERE entry_id = ?", (lines.replace(old, new), entry_id))
+
+
 def late(name: str) -> Callable[..., Any]:
     """A function of tests.support.networked, which is imported when it is called: who runs on memory does not pay for
     the clients of servers."""
@@ -104,3 +120,11 @@ LEFTOVERS: dict[str, Callable[[Store, Path], Awaitable[dict[str, int]]]] = {
     "postgres": late("postgres_leftovers"),
 }
 """What a store still holds, by structure or table, without what is empty: the one place that looks inside."""
+REWRITES: dict[str, Callable[[Store, Path, bytes, bytes], Awaitable[None]]] = {
+    "memory": memory_rewrite,
+    "sqlite": sqlite_rewrite,
+    "redis": late("redis_rewrite"),
+    "redis-cluster": late("cluster_rewrite"),
+    "postgres": late("postgres_rewrite"),
+}
+"""Damages journals past the store: puts one piece of their lines in the place of another."""

@@ -27,6 +27,8 @@ class Journey(Struct, frozen=True):
     reached before the job's beginning."""
     first_at_ms: int | None = None
     """How far back was looked."""
+    unreadable: int = 0
+    """Lines of the journal that cannot be read and are the job's, or may be."""
 
 
 async def journey_of(
@@ -40,26 +42,28 @@ async def journey_of(
     upto = bounds.last_seq
     first_at_ms = bounds.last_at_ms
     events: list[Event] = []
-    count = 0
+    count = unreadable = 0
     while upto >= bounds.first_seq and count < scan_max:
         size = min(JOURNEY_WINDOW_EVENTS, scan_max - count)
         after = max(upto - size, bounds.first_seq - 1)
         entries = await _window(store, shard, after, upto)
-        found = [event for entry in entries for event in entry.events(shard) if event.line.id == id]
+        happened = [event for entry in entries for event in entry.events(shard)]
+        found = [event for event in happened if event.line.id == id]
+        unreadable += sum(event.flaw is not None and event.line.id in (None, id) for event in happened)
         events = found + events
         count += upto - after
         if looked is not None:
             looked(upto - after)
         if not entries:  # retention was faster
-            return Journey(events, count, "dropped", first_at_ms)
+            return Journey(events, count, "dropped", first_at_ms, unreadable)
         upto = after
         first_at_ms = entries[0].at_ms
         if since_ms is not None and first_at_ms < since_ms:
-            return Journey(events, count, "whole", first_at_ms)
+            return Journey(events, count, "whole", first_at_ms, unreadable)
     if upto >= bounds.first_seq:
-        return Journey(events, count, "not_reached", first_at_ms)
+        return Journey(events, count, "not_reached", first_at_ms, unreadable)
     begun = bool(events) and events[0].line.event == "enqueued" and events[0].at_ms == since_ms
-    return Journey(events, count, "whole" if begun or bounds.first_seq <= 1 else "dropped", first_at_ms)
+    return Journey(events, count, "whole" if begun or bounds.first_seq <= 1 else "dropped", first_at_ms, unreadable)
 
 
 async def _window(store: Store, shard: Shard, after: int, upto: int) -> list[Entry]:
@@ -82,6 +86,9 @@ def first_enqueue_ms(found: Found) -> int:
 
 def gap_text(journey: Journey) -> str | None:
     """What is missing of a life, as a sentence; None when nothing is."""
+    if journey.unreadable:
+        lines = counted(journey.unreadable, "line")
+        return f"{lines} of the journal cannot be read and may be of this job; headrace doctor --full names them"
     since = "" if journey.first_at_ms is None else f" (it was read back to {instant_text(journey.first_at_ms)})"
     match journey.begins:
         case "whole":

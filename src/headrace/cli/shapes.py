@@ -187,7 +187,8 @@ def event_dict(event: Event) -> dict[str, object]:
     found = {name: value for name, value in columns(event).items() if value is not None and name not in _UNTOLD}
     if event.line.error_message is not None:
         found["error_message"] = scrubbed(event.line.error_message)
-    return {"at": instant_text(event.at_ms), **found}
+    flaw = {} if event.flaw is None else {"flaw": event.flaw}
+    return {"at": instant_text(event.at_ms), **found, **flaw}
 
 
 def event_cells(event: Event) -> tuple[object, ...]:
@@ -216,4 +217,6 @@ def _told(event: Event) -> list[str]:
         told.append(f"letter {event.shard.index}:{line.letter}")
     if line.run_at_ms is not None and line.run_at_ms > event.at_ms:
         told.append(f"due {duration_text(line.run_at_ms - event.at_ms)} later")
+    if event.flaw is not None:
+        told.append("the rest of it cannot be read")
     return told

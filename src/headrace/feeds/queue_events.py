@@ -50,7 +50,8 @@ class QueueEvents:
         `live` comes first, with the cursor of the start; then a change for every event: `event` is its name in the
         journal, `id` the job's, `item` what the journal has of it, `instance` the worker. With the `cursor` of an
         earlier change, only what happened since. `gap` says that the journal no longer has what came next; all that it
-        has follows.
+        has follows. A line of the journal that cannot be read is told with what can be, and with its `flaw`; the event
+        is `unreadable` where not even that can.
         """
         return QueueSubscription(self._store, self.queue, cursor, beginning=beginning, heartbeat=heartbeat)
 
@@ -146,11 +147,14 @@ class QueueSubscription(Stream):
 
 def _change(name: str, event: Event, cursor: str) -> Change:
     line = event.line
+    item = {column: value for column, value in asdict(line).items() if value is not None and column not in _UNTOLD}
+    if event.flaw is not None:
+        item["flaw"] = event.flaw
     return Change(
         name,
         line.event,
         id=line.id or "",
-        item={column: value for column, value in asdict(line).items() if value is not None and column not in _UNTOLD},
+        item=item,
         reason=line.reason,
         instance=line.worker,
         at_ms=event.at_ms,

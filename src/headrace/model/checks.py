@@ -1,20 +1,32 @@
 """Checks of what callers give: each returns nothing, or raises `Refused` with a sentence to act on."""
 
+from collections.abc import Iterable
+from itertools import islice
+
+from msgspec import Struct
+
 from headrace.model.errors import Refused
-from headrace.model.limits import TIME_MS_MAX
+from headrace.model.limits import (
+    ECHO_CHARS_MAX,
+    ECHO_DEPTH_MAX,
+    ECHO_ITEMS_MAX,
+    NEAREST_CHARS_MAX,
+    TIME_MS_MAX,
+)
 
 
 def check_text(what: str, text: object, chars_max: int, chars_min: int = 1) -> None:
     """Refuse `text` unless it is printable and has `chars_min` to `chars_max` characters."""
     if not isinstance(text, str):
-        raise Refused("bad_" + what, f"{what} must be text; found {type(text).__name__} {text!r}")
+        raise Refused("bad_" + what, f"{what} must be text; found {type(text).__name__} {bounded_repr(text)}")
     if not chars_min <= len(text) <= chars_max:
         raise Refused(
-            "bad_" + what, f"{what} must have {chars_min} to {chars_max} characters; found {len(text)}: {cut(text)!r}"
+            "bad_" + what,
+            f"{what} must have {chars_min} to {chars_max} characters; found {len(text)}: {bounded_repr(text)}",
         )
     if not text.isprintable():
         raise Refused(
-            "bad_" + what, f"{what} {cut(text)!r} holds a character that cannot be printed; use printable ones"
+            "bad_" + what, f"{what} {bounded_repr(text)} holds a character that cannot be printed; use printable ones"
         )
 
 
@@ -24,16 +36,25 @@ def check_storable(what: str, text: str) -> None:
         text.encode()
     except UnicodeEncodeError as error:
         raise Refused(
-            "bad_" + what, f"{what} {cut(text)!r} holds half a character at {error.start}; decode it properly first"
+            "bad_" + what,
+            f"{what} {bounded_repr(text)} holds half a character at {error.start}; decode it properly first",
         ) from error
 
 
 def check_int(what: str, number: object, least: int, most: int) -> None:
     """Refuse `number` unless it is a whole number with `least <= number <= most`."""
     if type(number) is not int:
-        raise Refused("bad_" + what, f"{what} must be a whole number; found {type(number).__name__} {number!r}")
+        raise Refused(
+            "bad_" + what, f"{what} must be a whole number; found {type(number).__name__} {bounded_repr(number)}"
+        )
     if not least <= number <= most:
-        raise Refused("bad_" + what, f"{what} must be from {least:,} to {most:,}; found {number:,}")
+        raise Refused("bad_" + what, f"{what} must be from {least:,} to {most:,}; found {bounded_repr(number)}")
+
+
+def check_bool(what: str, flag: object) -> None:
+    """Refuse `flag` unless it is True or False."""
+    if type(flag) is not bool:
+        raise Refused("bad_" + what, f"{what} must be true or false; found {bounded_repr(flag)}")
 
 
 def check_time(what: str, time_ms: object) -> None:
@@ -59,6 +80,53 @@ def check_batch(what: str, count: int, most: int) -> None:
         raise Refused("batch_too_large", f"one call takes at most {most:,} {what}; found {count:,}; send them in parts")
 
 
-def cut(text: str, chars_max: int = 40) -> str:
+def cut(text: str, chars_max: int = ECHO_CHARS_MAX) -> str:
     """`text`, shortened for a message."""
     return text if len(text) <= chars_max else text[: chars_max - 1] + "…"
+
+
+def bounded_repr(value: object, chars_max: int = ECHO_CHARS_MAX) -> str:
+    """`repr(value)`, shortened for a message; what is large is cut before it is written out."""
+    return cut(_repr(value, chars_max, ECHO_DEPTH_MAX), 2 * chars_max)
+
+
+def nearest(name: str, known: Iterable[str], cutoff: float = 0.6) -> str | None:
+    """The known name that `name` is most like, if it may be misspelt."""
+    from difflib import get_close_matches  # only where something is wrong: commands start faster without it
+
+    return next(iter(get_close_matches(name[:NEAREST_CHARS_MAX], [*known], n=1, cutoff=cutoff)), None)
+
+
+_BRACKETS = {list: "[]", tuple: "()"}
+
+
+def _repr(value: object, chars_max: int, depth: int) -> str:
+    parts: Iterable[str]
+    match value:
+        case bool():
+            return repr(value)
+        case int():
+            return f"{value:,}" if value.bit_length() <= 256 else f"a number of {value.bit_length():,} bits"
+        case str():
+            return repr(cut(str(value[: chars_max + 1]), chars_max))
+        case bytes() | bytearray():
+            return repr(value[:chars_max]) + ("…" if len(value) > chars_max else "")
+        case dict():
+            count, first, last = len(value), "{", "}"
+            parts = (": ".join(_repr(each, chars_max, depth - 1) for each in pair) for pair in value.items())
+        case list() | tuple() | set() | frozenset():
+            count, brackets = len(value), _BRACKETS.get(type(value), "{}")
+            first, last = brackets[0], brackets[1]
+            parts = (_repr(each, chars_max, depth - 1) for each in value)
+        case Struct():
+            names = value.__struct_fields__
+            count, first, last = len(names), f"{type(value).__name__}(", ")"
+            parts = (f"{name}={_repr(getattr(value, name, None), chars_max, depth - 1)}" for name in names)
+        case _:
+            try:
+                return repr(value)
+            except Exception:  # noqa: BLE001 - the code of a stranger, in the middle of a refusal
+                return f"<{type(value).__name__}>"
+    if count and not depth:
+        return f"{first}…{last}"
+    return first + ", ".join(islice(parts, ECHO_ITEMS_MAX)) + (", …" if count > ECHO_ITEMS_MAX else "") + last

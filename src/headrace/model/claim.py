@@ -4,21 +4,28 @@ from collections.abc import Sequence
 
 from msgspec import Struct
 
-from headrace.model.checks import check_batch, check_int, check_text
+from headrace.model.checks import bounded_repr, check_batch, check_int, check_text
 from headrace.model.errors import Refused
-from headrace.model.job import Record
+from headrace.model.job import Record, check_id
 from headrace.model.limits import (
     BATCH_MAX,
     DURATION_MS_MAX,
+    KIND_CHARS_MAX,
     LEASE_MS_DEFAULT,
     LEASE_MS_MIN,
     NONCE_CHARS_MAX,
     NONCE_CHARS_MIN,
+    PAYLOAD_BYTES_MAX,
+    PRIORITY_MAX,
+    PRIORITY_MIN,
     QUEUES_PER_CLAIM_MAX,
+    TAG_CHARS_MAX,
+    TIME_MS_MAX,
+    TOKEN_CHARS_MAX,
     WORKER_CHARS_MAX,
 )
-from headrace.model.names import Queue
-from headrace.model.outcome import Outcome, check_outcome
+from headrace.model.names import Queue, check_queue
+from headrace.model.outcome import OUTCOMES, Outcome, check_outcome
 
 
 def token_of(nonce: str, fence: int) -> str:
@@ -67,14 +74,67 @@ class Facts(Struct, frozen=True, gc=False):
 
 
 class Settlement(Struct, frozen=True, gc=False):
-    """How one delivery ended; the outcome is checked when it is built."""
+    """How one delivery ended. All of it is checked when it is built: outcome and facts go into the journal, where a
+    value of another type would stop readers for ever."""
 
     lease: Lease
     outcome: Outcome
     facts: Facts
 
     def __post_init__(self) -> None:
-        check_outcome(self.outcome)
+        # Every job passes here, so what nearly all settlements are is seen in one expression; whatever else is looked
+        # at member by member.
+        facts, lease = self.facts, self.lease
+        if not (
+            type(self.outcome) in OUTCOMES
+            and type(lease) is Lease
+            and type(lease.queue) is Queue
+            and type(lease.id) is type(lease.token) is str
+            and lease.id.isprintable()
+            and lease.token.isascii()
+            and len(lease.token) <= TOKEN_CHARS_MAX
+            and type(facts) is Facts
+            and type(kind := facts.kind) is type(worker := facts.worker) is str
+            and 0 < len(kind) <= KIND_CHARS_MAX
+            and kind.isprintable()
+            and 0 < len(worker) <= WORKER_CHARS_MAX
+            and worker.isprintable()
+            and (
+                (tag := facts.tag) is None or (type(tag) is str and 0 < len(tag) <= TAG_CHARS_MAX and tag.isprintable())
+            )
+            and type(facts.priority) is type(enqueued_at_ms := facts.enqueued_at_ms) is int
+            and type(wait_ms := facts.wait_ms) is type(run_ms := facts.run_ms) is type(facts.payload_bytes) is int
+            and PRIORITY_MIN <= facts.priority <= PRIORITY_MAX
+            and 0 <= enqueued_at_ms <= TIME_MS_MAX
+            and 0 <= wait_ms <= TIME_MS_MAX
+            and 0 <= run_ms <= TIME_MS_MAX
+            and 0 <= facts.payload_bytes <= PAYLOAD_BYTES_MAX
+        ):
+            check_outcome(self.outcome)
+            _check_lease(lease)
+            _check_facts(facts)
+
+
+def _check_lease(lease: object) -> None:
+    # One that is built by hand may hold anything.
+    if type(lease) is not Lease:
+        raise Refused("bad_lease", f"a Lease was wanted, as a claim holds it; found {bounded_repr(lease)}")
+    check_queue(lease.queue)
+    check_id(lease.id, lease.queue)
+    check_text("token", lease.token, TOKEN_CHARS_MAX, 0)
+
+
+def _check_facts(facts: object) -> None:
+    if type(facts) is not Facts:
+        raise Refused("bad_facts", f"a settlement needs Facts, as Claim.settle makes them; found {bounded_repr(facts)}")
+    check_text("kind", facts.kind, KIND_CHARS_MAX)
+    if facts.tag is not None:
+        check_text("tag", facts.tag, TAG_CHARS_MAX)
+    check_text("worker", facts.worker, WORKER_CHARS_MAX)
+    check_int("priority", facts.priority, PRIORITY_MIN, PRIORITY_MAX)
+    check_int("payload_bytes", facts.payload_bytes, 0, PAYLOAD_BYTES_MAX)
+    for what in ("enqueued_at_ms", "wait_ms", "run_ms"):
+        check_int(what, getattr(facts, what), 0, TIME_MS_MAX)
 
 
 class Claim(Struct, frozen=True, gc=False):
@@ -130,10 +190,27 @@ class ClaimRequest(Struct, frozen=True, gc=False, kw_only=True):
         if not self.queues:
             raise Refused("bad_queue", "a claim names no queue; give at least one")
         check_batch("queues", len(self.queues), QUEUES_PER_CLAIM_MAX)
+        for queue in self.queues:
+            check_queue(queue)
         check_text("worker", self.worker, WORKER_CHARS_MAX)
         check_text("nonce", self.nonce, NONCE_CHARS_MAX, NONCE_CHARS_MIN)
         check_int("limit", self.limit, 1, BATCH_MAX)
         check_lease_ms(self.lease_ms)
+
+
+def check_leases(leases: Sequence[object]) -> None:
+    """Refuse a batch that is too large or holds something that is no lease."""
+    check_batch("leases", len(leases), BATCH_MAX)
+    for lease in leases:
+        _check_lease(lease)
+
+
+def check_settlements(settlements: Sequence[object]) -> None:
+    """Refuse a batch that is too large or holds something that is no settlement."""
+    check_batch("settlements", len(settlements), BATCH_MAX)
+    for each in settlements:
+        if type(each) is not Settlement:
+            raise Refused("bad_settlement", f"{bounded_repr(each)} is no settlement; build it with Claim.settle")
 
 
 def check_lease_ms(lease_ms: object) -> None:

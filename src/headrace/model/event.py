@@ -1,12 +1,14 @@
 """Journal events: one line each, many lines to an entry, one entry to a call."""
 
 from collections.abc import Iterator, Sequence
-from typing import Literal, get_args
+from typing import Annotated, Any, Final, Literal, cast, get_args, get_type_hints
 
 import msgspec
-from msgspec import Struct
+from msgspec import Meta, Struct
 from msgspec.structs import asdict, replace
 
+from headrace.model.checks import cut
+from headrace.model.limits import TIME_MS_MAX, UNREADABLE_CHARS_MAX
 from headrace.model.names import Shard
 
 EventName = Literal[
@@ -29,6 +31,13 @@ EventName = Literal[
     "configured",
 ]
 EVENTS: tuple[str, ...] = get_args(EventName)
+UNREADABLE: Final = "unreadable"
+"""The event of a line that does not even tell its own; never written."""
+
+# The widths of the columns that readers make of a line: a larger number would stop them.
+Int32 = Annotated[int, Meta(ge=-(2**31), le=2**31 - 1)]
+Int64 = Annotated[int, Meta(ge=-(2**63), le=2**63 - 1)]
+Instant = Annotated[int, Meta(ge=0, le=TIME_MS_MAX)]
 
 
 class Line(Struct, frozen=True, gc=False, omit_defaults=True):
@@ -38,22 +47,22 @@ class Line(Struct, frozen=True, gc=False, omit_defaults=True):
     id: str | None = None
     kind: str | None = None
     tag: str | None = None
-    priority: int | None = None
-    attempts: int | None = None
-    stalls: int | None = None
-    fence: int | None = None
+    priority: Int32 | None = None
+    attempts: Int32 | None = None
+    stalls: Int32 | None = None
+    fence: Int64 | None = None
     worker: str | None = None
     """Only where it differs from the entry's."""
-    run_at_ms: int | None = None
-    enqueued_at_ms: int | None = None
-    wait_ms: int | None = None
-    run_ms: int | None = None
+    run_at_ms: Instant | None = None
+    enqueued_at_ms: Instant | None = None
+    wait_ms: Int64 | None = None
+    run_ms: Int64 | None = None
     reason: str | None = None
-    letter: int | None = None
+    letter: Int64 | None = None
     error_class: str | None = None
     error_message: str | None = None
-    payload_bytes: int | None = None
-    version: int | None = None
+    payload_bytes: Int32 | None = None
+    version: Int64 | None = None
     payload: str | None = None
     """Only where the queue's `journal_payloads` is on, on the events of `CARRIERS`."""
 
@@ -63,6 +72,10 @@ CARRIERS: frozenset[EventName] = frozenset({"enqueued", "updated", "unblocked", 
 LINE_COLUMNS: tuple[str, ...] = Line.__struct_fields__
 _ENCODER = msgspec.json.Encoder()
 _DECODER = msgspec.json.Decoder(Line)
+_MEMBERS = msgspec.json.Decoder(dict[str, msgspec.Raw])
+_COLUMNS = {name: msgspec.json.Decoder(type) for name, type in get_type_hints(Line, include_extras=True).items()}
+_TEXT = msgspec.json.Decoder(str)
+_UNREADABLE = (msgspec.MsgspecError, UnicodeDecodeError, RecursionError)
 
 
 class Event(Struct, frozen=True, gc=False, kw_only=True):
@@ -73,6 +86,9 @@ class Event(Struct, frozen=True, gc=False, kw_only=True):
     seq: int
     at_ms: int
     line: Line
+    flaw: str | None = None
+    """Why the line could not be read whole, None for one that could. What of it can be read is there, the rest is None;
+    an event that cannot be read is `UNREADABLE`."""
 
 
 class Entry(Struct, frozen=True, gc=False, kw_only=True):
@@ -97,16 +113,91 @@ class Entry(Struct, frozen=True, gc=False, kw_only=True):
         tail = max(self.last_seq - upto, 0)
         if not head and not tail:
             return self
-        kept = self.lines.splitlines(keepends=True)[head : self.count - tail]
-        return replace(self, last_seq=self.last_seq - tail, count=len(kept), lines=b"".join(kept))
+        kept = _texts(self.lines)[head : self.count - tail]
+        count = self.count - head - tail
+        return replace(self, last_seq=self.last_seq - tail, count=count, lines=b"".join(text + b"\n" for text in kept))
 
     def events(self, shard: Shard) -> Iterator[Event]:
-        """The events, decoded, in order."""
-        for offset, text in enumerate(self.lines.splitlines()):
-            line = _DECODER.decode(text)
-            if line.worker is None and line.fence is not None and self.worker is not None:
-                line = replace(line, worker=self.worker)
-            yield Event(shard=shard, epoch=self.epoch, seq=self.first_seq + offset, at_ms=self.at_ms, line=line)
+        """The events, decoded, in order: `count` of them, whatever the lines hold."""
+        decoded = self._decoded()
+        if decoded is None:
+            for offset, (line, flaw) in enumerate(self._salvaged()):
+                yield self._event(shard, offset, line, flaw)
+            return
+        for offset, line in enumerate(decoded):
+            yield self._event(shard, offset, line, None)
+
+    def _event(self, shard: Shard, offset: int, line: Line, flaw: str | None) -> Event:
+        if line.worker is None and line.fence is not None and self.worker is not None:
+            line = replace(line, worker=self.worker)
+        seq = self.last_seq - self.count + 1 + offset
+        return Event(shard=shard, epoch=self.epoch, seq=seq, at_ms=self.at_ms, line=line, flaw=flaw)
+
+    def unreadable(self) -> "list[UnreadableLine]":
+        """The lines that cannot be read whole."""
+        if self._decoded() is not None:
+            return []
+        lines = enumerate(self._salvaged(), self.first_seq)
+        return [UnreadableLine(seq, flaw) for seq, (_, flaw) in lines if flaw is not None]
+
+    def readable(self) -> "Entry":
+        """This entry with lines that every reader takes: of an unreadable one, what can be read."""
+        lines = self._decoded()
+        return replace(self, lines=encode_lines([line for line, _ in self._salvaged()] if lines is None else lines))
+
+    def _decoded(self) -> list[Line] | None:
+        """The lines, as fast as can be; None where one cannot be read or their number is wrong."""
+        try:
+            lines = _DECODER.decode_lines(self.lines)
+        except _UNREADABLE:
+            return None
+        return lines if len(lines) == self.count else None
+
+    def _salvaged(self) -> list[tuple[Line, str | None]]:
+        """A line for each event as far as it can be read, and what is wrong with it if anything is."""
+        texts = _texts(self.lines)
+        found = [_salvage(text) for text in texts[: self.count]]
+        found += [(_NO_LINE, "the entry holds fewer lines than events")] * (self.count - len(found))
+        if len(texts) > self.count and found:
+            found[-1] = (found[-1][0], "the entry holds more lines than events")
+        return found
+
+
+class UnreadableLine(Struct, frozen=True, gc=False, order=True):
+    """A line of a journal that cannot be read whole."""
+
+    seq: int
+    why: str
+
+
+def _texts(lines: bytes) -> list[bytes]:
+    # A damaged line may hold a carriage return, which ends none.
+    texts = lines.split(b"\n")
+    return texts if texts[-1] else texts[:-1]
+
+
+_NO_LINE = Line(cast("EventName", UNREADABLE))
+
+
+def _salvage(text: bytes) -> tuple[Line, str | None]:
+    """What can be read of a line, and what is wrong with it if anything is."""
+    try:
+        return _DECODER.decode(text), None
+    except _UNREADABLE as error:
+        why = cut(str(error), UNREADABLE_CHARS_MAX)
+    try:
+        members = _MEMBERS.decode(text)
+    except _UNREADABLE:
+        return _NO_LINE, why
+    values: dict[str, Any] = {}
+    for name in members.keys() & _COLUMNS.keys():
+        # An event of an unknown name is told under it: a newer Headrace may have written it.
+        decoder = _TEXT if name == "event" else _COLUMNS[name]
+        try:
+            values[name] = decoder.decode(members[name])
+        except _UNREADABLE:
+            continue
+    return Line(**{"event": UNREADABLE, **values}), why
 
 
 def payload_text(payload: bytes) -> str | None:

@@ -30,6 +30,19 @@ NONCE_CHARS_MIN: Final = 8
 NONCE_CHARS_MAX: Final = 64
 """A nonce is half of a lease's token: too short could be guessed, too long is stored with every active job."""
 
+TOKEN_CHARS_MAX: Final = 1_024
+"""Far more than a nonce, a dot and a fence: a wrong token is told to be one, a megabyte is not sent to find out."""
+
+ECHO_CHARS_MAX: Final = 40
+"""What a message shows of a value that was found: enough to know it again, not a second copy of it."""
+
+ECHO_ITEMS_MAX: Final = 3
+ECHO_DEPTH_MAX: Final = 2
+"""Items of a collection, and collections within each other, that a message shows of such a value."""
+
+NEAREST_CHARS_MAX: Final = 200
+"""A longer name is no misspelt one: looking for the nearest costs the square of its length."""
+
 CONSUMER_CHARS_MAX: Final = 128
 """The name under which a journal reader is remembered."""
 
@@ -122,6 +135,12 @@ CONSUMER_SILENT_MS: Final = 7 * 24 * 3_600_000
 
 JOURNAL_PAGE_BYTES: Final = 8 * 1024 * 1024
 """A page of journal entries ends after this many bytes, never before one entry."""
+
+INSPECT_JOURNAL_BYTES: Final = 1024 * 1024
+"""Lines of a journal that one look at a shard decodes, never below one entry: some milliseconds."""
+
+UNREADABLE_CHARS_MAX: Final = 200
+"""What is said of a line that cannot be read: a decoder may quote all of it."""
 
 JOURNAL_PAGE_MAX: Final = 10_000
 """Entries in one page of a journal: calls of one job each write entries of one line, and a thousand would be little."""

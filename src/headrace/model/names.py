@@ -5,7 +5,7 @@ import zlib
 
 from msgspec import Struct
 
-from headrace.model.checks import check_int, cut
+from headrace.model.checks import bounded_repr, check_int
 from headrace.model.errors import Refused
 from headrace.model.limits import QUEUE_CHARS_MAX, SHARDS_MAX, TENANT_CHARS_MAX
 
@@ -21,7 +21,7 @@ def check_tenant(tenant: object) -> None:
     if not isinstance(tenant, str) or not _TENANT.fullmatch(tenant):
         raise Refused(
             "bad_tenant",
-            f"tenant {cut(str(tenant))!r} is not a name; start with a small letter, go on with small letters, digits"
+            f"tenant {bounded_repr(tenant)} is not a name; start with a small letter, go on with small letters, digits"
             f" and '-' ({TENANT_CHARS_MAX} at most)",
         )
 
@@ -31,15 +31,21 @@ def check_queue_name(name: object) -> None:
     if not isinstance(name, str) or not _QUEUE.fullmatch(name):
         raise Refused(
             "bad_queue",
-            f"queue name {cut(str(name))!r} is not a name; start with a letter or digit, go on with letters, digits,"
+            f"queue name {bounded_repr(name)} is not a name; start with a letter or digit, go on with letters, digits,"
             f" '.', '-' and '_' ({QUEUE_CHARS_MAX} at most)",
         )
     if name.endswith(COMPANION_SUFFIX):
         raise Refused(
             "bad_queue",
-            f"queue name {cut(name)!r} ends in '.fail', which is kept for companions; choose another name, or reach the"
-            " companion through Queue.companion",
+            f"queue name {bounded_repr(name)} ends in '.fail', which is kept for companions; choose another name, or"
+            " reach the companion through Queue.companion",
         )
+
+
+def check_queue(queue: object) -> None:
+    """Refuse anything that is not a queue."""
+    if type(queue) is not Queue:
+        raise Refused("bad_queue", f"queue must be a Queue; found {type(queue).__name__} {bounded_repr(queue)}")
 
 
 class Queue(Struct, frozen=True, gc=False, order=True):
@@ -106,6 +112,7 @@ class Shard(Struct, frozen=True, gc=False, order=True):
     index: int = 0
 
     def __post_init__(self) -> None:
+        check_queue(self.queue)
         check_int("shard", self.index, 0, self.queue.shards - 1)
 
     def __str__(self) -> str:

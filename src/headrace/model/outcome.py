@@ -95,10 +95,10 @@ class Cancelled(Struct, frozen=True, gc=False, tag="cancelled"):
 
 
 Outcome = Done | Retry | Fail | Release | Cancelled
-_OUTCOMES = frozenset((Done, Retry, Fail, Release, Cancelled))
+OUTCOMES = frozenset((Done, Retry, Fail, Release, Cancelled))
 
 
 def check_outcome(outcome: object) -> None:
     """Refuse anything that is not an outcome."""
-    if type(outcome) not in _OUTCOMES:
+    if type(outcome) not in OUTCOMES:
         raise Refused("bad_outcome", f"{outcome!r} is not an outcome; use Done, Retry, Fail, Release or Cancelled")

@@ -4,7 +4,7 @@ from typing import Literal
 
 from msgspec import Struct
 
-from headrace.model.event import Bounds
+from headrace.model.event import Bounds, UnreadableLine
 
 Flaw = Literal["unindexed", "bodiless", "doubled", "unleased", "undelivered", "stranded", "unlisted"]
 
@@ -44,8 +44,8 @@ class Quarantined(Struct, frozen=True, gc=False):
 
 
 class Findings(Struct, frozen=True, kw_only=True):
-    """What a look at a shard found. Damages and miscounts are those of this part of the look, the rest is of the whole
-    shard; `cursor` continues the look and is None at its end."""
+    """What a look at a shard found. Damages, miscounts and unreadable lines are those of this part of the look, the
+    rest is of the whole shard; `cursor` continues the look and is None at its end."""
 
     epoch: int = 0
     journal: Bounds = Bounds(0, 1, 0, None, None, 0)
@@ -56,12 +56,14 @@ class Findings(Struct, frozen=True, kw_only=True):
     """The newest first, as far as the limit."""
     damages: tuple[Damage, ...] = ()
     miscounts: tuple[Miscount, ...] = ()
+    unreadable: tuple[UnreadableLine, ...] = ()
+    """Lines of the journal that cannot be read whole. They stay: what was written is never changed."""
     cursor: str | None = None
 
     @property
     def ok(self) -> bool:
-        """Whether nothing is amiss that `mend` would put right."""
-        return not (self.damages or self.miscounts or self.quarantined)
+        """Whether nothing is amiss."""
+        return not (self.damages or self.miscounts or self.quarantined or self.unreadable)
 
 
 class Mended(Struct, frozen=True, kw_only=True):

@@ -86,7 +86,9 @@ class Runner:
                 run.span.end(outcome)
         if run.timer is not None:
             run.timer.cancel()
-        self._ended(run, None if run.is_lost else outcome, int((self._now() - started_at) * 1000))
+        # A clock that was set back measures less than nothing, which no store takes.
+        run_ms = max(int((self._now() - started_at) * 1000), 0)
+        self._ended(run, None if run.is_lost else outcome, run_ms)
 
     def _stopped(self, run: Run) -> Outcome | None:
         return self._endings.of_error(run, asyncio.CancelledError())

@@ -128,6 +128,18 @@ def _quarantine(facts: Facts) -> list[Check]:
     return checks or [ok("quarantine", "no call missed a record")]
 
 
+def _unreadable(queue: QueueFacts) -> list[Check]:
+    checks: list[Check] = []
+    for index, parts in enumerate(queue.shards):
+        lines = [line for part in parts for line in part.unreadable]
+        if lines:
+            others = f" and {len(lines) - 1:,} others" if len(lines) > 1 else ""
+            told = f"{queue.name!r}: the journal of shard {index} cannot be read at seq {lines[0].seq:,}{others}"
+            hint = "readers go on with what can be read; look at the store's disk, and restore it if there is a copy"
+            checks.append(wrong("damage", f"{told}: {lines[0].why}", hint))
+    return checks
+
+
 def _damage(facts: Facts) -> list[Check]:
     checks: list[Check] = []
     for queue in facts.queues:
@@ -141,6 +153,7 @@ def _damage(facts: Facts) -> list[Check]:
         for each in queue.miscounts:
             told = f"{queue.name!r}: its counter {each.counter} says {each.kept:,}, there are {each.counted:,}"
             checks.append(wrong("damage", told, REPAIR))
+        checks += _unreadable(queue)
     partly = [queue.name for queue in facts.queues if not queue.is_whole]
     if partly:
         others = f" and {len(partly) - 3} others" if len(partly) > 3 else ""

@@ -3,6 +3,8 @@
 from collections.abc import AsyncIterator, Mapping, Sequence
 from typing import Any
 
+from msgspec.structs import replace
+
 from headrace.model.checks import cut
 from headrace.model.errors import Refused
 from headrace.model.job import State, check_id
@@ -15,6 +17,7 @@ from headrace.stores.contract.store import Store
 
 _REPAIR = "headrace doctor --repair"
 _BY_HAND = "no call finds it; delete it by hand, and find out who writes to the store besides Headrace"
+_UNREAD = "what happened is not known: look at the store's disk, and restore it if there is a copy"
 _COUNTED = ("waiting", "active", "blocked")
 """States whose counters are exact; of the others, some may be over and not yet swept."""
 
@@ -39,6 +42,14 @@ def _told(shard: Shard, found: Findings, is_first: bool) -> list[Finding]:
     findings += [
         _finding(shard, "count", None, f"{each.counter} is kept as {each.kept:,}, counted {each.counted:,}")
         for each in found.miscounts
+    ]
+    findings += [
+        replace(
+            _finding(shard, "damage", None, "", _UNREAD),
+            journal=f"a line that cannot be read: {each.why}",
+            seq=each.seq,
+        )
+        for each in found.unreadable
     ]
     if is_first:
         findings += [

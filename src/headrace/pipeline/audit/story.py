@@ -57,7 +57,8 @@ class Story(Struct):
         last, live, record = folded["last"], folded["live"], folded["record"]
         twin, ending = folded["twin"], folded["ending"]
         gone = set(folded["gone"])
-        deaths = {death["letter"]: _told(death) for death in folded["deaths"] if death["letter"] not in gone}
+        gone_or_unread = {*gone, None}  # the line of a death may be unreadable in part
+        deaths = {death["letter"]: _told(death) for death in folded["deaths"] if death["letter"] not in gone_or_unread}
         return Story(
             seq=last["seq"],
             event=last["event"],

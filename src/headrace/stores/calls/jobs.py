@@ -6,7 +6,16 @@ from typing import TypeVar
 
 from headrace.model.answers import Cancellation, Enqueued, Extended, Removed, Repaired, Settled, Turned
 from headrace.model.checks import check_batch, check_int, check_time
-from headrace.model.claim import Claim, ClaimRequest, Claims, Lease, Settlement, check_lease_ms
+from headrace.model.claim import (
+    Claim,
+    ClaimRequest,
+    Claims,
+    Lease,
+    Settlement,
+    check_lease_ms,
+    check_leases,
+    check_settlements,
+)
 from headrace.model.errors import OutcomeUnknown
 from headrace.model.job import Job, check_id
 from headrace.model.limits import BATCH_MAX, CLAIM_BYTES_MAX
@@ -76,7 +85,7 @@ class EngineJobs:
         return Claims(items, min((each for each in times if each is not None), default=None), now_ms)
 
     async def extend(self, leases: Sequence[Lease], *, lease_ms: int, now_ms: int | None = None) -> list[Extended]:
-        check_batch("leases", len(leases), BATCH_MAX)
+        check_leases(leases)
         check_lease_ms(lease_ms)
 
         def act(tx: Tx, now_ms: int) -> list[Extended]:
@@ -93,7 +102,7 @@ class EngineJobs:
             return await self._engine.write(at(now_ms, act))
 
     async def settle(self, settlements: Sequence[Settlement], *, now_ms: int | None = None) -> list[Settled]:
-        check_batch("settlements", len(settlements), BATCH_MAX)
+        check_settlements(settlements)
         with naming(each.lease.id for each in settlements):
             return await self._engine.write(at(now_ms, lambda tx, now_ms: self._settle(tx, settlements, now_ms)))
 
@@ -110,7 +119,7 @@ class EngineJobs:
     async def turn(
         self, settlements: Sequence[Settlement], request: ClaimRequest, *, now_ms: int | None = None
     ) -> Turned:
-        check_batch("settlements", len(settlements), BATCH_MAX)
+        check_settlements(settlements)
 
         def act(tx: Tx, now_ms: int) -> Turned:
             # A wrong number of shards in the claim must refuse before anything is settled.

@@ -1,15 +1,24 @@
 """The upkeep protocol over an engine: rows are the truth, so only what is kept beside them can differ."""
 
+import re
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from msgspec.structs import replace
+
 from headrace.model.checks import check_int
-from headrace.model.limits import BATCH_MAX
+from headrace.model.event import Bounds, Entry
+from headrace.model.limits import BATCH_MAX, INSPECT_JOURNAL_BYTES
 from headrace.model.names import Shard
 from headrace.model.upkeep import Damage, Findings, Mended, Miscount
-from headrace.stores.calls.cursor import read_cursor, write_cursor
+from headrace.stores.calls.cursor import bad_cursor, read_cursor, write_cursor
 from headrace.stores.calls.jobs import at, finish
-from headrace.stores.calls.journal import bounds_of
+from headrace.stores.calls.journal import bounds_of, cut
 from headrace.stores.transitions import mend as mending
 from headrace.stores.transitions.rows import Engine, Rows, Tx
 from headrace.stores.transitions.step import Step
+
+_CURSOR = re.compile(r"(\d{1,18}) (\d{1,18}) (\+?)(.*)", re.ASCII | re.DOTALL)
 
 
 class EngineUpkeep:
@@ -21,25 +30,31 @@ class EngineUpkeep:
     async def inspect(
         self, shard: Shard, *, cursor: str | None = None, limit: int = BATCH_MAX, now_ms: int | None = None
     ) -> Findings:
-        after = read_place(shard, cursor, limit)
+        check_int("limit", limit, 1, BATCH_MAX)
+        place = InspectPlace.read(shard, cursor)
 
-        def look(tx: Tx, now_ms: int) -> Findings:
+        def look(tx: Tx, now_ms: int) -> tuple[Findings, list[Entry]]:
             rows = tx.rows(shard)
             if rows is None:
-                return Findings()
+                return Findings(), []
             rows.number()
             wrong: list[Miscount] = [] if cursor else mending.miscounts(rows)
-            ids = rows.stranded(after, limit)
-            return Findings(
+            ids = [] if place.records is None else rows.stranded(place.records, limit)
+            bounds = bounds_of(rows.head)
+            after, upto = place.journal(bounds)
+            found = Findings(
                 epoch=rows.head.epoch,
-                journal=bounds_of(rows.head),
+                journal=bounds,
                 leases_over=rows.leases_over(now_ms, limit),
                 damages=_stranded(ids),
                 miscounts=tuple(wrong),
-                cursor=_next(rows, ids, limit),
+                cursor=ids[-1] if len(ids) == limit else None,
             )
+            entries = rows.entries(after, upto, limit, INSPECT_JOURNAL_BYTES) if after < upto else []
+            return found, cut(entries, after, upto)
 
-        return await self._engine.read(at(now_ms, look))
+        found, entries = await self._engine.read(at(now_ms, look))
+        return place.finish(shard, found, entries)
 
     async def mend(
         self, shard: Shard, *, cursor: str | None = None, limit: int = BATCH_MAX, now_ms: int | None = None
@@ -60,6 +75,41 @@ class EngineUpkeep:
             return Mended(damages=_stranded(ids), miscounts=tuple(wrong), cursor=_next(rows, ids, limit))
 
         return await self._engine.write(at(now_ms, act))
+
+
+class InspectPlace(NamedTuple):
+    """How far a look at a shard has got: in its records, and in its journal, which are walked beside each other."""
+
+    records: str | None = ""
+    """Where the records go on; None when they are through."""
+    after: int = 0
+    upto: int | None = None
+    """How far the journal is read, which is where it ended when the look began; None at the beginning."""
+
+    @staticmethod
+    def read(shard: Shard, cursor: str | None) -> "InspectPlace":
+        """The place of a cursor; refuses one of another shard."""
+        if cursor is None:
+            return InspectPlace()
+        match = _CURSOR.fullmatch(read_cursor(cursor, shard.queue)[1])
+        if match is None:
+            raise bad_cursor("a look at this shard")
+        after, upto, more, records = match.groups()
+        return InspectPlace(records if more else None, int(after), int(upto))
+
+    def journal(self, bounds: Bounds) -> tuple[int, int]:
+        """What is to be read of the journal: after, and up to."""
+        upto = bounds.last_seq if self.upto is None else min(self.upto, bounds.last_seq)
+        return max(self.after, bounds.first_seq - 1), upto
+
+    def finish(self, shard: Shard, found: Findings, entries: Sequence[Entry]) -> Findings:
+        """What a look found, whose cursor is where its records go on, with what the entries show."""
+        after, upto = self.journal(found.journal)
+        after = entries[-1].last_seq if entries else upto
+        unreadable = tuple(line for entry in entries for line in entry.unreadable())
+        is_through = found.cursor is None and after >= upto
+        place = f"{after} {upto} {'' if found.cursor is None else '+' + found.cursor}"
+        return replace(found, unreadable=unreadable, cursor=None if is_through else write_cursor(shard.index, place))
 
 
 def read_place(shard: Shard, cursor: str | None, limit: int) -> str:

@@ -12,7 +12,7 @@ import psycopg
 
 from headrace.model.answers import Enqueued, Settled, Turned
 from headrace.model.checks import check_batch, check_time
-from headrace.model.claim import ClaimRequest, Claims, Settlement
+from headrace.model.claim import ClaimRequest, Claims, Settlement, check_settlements
 from headrace.model.job import Job
 from headrace.model.limits import BATCH_MAX
 from headrace.model.names import Shard
@@ -93,7 +93,7 @@ class FastJobs(PostgresJobs):
         return taking.answer()
 
     async def settle(self, settlements: Sequence[Settlement], *, now_ms: int | None = None) -> list[Settled]:
-        check_batch("settlements", len(settlements), BATCH_MAX)
+        check_settlements(settlements)
         _check(now_ms)
         with naming(each.lease.id for each in settlements):
             settling = await self._try(
@@ -116,7 +116,7 @@ class FastJobs(PostgresJobs):
     async def turn(
         self, settlements: Sequence[Settlement], request: ClaimRequest, *, now_ms: int | None = None
     ) -> Turned:
-        check_batch("settlements", len(settlements), BATCH_MAX)
+        check_settlements(settlements)
         _check(now_ms)
         with naming(each.lease.id for each in settlements):
             found = await self._try(

@@ -5,7 +5,15 @@ from typing import Any, Literal, TypeVar
 
 from headrace.model.answers import Cancellation, Enqueued, Extended, Removed, Repaired, Settled, Turned
 from headrace.model.checks import check_batch, check_int
-from headrace.model.claim import ClaimRequest, Claims, Lease, Settlement, check_lease_ms
+from headrace.model.claim import (
+    ClaimRequest,
+    Claims,
+    Lease,
+    Settlement,
+    check_lease_ms,
+    check_leases,
+    check_settlements,
+)
 from headrace.model.errors import HeadraceError, OutcomeUnknown
 from headrace.model.job import Job
 from headrace.model.limits import BATCH_MAX, CLAIM_BYTES_MAX
@@ -51,7 +59,7 @@ class RedisJobs:
         return await self._claiming.claim(request, instant(now_ms))
 
     async def extend(self, leases: Sequence[Lease], *, lease_ms: int, now_ms: int | None = None) -> list[Extended]:
-        check_batch("leases", len(leases), BATCH_MAX)
+        check_leases(leases)
         check_lease_ms(lease_ms)
         now = instant(now_ms)
         parts = cut(leases, lambda lease: (lease.queue, lease.id), extend_args)
@@ -71,7 +79,7 @@ class RedisJobs:
         return batch.whole()
 
     async def settle(self, settlements: Sequence[Settlement], *, now_ms: int | None = None) -> list[Settled]:
-        check_batch("settlements", len(settlements), BATCH_MAX)
+        check_settlements(settlements)
         now = instant(now_ms)
         parts = cut(settlements, _address, settle_args)
         await self._checked.check(queues_of(parts))
@@ -103,7 +111,7 @@ class RedisJobs:
     async def turn(
         self, settlements: Sequence[Settlement], request: ClaimRequest, *, now_ms: int | None = None
     ) -> Turned:
-        check_batch("settlements", len(settlements), BATCH_MAX)
+        check_settlements(settlements)
         now = instant(now_ms)
         parts = cut(settlements, _address, settle_args)
         shards = shards_to_visit(request)

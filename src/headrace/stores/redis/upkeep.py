@@ -3,18 +3,23 @@
 from collections.abc import Sequence
 from typing import Any, Literal
 
-from headrace.model.errors import Refused
-from headrace.model.limits import BATCH_MAX
+from headrace.model.checks import check_int
+from headrace.model.limits import BATCH_MAX, INSPECT_JOURNAL_BYTES
 from headrace.model.names import Shard
 from headrace.model.upkeep import Damage, Findings, Mended, Miscount, Quarantined
-from headrace.stores.calls.cursor import write_cursor
-from headrace.stores.calls.upkeep import read_place
+from headrace.stores.calls.cursor import bad_cursor, write_cursor
+from headrace.stores.calls.journal import cut
+from headrace.stores.calls.upkeep import InspectPlace, read_place
 from headrace.stores.redis.asking import ask, instant
+from headrace.stores.redis.entries import EntryReader
 from headrace.stores.redis.journal import bounds_of
 from headrace.stores.redis.link import Argument, Link
 
 PHASES = 9
 """The scans of `lua/parts/mending.lua`."""
+THROUGH = f"{PHASES} 0"
+NOTHING_WALKED: tuple[Any, ...] = ([], [], 0, b"", b"")
+"""Where the records are through and the journal is not: the last scan is asked for again, and what it says was said."""
 _MISSED: dict[bytes, Literal["body", "delivery", "letter"]] = {b"b": "body", b"a": "delivery", b"d": "letter"}
 
 
@@ -27,14 +32,18 @@ class RedisUpkeep:
     async def inspect(
         self, shard: Shard, *, cursor: str | None = None, limit: int = BATCH_MAX, now_ms: int | None = None
     ) -> Findings:
-        given = _given(shard, cursor, limit, now_ms)
+        place = InspectPlace.read(shard, cursor)
+        records = THROUGH if place.records is None else place.records
+        given = _given(records, limit, now_ms)
         [answer] = await ask(self._link, "inspect", [shard], given, reads=True)
         if answer is None:
             return Findings()
         journal, leases_over, quarantine, walked = answer
-        damages, miscounts, _, *place = walked
+        damages, miscounts, _, *scan = walked if place.records is not None else NOTHING_WALKED
         bounds = bounds_of(journal)
-        return Findings(
+        after, upto = place.journal(bounds)
+        entries = await EntryReader(self._link, shard, after, upto).read(limit, INSPECT_JOURNAL_BYTES)
+        found = Findings(
             epoch=bounds.epoch,
             journal=bounds,
             leases_over=int(leases_over),
@@ -42,13 +51,15 @@ class RedisUpkeep:
             quarantine=tuple(Quarantined(_MISSED[each[:1]], each[2:].decode()) for each in quarantine[:limit]),
             damages=_damages(damages),
             miscounts=_miscounts(miscounts),
-            cursor=_cursor(shard, place),
+            cursor=_place(scan),
         )
+        return place.finish(shard, found, cut(entries, after, upto))
 
     async def mend(
         self, shard: Shard, *, cursor: str | None = None, limit: int = BATCH_MAX, now_ms: int | None = None
     ) -> Mended:
-        [answer] = await ask(self._link, "mend", [shard], _given(shard, cursor, limit, now_ms))
+        given = _given(read_place(shard, cursor, limit), limit, now_ms)
+        [answer] = await ask(self._link, "mend", [shard], given)
         if answer is None:
             return Mended()
         damages, miscounts, cleared, *place = answer
@@ -56,21 +67,21 @@ class RedisUpkeep:
             damages=_damages(damages),
             miscounts=_miscounts(miscounts),
             cleared=int(cleared),
-            cursor=_cursor(shard, place),
+            cursor=None if (at := _place(place)) is None else write_cursor(shard.index, at),
         )
 
 
-def _given(shard: Shard, cursor: str | None, limit: int, now_ms: int | None) -> list[Argument]:
-    place = read_place(shard, cursor, limit)
+def _given(place: str, limit: int, now_ms: int | None) -> list[Argument]:
+    check_int("limit", limit, 1, BATCH_MAX)
     phase, _, at = (place or "1 0").partition(" ")
     if not (phase.isdigit() and at.isdigit() and 1 <= int(phase) <= PHASES):
-        raise Refused("bad_cursor", "the cursor is not one that a look at this shard gave; start without one")
+        raise bad_cursor("a look at this shard")
     return [instant(now_ms), int(phase), at, limit]
 
 
-def _cursor(shard: Shard, place: Sequence[Any]) -> str | None:
-    phase, at = place
-    return None if phase == b"" else write_cursor(shard.index, f"{int(phase)} {at.decode()}")
+def _place(scan: Sequence[Any]) -> str | None:
+    phase, at = scan
+    return None if phase == b"" else f"{int(phase)} {at.decode()}"
 
 
 def _damages(flat: list[bytes]) -> tuple[Damage, ...]:

@@ -1,5 +1,6 @@
 """Turns journal entries into Arrow: many entries at once, parsed by Arrow's own JSON reader."""
 
+import logging
 from collections.abc import Callable, Sequence
 from functools import cached_property
 from typing import Any
@@ -10,11 +11,13 @@ import pyarrow.compute as pc
 import pyarrow.json as pj
 from msgspec import Struct
 
-from headrace.model.errors import HeadraceError
+from headrace.model.checks import cut
 from headrace.model.event import Entry
+from headrace.model.limits import UNREADABLE_CHARS_MAX
 from headrace.model.names import Shard
 from headrace.pipeline.source.schema import INSTANT, JOURNAL, JSON_SCHEMA, LINE, Table
 
+_log = logging.getLogger(__name__)
 _BLOCK_BYTES = 1 << 20
 """Larger than any line without a payload: ids, kinds and error texts are bounded."""
 _WRITTEN = {column.name: written for column, written in zip(LINE, JSON_SCHEMA.names, strict=True)}
@@ -40,12 +43,20 @@ class Converter:
         self._parsing = pj.ParseOptions(explicit_schema=schema, unexpected_field_behavior="ignore") if needed else None
 
     def record_batch(self, pages: Sequence[Page]) -> pa.RecordBatch:
-        """The events of the pages in order; there must be one at least."""
+        """The events of the pages in order; there must be one at least. A line that cannot be read is an event all the
+        same, with the columns that can."""
+        try:
+            return self._converted(pages)
+        except pa.ArrowInvalid as error:
+            _warn(pages, error)
+        return self._converted([Page(page.shard, [each.readable() for each in page.entries]) for page in pages])
+
+    def _converted(self, pages: Sequence[Page]) -> pa.RecordBatch:
         entries = [entry for page in pages for entry in page.entries]
         counts = np.array([entry.count for entry in entries], dtype=np.int64)
         lines = self._parse(entries)
-        if lines is not None and lines.num_rows != counts.sum():
-            raise _damaged(pages)
+        if lines is not None:
+            _check_lines(lines, counts.sum())
         rows = _Rows(pages, entries, counts, lines)
         return pa.RecordBatch.from_arrays([rows.column(name) for name in self._table.names], schema=self._table.arrow)
 
@@ -55,7 +66,8 @@ class Converter:
             return None
         text = pa.py_buffer(b"".join([entry.lines for entry in entries]))
         table = pj.read_json(pa.BufferReader(text), read_options=_reading(entries), parse_options=self._parsing)
-        return table.combine_chunks().to_batches()[0]
+        batches = table.combine_chunks().to_batches()
+        return batches[0] if batches else pa.RecordBatch.from_pylist([], schema=table.schema)
 
 
 def _reading(entries: Sequence[Entry]) -> pj.ReadOptions:
@@ -139,13 +151,21 @@ def _instants(millis: pa.Array) -> pa.Array:
     return millis.cast(pa.timestamp("ms", tz="UTC")).cast(INSTANT)
 
 
-def _damaged(pages: Sequence[Page]) -> HeadraceError:
-    counted = [
-        (page, sum(entry.count for entry in page.entries), sum(entry.lines.count(b"\n") for entry in page.entries))
-        for page in pages
-    ]
-    page, said, found = next((each for each in counted if each[1] != each[2]), counted[0])
-    return HeadraceError(
-        f"the journal of {page.shard} says {said:,} events up to seq {page.entries[-1].last_seq} and holds {found:,}"
-        " lines; the store is damaged"
-    )
+def _warn(pages: Sequence[Page], error: Exception) -> None:
+    found = [(page.shard, line) for page in pages for entry in page.entries for line in entry.unreadable()]
+    for shard, line in found[:1]:
+        _log.warning(
+            "%s lines of journals cannot be read whole, the first is seq %s of %s: %s; headrace doctor names others",
+            f"{len(found):,}", line.seq, shard, line.why,
+        )  # fmt: skip
+    if not found:
+        _log.warning("lines of journals cannot be read whole: %s", cut(str(error), UNREADABLE_CHARS_MAX))
+
+
+def _check_lines(lines: Any, count: int) -> None:
+    # What Arrow itself lets pass: lines too few or too many, no name of an event, texts that are not UTF-8.
+    if lines.num_rows != count:
+        raise pa.ArrowInvalid(f"{count:,} events have {lines.num_rows:,} lines")
+    if "event" in lines.schema.names and lines["event"].null_count:
+        raise pa.ArrowInvalid("a line does not name its event")
+    lines.validate(full=True)

@@ -1,11 +1,16 @@
 """Promises of a queue's settings on the command line: read as people write them, shown as they can be read."""
 
+import time
+
 import pytest
 
 from headrace.cli.queues.settings import read_changes, settings_of
 from headrace.model.config import SETTABLE, QueueConfig
 from headrace.model.errors import Refused
 from headrace.model.names import Queue
+from headrace.stores.contract.store import Store
+from tests.cli.living import MAIL, job
+from tests.cli.support import run, with_store
 
 
 @pytest.mark.parametrize(
@@ -47,6 +52,41 @@ def test_a_setting_that_cannot_be_is_refused_with_what_to_write(written: list[st
         read_changes(written)
 
     assert str(caught.value).startswith(message)
+
+
+async def one_queue(store: Store) -> None:
+    """A queue of one job."""
+    await store.jobs.enqueue([job("a", queue=MAIL)])
+
+
+HUGE = "X" * 100_000
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("queues", "configure", "mail", HUGE),
+        ("queues", "configure", "mail", f"{HUGE}=1"),
+        ("queues", "configure", "mail", f"priority={HUGE}"),
+        ("queues", "configure", HUGE, "priority=1"),
+        ("feeds", "configure", "news", f"{HUGE}=1"),
+        ("jobs", "list", "--state", HUGE),
+        ("jobs", "list", "--limit", HUGE),
+        ("jobs", HUGE),
+        (HUGE,),
+    ],
+    ids=lambda words: " ".join(word[:20] for word in words),
+)
+def test_what_is_far_too_long_is_refused_soon_and_in_short(words: tuple[str, ...], file_url: str) -> None:
+    with_store(file_url, one_queue)
+    started_at = time.monotonic()
+
+    ran = run(*words, url=file_url)
+
+    assert (ran.code, ran.out) == (2, "")
+    assert ran.err.startswith("headrace: ")
+    assert len(ran.err) < 700
+    assert time.monotonic() - started_at < 10
 
 
 def test_every_setting_is_shown_in_a_form_that_configure_takes() -> None:

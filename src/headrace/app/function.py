@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, cast
 from headrace.app.carrying import Carried, carried
 from headrace.app.sender import P, R, Sender
 from headrace.client.options import Options
+from headrace.model.checks import bounded_repr
 from headrace.model.errors import BadConfig
 from headrace.worker.handlers import Handler
 
@@ -75,7 +76,7 @@ def check_function(function: Any, use: str) -> None:
     elif isinstance(function, staticmethod | classmethod) or inspect.ismethod(function):
         wrong = f"{name} is a method, and a worker has no object to call it on"
     elif not callable(function) or inspect.isclass(function) or name is None:
-        wrong = f"{function!r} is no function"
+        wrong = f"{bounded_repr(function)} is no function"
     elif name.endswith("<lambda>"):
         wrong = "a lambda has no name"
     elif "." in name and not name.rpartition(".")[0].endswith("<locals>"):

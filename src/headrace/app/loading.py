@@ -2,11 +2,11 @@
 
 import importlib
 import sys
-from difflib import get_close_matches
 from pathlib import Path
 from types import ModuleType
 
 from headrace.app.app import App
+from headrace.model.checks import bounded_repr, nearest
 from headrace.model.errors import BadConfig
 from headrace.model.secrets import scrubbed
 
@@ -21,7 +21,9 @@ def load_app(target: str) -> App:
     module_name, _, name = target.partition(":")
     name = name or DEFAULT_NAME
     if not all(part.isidentifier() for part in (*module_name.split("."), name)):
-        raise BadConfig(f"an app is named by its module and its name there, as in shop.jobs:app; found {target!r}")
+        raise BadConfig(
+            f"an app is named by its module and its name there, as in shop.jobs:app; found {bounded_repr(target)}"
+        )
     module = _imported(module_name)
     found = getattr(module, name, None)
     if isinstance(found, App):
@@ -40,8 +42,8 @@ def _imported(name: str) -> ModuleType:
         if missing.name is None or not f"{name}.".startswith(f"{missing.name}."):
             raise _broken(name, missing) from missing  # something that the module itself imports
         raise BadConfig(
-            f"there is no module {name!r} in {folder} or among the installed ones; run this in the folder of your app,"
-            " or name it as module:app"
+            f"there is no module {bounded_repr(name)} in {folder} or among the installed ones; run this in the folder"
+            " of your app, or name it as module:app"
         ) from missing
     except Exception as error:
         raise _broken(name, error) from error
@@ -53,10 +55,12 @@ def _broken(name: str, error: Exception) -> BadConfig:
         trace = trace.tb_next
     where = "" if trace is None else f" ({Path(trace.tb_frame.f_code.co_filename).name}, line {trace.tb_lineno})"
     told = scrubbed(" ".join(str(error).split()))
-    return BadConfig(f"the module {name!r} raised {type(error).__name__}{where} while it was imported: {told}")
+    return BadConfig(
+        f"the module {bounded_repr(name)} raised {type(error).__name__}{where} while it was imported: {told}"
+    )
 
 
 def _hint(module: ModuleType, module_name: str, name: str) -> str:
     apps = [each for each, value in vars(module).items() if isinstance(value, App)]
-    nearest = get_close_matches(name, apps, n=1, cutoff=0.0)
-    return f"; did you mean {module_name}:{nearest[0]}?" if nearest else f"; make one there: {name} = App()"
+    near = nearest(name, apps, cutoff=0.0)
+    return f"; did you mean {module_name}:{near}?" if near else f"; make one there: {name} = App()"

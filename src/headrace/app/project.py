@@ -4,6 +4,7 @@ import tomllib
 from pathlib import Path
 from typing import Any
 
+from headrace.model.checks import bounded_repr
 from headrace.model.errors import BadConfig
 
 FILE = "pyproject.toml"
@@ -28,5 +29,5 @@ def project_table(folder: Path) -> dict[str, Any]:
         raise BadConfig(f"{file} cannot be read for its [tool.headrace] table: {error}") from error
     found = tools.get("headrace", {}) if isinstance(tools, dict) else tools
     if not isinstance(found, dict):
-        raise BadConfig(f"[tool.headrace] of {file} must be a table; found {found!r}")
+        raise BadConfig(f"[tool.headrace] of {file} must be a table; found {bounded_repr(found)}")
     return found

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any, Generic, ParamSpec, Self, TypeVar, Unpack
 from headrace.client.blocking import BlockingHandle
 from headrace.client.handle import Handle
 from headrace.client.options import OptionFields, Options
+from headrace.model.checks import bounded_repr
 from headrace.model.errors import Refused
 from headrace.model.job import Job
 from headrace.model.names import Queue
@@ -58,8 +59,8 @@ class Maker(Generic[P, R]):
         if getattr(item, "kind", None) != handler.kind:
             raise Refused(
                 "bad_arguments",
-                f"a job of kind {handler.kind!r} or its arguments by name were wanted; found {item!r:.200}; jobs of"
-                " several kinds are sent with the client's enqueue_many",
+                f"a job of kind {handler.kind!r} or its arguments by name were wanted; found {bounded_repr(item)}; jobs"
+                " of several kinds are sent with the client's enqueue_many",
             )
         return item
 

@@ -32,7 +32,7 @@ def print_script(shell: str | None) -> None:
     if shell is None:
         return
     if shell not in SHELLS:
-        raise typer.BadParameter(f"{shell!r} is no shell that can be completed in; known are {', '.join(SHELLS)}")
+        raise typer.BadParameter(f"{shell!r:.60} is no shell that can be completed in; known are {', '.join(SHELLS)}")
     from typer._completion_shared import get_completion_script
 
     typer.echo(get_completion_script(prog_name="headrace", complete_var=VARIABLE, shell=shell))

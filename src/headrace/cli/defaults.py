@@ -2,12 +2,12 @@
 
 import inspect
 from collections.abc import Callable, Mapping
-from difflib import get_close_matches
 from typing import Any, get_args, get_origin, get_type_hints
 
 import typer
 
 from headrace.cli.commands import COMMANDS
+from headrace.model.checks import bounded_repr, nearest
 from headrace.model.errors import BadConfig
 
 GENERAL = ("url", "tenant", "queue", "app")
@@ -52,7 +52,7 @@ def _plain(table: Mapping[str, Any]) -> dict[str, Any]:
 def _table(table: Mapping[str, Any], key: str, name: str) -> dict[str, Any]:
     found = table.get(key, {})
     if not isinstance(found, dict):
-        raise BadConfig(f"{key} in {name} of pyproject.toml must be a table; found {found!r}")
+        raise BadConfig(f"{key} in {name} of pyproject.toml must be a table; found {bounded_repr(found)}")
     return found
 
 
@@ -77,12 +77,12 @@ def _value(key: str, value: Any, type: Any) -> Any:
         return value
     if is_list or not isinstance(value, str | int | float):
         wanted = "a text or a list of texts" if is_list else "one text, number or truth value"
-        raise BadConfig(f"{key} in [tool.headrace] of pyproject.toml must be {wanted}; found {value!r}")
+        raise BadConfig(f"{key} in [tool.headrace] of pyproject.toml must be {wanted}; found {bounded_repr(value)}")
     return str(value) if str in (type, *get_args(type)) else value
 
 
 def _check(key: str, known: tuple[str, ...], name: str) -> None:
     if key not in known:
-        near = get_close_matches(key, known, n=1)
-        hint = f"did you mean {near[0]!r}?" if near else f"known are {', '.join(dict.fromkeys(known))}"
-        raise BadConfig(f"{name} of pyproject.toml has no setting {key!r}; {hint}")
+        near = nearest(key, known)
+        hint = f"did you mean {near!r}?" if near else f"known are {', '.join(dict.fromkeys(known))}"
+        raise BadConfig(f"{name} of pyproject.toml has no setting {bounded_repr(key)}; {hint}")

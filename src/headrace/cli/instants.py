@@ -1,5 +1,6 @@
 """Instants of commands: the store's own clock, and times as people give them."""
 
+from headrace.model.checks import bounded_repr
 from headrace.model.clock import SystemClock
 from headrace.model.errors import Refused
 from headrace.model.times import duration_ms, duration_text, instant_text, read_instant_ms
@@ -27,7 +28,8 @@ def past_ms(what: str, text: str, now_ms: int) -> int:
     except Refused:
         raise Refused(
             "bad_" + what,
-            f"{what} {text!r} is no time; say how long ago ('30s', '2h', '7d'), or when, as in 2030-01-31T12:00:00Z",
+            f"{what} {bounded_repr(text)} is no time; say how long ago ('30s', '2h', '7d'), or when, as in"
+            " 2030-01-31T12:00:00Z",
         ) from None
 
 

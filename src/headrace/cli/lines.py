@@ -4,7 +4,6 @@ import sys
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
-from difflib import get_close_matches
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple
 
@@ -13,6 +12,7 @@ from msgspec import Struct, field
 
 from headrace.cli.making import OPTIONS, Making, option_fields
 from headrace.cli.payloads import STDIN
+from headrace.model.checks import bounded_repr, nearest
 from headrace.model.errors import BadConfig, HeadraceError, OutcomeUnknown, Refused, StoreUnavailable
 from headrace.model.limits import LINE_BYTES_MAX, LINES_CHECKED_BYTES_MAX, LINES_CHECKED_MAX, LINES_REFUSED_SHOWN_MAX
 from headrace.model.times import read_instant_ms
@@ -151,9 +151,9 @@ def job_of(making: Making, kind: str | None, line: bytes) -> "Job":
         ) from error
     for name in found:
         if name not in KNOWN:
-            near = get_close_matches(name, KNOWN, n=1)
-            hint = f"did you mean {near[0]!r}?" if near else f"known are {', '.join(KNOWN)}"
-            raise Refused("bad_line", f"a job has no {name!r}; {hint}")
+            near = nearest(name, KNOWN)
+            hint = f"did you mean {near!r}?" if near else f"known are {', '.join(KNOWN)}"
+            raise Refused("bad_line", f"a job has no {bounded_repr(name)}; {hint}")
     if not isinstance(named := found.pop("kind", kind), str):
         raise Refused("bad_kind", 'it has no kind; add one ("kind": "greet"), or name one for all lines')
     payload = found.pop("payload", None)

@@ -1,6 +1,7 @@
 """Looks that several commands take: which queues there are, and where a job is."""
 
 from headrace.model.answers import Found
+from headrace.model.checks import bounded_repr, nearest
 from headrace.model.errors import Refused
 from headrace.model.limits import PAGE_MAX, QUEUES_SHOWN_MAX
 from headrace.model.names import Queue
@@ -48,13 +49,11 @@ async def locate(store: Store, tenant: str, name: str | None, id: str) -> tuple[
 
 
 def _unknown(name: str, tenant: str, known: list[str]) -> Refused:
-    from difflib import get_close_matches
-
-    near = get_close_matches(name, known, n=1)
+    near = nearest(name, known)
     if near:
-        hint = f"did you mean {near[0]!r}?"
+        hint = f"did you mean {near!r}?"
     elif known:
         hint = f"there are {', '.join(known[:10])}{' and more' if len(known) > 10 else ''}"
     else:
         hint = "it has none yet; a queue comes to be with its first job"
-    return Refused("unknown_queue", f"tenant {tenant!r} has no queue {name!r}; {hint}")
+    return Refused("unknown_queue", f"tenant {tenant!r} has no queue {bounded_repr(name)}; {hint}")

@@ -83,8 +83,11 @@ def _misused(given: list[str], wrong: Exception) -> int:
     if type(wrong).__name__ == "NoArgsIsHelpError":  # nothing was asked for, and this is what may be
         print(told, file=sys.stderr)
         return BAD_INPUT
+    from headrace.model.checks import abridge
+    from headrace.model.limits import USAGE_CHARS_MAX
+
     command = context.command_path if context is not None else "headrace"
-    _complain(given, wrong, f"{told.rstrip('.')} (see '{command} --help')")
+    _complain(given, wrong, f"{abridge(told.rstrip('.'), USAGE_CHARS_MAX)} (see '{command} --help')")
     return BAD_INPUT
 
 

@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, cast
 
 from headrace.client.options import OptionFields, Options
-from headrace.model.checks import cut
+from headrace.model.checks import bounded_repr
 from headrace.model.errors import Refused
 from headrace.model.job import Job
 
@@ -54,9 +54,9 @@ def _called(make: Callable[..., Job], function: "JobFunction[..., Any]", payload
             case "named" if payload is None or isinstance(payload, Mapping):
                 return make(**(payload or {}))
     except TypeError as error:  # a name that Python itself stumbles over, such as self
-        raise Refused("bad_arguments", f"{arguments} cannot be called with {cut(repr(payload))}: {error}") from error
+        raise Refused("bad_arguments", f"{arguments} cannot be called with {bounded_repr(payload)}: {error}") from error
     wanted = "an array of arguments" if arguments.style == "listed" else "an object of arguments by name"
-    raise Refused("bad_arguments", f"the payload for {arguments} must be {wanted}; found {cut(repr(payload))}")
+    raise Refused("bad_arguments", f"the payload for {arguments} must be {wanted}; found {bounded_repr(payload)}")
 
 
 def option_fields(given: Mapping[str, Any]) -> OptionFields:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from headrace.client.codec import RAW
-from headrace.model.checks import cut
+from headrace.model.checks import bounded_repr, cut
 from headrace.model.errors import BadConfig, Refused
 from headrace.model.limits import PAYLOAD_BYTES_MAX
 
@@ -27,7 +27,7 @@ def typed_payload(words: Sequence[str], file: Path | None, what: str = "payload"
     """What was typed, piped or put into a file; no arguments when it was nothing. A refusal calls it `what`."""
     if file is not None:
         if words:
-            raise BadConfig(f"{_a(what)} is given once; found --payload-file and {cut(repr(words[0]))}")
+            raise BadConfig(f"{_a(what)} is given once; found --payload-file and {bounded_repr(words[0])}")
         return _read(str(file), what)
     if list(words) == [STDIN]:
         return _read(STDIN, what)
@@ -38,11 +38,11 @@ def typed_payload(words: Sequence[str], file: Path | None, what: str = "payload"
     for word, pair in zip(words, pairs, strict=True):
         if pair is None:
             raise BadConfig(
-                f"{_a(what)} is JSON in one word ('{{\"user_id\": 42}}') or pairs (user_id=42); found {cut(repr(word))}"
-                " among several words"
+                f"{_a(what)} is JSON in one word ('{{\"user_id\": 42}}') or pairs (user_id=42); found"
+                f" {bounded_repr(word)} among several words"
             )
         if pair[1] in found:
-            raise BadConfig(f"the {what} names {pair[1]!r} twice; give it once")
+            raise BadConfig(f"the {what} names {bounded_repr(pair[1])} twice; give it once")
         found[pair[1]] = pair[2]
     return found
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable
 
-from headrace.model.checks import cut
+from headrace.model.checks import bounded_repr
 from headrace.model.errors import BadConfig
 from headrace.model.times import Duration
 
@@ -21,8 +21,8 @@ def pairs(option: str, texts: Iterable[str]) -> dict[str, str]:
     for text in texts:
         name, sign, value = text.partition("=")
         if not sign or not name.strip():
-            raise BadConfig(f"{option} wants NAME=VALUE; found {cut(repr(text))}")
+            raise BadConfig(f"{option} wants NAME=VALUE; found {bounded_repr(text)}")
         if name in found:
-            raise BadConfig(f"{option} names {name!r} twice; give it once")
+            raise BadConfig(f"{option} names {bounded_repr(name)} twice; give it once")
         found[name] = value
     return found

@@ -2,8 +2,8 @@
 
 import re
 from collections.abc import Mapping, Sequence
-from difflib import get_close_matches
 
+from headrace.model.checks import bounded_repr, nearest
 from headrace.model.errors import Refused
 from headrace.model.times import duration_ms
 
@@ -33,7 +33,9 @@ def read_settings(whose: str, known: Known, written: Sequence[str]) -> dict[str,
     for each in written:
         key, equals, text = each.partition("=")
         if not equals:
-            raise Refused("bad_config", f"a change is written key=value, as in {_example(known)}; found {each!r}")
+            raise Refused(
+                "bad_config", f"a change is written key=value, as in {_example(known)}; found {bounded_repr(each)}"
+            )
         key = key.strip().replace("-", "_")
         field = shorter.get(key, key)
         if field not in known:
@@ -47,12 +49,12 @@ def read_settings(whose: str, known: Known, written: Sequence[str]) -> dict[str,
 def _read(field: str, key: str, text: str, *, is_truth: bool) -> bool | int:
     if is_truth:
         if text.lower() not in _YES + _NO:
-            raise Refused("bad_config", f"{field} must be true or false; found {text!r}")
+            raise Refused("bad_config", f"{field} must be true or false; found {bounded_repr(text)}")
         return text.lower() in _YES
     is_number = _NUMBER.fullmatch(text) is not None
     if not _is_duration(field):
         if not is_number:
-            raise Refused("bad_config", f"{field} must be a whole number; found {text!r}")
+            raise Refused("bad_config", f"{field} must be a whole number; found {bounded_repr(text)}")
         return int(text)
     if is_number and (key == field or int(text) == 0):  # `timeout_ms=30000` says its unit, and nothing is nothing
         return int(text)
@@ -84,6 +86,6 @@ def _is_duration(field: str) -> bool:
 
 
 def _unknown(whose: str, known: list[str], shorter: list[str], key: str) -> Refused:
-    near = get_close_matches(key, [*known, *shorter], n=1)
-    hint = f"did you mean {near[0]!r}?" if near else f"known settings: {', '.join(known)}"
-    return Refused("bad_config", f"{whose} have no setting {key!r}; {hint}")
+    near = nearest(key, [*known, *shorter])
+    hint = f"did you mean {near!r}?" if near else f"known settings: {', '.join(known)}"
+    return Refused("bad_config", f"{whose} have no setting {bounded_repr(key)}; {hint}")

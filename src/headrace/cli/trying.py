@@ -2,9 +2,9 @@
 
 import asyncio
 from collections.abc import Callable, Sequence
-from difflib import get_close_matches
 from typing import TYPE_CHECKING, Any
 
+from headrace.model.checks import bounded_repr, nearest
 from headrace.model.errors import BadConfig, Refused
 from headrace.model.times import duration_ms
 
@@ -38,10 +38,10 @@ def register(app: "App", wishes: Sequence[str]) -> None:
     for wish in wishes:
         kind, sign, name = wish.rpartition("=")
         if not kind or not sign or name not in TRIALS:
-            near = get_close_matches(name, TRIALS, n=1)
-            hint = f"; did you mean {kind or 'KIND'}={near[0]}?" if near else ""
-            raise BadConfig(f"--register wants KIND=echo, KIND=fail or KIND=sleep; found {wish!r}{hint}")
+            near = nearest(name, TRIALS)
+            hint = f"; did you mean {kind or 'KIND'}={near}?" if near else ""
+            raise BadConfig(f"--register wants KIND=echo, KIND=fail or KIND=sleep; found {bounded_repr(wish)}{hint}")
         try:
             app.job(kind=kind, style="whole")(TRIALS[name])
         except Refused as refused:
-            raise BadConfig(f"--register {wish!r} is not possible: {refused}") from refused
+            raise BadConfig(f"--register {bounded_repr(wish)} is not possible: {refused}") from refused

@@ -10,6 +10,7 @@ from headrace.cli.apps import AppName, found_app, placed
 from headrace.cli.options import Url
 from headrace.cli.reading import written
 from headrace.cli.working import Telling, work
+from headrace.model.checks import bounded_repr
 from headrace.model.errors import BadConfig
 from headrace.worker.config import WorkerConfig
 
@@ -136,7 +137,7 @@ def wishes(texts: list[str]) -> "Wishes":
     for text in texts:
         name, sign, weight = text.partition("=")
         if sign and not (weight.isascii() and weight.isdigit()):
-            raise BadConfig(f"--queues wants NAME or NAME=WEIGHT with a whole number; found {text!r}")
+            raise BadConfig(f"--queues wants NAME or NAME=WEIGHT with a whole number; found {bounded_repr(text)}")
         shares[name] = int(weight) if sign else 1
     return shares if any("=" in text for text in texts) else list(shares)
 

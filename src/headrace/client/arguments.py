@@ -8,7 +8,7 @@ import msgspec
 from msgspec import UNSET, Struct, UnsetType
 
 from headrace.client.codec import JSON, RAW, Codec
-from headrace.model.checks import cut
+from headrace.model.checks import bounded_repr
 from headrace.model.errors import BadConfig, Refused
 
 R = TypeVar("R")
@@ -87,7 +87,7 @@ class Arguments(Generic[R]):
             return self._decoded(payload)
         except Refused as refused:
             found = refused.__cause__ or refused
-            raise Refused("bad_payload", f"payload {cut(repr(payload))} does not fit {self}: {found}") from refused
+            raise Refused("bad_payload", f"payload {bounded_repr(payload)} does not fit {self}: {found}") from refused
 
     def _decoded(self, payload: bytes) -> Call:
         if self._is_simple and self._read is not None:
@@ -148,7 +148,9 @@ class Arguments(Generic[R]):
             if each.kind is _KINDS.VAR_POSITIONAL:
                 raise BadConfig(f"{self} takes *{each.name}, which has no names to send; take a list instead")
             if each.name in _STRUCT_NAMES:
-                raise BadConfig(f"{self} takes an argument {each.name!r}, which cannot be sent; name it otherwise")
+                raise BadConfig(
+                    f"{self} takes an argument {bounded_repr(each.name)}, which cannot be sent; name it otherwise"
+                )
         if self.style == "whole" and (not self._plain or len(self._required) > 1):
             raise BadConfig(f"{self} must take one argument, the payload as a whole")
         if self.style == "listed" and any(
@@ -219,5 +221,5 @@ def _shown(parameter: inspect.Parameter) -> str:
     stars = "**" if parameter.kind is _KINDS.VAR_KEYWORD else "*" if parameter.kind is _KINDS.VAR_POSITIONAL else ""
     kind = parameter.annotation
     told = "" if kind is _KINDS.empty else f": {kind if isinstance(kind, str) else getattr(kind, '__name__', kind)}"
-    default = "" if parameter.default is _KINDS.empty else f" = {cut(repr(parameter.default))}"
+    default = "" if parameter.default is _KINDS.empty else f" = {bounded_repr(parameter.default)}"
     return stars + parameter.name + told + default

@@ -8,6 +8,7 @@ from typing import Any, Protocol
 
 import msgspec
 
+from headrace.model.checks import bounded_repr
 from headrace.model.errors import Refused
 
 
@@ -75,7 +76,9 @@ class RawCodec:
     def decode(self, data: bytes, type: Any = Any) -> Any:
         if type in (Any, object, bytes):
             return data
-        raise Refused("bad_payload", f"the codec 'raw' gives bytes; {type!r} was wanted; decode the bytes yourself")
+        raise Refused(
+            "bad_payload", f"the codec 'raw' gives bytes; {bounded_repr(type)} was wanted; decode the bytes yourself"
+        )
 
 
 JSON = JsonCodec()

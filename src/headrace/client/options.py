@@ -7,6 +7,7 @@ from typing import Any, TypedDict
 from msgspec import Struct
 from msgspec.structs import replace
 
+from headrace.model.checks import bounded_repr
 from headrace.model.errors import Refused
 from headrace.model.ids import derived_id
 from headrace.model.job import NO_HEADERS, Job, UpdateRunAt
@@ -150,7 +151,8 @@ class Options(Struct, frozen=True, kw_only=True):
         if self.tenant not in (None, queue.tenant) or self.shards not in (None, queue.shards):
             raise Refused(
                 "bad_queue",
-                f"{queue!r} says its tenant and shards itself; found tenant {self.tenant!r} and shards {self.shards!r}"
+                f"{bounded_repr(queue)} says its tenant and shards itself; found tenant {bounded_repr(self.tenant)} and"
+                f" shards {bounded_repr(self.shards)}"
                 " beside it; leave them out, or give the queue's name only",
             )
         return queue
@@ -219,7 +221,7 @@ def named_queue(name: str, tenant: str, shards: int = 1) -> Queue:
 def check_kind(kind: object) -> None:
     """Refuse a kind that names nobody; what else a kind must be is the job's to say."""
     if not isinstance(kind, str) or not kind.strip():
-        raise Refused("bad_kind", f"a job's kind is required, it says who handles it; found {kind!r}")
+        raise Refused("bad_kind", f"a job's kind is required, it says who handles it; found {bounded_repr(kind)}")
 
 
 def _ms(what: str, value: Duration | None) -> int | None:
@@ -230,4 +232,6 @@ def _flag(value: str | UpdateRunAt) -> UpdateRunAt:
     try:
         return UpdateRunAt(value)
     except ValueError:
-        raise Refused("bad_flag", f"update_run_at must be {', '.join(UpdateRunAt)}; found {value!r}") from None
+        raise Refused(
+            "bad_flag", f"update_run_at must be {', '.join(UpdateRunAt)}; found {bounded_repr(value)}"
+        ) from None

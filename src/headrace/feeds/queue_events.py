@@ -11,7 +11,7 @@ from msgspec.structs import asdict
 from headrace.feeds.change import Change
 from headrace.feeds.patience import patiently
 from headrace.feeds.stream import Stream
-from headrace.model.checks import cut
+from headrace.model.checks import bounded_repr
 from headrace.model.errors import Refused
 from headrace.model.event import Event
 from headrace.model.limits import QUEUE_EVENTS_NAP_MS, QUEUE_EVENTS_NAP_MS_MAX
@@ -176,7 +176,7 @@ def _parsed(cursor: object, queue: Queue) -> list[Mark]:
     if len(marks) != queue.shards:
         raise Refused(
             "bad_cursor",
-            f"{cut(str(cursor))!r} is not a cursor of the {queue.shards} shards of {queue.full_name!r}; start without"
+            f"{bounded_repr(cursor)} is not a cursor of the {queue.shards} shards of {queue.full_name!r}; start without"
             " one",
         )
     return marks

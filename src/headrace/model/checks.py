@@ -48,7 +48,8 @@ def check_int(what: str, number: object, least: int, most: int) -> None:
             "bad_" + what, f"{what} must be a whole number; found {type(number).__name__} {bounded_repr(number)}"
         )
     if not least <= number <= most:
-        raise Refused("bad_" + what, f"{what} must be from {least:,} to {most:,}; found {bounded_repr(number)}")
+        found = f"{number:,}" if number.bit_length() <= 256 else bounded_repr(number)
+        raise Refused("bad_" + what, f"{what} must be from {least:,} to {most:,}; found {found}")
 
 
 def check_bool(what: str, flag: object) -> None:
@@ -85,6 +86,12 @@ def cut(text: str, chars_max: int = ECHO_CHARS_MAX) -> str:
     return text if len(text) <= chars_max else text[: chars_max - 1] + "…"
 
 
+def abridge(text: str, chars_max: int) -> str:
+    """`text`, without its middle where it is longer: what quotes a value says before and after it what is wrong."""
+    half = chars_max // 2
+    return text if len(text) <= chars_max else f"{text[:half]}…{text[-half:]}"
+
+
 def bounded_repr(value: object, chars_max: int = ECHO_CHARS_MAX) -> str:
     """`repr(value)`, shortened for a message; what is large is cut before it is written out."""
     return cut(_repr(value, chars_max, ECHO_DEPTH_MAX), 2 * chars_max)
@@ -106,7 +113,7 @@ def _repr(value: object, chars_max: int, depth: int) -> str:
         case bool():
             return repr(value)
         case int():
-            return f"{value:,}" if value.bit_length() <= 256 else f"a number of {value.bit_length():,} bits"
+            return repr(value) if value.bit_length() <= 256 else f"a number of {value.bit_length():,} bits"
         case str():
             return repr(cut(str(value[: chars_max + 1]), chars_max))
         case bytes() | bytearray():

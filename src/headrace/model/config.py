@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from msgspec import Struct
 from msgspec.structs import asdict, replace
 
-from headrace.model.checks import check_int
+from headrace.model.checks import bounded_repr, check_int
 from headrace.model.errors import Refused
 from headrace.model.limits import DURATION_MS_MAX, PRIORITY_DEFAULT, RETENTION_MAX
 from headrace.model.names import Queue
@@ -84,7 +84,7 @@ SETTABLE = (*_FLAGS, *_POLICY, *_DURATIONS, *_COUNTS, "journal_bytes_max")
 def _check(field: str, value: object) -> None:
     if field in _FLAGS:
         if type(value) is not bool:
-            raise Refused("bad_config", f"{field} must be true or false; found {value!r}")
+            raise Refused("bad_config", f"{field} must be true or false; found {bounded_repr(value)}")
     elif field in _POLICY:
         check_policy_field(field, value)
     elif field in _DURATIONS:
@@ -94,7 +94,9 @@ def _check(field: str, value: object) -> None:
     elif field == "journal_bytes_max":
         check_int(field, value, 0, 2**40)
     else:
-        raise Refused("bad_config", f"queues have no setting {field!r}; known settings: {', '.join(SETTABLE)}")
+        raise Refused(
+            "bad_config", f"queues have no setting {bounded_repr(field)}; known settings: {', '.join(SETTABLE)}"
+        )
 
 
 DEFAULT_CONFIG = QueueConfig()

@@ -7,7 +7,7 @@ from typing import Literal, get_args
 from msgspec import Struct
 from msgspec.structs import replace
 
-from headrace.model.checks import check_bytes, check_int, check_storable, check_text, cut
+from headrace.model.checks import bounded_repr, check_bytes, check_int, check_storable, check_text
 from headrace.model.errors import Refused
 from headrace.model.limits import (
     DURATION_MS_MAX,
@@ -43,7 +43,7 @@ class FeedName(Struct, frozen=True, gc=False, order=True):
         if not isinstance(name, str) or not (_NAME.fullmatch(name) or name == DIRECTORY):
             raise Refused(
                 "bad_feed",
-                f"feed name {cut(str(name))!r} is not a name; start with a letter or digit, go on with letters,"
+                f"feed name {bounded_repr(name)} is not a name; start with a letter or digit, go on with letters,"
                 f" digits, '.', '-' and '_' ({QUEUE_CHARS_MAX} at most)",
             )
 
@@ -97,7 +97,9 @@ FEED_SETTABLE: tuple[str, ...] = tuple(_BOUNDS)
 def first_feed_config(type: FeedType, changes: Mapping[str, object] | None = None) -> FeedConfig:
     """The configuration that a new feed starts with; only a feed in order of publication is bounded by itself."""
     if type not in FEED_TYPES:
-        raise Refused("bad_type", f"there is no feed of type {cut(str(type))!r}; known types: {', '.join(FEED_TYPES)}")
+        raise Refused(
+            "bad_type", f"there is no feed of type {bounded_repr(type)}; known types: {', '.join(FEED_TYPES)}"
+        )
     first = FeedConfig() if type == "feed" else FeedConfig(type, items_max=RETENTION_MAX)
     return replace(first.changed(changes or {}), version=0)
 
@@ -109,7 +111,9 @@ def _check(type: FeedType, field: str, value: object) -> None:
     if field == "type":
         raise Refused("bad_config", "the type of a feed cannot be changed; delete the feed and create it anew")
     if field not in _BOUNDS:
-        raise Refused("bad_config", f"feeds have no setting {field!r}; known settings: {', '.join(FEED_SETTABLE)}")
+        raise Refused(
+            "bad_config", f"feeds have no setting {bounded_repr(field)}; known settings: {', '.join(FEED_SETTABLE)}"
+        )
     check_int(field, value, *_BOUNDS[field])
     if field == "items_keep_ms" and value and type != "feed":
         raise Refused("bad_config", f"items of a {type} feed have no age; only a feed of type 'feed' evicts by time")
@@ -123,7 +127,9 @@ class Place(Struct, frozen=True, gc=False):
 
     def __post_init__(self) -> None:
         if self.where not in get_args(Where):
-            raise Refused("bad_place", f"there is no place {self.where!r}; use {', '.join(get_args(Where))}")
+            raise Refused(
+                "bad_place", f"there is no place {bounded_repr(self.where)}; use {', '.join(get_args(Where))}"
+            )
         if (self.where in ("before", "after")) != (self.id is not None):
             raise Refused("bad_place", "the places 'before' and 'after' name an item, 'first' and 'last' do not")
         if self.id is not None:
@@ -187,7 +193,7 @@ class FeedCursor(Struct, frozen=True, gc=False):
         found = _CURSOR.fullmatch(text) if isinstance(text, str) else None
         if found is None:
             raise Refused(
-                "bad_cursor", f"{cut(str(text))!r} is not a cursor that a subscription gave; start without one"
+                "bad_cursor", f"{bounded_repr(text)} is not a cursor that a subscription gave; start without one"
             )
         return FeedCursor(found[1], int(found[2]), int(found[3]))
 
@@ -224,7 +230,7 @@ class Changed(Struct, frozen=True, gc=False, kw_only=True):
 def check_item_id(id: object) -> None:
     """Refuse anything that cannot be the id of an item: every text may, of 1 to 256 characters."""
     if not isinstance(id, str):
-        raise Refused("bad_id", f"the id of an item must be text; found {type(id).__name__} {id!r}")
+        raise Refused("bad_id", f"the id of an item must be text; found {type(id).__name__} {bounded_repr(id)}")
     if not 1 <= len(id) <= ID_CHARS_MAX:
         raise Refused("bad_id", f"the id of an item must have 1 to {ID_CHARS_MAX} characters; found {len(id)}")
     check_storable("id", id)

@@ -3,6 +3,7 @@
 import hashlib
 from collections.abc import Callable
 
+from headrace.model.checks import check_storable
 from headrace.model.names import Queue
 
 ENTROPY_BYTES = 10
@@ -19,20 +20,28 @@ def uuid7(now_ms: int, entropy: bytes) -> str:
 
 def derived_id(queue: Queue, key: str) -> str:
     """The id of the job with idempotency key `key` and no id of its own, so that key and job share a shard."""
-    return "key-" + hashlib.blake2b(f"{queue.tenant}\0{queue.full_name}\0{key}".encode(), digest_size=16).hexdigest()
+    return "key-" + hashlib.blake2b(_encoded(f"{queue.tenant}\0{queue.full_name}\0{key}"), digest_size=16).hexdigest()
 
 
 def id_deriver(queue: Queue, start: str) -> Callable[[str], str]:
     """`derived_id` for many keys of a queue that all begin with `start`, of each only the rest: what they share is
     hashed once."""
-    shared = hashlib.blake2b(f"{queue.tenant}\0{queue.full_name}\0{start}".encode(), digest_size=16)
+    shared = hashlib.blake2b(_encoded(f"{queue.tenant}\0{queue.full_name}\0{start}"), digest_size=16)
 
     def derive(rest: str) -> str:
         digest = shared.copy()
-        digest.update(rest.encode())
+        digest.update(_encoded(rest))
         return "key-" + digest.hexdigest()
 
     return derive
+
+
+def _encoded(text: str) -> bytes:
+    try:
+        return text.encode()
+    except UnicodeEncodeError:
+        check_storable("idempotency_key", text)
+        raise
 
 
 def fingerprint(kind: str, payload: bytes, explicit_id: str) -> str:

@@ -5,7 +5,7 @@ from enum import StrEnum
 from msgspec import Struct
 from msgspec.structs import replace
 
-from headrace.model.checks import check_bytes, check_int, check_storable, check_text, check_time
+from headrace.model.checks import bounded_repr, check_bytes, check_int, check_storable, check_text, check_time
 from headrace.model.errors import Refused
 from headrace.model.ids import derived_id, fingerprint
 from headrace.model.limits import (
@@ -91,7 +91,9 @@ class Job(Struct, frozen=True, gc=False, kw_only=True):
         if self.run_at_ms is not None:
             check_time("run_at_ms", self.run_at_ms)
             if self.delay_ms is not None:
-                raise Refused("bad_time", f"job {self.id!r} has both run_at_ms and delay_ms; give one of them")
+                raise Refused(
+                    "bad_time", f"job {bounded_repr(self.id)} has both run_at_ms and delay_ms; give one of them"
+                )
         if self.delay_ms is not None:
             check_int("delay_ms", self.delay_ms, 0, DURATION_MS_MAX)
         if self.tag is not None:
@@ -146,9 +148,9 @@ def check_id(id: object, queue: Queue) -> None:
 
 def _check_values(queue: object, policy: object) -> None:
     if type(queue) is not Queue:
-        raise Refused("bad_queue", f"queue must be a Queue; found {type(queue).__name__} {queue!r}")
+        raise Refused("bad_queue", f"queue must be a Queue; found {type(queue).__name__} {bounded_repr(queue)}")
     if type(policy) is not Policy:
-        raise Refused("bad_policy", f"policy must be a Policy; found {type(policy).__name__} {policy!r}")
+        raise Refused("bad_policy", f"policy must be a Policy; found {type(policy).__name__} {bounded_repr(policy)}")
 
 
 def _check_headers(headers: object) -> None:
@@ -157,7 +159,9 @@ def _check_headers(headers: object) -> None:
     size = 0
     for part in (part for pair in headers.items() for part in pair):
         if not isinstance(part, str):
-            raise Refused("bad_headers", f"headers must map text to text; found {type(part).__name__} {part!r}")
+            raise Refused(
+                "bad_headers", f"headers must map text to text; found {type(part).__name__} {bounded_repr(part)}"
+            )
         check_storable("headers", part)
         size += len(part.encode())
     if len(headers) > HEADERS_MAX or size > HEADERS_BYTES_MAX:
@@ -171,12 +175,14 @@ def _check_headers(headers: object) -> None:
 def _check_update(update_run_at: object, *flags: object) -> None:
     if update_run_at is not None and type(update_run_at) is not UpdateRunAt:
         raise Refused(
-            "bad_flag", f"update_run_at must be an UpdateRunAt ({', '.join(UpdateRunAt)}); found {update_run_at!r}"
+            "bad_flag",
+            f"update_run_at must be an UpdateRunAt ({', '.join(UpdateRunAt)}); found {bounded_repr(update_run_at)}",
         )
     for flag in flags:
         if type(flag) is not bool:
             raise Refused(
-                "bad_flag", f"update_payload, update_policy and reset_counts are true or false; found {flag!r}"
+                "bad_flag",
+                f"update_payload, update_policy and reset_counts are true or false; found {bounded_repr(flag)}",
             )
 
 

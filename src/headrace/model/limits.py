@@ -36,6 +36,9 @@ TOKEN_CHARS_MAX: Final = 1_024
 ECHO_CHARS_MAX: Final = 40
 """What a message shows of a value that was found: enough to know it again, not a second copy of it."""
 
+USAGE_CHARS_MAX: Final = 400
+"""A complaint about wrong usage, whose words are another library's and quote what was typed whole."""
+
 ECHO_ITEMS_MAX: Final = 3
 ECHO_DEPTH_MAX: Final = 2
 """Items of a collection, and collections within each other, that a message shows of such a value."""

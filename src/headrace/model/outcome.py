@@ -2,7 +2,7 @@
 
 from msgspec import Struct
 
-from headrace.model.checks import check_bytes, check_int, check_storable
+from headrace.model.checks import bounded_repr, check_bytes, check_int, check_storable
 from headrace.model.errors import Refused
 from headrace.model.limits import (
     DURATION_MS_MAX,
@@ -31,7 +31,9 @@ class JobError(Struct, frozen=True, gc=False):
 
 def _check_error_text(text: object, chars_max: int) -> None:
     if not isinstance(text, str):
-        raise Refused("bad_error", f"an error's class and message must be text; found {type(text).__name__} {text!r}")
+        raise Refused(
+            "bad_error", f"an error's class and message must be text; found {type(text).__name__} {bounded_repr(text)}"
+        )
     if len(text) > chars_max:
         raise Refused("bad_error", "an error's text is too long; build it with JobError.of, which cuts it")
     check_storable("error", text)
@@ -39,7 +41,9 @@ def _check_error_text(text: object, chars_max: int) -> None:
 
 def _check_error(error: object) -> None:
     if not isinstance(error, JobError):
-        raise Refused("bad_error", f"an outcome's error must be a JobError; found {type(error).__name__} {error!r}")
+        raise Refused(
+            "bad_error", f"an outcome's error must be a JobError; found {type(error).__name__} {bounded_repr(error)}"
+        )
 
 
 def _fit(text: str, chars_max: int) -> str:
@@ -101,4 +105,6 @@ OUTCOMES = frozenset((Done, Retry, Fail, Release, Cancelled))
 def check_outcome(outcome: object) -> None:
     """Refuse anything that is not an outcome."""
     if type(outcome) not in OUTCOMES:
-        raise Refused("bad_outcome", f"{outcome!r} is not an outcome; use Done, Retry, Fail, Release or Cancelled")
+        raise Refused(
+            "bad_outcome", f"{bounded_repr(outcome)} is not an outcome; use Done, Retry, Fail, Release or Cancelled"
+        )

@@ -5,7 +5,7 @@ import re
 from datetime import UTC, datetime, timedelta
 from functools import lru_cache
 
-from headrace.model.checks import check_time, cut
+from headrace.model.checks import bounded_repr, check_time
 from headrace.model.errors import Refused
 from headrace.model.limits import DURATION_MS_MAX
 
@@ -55,7 +55,7 @@ def instant_ms(what: str, value: Instant) -> int:
         raise Refused(
             "bad_" + what,
             f"{what} must be a datetime with a zone or whole milliseconds since 1970; found"
-            f" {type(value).__name__} {cut(repr(value))}",
+            f" {type(value).__name__} {bounded_repr(value)}",
         )
     check_time(what, ms)
     return ms
@@ -70,7 +70,7 @@ def read_instant_ms(what: str, text: str) -> int:
     except ValueError:
         raise Refused(
             "bad_" + what,
-            f"{what} {cut(repr(text))} is no instant; write it with its zone, as in 2030-01-31T12:00:00Z, or as"
+            f"{what} {bounded_repr(text)} is no instant; write it with its zone, as in 2030-01-31T12:00:00Z, or as"
             " milliseconds since 1970",
         ) from None
 
@@ -104,12 +104,12 @@ def _parsed_ms(what: str, text: str) -> float:
 def _no_duration(what: str, value: object) -> Refused:
     return Refused(
         "bad_" + what,
-        f"{what} {cut(repr(value))} is no duration; write a number and its unit ('250ms', '30s', '5m', '1.5h', '2d'),"
-        " or give seconds as a number",
+        f"{what} {bounded_repr(value)} is no duration; write a number and its unit ('250ms', '30s', '5m', '1.5h',"
+        " '2d'), or give seconds as a number",
     )
 
 
 def _out_of_bounds(what: str, value: object, ms: float) -> Refused:
     days_max = DURATION_MS_MAX // _UNITS_MS["d"]
     wrong = "cannot be negative" if ms < 0 else f"must be at most {days_max} days"
-    return Refused("bad_" + what, f"{what} {wrong}; found {cut(repr(value))}")
+    return Refused("bad_" + what, f"{what} {wrong}; found {bounded_repr(value)}")

@@ -5,7 +5,7 @@ from typing import get_args
 from msgspec import Struct
 from pyspark.sql import DataFrame, SparkSession
 
-from headrace.model.checks import cut
+from headrace.model.checks import bounded_repr
 from headrace.model.errors import BadConfig
 from headrace.model.secrets import shown
 from headrace.pipeline.history.read import read_history
@@ -40,7 +40,7 @@ def events(
     written.
     """
     if origin is not None and origin not in get_args(Origin):
-        raise BadConfig(f"origin is {cut(repr(origin))}; give {' or '.join(get_args(Origin))}")
+        raise BadConfig(f"origin is {bounded_repr(origin)}; give {' or '.join(get_args(Origin))}")
     if (origin or default_origin(lake)) == "journal":
         if url is None:
             raise BadConfig(f"there is no history in {lake.folder}; name the store whose journal is to be read")

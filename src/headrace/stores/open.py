@@ -5,6 +5,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from urllib.parse import SplitResult, parse_qsl, quote, unquote, urlsplit
 
+from headrace.model.checks import bounded_repr
 from headrace.model.clock import Clock
 from headrace.model.errors import BadConfig
 from headrace.stores.contract.store import Store
@@ -118,13 +119,15 @@ def sqlite_path(parts: SplitResult, options: dict[str, str]) -> str:
 
 def unknown_scheme(parts: SplitResult) -> BadConfig:
     """The refusal of a URL that means no store."""
-    return BadConfig(f"no store for scheme {parts.scheme!r}; known URLs: {KNOWN}")
+    return BadConfig(f"no store for scheme {bounded_repr(parts.scheme)}; known URLs: {KNOWN}")
 
 
 def _check_options(store: str, options: dict[str, str], known: tuple[str, ...]) -> None:
     for option in options:
         if option not in known:
-            raise BadConfig(f"{store} has no option {option!r}; known options: {', '.join(known) or 'none'}")
+            raise BadConfig(
+                f"{store} has no option {bounded_repr(option)}; known options: {', '.join(known) or 'none'}"
+            )
 
 
 def with_whole_path(url: str) -> str:

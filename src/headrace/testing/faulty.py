@@ -1,12 +1,12 @@
 """A store that fails on command: it forwards to another one, and refuses, delays or loses replies as it was told."""
 
-import difflib
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from types import TracebackType
 from typing import Any, Self
 
+from headrace.model.checks import bounded_repr, nearest
 from headrace.model.claim import ClaimRequest, Settlement
 from headrace.model.errors import BadConfig, OutcomeUnknown, StoreUnavailable
 from headrace.stores.contract.store import Store
@@ -157,8 +157,8 @@ _VERBS = NAMES | {name.rpartition(".")[2] for name in NAMES}
 def _checked(verbs: tuple[str, ...]) -> frozenset[str]:
     for verb in verbs:
         if verb not in _VERBS:
-            nearest = difflib.get_close_matches(verb, sorted(_VERBS), n=1, cutoff=0.0)[0]
-            raise BadConfig(f"a store has no verb {verb!r} that could fail; did you mean {nearest!r}?")
+            near = nearest(verb, sorted(_VERBS), cutoff=0.0)
+            raise BadConfig(f"a store has no verb {bounded_repr(verb)} that could fail; did you mean {near!r}?")
     if not verbs:
         raise BadConfig("say which verbs are meant, as in store.fail('claim'); for all of them use store.down()")
     return frozenset(verbs)

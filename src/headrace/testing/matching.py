@@ -1,6 +1,5 @@
 """Compares the jobs that were sent with the one that a test wants, and says how they differ."""
 
-import difflib
 import inspect
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -10,7 +9,7 @@ from msgspec.structs import asdict
 
 from headrace.client.codec import Codec
 from headrace.client.options import OptionFields, Options
-from headrace.model.checks import cut
+from headrace.model.checks import bounded_repr, cut, nearest
 from headrace.model.errors import Refused
 from headrace.model.limits import PRIORITY_DEFAULT
 from headrace.model.names import Queue
@@ -140,17 +139,17 @@ def divided(
     arguments, said = dict(by_place), {}
     for name, value in kwargs.items():
         if name in by_place:
-            raise Refused("bad_arguments", f"the argument {name!r} of {_shown(handler)} was given twice; give it once")
+            raise Refused(
+                "bad_arguments", f"the argument {bounded_repr(name)} of {_shown(handler)} was given twice; give it once"
+            )
         if name in names or (name not in others and (handler is None or takes_any(handler))):
             arguments[name] = value
         elif name in others:
             said[name] = value
         else:
-            nearest = difflib.get_close_matches(name, [*names, *sorted(others)], n=1)
-            hint = (
-                f"; did you mean {nearest[0]!r}?" if nearest else f"; said of a job can be {', '.join(sorted(others))}"
-            )
-            raise Refused("bad_arguments", f"{_shown(handler)} has no argument {name!r}{hint}")
+            near = nearest(name, [*names, *sorted(others)])
+            hint = f"; did you mean {near!r}?" if near else f"; said of a job can be {', '.join(sorted(others))}"
+            raise Refused("bad_arguments", f"{_shown(handler)} has no argument {bounded_repr(name)}{hint}")
     return arguments, said
 
 

@@ -5,6 +5,7 @@ from typing import Any
 
 from headrace.app.app import App
 from headrace.app.sender import Maker
+from headrace.model.checks import bounded_repr
 from headrace.model.errors import Refused
 from headrace.model.letter import Letter
 from headrace.model.names import Queue
@@ -102,7 +103,8 @@ def _kind_of(job: Which) -> str:
     if isinstance(job, Maker):
         return job.function.kind
     raise Refused(
-        "bad_job", f"a job function or the name of a kind was wanted; found {job!r}; decorate it with @app.job"
+        "bad_job",
+        f"a job function or the name of a kind was wanted; found {bounded_repr(job)}; decorate it with @app.job",
     )
 
 

@@ -1,6 +1,5 @@
 """Handlers: which function works on which kind of job, where it runs, and how heavy it is."""
 
-import difflib
 import inspect
 from collections.abc import Callable, Iterable
 from typing import Any, Literal
@@ -9,7 +8,7 @@ from msgspec import Struct
 
 from headrace.client.arguments import Arguments, Style
 from headrace.client.codec import JSON, Codec
-from headrace.model.checks import check_int, check_text
+from headrace.model.checks import bounded_repr, check_int, check_text, nearest
 from headrace.model.errors import BadConfig, Refused
 from headrace.model.limits import CAPACITY_MAX, KIND_CHARS_MAX
 from headrace.model.names import Queue
@@ -50,7 +49,7 @@ def handler_of(
     with `process` either runs in a process of its own, which can be killed when its time is over."""
     check_text("kind", kind, KIND_CHARS_MAX)
     if not callable(function):
-        raise Refused("bad_handler", f"the handler of {kind!r} must be a function; found {function!r}")
+        raise Refused("bad_handler", f"the handler of {kind!r} must be a function; found {bounded_repr(function)}")
     check_int("weight", weight, 1, CAPACITY_MAX)
     # An object may be called like a coroutine function, too.
     is_async = inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(type(function).__call__)
@@ -114,7 +113,7 @@ class Handlers:
     def unknown(self, kind: str) -> str:
         """What is said of a kind that nobody works on, with the nearest one that somebody does."""
         known = sorted(self._by_kind)
-        nearest = difflib.get_close_matches(kind, known, n=1)
-        hint = f"; did you mean {nearest[0]!r}?" if nearest else ";"
+        near = nearest(kind, known)
+        hint = f"; did you mean {near!r}?" if near else ";"
         more = f" and {len(known) - KINDS_NAMED_MAX} more" if len(known) > KINDS_NAMED_MAX else ""
         return f"no handler for kind {kind!r}{hint} Known kinds: {', '.join(known[:KINDS_NAMED_MAX]) or 'none'}{more}"

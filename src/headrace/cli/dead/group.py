@@ -6,6 +6,7 @@ import typer
 from msgspec import Struct
 
 from headrace.cli.instants import past_ms
+from headrace.model.checks import bounded_repr
 from headrace.model.errors import Refused
 from headrace.model.verdict import Reason
 from headrace.stores.contract.dead import LetterFilter
@@ -49,7 +50,9 @@ class Meant(Struct, frozen=True, kw_only=True):
     def check(self) -> None:
         """Refuse a reason that nothing dies of."""
         if self.reason is not None and self.reason not in REASONS:
-            raise Refused("bad_reason", f"no job dies of {self.reason!r}; the reasons are {', '.join(REASONS)}")
+            raise Refused(
+                "bad_reason", f"no job dies of {bounded_repr(self.reason)}; the reasons are {', '.join(REASONS)}"
+            )
 
     def where(self, now_ms: int, *, died_before_ms: int | None = None) -> LetterFilter:
         """The filter of the store, with a bound of our own; raises `Refused` for a time that is none."""

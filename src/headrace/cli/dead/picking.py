@@ -8,6 +8,7 @@ from msgspec import Struct
 from headrace.cli.looking import queues_of
 from headrace.cli.shapes import key_text
 from headrace.cli.stepping import batches
+from headrace.model.checks import bounded_repr
 from headrace.model.errors import Refused
 from headrace.model.job import check_id
 from headrace.model.letter import Letter, LetterKey
@@ -80,5 +81,7 @@ def check_names(names: Sequence[str]) -> None:
 def _one(name: str, found: Sequence[Named]) -> Named:
     if len(found) > 1:
         queues = " and ".join(each.queue.full_name for each in found if each.queue is not None)
-        raise Refused("several_queues", f"{name!r} names letters of the queues {queues}; say which with --queue")
+        raise Refused(
+            "several_queues", f"{bounded_repr(name)} names letters of the queues {queues}; say which with --queue"
+        )
     return found[0] if found else Named(name)

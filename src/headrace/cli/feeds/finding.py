@@ -6,6 +6,7 @@ from typing import Annotated
 
 import typer
 
+from headrace.model.checks import bounded_repr, nearest
 from headrace.model.errors import Refused
 from headrace.model.feed import DIRECTORY, FeedName, check_writable
 from headrace.model.feed_answers import FeedState
@@ -51,17 +52,16 @@ async def feed_of(store: Store, tenant: str, name: str) -> FeedState:
 
 
 def _unknown(name: str, tenant: str, known: list[str]) -> Refused:
-    from difflib import get_close_matches
-
     if not known:
         return Refused(
             "unknown_feed",
-            f"tenant {tenant!r} has no feed {name!r}; it has none yet; make one with: headrace feeds create NAME",
+            f"tenant {tenant!r} has no feed {bounded_repr(name)}; it has none yet; make one with:"
+            " headrace feeds create NAME",
         )
-    near = get_close_matches(name, known, n=1)
+    near = nearest(name, known)
     hint = (
-        f"did you mean {near[0]!r}?"
+        f"did you mean {near!r}?"
         if near
         else f"there are {', '.join(known[:10])}{' and more' if len(known) > 10 else ''}"
     )
-    return Refused("unknown_feed", f"tenant {tenant!r} has no feed {name!r}; {hint}")
+    return Refused("unknown_feed", f"tenant {tenant!r} has no feed {bounded_repr(name)}; {hint}")

@@ -2,7 +2,6 @@
 
 from collections import Counter
 from collections.abc import Callable, Iterator
-from difflib import get_close_matches
 from typing import Any, BinaryIO, NamedTuple
 
 import msgspec
@@ -13,6 +12,7 @@ from headrace.cli.feeds.places import chosen_place, refusal
 from headrace.cli.feeds.publishing import identified
 from headrace.cli.lines import lines_of
 from headrace.client.codec import JSON
+from headrace.model.checks import bounded_repr, nearest
 from headrace.model.errors import HeadraceError, OutcomeUnknown, Refused, StoreUnavailable
 from headrace.model.feed import LAST, FeedName, Publication
 from headrace.model.feed_answers import Published
@@ -149,9 +149,11 @@ def publication_of(line: bytes) -> Publication:
         names = msgspec.json.decode(line, type=dict[str, msgspec.Raw])
         for name in names:
             if name not in Line.__struct_fields__:
-                near = get_close_matches(name, Line.__struct_fields__, n=1)
-                hint = f"did you mean {near[0]!r}?" if near else f"known are {', '.join(Line.__struct_fields__)}"
-                raise Refused("bad_line", f'a line has no {name!r}; {hint}; the item itself stands in "item"')
+                near = nearest(name, Line.__struct_fields__)
+                hint = f"did you mean {near!r}?" if near else f"known are {', '.join(Line.__struct_fields__)}"
+                raise Refused(
+                    "bad_line", f'a line has no {bounded_repr(name)}; {hint}; the item itself stands in "item"'
+                )
         found = msgspec.json.decode(line, type=Line)
     except (ValueError, RecursionError, msgspec.MsgspecError) as error:
         raise Refused(

@@ -8,6 +8,7 @@ from msgspec import Struct
 
 from headrace.cli.opening import lasting
 from headrace.cli.reading import pairs
+from headrace.model.checks import bounded_repr
 from headrace.model.errors import BadConfig
 from headrace.stores.open import with_whole_path
 
@@ -79,11 +80,13 @@ def folder_of(text: str) -> Path:
     """The folder of `--dir`, absolute; refuses a URL, and what Spark would take for a pattern."""
     if "://" in text:
         raise BadConfig(
-            f"--dir must be a folder, and {text!r} is a URL; mount it where the driver and all executors see it under"
-            " the same path, and give that path"
+            f"--dir must be a folder, and {bounded_repr(text)} is a URL; mount it where the driver and all executors"
+            " see it under the same path, and give that path"
         )
     if any(each in text for each in "*?[]{}\\"):
-        raise BadConfig(f"--dir {text!r} holds one of * ? [ ] {{ }} \\, which Spark takes for a pattern; rename it")
+        raise BadConfig(
+            f"--dir {bounded_repr(text)} holds one of * ? [ ] {{ }} \\, which Spark takes for a pattern; rename it"
+        )
     return Path(text).expanduser().absolute()
 
 

@@ -11,7 +11,7 @@ from pyspark.sql import SparkSession
 from headrace.app.app import App
 from headrace.app.fields import WorkerFields
 from headrace.model.answers import Counts
-from headrace.model.checks import check_int, cut
+from headrace.model.checks import bounded_repr, check_int
 from headrace.model.errors import BadConfig, Refused
 from headrace.model.event import Bounds
 from headrace.model.limits import FLEET_WORKERS_MAX
@@ -94,7 +94,7 @@ def _planned(
     config: WorkerFields,
 ) -> _Plan:
     if until is not None and until not in get_args(Until):
-        raise BadConfig(f"until is {cut(repr(until))}; give drained, idle, or None to run on")
+        raise BadConfig(f"until is {bounded_repr(until)}; give drained, idle, or None to run on")
     if for_ms is not None:
         check_int("for_ms", for_ms, 1, 10**12)
     if config.get("name") is not None:

@@ -6,7 +6,7 @@ from pathlib import Path
 from msgspec import Struct
 from pyspark.sql import DataFrame
 
-from headrace.model.checks import cut
+from headrace.model.checks import bounded_repr, cut
 from headrace.model.errors import BadConfig
 from headrace.model.names import DEFAULT_QUEUE
 from headrace.model.times import Duration, duration_ms
@@ -82,7 +82,7 @@ def whole_path(folder: str | Path) -> str:
     """A folder by its whole path: Spark's processes may stand elsewhere."""
     if "://" in str(folder):
         raise BadConfig(
-            f"a folder is wanted, and {cut(str(folder))!r} is a URL; mount it where the driver and all executors see it"
-            " under the same path, and give that path"
+            f"a folder is wanted, and {bounded_repr(folder)} is a URL; mount it where the driver and all executors see"
+            " it under the same path, and give that path"
         )
     return str(Path(folder).expanduser().absolute())

@@ -4,7 +4,7 @@ import builtins
 from collections.abc import Sequence
 
 from headrace.model.answers import Page, Replayed
-from headrace.model.checks import check_batch, check_int
+from headrace.model.checks import bounded_repr, check_batch, check_int
 from headrace.model.errors import Refused
 from headrace.model.job import check_id
 from headrace.model.letter import Letter, LetterKey
@@ -129,7 +129,7 @@ def check_pick(queue: Queue, pick: object) -> None:
         check_int("shard", pick.shard, 0, queue.shards - 1)
         check_int("letter", pick.number, 1, 2**63 - 1)
     else:
-        raise Refused("bad_letter", f"{pick!r} names no letter; use an id or a LetterKey(shard, number)")
+        raise Refused("bad_letter", f"{bounded_repr(pick)} names no letter; use an id or a LetterKey(shard, number)")
 
 
 def picks_by_shard(queue: Queue, picks: Sequence[LetterKey | str]) -> dict[int, builtins.list[int]]:

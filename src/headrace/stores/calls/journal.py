@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from msgspec.structs import replace
 
-from headrace.model.checks import check_batch, check_int, check_text, check_time
+from headrace.model.checks import bounded_repr, check_batch, check_int, check_text, check_time
 from headrace.model.errors import Refused
 from headrace.model.event import Bounds, Consumer, Entry, Span
 from headrace.model.limits import (
@@ -182,7 +182,10 @@ def unknown_queue(shard: Shard) -> Refused:
 
 def unknown_consumer(shard: Shard, consumer: str) -> Refused:
     """The refusal to move a reader that is not remembered."""
-    return Refused("unknown_consumer", f"nobody registered as {consumer!r} on {shard}; register before advancing")
+    return Refused(
+        "unknown_consumer",
+        f"nobody registered as {bounded_repr(consumer, CONSUMER_CHARS_MAX)} on {shard}; register before advancing",
+    )
 
 
 def beyond_journal(shard: Shard, last_seq: int, seq: int) -> Refused:

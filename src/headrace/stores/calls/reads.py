@@ -4,7 +4,7 @@ import builtins
 from collections.abc import Sequence
 
 from headrace.model.answers import Found, Page
-from headrace.model.checks import check_int
+from headrace.model.checks import bounded_repr, check_int
 from headrace.model.config import QueueConfig
 from headrace.model.errors import Refused
 from headrace.model.job import State
@@ -125,7 +125,9 @@ def _ending(rows: Rows, id: str, now_ms: int) -> Ending | None:
 def check_state(state: object) -> None:
     """Refuse what is no state, and the one that is listed elsewhere."""
     if type(state) is not State:
-        raise Refused("bad_state", f"{state!r} is not a State; use one of {', '.join(each.name for each in State)}")
+        raise Refused(
+            "bad_state", f"{bounded_repr(state)} is not a State; use one of {', '.join(each.name for each in State)}"
+        )
     if state is State.DEAD:
         raise Refused("bad_state", "dead jobs are letters; list them with store.dead.list")
 

@@ -3,7 +3,7 @@
 from collections.abc import Callable
 
 from headrace.model.answers import Found
-from headrace.model.checks import check_text
+from headrace.model.checks import bounded_repr, check_text
 from headrace.model.errors import Refused
 from headrace.model.limits import COMPANION_ID_CHARS_MAX, SCAN_PART_BYTES
 from headrace.model.names import Shard
@@ -18,10 +18,10 @@ _NUMBER_MAX = 2**63 - 1
 def read_place(shard: Shard, group: Group, cursor: str | None, is_place: Callable[[Group, str], bool]) -> str:
     """Behind what a scan goes on, as the store has noted it in the cursor; "" at its beginning."""
     if group not in GROUPS:
-        raise Refused("bad_group", f"{group!r} is no group of a scan; use one of {', '.join(GROUPS)}")
+        raise Refused("bad_group", f"{bounded_repr(group)} is no group of a scan; use one of {', '.join(GROUPS)}")
     if cursor is None:
         return ""
-    giver = f"a scan of group {group!r} of this shard"
+    giver = f"a scan of group {bounded_repr(group)} of this shard"
     index, text = read_cursor(cursor, shard.queue, giver)
     known, _, place = text.partition("/")
     try:

@@ -15,6 +15,7 @@ from psycopg.conninfo import conninfo_to_dict, make_conninfo
 from psycopg.types.numeric import Int8BinaryDumper, Int8Dumper
 from psycopg_pool import ConnectionPool
 
+from headrace.model.checks import bounded_repr
 from headrace.model.errors import BadConfig
 from headrace.stores.postgres.arrays import take_arrays
 
@@ -77,7 +78,9 @@ def settings_of(url: str) -> Settings:
     known = {each.keyword.decode() for each in pq.Conninfo.get_defaults()}
     for option in given:
         if option not in known and option not in OPTIONS:
-            raise BadConfig(f"postgres:// has no option {option!r}; known options: {', '.join(OPTIONS)}, and libpq's")
+            raise BadConfig(
+                f"postgres:// has no option {bounded_repr(option)}; known options: {', '.join(OPTIONS)}, and libpq's"
+            )
     rest = urlencode({option: value for option, value in given.items() if option not in OPTIONS}, quote_via=quote)
     try:
         libpq = conninfo_to_dict(urlunsplit(parts._replace(query=rest)))
@@ -111,20 +114,23 @@ def _place(libpq: dict[str, Any]) -> str:
 def _schema(schema: str) -> str:
     if not _SCHEMA.fullmatch(schema) or schema.startswith("pg_"):
         raise BadConfig(
-            f"schema {schema!r} is not a name; use small letters, digits and '_' (48 at most), and not 'pg_' in front"
+            f"schema {bounded_repr(schema)} is not a name; use small letters, digits and '_' (48 at most), and not"
+            " 'pg_' in front"
         )
     return schema
 
 
 def _profile(profile: str) -> str:
     if profile not in PROFILES:
-        raise BadConfig(f"PostgreSQL has no durability profile {profile!r}; known profiles: {', '.join(PROFILES)}")
+        raise BadConfig(
+            f"PostgreSQL has no durability profile {bounded_repr(profile)}; known profiles: {', '.join(PROFILES)}"
+        )
     return profile
 
 
 def _connections(text: str) -> int:
     if not text.isascii() or not text.isdigit() or not 1 <= int(text) <= CONNECTIONS_MAX:
-        raise BadConfig(f"connections is {text!r}; give a whole number from 1 to {CONNECTIONS_MAX}")
+        raise BadConfig(f"connections is {bounded_repr(text)}; give a whole number from 1 to {CONNECTIONS_MAX}")
     return int(text)
 
 

@@ -6,6 +6,7 @@ from urllib.parse import SplitResult, unquote
 
 from msgspec import Struct
 
+from headrace.model.checks import bounded_repr
 from headrace.model.errors import BadConfig
 from headrace.model.limits import DURATION_MS_MAX
 
@@ -108,7 +109,9 @@ def options_of(parts: SplitResult, given: Mapping[str, str]) -> Options:
 def _check_known(scheme: str, kind: Kind, given: Mapping[str, str]) -> None:
     for option in given:
         if option not in KNOWN[kind]:
-            raise BadConfig(f"{scheme}:// has no option {option!r}; known options: {', '.join(KNOWN[kind])}")
+            raise BadConfig(
+                f"{scheme}:// has no option {bounded_repr(option)}; known options: {', '.join(KNOWN[kind])}"
+            )
 
 
 def _address(text: str, kind: Kind) -> Address:
@@ -139,14 +142,14 @@ def _db(kind: Kind, path: str, given: Mapping[str, str]) -> int:
 
 def _profile(text: str | None) -> str | None:
     if text is not None and text not in PROFILES:
-        raise BadConfig(f"Redis has no durability profile {text!r}; known profiles: {', '.join(PROFILES)}")
+        raise BadConfig(f"Redis has no durability profile {bounded_repr(text)}; known profiles: {', '.join(PROFILES)}")
     return text
 
 
 def _yes(given: Mapping[str, str], name: str) -> bool:
     text = given.get(name, "no")
     if text not in {"yes", "no"}:
-        raise BadConfig(f"{name} is yes or no, found {text!r}")
+        raise BadConfig(f"{name} is yes or no, found {bounded_repr(text)}")
     return text == "yes"
 
 
@@ -155,5 +158,5 @@ def _int(given: Mapping[str, str], name: str, default: int | None, low: int, hig
     if text is None:
         return default  # type: ignore[return-value]  # None only where the field takes it
     if not text.isascii() or not text.isdigit() or not low <= int(text) <= high:
-        raise BadConfig(f"{name} is a whole number from {low} to {high}, found {text!r}")
+        raise BadConfig(f"{name} is a whole number from {low} to {high}, found {bounded_repr(text)}")
     return int(text)

@@ -7,6 +7,7 @@ from contextlib import closing
 from pathlib import Path
 from typing import TypeVar
 
+from headrace.model.checks import bounded_repr
 from headrace.model.clock import Clock, SystemClock
 from headrace.model.errors import BadConfig
 from headrace.model.feed import FeedCursor, FeedName
@@ -205,7 +206,9 @@ class SqliteStore:
     ) -> "SqliteStore":
         """Open the file, making it when missing. `boot_id` tells restarts of the machine apart; tests give one."""
         if profile not in PROFILES:
-            raise BadConfig(f"SQLite has no durability profile {profile!r}; known profiles: {', '.join(PROFILES)}")
+            raise BadConfig(
+                f"SQLite has no durability profile {bounded_repr(profile)}; known profiles: {', '.join(PROFILES)}"
+            )
         clock = clock or SystemClock()
         engine = SqliteEngine(path, profile, clock, slow_calls)
 

@@ -7,7 +7,7 @@ import msgspec
 import pyarrow as pa
 
 from headrace.client.codec import holds_no_number
-from headrace.model.checks import cut
+from headrace.model.checks import bounded_repr, cut
 from headrace.model.errors import Refused
 
 UNREADABLE = (ValueError, OverflowError, KeyError, pa.ArrowException)
@@ -49,7 +49,7 @@ def by_cell(read: Callable[[pa.Array], list[Any]], what: str, column: pa.Array) 
             found += read(column.slice(at, 1))
         except UNREADABLE as error:
             found.append(loose(column[at]))
-            odd[at] = Refused("bad_" + what, f"{what} {cut(repr(found[-1]))} holds {_why(error)}")
+            odd[at] = Refused("bad_" + what, f"{what} {bounded_repr(found[-1])} holds {_why(error)}")
     return found, odd
 
 
@@ -132,7 +132,9 @@ def _encoded(what: str, value: object) -> bytes | Refused:
     try:
         text = _encode(value)
     except (TypeError, ValueError, OverflowError, msgspec.MsgspecError) as error:
-        return Refused("bad_" + what, f"{what} {cut(repr(value))} cannot be written as JSON: {error}")
+        return Refused("bad_" + what, f"{what} {bounded_repr(value)} cannot be written as JSON: {error}")
     if b"null" in text and holds_no_number(value):
-        return Refused("bad_" + what, f"{what} {cut(repr(value))} holds a number that JSON cannot write; make it null")
+        return Refused(
+            "bad_" + what, f"{what} {bounded_repr(value)} holds a number that JSON cannot write; make it null"
+        )
     return text

@@ -14,7 +14,6 @@ from headrace.cli.doctor.facts import Facts, gather
 from headrace.cli.doctor.repairing import repair
 from headrace.cli.doctor.verdicts import Check
 from headrace.model.clock import SystemClock
-from headrace.model.limits import QUEUES_SHOWN_MAX
 from headrace.model.names import Queue, Shard
 from headrace.model.upkeep import Findings
 from headrace.stores.contract.store import Store
@@ -277,18 +276,6 @@ async def test_a_risen_epoch_is_told_as_a_tail_that_may_be_lost(
 
     [check] = [each for each in checks if each.check == "epochs"]
     assert (check.status, words in check.found) == (status, True)
-
-
-async def test_more_queues_than_are_looked_at_are_said() -> None:
-    store = MemoryStore()
-    for number in range(QUEUES_SHOWN_MAX + 1):
-        await store.queues.configure(Queue(f"queue-{number}", f"tenant-{number % 3}"), {"priority": 5})
-
-    known = await gather(store, full=False)
-
-    assert (len(known.queues), known.more_queues) == (QUEUES_SHOWN_MAX, True)
-    [check] = [each for each in examined(known, VERSIONS) if each.status == "look" and each.check == "queues"]
-    assert check.found == "there are more than the 1,000 queues that were looked at"
 
 
 async def test_what_was_looked_at_in_part_only_is_said() -> None:

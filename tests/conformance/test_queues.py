@@ -14,6 +14,7 @@ from headrace.model.letter import LetterKey
 from headrace.model.names import Queue, Shard
 from headrace.model.outcome import Cancelled, Done, Fail, Release, Retry
 from headrace.model.policy import Policy
+from headrace.stores.catalog import find_queue
 from tests.support.play import BOOM, Play
 
 
@@ -432,6 +433,25 @@ async def test_a_list_of_names_goes_on_where_it_was_when_queues_come_and_go(play
     second = await play.store.queues.names("acme", cursor=first.cursor, limit=2)
 
     assert [[queue.name for queue in page.rows] for page in (first, second)] == [["a", "b"], ["c", "d"]]
+
+
+async def test_a_queue_is_found_by_its_name_among_those_that_are_called_alike(play: Play) -> None:
+    there = ["Mail", "mai", "mail-2", "mail.2", "mailz", "mail", "m"]
+    for name in there:
+        await Play(play.store, play.queue.shards, name=name).configure(fail_handler=True)
+    await Play(play.store, 1, name="mail", tenant="other").configure(paused=True)
+    await Play(play.store, 1, name="post", tenant="other").configure(paused=True)
+    await play.die("a")
+
+    found = [await find_queue(play.store, "acme", name) for name in there]
+    missing = [
+        await find_queue(play.store, "acme", name)
+        for name in ("mailx", "mai.fail", "ma", "zz", "0", "post", "", ".fail", "mail box", "mail\udcff", "mail\x7f")
+    ]
+
+    assert found == [Queue(name, "acme", play.queue.shards) for name in there]
+    assert await find_queue(play.store, "acme", "mail.fail") == play.queue.companion
+    assert missing == [None] * 11
 
 
 async def test_tenants_are_listed_by_name_page_by_page(play: Play) -> None:

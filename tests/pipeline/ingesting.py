@@ -8,7 +8,7 @@ from pyspark.sql import SparkSession
 
 from headrace.model.names import DEFAULT_TENANT
 from headrace.pipeline import Ingested
-from headrace.pipeline.source.targets import all_feeds, all_tenants
+from headrace.stores.catalog import all_feeds, all_tenants
 from headrace.stores.contract.store import Store
 from tests.pipeline.served import ask, fresh_url
 

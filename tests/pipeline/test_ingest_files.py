@@ -15,7 +15,7 @@ from headrace.model.errors import BadConfig
 from headrace.model.names import Queue
 from headrace.pipeline import Ingested, follow_rows, ingest_rows, read_followed, read_refused, read_source
 from headrace.pipeline.ingest.finding import Source, find_source
-from headrace.pipeline.source.targets import all_tenants
+from headrace.stores.catalog import all_tenants
 from tests.pipeline.ingesting import is_untouched, quiet, shown, url
 from tests.pipeline.served import ask
 from tests.pipeline.writes import drain, events, waiting

@@ -1,36 +1,33 @@
 """Looks that several commands take: which queues there are, and where a job is."""
 
+import asyncio
+import re
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from typing import TypeVar
+
 from headrace.model.answers import Found
 from headrace.model.checks import bounded_repr, nearest
 from headrace.model.errors import Refused
-from headrace.model.limits import PAGE_MAX, QUEUES_SHOWN_MAX
+from headrace.model.limits import LOOKS_AT_ONCE, PAGE_MAX
 from headrace.model.names import Queue
+from headrace.stores.catalog import all_queues, find_queue
 from headrace.stores.contract.store import Store
+
+A = TypeVar("A")
+T = TypeVar("T")
 
 
 async def queues_of(store: Store, tenant: str, name: str | None = None) -> list[Queue]:
     """All queues of a tenant with their shards, companions included and in order of name; or the one that is named.
 
-    Without a name at most `QUEUES_SHOWN_MAX`. Raises `Refused` for a name that no queue has, with the nearest names:
-    asking after a queue never makes it.
+    Raises `Refused` for a name that no queue has, with the nearest names: asking after a queue never makes it.
     """
-    found: list[Queue] = []
-    cursor = None
-    while name is not None or len(found) < QUEUES_SHOWN_MAX:
-        page = await store.queues.names(tenant, cursor=cursor, limit=PAGE_MAX)
-        if chosen := [queue for queue in page.rows if queue.full_name == name]:
-            return chosen
-        found += page.rows
-        if (cursor := page.cursor) is None:
-            break
-    if name is not None:
-        raise _unknown(name, tenant, [queue.full_name for queue in found])
-    return found[:QUEUES_SHOWN_MAX]
-
-
-async def tenants_of(store: Store) -> list[str]:
-    """The tenants that have queues, in order of name; at most `PAGE_MAX`."""
-    return (await store.queues.tenants(limit=PAGE_MAX)).rows
+    if name is None:
+        return await all_queues(store, tenant)
+    found = await find_queue(store, tenant, name)
+    if found is None:
+        raise await _unknown(store, name, tenant)
+    return [found]
 
 
 async def queue_of(store: Store, tenant: str, name: str) -> Queue:
@@ -39,16 +36,28 @@ async def queue_of(store: Store, tenant: str, name: str) -> Queue:
     return queue
 
 
+async def look_at_each(items: Sequence[A], look: Callable[[A], Awaitable[T]]) -> AsyncIterator[tuple[A, T]]:
+    """Each item with what its look found, in their order; several looks at once, none begun long before it is read."""
+    for first in range(0, len(items), LOOKS_AT_ONCE):
+        some = items[first : first + LOOKS_AT_ONCE]
+        for pair in zip(some, await asyncio.gather(*map(look, some)), strict=True):
+            yield pair
+
+
 async def locate(store: Store, tenant: str, name: str | None, id: str) -> tuple[Queue, Found] | None:
     """A job by its id: in the queue that is named, else in the first of the tenant's queues that knows it."""
-    for queue in await queues_of(store, tenant, name):
-        [found] = await store.reads.find(queue, [id])
+    queues = await queues_of(store, tenant, name)
+    async for queue, [found] in look_at_each(queues, lambda queue: store.reads.find(queue, [id])):
         if found is not None:
             return queue, found
     return None
 
 
-def _unknown(name: str, tenant: str, known: list[str]) -> Refused:
+async def _unknown(store: Store, name: str, tenant: str) -> Refused:
+    # The first names, and those that begin alike: a hint is worth two pages, not all.
+    begin = name[:1] if re.match("[A-Za-z0-9]", name) else None
+    pages = [await store.queues.names(tenant, cursor=cursor, limit=PAGE_MAX) for cursor in (None, begin)]
+    known = list(dict.fromkeys(queue.full_name for page in pages for queue in page.rows))
     near = nearest(name, known)
     if near:
         hint = f"did you mean {near!r}?"

@@ -81,21 +81,23 @@ class Walk:
     ) -> None:
         self._store = store
         self._where = where
-        self._stations = [(state, queue) for state in states for queue in queues]
+        self._states, self._queues = states, queues
         self._index = 0
+        """Of the station: all queues in the first state, then all in the next."""
         self._cursor: str | None = None
         if cursor is not None:
-            self._index, self._cursor = _read(cursor, self._stations)
+            self._index, self._cursor = _read(cursor, states, queues)
 
     @property
     def over(self) -> bool:
         """Whether everything was seen."""
-        return self._index >= len(self._stations)
+        return self._index >= len(self._states) * len(self._queues)
 
     @property
     def station(self) -> tuple[State, Queue]:
         """What is seen next: a state of a queue."""
-        return self._stations[self._index]
+        state, queue = divmod(self._index, len(self._queues))
+        return self._states[state], self._queues[queue]
 
     @property
     def cursor(self) -> str | None:
@@ -156,12 +158,13 @@ def _body(found: Found, state: State) -> Record | Ending:
     return body
 
 
-def _read(cursor: str, stations: Sequence[tuple[State, Queue]]) -> tuple[int, str | None]:
+def _read(cursor: str, states: Sequence[State], queues: Sequence[Queue]) -> tuple[int, str | None]:
     try:
         cursor = cursor[: 4 * CURSOR_CHARS_MAX]
         packed = base64.b64decode(cursor.encode() + b"=" * (-len(cursor) % 4), b"-_", validate=True)
         place = msgspec.json.decode(packed, type=_Place)
-        index = [(state, queue.full_name) for state, queue in stations].index((place.state, place.queue))
+        queue = [queue.full_name for queue in queues].index(place.queue)
+        index = states.index(place.state) * len(queues) + queue
     except (ValueError, msgspec.MsgspecError) as error:
         raise Refused(
             "bad_cursor", "the cursor is not one that this list gave with the same options; start without --cursor"

@@ -1,16 +1,16 @@
 """`headrace workers`: who claimed lately, from which queues, and what each holds."""
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 
 from msgspec import Struct
 
 from headrace.cli.instants import store_now_ms
-from headrace.cli.looking import queues_of
+from headrace.cli.looking import look_at_each, queues_of
 from headrace.cli.opening import with_store
 from headrace.cli.options import TENANT, AnyQueue, Json, Tenant, Url
 from headrace.cli.output import Output
+from headrace.cli.walking import Walk
 from headrace.model.job import State
-from headrace.model.limits import BATCH_MAX
 from headrace.model.times import duration_text, instant_text
 from headrace.stores.contract.store import Store
 
@@ -23,7 +23,7 @@ class WorkerRow(Struct, frozen=True):
     worker: str
     queues: list[str]
     active: int
-    """Jobs it holds leases of, among the first 1,000 active ones of each queue."""
+    """Jobs it holds leases of."""
     seen_at: str
     seen_at_ms: int
     seen_ms_ago: int
@@ -50,13 +50,15 @@ async def seen(store: Store, tenant: str, queue: str | None) -> list[WorkerRow]:
     """The workers of a queue, or of all queues of a tenant."""
     queues: dict[str, set[str]] = defaultdict(set)
     seen_at_ms: dict[str, int] = defaultdict(int)
-    active: dict[str | None, int] = defaultdict(int)
-    for each in await queues_of(store, tenant, queue):
-        for found in await store.reads.workers(each):
+    active: Counter[str | None] = Counter()
+    known = await queues_of(store, tenant, queue)
+    async for each, workers in look_at_each(known, store.reads.workers):
+        for found in workers:
             queues[found.worker].add(each.full_name)
             seen_at_ms[found.worker] = max(seen_at_ms[found.worker], found.seen_at_ms)
-        for job in (await store.reads.list(each, State.ACTIVE, limit=BATCH_MAX)).rows:
-            active[job.worker] += 1
+    walk = Walk(store, known, (State.ACTIVE,))
+    while not walk.over:
+        active.update(job.found.worker for job in await walk.take() if job.found is not None)
     now_ms = await store_now_ms(store)
     latest = sorted(queues, key=lambda worker: (-seen_at_ms[worker], worker))
     return [

@@ -224,12 +224,6 @@ FORK_REST_MS: Final = 5_000
 CTRL_C_MS: Final = 500
 """How often a thread that waits for an answer looks whether a signal came while it fell asleep."""
 
-QUEUES_SHOWN_MAX: Final = 1_000
-"""Queues of a tenant that a command looks at; beyond that a person names the queue."""
-
-FEEDS_SHOWN_MAX: Final = 1_000
-"""Feeds of a tenant that a command looks at; beyond that a person names the feed."""
-
 LOOKS_AT_ONCE: Final = 50
 """Queues that a command asks after at the same time: a far server answers a thousand in a second, none is flooded."""
 

@@ -9,6 +9,7 @@ from headrace.model.checks import bounded_repr
 from headrace.model.errors import Refused
 from headrace.model.letter import Letter
 from headrace.model.names import Queue
+from headrace.stores.catalog import all_queues, all_tenants
 from headrace.stores.memory.store import MemoryStore
 from headrace.testing.asserting import unwanted_but, wanted_but
 from headrace.testing.clock import KitClock
@@ -110,8 +111,8 @@ def _kind_of(job: Which) -> str:
 
 async def _all_letters(store: MemoryStore) -> list[Letter]:
     found: list[Letter] = []
-    for tenant in (await store.queues.tenants(limit=1_000)).rows:
-        for queue in (await store.queues.names(tenant, limit=1_000)).rows:
+    for tenant in await all_tenants(store):
+        for queue in await all_queues(store, tenant):
             found += await _letters(store, queue)
     return sorted(found, key=lambda letter: letter.died_at_ms)
 

@@ -2,10 +2,11 @@
 
 import re
 from collections.abc import Sequence
+from functools import partial
 
 from msgspec import Struct
 
-from headrace.cli.looking import queues_of
+from headrace.cli.looking import look_at_each, queues_of
 from headrace.cli.shapes import key_text
 from headrace.cli.stepping import batches
 from headrace.model.checks import bounded_repr
@@ -42,17 +43,16 @@ async def letters_named(store: Store, tenant: str, queue_name: str | None, names
     names = list(dict.fromkeys(names))
     queues = await queues_of(store, tenant, queue_name)
     found: dict[str, list[Named]] = {name: [] for name in names}
-    for queue in queues:
-        for part in batches(names):
-            for id, known in zip(part, await store.reads.find(queue, part), strict=True):
+    for part in batches(names):
+        async for queue, answers in look_at_each(queues, partial(store.reads.find, ids=part)):
+            for id, known in zip(part, answers, strict=True):
                 if known is not None and known.letters:
                     newest = max(known.letters, key=lambda letter: letter.key)
                     found[id].append(Named(id, queue, newest, len(known.letters)))
     for name in names:
         key = key_of(name)
         if not found[name] and key is not None:
-            for queue in queues:
-                letter = await letter_at(store, queue, key)
+            async for queue, letter in look_at_each(queues, partial(letter_at, store, key)):
                 if letter is not None:
                     found[name].append(Named(name, queue, letter, 1))
     return [_one(name, found[name]) for name in names]
@@ -64,7 +64,7 @@ def key_of(text: str) -> LetterKey | None:
     return None if written is None else LetterKey(int(written[1]), int(written[2]))
 
 
-async def letter_at(store: Store, queue: Queue, key: LetterKey) -> Letter | None:
+async def letter_at(store: Store, key: LetterKey, queue: Queue) -> Letter | None:
     """The letter of a key."""
     if key.shard >= queue.shards or key.number < 1:
         return None

@@ -15,6 +15,7 @@ from headrace.cli.demo.sending import Sender
 from headrace.model.answers import Counts
 from headrace.model.clock import monotonic_ms
 from headrace.model.errors import HeadraceError
+from headrace.stores.catalog import all_queues
 
 LOOK_MS = 200
 """Between two looks at the counts."""
@@ -138,7 +139,7 @@ def _claimed(line: bytes) -> str | None:
 async def _counts() -> Counts:
     client, counts = await app.client(), Counts()
     for tenant in TENANTS:
-        for queue in (await client.store.queues.names(tenant)).rows:
+        for queue in await all_queues(client.store, tenant):
             counts += await client.store.queues.counts(queue)
     return counts
 

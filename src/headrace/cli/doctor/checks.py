@@ -82,9 +82,6 @@ def _epochs(facts: Facts) -> Check:
 
 def _queues(facts: Facts) -> list[Check]:
     checks = [check for queue in facts.queues for check in of_queue(queue, facts.now_ms)]
-    if facts.more_queues:
-        told = f"there are more than the {len(facts.queues):,} queues that were looked at"
-        checks.append(look("queues", told, "look at the others with headrace queues --tenant"))
     if checks:
         return checks
     waiting = sum(each.counts.waiting for each in facts.queues)

@@ -1,18 +1,17 @@
 """What the doctor looks at: the store, and every queue with its shards and journal readers."""
 
-import asyncio
-from collections.abc import AsyncIterator
-
 from msgspec import Struct
 
+from headrace.cli.looking import look_at_each
 from headrace.model.answers import Counts
 from headrace.model.clock import SystemClock, monotonic_ms
 from headrace.model.config import QueueConfig
 from headrace.model.event import Consumer
-from headrace.model.limits import INSPECT_PARTS_MAX, LATE_MS, LOOKS_AT_ONCE, PAGE_MAX, QUEUES_SHOWN_MAX
+from headrace.model.limits import INSPECT_PARTS_MAX, LATE_MS
 from headrace.model.names import DEFAULT_TENANT, Queue, Shard
 from headrace.model.snapshot import Health
 from headrace.model.upkeep import Damage, Findings, Miscount
+from headrace.stores.catalog import all_queues, all_tenants
 from headrace.stores.contract.store import Store
 
 PINGS = 5
@@ -68,8 +67,6 @@ class Facts(Struct, frozen=True):
     now_ms: int
     """By the store's clock."""
     queues: list[QueueFacts]
-    more_queues: bool
-    """Whether there are more queues than were looked at."""
 
 
 async def gather(store: Store, *, full: bool) -> Facts:
@@ -81,38 +78,14 @@ async def gather(store: Store, *, full: bool) -> Facts:
         took.append(monotonic_ms() - before_ms)
     health = await store.health()
     now_ms = SystemClock().now_ms() + health.clock_skew_ms
-    queues, more = await all_queues(store)
-    found: list[QueueFacts] = []
-    for first in range(0, len(queues), LOOKS_AT_ONCE):
-        part = queues[first : first + LOOKS_AT_ONCE]
-        found += await asyncio.gather(*[_look_at(store, queue, now_ms, full=full) for queue in part])
-    return Facts(health, sorted(took)[PINGS // 2], now_ms, found, more)
+    queues = await queues_of_all(store)
+    looks = look_at_each(queues, lambda queue: _look_at(store, queue, now_ms, full=full))
+    return Facts(health, sorted(took)[PINGS // 2], now_ms, [facts async for _, facts in looks])
 
 
-async def all_queues(store: Store) -> tuple[list[Queue], bool]:
-    """The queues of all tenants, as many as a command looks at, and whether there are more."""
-    found: list[Queue] = []
-    async for queue in _each_queue(store):
-        if len(found) == QUEUES_SHOWN_MAX:
-            return found, True
-        found.append(queue)
-    return found, False
-
-
-async def _each_queue(store: Store) -> AsyncIterator[Queue]:
-    tenants = await store.queues.tenants(limit=PAGE_MAX)
-    while True:
-        for tenant in tenants.rows:
-            names = await store.queues.names(tenant, limit=PAGE_MAX)
-            while True:
-                for queue in names.rows:
-                    yield queue
-                if names.cursor is None:
-                    break
-                names = await store.queues.names(tenant, cursor=names.cursor, limit=PAGE_MAX)
-        if tenants.cursor is None:
-            break
-        tenants = await store.queues.tenants(cursor=tenants.cursor, limit=PAGE_MAX)
+async def queues_of_all(store: Store) -> list[Queue]:
+    """The queues of all tenants, by tenant and name."""
+    return [queue for tenant in await all_tenants(store) for queue in await all_queues(store, tenant)]
 
 
 async def _look_at(store: Store, queue: Queue, now_ms: int, *, full: bool) -> QueueFacts:

@@ -5,7 +5,7 @@ from typing import Annotated
 import typer
 
 from headrace.cli.doctor.checks import Versions, examined, worst
-from headrace.cli.doctor.facts import Facts, all_queues, gather
+from headrace.cli.doctor.facts import Facts, gather, queues_of_all
 from headrace.cli.doctor.repairing import Repairs, repair
 from headrace.cli.exits import NO, OK
 from headrace.cli.opening import with_store
@@ -38,7 +38,7 @@ def command(url: Url = None, repair: Repair = False, full: Full = False, json: J
             "health": facts.health,
             "round_trip_ms": facts.round_trip_ms,
             "queues": len(facts.queues),
-            "more_queues": facts.more_queues,
+            "more_queues": False,
         }
     )
     if repairs is not None:
@@ -53,7 +53,7 @@ async def _attend(store: Store, output: Output, *, repair: bool, full: bool) -> 
 
 
 async def _repair(store: Store, output: Output) -> Repairs:
-    queues, _ = await all_queues(store)
+    queues = await queues_of_all(store)
     with output.progress("repairing shards", sum(queue.shards for queue in queues)) as advance:
         return await repair(store, queues, advance)
 

@@ -8,9 +8,9 @@ import typer
 
 from headrace.model.checks import bounded_repr, nearest
 from headrace.model.errors import Refused
-from headrace.model.feed import DIRECTORY, FeedName, check_writable
+from headrace.model.feed import FeedName, check_writable
 from headrace.model.feed_answers import FeedState
-from headrace.model.limits import FEEDS_SHOWN_MAX, PAGE_MAX
+from headrace.stores.catalog import all_feeds
 from headrace.stores.contract.store import Store
 
 Name = Annotated[str, typer.Argument(metavar="NAME", help="The feed.")]
@@ -30,24 +30,11 @@ def writable(name: str, tenant: str) -> FeedName:
     return feed
 
 
-async def names_of(store: Store, tenant: str) -> tuple[list[str], bool]:
-    """The feeds of a tenant in order of name, at most `FEEDS_SHOWN_MAX`, and whether there are more."""
-    found: list[str] = []
-    cursor = None
-    while len(found) <= FEEDS_SHOWN_MAX:
-        page = await store.items.list(FeedName(DIRECTORY, tenant), cursor=cursor, limit=PAGE_MAX)
-        found += [row.id for row in page.rows]
-        if (cursor := page.cursor) is None:
-            break
-    return found[:FEEDS_SHOWN_MAX], len(found) > FEEDS_SHOWN_MAX
-
-
 async def feed_of(store: Store, tenant: str, name: str) -> FeedState:
     """The feed of that name as it stands; raises `Refused` with the nearest names when there is none."""
     state = await store.feeds.describe(FeedName(name, tenant))
     if state is None:
-        known, _ = await names_of(store, tenant)
-        raise _unknown(name, tenant, known)
+        raise _unknown(name, tenant, [feed.name for feed in await all_feeds(store, tenant)])
     return state
 
 

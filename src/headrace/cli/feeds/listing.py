@@ -1,30 +1,27 @@
 """`headrace feeds list`: the feeds of a tenant, and how each stands."""
 
-import asyncio
-
 from msgspec import Struct
 from msgspec.structs import asdict
 
-from headrace.cli.feeds.finding import Tenant, names_of
+from headrace.cli.feeds.finding import Tenant
 from headrace.cli.instants import ago, instants, store_now_ms
+from headrace.cli.looking import look_at_each
 from headrace.cli.opening import with_store
 from headrace.cli.options import TENANT, Json, Url
 from headrace.cli.output import Output
 from headrace.cli.stepping import counted
-from headrace.model.feed import FeedName
 from headrace.model.feed_answers import FeedState
-from headrace.model.limits import FEEDS_SHOWN_MAX, LOOKS_AT_ONCE
+from headrace.stores.catalog import all_feeds
 from headrace.stores.contract.store import Store
 
 COLUMNS = ("feed", "type", "items#", "total#", "kept changes#", "last change")
 
 
 class Listed(Struct, frozen=True):
-    """The feeds that were found, by the store's time, and whether there are more."""
+    """The feeds of a tenant, by the store's time."""
 
     states: list[FeedState]
     now_ms: int
-    more: bool
 
 
 def list_feeds(url: Url = None, tenant: Tenant = TENANT, json: Json = False) -> None:
@@ -35,7 +32,7 @@ def list_feeds(url: Url = None, tenant: Tenant = TENANT, json: Json = False) -> 
     """
     output = Output(json=json)
     found = with_store(url, lambda store: _listed(store, tenant))
-    output.document({"tenant": tenant, "feeds": [feed_dict(state) for state in found.states], "more": found.more})
+    output.document({"tenant": tenant, "feeds": [feed_dict(state) for state in found.states], "more": False})
     output.table(
         COLUMNS,
         [
@@ -50,8 +47,6 @@ def list_feeds(url: Url = None, tenant: Tenant = TENANT, json: Json = False) -> 
     if found.states:
         items = sum(state.items for state in found.states)
         output.say(f"{counted(len(found.states), 'feed')} with {counted(items, 'item')}")
-    if found.more:
-        output.hint(f"only the first {FEEDS_SHOWN_MAX:,} feeds are shown; see others with: headrace feeds items NAME")
 
 
 def kept_changes(state: FeedState) -> int:
@@ -75,11 +70,7 @@ def feed_dict(state: FeedState) -> dict[str, object]:
 
 
 async def _listed(store: Store, tenant: str) -> Listed:
-    names, more = await names_of(store, tenant)
+    feeds = await all_feeds(store, tenant)
     now_ms = await store_now_ms(store)
-    states: list[FeedState] = []
-    for first in range(0, len(names), LOOKS_AT_ONCE):
-        some = [FeedName(name, tenant) for name in names[first : first + LOOKS_AT_ONCE]]
-        found = await asyncio.gather(*map(store.feeds.describe, some))
-        states += [state for state in found if state is not None]  # one may have gone meanwhile
-    return Listed(states, now_ms, more)
+    states = [state async for _, state in look_at_each(feeds, store.feeds.describe)]
+    return Listed([state for state in states if state is not None], now_ms)  # one may have gone meanwhile

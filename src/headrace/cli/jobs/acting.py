@@ -1,13 +1,14 @@
 """Does something to many jobs: by ids, or by filter in bounded steps that end although new jobs keep coming."""
 
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from functools import partial
 from typing import Literal
 
 from msgspec import Struct
 
 from headrace.cli.instants import store_now_ms
 from headrace.cli.jobs.filters import JobFilter
-from headrace.cli.looking import queues_of
+from headrace.cli.looking import look_at_each, queues_of
 from headrace.cli.output import Advance
 from headrace.cli.stepping import Tally, batches, telling
 from headrace.cli.walking import Seen, Walk
@@ -49,9 +50,10 @@ async def by_ids(
     """Do it to the jobs that are named, wherever they are; refuses, before anything is done, an id in two queues."""
     ids = list(dict.fromkeys(ids))
     places: dict[str, list[tuple[Queue, Found]]] = {id: [] for id in ids}
-    for queue in await queues_of(store, tenant, name):
-        for part in batches(ids):
-            for id, found in zip(part, await store.reads.find(queue, part), strict=True):
+    queues = await queues_of(store, tenant, name)
+    for part in batches(ids):
+        async for queue, answers in look_at_each(queues, partial(store.reads.find, ids=part)):
+            for id, found in zip(part, answers, strict=True):
                 if found is not None:
                     places[id].append((queue, found))
     meant = {id: _place(id, known, deed) for id, known in places.items()}

@@ -5,7 +5,7 @@ from typing import Annotated
 import typer
 from msgspec import Struct
 
-from headrace.cli.looking import queue_of, queues_of
+from headrace.cli.looking import queue_of
 from headrace.cli.opening import with_store
 from headrace.cli.options import TENANT, Json, Tenant, Url
 from headrace.cli.output import Output
@@ -15,6 +15,7 @@ from headrace.cli.settings import value_text
 from headrace.model.errors import Refused
 from headrace.model.limits import SHARDS_MAX
 from headrace.model.names import Queue
+from headrace.stores.catalog import find_queue
 from headrace.stores.contract.store import Store
 
 Names = Annotated[list[str], typer.Argument(metavar="NAME…", help="The queues.")]
@@ -127,11 +128,9 @@ def configure(
 
 async def _queue(store: Store, tenant: str, name: str, shards: int | None) -> Queue:
     """The queue that is there, or the one that is to be made."""
-    for queue in await queues_of(store, tenant):
-        if queue.full_name == name:
-            if shards not in (None, queue.shards):
-                raise Refused(
-                    "wrong_shards", f"queue {name!r} has {queue.shards} shards and keeps them; found {shards}"
-                )
-            return queue
-    return Queue(name, tenant, shards or 1)
+    queue = await find_queue(store, tenant, name)
+    if queue is None:
+        return Queue(name, tenant, shards or 1)
+    if shards not in (None, queue.shards):
+        raise Refused("wrong_shards", f"queue {name!r} has {queue.shards} shards and keeps them; found {shards}")
+    return queue

@@ -1,18 +1,16 @@
 """`headrace queues list`: every queue of a tenant, or of all, with its counts."""
 
-import asyncio
 from typing import Annotated
 
 import typer
 
 from headrace.cli.instants import store_now_ms
-from headrace.cli.looking import queues_of, tenants_of
+from headrace.cli.looking import look_at_each
 from headrace.cli.opening import with_store
 from headrace.cli.options import TENANT, Json, Tenant, Url
 from headrace.cli.output import Output
 from headrace.cli.queues.rows import COLUMNS, QueueRow, row_of, total_of
-from headrace.model.limits import LOOKS_AT_ONCE, QUEUES_SHOWN_MAX
-from headrace.model.names import Queue
+from headrace.stores.catalog import all_queues, all_tenants
 from headrace.stores.contract.store import Store
 
 AllTenants = Annotated[bool, typer.Option("--all-tenants", "-A", help="The queues of all tenants.")]
@@ -21,9 +19,9 @@ AllTenants = Annotated[bool, typer.Option("--all-tenants", "-A", help="The queue
 def list_queues(url: Url = None, tenant: Tenant = TENANT, all_tenants: AllTenants = False, json: Json = False) -> None:
     """Show queues with their counts; `headrace queues` does so, too."""
     output = Output(json=json)
-    rows, others, more = with_store(url, lambda store: _rows(store, None if all_tenants else tenant))
+    rows, others = with_store(url, lambda store: _rows(store, None if all_tenants else tenant))
     total = total_of(rows)
-    output.document({"queues": rows, "total": total, "more": more})
+    output.document({"queues": rows, "total": total, "more": False})
     if not rows:
         output.say(_empty(None if all_tenants else tenant, others))
         return
@@ -34,25 +32,15 @@ def list_queues(url: Url = None, tenant: Tenant = TENANT, all_tenants: AllTenant
         f" {total.blocked:,} blocked, {total.active:,} active, {total.done:,} done, {total.cancelled:,} cancelled,"
         f" {total.dead:,} dead"
     )
-    if more:
-        output.hint(f"only the first {QUEUES_SHOWN_MAX:,} queues are shown; see others with: headrace queues show NAME")
 
 
-async def _rows(store: Store, tenant: str | None) -> tuple[list[QueueRow], list[str], bool]:
-    """The rows, the tenants there are when there is no row, and whether there are more queues than are shown."""
-    tenants = [tenant] if tenant is not None else await tenants_of(store)
-    queues: list[Queue] = []
-    for each in tenants:
-        queues += await queues_of(store, each)
-        if len(queues) >= QUEUES_SHOWN_MAX:
-            break
-    more = len(queues) >= QUEUES_SHOWN_MAX
+async def _rows(store: Store, tenant: str | None) -> tuple[list[QueueRow], list[str]]:
+    """The rows, and the tenants there are when there is no row."""
+    tenants = [tenant] if tenant is not None else await all_tenants(store)
+    queues = [queue for each in tenants for queue in await all_queues(store, each)]
     now_ms = await store_now_ms(store)
-    rows: list[QueueRow] = []
-    for first in range(0, min(len(queues), QUEUES_SHOWN_MAX), LOOKS_AT_ONCE):
-        some = queues[first : min(first + LOOKS_AT_ONCE, QUEUES_SHOWN_MAX)]
-        rows += await asyncio.gather(*(row_of(store, queue, now_ms) for queue in some))
-    return rows, [] if rows else await tenants_of(store), more
+    rows = [row async for _, row in look_at_each(queues, lambda queue: row_of(store, queue, now_ms))]
+    return rows, [] if rows else await all_tenants(store)
 
 
 def _empty(tenant: str | None, others: list[str]) -> str:

@@ -7,7 +7,7 @@ from headrace.app.app import App
 from headrace.app.fields import WorkerFields
 from headrace.model.names import Queue
 from headrace.pipeline.fleet.desk import Desk
-from headrace.pipeline.source.targets import all_queues
+from headrace.stores.catalog import all_queues
 from headrace.stores.open import with_whole_path
 from headrace.worker.config import QueueWish, Wishes
 

@@ -26,9 +26,9 @@ from headrace.pipeline.fleet.report import FleetReport, counted, missed
 from headrace.pipeline.fleet.squad import FleetProgress, Squad
 from headrace.pipeline.fleet.tally import Tally, starts_of
 from headrace.pipeline.source.machine import check_master, here
-from headrace.pipeline.source.targets import all_queues
 from headrace.pipeline.source.urls import check_url
 from headrace.pipeline.source.write.patience import patiently
+from headrace.stores.catalog import all_queues
 from headrace.stores.contract.store import Store
 from headrace.worker.config import Settings, WorkerConfig, settings_of
 

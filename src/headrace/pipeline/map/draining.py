@@ -9,8 +9,8 @@ from headrace.model.errors import OutcomeUnknown, StoreUnavailable
 from headrace.model.limits import MAP_LOOK_MS, RETENTION_MAX
 from headrace.model.names import Queue
 from headrace.pipeline.fleet.desk import Desk
-from headrace.pipeline.source.targets import all_queues
 from headrace.pipeline.source.write.patience import patiently
+from headrace.stores.catalog import find_queue
 from headrace.stores.contract.store import Store
 
 
@@ -24,10 +24,10 @@ class Watch:
 
     def found(self) -> bool:
         """Whether the queue is there."""
-        there = self._desk.ask(lambda store: patiently(lambda: all_queues(store, self.queue.tenant)))
-        queues = [queue for queue in there if queue.full_name == self.queue.full_name]
-        self.queue = queues[0] if queues else self.queue
-        return bool(queues)
+        named = self.queue
+        found = self._desk.ask(lambda store: patiently(lambda: find_queue(store, named.tenant, named.full_name)))
+        self.queue = found or named
+        return found is not None
 
     def counts(self) -> Counts:
         """How many jobs stand where."""

@@ -6,17 +6,22 @@ from headrace.model.errors import BadConfig
 from headrace.model.feed import FeedName
 from headrace.model.names import Queue
 from headrace.pipeline.source.options import ALL, Options
+from headrace.stores.catalog import all_feeds, all_queues, all_tenants, find_queue
 from headrace.stores.contract.store import Store
 
 
 async def find_queues(store: Store, options: Options) -> list[Queue]:
     """The queues that are meant, by tenant and name; refuses a name that no tenant in question has."""
     tenants = await all_tenants(store) if options.tenant == ALL else [options.tenant]
-    known = [queue for tenant in tenants for queue in await all_queues(store, tenant)]
     if not options.names:
-        return known
-    _check_known("queue", {queue.full_name for queue in known}, options)
-    return [queue for queue in known if queue.full_name in options.names]
+        return [queue for tenant in tenants for queue in await all_queues(store, tenant)]
+    names = sorted(set(options.names))
+    looks = [await find_queue(store, tenant, name) for tenant in tenants for name in names]
+    found = [queue for queue in looks if queue is not None]
+    if missing := set(names) - {queue.full_name for queue in found}:
+        known = {queue.full_name for tenant in tenants for queue in await all_queues(store, tenant)}
+        _check_known("queue", known - missing, options)
+    return found
 
 
 async def find_feeds(store: Store, options: Options) -> list[FeedName]:
@@ -28,37 +33,6 @@ async def find_feeds(store: Store, options: Options) -> list[FeedName]:
         return known
     _check_known("feed", {feed.name for feed in known}, options)
     return [feed for feed in known if feed.name in options.names]
-
-
-async def all_tenants(store: Store) -> list[str]:
-    """All tenants that have queues."""
-    page = await store.queues.tenants()
-    tenants = list(page.rows)
-    while page.cursor is not None:
-        page = await store.queues.tenants(cursor=page.cursor)
-        tenants += page.rows
-    return tenants
-
-
-async def all_queues(store: Store, tenant: str) -> list[Queue]:
-    """All queues of a tenant, companions included."""
-    page = await store.queues.names(tenant, limit=1_000)
-    queues = list(page.rows)
-    while page.cursor is not None:
-        page = await store.queues.names(tenant, cursor=page.cursor, limit=1_000)
-        queues += page.rows
-    return queues
-
-
-async def all_feeds(store: Store, tenant: str) -> list[FeedName]:
-    """All feeds of a tenant: the items of its directory."""
-    directory = FeedName("*", tenant)
-    page = await store.items.list(directory)
-    feeds = [FeedName(item.id, tenant) for item in page.rows]
-    while page.cursor is not None:
-        page = await store.items.list(directory, cursor=page.cursor)
-        feeds += [FeedName(item.id, tenant) for item in page.rows]
-    return sorted(feeds)
 
 
 def _check_known(thing: str, known: Iterable[str], options: Options) -> None:

@@ -8,8 +8,8 @@ from headrace.model.errors import Refused
 from headrace.model.event import Bounds
 from headrace.model.limits import BATCH_MAX
 from headrace.model.names import Queue, Shard
-from headrace.pipeline.source.targets import all_queues
 from headrace.pipeline.source.write.run import store_now_ms
+from headrace.stores.catalog import all_queues
 from headrace.stores.contract.store import Store
 
 QueueKey = tuple[str, str]

@@ -17,7 +17,8 @@ from headrace.pipeline.source.following import FIND_EVERY_MS, Pause
 from headrace.pipeline.source.lacking import refuse
 from headrace.pipeline.source.options import Options
 from headrace.pipeline.source.place import Place
-from headrace.pipeline.source.targets import all_feeds, find_feeds
+from headrace.pipeline.source.targets import find_feeds
+from headrace.stores.catalog import all_feeds
 from headrace.stores.contract.store import Store
 
 

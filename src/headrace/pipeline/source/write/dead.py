@@ -16,7 +16,6 @@ from headrace.model.letter import LetterKey
 from headrace.model.limits import BATCH_MAX, DURATION_MS_MAX
 from headrace.model.names import Queue
 from headrace.pipeline.source.options import WriteOptions
-from headrace.pipeline.source.targets import all_queues
 from headrace.pipeline.source.write.cells import texts, values
 from headrace.pipeline.source.write.columns import TEXT, WHOLE, Wanted, check_columns
 from headrace.pipeline.source.write.counts import HASH_BYTES, Tally
@@ -25,6 +24,7 @@ from headrace.pipeline.source.write.queues import Place, Queues, places
 from headrace.pipeline.source.write.replays import Replays
 from headrace.pipeline.source.write.run import Run
 from headrace.pipeline.source.write.spread import Spread
+from headrace.stores.catalog import find_queue
 from headrace.stores.contract.store import Store
 
 COLUMNS: dict[str, Wanted] = {"tenant": TEXT, "queue": TEXT, "shard": WHOLE, "letter": WHOLE, "id": TEXT}
@@ -51,7 +51,7 @@ class DeadSink:
     async def check(self, store: Store) -> None:
         """The queue of the options must be there."""
         name, tenant = self._options.name, self._options.tenant
-        if name is not None and name not in [queue.full_name for queue in await all_queues(store, tenant)]:
+        if name is not None and await find_queue(store, tenant, name) is None:
             raise BadConfig(f"there is no queue {name!r} of tenant {tenant!r} whose letters could be replayed")
 
     async def write(self, store: Store, run: Run, rows: Iterator[pa.RecordBatch]) -> Tally:

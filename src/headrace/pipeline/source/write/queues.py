@@ -7,7 +7,7 @@ from typing import Any
 from headrace.model.errors import Refused
 from headrace.model.names import Queue
 from headrace.pipeline.source.options import WriteOptions
-from headrace.pipeline.source.targets import all_queues
+from headrace.stores.catalog import all_queues
 from headrace.stores.contract.store import Store
 
 Place = tuple[str | None, str | None]

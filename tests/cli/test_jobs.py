@@ -125,6 +125,24 @@ def test_search_finds_jobs_in_all_states_by_text_and_by_field(url: str) -> None:
     assert none == Ran(1, "no job matches\n", "looked at 8 jobs, which is all there are\n")
 
 
+def test_a_search_that_stopped_at_its_bound_does_not_end_like_one_that_found_none(url: str) -> None:
+    with_store(url, every_state)
+
+    stopped = run("jobs", "search", "--kind", "nowhere", "--scan-max", "3", url=url)
+    programs = run("jobs", "search", "--kind", "nowhere", "--scan-max", "3", "--json", url=url)
+    found = run("jobs", "search", "due", "--scan-max", "3", url=url)
+    none = run("jobs", "search", "--kind", "nowhere", "--scan-max", "8", url=url)
+
+    assert stopped == Ran(
+        5,
+        "no job matches among those that were looked at, and there are more\n",
+        "looked at 3 jobs and stopped there; raise --scan-max to look further\n",
+    )
+    assert (programs.code, programs.document) == (5, {"jobs": [], "looked": 3, "stopped": "scan_max"})
+    assert (found.code, found.lines[2].split()[0]) == (0, "due")
+    assert none == Ran(1, "no job matches\n", "looked at 8 jobs, which is all there are\n")
+
+
 def test_search_says_how_far_it_looked_when_it_stops_early(file_url: str) -> None:
     with_store(file_url, every_state)
 

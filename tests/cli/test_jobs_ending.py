@@ -8,6 +8,9 @@ import pytest
 
 from headrace.cli.jobs.acting import Deed, by_filter
 from headrace.cli.jobs.filters import JobFilter
+from headrace.cli.jobs.running import tell
+from headrace.cli.output import Output
+from headrace.cli.stepping import Tally
 from headrace.model.answers import Found, Page
 from headrace.model.errors import OutcomeUnknown, StoreUnavailable
 from headrace.model.job import Job, State
@@ -213,6 +216,17 @@ async def test_a_deed_ends_although_jobs_come_faster_than_it_looks_at_them() -> 
     assert sorted(touched) == sorted(f"a{number}" for number in range(500))
     assert tally.stopped_early
     assert growing.looks == 2
+
+
+def test_a_deed_that_had_to_stop_early_does_not_end_like_one_that_is_done(capsys: pytest.CaptureFixture[str]) -> None:
+    tally = Tally()
+    tally.add(["cancelled"])
+    done = tell(Output(json=False), "cancel", tally, dry_run=False)
+    tally.stopped_early = True
+    early = tell(Output(json=False), "cancel", tally, dry_run=False)
+
+    assert (done, early) == (0, 5)
+    assert capsys.readouterr().err == "stopped early: new jobs came faster than they could be looked at; run it again\n"
 
 
 async def test_a_store_that_goes_away_halfway_does_not_hide_what_was_done() -> None:

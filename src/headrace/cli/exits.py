@@ -11,6 +11,8 @@ NO_SERVER: Final = 3
 """The store cannot be reached. Nothing was changed; asking again may help."""
 UNKNOWN: Final = 4
 """The store was asked and its answer got lost: look before asking again."""
+STOPPED: Final = 5
+"""A bound was reached before all was looked at: what was asked for may be behind it. Raise the bound, or ask again."""
 BROKEN: Final = 70
 """A fault of Headrace itself."""
 INTERRUPTED: Final = 130

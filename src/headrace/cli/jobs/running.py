@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from msgspec import Struct
 
-from headrace.cli.exits import NO, OK
+from headrace.cli.exits import NO, OK, STOPPED
 from headrace.cli.instants import store_now_ms
 from headrace.cli.jobs.acting import Answer, Deed, by_filter, by_ids
 from headrace.cli.jobs.filters import job_filter
@@ -69,16 +69,21 @@ def run(
     if dry_run or not yes:
         would = _filtered(output, choice, deed, states, dry_run=True)
         if dry_run or not would.matched:
-            output.document({"action": deed.verb, **would.document(dry_run=dry_run)})
-            output.say(f"would {deed.verb}: {_told(would)}" if would.matched else _told(would))
-            return OK
+            return tell(output, deed.verb, would, dry_run=dry_run)
         output.confirm(f"{deed.verb.capitalize()} {counted(would.matched, 'job')} of {choice.text()}?", yes=yes)
     done = _filtered(output, choice, deed, states, dry_run=False)
-    output.document({"action": deed.verb, **done.document(dry_run=False)})
-    output.say(_told(done))
-    if done.stopped_early:
-        output.hint("stopped early: new jobs came faster than they could be looked at; run it again")
-    return OK
+    return tell(output, deed.verb, done, dry_run=False)
+
+
+def tell(output: Output, verb: str, tally: Tally, *, dry_run: bool) -> int:
+    """Print what was done by filter, or would be, and return the exit code."""
+    output.document({"action": verb, **tally.document(dry_run=dry_run)})
+    told = f"{tally.text('no job matches')}; looked at {counted(tally.looked, 'job')}"
+    output.say(f"would {verb}: {told}" if dry_run and tally.matched else told)
+    if not tally.stopped_early:
+        return OK
+    output.hint("stopped early: new jobs came faster than they could be looked at; run it again")
+    return STOPPED
 
 
 def _named(output: Output, choice: Choice, deed: Deed, fine: Sequence[str], *, dry_run: bool) -> int:
@@ -106,7 +111,3 @@ def _filtered(output: Output, choice: Choice, deed: Deed, states: Sequence[State
             )
 
     return with_store(choice.url, use)
-
-
-def _told(tally: Tally) -> str:
-    return f"{tally.text('no job matches')}; looked at {counted(tally.looked, 'job')}"

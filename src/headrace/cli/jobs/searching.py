@@ -5,7 +5,7 @@ from typing import Annotated, Literal
 import typer
 from msgspec import Struct
 
-from headrace.cli.exits import NO, OK
+from headrace.cli.exits import NO, OK, STOPPED
 from headrace.cli.instants import store_now_ms
 from headrace.cli.jobs.filters import JobFilter, job_filter
 from headrace.cli.jobs.group import AnyState, Kind, NewerThan, OlderThan, Tag, commands
@@ -54,7 +54,10 @@ def search(
     scan_max: ScanMax = SEARCH_SCAN_MAX,
     json: Json = False,
 ) -> int:
-    """Search jobs in all states, dead ones too. Exits with 1 when none is found."""
+    """Search jobs in all states, dead ones too.
+
+    Exits with 1 when none is found, with 5 when none is among those that --scan-max allows and there are more.
+    """
     output = Output(json=json)
 
     async def look(store: Store) -> tuple[Hits, int]:
@@ -75,9 +78,11 @@ def search(
 
     hits, now_ms = with_store(url, look)
     output.document({"jobs": [job_dict(seen) for seen in hits.rows], "looked": hits.looked, "stopped": hits.stopped})
-    print_jobs(output, hits.rows, now_ms, empty="no job matches")
+    unseen = hits.stopped == "scan_max"
+    among = " among those that were looked at, and there are more" if unseen else ""
+    print_jobs(output, hits.rows, now_ms, empty=f"no job matches{among}")
     output.hint(_looked_text(hits))
-    return OK if hits.rows else NO
+    return OK if hits.rows else STOPPED if unseen else NO
 
 
 async def searched(walk: Walk, where: JobFilter, limit: int, scan_max: int, advance: Advance) -> Hits:

@@ -5,7 +5,7 @@ from typing import Annotated
 import typer
 from msgspec import Struct
 
-from headrace.cli.exits import NO, OK
+from headrace.cli.exits import NO, OK, STOPPED
 from headrace.cli.instants import store_now_ms
 from headrace.cli.jobs.group import JobId, commands
 from headrace.cli.jobs.portrait import fact, portrait_dict, portrait_text
@@ -62,7 +62,8 @@ def show(
 ) -> int:
     """Show a job: its state, why it waits, what it carries, how it ended, and its whole life.
 
-    A job that is forgotten but still in the journal is shown by its life. Exits with 1 when nothing is known.
+    A job that is forgotten but still in the journal is shown by its life. Exits with 1 when nothing is known, with 5
+    when nothing is known and --scan-max ended the look into the journal.
     """
     output = Output(json=json)
 
@@ -75,7 +76,7 @@ def show(
         looked = {"events_looked": shown.events, "stopped_early": shown.bounded}
         output.document({"id": id, "found": False, "queues": shown.queues, **looked})
         output.hint(nowhere_text(id, tenant, shown))
-        return NO
+        return STOPPED if shown.bounded and scan_max else NO
     found, journey = shown.found, shown.journey
     about = {"found": True, "tenant": tenant, "queue": shown.queue.full_name, "shard": shown.queue.index_of(id)}
     known: dict[str, object] = {"id": id, "state": None}

@@ -61,6 +61,7 @@ def run(
     cwd: Path | None = None,
     env: Mapping[str, str] | None = None,
     terminal: bool = False,
+    width: int = COLUMNS,
     input: str | None = None,  # noqa: A002 - as subprocess.run has it
 ) -> Ran:
     """Run `headrace` with these arguments until it ends.
@@ -73,7 +74,7 @@ def run(
     if env is not None:  # what is imported may depend on it
         ran = _in_process([*COMMAND, *arguments], folder, variables, terminal, input)
     elif terminal:
-        ran = _typed(lambda theirs: fork(arguments, folder, {**TERM, **variables}, [theirs] * 3), input or "")
+        ran = _typed(lambda theirs: fork(arguments, folder, {**TERM, **variables}, [theirs] * 3), input or "", width)
     else:
         ran = _piped(arguments, folder, variables, input or "")
     password = _password(url or "")
@@ -185,9 +186,9 @@ def in_terminal(command: list[str], cwd: Path, env: dict[str, str], typed: str) 
     return _typed(start_in, typed)
 
 
-def _typed(start_in: Callable[[int], "subprocess.Popen[bytes] | Fork"], typed: str) -> Ran:
+def _typed(start_in: Callable[[int], "subprocess.Popen[bytes] | Fork"], typed: str, width: int = COLUMNS) -> Ran:
     ours, theirs = pty.openpty()
-    fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 40, COLUMNS, 0, 0))
+    fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 40, width, 0, 0))
     try:
         process = start_in(theirs)
     finally:

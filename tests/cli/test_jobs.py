@@ -52,9 +52,9 @@ def test_list_shows_what_is_under_way_and_then_what_is_over(url: str) -> None:
     seen = run("jobs", "list", "--state", "active", url=url, terminal=True)
 
     assert (whole.code, whole.err) == (0, "")
-    assert whole.lines[0].split() == ["queue", "id", "kind", "state", "attempts", "when", "tag"]
+    assert whole.lines[0].split() == ["queue", "id", "kind", "state", "failures", "when", "tag"]
     assert [(row[0], row[1], row[3]) for row in (line.split() for line in whole.lines[2:])] == STANDING
-    assert one.lines[0].split() == ["id", "kind", "state", "attempts", "when", "tag"]
+    assert one.lines[0].split() == ["id", "kind", "state", "failures", "when", "tag"]
     [due, later] = one.lines[2:]
     assert due.split()[:6] == ["due", "send", "waiting", "0", "due", "for"]
     assert due.endswith("red")

@@ -60,7 +60,7 @@ def test_show_tells_people_the_whole_life_of_a_job(url: str) -> None:
     ]
     assert '              "sent": 1' in ran.lines
     rows = ran.lines[ran.lines.index("") + 1 :]
-    assert rows[0].split() == ["time", "event", "attempts", "worker", "waited", "ran", "what"]
+    assert rows[0].split() == ["time", "event", "failures", "worker", "waited", "ran", "what"]
     assert [row.split()[1] for row in rows[2:]] == LIFE
     assert "worker-1" in rows[4]
     assert "1.5 s" in rows[4]

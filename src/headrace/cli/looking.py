@@ -44,9 +44,8 @@ async def look_at_each(items: Sequence[A], look: Callable[[A], Awaitable[T]]) ->
             yield pair
 
 
-async def locate(store: Store, tenant: str, name: str | None, id: str) -> tuple[Queue, Found] | None:
-    """A job by its id: in the queue that is named, else in the first of the tenant's queues that knows it."""
-    queues = await queues_of(store, tenant, name)
+async def locate(store: Store, queues: Sequence[Queue], id: str) -> tuple[Queue, Found] | None:
+    """A job by its id, in the first of the queues that knows it."""
     async for queue, [found] in look_at_each(queues, lambda queue: store.reads.find(queue, [id])):
         if found is not None:
             return queue, found

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from headrace.cli.widths import FOLDED, GAPS, Layout, fit
 from headrace.model.errors import BadConfig
 from headrace.model.secrets import scrubbed
 
@@ -14,12 +15,6 @@ if TYPE_CHECKING:
     from rich.console import Console
 
 Advance = Callable[[int], None]
-PROSE = ("found", "the journal says", "the store says", "what to do", "what", "why", "queues", "tag")
-"""Columns that may go over several lines where the terminal is narrow; the others are copied or compared by eye."""
-CUT = ("item", "error")
-"""Columns of which a terminal shows as much as fits into the line: the whole is there for programs."""
-PROSE_WIDTH = 16
-GAP_WIDTH = 3
 PIPE_WIDTH = 10_000
 """Without a terminal nothing is folded or cut: a program reads along."""
 
@@ -41,9 +36,12 @@ class Output:
         if not self.json:
             self._console().print(printable(scrubbed(text)), markup=False, highlight=False, soft_wrap=True)
 
-    def table(self, columns: Sequence[str], rows: Sequence[Sequence[object]], *, empty: str) -> None:
+    def table(
+        self, columns: Sequence[str], rows: Sequence[Sequence[object]], *, empty: str, spare: Sequence[str] = ()
+    ) -> None:
         """Print a table for people, or the sentence `empty`. Columns whose names end in `#` are numbers (the sign is
-        not shown) and stand to the right; None is shown as a dash."""
+        not shown) and stand to the right; None is shown as a dash. In a terminal each row is one line: texts are cut,
+        and then columns of `spare` left out, the first of them first."""
         if self.json:
             return
         if not rows:
@@ -54,24 +52,28 @@ class Output:
         from rich.table import Table
         from rich.text import Text
 
-        table = Table(box=SIMPLE_HEAD, pad_edge=False, show_edge=False)
-        for column in columns:
-            table.add_column(
-                column.removesuffix("#"),
-                justify="right" if column.endswith("#") else "left",
-                no_wrap=column not in PROSE + CUT,
-                overflow="fold",
-            )
         cells = [["–" if cell is None else _cell(cell) for cell in row] for row in rows]
-        for row in cells:
-            texts = zip(columns, row, strict=True)
-            table.add_row(
-                *(Text(cell, no_wrap=True, overflow="ellipsis") if name in CUT else Text(cell) for name, cell in texts)
-            )
         console = self._console()
-        if console.width < _least_width(columns, cells):  # nothing is cut: let the terminal break the lines
-            console = Console(width=PIPE_WIDTH)
+        layout = fit(columns, cells, console.width, spare) if sys.stdout.isatty() else None
+        if layout is None:  # nothing is cut: a program reads along, or the terminal breaks the lines
+            layout = Layout(list(range(len(columns))), {}, GAPS[0], [])
+            console = Console(width=max(PIPE_WIDTH, *(sum(map(len, row)) + len(row) * GAPS[0] for row in cells)))
+        gap = layout.gap - 1  # the box puts one between two columns
+        table = Table(box=SIMPLE_HEAD, pad_edge=False, show_edge=False, padding=(0, gap // 2 + gap % 2, 0, gap // 2))
+        for index in layout.shown:
+            name = columns[index].removesuffix("#")
+            table.add_column(
+                name,
+                justify="right" if name != columns[index] else "left",
+                no_wrap=name not in FOLDED,
+                overflow="ellipsis" if index in layout.widths else "fold",
+                width=layout.widths.get(index),
+            )
+        for row in cells:
+            table.add_row(*(Text(row[index]) for index in layout.shown))
         console.print(table)
+        if layout.left_out:
+            self.hint(f"left out, since the terminal is too narrow: {', '.join(layout.left_out)}; --json has all")
 
     def hint(self, text: str) -> None:
         """Tell a person something beside the answer."""
@@ -108,16 +110,6 @@ class Output:
         from rich.console import Console
 
         return Console() if sys.stdout.isatty() else Console(width=PIPE_WIDTH)
-
-
-def _least_width(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> int:
-    """What a table needs to be readable: its columns whole, of prose so much that a sentence can be read."""
-    widest = [max(map(len, column)) for column in zip(columns, *rows, strict=True)]
-    yielding = PROSE + CUT
-    needed = (
-        min(width, PROSE_WIDTH) if name in yielding else width for name, width in zip(columns, widest, strict=True)
-    )
-    return sum(needed) + GAP_WIDTH * (len(columns) - 1)
 
 
 def _cell(value: Any) -> str:

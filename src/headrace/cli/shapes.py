@@ -20,9 +20,13 @@ from headrace.model.times import duration_text, instant_text
 
 MESSAGE_CHARS = 60
 """Of an error's message in a table; `show` has all of it."""
-JOB_COLUMNS = ("id", "kind", "state", "attempts#", "when", "tag")
+JOB_COLUMNS = ("id", "kind", "state", "failures#", "when", "tag")
+JOB_SPARE = ("tag", "failures", "kind")
 LETTER_COLUMNS = ("letter", "id", "kind", "died", "why")
-EVENT_COLUMNS = ("time", "event", "attempts#", "worker", "waited", "ran", "what")
+LETTER_SPARE = ("kind",)
+EVENT_COLUMNS = ("time", "event", "failures#", "worker", "waited", "ran", "what")
+EVENT_SPARE = ("waited", "failures", "ran", "worker")
+"""SPARE: columns that a narrow terminal may go without, the least needed first."""
 _UNTOLD = ("tenant", "queue", "epoch", "payload")
 """Of an event: the same for all events of a job, or nobody's business; a payload is shown once, with its job."""
 

@@ -224,6 +224,9 @@ FORK_REST_MS: Final = 5_000
 CTRL_C_MS: Final = 500
 """How often a thread that waits for an answer looks whether a signal came while it fell asleep."""
 
+ID_CANDIDATES_MAX: Final = 5
+"""Ids that a refusal names where what was written could be the beginning of several: enough to see what differs."""
+
 LOOKS_AT_ONCE: Final = 50
 """Queues that a command asks after at the same time: a far server answers a thousand in a second, none is flooded."""
 

@@ -10,7 +10,7 @@ from headrace.cli.looking import queues_of
 from headrace.cli.opening import with_store
 from headrace.cli.options import TENANT, AnyQueue, Json, Limit, Tenant, Url
 from headrace.cli.output import Output
-from headrace.cli.shapes import LETTER_COLUMNS, letter_cells, letter_dict
+from headrace.cli.shapes import LETTER_COLUMNS, LETTER_SPARE, letter_cells, letter_dict
 from headrace.cli.walking import Walk
 from headrace.model.job import State
 from headrace.model.letter import Letter
@@ -54,8 +54,10 @@ def list_letters(
     empty = "no letter matches" if meant.given else "no dead letters"
     if len({queue for queue, _ in rows}) > 1:
         cells = [(queue.full_name, *letter_cells(letter, now_ms)) for queue, letter in rows]
-        output.table(("queue", *LETTER_COLUMNS), cells, empty=empty)
+        output.table(("queue", *LETTER_COLUMNS), cells, empty=empty, spare=LETTER_SPARE)
     else:
-        output.table(LETTER_COLUMNS, [letter_cells(letter, now_ms) for _, letter in rows], empty=empty)
+        output.table(
+            LETTER_COLUMNS, [letter_cells(letter, now_ms) for _, letter in rows], empty=empty, spare=LETTER_SPARE
+        )
     if following is not None:
         output.hint(f"more follow: --cursor {following}")

@@ -6,6 +6,7 @@ from functools import partial
 
 from msgspec import Struct
 
+from headrace.cli.ids import whole_id
 from headrace.cli.looking import look_at_each, queues_of
 from headrace.cli.shapes import key_text
 from headrace.cli.stepping import batches
@@ -40,8 +41,8 @@ async def letters_named(store: Store, tenant: str, queue_name: str | None, names
 
     A name is a job's id, or else a letter's key. Raises `Refused` for one that several queues know.
     """
-    names = list(dict.fromkeys(names))
     queues = await queues_of(store, tenant, queue_name)
+    names = list(dict.fromkeys([await whole_id(store, queues, name) for name in names]))
     found: dict[str, list[Named]] = {name: [] for name in names}
     for part in batches(names):
         async for queue, answers in look_at_each(queues, partial(store.reads.find, ids=part)):

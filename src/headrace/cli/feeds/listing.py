@@ -43,6 +43,7 @@ def list_feeds(url: Url = None, tenant: Tenant = TENANT, json: Json = False) -> 
             for state in found.states
         ],
         empty=f"tenant {tenant!r} has no feeds; make one with: headrace feeds create NAME",
+        spare=("kept changes", "total", "type"),
     )
     if found.states:
         items = sum(state.items for state in found.states)

@@ -6,6 +6,7 @@ from typing import Literal
 
 from msgspec import Struct
 
+from headrace.cli.ids import whole_id
 from headrace.cli.instants import store_now_ms
 from headrace.cli.jobs.filters import JobFilter
 from headrace.cli.looking import look_at_each, queues_of
@@ -48,9 +49,9 @@ async def by_ids(
     store: Store, tenant: str, name: str | None, ids: Sequence[str], deed: Deed, *, dry_run: bool
 ) -> list[Answer]:
     """Do it to the jobs that are named, wherever they are; refuses, before anything is done, an id in two queues."""
-    ids = list(dict.fromkeys(ids))
-    places: dict[str, list[tuple[Queue, Found]]] = {id: [] for id in ids}
     queues = await queues_of(store, tenant, name)
+    ids = list(dict.fromkeys([await whole_id(store, queues, id) for id in ids]))
+    places: dict[str, list[tuple[Queue, Found]]] = {id: [] for id in ids}
     for part in batches(ids):
         async for queue, answers in look_at_each(queues, partial(store.reads.find, ids=part)):
             for id, found in zip(part, answers, strict=True):

@@ -10,7 +10,7 @@ from headrace.cli.looking import queues_of
 from headrace.cli.opening import with_store
 from headrace.cli.options import TENANT, AnyQueue, Json, Limit, Tenant, Url
 from headrace.cli.output import Output
-from headrace.cli.shapes import JOB_COLUMNS, job_cells, job_dict
+from headrace.cli.shapes import JOB_COLUMNS, JOB_SPARE, job_cells, job_dict
 from headrace.cli.walking import STATES, Seen, Walk
 from headrace.model.job import State
 from headrace.stores.contract.store import Store
@@ -55,6 +55,6 @@ def print_jobs(output: Output, rows: list[Seen], now_ms: int, *, empty: str) -> 
     """Print jobs as a table, with their queues where there are several."""
     if len({seen.queue for seen in rows}) > 1:
         cells = [(seen.queue.full_name, *job_cells(seen, now_ms)) for seen in rows]
-        output.table(("queue", *JOB_COLUMNS), cells, empty=empty)
+        output.table(("queue", *JOB_COLUMNS), cells, empty=empty, spare=JOB_SPARE)
     else:
-        output.table(JOB_COLUMNS, [job_cells(seen, now_ms) for seen in rows], empty=empty)
+        output.table(JOB_COLUMNS, [job_cells(seen, now_ms) for seen in rows], empty=empty, spare=JOB_SPARE)

@@ -104,8 +104,8 @@ def record_facts(record: Record, config: QueueConfig, now_ms: int, *, error: boo
     if record.tag is not None:
         yield fact("tag", record.tag)
     yield fact("enqueued", f"{instant_text(record.enqueued_at_ms)}, {ago(record.enqueued_at_ms, now_ms)}")
-    counts = f"{record.attempts:,} of {rules.max_attempts:,}; stalls {record.stalls:,} of {rules.max_stalls:,}"
-    yield fact("attempts", counts)
+    counts = f"{record.attempts:,} of {rules.max_attempts:,} attempts; stalls {record.stalls:,} of {rules.max_stalls:,}"
+    yield fact("failures", counts)
     if record.error is not None and error:
         failed = "" if record.failed_at_ms is None else f"{ago(record.failed_at_ms, now_ms)}, "
         yield fact("last error", f"{failed}{error_text(record.error)}")
@@ -120,7 +120,7 @@ def _ending_facts(ending: Ending, now_ms: int, *, result: bool) -> Iterator[str]
     if ending.tag is not None:
         yield fact("tag", ending.tag)
     yield fact("enqueued", f"{instant_text(ending.enqueued_at_ms)}, {ago(ending.enqueued_at_ms, now_ms)}")
-    yield fact("attempts", f"{ending.attempts:,} failed; stalls {ending.stalls:,}")
+    yield fact("failures", f"{ending.attempts:,}; stalls {ending.stalls:,}")
     yield fact("ended", f"{ending.state} {instant_text(ending.ended_at_ms)}, {ago(ending.ended_at_ms, now_ms)}; {kept}")
     if ending.result is not None and result:
         yield fact("result", carried_text(ending.result))

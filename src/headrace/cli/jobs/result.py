@@ -7,6 +7,7 @@ import typer
 from msgspec import Struct
 
 from headrace.cli.exits import NO, OK
+from headrace.cli.ids import whole_id
 from headrace.cli.jobs.group import JobId, commands
 from headrace.cli.jobs.showing import Nowhere, nowhere_text
 from headrace.cli.looking import locate, queues_of
@@ -30,6 +31,7 @@ class Answer(Struct, frozen=True):
 
     status: str
     """`done`, `dead`, `cancelled`, `not_ended`, `not_found` or `nothing_kept`."""
+    id: str
     queue: str | None = None
     result: bytes | None = None
     reason: str | None = None
@@ -53,7 +55,7 @@ def result(
     output = Output(json=json)
     wait_ms = duration_ms("wait", wait)
     answer = with_store(url, lambda store: asked(store, tenant, queue, id, wait_ms))
-    told: dict[str, object] = {"id": id, "queue": answer.queue, "status": answer.status}
+    told: dict[str, object] = {"id": answer.id, "queue": answer.queue, "status": answer.status}
     if answer.status == "done":
         output.document({**told, "result": carried(answer.result)})
         if not json:
@@ -68,22 +70,24 @@ def result(
 
 async def asked(store: Store, tenant: str, name: str | None, id: str, wait_ms: int) -> Answer:
     """What became of a job within `wait_ms`."""
-    located = await locate(store, tenant, name, id)
+    queues = await queues_of(store, tenant, name)
+    id = await whole_id(store, queues, id)
+    located = await locate(store, queues, id)
     if located is None:
-        queues = [queue.full_name for queue in await queues_of(store, tenant, name)]
-        return Answer("not_found", message=nowhere_text(id, tenant, Nowhere(queues, None)))
+        names = [queue.full_name for queue in queues]
+        return Answer("not_found", id, message=nowhere_text(id, tenant, Nowhere(names, None)))
     queue = located[0]
     where = queue.full_name
     try:
         found = await wait_for(store, queue, id, wait_ms, twin=False)
-        return Answer("done", where, outcome_of(found, RAW, bytes, twin=False))
+        return Answer("done", id, where, outcome_of(found, RAW, bytes, twin=False))
     except JobFailed as failed:
-        return Answer("dead", where, reason=failed.reason, error=failed.error, message=str(failed))
+        return Answer("dead", id, where, reason=failed.reason, error=failed.error, message=str(failed))
     except JobCancelled as cancelled:
-        return Answer("cancelled", where, message=str(cancelled))
+        return Answer("cancelled", id, where, message=str(cancelled))
     except TimeoutError as late:
-        return Answer("not_ended", where, message=str(late).replace("wait longer", "wait longer with --wait"))
+        return Answer("not_ended", id, where, message=str(late).replace("wait longer", "wait longer with --wait"))
     except Refused as refused:
         if refused.reason not in ("not_found", "nothing_kept"):
             raise
-        return Answer(refused.reason, where, message=str(refused))
+        return Answer(refused.reason, id, where, message=str(refused))

@@ -1,11 +1,13 @@
 """`headrace jobs show`: everything that is known of a job, and its whole life."""
 
+from collections.abc import Sequence
 from typing import Annotated
 
 import typer
 from msgspec import Struct
 
 from headrace.cli.exits import NO, OK, STOPPED
+from headrace.cli.ids import complete, whole_id
 from headrace.cli.instants import store_now_ms
 from headrace.cli.jobs.group import JobId, commands
 from headrace.cli.jobs.portrait import fact, portrait_dict, portrait_text
@@ -14,7 +16,7 @@ from headrace.cli.looking import locate, queues_of
 from headrace.cli.opening import with_store
 from headrace.cli.options import TENANT, AnyQueue, Json, Tenant, Url
 from headrace.cli.output import Advance, Output
-from headrace.cli.shapes import EVENT_COLUMNS, event_cells, event_dict
+from headrace.cli.shapes import EVENT_COLUMNS, EVENT_SPARE, event_cells, event_dict
 from headrace.cli.stepping import counted
 from headrace.model.answers import Found
 from headrace.model.config import QueueConfig
@@ -32,6 +34,7 @@ ScanMax = Annotated[
 class Portrait(Struct, frozen=True):
     """A job with everything around it; `found` is None for one that only the journal remembers."""
 
+    id: str
     queue: Queue
     found: Found | None
     why: str | None
@@ -62,8 +65,9 @@ def show(
 ) -> int:
     """Show a job: its state, why it waits, what it carries, how it ended, and its whole life.
 
-    A job that is forgotten but still in the journal is shown by its life. Exits with 1 when nothing is known, with 5
-    when nothing is known and --scan-max ended the look into the journal.
+    The beginning of an id will do where no other begins so. A job that is forgotten but still in the journal is shown
+    by its life, if its whole id is given. Exits with 1 when nothing is known, with 5 when nothing is known and
+    --scan-max ended the look into the journal.
     """
     output = Output(json=json)
 
@@ -77,7 +81,7 @@ def show(
         output.document({"id": id, "found": False, "queues": shown.queues, **looked})
         output.hint(nowhere_text(id, tenant, shown))
         return STOPPED if shown.bounded and scan_max else NO
-    found, journey = shown.found, shown.journey
+    id, found, journey = shown.id, shown.found, shown.journey
     about = {"found": True, "tenant": tenant, "queue": shown.queue.full_name, "shard": shown.queue.index_of(id)}
     known: dict[str, object] = {"id": id, "state": None}
     if found is not None:
@@ -95,22 +99,31 @@ def show(
 async def portrayed(
     store: Store, tenant: str, name: str | None, id: str, scan_max: int, advance: Advance
 ) -> Portrait | Nowhere:
+    """Everything about the job of that id, else about the one whose id begins so."""
+    queues = await queues_of(store, tenant, name)
+    id = await whole_id(store, queues, id)
+    known = await _known(store, queues, id, scan_max, advance)
+    if isinstance(known, Nowhere) and (whole := await complete(store, queues, id)) is not None:
+        return await _known(store, queues, whole, scan_max, advance)
+    return known
+
+
+async def _known(store: Store, queues: Sequence[Queue], id: str, scan_max: int, advance: Advance) -> Portrait | Nowhere:
     """Everything about a job, from the queue that knows it, else from the first whose journal does."""
     now_ms = await store_now_ms(store)
-    located = await locate(store, tenant, name, id)
+    located = await locate(store, queues, id)
     if located is not None:
         queue, found = located
         since_ms = first_enqueue_ms(found)
         journey = await journey_of(store, queue.shard_of(id), id, since_ms=since_ms, scan_max=scan_max, looked=advance)
         config = await store.queues.configuration(queue)
-        return Portrait(queue, found, await _why(store, queue, found, config, now_ms), config, journey, now_ms)
-    queues = await queues_of(store, tenant, name)
+        return Portrait(id, queue, found, await _why(store, queue, found, config, now_ms), config, journey, now_ms)
     looked, bounded = 0, False
     for queue in queues:
         left = scan_max - looked
         journey = await journey_of(store, queue.shard_of(id), id, since_ms=None, scan_max=left, looked=advance)
         if journey.events:
-            return Portrait(queue, None, None, await store.queues.configuration(queue), journey, now_ms)
+            return Portrait(id, queue, None, None, await store.queues.configuration(queue), journey, now_ms)
         looked += journey.looked
         bounded = bounded or journey.begins == "not_reached"
     return Nowhere([queue.full_name for queue in queues], looked, bounded)
@@ -155,6 +168,6 @@ def print_life(output: Output, journey: Journey) -> None:
         return
     output.say("")
     rows = [event_cells(event) for event in journey.events]
-    output.table(EVENT_COLUMNS, rows, empty="the journal has no event of it")
+    output.table(EVENT_COLUMNS, rows, empty="the journal has no event of it", spare=EVENT_SPARE)
     if (gap := gap_text(journey)) is not None:
         output.hint(gap)

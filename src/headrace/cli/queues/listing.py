@@ -9,7 +9,7 @@ from headrace.cli.looking import look_at_each
 from headrace.cli.opening import with_store
 from headrace.cli.options import TENANT, Json, Tenant, Url
 from headrace.cli.output import Output
-from headrace.cli.queues.rows import COLUMNS, QueueRow, row_of, total_of
+from headrace.cli.queues.rows import COLUMNS, SPARE, QueueRow, row_of, total_of
 from headrace.stores.catalog import all_queues, all_tenants
 from headrace.stores.contract.store import Store
 
@@ -26,7 +26,9 @@ def list_queues(url: Url = None, tenant: Tenant = TENANT, all_tenants: AllTenant
         output.say(_empty(None if all_tenants else tenant, others))
         return
     columns = ("tenant", *COLUMNS) if all_tenants else COLUMNS
-    output.table(columns, [(row.tenant, *row.cells) if all_tenants else row.cells for row in rows], empty="")
+    output.table(
+        columns, [(row.tenant, *row.cells) if all_tenants else row.cells for row in rows], empty="", spare=SPARE
+    )
     output.say(
         f"{len(rows):,} {'queue' if len(rows) == 1 else 'queues'}: {total.waiting:,} waiting ({total.later:,} later),"
         f" {total.blocked:,} blocked, {total.active:,} active, {total.done:,} done, {total.cancelled:,} cancelled,"

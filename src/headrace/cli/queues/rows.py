@@ -20,6 +20,8 @@ COLUMNS = (
     "oldest due",
     "paused",
 )
+SPARE = ("cancelled", "done", "blocked", "later", "shards", "dead", "oldest due", "paused")
+"""Columns that a narrow terminal may go without, the least needed first."""
 
 
 class QueueRow(Struct, frozen=True):

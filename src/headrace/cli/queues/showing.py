@@ -10,7 +10,7 @@ from headrace.cli.looking import queue_of
 from headrace.cli.opening import with_store
 from headrace.cli.options import TENANT, Json, Tenant, Url
 from headrace.cli.output import Output
-from headrace.cli.queues.rows import COLUMNS, QueueRow, row_of
+from headrace.cli.queues.rows import COLUMNS, SPARE, QueueRow, row_of
 from headrace.cli.queues.settings import Setting, settings_of
 from headrace.cli.workers import COLUMNS as WORKER_COLUMNS
 from headrace.cli.workers import WorkerRow, seen
@@ -50,7 +50,7 @@ def show(name: Name, url: Url = None, tenant: Tenant = TENANT, json: Json = Fals
     output = Output(json=json)
     shown = with_store(url, lambda store: _shown(store, tenant, name))
     output.document(shown)
-    output.table(COLUMNS, [shown.queue.cells], empty="")
+    output.table(COLUMNS, [shown.queue.cells], empty="", spare=SPARE)
     output.say(f"\nConfiguration, version {shown.version}; * differs from the default")
     output.table(
         ("", "setting", "value", "default"),
@@ -72,6 +72,7 @@ def show(name: Name, url: Url = None, tenant: Tenant = TENANT, json: Json = Fals
             for row in shown.journal
         ],
         empty="",
+        spare=("first at", "epoch", "first seq", "bytes", "last at"),
     )
 
 

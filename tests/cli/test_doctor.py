@@ -14,6 +14,7 @@ from headrace.cli.doctor.facts import Facts, gather
 from headrace.cli.doctor.repairing import repair
 from headrace.cli.doctor.verdicts import Check
 from headrace.model.clock import SystemClock
+from headrace.model.job import Job
 from headrace.model.names import Queue, Shard
 from headrace.model.upkeep import Findings
 from headrace.stores.contract.store import Store
@@ -276,6 +277,34 @@ async def test_a_risen_epoch_is_told_as_a_tail_that_may_be_lost(
 
     [check] = [each for each in checks if each.check == "epochs"]
     assert (check.status, words in check.found) == (status, True)
+
+
+async def test_queues_with_the_same_finding_are_listed_while_they_are_few_and_counted_when_they_are_many() -> None:
+    store = MemoryStore()
+    now_ms = SystemClock().now_ms()
+    names = [f"queue-{number:04}" for number in range(1_001)]
+    jobs = [Job(queue=Queue(name), id="a", kind="send") for name in names]
+    for start in range(0, len(jobs), 1_000):
+        await store.jobs.enqueue(jobs[start : start + 1_000], now_ms=now_ms - 5 * MINUTE_MS)
+    for name in names[:10]:
+        await store.queues.configure(Queue(name), {"paused": True}, now_ms=now_ms)
+    for name in names:
+        await store.journal.register(Shard(Queue(name), 0), "spark", hold=True, now_ms=now_ms)
+
+    checks = examined(await gather(store, full=False), VERSIONS)
+
+    found = [each.found for each in checks if each.check in ("queues", "journal")]
+    assert len(checks) < 25
+    assert [told for told in found if "is paused" in told] == [
+        f"'{name}' is paused with 1 job waiting" for name in names[:10]
+    ]
+    assert found[10:] == [
+        "991 queues have had jobs due for more than 1 m 0 s and no worker was seen: 'queue-0010', 'queue-0011',"
+        " 'queue-0012' and 988 more",
+        "1,001 queues are read by 'spark': 'queue-0000', 'queue-0001', 'queue-0002' and 998 more",
+    ]
+    [idle] = [each for each in checks if each.found == found[10]]
+    assert (idle.status, idle.todo) == ("wrong", "for each, as in: start one: headrace worker --queues queue-0010")
 
 
 async def test_what_was_looked_at_in_part_only_is_said() -> None:

@@ -1,13 +1,13 @@
 """The doctor's judgement: what was found, whether it is well, and what to do about it."""
 
-from collections import Counter
+from collections import Counter, defaultdict
 from typing import Literal
 
 from msgspec import Struct
 
 from headrace.cli.doctor.facts import Facts, QueueFacts
-from headrace.cli.doctor.queue_checks import of_queue
-from headrace.cli.doctor.verdicts import Check, look, ok, wrong
+from headrace.cli.doctor.queue_checks import of_queues
+from headrace.cli.doctor.verdicts import Check, look, ok, together, wrong
 from headrace.cli.stepping import counted
 from headrace.model.limits import CLOCK_SKEW_MS_MAX, CONSUMER_QUIET_MS
 from headrace.model.snapshot import Health
@@ -81,7 +81,7 @@ def _epochs(facts: Facts) -> Check:
 
 
 def _queues(facts: Facts) -> list[Check]:
-    checks = [check for queue in facts.queues for check in of_queue(queue, facts.now_ms)]
+    checks = of_queues(facts.queues, facts.now_ms)
     if checks:
         return checks
     waiting = sum(each.counts.waiting for each in facts.queues)
@@ -92,11 +92,14 @@ def _queues(facts: Facts) -> list[Check]:
 
 
 def _readers(facts: Facts) -> list[Check]:
-    checks = [
-        _reader(queue, name, facts.now_ms)
-        for queue in facts.queues
-        for name in dict.fromkeys(each.consumer.name for each in queue.readers)
-    ]
+    checks: list[Check] = []
+    for name in dict.fromkeys(each.consumer.name for queue in facts.queues for each in queue.readers):
+        own = [queue for queue in facts.queues if any(each.consumer.name == name for each in queue.readers)]
+        found = [(queue.name, _reader(queue, name, facts.now_ms)) for queue in own]
+        checks += together(
+            [each for each in found if each[1].status != "ok"], f"are held back by {name!r}, which is away"
+        )
+        checks += together([each for each in found if each[1].status == "ok"], f"are read by {name!r}")
     return checks or [ok("journal", "nobody reads it under a name")]
 
 
@@ -114,15 +117,17 @@ def _reader(queue: QueueFacts, name: str, now_ms: int) -> Check:
 
 
 def _quarantine(facts: Facts) -> list[Check]:
-    checks: list[Check] = []
+    found: list[tuple[str, Check]] = []
     for queue in facts.queues:
         total = sum(parts[0].quarantined for parts in queue.shards)
         if total:
             newest = [item for parts in queue.shards for item in parts[0].quarantine][:3]
             named = ", ".join(f"the {each.what} of {each.id!r}" for each in newest)
             told = f"{queue.name!r}: calls missed {counted(total, 'record')} and went on without (the latest: {named})"
-            checks.append(wrong("quarantine", told, REPAIR))
-    return checks or [ok("quarantine", "no call missed a record")]
+            found.append((queue.name, wrong("quarantine", told, REPAIR)))
+    return together(found, "have records that calls missed and went on without") or [
+        ok("quarantine", "no call missed a record")
+    ]
 
 
 def _unreadable(queue: QueueFacts) -> list[Check]:
@@ -138,7 +143,7 @@ def _unreadable(queue: QueueFacts) -> list[Check]:
 
 
 def _damage(facts: Facts) -> list[Check]:
-    checks: list[Check] = []
+    found: dict[str, list[tuple[str, Check]]] = defaultdict(list)
     for queue in facts.queues:
         damages = queue.damages
         flaws: Counter[Flaw] = Counter(each.flaw for each in damages)
@@ -146,11 +151,12 @@ def _damage(facts: Facts) -> list[Check]:
             first = next(each.id for each in damages if each.flaw == flaw)
             meaning, _, healing = FLAWS[flaw].partition("; ")
             told = f"{queue.name!r}: {number:,} {flaw} ({first!r}{' and others' if number > 1 else ''}): {meaning}"
-            checks.append(wrong("damage", told, f"{REPAIR}: {healing}"))
+            found[f"have {flaw} records"].append((queue.name, wrong("damage", told, f"{REPAIR}: {healing}")))
         for each in queue.miscounts:
             told = f"{queue.name!r}: its counter {each.counter} says {each.kept:,}, there are {each.counted:,}"
-            checks.append(wrong("damage", told, REPAIR))
-        checks += _unreadable(queue)
+            found[f"have a wrong counter {each.counter}"].append((queue.name, wrong("damage", told, REPAIR)))
+        found["have a journal with lines that cannot be read"] += [(queue.name, each) for each in _unreadable(queue)]
+    checks = [check for words, each in found.items() for check in together(each, words)]
     partly = [queue.name for queue in facts.queues if not queue.is_whole]
     if partly:
         others = f" and {len(partly) - 3} others" if len(partly) > 3 else ""

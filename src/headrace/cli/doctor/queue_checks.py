@@ -1,19 +1,24 @@
 """The doctor's judgement on one queue."""
 
+from collections.abc import Callable, Sequence
+
 from headrace.cli.doctor.facts import QueueFacts
-from headrace.cli.doctor.verdicts import Check, look, wrong
+from headrace.cli.doctor.verdicts import Check, look, together, wrong
 from headrace.cli.stepping import counted
 from headrace.model.limits import LATE_MS, NEARLY_FULL_PERCENT, WORKER_LATELY_MS
 from headrace.model.times import duration_text
 
 
-def of_queue(queue: QueueFacts, now_ms: int) -> list[Check]:
-    """What is not well with a queue."""
-    found = (_paused(queue), _forsaken(queue, now_ms), _leases(queue), _letters(queue), _waiting(queue))
-    return [check for check in found if check is not None]
+def of_queues(queues: Sequence[QueueFacts], now_ms: int) -> list[Check]:
+    """What is not well with queues, finding by finding."""
+    checks: list[Check] = []
+    for examine, words in FINDINGS:
+        found = [(queue.name, check) for queue in queues if (check := examine(queue, now_ms)) is not None]
+        checks += together(found, words)
+    return checks
 
 
-def _paused(queue: QueueFacts) -> Check | None:
+def _paused(queue: QueueFacts, _: int) -> Check | None:
     if not queue.config.paused or not queue.counts.waiting:
         return None
     told = f"{queue.name!r} is paused with {counted(queue.counts.waiting, 'job')} waiting"
@@ -31,7 +36,7 @@ def _forsaken(queue: QueueFacts, now_ms: int) -> Check | None:
     return wrong("queues", told, f"start one: headrace worker --queues {queue.queue.full_name}")
 
 
-def _leases(queue: QueueFacts) -> Check | None:
+def _leases(queue: QueueFacts, _: int) -> Check | None:
     over = sum(parts[0].leases_over for parts in queue.shards)
     if not over:
         return None
@@ -39,7 +44,7 @@ def _leases(queue: QueueFacts) -> Check | None:
     return wrong("leases", told, "start a worker, or headrace doctor --repair")
 
 
-def _letters(queue: QueueFacts) -> Check | None:
+def _letters(queue: QueueFacts, _: int) -> Check | None:
     most = queue.config.keep_dead_max * queue.queue.shards
     if not queue.counts.dead or queue.counts.dead * 100 < most * NEARLY_FULL_PERCENT:
         return None
@@ -47,7 +52,7 @@ def _letters(queue: QueueFacts) -> Check | None:
     return look("queues", told, f"replay or purge them with headrace dead, or raise keep_dead_max of {_named(queue)}")
 
 
-def _waiting(queue: QueueFacts) -> Check | None:
+def _waiting(queue: QueueFacts, _: int) -> Check | None:
     held, most = queue.counts.waiting + queue.counts.blocked, queue.config.waiting_max * queue.queue.shards
     if not held or held * 100 < most * NEARLY_FULL_PERCENT:
         return None
@@ -58,3 +63,13 @@ def _waiting(queue: QueueFacts) -> Check | None:
 def _named(queue: QueueFacts) -> str:
     name, tenant = queue.queue.full_name, queue.queue.tenant
     return name if queue.name == name else f"{name} --tenant {tenant}"
+
+
+FINDINGS: tuple[tuple[Callable[[QueueFacts, int], Check | None], str], ...] = (
+    (_paused, "are paused with jobs waiting"),
+    (_forsaken, f"have had jobs due for more than {duration_text(LATE_MS)} and no worker was seen"),
+    (_leases, f"have leases that ran out more than {duration_text(LATE_MS)} ago"),
+    (_letters, "have nearly as many dead letters as they keep; beyond that the oldest are dropped"),
+    (_waiting, "have nearly as many waiting jobs as they take; beyond that new ones are refused as full"),
+)
+"""What may be amiss with a queue, and how it is said of many."""

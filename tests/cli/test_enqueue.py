@@ -2,6 +2,7 @@
 
 import io
 import json
+import shlex
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -234,6 +235,36 @@ def test_a_worker_that_was_seen_lately_needs_no_hint(file_url: str) -> None:
     with_store(file_url, claim)
 
     assert run("enqueue", "k", url=file_url).err == ""
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["user_id=1"],
+        ["user_id=1", "--tenant", "acme"],
+        ["user_id=1", "--tenant", "acme", "--queue", "night"],
+        ["user_id=1", "--queue", "night"],
+        ["user_id=1", "--app", "app"],
+        ["user_id=1", "--tenant", "acme", "--url", "sqlite:///other place.db"],
+        ["user_id=1", "--no-app"],
+        ["user_id=1", "--no-app", "--tenant", "acme"],
+    ],
+)
+def test_the_worker_that_the_hint_names_runs_the_job(words: list[str], file_url: str, project: Path) -> None:
+    sent = run("enqueue", "welcome", *words, url=file_url, cwd=project)
+
+    [hint] = sent.err.splitlines()
+    start = shlex.split(hint.partition("start one with: ")[2].replace("APP", "app:app"))
+    assert start[0] == "headrace"
+    ran = run(*start[1:], "--until-idle", "--log", "text", url=file_url, cwd=project)
+
+    assert (ran.code, ran.lines) == (0, ["1 claimed: 1 done"]), hint
+
+
+def test_no_worker_is_named_for_a_queue_that_only_an_app_can_reach(file_url: str, project: Path) -> None:
+    ran = run("enqueue", "welcome", "user_id=1", "-q", "wide", "--shards", "3", url=file_url, cwd=project)
+
+    assert ran.err.endswith("one needs a function in its app with queue=Queue('wide', 'default', 3)\n")
 
 
 def lines(*jobs: dict[str, Any]) -> str:

@@ -43,11 +43,11 @@ def project_at(folder: Path, url: str) -> Path:
     return folder
 
 
-def sent(url: str, *jobs: tuple[str, object, str]) -> None:
+def sent(url: str, *jobs: tuple[str, object, str], tenant: str = "default") -> None:
     """Enqueue jobs that are tried once: kind, payload and queue."""
 
     async def send(store: Store) -> None:
-        client = Client(store)
+        client = Client(store, tenant=tenant)
         await client.enqueue_many(
             [client.job(kind, payload, queue=queue, max_attempts=1) for kind, payload, queue in jobs]
         )
@@ -105,6 +105,36 @@ def test_quiet_leaves_out_the_lines_about_jobs(file_url: str, project: Path) -> 
 
     assert ran.document["done"] == 1
     assert [each["event"] for each in events(ran.err)] == ["started", "stopping", "stopped"]
+
+
+def test_a_tenant_alone_means_the_apps_queues_of_this_tenant(url: str, project: Path) -> None:
+    sent(url, ("greet", {"name": "Ada"}, "default"))
+    sent(url, ("greet", {"name": "Ada"}, "default"), ("greet", {"name": "Bo"}, "mail"), tenant="acme")
+    words = ("worker", "app", "--until-idle", "--log", "text")
+
+    typed = run(*words, "--tenant", "acme", url=url, cwd=project)
+    sent(url, ("greet", {"name": "Ada"}, "default"), tenant="acme")
+    environment = run(*words, url=url, cwd=project, env={"HEADRACE_WORKER_TENANT": "acme"})
+
+    assert (typed.code, typed.lines) == (0, ["2 claimed: 2 done"])
+    assert "  queues    default of acme, mail of acme\n" in typed.err
+    assert environment.lines == ["1 claimed: 1 done"]
+
+
+def test_a_tenant_of_the_table_is_the_workers_where_it_says_so_and_else_for_commands_without_an_app(
+    file_url: str, project: Path
+) -> None:
+    """As for `enqueue`: an app knows whose its queues are."""
+    table = project / "pyproject.toml"
+    words = ("worker", "app", "--until-idle", "--log", "text")
+
+    table.write_text('[tool.headrace]\ntenant = "acme"\n')
+    general = run(*words, url=file_url, cwd=project)
+    table.write_text('[tool.headrace.worker]\ntenant = "acme"\n')
+    own = run(*words, url=file_url, cwd=project)
+
+    assert "  queues    default, mail\n" in general.err
+    assert "  queues    default of acme, mail of acme\n" in own.err
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
@@ -208,6 +238,7 @@ def test_a_store_that_is_away_at_the_start_is_not_waited_for(project: Path) -> N
         (["app", "--lease", "10s", "--heartbeat", "8s"], "a heartbeat every 8,000 ms leaves no second try"),
         (["app", "--capacity", "0"], "capacity of a worker must be a whole number from 1 to 10,000; found 0"),
         (["app", "--url", "memory://"], "a store in memory is seen by no other process"),
+        (["app", "--tenant", "*"], "a worker claims for one tenant, and tenant '*' means all; start a worker for each"),
         (["empty"], "empty has no jobs; put @app.job above a function"),
         (["app", "--log", "xml"], "Invalid value for '--log'"),
     ],

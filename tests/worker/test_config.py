@@ -58,6 +58,22 @@ async def test_a_worker_that_is_told_its_queues_hears_of_deaths_on_these_alone(s
     assert list(free.queues) == [MAIL, other, MAIL.companion, other.companion]
 
 
+async def test_a_tenant_alone_means_the_queues_of_the_handlers_by_name_of_this_tenant(store: Store) -> None:
+    """As the jobs of these handlers for this tenant are sent: to queues of the same names, cut likewise."""
+    handlers = handling(work=work)
+    for queue in (Queue("big", shards=3), Queue("own", "acme", 2), Queue("own")):
+        handlers.register(handler_of(f"more-{queue.tenant}-{queue.name}", work), queue)
+    for queue in (MAIL, Queue("own", "acme", 2)):
+        handlers.register_fail(handler_of(FAIL_KIND, work), queue)
+
+    alone = Worker(store, handlers, WorkerConfig(tenant="acme")).settings
+    named = Worker(store, handlers, WorkerConfig(tenant="acme", queues=["big"])).settings
+
+    own = Queue("own", "acme", 2)
+    assert list(alone.queues) == [Queue("mail", "acme"), Queue("big", "acme", 3), own, own.companion]
+    assert list(named.queues) == [Queue("big", "acme", 3)]
+
+
 async def test_two_workers_of_one_process_have_different_names(store: Store) -> None:
     assert settings(store).name != settings(store).name
     assert settings(store, name="mailer").name == "mailer"
@@ -84,6 +100,8 @@ async def test_two_workers_of_one_process_have_different_names(store: Store) -> 
         ({"name": "x" * 129}, "name"),
         ({"queues": "mail"}, r"queues is a list of names; found the text 'mail'; write \['mail'\]"),
         ({"queues": ["mail box"]}, "'mail box' is not a name"),
+        ({"tenant": "*"}, r"a worker claims for one tenant, and tenant '\*' means all; start a worker for each"),
+        ({"tenant": "Acme"}, "tenant 'Acme' is not a name"),
         ({"queues": {"mail": 0}}, "share of queue 'mail'"),
         ({"queues": {"mail": "much"}}, "share of queue 'mail'"),
         ({"queues": [f"queue-{n}" for n in range(65)]}, "queues"),

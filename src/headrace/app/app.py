@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Self, TypeVar, Unpack, overload
 from headrace.app.address import url_of
 from headrace.app.connections import Connections
 from headrace.app.decorating import FailDecorator, JobDecorator
-from headrace.app.fields import FailFields, JobFields, WorkerFields
+from headrace.app.fields import FailFields, JobFields, WorkerFields, with_tenant
 from headrace.app.function import AsyncJobFunction, JobFunction, PlainJobFunction
 from headrace.app.lending import Lent
 from headrace.app.registry import Registry, in_place
@@ -233,8 +233,7 @@ class App:
         from headrace.worker.config import WorkerConfig
         from headrace.worker.worker import Worker
 
-        given: WorkerFields = {"tenant": self.maker.tenant}
-        settings = WorkerConfig(**(given | config))
+        settings = WorkerConfig(**with_tenant(config, self.maker.tenant))
         source = self._source
         reopen = source.reopen if store is None else None
         async with source.opened() if store is None else nullcontext(store) as there:

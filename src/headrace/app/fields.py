@@ -38,7 +38,7 @@ class WorkerFields(TypedDict, total=False):
     """The fields of `WorkerConfig`."""
 
     queues: Wishes | None
-    tenant: str
+    tenant: str | None
     name: str | None
     capacity: int
     threads: int
@@ -53,3 +53,10 @@ class WorkerFields(TypedDict, total=False):
 
 OF_ONE_JOB = ("run_at", "expires_at", "idempotency_key")
 """Options that make no sense for all jobs of a function."""
+
+
+def with_tenant(config: WorkerFields, tenant: str) -> WorkerFields:
+    """The settings of an app's worker: queues that were named without a tenant are those of the app's."""
+    if config.get("queues") is None or config.get("tenant") is not None:
+        return config
+    return {**config, "tenant": tenant}

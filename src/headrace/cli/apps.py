@@ -1,9 +1,11 @@
 """Finds the app that a command is about, and lets it be where the command line says."""
 
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from headrace.app.project import project_table
 from headrace.cli.opening import APP_VARIABLE, lasting
 
 if TYPE_CHECKING:
@@ -25,6 +27,25 @@ def is_typed(context: typer.Context, option: str) -> bool:
     for commands without an app; what a person types beats all."""
     source = context.get_parameter_source(option)
     return source is not None and source.name == "COMMANDLINE"
+
+
+def is_general(context: typer.Context, option: str) -> bool:
+    """Whether an option has its value from the part of the project's table that is for all commands."""
+    source = context.get_parameter_source(option)
+    if source is None or source.name != "DEFAULT_MAP":
+        return False
+    table = project_table(Path.cwd())
+    for command in context.command_path.split()[1:]:
+        table = table.get(command, {})
+        if option in table:
+            return False
+    return True
+
+
+def worker_tenant(context: typer.Context, queues: list[str] | None, tenant: str | None) -> str | None:
+    """The tenant that a worker is told. One that the project's table holds for all commands is for queues that are
+    named: an app knows whose its own are, and `enqueue` sends them there."""
+    return None if not queues and is_general(context, "tenant") else tenant
 
 
 def placed(app: "App", context: typer.Context, url: str | None) -> "App":

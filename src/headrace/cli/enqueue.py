@@ -2,6 +2,7 @@
 
 import asyncio
 from contextlib import ExitStack
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
@@ -16,12 +17,15 @@ from headrace.cli.options import QUEUE, TENANT, Json, Url
 from headrace.cli.output import Output
 from headrace.cli.payloads import typed_payload, value_of
 from headrace.cli.reading import pairs, written
-from headrace.cli.sending import Answer, await_result, is_worked_on, send
+from headrace.cli.sending import Answer, await_result, is_worked_on, send, worker_command
 from headrace.model.errors import BadConfig
 from headrace.model.times import duration_ms, read_instant_ms
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from headrace.model.job import Job
+    from headrace.model.names import Queue
 
 PLACES = ("queue", "tenant", "shards")
 
@@ -153,7 +157,8 @@ def command(
     wait_ms = None if wait is None else duration_ms("wait", written(wait))
     typed = typed_payload(payload or [], payload_file)
     job = making.job(kind, value_of(typed, making.function(kind)))
-    return asyncio.run(_one(output, making, job, wait_ms, app if is_typed(context, "app") else None))
+    start = partial(_start, making, _typed_app(context, app), url if is_typed(context, "url") else None)
+    return asyncio.run(_one(output, making, job, wait_ms, start))
 
 
 def _making(context: typer.Context, name: str | None, url: str | None, given: dict[str, object]) -> Making:
@@ -169,7 +174,21 @@ def _making(context: typer.Context, name: str | None, url: str | None, given: di
     return Making(placed(bare, context, url), option_fields(given), is_checked=False)
 
 
-async def _one(output: Output, making: Making, job: "Job", wait_ms: int | None, app: str | None) -> int:
+def _typed_app(context: typer.Context, app: str | None) -> str | None:
+    """What a worker's command names as its app: nothing where the project says which one is meant."""
+    if app is None:
+        return "APP"
+    return app if is_typed(context, "app") else None
+
+
+def _start(making: Making, app: str | None, url: str | None, queue: "Queue") -> str:
+    command = worker_command(making, queue, app, url)
+    if command is None:
+        return f"one needs a function in its app with queue=Queue({queue.name!r}, {queue.tenant!r}, {queue.shards})"
+    return f"start one with: {command}"
+
+
+async def _one(output: Output, making: Making, job: "Job", wait_ms: int | None, start: "Callable[[Queue], str]") -> int:
     function = making.function(job.kind)
     codec = making.app.maker.codec if function is None else function.handler.codec
     async with making.app:
@@ -177,10 +196,7 @@ async def _one(output: Output, making: Making, job: "Job", wait_ms: int | None, 
         answer, handle = await send(client, job, codec)
         output.say(answer.told)
         if handle is not None and not output.json and not await is_worked_on(client, job.queue):
-            start = f"headrace worker {app or ''}".rstrip()
-            output.hint(
-                f"no worker asked for jobs of queue {answer.queue!r} within the last minute; start one with: {start}"
-            )
+            output.hint(f"no worker asked for jobs of {answer.place} within the last minute; {start(job.queue)}")
         if handle is not None and wait_ms is not None:
             await await_result(answer, handle, wait_ms / 1_000)
             _tell_result(output, answer)

@@ -1,14 +1,17 @@
 """Sends one job for the command line, says who may run it, and waits for its result if asked to."""
 
 import asyncio
+import shlex
 from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct
 
+from headrace.cli.making import Making
 from headrace.client.handle import REFUSALS
 from headrace.model.clock import SystemClock
 from headrace.model.errors import HeadraceError, JobCancelled, JobFailed, Refused
 from headrace.model.limits import WORKER_LATELY_MS, WORKER_SECOND_LOOK_MS
+from headrace.model.names import DEFAULT_TENANT
 
 if TYPE_CHECKING:
     from headrace.client.client import Client
@@ -38,9 +41,14 @@ class Answer(Struct, omit_defaults=True):
         return self.status not in REFUSALS and self.outcome in (None, "done")
 
     @property
+    def place(self) -> str:
+        """The queue, as a part of a sentence."""
+        return f"queue {self.queue!r}" + ("" if self.tenant == "default" else f" of tenant {self.tenant!r}")
+
+    @property
     def told(self) -> str:
         """What the store did, as a sentence."""
-        queue = f"queue {self.queue!r}" + ("" if self.tenant == "default" else f" of tenant {self.tenant!r}")
+        queue = self.place
         match self.status:
             case "created":
                 return f"job {self.id} was created on {queue}"
@@ -77,6 +85,27 @@ async def is_worked_on(client: "Client", queue: "Queue") -> bool:
             return True
         await asyncio.sleep(pause_ms / 1_000)
     return False
+
+
+def worker_command(making: Making, queue: "Queue", app: str | None, url: str | None) -> str | None:
+    """What to type for a worker that claims from the queue; None where no option would make one.
+
+    `app` and `url` are what has to be typed. A worker without further options claims from the queues of its app, with
+    `--tenant` from those of another tenant.
+    """
+    homes = making.app.handlers.queues if making.is_checked else []
+    own_tenant = making.app.maker.tenant if making.is_checked else DEFAULT_TENANT
+    shards = {home.name: home.shards for home in homes}
+    words = ["headrace", "worker", *([app] if app else []), *(["--url", url] if url else [])]
+    if queue in homes:
+        return shlex.join(words)
+    if queue.shards != shards.get(queue.name, 1):
+        return None
+    if queue.name not in shards:
+        words += ["--queue", queue.name]
+    if queue.name in shards or queue.tenant != own_tenant:
+        words += ["--tenant", queue.tenant]
+    return shlex.join(words)
 
 
 async def await_result(answer: Answer, handle: "Handle[Any]", wait: "Duration") -> None:

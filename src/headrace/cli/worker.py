@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from headrace.cli.apps import AppName, found_app, placed
+from headrace.cli.apps import AppName, found_app, placed, worker_tenant
 from headrace.cli.options import Url
 from headrace.cli.reading import written
 from headrace.cli.working import Telling, work
@@ -44,7 +44,12 @@ def command(
         ),
     ] = None,
     tenant: Annotated[
-        str | None, typer.Option("--tenant", help="Whose the named queues are; the app's tenant when not given.")
+        str | None,
+        typer.Option(
+            "--tenant",
+            help="Whose the queues are: those that are named, else the app's, by their names; as the app says when not"
+            " given.",
+        ),
     ] = None,
     name: Annotated[
         str | None, typer.Option("--name", help="How the worker is called; host and process when not given.")
@@ -124,8 +129,7 @@ def command(
         config["name"] = name
     if queues:
         config["queues"] = wishes(queues)
-    if tenant is not None:
-        config["tenant"] = tenant
+    config["tenant"] = worker_tenant(context, queues, tenant)
     chosen = log or ("json" if json or not sys.stderr.isatty() else "text")
     telling = Telling("json" if json else chosen, log_level, log_payloads, not quiet, metrics_host, metrics_port)
     asyncio.run(work(_app(context, target or app, url, register or []), target or app, config, until_idle, telling))

@@ -31,7 +31,9 @@ class WorkerConfig(Struct, frozen=True, kw_only=True):
     queues: Wishes | None = None
     """Tried in this order; a mapping gives shares instead (`{"mail": 3, "reports": 1}`); None takes the queues of the
     handlers. A name belongs to `tenant`. Fail handlers are told of deaths on these queues."""
-    tenant: str = DEFAULT_TENANT
+    tenant: str | None = None
+    """Whose the named queues are, `default` when not given. Without `queues`: the handlers' queues, by their names, of
+    this tenant alone."""
     name: str | None = None
     """How the worker is called in the journal; made of host and process when not given."""
     capacity: int = 100
@@ -77,8 +79,9 @@ def settings_of(config: WorkerConfig, homes: Sequence[Queue], companions: Sequen
     # Deaths are rare and their handlers patient: they come after the work itself. Who was told its queues hears of the
     # deaths on these: another's may be retried for hours.
     names = {(queue.name, queue.tenant) for queue in queues}
+    is_free = config.queues is None and config.tenant is None
     for companion in companions:
-        if config.queues is None or (companion.name, companion.tenant) in names:
+        if is_free or (companion.name, companion.tenant) in names:
             queues.setdefault(companion, 1)
     if not queues:
         raise BadConfig("the worker has no queue to claim from; register handlers, or name queues")
@@ -113,19 +116,28 @@ def settings_of(config: WorkerConfig, homes: Sequence[Queue], companions: Sequen
 
 
 def _queues(config: WorkerConfig, homes: Sequence[Queue]) -> dict[Queue, int]:
-    if config.queues is None:
+    if config.tenant == "*":
+        raise BadConfig(
+            "a worker claims for one tenant, and tenant '*' means all; start a worker for each, or name queues of"
+            ' several tenants in the program: queues=[Queue("mail", "acme"), …]'
+        )
+    if config.queues is None and config.tenant is None:
         return dict.fromkeys(homes, 1)
+    tenant = DEFAULT_TENANT if config.tenant is None else config.tenant
     known = {(queue.name, queue.tenant): queue for queue in homes}
+    shards = {queue.name: queue.shards for queue in homes}
 
     def queue_of(wish: QueueWish) -> Queue:
         if isinstance(wish, Queue):
             return wish
-        # A handler may have said into how many shards its queue is cut.
+        # A handler may have said into how many shards its queue is cut; its jobs for other tenants are cut likewise.
         try:
-            return known.get((wish, config.tenant)) or Queue(wish, config.tenant)
+            return known.get((wish, tenant)) or Queue(wish, tenant, shards.get(wish, 1))
         except Refused as refused:
             raise BadConfig(f"a worker cannot start: {refused}") from refused
 
+    if config.queues is None:
+        return {queue_of(home.name): 1 for home in homes}
     if isinstance(config.queues, Mapping):
         return {
             queue_of(wish): _count(f"share of queue {wish!r}", share, 1, WEIGHT_MAX)

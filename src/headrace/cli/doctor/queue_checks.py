@@ -33,7 +33,7 @@ def _forsaken(queue: QueueFacts, now_ms: int) -> Check | None:
         return None
     seen = "no worker was seen" if seen_ms is None else f"no worker was seen for {duration_text(now_ms - seen_ms)}"
     told = f"{queue.name!r} has had jobs due for {duration_text(now_ms - due_ms)} and {seen}"
-    return wrong("queues", told, f"start one: headrace worker --queues {queue.queue.full_name}")
+    return wrong("queues", told, f"start one: headrace worker --queues {_named(queue)}")
 
 
 def _leases(queue: QueueFacts, _: int) -> Check | None:

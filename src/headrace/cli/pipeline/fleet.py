@@ -4,7 +4,8 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from headrace.cli.apps import AppName, found_app
+from headrace.app.fields import with_tenant
+from headrace.cli.apps import AppName, found_app, worker_tenant
 from headrace.cli.exits import INTERRUPTED, NO, OK
 from headrace.cli.options import Json, Url
 from headrace.cli.output import Output
@@ -72,7 +73,12 @@ FleetQueues = Annotated[
     ),
 ]
 TenantName = Annotated[
-    str | None, typer.Option("--tenant", help="Whose the named queues are; the app's tenant when not given.")
+    str | None,
+    typer.Option(
+        "--tenant",
+        help="Whose the queues are: those that are named, else the app's, by their names; as the app says when not"
+        " given.",
+    ),
 ]
 Capacity = Annotated[int, typer.Option("--capacity", "-c", help="Jobs at once on each worker, counted by weight.")]
 Threads = Annotated[int, typer.Option("--threads", help="Plain functions at once on each worker.")]
@@ -120,8 +126,7 @@ def fleet(
     }
     if queue:
         config["queues"] = wishes(queue)
-    if tenant is not None:
-        config["tenant"] = tenant
+    config["tenant"] = worker_tenant(context, queue, tenant)
     for_ms = None if for_ is None else duration_ms("for", written(for_))
     found = _checked(found_app(name, context, url), name, config)
     reach(spark_url(found.url), new=True)
@@ -154,8 +159,9 @@ def _checked(app: "App", name: str, config: "WorkerFields") -> "App":
     """The app, if a fleet of it can be: Spark takes seconds to start."""
     if not len(app.handlers):
         raise BadConfig(f"{name} has no jobs; put @app.job above a function, in a module that {name} imports")
-    given: WorkerFields = {"tenant": app.maker.tenant, **config}
-    settings_of(WorkerConfig(**given), app.handlers.queues, app.handlers.companions, "fleet")
+    settings_of(
+        WorkerConfig(**with_tenant(config, app.maker.tenant)), app.handlers.queues, app.handlers.companions, "fleet"
+    )
     return app
 
 

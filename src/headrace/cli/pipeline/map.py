@@ -10,7 +10,7 @@ from headrace.cli.exits import INTERRUPTED, NO, OK
 from headrace.cli.options import Json, Url
 from headrace.cli.output import Output, one_line
 from headrace.cli.pipeline.asking import short
-from headrace.cli.pipeline.fleet import TenantName, Workers
+from headrace.cli.pipeline.fleet import Workers
 from headrace.cli.pipeline.ingest import Shards
 from headrace.cli.pipeline.line import Line
 from headrace.cli.pipeline.looking import reach
@@ -94,7 +94,9 @@ def map(  # noqa: A001 - the command's name
     lease: Lease = None,
     grace: Grace = None,
     queue: QueueName = None,
-    tenant: TenantName = None,
+    tenant: Annotated[
+        str | None, typer.Option("--tenant", help="Whose its queue is; the app's tenant when not given.")
+    ] = None,
     shards: Shards = None,
     keep: Keep = "7d",
     dir: Dir = FOLDER,  # noqa: A002 - the option's name

@@ -23,11 +23,12 @@ def placed(config: WorkerFields, app: App, desk: Desk) -> Wishes | None:
     wishes = config.get("queues")
     if wishes is None or isinstance(wishes, str):
         return wishes
+    tenant = config.get("tenant") or app.maker.tenant
     homes = {(queue.name, queue.tenant) for queue in app.handlers.queues}
-    known = {queue.full_name: queue for queue in desk.ask(lambda store: all_queues(store, config["tenant"]))}
+    known = {queue.full_name: queue for queue in desk.ask(lambda store: all_queues(store, tenant))}
 
     def queue_of(wish: QueueWish) -> QueueWish:
-        if isinstance(wish, Queue) or (wish, config["tenant"]) in homes:
+        if isinstance(wish, Queue) or (wish, tenant) in homes:
             return wish
         return known.get(wish, wish)
 

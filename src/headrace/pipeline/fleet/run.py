@@ -9,7 +9,7 @@ from msgspec import Struct
 from pyspark.sql import SparkSession
 
 from headrace.app.app import App
-from headrace.app.fields import WorkerFields
+from headrace.app.fields import WorkerFields, with_tenant
 from headrace.model.answers import Counts
 from headrace.model.checks import bounded_repr, check_int
 from headrace.model.errors import BadConfig, Refused
@@ -105,12 +105,12 @@ def _planned(
     here_url = store_url(url if url is not None else found.url)
     check_url(here_url)
     _check_spark(spark, here_url)
-    given: WorkerFields = {"tenant": found.maker.tenant, **config}
+    given = with_tenant(config, found.maker.tenant)
     with Desk(here_url) as desk:
-        given["queues"] = placed(given, found, desk)
+        given = {**given, "queues": placed(given, found, desk)}
         fleet = secrets.token_hex(4)
         settings = settings_of(WorkerConfig(**given), found.handlers.queues, found.handlers.companions, fleet)
-    orders = Orders(fleet, here_url, cargo, dict(given), until, given["tenant"], here())
+    orders = Orders(fleet, here_url, cargo, dict(given), until, given.get("tenant") or found.maker.tenant, here())
     return _Plan(orders, settings, list(settings.queues), _workers(spark, workers))
 
 

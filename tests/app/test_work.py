@@ -1,6 +1,7 @@
 """The whole way: functions are sent, a worker of the app runs them, results come back."""
 
 import asyncio
+import json
 import os
 import signal
 import subprocess
@@ -333,5 +334,12 @@ async def test_a_worker_program_finishes_what_it_has_begun_when_it_is_told_to_en
         process.send_signal(signal.SIGTERM)
         out, err = await process.communicate()
 
-    assert (process.returncode, out, err) == (0, b"stopped\n", b"")
+    assert (process.returncode, out) == (0, b"stopped\n")
+    assert [json.loads(line)["event"] for line in err.splitlines()] == [
+        "started",
+        "claimed",
+        "stopping",
+        "done",
+        "stopped",
+    ]
     assert await handle.result("1s") == "finished"

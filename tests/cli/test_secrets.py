@@ -8,7 +8,8 @@ import pytest
 
 from headrace.cli.main import main
 from headrace.stores.redis.acl import rules
-from tests.cli.support import run
+from tests.cli.background import until
+from tests.cli.support import run, start
 from tests.cli.tree import functions, parameters
 from tests.support.process import free_port
 from tests.support.servers import redis_server
@@ -143,10 +144,22 @@ def test_no_log_of_a_worker_shows_what_is_secret_in_its_url(
     if place is right:
         assert run("enqueue", "probe", "--no-app", url=url).code == 0
 
-    ran = run("worker", *ARGUMENTS["worker",], "--log", form, "--log-level", "debug", url=url)
+    ran = run("worker", *ARGUMENTS["worker",], "--no-wait", "--log", form, "--log-level", "debug", url=url)
 
     assert leaks(ran.out + ran.err) == []
     assert ran.code in PLACES[place]
+
+
+@pytest.mark.parametrize("form", ["text", "json"])
+def test_no_log_of_a_worker_that_waits_for_its_store_shows_what_is_secret_in_its_url(form: str, tmp_path: Path) -> None:
+    words = ("worker", *ARGUMENTS["worker",], "--log", form, "--log-level", "debug")
+
+    with start(*words, url=unreachable(tmp_path)) as worker:
+        told = until(worker, "store_lost")
+        worker.terminate()
+        out, err = worker.communicate(timeout=30)
+
+    assert leaks(told + out + err) == []
 
 
 def test_a_url_of_the_project_is_not_shown_either(tmp_path: Path) -> None:

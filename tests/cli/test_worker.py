@@ -13,6 +13,7 @@ from headrace.client.client import Client
 from headrace.stores.contract.store import Store
 from tests.cli.background import until
 from tests.cli.support import run, start, with_store
+from tests.support.redis_servers import RedisServer
 
 APP = """
 from headrace import App, Fail
@@ -221,8 +222,31 @@ def test_metrics_and_health_are_served_while_it_works(file_url: str) -> None:
     assert health["totals"]["done"] == 1
 
 
-def test_a_store_that_is_away_at_the_start_is_not_waited_for(project: Path) -> None:
-    ran = run("worker", "app", url="redis://user:hidden@127.0.0.1:1/0", cwd=project)
+def test_a_store_that_is_away_at_the_start_is_waited_for(project: Path) -> None:
+    with RedisServer() as server, start("worker", "app", "--until-idle", url=server.url, cwd=project) as worker:
+        told = until(worker, "store_lost")
+        server.start()
+        sent(server.url, ("greet", {"name": "Ada"}, "default"))
+        out, err = worker.communicate(timeout=60)
+
+    assert "cannot be reached" in told
+    assert (worker.returncode, json.loads(out)["done"]) == (0, 1)
+    assert [each["event"] for each in events(err)][:2] == ["store_back", "started"]
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_a_worker_that_waits_for_its_store_ends_when_it_is_asked_to(number: signal.Signals, project: Path) -> None:
+    with start("worker", "app", "--log", "text", url="redis://127.0.0.1:1/0", cwd=project) as worker:
+        until(worker, "store_lost")
+        worker.send_signal(number)
+        out, err = worker.communicate(timeout=30)
+
+    assert (worker.returncode, out) == (0, "0 claimed\n")
+    assert "stopped" in err
+
+
+def test_with_no_wait_a_worker_ends_where_its_store_is_away(project: Path) -> None:
+    ran = run("worker", "app", "--no-wait", url="redis://user:hidden@127.0.0.1:1/0", cwd=project)
 
     assert (ran.code, ran.out) == (3, "")
     assert ran.err.startswith("headrace: redis at 127.0.0.1:1 cannot be reached")

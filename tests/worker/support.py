@@ -17,7 +17,7 @@ from headrace.worker.config import WorkerConfig
 from headrace.worker.handlers import Handler, Handlers, handler_of
 from headrace.worker.middleware import Middleware
 from headrace.worker.notices import Notice
-from headrace.worker.worker import Worker
+from headrace.worker.worker import OpenStore, Worker
 
 N = TypeVar("N")
 MAIL = Queue("mail")
@@ -74,7 +74,7 @@ class Ear:
 
 
 def worker_of(
-    store: Store,
+    store: Store | OpenStore,
     handlers: Handlers,
     *listeners: Callable[[Notice], None],
     middleware: Sequence[Middleware] = (),

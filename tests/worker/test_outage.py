@@ -2,12 +2,15 @@
 
 import asyncio
 import itertools
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import NoReturn
 
 import pytest
 
 from headrace.model.claim import ClaimRequest
 from headrace.model.clock import ManualClock
-from headrace.model.errors import Refused
+from headrace.model.errors import Refused, StoreUnavailable
 from headrace.model.job import State
 from headrace.model.names import Queue
 from headrace.stores.contract.store import Store
@@ -62,6 +65,46 @@ async def test_a_store_that_goes_away_in_the_middle_costs_no_job_and_no_second_r
 
     assert len(ran) == 5
     assert (await flaky.queues.counts(MAIL)).done == 5
+
+
+async def test_a_store_that_cannot_be_opened_yet_is_waited_for(store: Store) -> None:
+    ear, tries, closed = Ear(), itertools.count(1), asyncio.Event()
+    await store.jobs.enqueue(jobs(3))
+
+    @asynccontextmanager
+    async def opened() -> AsyncIterator[Store]:
+        if next(tries) < 4:
+            raise StoreUnavailable("the store is away")
+        yield store
+        closed.set()
+
+    async with worker_of(opened, handling(work=_nothing), ear), asyncio.timeout(SOON_S):
+        await ear.hear(Finished)
+
+    events = [notice.event for notice in ear.told(Lifecycle)]
+    assert events == ["store_lost", "store_back", "started", "stopping", "stopped"]
+    assert (closed.is_set(), (await store.queues.counts(MAIL)).done) == (True, 3)
+
+
+async def test_a_worker_that_waits_for_its_store_can_be_stopped_and_cancelled() -> None:
+    ear = Ear()
+
+    def opened() -> NoReturn:
+        raise StoreUnavailable("the store is away")
+
+    stopped, cancelled, late = (worker_of(opened, handling(work=_nothing), ear) for _ in range(3))
+    late.stop()
+    await late.run()
+    runs = [asyncio.create_task(worker.run()) for worker in (stopped, cancelled)]
+    async with asyncio.timeout(SOON_S):
+        await ear.hear(Lifecycle, lambda it: it.event == "store_lost")
+        assert "leases were not extended" in stopped.health().why
+        stopped.stop()
+        runs[1].cancel()
+        ended = await asyncio.gather(*runs, return_exceptions=True)
+
+    assert ended[0] is None
+    assert isinstance(ended[1], asyncio.CancelledError)
 
 
 async def test_one_hiccup_is_not_told(flaky: FaultyStore) -> None:

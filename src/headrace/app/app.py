@@ -5,7 +5,7 @@ import os
 import random
 import threading
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterator, Sequence
-from contextlib import asynccontextmanager, contextmanager, nullcontext
+from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self, TypeVar, Unpack, overload
 
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from headrace.feeds.blocking import BlockingFeeds
     from headrace.feeds.feeds import Feeds
     from headrace.worker.notices import Listener
-    from headrace.worker.worker import Worker
+    from headrace.worker.worker import OpenStore, Worker
 
 F = TypeVar("F", bound=Callable[..., Any])
 M = TypeVar("M", bound=Middleware)
@@ -195,22 +195,39 @@ class App:
             yield worker
 
     async def work(
-        self, *, until_idle: bool = False, listeners: "Sequence[Listener]" = (), **config: Unpack[WorkerFields]
+        self,
+        *,
+        until_idle: bool = False,
+        wait: bool = True,
+        listeners: "Sequence[Listener]" = (),
+        **config: Unpack[WorkerFields],
     ) -> None:
         """Work on the jobs of this app until told to stop; the settings are those of `WorkerConfig`.
 
         In the main thread of a program the first SIGTERM or SIGINT stops with the grace time, the second at once. With
-        `until_idle` it returns as soon as nothing is due, which is for tests and scripts.
+        `until_idle` it returns as soon as nothing is due, which is for tests and scripts. A store that is away at the
+        start is waited for as it is later; without `wait` it raises `StoreUnavailable`.
         """
         in_main = threading.current_thread() is threading.main_thread()
-        async with self.built(listeners=listeners, **config) as worker:
+        async with self.built(listeners=listeners, wait=wait, **config) as worker:
             await worker.run(until_idle=until_idle, signals=in_main)
 
     def run_worker(
-        self, *, until_idle: bool = False, listeners: "Sequence[Listener]" = (), **config: Unpack[WorkerFields]
+        self,
+        *,
+        until_idle: bool = False,
+        wait: bool = True,
+        listeners: "Sequence[Listener]" = (),
+        **config: Unpack[WorkerFields],
     ) -> None:
-        """`work` for a program without an event loop."""
-        asyncio.run(self.work(until_idle=until_idle, listeners=listeners, **config))
+        """`work` for a program without an event loop, as `headrace worker` is one: it says what it works on, and writes
+        a line when a job is claimed and when it is over, as text to a terminal, else as JSON.
+
+        A program that has set up logging, for the logger `headrace` or for all, gets the same as records of its own.
+        """
+        from headrace.app.program import run_program
+
+        asyncio.run(run_program(self, until_idle=until_idle, wait=wait, listeners=listeners, config=config))
 
     @asynccontextmanager
     async def built(
@@ -221,13 +238,14 @@ class App:
         store: Store | None = None,
         handlers: Handlers | None = None,
         chance: random.Random | None = None,
+        wait: bool = False,
         **config: Unpack[WorkerFields],
     ) -> "AsyncIterator[Worker]":
         """A worker that has not started, on a store that is open as long as the block; `work` for whoever wants to ask
         the worker how it is: `async with app.built() as worker: await worker.run()`.
 
         `middleware` goes around that of the app. It works on `store` with `handlers` where they are given, and `chance`
-        draws its lots.
+        draws its lots. With `wait` the worker opens its store itself when it runs, and waits for one that is away.
         """
         # Programs that only send jobs do without the machinery that runs them.
         from headrace.worker.config import WorkerConfig
@@ -235,13 +253,17 @@ class App:
 
         settings = WorkerConfig(**with_tenant(config, self.maker.tenant))
         source = self._source
-        reopen = source.reopen if store is None else None
-        async with source.opened() if store is None else nullcontext(store) as there:
+        async with AsyncExitStack() as stack:
+            there: Store | OpenStore = source.opened
+            if store is not None:
+                there = store
+            elif not wait:
+                there = await stack.enter_async_context(source.opened())
             yield Worker(
                 there,
                 handlers or self.handlers,
                 settings,
-                reopen=reopen,
+                reopen=source.reopen if store is None else None,
                 middleware=(*middleware, *self._middleware),
                 listeners=listeners,
                 chance=chance,

@@ -81,6 +81,10 @@ def command(
         int | None, typer.Option("--jobs-per-process", help="Replace a process after so many jobs.")
     ] = DEFAULT.jobs_per_process,
     until_idle: Annotated[bool, typer.Option("--until-idle", help="End as soon as nothing is due.")] = False,
+    no_wait: Annotated[
+        bool,
+        typer.Option("--no-wait", help="End with 3 where the store is away at the start, instead of waiting for it."),
+    ] = False,
     register: Annotated[
         list[str] | None,
         typer.Option(
@@ -111,8 +115,8 @@ def command(
 ) -> None:
     """Run the jobs of an app.
 
-    Ctrl-C or SIGTERM: nothing more is claimed and running jobs may end; once more ends at once. The log goes to
-    stderr, and a line of totals to stdout when the worker has ended.
+    Ctrl-C or SIGTERM: nothing more is claimed and running jobs may end; once more ends at once. A store that is away
+    is waited for. The log goes to stderr, and a line of totals to stdout when the worker has ended.
     """
     config: WorkerFields = {
         "capacity": capacity,
@@ -130,9 +134,12 @@ def command(
     if queues:
         config["queues"] = wishes(queues)
     config["tenant"] = worker_tenant(context, queues, tenant)
-    chosen = log or ("json" if json or not sys.stderr.isatty() else "text")
-    telling = Telling("json" if json else chosen, log_level, log_payloads, not quiet, metrics_host, metrics_port)
-    asyncio.run(work(_app(context, target or app, url, register or []), target or app, config, until_idle, telling))
+    from headrace.worker.logs import default_format
+
+    shape = "json" if json else log or default_format(sys.stderr)
+    telling = Telling(shape, log_level, log_payloads, not quiet, metrics_host, metrics_port)
+    found = _app(context, target or app, url, register or [])
+    asyncio.run(work(found, target or app, config, telling, until_idle=until_idle, wait=not no_wait))
 
 
 def wishes(texts: list[str]) -> "Wishes":

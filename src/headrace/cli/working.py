@@ -8,16 +8,12 @@ from typing import TYPE_CHECKING, Literal
 import msgspec
 from msgspec import Struct
 
-from headrace.model.secrets import scrubbed, shown
-
 if TYPE_CHECKING:
     from headrace.app.app import App
     from headrace.app.fields import WorkerFields
     from headrace.worker.health import Totals
     from headrace.worker.notices import Listener
     from headrace.worker.worker import Worker
-
-KINDS_NAMED_MAX = 12
 
 
 class Telling(Struct, frozen=True):
@@ -32,10 +28,14 @@ class Telling(Struct, frozen=True):
     metrics_port: int | None
 
 
-async def work(app: "App", name: str | None, config: "WorkerFields", until_idle: bool, telling: Telling) -> None:
+async def work(
+    app: "App", name: str | None, config: "WorkerFields", telling: Telling, *, until_idle: bool, wait: bool
+) -> None:
     """Run a worker until it is told to stop or, with `until_idle`, nothing is due."""
+    from headrace.app.program import greeting
     from headrace.worker.logs import setup_logs
 
+    named = name or "none, only what --register names"
     with ExitStack() as stack:
         level = getattr(logging, telling.level.upper())
         logs = stack.enter_context(
@@ -48,36 +48,17 @@ async def work(app: "App", name: str | None, config: "WorkerFields", until_idle:
 
             metrics = Metrics()
             listeners.append(metrics)
-        async with app.built(listeners=listeners, **config) as worker:
+        async with app.built(listeners=listeners, wait=wait, **config) as worker:
             serving = None
             if metrics is not None and telling.metrics_port is not None:
                 server = metrics.serve(telling.metrics_host, telling.metrics_port, worker.health)
                 stack.callback(server.close)
                 serving = f"http://{telling.metrics_host}:{server.port}/metrics"
             if telling.format == "text":
-                print(greeting(app, name, worker, until_idle, serving), file=sys.stderr, flush=True)
+                told = greeting(app, named, worker, until_idle=until_idle, serving=serving)
+                print(told, file=sys.stderr, flush=True)
             await worker.run(until_idle=until_idle, signals=True)
     print(closing(worker, telling.format), flush=True)
-
-
-def greeting(app: "App", name: str | None, worker: "Worker", until_idle: bool, serving: str | None) -> str:
-    """What a person should know of a worker that starts."""
-    settings = worker.settings
-    kinds = app.registry.kinds
-    more = f" and {len(kinds) - KINDS_NAMED_MAX} more" if len(kinds) > KINDS_NAMED_MAX else ""
-    share = {queue: f" (share {weight})" if settings.is_weighted else "" for queue, weight in settings.queues.items()}
-    tenant = {queue: "" if queue.tenant == app.maker.tenant else f" of {queue.tenant}" for queue in settings.queues}
-    facts = {
-        "app": name or "none, only what --register names",
-        "store": shown(app.url or ""),
-        "queues": ", ".join(f"{queue.full_name}{tenant[queue]}{share[queue]}" for queue in settings.queues),
-        "kinds": ", ".join(kinds[:KINDS_NAMED_MAX]) + more,
-        "capacity": f"{settings.capacity} at once, {settings.threads} of them in threads",
-        "metrics": serving,
-        "to stop": "Ctrl-C; it also ends when nothing is due" if until_idle else "Ctrl-C",
-    }
-    lines = [f"  {label:9} {told}" for label, told in facts.items() if told is not None]
-    return scrubbed("\n".join((f"worker {settings.name}", *lines)))
 
 
 def closing(worker: "Worker", log: str) -> str:

@@ -12,7 +12,7 @@ from headrace.model.errors import BadConfig
 from headrace.model.limits import LOG_PAYLOAD_CHARS_MAX
 from headrace.model.outcome import Fail, Retry
 from headrace.model.times import instant_text
-from headrace.worker.fields import JOB_LOG, of_claim, put
+from headrace.worker.fields import JOB_LOG, WORKER_LOG, of_claim, put
 from headrace.worker.lines import JsonLines, TextLines
 from headrace.worker.notices import Finished, Listener, Notice, Taken, settlement_of
 from headrace.worker.pools.messages import LogSetup
@@ -144,6 +144,17 @@ def setup_logs(
         raise BadConfig(f"logs are written as text or json; found {format!r}")
     chosen = LogSetup(format, "stdout" if out is sys.stdout else "stderr", level)
     return Logs(handler, chosen, [JobLog(payloads=payloads)] if jobs else [])
+
+
+def default_format(stream: TextIO) -> Format:
+    """Text for whoever watches a terminal, else JSON for the program that collects it."""
+    return "text" if stream.isatty() else "json"
+
+
+def is_logging_set_up() -> bool:
+    """Whether the program has said how it logs: everything, or what Headrace tells."""
+    loggers = (JOB_LOG, WORKER_LOG, logging.getLogger("headrace"), logging.getLogger())
+    return any(each.handlers for each in loggers) or any(each.level or each.disabled for each in loggers[:3])
 
 
 def chosen_logs() -> LogSetup | None:

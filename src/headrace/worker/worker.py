@@ -5,6 +5,8 @@ import contextlib
 import os
 import random
 from collections.abc import Awaitable, Callable, Sequence
+from contextlib import AbstractAsyncContextManager
+from functools import partial
 from types import TracebackType
 from typing import Self
 
@@ -19,9 +21,11 @@ from headrace.worker.handlers import Handlers
 from headrace.worker.health import State, Totals, WorkerHealth, jobs_in_hand, verdict
 from headrace.worker.middleware import Middleware
 from headrace.worker.notices import Finished, Lifecycle, Listener, Lost, Notice, Notices, Taken
+from headrace.worker.outage import Outage
 from headrace.worker.repairer import keep_repairing
 from headrace.worker.signals import stopping
 
+OpenStore = Callable[[], AbstractAsyncContextManager[Store]]
 END_SECONDS = 2.0
 """How long handlers that were cancelled may take to end, once the grace is over."""
 SETTLE_SECONDS = 5.0
@@ -31,14 +35,15 @@ SETTLE_SECONDS = 5.0
 class Worker:
     """Runs the handlers of jobs. `await worker.run()` works until `stop`; `async with worker:` works beside the block.
 
-    `reopen` opens the same store once more, for the heart, which beats on a thread of its own: handlers that block the
-    event loop cost no lease then. Without it the heart beats on the worker's loop. Chance and entropy come in from
-    outside; the defaults are the system's. A worker runs once.
+    In place of an open store it takes what opens one: that is done when the worker runs, again and again while the
+    store is away, and the store is closed at the end. `reopen` opens the same store once more, for the heart, which
+    beats on a thread of its own: handlers that block the event loop cost no lease then. Without it the heart beats on
+    the worker's loop. Chance and entropy come in from outside; the defaults are the system's. A worker runs once.
     """
 
     def __init__(
         self,
-        store: Store,
+        store: Store | OpenStore,
         handlers: Handlers,
         config: WorkerConfig | None = None,
         *,
@@ -60,23 +65,25 @@ class Worker:
         self._totals = Totals()
         self._notices = Notices((self._count, *listeners), self.settings.name)
         self._capacity = Capacity(self.settings.capacity, self.settings.threads, self.settings.processes)
-        self._means = Means(
-            store,
-            reopen,
-            handlers,
-            self.settings,
-            self._capacity,
-            groups_of(self.settings.queues, handlers, self._capacity, self.settings.is_weighted),
-            tuple(middleware),
-            self._notices,
-            self._chance,
-            entropy,
+        # All but the store, which may have to be waited for.
+        self._means = partial(
+            Means,
+            reopen=reopen,
+            handlers=handlers,
+            settings=self.settings,
+            capacity=self._capacity,
+            groups=groups_of(self.settings.queues, handlers, self._capacity, self.settings.is_weighted),
+            middleware=tuple(middleware),
+            notices=self._notices,
+            chance=self._chance,
+            entropy=entropy,
         )
         self._state: State = "new"
         self._grace_ms: int | None = None
         self._failure: BaseException | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
         self._crew: Crew | None = None
+        self._opening: asyncio.Task[Store] | None = None
         self._task: asyncio.Task[None] | None = None
 
     async def run(self, *, until_idle: bool = False, signals: bool = False) -> None:
@@ -88,14 +95,13 @@ class Worker:
         if self._state != "new":
             raise Refused("bad_worker", f"the worker {self.settings.name} is {self._state}; build a new one")
         self._loop = asyncio.get_running_loop()
-        crew = self._crew = Crew(self._means, self._fail)
         self._state = "running"
         with stopping(self._stop) if signals else contextlib.nullcontext():
             try:
-                if await self._prepared(crew):
-                    await self._work(crew, until_idle)
+                async with contextlib.AsyncExitStack() as stack:
+                    if (store := await self._opened(stack)) is not None:
+                        await self._run(store, until_idle)
             finally:
-                await crew.close()
                 self._state = "stopped"
                 self._notices.tell(Lifecycle("stopped"))
         if self._failure is not None:
@@ -104,7 +110,7 @@ class Worker:
     def stop(self, grace_ms: int | None = None) -> None:
         """Claim nothing more, let running handlers go on for the grace time, release the rest uncharged. A second call
         can only shorten the time. May be called from any thread and from handlers."""
-        if self._crew is not None and self._loop is not None:
+        if self._loop is not None:
             with contextlib.suppress(RuntimeError):  # the loop has ended, and the worker with it
                 self._loop.call_soon_threadsafe(self._stop, grace_ms)
         else:
@@ -147,20 +153,56 @@ class Worker:
         self.stop()
         await self._task
 
-    async def _prepared(self, crew: Crew) -> bool:
+    async def _opened(self, stack: contextlib.AsyncExitStack) -> Store | None:
+        """The store, for as long as the stack holds it; None when stopped before it could be opened."""
+        if not callable(self._store):
+            return self._store
+        self._opening = asyncio.create_task(self._wait_for(self._store, stack), name="headrace-open")
+        if self._grace_ms is not None:
+            self._opening.cancel()
+        try:
+            return await self._opening
+        except asyncio.CancelledError:
+            task = asyncio.current_task()
+            if task is not None and task.cancelling():
+                raise
+            return None
+        finally:
+            self._opening = None
+
+    async def _wait_for(self, open_store: OpenStore, stack: contextlib.AsyncExitStack) -> Store:
+        outage = Outage(self._notices, self._chance)
+        while True:
+            try:
+                store = await stack.enter_async_context(open_store())
+            except (StoreUnavailable, OutcomeUnknown) as error:
+                await outage.wait(error)
+            else:
+                outage.over()
+                return store
+
+    async def _run(self, store: Store, until_idle: bool) -> None:
+        crew = self._crew = Crew(self._means(store), self._fail)
+        try:
+            if await self._prepared(crew, store):
+                await self._work(crew, store, until_idle)
+        finally:
+            await crew.close()
+
+    async def _prepared(self, crew: Crew, store: Store) -> bool:
         """Ask for the jobs that tell of deaths, where somebody handles them; False when stopped meanwhile."""
         for companion in self._handlers.companions:
             while self._grace_ms is None:
                 try:
-                    if not (await self._store.queues.configuration(companion.sibling)).fail_handler:
-                        await self._store.queues.configure(companion.sibling, {"fail_handler": True})
+                    if not (await store.queues.configuration(companion.sibling)).fail_handler:
+                        await store.queues.configure(companion.sibling, {"fail_handler": True})
                     crew.outage.over()
                     break
                 except (StoreUnavailable, OutcomeUnknown) as error:
                     await crew.outage.wait(error)
         return self._grace_ms is None
 
-    async def _work(self, crew: Crew, until_idle: bool) -> None:
+    async def _work(self, crew: Crew, store: Store, until_idle: bool) -> None:
         crew.exchange.is_thorough = until_idle
         if self._needs_processes():
             await crew.processes.start()
@@ -168,7 +210,7 @@ class Worker:
         roles = [
             asyncio.create_task(crew.exchange.run(), name="headrace-exchange"),
             asyncio.create_task(
-                keep_repairing(self._store, list(self.settings.queues), self.settings.repair_ms, self._chance),
+                keep_repairing(store, list(self.settings.queues), self.settings.repair_ms, self._chance),
                 name="headrace-repairer",
             ),
         ]
@@ -227,6 +269,8 @@ class Worker:
     def _stop(self, grace_ms: int | None) -> None:
         grace_ms = self.settings.grace_ms if grace_ms is None else grace_ms
         self._grace_ms = grace_ms if self._grace_ms is None else min(grace_ms, self._grace_ms)
+        if self._opening is not None:
+            self._opening.cancel()
         if self._crew is not None:
             self._crew.changed.set()
 

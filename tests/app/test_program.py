@@ -1,0 +1,129 @@
+"""A worker as a program of its own says what it does, leaves a program's logging alone, and waits for its store."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from headrace import App
+from tests.cli.support import environment, in_terminal
+from tests.support.redis_servers import RedisServer
+from tests.support.stores import sqlite_url
+
+PROGRAM = """
+import logging, sys
+from headrace import App
+
+app = App(sys.argv[1])
+
+
+@app.job(queue="mail")
+async def greet(name: str) -> str:
+    return f"Hello, {{name}}!"
+
+
+{before}
+app.run_worker(until_idle=True, name="w1")
+"""
+RUN_S = 60.0
+
+
+@pytest.fixture
+def url(tmp_path: Path) -> str:
+    """A store with a job that is due."""
+    url = sqlite_url(tmp_path)
+    send(url)
+    return url
+
+
+def send(url: str) -> None:
+    app = App(url)
+    app.job(kind="greet", queue="mail")(_greet).blocking.enqueue(name="Ada")
+    app.blocking.close()
+
+
+def _greet(name: str) -> str:
+    raise NotImplementedError(name)
+
+
+def command(url: str, before: str = "") -> list[str]:
+    return [sys.executable, "-W", "error", "-c", PROGRAM.format(before=before), url]
+
+
+def ran(url: str, before: str = "") -> "subprocess.CompletedProcess[str]":
+    """The program, run without a terminal until nothing is due."""
+    return subprocess.run(
+        command(url, before), env=environment(), capture_output=True, text=True, timeout=RUN_S, check=False
+    )
+
+
+def test_in_a_terminal_it_greets_and_writes_a_line_for_every_job(url: str, tmp_path: Path) -> None:
+    seen = in_terminal(command(url), tmp_path, environment(), "")
+
+    lines = seen.out.splitlines()
+    assert (seen.code, lines[0]) == (0, "worker w1")
+    assert [line.split()[0] for line in lines[1:6]] == ["store", "queues", "kinds", "capacity", "to"]
+    assert [line.split()[2] for line in lines[6:]] == ["started", "claimed", "done", "stopping", "stopped"]
+
+
+def test_without_a_terminal_it_writes_an_object_a_line(url: str) -> None:
+    program = ran(url)
+
+    told = [json.loads(line) for line in program.stderr.splitlines()]
+    assert (program.returncode, program.stdout) == (0, "")
+    assert [each["event"] for each in told] == ["started", "claimed", "done", "stopping", "stopped"]
+
+
+@pytest.mark.parametrize(
+    ("before", "lines"),
+    [
+        (
+            "logging.basicConfig(format='mine %(message)s', level='INFO')",
+            ["started", "claimed", "done", "stopping", "stopped"],
+        ),
+        ("logging.basicConfig(format='mine %(message)s')", []),
+        ("logging.getLogger('headrace').setLevel('WARNING')", []),
+    ],
+)
+def test_a_program_that_has_set_up_logging_is_left_as_it_is(before: str, lines: list[str], url: str) -> None:
+    program = ran(url, before)
+
+    told = program.stderr.splitlines()
+    assert (program.returncode, program.stdout) == (0, "")
+    assert [line.split()[1].rstrip(":") for line in told] == lines
+    assert all(line.startswith("mine ") for line in told)
+
+
+def test_a_log_that_was_set_up_by_hand_has_every_line_once(url: str) -> None:
+    program = ran(url, "from headrace.worker.logs import setup_logs; logs = setup_logs('json', jobs=False)")
+
+    told = [json.loads(line)["event"] for line in program.stderr.splitlines()]
+    assert told == ["started", "stopping", "stopped"]
+
+
+def test_a_store_that_is_away_at_the_start_is_waited_for(tmp_path: Path) -> None:
+    server = RedisServer()
+    with (
+        server,
+        subprocess.Popen(
+            command(server.url), env=environment(), cwd=tmp_path, stderr=subprocess.PIPE, text=True
+        ) as program,
+    ):
+        assert program.stderr is not None
+        first = json.loads(program.stderr.readline())
+        server.start()
+        told = [json.loads(line)["event"] for line in program.stderr]
+
+    assert (first["event"], program.returncode) == ("store_lost", 0)
+    assert told == ["store_back", "started", "stopping", "stopped"]
+
+
+def test_without_waiting_a_store_that_is_away_at_the_start_is_an_error(url: str) -> None:
+    before = "app.run_worker = lambda run=app.run_worker, **given: run(wait=False, **given)"
+
+    program = ran("redis://127.0.0.1:1/0", before)
+
+    assert program.returncode == 1
+    assert program.stderr.splitlines()[-1].startswith("headrace.model.errors.StoreUnavailable: redis at 127.0.0.1:1")

@@ -3,9 +3,11 @@
 import asyncio
 import random
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from datetime import datetime
 from typing import Any, NoReturn
 
+import msgspec
 import pytest
 
 from headrace.client.codec import RAW
@@ -241,6 +243,98 @@ async def test_a_result_that_cannot_be_kept_is_a_failure_for_a_person_to_see(sto
     [letter] = await letters(store)
     assert (letter.reason, letter.error.cls) == ("failed", "BadResult")
     assert len(runs) == 1
+
+
+async def number(result: Any) -> int:
+    """A coroutine function that returns what it is given, whatever it has promised."""
+    return result  # type: ignore[no-any-return]
+
+
+def plain_number(result: Any) -> int:
+    """The same in a thread."""
+    return result  # type: ignore[no-any-return]
+
+
+async def pairs(result: Any) -> list[tuple[str, int]]:
+    return result  # type: ignore[no-any-return]
+
+
+async def nothing(result: Any) -> None:
+    return result  # type: ignore[no-any-return]
+
+
+@pytest.mark.parametrize(
+    ("function", "result", "told"),
+    [
+        (number, "no", "number(result: Any) returned 'no' and is annotated with -> int (Expected `int`, got `str`)"),
+        (plain_number, "no", "plain_number(result: Any) returned 'no' and is annotated with -> int (Expected `int`"),
+        (number, None, "number(result: Any) returned None and is annotated with -> int (Expected `int`, got `null`)"),
+        (number, True, "number(result: Any) returned True and is annotated with -> int"),
+        (pairs, [["a", "b"]], "annotated with -> list[tuple[str, int]] (Expected `int`, got `str` - at `$[0][1]`)"),
+        (nothing, 1, "nothing(result: Any) returned 1 and is annotated with -> None"),
+        (number, "x" * 100_000, "returned 'xxxxxxxxxxxx...xxxxxxxxxxxxx' and is annotated with -> int"),
+    ],
+)
+async def test_a_result_that_is_not_as_annotated_fails_the_job_where_it_happens(
+    store: Store, function: Callable[..., Any], result: Any, told: str
+) -> None:
+    """Whoever waits for it could not read it; the work is done, so it is not repeated."""
+    payload = msgspec.json.encode({"result": result})
+    await store.jobs.enqueue([job("a", payload=payload, max_attempts=5)])
+
+    await work_off(store, handling(work=function))
+
+    [letter] = await letters(store)
+    assert (letter.reason, letter.error.cls, letter.record.attempts) == ("failed", "BadResult", 1)
+    assert told in letter.error.message
+    assert letter.error.message.endswith("; return what the annotation says, or correct it")
+
+
+async def maybe(result: Any) -> float | None:
+    return result  # type: ignore[no-any-return]
+
+
+async def moment(result: Any) -> datetime:
+    return result  # type: ignore[no-any-return]
+
+
+async def anything(result: Any) -> Any:
+    return result
+
+
+async def silent(result):  # type: ignore[no-untyped-def] # noqa: ANN001, ANN201
+    return result
+
+
+async def several(result: Any) -> Iterable[int]:
+    return result  # type: ignore[no-any-return]
+
+
+@pytest.mark.parametrize(
+    ("function", "result"),
+    [
+        (number, 5),
+        (pairs, [["a", 1]]),
+        (nothing, None),
+        (maybe, None),
+        (maybe, 5),
+        (moment, "2030-01-01T00:00:00Z"),
+        (anything, {"x": None}),
+        (silent, [None]),
+        (silent, None),
+        (several, [1, 2]),
+    ],
+)
+async def test_a_result_that_whoever_waits_can_read_is_kept(
+    store: Store, function: Callable[..., Any], result: Any
+) -> None:
+    await store.jobs.enqueue([job("a", payload=msgspec.json.encode({"result": result}))])
+
+    await work_off(store, handling(work=function))
+
+    found = await find(store, "a")
+    assert found.ending is not None
+    assert msgspec.json.decode(found.ending.result or b"null") == result
 
 
 def _taking_bytes(function: Callable[[], Any]) -> Callable[[bytes], Any]:

@@ -141,3 +141,17 @@ async def test_middleware_and_handler_know_the_same_job(store: Store) -> None:
 
     assert ids == [("a", "a")]
     assert await result_of(store) == b'"a"'
+
+
+async def test_what_middleware_passes_on_must_be_as_the_handler_is_annotated(store: Store) -> None:
+    async def number() -> int:
+        return "no"  # type: ignore[return-value]
+
+    async def passing(context: Context, call_next: Next) -> Any:
+        return await call_next(context)
+
+    await store.jobs.enqueue([job("a", "number")])
+    await work_off(store, handling(number=number), middleware=[passing])
+
+    [letter] = await letters(store)
+    assert letter.error.cls == "BadResult"

@@ -2,6 +2,7 @@
 
 import inspect
 from collections.abc import Callable, Coroutine, Mapping, Sequence
+from functools import cached_property
 from typing import Any, Generic, Literal, TypeVar, Union, cast, get_type_hints, overload
 
 import msgspec
@@ -17,6 +18,7 @@ Call = tuple[tuple[Any, ...], dict[str, Any]]
 """What `function(*args, **kwargs)` needs."""
 
 _KINDS = inspect.Parameter
+_NULL = b"null"
 _STRUCT_NAMES = frozenset(dir(Struct))
 
 
@@ -88,6 +90,43 @@ class Arguments(Generic[R]):
         except Refused as refused:
             found = refused.__cause__ or refused
             raise Refused("bad_payload", f"payload {bounded_repr(payload)} does not fit {self}: {found}") from refused
+
+    @cached_property
+    def may_return_none(self) -> bool:
+        """Whether its annotation lets the function return None, as one without an annotation may."""
+        if not self._is_result_checked:
+            return True
+        try:
+            self.codec.decode(_NULL, self.result_type)
+        except Refused:
+            return False
+        return True
+
+    def encode_result(self, result: Any) -> bytes:
+        """What the function returned, as bytes; raises `Refused` (`bad_result`) for what is not as its annotation says,
+        which whoever waits for the result could not read, and (`bad_payload`) for what the codec cannot write."""
+        data = self.codec.encode(result)
+        if self._is_result_checked and type(result) is not self.result_type:
+            try:
+                self.codec.decode(data, self.result_type)
+            except Refused as refused:
+                found = refused.__cause__ or refused
+                raise Refused(
+                    "bad_result",
+                    f"{self} returned {bounded_repr(result)} and is annotated with -> {_type_name(self.result_type)}"
+                    f" ({found}); return what the annotation says, or correct it",
+                ) from refused
+        return data
+
+    @cached_property
+    def _is_result_checked(self) -> bool:
+        if self.result_type in (Any, object) or self.codec is RAW:
+            return False
+        try:
+            _check_wire(self.result_type)
+        except TypeError:
+            return False  # an annotation for people, such as Iterable[int]: nobody could read a result by it
+        return True
 
     def _decoded(self, payload: bytes) -> Call:
         if self._is_simple and self._read is not None:
@@ -216,10 +255,14 @@ def _converted(value: object, wanted: Any) -> Any:
         raise Refused("bad_payload", str(error)) from error
 
 
+def _type_name(kind: Any) -> str:
+    return kind.__name__ if isinstance(kind, type) else str(kind).removeprefix("typing.")
+
+
 def _shown(parameter: inspect.Parameter) -> str:
     """A parameter as it is written; annotations by their name, whatever module they are from."""
     stars = "**" if parameter.kind is _KINDS.VAR_KEYWORD else "*" if parameter.kind is _KINDS.VAR_POSITIONAL else ""
     kind = parameter.annotation
-    told = "" if kind is _KINDS.empty else f": {kind if isinstance(kind, str) else getattr(kind, '__name__', kind)}"
+    told = "" if kind is _KINDS.empty else f": {_type_name(kind)}"
     default = "" if parameter.default is _KINDS.empty else f" = {bounded_repr(parameter.default)}"
     return stars + parameter.name + told + default

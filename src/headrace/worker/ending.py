@@ -6,12 +6,11 @@ from typing import Any
 
 import msgspec
 
-from headrace.client.codec import Codec
+from headrace.client.arguments import Arguments
 from headrace.model import outcome as model
 from headrace.model.errors import Refused
 from headrace.model.limits import JITTER_PPM
 from headrace.model.outcome import Cancelled, Done, JobError, Outcome
-from headrace.worker.handlers import Handler
 from headrace.worker.pools.processes import ChildRaised
 from headrace.worker.raising import HandlerEnd, Release, Retry, job_error
 from headrace.worker.run import Run
@@ -30,14 +29,15 @@ class Endings:
     def __init__(self, chance: random.Random) -> None:
         self._chance = chance
 
-    def of_result(self, codec: Codec, result: Any) -> Outcome:
-        """The outcome of a handler that returned."""
-        if result is None:
+    def of_result(self, arguments: Arguments[Any], result: Any, *, is_handlers: bool = True) -> Outcome:
+        """The outcome of a handler that returned; what middleware answers in its place need not be as annotated."""
+        if result is None and (arguments.may_return_none or not is_handlers):
             return _DONE
         if isinstance(result, HandlerEnd):
             return self._of_end(result)
+        encode = arguments.encode_result if is_handlers else arguments.codec.encode
         try:
-            return Done(bytes(result) if type(result) is Encoded else codec.encode(result))
+            return Done(bytes(result) if type(result) is Encoded else encode(result))
         except Refused as refused:
             # The work is done, and doing it again would bring the same: a person has to look.
             return model.Fail(JobError.of("BadResult", str(refused)))
@@ -98,9 +98,3 @@ def is_told(run: Run, error: BaseException) -> bool:
     """Whether an exception is news: not what was asked for by the handler or by us."""
     expected = isinstance(error, HandlerEnd | BadPayload) or (isinstance(error, ChildRaised) and error.how != "error")
     return not expected and not (run.stop is not None and isinstance(error, asyncio.CancelledError))
-
-
-def codec_of(handler: Handler | None) -> Codec:
-    """The codec of a handler's results."""
-    assert handler is not None  # a run without one is never started
-    return handler.codec

@@ -13,7 +13,7 @@ from headrace.model.outcome import Outcome
 from headrace.worker import context as contexts
 from headrace.worker import tracing
 from headrace.worker.context import Context
-from headrace.worker.ending import BadPayload, Encoded, Endings, codec_of, is_told
+from headrace.worker.ending import BadPayload, Encoded, Endings, is_told
 from headrace.worker.fields import trace_of
 from headrace.worker.handlers import Handler, Handlers
 from headrace.worker.middleware import Middleware, Next, wrapped
@@ -101,22 +101,29 @@ class Runner:
             run.timer = self._loop.call_later(run.claim.timeout_ms / 1000, self.stop, run, "timeout")
         contexts.enter(partial(run.context, self._now))
         if self._middleware:
-            result = await wrapped(self._middleware, self._innermost(run, handler))(contexts.current())
-        elif handler.mode == "async":
+            returned: list[Any] = []
+            innermost = self._innermost(run, handler, returned.append)
+            result = await wrapped(self._middleware, innermost)(contexts.current())
+            is_handlers = any(result is each for each in returned)
+            return self._endings.of_result(handler.arguments, result, is_handlers=is_handlers)
+        if handler.mode == "async":
             args, kwargs = _arguments(run, handler)
             result = await handler.function(*args, **kwargs)
         else:
             result = await self._elsewhere(run, handler)
-        return self._endings.of_result(codec_of(handler), result)
+        return self._endings.of_result(handler.arguments, result)
 
-    def _innermost(self, run: Run, handler: Handler) -> Next:
+    def _innermost(self, run: Run, handler: Handler, returned: Callable[[Any], None]) -> Next:
         async def call(_: Context) -> Any:
             if handler.mode == "async":
                 args, kwargs = _arguments(run, handler)
-                return await handler.function(*args, **kwargs)
-            result = await self._elsewhere(run, handler)
-            # Middleware sees values, wherever they were made.
-            return handler.codec.decode(bytes(result)) if type(result) is Encoded else result
+                result = await handler.function(*args, **kwargs)
+            else:
+                result = await self._elsewhere(run, handler)
+                # Middleware sees values, wherever they were made.
+                result = handler.codec.decode(bytes(result)) if type(result) is Encoded else result
+            returned(result)
+            return result
 
         return call
 

@@ -45,6 +45,11 @@ def add(one: int, other: int = 10) -> int:
     return one + other
 
 
+def promise(result: str | None) -> int:
+    """Give back what came, whatever is said here."""
+    return result  # type: ignore[return-value]
+
+
 def listed(id: str, payload: Any, error: dict[str, str]) -> list[Any]:
     """Give back what came, in order."""
     return [id, payload, error]

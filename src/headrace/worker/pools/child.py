@@ -15,7 +15,7 @@ from contextlib import suppress
 from types import FrameType
 from typing import Any
 
-from headrace.client.codec import Codec
+from headrace.client.arguments import Arguments
 from headrace.model.clock import SystemClock, monotonic_ms
 from headrace.model.errors import Refused
 from headrace.model.limits import TRACE_CHARS_MAX
@@ -146,7 +146,7 @@ def _run(task: ChildTask, loader: Loader, watch: ChildWatch) -> Returned | Raise
             result = loaded.function(*args, **kwargs)
             if inspect.isawaitable(result):
                 result = asyncio.run(_awaited(result))
-        return _returned(loaded.codec, result)
+        return _returned(loaded.arguments, result)
     except BaseException as error:  # noqa: BLE001 - whatever a handler raises, the process is well
         return _raised(error)
 
@@ -162,13 +162,13 @@ async def _awaited(result: Awaitable[Any]) -> Any:
     return await result
 
 
-def _returned(codec: Codec, result: Any) -> Returned | Raised:
-    if result is None:
+def _returned(arguments: Arguments[Any], result: Any) -> Returned | Raised:
+    if result is None and arguments.may_return_none:
         return Returned(None)
     if isinstance(result, HandlerEnd):
         return _raised(result)
     try:
-        done = Done(codec.encode(result))
+        done = Done(arguments.encode_result(result))
     except Refused as refused:
         # The work is done, and doing it again would bring the same: a person has to look.
         return Raised("BadResult", job_error(refused).message, "fail")

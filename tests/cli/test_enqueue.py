@@ -2,7 +2,9 @@
 
 import io
 import json
+import re
 import shlex
+import signal
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -26,6 +28,8 @@ from headrace.stores.open import open_store
 from headrace.testing.faulty import FaultyStore
 from tests.cli.background import until
 from tests.cli.support import Ran, run, start, with_store
+from tests.support.process import wait_until
+from tests.support.redis_servers import RedisServer
 
 APP = """
 from headrace import App
@@ -265,6 +269,63 @@ def test_no_worker_is_named_for_a_queue_that_only_an_app_can_reach(file_url: str
     ran = run("enqueue", "welcome", "user_id=1", "-q", "wide", "--shards", "3", url=file_url, cwd=project)
 
     assert ran.err.endswith("one needs a function in its app with queue=Queue('wide', 'default', 3)\n")
+
+
+def paused(url: str, *queues: Queue) -> None:
+    async def pause(store: Store) -> None:
+        for queue in queues:
+            await store.queues.configure(queue, {"paused": True})
+
+    with_store(url, pause)
+
+
+def test_a_paused_queue_is_told_with_what_ends_that(url: str) -> None:
+    paused(url, Queue("mail"), Queue("mail", "acme"))
+
+    ran = run("enqueue", "k", "-q", "mail", url=url)
+    tenant = run("enqueue", "k", "-q", "mail", "--tenant", "acme", "--json", url=url)
+    other = run("enqueue", "k", "--json", url=url)
+
+    assert (ran.code, ran.lines[0].endswith("was created on queue 'mail'")) == (0, True)
+    assert ran.err == "queue 'mail' is paused; nothing on it runs until: headrace queues resume mail\n"
+    assert (tenant.code, tenant.document["paused"], tenant.err) == (0, True, "")
+    assert "paused" not in other.document
+
+
+def test_paused_queues_of_a_file_are_told(file_url: str) -> None:
+    paused(file_url, Queue("mail", "acme"))
+    text = lines({"kind": "k"}, {"kind": "k", "queue": "mail", "tenant": "acme"})
+
+    ran = run("enqueue", "--from", "-", url=file_url, input=text)
+    told = run("enqueue", "--from", "-", "--json", url=file_url, input=text)
+
+    assert (ran.code, ran.lines) == (0, ["2 jobs: 2 created"])
+    assert ran.err == "queue 'mail' is paused; nothing on it runs until: headrace queues resume mail --tenant acme\n"
+    assert told.document["paused"] == [{"tenant": "acme", "queue": "mail"}]
+
+
+@pytest.mark.parametrize(
+    "words", [("enqueue", "k", "--id", "a", "-q", "mail"), ("jobs", "result", "a", "--queue", "mail")]
+)
+@pytest.mark.parametrize("form", [(), ("--json",)], ids=["text", "json"])
+def test_who_stops_waiting_is_told_that_the_job_goes_on_and_how_to_look_at_it(
+    words: tuple[str, ...], form: tuple[str, ...]
+) -> None:
+    with RedisServer().launch() as server:
+        run("enqueue", "k", "--id", "a", "-q", "mail", url=server.url)
+
+        with start(*words, *form, "--wait", "10m", url=server.url) as waiting:
+            wait_until(lambda: re.search(rb" s?sub=[1-9]", server.ask("CLIENT", "LIST")) is not None, "waiting")
+            waiting.send_signal(signal.SIGINT)
+            out, err = waiting.communicate(timeout=30)
+        told = (json.loads(out).get("error") or json.loads(out)["message"]) if form else err.splitlines()[-1]
+        shown = run(*shlex.split(told.partition("with: ")[2])[1:], url=server.url)
+
+    assert waiting.returncode == 130
+    assert told == (
+        "nobody waits for job a any longer, but it goes on; look at it with: headrace jobs show a --queue mail"
+    )
+    assert shown.code == 0
 
 
 def lines(*jobs: dict[str, Any]) -> str:

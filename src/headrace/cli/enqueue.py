@@ -17,7 +17,16 @@ from headrace.cli.options import QUEUE, TENANT, Json, Url
 from headrace.cli.output import Output
 from headrace.cli.payloads import typed_payload, value_of
 from headrace.cli.reading import pairs, written
-from headrace.cli.sending import Answer, await_result, is_worked_on, send, worker_command
+from headrace.cli.sending import (
+    Answer,
+    await_result,
+    broken_off_text,
+    is_worked_on,
+    paused_among,
+    paused_text,
+    send,
+    worker_command,
+)
 from headrace.model.errors import BadConfig
 from headrace.model.times import duration_ms, read_instant_ms
 
@@ -157,8 +166,9 @@ def command(
     wait_ms = None if wait is None else duration_ms("wait", written(wait))
     typed = typed_payload(payload or [], payload_file)
     job = making.job(kind, value_of(typed, making.function(kind)))
-    start = partial(_start, making, _typed_app(context, app), url if is_typed(context, "url") else None)
-    return asyncio.run(_one(output, making, job, wait_ms, start))
+    typed_url = url if is_typed(context, "url") else None
+    start = partial(_start, making, _typed_app(context, app), typed_url)
+    return asyncio.run(_one(output, making, job, wait_ms, typed_url, start))
 
 
 def _making(context: typer.Context, name: str | None, url: str | None, given: dict[str, object]) -> Making:
@@ -188,17 +198,34 @@ def _start(making: Making, app: str | None, url: str | None, queue: "Queue") -> 
     return f"start one with: {command}"
 
 
-async def _one(output: Output, making: Making, job: "Job", wait_ms: int | None, start: "Callable[[Queue], str]") -> int:
+async def _one(
+    output: Output,
+    making: Making,
+    job: "Job",
+    wait_ms: int | None,
+    url: str | None,
+    start: "Callable[[Queue], str]",
+) -> int:
     function = making.function(job.kind)
     codec = making.app.maker.codec if function is None else function.handler.codec
     async with making.app:
         client = await making.app.client()
         answer, handle = await send(client, job, codec)
         output.say(answer.told)
-        if handle is not None and not output.json and not await is_worked_on(client, job.queue):
+        answer.paused = handle is not None and bool(await paused_among(client.store, [job.queue]))
+        if answer.paused:
+            output.hint(paused_text(job.queue))
+        elif handle is not None and not output.json and not await is_worked_on(client, job.queue):
             output.hint(f"no worker asked for jobs of {answer.place} within the last minute; {start(job.queue)}")
         if handle is not None and wait_ms is not None:
-            await await_result(answer, handle, wait_ms / 1_000)
+            try:
+                await await_result(answer, handle, wait_ms / 1_000)
+            except asyncio.CancelledError:  # Ctrl-C
+                answer.outcome = "open"
+                answer.error = broken_off_text(answer.id, answer.queue, answer.tenant, url)
+                output.hint(answer.error)
+                output.document(answer)
+                raise
             _tell_result(output, answer)
     output.document(answer)
     return OK if answer.ok else NO
@@ -234,10 +261,20 @@ async def _many(output: Output, making: Making, kind: str | None, source: str) -
         file = opened(stack, source, "jobs")
         advance = stack.enter_context(output.progress("sending"))
         async with making.app:
-            await send_lines(await making.app.client(), making, kind, file, tally, advance)
-    shown = {"sent": tally.sent - tally.refusals, "statuses": tally.statuses, "refused": tally.refused}
+            client = await making.app.client()
+            await send_lines(client, making, kind, file, tally, advance)
+            paused = await paused_among(client.store, tally.queues)
+    shown: dict[str, object] = {
+        "sent": tally.sent - tally.refusals,
+        "statuses": tally.statuses,
+        "refused": tally.refused,
+    }
+    if paused:
+        shown["paused"] = [{"tenant": queue.tenant, "queue": queue.full_name} for queue in paused]
     output.document(shown)
     output.say(f"{tally.sent:,} jobs: {tally}" if tally.sent else f"{source} holds no job")
+    for queue in paused:
+        output.hint(paused_text(queue))
     for each in tally.refused:
         output.say(f"line {each.line:,}, job {each.id}: {each.error or each.status}")
     if tally.refusals > len(tally.refused):

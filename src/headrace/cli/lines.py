@@ -4,6 +4,7 @@ import sys
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
+from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple
 
@@ -14,7 +15,14 @@ from headrace.cli.making import OPTIONS, Making, option_fields
 from headrace.cli.payloads import STDIN
 from headrace.model.checks import bounded_repr, nearest
 from headrace.model.errors import BadConfig, HeadraceError, OutcomeUnknown, Refused, StoreUnavailable
-from headrace.model.limits import LINE_BYTES_MAX, LINES_CHECKED_BYTES_MAX, LINES_CHECKED_MAX, LINES_REFUSED_SHOWN_MAX
+from headrace.model.limits import (
+    LINE_BYTES_MAX,
+    LINES_CHECKED_BYTES_MAX,
+    LINES_CHECKED_MAX,
+    LINES_REFUSED_SHOWN_MAX,
+    PAUSED_LOOKS_MAX,
+)
+from headrace.model.names import Queue
 from headrace.model.times import read_instant_ms
 
 if TYPE_CHECKING:
@@ -44,10 +52,14 @@ class Tally(Struct):
     statuses: Counter[str] = field(default_factory=Counter)
     refused: list[RefusedLine] = field(default_factory=list)
     """The first of them."""
+    queues: set[Queue] = field(default_factory=set)
+    """Where they went, up to a limit."""
 
     def count(self, part: "Part", handles: "list[Handle[Any]]") -> None:
         """Take in the answers to a part."""
         self.sent += len(handles)
+        if len(self.queues) < PAUSED_LOOKS_MAX:
+            self.queues.update(islice({job.queue for job in part.jobs}, PAUSED_LOOKS_MAX))
         self.lines = part.last
         for line, handle in zip(part.numbers, handles, strict=True):
             self.statuses[handle.status] += 1

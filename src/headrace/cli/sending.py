@@ -9,17 +9,27 @@ from msgspec import Struct
 from headrace.cli.making import Making
 from headrace.client.handle import REFUSALS
 from headrace.model.clock import SystemClock
-from headrace.model.errors import HeadraceError, JobCancelled, JobFailed, Refused
+from headrace.model.errors import (
+    HeadraceError,
+    JobCancelled,
+    JobFailed,
+    OutcomeUnknown,
+    Refused,
+    StoreUnavailable,
+)
 from headrace.model.limits import WORKER_LATELY_MS, WORKER_SECOND_LOOK_MS
 from headrace.model.names import DEFAULT_TENANT
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from headrace.client.client import Client
     from headrace.client.codec import Codec
     from headrace.client.handle import Handle
     from headrace.model.job import Job
     from headrace.model.names import Queue
     from headrace.model.times import Duration
+    from headrace.stores.contract.store import Store
 
 
 class Answer(Struct, omit_defaults=True):
@@ -34,6 +44,8 @@ class Answer(Struct, omit_defaults=True):
     outcome: str | None = None
     """Of the wait for its result: done, dead, cancelled, or open when it has not ended in time."""
     result: Any = None
+    paused: bool = False
+    """Whether its queue is paused: the job waits until that is over."""
 
     @property
     def ok(self) -> bool:
@@ -74,6 +86,31 @@ async def send(client: "Client", job: "Job", codec: "Codec") -> "tuple[Answer, H
         return answer, None
     answer.id, answer.status = handle.id, handle.status
     return answer, handle
+
+
+async def paused_among(store: "Store", queues: "Iterable[Queue]") -> "list[Queue]":
+    """Those of the queues that are paused; none where the store is away: the jobs were sent all the same."""
+    try:
+        return [queue for queue in queues if (await store.queues.configuration(queue)).paused]
+    except (StoreUnavailable, OutcomeUnknown):
+        return []
+
+
+def paused_text(queue: "Queue") -> str:
+    """What is said of jobs that were sent to a paused queue, with what to do."""
+    words = ["headrace", "queues", "resume", queue.full_name, *_tenant_words(queue.tenant)]
+    return f"queue {queue.full_name!r} is paused; nothing on it runs until: {shlex.join(words)}"
+
+
+def broken_off_text(id: str, queue: str | None, tenant: str, url: str | None) -> str:
+    """What is said when somebody has stopped waiting for a job; `url` where it has to be typed."""
+    words = ["headrace", "jobs", "show", id, *(["--queue", queue] if queue else []), *_tenant_words(tenant)]
+    command = shlex.join([*words, *(["--url", url] if url else [])])
+    return f"nobody waits for job {id} any longer, but it goes on; look at it with: {command}"
+
+
+def _tenant_words(tenant: str) -> list[str]:
+    return [] if tenant == DEFAULT_TENANT else ["--tenant", tenant]
 
 
 async def is_worked_on(client: "Client", queue: "Queue") -> bool:

@@ -258,6 +258,9 @@ LINE_BYTES_MAX: Final = 4 * 1024 * 1024
 LINES_REFUSED_SHOWN_MAX: Final = 20
 """Refused lines of a file of jobs that are shown; beyond that they are counted."""
 
+PAUSED_LOOKS_MAX: Final = 20
+"""Queues of a file of jobs that are looked at for being paused: each is a call, and a file may name a thousand."""
+
 ITEM_BYTES_MAX: Final = 256 * 1024
 """An item of a feed; larger things belong into object storage, with their address in the item."""
 

@@ -1,12 +1,13 @@
 """`headrace jobs result`: what a job returned, at once or as soon as it has."""
 
+import os
 import sys
 from typing import Annotated
 
 import typer
 from msgspec import Struct
 
-from headrace.cli.exits import NO, OK
+from headrace.cli.exits import INTERRUPTED, NO, OK
 from headrace.cli.ids import whole_id
 from headrace.cli.jobs.group import JobId, commands
 from headrace.cli.jobs.showing import Nowhere, nowhere_text
@@ -14,6 +15,7 @@ from headrace.cli.looking import locate, queues_of
 from headrace.cli.opening import with_store
 from headrace.cli.options import TENANT, AnyQueue, Json, Tenant, Url
 from headrace.cli.output import Output
+from headrace.cli.sending import broken_off_text
 from headrace.cli.shapes import carried, error_dict
 from headrace.client.codec import RAW
 from headrace.client.results import outcome_of, wait_for
@@ -54,7 +56,13 @@ def result(
     """
     output = Output(json=json)
     wait_ms = duration_ms("wait", wait)
-    answer = with_store(url, lambda store: asked(store, tenant, queue, id, wait_ms))
+    code = NO
+    try:
+        answer = with_store(url, lambda store: asked(store, tenant, queue, id, wait_ms))
+    except KeyboardInterrupt:
+        typed_url = None if url == os.environ.get("HEADRACE_URL") else url
+        answer = Answer("not_ended", id, queue, message=broken_off_text(id, queue, tenant, typed_url))
+        code = INTERRUPTED
     told: dict[str, object] = {"id": answer.id, "queue": answer.queue, "status": answer.status}
     if answer.status == "done":
         output.document({**told, "result": carried(answer.result)})
@@ -65,7 +73,7 @@ def result(
     why = {"reason": answer.reason, "error": error_dict(answer.error), "message": scrubbed(answer.message)}
     output.document({**told, **why})
     output.hint(answer.message)
-    return NO
+    return code
 
 
 async def asked(store: Store, tenant: str, name: str | None, id: str, wait_ms: int) -> Answer:

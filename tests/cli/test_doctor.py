@@ -299,8 +299,10 @@ async def test_queues_with_the_same_finding_are_listed_while_they_are_few_and_co
         f"'{name}' is paused with 1 job waiting" for name in names[:10]
     ]
     assert found[10:] == [
-        "991 queues have had jobs due for more than 1 m 0 s and no worker was seen: 'queue-0010', 'queue-0011',"
-        " 'queue-0012' and 988 more",
+        (
+            "991 queues have had jobs due for more than 1 m 0 s and no worker was seen: 'queue-0010', 'queue-0011',"
+            " 'queue-0012' and 988 more"
+        ),
         "1,001 queues are read by 'spark': 'queue-0000', 'queue-0001', 'queue-0002' and 998 more",
     ]
     [idle] = [each for each in checks if each.found == found[10]]

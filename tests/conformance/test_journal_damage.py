@@ -10,8 +10,9 @@ from headrace.feeds.queue_events import QueueEvents
 from headrace.model.event import Event
 from headrace.model.names import Shard
 from headrace.model.outcome import Done
+from headrace.model.upkeep import JournalBreak
 from tests.support.play import Play
-from tests.support.stores import REWRITES
+from tests.support.stores import RECOUNTS, REWRITES
 
 Rewrite = Callable[[bytes, bytes], Awaitable[None]]
 DAMAGES = {
@@ -89,6 +90,39 @@ async def test_an_inspection_names_the_lines_that_cannot_be_read(play: Play, rew
     assert [line.seq for each in found for line in each.unreadable] == [seq]
     assert [each.ok for each in found].count(False) == 1
     assert len(found) > 1 or limit > 1
+
+
+@pytest.mark.parametrize("limit", [1, 1_000])
+async def test_an_inspection_names_the_entries_that_overlap(
+    play: Play, store_name: str, tmp_path: Path, limit: int
+) -> None:
+    shard = await three_done(play)
+    at_ms = play.advance(1)
+    id = play.ids(4)[3]
+    await play.enqueue(id)
+    play.advance(1)
+    await play.enqueue(id)
+    [seq, _] = [event.seq for event in await events_of(play, shard) if event.line.id == id]
+    whole = await all_breaks(play, shard, limit)
+
+    await RECOUNTS[store_name](play.store, tmp_path, at_ms)
+    broken = await all_breaks(play, shard, limit)
+
+    assert whole == []
+    assert broken == [JournalBreak(seq - 1, seq - 1)]
+    assert (
+        str(broken[0]) == f"the events from seq {seq - 1} to {seq - 1} are there twice, and readers see only the first"
+    )
+
+
+async def all_breaks(play: Play, shard: Shard, limit: int) -> list[JournalBreak]:
+    """What all parts of a look find of entries that do not follow each other."""
+    found = await play.store.upkeep.inspect(shard, limit=limit, now_ms=play.now_ms)
+    breaks = list(found.breaks)
+    while found.cursor is not None:
+        found = await play.store.upkeep.inspect(shard, cursor=found.cursor, limit=limit, now_ms=play.now_ms)
+        breaks += found.breaks
+    return breaks
 
 
 async def test_an_entry_that_lacks_lines_has_all_its_events(play: Play, rewrite: Rewrite) -> None:

@@ -19,9 +19,14 @@ FIRST_DRAWN = 10**9
 class CountingTx(MemoryTx):
     """Rows in memory whose counters do not start at zero."""
 
+    def __init__(self, *, drawn: int, fence: int) -> None:
+        super().__init__(SystemClock())
+        self._drawn, self._fence = drawn, fence
+
     def _new_rows(self, shard: Shard, config: QueueConfig) -> MemoryRows:
         rows = super()._new_rows(shard, config)
-        rows.head.number = rows.head.fence = rows.head.letter = FIRST_DRAWN
+        rows.head.number = rows.head.letter = self._drawn
+        rows.head.fence = self._fence
         return rows
 
 
@@ -29,8 +34,9 @@ class CountingTx(MemoryTx):
 async def open_beside_memory(name: str, folder: Path) -> AsyncIterator[tuple[Store, Store]]:
     """A fresh store in memory, and one of that name.
 
-    PostgreSQL draws fences and the like for all shards together, memory for each shard by itself. Both start far from
-    the next power of ten then, so that journal lines are of the same length and the byte limit cuts them alike.
+    PostgreSQL draws fences and the like for all shards together, memory for each shard by itself; a Redis that keeps no
+    file lets fences begin at its clock. Both start far from the next power of ten then, so that journal lines are of
+    the same length and the byte limit cuts them alike.
     """
     async with STORES["memory"](folder) as reference, STORES[name](folder) as candidate:
         if name == "postgres":
@@ -39,7 +45,10 @@ async def open_beside_memory(name: str, folder: Path) -> AsyncIterator[tuple[Sto
 
             emptier_of(postgres_server()).draw_from(FIRST_DRAWN)
             assert isinstance(reference, MemoryStore)
-            reference._engine.tx = CountingTx(SystemClock())
+            reference._engine.tx = CountingTx(drawn=FIRST_DRAWN, fence=FIRST_DRAWN)
+        elif name.startswith("redis"):
+            assert isinstance(reference, MemoryStore)
+            reference._engine.tx = CountingTx(drawn=0, fence=SystemClock().now_ms() * 1_000)
         try:
             yield reference, candidate
         finally:

@@ -107,3 +107,20 @@ async def postgres_rewrite(store: Store, _: Path, old: bytes, new: bytes) -> Non
     with postgres_server().connect() as connection:
         text = f"replace(encode(lines, 'hex'), '{old.hex()}', '{new.hex()}')"
         connection.execute(f"UPDATE {SCHEMA}.journal SET lines = decode({text}, 'hex')".encode())  # noqa: S608 - hex digits
+
+
+async def redis_recount(_: Store, __: Path, at_ms: int) -> None:
+    """Let the entries of an instant claim one event more than they have."""
+    rewrite_streams([redis_server()], b" 1 %d " % at_ms, b" 2 %d " % at_ms)
+
+
+async def cluster_recount(_: Store, __: Path, at_ms: int) -> None:
+    """Let the entries of an instant claim one event more than they have."""
+    rewrite_streams(redis_cluster().servers, b" 1 %d " % at_ms, b" 2 %d " % at_ms)
+
+
+async def postgres_recount(store: Store, _: Path, at_ms: int) -> None:
+    """Let the entries of an instant claim one event more than they have, once what was appended has got its numbers."""
+    await postgres_leftovers(store, _)
+    with postgres_server().connect() as connection:
+        connection.execute(f"UPDATE {SCHEMA}.journal SET count = count + 1 WHERE at_ms = {at_ms:d}".encode())  # noqa: S608 - a number

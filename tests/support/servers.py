@@ -22,17 +22,16 @@ def users() -> list[str]:
 
 @cache
 def redis_server() -> RedisServer:
-    """The one Redis of this process. Its file is never synced, but there: a server without one lets shards begin at its
-    clock, with fences that take more bytes of a journal than those of the other stores."""
+    """The one Redis of this process."""
     if port := _BORROWED.get("redis"):
         return RedisServer.of_another(port)
-    return RedisServer(aof="no", users=users()).launch()
+    return RedisServer(users=users()).launch()
 
 
 @cache
 def redis_cluster() -> RedisCluster:
     """The one cluster of this process, of three masters."""
-    return RedisCluster(aof="no", users=users()).launch()
+    return RedisCluster(users=users()).launch()
 
 
 @cache

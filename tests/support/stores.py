@@ -81,6 +81,21 @@ async def memory_rewrite(store: Store, _: Path, old: bytes, new: bytes) -> None:
         rows._entries = deque(replace(entry, lines=entry.lines.replace(old, new)) for entry in rows._entries)
 
 
+async def memory_recount(store: Store, _: Path, at_ms: int) -> None:
+    """Let the entries of an instant claim one event more than they have in the store in memory."""
+    assert isinstance(store, MemoryStore)
+    for rows in [rows for each in store._engine.tx._queues.values() for rows in each]:
+        rows._entries = deque(
+            replace(entry, count=entry.count + 1) if entry.at_ms == at_ms else entry for entry in rows._entries
+        )
+
+
+async def sqlite_recount(_: Store, folder: Path, at_ms: int) -> None:
+    """Let the entries of an instant claim one event more than they have in the file."""
+    with closing(sqlite3.connect(folder / "headrace.db")) as connection, connection:
+        connection.execute("UPDATE entry SET count = count + 1 WHERE at_ms = ?", (at_ms,))
+
+
 async def sqlite_rewrite(store: Store, folder: Path, old: bytes, new: bytes) -> None:
     """Put `new` where the journals of the file hold `old`."""
     with closing(sqlite3.connect(folder / "headrace.db")) as connection, connection:
@@ -128,3 +143,11 @@ REWRITES: dict[str, Callable[[Store, Path, bytes, bytes], Awaitable[None]]] = {
     "postgres": late("postgres_rewrite"),
 }
 """Damages journals past the store: puts one piece of their lines in the place of another."""
+RECOUNTS: dict[str, Callable[[Store, Path, int], Awaitable[None]]] = {
+    "memory": memory_recount,
+    "sqlite": sqlite_recount,
+    "redis": late("redis_recount"),
+    "redis-cluster": late("cluster_recount"),
+    "postgres": late("postgres_recount"),
+}
+"""Lets the entries of an instant overlap those before them by one event, past the store."""

@@ -178,7 +178,7 @@ CONSUMER_QUIET_MS: Final = 24 * 3_600_000
 """A journal reader that holds back retention and was not heard of for a day has probably been forgotten."""
 
 QUEUES_LISTED_MAX: Final = 10
-"""Queues with the same finding that `doctor` lists one by one; more are counted: a person acts on the cause, not on each."""
+"""Queues with the same finding that `doctor` lists one by one; more are counted: a person acts on the cause."""
 
 INSPECT_PARTS_MAX: Final = 10
 """Parts of a shard, of 1,000 records each, that `doctor` looks at unless it is told to look at all: a blink each."""

@@ -43,9 +43,28 @@ class Quarantined(Struct, frozen=True, gc=False):
     id: str
 
 
+class JournalBreak(Struct, frozen=True, gc=False, order=True):
+    """A place where the entries of a journal do not follow each other: numbers that are missing, or there twice."""
+
+    seq: int
+    """The first number of the entry after it."""
+    after: int
+    """The last number of the entry before it."""
+
+    @property
+    def is_overlap(self) -> bool:
+        """Whether numbers are there twice; readers see the events of the first entry that has them."""
+        return self.seq <= self.after
+
+    def __str__(self) -> str:
+        if self.is_overlap:
+            return f"the events from seq {self.seq} to {self.after} are there twice, and readers see only the first"
+        return f"the events from seq {self.after + 1} to {self.seq - 1} are missing"
+
+
 class Findings(Struct, frozen=True, kw_only=True):
-    """What a look at a shard found. Damages, miscounts and unreadable lines are those of this part of the look, the
-    rest is of the whole shard; `cursor` continues the look and is None at its end."""
+    """What a look at a shard found. Damages, miscounts and what is amiss in the journal are those of this part of the
+    look, the rest is of the whole shard; `cursor` continues the look and is None at its end."""
 
     epoch: int = 0
     journal: Bounds = Bounds(0, 1, 0, None, None, 0)
@@ -58,12 +77,14 @@ class Findings(Struct, frozen=True, kw_only=True):
     miscounts: tuple[Miscount, ...] = ()
     unreadable: tuple[UnreadableLine, ...] = ()
     """Lines of the journal that cannot be read whole. They stay: what was written is never changed."""
+    breaks: tuple[JournalBreak, ...] = ()
+    """Where the entries of the journal overlap or leave a gap. They stay as well."""
     cursor: str | None = None
 
     @property
     def ok(self) -> bool:
         """Whether nothing is amiss."""
-        return not (self.damages or self.miscounts or self.quarantined or self.unreadable)
+        return not (self.damages or self.miscounts or self.quarantined or self.unreadable or self.breaks)
 
 
 class Mended(Struct, frozen=True, kw_only=True):

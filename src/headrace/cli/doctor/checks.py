@@ -130,6 +130,19 @@ def _quarantine(facts: Facts) -> list[Check]:
     ]
 
 
+def _broken(queue: QueueFacts) -> list[Check]:
+    checks: list[Check] = []
+    for index, parts in enumerate(queue.shards):
+        breaks = [each for part in parts for each in part.breaks]
+        if breaks:
+            others = f", and {len(breaks) - 1:,} other places are like it" if len(breaks) > 1 else ""
+            told = f"{queue.name!r}: in the journal of shard {index} {breaks[0]}{others}"
+            checks.append(
+                wrong("damage", told, "headrace pipeline audit shows what readers miss; restore a copy if any")
+            )
+    return checks
+
+
 def _unreadable(queue: QueueFacts) -> list[Check]:
     checks: list[Check] = []
     for index, parts in enumerate(queue.shards):
@@ -155,6 +168,9 @@ def _damage(facts: Facts) -> list[Check]:
         for each in queue.miscounts:
             told = f"{queue.name!r}: its counter {each.counter} says {each.kept:,}, there are {each.counted:,}"
             found[f"have a wrong counter {each.counter}"].append((queue.name, wrong("damage", told, REPAIR)))
+        found["have a journal whose entries do not follow each other"] += [
+            (queue.name, each) for each in _broken(queue)
+        ]
         found["have a journal with lines that cannot be read"] += [(queue.name, each) for each in _unreadable(queue)]
     checks = [check for words, each in found.items() for check in together(each, words)]
     partly = [queue.name for queue in facts.queues if not queue.is_whole]

@@ -18,6 +18,7 @@ from headrace.stores.contract.store import Store
 _REPAIR = "headrace doctor --repair"
 _BY_HAND = "no call finds it; delete it by hand, and find out who writes to the store besides Headrace"
 _UNREAD = "what happened is not known: look at the store's disk, and restore it if there is a copy"
+_OVERLAP = "readers of this journal miss events, so a job that seems to wait or run may be over; compare with its work"
 _COUNTED = ("waiting", "active", "blocked")
 """States whose counters are exact; of the others, some may be over and not yet swept."""
 
@@ -50,6 +51,11 @@ def _told(shard: Shard, found: Findings, is_first: bool) -> list[Finding]:
             seq=each.seq,
         )
         for each in found.unreadable
+    ]
+    findings += [
+        replace(_finding(shard, "doubled", None, "", _OVERLAP), journal=str(each), seq=each.seq)
+        for each in found.breaks
+        if each.is_overlap  # what is missing is found where the events are read
     ]
     if is_first:
         findings += [

@@ -10,7 +10,7 @@ from headrace.model.checks import check_int
 from headrace.model.event import Bounds, Entry
 from headrace.model.limits import BATCH_MAX, INSPECT_JOURNAL_BYTES
 from headrace.model.names import Shard
-from headrace.model.upkeep import Damage, Findings, Mended, Miscount
+from headrace.model.upkeep import Damage, Findings, JournalBreak, Mended, Miscount
 from headrace.stores.calls.cursor import bad_cursor, read_cursor, write_cursor
 from headrace.stores.calls.jobs import at, finish
 from headrace.stores.calls.journal import bounds_of, cut
@@ -51,7 +51,7 @@ class EngineUpkeep:
                 cursor=ids[-1] if len(ids) == limit else None,
             )
             entries = rows.entries(after, upto, limit, INSPECT_JOURNAL_BYTES) if after < upto else []
-            return found, cut(entries, after, upto)
+            return found, list(entries)
 
         found, entries = await self._engine.read(at(now_ms, look))
         return place.finish(shard, found, entries)
@@ -102,14 +102,29 @@ class InspectPlace(NamedTuple):
         upto = bounds.last_seq if self.upto is None else min(self.upto, bounds.last_seq)
         return max(self.after, bounds.first_seq - 1), upto
 
-    def finish(self, shard: Shard, found: Findings, entries: Sequence[Entry]) -> Findings:
-        """What a look found, whose cursor is where its records go on, with what the entries show."""
+    def finish(self, shard: Shard, found: Findings, entries: list[Entry]) -> Findings:
+        """What a look found, whose cursor is where its records go on, with what the entries show as they stand."""
         after, upto = self.journal(found.journal)
+        breaks = journal_breaks(after, upto, entries)
+        entries = cut(entries, after, upto)
         after = entries[-1].last_seq if entries else upto
         unreadable = tuple(line for entry in entries for line in entry.unreadable())
         is_through = found.cursor is None and after >= upto
         place = f"{after} {upto} {'' if found.cursor is None else '+' + found.cursor}"
-        return replace(found, unreadable=unreadable, cursor=None if is_through else write_cursor(shard.index, place))
+        cursor = None if is_through else write_cursor(shard.index, place)
+        return replace(found, unreadable=unreadable, breaks=breaks, cursor=cursor)
+
+
+def journal_breaks(after: int, upto: int, entries: Sequence[Entry]) -> tuple[JournalBreak, ...]:
+    """Where entries that are to begin behind `after` do not follow each other; none at all are a gap up to `upto`."""
+    breaks: list[JournalBreak] = []
+    for entry in entries:
+        if entry.first_seq != after + 1:
+            breaks.append(JournalBreak(entry.first_seq, after))
+        after = entry.last_seq
+    if not entries and after < upto:
+        breaks.append(JournalBreak(upto + 1, after))
+    return tuple(breaks)
 
 
 def read_place(shard: Shard, cursor: str | None, limit: int) -> str:

@@ -39,7 +39,7 @@ class RedisStore:
         self.feeds = RedisFeeds(link)
         self.items = RedisItems(link)
         self.signals = RedisSignals(link)
-        self.upkeep = RedisUpkeep(link)
+        self.upkeep = RedisUpkeep(link, self.journal)
 
     @staticmethod
     async def open(options: Options, *, edit: Callable[[str], str] | None = None) -> "RedisStore":

@@ -3,16 +3,17 @@
 from collections.abc import Sequence
 from typing import Any, Literal
 
+from msgspec.structs import replace
+
 from headrace.model.checks import check_int
 from headrace.model.limits import BATCH_MAX, INSPECT_JOURNAL_BYTES
 from headrace.model.names import Shard
 from headrace.model.upkeep import Damage, Findings, Mended, Miscount, Quarantined
 from headrace.stores.calls.cursor import bad_cursor, write_cursor
-from headrace.stores.calls.journal import cut
 from headrace.stores.calls.upkeep import InspectPlace, read_place
 from headrace.stores.redis.asking import ask, instant
 from headrace.stores.redis.entries import EntryReader
-from headrace.stores.redis.journal import bounds_of
+from headrace.stores.redis.journal import RedisJournal, bounds_of
 from headrace.stores.redis.link import Argument, Link
 
 PHASES = 9
@@ -26,8 +27,9 @@ _MISSED: dict[bytes, Literal["body", "delivery", "letter"]] = {b"b": "body", b"a
 class RedisUpkeep:
     """A walk names the key it is at and how far a scan of it has got; what moves meanwhile is seen or is new."""
 
-    def __init__(self, link: Link) -> None:
+    def __init__(self, link: Link, journal: RedisJournal) -> None:
         self._link = link
+        self._journal = journal
 
     async def inspect(
         self, shard: Shard, *, cursor: str | None = None, limit: int = BATCH_MAX, now_ms: int | None = None
@@ -53,7 +55,10 @@ class RedisUpkeep:
             miscounts=_miscounts(miscounts),
             cursor=_place(scan),
         )
-        return place.finish(shard, found, cut(entries, after, upto))
+        if after < upto and (not entries or entries[0].first_seq > after + 1):
+            # Retention may have dropped what was next since the bounds were asked for.
+            found = replace(found, journal=await self._journal.bounds(shard))
+        return place.finish(shard, found, entries)
 
     async def mend(
         self, shard: Shard, *, cursor: str | None = None, limit: int = BATCH_MAX, now_ms: int | None = None

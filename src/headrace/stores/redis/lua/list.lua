@@ -58,5 +58,5 @@ local function run(keys, args)
       ids[n] = id
     end
   end
-  return { { body.text(shard.epoch(s)), body.text(s.head.seq), cursor, ids } }
+  return { { body.text(s.head.epoch), body.text(s.head.seq), cursor, ids } }
 end

@@ -1,7 +1,7 @@
 -- Failed attempts by hour and error.
 CREATE MATERIALIZED VIEW failures AS
 SELECT
-  date_trunc('hour', at) AS hour,
+  date_trunc('hour', happened_at) AS hour,
   tenant,
   kind,
   error_class,

@@ -97,12 +97,13 @@ def told_by_the_store(url: str, queues: list[Queue]) -> list[Row]:
 
 def as_shown(row: Row) -> Row:
     """A row with its instants as Spark shows them."""
-    return {
-        name.removesuffix("_ms") if name.endswith("at_ms") else name: instant(value)
-        if name.endswith("at_ms")
-        else value
-        for name, value in row.items()
-    }
+    return {_shown_name(name): instant(value) if name.endswith("at_ms") else value for name, value in row.items()}
+
+
+def _shown_name(name: str) -> str:
+    if name == "at_ms":
+        return "happened_at"
+    return name.removesuffix("_ms") if name.endswith("_at_ms") else name
 
 
 def instant(ms: object) -> datetime | None:

@@ -116,12 +116,16 @@ def wrong_rows(folder: Path, form: str, journal: dict[Key, Event]) -> int:
 
 def _is_same(row: dict[str, Any], event: Event | None) -> bool:
     return event is not None and {name: row[name] for name in row if name != "day"} == {
-        name.removesuffix("_ms") if name.endswith("at_ms") else name: _instant(value)
-        if name.endswith("at_ms")
-        else value
+        _written_name(name): _instant(value) if name.endswith("at_ms") else value
         for name, value in columns(event).items()
         if name != "payload" or name in row
     }
+
+
+def _written_name(name: str) -> str:
+    if name == "at_ms":
+        return "happened_at"
+    return name.removesuffix("_ms") if name.endswith("_at_ms") else name
 
 
 def _instant(ms: object) -> datetime | None:

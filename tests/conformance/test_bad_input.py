@@ -142,6 +142,7 @@ async def test_what_makes_no_job_is_refused(play: Play) -> None:
         "an empty key": {"idempotency_key": ""},
         "a long key": {"idempotency_key": "k" * 257},
         "a key that cannot be printed": {"idempotency_key": "a\nb"},
+        "a key with half a character": {"idempotency_key": "a\udcff"},
         "a key kept for no time": {"idempotency_ttl_ms": 0},
         "a key kept for too long": {"idempotency_ttl_ms": YEAR_MS + 1},
         "a large payload": {"payload": b"x" * (256 * 1024 + 1)},

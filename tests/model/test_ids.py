@@ -3,9 +3,11 @@
 import os
 import uuid
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from headrace.model.errors import Refused
 from headrace.model.ids import derived_id, fingerprint, uuid7
 from headrace.model.limits import TIME_MS_MAX
 from headrace.model.names import Queue
@@ -85,3 +87,12 @@ def test_the_parts_of_a_fingerprint_do_not_run_into_each_other(text: str, one: i
     second = fingerprint(text[:two], text[two:].encode(), "")
 
     assert (first == second) == (text[:one] == text[:two])
+
+
+@pytest.mark.parametrize("key", ["", "a\udcff", "a\nb", "k" * 257])
+def test_what_is_no_key_is_refused_before_an_id_is_made_of_it(key: str) -> None:
+    with pytest.raises(Refused) as refused:
+        derived_id(Queue("mail"), key)
+
+    assert refused.value.reason == "bad_idempotency_key"
+    assert len(str(refused.value)) < 200

@@ -11,6 +11,7 @@ from headrace.app.project import project_table
 from headrace.cli import completing
 from headrace.cli.commands import COMMANDS, Command
 from headrace.cli.defaults import defaults_of
+from headrace.cli.versions import version_of
 
 PREFIX = "HEADRACE"
 LIST = "list"
@@ -69,9 +70,7 @@ def _wanted(given: Sequence[str]) -> str | None:
 
 def _told(wanted: bool) -> None:
     if wanted:
-        from importlib.metadata import version
-
-        typer.echo(f"headrace {version('headrace')}")
+        typer.echo(f"headrace {version_of('headrace')}")
         raise typer.Exit
 
 

@@ -13,7 +13,7 @@ from msgspec import Struct, field
 
 from headrace.cli.making import OPTIONS, Making, option_fields
 from headrace.cli.payloads import STDIN
-from headrace.model.checks import bounded_repr, nearest
+from headrace.model.checks import bounded_repr, check_path, nearest, shown_path
 from headrace.model.errors import BadConfig, HeadraceError, OutcomeUnknown, Refused, StoreUnavailable
 from headrace.model.limits import (
     LINE_BYTES_MAX,
@@ -135,10 +135,11 @@ def opened(stack: ExitStack, source: str, what: str) -> BinaryIO:
     """The file of that name for as long as the stack holds it, or what is piped in; a refusal says `what` it is for."""
     if source == STDIN:
         return sys.stdin.buffer
+    check_path(f"the file of the {what}", source)
     try:
         return stack.enter_context(Path(source).open("rb"))
     except OSError as error:
-        raise BadConfig(f"the {what} cannot be read from {source}: {error.strerror or error}") from error
+        raise BadConfig(f"the {what} cannot be read from {shown_path(source)}: {error.strerror or error}") from error
 
 
 def lines_of(file: BinaryIO) -> Iterator[bytes]:

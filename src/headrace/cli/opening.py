@@ -5,13 +5,13 @@ import os
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import TypeVar
-from urllib.parse import unquote, urlsplit
 
 from headrace.app.address import VARIABLE, is_memory, url_of
 from headrace.app.project import project_table
+from headrace.model.checks import shown_path
 from headrace.model.errors import BadConfig, StoreUnavailable
 from headrace.stores.contract.store import Store
-from headrace.stores.open import open_store
+from headrace.stores.open import open_store, split, sqlite_path
 
 T = TypeVar("T")
 
@@ -54,11 +54,11 @@ def _of_the_app() -> str | None:
 def _check_file(url: str) -> None:
     if not url.startswith("sqlite:///"):
         return
-    path = Path(unquote(urlsplit(url).path.removeprefix("/")))
+    path = Path(sqlite_path(*split(url)))
     if not path.exists():
         raise StoreUnavailable(
-            f"there is no file {path} in {Path.cwd()}; run this where your app runs, name the store with --url or"
-            " HEADRACE_URL, or send a first job"
+            f"there is no file {shown_path(path)} in {Path.cwd()}; run this where your app runs, name the store with"
+            " --url or HEADRACE_URL, or send a first job"
         )
 
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from headrace.client.codec import RAW
-from headrace.model.checks import bounded_repr, cut
+from headrace.model.checks import bounded_repr, check_path, cut, shown_path
 from headrace.model.errors import BadConfig, Refused
 from headrace.model.limits import PAYLOAD_BYTES_MAX
 
@@ -92,6 +92,7 @@ def _a(what: str) -> str:
 
 
 def _read(name: str, what: str) -> bytes:
+    check_path(f"the file of the {what}", "" if name == str(Path()) else name)
     try:
         if name == STDIN:
             found = sys.stdin.buffer.read(PAYLOAD_BYTES_MAX + 1)
@@ -99,10 +100,11 @@ def _read(name: str, what: str) -> bytes:
             with Path(name).open("rb") as file:
                 found = file.read(PAYLOAD_BYTES_MAX + 1)
     except OSError as error:
-        raise BadConfig(f"the {what} cannot be read from {name}: {error.strerror or error}") from error
+        raise BadConfig(f"the {what} cannot be read from {shown_path(name)}: {error.strerror or error}") from error
     if len(found) > PAYLOAD_BYTES_MAX:
         raise Refused(
             f"{what}_too_large",
-            f"the {what} in {name} has more than {PAYLOAD_BYTES_MAX:,} bytes; store it elsewhere and send where it is",
+            f"the {what} in {shown_path(name)} has more than {PAYLOAD_BYTES_MAX:,} bytes; store it elsewhere and send"
+            " where it is",
         )
     return found

@@ -5,12 +5,15 @@ from itertools import islice
 
 from msgspec import Struct
 
-from headrace.model.errors import Refused
+from headrace.model.errors import BadConfig, Refused
 from headrace.model.limits import (
     ECHO_CHARS_MAX,
     ECHO_DEPTH_MAX,
     ECHO_ITEMS_MAX,
+    FILE_NAME_BYTES_MAX,
     NEAREST_CHARS_MAX,
+    PATH_BYTES_MAX,
+    PATH_CHARS_SHOWN_MAX,
     TIME_MS_MAX,
 )
 
@@ -39,6 +42,26 @@ def check_storable(what: str, text: str) -> None:
             "bad_" + what,
             f"{what} {bounded_repr(text)} holds half a character at {error.start}; decode it properly first",
         ) from error
+
+
+def check_path(what: str, path: str) -> None:
+    """Refuse a path that no file can have: none, one with a NUL, or one longer than systems take."""
+    if not path:
+        raise BadConfig(f"{what} wants the path of a file; found none; name one, or leave the option out")
+    if "\0" in path:
+        raise BadConfig(f"{what} {cut(path)!r} holds the character NUL, which no path may; write it without")
+    size = len(path.encode(errors="replace"))
+    name = max(path.split("/"), key=len)
+    if size > PATH_BYTES_MAX or len(name.encode(errors="replace")) > FILE_NAME_BYTES_MAX:
+        raise BadConfig(
+            f"{what} {cut(path)!r} has {size:,} bytes; a path has at most {PATH_BYTES_MAX:,}, and each name in it"
+            f" {FILE_NAME_BYTES_MAX}; choose a shorter one"
+        )
+
+
+def shown_path(path: object) -> str:
+    """A path for a message."""
+    return cut(str(path), PATH_CHARS_SHOWN_MAX)
 
 
 def check_int(what: str, number: object, least: int, most: int) -> None:

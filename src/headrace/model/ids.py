@@ -19,7 +19,10 @@ def uuid7(now_ms: int, entropy: bytes) -> str:
 
 
 def derived_id(queue: Queue, key: str) -> str:
-    """The id of the job with idempotency key `key` and no id of its own, so that key and job share a shard."""
+    """The id of the job with idempotency key `key` and no id of its own, so that key and job share a shard.
+
+    Refuses a key that cannot be hashed; what else is wrong with one, the job finds.
+    """
     return "key-" + hashlib.blake2b(_encoded(f"{queue.tenant}\0{queue.full_name}\0{key}"), digest_size=16).hexdigest()
 
 

@@ -178,7 +178,7 @@ CONSUMER_QUIET_MS: Final = 24 * 3_600_000
 """A journal reader that holds back retention and was not heard of for a day has probably been forgotten."""
 
 QUEUES_LISTED_MAX: Final = 10
-"""Queues with the same finding that `doctor` lists one by one; more are counted: a person acts on the cause."""
+"""Queues with the same finding that `doctor` lists one by one; more are counted: a person acts on their one cause."""
 
 INSPECT_PARTS_MAX: Final = 10
 """Parts of a shard, of 1,000 records each, that `doctor` looks at unless it is told to look at all: a blink each."""
@@ -254,6 +254,13 @@ LINES_CHECKED_BYTES_MAX: Final = 16 * 1024 * 1024
 
 LINE_BYTES_MAX: Final = 4 * 1024 * 1024
 """A line of a file of jobs: the largest payload with every character escaped, and then some."""
+
+PATH_BYTES_MAX: Final = 4_095
+FILE_NAME_BYTES_MAX: Final = 255
+"""What Linux takes: a longer path is no file's, and each system call has an error of its own for it."""
+
+PATH_CHARS_SHOWN_MAX: Final = 200
+"""Of a path, in a refusal."""
 
 LINES_REFUSED_SHOWN_MAX: Final = 20
 """Refused lines of a file of jobs that are shown; beyond that they are counted."""

@@ -5,7 +5,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from urllib.parse import SplitResult, parse_qsl, quote, unquote, urlsplit
 
-from headrace.model.checks import bounded_repr
+from headrace.model.checks import bounded_repr, check_path
 from headrace.model.clock import Clock
 from headrace.model.errors import BadConfig
 from headrace.stores.contract.store import Store
@@ -92,6 +92,8 @@ def split(url: str) -> tuple[SplitResult, dict[str, str]]:
     except ValueError:
         # What it says may show the URL, which may hold a password.
         raise BadConfig(f"this is not a URL; known URLs: {KNOWN}") from None
+    if "\0" in url or "%00" in url:
+        raise BadConfig("the URL holds %00, which no file, host, name or password may; write it without")
     if parts.fragment:
         raise BadConfig("the part behind # would be lost; write %23 for a # in a file's name or a password")
     return parts, dict(parse_qsl(parts.query, keep_blank_values=True))
@@ -112,6 +114,7 @@ def sqlite_path(parts: SplitResult, options: dict[str, str]) -> str:
         raise BadConfig(
             "a SQLite URL names a file after three slashes, as in sqlite:///headrace.db, and no host or user"
         )
+    check_path("the file of a SQLite URL", path)
     if path.startswith(":memory:"):
         raise BadConfig("SQLite in memory is not shared by connections; write memory://")
     return path

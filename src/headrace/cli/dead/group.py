@@ -6,7 +6,7 @@ import typer
 from msgspec import Struct
 
 from headrace.cli.instants import past_ms
-from headrace.model.checks import bounded_repr
+from headrace.model.checks import bounded_repr, check_storable
 from headrace.model.errors import Refused
 from headrace.model.verdict import Reason
 from headrace.stores.contract.dead import LetterFilter
@@ -48,7 +48,9 @@ class Meant(Struct, frozen=True, kw_only=True):
         return {name: value for name, value in names if value is not None}
 
     def check(self) -> None:
-        """Refuse a reason that nothing dies of."""
+        """Refuse a reason that nothing dies of, and text that no letter can hold."""
+        for option, text in self.given.items():
+            check_storable(option, text)
         if self.reason is not None and self.reason not in REASONS:
             raise Refused(
                 "bad_reason", f"no job dies of {bounded_repr(self.reason)}; the reasons are {', '.join(REASONS)}"

@@ -18,6 +18,7 @@ from headrace.cli.demo.show import close, look_text, played_text, show, step_tex
 from headrace.cli.demo.story import Played, play, quiet
 from headrace.cli.exits import NO, OK
 from headrace.cli.options import Json
+from headrace.model.checks import check_path
 from headrace.model.clock import monotonic_ms
 from headrace.model.errors import BadConfig
 
@@ -99,6 +100,7 @@ async def _play(url: str, jobs: int, console: Console) -> Played:
 def _folder(given: Path | None) -> Path:
     if given is None:
         return Path(tempfile.mkdtemp(prefix="headrace-demo-"))
+    check_path("--dir", str(given))
     folder = given.absolute()
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
         raise BadConfig(f"--dir {given} exists and is not an empty folder; name a new one, or leave it out")

@@ -11,6 +11,7 @@ from headrace.cli.exits import NO, OK
 from headrace.cli.opening import with_store
 from headrace.cli.options import Json, Url
 from headrace.cli.output import Output
+from headrace.cli.versions import version_of
 from headrace.stores.contract.store import Store
 
 COLUMNS = ("check", "", "found", "what to do")
@@ -60,8 +61,7 @@ async def _repair(store: Store, output: Output) -> Repairs:
 
 def _versions(store: str) -> Versions:
     import platform
-    from importlib.metadata import version
 
     package = DRIVERS.get(store)
-    driver = f"{package} {version(package)}" if package else None
-    return Versions(version("headrace"), platform.python_version(), driver)
+    driver = f"{package} {version_of(package)}" if package else None
+    return Versions(version_of("headrace"), platform.python_version(), driver)

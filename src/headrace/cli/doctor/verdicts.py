@@ -33,8 +33,10 @@ def wrong(check: str, found: str, todo: str) -> Check:
 
 
 def together(found: Sequence[tuple[str, Check]], words: str) -> list[Check]:
-    """The checks of queues, each beside its queue's name; where there are many, one that counts the queues and names
-    the first. `words` say of several what the checks say of one."""
+    """The checks of queues, each beside its queue's name; where there are many, one that counts the queues.
+
+    `words` say of several what the checks say of one.
+    """
     if len(found) <= QUEUES_LISTED_MAX:
         return [check for _, check in found]
     names, (_, first) = [repr(name) for name, _ in found[:3]], found[0]

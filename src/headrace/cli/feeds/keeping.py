@@ -1,8 +1,10 @@
 """Keeps a cursor in a file, whole at every instant: who is killed goes on from there."""
 
 import os
+from errno import EISDIR
 from pathlib import Path
 
+from headrace.model.checks import check_path, shown_path
 from headrace.model.errors import BadConfig
 from headrace.model.limits import CURSOR_CHARS_MAX
 
@@ -11,8 +13,12 @@ class CursorFile:
     """The file of a cursor. Refuses one that cannot be read or written before anything is printed."""
 
     def __init__(self, path: Path) -> None:
+        check_path("--cursor-file", "" if path == Path() else str(path))
         self._path = path
+        if not path.name:
+            raise self._bad("kept", IsADirectoryError(EISDIR, os.strerror(EISDIR)))
         self._beside = path.with_name(f".{path.name}.{os.getpid()}")
+        check_path("what is written beside --cursor-file", str(self._beside))
         self._written: str | None = None
 
     def read(self) -> str | None:
@@ -26,7 +32,9 @@ class CursorFile:
             raise self._bad("read", error) from error
         self._written = text or None
         if not os.access(self._path.parent, os.W_OK):
-            raise BadConfig(f"the cursor cannot be kept in {self._path}: its folder cannot be written to; name another")
+            raise BadConfig(
+                f"the cursor cannot be kept in {shown_path(self._path)}: its folder cannot be written to; name another"
+            )
         return self._written
 
     def write(self, cursor: str) -> None:
@@ -50,4 +58,4 @@ class CursorFile:
 
     def _bad(self, what: str, error: Exception) -> BadConfig:
         told = getattr(error, "strerror", None) or error
-        return BadConfig(f"the cursor cannot be {what} in {self._path}: {told}; name another file")
+        return BadConfig(f"the cursor cannot be {what} in {shown_path(self._path)}: {told}; name another file")

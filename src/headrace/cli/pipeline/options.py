@@ -1,5 +1,6 @@
 """Options that the commands of the pipeline share, and what they mean together."""
 
+import os
 from pathlib import Path
 from typing import Annotated, Literal
 
@@ -8,7 +9,7 @@ from msgspec import Struct
 
 from headrace.cli.opening import lasting
 from headrace.cli.reading import pairs
-from headrace.model.checks import bounded_repr
+from headrace.model.checks import bounded_repr, check_path
 from headrace.model.errors import BadConfig
 from headrace.stores.open import with_whole_path
 
@@ -78,6 +79,7 @@ def engine(master: str, conf: list[str] | None) -> Engine:
 
 def folder_of(text: str) -> Path:
     """The folder of `--dir`, absolute; refuses a URL, and what Spark would take for a pattern."""
+    check_path("the folder", text)
     if "://" in text:
         raise BadConfig(
             f"--dir must be a folder, and {bounded_repr(text)} is a URL; mount it where the driver and all executors"
@@ -87,7 +89,7 @@ def folder_of(text: str) -> Path:
         raise BadConfig(
             f"--dir {bounded_repr(text)} holds one of * ? [ ] {{ }} \\, which Spark takes for a pattern; rename it"
         )
-    return Path(text).expanduser().absolute()
+    return Path(os.path.expanduser(text)).absolute()  # noqa: PTH111 - pathlib raises for an unknown user
 
 
 def spark_url(url: str | None) -> str:

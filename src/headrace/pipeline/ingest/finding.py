@@ -8,7 +8,7 @@ from pathlib import Path
 
 from msgspec import Struct
 
-from headrace.model.checks import cut
+from headrace.model.checks import check_path, cut, shown_path
 from headrace.model.errors import BadConfig
 
 FORMATS = {
@@ -70,7 +70,9 @@ def find_source(
             raise BadConfig("the source is -, which stands for no path; give a --format without one, such as jdbc")
         return Source(name, format, given)
     is_url = "://" in name or name.startswith("file:")
-    here = None if is_url else Path(name).expanduser()
+    if not is_url:
+        check_path("the source", name)
+    here = None if is_url else Path(os.path.expanduser(name))  # noqa: PTH111 - pathlib raises for an unknown user
     is_here = here is not None and here.exists()
     looks_like_path = is_url or "/" in name or bool(_PATTERN & set(name)) or is_here or _suffix(name) in FORMATS
     if format is None and not looks_like_path:
@@ -78,7 +80,8 @@ def find_source(
     if here is not None and local and not is_here and not _PATTERN & set(name):
         without = "" if format is None else f"; if {cut(format)} has no path, give - and its options (--option)"
         raise BadConfig(
-            f"there is no file or folder {name!r}; check the path, or give a table that Spark knows{without}"
+            f"there is no file or folder {shown_path(name)!r}; check the path, or give a table that Spark"
+            f" knows{without}"
         )
     # Java may stand in another folder than we do.
     path = name if here is None else str(here.absolute() if local else here)

@@ -1,6 +1,7 @@
 """`headrace demo`: runs jobs for some seconds, then lets the pipeline tell what happened; 1 if it does not add up."""
 
 import asyncio
+import os
 import sys
 import tempfile
 from pathlib import Path
@@ -21,6 +22,8 @@ from headrace.cli.options import Json
 from headrace.model.checks import check_path
 from headrace.model.clock import monotonic_ms
 from headrace.model.errors import BadConfig
+from headrace.pipeline.java import find_java, packaged_java
+from headrace.pipeline.packages import check_packages
 
 JOBS_DEFAULT = 1_500
 JOBS_MIN, JOBS_MAX = 100, 10_000
@@ -42,6 +45,8 @@ def command(
     """
     if not JOBS_MIN <= jobs <= JOBS_MAX:
         raise BadConfig(f"--jobs must be from {JOBS_MIN:,} to {JOBS_MAX:,}; found {jobs:,}")
+    check_packages()
+    find_java(os.environ, packaged_java())
     begun_ms, folder = monotonic_ms(), _folder(dir)
     width = None if sys.stdout.isatty() else WIDTH
     console = Console(quiet=json, highlight=False, soft_wrap=True, width=width)

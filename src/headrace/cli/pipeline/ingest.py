@@ -27,11 +27,12 @@ from headrace.cli.pipeline.options import (
     spark_url,
 )
 from headrace.cli.pipeline.sources import Format, Given, Named, Schema, Sql, Where, source_of
-from headrace.cli.pipeline.sparking import needing_spark, sparked
+from headrace.cli.pipeline.sparking import sparked
 from headrace.cli.reading import pairs, written
 from headrace.cli.stepping import counted
 from headrace.model.errors import BadConfig
 from headrace.model.times import duration_ms
+from headrace.pipeline.packages import needing_spark
 
 if TYPE_CHECKING:
     from headrace.pipeline.ingest.counts import Ingested

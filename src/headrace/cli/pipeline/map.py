@@ -16,12 +16,13 @@ from headrace.cli.pipeline.line import Line
 from headrace.cli.pipeline.looking import reach
 from headrace.cli.pipeline.options import FOLDER, MASTER, Conf, Dir, Master, Rows, engine, folder_of, spark_url
 from headrace.cli.pipeline.sources import Format, Given, Named, Schema, Sql, Where, source_of
-from headrace.cli.pipeline.sparking import needing_spark, sparked
+from headrace.cli.pipeline.sparking import sparked
 from headrace.cli.pipeline.stopping import Stopping
 from headrace.cli.reading import pairs, written
 from headrace.cli.stepping import counted
 from headrace.model.errors import BadConfig
 from headrace.model.times import duration_ms
+from headrace.pipeline.packages import needing_spark
 
 if TYPE_CHECKING:
     from headrace.pipeline.map.mapped import Far, Mapped

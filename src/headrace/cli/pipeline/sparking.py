@@ -8,25 +8,13 @@ from typing import TYPE_CHECKING
 from headrace.cli.main import TRACEBACK
 from headrace.cli.pipeline.line import Line
 from headrace.cli.pipeline.options import Engine
-from headrace.model.errors import BadConfig
+from headrace.pipeline.packages import needing_spark
 
 if TYPE_CHECKING:
     from headrace.pipeline.watch import Spark
 
-PACKAGES = ("pyspark", "pyarrow", "pandas", "py4j")
 FEW_EVENTS = 500_000
 """Below this a run is over before Java's better compiler has paid for itself."""
-
-
-@contextmanager
-def needing_spark() -> Iterator[None]:
-    """Within this block, where modules are imported, a package that is missing is refused with what to do."""
-    try:
-        yield
-    except ModuleNotFoundError as missing:
-        if (missing.name or "").partition(".")[0] not in PACKAGES:
-            raise
-        raise BadConfig("the pipeline needs Spark; pip install 'headrace[spark]'") from missing
 
 
 @contextmanager

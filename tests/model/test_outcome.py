@@ -160,3 +160,22 @@ def test_an_asked_cancel_goes_before_the_death_by_stalls() -> None:
 def test_a_job_may_start_at_the_last_instant(expires_at_ms: int, late: bool) -> None:
     assert is_expired(with_policy(expires_at_ms=expires_at_ms), NOW_MS) is late
     assert not is_expired(RECORD, NOW_MS)
+
+
+def test_an_error_keeps_no_password_also_where_it_is_cut() -> None:
+    url = "redis://me:hunter2@host"
+    for length in range(ERROR_MESSAGE_CHARS_MAX - 40, ERROR_MESSAGE_CHARS_MAX + 5):
+        error = JobError.of("X", "x" * length + " " + url)
+
+        assert "hunter" not in error.message
+        assert len(error.message) <= ERROR_MESSAGE_CHARS_MAX
+
+    for many in range(1, 200):
+        assert "hunter" not in JobError.of("X", "y" * many + f" {url}" * 500).message
+
+
+def test_a_long_word_in_an_error_costs_no_more_than_its_length() -> None:
+    """The square of it would be minutes."""
+    error = JobError.of("X", "x" * 10_000_000 + "=")
+
+    assert len(error.message) == ERROR_MESSAGE_CHARS_MAX

@@ -23,6 +23,11 @@ def speaks() -> None:
     current().log.info("from %s", "afar")
 
 
+def connect() -> NoReturn:
+    """Fail with the URL of a server in the message."""
+    raise ConnectionError("cannot connect to postgres://admin:hunter2@db.example/shop?sslpassword=hunter2")
+
+
 def trace() -> str:
     """Tell the trace that the handler is in."""
     return tracing.current_trace_id() or ""

@@ -1,6 +1,8 @@
 """How a handler ends decides what becomes of its job."""
 
 import asyncio
+import io
+import logging
 import random
 import sys
 from collections.abc import Callable, Iterable
@@ -18,9 +20,11 @@ from headrace.model.outcome import JobError
 from headrace.stores.contract.store import Store
 from headrace.testing.faulty import FaultyStore
 from headrace.worker.handlers import handler_of
+from headrace.worker.logs import setup_logs
 from headrace.worker.notices import Raised
 from headrace.worker.raising import Fail, Release, Retry, job_error
-from tests.worker.support import Ear, find, handling, job, jobs, letters, work_off
+from tests.worker import processes
+from tests.worker.support import MAIL, Ear, find, handling, job, jobs, letters, work_off
 
 
 class Boom(Exception):
@@ -42,6 +46,49 @@ async def test_an_error_is_kept_by_its_class_and_message_and_the_job_tried_again
     assert found.state is State.WAITING
     assert found.record is not None
     assert (found.record.attempts, found.record.error) == (1, JobError("Boom", "it broke"))
+
+
+SECRET = "hunter2"  # noqa: S105 - what must not be kept
+URL = f"postgres://admin:{SECRET}@db.example/shop?sslpassword={SECRET}"
+
+
+async def connect() -> NoReturn:
+    raise ConnectionError(f"cannot connect to {URL}")
+
+
+def connect_in_a_thread() -> NoReturn:
+    raise Retry(f"cannot connect to {URL}", delay=0)
+
+
+async def give_up() -> NoReturn:
+    raise Fail(f"cannot connect to {URL}")
+
+
+async def give_up_for_a_cause() -> NoReturn:
+    raise Fail from ConnectionError(f"cannot connect to {URL}")
+
+
+async def promise_otherwise() -> int:
+    return URL  # type: ignore[return-value]
+
+
+@pytest.mark.parametrize(
+    "function", [connect, connect_in_a_thread, give_up, give_up_for_a_cause, promise_otherwise, processes.connect]
+)
+async def test_the_password_of_a_url_in_an_error_is_neither_kept_nor_logged(
+    store: Store, function: Callable[..., Any]
+) -> None:
+    stream = io.StringIO()
+    handler = handler_of("work", function, process=function is processes.connect)
+    await store.jobs.enqueue([job("a", max_attempts=2, backoff_ms=0)])
+
+    with setup_logs("json", stream, level=logging.DEBUG) as logs:
+        await work_off(store, handling(work=handler), *logs.listeners)
+
+    [letter] = await letters(store)
+    page = await store.journal.read(MAIL.shard_of("a"), 0, 100)
+    assert "//…@db.example/shop" in letter.error.message
+    assert SECRET not in repr(letter) + repr(page) + stream.getvalue()
 
 
 @pytest.mark.parametrize("max_attempts", [1, 5])
@@ -266,13 +313,13 @@ async def nothing(result: Any) -> None:
 @pytest.mark.parametrize(
     ("function", "result", "told"),
     [
-        (number, "no", "number(result: Any) returned 'no' and is annotated with -> int (Expected `int`, got `str`)"),
-        (plain_number, "no", "plain_number(result: Any) returned 'no' and is annotated with -> int (Expected `int`"),
-        (number, None, "number(result: Any) returned None and is annotated with -> int (Expected `int`, got `null`)"),
-        (number, True, "number(result: Any) returned True and is annotated with -> int"),
+        (number, "no", 'number(result: Any) returned "no" and is annotated with -> int (Expected `int`, got `str`)'),
+        (plain_number, "no", 'plain_number(result: Any) returned "no" and is annotated with -> int (Expected `int`'),
+        (number, None, "number(result: Any) returned null and is annotated with -> int (Expected `int`, got `null`)"),
+        (number, True, "number(result: Any) returned true and is annotated with -> int"),
         (pairs, [["a", "b"]], "annotated with -> list[tuple[str, int]] (Expected `int`, got `str` - at `$[0][1]`)"),
         (nothing, 1, "nothing(result: Any) returned 1 and is annotated with -> None"),
-        (number, "x" * 100_000, "returned 'xxxxxxxxxxxx...xxxxxxxxxxxxx' and is annotated with -> int"),
+        (number, "x" * 100_000, 'returned "xxxxxxxxxxx'),
     ],
 )
 async def test_a_result_that_is_not_as_annotated_fails_the_job_where_it_happens(

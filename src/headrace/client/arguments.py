@@ -9,8 +9,10 @@ import msgspec
 from msgspec import UNSET, Struct, UnsetType
 
 from headrace.client.codec import JSON, RAW, Codec
-from headrace.model.checks import bounded_repr
+from headrace.model.checks import bounded_repr, cut
 from headrace.model.errors import BadConfig, Refused
+from headrace.model.limits import RESULT_LOOK_BYTES_MAX
+from headrace.model.secrets import scrubbed_head
 
 R = TypeVar("R")
 Style = Literal["named", "whole", "listed"]
@@ -111,9 +113,12 @@ class Arguments(Generic[R]):
                 self.codec.decode(data, self.result_type)
             except Refused as refused:
                 found = refused.__cause__ or refused
+                returned = scrubbed_head(
+                    data[:RESULT_LOOK_BYTES_MAX].decode("utf-8", "replace"), RESULT_LOOK_BYTES_MAX // 2
+                )
                 raise Refused(
                     "bad_result",
-                    f"{self} returned {bounded_repr(result)} and is annotated with -> {_type_name(self.result_type)}"
+                    f"{self} returned {cut(returned)} and is annotated with -> {_type_name(self.result_type)}"
                     f" ({found}); return what the annotation says, or correct it",
                 ) from refused
         return data

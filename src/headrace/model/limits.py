@@ -55,6 +55,9 @@ PAYLOAD_BYTES_MAX: Final = 256 * 1024
 RESULT_BYTES_MAX: Final = 256 * 1024
 """A result is kept beside the ending of its job; the same reason as for payloads."""
 
+RESULT_LOOK_BYTES_MAX: Final = 2_048
+"""Of a result that is not as annotated, whose beginning an error shows: secrets are looked for in no more than this."""
+
 HEADERS_MAX: Final = 32
 HEADERS_BYTES_MAX: Final = 4 * 1024
 """Trace context and the like, not a second payload."""

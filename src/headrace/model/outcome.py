@@ -11,18 +11,21 @@ from headrace.model.limits import (
     JITTER_PPM,
     RESULT_BYTES_MAX,
 )
+from headrace.model.secrets import scrubbed_head
 
 
 class JobError(Struct, frozen=True, gc=False):
-    """What went wrong: the class for grouping, the message for people. Both are cut to their limits, not refused."""
+    """What went wrong: the class for grouping, the message for people."""
 
     cls: str
     message: str = ""
 
     @staticmethod
     def of(name: str, message: str = "") -> "JobError":
-        """An error whose texts fit."""
-        return JobError(_fit(name, ERROR_CLASS_CHARS_MAX) or "Error", _fit(message, ERROR_MESSAGE_CHARS_MAX))
+        """An error whose texts fit: they are cut to their limits, and URLs in the message lose user, password and
+        secret options, since an error is kept with its job, in the journal and in what is made of that."""
+        told = scrubbed_head(message, 2 * ERROR_MESSAGE_CHARS_MAX)
+        return JobError(_fit(name, ERROR_CLASS_CHARS_MAX) or "Error", _fit(told, ERROR_MESSAGE_CHARS_MAX))
 
     def __post_init__(self) -> None:
         _check_error_text(self.cls, ERROR_CLASS_CHARS_MAX)

@@ -6,7 +6,8 @@ from urllib.parse import urlsplit
 HIDDEN = "…"
 _USER = re.compile(r"(?<=://)[^\s/?#'\"@]*(?:@[^\s/?#'\"@]*)*@")
 """Everything between `://` and the last `@` before the path: a password may itself hold an unquoted `@` or `:`."""
-_OPTION = re.compile(r"(?i)([\w-]*(?:password|passwd|secret|token|passfile|sslkey)[\w-]*)(=|%3D)[^\s&;,'\"]*")
+# From the beginning of a word only: a try at each of its letters would take the square of a long one.
+_OPTION = re.compile(r"(?i)(?<![\w-])([\w-]*(?:password|passwd|secret|token|passfile|sslkey)[\w-]*)(=|%3D)[^\s&;,'\"]*")
 
 
 def shown(url: str) -> str:
@@ -23,3 +24,14 @@ def scrubbed(text: str) -> str:
     if "://" not in text and "=" not in text:  # most texts
         return text
     return _OPTION.sub(rf"\1\2{HIDDEN}", _USER.sub(f"{HIDDEN}@", text))
+
+
+def scrubbed_head(text: str, chars_max: int) -> str:
+    """As `scrubbed`, of the beginning of a text that may be long. A URL that would be cut is left out: without its `@`
+    nobody could tell the password."""
+    if len(text) > chars_max:
+        text = text[:chars_max]
+        last = text.rfind("://")
+        if last >= 0 and not any(map(str.isspace, text[last:])):
+            text = text[:last]
+    return scrubbed(text)

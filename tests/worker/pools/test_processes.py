@@ -169,11 +169,11 @@ async def test_a_result_that_cannot_be_kept_fails_the_job_with_a_sentence(how: s
     assert (caught.value.cls, caught.value.how) == ("BadResult", "fail")
 
 
-@pytest.mark.parametrize("result", ["'no'", "None"])
+@pytest.mark.parametrize("result", ['"no"', "null"])
 async def test_a_result_that_is_not_as_annotated_fails_the_job_with_a_sentence(result: str) -> None:
     async with open_pool(1) as pool:
         with pytest.raises(ChildRaised, match=f"returned {result} and is annotated with -> int") as caught:
-            await answer_of(pool, "promise", result=None if result == "None" else "no")
+            await answer_of(pool, "promise", result=json.loads(result))
 
     assert (caught.value.cls, caught.value.how) == ("BadResult", "fail")
 

@@ -15,6 +15,7 @@ from headrace.model.limits import (
     PATH_BYTES_MAX,
     PATH_CHARS_SHOWN_MAX,
     TIME_MS_MAX,
+    VERSION_MAX,
 )
 
 
@@ -84,6 +85,12 @@ def check_bool(what: str, flag: object) -> None:
 def check_time(what: str, time_ms: object) -> None:
     """Refuse `time_ms` unless it is an instant in milliseconds, from 1970 to 9999."""
     check_int(what, time_ms, 0, TIME_MS_MAX)
+
+
+def check_version_number(version: object) -> None:
+    """Refuse `version` unless it is the number of a configuration, or None for whichever is in force."""
+    if version is not None:
+        check_int("version", version, 0, VERSION_MAX)
 
 
 def check_bytes(what: str, encoded: object, bytes_max: int, verb: str) -> None:

@@ -7,10 +7,12 @@ from typing import Literal, get_args
 from msgspec import Struct
 from msgspec.structs import replace
 
-from headrace.model.checks import bounded_repr, check_bytes, check_int, check_storable, check_text
+from headrace.model.checks import bounded_repr, check_bool, check_bytes, check_int, check_storable, check_text
 from headrace.model.errors import Refused
 from headrace.model.limits import (
+    CURSOR_CHARS_MAX,
     DURATION_MS_MAX,
+    FEED_NUMBER_MAX,
     ID_CHARS_MAX,
     INSTANCE_CHARS_MAX,
     ITEM_BYTES_MAX,
@@ -136,6 +138,12 @@ class Place(Struct, frozen=True, gc=False):
             check_item_id(self.id)
 
 
+def check_place(place: object) -> None:
+    """Refuse anything that is not a place of an item."""
+    if type(place) is not Place:
+        raise Refused("bad_place", f"{bounded_repr(place)} is not a Place; use FIRST, LAST or Place('before', id)")
+
+
 FIRST, LAST = Place("first"), Place("last")
 
 
@@ -155,6 +163,8 @@ class Publication(Struct, frozen=True, gc=False):
         check_bytes("item", self.item, ITEM_BYTES_MAX, "publish")
         if self.id is not None:
             check_item_id(self.id)
+        check_place(self.place)
+        check_bool("edit", self.edit)
         if self.edit and (self.id is None or self.place != LAST):
             raise Refused("bad_place", "an edit names an item and no place; move the item to put it elsewhere")
 
@@ -167,6 +177,7 @@ class Move(Struct, frozen=True, gc=False):
 
     def __post_init__(self) -> None:
         check_item_id(self.id)
+        check_place(self.place)
 
 
 class Item(Struct, frozen=True, gc=False):
@@ -225,6 +236,20 @@ class Changed(Struct, frozen=True, gc=False, kw_only=True):
     def size(self) -> int:
         """The bytes it counts for in the log."""
         return len(self.id.encode()) + len(self.item)
+
+
+def check_cursor(after: object) -> None:
+    """Refuse anything that is not the place of a reader, or None for the beginning."""
+    if after is None:
+        return
+    if type(after) is not FeedCursor:
+        raise Refused("bad_cursor", f"{bounded_repr(after)} is not a FeedCursor; parse the text of one")
+    check_int("epoch", after.epoch, 0, FEED_NUMBER_MAX)
+    check_int("seq", after.seq, 0, FEED_NUMBER_MAX)
+    birth: object = after.birth
+    if not isinstance(birth, str) or len(birth) > CURSOR_CHARS_MAX:
+        raise Refused("bad_cursor", f"a cursor tells the birth of its feed; found {bounded_repr(birth)}")
+    check_storable("cursor", birth)
 
 
 def check_item_id(id: object) -> None:

@@ -107,6 +107,12 @@ ATTEMPTS_MAX: Final = 1_000_000
 DURATION_MS_MAX: Final = 366 * 24 * 3_600_000
 """A year: longer leases, delays, backoffs and retentions are mistakes in the unit."""
 
+VERSION_MAX: Final = 2**53 - 1
+"""Of a configuration: what every reader of JSON tells exactly."""
+
+FEED_NUMBER_MAX: Final = 2**63 - 1
+"""Of an epoch or a `seq` in a feed's cursor: what the columns of every store hold."""
+
 RETENTION_MAX: Final = 100_000_000
 """Upper bound for what is counted (endings, letters, waiting jobs, journal events)."""
 

@@ -1,14 +1,15 @@
 """Those who wait for a feed to change: what they look at before they sleep."""
 
 from headrace.model.checks import check_int
-from headrace.model.feed import FeedCursor, FeedName
+from headrace.model.feed import FeedCursor, FeedName, check_cursor
 from headrace.model.limits import DURATION_MS_MAX
 from headrace.stores.transitions.changes import end_of
 from headrace.stores.transitions.rows import Tx
 
 
-def check_changed(feed: FeedName, timeout_ms: object) -> FeedName:
+def check_changed(feed: FeedName, after: object, timeout_ms: object) -> FeedName:
     """Refuse a wait that can never be right; returns the name to watch."""
+    check_cursor(after)
     check_int("timeout_ms", timeout_ms, 0, DURATION_MS_MAX)
     return feed
 

@@ -4,7 +4,7 @@ import builtins
 from collections.abc import Sequence
 
 from headrace.model.answers import Page, Replayed
-from headrace.model.checks import bounded_repr, check_batch, check_int
+from headrace.model.checks import bounded_repr, check_batch, check_bool, check_int
 from headrace.model.errors import Refused
 from headrace.model.job import check_id
 from headrace.model.letter import Letter, LetterKey
@@ -67,6 +67,7 @@ class EngineDead:
         now_ms: int | None = None,
     ) -> Sequence[Replayed]:
         check_batch("letters", len(picks), BATCH_MAX)
+        check_bool("keep_counts", keep_counts)
         check_int("delay_ms", delay_ms, 0, DURATION_MS_MAX)
         check_int("spread_ms", spread_ms, 0, DURATION_MS_MAX)
         for pick in picks:

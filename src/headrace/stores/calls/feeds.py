@@ -2,12 +2,13 @@
 
 from collections.abc import Mapping
 
-from headrace.model.checks import check_int
+from headrace.model.checks import check_int, check_version_number
 from headrace.model.feed import (
     FeedConfig,
     FeedCursor,
     FeedName,
     FeedType,
+    check_cursor,
     check_instance,
     check_writable,
     first_feed_config,
@@ -59,6 +60,7 @@ class EngineFeeds:
         now_ms: int | None = None,
     ) -> FeedConfig:
         check_writable(feed)
+        check_version_number(version)
         check_instance(instance)
 
         def act(tx: Tx, now_ms: int) -> FeedConfig:
@@ -109,6 +111,7 @@ class EngineFeeds:
         return await self._engine.read(look)
 
     async def changes(self, feed: FeedName, after: FeedCursor | None = None, *, limit: int = PAGE_MAX) -> Changes:
+        check_cursor(after)
         check_int("limit", limit, 1, PAGE_MAX)
 
         def look(tx: Tx) -> Changes:

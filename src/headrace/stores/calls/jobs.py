@@ -5,7 +5,7 @@ from contextlib import contextmanager
 from typing import TypeVar
 
 from headrace.model.answers import Cancellation, Enqueued, Extended, Removed, Repaired, Settled, Turned
-from headrace.model.checks import check_batch, check_int, check_time
+from headrace.model.checks import check_batch, check_bool, check_int, check_time
 from headrace.model.claim import (
     Claim,
     ClaimRequest,
@@ -151,6 +151,7 @@ class EngineJobs:
     async def cancel(
         self, queue: Queue, ids: Sequence[str], *, running: bool = False, now_ms: int | None = None
     ) -> list[Cancellation]:
+        check_bool("running", running)
         check_ids(queue, ids)
 
         def act(tx: Tx, now_ms: int) -> list[Cancellation]:

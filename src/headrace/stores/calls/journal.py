@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from msgspec.structs import replace
 
-from headrace.model.checks import bounded_repr, check_batch, check_int, check_text, check_time
+from headrace.model.checks import bounded_repr, check_batch, check_bool, check_int, check_text, check_time
 from headrace.model.errors import Refused
 from headrace.model.event import Bounds, Consumer, Entry, Span
 from headrace.model.limits import (
@@ -58,6 +58,7 @@ class EngineJournal:
     ) -> Consumer:
         check_text("consumer", consumer, CONSUMER_CHARS_MAX)
         check_int("seq", seq, 0, SEQ_MAX)
+        check_bool("hold", hold)
 
         def act(tx: Tx, now_ms: int) -> Consumer:
             rows = _known(tx, shard)

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 
 from headrace.model.answers import Counts, Page
-from headrace.model.checks import check_int
+from headrace.model.checks import check_int, check_version_number
 from headrace.model.config import QueueConfig, first_config
 from headrace.model.errors import Refused
 from headrace.model.event import Line
@@ -30,6 +30,7 @@ class EngineQueues:
         version: int | None = None,
         now_ms: int | None = None,
     ) -> QueueConfig:
+        check_version_number(version)
         first_config(queue).changed(changes)
 
         def act(tx: Tx, now_ms: int) -> QueueConfig:

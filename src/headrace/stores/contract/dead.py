@@ -6,6 +6,7 @@ from typing import Protocol
 from msgspec import Struct
 
 from headrace.model.answers import Page, Replayed
+from headrace.model.checks import check_time
 from headrace.model.letter import Letter, LetterKey
 from headrace.model.names import Queue
 
@@ -20,6 +21,11 @@ class LetterFilter(Struct, frozen=True):
     error_class: str | None = None
     died_after_ms: int | None = None
     died_before_ms: int | None = None
+
+    def __post_init__(self) -> None:
+        for what in ("died_after_ms", "died_before_ms"):
+            if (time_ms := getattr(self, what)) is not None:
+                check_time(what, time_ms)
 
     def matches(self, letter: Letter) -> bool:
         """Whether the letter is meant."""

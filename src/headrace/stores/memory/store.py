@@ -141,7 +141,7 @@ class MemoryEngine:
 
     async def changed(self, feed: FeedName, after: FeedCursor | None, timeout_ms: int) -> bool:
         """Return True when a feed may have changed, False after the time."""
-        with self._followers.watching([check_changed(feed, timeout_ms)]) as event:
+        with self._followers.watching([check_changed(feed, after, timeout_ms)]) as event:
             if await self.read(lambda tx: has_changed(tx, feed, after)):
                 return True
             return await is_set_within(event, timeout_ms / 1000)

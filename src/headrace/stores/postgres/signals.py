@@ -117,11 +117,12 @@ class PostgresSignals:
         )
 
     async def wait(self, queues: Sequence[Queue], timeout_ms: int) -> bool:
+        names = check_wait(queues, timeout_ms)
         loop = asyncio.get_running_loop()
         deadline = loop.time() + timeout_ms / 1000
         known_ms: int | None = None
         looks = 0
-        with self._waiters.watching(check_wait(queues, timeout_ms)) as event:
+        with self._waiters.watching(names) as event:
             await self._listening.begin()
             while True:
                 ready, later_ms = await self._read(lambda tx: (has_work(tx, queues), next_later_ms(tx, queues)))
@@ -154,9 +155,9 @@ class PostgresSignals:
                     return True
 
     async def changed(self, feed: FeedName, after: FeedCursor | None, timeout_ms: int) -> bool:
+        check_changed(feed, after, timeout_ms)
         loop = asyncio.get_running_loop()
         deadline = loop.time() + timeout_ms / 1000
-        check_changed(feed, timeout_ms)
         with self._followers.watching([(feed.tenant, feed.name)]) as event:
             if timeout_ms:
                 await self._listening.begin()

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from headrace.model.answers import Page, Replayed
-from headrace.model.checks import check_batch, check_int
+from headrace.model.checks import check_batch, check_bool, check_int
 from headrace.model.letter import Letter, LetterKey
 from headrace.model.limits import BATCH_MAX, DURATION_MS_MAX, PAGE_MAX
 from headrace.model.names import Queue, Shard
@@ -81,6 +81,7 @@ class RedisDead:
         now_ms: int | None = None,
     ) -> Sequence[Replayed]:
         check_batch("letters", len(picks), BATCH_MAX)
+        check_bool("keep_counts", keep_counts)
         check_int("delay_ms", delay_ms, 0, DURATION_MS_MAX)
         check_int("spread_ms", spread_ms, 0, DURATION_MS_MAX)
         for pick in picks:

@@ -5,7 +5,7 @@ from typing import Any
 
 import msgspec
 
-from headrace.model.checks import check_int
+from headrace.model.checks import check_int, check_version_number
 from headrace.model.errors import HeadraceError, Refused, StoreUnavailable
 from headrace.model.feed import (
     DIRECTORY_CONFIG,
@@ -13,6 +13,7 @@ from headrace.model.feed import (
     FeedCursor,
     FeedName,
     FeedType,
+    check_cursor,
     check_instance,
     check_writable,
     first_feed_config,
@@ -63,6 +64,7 @@ class RedisFeeds:
         now_ms: int | None = None,
     ) -> FeedConfig:
         check_writable(feed)
+        check_version_number(version)
         check_instance(instance)
         now = instant(now_ms)
         for _ in range(CONFIGURE_TRIES_MAX):
@@ -98,6 +100,7 @@ class RedisFeeds:
         return FeedState(feed, _CONFIG.decode(config), cursor_of(birth, epoch, seq), *map(int, counters))
 
     async def changes(self, feed: FeedName, after: FeedCursor | None = None, *, limit: int = PAGE_MAX) -> Changes:
+        check_cursor(after)
         check_int("limit", limit, 1, PAGE_MAX)
         given: list[Argument] = [limit] if after is None else [limit, after.birth, after.epoch, after.seq]
         with looking():

@@ -48,7 +48,7 @@ class Following:
 
     async def changed(self, feed: FeedName, after: FeedCursor | None, timeout_ms: int) -> bool:
         """Return True when the feed may have changed, False after the time."""
-        place = check_changed(feed, timeout_ms), after
+        place = check_changed(feed, after, timeout_ms), after
         sight = self._sights.setdefault(place, _Sight())
         sight.users += 1
         try:

@@ -4,7 +4,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, Literal, TypeVar
 
 from headrace.model.answers import Cancellation, Enqueued, Extended, Removed, Repaired, Settled, Turned
-from headrace.model.checks import check_batch, check_int
+from headrace.model.checks import check_batch, check_bool, check_int
 from headrace.model.claim import (
     ClaimRequest,
     Claims,
@@ -167,10 +167,12 @@ class RedisJobs:
     async def cancel(
         self, queue: Queue, ids: Sequence[str], *, running: bool = False, now_ms: int | None = None
     ) -> list[Cancellation]:
+        check_bool("running", running)
+
         def read(id: str, status: str) -> Cancellation:
             return Cancellation(id, *_CANCELLED[status])
 
-        return await self._for_ids("cancel", queue, ids, [instant(now_ms), int(bool(running))], read)
+        return await self._for_ids("cancel", queue, ids, [instant(now_ms), int(running)], read)
 
     async def remove(self, queue: Queue, ids: Sequence[str], *, now_ms: int | None = None) -> list[Removed]:
         def read(id: str, status: str) -> Removed:

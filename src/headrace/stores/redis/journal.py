@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Sequence
 from typing import Any
 
-from headrace.model.checks import check_batch, check_int, check_text
+from headrace.model.checks import check_batch, check_bool, check_int, check_text
 from headrace.model.event import Bounds, Consumer, Entry, Span
 from headrace.model.limits import (
     BATCH_MAX,
@@ -73,6 +73,7 @@ class RedisJournal:
     ) -> Consumer:
         check_text("consumer", consumer, CONSUMER_CHARS_MAX)
         check_int("seq", seq, 0, SEQ_MAX)
+        check_bool("hold", hold)
         return await self._move(shard, consumer, seq, "journal_register", [instant(now_ms), consumer, seq, int(hold)])
 
     async def advance(self, shard: Shard, consumer: str, seq: int, *, now_ms: int | None = None) -> Consumer:

@@ -6,7 +6,7 @@ from typing import Any
 import msgspec
 
 from headrace.model.answers import Counts, Page
-from headrace.model.checks import check_int
+from headrace.model.checks import check_int, check_version_number
 from headrace.model.config import QueueConfig, first_config
 from headrace.model.errors import StoreUnavailable
 from headrace.model.limits import BATCH_MAX, CONFIGURE_TRIES_MAX, PAGE_MAX
@@ -35,6 +35,7 @@ class RedisQueues:
         version: int | None = None,
         now_ms: int | None = None,
     ) -> QueueConfig:
+        check_version_number(version)
         first_config(queue).changed(changes)
         now = instant(now_ms)
         for _ in range(CONFIGURE_TRIES_MAX):

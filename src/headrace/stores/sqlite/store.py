@@ -134,11 +134,11 @@ class SqliteEngine:
 
         Writes of this process set an event; those of others show in `PRAGMA data_version`, which costs microseconds.
         """
+        names = check_wait(queues, timeout_ms)
         loop = asyncio.get_running_loop()
         deadline = loop.time() + timeout_ms / 1000
         looks = 0
         known_ms: int | None = None
-        names = check_wait(queues, timeout_ms)
         with self._waiters.watching(names) as event, closing(watch(self.path)) as watcher:
             while True:
                 version = data_version(watcher)
@@ -168,7 +168,7 @@ class SqliteEngine:
 
     async def changed(self, feed: FeedName, after: FeedCursor | None, timeout_ms: int) -> bool:
         """Return True when a feed may have changed, False after the time."""
-        check_changed(feed, timeout_ms)
+        check_changed(feed, after, timeout_ms)
 
         def look(tx: Tx) -> bool:
             return has_changed(tx, feed, after)

@@ -1,12 +1,16 @@
 """Arguments: a call becomes a payload, and the payload becomes the same call."""
 
+import subprocess
+import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import Annotated, Any, assert_type
 
 import msgspec
 import pytest
+from pydantic import BaseModel, ConfigDict, Field
 
 from headrace.client.arguments import Arguments, Style
 from headrace.client.codec import JSON, RAW
@@ -164,7 +168,11 @@ def test_functions_whose_arguments_cannot_be_sent_are_refused_when_they_are_met(
         (two, "whole", "must take one argument"),
         (none, "whole", "must take one argument"),
         (by_name, "listed", "takes arguments by name only"),
-        (callback, "named", "a type that cannot be sent"),
+        (
+            callback,
+            "named",
+            "a type that cannot be sent .*; JSON values, dataclasses, .* pydantic models, .* can be sent",
+        ),
         (deep, "named", "a type that cannot be sent"),
         (unknown, "named", "annotations of .* cannot be read"),
     ]
@@ -209,3 +217,85 @@ def test_the_result_keeps_its_type() -> None:
     assert Arguments.of(welcome).result_type is str
     assert Arguments.of(resize).result_type is bytes
     assert Arguments.of(strange).result_type is Any
+
+
+class Line(BaseModel):
+    model_config = ConfigDict(strict=True)
+
+    sku: str = Field(alias="SKU")
+    at: datetime
+
+
+class Order(BaseModel):
+    id: int
+    lines: list[Line] = []
+    path: Path | None = None
+    weight: float = 0.0
+
+
+LINE = Line(SKU="a", at=datetime(2030, 1, 1, tzinfo=UTC))
+
+
+def ship(
+    order: Order,
+    label: Path,
+    others: dict[str, Order] | None = None,
+    *,
+    to: Path = Path("out"),
+    by: Order | None = None,
+) -> Order:
+    return order
+
+
+@pytest.mark.parametrize("style", ["named", "listed"])
+def test_models_and_paths_arrive_as_what_they_were(style: Style) -> None:
+    order, others = Order(id=1, lines=[LINE], path=Path("/x")), {"a": Order(id=2)}
+
+    def take(order: Order, label: Path, others: dict[str, Order] | None = None, to: Path = Path("out")) -> Any:
+        return order, label, others, to
+
+    assert sent(take, style, order, Path("a/b")) == (order, Path("a/b"), None, Path("out"))
+    assert sent(take, style, order, Path("a/b"), others, Path("c")) == (order, Path("a/b"), others, Path("c"))
+    assert sent(ship, "named", order, Path("a"), by=order) == order
+
+
+def test_a_model_may_be_the_whole_payload_and_its_aliases_are_its_names_in_json() -> None:
+    def take(line: Line) -> Line:
+        return line
+
+    arguments = Arguments.of(take, style="whole")
+
+    payload = arguments.encode((LINE,), {})
+
+    assert payload == b'{"SKU":"a","at":"2030-01-01T00:00:00Z"}'
+    assert arguments.decode(payload) == ((), {"line": LINE})
+    assert JSON.decode(arguments.encode_result(LINE), arguments.result_type) == LINE
+
+
+@pytest.mark.parametrize(
+    ("order", "label", "told"),
+    [
+        ({"id": "x"}, Path("a"), "Order: id: Input should be a valid integer"),
+        ({"id": 1, "lines": [{}]}, Path("a"), r"lines\.0\.SKU: Field required; lines\.0\.at: Field required"),
+        (Order(id=1), 5, r"Expected `str`, got `int` - at `\$\.label`"),
+        (Order(id=1, weight=float("nan")), Path("a"), "holds a number that JSON cannot write"),
+    ],
+)
+def test_models_and_paths_that_do_not_fit_are_refused_in_one_sentence(order: Any, label: Any, told: str) -> None:
+    with pytest.raises(Refused, match=told) as caught:
+        Arguments.of(ship).encode((order, label), {})
+
+    assert "\n" not in str(caught.value)
+
+
+def test_pydantic_is_not_imported_for_those_who_do_not_use_it() -> None:
+    program = (
+        "import sys; from pathlib import Path; from headrace.client.arguments import Arguments\n"
+        "def take(path: Path) -> Path: ...\n"
+        "arguments = Arguments.of(take)\n"
+        "print(arguments.decode(arguments.encode((Path('a'),), {})), 'pydantic' in sys.modules)"
+    )
+
+    ran = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+
+    assert ran.stdout == "((), {'path': PosixPath('a')}) False\n"

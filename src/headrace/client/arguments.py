@@ -9,6 +9,7 @@ import msgspec
 from msgspec import UNSET, Struct, UnsetType
 
 from headrace.client.codec import JSON, RAW, Codec
+from headrace.client.foreign import WORKING, from_json_value, is_known
 from headrace.model.checks import bounded_repr, cut
 from headrace.model.errors import BadConfig, Refused
 from headrace.model.limits import RESULT_LOOK_BYTES_MAX
@@ -52,7 +53,11 @@ class Arguments(Generic[R]):
         self._others_type = dict[str, others_type]  # type: ignore[valid-type]  # read at run time only
         self._wire: Any = self._wire_type(hints)
         # What a worker does for every job, without a look-up and a call on the way.
-        self._read = msgspec.json.Decoder(self._wire).decode if codec is JSON and style != "whole" else None
+        self._read = (
+            msgspec.json.Decoder(self._wire, dec_hook=from_json_value).decode
+            if codec is JSON and style != "whole"
+            else None
+        )
         self._is_simple = self._required == self._known and not self._positional_only and self._others is None
 
     @overload
@@ -224,7 +229,7 @@ class Arguments(Generic[R]):
                 )
             _check_wire(wire)
         except TypeError as error:
-            raise BadConfig(f"{self} has an argument of a type that cannot be sent ({error})") from error
+            raise BadConfig(f"{self} has an argument of a type that cannot be sent ({error}); {WORKING}") from error
         return wire
 
 
@@ -244,7 +249,7 @@ def _check_wire(wire: Any) -> None:
     left: list[Any] = [msgspec.inspect.type_info(wire)]
     while left:
         found = left.pop()
-        if isinstance(found, msgspec.inspect.CustomType) and found.cls is not object:
+        if isinstance(found, msgspec.inspect.CustomType) and not (found.cls is object or is_known(found.cls)):
             raise TypeError(f"{found.cls.__qualname__} has no place in JSON")
         if isinstance(found, (msgspec.inspect.Type, msgspec.inspect.Field)) and id(found) not in met:
             met.add(id(found))
@@ -255,7 +260,7 @@ def _check_wire(wire: Any) -> None:
 
 def _converted(value: object, wanted: Any) -> Any:
     try:
-        return msgspec.convert(value, wanted, str_keys=True)
+        return msgspec.convert(value, wanted, str_keys=True, dec_hook=from_json_value)
     except msgspec.ValidationError as error:
         raise Refused("bad_payload", str(error)) from error
 

@@ -1,13 +1,12 @@
 """Codecs: how a value becomes the bytes of a payload or a result, and comes back. Never pickle."""
 
-import math
 import reprlib
-from collections.abc import Mapping
 from functools import lru_cache
 from typing import Any, Protocol
 
 import msgspec
 
+from headrace.client.foreign import from_json_value, holds_no_number, to_json_value
 from headrace.model.checks import bounded_repr
 from headrace.model.errors import Refused
 
@@ -32,7 +31,7 @@ class JsonCodec:
     name = "json"
 
     def __init__(self) -> None:
-        self._encode = msgspec.json.Encoder().encode
+        self._encode = msgspec.json.Encoder(enc_hook=to_json_value).encode
 
     def __reduce__(self) -> str:
         return "JSON"  # an encoder cannot be pickled, and one is enough
@@ -53,7 +52,7 @@ class JsonCodec:
 
     def decode(self, data: bytes, type: Any = Any) -> Any:
         try:
-            return (_decoder(type) if type.__hash__ else msgspec.json.Decoder(type)).decode(data)
+            return (_decoder(type) if type.__hash__ else _new_decoder(type)).decode(data)
         except (ValueError, RecursionError, msgspec.MsgspecError) as error:
             raise Refused("bad_payload", f"{reprlib.repr(data)} is not the JSON that was wanted: {error}") from error
 
@@ -87,16 +86,8 @@ RAW = RawCodec()
 
 @lru_cache(maxsize=1_024)
 def _decoder(type: Any) -> msgspec.json.Decoder[Any]:
-    return msgspec.json.Decoder(type)
+    return _new_decoder(type)
 
 
-def holds_no_number(value: object) -> bool:
-    """Whether a NaN or an infinity is somewhere in a value: JSON has neither."""
-    match value:
-        case float():
-            return not math.isfinite(value)
-        case Mapping():
-            return any(map(holds_no_number, value.values()))
-        case list() | tuple() | set() | frozenset():
-            return any(map(holds_no_number, value))
-    return False
+def _new_decoder(type: Any) -> msgspec.json.Decoder[Any]:
+    return msgspec.json.Decoder(type, dec_hook=from_json_value)

@@ -6,7 +6,7 @@ from typing import Any
 import msgspec
 import pyarrow as pa
 
-from headrace.client.codec import holds_no_number
+from headrace.client.foreign import holds_no_number
 from headrace.model.checks import bounded_repr, cut
 from headrace.model.errors import Refused
 

@@ -100,7 +100,7 @@ async def play(url: str, jobs: int, tell: Callable[[Look], None]) -> Played:
 async def kill_a_worker(url: str) -> Killed:
     """Start a worker as a program of its own, let it begin some jobs, and kill it so that it can do nothing more."""
     words = ("worker", "headrace.cli.demo.app:app", "--url", url, "--tenant", WEB.tenant, "--queues", WEB.name)
-    settings = ("--name", CRAWLER, "--capacity", str(HELD), "--lease", LEASE, "--log", "json")
+    settings = ("--name", CRAWLER, "--capacity", str(HELD), "--lease", LEASE, "--log", "json", "--no-wait")
     process = await asyncio.create_subprocess_exec(
         sys.executable, "-m", "headrace.cli.main", *words, *settings, stdin=DEVNULL, stdout=DEVNULL, stderr=PIPE
     )

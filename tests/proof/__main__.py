@@ -7,6 +7,7 @@ import sys
 import time
 
 from tests.proof.audit_load import run_audits
+from tests.proof.death_kills import run_deaths
 from tests.proof.feeds import run_all_feeds
 from tests.proof.fleet_kills import run_fleets
 from tests.proof.histories import run
@@ -48,6 +49,7 @@ def main() -> int:
         violations += play_histories(options.first, options.seeds or 500, options.stores.split(","))
     if options.workers or not chosen:
         violations += asyncio.run(run_workers(lambda line: print(line, flush=True)))
+        violations += asyncio.run(run_deaths(lambda line: print(line, flush=True)))
     if options.feeds or not chosen:
         violations += asyncio.run(run_all_feeds(lambda line: print(line, flush=True)))
     if options.spark or not chosen:

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.proof.death_kills import kill_among_deaths
 from tests.proof.worker_runs import block, emptied, kill, terminate
 
 LEASE_MS = 2_000
@@ -21,6 +22,27 @@ async def test_the_jobs_of_a_killed_worker_are_done_once_more_when_their_leases_
 
     assert figures.events == Counter(enqueued=100, claimed=200, stalled=100, done=100)
     assert figures.seconds < LEASE_MS / 1000 + 2
+
+
+@pytest.mark.parametrize("store_name", ["sqlite", "redis", "postgres"])
+async def test_killed_workers_that_are_told_of_deaths_leave_both_journals_whole(
+    store_name: str, tmp_path: Path
+) -> None:
+    """Q27: every job dies, every death is told, and the journals tell what the handlers say."""
+    url = await emptied(store_name, tmp_path)
+
+    figures = await kill_among_deaths(url, 100, 2, 500)
+
+    assert figures.problems == []
+    assert (figures.dead, figures.told, figures.kills) == (100, 100, 2)
+
+
+async def test_a_companion_that_a_death_opens_a_second_time_is_noticed(tmp_path: Path) -> None:
+    url = await emptied("redis", tmp_path)
+
+    figures = await kill_among_deaths(url, 200, 1, 500, "lua_a_death_opens_its_companion_a_second_time")
+
+    assert any("are there twice" in problem for problem in figures.problems)
 
 
 @pytest.mark.parametrize("store_name", ["sqlite", "redis", "postgres"])

@@ -56,9 +56,9 @@ async def enqueue(store: Store, kinds: Sequence[str], payload: bytes = b"{}") ->
 
 
 @asynccontextmanager
-async def program(url: str, lease_ms: int, grace_ms: int) -> AsyncIterator[asyncio.subprocess.Process]:
+async def program(url: str, lease_ms: int, grace_ms: int, *more: str) -> AsyncIterator[asyncio.subprocess.Process]:
     """A worker process, killed at the end of the block if it still runs."""
-    words = [sys.executable, "-m", "tests.proof.working", url, str(lease_ms), str(grace_ms)]
+    words = [sys.executable, "-m", "tests.proof.working", url, str(lease_ms), str(grace_ms), *more]
     process = await asyncio.create_subprocess_exec(*words, cwd=ROOT, stdout=asyncio.subprocess.PIPE)
     try:
         yield process

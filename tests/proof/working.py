@@ -1,12 +1,15 @@
 """A worker as a process of its own, for the runs that kill and stop it: says on its standard output what it does.
 
-python -m tests.proof.working URL LEASE_MS GRACE_MS
+python -m tests.proof.working URL LEASE_MS GRACE_MS [deaths [FAULT]]
+
+With `deaths` it is told of the jobs that die, too; FAULT is planted in the store first.
 """
 
 import asyncio
 import ctypes
 import logging
 import os
+import random
 import sys
 import threading
 import time
@@ -15,9 +18,11 @@ from headrace.model.names import Queue
 from headrace.stores.open import open_store
 from headrace.worker.config import WorkerConfig
 from headrace.worker.context import current
-from headrace.worker.handlers import Handlers, handler_of
+from headrace.worker.handlers import FAIL_KIND, Handlers, handler_of
 from headrace.worker.notices import Lifecycle, Notice
+from headrace.worker.raising import Fail
 from headrace.worker.worker import Worker
+from tests.support.planting import plant
 
 QUEUE = Queue("runs", "proof")
 CAPACITY = 200
@@ -51,18 +56,38 @@ async def quick() -> None:
     say("began", current().job.id, os.getpid())
 
 
+async def doomed() -> None:
+    """Fails for good, after a moment."""
+    say("began", *_delivery())
+    await asyncio.sleep(random.random() / 100)
+    raise Fail("as it must")
+
+
+async def bury(id: str, payload: object, error: dict[str, str]) -> None:
+    """Hears of a death, and takes a moment."""
+    say("began", *_delivery())
+    await asyncio.sleep(random.random() / 100)
+
+
+def _delivery() -> tuple[object, ...]:
+    job = current().job
+    return job.id, os.getpid(), job.queue, job.fence
+
+
 def hold_the_gil(seconds: float) -> None:
     """Lets no other Python code of its process run for so long."""
     say("began", current().job.id, os.getpid())
     ctypes.PyDLL(None).usleep(int(seconds * 1_000_000))
 
 
-def handlers() -> Handlers:
+def handlers(*, hears_of_deaths: bool) -> Handlers:
     """All of these."""
     found = Handlers()
-    for kind, here in {"hang": hang, "stubborn": stubborn, "quick": quick}.items():
+    for kind, here in {"hang": hang, "stubborn": stubborn, "quick": quick, "doomed": doomed}.items():
         found.register(handler_of(kind, here), QUEUE)
     found.register(handler_of("far_away", far_away, process=True), QUEUE)
+    if hears_of_deaths:
+        found.register_fail(handler_of(FAIL_KIND, bury, style="listed"), QUEUE)
     return found
 
 
@@ -72,17 +97,21 @@ def tell(notice: Notice) -> None:
         say(notice.event)
 
 
-async def main(url: str, lease_ms: int, grace_ms: int) -> None:
+async def main(url: str, lease_ms: int, grace_ms: int, deaths: str = "", fault: str = "") -> None:
     """Work until a signal comes."""
+    if fault:
+        plant(fault)
     logging.disable(logging.WARNING)  # what is lost here is lost on purpose
     store = await open_store(url)
     config = WorkerConfig(
         queues=[QUEUE], capacity=CAPACITY, threads=CAPACITY, lease=lease_ms / 1000, grace=grace_ms / 1000, processes=2
     )
-    worker = Worker(store, handlers(), config, reopen=lambda: open_store(url), listeners=[tell])
+    worker = Worker(
+        store, handlers(hears_of_deaths=bool(deaths)), config, reopen=lambda: open_store(url), listeners=[tell]
+    )
     await worker.run(signals=True)
     await store.close()
 
 
 if __name__ == "__main__":
-    asyncio.run(main(sys.argv[1], int(sys.argv[2]), int(sys.argv[3])))
+    asyncio.run(main(sys.argv[1], int(sys.argv[2]), int(sys.argv[3]), *sys.argv[4:]))

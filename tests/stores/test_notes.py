@@ -10,7 +10,7 @@ from headrace.model.names import Queue
 from headrace.model.snapshot import Health
 from headrace.model.upkeep import Schema
 from headrace.stores.open import open_store
-from headrace.stores.redis.library import read_library
+from headrace.stores.redis.library import LAYOUT, read_library
 from headrace.stores.redis.notes import notes_on, server_name
 from headrace.stores.sqlite.notes import file_system
 from headrace.stores.sqlite.sql import migration_names
@@ -91,7 +91,7 @@ async def test_a_durable_redis_has_no_notes_and_names_its_library(server: RedisS
     health = await health_of(server.url)
 
     assert (health.notes, health.server) == ((), f"Redis {health.version}")
-    assert health.schema == Schema(found=1, known=1, library=read_library().name)
+    assert health.schema == Schema(found=LAYOUT, known=LAYOUT, library=read_library().name)
 
 
 async def test_a_redis_whose_settings_are_changed_while_it_is_open_is_noted(server: RedisServer) -> None:

@@ -79,7 +79,8 @@ async def test_the_user_can_do_all_that_the_driver_does(server: RedisServer) -> 
 
     assert woken
     assert [each.status for each in settled] == ["done"] * 4
-    assert (health.store, health.profile, health.epoch) == ("redis", "fast", 1)
+    assert (health.store, health.profile) == ("redis", "fast")
+    assert health.epoch >= 1
     assert abs(health.clock_skew_ms) < 1_000
 
 

@@ -118,7 +118,7 @@ FAULTS: dict[str, tuple[tuple[str, str], str]] = {
         "test_enqueue.py::test_an_id_that_has_ended_can_be_created_anew_and_loses_its_old_ending",
     ),
     "lua_a_list_starts_anew_on_every_page": (
-        ("local is_wanted = is_before(args[5], id) and", "local is_wanted ="),
+        ("local is_wanted = is_before(args[6], id) and", "local is_wanted ="),
         "test_reads.py::test_a_list_goes_by_shard_then_id_page_by_page",
     ),
     "lua_another_number_of_shards_is_accepted": (

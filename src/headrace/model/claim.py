@@ -10,12 +10,12 @@ from headrace.model.job import Record, check_id
 from headrace.model.limits import (
     BATCH_MAX,
     DURATION_MS_MAX,
+    FACT_BYTES_MAX,
     KIND_CHARS_MAX,
     LEASE_MS_DEFAULT,
     LEASE_MS_MIN,
     NONCE_CHARS_MAX,
     NONCE_CHARS_MIN,
-    PAYLOAD_BYTES_MAX,
     PRIORITY_MAX,
     PRIORITY_MIN,
     QUEUES_PER_CLAIM_MAX,
@@ -108,7 +108,7 @@ class Settlement(Struct, frozen=True, gc=False):
             and 0 <= enqueued_at_ms <= TIME_MS_MAX
             and 0 <= wait_ms <= TIME_MS_MAX
             and 0 <= run_ms <= TIME_MS_MAX
-            and 0 <= facts.payload_bytes <= PAYLOAD_BYTES_MAX
+            and 0 <= facts.payload_bytes <= FACT_BYTES_MAX
         ):
             check_outcome(self.outcome)
             _check_lease(lease)
@@ -132,7 +132,7 @@ def _check_facts(facts: object) -> None:
         check_text("tag", facts.tag, TAG_CHARS_MAX)
     check_text("worker", facts.worker, WORKER_CHARS_MAX)
     check_int("priority", facts.priority, PRIORITY_MIN, PRIORITY_MAX)
-    check_int("payload_bytes", facts.payload_bytes, 0, PAYLOAD_BYTES_MAX)
+    check_int("payload_bytes", facts.payload_bytes, 0, FACT_BYTES_MAX)
     for what in ("enqueued_at_ms", "wait_ms", "run_ms"):
         check_int(what, getattr(facts, what), 0, TIME_MS_MAX)
 

@@ -52,6 +52,9 @@ CONSUMER_CHARS_MAX: Final = 128
 PAYLOAD_BYTES_MAX: Final = 256 * 1024
 """Larger things belong into object storage, with their address in the payload."""
 
+FACT_BYTES_MAX: Final = 4 * PAYLOAD_BYTES_MAX
+"""What a settlement may say of a payload's size: a fail job's holds another payload as base64, and its error."""
+
 RESULT_BYTES_MAX: Final = 256 * 1024
 """A result is kept beside the ending of its job; the same reason as for payloads."""
 

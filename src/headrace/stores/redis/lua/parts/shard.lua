@@ -147,6 +147,8 @@ function shard.look(keys, shards, now)
     local s, known = by_key[keys[i]], nil
     if not s then
       s, known = shard.find(keys[i], wanted, now)
+    elseif wanted ~= '' and wanted ~= s.shards then
+      known = s.shards
     end
     if known then
       local which = type(shards) == 'table' and ' ' .. i or ''

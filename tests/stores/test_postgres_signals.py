@@ -1,7 +1,11 @@
 """Wake-ups on PostgreSQL: heard across processes and schemas apart, and a listener that is lost comes back."""
 
 import asyncio
+import os
+import resource
 from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
 
 import pytest
 
@@ -30,6 +34,19 @@ def url() -> Iterator[str]:
 def job(id: str) -> Job:
     """A job with this id."""
     return new_job(QUEUE, "send", fresh_id=id)
+
+
+@contextmanager
+def one_free_descriptor() -> Iterator[None]:
+    """One more file can be opened in this process inside: enough for a socket, and not for a connection over it."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    with Path(os.devnull).open() as lowest:
+        free = lowest.fileno()
+    resource.setrlimit(resource.RLIMIT_NOFILE, (free + 1, hard))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
 
 
 async def listening(store: PostgresStore, url: str) -> asyncio.Task[bool]:
@@ -67,6 +84,22 @@ async def test_a_process_that_enqueues_and_ends_at_once_is_heard(url: str) -> No
 
     assert await asyncio.wait_for(waiter, LOOK_SECONDS / 2)
     await mine.close()
+
+
+async def test_a_listener_that_could_not_connect_for_want_of_descriptors_comes_and_hears(url: str) -> None:
+    """TB6: until then a waiter looks by itself."""
+    mine, other = [await PostgresStore.open(settings_of(url)) for _ in range(2)]
+    await mine.queues.counts(QUEUE)
+    with one_free_descriptor():
+        found = await asyncio.wait_for(mine.signals.wait([QUEUE], 100), LONG_MS / 1000)
+
+    waiter = await listening(mine, url)
+    await other.jobs.enqueue([job("a")])
+
+    assert not found
+    assert await asyncio.wait_for(waiter, LOOK_SECONDS / 2)
+    await mine.close()
+    await other.close()
 
 
 async def test_a_lost_listener_comes_back_and_hears_again(url: str) -> None:

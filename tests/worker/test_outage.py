@@ -1,6 +1,7 @@
 """A store that is away is waited for; only what can never be right ends a worker."""
 
 import asyncio
+import errno
 import itertools
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -116,6 +117,23 @@ async def test_one_hiccup_is_not_told(flaky: FaultyStore) -> None:
 
     assert "store_lost" not in [notice.event for notice in ear.told(Lifecycle)]
     assert (await find(flaky, "a")).state is State.DONE
+
+
+@pytest.mark.parametrize("verbs", [["configuration"], ["claim"], ["settle", "turn"], ["wait"], ["repair"]])
+async def test_an_error_of_the_system_is_waited_for_like_an_outage(flaky: FaultyStore, verbs: list[str]) -> None:
+    """TB6: no free file descriptor, or a file that an upgrade has replaced, ends no worker."""
+    ear, handlers = Ear(), handling(work=_nothing)
+    handlers.register_fail(handler_of(FAIL_KIND, _told, style="listed"), MAIL)
+    await flaky.jobs.enqueue([job("a")])
+    for verb in verbs:
+        flaky.fail(verb, times=2, error=OSError(errno.EMFILE, "Too many open files"))
+
+    async with worker_of(flaky, handlers, ear, repair="20ms"), asyncio.timeout(SOON_S):
+        await ear.hear(Finished)
+        await flaky.called(verbs[0], 2)
+
+    told = [notice.event for notice in ear.told(Lifecycle)]
+    assert ("store_lost" in told) == (verbs[0] not in {"wait", "repair"})
 
 
 async def test_pauses_grow_while_the_store_is_away(flaky: FaultyStore) -> None:

@@ -4,13 +4,16 @@ import asyncio
 import contextlib
 import math
 import random
+import selectors
+import socket
 import threading
 from collections.abc import Awaitable, Callable
 from typing import Protocol
 
-from headrace.model.errors import Refused, StoreUnavailable
+from headrace.model.errors import Refused
 from headrace.stores.contract.store import Store
 from headrace.worker.heart import Heart
+from headrace.worker.outage import AWAY
 
 OPEN_SECONDS = 0.2
 JOIN_SECONDS = 2.0
@@ -72,7 +75,7 @@ class ThreadBeat:
         self._loop: asyncio.AbstractEventLoop | None = None
         self._task: asyncio.Task[None] | None = None
         self._thread = threading.Thread(target=self._work, name="headrace-heart", daemon=True)
-        self._is_stopping = False
+        self._stopping = threading.Event()
 
     def start(self) -> None:
         self._of_worker = asyncio.get_running_loop()
@@ -81,9 +84,18 @@ class ThreadBeat:
     def _work(self) -> None:
         with contextlib.suppress(asyncio.CancelledError):
             try:
-                asyncio.run(self._beat())
+                self._wait_for_descriptors()
+                if not self._stopping.is_set():
+                    asyncio.run(self._beat())
             except Exception as error:  # noqa: BLE001 - the worker is told, and ends with it
                 self._failed(error)
+
+    def _wait_for_descriptors(self) -> None:
+        """Pause until an event loop can be made; leases that nobody can extend until then end as any others do."""
+        assert self._of_worker is not None  # started
+        while not (_can_make_loop() or self._stopping.is_set()):
+            self._heart.fence(self._of_worker.time())
+            self._stopping.wait(OPEN_SECONDS)
 
     async def _beat(self) -> None:
         self._loop = asyncio.get_running_loop()
@@ -95,7 +107,7 @@ class ThreadBeat:
         finally:
             fencing.cancel()
         try:
-            if not self._is_stopping:
+            if not self._stopping.is_set():
                 await self._heart.run(store)
         finally:
             watching.cancel()
@@ -129,13 +141,24 @@ class ThreadBeat:
         while True:
             try:
                 return await self._reopen()
-            except StoreUnavailable:
+            except AWAY:
                 await asyncio.sleep(OPEN_SECONDS * self._chance.uniform(0.5, 1.5))
 
     async def stop(self) -> None:
-        self._is_stopping = True
+        self._stopping.set()
         if self._loop is not None and self._task is not None:
             with contextlib.suppress(RuntimeError):  # its loop has ended
                 self._loop.call_soon_threadsafe(self._task.cancel)
         if self._thread.is_alive():
             await asyncio.get_running_loop().run_in_executor(None, self._thread.join, JOIN_SECONDS)
+
+
+def _can_make_loop() -> bool:
+    # A loop that is made without a free descriptor cannot be closed again: asyncio then writes a traceback to stderr.
+    try:
+        with selectors.DefaultSelector():
+            for each in socket.socketpair():
+                each.close()
+    except OSError:
+        return False
+    return True

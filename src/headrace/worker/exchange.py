@@ -4,12 +4,12 @@ import asyncio
 from collections.abc import Callable, Sequence
 
 from headrace.model.claim import Claim
-from headrace.model.errors import HeadraceError, OutcomeUnknown, StoreUnavailable
+from headrace.model.errors import HeadraceError, StoreUnavailable
 from headrace.model.names import Queue
 from headrace.stores.contract.store import Store
 from headrace.worker.claimer import Asked, Claimer
 from headrace.worker.notices import settlement_of
-from headrace.worker.outage import Outage
+from headrace.worker.outage import AWAY, Outage
 from headrace.worker.run import Run
 from headrace.worker.settler import Settler
 
@@ -117,10 +117,10 @@ class Exchange:
             else:
                 turned = await jobs.turn(settlements, asked.request)
                 settled, claims, next_at_ms, now_ms = turned.settled, turned.claimed, turned.next_at_ms, turned.now_ms
-        except (StoreUnavailable, OutcomeUnknown) as error:
+        except AWAY as error:
             self._settler.unanswered(ended, error)
             if asked is not None:
-                self._claimer.unanswered(isinstance(error, OutcomeUnknown))
+                self._claimer.unanswered(not isinstance(error, StoreUnavailable))
             await self._outage.wait(error)
             return
         except HeadraceError as error:
@@ -182,7 +182,7 @@ class Exchange:
     async def _wait(self) -> None:
         try:
             await self._store.signals.wait(self._queues, self._poll_ms)
-        except HeadraceError:
+        except (HeadraceError, OSError):
             # Who cannot wait has to ask, and is told what is wrong; but a store that answers claims while its signals
             # are away must not be asked without end.
             await asyncio.sleep(min(self._poll_ms / 1000, BLIND_SECONDS))

@@ -102,7 +102,7 @@ class Heart:
                 by_id = {answer.id: answer for answer in known}
                 self._take([(run, by_id[run.claim.lease.id]) for run in runs if run.claim.lease.id in by_id], sent_at)
             return False
-        except (HeadraceError, TimeoutError):
+        except (HeadraceError, OSError):  # one of them is TimeoutError
             return False
         self._take(list(zip(runs, answers, strict=True)), sent_at)
         return True

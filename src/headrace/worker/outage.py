@@ -3,8 +3,12 @@
 import asyncio
 import random
 
+from headrace.model.errors import OutcomeUnknown, StoreUnavailable
 from headrace.worker.notices import Lifecycle, Notices
 
+AWAY = (StoreUnavailable, OutcomeUnknown, OSError)
+"""What asking again may cure. An error of the system, such as no free file descriptor, is told by no store as what it
+means: nobody knows what was done."""
 PAUSE_SECONDS = 0.05
 PAUSE_SECONDS_MAX = 5.0
 HURRIED_SECONDS_MAX = 0.25

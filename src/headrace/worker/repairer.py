@@ -19,7 +19,7 @@ async def keep_repairing(store: Store, queues: Sequence[Queue], repair_ms: int, 
         for queue in queues:
             try:
                 await _repair(store, queue)
-            except HeadraceError:
+            except (HeadraceError, OSError):
                 break  # the exchange notices the same, waits for the store and tells
 
 

@@ -4,7 +4,7 @@ from collections import deque
 from collections.abc import Callable, Sequence
 
 from headrace.model.answers import Settled
-from headrace.model.errors import HeadraceError, OutcomeUnknown
+from headrace.model.errors import HeadraceError, OutcomeUnknown, StoreUnavailable
 from headrace.model.limits import BATCH_MAX
 from headrace.model.outcome import Outcome
 from headrace.worker.notices import Finished, Lost, Notices, Presumed
@@ -53,7 +53,7 @@ class Settler:
                 self._drop(run, f"its settlement was refused: {answer.status}")
         self._notices.tell(Finished(runs, answers))
 
-    def unanswered(self, runs: Sequence[Run], error: HeadraceError) -> None:
+    def unanswered(self, runs: Sequence[Run], error: Exception) -> None:
         """The call failed: what it is known to have settled is over, the rest is sent again."""
         known = _known(error)
         again: list[Run] = []
@@ -64,7 +64,7 @@ class Settler:
                 settled.append((run, answer))
                 continue
             run.is_settling = False
-            run.is_uncertain = run.is_uncertain or isinstance(error, OutcomeUnknown)
+            run.is_uncertain = run.is_uncertain or not isinstance(error, StoreUnavailable)
             again.append(run)
         self._ended.extendleft(reversed(again))
         if settled:
@@ -80,7 +80,7 @@ class Settler:
         self._notices.tell(Lost(run.claim, why))
 
 
-def _known(error: HeadraceError) -> dict[str, Settled]:
+def _known(error: Exception) -> dict[str, Settled]:
     """The answers that arrived, by id; an id of two queues that was also lost once is not certain of either."""
     if not isinstance(error, OutcomeUnknown):
         return {}

@@ -12,7 +12,7 @@ from typing import Self
 
 from msgspec.structs import replace
 
-from headrace.model.errors import BadConfig, OutcomeUnknown, Refused, StoreUnavailable
+from headrace.model.errors import BadConfig, Refused
 from headrace.stores.contract.store import Store
 from headrace.worker.capacity import Capacity, groups_of
 from headrace.worker.config import Settings, WorkerConfig, settings_of
@@ -21,7 +21,7 @@ from headrace.worker.handlers import Handlers
 from headrace.worker.health import State, Totals, WorkerHealth, jobs_in_hand, verdict
 from headrace.worker.middleware import Middleware
 from headrace.worker.notices import Finished, Lifecycle, Listener, Lost, Notice, Notices, Taken
-from headrace.worker.outage import Outage
+from headrace.worker.outage import AWAY, Outage
 from headrace.worker.repairer import keep_repairing
 from headrace.worker.signals import stopping
 
@@ -175,7 +175,7 @@ class Worker:
         while True:
             try:
                 store = await stack.enter_async_context(open_store())
-            except (StoreUnavailable, OutcomeUnknown) as error:
+            except AWAY as error:
                 await outage.wait(error)
             else:
                 outage.over()
@@ -198,7 +198,7 @@ class Worker:
                         await store.queues.configure(companion.sibling, {"fail_handler": True})
                     crew.outage.over()
                     break
-                except (StoreUnavailable, OutcomeUnknown) as error:
+                except AWAY as error:
                     await crew.outage.wait(error)
         return self._grace_ms is None
 

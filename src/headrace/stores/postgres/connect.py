@@ -136,7 +136,10 @@ def _connections(text: str) -> int:
 
 def connect(settings: Settings) -> Connection:
     """A connection of its own, set up as those of the pool; raises psycopg's errors."""
-    connection = psycopg.connect(settings.conninfo, autocommit=True)
+    try:
+        connection = psycopg.connect(settings.conninfo, autocommit=True)
+    except OSError as error:  # psycopg waits with a selector, which needs a free descriptor of its own
+        raise psycopg.OperationalError(str(error)) from error
     try:
         configure(connection, settings)
     except BaseException:

@@ -4,9 +4,12 @@ import hashlib
 import re
 from collections.abc import Callable
 from functools import cache
-from importlib.resources import files
 
 from headrace.model.errors import BadConfig
+from headrace.stores.package_files import read_folder
+
+_TEXTS = read_folder("headrace.stores.redis", "lua", ".lua")
+_PARTS = "parts/"
 
 LAYOUT = 2
 """The layout of the keys; a store with another one needs another library."""
@@ -79,13 +82,11 @@ def read_library(*, clustered: bool = False, edit: Callable[[str], str] | None =
 
 @cache
 def _assembled() -> str:
-    room = files("headrace.stores.redis") / "lua"
-    parts = {each.name.removesuffix(".lua"): each for each in (room / "parts").iterdir() if each.name.endswith(".lua")}
+    parts = {name.removeprefix(_PARTS): text for name, text in _TEXTS.items() if name.startswith(_PARTS)}
     if unlisted := sorted(parts.keys() - set(PARTS)):
         raise BadConfig(f"the Lua parts {', '.join(unlisted)} are in no order; name them in library.PARTS")
-    texts = [parts[name].read_text("utf-8") for name in PARTS if name in parts]
-    operations = sorted((each for each in room.iterdir() if each.name.endswith(".lua")), key=lambda each: each.name)
-    texts += [_operation(each.name.removesuffix(".lua"), each.read_text("utf-8")) for each in operations]
+    texts = [parts[name] for name in PARTS if name in parts]
+    texts += [_operation(name, text) for name, text in _TEXTS.items() if not name.startswith(_PARTS)]
     return "\n".join(texts)
 
 

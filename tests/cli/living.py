@@ -7,6 +7,7 @@ from headrace.model.answers import Found
 from headrace.model.claim import Claim, ClaimRequest
 from headrace.model.job import Job, State
 from headrace.model.letter import Letter
+from headrace.model.limits import LEASE_MS_DEFAULT
 from headrace.model.names import Queue
 from headrace.model.outcome import Fail, JobError, Outcome
 from headrace.stores.contract.store import Store
@@ -21,9 +22,12 @@ def job(id: str, *, queue: Queue = MAIL, kind: str = "send", tag: str | None = N
     return Job(queue=queue, id=id, kind=kind, tag=tag, payload=payload)
 
 
-async def claimed(store: Store, queue: Queue = MAIL, *, now_ms: int | None = None) -> list[Claim]:
+async def claimed(
+    store: Store, queue: Queue = MAIL, *, now_ms: int | None = None, lease_ms: int = LEASE_MS_DEFAULT
+) -> list[Claim]:
     """All that is due, active from now on."""
-    request = ClaimRequest(queues=[queue], worker="worker-1", nonce=f"nonce-{next(_NONCES):04}", limit=1_000)
+    nonce = f"nonce-{next(_NONCES):04}"
+    request = ClaimRequest(queues=[queue], worker="worker-1", nonce=nonce, limit=1_000, lease_ms=lease_ms)
     return (await store.jobs.claim(request, now_ms=now_ms)).items
 
 

@@ -163,7 +163,8 @@ def test_show_tells_who_has_a_job_and_what_waits_behind_it(url: str) -> None:
 
     assert document["state"] == "active"
     assert document["record"]["payload"] == {"n": 1}
-    assert (document["lease"]["worker"], document["lease"]["fence"]) == ("worker-1", 1)
+    assert document["lease"]["worker"] == "worker-1"
+    assert document["lease"]["fence"] >= 1
     assert document["twin"]["kind"] == "again"
     assert document["twin"]["payload"] == {"base64": "/wA="}
     assert document["policy"]["max_attempts"] == {"value": 10, "from": "queue"}

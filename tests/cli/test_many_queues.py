@@ -11,7 +11,7 @@ from headrace.cli.queues.changing import _queue
 from headrace.model.feed import FeedName, Publication
 from headrace.model.job import Job
 from headrace.model.letter import Letter
-from headrace.model.limits import BATCH_MAX, PAGE_MAX
+from headrace.model.limits import BATCH_MAX, DURATION_MS_MAX, PAGE_MAX
 from headrace.model.names import Queue
 from headrace.model.outcome import Done
 from headrace.pipeline.source.options import Options
@@ -35,7 +35,7 @@ async def many(store: Store) -> None:
         await died(store, [job(f"dead-{queue.name}", queue=queue)])
     await lived(store, [job("done-last", queue=LAST)], Done(b'{"sent":true}'))
     await store.jobs.enqueue([job("active-last", queue=LAST)])
-    await claimed(store, LAST)
+    await claimed(store, LAST, lease_ms=DURATION_MS_MAX)
     jobs = [job(f"job-{name}", queue=Queue(name)) for name in NAMES]
     for start in range(0, COUNT, BATCH_MAX):
         await store.jobs.enqueue(jobs[start : start + BATCH_MAX])

@@ -197,7 +197,8 @@ def test_a_redis_that_lost_its_tail_is_gone_on_from_with_what_is_new() -> None:
             after = run.rest()
 
     assert ids(before) == []
-    assert [(row["id"], row["epoch"]) for row in after[0]] == [(f"new-{n}", 2) for n in range(20, 25)]
+    assert ids(after[0]) == [f"new-{n}" for n in range(20, 25)]
+    assert len({row["epoch"] for row in after[0]}) == 1
     assert checkpoint.last["lost"] == 3
 
 
@@ -214,7 +215,8 @@ def test_a_new_epoch_of_a_store_that_lost_nothing_is_no_loss(file: str, tmp_path
     with playing(checkpoint, url=file) as run:
         batches = run.rest()
 
-    assert [(row["seq"], row["epoch"]) for row in batches[0]] == [(5, 2), (6, 2)]
+    assert [row["seq"] for row in batches[0]] == [5, 6]
+    assert len({row["epoch"] for row in batches[0]} - {1}) == 1
 
 
 def test_available_now_ends_though_the_tail_is_lost_meanwhile(file: str, tmp_path: Path) -> None:

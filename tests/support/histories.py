@@ -29,7 +29,7 @@ IDS = ("a", "b", "c:1", "d#2", "é", "f")
 NO_LETTER = LetterKey(0, 2**62)
 GROUPS: tuple[Group, ...] = ("alive", "ended", "dead")
 KEYS = (None, None, None, "k1", "k2")
-_INSTANT = re.compile(r"(?<=/)\d+\.\d+/")
+_INSTANT = re.compile(r"\0\d+\.\d+$")
 """In a cursor on Redis: epoch and seq of the journal."""
 
 

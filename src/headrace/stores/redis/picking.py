@@ -26,12 +26,14 @@ from headrace.stores.redis.link import Link
 
 _BEGAN = re.compile(r"\d{1,20}\.\d{1,20}", re.ASCII)
 """The epoch and seq of a journal."""
+_SINCE = "\0"
+"""Between the id behind which a list goes on and when its walk began, which no id can hold."""
 
 
 def is_place(text: str) -> bool:
-    """Whether a text is a place in a list, as `IdPages` gives it."""
-    began, slash, after = text.partition("/")
-    return bool(_BEGAN.fullmatch(began) and slash and after)
+    """Whether a text is a place in a list: as `IdPages` gives it, or a bare id, behind which a walk begins."""
+    after, _, began = text.partition(_SINCE)
+    return bool(after and (not began or _BEGAN.fullmatch(began)))
 
 
 class _Kept(Struct, frozen=True):
@@ -62,7 +64,7 @@ class IdPages:
     async def take(self, shard: Shard, state: State, place: str, limit: int) -> tuple[list[str], str]:
         """The ids of a state behind a place ("" is the beginning), by code point, at most `limit` and fewer at the end
         only; and the place behind the last of them."""
-        began, _, last = place.partition("/")
+        last, _, began = place.partition(_SINCE)
         after = last.encode()
         kept = self._walks.pop((shard, state, began), None)
         if kept is None or (page := kept.page(after, limit)) is None:
@@ -74,7 +76,7 @@ class IdPages:
         if len(page) == limit:
             self._keep((shard, state, began), kept)
         found = [id.decode() for id in page]
-        return found, f"{began}/{found[-1]}" if found else place
+        return found, f"{found[-1]}{_SINCE}{began}" if found else place
 
     def _keep(self, walk: tuple[Shard, State, str], kept: _Kept) -> None:
         """Keep ids for a walk, and drop those of the walks that have not asked for longest if there are too many."""

@@ -56,8 +56,10 @@ class RedisUpkeep:
             cursor=_place(scan),
         )
         if after < upto and (not entries or entries[0].first_seq > after + 1):
-            # Retention may have dropped what was next since the bounds were asked for.
-            found = replace(found, journal=await self._journal.bounds(shard))
+            # Retention may have dropped what was next since the bounds were asked for, and may have gone on since.
+            first_seq = (await self._journal.bounds(shard)).first_seq
+            first_seq = min([first_seq, *(entry.first_seq for entry in entries[:1])])
+            found = replace(found, journal=replace(bounds, first_seq=max(first_seq, bounds.first_seq)))
         return place.finish(shard, found, entries)
 
     async def mend(

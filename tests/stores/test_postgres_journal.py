@@ -83,6 +83,23 @@ async def test_a_commit_that_comes_late_is_numbered_behind_what_was_read(url: st
     assert after == [(3, "late")]
 
 
+async def test_what_retention_gives_up_while_calls_are_numbered_is_not_in_the_journal(url: str) -> None:
+    store = await PostgresStore.open(settings_of(url))
+    await store.queues.configure(QUEUE, {"journal_keep_max": 3})
+    for number in range(45):
+        await store.jobs.enqueue([job(f"job-{number:02}")])
+
+    bounds = await store.journal.bounds(SHARD)
+    [(kept,)] = postgres_server().ask(f"SELECT count(*) FROM {schema_of(url)}.journal")  # noqa: S608 - our own name
+    entries = await store.journal.read(SHARD, 0, 99)
+    await store.close()
+
+    assert (in_inboxes(url), kept) == (0, 3)
+    assert (bounds.first_seq, bounds.last_seq) == (44, 46)
+    assert [event.line.id for entry in entries for event in entry.events(SHARD)] == ["job-42", "job-43", "job-44"]
+    assert bounds.bytes == sum(len(entry.lines) for entry in entries)
+
+
 async def test_many_inboxes_are_numbered_in_a_few_rounds_each_in_its_own_order(url: str) -> None:
     store = await PostgresStore.open(settings_of(url))
     queues = [Queue(f"mail-{number}") for number in range(60)]

@@ -90,6 +90,18 @@ FAULTS: dict[str, tuple[tuple[str, str, str], str]] = {
         ("inbox_read", "ORDER BY ticket", "ORDER BY ticket DESC"),
         "test_journal.py::test_updated_also_says_how_often_it_was_tried",
     ),
+    "sql_an_entry_loses_its_worker_on_its_way_to_the_journal": (
+        ("inbox_number", "at_ms, count, worker, lines FROM gone", "at_ms, count, NULL, lines FROM gone"),
+        "test_journal.py::test_claimed_carries_the_fence_and_the_worker_only",
+    ),
+    "sql_calls_change_places_on_their_way_to_the_journal": (
+        ("inbox_number", "given (ticket, last_seq, at_ms)", "given (ticket, at_ms, last_seq)"),
+        "test_journal.py::test_seq_is_gap_free_from_one_in_every_shard",
+    ),
+    "sql_a_numbered_call_is_late_by_a_millisecond": (
+        ("inbox_number", "given.at_ms, inbox.count", "given.at_ms + 1 AS at_ms, inbox.count"),
+        "test_journals.py::test_a_journal_had_got_as_far_as_its_last_event_at_or_before_the_instant",
+    ),
     "sql_the_journal_is_read_backwards": (
         ("entry_read", "ORDER BY last_seq;", "ORDER BY last_seq DESC;"),
         "test_journal.py::test_stalled_names_the_worker_that_was_lost_whoever_repaired",

@@ -7,6 +7,7 @@ from msgspec.structs import astuple
 
 from headrace.model.event import Consumer, Entry
 from headrace.stores.packing import consumer_of
+from headrace.stores.postgres.arrays import numbers
 from headrace.stores.postgres.head import COUNTS, AllDraws, PostgresHead
 from headrace.stores.postgres.link import Link
 from headrace.stores.postgres.part import Part
@@ -28,6 +29,14 @@ class Appended(msgspec.Struct, frozen=True, gc=False):
     lines: bytes
 
 
+class Numbered(msgspec.Struct, frozen=True, gc=False):
+    """A call of the inbox with the number of its last event, None when it has no lines."""
+
+    ticket: int
+    last_seq: int | None
+    at_ms: int
+
+
 class EntryRows(Part):
     """Entries under the seq of their last event."""
 
@@ -38,7 +47,7 @@ class EntryRows(Part):
         self.folded: tuple[int, ...] | None = None
         """The counts of the shard's row, once it is locked and has to be written."""
         self._appended: list[Appended] = []
-        self._entries: list[Entry] = []
+        self._numbered: list[Numbered] = []
         self._front: deque[OldestEntry] = deque()
         self._front_is_all = False
         self._dropped_seq = 0
@@ -65,20 +74,29 @@ class EntryRows(Part):
         if columns:
             self.run("inbox_write", *map(list, zip(*columns, strict=True)))
 
-    def put_entry(self, entry: Entry) -> None:
-        self._entries.append(entry)
-        if self._front_is_all:
-            self._front.append(OldestEntry(entry.last_seq, entry.at_ms, len(entry.lines)))
+    def take_out(self, ticket: int, count: int, size: int) -> None:
+        """Let a call leave the inbox for the journal, under the number that the head has reached."""
+        head = self.head
+        self._numbered.append(Numbered(ticket, head.seq if count else None, head.at_ms))
+        if count and self._front_is_all:
+            self._front.append(OldestEntry(head.seq, head.at_ms, size))
 
     def flush_entries(self) -> None:
-        """Write the entries and drop those that retention has given up; all in one go inside `together`."""
-        entries, self._entries = self._entries, []
-        kept = [entry for entry in entries if entry.last_seq > self._dropped_seq]
-        if kept:
-            if kept[-1].last_seq // PARTITION_SEQS > self._reached:
-                self._reach(kept)
-            columns = [(each.last_seq, each.epoch, each.at_ms, each.count, each.worker, each.lines) for each in kept]
-            self.run("entry_write", self.shard_id, *map(list, zip(*columns, strict=True)))
+        """Move what has numbers from the inbox to the journal, inside the server, and drop what retention has given up;
+        all in one go inside `together`."""
+        numbered, self._numbered = self._numbered, []
+        if numbered:
+            seqs = [each.last_seq for each in numbered if each.last_seq is not None]
+            self._reach([seq for seq in seqs if seq > self._dropped_seq])
+            self.run(
+                "inbox_number",
+                numbers([each.ticket for each in numbered]),
+                numbers([each.last_seq for each in numbered]),
+                numbers([each.at_ms for each in numbered]),
+                self.shard_id,
+                self.head.epoch,
+                self._dropped_seq,
+            )
         if self._dropped_seq:
             self.run("entry_drop", self.shard_id, self._dropped_seq)
             self._dropped_seq = 0
@@ -90,8 +108,8 @@ class EntryRows(Part):
         self._front.clear()
         self._front_is_all = False
 
-    def _reach(self, entries: list[Entry]) -> None:
-        for part in sorted({each.last_seq // PARTITION_SEQS for each in entries}):
+    def _reach(self, seqs: list[int]) -> None:
+        for part in sorted({seq // PARTITION_SEQS for seq in seqs}):
             if part > self._reached:
                 self.run("journal_reach", part * PARTITION_SEQS)
                 self._reached = part

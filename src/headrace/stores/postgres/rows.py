@@ -7,7 +7,7 @@ from headrace.model.answers import Counts
 from headrace.model.config import QueueConfig
 from headrace.model.job import State
 from headrace.model.letter import Ending, Letter
-from headrace.model.limits import INBOX_PER_ROUND_MAX, PLACE_BITS
+from headrace.model.limits import INBOX_PER_ROUND_MAX, JOURNAL_TRIM_PER_CALL_MAX, PLACE_BITS
 from headrace.model.names import Shard
 from headrace.model.twin import Twin
 from headrace.stores.packing import due_since, ending_of, row_of, unpack_letter, unpack_twin
@@ -18,7 +18,7 @@ from headrace.stores.postgres.letters import LetterRows
 from headrace.stores.postgres.link import Link
 from headrace.stores.postgres.marks import MarkRows
 from headrace.stores.postgres.upkeep import UpkeepRows
-from headrace.stores.transitions.journal import append
+from headrace.stores.transitions.journal import number, trim
 from headrace.stores.transitions.rows import Row
 
 
@@ -58,7 +58,6 @@ class PostgresRows(UpkeepRows, EndingRows, LetterRows, MarkRows):
             self.fold(found)
             with self.link.together():
                 self.flush_entries()
-                self.run("inbox_drop", self.shard_id, [ticket for ticket, *_ in found])
                 following = self.run("inbox_read", self.shard_id, INBOX_PER_ROUND_MAX)
             found = following.fetchall()
         self.all_numbered()
@@ -84,12 +83,15 @@ class PostgresRows(UpkeepRows, EndingRows, LetterRows, MarkRows):
         return self.head.seq // PARTITION_SEQS > reached
 
     def fold(self, calls: Sequence[Sequence[Any]]) -> None:
-        """Give calls of the inbox their numbers, and fold their counts."""
+        """Give calls of the inbox their numbers, and fold their counts. Their lines stay on the server."""
         folded = list(self.folded or ())
-        for _, now_ms, count, worker, lines, *deltas in calls:
+        for ticket, now_ms, count, size, *deltas in calls:
             folded = [old + delta for old, delta in zip(folded, deltas, strict=True)]
             if count:
-                append(self, lines, count, now_ms, worker)
+                number(self.head, count, size, now_ms)
+            self.take_out(ticket, count, size)
+            if count:
+                trim(self, now_ms, JOURNAL_TRIM_PER_CALL_MAX)
         self.folded = tuple(folded)
 
     def counts(self, now_ms: int) -> Counts:

@@ -215,7 +215,6 @@ class PostgresTx:
         with self.link.together():
             for shard_id in calls:
                 shards[shard_id].flush_entries()
-            self.link.run("inbox_drop_many", [shard_id for shard_id, *_ in found], [ticket for _, ticket, *_ in found])
         return {shard_id: shards[shard_id] for shard_id, each in calls.items() if len(each) == limit}
 
     def write_back(self) -> None:

@@ -3,21 +3,27 @@
 from headrace.model.config import QueueConfig
 from headrace.model.event import Entry
 from headrace.model.limits import CONSUMER_SILENT_MS, JOURNAL_TRIM_PER_CALL_MAX
-from headrace.stores.transitions.rows import Head, OldestEntry, Rows
+from headrace.stores.transitions.rows import DirectRows, Head, OldestEntry, Rows
 
 
-def append(rows: Rows, lines: bytes, count: int, now_ms: int, worker: str | None) -> None:
+def append(rows: DirectRows, lines: bytes, count: int, now_ms: int, worker: str | None) -> None:
     """Number the lines of one call, write them as an entry, and keep the journal within its bounds."""
     head = rows.head
+    number(head, count, len(lines), now_ms)
+    rows.put_entry(
+        Entry(epoch=head.epoch, last_seq=head.seq, count=count, at_ms=head.at_ms, worker=worker, lines=lines)
+    )
+    trim(rows, now_ms, JOURNAL_TRIM_PER_CALL_MAX)
+
+
+def number(head: Head, count: int, size: int, now_ms: int) -> None:
+    """Give the lines of one call, which take so many bytes, the next numbers: the last of them is `head.seq` then, and
+    their time `head.at_ms`."""
     head.seq += count
     head.at_ms = max(head.at_ms, now_ms)
     if head.first_seq == head.seq - count + 1:
         head.oldest_at_ms = head.at_ms
-    rows.put_entry(
-        Entry(epoch=head.epoch, last_seq=head.seq, count=count, at_ms=head.at_ms, worker=worker, lines=lines)
-    )
-    head.journal_bytes += len(lines)
-    trim(rows, now_ms, JOURNAL_TRIM_PER_CALL_MAX)
+    head.journal_bytes += size
 
 
 def trim(rows: Rows, now_ms: int, limit: int) -> int:

@@ -164,7 +164,6 @@ class Rows(Protocol):
     def number(self) -> None:
         """Give everything appended so far its numbers: before the journal, its bounds or its rules are touched."""
 
-    def put_entry(self, entry: Entry) -> None: ...
     def oldest_entry(self) -> OldestEntry | None: ...
     def drop_oldest_entry(self) -> None: ...
     def consumer(self, name: str) -> Consumer | None: ...
@@ -223,6 +222,13 @@ class Rows(Protocol):
 
     def erase(self, limit: int) -> int:
         """Delete what is left of a shard without live jobs, except its journal, at most `limit` rows; says how many."""
+
+
+class DirectRows(Rows, Protocol):
+    """Rows whose journal is numbered as it is appended."""
+
+    def put_entry(self, entry: Entry) -> None:
+        """Write an entry."""
 
 
 class Tx(Protocol):

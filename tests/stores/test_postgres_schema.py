@@ -115,6 +115,27 @@ def test_hot_tables_leave_room_and_are_vacuumed_early(url: str) -> None:
         assert float(options[table]["autovacuum_vacuum_scale_factor"]) <= 0.02, table
 
 
+def test_journal_lines_are_compressed_by_lz4_wherever_the_server_has_it(url: str) -> None:
+    """In the inbox, in every partition that is there, and in one that comes later."""
+    with closing(connect(settings_of(url))) as connection:
+        before = [number for number, text in migrations() if "lz4" not in text]
+        migrate(connection, settings_of(url), upto=before[-1])
+        connection.execute("SELECT journal_reach(4000000)")
+        migrate(connection, settings_of(url))
+        connection.execute("SELECT journal_reach(8000000)")
+        found = connection.execute(
+            "SELECT attrelid::regclass::text, attcompression::text, attstorage::text FROM pg_attribute"
+            " WHERE attname = 'lines' AND attrelid::regclass::text ~ '^(inbox|journal(_[0-9]+)?)$' ORDER BY 1"
+        ).fetchall()
+        [(has_lz4,)] = connection.execute(
+            "SELECT 'lz4' = ANY (enumvals) FROM pg_settings WHERE name = 'default_toast_compression'"
+        ).fetchall()
+
+    assert [name for name, *_ in found] == ["inbox", "journal", "journal_0", "journal_1", "journal_2"]
+    wanted = [("l", "x")] * 5 if has_lz4 else [("", "e"), *[("", "x")] * 4]
+    assert [tuple(each) for _, *each in found] == wanted
+
+
 async def test_a_claim_walks_the_index_of_ready_jobs_however_many_there_are(url: str) -> None:
     store = await PostgresStore.open(settings_of(url))
     for number in range(5):

@@ -37,7 +37,7 @@ FROM pg_class WHERE relnamespace = %(schema)s::text::regnamespace
 UNION ALL
 SELECT 'index', tablename::text, indexname::text, indexdef FROM pg_indexes WHERE schemaname = %(schema)s::text
 UNION ALL
-SELECT 'function', proname::text, pg_get_function_identity_arguments(oid), prosrc
+SELECT 'function', proname::text, pg_get_function_identity_arguments(oid), concat(prosrc, proconfig)
 FROM pg_proc WHERE pronamespace = %(schema)s::text::regnamespace
 ORDER BY 1, 2, 3, 4
 """
@@ -163,6 +163,40 @@ def test_a_part_of_a_scan_walks_a_key_in_order_and_never_sorts(url: str, name: s
     shown = "\n".join(line for (line,) in plan)
     assert f"Index Scan using {name.removesuffix('_scan')}_pkey" in shown, shown
     assert not re.search(r"Sort|Seq Scan|Bitmap", shown), shown
+
+
+ENQUEUE = b"""SELECT enqueue_new(1, (SELECT config FROM queue WHERE queue_id = 1), 1, 1000, 1000000,
+  ARRAY[%s::text], ARRAY[0::bigint], ARRAY[NULL::bigint], ARRAY[''::bytea], ARRAY[''::bytea], ARRAY[''::bytea], '')"""
+SETTLE = b"""SELECT settle_done(1, 1000, 1000000, 100, 'w', 1, '', ARRAY['unkept'], ARRAY[%s::text],
+  ARRAY[5000::bigint], ARRAY[0::bigint], ARRAY[''::bytea], ARRAY[''::bytea])"""
+READ = """SELECT sum(seq_tup_read + coalesce(idx_tup_fetch, 0))::bigint FROM pg_stat_xact_user_tables
+WHERE schemaname = current_schema()"""
+
+
+async def test_plans_made_while_tables_were_empty_read_little_when_they_are_full(url: str) -> None:
+    """Those of the functions, which are kept by a connection; here until a hundred thousand rows are there."""
+    store = await PostgresStore.open(settings_of(url))
+    await store.queues.configure(QUEUE, {"priority": 3})
+    await store.close()
+    with closing(connect(settings_of(url))) as connection:
+        for number in range(3):
+            connection.execute(ENQUEUE, (f"early-{number}",))
+            connection.execute(SETTLE, (f"early-{number}",))
+        for pinned in (False, True):
+            connection.execute(
+                "INSERT INTO ending (shard_id, until_ms, pinned, state, id, body)"
+                " SELECT 1, 5000, %s, 'done', %s || n, '' FROM generate_series(1, 50000) AS n",
+                (pinned, f"{pinned}-"),
+            )
+
+        connection.execute("BEGIN")
+        before = connection.execute(READ).fetchall()[0][0] or 0
+        connection.execute(ENQUEUE, ("late",))
+        connection.execute(SETTLE, ("late",))
+        after = connection.execute(READ).fetchall()[0][0]
+        connection.execute("ROLLBACK")
+
+    assert after - before < 100
 
 
 NAMED = ("job_lock", "job_load", "job_change", "job_drop", "settle_drop", "key_lock", "key_change")

@@ -1,5 +1,5 @@
--- Compress journal lines by lz4 where the server was built with it: it takes a fifth of the time that pglz takes. They are
--- compressed when they enter the inbox, and stay so on their way to the journal: a fifth of the pages is written twice.
+-- Compress journal lines by lz4 where the server was built with it: pglz was 8 % of what the server did in a drain. They are
+-- compressed when they enter the inbox, and stay so on their way to the journal.
 -- Where there is no lz4, the inbox takes lines as they are and pglz compresses them in the journal, beside the calls.
 DO $$
 DECLARE

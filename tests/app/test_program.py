@@ -1,5 +1,6 @@
 """A worker as a program of its own says what it does, leaves a program's logging alone, and waits for its store."""
 
+import gc
 import json
 import subprocess
 import sys
@@ -8,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from headrace import App
+from headrace.model.limits import COLLECT_AFTER
 from tests.cli.support import environment, in_terminal
 from tests.support.redis_servers import RedisServer
 from tests.support.stores import sqlite_url
@@ -36,6 +38,22 @@ def url(tmp_path: Path) -> str:
     url = sqlite_url(tmp_path)
     send(url)
     return url
+
+
+TOLD_OF_COLLECTOR = """
+import gc
+
+before = gc.get_threshold()
+
+
+@app.job(queue="mail")
+async def greet(name: str) -> str:
+    print("works", gc.get_threshold()[0], gc.get_freeze_count() > 0)
+
+
+import atexit
+atexit.register(lambda: print("ended", gc.get_threshold() == before, gc.get_freeze_count() > 0))
+"""
 
 
 def send(url: str) -> None:
@@ -127,3 +145,30 @@ def test_without_waiting_a_store_that_is_away_at_the_start_is_an_error(url: str)
 
     assert program.returncode == 1
     assert program.stderr.splitlines()[-1].startswith("headrace.model.errors.StoreUnavailable: redis at 127.0.0.1:1")
+
+
+def test_the_collector_looks_seldom_and_only_at_what_is_new_while_a_program_works(url: str) -> None:
+    program = ran(url, TOLD_OF_COLLECTOR)
+
+    assert program.stdout.splitlines() == [f"works {COLLECT_AFTER} True", "ended True False"]
+
+
+@pytest.mark.parametrize(
+    ("choice", "threshold"),
+    [("gc.set_threshold(0)", 0), ("gc.set_threshold(1_000_000)", 1_000_000), ("gc.disable()", None)],
+)
+def test_a_program_that_has_set_up_its_collector_is_left_as_it_is(choice: str, threshold: int | None, url: str) -> None:
+    program = ran(url, f"import gc\n{choice}\n{TOLD_OF_COLLECTOR}")
+
+    assert program.stdout.splitlines() == [
+        f"works {gc.get_threshold()[0] if threshold is None else threshold} False",
+        "ended True False",
+    ]
+
+
+def test_a_worker_inside_another_program_leaves_its_collector_alone(url: str) -> None:
+    within = "app.run_worker = lambda **given: __import__('asyncio').run(app.work(**given))"
+
+    program = ran(url, f"{TOLD_OF_COLLECTOR}\n{within}")
+
+    assert program.stdout.splitlines() == [f"works {gc.get_threshold()[0]} False", "ended True False"]

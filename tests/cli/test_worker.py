@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from headrace.client.client import Client
+from headrace.model.limits import COLLECT_AFTER
 from headrace.stores.contract.store import Store
 from tests.cli.background import until
 from tests.cli.support import run, start, with_store
@@ -89,6 +90,18 @@ def test_a_program_reads_one_event_a_line_and_the_totals_at_the_end(url: str, pr
     assert (ran.document["claimed"], ran.document["done"]) == (1, 1)
     assert [each["event"] for each in told] == ["started", "claimed", "done", "stopping", "stopped"]
     assert (told[1]["kind"], told[1]["payload"]) == ("greet", '{"name":"Ada"}')
+
+
+def test_the_collector_of_a_worker_looks_seldom_and_only_at_what_is_new(file_url: str, tmp_path: Path) -> None:
+    (tmp_path / "app.py").write_text(
+        "import gc\nfrom headrace import App\napp = App()\n@app.job\nasync def greet(name: str) -> str:\n"
+        "    print(gc.get_threshold()[0], gc.get_freeze_count() > 0)\n"
+    )
+    sent(file_url, ("greet", {"name": "Ada"}, "default"))
+
+    ran = run("worker", "app", "--until-idle", "--quiet", "--json", url=file_url, cwd=tmp_path)
+
+    assert ran.out.splitlines()[0] == f"{COLLECT_AFTER} True"
 
 
 def test_the_log_is_text_in_a_terminal_and_json_without_one(file_url: str, project: Path) -> None:

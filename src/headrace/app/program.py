@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from contextlib import ExitStack
 from typing import TYPE_CHECKING
 
+from headrace.app.collector import seldom_collecting
 from headrace.model.secrets import scrubbed, shown
 from headrace.worker.logs import JobLog, chosen_logs, default_format, is_logging_set_up, setup_logs
 
@@ -40,7 +41,8 @@ async def run_program(
         async with app.built(listeners=(*told, *listeners), wait=wait, **config) as worker:
             if greets:
                 print(greeting(app, None, worker, until_idle=until_idle), file=out, flush=True)
-            await worker.run(until_idle=until_idle, signals=in_main)
+            with seldom_collecting():
+                await worker.run(until_idle=until_idle, signals=in_main)
 
 
 def greeting(

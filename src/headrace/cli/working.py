@@ -32,6 +32,7 @@ async def work(
     app: "App", name: str | None, config: "WorkerFields", telling: Telling, *, until_idle: bool, wait: bool
 ) -> None:
     """Run a worker until it is told to stop or, with `until_idle`, nothing is due."""
+    from headrace.app.collector import seldom_collecting
     from headrace.app.program import greeting
     from headrace.worker.logs import setup_logs
 
@@ -57,7 +58,8 @@ async def work(
             if telling.format == "text":
                 told = greeting(app, named, worker, until_idle=until_idle, serving=serving)
                 print(told, file=sys.stderr, flush=True)
-            await worker.run(until_idle=until_idle, signals=True)
+            with seldom_collecting():
+                await worker.run(until_idle=until_idle, signals=True)
     print(closing(worker, telling.format), flush=True)
 
 

@@ -1,5 +1,6 @@
 """Arguments: a call becomes a payload, and the payload becomes the same call."""
 
+import functools
 import subprocess
 import sys
 from collections.abc import Callable
@@ -82,6 +83,18 @@ def test_a_whole_payload_that_is_a_struct_is_not_taken_apart() -> None:
     arguments = Arguments.of(move, style="whole")
 
     assert arguments.decode(b'{"street": "Mill Lane"}') == ((), {"address": Address("Mill Lane")})
+
+
+def test_a_decorator_that_reads_its_arguments_by_name_gets_them_so() -> None:
+    def plain(a: int, b: int) -> tuple[int, int]:
+        return a, b
+
+    @functools.wraps(plain)
+    def swapped(**named: int) -> tuple[int, int]:
+        return plain(a=named["b"], b=named["a"])
+
+    assert sent(plain, "named", 1, b=2) == (1, 2)
+    assert sent(swapped, "named", a=1, b=2) == (2, 1)
 
 
 def test_a_whole_payload_is_the_one_argument() -> None:

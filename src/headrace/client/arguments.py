@@ -59,6 +59,11 @@ class Arguments(Generic[R]):
             else None
         )
         self._is_simple = self._required == self._known and not self._positional_only and self._others is None
+        # A call by place costs half of one by name. What a decorator has put in the function's place may read names.
+        is_itself = inspect.isfunction(function) and not hasattr(function, "__wrapped__")
+        self._is_by_place = (
+            self._is_simple and is_itself and all(each.kind is _KINDS.POSITIONAL_OR_KEYWORD for each in self._plain)
+        )
 
     @overload
     @staticmethod
@@ -141,7 +146,10 @@ class Arguments(Generic[R]):
     def _decoded(self, payload: bytes) -> Call:
         if self._is_simple and self._read is not None:
             try:
-                return (), msgspec.structs.asdict(self._read(payload))
+                wire = self._read(payload)
+                if self._is_by_place:
+                    return msgspec.structs.astuple(wire), {}
+                return (), msgspec.structs.asdict(wire)
             except (ValueError, RecursionError, msgspec.MsgspecError):
                 pass  # the codec says what is wrong with it
         if self.style == "whole":

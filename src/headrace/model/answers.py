@@ -1,6 +1,6 @@
 """Answers of a store, item by item. An expected refusal is an answer; nothing was changed then."""
 
-from typing import Generic, Literal, TypeVar
+from typing import Generic, Literal, TypeVar, get_args
 
 from msgspec import Struct
 
@@ -10,6 +10,7 @@ from headrace.model.letter import Ending, Letter, LetterKey
 
 Row = TypeVar("Row")
 LeaseRefusal = Literal["not_active", "lease_expired", "lease_mismatch"]
+LEASE_REFUSALS = frozenset(get_args(LeaseRefusal))
 
 
 class Enqueued(Struct, frozen=True, gc=False):
@@ -57,7 +58,7 @@ class Settled(Struct, frozen=True, gc=False):
     @property
     def ok(self) -> bool:
         """Whether the settlement was accepted."""
-        return self.status not in ("not_active", "lease_expired", "lease_mismatch")
+        return self.status not in LEASE_REFUSALS
 
 
 class Turned(Struct, frozen=True, gc=False):

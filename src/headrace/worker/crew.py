@@ -59,6 +59,7 @@ class Crew:
         self._lease_seconds = settings.lease_ms / 1000
         self._loop = asyncio.get_running_loop()
         self._number = 0
+        self._is_starting = False
         self.runs: dict[int, Run] = {}
         self.changed = asyncio.Event()
         """Set whenever something has ended, or the exchange has come to rest."""
@@ -141,8 +142,12 @@ class Crew:
     def _start(self, claims: Sequence[Claim], sent_at: float, is_more_to_send: bool) -> None:
         holds_until = sent_at + self._lease_seconds
         runs: list[Run] = []
+        queue, kind, handler = None, None, None
         for claim in claims:
-            handler = self._handlers.find(claim.lease.queue, claim.record.kind)
+            # Neighbours are mostly alike: one look-up for all of them.
+            if claim.record.kind != kind or claim.lease.queue is not queue:
+                queue, kind = claim.lease.queue, claim.record.kind
+                handler = self._handlers.find(queue, kind)
             self._number += 1
             run = self.runs[self._number] = Run(self._number, claim, handler, holds_until)
             self._capacity.take(handler)
@@ -156,9 +161,17 @@ class Crew:
                     self._notices.tell(Lost(run.claim, "its claim was answered too late; the job is given back"))
                 self._ended(run, Release(), 0)
         elif is_more_to_send:
-            self._loop.call_soon(self._runner.start, runs)  # behind the exchange, which sends it now
+            self._loop.call_soon(self._start_handlers, runs)  # behind the exchange, which sends it now
         else:
+            self._start_handlers(runs)
+
+    def _start_handlers(self, runs: Sequence[Run]) -> None:
+        self._is_starting = True
+        try:
             self._runner.start(runs)
+        finally:
+            self._is_starting = False
+        self._tell_ended()
 
     def _ended(self, run: Run, outcome: Outcome | None, run_ms: int) -> None:
         self._capacity.give(run.handler)
@@ -168,6 +181,11 @@ class Crew:
             self._forget(run)
         else:
             self._settler.put(run, outcome, run_ms)
+        # Many handlers end where they are started, and are told of together.
+        if not self._is_starting:
+            self._tell_ended()
+
+    def _tell_ended(self) -> None:
         self.exchange.notify()
         self.changed.set()
 

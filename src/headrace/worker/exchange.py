@@ -134,10 +134,8 @@ class Exchange:
             return
         self._outage.over()
         seen = () if asked is None else asked.request.queues
-        is_again = any(
-            answer.run_at_ms is not None and settlement.lease.queue not in seen
-            for settlement, answer in zip(settlements, settled, strict=True)
-        )
+        waiting = [at for at, answer in enumerate(settled) if answer.run_at_ms is not None]
+        is_again = any(settlements[at].lease.queue not in seen for at in waiting)
         if is_again or (ended and self.is_thorough):
             # A job waits again, perhaps for no time at all, and no claim has looked at its queue since: the answer to
             # one tells until when. And a handler may have sent jobs to a queue that was not looked at, either.

@@ -1,14 +1,17 @@
 """How a worker is: whether it consumes, what it holds, and what it has done."""
 
+from collections import Counter
 from collections.abc import Iterable
+from operator import attrgetter
 from typing import Literal
 
 from msgspec import Struct
 
-from headrace.model.answers import Settled
+from headrace.model.answers import LEASE_REFUSALS, Settled
 from headrace.worker.context import Progress
 from headrace.worker.run import Run
 
+_STATUS = attrgetter("status")
 State = Literal["new", "running", "stopping", "stopped"]
 
 
@@ -42,9 +45,9 @@ class Totals(Struct):
 
     def count(self, answers: Iterable[Settled]) -> None:
         """Count what was settled."""
-        for answer in answers:
-            name = answer.status if answer.ok else "refused"
-            setattr(self, name, getattr(self, name) + 1)
+        for status, count in Counter(map(_STATUS, answers)).items():
+            name = "refused" if status in LEASE_REFUSALS else status
+            setattr(self, name, getattr(self, name) + count)
 
 
 class WorkerHealth(Struct, frozen=True):

@@ -4,6 +4,8 @@ import asyncio
 from collections.abc import Callable
 from typing import Literal
 
+from msgspec import Struct
+
 from headrace.model.claim import Claim, Settlement
 from headrace.worker.context import Context, ContextFacts, Progress
 from headrace.worker.handlers import Handler
@@ -14,46 +16,28 @@ Stop = Literal["timeout", "cancel", "lost", "drain"]
 any more, or the worker ends."""
 
 
-class Run:
+class Run(Struct, eq=False):
     """Shared by the loop of the worker and the thread of the heart; each field is written by one of them, `is_lost`
     and `holds_until` by the heart, and reading an old value for a moment does no harm."""
 
-    __slots__ = (
-        "claim",
-        "handler",
-        "holds_until",
-        "is_lost",
-        "is_settling",
-        "is_uncertain",
-        "number",
-        "progress",
-        "settlement",
-        "span",
-        "started_at",
-        "stop",
-        "stopped_at",
-        "task",
-        "timer",
-    )
-
-    def __init__(self, number: int, claim: Claim, handler: Handler | None, holds_until: float) -> None:
-        self.number = number
-        self.claim = claim
-        self.handler = handler
-        self.holds_until = holds_until
-        """On the monotonic clock, counted from before the request was sent: never later than the store thinks."""
-        self.is_lost = False
-        self.is_settling = False
-        self.is_uncertain = False
-        """A settlement was sent and not answered: one more that is answered `not_active` was applied, most likely."""
-        self.started_at: float | None = None
-        self.stop: Stop | None = None
-        self.stopped_at: float | None = None
-        self.task: asyncio.Task[None] | None = None
-        self.timer: asyncio.TimerHandle | None = None
-        self.settlement: Settlement | None = None
-        self.progress: Progress | None = None
-        self.span: RunSpan | None = None
+    # A struct of msgspec is made three times as fast as an object whose __init__ sets fifteen fields.
+    number: int
+    claim: Claim
+    handler: Handler | None
+    holds_until: float
+    """On the monotonic clock, counted from before the request was sent: never later than the store thinks."""
+    is_lost: bool = False
+    is_settling: bool = False
+    is_uncertain: bool = False
+    """A settlement was sent and not answered: one more that is answered `not_active` was applied, most likely."""
+    started_at: float | None = None
+    stop: Stop | None = None
+    stopped_at: float | None = None
+    task: asyncio.Task[None] | None = None
+    timer: asyncio.TimerHandle | None = None
+    settlement: Settlement | None = None
+    progress: Progress | None = None
+    span: RunSpan | None = None
 
     def __repr__(self) -> str:
         return f"<Run of {self.claim.record.kind} {self.claim.record.id!r}>"

@@ -3,7 +3,7 @@
 from collections import deque
 from collections.abc import Callable, Sequence
 
-from headrace.model.answers import Settled
+from headrace.model.answers import LEASE_REFUSALS, Settled
 from headrace.model.errors import HeadraceError, OutcomeUnknown, StoreUnavailable
 from headrace.model.limits import BATCH_MAX
 from headrace.model.outcome import Outcome
@@ -43,7 +43,7 @@ class Settler:
     def answered(self, runs: Sequence[Run], answers: Sequence[Settled]) -> None:
         """The store has said what became of each."""
         for run, answer in zip(runs, answers, strict=True):
-            if answer.ok:
+            if answer.status not in LEASE_REFUSALS:  # as `answer.ok`, of which there is one a job
                 self._forget(run)
             elif run.is_uncertain and answer.status == "not_active":
                 # Sent before without an answer, and gone now: it was applied then.

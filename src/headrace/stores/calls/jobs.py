@@ -251,6 +251,13 @@ def check_ids(queue: Queue, ids: Sequence[str]) -> None:
 
 def by_shard(items: Sequence[Item], address: Callable[[Item], tuple[Queue, str]]) -> Iterator[tuple[Shard, list[int]]]:
     """The positions of the items of each shard, shards in order of first use, positions ascending."""
+    if items and (queue := address(items[0])[0]).shards == 1:
+        # Nearly every batch is for one queue of one shard, whatever its ids are: 0.06 instead of 0.10 µs an item, in a
+        # list, where a generator would cost as much again.
+        alike = [each is queue and id.isascii() for each, id in map(address, items)]
+        if all(alike):
+            yield Shard(queue, 0), list(range(len(items)))
+            return
     groups: dict[Queue, dict[int, list[int]]] = {}
     last: Queue | None = None
     by_index: dict[int, list[int]] = {}

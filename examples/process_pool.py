@@ -36,7 +36,7 @@ async def main() -> None:
     async with app:
         stuck = await hang.enqueue()
         neighbours = [await primes_below.enqueue(limit) for limit in (10, 1_000, 100_000)]
-        async with app.worker(processes=2):
+        async with app.worker(pool_size=2):
             print("primes:", *[await each.result() for each in neighbours])
             elsewhere = await (await whoami.enqueue()).result()
             print("in a process of its own:", elsewhere != os.getpid())

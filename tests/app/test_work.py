@@ -226,7 +226,7 @@ async def test_a_job_that_asks_for_a_process_runs_in_one(url: str) -> None:
     sender: Handle[tuple[int, int]] = await (await app.client()).send(
         elsewhere.square.job(12), type=elsewhere.square.handler.arguments.result_type
     )
-    await app.work(until_idle=True, processes=1)
+    await app.work(until_idle=True, pool_size=1)
     number, pid = await sender.result()
 
     assert (number, pid != os.getpid()) == (144, True)

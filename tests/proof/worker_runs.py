@@ -174,7 +174,7 @@ async def block(url: str, seconds: float, lease_ms: int, *, in_a_process: bool) 
     handlers.register(handler_of("neighbour", neighbour), QUEUE)
     blocking = handler_of("blocker", hold_the_gil, process=True) if in_a_process else handler_of("blocker", blocker)
     handlers.register(blocking, QUEUE)
-    config = WorkerConfig(lease=lease_ms / 1000, processes=1, capacity=20)
+    config = WorkerConfig(lease=lease_ms / 1000, pool_size=1, capacity=20)
     worker = Worker(store, handlers, config, reopen=lambda: open_store(url), listeners=[tally])
     await store.jobs.enqueue([Job(queue=QUEUE, id=id, kind="neighbour", payload=b"{}") for id in neighbours])
     payload = f'{{"seconds": {seconds}}}'.encode() if in_a_process else b"{}"

@@ -104,7 +104,7 @@ async def main(url: str, lease_ms: int, grace_ms: int, deaths: str = "", fault: 
     logging.disable(logging.WARNING)  # what is lost here is lost on purpose
     store = await open_store(url)
     config = WorkerConfig(
-        queues=[QUEUE], capacity=CAPACITY, threads=CAPACITY, lease=lease_ms / 1000, grace=grace_ms / 1000, processes=2
+        queues=[QUEUE], capacity=CAPACITY, threads=CAPACITY, lease=lease_ms / 1000, grace=grace_ms / 1000, pool_size=2
     )
     worker = Worker(
         store, handlers(hears_of_deaths=bool(deaths)), config, reopen=lambda: open_store(url), listeners=[tell]

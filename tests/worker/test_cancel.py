@@ -60,7 +60,7 @@ async def test_a_cancelled_process_is_killed(store: Store) -> None:
     async with processes.Caller().open() as caller, asyncio.timeout(SOON_S):
         await store.jobs.enqueue([job("a", "hangs", payload=b'{"port":%d}' % caller.port)])
         handlers = handling(hangs=handler_of("hangs", processes.hangs, process=True))
-        async with worker_of(store, handlers, ear, heartbeat="30ms", processes=1):
+        async with worker_of(store, handlers, ear, heartbeat="30ms", pool_size=1):
             await caller.here.wait()
             await store.jobs.cancel(MAIL, ["a"], running=True)
             await ear.hear(Finished)

@@ -30,9 +30,9 @@ async def test_defaults_are_sane(store: Store) -> None:
     """T25: a hundred units, sixteen threads, a process for each core, leases of 30 s, a heartbeat of a third."""
     found = Worker(store, handling(work=work)).settings
 
-    assert (found.capacity, found.threads, found.processes) == (100, 16, os.cpu_count())
+    assert (found.capacity, found.threads, found.pool_size) == (100, 16, os.cpu_count())
     assert (found.lease_ms, found.heartbeat_ms, found.grace_ms) == (30_000, 10_000, 25_000)
-    assert (found.poll_ms, found.repair_ms, found.jobs_per_process) == (10_000, 10_000, None)
+    assert (found.poll_ms, found.repair_ms, found.jobs_per_pool_process) == (10_000, 10_000, None)
     assert found.queues == {MAIL: 1}
     assert str(os.getpid()) in found.name
 
@@ -87,8 +87,8 @@ async def test_two_workers_of_one_process_have_different_names(store: Store) -> 
         ({"capacity": True}, "capacity"),
         ({"capacity": 10_001}, "capacity"),
         ({"threads": 0}, "threads"),
-        ({"processes": 0}, "processes"),
-        ({"jobs_per_process": 0}, "jobs_per_process"),
+        ({"pool_size": 0}, "pool_size"),
+        ({"jobs_per_pool_process": 0}, "jobs_per_pool_process"),
         ({"lease": "99ms"}, "lease of a worker must be at least 100 ms; found 99 ms"),
         ({"lease": 0}, "lease"),
         ({"lease": "soon"}, "lease 'soon' is no duration"),

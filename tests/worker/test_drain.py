@@ -271,7 +271,7 @@ async def test_a_process_is_killed_with_its_job_given_back(store: Store) -> None
     async with processes.Caller().open() as caller:
         payload = b'{"port":%d}' % caller.port
         await store.jobs.enqueue([job("a", "hangs", payload=payload)])
-        worker = worker_of(store, handling(hangs=handler_of("hangs", processes.hangs, process=True)), processes=1)
+        worker = worker_of(store, handling(hangs=handler_of("hangs", processes.hangs, process=True)), pool_size=1)
         task = await begun(worker)
         async with asyncio.timeout(SOON_S):
             await caller.here.wait()

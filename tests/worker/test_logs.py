@@ -240,7 +240,7 @@ async def test_lines_of_a_handler_in_a_process_have_that_shape_as_well(
 ) -> None:
     await store.jobs.enqueue([job("a", "speaks")])
     with setup_logs("json"):
-        await work_off(store, handling(speaks=handler_of("speaks", processes.speaks, process=True)), processes=1)
+        await work_off(store, handling(speaks=handler_of("speaks", processes.speaks, process=True)), pool_size=1)
 
     [line] = [line for line in map(json.loads, capfd.readouterr().err.splitlines()) if line["event"] == "log"]
     assert (line["id"], line["attempt"], line["message"], line["level"]) == ("a", 1, "from afar", "info")

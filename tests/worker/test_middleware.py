@@ -120,7 +120,7 @@ async def test_middleware_sees_values_wherever_they_were_made(store: Store) -> N
 
     await store.jobs.enqueue([job("a", "plain"), job("b", "name")])
     handlers = handling(plain=plain, name=handler_of("name", processes.name, process=True))
-    await work_off(store, handlers, middleware=[looking], processes=1)
+    await work_off(store, handlers, middleware=[looking], pool_size=1)
 
     assert sorted(seen) == [("name", "b"), ("plain", {"answer": 42})]
     assert (await result_of(store, "a"), await result_of(store, "b")) == (b'{"answer":42}', b'"b"')

@@ -288,7 +288,7 @@ async def test_a_handler_in_a_process_ends_like_any_other(store: Store, kind: st
             "name": handler_of("name", processes.name, process=True),
         }
     )
-    await work_off(store, handlers, processes=1)
+    await work_off(store, handlers, pool_size=1)
 
     [letter] = (await find(store, "a")).letters
     assert letter.error.cls == {"raises": "ValueError", "exits": "SystemExit", "dies": "ProcessDied"}[kind]

@@ -87,7 +87,7 @@ async def test_a_process_whose_time_is_over_is_killed_and_replaced(store: Store)
             hangs=handler_of("hangs", processes.hangs, process=True),
             name=handler_of("name", processes.name, process=True),
         )
-        await work_off(store, handlers, processes=1)
+        await work_off(store, handlers, pool_size=1)
         await caller.gone.wait()
 
     [letter] = await letters(store)

@@ -147,7 +147,7 @@ async def test_the_span_of_a_run_is_the_current_one_inside_its_handler(store: St
 
     function = {"async": work, "thread": plain, "process": processes.trace}[mode]
     handle = await Client(store, queue="mail").enqueue("work", {})
-    await work_off(store, handling(work=handler_of("work", function, process=mode == "process")), processes=1)
+    await work_off(store, handling(work=handler_of("work", function, process=mode == "process")), pool_size=1)
 
     assert await handle.result(timeout="1s") == f"{ids(spans.run)[0]:032x}"
 

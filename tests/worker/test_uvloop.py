@@ -39,7 +39,7 @@ def test_client_and_worker_live_on_uvloop_with_threads_and_processes(store_name:
         handlers.register(handler_of("half", half), QUEUE)
         handlers.register(handler_of("square", square), QUEUE)
         handlers.register(handler_of("name", name, process=True), QUEUE)
-        config = WorkerConfig(processes=1)
+        config = WorkerConfig(pool_size=1)
         async with asyncio.timeout(60), Worker(store, handlers, config, reopen=lambda: open_store(url)):
             sent = [await client.enqueue(kind, {"number": 8}) for kind in ("half", "square")]
             sent.append(await client.enqueue("name", {}, id="eight"))

@@ -42,13 +42,13 @@ class WorkerFields(TypedDict, total=False):
     name: str | None
     capacity: int
     threads: int
-    processes: int | None
+    pool_size: int | None
     lease: Duration
     heartbeat: Duration | None
     grace: Duration
     poll: Duration
     repair: Duration
-    jobs_per_process: int | None
+    jobs_per_pool_process: int | None
 
 
 OF_ONE_JOB = ("run_at", "expires_at", "idempotency_key")

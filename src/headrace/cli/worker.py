@@ -58,9 +58,10 @@ def command(
         int, typer.Option("--capacity", "--concurrency", "-c", help="Jobs at once, each counted by its weight.")
     ] = DEFAULT.capacity,
     threads: Annotated[int, typer.Option("--threads", help="Plain functions at once.")] = DEFAULT.threads,
-    processes: Annotated[
-        int | None, typer.Option("--processes", help="Jobs in processes at once; one per core when not given.")
-    ] = DEFAULT.processes,
+    pool_size: Annotated[
+        int | None,
+        typer.Option("--pool-size", help="Handlers with process=True at once; one per core when not given."),
+    ] = DEFAULT.pool_size,
     lease: Annotated[
         str, typer.Option("--lease", help="After this long without a sign of life, other workers may take over.")
     ] = str(DEFAULT.lease),
@@ -77,9 +78,10 @@ def command(
     repair: Annotated[str, typer.Option("--repair", help="How often queues are swept of what is over.")] = str(
         DEFAULT.repair
     ),
-    jobs_per_process: Annotated[
-        int | None, typer.Option("--jobs-per-process", help="Replace a process after so many jobs.")
-    ] = DEFAULT.jobs_per_process,
+    jobs_per_pool_process: Annotated[
+        int | None,
+        typer.Option("--jobs-per-pool-process", help="Replace a process of the pool after so many jobs."),
+    ] = DEFAULT.jobs_per_pool_process,
     until_idle: Annotated[bool, typer.Option("--until-idle", help="End as soon as nothing is due.")] = False,
     no_wait: Annotated[
         bool,
@@ -121,13 +123,13 @@ def command(
     config: WorkerFields = {
         "capacity": capacity,
         "threads": threads,
-        "processes": processes,
+        "pool_size": pool_size,
         "lease": written(lease),
         "heartbeat": None if heartbeat is None else written(heartbeat),
         "grace": written(grace),
         "poll": written(poll),
         "repair": written(repair),
-        "jobs_per_process": jobs_per_process,
+        "jobs_per_pool_process": jobs_per_pool_process,
     }
     if name is not None:
         config["name"] = name

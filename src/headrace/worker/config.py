@@ -40,8 +40,8 @@ class WorkerConfig(Struct, frozen=True, kw_only=True):
     """Units of work at once; a job takes the weight of its handler."""
     threads: int = 16
     """Plain functions at once."""
-    processes: int | None = None
-    """Handlers in processes at once; the number of cores when not given."""
+    pool_size: int | None = None
+    """Handlers with `process=True` at once, each in a process of the pool; the number of cores when not given."""
     lease: Duration = "30s"
     """After this long without a sign of life, others may take over."""
     heartbeat: Duration | None = None
@@ -52,8 +52,8 @@ class WorkerConfig(Struct, frozen=True, kw_only=True):
     """How often an idle worker asks although nobody woke it."""
     repair: Duration = "10s"
     """How often queues are swept of what is over."""
-    jobs_per_process: int | None = None
-    """After so many jobs a process is replaced; None is never."""
+    jobs_per_pool_process: int | None = None
+    """After so many jobs a process of the pool is replaced; None is never."""
 
 
 class Settings(Struct, frozen=True):
@@ -64,13 +64,13 @@ class Settings(Struct, frozen=True):
     is_weighted: bool
     capacity: int
     threads: int
-    processes: int
+    pool_size: int
     lease_ms: int
     heartbeat_ms: int
     grace_ms: int
     poll_ms: int
     repair_ms: int
-    jobs_per_process: int | None
+    jobs_per_pool_process: int | None
 
 
 def settings_of(config: WorkerConfig, homes: Sequence[Queue], companions: Sequence[Queue], suffix: str) -> Settings:
@@ -98,20 +98,22 @@ def settings_of(config: WorkerConfig, homes: Sequence[Queue], companions: Sequen
         check_batch("queues", len(queues), QUEUES_PER_CLAIM_MAX)
     except Refused as refused:
         raise BadConfig(f"a worker cannot start: {refused}") from refused
-    processes = config.processes if config.processes is not None else (os.cpu_count() or 1)
+    pool_size = config.pool_size if config.pool_size is not None else (os.cpu_count() or 1)
     return Settings(
         name,
         queues,
         isinstance(config.queues, Mapping),
         _count("capacity", config.capacity, 1, CAPACITY_MAX),
         _count("threads", config.threads, 1, THREADS_MAX),
-        _count("processes", processes, 1, PROCESSES_MAX),
+        _count("pool_size", pool_size, 1, PROCESSES_MAX),
         lease_ms,
         heartbeat_ms,
         _duration("grace", config.grace, 0),
         _duration("poll", config.poll, 1),
         _duration("repair", config.repair, 1),
-        None if config.jobs_per_process is None else _count("jobs_per_process", config.jobs_per_process, 1, 10**9),
+        None
+        if config.jobs_per_pool_process is None
+        else _count("jobs_per_pool_process", config.jobs_per_pool_process, 1, 10**9),
     )
 
 

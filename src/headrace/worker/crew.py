@@ -64,7 +64,7 @@ class Crew:
         self.changed = asyncio.Event()
         """Set whenever something has ended, or the exchange has come to rest."""
         self.threads = ThreadPool(settings.threads)
-        self.processes = ProcessPool(settings.processes, jobs_max=settings.jobs_per_process)
+        self.processes = ProcessPool(settings.pool_size, jobs_max=settings.jobs_per_pool_process)
         self.outage = Outage(notices, chance)
         self._settler = Settler(self._forget, notices)
         self.claimer = Claimer(

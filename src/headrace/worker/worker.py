@@ -64,7 +64,7 @@ class Worker:
         )
         self._totals = Totals()
         self._notices = Notices((self._count, *listeners), self.settings.name)
-        self._capacity = Capacity(self.settings.capacity, self.settings.threads, self.settings.processes)
+        self._capacity = Capacity(self.settings.capacity, self.settings.threads, self.settings.pool_size)
         # All but the store, which may have to be waited for.
         self._means = partial(
             Means,

@@ -8,6 +8,7 @@ import threading
 from http.client import HTTPConnection
 from typing import Any
 
+import msgspec
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
@@ -17,6 +18,7 @@ from headrace.model.errors import BadConfig, OutcomeUnknown
 from headrace.model.names import Queue
 from headrace.model.outcome import Done
 from headrace.stores.contract.store import Store
+from headrace.worker.counts import Counts
 from headrace.worker.metrics import Metrics
 from headrace.worker.notices import Lifecycle, Lost, Notices
 from headrace.worker.raising import Fail, Release
@@ -244,3 +246,21 @@ def test_without_the_package_it_is_said_how_to_get_it(monkeypatch: pytest.Monkey
 
     with pytest.raises(BadConfig, match=r"pip install 'headrace\[metrics\]'"):
         Metrics()
+
+
+async def test_counts_of_several_processes_are_added_by_series_and_by_bucket(store: Store) -> None:
+    one, two, sums = Counts(), Counts(), Counts()
+    await store.jobs.enqueue([*jobs(3)])
+    await work_off(store, handling(work=_nothing), one)
+    await store.jobs.enqueue([job("d"), job("e", "other")])
+    await work_off(store, handling(work=_nothing, other=_nothing), two)
+
+    for counts in (one, two):
+        sums.add(msgspec.msgpack.decode(msgspec.msgpack.encode(counts.copied()), type=Counts))
+
+    mail = ("default", "mail")
+    assert sums.claimed == {(*mail, "work"): 4, (*mail, "other"): 1}
+    assert sums.ended == {(*mail, "work", "done"): 4, (*mail, "other", "done"): 1}
+    assert sum(sums.waits[mail].counts) == 5
+    assert sums.waits[mail].sum_ms == one.waits[mail].sum_ms + two.waits[mail].sum_ms
+    assert sum(one.waits[mail].counts) == 3

@@ -43,6 +43,11 @@ class Totals(Struct):
     lost: int = 0
     """Deliveries given up: their lease was lost, or their claim was answered too late to start them."""
 
+    def add(self, other: "Totals") -> None:
+        """Add those of another process."""
+        for name in self.__struct_fields__:
+            setattr(self, name, getattr(self, name) + getattr(other, name))
+
     def count(self, answers: Iterable[Settled]) -> None:
         """Count what was settled."""
         for status, count in Counter(map(_STATUS, answers)).items():
@@ -67,6 +72,37 @@ class WorkerHealth(Struct, frozen=True):
     """Since the leases were last seen to."""
     totals: Totals
     running: list[RunningJob]
+
+
+class ProcessHealth(Struct, frozen=True):
+    """A look at one of several worker processes."""
+
+    number: int
+    pid: int | None
+    """None while there is no process, between its death and its next start."""
+    why: str
+    """What is wrong, in words; empty when nothing is."""
+    worker: WorkerHealth | None
+    """How its worker was when it last answered; None when it never did."""
+
+
+class ProcessesHealth(Struct, frozen=True):
+    """A look at several worker processes. `ok` means that all of them run and consume."""
+
+    ok: bool
+    why: str
+    """What is wrong, in words; empty when nothing is."""
+    name: str
+    alive: int
+    """Processes that run."""
+    restarts: int
+    """Processes that were started in place of others that had died."""
+    capacity: int
+    """The sum of all that run, as is `free`."""
+    free: int
+    totals: Totals
+    """Of all processes, those that have ended among them."""
+    processes: list[ProcessHealth]
 
 
 def verdict(

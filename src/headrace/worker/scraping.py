@@ -14,19 +14,20 @@ import msgspec
 
 from headrace.model.errors import BadConfig
 from headrace.model.limits import SCRAPE_SECONDS_MAX
-from headrace.worker.health import WorkerHealth
+from headrace.worker.health import ProcessesHealth, WorkerHealth
 
 CLOSE_SECONDS = 0.1
 """How often the server looks whether it is to close."""
 LOG = logging.getLogger("headrace.worker")
 Page = Callable[[str], tuple[bytes, str]]
 """Takes what the caller accepts; answers a body and its type."""
+Health = Callable[[], WorkerHealth | ProcessesHealth]
 
 
 class MetricsServer:
     """Answers on threads of its own until `close`, or the end of a `with` block."""
 
-    def __init__(self, host: str, port: int, page: Page, health: Callable[[], WorkerHealth] | None) -> None:
+    def __init__(self, host: str, port: int, page: Page, health: Health | None) -> None:
         try:
             self._server = _Server((host, port), _handler(page, health))
         except (OSError, OverflowError) as error:
@@ -73,7 +74,7 @@ class _Server(ThreadingHTTPServer):
         LOG.debug("an answer to %s failed", client_address, exc_info=True)  # noqa: LOG014 - called by a handler of exceptions
 
 
-def _handler(page: Page, health: Callable[[], WorkerHealth] | None) -> type[BaseHTTPRequestHandler]:
+def _handler(page: Page, health: Health | None) -> type[BaseHTTPRequestHandler]:
     class Handler(BaseHTTPRequestHandler):
         timeout = SCRAPE_SECONDS_MAX
         server_version = "headrace"

@@ -172,3 +172,111 @@ def test_a_worker_inside_another_program_leaves_its_collector_alone(url: str) ->
     program = ran(url, f"{TOLD_OF_COLLECTOR}\n{within}")
 
     assert program.stdout.splitlines() == [f"works {gc.get_threshold()[0]} False", "ended True False"]
+
+
+SEVERAL = """
+import os
+from pathlib import Path
+
+from headrace import App
+
+app = App()
+HERE = Path(__file__).parent
+
+
+def ran() -> None:
+    pass
+
+
+@app.job
+async def greet(name: str) -> None:
+    (HERE / f"by-{os.getpid()}").touch()
+
+
+@app.job(process=True)
+def count(numbers: list[int]) -> int:
+    (HERE / "counted").write_text(str(sum(numbers)))
+    return sum(numbers)
+
+
+"""
+GUARDED = """
+if __name__ == "__main__":
+    greet.blocking.enqueue(name="Ada")
+    count.blocking.enqueue(numbers=[1, 2])
+    app.run_worker(processes=2, until_idle=True)
+"""
+
+
+HIDDEN = """
+from headrace import App
+
+
+def main():
+    app = App()
+    app.job(kind="k")(main)
+    app.run_worker(processes=2)
+
+
+if __name__ == "__main__":
+    main()
+"""
+
+
+def ran_program(folder: Path, text: str, url: str | None = None) -> "subprocess.CompletedProcess[str]":
+    """A program in a file of its own, run until it ends."""
+    (folder / "program.py").write_text(text)
+    return subprocess.run(
+        [sys.executable, "-W", "error", "program.py"],
+        cwd=folder,
+        env=environment(url or sqlite_url(folder)),
+        capture_output=True,
+        text=True,
+        timeout=RUN_S,
+        check=False,
+    )
+
+
+def test_a_program_runs_its_own_jobs_in_several_processes(tmp_path: Path) -> None:
+    """What is behind its guard is run once, and handlers with a process of their own are found, too."""
+    program = ran_program(tmp_path, SEVERAL + GUARDED)
+
+    told = [json.loads(line) for line in program.stderr.splitlines()]
+    pids = {line["worker"].split(":")[1] for line in told if line["event"] == "started"}
+    assert (program.returncode, program.stdout) == (0, "")
+    assert sorted(line["kind"] for line in told if line["event"] == "done") == ["count", "greet"]
+    assert (tmp_path / "counted").read_text() == "3"
+    assert {path.name.partition("-")[2] for path in tmp_path.glob("by-*")} <= pids
+
+
+@pytest.mark.parametrize(
+    ("text", "sentence"),
+    [
+        (SEVERAL + "app.run_worker(processes=2)", "the main program starts a worker whenever it is imported"),
+        (
+            SEVERAL + 'if __name__ == "__main__":\n    app.run_worker(processes=2, listeners=[print])',
+            "listeners hear of the jobs in their own process",
+        ),
+        (
+            SEVERAL + 'if __name__ == "__main__":\n    app.run_worker(processes=0)',
+            "processes must be a whole number from 1 to 512; found 0",
+        ),
+        (
+            SEVERAL + 'if __name__ == "__main__":\n    app.at("memory://").run_worker(processes=2)',
+            "2 worker processes need a store that all of them can open",
+        ),
+        (
+            SEVERAL + 'if __name__ == "__main__":\n    app.job(kind="late")(ran)\n    app.run_worker(processes=2)',
+            "a worker process does not find the jobs ['late'] in the app",
+        ),
+        (
+            HIDDEN,
+            "worker processes do not find the app",
+        ),
+    ],
+)
+def test_what_several_processes_cannot_do_is_refused_in_one_sentence(text: str, sentence: str, tmp_path: Path) -> None:
+    program = ran_program(tmp_path, text)
+
+    assert program.returncode == 1
+    assert program.stderr.splitlines()[-1].startswith(f"headrace.model.errors.BadConfig: {sentence}")

@@ -123,6 +123,11 @@ class App:
         return self
 
     @property
+    def is_lent(self) -> bool:
+        """Whether it uses a store that was lent to it, see `using`."""
+        return bool(self._lent)
+
+    @property
     def maker(self) -> JobMaker:
         """Makes the jobs of this app."""
         return self._lent[-1].maker if self._lent else self._maker
@@ -215,6 +220,7 @@ class App:
     def run_worker(
         self,
         *,
+        processes: int = 1,
         until_idle: bool = False,
         wait: bool = True,
         listeners: "Sequence[Listener]" = (),
@@ -224,10 +230,19 @@ class App:
         a line when a job is claimed and when it is over, as text to a terminal, else as JSON.
 
         A program that has set up logging, for the logger `headrace` or for all, gets the same as records of its own.
-        """
-        from headrace.app.program import run_program
 
-        asyncio.run(run_program(self, until_idle=until_idle, wait=wait, listeners=listeners, config=config))
+        With more than one of `processes`, that many are started, each with a worker of these settings, and this one
+        watches over them: what dies is started anew, and a signal stops all. They import the module of the app, so a
+        program calls this behind `if __name__ == "__main__":`. Listeners cannot follow the jobs there.
+        """
+        from headrace.app.program import run_program, run_supervisor
+
+        if processes == 1:
+            asyncio.run(run_program(self, until_idle=until_idle, wait=wait, listeners=listeners, config=config))
+        else:
+            asyncio.run(
+                run_supervisor(self, processes, until_idle=until_idle, wait=wait, listeners=listeners, config=config)
+            )
 
     @asynccontextmanager
     async def built(

@@ -7,14 +7,15 @@ from contextlib import ExitStack
 from typing import TYPE_CHECKING
 
 from headrace.app.collector import seldom_collecting
+from headrace.model.errors import BadConfig
 from headrace.model.secrets import scrubbed, shown
 from headrace.worker.logs import JobLog, chosen_logs, default_format, is_logging_set_up, setup_logs
 
 if TYPE_CHECKING:
     from headrace.app.app import App
     from headrace.app.fields import WorkerFields
+    from headrace.worker.config import Settings
     from headrace.worker.notices import Listener
-    from headrace.worker.worker import Worker
 
 KINDS_NAMED_MAX = 12
 
@@ -26,30 +27,67 @@ async def run_program(
 
     A program that has set up logging is left as it is, and gets the events of single jobs as records.
     """
-    out = sys.stderr
     with ExitStack() as stack:
-        told: Sequence[Listener] = ()
-        greets = False
-        if not is_logging_set_up():
-            shape = default_format(out)
-            told, greets = stack.enter_context(setup_logs(shape, out)).listeners, shape == "text"
-        elif chosen_logs() is None:
-            told = (JobLog(),)
+        told, greets = _logged(stack)
         if any(isinstance(each, JobLog) for each in listeners):
             told = ()
-        in_main = threading.current_thread() is threading.main_thread()
         async with app.built(listeners=(*told, *listeners), wait=wait, **config) as worker:
             if greets:
-                print(greeting(app, None, worker, until_idle=until_idle), file=out, flush=True)
+                print(greeting(app, None, worker.settings, until_idle=until_idle), file=sys.stderr, flush=True)
             with seldom_collecting():
-                await worker.run(until_idle=until_idle, signals=in_main)
+                await worker.run(until_idle=until_idle, signals=_is_main_thread())
+
+
+async def run_supervisor(
+    app: "App",
+    processes: int,
+    *,
+    until_idle: bool,
+    wait: bool,
+    listeners: "Sequence[Listener]",
+    config: "WorkerFields",
+) -> None:
+    """The same in several processes, none of which is this one."""
+    from headrace.app.processes import source_in_program, supervisor_of
+
+    if listeners:
+        raise BadConfig(
+            f"listeners hear of the jobs in their own process, and the jobs run in {processes} others; leave the"
+            " listeners out, or run one process"
+        )
+    with ExitStack() as stack:
+        told, greets = _logged(stack)
+        supervisor = supervisor_of(
+            app, processes, source_in_program(app), config, until_idle=until_idle, wait=wait, jobs=bool(told)
+        )
+        if greets:
+            text = greeting(app, None, supervisor.settings, processes=processes, until_idle=until_idle)
+            print(text, file=sys.stderr, flush=True)
+        await supervisor.run(signals=_is_main_thread())
+
+
+def _logged(stack: ExitStack) -> "tuple[Sequence[Listener], bool]":
+    """What logs single jobs, and whether a person is greeted; sets up logging where the program has not."""
+    if not is_logging_set_up():
+        shape = default_format(sys.stderr)
+        return stack.enter_context(setup_logs(shape, sys.stderr)).listeners, shape == "text"
+    return ((JobLog(),) if chosen_logs() is None else ()), False
+
+
+def _is_main_thread() -> bool:
+    return threading.current_thread() is threading.main_thread()
 
 
 def greeting(
-    app: "App", name: str | None, worker: "Worker", *, until_idle: bool = False, serving: str | None = None
+    app: "App",
+    name: str | None,
+    settings: "Settings",
+    *,
+    processes: int = 1,
+    until_idle: bool = False,
+    serving: str | None = None,
 ) -> str:
     """What a person should know of a worker that starts; `name` is that of the app, `serving` where its metrics are."""
-    settings = worker.settings
     kinds = app.registry.kinds
     more = f" and {len(kinds) - KINDS_NAMED_MAX} more" if len(kinds) > KINDS_NAMED_MAX else ""
     share = {queue: f" (share {weight})" if settings.is_weighted else "" for queue, weight in settings.queues.items()}
@@ -59,7 +97,9 @@ def greeting(
         "store": shown(app.url or ""),
         "queues": ", ".join(f"{queue.full_name}{tenant[queue]}{share[queue]}" for queue in settings.queues),
         "kinds": ", ".join(kinds[:KINDS_NAMED_MAX]) + more,
-        "capacity": f"{settings.capacity} at once, {settings.threads} of them in threads",
+        "processes": None if processes == 1 else str(processes),
+        "capacity": f"{settings.capacity} at once, {settings.threads} of them in threads"
+        + ("" if processes == 1 else ", in each process"),
         "metrics": serving,
         "to stop": "Ctrl-C; it also ends when nothing is due" if until_idle else "Ctrl-C",
     }

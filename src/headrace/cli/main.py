@@ -4,8 +4,8 @@ import os
 import sys
 from collections.abc import Sequence
 
-from headrace.cli.exits import BAD_INPUT, BROKEN, INTERRUPTED, NO_SERVER, OK, UNKNOWN
-from headrace.model.errors import BadConfig, HeadraceError, OutcomeUnknown, StoreUnavailable
+from headrace.cli.exits import BAD_INPUT, BROKEN, INTERRUPTED, NO, NO_SERVER, OK, UNKNOWN
+from headrace.model.errors import BadConfig, HeadraceError, OutcomeUnknown, Refused, StoreUnavailable
 from headrace.model.secrets import scrubbed
 
 TRACEBACK = "HEADRACE_TRACEBACK"
@@ -52,6 +52,8 @@ def code_of(error: HeadraceError) -> int:
             return NO_SERVER
         case OutcomeUnknown():
             return UNKNOWN
+        case Refused(reason="process_died"):
+            return NO
         case _:
             return BAD_INPUT
 

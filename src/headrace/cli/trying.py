@@ -10,6 +10,7 @@ from headrace.model.times import duration_ms
 
 if TYPE_CHECKING:
     from headrace.app.app import App
+    from headrace.worker.supervisor.messages import Orders
 
 SLEEP_DEFAULT = "1s"
 
@@ -31,6 +32,18 @@ async def sleep(payload: Any = None) -> Any:
 
 
 TRIALS: dict[str, Callable[..., Any]] = {"echo": echo, "fail": fail, "sleep": sleep}
+
+
+def app_of_command(orders: "Orders") -> "App":
+    """The app of `headrace worker` in another process; the words are its name, empty where there is none, and what is
+    registered."""
+    from headrace.app.app import App
+    from headrace.app.loading import load_app
+
+    name, *wishes = orders.source.words
+    app = load_app(name) if name else App()
+    register(app, wishes)
+    return app
 
 
 def register(app: "App", wishes: Sequence[str]) -> None:

@@ -9,9 +9,10 @@ import typer
 from headrace.cli.apps import AppName, found_app, placed, worker_tenant
 from headrace.cli.options import Url
 from headrace.cli.reading import written
-from headrace.cli.working import Telling, work
+from headrace.cli.working import Telling, supervise, work
 from headrace.model.checks import bounded_repr
 from headrace.model.errors import BadConfig
+from headrace.model.limits import PROCESSES_MAX
 from headrace.worker.config import WorkerConfig
 
 if TYPE_CHECKING:
@@ -58,6 +59,12 @@ def command(
         int, typer.Option("--capacity", "--concurrency", "-c", help="Jobs at once, each counted by its weight.")
     ] = DEFAULT.capacity,
     threads: Annotated[int, typer.Option("--threads", help="Plain functions at once.")] = DEFAULT.threads,
+    processes: Annotated[
+        int,
+        typer.Option(
+            "--processes", min=1, max=PROCESSES_MAX, help="Run so many workers, each in a process of its own."
+        ),
+    ] = 1,
     pool_size: Annotated[
         int | None,
         typer.Option("--pool-size", help="Handlers with process=True at once; one per core when not given."),
@@ -140,8 +147,14 @@ def command(
 
     shape = "json" if json else log or default_format(sys.stderr)
     telling = Telling(shape, log_level, log_payloads, not quiet, metrics_host, metrics_port)
-    found = _app(context, target or app, url, register or [])
-    asyncio.run(work(found, target or app, config, telling, until_idle=until_idle, wait=not no_wait))
+    app_name, registered = target or app, register or []
+    found = _app(context, app_name, url, registered)
+    if processes == 1:
+        running = work(found, app_name, config, telling, until_idle=until_idle, wait=not no_wait)
+    else:
+        words = [app_name or "", *registered]
+        running = supervise(found, app_name, words, processes, config, telling, until_idle=until_idle, wait=not no_wait)
+    asyncio.run(running)
 
 
 def wishes(texts: list[str]) -> "Wishes":

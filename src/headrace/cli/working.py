@@ -12,8 +12,10 @@ if TYPE_CHECKING:
     from headrace.app.app import App
     from headrace.app.fields import WorkerFields
     from headrace.worker.health import Totals
+    from headrace.worker.logs import Logs
     from headrace.worker.notices import Listener
-    from headrace.worker.worker import Worker
+
+NO_APP = "none, only what --register names"
 
 
 class Telling(Struct, frozen=True):
@@ -34,15 +36,9 @@ async def work(
     """Run a worker until it is told to stop or, with `until_idle`, nothing is due."""
     from headrace.app.collector import seldom_collecting
     from headrace.app.program import greeting
-    from headrace.worker.logs import setup_logs
 
-    named = name or "none, only what --register names"
     with ExitStack() as stack:
-        level = getattr(logging, telling.level.upper())
-        logs = stack.enter_context(
-            setup_logs(telling.format, sys.stderr, payloads=telling.payloads, jobs=telling.jobs, level=level)
-        )
-        listeners: list[Listener] = [*logs.listeners]
+        listeners: list[Listener] = [*stack.enter_context(_logs(telling)).listeners]
         metrics = None
         if telling.metrics_port is not None:
             from headrace.worker.metrics import Metrics
@@ -56,19 +52,70 @@ async def work(
                 stack.callback(server.close)
                 serving = f"http://{telling.metrics_host}:{server.port}/metrics"
             if telling.format == "text":
-                told = greeting(app, named, worker, until_idle=until_idle, serving=serving)
+                told = greeting(app, name or NO_APP, worker.settings, until_idle=until_idle, serving=serving)
                 print(told, file=sys.stderr, flush=True)
             with seldom_collecting():
                 await worker.run(until_idle=until_idle, signals=True)
-    print(closing(worker, telling.format), flush=True)
+    print(closing(worker.settings.name, worker.health().totals, telling.format), flush=True)
 
 
-def closing(worker: "Worker", log: str) -> str:
+async def supervise(
+    app: "App",
+    name: str | None,
+    words: list[str],
+    processes: int,
+    config: "WorkerFields",
+    telling: Telling,
+    *,
+    until_idle: bool,
+    wait: bool,
+) -> None:
+    """The same in several processes, which make the app of `words`; this one watches over them."""
+    from headrace.app.processes import supervisor_of
+    from headrace.app.program import greeting
+    from headrace.worker.supervisor.messages import AppSource
+
+    with ExitStack() as stack:
+        stack.enter_context(_logs(telling))
+        supervisor = supervisor_of(
+            app,
+            processes,
+            AppSource("headrace.cli.trying:app_of_command", words),
+            config,
+            until_idle=until_idle,
+            wait=wait,
+            jobs=telling.jobs,
+            payloads=telling.payloads,
+            counts=telling.metrics_port is not None,
+        )
+        serving = None
+        if telling.metrics_port is not None:
+            from headrace.worker.metrics import SummedMetrics
+
+            server = SummedMetrics(supervisor.look).serve(telling.metrics_host, telling.metrics_port)
+            stack.callback(server.close)
+            serving = f"http://{telling.metrics_host}:{server.port}/metrics"
+        if telling.format == "text":
+            told = greeting(
+                app, name or NO_APP, supervisor.settings, processes=processes, until_idle=until_idle, serving=serving
+            )
+            print(told, file=sys.stderr, flush=True)
+        await supervisor.run(signals=True)
+    print(closing(supervisor.settings.name, supervisor.health().totals, telling.format), flush=True)
+
+
+def _logs(telling: Telling) -> "Logs":
+    from headrace.worker.logs import setup_logs
+
+    level = getattr(logging, telling.level.upper())
+    return setup_logs(telling.format, sys.stderr, payloads=telling.payloads, jobs=telling.jobs, level=level)
+
+
+def closing(worker: str, totals: "Totals", log: str) -> str:
     """What became of the jobs of a worker that has ended."""
-    totals = worker.health().totals
     if log == "json":
         counts = msgspec.structs.asdict(totals)
-        return msgspec.json.encode({"event": "totals", "worker": worker.settings.name, **counts}).decode()
+        return msgspec.json.encode({"event": "totals", "worker": worker, **counts}).decode()
     return totals_text(totals)
 
 

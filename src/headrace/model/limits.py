@@ -214,6 +214,25 @@ PROCESS_START_MS: Final = 60_000
 PROCESS_EXIT_MS: Final = 2_000
 """How long an idle process of a worker may take to end by itself (its exit functions run) before it is killed."""
 
+PROCESS_RESTART_MS: Final = 200
+PROCESS_RESTART_MS_MAX: Final = 30_000
+"""Between the death of a worker process and the next start: doubled with each that follows, so that one which dies at
+once takes less than a hundredth of a core, and is there half a minute after its cause is gone."""
+
+PROCESS_CALM_MS: Final = 60_000
+"""A worker process that has worked for this long was well: its death is the first one again."""
+
+PROCESS_DEATHS_MAX: Final = 5
+"""Deaths in a row after which a run that is to end by itself (`--until-idle`) gives up: it would never end. A run that
+goes on for ever goes on trying, since its other processes work."""
+
+PROCESS_STOP_MARGIN_MS: Final = 15_000
+"""What a worker process has beyond its grace before it is killed: to cancel handlers (2 s), to settle (5 s), and to be
+slow on a loaded machine."""
+
+REPORT_BYTES_MAX: Final = 16 * 1024 * 1024
+"""What a worker process reports at once: 10,000 jobs in hand and as many series, each some hundred bytes."""
+
 PROCESS_MESSAGE_BYTES_MAX: Final = 1024 * 1024
 """A message between a worker and its process: a payload or a result, with headers, texts and names to spare."""
 

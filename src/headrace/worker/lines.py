@@ -23,9 +23,13 @@ _UNSAFE = {code: f"\\u{code:04x}" for code in (*range(0x7F, 0xA0), 0x2028, 0x202
 class JsonLines(logging.Formatter):
     """One JSON object a line: `at`, `level`, `event`, then what the line is about. A stack trace is one field."""
 
+    def __init__(self, *, process: int | None = None) -> None:
+        super().__init__()
+        self._process = {} if process is None else {"process": process}
+
     def format(self, record: logging.LogRecord) -> str:
         """The record as a line, without its end."""
-        line = {"at": _at(record), "level": record.levelname.lower(), **shown_fields(record)}
+        line = {"at": _at(record), "level": record.levelname.lower(), **self._process, **shown_fields(record)}
         try:
             text = _ENCODER.encode(line)
         except ValueError:  # a number that is none
@@ -48,10 +52,11 @@ _PLACED = ("event", "tenant", "queue", "id", "kind", "attempt", "worker", "messa
 
 class TextLines(logging.Formatter):
     """One line for people: when, level, event, which job, and the rest by name. With `traces` a stack trace follows,
-    indented; otherwise the line says where the error came from."""
+    indented; otherwise the line says where the error came from. The number of the `process` stands in brackets."""
 
-    def __init__(self, *, colour: bool = False, traces: bool = False) -> None:
+    def __init__(self, *, colour: bool = False, traces: bool = False, process: int | None = None) -> None:
         super().__init__()
+        self._process = [] if process is None else [f"[{process}]"]
         self._is_coloured = colour
         self._has_traces = traces
 
@@ -61,6 +66,7 @@ class TextLines(logging.Formatter):
         level, event = record.levelname.lower(), str(fields["event"])
         words = [
             self._painted("2", _at(record)),
+            *self._process,
             self._painted(_LEVELS.get(level), f"{level:<7}"),
             self._painted(_COLOURS.get(event), f"{event:<9}"),
         ]

@@ -126,23 +126,25 @@ def setup_logs(
     payloads: bool = False,
     jobs: bool = True,
     level: int = logging.INFO,
+    process: int | None = None,
 ) -> Logs:
     """Write what Headrace logs to `stream` (standard error when not given), one event a line.
 
     Takes the logger `headrace` for itself. Where the program has not set up logging, what others log from WARNING on
     comes out in the same shape. `listeners` of the answer are for the worker: with `jobs` they write a line for every
     claim and every end of a job, with `payloads` also what was sent. In text, stack traces are shown at level DEBUG.
+    `process` is the number of this process among several that write to one stream: every line then carries it.
     """
     out = sys.stderr if stream is None else stream
     handler = logging.StreamHandler(out)
     if format == "json":
-        handler.setFormatter(JsonLines())
+        handler.setFormatter(JsonLines(process=process))
     elif format == "text":
         is_coloured = out.isatty() and not os.environ.get("NO_COLOR")
-        handler.setFormatter(TextLines(colour=is_coloured, traces=level <= logging.DEBUG))
+        handler.setFormatter(TextLines(colour=is_coloured, traces=level <= logging.DEBUG, process=process))
     else:
         raise BadConfig(f"logs are written as text or json; found {format!r}")
-    chosen = LogSetup(format, "stdout" if out is sys.stdout else "stderr", level)
+    chosen = LogSetup(format, "stdout" if out is sys.stdout else "stderr", level, process)
     return Logs(handler, chosen, [JobLog(payloads=payloads)] if jobs else [])
 
 

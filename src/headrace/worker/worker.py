@@ -86,9 +86,10 @@ class Worker:
         self._opening: asyncio.Task[Store] | None = None
         self._task: asyncio.Task[None] | None = None
 
-    async def run(self, *, until_idle: bool = False, signals: bool = False) -> None:
+    async def run(self, *, until_idle: bool = False, thorough: bool = False, signals: bool = False) -> None:
         """Work until `stop` is called; with `until_idle`, also no longer than something is due. With `signals`, the
         first SIGTERM or SIGINT stops with the grace time and the second at once; for the main thread of a program.
+        `thorough` is for whoever watches `is_idle`: as with `until_idle`, it looks again before it says so.
 
         Raises what made the worker impossible, such as a queue that is cut into another number of shards.
         """
@@ -100,7 +101,7 @@ class Worker:
             try:
                 async with contextlib.AsyncExitStack() as stack:
                     if (store := await self._opened(stack)) is not None:
-                        await self._run(store, until_idle)
+                        await self._run(store, until_idle, thorough or until_idle)
             finally:
                 self._state = "stopped"
                 self._notices.tell(Lifecycle("stopped"))
@@ -115,6 +116,11 @@ class Worker:
                 self._loop.call_soon_threadsafe(self._stop, grace_ms)
         else:
             self._grace_ms = grace_ms if grace_ms is not None else self.settings.grace_ms
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether it has looked, holds nothing and knows of nothing that waits; may be asked from any thread."""
+        return self._crew is not None and self._crew.is_idle
 
     def health(self) -> WorkerHealth:
         """How the worker is at this moment; may be called from any thread, also while the loop is blocked."""
@@ -181,11 +187,11 @@ class Worker:
                 outage.over()
                 return store
 
-    async def _run(self, store: Store, until_idle: bool) -> None:
+    async def _run(self, store: Store, until_idle: bool, is_thorough: bool) -> None:
         crew = self._crew = Crew(self._means(store), self._fail)
         try:
             if await self._prepared(crew, store):
-                await self._work(crew, store, until_idle)
+                await self._work(crew, store, until_idle, is_thorough)
         finally:
             await crew.close()
 
@@ -202,8 +208,8 @@ class Worker:
                     await crew.outage.wait(error)
         return self._grace_ms is None
 
-    async def _work(self, crew: Crew, store: Store, until_idle: bool) -> None:
-        crew.exchange.is_thorough = until_idle
+    async def _work(self, crew: Crew, store: Store, until_idle: bool, is_thorough: bool) -> None:
+        crew.exchange.is_thorough = is_thorough
         if self._needs_processes():
             await crew.processes.start()
         crew.beat.start()

@@ -131,7 +131,7 @@ def _work(link: Link) -> None:
 def _log_as(chosen: LogSetup) -> None:
     from headrace.worker.logs import setup_logs
 
-    setup_logs(chosen.format, getattr(sys, chosen.stream), level=chosen.level)
+    setup_logs(chosen.format, getattr(sys, chosen.stream), level=chosen.level, process=chosen.process)
 
 
 def _run(task: ChildTask, loader: Loader, watch: ChildWatch) -> Returned | Raised:

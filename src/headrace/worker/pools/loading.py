@@ -63,7 +63,7 @@ class Loader:
 
     def _import(self, task: ChildTask, module: str) -> Any:
         try:
-            if module == "__main__":
+            if module in ("__main__", main.BROUGHT):
                 path = self._setup.main_path
                 main.bring(self._setup.main_name, None if path is None else os.fsdecode(path))
             return importlib.import_module(module)

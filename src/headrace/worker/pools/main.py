@@ -46,6 +46,6 @@ def check_is_program() -> None:
     running = sys.modules.get(BROUGHT)
     if running is not None and sys.modules["__main__"] is not running:
         raise BadConfig(
-            "the main program starts a worker whenever it is imported, and a process of the pool has just imported it;"
-            " start it behind `if __name__ == '__main__':`"
+            "the main program starts a worker whenever it is imported, and a process that it has started has just"
+            " imported it; start it behind `if __name__ == '__main__':`"
         )

@@ -23,6 +23,8 @@ class LogSetup(Struct, frozen=True):
     format: Literal["text", "json"]
     stream: Literal["stdout", "stderr"]
     level: int
+    process: int | None = None
+    """Which of several worker processes it is, where there are several."""
 
 
 class Setup(Struct, frozen=True, tag="setup"):
@@ -89,7 +91,7 @@ class BadMessage(Exception):
     """The other side sent something that is no message: somebody else writes to the link, or it is broken."""
 
 
-def packed(message: ToChild | ToParent) -> bytes:
+def packed(message: Struct) -> bytes:
     """A message as it travels."""
     body = _ENCODER.encode(message)
     return len(body).to_bytes(HEAD_BYTES, "big") + body
@@ -98,8 +100,9 @@ def packed(message: ToChild | ToParent) -> bytes:
 class Unpacker(Generic[M]):
     """Puts arriving bytes together to messages of the given type."""
 
-    def __init__(self, type: type[M]) -> None:
+    def __init__(self, type: type[M], bytes_max: int = PROCESS_MESSAGE_BYTES_MAX) -> None:
         self._decoder = msgspec.msgpack.Decoder(type)
+        self._bytes_max = bytes_max
         self._bytes = bytearray()
 
     def feed(self, data: bytes) -> Iterator[M]:
@@ -107,7 +110,7 @@ class Unpacker(Generic[M]):
         self._bytes += data
         while len(self._bytes) >= HEAD_BYTES:
             end = HEAD_BYTES + int.from_bytes(self._bytes[:HEAD_BYTES], "big")
-            if end > PROCESS_MESSAGE_BYTES_MAX:
+            if end > self._bytes_max:
                 raise BadMessage(f"a message of {end:,} bytes is larger than any that is sent")
             if len(self._bytes) < end:
                 return

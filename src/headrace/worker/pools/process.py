@@ -89,7 +89,7 @@ class Process:
         process = Process(popen, ours, guard)
         try:
             async with asyncio.timeout(PROCESS_START_MS / 1000):
-                await process._ask(_setup())
+                await process._ask(setup_of_program())
         except BaseException as error:
             await process.kill()
             if isinstance(error, TimeoutError):
@@ -218,7 +218,8 @@ class Process:
                 os.killpg(self.pid, signal.SIGKILL)
 
 
-def _setup() -> Setup:
+def setup_of_program() -> Setup:
+    """What lets the imports of another process work as those of this program, and its log look the same."""
     name, path = main.where()
     return Setup(
         [os.fsencode(each) for each in sys.path],

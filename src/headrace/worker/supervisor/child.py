@@ -1,0 +1,66 @@
+"""The supervisor as a worker process sees it: asked and told over a socket, by a thread that no handler blocks."""
+
+import os
+import socket
+import threading
+from collections.abc import Iterator
+from contextlib import suppress
+
+from msgspec.structs import replace
+
+from headrace.model.limits import PROCESS_STOP_MARGIN_MS
+from headrace.worker.counts import Counts
+from headrace.worker.pools.messages import BadMessage, Unpacker, packed
+from headrace.worker.supervisor.messages import Look, Orders, Report, Stop, ToSupervisor, ToWorker
+from headrace.worker.worker import Worker
+
+READ_BYTES = 256 * 1024
+
+
+class SupervisorLink:
+    """The way to the supervisor; its end is the end of the supervisor."""
+
+    def __init__(self, fd: int) -> None:
+        os.set_inheritable(fd, False)  # it was, to get here; it is not for the programs that handlers start
+        self._link = socket.socket(fileno=fd)
+        self._messages = self._receive()
+        self._sending = threading.Lock()
+
+    def orders(self) -> Orders | None:
+        """The first message; None when the supervisor is gone already."""
+        first = next(self._messages, None)
+        return first if isinstance(first, Orders) else None
+
+    def serve(self, worker: Worker, counts: Counts) -> None:
+        """Answer the supervisor on a thread of its own, also while the worker's loop is blocked."""
+        threading.Thread(target=self._serve, args=(worker, counts), name="headrace-supervisor", daemon=True).start()
+
+    def report(self, worker: Worker, counts: Counts, *, running: bool = False) -> None:
+        """Say how the worker is."""
+        # The claims first: one that is idle after them has not yet claimed what comes then.
+        health = worker.health()
+        self.send(Report(health if running else replace(health, running=[]), worker.is_idle, counts.copied()))
+
+    def send(self, message: ToSupervisor) -> None:
+        """Returns when the supervisor can have it, or is gone."""
+        with self._sending, suppress(OSError):
+            self._link.sendall(packed(message))
+
+    def _serve(self, worker: Worker, counts: Counts) -> None:
+        grace_ms = worker.settings.grace_ms
+        for message in self._messages:
+            if isinstance(message, Look):
+                self.report(worker, counts, running=message.running)
+            elif isinstance(message, Stop):
+                grace_ms = grace_ms if message.grace_ms is None else min(grace_ms, message.grace_ms)
+                worker.stop(message.grace_ms)
+        # The supervisor is gone, and nobody else would end this process. One that had no time left has none now.
+        worker.stop()
+        threading.Event().wait((grace_ms + PROCESS_STOP_MARGIN_MS if grace_ms else 0) / 1000)
+        os._exit(1)
+
+    def _receive(self) -> Iterator[ToWorker]:
+        unpacker: Unpacker[ToWorker] = Unpacker(ToWorker)  # type: ignore[arg-type]  # a union is a type here
+        with suppress(OSError, BadMessage):
+            while data := self._link.recv(READ_BYTES):
+                yield from unpacker.feed(data)

@@ -1,0 +1,121 @@
+"""One worker process as its supervisor sees it: started fresh, asked over a socket, waited for."""
+
+import asyncio
+import socket
+import subprocess
+import sys
+from contextlib import suppress
+from pathlib import Path
+
+from headrace.model.clock import monotonic_ms
+from headrace.model.limits import REPORT_BYTES_MAX
+from headrace.worker.pools.messages import BadMessage, Unpacker, packed
+from headrace.worker.supervisor.messages import Failed, Look, Orders, Report, Stop, ToSupervisor, ToWorker
+
+READ_BYTES = 256 * 1024
+LAST_WORDS_SECONDS = 1.0
+"""How long what a process has said before its end may take to arrive."""
+# The folder first: a program may have found this package by a path that a new Python does not know. The last words are
+# for whoever lists processes.
+CODE = "import sys; sys.path[0] = sys.argv.pop(1); from headrace.app.worker_process import main; main(int(sys.argv[1]))"
+
+
+class WorkerProcess:
+    """A process in a session of its own: Ctrl-C reaches the supervisor alone, which passes it on. Made by `start`."""
+
+    def __init__(
+        self, process: asyncio.subprocess.Process, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
+    ) -> None:
+        self.pid = process.pid
+        self.started_ms = monotonic_ms()
+        self.report: Report | None = None
+        """The last one; of a process that has ended in order it is what became of all of its jobs."""
+        self.failed: Failed | None = None
+        self._process = process
+        self._reader = reader
+        self._writer = writer
+        self._waiting: list[asyncio.Future[None]] = []
+
+    @staticmethod
+    async def start(orders: Orders, count: int) -> "WorkerProcess":
+        """Start one that has its orders; raises OSError where the system has no room for it."""
+        ours, theirs = socket.socketpair()
+        with theirs:
+            flags = subprocess._args_from_interpreter_flags()  # type: ignore[attr-defined]  # as multiprocessing does
+            words = [str(Path(__file__).parents[3]), str(theirs.fileno())]
+            try:
+                process = await asyncio.create_subprocess_exec(
+                    sys.executable,
+                    *flags,
+                    "-c",
+                    CODE,
+                    *words,
+                    f"headrace worker, process {orders.number} of {count}",
+                    stdin=subprocess.DEVNULL,
+                    pass_fds=(theirs.fileno(),),
+                    start_new_session=True,
+                )
+            except BaseException:
+                ours.close()
+                raise
+        reader, writer = await asyncio.open_connection(sock=ours)
+        started = WorkerProcess(process, reader, writer)
+        started._send(orders)
+        return started
+
+    async def end(self) -> int:
+        """Take what the process says until it has ended; its exit code, negative for a signal."""
+        reading = asyncio.create_task(self._read())
+        try:
+            code = await self._process.wait()
+            # The end of the link is not waited for: a program that a handler has forked may hold it open.
+            await asyncio.wait([reading], timeout=LAST_WORDS_SECONDS)
+        finally:
+            reading.cancel()
+            self._writer.close()
+            for waiting in self._waiting:
+                waiting.cancel()
+        return code
+
+    async def look(self, seconds: float, *, running: bool = False) -> bool:
+        """Ask for a new report; False when none came in time."""
+        waiting: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._waiting.append(waiting)
+        self._send(Look(running))
+        done, _ = await asyncio.wait([waiting], timeout=seconds)
+        if waiting in self._waiting:
+            self._waiting.remove(waiting)
+        return bool(done) and not waiting.cancelled()
+
+    def stop(self, grace_ms: int | None) -> None:
+        """Ask its worker to stop."""
+        self._send(Stop(grace_ms))
+
+    def kill(self) -> None:
+        """End it between two instructions."""
+        with suppress(ProcessLookupError):
+            self._process.kill()
+
+    async def _read(self) -> None:
+        unpacker: Unpacker[ToSupervisor] = Unpacker(ToSupervisor, REPORT_BYTES_MAX)  # type: ignore[arg-type]  # a union is a type here
+        try:
+            while data := await self._reader.read(READ_BYTES):
+                for message in unpacker.feed(data):
+                    self._take(message)
+        except OSError:
+            pass  # it has ended with a question unread
+        except BadMessage:
+            self.kill()  # it cannot be understood any more, and is of no use
+
+    def _take(self, message: ToSupervisor) -> None:
+        if isinstance(message, Failed):
+            self.failed = message
+            return
+        self.report = message
+        for waiting in self._waiting:
+            if not waiting.done():
+                waiting.set_result(None)
+
+    def _send(self, message: ToWorker) -> None:
+        if not self._writer.is_closing():  # else it is ending, and its end is the answer
+            self._writer.write(packed(message))

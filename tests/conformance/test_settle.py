@@ -660,6 +660,35 @@ async def test_the_journal_tells_the_end_of_a_delivery_in_full(play: Play) -> No
     assert (line.error_class, line.error_message) == (BOOM.cls, BOOM.message)
 
 
+async def test_a_refused_settlement_among_done_ones_leaves_their_lines_as_they_are(play: Play) -> None:
+    """A batch in which all are done is told as those are that are settled one by one."""
+    names = play.ids(3)
+    await play.enqueue_all(*[play.job(name, tag='"t"', kind="a\\b") for name in names])
+    for claim in await play.claim(3):
+        await play.settle(claim, Retry(BOOM, delay_ms=0))
+    first, second, third = await play.claim(3)
+    play.advance(60)
+
+    forged = with_lease(second, token=FORGED)
+    batch = [claim.settle(Done(), 55) for claim in (first, forged, first, third)]
+    answers = await play.store.jobs.settle(batch, now_ms=play.now_ms)
+    alone = await play.store.jobs.settle([second.settle(Done(), 55)], now_ms=play.now_ms)
+
+    lines = [event.line for event in await play.events() if event.line.event == "done"]
+    assert [answer.status for answer in (*answers, *alone)] == [
+        "done",
+        "lease_mismatch",
+        "not_active",
+        "done",
+        "done",
+    ]
+    assert [line.id for line in lines] == [first.lease.id, third.lease.id, second.lease.id]
+    assert [line.fence for line in lines] == [first.lease.fence, third.lease.fence, second.lease.fence]
+    assert {(line.kind, line.tag, line.run_ms, line.attempts, line.stalls) for line in lines} == {
+        ("a\\b", '"t"', 55, 1, 0)
+    }
+
+
 async def test_settlements_of_two_workers_in_one_call_keep_their_names(play: Play) -> None:
     first, second = play.ids(2)
     await play.enqueue_all(play.job(first), play.job(second))

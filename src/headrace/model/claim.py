@@ -8,6 +8,7 @@ from headrace.model.checks import bounded_repr, check_batch, check_int, check_te
 from headrace.model.errors import Refused
 from headrace.model.job import Record, check_id
 from headrace.model.limits import (
+    ATTEMPTS_MAX,
     BATCH_MAX,
     DURATION_MS_MAX,
     FACT_BYTES_MAX,
@@ -71,6 +72,8 @@ class Facts(Struct, frozen=True, gc=False):
     wait_ms: int
     payload_bytes: int
     run_ms: int
+    attempts: int = 0
+    stalls: int = 0
 
 
 class Settlement(Struct, frozen=True, gc=False):
@@ -104,11 +107,14 @@ class Settlement(Struct, frozen=True, gc=False):
             )
             and type(facts.priority) is type(enqueued_at_ms := facts.enqueued_at_ms) is int
             and type(wait_ms := facts.wait_ms) is type(run_ms := facts.run_ms) is type(facts.payload_bytes) is int
+            and type(facts.attempts) is type(facts.stalls) is int
             and PRIORITY_MIN <= facts.priority <= PRIORITY_MAX
             and 0 <= enqueued_at_ms <= TIME_MS_MAX
             and 0 <= wait_ms <= TIME_MS_MAX
             and 0 <= run_ms <= TIME_MS_MAX
             and 0 <= facts.payload_bytes <= FACT_BYTES_MAX
+            and 0 <= facts.attempts <= ATTEMPTS_MAX
+            and 0 <= facts.stalls <= ATTEMPTS_MAX
         ):
             check_outcome(self.outcome)
             _check_lease(lease)
@@ -135,6 +141,8 @@ def _check_facts(facts: object) -> None:
     check_int("payload_bytes", facts.payload_bytes, 0, FACT_BYTES_MAX)
     for what in ("enqueued_at_ms", "wait_ms", "run_ms"):
         check_int(what, getattr(facts, what), 0, TIME_MS_MAX)
+    for what in ("attempts", "stalls"):
+        check_int(what, getattr(facts, what), 0, ATTEMPTS_MAX)
 
 
 class Claim(Struct, frozen=True, gc=False):
@@ -160,6 +168,8 @@ class Claim(Struct, frozen=True, gc=False):
             max(self.claimed_at_ms - record.due_since_ms, 0),
             len(record.payload),
             run_ms,
+            record.attempts,
+            record.stalls,
         )
         return Settlement(self.lease, outcome, facts)
 

@@ -8,6 +8,7 @@ import msgspec
 from headrace.model.answers import Extended, LeaseRefusal, Settled
 from headrace.model.claim import Lease, Settlement
 from headrace.model.letter import LetterKey
+from headrace.model.outcome import Done
 from headrace.stores.redis.link import Argument
 from headrace.stores.redis.packing import pack_outcome
 
@@ -28,6 +29,7 @@ class _Said(msgspec.Struct, omit_defaults=True, gc=False):
 
 
 _encode = msgspec.json.Encoder().encode
+_encode_lines = msgspec.json.Encoder().encode_lines
 _REFUSALS: dict[str, LeaseRefusal] = {"n": "not_active", "e": "lease_expired", "m": "lease_mismatch"}
 _SETTLED: dict[str, Literal["done", "retried", "released", "dead", "cancelled"] | LeaseRefusal] = {
     "D": "done",
@@ -39,11 +41,59 @@ _SETTLED: dict[str, Literal["done", "retried", "released", "dead", "cancelled"] 
 }
 
 
+class _Done(msgspec.Struct, omit_defaults=True, gc=False, tag_field="event", tag="done"):
+    """The line of a job that is done."""
+
+    id: str
+    kind: str
+    tag: str | None = None
+    priority: int | None = None
+    fence: int | None = None
+    worker: str | None = None
+    enqueued_at_ms: int | None = None
+    wait_ms: int | None = None
+    run_ms: int | None = None
+    payload_bytes: int | None = None
+    attempts: int | None = None
+    stalls: int | None = None
+
+
 def settle_args(settlements: Sequence[Settlement]) -> list[Argument]:
     """The settlements of one shard as settle takes them: the worker of the first is the entry's."""
+    # Lines that go into the journal as they come cost the server a quarter less of a settle than members it joins.
+    entry_worker = settlements[0].facts.worker
+    args: list[Argument] = [entry_worker, "d" * len(settlements), b""]
+    lines: list[_Done] = []
+    for settlement in settlements:
+        outcome = settlement.outcome
+        if type(outcome) is not Done or outcome.result is not None:
+            return _various_args(settlements)
+        lease, facts = settlement.lease, settlement.facts
+        lines.append(
+            _Done(
+                lease.id,
+                facts.kind,
+                facts.tag,
+                facts.priority,
+                _fence_of(lease.token),
+                None if facts.worker == entry_worker else facts.worker,
+                facts.enqueued_at_ms,
+                facts.wait_ms,
+                facts.run_ms,
+                facts.payload_bytes,
+                facts.attempts,
+                facts.stalls,
+            )
+        )
+        args += (lease.id, ended_token(lease))
+    args[2] = _encode_lines(lines)
+    return args
+
+
+def _various_args(settlements: Sequence[Settlement]) -> list[Argument]:
     entry_worker = settlements[0].facts.worker
     hows: list[str] = []
-    args: list[Argument] = [entry_worker, ""]
+    args: list[Argument] = [entry_worker, "", ""]
     for settlement in settlements:
         lease, facts = settlement.lease, settlement.facts
         said = _Said(

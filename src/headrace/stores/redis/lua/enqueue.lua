@@ -131,6 +131,7 @@ local function enqueue(s, args, at, count, are_distinct, are_texts)
   local stamp, due = pack('>I6I6', s.now, s.now), ',"run_at_ms":' .. body.text(s.now) .. '}\n'
   local B, statuses, priority, text_of, is_carried = s.B, {}, s.cfg.priority, body.text, s.cfg.journal_payloads
   local bodies, places, n, lines, told = {}, {}, 0, s.lines, nil
+  local due_of, behind
   s.room, s.new_bodies, s.new_places = s.cfg.waiting_max - waiting.held(s), bodies, places
   s.are_texts = are_texts
   for i = 1, count do
@@ -155,8 +156,12 @@ local function enqueue(s, args, at, count, are_distinct, are_texts)
       if is_carried then
         said = said .. journal.carried(bodies[n], are_texts)
       end
-      lines[piece] = '{"event":"enqueued",' .. said .. ',"priority":' .. own .. due
-      s.pieces, s.count = piece, s.count + 1
+      if own ~= due_of then
+        due_of, behind = own, ',"priority":' .. own .. due
+      end
+      -- In pieces: the server hashes every text that is made here from end to end.
+      lines[piece], lines[piece + 1], lines[piece + 2] = '{"event":"enqueued",', said, behind
+      s.pieces, s.count = piece + 2, s.count + 1
       statuses[i] = 'c'
     else
       local status, until_ms = enqueue_one(s, id, rest, text, old)

@@ -2,7 +2,8 @@
 --
 -- keys     the `m` keys of shards
 -- args     now_ms or ''; the number of shards for each key; then per key: worker of the first settlement, how each
---          ended, and per settlement: id, token, line and what its outcome adds, as parts/settling.lua has them
+--          ended, '' or the lines of all, and per settlement: id, token, line and what its outcome adds, as
+--          parts/settling.lua has them
 -- answers  for each shard what its deaths did to the companion (dying.handed_on); then per key: nil for a shard that is not there,
 --          else a character for each settlement ('D' done, 'R' retried, 'L' released, 'X' dead, 'C' cancelled, 'n' not
 --          active, 'e' expired, 'm' mismatch), then run_at_ms of each 'R' and 'L' and the letter of each 'X', in order
@@ -13,5 +14,5 @@ local function run(keys, args)
   if refusal then
     return refusal
   end
-  return settling.settle_all(found, args, 2 + #keys)
+  return settling.settle_all(found, found, args, 2 + #keys)
 end

@@ -13,9 +13,16 @@ local function run(keys, args)
   if refusal then
     return refusal
   end
-  local settled = settling.settle_all(slice(found, 1, count), args, 8 + #keys)
-  -- A shard may be settled on and claimed from: what settling has changed is read again.
-  local to_claim = shard.open(slice(keys, count + 1, #keys), slice(shards, count + 1, #keys), now)
+  local settled = settling.settle_all(slice(found, 1, count), found, args, 8 + #keys)
+  local to_claim = {}
+  for i = count + 1, #keys do
+    -- What settling has decided is known here, since a shard is opened once; a death may have made one that was not there.
+    local s = found[i] or shard.open({ keys[i] }, shards[i], now)[1]
+    if s then
+      shard.renew(s)
+    end
+    to_claim[i - count] = s
+  end
   local request = handing.request_of(args, 3)
   return { settled, handing.claim(to_claim, request, now, tonumber(args[6]), tonumber(args[7])) }
 end

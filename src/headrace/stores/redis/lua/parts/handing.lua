@@ -14,7 +14,7 @@ end
 
 -- Take back jobs whose lease has run out, at most `limit`, by end, then id; says how many.
 function handing.repair(s, limit)
-  local overdue = call('ZRANGE', s.names.x, '-inf', s.now, 'BYSCORE', 'LIMIT', 0, limit)
+  local overdue = call('ZRANGE', s.names.x, '-inf', body.text(s.now), 'BYSCORE', 'LIMIT', '0', limit)
   for first = 1, #overdue, CHUNK do
     local ids = part_of(overdue, first, CHUNK)
     local deliveries, bodies = waiting.get_all(s.names.a, ids), waiting.get_all(s.names.b, ids)
@@ -33,7 +33,7 @@ end
 
 -- Make later jobs ready whose time has come, at most `limit`, by time, then id.
 function handing.promote(s, limit)
-  local due = call('ZRANGE', s.names.l, '-inf', s.now, 'BYSCORE', 'LIMIT', 0, limit)
+  local due = call('ZRANGE', s.names.l, '-inf', body.text(s.now), 'BYSCORE', 'LIMIT', '0', limit)
   for first = 1, #due, CHUNK do
     local ids = part_of(due, first, CHUNK)
     local bodies = waiting.get_all(s.names.b, ids)
@@ -144,9 +144,12 @@ local function hand_out(s, request, limit, bytes_left)
         handed[n / 2 + 1] = id
         leases[n + 1], leases[n + 2] = end_ms, id
         deliveries[n + 1], deliveries[n + 2] = id, start .. fence .. behind .. sub(packed, 1, head_size)
-        lines[pieces + 1] = is_plain and '{"event":"claimed","id":"' .. id .. '","fence":' .. fence .. '}\n'
-          or '{"event":"claimed","id":' .. json.quote(id) .. ',"fence":' .. fence .. '}\n'
-        pieces = pieces + 1
+        -- In pieces: the server hashes every text that is made here from end to end.
+        lines[pieces + 1] = is_plain and '{"event":"claimed","id":"' or '{"event":"claimed","id":'
+        lines[pieces + 2] = is_plain and id or json.quote(id)
+        lines[pieces + 3] = is_plain and '","fence":' or ',"fence":'
+        lines[pieces + 4], lines[pieces + 5] = fence, '}\n'
+        pieces = pieces + 5
         s.pieces, s.count = pieces, s.count + 1
         items[n + 1], items[n + 2] = id, packed
         n = n + 2
@@ -161,7 +164,7 @@ local function see_worker(s, request, was_handed)
   local w, ws, worker = s.names.w, s.names.ws, request.worker
   if was_handed then
     call('HSET', w, worker, request.nonce)
-    call('ZADD', ws, s.now, worker)
+    call('ZADD', ws, body.text(s.now), worker)
     return
   end
   local seen = call('ZSCORE', ws, worker)
@@ -176,13 +179,13 @@ end
 -- When it is worth claiming from this shard again; nil for not by itself.
 local function next_at(s)
   local named, now = s.names, s.now
-  local ends = call('ZRANGE', named.x, 0, 0, 'WITHSCORES')
+  local ends = call('ZRANGE', named.x, '0', '0', 'WITHSCORES')
   local next_ms = ends[2] and tonumber(ends[2])
   if not s.cfg.paused then
     if call('ZCARD', named.r) > 0 then
       return now
     end
-    local later = call('ZRANGE', named.l, 0, 0, 'WITHSCORES')
+    local later = call('ZRANGE', named.l, '0', '0', 'WITHSCORES')
     local due = later[2] and tonumber(later[2])
     if due and (not next_ms or due < next_ms) then
       next_ms = due

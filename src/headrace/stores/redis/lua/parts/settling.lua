@@ -1,6 +1,7 @@
--- Settle: end deliveries, each only while its lease holds. How they ended is said by a character for each, in one text;
--- then a settlement is three arguments: id; token and \0; the members of its line that the worker knows; and a fourth
--- where its character is not 'd'.
+-- Settle: end deliveries, each only while its lease holds. How they ended is said by a character for each, in one text.
+-- Where all are 'd', their lines follow whole, in one text, and a settlement is two arguments: id; token and \0.
+-- Otherwise '' follows, and a settlement is three: id; token and \0; the members of its line that the worker knows; and a
+-- fourth where its character is not 'd'.
 --
 -- 'd' done without a result · 'D' the result · 'c' cancelled, nothing · 'f' an error · 'l' delay 6 · 'r' delay plus one 6
 -- (0: by backoff), jitter in millionths 4 and an error. An error: size of its class 2 · class · message.
@@ -16,7 +17,7 @@ end
 
 -- The ends of leases, when some lease of the shard has run out; nil spares the look at each.
 function settling.ends(s, ids)
-  local first = call('ZRANGE', s.names.x, 0, 0, 'WITHSCORES')
+  local first = call('ZRANGE', s.names.x, '0', '0', 'WITHSCORES')
   if not first[2] or tonumber(first[2]) > s.now then
     return nil
   end
@@ -119,20 +120,77 @@ function settling.settle(s, args, hows, starts)
   return answers
 end
 
--- Settle what follows for each shard from args[at] on: its worker, how they ended, and these. Answers as settle.lua says.
-function settling.settle_all(found, args, at)
-  local answers = { '' }
-  shard.join(found)
-  for i, s in ipairs(found) do
-    local hows = args[at + 1]
-    local starts, next_at = settling.starts(hows, at + 2)
-    if s then
-      s.worker = args[at]
+-- Settle where all are done without a result and nothing stands against any of them: their lines go into the journal as
+-- they came, and nothing is decided one by one. nil when something does, and nothing was changed then. From args[at] on: id
+-- and token in turn.
+local function settle_done(s, args, count, at, lines)
+  if s.count > 0 or s.over or next(s.A) ~= nil or call('HLEN', s.names.t) > 0 then
+    return nil
+  end
+  local ids = {}
+  for i = 1, count do
+    ids[i] = args[at + 2 * i - 2]
+  end
+  if settling.ends(s, ids) then
+    return nil
+  end
+  local deliveries, heads, is_done = waiting.get_all(s.names.a, ids), {}, {}
+  for i = 1, count do
+    local id, delivery, token = ids[i], deliveries[i], args[at + 2 * i - 1]
+    if is_done[id] or settling.refusal(s, delivery, nil, token) then
+      return nil
     end
-    answers[i + 1] = s and settling.settle(s, args, hows, starts)
-    at = next_at
+    is_done[id] = true
+    heads[i] = sub(delivery, find(delivery, '\0', 8 + #token, true) + 1)
+  end
+  for i = 1, count do
+    ending.put(s, ids[i], heads[i], 'd')
+  end
+  s.over, s.has_twins, s.is_sweeping = ids, false, true
+  s.lines[1], s.pieces, s.count = lines, 1, count
+  return { string.rep('D', count) }
+end
+
+-- The same settlements as those are given that are decided one by one.
+local function one_by_one(args, at, lines)
+  local flat, starts, n = {}, {}, 0
+  for said in string.gmatch(lines, '{"event":"done",([^\n]*),"attempts":%d+,"stalls":%d+}\n') do
+    starts[#starts + 1] = n + 1
+    flat[n + 1], flat[n + 2], flat[n + 3] = args[at], args[at + 1], said
+    n, at = n + 3, at + 2
+  end
+  return flat, starts
+end
+
+local function settle_lines(s, args, hows, at, lines)
+  local answers = settle_done(s, args, #hows, at, lines)
+  if not answers then
+    local flat, starts = one_by_one(args, at, lines)
+    answers = settling.settle(s, flat, hows, starts)
+  end
+  return answers
+end
+
+-- Settle on `found` what follows for each from args[at] on: its worker, how they ended, and these. `all` are all shards of
+-- the call; what was decided on any of them is written. Answers as settle.lua says.
+function settling.settle_all(found, all, args, at)
+  local answers = { '' }
+  shard.join(all)
+  for i, s in ipairs(found) do
+    local worker, hows, lines = args[at], args[at + 1], args[at + 2]
+    local first, starts = at + 3, nil
+    if s then
+      s.worker = worker
+    end
+    if lines == '' then
+      starts, at = settling.starts(hows, first)
+      answers[i + 1] = s and settling.settle(s, args, hows, starts)
+    else
+      at = first + 2 * #hows
+      answers[i + 1] = s and settle_lines(s, args, hows, first, lines)
+    end
   end
   answers[1] = dying.handed_on(found)
-  finish_all(found)
+  finish_all(all)
   return answers
 end

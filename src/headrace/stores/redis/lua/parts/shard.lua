@@ -198,6 +198,11 @@ function shard.new(key, shards, config_text, now)
   return s
 end
 
+-- A step that was written and is to decide once more: what it knows of its counters still holds.
+function shard.renew(s)
+  s.by_key, s.is_shared, s.made, s.has_handed_on, s.has_twins = nil, nil, nil, nil, nil
+end
+
 function shard.make(key, shards, config_text)
   shard.save(shard.new(key, shards, config_text))
 end

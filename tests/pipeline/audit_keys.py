@@ -4,6 +4,7 @@ from typing import Any
 
 from headrace.model.names import Shard
 from headrace.stores.redis.keys import prefix_of
+from headrace.stores.redis.packing import counters_of, pack_counters
 from tests.pipeline.audit_plants import LONG_MS, MAIL, Found, id_of, is_second, names
 from tests.support.servers import redis_server
 
@@ -23,7 +24,8 @@ class Keys:
         self._in_jobs()
         self._in_endings_and_letters()
         self._in_the_journal()
-        self.run("HINCRBY", "m", "done", 3)
+        counters = counters_of(self.run("HGET", "m", "head"))
+        self.run("HSET", "m", "head", pack_counters({**counters, "done": counters["done"] + 3}))
         return {
             ("lost", "lost"),
             ("lost", "bodiless"),

@@ -365,6 +365,23 @@ async def test_a_shard_that_a_newer_headrace_has_written_is_refused_and_left_alo
     assert {key: server.ask("DUMP", key) for key in server.ask("KEYS", "*")} == before
 
 
+async def test_a_shard_that_an_older_headrace_has_written_is_refused_and_left_alone(
+    server: RedisServer, play: Play
+) -> None:
+    """Its counters stand in fields of their own, which this library does not read."""
+    await play.enqueue("a")
+    head = head_key(Shard(play.queue, 0))
+    server.ask("HDEL", head, "head")
+    server.ask("HSET", head, "layout", LAYOUT - 1, "seq", 1)
+    before = {key: server.ask("DUMP", key) for key in server.ask("KEYS", "*")}
+
+    for call in (lambda: play.enqueue("b"), lambda: play.claim(1), play.counts):
+        with pytest.raises(BadConfig, match=f"holds queues of layout {LAYOUT - 1}, .* no longer reads"):
+            await call()
+
+    assert {key: server.ask("DUMP", key) for key in server.ask("KEYS", "*")} == before
+
+
 async def test_a_feed_that_a_newer_headrace_has_written_is_refused(server: RedisServer, store: Store) -> None:
     news = FeedPlay(store)
     await news.create()

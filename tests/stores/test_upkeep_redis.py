@@ -13,6 +13,7 @@ from headrace.model.upkeep import Damage, Findings, Flaw, Mended, Miscount, Quar
 from headrace.stores.contract.store import Store
 from headrace.stores.open import open_store
 from headrace.stores.redis.keys import prefix_of
+from headrace.stores.redis.packing import counters_of, pack_counters
 from tests.support.emptying import flush
 from tests.support.play import Play
 from tests.support.redis_servers import RedisServer
@@ -268,7 +269,8 @@ async def test_a_place_among_the_letters_without_its_letter_is_dropped(server: R
 async def test_counts_of_endings_are_set_right(server: RedisServer, play: Play) -> None:
     await play.settle(await play.start("a"), Done())
     await play.settle(await play.start("b"), Cancelled())
-    damage(server, play, ("HSET", "m", "done", 7, "cancelled", 0))
+    counters = counters_of(server.ask("HGET", key_of(play, "m"), "head"))
+    damage(server, play, ("HSET", "m", "head", pack_counters({**counters, "done": 7, "cancelled": 0})))
 
     found, mended, again = await inspect(play), await mend(play), await inspect(play)
 

@@ -68,6 +68,11 @@ def error_of(where: str, what: str, reply: object, *, reads: bool) -> HeadraceEr
                 f"redis at {where} holds data of layout {details.split()[0]}, which this Headrace does not know;"
                 " nothing was changed, use a newer Headrace"
             )
+        if reason == "older_layout":
+            return BadConfig(
+                f"redis at {where} holds queues of layout {details.split()[0]}, which this Headrace no longer reads;"
+                " nothing was changed, let the Headrace that wrote them finish or delete them"
+            )
         return ScriptRefusal(reason, details)
     if isinstance(reply, NotSent):
         return StoreUnavailable(

@@ -8,6 +8,7 @@ from headrace.model.names import Queue
 from headrace.stores.redis.keys import head_key
 from headrace.stores.redis.link import Link
 from headrace.stores.redis.notes import away, notes_on, server_name
+from headrace.stores.redis.packing import counters_of
 from headrace.stores.redis.profile import facts_of
 from headrace.stores.redis.queues import RedisQueues
 from headrace.stores.redis.server import Server
@@ -69,8 +70,8 @@ async def highest_epoch(link: Link, queues: RedisQueues) -> int:
         if not link.clustered:
             raise
         return 0
-    answers = await link.command_each([("HGET", key, "epoch") for key in heads[:SHARDS_MAX]])
-    return max((int(answer) for answer in answers if isinstance(answer, bytes)), default=1)
+    answers = await link.command_each([("HGET", key, "head") for key in heads[:SHARDS_MAX]])
+    return max((counters_of(answer)["epoch"] for answer in answers if isinstance(answer, bytes)), default=1)
 
 
 async def _some_queues(queues: RedisQueues) -> list[Queue]:

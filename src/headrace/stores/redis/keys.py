@@ -3,7 +3,7 @@
 All keys of a shard start with its prefix, whose braces put them into one slot of a cluster. A name is made of tenants
 and queues only, which hold neither braces nor slashes; ids are fields and members, never parts of a name.
 
-    m   hash    the shard itself: layout, shards, epoch, counters, configuration, until when ends of jobs are told
+    m   hash    the shard itself: layout, shards, head (epoch and counters), configuration, until when ends are told
     b   hash    id to the body of a waiting or active job
     r   zset    ready ones by place
     l   zset    later ones by run_at_ms

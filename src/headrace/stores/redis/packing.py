@@ -1,6 +1,7 @@
 """Packed values as `lua/parts` describes them, and the records they stand for."""
 
 import struct
+from collections.abc import Mapping
 from functools import lru_cache
 from typing import Literal
 
@@ -18,6 +19,22 @@ _HEAD = struct.Struct(">HIHIIIHBBH")
 _TAIL = struct.Struct(">IH")
 _FIELDS = ("timeout_ms", "max_attempts", "max_stalls", "backoff_ms", "backoff_ms_max", "result_ttl_ms", "expires_at_ms")
 _NO_PRIORITY = 255
+COUNTERS = (
+    "epoch",
+    "seq",
+    "at",
+    "fence",
+    "number",
+    "letter",
+    "first",
+    "bytes",
+    "oldest",
+    "en",
+    "done",
+    "cancelled",
+    "freed",
+)
+"""The counters of a shard in the order in which they are packed."""
 _ENDING_HEAD_AT = 20
 _REASONS: dict[int, Reason] = {ord("a"): "attempts", ord("s"): "stalls", ord("f"): "failed", ord("e"): "expired"}
 _TIME_FLAGS = {
@@ -29,6 +46,17 @@ _TIME_FLAGS = {
 _json = msgspec.json.Encoder().encode
 _pack_headers = msgspec.msgpack.Encoder().encode
 _unpack_headers = msgspec.msgpack.Decoder(dict[str, str]).decode
+
+
+def counters_of(packed: bytes) -> dict[str, int]:
+    """The counters in the `head` of a shard."""
+    numbers = (int.from_bytes(packed[at : at + 7], "big", signed=True) for at in range(0, len(packed), 7))
+    return dict(zip(COUNTERS, numbers, strict=True))
+
+
+def pack_counters(counters: Mapping[str, int]) -> bytes:
+    """The `head` of a shard with these counters."""
+    return b"".join(counters[name].to_bytes(7, "big", signed=True) for name in COUNTERS)
 
 
 def six(number: int) -> bytes:

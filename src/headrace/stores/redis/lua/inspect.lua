@@ -17,7 +17,7 @@ local function run(keys, args)
   end
   return {
     {
-      call('HMGET', s.names.m, 'epoch', 'first', 'seq', 'oldest', 'at', 'bytes'),
+      journal.bounds(s),
       #call('ZRANGE', s.names.x, '-inf', body.text(now), 'BYSCORE', 'LIMIT', 0, limit),
       healing.quarantine(s),
       mending.walk(s, tonumber(args[3]), args[4], limit, false),

@@ -12,8 +12,7 @@ local function run(keys, args)
   end
   local answers = {}
   for index, s in ipairs(found) do
-    local head = s and s.head
-    answers[index] = s and { head.epoch, head.first, head.seq, head.oldest, head.at, head.bytes }
+    answers[index] = s and journal.bounds(s)
   end
   return answers
 end

@@ -124,7 +124,7 @@ end
 function ending.write(s)
   local head, ids = s.head, s.unended
   if head.done + head.cancelled > 0 and (ids or s.ended) then
-    local newest = s.was.en
+    local newest = s.en_before
     if ids then
       local gone = leave_order(s, ids, newest)
       waiting.each_chunk('HDEL', s.names.o, gone, #gone)

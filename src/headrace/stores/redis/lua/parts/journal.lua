@@ -60,6 +60,12 @@ function journal.failure(class, message)
   return ',"error_class":' .. json.quote(class) .. ',"error_message":' .. json.quote(message)
 end
 
+-- What is there to read: epoch, first and last number, times of these, bytes.
+function journal.bounds(s)
+  local head = s.head
+  return { head.epoch, head.first, head.seq, head.oldest, head.at, head.bytes }
+end
+
 -- Write what was noted as one entry: the first write of a call.
 function journal.write(s)
   if s.count == 0 then

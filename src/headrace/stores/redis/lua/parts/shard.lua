@@ -8,12 +8,10 @@ local COMPANION_CONFIG = '{"version":0,"paused":false,"fail_handler":false,"prio
   .. '"keep_dead_max":100000,"waiting_max":100000000,"journal_keep_ms":604800000,"journal_keep_max":10000000,'
   .. '"journal_bytes_max":268435456,"journal_payloads":false}'
 
--- The counters in `m`; `en` numbers endings, `done` and `cancelled` count those that are kept, `freed` is 1 once a twin
--- has become a job of its own.
-local COUNTERS = {
-  'epoch', 'seq', 'at', 'fence', 'number', 'letter', 'first', 'bytes', 'oldest', 'en', 'done', 'cancelled',
-  'freed',
-}
+-- The counters, packed into the field `head` of `m` in this order, since reading and writing them one by one is a sixth of
+-- what an empty claim costs; packing.py says the same. `en` numbers endings, `done` and `cancelled` count those that are
+-- kept, `freed` is 1 once a twin has become a job of its own.
+local PACKED = '>i7i7i7i7i7i7i7i7i7i7i7i7i7'
 local FIRST = {
   epoch = 1, seq = 0, at = 0, fence = 0, number = 0, letter = 0, first = 1, bytes = 0, oldest = 0, en = 0, done = 0,
   cancelled = 0, freed = 0,
@@ -94,7 +92,6 @@ local function step_of(key, head, shards, cfg, now)
     names = named,
     shards = shards,
     head = head,
-    was = {},
     cfg = cfg,
     now = now,
     lines = {},
@@ -117,7 +114,7 @@ end
 function shard.find(key, shards, now)
   begin()
   local named = keyed.of(key)
-  local found = call('HMGET', key, 'shards', 'vm', 'cfg', 'awaited', 'layout', unpack(COUNTERS))
+  local found = call('HMGET', key, 'shards', 'vm', 'cfg', 'awaited', 'layout', 'head')
   local known = found[1] or call('HGET', named.sibling, 'shards')
   if known and shards ~= '' and known ~= shards then
     return nil, known
@@ -126,13 +123,14 @@ function shard.find(key, shards, now)
     return nil
   end
   shard.check_layout(found[5])
-  local head, was = {}, {}
-  for i = 1, #COUNTERS do
-    local name, number = COUNTERS[i], tonumber(found[i + 5])
-    head[name], was[name] = number, number
+  if not found[6] then
+    error(redis.error_reply('HEADRACE older_layout ' .. (found[5] or '1')))
   end
+  local head = {}
+  head.epoch, head.seq, head.at, head.fence, head.number, head.letter, head.first, head.bytes, head.oldest, head.en,
+    head.done, head.cancelled, head.freed = cut(PACKED, found[6])
   local s = step_of(key, head, found[1], config_of(found[3]), now)
-  s.was, s.vm = was, found[2]
+  s.packed_head, s.en_before, s.vm = found[6], head.en, found[2]
   s.awaited = found[4] -- until when somebody waits for the end of a job, false for nobody
   return s
 end
@@ -194,7 +192,7 @@ function shard.new(key, shards, config_text, now)
   if is_volatile() then
     head.epoch, head.fence = shard.next_epoch(head.epoch), next_fence(head.fence)
   end
-  s.is_moved, s.new_config = true, config_text
+  s.is_moved, s.new_config, s.en_before = true, config_text, 0
   return s
 end
 
@@ -239,15 +237,14 @@ end
 
 -- Write the counters that have changed.
 function shard.save(s)
-  local head, was, changed, n = s.head, s.was, {}, 0
-  for i = 1, #COUNTERS do
-    local name = COUNTERS[i]
-    if head[name] ~= was[name] then
-      changed[n + 1], changed[n + 2] = name, head[name]
-      n = n + 2
-      was[name] = head[name]
-    end
+  local head, changed, n = s.head, {}, 0
+  local packed = pack(PACKED, head.epoch, head.seq, head.at, head.fence, head.number, head.letter, head.first,
+    head.bytes, head.oldest, head.en, head.done, head.cancelled, head.freed)
+  if packed ~= s.packed_head then
+    changed[1], changed[2], n = 'head', packed, 2
+    s.packed_head = packed
   end
+  s.en_before = head.en
   if s.is_moved then
     changed[n + 1], changed[n + 2] = 'vm', this_server()
     n = n + 2

@@ -670,18 +670,12 @@ async def test_a_refused_settlement_among_done_ones_leaves_their_lines_as_they_a
     play.advance(60)
 
     forged = with_lease(second, token=FORGED)
-    batch = [claim.settle(Done(), 55) for claim in (first, forged, first, third)]
+    batch = [claim.settle(Done(), 55) for claim in (first, forged, third)]
     answers = await play.store.jobs.settle(batch, now_ms=play.now_ms)
     alone = await play.store.jobs.settle([second.settle(Done(), 55)], now_ms=play.now_ms)
 
     lines = [event.line for event in await play.events() if event.line.event == "done"]
-    assert [answer.status for answer in (*answers, *alone)] == [
-        "done",
-        "lease_mismatch",
-        "not_active",
-        "done",
-        "done",
-    ]
+    assert [answer.status for answer in (*answers, *alone)] == ["done", "lease_mismatch", "done", "done"]
     assert [line.id for line in lines] == [first.lease.id, third.lease.id, second.lease.id]
     assert [line.fence for line in lines] == [first.lease.fence, third.lease.fence, second.lease.fence]
     assert {(line.kind, line.tag, line.run_ms, line.attempts, line.stalls) for line in lines} == {

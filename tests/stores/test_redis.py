@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import asynccontextmanager, suppress
+from itertools import chain
 from typing import Any
 
 import pytest
@@ -180,9 +181,10 @@ async def test_a_configuration_reaches_every_shard_with_its_line(clustered: bool
 async def test_a_shard_that_missed_a_configuration_takes_the_next_one(server: RedisServer, store: Store) -> None:
     play = Play(store, 3)
     await play.configure(max_attempts=3)
-    old = server.ask("HGET", key_of(play, "m", 2), "cfg")
+    fields = ("cfg", "about")
+    old = server.ask("HMGET", key_of(play, "m", 2), *fields)
     await play.configure(max_attempts=4)
-    server.ask("HSET", key_of(play, "m", 2), "cfg", old)
+    server.ask("HSET", key_of(play, "m", 2), *chain.from_iterable(zip(fields, old, strict=True)))
 
     config = await play.configure(paused=True)
 
@@ -340,7 +342,7 @@ async def test_a_shard_that_a_newer_headrace_has_written_is_refused_and_left_alo
     server: RedisServer, play: Play
 ) -> None:
     claim = await play.start("a")
-    server.ask("HSET", head_key(Shard(play.queue, 0)), "layout", LAYOUT + 1)
+    server.ask("HSET", head_key(Shard(play.queue, 0)), "about", f"{LAYOUT + 1} 1 and something else")
     before = {key: server.ask("DUMP", key) for key in server.ask("KEYS", "*")}
     store, shard = play.store, Shard(play.queue, 0)
     calls: list[Callable[[], Awaitable[object]]] = [
@@ -371,7 +373,7 @@ async def test_a_shard_that_an_older_headrace_has_written_is_refused_and_left_al
     """Its counters stand in fields of their own, which this library does not read."""
     await play.enqueue("a")
     head = head_key(Shard(play.queue, 0))
-    server.ask("HDEL", head, "head")
+    server.ask("HDEL", head, "head", "about")
     server.ask("HSET", head, "layout", LAYOUT - 1, "seq", 1)
     before = {key: server.ask("DUMP", key) for key in server.ask("KEYS", "*")}
 

@@ -3,7 +3,7 @@
 All keys of a shard start with its prefix, whose braces put them into one slot of a cluster. A name is made of tenants
 and queues only, which hold neither braces nor slashes; ids are fields and members, never parts of a name.
 
-    m   hash    the shard itself: layout, shards, head (epoch and counters), configuration, until when ends are told
+    m   hash    the shard itself: about (layout, shards, server), head (epoch, counters), cfg, awaited
     b   hash    id to the body of a waiting or active job
     r   zset    ready ones by place
     l   zset    later ones by run_at_ms
@@ -12,7 +12,7 @@ and queues only, which hold neither braces nor slashes; ids are fields and membe
     t   hash    id to the twin
     k   hash    id and idempotency key to fingerprint and end; kx, by end
     o   hash    id to the ending; ol, unpinned ones in order; op, pinned ones by end
-    w   hash    worker to its last nonce; ws, by the time it was seen
+    w   hash    worker to when it was seen and its last nonce; ws, by that time
     d   hash    number to the letter; dn, by number; di, by id
     j   stream  the journal; jc, who reads it
     q   list    quarantine: records that should have been there and were not

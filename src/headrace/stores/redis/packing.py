@@ -33,8 +33,11 @@ COUNTERS = (
     "done",
     "cancelled",
     "freed",
+    "blocked",
+    "over_at",
 )
 """The counters of a shard in the order in which they are packed."""
+_COUNTERS = struct.Struct(f"<{len(COUNTERS)}d")
 _ENDING_HEAD_AT = 20
 _REASONS: dict[int, Reason] = {ord("a"): "attempts", ord("s"): "stalls", ord("f"): "failed", ord("e"): "expired"}
 _TIME_FLAGS = {
@@ -50,13 +53,12 @@ _unpack_headers = msgspec.msgpack.Decoder(dict[str, str]).decode
 
 def counters_of(packed: bytes) -> dict[str, int]:
     """The counters in the `head` of a shard."""
-    numbers = (int.from_bytes(packed[at : at + 7], "big", signed=True) for at in range(0, len(packed), 7))
-    return dict(zip(COUNTERS, numbers, strict=True))
+    return dict(zip(COUNTERS, map(int, _COUNTERS.unpack(packed)), strict=True))
 
 
 def pack_counters(counters: Mapping[str, int]) -> bytes:
     """The `head` of a shard with these counters."""
-    return b"".join(counters[name].to_bytes(7, "big", signed=True) for name in COUNTERS)
+    return _COUNTERS.pack(*(counters[name] for name in COUNTERS))
 
 
 def six(number: int) -> bytes:

@@ -10,8 +10,7 @@ local function take(s, version, text)
   local is_resumed = s.cfg.paused and not new.paused
   journal.note(s, '{"event":"configured","version":' .. version .. '}')
   journal.write(s)
-  call('HSET', s.names.m, 'cfg', text)
-  s.cfg = new
+  s.cfg, s.new_config = new, text
   journal.trim(s, LIMITS.trim)
   shard.save(s)
   if is_resumed then

@@ -20,7 +20,7 @@ end
 
 local function hand_to_fail_handler(s, id, number, packed, reason, class, message)
   local companion = shard.companion(s)
-  s.has_handed_on = true
+  s.has_handed_on, companion.is_drained, companion.due = true, nil, nil
   local _, tag = body.kind_and_tag(packed)
   local payload = fail_payload(id, packed, reason, class, message)
   local failed = body.new(s.now, FAIL_KIND, tag, payload, body.headers(packed))

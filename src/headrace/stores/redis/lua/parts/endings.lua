@@ -35,19 +35,22 @@ function ending.put(s, id, head, state, result)
     ending.drop(s, id)
     return
   end
-  local counters, ended = s.head, s.ended
+  local counters, ended, until_ms = s.head, s.ended, s.now + keep_ms
+  if counters.over_at == 0 or until_ms < counters.over_at then
+    counters.over_at = until_ms
+  end
   if not ended then
     ended = { unpinned = {}, pinned = {}, done = 0 }
     s.ended = ended
   end
   local start = ended.start
   if pin_ms > 0 then
-    start = pack('>c1I6I6I6', '1', s.now, s.now + keep_ms, 0)
-    ended.pinned[#ended.pinned + 1], ended.pinned[#ended.pinned + 2] = s.now + keep_ms, id
+    start = pack('>c1I6I6I6', '1', s.now, until_ms, 0)
+    ended.pinned[#ended.pinned + 1], ended.pinned[#ended.pinned + 2] = until_ms, id
   else
     counters.en = counters.en + 1
     if not start then
-      start = pack('>c1I6I6I6', '0', s.now, s.now + keep_ms, counters.en)
+      start = pack('>c1I6I6I6', '0', s.now, until_ms, counters.en)
       ended.start = start
     end
     ended.unpinned[#ended.unpinned + 1] = state == 'd' and id or '\0' .. id
@@ -259,11 +262,29 @@ local function sweep_pinned(s, limit)
   return #ids
 end
 
+-- Before when no ending's time is over: that of the oldest one in the list and of the first pinned one. 0 has it looked for
+-- again.
+local function next_over(s)
+  local oldest = call('LRANGE', s.names.ol, '-1', '-1')[1]
+  local packed = oldest and call('HGET', s.names.o, id_of(oldest))
+  if oldest and not packed then
+    return 0
+  end
+  local pinned = call('ZRANGE', s.names.op, '0', '0', 'WITHSCORES')[2]
+  local first = packed and ending.until_ms(packed)
+  local second = pinned and pinned + 0
+  return first and second and math.min(first, second) or first or second or 0
+end
+
 -- Drop endings beyond the queue's bounds, after the call's own were written; says how many.
 function ending.sweep(s)
   local head, limit = s.head, LIMITS.sweep
   local kept = head.done + head.cancelled
   if kept == 0 then
+    return 0
+  end
+  local is_over = s.now >= head.over_at
+  if not is_over and kept <= s.cfg.keep_done_max then
     return 0
   end
   local pinned = call('ZCARD', s.names.op)
@@ -272,11 +293,14 @@ function ending.sweep(s)
   if over > 0 then
     swept = sweep_too_many(s, math.min(over, limit))
   end
-  if swept < limit and kept - pinned > swept then
-    swept = swept + sweep_too_old(s, limit - swept)
-  end
-  if swept < limit and pinned > 0 then
-    swept = swept + sweep_pinned(s, limit - swept)
+  if is_over then
+    if swept < limit and kept - pinned > swept then
+      swept = swept + sweep_too_old(s, limit - swept)
+    end
+    if swept < limit and pinned > 0 then
+      swept = swept + sweep_pinned(s, limit - swept)
+    end
+    head.over_at = next_over(s)
   end
   return swept
 end

@@ -12,8 +12,20 @@ local function part_of(ids, first, size)
   return part
 end
 
--- Take back jobs whose lease has run out, at most `limit`, by end, then id; says how many.
+-- The lowest score of a sorted set; false when it is empty.
+local function first_of(key)
+  local score = call('ZRANGE', key, '0', '0', 'WITHSCORES')[2]
+  return score and score + 0 or false
+end
+
+-- Take back jobs whose lease has run out, at most `limit`, by end, then id; says how many. Where none has, the step knows
+-- when the first one will.
 function handing.repair(s, limit)
+  local first_end = first_of(s.names.x)
+  if not first_end or first_end > s.now then
+    s.lease_end = first_end
+    return 0
+  end
   local overdue = call('ZRANGE', s.names.x, '-inf', body.text(s.now), 'BYSCORE', 'LIMIT', '0', limit)
   for first = 1, #overdue, CHUNK do
     local ids = part_of(overdue, first, CHUNK)
@@ -31,8 +43,14 @@ function handing.repair(s, limit)
   return #overdue
 end
 
--- Make later jobs ready whose time has come, at most `limit`, by time, then id.
+-- Make later jobs ready whose time has come, at most `limit`, by time, then id. Where none has, the step knows when the
+-- first one will.
 function handing.promote(s, limit)
+  local first_due = first_of(s.names.l)
+  if not first_due or first_due > s.now then
+    s.due = first_due
+    return
+  end
   local due = call('ZRANGE', s.names.l, '-inf', body.text(s.now), 'BYSCORE', 'LIMIT', '0', limit)
   for first = 1, #due, CHUNK do
     local ids = part_of(due, first, CHUNK)
@@ -104,9 +122,10 @@ local function hand_out(s, request, limit, bytes_left)
   local handed, leases, deliveries, lines, pieces = {}, {}, {}, s.lines, s.pieces
   local R, head, text, now = s.R, s.head, body.text, s.now
   s.handed, s.leases, s.deliveries = handed, leases, deliveries
-  while n < limit * 2 and expired < LIMITS.expiries do
+  while n < limit * 2 and expired < LIMITS.expiries and not s.is_drained do
     local ids = ready_from(s, merged, offset, limit - n / 2)
     local count = #ids
+    s.is_drained = not merged and count < limit - n / 2
     if count == 0 then
       break
     end
@@ -123,6 +142,7 @@ local function hand_out(s, request, limit, bytes_left)
         pieces = s.pieces
         expired = expired + 1
         if expired == LIMITS.expiries then
+          s.is_drained = false
           break
         end
       else
@@ -132,6 +152,7 @@ local function hand_out(s, request, limit, bytes_left)
         local most, more, least = byte(packed, head_size + 2, head_size + 4)
         local size = most * 65536 + more * 256 + least
         if size > bytes_left and (n > 0 or bytes_left < LIMITS.claim_bytes) then
+          s.is_drained = false
           return items, n, bytes_left
         end
         bytes_left = bytes_left - size
@@ -161,32 +182,32 @@ end
 
 -- Remember that a worker was here, and the nonce of its last claim that was handed jobs.
 local function see_worker(s, request, was_handed)
-  local w, ws, worker = s.names.w, s.names.ws, request.worker
-  if was_handed then
-    call('HSET', w, worker, request.nonce)
-    call('ZADD', ws, body.text(s.now), worker)
-    return
-  end
-  local seen = call('ZSCORE', ws, worker)
-  if not seen then
-    call('HSET', w, worker, '')
-  end
-  if not seen or tonumber(seen) <= s.now - LIMITS.worker_seen_ms then
-    call('ZADD', ws, s.now, worker)
+  local seen = s.seen
+  if was_handed or not seen or cut('>I6', seen) <= s.now - LIMITS.worker_seen_ms then
+    local nonce = was_handed and request.nonce or seen and sub(seen, 7) or ''
+    call('HSET', s.names.w, request.worker, pack('>I6', s.now) .. nonce)
+    call('ZADD', s.names.ws, body.text(s.now), request.worker)
   end
 end
 
--- When it is worth claiming from this shard again; nil for not by itself.
-local function next_at(s)
-  local named, now = s.names, s.now
-  local ends = call('ZRANGE', named.x, '0', '0', 'WITHSCORES')
-  local next_ms = ends[2] and tonumber(ends[2])
-  if not s.cfg.paused then
-    if call('ZCARD', named.r) > 0 then
-      return now
+-- When it is worth claiming from this shard again; nil for not by itself. Jobs may have been handed out until an instant;
+-- where the call has looked already and changed nothing there, it does not look again.
+local function next_at(s, handed_until)
+  local named, now, is_paused = s.names, s.now, s.cfg.paused
+  if not is_paused and not s.is_drained and call('ZCARD', named.r) > 0 then
+    return now
+  end
+  local next_ms = s.lease_end
+  if next_ms == nil then
+    next_ms = first_of(named.x)
+  elseif handed_until and (not next_ms or handed_until < next_ms) then
+    next_ms = handed_until
+  end
+  if not is_paused then
+    local due = s.due
+    if due == nil then
+      due = first_of(named.l)
     end
-    local later = call('ZRANGE', named.l, '0', '0', 'WITHSCORES')
-    local due = later[2] and tonumber(later[2])
     if due and (not next_ms or due < next_ms) then
       next_ms = due
     end
@@ -197,9 +218,12 @@ end
 -- Repair, promote and hand out on one shard. Returns what was handed out after the fence of the first, how much that is,
 -- and how many bytes are left.
 local function claim_one(s, request, limit, bytes_left)
-  s.worker = request.worker
-  handing.repair(s, LIMITS.repairs)
+  s.worker, s.lease_end, s.due, s.is_drained = request.worker, nil, nil, nil
+  local repaired = handing.repair(s, LIMITS.repairs)
   handing.promote(s, LIMITS.promotions)
+  if repaired > 0 then
+    s.due = nil -- a death may have freed a twin that is due later
+  end
   local first_fence = s.head.fence + 1
   local items, n = {}, 0
   if not s.cfg.paused then
@@ -209,11 +233,14 @@ local function claim_one(s, request, limit, bytes_left)
 end
 
 function handing.request_of(args, at)
-  return { worker = args[at], nonce = args[at + 1], lease_ms = tonumber(args[at + 2]) }
+  return { worker = args[at], nonce = args[at + 1], lease_ms = args[at + 2] + 0 }
 end
 
+-- Whether this claim was answered before. What is kept of a worker: when it was seen 6, then the nonce of its last claim
+-- that was handed jobs.
 function handing.is_known(s, request)
-  return call('HGET', s.names.w, request.worker) == request.nonce
+  s.seen = call('HGET', s.names.w, request.worker)
+  return s.seen and sub(s.seen, 7) == request.nonce
 end
 
 -- What an earlier call with this nonce was handed on a shard and still holds: id, body, fence, claimed_at and end in
@@ -288,7 +315,7 @@ function handing.claim(found, request, now, limit, bytes_left)
   for _, visit in ipairs(visited) do
     local s, was_handed = visit[1], visit[2]
     see_worker(s, request, was_handed)
-    local again_ms = next_at(s)
+    local again_ms = next_at(s, was_handed and now + request.lease_ms)
     if again_ms and (not next_ms or again_ms < next_ms) then
       next_ms = again_ms
     end

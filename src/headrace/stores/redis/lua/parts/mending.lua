@@ -92,6 +92,9 @@ end
 
 local function look_at_counts(s, is_healing, said)
   local head = s.head
+  if is_healing then
+    head.blocked, head.over_at = call('HLEN', s.names.t), 0
+  end
   local done, cancelled = count_endings(s)
   for name, counted in pairs({ done = done, cancelled = cancelled }) do
     if head[name] ~= counted then

@@ -78,7 +78,7 @@ function settling.settle(s, args, hows, starts)
   local deliveries = waiting.get_all(s.names.a, ids)
   local ends = settling.ends(s, ids)
   local A, answers, statuses, over, is_done = s.A, { '' }, {}, {}, {}
-  local lines, is_over, has_twins = s.lines, false, call('HLEN', s.names.t) > 0
+  local lines, is_over, has_twins = s.lines, false, s.head.blocked > 0
   s.over, s.has_twins = over, has_twins
   for i = 1, count do
     local first = starts[i]
@@ -124,7 +124,7 @@ end
 -- they came, and nothing is decided one by one. nil when something does, and nothing was changed then. From args[at] on: id
 -- and token in turn.
 local function settle_done(s, args, count, at, lines)
-  if s.count > 0 or s.over or next(s.A) ~= nil or call('HLEN', s.names.t) > 0 then
+  if s.count > 0 or s.over or next(s.A) ~= nil or s.head.blocked > 0 then
     return nil
   end
   local ids = {}

@@ -26,7 +26,7 @@ function twins.get(s, id)
     return packed
   end
   if s.has_twins == nil then
-    s.has_twins = call('HLEN', s.names.t) > 0
+    s.has_twins = s.head.blocked > 0
   end
   return s.has_twins and call('HGET', s.names.t, id)
 end

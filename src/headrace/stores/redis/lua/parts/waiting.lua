@@ -116,26 +116,28 @@ end
 
 -- How many wait or are blocked.
 function waiting.held(s)
-  return call('ZCARD', s.names.r) + call('ZCARD', s.names.l) + call('HLEN', s.names.t)
+  s.ready = call('ZCARD', s.names.r)
+  return s.ready + call('ZCARD', s.names.l) + s.head.blocked
 end
 
--- One command over a flat list, in chunks.
+-- One command over a flat list, in chunks; returns the sum of its answers.
 function waiting.each_chunk(command, key, flat, n)
   if n == 0 then
-    return
+    return 0
   end
   if n <= CHUNK then
-    call(command, key, unpack(flat, 1, n))
-    return
+    return call(command, key, unpack(flat, 1, n))
   end
+  local sum = 0
   for first = 1, n, CHUNK do
-    call(command, key, unpack(flat, first, math.min(first + CHUNK - 1, n)))
+    sum = sum + call(command, key, unpack(flat, first, math.min(first + CHUNK - 1, n)))
   end
+  return sum
 end
 
 local function drop_those(command, key, changes)
   if next(changes) == nil then
-    return
+    return 0
   end
   local flat, n = {}, 0
   for id, value in pairs(changes) do
@@ -144,12 +146,12 @@ local function drop_those(command, key, changes)
       flat[n] = id
     end
   end
-  waiting.each_chunk(command, key, flat, n)
+  return waiting.each_chunk(command, key, flat, n)
 end
 
 local function set_hash(key, changes)
   if next(changes) == nil then
-    return
+    return 0
   end
   local flat, n = {}, 0
   for id, value in pairs(changes) do
@@ -158,7 +160,7 @@ local function set_hash(key, changes)
       n = n + 2
     end
   end
-  waiting.each_chunk('HSET', key, flat, n)
+  return waiting.each_chunk('HSET', key, flat, n)
 end
 
 local function set_scores(key, changes)
@@ -190,7 +192,7 @@ local function is_news(s)
   if not s.woke then
     return false
   end
-  if (s.new_places or earliest(s.R)) and call('ZCARD', s.names.r) == 0 then
+  if (s.new_places or earliest(s.R)) and (s.ready or call('ZCARD', s.names.r)) == 0 then
     return true
   end
   local due = earliest(s.L)
@@ -229,29 +231,38 @@ local function write_handed(s)
   end
 end
 
--- Write what was decided: drops before sets, since a job may leave an index and come back in one call.
-function waiting.write(s)
-  local named = s.names
-  local is_waking = is_news(s)
-  write_lists(s)
+-- Drops before sets, since a job may leave an index and come back in one call.
+local function write_changes(s)
+  local named, head = s.names, s.head
   drop_those('ZREM', named.r, s.R)
   drop_those('ZREM', named.l, s.L)
   drop_those('ZREM', named.x, s.X)
   drop_those('HDEL', named.a, s.A)
   drop_those('HDEL', named.b, s.B)
-  drop_those('HDEL', named.t, s.T)
+  head.blocked = head.blocked - drop_those('HDEL', named.t, s.T)
   set_hash(named.b, s.B)
   set_hash(named.a, s.A)
-  set_hash(named.t, s.T)
+  head.blocked = head.blocked + set_hash(named.t, s.T)
   set_scores(named.r, s.R)
   set_scores(named.l, s.L)
   set_scores(named.x, s.X)
+  s.B, s.R, s.L, s.X, s.A, s.T = {}, {}, {}, {}, {}, {}
+end
+
+-- Write what was decided.
+function waiting.write(s)
+  local named = s.names
+  local is_waking = is_news(s)
+  write_lists(s)
+  if next(s.B) or next(s.R) or next(s.L) or next(s.X) or next(s.A) or next(s.T) then
+    write_changes(s)
+  end
   write_handed(s)
   if s.missing then
     waiting.each_chunk('LPUSH', named.q, s.missing, #s.missing)
     call('LTRIM', named.q, 0, LIMITS.quarantine - 1)
   end
-  s.B, s.R, s.L, s.X, s.A, s.T, s.missing, s.woke = {}, {}, {}, {}, {}, {}, nil, false
+  s.missing, s.woke, s.ready = nil, false, nil
   if is_waking then
     telling.publish(named.prefix, '')
   end

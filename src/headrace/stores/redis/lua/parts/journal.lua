@@ -77,8 +77,9 @@ function journal.write(s)
     at = s.now
   end
   local lines = concat(s.lines, '', 1, s.pieces)
-  local said = format('%.0f %.0f %.0f %s', head.epoch, s.count, at, s.worker or '')
-  call('XADD', s.names.j, format('%.0f-0', seq), 'h', said, 'l', lines)
+  local text = body.text
+  local said = text(head.epoch) .. ' ' .. text(s.count) .. ' ' .. text(at) .. ' ' .. (s.worker or '')
+  call('XADD', s.names.j, text(seq) .. '-0', 'h', said, 'l', lines)
   if head.first == head.seq + 1 then
     head.oldest = at
   end

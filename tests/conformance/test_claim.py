@@ -415,6 +415,27 @@ async def test_next_at_is_the_end_of_a_lease_when_that_comes_first(play: Play) -
     assert extended.next_at_ms == play.now_ms + 5_000
 
 
+async def test_next_at_is_the_time_of_a_twin_that_a_death_in_this_claim_has_freed(play: Play) -> None:
+    await play.start("a", lease_ms=1_000, policy=Policy(max_stalls=1))
+    await play.enqueue("a", delay_ms=9_000)
+    play.advance(1_000)
+
+    claims = await play.claims(10)
+
+    assert await play.letters()
+    assert (claims.items, claims.next_at_ms) == ([], play.now_ms + 8_000)
+
+
+async def test_next_at_is_the_end_of_a_lease_that_this_claim_gave(play: Play) -> None:
+    first, second = play.ids(2)
+    await play.enqueue_all(play.job(first), play.job(second))
+    await play.claim_one(lease_ms=9_000)
+
+    claims = await play.claims(10, lease_ms=4_000)
+
+    assert ([claim.record.id for claim in claims.items], claims.next_at_ms) == ([second], play.now_ms + 4_000)
+
+
 async def test_next_at_of_a_paused_queue_is_the_end_of_a_lease_only(play: Play) -> None:
     """A paused queue needs a claim for repair, and for nothing else."""
     await play.enqueue("a")

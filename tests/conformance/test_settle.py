@@ -504,6 +504,23 @@ async def test_an_ending_is_kept_until_its_time_is_over(play: Play) -> None:
     assert (await play.counts()).done == 0
 
 
+async def test_endings_whose_time_is_over_are_swept_by_the_next_settle(play: Play) -> None:
+    """Of those that are kept by count and of those that a job keeps for itself; what is not over stays."""
+    await play.configure(keep_done_ms=1_000)
+    first, second, third, last = play.ids(4)
+    await play.settle(await play.start(first))
+    await play.settle(await play.start(second, policy=Policy(result_ttl_ms=500)), Done(b"1"))
+    play.advance(999)
+    await play.settle(await play.start(third))
+    before = (await play.counts()).done
+    play.advance(1)
+
+    await play.settle(await play.start(last))
+
+    assert (before, (await play.counts()).done) == (2, 2)
+    assert await kept(play, [first, second, third, last]) == [third, last]
+
+
 async def test_keep_done_ms_of_the_queue_rules_at_the_moment_of_the_end(play: Play) -> None:
     await play.configure(keep_done_ms=500)
     await play.settle(await claimed(play))

@@ -22,6 +22,22 @@ FAULTS: dict[str, tuple[tuple[str, str], str]] = {
         ("if is_done[id] or settling.refusal(s, delivery, nil, token) then", "if is_done[id] or not delivery then"),
         "test_settle.py::test_a_refused_settlement_among_done_ones_leaves_their_lines_as_they_are",
     ),
+    "lua_twins_are_not_counted": (
+        ("head.blocked = head.blocked + set_hash(named.t, s.T)", "set_hash(named.t, s.T)"),
+        "test_twins.py::test_a_twin_becomes_a_job_of_its_own_when_the_active_one_is_over",
+    ),
+    "lua_endings_are_never_over": (
+        ("local is_over = s.now >= head.over_at", "local is_over = false"),
+        "test_settle.py::test_endings_whose_time_is_over_are_swept_by_the_next_settle",
+    ),
+    "lua_a_claim_forgets_the_leases_that_it_gave": (
+        ("elseif handed_until and (not next_ms", "elseif false and (not next_ms"),
+        "test_claim.py::test_next_at_is_the_end_of_a_lease_that_this_claim_gave",
+    ),
+    "lua_a_claim_forgets_the_twins_that_it_freed": (
+        ("  if repaired > 0 then\n    s.due = nil", "  if false then\n    s.due = nil"),
+        "test_claim.py::test_next_at_is_the_time_of_a_twin_that_a_death_in_this_claim_has_freed",
+    ),
     "lua_an_expired_lease_is_accepted": (
         ("elseif end_ms and tonumber(end_ms) <= s.now then", "elseif false then"),
         "test_settle.py::test_settle_refuses_a_lease_that_has_run_out_and_changes_nothing",

@@ -84,18 +84,26 @@ class ThreadBeat:
     def _work(self) -> None:
         with contextlib.suppress(asyncio.CancelledError):
             try:
-                self._wait_for_descriptors()
-                if not self._stopping.is_set():
-                    asyncio.run(self._beat())
+                runner = self._runner()
+                if runner is not None:
+                    with runner:
+                        runner.run(self._beat())
             except Exception as error:  # noqa: BLE001 - the worker is told, and ends with it
                 self._failed(error)
 
-    def _wait_for_descriptors(self) -> None:
-        """Pause until an event loop can be made; leases that nobody can extend until then end as any others do."""
+    def _runner(self) -> asyncio.Runner | None:
+        """A runner with its loop, as soon as there are descriptors for one; leases that nobody can extend until then
+        end as any others do. None when the worker has ended before."""
         assert self._of_worker is not None  # started
-        while not (_can_make_loop() or self._stopping.is_set()):
+        while not self._stopping.is_set():
+            if _can_make_loop():
+                with contextlib.suppress(OSError):  # somebody else has taken them meanwhile
+                    runner = asyncio.Runner()
+                    runner.get_loop()
+                    return runner
             self._heart.fence(self._of_worker.time())
             self._stopping.wait(OPEN_SECONDS)
+        return None
 
     async def _beat(self) -> None:
         self._loop = asyncio.get_running_loop()

@@ -7,7 +7,7 @@ PY := .venv/bin/python
 PARTS ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help setup servers check test test-versions demo bench bench-spark proof docs lock clean
+.PHONY: help setup servers check test test-versions test-lowest demo bench bench-spark proof docs lock clean
 
 help:  ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-13s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -27,6 +27,9 @@ test: servers  ## Check and run every test, each part timed against its budget
 
 test-versions: servers  ## Run a part of the tests on every Python from 3.11 on that is found
 	@$(PY) -m tools.versions
+
+test-lowest: servers  ## Run a part of the tests with the lowest versions that pyproject.toml allows
+	@$(PY) -m tools.lowest
 
 demo: setup  ## Run jobs of several kinds and tenants through a store and let Spark tell what happened
 	@$(PY) -m headrace.cli.main demo
@@ -48,8 +51,8 @@ docs: setup  ## Check that the docs are true
 	@$(PY) -m pytest tests/docs
 
 lock:  ## Resolve requirements/*.txt anew from pyproject.toml
-	@$(PYTHON) -B tools/lock.py
+	@$(PYTHON) -B -m tools.lock
 
 clean:  ## Remove .venv and everything the tools left behind
-	rm -rf .venv .venv-versions build dist src/*.egg-info .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis
+	rm -rf .venv .venv-versions .venv-lowest build dist src/*.egg-info .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis
 	find . -name __pycache__ -type d -not -path './.git/*' -prune -exec rm -rf {} +

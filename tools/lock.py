@@ -4,12 +4,11 @@ uv does the resolving, in a temporary environment of its own. Nothing in the fil
 whoever installs them uses the index that their pip is set up for; the hashes say that it is the right package.
 """
 
-import os
 import subprocess
 import sys
-import tempfile
-import venv
 from pathlib import Path
+
+from tools.resolver import resolver
 
 ROOT = Path(__file__).resolve().parent.parent
 
@@ -49,18 +48,10 @@ LOCKS = (
 
 
 def main() -> None:
-    with tempfile.TemporaryDirectory(prefix="headrace-lock-") as folder:
-        venv.create(folder, with_pip=True)
-        programs = Path(folder) / "bin"
-        print("lock: installing uv in a temporary environment", flush=True)
-        subprocess.run([programs / "pip", "install", "--quiet", "uv"], check=True)
-        env = dict(os.environ)
-        if "PIP_CERT" in env:  # uv does not read pip's settings, and needs the same certificates
-            env.setdefault("SSL_CERT_FILE", env["PIP_CERT"])
+    with resolver("lock") as uv:
         for lock, sources in LOCKS:
             print(f"lock: {lock}", flush=True)
-            command = [programs / "uv", "pip", "compile", *OPTIONS, *sources, f"--output-file={lock}"]
-            subprocess.run(command, cwd=ROOT, env=env, check=True)
+            uv.run("pip", "compile", *OPTIONS, *sources, f"--output-file={lock}", root=ROOT)
 
 
 if __name__ == "__main__":

@@ -47,7 +47,8 @@ LEFT_OUT = frozenset(
 )
 """Locked packages of Spark and of the checks: most of the 760 MB, and none of these tests imports them."""
 
-STORES_WITHOUT_SERVER = ("-k", "not redis and not postgres")
+NARROWED = ("-k", "not redis and not postgres", "--ignore=tests/app/test_carrying.py")
+"""What needs neither a server nor Spark."""
 # Tests of SQLite count the threads of stores, and other suites keep stores open for a whole run.
 CHOSEN = (
     ("tests/model", "tests/stores/test_sqlite.py", "tests/stores/test_sqlite_feeds.py"),
@@ -164,7 +165,7 @@ def run_on(version: str, python: Python, chosen: Sequence[Sequence[str]], root: 
         return Outcome(version, python, time.monotonic() - started, failure=str(failed))
     for paths in chosen:
         part = Part(version, budget_s=0, paths=tuple(paths), workers=2)
-        tally += run_pytest(part, [*STORES_WITHOUT_SERVER, *paths], root, None, inside)
+        tally += run_pytest(part, [*NARROWED, *paths], root, None, inside)
     return Outcome(version, python, time.monotonic() - started, tally)
 
 

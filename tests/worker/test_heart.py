@@ -74,11 +74,12 @@ async def test_a_handler_whose_lease_was_lost_is_stopped_and_the_worker_goes_on(
     timed: Store, clock: ManualClock
 ) -> None:
     """Q20, Q21, Q22, T28: the store says that a lease is over; that handler ends, the others do not."""
-    held, ear = Held(), Ear()
+    held, flaky, ear = Held(), FaultyStore(timed), Ear()
     await timed.jobs.enqueue([job("a", "held", max_stalls=1)])
 
-    async with worker_of(timed, handling(held=held.work, work=_nothing), ear, lease="3s", heartbeat="30ms", poll="1h"):
+    async with worker_of(flaky, handling(held=held.work, work=_nothing), ear, lease="3s", heartbeat="30ms", poll="1h"):
         await held.started.wait()
+        await flaky.called("wait")  # before it rests the worker may claim once more, and so sweep up the lease itself
         clock.advance(3_000)
         lost = await ear.hear(Lost)
         await timed.jobs.enqueue([job("b")])
@@ -88,6 +89,25 @@ async def test_a_handler_whose_lease_was_lost_is_stopped_and_the_worker_goes_on(
     assert (lost.claim.record.id, lost.why) == ("a", "the store says lease_expired")
     assert held.saw_stopping
     assert in_hand == {"b"}
+
+
+async def test_a_handler_whose_lease_ran_out_and_was_swept_up_is_stopped_as_well(
+    timed: Store, clock: ManualClock
+) -> None:
+    """Q21: where a claim or a sweep came before the heart, the store knows of no lease any more."""
+    held, flaky, ear = Held(), FaultyStore(timed), Ear()
+    await timed.jobs.enqueue([job("a", "held", max_stalls=1)])
+
+    extension = flaky.hold("extend")
+    async with worker_of(flaky, handling(held=held.work), ear, lease="3s", heartbeat="1s", poll="1h"):
+        await extension.reached()
+        clock.advance(3_000)
+        await timed.jobs.repair(MAIL)
+        extension.release()
+        lost = await ear.hear(Lost)
+
+    assert (lost.claim.record.id, lost.why) == ("a", "the store says not_active")
+    assert held.saw_stopping
 
 
 async def test_a_worker_that_lost_a_lease_does_not_get_it_back_by_asking_for_more(

@@ -3,6 +3,7 @@
 import asyncio
 import threading
 from collections.abc import Callable
+from contextvars import ContextVar
 from typing import Any
 
 import pytest
@@ -21,6 +22,8 @@ from headrace.worker.raising import Retry
 from headrace.worker.worker import Worker
 from tests.support.stores import SHARED_URLS
 from tests.worker.support import MAIL, SOON_S, Ear, find, handling, job, jobs, work_off, worker_of
+
+WHO = ContextVar("WHO", default="nobody")
 
 
 async def test_a_job_runs_and_its_result_is_kept(store: Store) -> None:
@@ -230,6 +233,43 @@ async def test_on_every_store_jobs_are_worked_off(shared: Store, shared_name: st
     assert sorted(runs) == list(range(300))
     assert worker.health().totals.done == 301
     assert (await find(shared, "plain")).state is State.DONE
+
+
+async def test_every_handler_is_a_task_of_its_own_with_variables_of_its_own(store: Store) -> None:
+    """Also one that never waits, and takes no turn of the loop from Python 3.12 on."""
+    tasks: set[asyncio.Task[Any] | None] = set()
+    found: list[str] = []
+
+    async def work() -> None:
+        tasks.add(asyncio.current_task())
+        found.append(WHO.get())
+        WHO.set("another handler")
+
+    await store.jobs.enqueue(jobs(3))
+    await work_off(store, handling(work=work))
+
+    assert (len(tasks), None in tasks, found) == (3, False, ["nobody"] * 3)
+
+
+async def test_a_programs_own_task_factory_makes_the_tasks_of_handlers(store: Store) -> None:
+    made: list[str] = []
+    loop = asyncio.get_running_loop()
+
+    def factory(loop: asyncio.AbstractEventLoop, coroutine: Any, **given: Any) -> asyncio.Task[Any]:
+        made.append(coroutine.__qualname__)
+        return asyncio.Task(coroutine, loop=loop, **given)
+
+    await store.jobs.enqueue(jobs(3))
+    loop.set_task_factory(factory)
+    try:
+        await work_off(store, handling(work=_nothing))
+    finally:
+        loop.set_task_factory(None)
+
+    assert len([each for each in made if each.startswith("Runner.")]) == 3
+
+
+async def _nothing() -> None: ...
 
 
 async def test_a_claim_and_what_became_of_it_are_told(store: Store) -> None:

@@ -77,8 +77,10 @@ class RunWatch:
         return self._run.stop is not None or self._run.is_lost
 
     def remaining_ms(self) -> int | None:
-        timer = self._run.timer
-        return None if timer is None else max(int((timer.when() - self._now()) * 1000), 0)
+        run = self._run
+        if not run.claim.timeout_ms or run.started_at is None:
+            return None
+        return max(run.claim.timeout_ms - int((self._now() - run.started_at) * 1000), 0)
 
     def progress(self, fraction: float, note: str) -> None:
         self._run.progress = Progress(fraction, note)

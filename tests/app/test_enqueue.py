@@ -6,11 +6,13 @@ from typing import Any
 
 import pytest
 from msgspec import Struct
+from msgspec.structs import replace
 
 from headrace import App, Client, Handle, Job, Queue, Refused, UpdateRunAt
 from headrace.client.codec import RAW
 from headrace.model.answers import Found
 from headrace.model.errors import BadConfig
+from headrace.model.limits import PAYLOAD_BYTES_MAX
 
 
 class Address(Struct):
@@ -109,6 +111,27 @@ async def test_many_jobs_are_sent_in_order_from_jobs_and_from_arguments(any_app:
     assert record is not None
     assert record.payload == b'{"user_id":1499}'
     await any_app.close()
+
+
+async def test_every_job_of_a_function_has_an_id_and_a_payload_of_its_own_and_all_else_in_common(app: App) -> None:
+    @app.job(tag="spring", priority=3, delay="1h", max_attempts=2)
+    async def welcome(text: str) -> None: ...
+
+    first, second = welcome.job("a"), welcome.job("b")
+
+    assert first.id != second.id
+    assert (first.payload, second.payload) == (b'{"text":"a"}', b'{"text":"b"}')
+    assert replace(second, id=first.id, payload=first.payload) == first
+
+
+async def test_a_payload_that_is_too_large_is_refused_for_the_second_job_as_for_the_first(app: App) -> None:
+    @app.job
+    async def welcome(text: str) -> None: ...
+
+    for _ in range(2):
+        with pytest.raises(Refused, match="payload"):
+            welcome.job("x" * PAYLOAD_BYTES_MAX)
+        assert welcome.job("x").payload == b'{"text":"x"}'
 
 
 async def test_nothing_of_many_is_sent_when_one_does_not_fit(app: App) -> None:

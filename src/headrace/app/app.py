@@ -1,7 +1,6 @@
 """The app: wires functions, clients and workers to one store."""
 
 import asyncio
-import os
 import random
 import threading
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterator, Sequence
@@ -23,6 +22,7 @@ from headrace.client.codec import JSON, Codec
 from headrace.client.maker import JobMaker
 from headrace.feeds.access import Instance
 from headrace.model.clock import Clock, SystemClock
+from headrace.model.entropy import drawn_entropy
 from headrace.model.names import DEFAULT_QUEUE, DEFAULT_TENANT, Queue
 from headrace.model.secrets import shown
 from headrace.stores.contract.store import Store
@@ -59,7 +59,7 @@ class App:
         codec: Codec = JSON,
         middleware: Sequence[Middleware] = (),
     ) -> None:
-        self._maker = JobMaker(tenant=tenant, queue=queue, codec=codec, clock=SystemClock(), entropy=os.urandom)
+        self._maker = JobMaker(tenant=tenant, queue=queue, codec=codec, clock=SystemClock(), entropy=drawn_entropy)
         self.registry = Registry()
         self._url = url
         self._middleware = list(middleware)
@@ -147,7 +147,7 @@ class App:
         """
         below, ticking = self._maker, clock or SystemClock()
         maker = JobMaker(
-            tenant=below.tenant, queue=below.default_queue, codec=below.codec, clock=ticking, entropy=os.urandom
+            tenant=below.tenant, queue=below.default_queue, codec=below.codec, clock=ticking, entropy=drawn_entropy
         )
         lent = Lent(store, maker, lambda store: self._client_of(store, ticking))
         self._lent.append(lent)

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Any, Generic, ParamSpec, Self, TypeVar, Unpack
 
 from headrace.client.blocking import BlockingHandle
 from headrace.client.handle import Handle
+from headrace.client.maker import JobMaker
 from headrace.client.options import OptionFields, Options
 from headrace.model.checks import bounded_repr
 from headrace.model.errors import Refused
@@ -26,6 +27,7 @@ class Maker(Generic[P, R]):
     def __init__(self, origin: "JobFunction[P, R]", options: Options, said: frozenset[str] = frozenset()) -> None:
         self._origin = origin
         self._options = options
+        self._like: tuple[JobMaker, Job] | None = None
         self.said = said
         """The names of the options that `.options(…)` has set."""
 
@@ -49,13 +51,21 @@ class Maker(Generic[P, R]):
 
     def job(self, *args: P.args, **kwargs: P.kwargs) -> Job:
         """Make a job and send nothing: for `enqueue_many`, `Client.send` and `Client.enqueue_on`."""
-        handler = self._origin.handler
-        return self._origin.app.maker.job_of(handler.kind, handler.arguments.encode(args, kwargs), self._options)
+        return self._job_of(self._origin.handler.arguments.encode(args, kwargs))
+
+    def _job_of(self, payload: bytes) -> Job:
+        """A job with this payload; all jobs of a function are alike but for payload and id, and are made after one."""
+        maker, options = self._origin.app.maker, self._options
+        if self._like is None or self._like[0] is not maker:
+            if options.id is not None or options.idempotency_key is not None or options.headers is not None:
+                return maker.job_of(self._origin.handler.kind, payload, options)
+            self._like = maker, maker.job_of(self._origin.handler.kind, b"null", options)
+        return maker.job_like(self._like[1], payload)
 
     def _made(self, item: Item) -> Job:
         handler = self._origin.handler
-        if isinstance(item, Mapping):
-            return self._origin.app.maker.job_of(handler.kind, handler.arguments.encode((), item), self._options)
+        if type(item) is dict or isinstance(item, Mapping):
+            return self._job_of(handler.arguments.encode((), item))
         if getattr(item, "kind", None) != handler.kind:
             raise Refused(
                 "bad_arguments",
@@ -97,10 +107,7 @@ class Sender(Maker[P, R]):
         client = await self._origin.app.client()
         handler = self._origin.handler
         type, codec = handler.arguments.result_type, handler.codec
-        return [
-            Handle(client, each.queue, each.id, each.status, type, codec, each.error)
-            for each in await client.enqueue_many(jobs, progress=progress)
-        ]
+        return await client.enqueue_many(jobs, progress=progress, type=type, codec=codec)
 
     async def handle(self, id: str) -> Handle[R]:
         """A handle of a job that was sent before, by this program or another; looks at nothing."""

@@ -90,7 +90,7 @@ class Arguments(Generic[R]):
             content = self._bound(args, kwargs)
         try:
             payload = self.codec.encode(content)
-            self._decoded(payload)  # what the worker will do: what it would refuse is refused here
+            self._check(payload)  # what the worker will do: what it would refuse is refused here
         except Refused as refused:
             raise self._unfit(str(refused.__cause__ or refused)) from refused
         return payload
@@ -142,6 +142,16 @@ class Arguments(Generic[R]):
         except TypeError:
             return False  # an annotation for people, such as Iterable[int]: nobody could read a result by it
         return True
+
+    def _check(self, payload: bytes) -> None:
+        if self._is_simple and self._read is not None:
+            try:
+                self._read(payload)
+            except (ValueError, RecursionError, msgspec.MsgspecError):
+                pass  # the codec says what is wrong with it
+            else:
+                return
+        self._decoded(payload)
 
     def _decoded(self, payload: bytes) -> Call:
         if self._is_simple and self._read is not None:

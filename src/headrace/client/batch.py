@@ -19,7 +19,8 @@ def batches(jobs: Iterable[Job]) -> Iterator[list[Job]]:
     batch: list[Job] = []
     size = 0
     for job in jobs:
-        check_job(job)
+        if type(job) is not Job:
+            check_job(job)
         size += len(job.payload)
         if batch and (len(batch) == BATCH_MAX or size > ENQUEUE_BYTES_MAX):
             yield batch

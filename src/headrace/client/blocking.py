@@ -1,7 +1,6 @@
 """The client for programs without an event loop: the same verbs without await."""
 
 import asyncio
-import os
 from collections.abc import Callable, Coroutine, Iterable, Sequence
 from itertools import islice
 from types import TracebackType
@@ -15,6 +14,7 @@ from headrace.client.maker import JobMaker
 from headrace.client.options import OptionFields
 from headrace.model.answers import Cancellation, Found, Removed
 from headrace.model.clock import SystemClock, monotonic_ms
+from headrace.model.entropy import drawn_entropy
 from headrace.model.errors import BadConfig, OutcomeUnknown, Refused, StoreUnavailable
 from headrace.model.job import Job
 from headrace.model.limits import BATCH_MAX, ENQUEUES_IN_FLIGHT_MAX
@@ -46,7 +46,7 @@ class BlockingClient:
                 " Client(store) on your event loop"
             )
         self._url = url
-        self.maker = JobMaker(tenant=tenant, queue=queue, codec=codec, clock=SystemClock(), entropy=os.urandom)
+        self.maker = JobMaker(tenant=tenant, queue=queue, codec=codec, clock=SystemClock(), entropy=drawn_entropy)
         self._opened: tuple[asyncio.AbstractEventLoop, Client] | None = None
         self._closed = False
 

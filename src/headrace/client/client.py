@@ -1,6 +1,5 @@
 """The client: sends jobs to a store and looks after them."""
 
-import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 from typing import Any, TypeVar, Unpack, overload
@@ -15,6 +14,7 @@ from headrace.client.options import OptionFields
 from headrace.client.results import outcome_of, wait_for
 from headrace.model.answers import Cancellation, Enqueued, Found, Removed
 from headrace.model.clock import Clock, SystemClock
+from headrace.model.entropy import drawn_entropy
 from headrace.model.errors import Refused
 from headrace.model.job import Job
 from headrace.model.limits import BATCH_MAX
@@ -40,7 +40,7 @@ class Client:
         queue: str | Queue = DEFAULT_QUEUE,
         codec: Codec = JSON,
         clock: Clock | None = None,
-        entropy: Callable[[int], bytes] = os.urandom,
+        entropy: Callable[[int], bytes] = drawn_entropy,
     ) -> None:
         self.store = store
         self.maker = JobMaker(tenant=tenant, queue=queue, codec=codec, clock=clock or SystemClock(), entropy=entropy)
@@ -75,9 +75,15 @@ class Client:
         return Handle(self, job.queue, answer.id, answer.status, type, codec)
 
     async def enqueue_many(
-        self, jobs: Iterable[Job], *, progress: Callable[[int], None] | None = None
+        self,
+        jobs: Iterable[Job],
+        *,
+        progress: Callable[[int], None] | None = None,
+        type: Any = Any,
+        codec: Codec | None = None,
     ) -> list[Handle[Any]]:
-        """Send any number of jobs in as few calls as possible; handles in the order of the jobs.
+        """Send any number of jobs in as few calls as possible; handles in the order of the jobs, whose results will be
+        read as `type`.
 
         Nothing is raised for a job that the store refuses: look at `ok` and `status` of its handle. When the store
         cannot be asked or does not answer, sending stops and `OutcomeUnknown` carries the handles `known` and the ids
@@ -93,14 +99,14 @@ class Client:
             send = partial(send_many, self.store.jobs, progress=progress)
             sent, complete = await tracing.sent_many(recording, jobs, send)
         if complete:
-            return self._handles(sent)
-        raise unanswered(sent, [*self._handles([each for each in sent if not is_lost(each[1])])])
+            return self._handles(sent, type, codec)
+        raise unanswered(sent, [*self._handles([each for each in sent if not is_lost(each[1])], type, codec)])
 
-    def _handles(self, sent: Sent) -> list[Handle[Any]]:
+    def _handles(self, sent: Sent, kind: Any = Any, codec: Codec | None = None) -> list[Handle[Any]]:
         return [
-            Handle(self, job.queue, truth.id, truth.status)
+            Handle(self, job.queue, truth.id, truth.status, kind, codec)
             if isinstance(truth, Enqueued)
-            else Handle(self, job.queue, job.id, "refused", error=truth if isinstance(truth, Refused) else None)
+            else Handle(self, job.queue, job.id, "refused", kind, codec, truth if isinstance(truth, Refused) else None)
             for job, truth in sent
         ]
 

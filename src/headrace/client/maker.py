@@ -1,13 +1,17 @@
 """Makes jobs: encodes payloads, fills in the client's defaults and gives ids. No I/O."""
 
 from collections.abc import Callable
+from copy import copy
 from typing import Unpack
+
+from msgspec.structs import force_setattr, replace
 
 from headrace.client.codec import Codec
 from headrace.client.options import OptionFields, Options, check_kind, named_queue
 from headrace.model.clock import Clock
 from headrace.model.ids import ENTROPY_BYTES, uuid7
 from headrace.model.job import Job
+from headrace.model.limits import PAYLOAD_BYTES_MAX
 from headrace.model.names import Queue
 
 
@@ -37,6 +41,16 @@ class JobMaker:
         return options.job(
             kind, payload, tenant_default=self.tenant, queue_default=self.default_queue, fresh_id=self.fresh_id
         )
+
+    def job_like(self, like: Job, payload: bytes) -> Job:
+        """A job as `like`, which has no id of the caller's, with another payload; what is right of `like` is not looked
+        at again."""
+        if type(payload) is not bytes or len(payload) > PAYLOAD_BYTES_MAX:
+            return replace(like, payload=payload, id=self.fresh_id())  # refuses it in words
+        job = copy(like)
+        force_setattr(job, "payload", payload)
+        force_setattr(job, "id", self.fresh_id())
+        return job
 
     def fresh_id(self) -> str:
         """An id that nobody has."""

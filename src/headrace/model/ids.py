@@ -2,6 +2,7 @@
 
 import hashlib
 from collections.abc import Callable
+from functools import lru_cache
 
 from headrace.model.checks import check_storable
 from headrace.model.names import Queue
@@ -11,11 +12,18 @@ ENTROPY_BYTES = 10
 
 def uuid7(now_ms: int, entropy: bytes) -> str:
     """A UUID of version 7: text that sorts by `now_ms`, made unique by ten bytes of `entropy`."""
-    head = (now_ms & 0xFFFFFFFFFFFF) << 80
-    tail = int.from_bytes(entropy[:ENTROPY_BYTES], "big")
-    value = head | (tail & ~(0xF << 76) & ~(0x3 << 62) & ((1 << 80) - 1)) | (0x7 << 76) | (0x2 << 62)
-    text = f"{value:032x}"
-    return f"{text[:8]}-{text[8:12]}-{text[12:16]}-{text[16:20]}-{text[20:]}"
+    tail = entropy[:ENTROPY_BYTES].hex().zfill(2 * ENTROPY_BYTES)
+    return f"{_start_of(now_ms)}{tail[1:4]}-{_VARIANT[tail[4]]}{tail[5:8]}-{tail[8:]}"
+
+
+_VARIANT = {f"{digit:x}": f"{8 | digit & 3:x}" for digit in range(16)}
+
+
+@lru_cache(16)
+def _start_of(now_ms: int) -> str:
+    """The time and the version, which the ids of a millisecond share."""
+    text = f"{now_ms & 0xFFFFFFFFFFFF:012x}"
+    return f"{text[:8]}-{text[8:]}-7"
 
 
 def derived_id(queue: Queue, key: str) -> str:

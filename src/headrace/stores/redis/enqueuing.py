@@ -96,7 +96,10 @@ class Enqueuing:
         # Whether payloads are texts costs a hundredth of what it does in Lua, and nothing where nobody wants to know.
         is_asked = bool(self._carrying) and jobs[0].queue in self._carrying
         are_texts = int(is_asked and _are_texts([job.payload for job in jobs]))
-        return [len(jobs), are_distinct, are_texts, *(argument for job in jobs for argument in job_arguments(job))]
+        args: list[Argument] = [len(jobs), are_distinct, are_texts]
+        for job in jobs:
+            args += job_arguments(job)
+        return args
 
     def _answer(self, batch: Batch[Enqueued], jobs: Sequence[Job], part: Part, answer: bytes | list[bytes]) -> None:
         """Take what enqueue.lua has answered: a character for each job, a last one where it had to look into payloads,

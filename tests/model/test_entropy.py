@@ -1,0 +1,38 @@
+"""Entropy for ids is never the same for two of them: not in one thread, several threads, or a forked process."""
+
+import subprocess
+import sys
+from concurrent.futures import ThreadPoolExecutor
+
+from headrace.model.entropy import drawn_entropy
+from headrace.model.ids import ENTROPY_BYTES
+
+FORKED = """
+import os, sys
+from headrace.model.entropy import drawn_entropy
+
+drawn_entropy(10)
+for _ in range(3):
+    if not (child := os.fork()):
+        print(drawn_entropy(10).hex(), flush=True)
+        os._exit(0)
+    os.waitpid(child, 0)
+print(drawn_entropy(10).hex())
+"""
+
+
+def test_entropy_has_the_length_that_is_asked_for() -> None:
+    assert [len(drawn_entropy(size)) for size in (0, 3, ENTROPY_BYTES, 5_000)] == [0, 3, ENTROPY_BYTES, 5_000]
+
+
+def test_threads_never_draw_the_same() -> None:
+    with ThreadPoolExecutor(8) as pool:
+        drawn = list(pool.map(lambda _: [drawn_entropy(ENTROPY_BYTES) for _ in range(5_000)], range(8)))
+
+    assert len({each for some in drawn for each in some}) == 40_000
+
+
+def test_a_forked_process_draws_what_its_parent_does_not() -> None:
+    program = subprocess.run([sys.executable, "-c", FORKED], capture_output=True, text=True, check=True, timeout=60)
+
+    assert len(set(program.stdout.split())) == 4

@@ -89,13 +89,29 @@ async def test_no_call_gets_the_reply_of_one_that_was_cancelled(server: RedisSer
 
 async def test_a_call_that_is_cancelled_before_it_left_is_never_carried_out(server: RedisServer) -> None:
     async with linked(server.url) as link:
+        before = asyncio.create_task(link.call(COUNT))  # with one under way, the next ones of a turn leave together
         task = asyncio.create_task(link.call(COUNT))
         await asyncio.sleep(0)
         task.cancel()
-        await asyncio.gather(task, return_exceptions=True)
+        await asyncio.gather(before, task, return_exceptions=True)
         after = await link.call(COUNT)
 
-    assert after == 1
+    assert after == 2
+
+
+async def test_a_call_after_a_death_that_the_loop_has_not_seen_surely_did_not_run() -> None:
+    with RedisServer(aof="always") as server:
+        server.launch()
+        async with linked(server.url) as link:
+            await link.call(COUNT)
+            server.kill()  # without a turn of the loop
+            with pytest.raises(StoreUnavailable):
+                await link.call(COUNT)
+            server.start()
+            server.wait_ready()
+            after = await link.call(COUNT)
+
+    assert after == 2
 
 
 async def test_a_link_opens_no_more_connections_than_it_may(server: RedisServer) -> None:

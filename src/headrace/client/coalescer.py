@@ -3,6 +3,7 @@
 import asyncio
 
 from headrace.client.batch import Truth, batches, check_job, take_in
+from headrace.client.eager import start_task
 from headrace.model.answers import Enqueued
 from headrace.model.errors import HeadraceError
 from headrace.model.job import Job
@@ -36,9 +37,10 @@ class Coalescer:
         senders = [sender for sender in self._senders if not sender[1].done()]
         self._senders = []
         if senders:
-            flight = asyncio.get_running_loop().create_task(self._fly(senders))
-            self._flights.add(flight)  # the loop itself holds its tasks only weakly
-            flight.add_done_callback(self._flights.discard)
+            flight = start_task(self._fly(senders), asyncio.get_running_loop())
+            if not flight.done():
+                self._flights.add(flight)  # the loop itself holds its tasks only weakly
+                flight.add_done_callback(self._flights.discard)
 
     async def _fly(self, senders: list[_Sender]) -> None:
         left = iter(senders)

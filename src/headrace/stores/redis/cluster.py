@@ -26,6 +26,7 @@ class Cluster:
     """Keeps a map of the slots, corrected whenever a server says that it is wrong or cannot be reached."""
 
     clustered = True
+    sole: Server | None = None
 
     def __init__(self, options: Options) -> None:
         self._options = options

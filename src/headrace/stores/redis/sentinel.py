@@ -20,6 +20,7 @@ class Sentinel:
     another was named, and they would be lost. Only a server that calls itself a master is used."""
 
     clustered = False
+    sole: Server | None = None
 
     def __init__(self, options: Options) -> None:
         self._options = options

@@ -36,6 +36,15 @@ class Server:
         self._opening: asyncio.Task[None] | None = None
         self._is_closed = False
 
+    @property
+    def ready(self) -> Wire | None:
+        """A connection that can be asked at once, where there is nothing to choose."""
+        if len(self._wires) == 1 and not self._is_closed:
+            wire = self._wires[0]
+            if wire.is_open and wire.load < self._depth:
+                return wire
+        return None
+
     async def ask(self, commands: Sequence[Command]) -> list[Any]:
         """As `Wire.ask`; when no connection can be had, the reason stands in the place of every reply."""
         try:

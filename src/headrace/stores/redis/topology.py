@@ -10,6 +10,8 @@ class Topology(Protocol):
     """Knows the masters."""
 
     clustered: bool
+    sole: Server | None
+    """The server that holds all keys, where it is the same one for ever."""
 
     async def server_of(self, key: str) -> Server:
         """The master that holds a key."""
@@ -31,6 +33,7 @@ class Single:
 
     def __init__(self, options: Options) -> None:
         self._server = Server(options.addresses[0], options)
+        self.sole: Server | None = self._server
 
     async def server_of(self, key: str) -> Server:  # noqa: ARG002 - the only one holds all
         return self._server

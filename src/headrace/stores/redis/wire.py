@@ -1,6 +1,7 @@
 """One connection to a server: commands out, replies back in order, and the truth about what was not answered."""
 
 import asyncio
+import select
 import socket
 from collections import deque
 from collections.abc import Callable, Sequence
@@ -44,6 +45,7 @@ class Wire(asyncio.Protocol):
         self._watch: asyncio.TimerHandle | None = None
         self._heard_at = 0.0
         self._why = "the connection was closed"
+        self._poll = select.poll()
         self.is_open = False
         self.listener: Callable[[Any], None] | None = None
         """Takes everything that comes in from then on; nobody may `ask` any more."""
@@ -57,12 +59,19 @@ class Wire(asyncio.Protocol):
         """Replies in order; an error reply, `NotSent` or `Lost` stands in the place of the reply it concerns."""
         if not self.is_open:
             return [NotSent(self._why)] * len(commands)
-        packed = b"".join(map(_packed, commands))
+        packed = _packed(commands[0]) if len(commands) == 1 else b"".join(map(_packed, commands))
         told: asyncio.Future[list[Any]] = self._loop.create_future()
-        if not self._unsent:
-            # What is asked for in one turn of the loop leaves in one packet.
-            self._loop.call_soon(self._flush)
-        self._unsent.append(_Exchange(packed, len(commands), told))
+        exchange = _Exchange(packed, len(commands), told)
+        if self._unsent or self._sent:
+            if not self._unsent:
+                # What is asked for in one turn of the loop leaves in one packet.
+                self._loop.call_soon(self._flush)
+            self._unsent.append(exchange)
+        elif self._transport is not None and self._is_quiet():
+            self._send([exchange], self._transport)  # nothing is under way: there is nobody to wait for
+        else:
+            self._loop.call_soon(self._loop.call_soon, self._flush)  # behind what the loop finds on its way round
+            self._unsent.append(exchange)
         return await told
 
     def tell(self, commands: Sequence[Command]) -> None:
@@ -77,20 +86,27 @@ class Wire(asyncio.Protocol):
         if self._transport is not None:
             self._transport.abort()
 
+    def _is_quiet(self) -> bool:
+        """Whether nothing has come in: where no reply is owed, that is the end of the connection, which the event loop
+        may not have seen yet. What is sent then would be lost, and what is not sent can be sent again."""
+        return not self._poll.poll(0)
+
     def _flush(self) -> None:
         unsent, self._unsent = self._unsent, []
         if self._transport is None or not self.is_open:
             self._tell(unsent, NotSent(self._why))
             return
         leaving = [each for each in unsent if not each.told.done()]
-        if not leaving:
-            return
+        if leaving:
+            self._send(leaving, self._transport)
+
+    def _send(self, leaving: list[_Exchange], transport: asyncio.Transport) -> None:
         if not self._sent:
             self._heard_at = self._loop.time()
         self._sent.extend(leaving)
         if self._watch is None:
             self._watch = self._loop.call_later(self._reply_seconds, self._check)
-        self._transport.write(b"".join([each.packed for each in leaving]))
+        transport.write(leaving[0].packed if len(leaving) == 1 else b"".join([each.packed for each in leaving]))
 
     def _check(self) -> None:
         self._watch = None
@@ -112,7 +128,9 @@ class Wire(asyncio.Protocol):
         self._transport = cast("asyncio.Transport", transport)
         self.is_open = True
         # A connection that a firewall forgot is found dead by itself, not by a caller.
-        transport.get_extra_info("socket").setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+        connection = transport.get_extra_info("socket")
+        connection.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+        self._poll.register(connection.fileno(), select.POLLIN)
 
     def data_received(self, data: bytes) -> None:
         self._heard_at = self._loop.time()

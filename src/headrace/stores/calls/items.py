@@ -1,6 +1,7 @@
 """The items protocol over an engine."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from typing import TypeVar
 
 from headrace.model.checks import check_batch, check_int
 from headrace.model.errors import Refused
@@ -14,6 +15,8 @@ from headrace.stores.transitions.changes import Log, end_of
 from headrace.stores.transitions.feed_rows import FeedRows, ItemRow
 from headrace.stores.transitions.feeds import known_feed
 from headrace.stores.transitions.rows import Engine, Tx
+
+T = TypeVar("T")
 
 
 class EngineItems:
@@ -35,7 +38,8 @@ class EngineItems:
                 self._engine.tell_changed(feed)
             return answers
 
-        return await self._engine.write(at(now_ms, act)) if publications else []
+        named = [id for each in publications for id in (each.id, each.place.id) if id is not None]
+        return await self._write(feed, named, at(now_ms, act)) if publications else []
 
     async def retract(
         self, feed: FeedName, ids: Sequence[str], *, instance: str, now_ms: int | None = None
@@ -50,7 +54,7 @@ class EngineItems:
                 self._engine.tell_changed(feed)
             return answers
 
-        return await self._engine.write(at(now_ms, act)) if ids else []
+        return await self._write(feed, ids, at(now_ms, act)) if ids else []
 
     async def move(
         self, feed: FeedName, moves: Sequence[Move], *, instance: str, now_ms: int | None = None
@@ -64,7 +68,12 @@ class EngineItems:
                 self._engine.tell_changed(feed)
             return answers
 
-        return await self._engine.write(at(now_ms, act)) if moves else []
+        named = [id for each in moves for id in (each.id, each.place.id) if id is not None]
+        return await self._write(feed, named, at(now_ms, act)) if moves else []
+
+    async def _write(self, feed: FeedName, ids: Sequence[str], act: Callable[[Tx], T]) -> T:  # noqa: ARG002 - for drivers
+        """Run a step on a feed that names these ids; a driver may ask for all that it needs at once."""
+        return await self._engine.write(act)
 
     async def take(self, feed: FeedName, limit: int = 1, *, now_ms: int | None = None) -> Sequence[Item]:
         check_writable(feed)

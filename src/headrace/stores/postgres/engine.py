@@ -15,6 +15,7 @@ from headrace.stores.postgres.errors import AGAIN, TRIES, busy, errors
 from headrace.stores.postgres.lane import Lanes
 from headrace.stores.postgres.link import READING, WRITING, Link
 from headrace.stores.postgres.numberer import Numberer
+from headrace.stores.postgres.open_feeds import SeenFeeds
 from headrace.stores.postgres.signals import PostgresSignals
 from headrace.stores.postgres.sql import sql
 from headrace.stores.postgres.tx import PostgresTx
@@ -33,6 +34,7 @@ class PostgresEngine:
         self.lanes = Lanes(settings)
         self.signals = PostgresSignals(settings, self.lanes, self.read)
         self._numberer = Numberer(self._number)
+        self._seen_feeds = SeenFeeds()
         self._thread = threading.local()
 
     async def read(self, look: Callable[[Tx], T]) -> T:
@@ -91,7 +93,7 @@ class PostgresEngine:
         raise busy(last, self.settings.place) from last
 
     def _attempt(self, connection: Connection, act: Callable[[PostgresTx], T], begin: bytes) -> T:
-        tx = PostgresTx(Link(connection, begin))
+        tx = PostgresTx(Link(connection, begin), self._seen_feeds)
         try:
             answer = act(tx)
             tx.write_back()

@@ -1,7 +1,7 @@
 """The rows of one feed in PostgreSQL: read in batches, kept while the step lasts, written back at once."""
 
 from collections.abc import Iterator, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 from headrace.model.feed import Changed, FeedName
 from headrace.model.limits import EVICT_PER_CALL_MAX
@@ -9,11 +9,22 @@ from headrace.stores.feed_packing import head_columns, read_config, write_config
 from headrace.stores.postgres.feed_items import FeedItems
 from headrace.stores.postgres.feed_log import FeedLog
 from headrace.stores.postgres.feed_order import END
-from headrace.stores.postgres.link import Link
+from headrace.stores.postgres.link import Cursor, Link
 from headrace.stores.transitions.feed_rows import FeedHead, ItemRow
 
 CHANGES_PER_ITEM = 2
 """What one item of a batch may add to the log: it is published and another one evicted, or it is edited and moved."""
+
+
+class Asked(NamedTuple):
+    """What was asked of a feed; to be read behind `together`."""
+
+    ids: Sequence[str]
+    items: tuple[list[str], Cursor] | None
+    firsts: int
+    first: Cursor | None
+    last: Cursor
+    front: Cursor | None
 
 
 class PostgresFeed:
@@ -28,25 +39,42 @@ class PostgresFeed:
         self._stored = (self.config, head)
         self._items = FeedItems(link, feed_id, self.config.type == "sorted")
         self._log = FeedLog(link, feed_id, self.head)
+        self._read_ahead: frozenset[str] = frozenset()
 
     def load(self, ids: Sequence[str]) -> None:
         if not self._link.writes:
             self._items.learn_items(self._items.look_up(ids))
-            return
-        # Everything that a step of so many items usually goes on to ask for comes in the same round trip.
+        elif not self._read_ahead.issuperset(ids) or not ids:
+            with self._link.together():
+                self.flush()
+                asked = self.ask(ids)
+            self.learn(asked)
+
+    def ask(self, ids: Sequence[str]) -> "Asked":
+        """Ask for everything that a step of so many items usually needs, when nothing is unwritten."""
         firsts, front = self._surplus(len(ids)), self._surplus_of_log(len(ids))
-        with self._link.together():
-            self.flush()
-            asked = self._items.look_up(ids)
-            first = self._items.ask_first(firsts) if firsts else None
-            last = self._items.ask_last(1)
-            oldest = self._log.ask_front(front) if front else None
-        self._items.learn_items(asked)
-        if first is not None:
-            self._items.learn_first(first, firsts)
-        self._items.learn_last(last, 1)
-        if oldest is not None:
-            self._log.learn_front(oldest)
+        return Asked(
+            ids,
+            self._items.look_up(ids),
+            firsts,
+            self._items.ask_first(firsts) if firsts else None,
+            self._items.ask_last(1),
+            self._log.ask_front(front) if front else None,
+        )
+
+    def learn(self, asked: "Asked") -> None:
+        """Keep what `ask` has found."""
+        self._items.learn_items(asked.items)
+        if asked.first is not None:
+            self._items.learn_first(asked.first, asked.firsts)
+        self._items.learn_last(asked.last, 1)
+        if asked.front is not None:
+            self._log.learn_front(asked.front)
+
+    def read_ahead(self, asked: "Asked") -> None:
+        """Keep what was asked for together with the lock, before this step: `load` need not ask for it."""
+        self.learn(asked)
+        self._read_ahead = frozenset(asked.ids)
 
     def _surplus(self, count: int) -> int:
         """How many items at the front a step looks at: those that would have to go if so many came, and the one behind

@@ -1,6 +1,7 @@
 """The feeds of one transaction: found, made, forgotten, and erased some rows at a time."""
 
 from collections.abc import Sequence
+from typing import Any
 
 from psycopg import errors as pg
 
@@ -10,12 +11,38 @@ from headrace.stores.postgres.feeds import PostgresFeed
 from headrace.stores.postgres.link import Link
 from headrace.stores.transitions.feed_rows import FeedHead, FeedRows
 
+Seen = tuple[int, str, tuple[Any, ...]]
+"""A feed as it was seen last: its id, its configuration as it is stored, its counters."""
+FEEDS_MAX = 1_024
+"""As many feeds as a busy process writes to; then all are forgotten and read again."""
+
+
+class SeenFeeds:
+    """The feeds that this process has written to, shared by its threads: enough to guess what the next step will need.
+    Whatever is guessed is asked for under the lock and by the id that the lock has found, or not used."""
+
+    def __init__(self) -> None:
+        self._seen: dict[FeedName, Seen] = {}
+
+    def get(self, feed: FeedName) -> Seen | None:
+        """How the feed was seen last."""
+        return self._seen.get(feed)
+
+    def keep(self, feed: FeedName, seen: Seen) -> None:
+        """Remember how it is seen now."""
+        if len(self._seen) >= FEEDS_MAX and feed not in self._seen:
+            self._seen = {}
+        self._seen[feed] = seen
+
 
 class OpenFeeds:
     """A feed is read when it is first asked for, and locked then if the transaction writes."""
 
-    def __init__(self, link: Link) -> None:
+    def __init__(self, link: Link, seen: SeenFeeds) -> None:
         self._link = link
+        self._seen = seen
+        self.now_ms: int | None = None
+        """The store's clock when a feed was locked."""
         self._feeds: dict[FeedName, PostgresFeed | None] = {}
 
     def __bool__(self) -> bool:
@@ -30,13 +57,32 @@ class OpenFeeds:
                 self.read([feed])
         return self._feeds[feed]
 
+    def lock_ahead(self, feed: FeedName, ids: Sequence[str]) -> None:
+        """Lock a feed and ask for what a step that names these ids will need, in one round trip; only the lock where
+        the feed was not seen before."""
+        seen = self._seen.get(feed)
+        if seen is None:
+            self._lock(feed)
+            return
+        guess = PostgresFeed(self._link, feed, *seen)
+        with self._link.together():
+            locked = self._link.run("feed_lock", feed.tenant, feed.name)
+            asked = guess.ask(ids)
+        self._keep_locked(feed, locked.fetchall())
+        rows = self._feeds[feed]
+        if rows is not None and (rows.feed_id, rows.config.type) == (guess.feed_id, guess.config.type):
+            rows.read_ahead(asked)
+
     def _lock(self, feed: FeedName) -> None:
-        found = self._link.run("feed_lock", feed.tenant, feed.name).fetchall()
+        self._keep_locked(feed, self._link.run("feed_lock", feed.tenant, feed.name).fetchall())
+
+    def _keep_locked(self, feed: FeedName, found: list[tuple[Any, ...]]) -> None:
         if found and feed.directory in self._feeds and self._feeds[feed.directory] is None:
             raise pg.SerializationFailure("the tenant's first feed was made by somebody else meanwhile")
         self._feeds[feed] = None
-        for _, _, feed_id, config, *head in found:
+        for self.now_ms, feed_id, config, *head in found:
             self._feeds[feed] = PostgresFeed(self._link, feed, feed_id, config, tuple(head))
+            self._seen.keep(feed, (feed_id, config, tuple(head)))
 
     def read(self, feeds: Sequence[FeedName]) -> None:
         """Read feeds in one go."""
@@ -76,3 +122,5 @@ class OpenFeeds:
         for rows in self._feeds.values():
             if rows is not None:
                 rows.write_back()
+                if self._link.writes:
+                    self._seen.keep(rows.feed, (rows.feed_id, write_config(rows.config), head_columns(rows.head)))

@@ -10,7 +10,6 @@ from headrace.model.snapshot import Health
 from headrace.model.upkeep import schema_at
 from headrace.stores.calls.dead import EngineDead
 from headrace.stores.calls.feeds import EngineFeeds
-from headrace.stores.calls.items import EngineItems
 from headrace.stores.calls.queues import EngineQueues
 from headrace.stores.calls.reads import EngineReads
 from headrace.stores.calls.upkeep import EngineUpkeep
@@ -20,6 +19,7 @@ from headrace.stores.postgres.epoch import notice_lost_tail
 from headrace.stores.postgres.errors import errors
 from headrace.stores.postgres.fast import SLOW_CALLS, FastJobs
 from headrace.stores.postgres.guest import Callers, enqueue_on
+from headrace.stores.postgres.items import PostgresItems
 from headrace.stores.postgres.journal import PostgresJournal
 from headrace.stores.postgres.migrate import migrate, version_now
 from headrace.stores.postgres.notes import notes_on
@@ -42,7 +42,7 @@ class PostgresStore:
         self.signals = engine.signals
         self.upkeep = EngineUpkeep(engine)
         self.feeds = EngineFeeds(engine)
-        self.items = EngineItems(engine)
+        self.items = PostgresItems(engine)
 
     @property
     def settings(self) -> Settings:

@@ -16,7 +16,7 @@ from headrace.stores.calls.queues import wrong_shards
 from headrace.stores.postgres.feeds import PostgresFeed
 from headrace.stores.postgres.head import AllDraws
 from headrace.stores.postgres.link import Link
-from headrace.stores.postgres.open_feeds import OpenFeeds
+from headrace.stores.postgres.open_feeds import OpenFeeds, SeenFeeds
 from headrace.stores.postgres.rows import PostgresRows
 from headrace.stores.transitions.feed_rows import FeedHead, FeedRows
 
@@ -27,7 +27,7 @@ Known = tuple[int, int, str]
 class PostgresTx:
     """Queues and shards are read when they are first asked for, with the store's clock in the same round trip."""
 
-    def __init__(self, link: Link) -> None:
+    def __init__(self, link: Link, seen_feeds: SeenFeeds | None = None) -> None:
         self.link = link
         self._draws = AllDraws(self.link)
         self._now_ms: int | None = None
@@ -35,13 +35,15 @@ class PostgresTx:
         self.awaited: set[tuple[str, str]] = set()
         """The queues of whose jobs somebody awaits the end."""
         self._rows: dict[tuple[int, int], PostgresRows] = {}
-        self.feeds = OpenFeeds(link)
+        self.feeds = OpenFeeds(link, SeenFeeds() if seen_feeds is None else seen_feeds)
 
     def gathered(self) -> dict[Shard, int]:
         """How many calls the inbox of each shard holds, as far as this transaction knows."""
         return {rows.shard: rows.unnumbered + 1 for rows in self._rows.values()}
 
     def now_ms(self) -> int:
+        if self._now_ms is None:
+            self._now_ms = self.feeds.now_ms
         if self._now_ms is None:
             self._now_ms = int(self.link.run("now").fetchall()[0][0])
         return self._now_ms

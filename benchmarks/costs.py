@@ -7,7 +7,7 @@ from itertools import count
 from statistics import median, quantiles
 
 from benchmarks.contenders import Contender
-from benchmarks.load import OPERATIONS, QUEUE, claim_of, ids_of, jobs_with
+from benchmarks.load import OPERATIONS, PAYLOAD, QUEUE, Raw, claim_of, ids_of, jobs_with, raw_inserts
 from headrace.model.outcome import Done
 from headrace.stores.contract.store import Store
 from headrace.stores.open import open_store
@@ -40,7 +40,22 @@ async def claim_cost(places: list[Contender], quick: bool, say: Say) -> dict[str
                 times.append((time.perf_counter() - start) / max(len(items), 1) * 1e6)
             costs.setdefault(place.name, {})[backlog] = median(times)
             await store.close()
+            if place.raw is not None:
+                costs.setdefault(f"raw {place.name}", {})[backlog] = raw_claim_cost(place.raw(), backlog)
     return costs
+
+
+def raw_claim_cost(raw: Raw, backlog: int) -> float:
+    """The same of plain rows."""
+    for insert in raw.insert(ids_of(backlog, 1_000, 7), PAYLOAD):
+        insert()
+    times = []
+    for _ in range(CLAIMS):
+        start = time.perf_counter()
+        claimed = raw.claim(min(100, max(backlog // CLAIMS, 1)))
+        times.append((time.perf_counter() - start) / max(len(claimed), 1) * 1e6)
+    raw.close()
+    return median(times)
 
 
 def cpu_s(server: RedisServer) -> float:
@@ -56,8 +71,9 @@ def cycles(cpu_us: dict[str, float]) -> float:
 
 
 async def memory_cost(place: Contender, quick: bool, say: Say) -> dict[str, float]:
-    """Redis's bytes for each job that waits: in all, and of that its part of the journal."""
+    """Redis's bytes for each job that waits: in all, of that its part of the journal, and of a plain one."""
     assert place.redis is not None
+    assert place.raw is not None
     jobs = 5_000 if quick else 100_000
     say(f"memory of {jobs:,} waiting jobs on {place.name}")
     store = await open_store(place.fresh_url())
@@ -69,7 +85,18 @@ async def memory_cost(place: Contender, quick: bool, say: Say) -> dict[str, floa
         journals = [key for key in client.scan_iter(count=1_000) if client.type(key) == b"stream"]
         journal = sum(client.memory_usage(key, samples=0) or 0 for key in journals)
     await store.close()
-    return {"all": (after["used_memory"] - before["used_memory"]) / jobs, "journal": journal / jobs}
+    in_all = (after["used_memory"] - before["used_memory"]) / jobs
+    return {"all": in_all, "journal": journal / jobs, "raw": raw_memory_cost(place.redis, place.raw(), jobs)}
+
+
+def raw_memory_cost(server: RedisServer, raw: Raw, jobs: int, payload: bytes = PAYLOAD) -> float:
+    """Redis's bytes for each plain row."""
+    with server.admin() as client:
+        before: dict[str, int] = client.info("memory")
+        raw_inserts(raw, jobs, 1_000, 2, payload)
+        after: dict[str, int] = client.info("memory")
+    raw.close()
+    return (after["used_memory"] - before["used_memory"]) / jobs
 
 
 async def wake_up(place: Contender, quick: bool, say: Say) -> dict[str, float]:

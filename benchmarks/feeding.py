@@ -4,13 +4,17 @@ feed beside Redis' own list, and bytes an item."""
 import asyncio
 import os
 import sys
+import tempfile
 import time
 from collections.abc import Sequence
 from statistics import median, quantiles
 
 from benchmarks.contenders import Contender
+from benchmarks.costs import raw_memory_cost
+from benchmarks.load import raw_inserts
 from benchmarks.raw_redis import RawRedis
 from benchmarks.running import Say
+from benchmarks.worker import bare_wakes, where
 from headrace.feeds.feeds import Feeds
 from headrace.model.feed import FeedName, Place, Publication
 from headrace.stores.contract.store import Store
@@ -24,7 +28,7 @@ LONG = 100_000
 
 
 async def publishing(place: Contender, quick: bool, say: Say) -> dict[str, float]:
-    """Publications a second: one after the other, by fifty tasks at once, and in batches of 100."""
+    """Publications a second: one after the other, by fifty tasks at once, and in batches of 100; plain rows, too."""
     say(f"publishing on {place.name}")
     store = await open_store(place.fresh_url())
     await store.feeds.create(FEED, instance="bench")
@@ -48,12 +52,20 @@ async def publishing(place: Contender, quick: bool, say: Say) -> dict[str, float
         await store.items.publish(FEED, [Publication(ITEM, id) for id in ids], instance="bench")
     found["batch 100"] = batches * 100 / (time.perf_counter() - start)
     await store.close()
+    if place.raw is not None:
+        for what, total, batch in (("raw single", singles, 1), ("raw batch 100", batches * 100, 100)):
+            raw = place.raw()
+            found[what] = raw_inserts(raw, total, batch, 1, ITEM)
+            raw.close()
     return found
 
 
 async def delivering(place: Contender, quick: bool, say: Say) -> dict[int, dict[str, float]]:
     """Milliseconds from the call of a publication in another process to each subscriber of this one, by how many there
-    are; of the last of them, too."""
+    are; of the last of them, too; and of a bare wake-up of one process."""
+    with tempfile.TemporaryDirectory(prefix="headrace-bare-") as folder:
+        bare = where(place, folder)
+        woken = quantiles(bare_wakes(*bare, 10 if quick else 200), n=100) if bare else None
     found = {}
     for subscribers in SUBSCRIBERS:
         say(f"delivering to {subscribers:,} on {place.name}")
@@ -62,6 +74,8 @@ async def delivering(place: Contender, quick: bool, say: Say) -> dict[int, dict[
         of_all = sorted(each for per_item in waits for each in per_item)
         cuts = quantiles(of_all, n=100)
         found[subscribers] = {"p50": cuts[49], "p99": cuts[98], "last p50": median(map(max, waits))}
+        if woken is not None:
+            found[subscribers] |= {"raw p50": woken[49], "raw p99": woken[98]}
     return found
 
 
@@ -178,7 +192,9 @@ async def weighing(place: Contender, quick: bool, say: Say) -> dict[str, float]:
             after = client.info("memory")["used_memory"]
         await store.close()
         found["with log" if changes_keep_max > 1 else "without log"] = (after - before) / count
-    return found
+    assert place.raw is not None
+    raw = raw_memory_cost(place.redis, place.raw(), count, ITEM)
+    return found | {"raw with log": raw, "raw without log": raw}
 
 
 def _ids(count: int) -> Sequence[list[str]]:

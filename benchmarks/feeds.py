@@ -10,6 +10,7 @@ from typing import NamedTuple
 from benchmarks.contenders import Contender
 from benchmarks.feeding import delivering, inserting, publishing, weighing
 from benchmarks.running import Say, run
+from benchmarks.tables import beside
 
 
 class Figures(NamedTuple):
@@ -33,7 +34,7 @@ async def measure(places: list[Contender], quick: bool, say: Say) -> Figures:
 
 
 def show(figures: Figures) -> None:
-    """Print everything, each contender under its name."""
+    """Print everything, each contender under its name; where there is one, beside its raw reference and as a share."""
     _show("publications a second (items of 100 bytes, one client)", figures.publications_per_second, ",.0f")
     for name, by_count in figures.delivery_ms.items():
         for count, found in by_count.items():
@@ -47,7 +48,8 @@ def _show(title: str, figures: Mapping[str, Mapping[str, float]], spell: str) ->
     print(f"\n{title}\n")
     for name, found in figures.items():
         for what, figure in found.items():
-            print(f"{name:<22}{what:<42}{format(figure, spell):>12}")
+            if not what.startswith("raw "):
+                print(f"{name:<22}{what:<42}{beside(figure, found.get(f'raw {what}'), spell):>28}")
 
 
 if __name__ == "__main__":

@@ -120,3 +120,12 @@ def measure_raw(raw: Raw, batch: int, total: int, salt: int, meter: Meter) -> No
     with meter.measure("settle", total):
         for ids in claimed:
             raw.delete(ids)
+
+
+def raw_inserts(raw: Raw, total: int, batch: int, salt: int, payload: bytes = PAYLOAD) -> float:
+    """Plain rows a second."""
+    inserts = list(raw.insert(ids_of(total, batch, salt), payload))
+    start = time.perf_counter()
+    for insert in inserts:
+        insert()
+    return total / (time.perf_counter() - start)

@@ -207,8 +207,8 @@ async def measure_all(places: list[Contender], sizes: Sizes, say: Say) -> ByStor
 def show(figures: ByStore) -> None:
     """Print the figures as a table."""
     names = (
-        "store", "jobs/s", "of LPUSH", "2 procs", "worker µs", "redis µs", "bare p50", "p99", "pick-up p50", "p99",
-        "ratio p50", "p99", "due p50", "max",
+        "store", "jobs/s", "LPUSH/s", "of LPUSH", "2 procs", "worker µs", "redis µs", "bare p50", "p99", "pick-up p50",
+        "p99", "ratio p50", "p99", "due p50", "max",
     )  # fmt: skip
     print("\n" + "".join(f"{name:>13}" for name in names))
     for place, found in figures.items():
@@ -217,6 +217,7 @@ def show(figures: ByStore) -> None:
         cells = [
             place,
             f"{drained['jobs_per_second']:,.0f}",
+            f"{drained.get('lpush_per_second', 0):,.0f}",
             f"{drained.get('share_of_lpush', 0):.3f}",
             f"{found['two_processes']['jobs_per_second']:,.0f}",
             f"{drained['worker_cpu_us']:.1f}",

@@ -5,6 +5,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+from benchmarks.tables import beside
+
 ROOT = Path(__file__).parents[2]
 
 
@@ -24,8 +26,13 @@ def test_the_benchmark_measures_every_store_and_batch_beside_the_raw_reference()
     for by_batch in [*rates.values(), *figures["redis_cpu_us_per_job"].values()]:
         assert set(by_batch) == {"1", "10", "100", "1000"}
         assert all(figure > 0 for each in by_batch.values() for figure in each.values())
-    assert set(figures["claim_us_per_job"]) == {"memory", "sqlite fast", "redis fast", "postgres durable"}
-    assert figures["bytes_per_waiting_job"]["redis fast"]["all"] > 100
+    stored = {"sqlite fast", "redis fast", "postgres durable"}
+    assert set(figures["claim_us_per_job"]) == {"memory"} | stored | {f"raw {name}" for name in stored}
+    assert (
+        100
+        < figures["bytes_per_waiting_job"]["redis fast"]["raw"]
+        < figures["bytes_per_waiting_job"]["redis fast"]["all"]
+    )
     assert set(figures["wake_up_ms"]) == {name for name in rates if "raw" not in name}
     assert all(0 < each["p50"] <= each["p99"] for each in figures["wake_up_ms"].values())
 
@@ -54,13 +61,15 @@ def test_the_benchmark_of_feeds_measures_publishing_delivery_insertion_and_bytes
     for by_store in figures.values():
         assert {"redis fast"} <= set(by_store) <= {"sqlite fast", "redis fast"}
     for rates in figures["publications_per_second"].values():
-        assert min(rates["single"], rates["at once"], rates["batch 100"]) > 0
+        assert min(rates[what] for what in ("single", "at once", "batch 100", "raw single", "raw batch 100")) > 0
     for by_count in figures["delivery_ms"].values():
         assert set(by_count) == {"1", "100", "1000"}
         assert all(0 < found["p50"] <= found["p99"] for found in by_count.values())
+        assert all(0 < found["raw p50"] <= found["raw p99"] for found in by_count.values())
     assert figures["insert"]["redis fast"]["times faster on the server, batch 100"] > 0
     weights = figures["bytes_per_item"]["redis fast"]
     assert 100 < weights["without log"] < weights["with log"]
+    assert weights["raw with log"] == weights["raw without log"] > 100
 
 
 def test_the_benchmark_of_spark_reads_and_writes_everything_beside_bare_references() -> None:
@@ -82,3 +91,8 @@ def test_the_benchmark_of_spark_reads_and_writes_everything_beside_bare_referenc
         for found in figures[what].values():
             assert set(found) == names
             assert min(found.values()) > 0
+
+
+def test_a_figure_stands_beside_its_raw_reference_and_its_share_of_it() -> None:
+    assert beside(500.0, 2_000.0, ",.0f") == "500 / 2,000 (0.25)"
+    assert beside(500.0, None, ",.0f") == "500"

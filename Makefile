@@ -7,7 +7,7 @@ PY := .venv/bin/python
 PARTS ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help setup servers check test test-versions test-lowest demo bench bench-spark proof docs lock clean
+.PHONY: help setup servers check test test-versions test-lowest demo bench bench-peers bench-spark proof docs lock clean
 
 help:  ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-13s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -38,6 +38,9 @@ bench: servers  ## Measure the stores, the worker and feeds beside raw reference
 	@$(PY) -m benchmarks.stores
 	@$(PY) -m benchmarks.worker
 	@$(PY) -m benchmarks.feeds
+
+bench-peers: servers  ## Measure Headrace beside other queues, which it installs outside the tree, and write the page
+	@$(PY) -m benchmarks.peers
 
 bench-spark: servers  ## Measure reading, writing and fleets of Spark beside bare references
 	@$(PY) -m benchmarks.spark

@@ -73,7 +73,7 @@ def test_a_worker_runs_what_is_due_and_says_what_it_is_and_has_done(url: str, pr
     assert told[3:7] == [
         "  queues    default, mail",
         "  kinds     greet, send",
-        "  capacity  100 at once, 16 of them in threads",
+        "  capacity  400 at once, 16 of them in threads",
         "  to stop   Ctrl-C; it also ends when nothing is due",
     ]
     assert [word for line in told[7:] for word in line.split()[2:3]].count("claimed") == 2

@@ -27,10 +27,10 @@ def settings(store: Store, **config: Any) -> Settings:
 
 
 async def test_defaults_are_sane(store: Store) -> None:
-    """T25: a hundred units, sixteen threads, a process for each core, leases of 30 s, a heartbeat of a third."""
+    """T25: four hundred units, sixteen threads, a process for each core, leases of 30 s, a heartbeat of a third."""
     found = Worker(store, handling(work=work)).settings
 
-    assert (found.capacity, found.threads, found.pool_size) == (100, 16, os.cpu_count())
+    assert (found.capacity, found.threads, found.pool_size) == (400, 16, os.cpu_count())
     assert (found.lease_ms, found.heartbeat_ms, found.grace_ms) == (30_000, 10_000, 25_000)
     assert (found.poll_ms, found.repair_ms, found.jobs_per_pool_process) == (10_000, 10_000, None)
     assert found.queues == {MAIL: 1}

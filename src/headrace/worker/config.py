@@ -9,6 +9,7 @@ from msgspec import Struct
 from headrace.model.checks import check_batch, check_text
 from headrace.model.errors import BadConfig, Refused
 from headrace.model.limits import (
+    CAPACITY_DEFAULT,
     CAPACITY_MAX,
     PROCESSES_MAX,
     QUEUES_PER_CLAIM_MAX,
@@ -36,8 +37,9 @@ class WorkerConfig(Struct, frozen=True, kw_only=True):
     this tenant alone."""
     name: str | None = None
     """How the worker is called in the journal; made of host and process when not given."""
-    capacity: int = 100
-    """Units of work at once; a job takes the weight of its handler."""
+    capacity: int = CAPACITY_DEFAULT
+    """Units of work at once; a job takes the weight of its handler. Fewer where each job asks something of another
+    system, such as a connection, or takes so long that idle workers had better take their share."""
     threads: int = 16
     """Plain functions at once."""
     pool_size: int | None = None

@@ -236,11 +236,13 @@ def test_metrics_and_health_are_served_while_it_works(file_url: str) -> None:
 
 
 def test_a_store_that_is_away_at_the_start_is_waited_for(project: Path) -> None:
-    with RedisServer() as server, start("worker", "app", "--until-idle", url=server.url, cwd=project) as worker:
-        told = until(worker, "store_lost")
-        server.start()
+    with RedisServer(aof="always").launch() as server:
         sent(server.url, ("greet", {"name": "Ada"}, "default"))
-        out, err = worker.communicate(timeout=60)
+        server.kill()
+        with start("worker", "app", "--until-idle", url=server.url, cwd=project) as worker:
+            told = until(worker, "store_lost")
+            server.start()
+            out, err = worker.communicate(timeout=60)
 
     assert "cannot be reached" in told
     assert (worker.returncode, json.loads(out)["done"]) == (0, 1)

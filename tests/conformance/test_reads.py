@@ -13,6 +13,7 @@ from headrace.model.names import Shard
 from headrace.model.outcome import Cancelled, Done, Fail, Outcome, Release, Retry
 from headrace.model.policy import Policy
 from headrace.model.snapshot import SnapshotRow
+from headrace.stores.calls.cursor import write_cursor
 from tests.support.play import BOOM, START_MS, Play
 
 HOUR_MS = 3_600_000
@@ -254,6 +255,20 @@ async def test_a_list_goes_by_shard_then_id_page_by_page(play: Play, limit: int)
         await play.enqueue(id, delay_ms=len(id))
 
     assert await listed(play, State.WAITING, limit) == sorted(ids, key=lambda id: (play.queue.index_of(id), id))
+
+
+@pytest.mark.parametrize("behind", ["job-00002", "job-000020", "job-"])
+async def test_a_list_goes_on_behind_any_id_also_one_that_nobody_has(play: Play, behind: str) -> None:
+    """Ids in order: what begins with a text comes next behind it."""
+    ids = play.ids(6)
+    for id in ids:
+        await play.enqueue(id)
+    shard = play.queue.index_of(ids[0])
+
+    cursor = write_cursor(shard, behind)
+    page = await play.store.reads.list(play.queue, State.WAITING, cursor=cursor, limit=2, now_ms=play.now_ms)
+
+    assert [each.id for each in page.rows] == [id for id in ids if id > behind][:2]
 
 
 async def test_a_job_that_stays_is_listed_once_while_others_come_and_go(play: Play) -> None:

@@ -142,7 +142,7 @@ FAULTS: dict[str, tuple[tuple[str, str], str]] = {
     ),
     "lua_a_list_starts_anew_on_every_page": (
         ("local is_wanted = is_before(args[6], id) and", "local is_wanted ="),
-        "test_reads.py::test_a_list_goes_by_shard_then_id_page_by_page",
+        "test_reads.py::test_a_list_goes_on_behind_any_id_also_one_that_nobody_has",
     ),
     "lua_another_number_of_shards_is_accepted": (
         ("if known and shards ~= '' and known ~= shards then", "if false then"),

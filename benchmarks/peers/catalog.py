@@ -51,7 +51,7 @@ def ours(key: str, name: str, store: Literal["redis", "postgres", "sqlite"], set
     )  # fmt: skip
 
 
-_REDIS = "`headrace worker` with its defaults; Redis keeps nothing on disk (`profile=fast`)"
+_REDIS = "`headrace worker --quiet` (no line for each job); Redis keeps nothing on disk (`profile=fast`)"
 _HIREDIS = "hiredis>=3"
 
 PEERS = (
@@ -103,7 +103,7 @@ PEERS = (
         "found in the registry of started jobs; retried with `Retry`", "after the handler", "by job id (`unique`)",
         has_bulk=True,
     ),
-    ours("headrace-postgres", "Headrace", "postgres", "`headrace worker` with its defaults", ""),
+    ours("headrace-postgres", "Headrace", "postgres", "`headrace worker --quiet`", ""),
     Peer(
         "pgmq", "pgmq, no job layer", "postgres", "pgmq", ("pgmq",),
         "a loop that reads and deletes 100 messages at a time; its SQL from its Python package", "come back",
@@ -116,7 +116,7 @@ PEERS = (
         "after the handler", "by queueing lock", has_bulk=True, needs_setup=True,
     ),
     ours(
-        "headrace-sqlite", "Headrace", "sqlite", "`headrace worker` with its defaults, `profile=fast`", "?profile=fast"
+        "headrace-sqlite", "Headrace", "sqlite", "`headrace worker --quiet`, `profile=fast`", "?profile=fast"
     ),
     Peer(
         "huey-sqlite", "Huey", "sqlite", "huey", ("huey", "redis", _HIREDIS),

@@ -38,5 +38,5 @@ def work() -> None:
 
     capacity = os.environ.get("PEER_CAPACITY")
     wish = ["--capacity", capacity] if capacity else []
-    sys.argv = ["headrace", "worker", "benchmarks.peers.programs.ours:app", *wish]
+    sys.argv = ["headrace", "worker", "benchmarks.peers.programs.ours:app", "--quiet", *wish]
     main()

@@ -18,7 +18,7 @@ from headrace.model.errors import BadConfig, OutcomeUnknown
 from headrace.model.names import Queue
 from headrace.model.outcome import Done
 from headrace.stores.contract.store import Store
-from headrace.worker.counts import Counts
+from headrace.worker.counts import WorkerCounts
 from headrace.worker.metrics import Metrics
 from headrace.worker.notices import Lifecycle, Lost, Notices
 from headrace.worker.raising import Fail, Release
@@ -249,14 +249,14 @@ def test_without_the_package_it_is_said_how_to_get_it(monkeypatch: pytest.Monkey
 
 
 async def test_counts_of_several_processes_are_added_by_series_and_by_bucket(store: Store) -> None:
-    one, two, sums = Counts(), Counts(), Counts()
+    one, two, sums = WorkerCounts(), WorkerCounts(), WorkerCounts()
     await store.jobs.enqueue([*jobs(3)])
     await work_off(store, handling(work=_nothing), one)
     await store.jobs.enqueue([job("d"), job("e", "other")])
     await work_off(store, handling(work=_nothing, other=_nothing), two)
 
     for counts in (one, two):
-        sums.add(msgspec.msgpack.decode(msgspec.msgpack.encode(counts.copied()), type=Counts))
+        sums.add(msgspec.msgpack.decode(msgspec.msgpack.encode(counts.copied()), type=WorkerCounts))
 
     mail = ("default", "mail")
     assert sums.claimed == {(*mail, "work"): 4, (*mail, "other"): 1}

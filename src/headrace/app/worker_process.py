@@ -13,7 +13,7 @@ from headrace.app.app import App
 from headrace.app.collector import seldom_collecting
 from headrace.model.checks import bounded_repr
 from headrace.model.errors import BadConfig, HeadraceError
-from headrace.worker.counts import Counts
+from headrace.worker.counts import WorkerCounts
 from headrace.worker.logs import JobLog, default_format, is_logging_set_up, setup_logs
 from headrace.worker.pools import main as main_module
 from headrace.worker.supervisor.child import SupervisorLink
@@ -76,7 +76,7 @@ def _logs(orders: Orders, stack: ExitStack) -> "list[Listener]":
 
 
 async def _work(app: App, orders: Orders, link: SupervisorLink, listeners: "list[Listener]") -> None:
-    counts = Counts()
+    counts = WorkerCounts()
     config = msgspec.structs.asdict(orders.config())
     async with app.built(
         listeners=[*listeners, counts] if orders.counts else listeners, wait=orders.wait, **config

@@ -43,7 +43,7 @@ class Spread(Struct):
             yield bound, so_far
 
 
-class Counts(Struct):
+class WorkerCounts(Struct):
     """A listener that counts: plain arithmetic on the worker's loop. Reading it from another thread is safe."""
 
     claimed: dict[Labels, int] = field(default_factory=Counter)
@@ -73,7 +73,7 @@ class Counts(Struct):
             case Lifecycle("store_lost"):
                 self.outages += 1
 
-    def add(self, other: "Counts") -> None:
+    def add(self, other: "WorkerCounts") -> None:
         """Add what another process has counted; `other` is left as it is."""
         pairs = (self.claimed, other.claimed), (self.ended, other.ended), (self.lost, other.lost)
         for mine, theirs in pairs:
@@ -84,10 +84,10 @@ class Counts(Struct):
             for labels, spread in others.items():
                 _spread(spreads, labels).add_spread(spread)
 
-    def copied(self) -> "Counts":
+    def copied(self) -> "WorkerCounts":
         """The numbers of this moment; for another thread than the one that counts."""
         # `dict` and `list` copy in one step for the interpreter: the worker goes on counting meanwhile.
-        return Counts(
+        return WorkerCounts(
             dict(self.claimed),
             dict(self.ended),
             dict(self.lost),

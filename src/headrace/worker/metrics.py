@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any
 
 from headrace.model.errors import BadConfig
-from headrace.worker.counts import Counts, Labels, Spread
+from headrace.worker.counts import Labels, Spread, WorkerCounts
 from headrace.worker.health import ProcessesHealth, WorkerHealth
 from headrace.worker.notices import Notice
 from headrace.worker.scraping import MetricsServer
@@ -25,7 +25,7 @@ class Metrics:
     def __init__(self, health: Callable[[], WorkerHealth] | None = None) -> None:
         self._core = _prometheus()
         self._health = health
-        self._counts = Counts()
+        self._counts = WorkerCounts()
         self.registry = self._core.CollectorRegistry()
         self.registry.register(self)
 
@@ -57,7 +57,7 @@ class Metrics:
 class SummedMetrics:
     """The same page for several processes: `look` brings their health, and the sums of what they have counted."""
 
-    def __init__(self, look: "Callable[[], tuple[ProcessesHealth, Counts]]") -> None:
+    def __init__(self, look: "Callable[[], tuple[ProcessesHealth, WorkerCounts]]") -> None:
         self._core = _prometheus()
         self._look = look
         self._registry = self._core.CollectorRegistry()
@@ -85,7 +85,7 @@ class SummedMetrics:
         return encode(self._registry), content_type
 
 
-def _counted(core: Any, counts: Counts) -> "Iterable[Metric]":
+def _counted(core: Any, counts: WorkerCounts) -> "Iterable[Metric]":
     yield _counter(core, "headrace_jobs_claimed", "Jobs that were claimed.", KIND, counts.claimed)
     yield _counter(core, "headrace_jobs_ended", "Deliveries that were settled.", (*KIND, "outcome"), counts.ended)
     yield _counter(core, "headrace_leases_lost", "Deliveries that were given up.", PLACE, counts.lost)

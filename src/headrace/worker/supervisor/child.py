@@ -9,7 +9,7 @@ from contextlib import suppress
 from msgspec.structs import replace
 
 from headrace.model.limits import PROCESS_STOP_MARGIN_MS
-from headrace.worker.counts import Counts
+from headrace.worker.counts import WorkerCounts
 from headrace.worker.pools.messages import BadMessage, Unpacker, packed
 from headrace.worker.supervisor.messages import Look, Orders, Report, Stop, ToSupervisor, ToWorker
 from headrace.worker.worker import Worker
@@ -31,11 +31,11 @@ class SupervisorLink:
         first = next(self._messages, None)
         return first if isinstance(first, Orders) else None
 
-    def serve(self, worker: Worker, counts: Counts) -> None:
+    def serve(self, worker: Worker, counts: WorkerCounts) -> None:
         """Answer the supervisor on a thread of its own, also while the worker's loop is blocked."""
         threading.Thread(target=self._serve, args=(worker, counts), name="headrace-supervisor", daemon=True).start()
 
-    def report(self, worker: Worker, counts: Counts, *, running: bool = False) -> None:
+    def report(self, worker: Worker, counts: WorkerCounts, *, running: bool = False) -> None:
         """Say how the worker is."""
         # The claims first: one that is idle after them has not yet claimed what comes then.
         health = worker.health()
@@ -46,7 +46,7 @@ class SupervisorLink:
         with self._sending, suppress(OSError):
             self._link.sendall(packed(message))
 
-    def _serve(self, worker: Worker, counts: Counts) -> None:
+    def _serve(self, worker: Worker, counts: WorkerCounts) -> None:
         grace_ms = worker.settings.grace_ms
         for message in self._messages:
             if isinstance(message, Look):

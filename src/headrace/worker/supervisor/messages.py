@@ -6,7 +6,7 @@ from msgspec.structs import replace
 from headrace.model.errors import BadConfig, HeadraceError, OutcomeUnknown, Refused, StoreUnavailable
 from headrace.model.names import Queue
 from headrace.worker.config import Settings, WorkerConfig
-from headrace.worker.counts import Counts
+from headrace.worker.counts import WorkerCounts
 from headrace.worker.health import WorkerHealth
 from headrace.worker.pools.messages import Setup
 
@@ -79,7 +79,7 @@ class Report(Struct, frozen=True, tag="report"):
 
     health: WorkerHealth
     is_idle: bool
-    counts: Counts
+    counts: WorkerCounts
 
 
 class Failed(Struct, frozen=True, tag="failed"):

@@ -16,7 +16,7 @@ from headrace.model.limits import (
     PROCESS_STOP_MARGIN_MS,
 )
 from headrace.worker.config import Settings
-from headrace.worker.counts import Counts
+from headrace.worker.counts import WorkerCounts
 from headrace.worker.fields import WORKER_LOG, put
 from headrace.worker.health import ProcessesHealth, ProcessHealth, Totals
 from headrace.worker.signals import stopping
@@ -62,7 +62,7 @@ class ProcessSupervisor:
         self._order = order
         self._until_idle = until_idle
         self._slots = [_Slot(number) for number in range(1, count + 1)]
-        self._ended = Counts()
+        self._ended = WorkerCounts()
         """What processes that are gone have counted; sums that went down would look like a restart of all."""
         self._ended_totals = Totals()
         self._stopping = asyncio.Event()
@@ -100,13 +100,13 @@ class ProcessSupervisor:
             with contextlib.suppress(RuntimeError):  # the loop has ended, and the supervisor with it
                 self._loop.call_soon_threadsafe(self._stop, grace_ms)
 
-    def look(self) -> tuple[ProcessesHealth, Counts]:
+    def look(self) -> tuple[ProcessesHealth, WorkerCounts]:
         """How the processes are, and the sums of what they have counted; for another thread than the loop's."""
         loop = self._loop
         if loop is None:
             return self.health(), self._counts()
 
-        async def look() -> tuple[ProcessesHealth, Counts]:
+        async def look() -> tuple[ProcessesHealth, WorkerCounts]:
             await self._look(running=True)
             return self.health(), self._counts()
 
@@ -145,8 +145,8 @@ class ProcessSupervisor:
             found,
         )
 
-    def _counts(self) -> Counts:
-        sums = Counts()
+    def _counts(self) -> WorkerCounts:
+        sums = WorkerCounts()
         sums.add(self._ended)
         for slot in self._slots:
             if slot.process is not None and slot.process.report is not None:

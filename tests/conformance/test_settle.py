@@ -557,6 +557,29 @@ async def test_endings_of_one_call_are_as_old_as_their_place_in_it(play: Play) -
     assert await kept(play, ids) == ids[3:]
 
 
+async def test_endings_of_one_call_keep_each_its_own(play: Play) -> None:
+    """Many that are alike, some with another kind, tag, result or time to live between them, and an id with quotes."""
+    ids = [*play.ids(24), 'a "quoted" id', "ä"]
+    kinds = {id: "resize" if place % 10 == 9 else "send" for place, id in enumerate(ids)}
+    tags = {id: "t" * (place // 6) or None for place, id in enumerate(ids)}
+    results = {id: b'{"ok":1}' if place % 5 == 4 else b"1" for place, id in enumerate(ids)}
+    policies = {id: Policy(result_ttl_ms=9_000) for id in ids[12:14]}
+    for id in ids:
+        await play.enqueue(id, kind=kinds[id], tag=tags[id], policy=policies.get(id, Policy()))
+        play.advance(7)
+    claims = await play.claim(len(ids))
+
+    settlements = [claim.settle(Done(results[claim.record.id])) for claim in claims]
+    await play.store.jobs.settle(settlements, now_ms=play.now_ms)
+
+    endings = [await ending(play, id) for id in ids]
+    left = {each.id: (each.kind, each.tag, each.result, each.pinned) for each in endings if each is not None}
+    enqueued = {each.id: each.enqueued_at_ms for each in endings if each is not None}
+    assert left == {id: (kinds[id], tags[id], results[id], id in policies) for id in ids}
+    assert enqueued == {claim.record.id: claim.record.enqueued_at_ms for claim in claims}
+    assert (await play.counts()).done == len(ids)
+
+
 async def test_cancelled_and_done_share_the_bound(play: Play) -> None:
     ids = play.ids(3)
     await play.configure(keep_done_max=2)

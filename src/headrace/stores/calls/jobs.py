@@ -20,6 +20,7 @@ from headrace.model.errors import OutcomeUnknown
 from headrace.model.job import Job, check_id
 from headrace.model.limits import BATCH_MAX, CLAIM_BYTES_MAX
 from headrace.model.names import Queue, Shard
+from headrace.model.outcome import Done
 from headrace.stores.transitions import claim as claiming
 from headrace.stores.transitions import leave
 from headrace.stores.transitions.enqueue import enqueue
@@ -40,7 +41,8 @@ class EngineJobs:
     async def enqueue(self, jobs: Sequence[Job], *, now_ms: int | None = None) -> list[Enqueued]:
         check_batch("jobs", len(jobs), BATCH_MAX)
         with naming(job.id for job in jobs):
-            return await self._engine.write(at(now_ms, lambda tx, now_ms: self._enqueue(tx, jobs, now_ms)))
+            act = at(now_ms, lambda tx, now_ms: self._enqueue(tx, jobs, now_ms))
+            return await self._write(act, len(jobs), (job.payload for job in jobs))
 
     def _enqueue(self, tx: Tx, jobs: Sequence[Job], now_ms: int) -> list[Enqueued]:
         answers: list[Enqueued | None] = [None] * len(jobs)
@@ -58,7 +60,8 @@ class EngineJobs:
         return [answer for answer in answers if answer is not None]
 
     async def claim(self, request: ClaimRequest, *, now_ms: int | None = None) -> Claims:
-        return await self._engine.write(at(now_ms, lambda tx, now_ms: self._claim(tx, request, now_ms)))
+        act = at(now_ms, lambda tx, now_ms: self._claim(tx, request, now_ms))
+        return await self._write(act, request.limit)
 
     def _claim(self, tx: Tx, request: ClaimRequest, now_ms: int) -> Claims:
         queues = dict.fromkeys(request.queues)  # one named twice is still one
@@ -104,7 +107,8 @@ class EngineJobs:
     async def settle(self, settlements: Sequence[Settlement], *, now_ms: int | None = None) -> list[Settled]:
         check_settlements(settlements)
         with naming(each.lease.id for each in settlements):
-            return await self._engine.write(at(now_ms, lambda tx, now_ms: self._settle(tx, settlements, now_ms)))
+            act = at(now_ms, lambda tx, now_ms: self._settle(tx, settlements, now_ms))
+            return await self._write(act, len(settlements), results_of(settlements))
 
     def _settle(self, tx: Tx, settlements: Sequence[Settlement], now_ms: int) -> list[Settled]:
         return self._batch(
@@ -130,7 +134,7 @@ class EngineJobs:
             return Turned(settled, claims.items, claims.next_at_ms, now_ms)
 
         with naming(each.lease.id for each in settlements):
-            return await self._engine.write(at(now_ms, act))
+            return await self._write(at(now_ms, act), len(settlements) + request.limit, results_of(settlements))
 
     async def repair(self, queue: Queue, *, limit: int = 100, now_ms: int | None = None) -> Repaired:
         check_int("limit", limit, 1, BATCH_MAX)
@@ -204,7 +208,11 @@ class EngineJobs:
     def _finish(self, step: Step) -> None:
         finish(self._engine, step)
 
-    # A driver may do these three faster, as long as nobody can tell.
+    # A driver may do these faster, as long as nobody can tell.
+
+    async def _write(self, act: Callable[[Tx], Answer], count: int, bodies: Iterable[bytes] = ()) -> Answer:  # noqa: ARG002 - for drivers
+        """Take a step about so many jobs, with these payloads or results."""
+        return await self._engine.write(act)
 
     def _enqueue_step(self, step: Step, jobs: list[Job]) -> list[Enqueued]:
         return enqueue(step, jobs)
@@ -214,6 +222,14 @@ class EngineJobs:
 
     def _settle_step(self, step: Step, settlements: list[Settlement]) -> list[Settled]:
         return settle(step, settlements)
+
+
+def results_of(settlements: Iterable[Settlement]) -> Iterator[bytes]:
+    """The results that settlements carry."""
+    for each in settlements:
+        outcome = each.outcome
+        if isinstance(outcome, Done) and outcome.result is not None:
+            yield outcome.result
 
 
 @contextmanager

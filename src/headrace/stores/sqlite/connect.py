@@ -63,6 +63,12 @@ def connect(path: str, profile: str, pause: Callable[[float], object] = pause) -
         return connection
 
 
+def set_waits(connection: sqlite3.Connection, waits: bool, checkpoint_pages: int) -> None:
+    """Say whether a write waits for other writers, and at which length of the log its commit folds it into the file."""
+    connection.execute(f"PRAGMA busy_timeout = {int(BUSY_SECONDS * 1_000) if waits else 0}")
+    connection.execute(f"PRAGMA wal_autocheckpoint = {checkpoint_pages}")
+
+
 def _into_wal(connection: sqlite3.Connection, pause: Callable[[float], object]) -> str:
     # Several processes may meet a new file at once; where two of them would wait for each other, SQLite refuses at
     # once whatever the busy timeout, so trying again is ours to do.

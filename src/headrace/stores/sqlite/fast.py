@@ -6,6 +6,8 @@ only be right or give up.
 """
 
 import sqlite3
+from collections.abc import Callable, Iterable
+from typing import Protocol
 
 from headrace.model.answers import Enqueued, Settled
 from headrace.model.claim import Claim, ClaimRequest, Claims, Lease, Settlement, token_of
@@ -13,14 +15,14 @@ from headrace.model.event import Line, payload_text
 from headrace.model.job import Job
 from headrace.model.outcome import Done
 from headrace.model.verdict import is_expired
-from headrace.stores.calls.jobs import EngineJobs, at
+from headrace.stores.calls.jobs import Answer, EngineJobs, at
 from headrace.stores.packing import PackedLease, pack, pack_body, pack_ending, record_of, unpack_body
 from headrace.stores.sqlite.packing import json_array
 from headrace.stores.sqlite.rows import SqliteRows
 from headrace.stores.sqlite.sql import sql
 from headrace.stores.transitions.claim import is_idle, next_at
 from headrace.stores.transitions.endings import sweep_endings
-from headrace.stores.transitions.rows import Tx
+from headrace.stores.transitions.rows import Engine, Tx
 from headrace.stores.transitions.step import Step, place_of
 
 
@@ -28,11 +30,27 @@ class Unusual(Exception):
     """The fast path does not apply."""
 
 
+class ShortEngine(Engine, Protocol):
+    """Takes short steps without a hop to the lane, where that is possible."""
+
+    async def write_short(self, act: Callable[[Tx], Answer], rows: int, size: int) -> Answer:
+        """As `write`, for a step of so many rows and bytes."""
+
+    def count(self, size: int) -> None:
+        """Tell of so many bytes that nobody knew of before the step."""
+
+
 class SqliteJobs(EngineJobs):
     """Tries the fast path first where the step allows it, and looks before it takes the lock when it found nothing
     the last time: idle workers shall not hinder those that write."""
 
-    _was_idle = False
+    def __init__(self, engine: ShortEngine) -> None:
+        super().__init__(engine)
+        self._short = engine
+        self._was_idle = False
+
+    async def _write(self, act: Callable[[Tx], Answer], count: int, bodies: Iterable[bytes] = ()) -> Answer:
+        return await self._short.write_short(act, count, sum(map(len, bodies)))
 
     async def claim(self, request: ClaimRequest, *, now_ms: int | None = None) -> Claims:
         if self._was_idle:
@@ -52,8 +70,11 @@ class SqliteJobs(EngineJobs):
     def _hand_out(self, step: Step, request: ClaimRequest, limit: int, bytes_left: int) -> list[Claim]:
         rows = step.rows
         if isinstance(rows, SqliteRows) and rows.fast:
-            return hand_out(step, rows, request, limit, bytes_left)
-        return super()._hand_out(step, request, limit, bytes_left)
+            claims = hand_out(step, rows, request, limit, bytes_left)
+        else:
+            claims = super()._hand_out(step, request, limit, bytes_left)
+        self._short.count(sum(len(claim.record.payload) for claim in claims))
+        return claims
 
     def _settle_step(self, step: Step, settlements: list[Settlement]) -> list[Settled]:
         rows = step.rows

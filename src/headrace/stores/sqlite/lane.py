@@ -15,6 +15,10 @@ T = TypeVar("T")
 _Job = tuple[Callable[[sqlite3.Connection], Any], asyncio.AbstractEventLoop, "asyncio.Future[Any]"]
 
 
+class Occupied(Exception):
+    """A call cannot run outside the lane's thread now; nothing was done."""
+
+
 class Lane:
     """Keeps SQLite's waiting (locks, fsync) out of the event loop. The thread and its connection come with the first
     call, and come anew in a forked process: neither may be carried over a fork."""
@@ -24,6 +28,8 @@ class Lane:
         self._open = open_connection
         self._queue: queue.SimpleQueue[_Job | None] = queue.SimpleQueue()
         self._thread: threading.Thread | None = None
+        self._connection: sqlite3.Connection | None = None
+        self._in_use = threading.Lock()
         self._pid = 0
         self._closed = False
 
@@ -38,28 +44,46 @@ class Lane:
         self._queue.put((act, loop, answer))
         return await answer
 
+    def run_here(self, act: Callable[[sqlite3.Connection], T]) -> T:
+        """Run `act` in the calling thread on the lane's connection, while the lane has nothing to do."""
+        if self._closed or self._pid != os.getpid() or not self._queue.empty():
+            raise Occupied
+        if not self._in_use.acquire(blocking=False):
+            raise Occupied
+        try:
+            if self._connection is None:
+                raise Occupied
+            return act(self._connection)
+        finally:
+            self._in_use.release()
+
     def _start(self) -> None:
         self._pid = os.getpid()
-        self._queue = queue.SimpleQueue()
-        self._thread = threading.Thread(target=self._work, args=(self._queue,), name=self._name, daemon=True)
+        self._queue, self._in_use, self._connection = queue.SimpleQueue(), threading.Lock(), None
+        self._thread = threading.Thread(
+            target=self._work, args=(self._queue, self._in_use), name=self._name, daemon=True
+        )
         self._thread.start()
 
-    def _work(self, todo: "queue.SimpleQueue[_Job | None]") -> None:
+    def _work(self, todo: "queue.SimpleQueue[_Job | None]", in_use: threading.Lock) -> None:
         connection: sqlite3.Connection | None = None
         try:
             while (job := todo.get()) is not None:
                 act, loop, answer = job
                 try:
-                    if connection is None:
-                        connection = self._open()
-                    result = act(connection)
+                    with in_use:
+                        if connection is None:
+                            connection = self._connection = self._open()
+                        result = act(connection)
                 except BaseException as error:  # noqa: BLE001 - whatever it is belongs to the caller
                     _tell(loop, answer, answer.set_exception, error)
                 else:
                     _tell(loop, answer, answer.set_result, result)
         finally:
             if connection is not None:
-                connection.close()
+                with in_use:
+                    self._connection = None
+                    connection.close()
 
     async def close(self) -> None:
         """Finish what was asked, then let go of the connection."""

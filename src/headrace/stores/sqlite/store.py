@@ -36,7 +36,8 @@ from headrace.stores.sqlite.connect import (
     watch,
 )
 from headrace.stores.sqlite.fast import SqliteJobs, Unusual
-from headrace.stores.sqlite.lane import Lane
+from headrace.stores.sqlite.lane import Lane, Occupied
+from headrace.stores.sqlite.loop_writer import LoopWriter, Mode
 from headrace.stores.sqlite.notes import notes_on
 from headrace.stores.sqlite.sql import migration_names, sql
 from headrace.stores.sqlite.tx import SqliteTx
@@ -67,6 +68,7 @@ class SqliteEngine:
         self._clock = clock
         self.writer = Lane("headrace-sqlite-writer", lambda: connect(path, profile))
         self.reader = Lane("headrace-sqlite-reader", lambda: connect(path, profile))
+        self.loop_writer = LoopWriter(self.writer, profile)
         self._told = Told()
         self._slow_left = 0
         self._waiters = Waiters[Name]()
@@ -86,14 +88,42 @@ class SqliteEngine:
                 connection.execute("ROLLBACK")
 
     async def write(self, act: Callable[[Tx], T]) -> T:
-        answer, told = await self.writer.run(lambda connection: self._write(connection, act))
+        return await self._write_on_lane(act, is_short=False)
+
+    async def write_short(self, act: Callable[[Tx], T], rows: int, size: int) -> T:
+        """Likewise for a step of so many rows and bytes, on the event loop itself where it is short and cannot wait."""
+        is_short = self.loop_writer.is_short(rows, size)
+        if is_short:
+            try:
+                answer, told = self.loop_writer.write(
+                    lambda connection: self._write(connection, act, Mode.LOOP), rows, size
+                )
+            except Occupied:
+                pass
+            else:
+                self._tell(told)
+                await asyncio.sleep(0)  # a caller who does nothing else must not keep the loop to itself
+                return answer
+        return await self._write_on_lane(act, is_short)
+
+    def count(self, size: int) -> None:
+        """Remember bytes that a step met and nobody knew of before."""
+        self.loop_writer.count(0, size)
+
+    async def _write_on_lane(self, act: Callable[[Tx], T], is_short: bool) -> T:
+        mode = self.loop_writer.lane_mode(is_short)
+        answer, told = await self.writer.run(lambda connection: self._write(connection, act, mode))
+        self._tell(told)
+        return answer
+
+    def _tell(self, told: "Told") -> None:
         self._waiters.wake(told.woken)
         self._ends.wake(told.ended)
         self._followers.wake(told.changed)
-        return answer
 
-    def _write(self, connection: sqlite3.Connection, act: Callable[[Tx], T]) -> tuple[T, "Told"]:
+    def _write(self, connection: sqlite3.Connection, act: Callable[[Tx], T], mode: Mode) -> tuple[T, "Told"]:
         with errors(self.path):
+            self.loop_writer.set_mode(connection, mode)
             try:
                 answer = self._attempt(connection, act, fast=self._slow_left == 0)
                 self._slow_left = max(self._slow_left - 1, 0)
@@ -103,9 +133,17 @@ class SqliteEngine:
                 answer = self._attempt(connection, act, fast=False)
         return answer, self._told
 
+    def _begin(self, connection: sqlite3.Connection) -> None:
+        try:
+            connection.execute("BEGIN IMMEDIATE")
+        except sqlite3.OperationalError as locked:
+            if self.loop_writer.is_on_loop:
+                raise Occupied from locked
+            raise
+
     def _attempt(self, connection: sqlite3.Connection, act: Callable[[Tx], T], fast: bool) -> T:
         self._told = Told()
-        connection.execute("BEGIN IMMEDIATE")
+        self._begin(connection)
         try:
             tx = SqliteTx(connection, self._clock, fast)
             answer = act(tx)

@@ -1,0 +1,222 @@
+"""Which writes of the SQLite store run on the event loop itself, and that none of them makes it wait."""
+
+import asyncio
+import sqlite3
+import threading
+from contextlib import closing
+from itertools import pairwise
+from pathlib import Path
+
+import pytest
+
+from headrace.model.claim import ClaimRequest
+from headrace.model.clock import SystemClock
+from headrace.model.job import Job, new_job
+from headrace.model.names import Queue
+from headrace.model.outcome import Done
+from headrace.stores.sqlite.lane import Lane, Occupied
+from headrace.stores.sqlite.loop_writer import REST_SECONDS, SLOW_SECONDS, LoopWriter
+from headrace.stores.sqlite.store import SqliteStore
+
+QUEUE = Queue("mail", "acme")
+HELD_SECONDS = 0.5
+
+
+class ThreadClock(SystemClock):
+    """Notes in which thread a store reads the time: it does so inside each step."""
+
+    def __init__(self) -> None:
+        self.threads: list[bool] = []
+
+    def now_ms(self) -> int:
+        self.threads.append(threading.current_thread() is threading.main_thread())
+        return super().now_ms()
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> str:
+    return str(tmp_path / "headrace.db")
+
+
+def job(id: str, payload: bytes = b"1") -> Job:
+    return new_job(QUEUE, "send", payload, fresh_id=id, id=id)
+
+
+def size_of(path: str) -> int:
+    return Path(path).stat().st_size
+
+
+async def opened(path: str, profile: str = "fast") -> tuple[SqliteStore, ThreadClock]:
+    """A store after its first writes, with the clock that notes where the next ones run."""
+    clock = ThreadClock()
+    store = await SqliteStore.open(path, profile=profile, clock=clock)
+    await store.jobs.enqueue([job("first")])
+    await store.jobs.enqueue([job("second")])
+    clock.threads.clear()
+    return store, clock
+
+
+async def test_short_writes_of_a_fast_file_run_on_the_event_loop(path: str) -> None:
+    store, clock = await opened(path)
+
+    await store.jobs.enqueue([job("a")])
+    claims = await store.jobs.claim(ClaimRequest(queues=[QUEUE], worker="worker-1", nonce="nonce-000001", limit=3))
+    await store.jobs.settle([claim.settle(Done()) for claim in claims.items])
+    await store.close()
+
+    assert clock.threads == [True, True, True]
+
+
+async def test_writes_of_a_durable_file_run_on_the_lane(path: str) -> None:
+    """Each of their commits waits for the disk."""
+    store, clock = await opened(path, "durable")
+
+    await store.jobs.enqueue([job("a")])
+    await store.close()
+
+    assert clock.threads == [False]
+
+
+@pytest.mark.parametrize(
+    "jobs",
+    [[job(f"job-{number}") for number in range(501)], [job("large", b"x" * 200_000)]],
+    ids=["many jobs", "a large one"],
+)
+async def test_a_long_write_runs_on_the_lane_and_a_short_one_soon_on_the_loop_again(path: str, jobs: list[Job]) -> None:
+    store, clock = await opened(path)
+
+    await store.jobs.enqueue(jobs)
+    await store.jobs.enqueue([job("after the lane")])
+    await store.jobs.enqueue([job("soon")])
+    await store.close()
+
+    assert clock.threads == [False, False, True]
+
+
+async def test_claims_of_large_jobs_go_to_the_lane_once_they_were_met(path: str) -> None:
+    """Nobody knows before the first of them."""
+    store, clock = await opened(path)
+    for number in range(0, 120, 40):
+        await store.jobs.enqueue([job(f"job-{number + each}", b"x" * 200_000) for each in range(40)])
+    await store.jobs.enqueue([job("last")])
+    clock.threads.clear()
+
+    for number in range(5):
+        await store.jobs.claim(ClaimRequest(queues=[QUEUE], worker="worker-1", nonce=f"nonce-{number:06}", limit=41))
+    await store.close()
+
+    assert False in clock.threads
+
+
+async def test_a_lock_of_another_process_never_holds_up_the_event_loop(path: str) -> None:
+    store, clock = await opened(path)
+    loop = asyncio.get_running_loop()
+    ticks: list[float] = []
+
+    async def tick() -> None:
+        while True:
+            ticks.append(loop.time())
+            await asyncio.sleep(0.01)
+
+    ticking = asyncio.create_task(tick())
+    with closing(sqlite3.connect(path, isolation_level=None)) as other:
+        other.execute("BEGIN IMMEDIATE")
+        waiting = [asyncio.create_task(store.jobs.enqueue([job(f"job-{number}")])) for number in range(3)]
+        await asyncio.wait(waiting, timeout=HELD_SECONDS)
+        held = [call.done() for call in waiting]
+        other.execute("ROLLBACK")
+    answers = [(await call)[0].status for call in waiting]
+    ticking.cancel()
+    await store.close()
+
+    gaps = [after - before for before, after in pairwise(ticks)]
+    assert held == [False, False, False]
+    assert answers == ["created", "created", "created"]
+    assert clock.threads == [False, False, False]
+    assert len(ticks) > 5
+    assert max(gaps) < HELD_SECONDS / 2
+
+
+async def test_a_caller_who_only_enqueues_lets_others_run(path: str) -> None:
+    store, _ = await opened(path)
+    turns = 0
+
+    async def count() -> None:
+        nonlocal turns
+        while True:
+            turns += 1
+            await asyncio.sleep(0)
+
+    counting = asyncio.create_task(count())
+    for number in range(20):
+        await store.jobs.enqueue([job(f"job-{number}")])
+    counting.cancel()
+    await store.close()
+
+    assert turns >= 20
+
+
+async def test_the_log_of_short_writes_is_folded_into_the_file_by_the_lane(path: str) -> None:
+    store, clock = await opened(path)
+    longest = 0
+
+    for number in range(1_500):
+        await store.jobs.enqueue([job(f"job-{number}", b"x" * 30_000)])
+        longest = max(longest, size_of(path + "-wal"))
+    await store.close()
+
+    assert longest < 32 * 1024 * 1024, "45 MB were written"
+    assert 2 <= clock.threads.count(False) < 100
+
+
+async def test_after_a_call_that_took_long_the_lane_writes_for_a_while(path: str) -> None:
+    """Whatever held it up, such as a busy disk, may do so again."""
+    now = 100.0
+    lane = Lane("lane", lambda: sqlite3.connect(path, check_same_thread=False))
+    writer = LoopWriter(lane, "fast", lambda: now)
+
+    def take(seconds: float) -> str:
+        nonlocal now
+        now += seconds
+        return "written"
+
+    await lane.run(lambda connection: take(0))
+    writer.lane_mode(is_short=True)
+    quick = writer.write(lambda connection: take(SLOW_SECONDS / 2), 1, 1)
+    slow = writer.write(lambda connection: take(SLOW_SECONDS * 2), 1, 1)
+    with pytest.raises(Occupied):
+        writer.write(lambda connection: take(0), 1, 1)
+    now += REST_SECONDS
+    rested = writer.write(lambda connection: take(0), 1, 1)
+    await lane.close()
+
+    assert [quick, slow, rested] == ["written", "written", "written"]
+
+
+def test_threads_with_loops_of_their_own_may_share_a_store(path: str) -> None:
+    store, _ = asyncio.run(opened(path))
+    failures: list[BaseException] = []
+
+    async def send(name: str) -> None:
+        for number in range(100):
+            await store.jobs.enqueue([job(f"{name}-{number}")])
+
+    def run(name: str) -> None:
+        try:
+            asyncio.run(send(name))
+        except BaseException as failure:  # noqa: BLE001 - told to the test
+            failures.append(failure)
+
+    threads = [threading.Thread(target=run, args=(name,)) for name in ("one", "two", "three")]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+
+    async def look() -> int:
+        waiting = (await store.queues.counts(QUEUE)).waiting
+        await store.close()
+        return waiting
+
+    assert failures == []
+    assert asyncio.run(look()) == 302

@@ -11,6 +11,11 @@ def json_array(ids: list[str]) -> str:
     return msgspec.json.encode(ids).decode()
 
 
+def json_keys(keys: list[int]) -> str:
+    """Keys of rows as one argument."""
+    return msgspec.json.encode(keys).decode()
+
+
 def columns_of(row: Row) -> tuple[object, ...]:
     """The columns of a job, in the order of job_load."""
     record = row.record

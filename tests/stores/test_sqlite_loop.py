@@ -15,7 +15,7 @@ from headrace.model.job import Job, new_job
 from headrace.model.names import Queue
 from headrace.model.outcome import Done
 from headrace.stores.sqlite.lane import Lane, Occupied
-from headrace.stores.sqlite.loop_writer import REST_SECONDS, SLOW_SECONDS, LoopWriter
+from headrace.stores.sqlite.loop_writer import REST_SECONDS, SLOW_SECONDS, LoopWriter, Mode
 from headrace.stores.sqlite.store import SqliteStore
 
 QUEUE = Queue("mail", "acme")
@@ -186,11 +186,16 @@ async def test_after_a_call_that_took_long_the_lane_writes_for_a_while(path: str
     slow = writer.write(lambda connection: take(SLOW_SECONDS * 2), 1, 1)
     with pytest.raises(Occupied):
         writer.write(lambda connection: take(0), 1, 1)
+    modes = [writer.lane_mode(is_short=True) for _ in range(3)]
     now += REST_SECONDS
+    with pytest.raises(Occupied):
+        writer.write(lambda connection: take(0), 1, 1)
+    last = writer.lane_mode(is_short=True)
     rested = writer.write(lambda connection: take(0), 1, 1)
     await lane.close()
 
     assert [quick, slow, rested] == ["written", "written", "written"]
+    assert (modes, last) == ([Mode.FOLD] * 3, Mode.APPEND)
 
 
 def test_threads_with_loops_of_their_own_may_share_a_store(path: str) -> None:

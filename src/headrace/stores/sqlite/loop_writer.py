@@ -61,10 +61,11 @@ class LoopWriter:
         self._pages = 0
         self._may_begin_anew = True
         self._rests_until = 0.0
+        self._is_resting = False
 
     def lane_mode(self, is_short: bool) -> Mode:
         """How the lane is to run a write."""
-        if is_short and self._may_begin_anew:
+        if is_short and self._may_begin_anew and not self._is_resting:
             # The lane has written, and may have folded the log: this write may begin it anew, the next may not.
             self._may_begin_anew = False
             return Mode.APPEND
@@ -94,7 +95,8 @@ class LoopWriter:
     def write(self, act: Callable[[sqlite3.Connection], T], rows: int, size: int) -> T:
         """Run a short write here and now; raises Occupied, having done nothing, where it has to go to the lane."""
         began = self._timer()
-        if self._may_begin_anew or self._pages >= FOLD_AFTER_PAGES or began < self._rests_until:
+        self._is_resting = began < self._rests_until
+        if self._is_resting or self._may_begin_anew or self._pages >= FOLD_AFTER_PAGES:
             raise Occupied
         self.count(rows, size)
         try:

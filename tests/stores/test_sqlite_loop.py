@@ -15,7 +15,7 @@ from headrace.model.job import Job, new_job
 from headrace.model.names import Queue
 from headrace.model.outcome import Done
 from headrace.stores.sqlite.lane import Lane, Occupied
-from headrace.stores.sqlite.loop_writer import REST_SECONDS, SLOW_SECONDS, LoopWriter, Mode
+from headrace.stores.sqlite.loop_writer import REST, SLOW_SECONDS, LoopWriter, Mode
 from headrace.stores.sqlite.store import SqliteStore
 
 QUEUE = Queue("mail", "acme")
@@ -187,7 +187,7 @@ async def test_after_a_call_that_took_long_the_lane_writes_for_a_while(path: str
     with pytest.raises(Occupied):
         writer.write(lambda connection: take(0), 1, 1)
     modes = [writer.lane_mode(is_short=True) for _ in range(3)]
-    now += REST_SECONDS
+    now += REST * SLOW_SECONDS * 2 + 1
     with pytest.raises(Occupied):
         writer.write(lambda connection: take(0), 1, 1)
     last = writer.lane_mode(is_short=True)

@@ -35,8 +35,8 @@ LOOP_CHECKPOINT_PAGES = 4 * CHECKPOINT_PAGES
 """Where the estimates are so wrong that the log gets this long, the loop folds it, for it must not grow for ever."""
 SLOW_SECONDS = 0.1
 """A call that took longer had to wait for something."""
-REST_SECONDS = 10
-"""So long all writes go to the lane then."""
+REST = 10
+"""So many times as long all writes go to the lane then: the loop is held up for a tenth of the time at most."""
 
 
 class Mode(Enum):
@@ -104,4 +104,4 @@ class LoopWriter:
         finally:
             ended = self._timer()
             if ended - began > SLOW_SECONDS:
-                self._rests_until = ended + REST_SECONDS
+                self._rests_until = ended + REST * (ended - began)

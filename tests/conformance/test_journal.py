@@ -1,5 +1,7 @@
 """The journal: each transition writes its event, under numbers without a gap, and readers are remembered."""
 
+from typing import Any
+
 import pytest
 from msgspec.structs import asdict
 
@@ -421,6 +423,62 @@ def test_every_event_name_has_its_test() -> None:
     names = {name.removeprefix("test_").partition("_")[0] for name in globals() if name.startswith("test_")}
 
     assert set(EVENTS) <= names
+
+
+@pytest.mark.parametrize(
+    "ids",
+    [
+        ["plain", 'quo"ted', "back\\slash", "wíde", "d" * 36],
+        [f"018bcfe5-6800-7000-8000-00000000000{each}" for each in range(5)],
+        [f"018BCFE5-6800-7000-8000-00000000000{each}" for each in range(5)],
+        [
+            "018bcfe5-6800-7000-8000-00000000000 ",
+            *["018bcfe5-6800-7000-8000-0000000000" + each for each in ("-1", "2")],
+        ],
+    ],
+)
+async def test_jobs_of_a_call_are_told_each_as_it_is(play: Play, ids: list[str]) -> None:
+    given: list[dict[str, Any]] = [
+        {"kind": "send", "payload": b""},
+        {"kind": 're"size', "payload": b"x" * 99, "tag": 'spr"ing'},
+        {"kind": "send", "payload": b"x" * 100, "policy": Policy(priority=8)},
+        {"kind": "sénd", "payload": b"x" * 70_000, "policy": Policy(timeout_ms=9)},
+        {"kind": "send", "payload": b"12345", "headers": {"a": "b"}},
+    ]
+    jobs = [play.job(id, **fields) for id, fields in zip(ids, given, strict=False)]
+    await play.enqueue_all(*jobs)
+    claims = {claim.lease.id: claim for claim in await play.claim(10)}
+
+    told = {event.line.id: set_columns(event) for event in await play.events() if event.line.event == "enqueued"}
+    claimed = {event.line.id: event.line.fence for event in await play.events() if event.line.event == "claimed"}
+
+    assert told == {
+        job.id: {
+            "kind": job.kind,
+            **({} if job.tag is None else {"tag": job.tag}),
+            "priority": 8 if job.policy.priority else 5,
+            "payload_bytes": len(job.payload),
+            "run_at_ms": play.now_ms,
+        }
+        for job in jobs
+    }
+    assert claimed == {id: claim.lease.fence for id, claim in claims.items()}
+    assert claimed.keys() == told.keys()
+
+
+async def test_claims_behind_jobs_that_came_too_late_are_told_in_their_order(play: Play) -> None:
+    ids = play.ids(5)
+    late = Policy(expires_at_ms=play.now_ms)
+    await play.enqueue_all(*[play.job(id, policy=late if id in ids[1:3] else Policy()) for id in ids])
+    play.advance(1)
+    claims = await play.claim(10)
+
+    events = await read(play, play.queue.shard_of(ids[0]), 5, 2**62)
+
+    told = [(event.line.event, event.line.id) for event in events]
+    names = ["claimed", "dead", "dead", "claimed", "claimed"]
+    assert told == list(zip(names, ids, strict=True))
+    assert [event.line.fence for event in events if event.line.fence] == [claim.lease.fence for claim in claims]
 
 
 async def test_wait_ms_counts_from_the_time_it_was_due_again(play: Play) -> None:

@@ -3,6 +3,7 @@
 from typing import Any
 
 from headrace.model.names import Shard
+from headrace.stores.redis.entries import lines_of
 from headrace.stores.redis.keys import prefix_of
 from headrace.stores.redis.packing import counters_of, pack_counters
 from tests.pipeline.audit_plants import LONG_MS, MAIL, Found, id_of, is_second, names
@@ -83,7 +84,7 @@ class Keys:
         return number
 
     def _in_the_journal(self) -> None:
-        entries = [(seq, fields[b"l"]) for seq, fields in self.run("XRANGE", "j", "-", "+")]
+        entries = [(seq, lines_of(fields)) for seq, fields in self.run("XRANGE", "j", "-", "+")]
         [configured] = [seq for seq, lines in entries if is_second(lines)]
         [claimed] = [seq for seq, lines in entries if b'"claimed"' in lines and names(lines, "impossible")]
         self.run("XDEL", "j", configured, claimed)

@@ -12,6 +12,7 @@ from headrace.model.names import Queue, Shard
 from headrace.model.outcome import JobError, Retry
 from headrace.stores.open import open_store
 from headrace.stores.redis.entries import ENTRIES_FIRST, EntryReader
+from headrace.stores.redis.keys import journal_key
 from headrace.stores.redis.link import Link
 from headrace.stores.redis.store import RedisStore
 from tests.support.emptying import flush
@@ -97,3 +98,39 @@ async def test_a_search_among_large_entries_is_done_in_several_calls(play: Play)
     calls = redis_server().ask("INFO", "commandstats")["cmdstat_fcall_ro"]["calls"]
     assert calls > len(found)
     assert found == [[0, 100, 1_200], [800, 800, 1_200], [2_000, 2_000, 2_000], [2_400, 2_400, 2_400]]
+
+
+@pytest.mark.parametrize("name", ["e", "c", "n"])
+@pytest.mark.parametrize("value", [b"", b"\xff\n", b"\x94\x90\xc0\xc4\x00\x90", b"12"])
+async def test_lines_kept_packed_that_cannot_be_read_are_told_as_unreadable(
+    play: Play, name: str, value: bytes
+) -> None:
+    await play.enqueue_all(*[play.job(id) for id in play.ids(3)])
+    await play.claim(3)
+    with redis_server().admin() as admin:
+        entries = admin.xrange(journal_key(SHARD))
+        admin.delete(journal_key(SHARD))
+        for id, fields in entries:
+            admin.xadd(journal_key(SHARD), fields | ({name: value} if name.encode() in fields else {}), id=id)
+
+    events = [event for entry in await play.store.journal.read(SHARD, 0, 6) for event in entry.events(SHARD)]
+
+    assert [event.seq for event in events] == [1, 2, 3, 4, 5, 6]
+    assert any(event.flaw for event in events)
+
+
+async def test_a_waiting_job_takes_at_most_430_bytes_with_its_line_in_the_journal(play: Play) -> None:
+    batches = [[play.job(payload=b"x" * 100) for _ in range(1_000)] for _ in range(11)]
+    await play.enqueue_all(*batches[0])
+
+    before = memory()
+    for batch in batches[1:]:
+        await play.enqueue_all(*batch)
+
+    assert (memory() - before) / 10_000 <= 430
+
+
+def memory() -> int:
+    """What the server holds."""
+    with redis_server().admin() as admin:
+        return int(admin.info("memory")["used_memory"])

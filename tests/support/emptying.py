@@ -9,6 +9,7 @@ from typing import Any
 import psycopg
 import redis
 
+from headrace.stores.redis.entries import lines_of
 from tests.support.postgres_servers import PostgresServer
 from tests.support.redis_servers import RedisServer
 
@@ -36,12 +37,14 @@ def flush(servers: list[RedisServer]) -> None:
 
 
 def rewrite_streams(servers: list[RedisServer], old: bytes, new: bytes) -> None:
-    """Put `new` where the journals of Redis servers hold `old`; a stream cannot be changed, so it is made anew."""
+    """Put `new` where the journals of Redis servers hold `old`; a stream cannot be changed, so it is made anew, with
+    all lines as they are."""
     for admin in map(admin_of, servers):
         for key in admin.keys("hr:*:j"):
             entries: Any = admin.xrange(key)
             admin.delete(key)
-            for id, fields in entries:
+            for id, packed in entries:
+                fields = {b"h": packed[b"h"], b"l": lines_of(packed)}
                 admin.xadd(key, {name: value.replace(old, new) for name, value in fields.items()}, id=id)
 
 

@@ -10,7 +10,7 @@ from headrace.model.job import Job
 from headrace.model.names import Queue
 from headrace.stores.redis.batch import Batch, Checked, Part, cut, own_args, send, shards_of
 from headrace.stores.redis.link import Argument, Link
-from headrace.stores.redis.packing import job_arguments
+from headrace.stores.redis.packing import enqueue_arguments
 from headrace.stores.redis.registry import Registry
 
 _TRIES_MAX = 5
@@ -96,10 +96,8 @@ class Enqueuing:
         # Whether payloads are texts costs a hundredth of what it does in Lua, and nothing where nobody wants to know.
         is_asked = bool(self._carrying) and jobs[0].queue in self._carrying
         are_texts = int(is_asked and _are_texts([job.payload for job in jobs]))
-        args: list[Argument] = [len(jobs), are_distinct, are_texts]
-        for job in jobs:
-            args += job_arguments(job)
-        return args
+        packed = enqueue_arguments(jobs, keeps_lines=bool(are_distinct) and not is_asked)
+        return [len(jobs), are_distinct, are_texts, *packed]
 
     def _answer(self, batch: Batch[Enqueued], jobs: Sequence[Job], part: Part, answer: bytes | list[bytes]) -> None:
         """Take what enqueue.lua has answered: a character for each job, a last one where it had to look into payloads,

@@ -11,7 +11,7 @@ from headrace.stores.package_files import read_folder
 _TEXTS = read_folder("headrace.stores.redis", "lua", ".lua")
 _PARTS = "parts/"
 
-LAYOUT = 2
+LAYOUT = 3
 """The layout of the keys; a store with another one needs another library."""
 
 PARTS = (

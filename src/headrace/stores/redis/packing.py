@@ -1,7 +1,7 @@
 """Packed values as `lua/parts` describes them, and the records they stand for."""
 
 import struct
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from typing import Literal
 
@@ -14,6 +14,7 @@ from headrace.model.outcome import Cancelled, Done, Fail, JobError, Outcome, Rel
 from headrace.model.policy import NO_POLICY, Policy
 from headrace.model.twin import Twin
 from headrace.model.verdict import Reason
+from headrace.stores.redis.kept_lines import pack_enqueued
 
 _HEAD = struct.Struct(">HIHIIIHBBH")
 _TAIL = struct.Struct(">IH")
@@ -90,19 +91,35 @@ def _head_of(kind: str, tag: str | None, policy: Policy) -> tuple[bytes, str]:
     return head, said
 
 
-def job_arguments(job: Job) -> tuple[str, bytes, bytes, str]:
-    """A job as enqueue takes it."""
-    id, payload = job.id, job.payload
-    policy = job.policy
-    head, said = _plain_head_of(job.kind, job.tag) if policy is NO_POLICY else _head_of(job.kind, job.tag, policy)
-    headers = _pack_headers(job.headers) if job.headers else b""
-    quoted = _json(id).decode() if '"' in id or "\\" in id else f'"{id}"'
-    return (
-        id,
-        head + _TAIL.pack(len(payload), len(headers)) + payload + headers,
-        _steer(job),
-        f'"id":{quoted},{said},"payload_bytes":{len(payload)}',
-    )
+def enqueue_arguments(jobs: Sequence[Job], *, keeps_lines: bool) -> list[str | bytes | int | float]:
+    """Jobs as enqueue takes them: as the journal keeps them where it may, their sorts, then each of them."""
+    sorts: dict[tuple[bytes, str], int] = {}
+    args: list[str | bytes | int | float] = []
+    picked: list[int] = []
+    sizes: list[int] = []
+    kind, tag, policy, which, name = "", None, None, 0, ""
+    for job in jobs:
+        # Most jobs of a call are of one sort, and share the objects that say so.
+        if job.kind != kind or job.tag != tag or job.policy is not policy:
+            kind, tag, policy = job.kind, job.tag, job.policy
+            sort = _plain_head_of(kind, tag) if policy is NO_POLICY else _head_of(kind, tag, policy)
+            which = sorts.setdefault(sort, len(sorts))
+            name = str(which + 1)
+        payload = job.payload
+        size = len(payload)
+        headers = _pack_headers(job.headers) if job.headers else b""
+        steer = _steer(job)
+        if steer:
+            keeps_lines = False
+        picked.append(which)
+        sizes.append(size)
+        args += (
+            job.id,
+            _TAIL.pack(size, len(headers)) + payload + headers,
+            b"%d:%s" % (which + 1, steer) if steer else name,
+        )
+    kept = pack_enqueued([job.id for job in jobs], list(sorts), picked, sizes) if keeps_lines else (b"", 0)
+    return [*kept, len(sorts), *[part for sort in sorts for part in sort], *args]
 
 
 def _steer(job: Job) -> bytes:

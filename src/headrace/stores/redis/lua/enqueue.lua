@@ -2,8 +2,10 @@
 --
 -- keys     the `m` keys of shards
 -- args     now_ms or ''; the number of shards for each key; then per key: how many jobs, 1 when their ids differ, 1 when
---          all their payloads are texts in UTF-8, and per job:
---          id; body without its first two times; '' or how it is steered; the members of its line that the caller knows
+--          all their payloads are texts in UTF-8, '' or the jobs as the journal keeps them when all of them are new, how
+--          many bytes their lines have then without their times, how many sorts of jobs there are, and per sort: head of the body without its first two times; the members of its
+--          lines that the caller knows; and per job:
+--          id; tail of the body; number of the sort, and behind a colon how it is steered, if it is
 --          steered: time flag 'a' always, 'n' never, 'l' if later, 'e' if earlier; '1' or '0' each for updating the
 --          payload, the policy, and resetting the counts; 'n' now, 'd' after or 't' at a time 6; and with an idempotency
 --          key: time to live plus one 6 (0: the queue's), fingerprint 32, key
@@ -12,12 +14,12 @@
 --          caller should have looked whether payloads are texts; with duplicates a list of these characters and, for each
 --          duplicate, until when its key is remembered
 -- flags
-local STRIDE = 4
+local STRIDE = 3
 local TIER = 2 ^ 48
 local DEFAULT = { time = 'n', payload = true, policy = true, reset = false }
 
 local function steer_of(text, now)
-  if text == '' then
+  if not text then
     return DEFAULT, now
   end
   local time, flags, mode, number = cut('>c1c3c1I6', text)
@@ -121,50 +123,92 @@ local function write_keys(s)
   end
 end
 
-local function enqueue(s, args, at, count, are_distinct, are_texts)
-  local ids = {}
-  for i = 1, count do
-    ids[i] = args[at + (i - 1) * STRIDE]
+-- A new job has no older ending of its id.
+local function drop_ending(s, id, found)
+  if found then
+    ending.drop(s, id)
   end
-  local found = waiting.get_all(s.names.b, ids)
-  local endings = s.head.done + s.head.cancelled > 0 and waiting.get_all(s.names.o, ids)
+end
+
+-- Nearly every call: all jobs are new, due now and steered by nothing. The journal takes them in the caller's words.
+local function create_all(s, args, at, count, ids, endings, sorts, packed, bytes)
+  local head, cfg, text_of, queue_priority = s.head, s.cfg, body.text, s.cfg.priority
+  local stamp, starts, tiers = pack('>I6I6', s.now, s.now), {}, {}
+  for which, sort in pairs(sorts) do
+    local own = byte(sort.head, 11)
+    starts[which], tiers[which] = stamp .. sort.head, (9 - (own == 255 and queue_priority or own)) * TIER
+  end
+  local bodies, places, number = {}, {}, head.number
+  for i = 1, count do
+    local id, which, n = ids[i], args[at + 2], i + i
+    number = number + 1
+    bodies[n - 1], bodies[n] = id, starts[which] .. args[at + 1]
+    places[n - 1], places[n] = text_of(tiers[which] + number), id
+    if endings then
+      drop_ending(s, id, endings[i])
+    end
+    at = at + STRIDE
+  end
+  head.number, s.new_bodies, s.new_places, s.woke = number, bodies, places, true
+  local now = text_of(s.now)
+  journal.keep(s, 'e', bytes + count * #now, now .. ' ' .. cfg.priority, packed, count)
+  return string.rep('c', count)
+end
+
+-- Whether jobs that are not there yet may come in by create_all.
+local function are_all_new(s, found, count, packed)
+  if packed == '' or s.cfg.journal_payloads or s.room < count then
+    return false
+  end
+  for i = 1, count do
+    if found[i] then
+      return false
+    end
+  end
+  return true
+end
+
+local function create_or_update(s, args, at, count, ids, found, endings, sorts, are_distinct, are_texts)
   local stamp, due = pack('>I6I6', s.now, s.now), ',"run_at_ms":' .. body.text(s.now) .. '}\n'
   local B, statuses, priority, text_of, is_carried = s.B, {}, s.cfg.priority, body.text, s.cfg.journal_payloads
   local bodies, places, n, lines, told = {}, {}, 0, s.lines, nil
-  local due_of, behind
-  s.room, s.new_bodies, s.new_places = s.cfg.waiting_max - waiting.held(s), bodies, places
-  s.are_texts = are_texts
+  s.new_bodies, s.new_places = bodies, places
   for i = 1, count do
     local first = at + (i - 1) * STRIDE
-    local id, rest, text = ids[i], args[first + 1], args[first + 2]
+    local id, tail, which = ids[i], args[first + 1], args[first + 2]
+    local sort, steered = sorts[which], nil
+    if not sort then
+      which, steered = string.match(which, '^(%d+):(.*)$')
+      sort = sorts[which]
+    end
+    local rest = sort.head .. tail
     local old = B[id]
     if old == nil then
       old = found[i]
     end
-    if text == '' and not old and are_distinct and s.room > 0 then
-      -- Nearly every job: new, due now, steered by nothing.
+    if not steered and not old and are_distinct and s.room > 0 then
+      -- New, due now, steered by nothing.
       local own, number, piece = byte(rest, 11), s.head.number + 1, s.pieces + 1
       own = own == 255 and priority or own
       s.head.number, s.room = number, s.room - 1
       bodies[n + 1], bodies[n + 2] = id, stamp .. rest
       places[n + 1], places[n + 2] = text_of((9 - own) * TIER + number), id
       n = n + 2
-      if endings and endings[i] then
-        ending.drop(s, id)
+      if endings then
+        drop_ending(s, id, endings[i])
       end
-      local said = args[first + 3]
+      local behind = ',"priority":' .. own .. due
       if is_carried then
-        said = said .. journal.carried(bodies[n], are_texts)
-      end
-      if own ~= due_of then
-        due_of, behind = own, ',"priority":' .. own .. due
+        behind = journal.carried(bodies[n], are_texts) .. behind
       end
       -- In pieces: the server hashes every text that is made here from end to end.
-      lines[piece], lines[piece + 1], lines[piece + 2] = '{"event":"enqueued",', said, behind
-      s.pieces, s.count = piece + 2, s.count + 1
+      lines[piece], lines[piece + 1] = '{"event":"enqueued","id":', json.quote(id)
+      lines[piece + 2], lines[piece + 3], lines[piece + 4] = ',', sort.said, ',"payload_bytes":'
+      lines[piece + 5], lines[piece + 6] = cut('>I4', tail), behind
+      s.pieces, s.count = piece + 6, s.count + 1
       statuses[i] = 'c'
     else
-      local status, until_ms = enqueue_one(s, id, rest, text, old)
+      local status, until_ms = enqueue_one(s, id, rest, steered, old)
       statuses[i] = status
       if until_ms then
         told = told or { '' }
@@ -176,8 +220,6 @@ local function enqueue(s, args, at, count, are_distinct, are_texts)
   if n == 0 then
     s.new_bodies, s.new_places = nil, nil
   end
-  finish(s)
-  write_keys(s)
   if is_carried and not are_texts then
     statuses[count + 1] = 'p'
   end
@@ -185,6 +227,32 @@ local function enqueue(s, args, at, count, are_distinct, are_texts)
     told[1] = concat(statuses)
   end
   return told or concat(statuses)
+end
+
+-- The jobs from args[at] on; and where the next thing is.
+local function enqueue(s, args, at, count)
+  local are_distinct, are_texts, packed = args[at] == '1', args[at + 1] == '1', args[at + 2]
+  local bytes, sorts = tonumber(args[at + 3]), {}
+  for i = 1, args[at + 4] + 0 do
+    sorts[i .. ''] = { head = args[at + 3 + 2 * i], said = args[at + 4 + 2 * i] }
+  end
+  at = at + 5 + 2 * args[at + 4]
+  local ids = {}
+  for i = 1, count do
+    ids[i] = args[at + (i - 1) * STRIDE]
+  end
+  local found = waiting.get_all(s.names.b, ids)
+  local endings = s.head.done + s.head.cancelled > 0 and waiting.get_all(s.names.o, ids)
+  s.room, s.are_texts = s.cfg.waiting_max - waiting.held(s), are_texts
+  local answer
+  if are_all_new(s, found, count, packed) then
+    answer = create_all(s, args, at, count, ids, endings, sorts, packed, bytes)
+  else
+    answer = create_or_update(s, args, at, count, ids, found, endings, sorts, are_distinct, are_texts)
+  end
+  finish(s)
+  write_keys(s)
+  return answer
 end
 
 local function run(keys, args)
@@ -199,11 +267,11 @@ local function run(keys, args)
     local s, count = found[i], tonumber(args[at])
     if type(s) == 'table' then
       shard.meet(s)
-      answers[i] = enqueue(s, args, at + 3, count, args[at + 1] == '1', args[at + 2] == '1')
+      answers[i] = enqueue(s, args, at + 1, count)
     else
       answers[i] = s and string.rep('w', count) or false
     end
-    at = at + 3 + count * STRIDE
+    at = at + 6 + 2 * args[at + 5] + count * STRIDE
   end
   return answers
 end

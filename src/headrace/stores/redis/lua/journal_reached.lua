@@ -23,7 +23,7 @@ local function search(s, low, high, instant)
       else
         high = math.min(last - count, middle - 1)
       end
-      cost = cost + LOOK_BYTES + #entry[2][4]
+      cost = cost + LOOK_BYTES + journal.bytes(entry)
     end
   end
   return low, cost

@@ -111,6 +111,37 @@ local function bodies_of(s, ids)
   return found
 end
 
+-- Note the claims of jobs from one on, the first of all with this fence.
+local function note_claims(s, handed, from, first_fence)
+  local lines, n = s.lines, s.pieces
+  for i = from, #handed do
+    lines[n + 1], lines[n + 2] = '{"event":"claimed","id":', json.quote(handed[i])
+    lines[n + 3], lines[n + 4], lines[n + 5] = ',"fence":', body.text(first_fence + i - 1), '}\n'
+    n = n + 5
+  end
+  s.pieces, s.count = n, s.count + math.max(#handed - from + 1, 0)
+end
+
+local CLAIMED_BYTES = #'{"event":"claimed","id":"","fence":}\n'
+
+-- Have the journal keep the claims packed; says whether it does, which it does where ids stand for themselves in JSON.
+local function keep_claims(s, handed, first_fence)
+  local count, ids = #handed, concat(handed, '\n')
+  if s.count > 0 or count == 0 or find(ids, '"', 1, true) or find(ids, '\\', 1, true) then
+    return false
+  end
+  local first, last, digits = body.text(first_fence), body.text(first_fence + count - 1), 0
+  if #first == #last then
+    digits = count * #first
+  else
+    for i = 1, count do
+      digits = digits + #body.text(first_fence + i - 1)
+    end
+  end
+  journal.keep(s, 'c', #ids - count + 1 + count * CLAIMED_BYTES + digits, first, ids, count)
+  return true
+end
+
 -- Hand out at most `limit` jobs and `bytes_left` bytes of payloads, in order. One job is always handed out when nothing
 -- else was in this call. Returns id and body in turn, how many values these are, and how many bytes are left.
 local function hand_out(s, request, limit, bytes_left)
@@ -119,10 +150,11 @@ local function hand_out(s, request, limit, bytes_left)
   local end_ms = body.text(s.now + request.lease_ms)
   local start = '0' .. pack('>I6', s.now) .. request.nonce .. '.'
   local behind = '\0' .. request.worker .. '\0'
-  local handed, leases, deliveries, lines, pieces = {}, {}, {}, s.lines, s.pieces
+  local handed, leases, deliveries = {}, {}, {}
   local R, head, text, now = s.R, s.head, body.text, s.now
+  local first_fence, noted, is_full = head.fence + 1, 0, false
   s.handed, s.leases, s.deliveries = handed, leases, deliveries
-  while n < limit * 2 and expired < LIMITS.expiries and not s.is_drained do
+  while n < limit * 2 and expired < LIMITS.expiries and not s.is_drained and not is_full do
     local ids = ready_from(s, merged, offset, limit - n / 2)
     local count = #ids
     s.is_drained = not merged and count < limit - n / 2
@@ -130,16 +162,16 @@ local function hand_out(s, request, limit, bytes_left)
       break
     end
     offset = offset + count
-    local bodies, is_plain = bodies_of(s, ids), json.are_plain(ids)
+    local bodies = bodies_of(s, ids)
     for i = 1, count do
       local id, packed = ids[i], bodies[i]
       if not packed then
         R[id] = false
         waiting.quarantine(s, 'b', id)
       elseif byte(packed, 24) >= 64 and body.is_expired(packed, now) then
-        s.pieces = pieces
+        note_claims(s, handed, noted + 1, first_fence)
+        noted = #handed
         dying.expire(s, id, packed)
-        pieces = s.pieces
         expired = expired + 1
         if expired == LIMITS.expiries then
           s.is_drained = false
@@ -152,8 +184,8 @@ local function hand_out(s, request, limit, bytes_left)
         local most, more, least = byte(packed, head_size + 2, head_size + 4)
         local size = most * 65536 + more * 256 + least
         if size > bytes_left and (n > 0 or bytes_left < LIMITS.claim_bytes) then
-          s.is_drained = false
-          return items, n, bytes_left
+          s.is_drained, is_full = false, true
+          break
         end
         bytes_left = bytes_left - size
         local number = head.fence + 1
@@ -165,17 +197,13 @@ local function hand_out(s, request, limit, bytes_left)
         handed[n / 2 + 1] = id
         leases[n + 1], leases[n + 2] = end_ms, id
         deliveries[n + 1], deliveries[n + 2] = id, start .. fence .. behind .. sub(packed, 1, head_size)
-        -- In pieces: the server hashes every text that is made here from end to end.
-        lines[pieces + 1] = is_plain and '{"event":"claimed","id":"' or '{"event":"claimed","id":'
-        lines[pieces + 2] = is_plain and id or json.quote(id)
-        lines[pieces + 3] = is_plain and '","fence":' or ',"fence":'
-        lines[pieces + 4], lines[pieces + 5] = fence, '}\n'
-        pieces = pieces + 5
-        s.pieces, s.count = pieces, s.count + 1
         items[n + 1], items[n + 2] = id, packed
         n = n + 2
       end
     end
+  end
+  if noted > 0 or not keep_claims(s, handed, first_fence) then
+    note_claims(s, handed, noted + 1, first_fence)
   end
   return items, n, bytes_left
 end

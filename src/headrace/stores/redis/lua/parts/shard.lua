@@ -115,6 +115,7 @@ local function step_of(named, head, shards, cfg, now)
     lines = {},
     pieces = 0,
     count = 0,
+    kept = nil,
     woke = false,
     B = {}, R = {}, L = {}, X = {}, A = {}, T = {}, -- what becomes of each id: a value to set, false to drop
     packed_head = false, en_before = 0, vm = false, digest = false, awaited = false, worker = false, seen = false,

@@ -1,0 +1,93 @@
+"""Packs journal lines that nearly every call writes, and makes the lines of them; parts/journal.lua says where."""
+
+from collections.abc import Sequence
+
+import msgspec
+
+_PRIORITY_AT = 10
+"""Of the head of a new body without its times."""
+_NO_PRIORITY = 255
+_UUID_CHARS = 36
+_DASHES_AT = (8, 13, 18, 23)
+_Sorts = list[tuple[str, int | None]]
+_Packed = tuple[_Sorts, list[int] | None, bytes | list[str], list[int]]
+"""What the lines of each sort say and its priority; the sort of each job where there are several; ids; sizes."""
+_ENQUEUED_BYTES = len('{"event":"enqueued","id":,,"payload_bytes":,"priority":5,"run_at_ms":}\n')
+"""Of a line without its time, id, size and what its sort says."""
+_json = msgspec.json.Encoder().encode
+_pack = msgspec.msgpack.Encoder().encode
+_unpack = msgspec.msgpack.Decoder(_Packed).decode
+
+
+def pack_enqueued(
+    ids: list[str], sorts: Sequence[tuple[bytes, str]], picked: list[int], sizes: list[int]
+) -> tuple[bytes, int]:
+    """What differs between the lines of jobs that are new, due at once and steered by nothing; and how many bytes the
+    lines have without their times."""
+    said = [(text, None if head[_PRIORITY_AT] == _NO_PRIORITY else head[_PRIORITY_AT]) for head, text in sorts]
+    bytes_said = [len(text.encode()) for text, _ in said]
+    size = len(ids) * _ENQUEUED_BYTES + _digits(sizes)
+    size += len(ids) * bytes_said[0] if len(said) == 1 else sum(bytes_said[which] for which in picked)
+    uuids = _uuids_in(ids)
+    size += len(ids) * (_UUID_CHARS + 2) if uuids else sum(len(_json(id)) for id in ids)
+    return _pack((said, picked if len(said) > 1 else None, uuids or ids, sizes)), size
+
+
+def _digits(sizes: list[int]) -> int:
+    most = len(str(max(sizes)))
+    return most * len(sizes) if most == len(str(min(sizes))) else sum(len(str(size)) for size in sizes)
+
+
+def enqueued_lines(common: bytes, packed: bytes) -> bytes:
+    """The lines of jobs that were enqueued."""
+    _, at_ms, priority = common.decode().split(" ")
+    sorts, picked, ids, sizes = _unpack(packed)
+    quoted = _uuids_of(ids) if isinstance(ids, bytes) else [_json(id).decode() for id in ids]
+    middles = [f',{said},"payload_bytes":' for said, _ in sorts]
+    ends = [f',"priority":{priority if own is None else own},"run_at_ms":{at_ms}}}\n' for _, own in sorts]
+    if picked is None:
+        [middle], [end] = middles, ends
+        lines = [f'{{"event":"enqueued","id":{id}{middle}{size}{end}' for id, size in zip(quoted, sizes, strict=True)]
+    else:
+        lines = [
+            f'{{"event":"enqueued","id":{id}{middles[which]}{size}{ends[which]}'
+            for id, size, which in zip(quoted, sizes, picked, strict=True)
+        ]
+    return "".join(lines).encode()
+
+
+def claimed_lines(common: bytes, packed: bytes) -> bytes:
+    """The lines of jobs that were claimed."""
+    _, first_fence = common.split(b" ")
+    ids = packed.decode().split("\n")
+    return "".join(
+        [f'{{"event":"claimed","id":"{id}","fence":{fence}}}\n' for fence, id in enumerate(ids, int(first_fence))]
+    ).encode()
+
+
+def _uuids_in(ids: list[str]) -> bytes | None:
+    """Ids that all are UUIDs as they are usually written, in 16 bytes each."""
+    if set(map(len, ids)) != {_UUID_CHARS}:
+        return None
+    joined = "".join(ids)
+    digits = joined.replace("-", "")
+    dashes = "-" * len(ids)
+    if len(digits) != 32 * len(ids) or digits != digits.lower():
+        return None
+    if any(joined[at::_UUID_CHARS] != dashes for at in _DASHES_AT):
+        return None
+    try:
+        packed = bytes.fromhex(digits)
+    except ValueError:
+        return None
+    return packed if len(packed) == 16 * len(ids) else None  # it passes over blanks
+
+
+def _uuids_of(packed: bytes) -> list[str]:
+    """The ids, quoted."""
+    digits = packed.hex()
+    return [
+        f'"{digits[at : at + 8]}-{digits[at + 8 : at + 12]}-{digits[at + 12 : at + 16]}'
+        f'-{digits[at + 16 : at + 20]}-{digits[at + 20 : at + 32]}"'
+        for at in range(0, len(digits), 32)
+    ]

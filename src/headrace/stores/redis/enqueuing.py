@@ -92,12 +92,11 @@ class Enqueuing:
         return True
 
     def _args(self, jobs: list[Job]) -> list[Argument]:
-        are_distinct = int(len({job.id for job in jobs}) == len(jobs))
+        are_distinct = len({job.id for job in jobs}) == len(jobs)
         # Whether payloads are texts costs a hundredth of what it does in Lua, and nothing where nobody wants to know.
         is_asked = bool(self._carrying) and jobs[0].queue in self._carrying
-        are_texts = int(is_asked and _are_texts([job.payload for job in jobs]))
-        packed = enqueue_arguments(jobs, keeps_lines=bool(are_distinct) and not is_asked)
-        return [len(jobs), are_distinct, are_texts, *packed]
+        are_texts = is_asked and _are_texts([job.payload for job in jobs])
+        return enqueue_arguments(jobs, are_distinct, are_texts, keeps_lines=are_distinct and not is_asked)
 
     def _answer(self, batch: Batch[Enqueued], jobs: Sequence[Job], part: Part, answer: bytes | list[bytes]) -> None:
         """Take what enqueue.lua has answered: a character for each job, a last one where it had to look into payloads,

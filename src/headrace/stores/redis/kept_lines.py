@@ -1,6 +1,7 @@
 """Packs journal lines that nearly every call writes, and makes the lines of them; parts/journal.lua says where."""
 
 from collections.abc import Sequence
+from functools import lru_cache
 
 import msgspec
 
@@ -24,13 +25,22 @@ def pack_enqueued(
 ) -> tuple[bytes, int]:
     """What differs between the lines of jobs that are new, due at once and steered by nothing; and how many bytes the
     lines have without their times."""
-    said = [(text, None if head[_PRIORITY_AT] == _NO_PRIORITY else head[_PRIORITY_AT]) for head, text in sorts]
-    bytes_said = [len(text.encode()) for text, _ in said]
-    size = len(ids) * _ENQUEUED_BYTES + _digits(sizes)
-    size += len(ids) * bytes_said[0] if len(said) == 1 else sum(bytes_said[which] for which in picked)
+    count = len(ids)
+    if count == 1:
+        sort, size = _sort_of(*sorts[0])
+        return _pack(([sort], None, ids, sizes)), size + len(_json(ids[0])) + len(str(sizes[0]))
+    found = [_sort_of(*sort) for sort in sorts]
     uuids = _uuids_in(ids)
-    size += len(ids) * (_UUID_CHARS + 2) if uuids else sum(len(_json(id)) for id in ids)
-    return _pack((said, picked if len(said) > 1 else None, uuids or ids, sizes)), size
+    size = count * (_UUID_CHARS + 2) if uuids else sum(len(_json(id)) for id in ids)
+    size += _digits(sizes) + (count * found[0][1] if len(found) == 1 else sum(found[which][1] for which in picked))
+    return _pack(([sort for sort, _ in found], picked if len(found) > 1 else None, uuids or ids, sizes)), size
+
+
+@lru_cache(4_096)
+def _sort_of(head: bytes, said: str) -> tuple[tuple[str, int | None], int]:
+    """What the lines of a sort say and its priority; and the bytes of a line without its time, id and size."""
+    priority = head[_PRIORITY_AT]
+    return (said, None if priority == _NO_PRIORITY else priority), _ENQUEUED_BYTES + len(said.encode())
 
 
 def _digits(sizes: list[int]) -> int:

@@ -18,6 +18,7 @@ from headrace.stores.redis.kept_lines import pack_enqueued
 
 _HEAD = struct.Struct(">HIHIIIHBBH")
 _TAIL = struct.Struct(">IH")
+_SAID = struct.Struct(">HHBBI")
 _FIELDS = ("timeout_ms", "max_attempts", "max_stalls", "backoff_ms", "backoff_ms_max", "result_ttl_ms", "expires_at_ms")
 _NO_PRIORITY = 255
 COUNTERS = (
@@ -91,7 +92,9 @@ def _head_of(kind: str, tag: str | None, policy: Policy) -> tuple[bytes, str]:
     return head, said
 
 
-def enqueue_arguments(jobs: Sequence[Job], *, keeps_lines: bool) -> list[str | bytes | int | float]:
+def enqueue_arguments(
+    jobs: Sequence[Job], are_distinct: bool, are_texts: bool, *, keeps_lines: bool
+) -> list[str | bytes | int | float]:
     """Jobs as enqueue takes them: as the journal keeps them where it may, their sorts, then each of them."""
     sorts: dict[tuple[bytes, str], int] = {}
     args: list[str | bytes | int | float] = []
@@ -118,8 +121,9 @@ def enqueue_arguments(jobs: Sequence[Job], *, keeps_lines: bool) -> list[str | b
             _TAIL.pack(size, len(headers)) + payload + headers,
             b"%d:%s" % (which + 1, steer) if steer else name,
         )
-    kept = pack_enqueued([job.id for job in jobs], list(sorts), picked, sizes) if keeps_lines else (b"", 0)
-    return [*kept, len(sorts), *[part for sort in sorts for part in sort], *args]
+    kept, size = pack_enqueued([job.id for job in jobs], list(sorts), picked, sizes) if keeps_lines else (b"", 0)
+    said = _SAID.pack(len(jobs), len(sorts), are_distinct, are_texts, size)
+    return [said, kept, *[part for sort in sorts for part in sort], *args]
 
 
 def _steer(job: Job) -> bytes:

@@ -1,10 +1,10 @@
 -- Take in jobs, merge those whose id is known, and honour idempotency keys.
 --
 -- keys     the `m` keys of shards
--- args     now_ms or ''; the number of shards for each key; then per key: how many jobs, 1 when their ids differ, 1 when
---          all their payloads are texts in UTF-8, '' or the jobs as the journal keeps them when all of them are new, how
---          many bytes their lines have then without their times, how many sorts of jobs there are, and per sort: head of the body without its first two times; the members of its
---          lines that the caller knows; and per job:
+-- args     now_ms or ''; the number of shards for each key; then per key: how many jobs 2, how many sorts of jobs 2, 1 when
+--          the ids differ 1, 1 when all payloads are texts in UTF-8 1, bytes of the lines that the jobs have when all are
+--          new, without their times 4; '' or the jobs as the journal keeps them then; per sort: head of the body without
+--          its first two times; the members of its lines that the caller knows; and per job:
 --          id; tail of the body; number of the sort, and behind a colon how it is steered, if it is
 --          steered: time flag 'a' always, 'n' never, 'l' if later, 'e' if earlier; '1' or '0' each for updating the
 --          payload, the policy, and resetting the counts; 'n' now, 'd' after or 't' at a time 6; and with an idempotency
@@ -229,14 +229,14 @@ local function create_or_update(s, args, at, count, ids, found, endings, sorts, 
   return told or concat(statuses)
 end
 
--- The jobs from args[at] on; and where the next thing is.
-local function enqueue(s, args, at, count)
-  local are_distinct, are_texts, packed = args[at] == '1', args[at + 1] == '1', args[at + 2]
-  local bytes, sorts = tonumber(args[at + 3]), {}
-  for i = 1, args[at + 4] + 0 do
-    sorts[i .. ''] = { head = args[at + 3 + 2 * i], said = args[at + 4 + 2 * i] }
+-- The jobs from args[at] on, behind what is said of all of them.
+local function enqueue(s, args, at, count, sorts_count, are_distinct, are_texts, bytes)
+  local packed, sorts = args[at + 1], {}
+  at = at + 2
+  for i = 1, sorts_count do
+    sorts[i .. ''] = { head = args[at], said = args[at + 1] }
+    at = at + 2
   end
-  at = at + 5 + 2 * args[at + 4]
   local ids = {}
   for i = 1, count do
     ids[i] = args[at + (i - 1) * STRIDE]
@@ -264,14 +264,15 @@ local function run(keys, args)
   end
   local at = 2 + #keys
   for i = 1, #keys do
-    local s, count = found[i], tonumber(args[at])
+    local s = found[i]
+    local count, sorts_count, are_distinct, are_texts, bytes = cut('>I2I2BBI4', args[at])
     if type(s) == 'table' then
       shard.meet(s)
-      answers[i] = enqueue(s, args, at + 1, count)
+      answers[i] = enqueue(s, args, at, count, sorts_count, are_distinct == 1, are_texts == 1, bytes)
     else
       answers[i] = s and string.rep('w', count) or false
     end
-    at = at + 6 + 2 * args[at + 5] + count * STRIDE
+    at = at + 2 + 2 * sorts_count + count * STRIDE
   end
   return answers
 end

@@ -91,8 +91,8 @@ class Enqueuing:
             return False
         return True
 
-    def _args(self, jobs: list[Job]) -> list[Argument]:
-        are_distinct = len({job.id for job in jobs}) == len(jobs)
+    def _args(self, jobs: Sequence[Job]) -> list[Argument]:
+        are_distinct = len(jobs) == 1 or len({job.id for job in jobs}) == len(jobs)
         # Whether payloads are texts costs a hundredth of what it does in Lua, and nothing where nobody wants to know.
         is_asked = bool(self._carrying) and jobs[0].queue in self._carrying
         are_texts = is_asked and _are_texts([job.payload for job in jobs])

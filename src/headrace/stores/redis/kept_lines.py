@@ -10,6 +10,7 @@ _PRIORITY_AT = 10
 _NO_PRIORITY = 255
 _UUID_CHARS = 36
 _DASHES_AT = (8, 13, 18, 23)
+_DIGITS_AT = [at for at in range(_UUID_CHARS) if at not in _DASHES_AT]
 _Sorts = list[tuple[str, int | None]]
 _Packed = tuple[_Sorts, list[int] | None, bytes | list[str], list[int]]
 """What the lines of each sort say and its priority; the sort of each job where there are several; ids; sizes."""
@@ -52,16 +53,16 @@ def enqueued_lines(common: bytes, packed: bytes) -> bytes:
     """The lines of jobs that were enqueued."""
     _, at_ms, priority = common.decode().split(" ")
     sorts, picked, ids, sizes = _unpack(packed)
-    quoted = _uuids_of(ids) if isinstance(ids, bytes) else [_json(id).decode() for id in ids]
+    texts = _uuids_of(ids) if isinstance(ids, bytes) else [_json(id).decode()[1:-1] for id in ids]
     middles = [f',{said},"payload_bytes":' for said, _ in sorts]
     ends = [f',"priority":{priority if own is None else own},"run_at_ms":{at_ms}}}\n' for _, own in sorts]
     if picked is None:
         [middle], [end] = middles, ends
-        lines = [f'{{"event":"enqueued","id":{id}{middle}{size}{end}' for id, size in zip(quoted, sizes, strict=True)]
+        lines = [f'{{"event":"enqueued","id":"{id}"{middle}{size}{end}' for id, size in zip(texts, sizes, strict=True)]
     else:
         lines = [
-            f'{{"event":"enqueued","id":{id}{middles[which]}{size}{ends[which]}'
-            for id, size, which in zip(quoted, sizes, picked, strict=True)
+            f'{{"event":"enqueued","id":"{id}"{middles[which]}{size}{ends[which]}'
+            for id, size, which in zip(texts, sizes, picked, strict=True)
         ]
     return "".join(lines).encode()
 
@@ -94,10 +95,10 @@ def _uuids_in(ids: list[str]) -> bytes | None:
 
 
 def _uuids_of(packed: bytes) -> list[str]:
-    """The ids, quoted."""
-    digits = packed.hex()
-    return [
-        f'"{digits[at : at + 8]}-{digits[at + 8 : at + 12]}-{digits[at + 12 : at + 16]}'
-        f'-{digits[at + 16 : at + 20]}-{digits[at + 20 : at + 32]}"'
-        for at in range(0, len(digits), 32)
-    ]
+    """The ids, a digit of all of them at a time: half of what it takes to cut and join each of them."""
+    digits = packed.hex().encode()
+    text = bytearray(b"-" * (len(packed) // 16 * _UUID_CHARS))
+    for digit, at in enumerate(_DIGITS_AT):
+        text[at::_UUID_CHARS] = digits[digit::32]
+    joined = text.decode()
+    return [joined[at : at + _UUID_CHARS] for at in range(0, len(joined), _UUID_CHARS)]

@@ -7,7 +7,7 @@ from headrace.stores.redis import library
 
 FAULTS: dict[str, tuple[tuple[str, str], str]] = {
     "lua_claims_ignore_priority": (
-        ("text_of(tiers[which] + number)", "text_of(number)"),
+        ("    tier = (9 - own) * TIER,", "    tier = 0,"),
         "test_claim.py::test_ready_jobs_come_by_priority_and_then_in_order_of_arrival",
     ),
     "lua_a_token_is_not_checked": (

@@ -100,14 +100,14 @@ def enqueue_arguments(
     args: list[str | bytes | int | float] = []
     picked: list[int] = []
     sizes: list[int] = []
-    kind, tag, policy, which, name = "", None, None, 0, ""
+    kind, tag, policy, which, name = "", None, None, 0, b""
     for job in jobs:
         # Most jobs of a call are of one sort, and share the objects that say so.
         if job.kind != kind or job.tag != tag or job.policy is not policy:
             kind, tag, policy = job.kind, job.tag, job.policy
             sort = _plain_head_of(kind, tag) if policy is NO_POLICY else _head_of(kind, tag, policy)
             which = sorts.setdefault(sort, len(sorts))
-            name = str(which + 1)
+            name = (which + 1).to_bytes(2)
         payload = job.payload
         size = len(payload)
         headers = _pack_headers(job.headers) if job.headers else b""
@@ -119,7 +119,7 @@ def enqueue_arguments(
         args += (
             job.id,
             _TAIL.pack(size, len(headers)) + payload + headers,
-            b"%d:%s" % (which + 1, steer) if steer else name,
+            name + steer if steer else name,
         )
     kept, size = pack_enqueued([job.id for job in jobs], list(sorts), picked, sizes) if keeps_lines else (b"", 0)
     said = _SAID.pack(len(jobs), len(sorts), are_distinct, are_texts, size)

@@ -5,7 +5,7 @@
 --          the ids differ 1, 1 when all payloads are texts in UTF-8 1, bytes of the lines that the jobs have when all are
 --          new, without their times 4; '' or the jobs as the journal keeps them then; per sort: head of the body without
 --          its first two times; the members of its lines that the caller knows; and per job:
---          id; tail of the body; number of the sort, and behind a colon how it is steered, if it is
+--          id; tail of the body; number of the sort 2, and how the job is steered, if it is
 --          steered: time flag 'a' always, 'n' never, 'l' if later, 'e' if earlier; '1' or '0' each for updating the
 --          payload, the policy, and resetting the counts; 'n' now, 'd' after or 't' at a time 6; and with an idempotency
 --          key: time to live plus one 6 (0: the queue's), fingerprint 32, key
@@ -19,7 +19,7 @@ local TIER = 2 ^ 48
 local DEFAULT = { time = 'n', payload = true, policy = true, reset = false }
 
 local function steer_of(text, now)
-  if not text then
+  if text == '' then
     return DEFAULT, now
   end
   local time, flags, mode, number = cut('>c1c3c1I6', text)
@@ -72,7 +72,7 @@ local function update(s, id, old, new, steer, due)
 end
 
 -- One job, whatever it may be; of a duplicate also until when its key is remembered.
-local function enqueue_one(s, id, rest, text, old)
+local function enqueue_one(s, id, head, tail, text, old)
   local steer, due = steer_of(text, s.now)
   local field = steer.key and id .. '\0' .. steer.key
   if field then
@@ -89,7 +89,7 @@ local function enqueue_one(s, id, rest, text, old)
   if field then
     s.K[field] = steer.fingerprint .. pack('>I6', s.now + (steer.ttl or s.cfg.idempotency_ttl_ms))
   end
-  local new = pack('>I6I6', s.now, due) .. rest
+  local new = pack('>I6I6', s.now, due) .. head .. tail
   if old and not is_active then
     return update(s, id, old, new, steer, due)
   end
@@ -130,20 +130,28 @@ local function drop_ending(s, id, found)
   end
 end
 
+-- What jobs of a sort begin with in the store when they are due now, where they stand, and what their lines say.
+local function sort_of(s, head, said)
+  local own = byte(head, 11)
+  own = own == 255 and s.cfg.priority or own
+  return {
+    head = head,
+    start = pack('>I6I6', s.now, s.now) .. head,
+    tier = (9 - own) * TIER,
+    said = '",' .. said .. ',"payload_bytes":',
+    behind = ',"priority":' .. own .. ',"run_at_ms":' .. body.text(s.now) .. '}\n',
+  }
+end
+
 -- Nearly every call: all jobs are new, due now and steered by nothing. The journal takes them in the caller's words.
 local function create_all(s, args, at, count, ids, endings, sorts, packed, bytes)
-  local head, cfg, text_of, queue_priority = s.head, s.cfg, body.text, s.cfg.priority
-  local stamp, starts, tiers = pack('>I6I6', s.now, s.now), {}, {}
-  for which, sort in pairs(sorts) do
-    local own = byte(sort.head, 11)
-    starts[which], tiers[which] = stamp .. sort.head, (9 - (own == 255 and queue_priority or own)) * TIER
-  end
+  local head, text_of = s.head, body.text
   local bodies, places, number = {}, {}, head.number
   for i = 1, count do
-    local id, which, n = ids[i], args[at + 2], i + i
+    local id, sort, n = ids[i], sorts[args[at + 2]], i + i
     number = number + 1
-    bodies[n - 1], bodies[n] = id, starts[which] .. args[at + 1]
-    places[n - 1], places[n] = text_of(tiers[which] + number), id
+    bodies[n - 1], bodies[n] = id, sort.start .. args[at + 1]
+    places[n - 1], places[n] = text_of(sort.tier + number), id
     if endings then
       drop_ending(s, id, endings[i])
     end
@@ -151,7 +159,7 @@ local function create_all(s, args, at, count, ids, endings, sorts, packed, bytes
   end
   head.number, s.new_bodies, s.new_places, s.woke = number, bodies, places, true
   local now = text_of(s.now)
-  journal.keep(s, 'e', bytes + count * #now, now .. ' ' .. cfg.priority, packed, count)
+  journal.keep(s, 'e', bytes + count * #now, now .. ' ' .. s.cfg.priority, packed, count)
   return string.rep('c', count)
 end
 
@@ -169,46 +177,37 @@ local function are_all_new(s, found, count, packed)
 end
 
 local function create_or_update(s, args, at, count, ids, found, endings, sorts, are_distinct, are_texts)
-  local stamp, due = pack('>I6I6', s.now, s.now), ',"run_at_ms":' .. body.text(s.now) .. '}\n'
-  local B, statuses, priority, text_of, is_carried = s.B, {}, s.cfg.priority, body.text, s.cfg.journal_payloads
-  local bodies, places, n, lines, told = {}, {}, 0, s.lines, nil
+  local B, statuses, head, text_of, is_carried = s.B, {}, s.head, body.text, s.cfg.journal_payloads
+  local bodies, places, n, lines, told, are_plain = {}, {}, 0, s.lines, nil, json.are_plain(ids)
   s.new_bodies, s.new_places = bodies, places
   for i = 1, count do
     local first = at + (i - 1) * STRIDE
     local id, tail, which = ids[i], args[first + 1], args[first + 2]
-    local sort, steered = sorts[which], nil
-    if not sort then
-      which, steered = string.match(which, '^(%d+):(.*)$')
-      sort = sorts[which]
-    end
-    local rest = sort.head .. tail
+    local sort = sorts[which] or sorts[sub(which, 1, 2)]
     local old = B[id]
     if old == nil then
       old = found[i]
     end
-    if not steered and not old and are_distinct and s.room > 0 then
+    if #which == 2 and not old and are_distinct and s.room > 0 then
       -- New, due now, steered by nothing.
-      local own, number, piece = byte(rest, 11), s.head.number + 1, s.pieces + 1
-      own = own == 255 and priority or own
-      s.head.number, s.room = number, s.room - 1
-      bodies[n + 1], bodies[n + 2] = id, stamp .. rest
-      places[n + 1], places[n + 2] = text_of((9 - own) * TIER + number), id
+      local number, piece, behind = head.number + 1, s.pieces + 1, sort.behind
+      head.number, s.room = number, s.room - 1
+      bodies[n + 1], bodies[n + 2] = id, sort.start .. tail
+      places[n + 1], places[n + 2] = text_of(sort.tier + number), id
       n = n + 2
       if endings then
         drop_ending(s, id, endings[i])
       end
-      local behind = ',"priority":' .. own .. due
       if is_carried then
         behind = journal.carried(bodies[n], are_texts) .. behind
       end
       -- In pieces: the server hashes every text that is made here from end to end.
-      lines[piece], lines[piece + 1] = '{"event":"enqueued","id":', json.quote(id)
-      lines[piece + 2], lines[piece + 3], lines[piece + 4] = ',', sort.said, ',"payload_bytes":'
-      lines[piece + 5], lines[piece + 6] = cut('>I4', tail), behind
-      s.pieces, s.count = piece + 6, s.count + 1
+      lines[piece], lines[piece + 1] = '{"event":"enqueued","id":"', are_plain and id or sub(json.quote(id), 2, -2)
+      lines[piece + 2], lines[piece + 3], lines[piece + 4] = sort.said, text_of((cut('>I4', tail))), behind
+      s.pieces, s.count = piece + 4, s.count + 1
       statuses[i] = 'c'
     else
-      local status, until_ms = enqueue_one(s, id, rest, steered, old)
+      local status, until_ms = enqueue_one(s, id, sort.head, tail, sub(which, 3), old)
       statuses[i] = status
       if until_ms then
         told = told or { '' }
@@ -234,7 +233,7 @@ local function enqueue(s, args, at, count, sorts_count, are_distinct, are_texts,
   local packed, sorts = args[at + 1], {}
   at = at + 2
   for i = 1, sorts_count do
-    sorts[i .. ''] = { head = args[at], said = args[at + 1] }
+    sorts[pack('>I2', i)] = sort_of(s, args[at], args[at + 1])
     at = at + 2
   end
   local ids = {}

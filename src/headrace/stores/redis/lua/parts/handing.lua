@@ -127,7 +127,7 @@ local CLAIMED_BYTES = #'{"event":"claimed","id":"","fence":}\n'
 -- Have the journal keep the claims packed; says whether it does, which it does where ids stand for themselves in JSON.
 local function keep_claims(s, handed, first_fence)
   local count, ids = #handed, concat(handed, '\n')
-  if s.count > 0 or count == 0 or find(ids, '"', 1, true) or find(ids, '\\', 1, true) then
+  if s.count > 0 or count == 0 or not json.are_plain({ ids }) then
     return false
   end
   local first, last, digits = body.text(first_fence), body.text(first_fence + count - 1), 0

@@ -39,6 +39,12 @@ function json.quote_long(text)
   return concat(pieces)
 end
 
+-- Whether no id needs escaping: two plain searches in all of them are much cheaper than a pattern for each.
+function json.are_plain(ids)
+  local all = concat(ids, ' ')
+  return not find(all, '"', 1, true) and not find(all, '\\', 1, true)
+end
+
 local ASCII = '^[^\128-\255]*()' -- one long match: a search tries every place anew, three times as slowly
 
 -- Behind the character of several bytes that starts at `at`; nil when there is none.

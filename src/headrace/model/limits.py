@@ -249,6 +249,13 @@ SCRAPE_SECONDS_MAX: Final = 5
 LOG_PAYLOAD_CHARS_MAX: Final = 1_024
 """What a worker's log shows of a payload, if it is asked to: enough to know it again, not a second store."""
 
+LOG_WRITE_BYTES_MAX: Final = 4_096
+"""Lines of a worker's log that are written at once: what Linux puts into a pipe as a whole (PIPE_BUF), so that the
+lines of several processes stay whole."""
+
+LOG_LAYOUTS_MAX: Final = 1_000
+"""Layouts of lines about jobs that a worker keeps, two for each kind and queue; each takes some 2 KB."""
+
 ENQUEUE_BYTES_MAX: Final = 4 * 1024 * 1024
 """Payloads that a client puts into one call, never below one job: a thousand of the largest would be 256 MiB."""
 

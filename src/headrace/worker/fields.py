@@ -7,6 +7,7 @@ from typing import Any
 from headrace.client import tracing
 from headrace.model.claim import Claim
 from headrace.model.limits import TRACE_CHARS_MAX
+from headrace.model.names import Queue
 from headrace.worker.context import FIELDS, HANDLER_LOG, current_facts, fields_of
 from headrace.worker.pools.errors import ChildRaised
 from headrace.worker.raising import job_error
@@ -18,23 +19,34 @@ JOB_LOG = HANDLER_LOG
 
 
 def put(logger: logging.Logger, level: int, event: str, message: str, fields: dict[str, Any]) -> None:
-    """Write an event. Built here instead of by `Logger.log`, which would look for its caller on every line."""
-    record = logger.makeRecord(
+    """Write an event."""
+    logger.handle(event_record(logger, level, event, message, fields))
+
+
+def event_record(
+    logger: logging.Logger, level: int, event: str, message: str, fields: dict[str, Any]
+) -> logging.LogRecord:
+    """The record of an event. Built here instead of by `Logger.log`, which would look for its caller on every line."""
+    return logger.makeRecord(
         logger.name, level, __file__, 0, message, (), None, extra={FIELDS: {"event": event, **fields}}
     )
-    logger.handle(record)
 
 
 def of_claim(claim: Claim) -> dict[str, Any]:
     """Which delivery a line is about."""
-    record, queue = claim.record, claim.lease.queue
+    record = claim.record
+    return of_delivery(claim.lease.queue, record.id, record.kind, record.attempts + 1, claim.worker)
+
+
+def of_delivery(queue: Queue, id: str, kind: str, attempt: int, worker: str) -> dict[str, Any]:
+    """The same, by its parts."""
     return {
         "tenant": queue.tenant,
         "queue": queue.full_name,
-        "id": record.id,
-        "kind": record.kind,
-        "attempt": record.attempts + 1,
-        "worker": claim.worker,
+        "id": id,
+        "kind": kind,
+        "attempt": attempt,
+        "worker": worker,
     }
 
 

@@ -3,7 +3,7 @@
 import logging
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from types import TracebackType
 from typing import Any, Literal, Self, TextIO
 
@@ -13,6 +13,7 @@ from headrace.model.limits import LOG_PAYLOAD_CHARS_MAX
 from headrace.model.outcome import Fail, Retry
 from headrace.model.times import instant_text
 from headrace.worker.fields import JOB_LOG, WORKER_LOG, of_claim, put
+from headrace.worker.job_lines import LineHandler, claimed_lines, done_lines, sole_handler
 from headrace.worker.lines import JsonLines, TextLines
 from headrace.worker.notices import Finished, Listener, Notice, Taken, settlement_of
 from headrace.worker.pools.messages import LogSetup
@@ -37,13 +38,19 @@ class JobLog:
         """Take note."""
         match notice:
             case Taken(runs) if JOB_LOG.isEnabledFor(logging.INFO):
-                for run in runs:
-                    self._claimed(run)
+                handler = None if self._payloads else sole_handler()
+                if handler is None:
+                    for run in runs:
+                        self._claimed(run)
+                else:
+                    _write(handler, claimed_lines(handler, runs), lambda at: self._claimed(runs[at]))
             case Finished(runs, answers) if JOB_LOG.isEnabledFor(logging.ERROR):
-                for run, answer in zip(runs, answers, strict=True):
-                    level = LEVELS.get(answer.status, logging.INFO)
-                    if answer.ok and JOB_LOG.isEnabledFor(level):
-                        _settled(run, answer, level)
+                handler = sole_handler() if JOB_LOG.isEnabledFor(logging.INFO) else None
+                if handler is None:
+                    for run, answer in zip(runs, answers, strict=True):
+                        _settled(run, answer)
+                else:
+                    _write(handler, done_lines(handler, runs, answers), lambda at: _settled(runs[at], answers[at]))
 
     def _claimed(self, run: Run) -> None:
         claim, record = run.claim, run.claim.record
@@ -58,7 +65,23 @@ class JobLog:
         put(JOB_LOG, logging.INFO, "claimed", f"claimed {record.kind} {record.id}", fields)
 
 
-def _settled(run: Run, answer: Settled, level: int) -> None:
+def _write(handler: LineHandler, lines: Sequence[str | None], spell_out: Callable[[int], None]) -> None:
+    """Write lines in their order, and have those that are missing spelled out."""
+    ready: list[str] = []  # those in front of the next that is spelled out
+    for at, line in enumerate(lines):
+        if line is not None:
+            ready.append(line)
+        else:
+            handler.write(ready)
+            ready.clear()
+            spell_out(at)
+    handler.write(ready)
+
+
+def _settled(run: Run, answer: Settled) -> None:
+    level = LEVELS.get(answer.status, logging.INFO)
+    if not answer.ok or not JOB_LOG.isEnabledFor(level):
+        return
     settlement, record = settlement_of(run), run.claim.record
     fields: dict[str, Any] = of_claim(run.claim)
     fields["run_ms"] = settlement.facts.run_ms
@@ -136,7 +159,7 @@ def setup_logs(
     `process` is the number of this process among several that write to one stream: every line then carries it.
     """
     out = sys.stderr if stream is None else stream
-    handler = logging.StreamHandler(out)
+    handler = LineHandler(out)
     if format == "json":
         handler.setFormatter(JsonLines(process=process))
     elif format == "text":

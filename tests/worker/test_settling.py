@@ -4,10 +4,13 @@ import asyncio
 
 import pytest
 
+from headrace.model import outcome as outcomes
+from headrace.model.claim import Claim, Lease, check_settlements
 from headrace.model.clock import ManualClock
-from headrace.model.job import State
+from headrace.model.job import Record, State
 from headrace.model.limits import BATCH_MAX
 from headrace.model.names import Queue
+from headrace.model.outcome import Cancelled, Done, JobError, Outcome, Release, Retry
 from headrace.stores.contract.store import Store
 from headrace.testing.faulty import DOWN, LOST, FaultyStore, Hold
 from headrace.worker.exchange import BESIDE_MIN
@@ -296,3 +299,22 @@ async def test_where_the_store_works_in_this_process_nothing_goes_beside_a_claim
         await ear.hear(Finished, lambda _: sum(len(it.answers) for it in ear.told(Finished)) == BESIDE_MIN + 1)
 
     assert settled_meanwhile == 0
+
+
+ENDS = [Done(), Done(b"7"), Retry(JobError("E", "no"), 5, 9), outcomes.Fail(JobError("E")), Release(3), Cancelled()]
+
+
+@pytest.mark.parametrize("outcome", ENDS, ids=lambda outcome: type(outcome).__name__)
+@pytest.mark.parametrize("claimed_at_ms", [50, 1_000])
+def test_a_worker_settles_with_what_its_claim_would_say(outcome: Outcome, claimed_at_ms: int) -> None:
+    """It only leaves out the look at what its store has handed out."""
+    record = Record(
+        id="a", kind="work", payload=b"{}", run_at_ms=600, enqueued_at_ms=100, tag="t", attempts=2, stalls=1
+    )
+    claim = Claim(Lease(MAIL, "a", "t.7", 7, 31_000), record, "worker-1", 5, 0, claimed_at_ms)
+
+    own, checked = claim.settle_own(outcome, 12), claim.settle(outcome, 12)
+
+    assert (own.lease, own.outcome, own.facts) == (checked.lease, checked.outcome, checked.facts)
+    assert own.facts.wait_ms == max(claimed_at_ms - 600, 0)
+    check_settlements([own, checked])

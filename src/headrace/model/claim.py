@@ -121,6 +121,15 @@ class Settlement(Struct, frozen=True, gc=False):
             _check_facts(facts)
 
 
+class OwnSettlement(Settlement, frozen=True, gc=False):
+    """How a worker settles a claim that a store handed to it, with an outcome that the worker itself has made: nothing
+    in it comes from elsewhere, and looking at all of it would cost a worker 0.4 µs for each job."""
+
+    def __post_init__(self) -> None:
+        # Not inherited: there is nothing to check.
+        pass
+
+
 def _check_lease(lease: object) -> None:
     # One that is built by hand may hold anything.
     if type(lease) is not Lease:
@@ -158,20 +167,32 @@ class Claim(Struct, frozen=True, gc=False):
 
     def settle(self, outcome: Outcome, run_ms: int = 0) -> Settlement:
         """The settlement of this claim, its handler having run for `run_ms`."""
+        return Settlement(self.lease, outcome, self.facts(run_ms))
+
+    def settle_own(self, outcome: Outcome, run_ms: int) -> Settlement:
+        """The same, for the worker that was handed the claim and has made the outcome: neither is looked at."""
+        return OwnSettlement(self.lease, outcome, self.facts(run_ms))
+
+    def facts(self, run_ms: int) -> Facts:
+        """What is sent along with the settlement."""
+        # Without `max` and a property, each of which would cost a tenth of this; every job passes here.
         record = self.record
-        facts = Facts(
+        due_since_ms = enqueued_at_ms = record.enqueued_at_ms
+        if record.run_at_ms > enqueued_at_ms:
+            due_since_ms = record.run_at_ms
+        wait_ms = self.claimed_at_ms - due_since_ms
+        return Facts(
             record.kind,
             record.tag,
             self.priority,
             self.worker,
-            record.enqueued_at_ms,
-            max(self.claimed_at_ms - record.due_since_ms, 0),
+            enqueued_at_ms,
+            wait_ms if wait_ms > 0 else 0,  # noqa: FURB136 - see above
             len(record.payload),
             run_ms,
             record.attempts,
             record.stalls,
         )
-        return Settlement(self.lease, outcome, facts)
 
 
 class Claims(Struct, frozen=True, gc=False):
@@ -215,11 +236,14 @@ def check_leases(leases: Sequence[object]) -> None:
         _check_lease(lease)
 
 
+_SETTLEMENTS = frozenset((OwnSettlement, Settlement))
+
+
 def check_settlements(settlements: Sequence[object]) -> None:
     """Refuse a batch that is too large or holds something that is no settlement."""
     check_batch("settlements", len(settlements), BATCH_MAX)
     for each in settlements:
-        if type(each) is not Settlement:
+        if type(each) not in _SETTLEMENTS:
             raise Refused("bad_settlement", f"{bounded_repr(each)} is no settlement; build it with Claim.settle")
 
 

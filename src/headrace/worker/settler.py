@@ -25,7 +25,7 @@ class Settler:
 
     def put(self, run: Run, outcome: Outcome, run_ms: int) -> None:
         """A handler has ended; its lease goes on until this is settled."""
-        run.settlement = run.claim.settle(outcome, run_ms)
+        run.settlement = run.claim.settle_own(outcome, run_ms)
         self._ended.append(run)
 
     def take(self) -> list[Run]:

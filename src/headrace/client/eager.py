@@ -15,6 +15,11 @@ def is_eager(loop: asyncio.AbstractEventLoop) -> bool:
 
 def start_task(coroutine: Coroutine[Any, Any, R], loop: asyncio.AbstractEventLoop) -> asyncio.Task[R]:
     """A task of the running loop; one that never waits is done when this returns, and has cost no turn of the loop."""
-    if sys.version_info >= (3, 12) and is_eager(loop):
+    return start_eagerly(coroutine, loop) if is_eager(loop) else loop.create_task(coroutine)
+
+
+def start_eagerly(coroutine: Coroutine[Any, Any, R], loop: asyncio.AbstractEventLoop) -> asyncio.Task[R]:
+    """The same, where `is_eager` says that it can be."""
+    if sys.version_info >= (3, 12):
         return asyncio.Task(coroutine, loop=loop, eager_start=True)
-    return loop.create_task(coroutine)
+    raise RuntimeError("tasks take their first step where they are made from Python 3.12 on")

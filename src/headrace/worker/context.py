@@ -125,29 +125,45 @@ def fields_of(job: ContextFacts) -> dict[str, Any]:
     return {"tenant": job.tenant, "queue": job.queue, "id": job.id, "kind": job.kind, "attempt": job.attempt}
 
 
-# A function, so that a delivery whose handler never asks costs no context.
-_ENTERED: ContextVar[Callable[[], Context]] = ContextVar("headrace_context")
+class InHand(Protocol):
+    """What a context is made of."""
+
+    def context(self, now: Callable[[], float]) -> Context:
+        """What `current()` answers; `now` is the clock of the worker's loop."""
+
+
+class _Made(Struct, frozen=True):
+    """A context that was made already."""
+
+    made: Context
+
+    def context(self, now: Callable[[], float]) -> Context:  # noqa: ARG002 - it has its own
+        return self.made
+
+
+# A delivery and its clock, not a context: one whose handler never asks costs none.
+_ENTERED: ContextVar[tuple[InHand, Callable[[], float]]] = ContextVar("headrace_context")
 enter = _ENTERED.set
 
 
 def current() -> Context:
     """The job that is being handled here."""
-    make = _ENTERED.get(None)
-    if make is None:
+    entered = _ENTERED.get(None)
+    if entered is None:
         raise Refused("no_job", "current() tells of the job that a handler works on; no handler is running here")
-    return make()
+    return entered[0].context(entered[1])
 
 
 def current_facts() -> ContextFacts | None:
     """What is known of the job that is being handled here, if one is."""
-    make = _ENTERED.get(None)
-    return None if make is None else make().job
+    entered = _ENTERED.get(None)
+    return None if entered is None else entered[0].context(entered[1]).job
 
 
 @contextmanager
 def entering(context: Context) -> Iterator[None]:
     """Let `current()` be this context inside the block."""
-    token = _ENTERED.set(lambda: context)
+    token = _ENTERED.set((_Made(context), float))
     try:
         yield
     finally:

@@ -7,7 +7,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from headrace.client.codec import RAW
-from headrace.client.eager import is_eager, start_task
+from headrace.client.eager import is_eager, start_eagerly
 from headrace.client.tracing import tracer
 from headrace.model.errors import Refused
 from headrace.model.outcome import Outcome
@@ -59,21 +59,29 @@ class Runner:
         """Start handlers, each on its own."""
         loop = self._loop
         begin = self._run if (recording := tracer()) is None else partial(self._traced, recording)
-        is_plain = is_eager(loop) and recording is None and not self._middleware
+        is_plain = recording is None and not self._middleware
+        is_first_step_here = is_eager(loop)
         for run in runs:
             handler = run.handler
-            if is_plain and handler is not None and handler.mode == "async" and run.stop is None:
-                task = run.task = start_task(self._run_plain(run, handler), loop)
-                if run.started_at is not None and not task.done():  # most are done by now, and need no timer
-                    self._set_limit(run, run.started_at)
-            else:
+            if not is_plain or handler is None or handler.mode != "async" or run.stop is not None:
                 run.task = loop.create_task(begin(run))
+            elif not is_first_step_here:
+                run.task = loop.create_task(self._run_plain(run, handler, run.claim.timeout_ms))
+            else:
+                task = run.task = start_eagerly(self._run_plain(run, handler, 0), loop)
+                if run.claim.timeout_ms and run.started_at is not None and not task.done():
+                    self._set_limit(run, run.started_at)  # most are done by now, and need no timer
 
-    async def _run_plain(self, run: Run, handler: Handler) -> None:
-        """As `_run`, for a coroutine function with nothing around it, which was not stopped before."""
-        run.started_at = self._now()
+    async def _run_plain(self, run: Run, handler: Handler, timeout_ms: int) -> None:
+        """As `_run`, for a coroutine function with nothing around it: one coroutine, and half of the calls."""
+        started_at = run.started_at = self._now()
+        if run.stop is not None:  # before its first step, when there was no handler to cancel
+            self._finish(run, started_at, self._stopped(run))
+            return
         try:
-            contexts.enter(partial(run.context, self._now))
+            if timeout_ms:
+                self._set_limit(run, started_at)
+            contexts.enter((run, self._now))
             args, kwargs = _arguments(run, handler)
             result = await handler.function(*args, **kwargs)
             outcome: Outcome | None = self._endings.of_result(handler.arguments, result)
@@ -81,7 +89,7 @@ class Runner:
             raise
         except BaseException as error:  # noqa: BLE001 - whatever a handler raises is how its attempt ended
             outcome = self._outcome_of(run, error)
-        self._finish(run, run.started_at, outcome)
+        self._finish(run, started_at, outcome)
 
     def _set_limit(self, run: Run, started_at: float) -> None:
         if run.claim.timeout_ms:
@@ -131,7 +139,7 @@ class Runner:
         if handler is None:
             return self._endings.unknown_kind(self._handlers.unknown(run.claim.record.kind))
         self._set_limit(run, self._now())
-        contexts.enter(partial(run.context, self._now))
+        contexts.enter((run, self._now))
         if self._middleware:
             returned: list[Any] = []
             innermost = self._innermost(run, handler, returned.append)

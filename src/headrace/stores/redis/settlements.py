@@ -6,7 +6,7 @@ from typing import Any, Literal
 import msgspec
 
 from headrace.model.answers import Extended, LeaseRefusal, Settled
-from headrace.model.claim import Lease, Settlement
+from headrace.model.claim import Lease, OwnSettlement, Settlement
 from headrace.model.letter import LetterKey
 from headrace.model.outcome import Done
 from headrace.stores.redis.link import Argument
@@ -69,13 +69,15 @@ def settle_args(settlements: Sequence[Settlement]) -> list[Argument]:
         if type(outcome) is not Done or outcome.result is not None:
             return _various_args(settlements)
         lease, facts = settlement.lease, settlement.facts
+        # A worker's own is as the store handed it out.
+        is_own = type(settlement) is OwnSettlement
         lines.append(
             _Done(
                 lease.id,
                 facts.kind,
                 facts.tag,
                 facts.priority,
-                _fence_of(lease.token),
+                lease.fence if is_own else _fence_of(lease.token),
                 None if facts.worker == entry_worker else facts.worker,
                 facts.enqueued_at_ms,
                 facts.wait_ms,
@@ -85,7 +87,7 @@ def settle_args(settlements: Sequence[Settlement]) -> list[Argument]:
                 facts.stalls,
             )
         )
-        args += (lease.id, ended_token(lease))
+        args += (lease.id, lease.token + "\0" if is_own else ended_token(lease))
     args[2] = _encode_lines(lines)
     return args
 

@@ -1,6 +1,7 @@
 """Claim: who gets what, in which order, and under which lease."""
 
 import random
+from typing import Any
 
 import pytest
 
@@ -706,3 +707,42 @@ async def test_a_queue_named_twice_is_claimed_from_once(play: Play) -> None:
 
     assert [claim.record.id for claim in first] == ["a"]
     assert again == first
+
+
+async def test_jobs_of_many_shapes_are_handed_out_as_they_were_sent(play: Play) -> None:
+    """Neighbours that are alike, that begin alike, and that differ in one thing only."""
+    shapes: list[dict[str, Any]] = [
+        {},
+        {"payload": b""},
+        {"kind": "sen", "tag": "d"},
+        {"kind": "send", "tag": None},
+        {"kind": "s", "tag": "end"},
+        {"kind": "senden"},
+        {"kind": "日" * 42, "tag": "ü"},
+        {"policy": Policy(priority=5)},
+        {"policy": Policy(timeout_ms=70, max_attempts=3)},
+        {"policy": Policy(timeout_ms=71, max_attempts=3)},
+        {"policy": Policy(max_attempts=3)},
+        {"headers": {"trace": "x"}},
+        {"headers": {"trace": "x"}, "payload": b""},
+        {"payload": bytes(300)},
+    ]
+    ids = play.ids(3 * len(shapes))
+    jobs = [play.job(id, **shape) for id, shape in zip(ids, [*shapes, *shapes[::-1], *shapes], strict=True)]
+    sent = {job.id: job for job in jobs}
+    await play.enqueue_all(*jobs)
+
+    first = await play.claim(100)
+    await play.store.jobs.settle([claim.settle(Retry(BOOM, 0)) for claim in first], now_ms=play.now_ms)
+    second = await play.claim(100)
+
+    assert [claim.record.id for claim in first] == ids
+    assert sorted(claim.record.id for claim in second) == sorted(ids)
+    for claim in [*first, *second]:
+        record, job = claim.record, sent[claim.record.id]
+        for what in ("kind", "tag", "payload", "headers", "policy"):
+            assert getattr(record, what) == getattr(job, what)
+        assert (record.run_at_ms, record.enqueued_at_ms, record.stalls) == (play.now_ms, play.now_ms, 0)
+        assert (claim.priority, claim.timeout_ms) == (5, job.policy.timeout_ms or 0)
+    assert {(claim.record.attempts, claim.record.error) for claim in first} == {(0, None)}
+    assert {(claim.record.attempts, claim.record.error) for claim in second} == {(1, BOOM)}

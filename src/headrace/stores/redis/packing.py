@@ -1,9 +1,9 @@
 """Packed values as `lua/parts` describes them, and the records they stand for."""
 
 import struct
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache
-from typing import Literal
+from typing import Literal, NamedTuple
 
 import msgspec
 
@@ -19,6 +19,8 @@ from headrace.stores.redis.kept_lines import pack_enqueued
 _HEAD = struct.Struct(">HIHIIIHBBH")
 _TAIL = struct.Struct(">IH")
 _SAID = struct.Struct(">HHBBI")
+HEAD_AT = 20
+"""Where the times and counts of a body end, which are each job's own."""
 _FIELDS = ("timeout_ms", "max_attempts", "max_stalls", "backoff_ms", "backoff_ms_max", "result_ttl_ms", "expires_at_ms")
 _NO_PRIORITY = 255
 COUNTERS = (
@@ -206,6 +208,36 @@ def record_of(id: str, packed: bytes, place: int | None) -> Record:
         failed_at_ms=failed_at_ms,
         place=place,
     )
+
+
+class BodyShape(NamedTuple):
+    """What bodies of the same work share, and how to read the rest of them."""
+
+    head: bytes
+    """What stands between the times and counts of a body and its payload; it decides all that follows here."""
+    read: Callable[[bytes], tuple[int, ...]]
+    """A body's times in two parts each, attempts, stalls, and the sizes of payload and headers."""
+    payload_at: int
+    kind: str
+    tag: str | None
+    policy: Policy
+
+
+NO_SHAPE = BodyShape(bytes(2), _HEAD.unpack_from, 0, "", None, NO_POLICY)
+"""That of no body: each has a size."""
+
+
+def shape_of(packed: bytes) -> BodyShape:
+    """The shape of a body, which `packed.startswith(shape.head, HEAD_AT)` knows again."""
+    return _shape_of(packed[HEAD_AT : int.from_bytes(packed[HEAD_AT : HEAD_AT + 2], "big")])
+
+
+@lru_cache(1_024)
+def _shape_of(head: bytes) -> BodyShape:
+    size = HEAD_AT + len(head)
+    record = record_of("", bytes(HEAD_AT) + head + _TAIL.pack(0, 0), None)
+    read = struct.Struct(f">HIHIII{len(head)}xIH").unpack_from
+    return BodyShape(head, read, size + _TAIL.size, record.kind, record.tag, record.policy)
 
 
 def _error_at(packed: bytes, at: int) -> tuple[JobError, int]:

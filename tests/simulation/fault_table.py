@@ -54,7 +54,7 @@ FAULTS: dict[str, Piece] = {
     ),
     "nobody_looks_when_a_job_is_due": (EXCHANGE, "self._loop.call_at(when, self._is_due)", "None"),
     "what_is_left_behind_a_claim_is_forgotten": (EXCHANGE, "answered(is_more_there)", "answered(False)"),
-    "a_settlement_is_not_sent_again": (SETTLER, "            again.append(run)", "            self._forget(run)"),
+    "a_settlement_is_not_sent_again": (SETTLER, "            again.append(run)", "            self._forget([run])"),
     "claims_go_beyond_the_capacity": (CLAIMER, "limit=min(room, half, BATCH_MAX)", "limit=self._capacity.units"),
     "a_weight_counts_as_one": (CAPACITY, "return min([capacity.free // self.weight,", "return min([capacity.free,"),
     "a_place_is_free_when_its_handler_is_told_to_stop": before(

@@ -97,6 +97,11 @@ class Arguments(Generic[R]):
 
     def decode(self, payload: bytes) -> Call:
         """The arguments in a payload, for `function(*args, **kwargs)`; raises `Refused` (`bad_payload`)."""
+        if self._is_by_place and self._read is not None:  # nearly all: a worker does this for each job
+            try:
+                return msgspec.structs.astuple(self._read(payload)), {}
+            except (ValueError, RecursionError, msgspec.MsgspecError):
+                pass  # the codec says what is wrong with it
         try:
             return self._decoded(payload)
         except Refused as refused:
@@ -156,10 +161,7 @@ class Arguments(Generic[R]):
     def _decoded(self, payload: bytes) -> Call:
         if self._is_simple and self._read is not None:
             try:
-                wire = self._read(payload)
-                if self._is_by_place:
-                    return msgspec.structs.astuple(wire), {}
-                return (), msgspec.structs.asdict(wire)
+                return (), msgspec.structs.asdict(self._read(payload))
             except (ValueError, RecursionError, msgspec.MsgspecError):
                 pass  # the codec says what is wrong with it
         if self.style == "whole":

@@ -178,7 +178,7 @@ class Crew:
         if run.settlement is not None:
             return  # given back already
         if outcome is None:
-            self._forget(run)
+            self._forget([run])
         else:
             self._settler.put(run, outcome, run_ms)
         # Many handlers end where they are started, and are told of together.
@@ -189,8 +189,9 @@ class Crew:
         self.exchange.notify()
         self.changed.set()
 
-    def _forget(self, run: Run) -> None:
-        self.runs.pop(run.number, None)
+    def _forget(self, runs: Sequence[Run]) -> None:
+        for run in runs:
+            self.runs.pop(run.number, None)
         self.changed.set()
 
     def _report(self, lost: Sequence[tuple[Run, str]], asked: Sequence[Run]) -> None:

@@ -82,7 +82,10 @@ class Runner:
             if timeout_ms:
                 self._set_limit(run, started_at)
             contexts.enter((run, self._now))
-            args, kwargs = _arguments(run, handler)
+            try:
+                args, kwargs = handler.arguments.decode(run.claim.record.payload)
+            except Refused as refused:
+                raise BadPayload(str(refused)) from refused
             result = await handler.function(*args, **kwargs)
             outcome: Outcome | None = self._endings.of_result(handler.arguments, result)
         except GeneratorExit:

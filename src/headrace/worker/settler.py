@@ -15,7 +15,7 @@ class Settler:
     """Settlements leave in batches; their leases are extended until the answer is there, so that an outage of the store
     makes no job run twice. What the store refuses is told, not swallowed."""
 
-    def __init__(self, forget: Callable[[Run], None], notices: Notices) -> None:
+    def __init__(self, forget: Callable[[Sequence[Run]], None], notices: Notices) -> None:
         self._forget = forget
         self._notices = notices
         self._ended: deque[Run] = deque()
@@ -42,15 +42,15 @@ class Settler:
 
     def answered(self, runs: Sequence[Run], answers: Sequence[Settled]) -> None:
         """The store has said what became of each."""
+        self._forget(runs)
         for run, answer in zip(runs, answers, strict=True):
             if answer.status not in LEASE_REFUSALS:  # as `answer.ok`, of which there is one a job
-                self._forget(run)
-            elif run.is_uncertain and answer.status == "not_active":
+                continue
+            if run.is_uncertain and answer.status == "not_active":
                 # Sent before without an answer, and gone now: it was applied then.
-                self._forget(run)
                 self._notices.tell(Presumed(run))
             else:
-                self._drop(run, f"its settlement was refused: {answer.status}")
+                self._notices.tell(Lost(run.claim, f"its settlement was refused: {answer.status}"))
         self._notices.tell(Finished(runs, answers))
 
     def unanswered(self, runs: Sequence[Run], error: Exception) -> None:
@@ -76,7 +76,7 @@ class Settler:
             self._drop(run, str(error))
 
     def _drop(self, run: Run, why: str) -> None:
-        self._forget(run)
+        self._forget([run])
         self._notices.tell(Lost(run.claim, why))
 
 

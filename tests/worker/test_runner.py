@@ -8,9 +8,11 @@ from typing import Any
 
 import pytest
 
+from headrace.client.eager import is_eager
 from headrace.model.claim import Claim, Lease
 from headrace.model.job import Record
 from headrace.model.outcome import Cancelled, JobError, Outcome, Release, Retry
+from headrace.stores.contract.store import Store
 from headrace.worker.context import Context
 from headrace.worker.ending import Endings
 from headrace.worker.handlers import handler_of
@@ -20,7 +22,7 @@ from headrace.worker.pools.processes import ProcessPool
 from headrace.worker.pools.threads import ThreadPool
 from headrace.worker.run import Run, Stop
 from headrace.worker.runner import Runner
-from tests.worker.support import MAIL, SOON_S, handling
+from tests.worker.support import MAIL, SOON_S, handling, job, work_off
 
 
 async def around(context: Context, call_next: Next) -> Any:
@@ -28,13 +30,24 @@ async def around(context: Context, call_next: Next) -> Any:
     return await call_next(context)
 
 
+BEGINNINGS = pytest.mark.parametrize("has_factory", [False, True], ids=["plain-tasks", "task-factory"])
+MIDDLEWARE = pytest.mark.parametrize("middleware", [(), (around,)], ids=["bare", "middleware"])
+
+
 async def end_of(
-    function: Any, middleware: Sequence[Middleware], stop: Stop | None = None, timeout_ms: int = 0
+    function: Any,
+    middleware: Sequence[Middleware],
+    has_factory: bool,
+    stop: Stop | None = None,
+    timeout_ms: int = 0,
 ) -> Outcome | None:
     """How a run ends that is stopped where it is started, or has so much time. Its task takes its first step in a later
-    turn of the loop, as tasks do by default before Python 3.12."""
+    turn of the loop: they do before Python 3.12, and where the program makes them."""
     loop = asyncio.get_running_loop()
-    loop.set_task_factory(lambda loop, coroutine, **given: asyncio.Task(coroutine, loop=loop, **given))
+    if has_factory:
+        loop.set_task_factory(lambda loop, coroutine, **given: asyncio.Task(coroutine, loop=loop, **given))
+    elif is_eager(loop) and not middleware:
+        pytest.skip("from Python 3.12 on it takes its first step where it is made")
     record = Record(id="a", kind="work", payload=b"{}", run_at_ms=1, enqueued_at_ms=1)
     claim = Claim(Lease(MAIL, "a", "t.7", 7, 31_000), record, "worker-1", 5, timeout_ms, 1_000)
     run = Run(1, claim, handler := handler_of("work", function), 1e9)
@@ -57,27 +70,43 @@ async def end_of(
     return end
 
 
-@pytest.mark.parametrize("middleware", [(), (around,)], ids=["bare", "middleware"])
+@BEGINNINGS
+@MIDDLEWARE
 @pytest.mark.parametrize(("stop", "outcome"), [("drain", Release()), ("cancel", Cancelled()), ("lost", None)])
 async def test_a_run_that_is_stopped_before_its_handler_began_never_begins(
-    middleware: Sequence[Middleware], stop: Stop, outcome: Outcome | None
+    middleware: Sequence[Middleware], has_factory: bool, stop: Stop, outcome: Outcome | None
 ) -> None:
     begun: list[str] = []
 
     async def work() -> None:
         begun.append("work")
 
-    end = await end_of(work, middleware, stop)
+    end = await end_of(work, middleware, has_factory, stop)
 
     assert (end, begun) == (outcome, [])
 
 
-@pytest.mark.parametrize("middleware", [(), (around,)], ids=["bare", "middleware"])
-async def test_a_time_limit_holds_where_tasks_begin_later(middleware: Sequence[Middleware]) -> None:
+@BEGINNINGS
+@MIDDLEWARE
+async def test_a_time_limit_holds_where_tasks_begin_later(middleware: Sequence[Middleware], has_factory: bool) -> None:
     async def work() -> None:
         await asyncio.Event().wait()
 
-    end = await end_of(work, middleware, timeout_ms=20)
+    end = await end_of(work, middleware, has_factory, timeout_ms=20)
 
     assert isinstance(end, Retry)
     assert end.error == JobError("TimedOut", "the handler was still running after its 0.02 s")
+
+
+async def test_the_task_of_a_handler_is_named_for_the_kind_of_its_job(store: Store) -> None:
+    names: list[str] = []
+
+    async def work() -> None:
+        task = asyncio.current_task()
+        assert task is not None
+        names.append(task.get_name())
+
+    await store.jobs.enqueue([job("a")])
+    await work_off(store, handling(work=work))
+
+    assert names == ["work"]

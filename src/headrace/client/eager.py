@@ -15,11 +15,13 @@ def is_eager(loop: asyncio.AbstractEventLoop) -> bool:
 
 def start_task(coroutine: Coroutine[Any, Any, R], loop: asyncio.AbstractEventLoop) -> asyncio.Task[R]:
     """A task of the running loop; one that never waits is done when this returns, and has cost no turn of the loop."""
-    return start_eagerly(coroutine, loop) if is_eager(loop) else loop.create_task(coroutine)
+    return new_task(coroutine, loop) if is_eager(loop) else loop.create_task(coroutine)
 
 
-def start_eagerly(coroutine: Coroutine[Any, Any, R], loop: asyncio.AbstractEventLoop) -> asyncio.Task[R]:
-    """The same, where `is_eager` says that it can be."""
+def new_task(
+    coroutine: Coroutine[Any, Any, R], loop: asyncio.AbstractEventLoop, name: str | None = None
+) -> asyncio.Task[R]:
+    """A task as a loop without a task factory makes it, without its calls on the way; with a name, none is made up."""
     if sys.version_info >= (3, 12):
-        return asyncio.Task(coroutine, loop=loop, eager_start=True)
-    raise RuntimeError("tasks take their first step where they are made from Python 3.12 on")
+        return asyncio.Task(coroutine, loop=loop, name=name, eager_start=True)
+    return asyncio.Task(coroutine, loop=loop, name=name)

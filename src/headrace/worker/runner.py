@@ -7,7 +7,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from headrace.client.codec import RAW
-from headrace.client.eager import is_eager, start_eagerly
+from headrace.client.eager import is_eager, new_task
 from headrace.client.tracing import tracer
 from headrace.model.errors import Refused
 from headrace.model.outcome import Outcome
@@ -59,16 +59,16 @@ class Runner:
         """Start handlers, each on its own."""
         loop = self._loop
         begin = self._run if (recording := tracer()) is None else partial(self._traced, recording)
-        is_plain = recording is None and not self._middleware
+        is_plain = recording is None and not self._middleware and loop.get_task_factory() is None
         is_first_step_here = is_eager(loop)
         for run in runs:
             handler = run.handler
             if not is_plain or handler is None or handler.mode != "async" or run.stop is not None:
                 run.task = loop.create_task(begin(run))
             elif not is_first_step_here:
-                run.task = loop.create_task(self._run_plain(run, handler, run.claim.timeout_ms))
+                run.task = new_task(self._run_plain(run, handler, run.claim.timeout_ms), loop, handler.kind)
             else:
-                task = run.task = start_eagerly(self._run_plain(run, handler, 0), loop)
+                task = run.task = new_task(self._run_plain(run, handler, 0), loop, handler.kind)
                 if run.claim.timeout_ms and run.started_at is not None and not task.done():
                     self._set_limit(run, run.started_at)  # most are done by now, and need no timer
 

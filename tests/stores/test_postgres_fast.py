@@ -56,6 +56,20 @@ async def test_ordinary_batches_take_the_fast_paths_from_end_to_end(store: Postg
     assert (counts.waiting, counts.active, counts.done) == (0, 0, 4)
 
 
+async def test_only_the_call_that_makes_a_queue_goes_through_the_transitions(store: PostgresStore) -> None:
+    new = Queue("new")
+
+    first = await store.jobs.enqueue([new_job(new, "send", fresh_id="a")])
+    after_that = gave_up(store)
+    second = await store.jobs.enqueue([new_job(new, "send", fresh_id="b")])
+    with closing(connect(store._engine.settings)) as connection:
+        bodies = connection.execute("SELECT get_byte(body, 0), octet_length(body) FROM job").fetchall()
+
+    assert [answer.status for answer in (*first, *second)] == ["created", "created"]
+    assert after_that == []
+    assert bodies[0] == bodies[1], "a body without rarely set fields is short, whichever way it was written"
+
+
 async def test_a_known_id_goes_through_the_transitions_and_so_do_the_next_calls(store: PostgresStore) -> None:
     await store.jobs.enqueue(jobs("a"))
 

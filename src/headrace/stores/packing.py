@@ -54,6 +54,11 @@ def pack_body(job: Job | Record, enqueued_at_ms: int) -> bytes:
         if job.policy is NO_POLICY and not job.headers:
             return pack((job.kind, job.tag, enqueued_at_ms))
         return pack(Body(job.kind, job.tag, enqueued_at_ms, 0, 0, job.policy, job.headers))
+    if (
+        not (job.attempts or job.stalls or job.headers or job.error or job.failed_at_ms is not None)
+        and job.policy == NO_POLICY
+    ):
+        return pack((job.kind, job.tag, enqueued_at_ms))
     return pack(
         Body(
             job.kind,

@@ -25,7 +25,7 @@ from headrace.stores.postgres.fast_claim import ClaimTry
 from headrace.stores.postgres.fast_enqueue import enqueue_new, prepare
 from headrace.stores.postgres.fast_settle import SettleTry
 from headrace.stores.postgres.jobs import PostgresJobs
-from headrace.stores.postgres.known import KnownQueues, Unusual
+from headrace.stores.postgres.known import KnownQueues, NotThere, Unusual
 from headrace.stores.postgres.link import WRITING, Link
 from headrace.stores.postgres.sql import sql
 
@@ -157,6 +157,8 @@ class FastJobs(PostgresJobs):
             return None
         try:
             return await self._postgres.lanes.run(lambda connection: _whole(connection, act))
+        except NotThere:
+            return None
         except Unusual:
             self._queues.forget()
             self._slow_left[kind] = self._slow_calls

@@ -16,6 +16,10 @@ class Unusual(Exception):
     """The fast path does not apply; the transitions decide."""
 
 
+class NotThere(Unusual):
+    """The queue is not there yet: nothing unusual once the transitions have made it."""
+
+
 class KnownQueue(msgspec.Struct, frozen=True):
     """A queue as it was when it was last read."""
 
@@ -39,7 +43,7 @@ class KnownQueues:
         if known is None:
             found = connection.execute(sql("queue_known"), name).fetchone()
             if found is None:
-                raise Unusual
+                raise NotThere
             queue_id, text, shard_ids = found
             known = KnownQueue(queue_id, text, msgspec.json.decode(text, type=QueueConfig), shard_ids)
             if len(self._known) >= QUEUES_MAX:

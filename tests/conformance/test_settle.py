@@ -552,9 +552,9 @@ async def test_endings_of_one_call_are_as_old_as_their_place_in_it(play: Play) -
     await play.enqueue_all(*[play.job(id) for id in ids])
     claims = await play.claim(5)
 
-    await play.store.jobs.settle([claim.settle(Done()) for claim in claims], now_ms=play.now_ms)
+    await play.store.jobs.settle([claim.settle(Done()) for claim in reversed(claims)], now_ms=play.now_ms)
 
-    assert await kept(play, ids) == ids[3:]
+    assert await kept(play, ids) == ids[:2]
 
 
 async def test_endings_of_one_call_keep_each_its_own(play: Play) -> None:

@@ -9,7 +9,8 @@ import pytest
 from headrace.model.claim import ClaimRequest
 from headrace.model.job import Job, new_job
 from headrace.model.names import Queue
-from headrace.model.outcome import Done
+from headrace.model.outcome import Done, JobError, Retry
+from headrace.model.policy import Policy
 from headrace.stores.postgres.connect import connect, settings_of
 from headrace.stores.postgres.fast import SLOW_CALLS
 from headrace.stores.postgres.store import PostgresStore
@@ -54,6 +55,41 @@ async def test_ordinary_batches_take_the_fast_paths_from_end_to_end(store: Postg
     assert {answer.status for answer in created} == {"created"}
     assert {answer.status for answer in (*turned.settled, *settled)} == {"done"}
     assert (counts.waiting, counts.active, counts.done) == (0, 0, 4)
+
+
+SHAPES = {
+    "plain": new_job(QUEUE, "send", fresh_id="a"),
+    "tagged": new_job(QUEUE, "send", fresh_id="a", tag="red"),
+    "long names": new_job(QUEUE, "k" * 40, fresh_id="a", tag="\u00e9" * 100),
+    "headers": new_job(QUEUE, "send", fresh_id="a", headers={"trace": "1"}),
+    "policy": new_job(QUEUE, "send", fresh_id="a", policy=Policy(priority=1, max_attempts=3)),
+    "pinned": new_job(QUEUE, "send", fresh_id="a", policy=Policy(result_ttl_ms=60_000)),
+}
+
+
+@pytest.mark.parametrize("attempts", [0, 1])
+@pytest.mark.parametrize("shape", SHAPES)
+async def test_an_ending_made_in_the_server_says_what_one_made_here_says(
+    store: PostgresStore, shape: str, attempts: int
+) -> None:
+    """A settlement in one statement has the server make endings of the bodies that it drops."""
+    endings, left = [], []
+    for spared in (0, SLOW_CALLS):
+        await store.jobs.enqueue([SHAPES[shape]], now_ms=1_700_000_000_000)
+        for attempt in range(attempts):
+            [claim] = (await store.jobs.claim(request(f"nonce-{spared}-{attempt}", 1), now_ms=1_700_000_000_001)).items
+            retry = claim.settle(Retry(JobError("E", "no"), 0))
+            await store.jobs.settle([retry], now_ms=1_700_000_000_002)
+        [claim] = (await store.jobs.claim(request(f"nonce-{spared}-last", 1), now_ms=1_700_000_000_003)).items
+        store.jobs._slow_left = {"plain": spared}
+        await store.jobs.settle([claim.settle(Done(b"1"))], now_ms=1_700_000_000_004)
+        left.append(store.jobs._slow_left["plain"])
+        endings.append(await store.reads.ending(QUEUE, "a", now_ms=1_700_000_000_005))
+
+    assert endings[0] == endings[1]
+    assert endings[0] is not None
+    assert endings[0].attempts == attempts
+    assert left == [SLOW_CALLS if shape == "pinned" else 0, SLOW_CALLS - 1], "only what is pinned needs a closer look"
 
 
 async def test_only_the_call_that_makes_a_queue_goes_through_the_transitions(store: PostgresStore) -> None:

@@ -169,6 +169,10 @@ ENQUEUE = b"""SELECT enqueue_new(1, (SELECT config FROM queue WHERE queue_id = 1
   ARRAY[%s::text], ARRAY[0::bigint], ARRAY[NULL::bigint], ARRAY[''::bytea], ARRAY[''::bytea], ARRAY[''::bytea], '')"""
 SETTLE = b"""SELECT settle_done(1, 1000, 1000000, 100, 'w', 1, '', ARRAY['unkept'], ARRAY[%s::text],
   ARRAY[5000::bigint], ARRAY[0::bigint], ARRAY[''::bytea], ARRAY[''::bytea])"""
+PLAIN = b"""SELECT settle_plain(1, (SELECT config FROM queue WHERE queue_id = 1), 1, 1000, 1000, 1000000, 100, 'w', '',
+  ARRAY[0::bigint], ARRAY['active-' || %s::text], ARRAY['n.7'], ARRAY[NULL::bytea])"""
+ACTIVE = b"""INSERT INTO job (shard_id, id, run_at_ms, expires_at_ms, fence, nonce, body, payload)
+SELECT 1, 'active-' || name, 0, 5000, 7, 'n', '\\x93', '' FROM unnest(%s::text[]) AS name"""
 READ = """SELECT sum(seq_tup_read + coalesce(idx_tup_fetch, 0))::bigint FROM pg_stat_xact_user_tables
 WHERE schemaname = current_schema()"""
 
@@ -182,17 +186,21 @@ async def test_plans_made_while_tables_were_empty_read_little_when_they_are_full
         for number in range(3):
             connection.execute(ENQUEUE, (f"early-{number}",))
             connection.execute(SETTLE, (f"early-{number}",))
+            connection.execute(ACTIVE, ([f"{number}"],))
+            connection.execute(PLAIN, (f"{number}",))
         for pinned in (False, True):
             connection.execute(
                 "INSERT INTO ending (shard_id, until_ms, pinned, state, id, body)"
                 " SELECT 1, 5000, %s, 'done', %s || n, '' FROM generate_series(1, 50000) AS n",
                 (pinned, f"{pinned}-"),
             )
+        connection.execute(ACTIVE, ([str(number) for number in range(50_000)],))
 
         connection.execute("BEGIN")
         before = connection.execute(READ).fetchall()[0][0] or 0
         connection.execute(ENQUEUE, ("late",))
         connection.execute(SETTLE, ("late",))
+        connection.execute(PLAIN, ("30000",))
         after = connection.execute(READ).fetchall()[0][0]
         connection.execute("ROLLBACK")
 

@@ -5,7 +5,8 @@ Whatever is unusual (a known id, a key, a lost lease, a twin, a job too late or 
 So a fast path may only be right or give up.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import TypeVar
 
 import psycopg
@@ -23,9 +24,9 @@ from headrace.stores.postgres.engine import PostgresEngine
 from headrace.stores.postgres.errors import AGAIN, errors
 from headrace.stores.postgres.fast_claim import ClaimTry
 from headrace.stores.postgres.fast_enqueue import enqueue_new, prepare
-from headrace.stores.postgres.fast_settle import SettleTry
+from headrace.stores.postgres.fast_settle import PlainTry, SettleTry
 from headrace.stores.postgres.jobs import PostgresJobs
-from headrace.stores.postgres.known import KnownQueues, NotThere, Unusual
+from headrace.stores.postgres.known import KnownQueues, NotPlain, NotThere, Unusual
 from headrace.stores.postgres.link import WRITING, Link
 from headrace.stores.postgres.sql import sql
 
@@ -34,6 +35,10 @@ SLOW_CALLS = 8
 """How many calls go straight through the transitions after a fast path had to give up."""
 UNUSUAL = "HR001"
 """What our functions in the server raise."""
+PLAIN = "plain"
+"""The kind under which vain attempts to settle in one statement are counted."""
+NOT_PLAIN = "HR002"
+"""What settle_plain raises where settle_drop and settle_done have to look closer."""
 
 
 class FastJobs(PostgresJobs):
@@ -104,14 +109,38 @@ class FastJobs(PostgresJobs):
         self._postgres.committed((), settling.gathered(), settling.ended())
         return settling.answers()
 
-    def _end(self, connection: Connection, settlements: Sequence[Settlement], now_ms: int | None) -> SettleTry:
-        with errors(self._postgres.settings.place):
+    def _end(
+        self, connection: Connection, settlements: Sequence[Settlement], now_ms: int | None
+    ) -> PlainTry | SettleTry:
+        place = self._postgres.settings.place
+        with errors(place):
+            plain = self._plain(connection, settlements, now_ms)
+        if plain is not None:
+            try:
+                with errors(place, sent=True), _plain_only():
+                    plain.settle(connection)
+            except NotPlain:
+                self._slow_left[PLAIN] = self._slow_calls
+            else:
+                return plain
+        with errors(place):
             link, settling = Link(connection, WRITING), SettleTry(connection, self._queues, settlements, now_ms)
             with link.together():
                 settling.send(link)
             settling.read()
         self._commit(connection, link, settling)
         return settling
+
+    def _plain(self, connection: Connection, settlements: Sequence[Settlement], now_ms: int | None) -> PlainTry | None:
+        """The attempt in one statement, None when it is spared."""
+        left = self._slow_left.get(PLAIN, 0)
+        self._slow_left[PLAIN] = max(left - 1, 0)
+        if left:
+            return None
+        try:
+            return PlainTry(connection, self._queues, settlements, now_ms)
+        except NotPlain:
+            return None
 
     async def turn(
         self, settlements: Sequence[Settlement], request: ClaimRequest, *, now_ms: int | None = None
@@ -130,19 +159,36 @@ class FastJobs(PostgresJobs):
 
     def _turn(
         self, connection: Connection, settlements: Sequence[Settlement], request: ClaimRequest, now_ms: int | None
-    ) -> tuple[SettleTry, Claims]:
+    ) -> tuple[PlainTry | SettleTry, Claims]:
         with errors(self._postgres.settings.place):
-            link, settling = Link(connection, WRITING), SettleTry(connection, self._queues, settlements, now_ms)
-            taking = ClaimTry(connection, self._queues, request, now_ms)
-            with link.together():
+            plain = self._plain(connection, settlements, now_ms)
+        if plain is not None:
+            try:
+                return plain, self._turn_by(connection, plain, request, now_ms)
+            except NotPlain:
+                roll_back(connection)
+                self._slow_left[PLAIN] = self._slow_calls
+        with errors(self._postgres.settings.place):
+            settling = SettleTry(connection, self._queues, settlements, now_ms)
+        return settling, self._turn_by(connection, settling, request, now_ms)
+
+    def _turn_by(
+        self, connection: Connection, settling: PlainTry | SettleTry, request: ClaimRequest, now_ms: int | None
+    ) -> Claims:
+        with errors(self._postgres.settings.place):
+            link, taking = Link(connection, WRITING), ClaimTry(connection, self._queues, request, now_ms)
+            with _plain_only(), link.together():
                 settling.send(link)
+                if settling.is_whole:
+                    taking.send(link)
             settling.read()
-            with link.together():
-                settling.write(link)
-                taking.send(link, settling.now_ms)
+            if not settling.is_whole:
+                with link.together():
+                    settling.write(link)
+                    taking.send(link, settling.now_ms)
             taking.read(link)
         self._commit(connection, link, taking)
-        return settling, taking.answer()
+        return taking.answer()
 
     def _commit(self, connection: Connection, link: Link, tried: ClaimTry | SettleTry) -> None:
         with errors(self._postgres.settings.place, sent=True), link.together():
@@ -175,6 +221,17 @@ def _whole(connection: Connection, act: Callable[[Connection], T]) -> T:
         cause = error.__cause__
         if isinstance(error, AGAIN) or (isinstance(cause, psycopg.Error) and cause.sqlstate == UNUSUAL):
             raise Unusual from error
+        raise
+
+
+@contextmanager
+def _plain_only() -> Iterator[None]:
+    """Tell a settlement that is not plain from other errors."""
+    try:
+        yield
+    except psycopg.Error as error:
+        if error.sqlstate == NOT_PLAIN:
+            raise NotPlain from error
         raise
 
 

@@ -1,4 +1,4 @@
-"""The fast way to settle: deliveries that are all done, all hold their leases and have no twins."""
+"""The fast ways to settle: deliveries that are all done, all hold their leases and have no twins."""
 
 from collections.abc import Sequence
 
@@ -13,12 +13,37 @@ from headrace.stores.packing import Body, pack_ending, unpack_body
 from headrace.stores.postgres.arrays import blobs, numbers, texts
 from headrace.stores.postgres.connect import Connection
 from headrace.stores.postgres.ended import Ended
-from headrace.stores.postgres.known import KnownQueue, KnownQueues, Unusual
+from headrace.stores.postgres.known import KnownQueue, KnownQueues, NotPlain, Unusual
 from headrace.stores.postgres.link import Cursor, Link
+from headrace.stores.postgres.sql import sql
+
+
+def line_of(settlement: Settlement, entry_worker: str, attempts: int, stalls: int, fence: int) -> Line:
+    """The line of a delivery that is done."""
+    facts = settlement.facts
+    return Line(
+        "done",
+        settlement.lease.id,
+        facts.kind,
+        facts.tag,
+        facts.priority,
+        attempts,
+        stalls,
+        fence,
+        None if facts.worker == entry_worker else facts.worker,
+        None,
+        facts.enqueued_at_ms,
+        facts.wait_ms,
+        facts.run_ms,
+        payload_bytes=facts.payload_bytes,
+    )
 
 
 class SettleTry:
     """One attempt, in two round trips: drop the jobs and look at what they were, then write what follows."""
+
+    is_whole = False
+    """Whether `send` does all, and nothing is left to write."""
 
     def __init__(
         self, connection: Connection, queues: KnownQueues, settlements: Sequence[Settlement], now_ms: int | None
@@ -58,6 +83,102 @@ class SettleTry:
     def ended(self) -> list[Ended]:
         """What has ended on each shard."""
         return [Ended(part.shard.queue, part.ids, part.is_awaited) for part in self._parts]
+
+
+class PlainTry:
+    """One attempt in one statement a shard, for jobs of which nothing has to be known beside what a worker says: the
+    server makes their endings of its own rows, and sends none of them. What it finds to be no such job it refuses."""
+
+    is_whole = True
+
+    def __init__(
+        self, connection: Connection, queues: KnownQueues, settlements: Sequence[Settlement], now_ms: int | None
+    ) -> None:
+        self.now_ms = now_ms
+        self._settlements = settlements
+        self._parts = [
+            PlainPart(queues.get(connection, shard.queue), shard, [settlements[index] for index in picks], now_ms)
+            for shard, picks in by_shard(settlements, lambda each: (each.lease.queue, each.lease.id))
+        ]
+
+    def send(self, link: Link) -> None:
+        """Drop the jobs, write endings and lines."""
+        for part in self._parts:
+            part.written = link.run("settle_plain", *part.arguments)
+
+    def settle(self, connection: Connection) -> None:
+        """Do the same as a transaction of its own, in one round trip."""
+        if len(self._parts) == 1:
+            part = self._parts[0]
+            part.written = connection.execute(sql("settle_plain"), part.arguments, binary=True)
+        else:
+            with connection.pipeline():  # one transaction, since there is no other statement among them
+                for part in self._parts:
+                    part.written = connection.execute(sql("settle_plain"), part.arguments, binary=True)
+        self.read()
+
+    def read(self) -> None:
+        """Take over what the server says."""
+        for part in self._parts:
+            assert part.written is not None  # sent before
+            [(self.now_ms, part.is_awaited, part.unnumbered)] = part.written.fetchall()
+
+    def write(self, link: Link) -> None:
+        """Write nothing: all is done."""
+
+    def answers(self) -> list[Settled]:
+        """One for each settlement, in the order given."""
+        return [Settled(each.lease.id, "done") for each in self._settlements]
+
+    def gathered(self) -> dict[Shard, int]:
+        """How many calls are in each shard's inbox."""
+        return {part.shard: part.unnumbered for part in self._parts}
+
+    def ended(self) -> list[Ended]:
+        """What has ended on each shard."""
+        return [Ended(part.shard.queue, part.ids, part.is_awaited) for part in self._parts]
+
+
+class PlainPart:
+    """The settlements of one shard, by id: in this order jobs are locked everywhere."""
+
+    def __init__(self, known: KnownQueue, shard: Shard, settlements: list[Settlement], now_ms: int | None) -> None:
+        config = known.config
+        if config.result_ttl_ms or not (config.keep_done_max and config.keep_done_ms):
+            raise NotPlain
+        self.shard = shard
+        self.ids = [each.lease.id for each in settlements]
+        self.is_awaited = False
+        self.unnumbered = 0
+        self.written: Cursor | None = None
+        worker = settlements[0].facts.worker
+        lines = []
+        for each in settlements:
+            # The server compares tokens: behind the point of a true one is its fence.
+            fence, facts = each.lease.token.rpartition(".")[2], each.facts
+            if not fence.isdecimal():
+                raise Unusual
+            lines.append(line_of(each, worker, facts.attempts, facts.stalls, int(fence)))
+        places = sorted(range(len(settlements)), key=self.ids.__getitem__)
+        settlements = [settlements[place] for place in places]
+        results = [each.outcome.result for each in settlements if isinstance(each.outcome, Done)]
+        if len(results) != len(settlements):
+            raise Unusual
+        self.arguments = (
+            known.queue_id,
+            known.text,
+            known.shard_ids[shard.index],
+            now_ms,
+            config.keep_done_ms,
+            config.keep_done_max,
+            SWEEP_PER_CALL_MAX,
+            worker,
+            encode_lines(lines),
+            numbers(places),
+            texts([each.lease.id for each in settlements]),
+            texts([each.lease.token for each in settlements]),
+            blobs(results),
+        )
 
 
 class ShardPart:
@@ -102,25 +223,8 @@ class ShardPart:
         return self._now_ms
 
     def _end(self, id: str, fence: int, body: Body, settlement: Settlement) -> None:
-        facts, config = settlement.facts, self._known.config
-        self._lines.append(
-            Line(
-                "done",
-                id,
-                facts.kind,
-                facts.tag,
-                facts.priority,
-                body.attempts,
-                body.stalls,
-                fence,
-                None if facts.worker == self._worker else facts.worker,
-                None,
-                facts.enqueued_at_ms,
-                facts.wait_ms,
-                facts.run_ms,
-                payload_bytes=facts.payload_bytes,
-            )
-        )
+        config = self._known.config
+        self._lines.append(line_of(settlement, self._worker, body.attempts, body.stalls, fence))
         pin_ms = config.result_ttl_of(body.policy)
         keep_ms = pin_ms or (config.keep_done_ms if config.keep_done_max else 0)
         if not keep_ms:

@@ -20,6 +20,10 @@ class NotThere(Unusual):
     """The queue is not there yet: nothing unusual once the transitions have made it."""
 
 
+class NotPlain(Unusual):
+    """A settlement needs a look at its jobs before it can be written."""
+
+
 class KnownQueue(msgspec.Struct, frozen=True):
     """A queue as it was when it was last read."""
 

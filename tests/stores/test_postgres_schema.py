@@ -173,6 +173,8 @@ PLAIN = b"""SELECT settle_plain(1, (SELECT config FROM queue WHERE queue_id = 1)
   ARRAY[0::bigint], ARRAY['active-' || %s::text], ARRAY['n.7'], ARRAY[NULL::bytea])"""
 ACTIVE = b"""INSERT INTO job (shard_id, id, run_at_ms, expires_at_ms, fence, nonce, body, payload)
 SELECT 1, 'active-' || name, 0, 5000, 7, 'n', '\\x93', '' FROM unnest(%s::text[]) AS name"""
+LOOK = b"SELECT claim_look(1000, ARRAY[1::bigint], ARRAY[''], %s::text)"
+NOTE = b"SELECT claim_note(1, 1000, %s::text, 1, '', 'nonce', 50000)"
 READ = """SELECT sum(seq_tup_read + coalesce(idx_tup_fetch, 0))::bigint FROM pg_stat_xact_user_tables
 WHERE schemaname = current_schema()"""
 
@@ -188,6 +190,8 @@ async def test_plans_made_while_tables_were_empty_read_little_when_they_are_full
             connection.execute(SETTLE, (f"early-{number}",))
             connection.execute(ACTIVE, ([f"{number}"],))
             connection.execute(PLAIN, (f"{number}",))
+            connection.execute(LOOK, (f"w-{number}",))
+            connection.execute(NOTE, (f"w-{number}",))
         for pinned in (False, True):
             connection.execute(
                 "INSERT INTO ending (shard_id, until_ms, pinned, state, id, body)"
@@ -195,12 +199,24 @@ async def test_plans_made_while_tables_were_empty_read_little_when_they_are_full
                 (pinned, f"{pinned}-"),
             )
         connection.execute(ACTIVE, ([str(number) for number in range(50_000)],))
+        connection.execute(
+            "INSERT INTO job (shard_id, id, place, run_at_ms, body, payload)"
+            " SELECT 1, 'waiting-' || n, nullif(n, 100000 - n), n, '', '' FROM generate_series(1, 50000) AS n"
+        )
+        connection.execute(
+            "INSERT INTO queue (tenant, name, shards, config)"
+            " SELECT 'others', n::text, 1, '' FROM generate_series(1, 999) AS n"
+        )
+        connection.execute("INSERT INTO shard (queue_id, index) SELECT queue_id, 0 FROM queue WHERE tenant = 'others'")
+        connection.execute("INSERT INTO worker SELECT 1, n::text, '', 0 FROM generate_series(1, 999) AS n")
 
         connection.execute("BEGIN")
         before = connection.execute(READ).fetchall()[0][0] or 0
         connection.execute(ENQUEUE, ("late",))
         connection.execute(SETTLE, ("late",))
         connection.execute(PLAIN, ("30000",))
+        connection.execute(LOOK, ("500",))
+        connection.execute(NOTE, ("late",))
         after = connection.execute(READ).fetchall()[0][0]
         connection.execute("ROLLBACK")
 

@@ -1,11 +1,13 @@
 """The fast way to claim: hand out ready jobs where nothing has to be repaired, promoted or given up."""
 
 from collections.abc import Callable
+from operator import itemgetter
 
 from headrace.model.claim import Claim, ClaimRequest, Claims, Lease, token_of
 from headrace.model.event import Line, encode_lines
 from headrace.model.limits import CLAIM_BYTES_MAX, WORKER_SEEN_MS
 from headrace.model.names import Shard
+from headrace.model.policy import NO_POLICY
 from headrace.model.verdict import is_expired
 from headrace.stores.packing import PackedLease, pack, record_of, unpack_body
 from headrace.stores.postgres.arrays import numbers, texts
@@ -14,6 +16,9 @@ from headrace.stores.postgres.fast_enqueue import UNKNOWN_MS, around_time
 from headrace.stores.postgres.known import KnownQueue, KnownQueues, Unusual
 from headrace.stores.postgres.link import Cursor, Link
 from headrace.stores.transitions.claim import visiting_order
+
+_fence = itemgetter(1)
+"""Of a row of claim_take: fences grow as places do."""
 
 
 class Visit:
@@ -110,18 +115,25 @@ class ClaimTry:
 
     def _keep(self, visit: Visit, taken: Cursor) -> None:
         request, config, queue = self._request, visit.known.config, visit.shard.queue
-        found = sorted(taken.fetchall(), key=lambda columns: columns[1])
-        for now_ms, fence, id, place, run_at_ms, body, payload in found:
+        nonce, worker, lease_ms, bytes_left = request.nonce, request.worker, request.lease_ms, self._bytes_left
+        usual = config.priority_of(NO_POLICY), config.timeout_of(NO_POLICY)
+        for now_ms, fence, id, place, run_at_ms, body, payload in sorted(taken.fetchall(), key=_fence):
             self.now_ms = now_ms
             record = record_of(id, run_at_ms, unpack_body(body), payload)
-            self._bytes_left -= len(payload)
-            if self._bytes_left < 0 or is_expired(record, now_ms):
-                raise Unusual
+            bytes_left -= len(payload)
             policy = record.policy
-            lease = Lease(queue, id, token_of(request.nonce, fence), fence, now_ms + request.lease_ms)
-            priority, timeout_ms = config.priority_of(policy), config.timeout_of(policy)
-            visit.claims.append(Claim(lease, record, request.worker, priority, timeout_ms, now_ms))
+            if policy is NO_POLICY:
+                priority, timeout_ms = usual
+            else:
+                if is_expired(record, now_ms):
+                    raise Unusual
+                priority, timeout_ms = config.priority_of(policy), config.timeout_of(policy)
+            lease = Lease(queue, id, token_of(nonce, fence), fence, now_ms + lease_ms)
+            visit.claims.append(Claim(lease, record, worker, priority, timeout_ms, now_ms))
             visit.last_place = place
+        if bytes_left < 0:
+            raise Unusual
+        self._bytes_left = bytes_left
         self._wanted -= len(visit.claims)
 
     @property

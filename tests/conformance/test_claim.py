@@ -125,13 +125,16 @@ async def test_claims_start_at_different_shards(play: Play) -> None:
     assert first_shards == set(range(play.queue.shards))
 
 
-async def test_later_jobs_become_ready_by_time_and_then_by_id(play: Play) -> None:
+@pytest.mark.parametrize("policy", [Policy(), Policy(priority=5)], ids=["usual", "own priority"])
+async def test_later_jobs_become_ready_by_time_and_then_by_id(play: Play, policy: Policy) -> None:
     """Q16, C11: promotion is in order (run_at, id), whatever the order of arrival."""
     first, second, third, fourth = play.ids(4)
     await play.enqueue_all(
-        play.job(fourth, delay_ms=300), play.job(second, delay_ms=200), play.job(third, delay_ms=100)
+        play.job(fourth, delay_ms=300, policy=policy),
+        play.job(second, delay_ms=200, policy=policy),
+        play.job(third, delay_ms=100, policy=policy),
     )
-    await play.enqueue(first, delay_ms=200)
+    await play.enqueue(first, delay_ms=200, policy=policy)
     play.advance(1_000)
 
     assert await play.claim_ids() == [third, first, second, fourth]

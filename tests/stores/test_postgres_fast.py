@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from contextlib import closing
 
 import pytest
+from msgspec.structs import replace
 
 from headrace.model.claim import ClaimRequest
 from headrace.model.job import Job, new_job
@@ -90,6 +91,27 @@ async def test_an_ending_made_in_the_server_says_what_one_made_here_says(
     assert endings[0] is not None
     assert endings[0].attempts == attempts
     assert left == [SLOW_CALLS if shape == "pinned" else 0, SLOW_CALLS - 1], "only what is pinned needs a closer look"
+
+
+@pytest.mark.parametrize(("priority", "slow"), [(None, []), (5, ["turn"])])
+async def test_due_jobs_are_made_ready_beside_the_transitions_unless_one_has_a_priority(
+    store: PostgresStore, priority: int | None, slow: list[str]
+) -> None:
+    policy = Policy(priority=priority, max_attempts=3)
+    later = [replace(job, run_at_ms=1_700_000_000_100, policy=policy) for job in jobs("a", "b", "c")]
+    await store.jobs.enqueue(jobs("now") + later, now_ms=1_700_000_000_000)
+    first = await store.jobs.claim(request("nonce-001", 4), now_ms=1_700_000_000_099)
+    store.jobs._slow_left.clear()  # the worker was not known to both shards
+
+    settlements = [claim.settle(Done()) for claim in first.items]
+    second = await store.jobs.turn(settlements, request("nonce-002", 4), now_ms=1_700_000_000_100)
+    counts = await store.queues.counts(QUEUE)
+
+    assert [claim.record.id for claim in first.items] == ["now"]
+    assert sorted(claim.record.id for claim in second.claimed) == ["a", "b", "c"]
+    assert {claim.priority for claim in second.claimed} == {priority or 3}
+    assert (counts.waiting, counts.later, counts.active, counts.done) == (0, 0, 3, 1)
+    assert gave_up(store) == slow
 
 
 async def test_only_the_call_that_makes_a_queue_goes_through_the_transitions(store: PostgresStore) -> None:

@@ -118,18 +118,6 @@ FAULTS: dict[str, tuple[tuple[str, str, str], str]] = {
         ("queue_open", "q.awaited_until_ms > floor", "q.awaited_until_ms < floor"),
         "test_signals.py::test_who_waits_for_an_end_is_woken_by_another_handle_of_the_store",
     ),
-    "sql_a_delivery_is_settled_at_the_end_of_its_lease": (
-        ("migrate/0044_settle_plain", "expires_at_ms > the_now_ms", "expires_at_ms >= the_now_ms"),
-        "test_settle.py::test_settle_refuses_a_lease_that_has_run_out_and_changes_nothing",
-    ),
-    "sql_any_token_settles": (
-        ("migrate/0044_settle_plain", "nonce || '.' || fence = token", "nonce IS NOT NULL"),
-        "test_settle.py::test_only_the_whole_token_settles",
-    ),
-    "sql_endings_of_a_call_are_as_old_as_their_ids": (
-        ("migrate/0044_settle_plain", " ORDER BY position", " ORDER BY id"),
-        "test_settle.py::test_endings_of_one_call_are_as_old_as_their_place_in_it",
-    ),
     "sql_a_consumer_does_not_advance": (
         ("consumer_write", "seq = excluded.seq, ", ""),
         "test_journal.py::test_a_consumer_is_remembered_at_its_place",

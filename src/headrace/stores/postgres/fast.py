@@ -15,8 +15,9 @@ from headrace.model.answers import Enqueued, Settled, Turned
 from headrace.model.checks import check_batch, check_time
 from headrace.model.claim import ClaimRequest, Claims, Settlement, check_settlements
 from headrace.model.job import Job
-from headrace.model.limits import BATCH_MAX
+from headrace.model.limits import BATCH_MAX, PROMOTIONS_PER_CALL_MAX
 from headrace.model.names import Shard
+from headrace.model.policy import NO_POLICY
 from headrace.stores.calls.jobs import naming
 from headrace.stores.calls.wait import name_of
 from headrace.stores.postgres.connect import Connection, roll_back
@@ -26,9 +27,10 @@ from headrace.stores.postgres.fast_claim import ClaimTry
 from headrace.stores.postgres.fast_enqueue import enqueue_new, prepare
 from headrace.stores.postgres.fast_settle import PlainTry, SettleTry
 from headrace.stores.postgres.jobs import PostgresJobs
-from headrace.stores.postgres.known import KnownQueues, NotPlain, NotThere, Unusual
+from headrace.stores.postgres.known import Due, DueShard, KnownQueues, NotPlain, NotThere, Unusual
 from headrace.stores.postgres.link import WRITING, Link
 from headrace.stores.postgres.sql import sql
+from headrace.stores.transitions.step import place_of
 
 T = TypeVar("T")
 SLOW_CALLS = 8
@@ -52,6 +54,7 @@ class FastJobs(PostgresJobs):
         self._slow_left: dict[str, int] = {}
         self._queues = KnownQueues()
         self._was_idle = False
+        self._due: DueShard | None = None
 
     async def enqueue(self, jobs: Sequence[Job], *, now_ms: int | None = None) -> list[Enqueued]:
         check_batch("jobs", len(jobs), BATCH_MAX)
@@ -72,13 +75,45 @@ class FastJobs(PostgresJobs):
 
     async def claim(self, request: ClaimRequest, *, now_ms: int | None = None) -> Claims:
         _check(now_ms)
-        claims = await self._try("claim", request.queues, lambda connection: self._take(connection, request, now_ms))
+        claims = await self._try(
+            "claim",
+            request.queues,
+            lambda connection: self._promoting(
+                connection, now_ms, lambda promoted: self._take(connection, request, now_ms, promoted)
+            ),
+        )
         if claims is None:
             claims = await super().claim(request, now_ms=now_ms)
         self._was_idle = not claims.items
         return claims
 
-    def _take(self, connection: Connection, request: ClaimRequest, now_ms: int | None) -> Claims:
+    def _promoting(self, connection: Connection, now_ms: int | None, act: Callable[[set[int]], T]) -> T:
+        """Run an attempt to claim, again after each shard whose due jobs it had to make ready first. That is a
+        transaction of its own: any other claim might have done it just before."""
+        promoted: set[int] = set()
+        due = self._due
+        while True:
+            if due is not None:
+                self._promote(connection, due, now_ms)
+                promoted.add(due.shard_id)
+            try:
+                return act(promoted)
+            except Due as found:
+                if connection.info.transaction_status != psycopg.pq.TransactionStatus.IDLE:
+                    roll_back(connection)
+                due = found.shard
+
+    def _promote(self, connection: Connection, due: DueShard, now_ms: int | None) -> None:
+        known = due.known
+        first_place = place_of(known.config.priority_of(NO_POLICY), 0)
+        args = known.queue_id, known.text, due.shard_id, now_ms, first_place, PROMOTIONS_PER_CALL_MAX
+        self._due = None
+        with errors(self._postgres.settings.place):
+            [(promoted,)] = connection.execute(sql("promote_plain"), args, binary=True).fetchall()
+        if promoted == PROMOTIONS_PER_CALL_MAX:  # there may be more: the next call need not find that out in vain
+            self._due = due
+
+    def _take(self, connection: Connection, request: ClaimRequest, now_ms: int | None, promoted: set[int]) -> Claims:
         place = self._postgres.settings.place
         with errors(place):
             if self._was_idle:
@@ -87,7 +122,8 @@ class FastJobs(PostgresJobs):
                 idle = looking.idle()
                 if idle is not None:
                     return idle
-            link, taking = Link(connection, WRITING), ClaimTry(connection, self._queues, request, now_ms)
+            link = Link(connection, WRITING)
+            taking = ClaimTry(connection, self._queues, request, now_ms, promoted)
             with link.together():
                 taking.send(link)
             taking.read(link)
@@ -149,7 +185,13 @@ class FastJobs(PostgresJobs):
         _check(now_ms)
         with naming(each.lease.id for each in settlements):
             found = await self._try(
-                "turn", settlements, lambda connection: self._turn(connection, settlements, request, now_ms)
+                "turn",
+                settlements,
+                lambda connection: self._promoting(
+                    connection,
+                    now_ms,
+                    lambda promoted: self._turn(connection, settlements, request, now_ms, promoted),
+                ),
             )
         if found is None:
             return await super().turn(settlements, request, now_ms=now_ms)
@@ -158,25 +200,36 @@ class FastJobs(PostgresJobs):
         return Turned(settling.answers(), claims.items, claims.next_at_ms, claims.now_ms)
 
     def _turn(
-        self, connection: Connection, settlements: Sequence[Settlement], request: ClaimRequest, now_ms: int | None
+        self,
+        connection: Connection,
+        settlements: Sequence[Settlement],
+        request: ClaimRequest,
+        now_ms: int | None,
+        promoted: set[int],
     ) -> tuple[PlainTry | SettleTry, Claims]:
         with errors(self._postgres.settings.place):
             plain = self._plain(connection, settlements, now_ms)
         if plain is not None:
             try:
-                return plain, self._turn_by(connection, plain, request, now_ms)
+                return plain, self._turn_by(connection, plain, request, now_ms, promoted)
             except NotPlain:
                 roll_back(connection)
                 self._slow_left[PLAIN] = self._slow_calls
         with errors(self._postgres.settings.place):
             settling = SettleTry(connection, self._queues, settlements, now_ms)
-        return settling, self._turn_by(connection, settling, request, now_ms)
+        return settling, self._turn_by(connection, settling, request, now_ms, promoted)
 
     def _turn_by(
-        self, connection: Connection, settling: PlainTry | SettleTry, request: ClaimRequest, now_ms: int | None
+        self,
+        connection: Connection,
+        settling: PlainTry | SettleTry,
+        request: ClaimRequest,
+        now_ms: int | None,
+        promoted: set[int],
     ) -> Claims:
         with errors(self._postgres.settings.place):
-            link, taking = Link(connection, WRITING), ClaimTry(connection, self._queues, request, now_ms)
+            link = Link(connection, WRITING)
+            taking = ClaimTry(connection, self._queues, request, now_ms, promoted)
             with _plain_only(), link.together():
                 settling.send(link)
                 if settling.is_whole:

@@ -1,6 +1,6 @@
 """The fast way to claim: hand out ready jobs where nothing has to be repaired, promoted or given up."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from operator import itemgetter
 
 from headrace.model.claim import Claim, ClaimRequest, Claims, Lease, token_of
@@ -13,7 +13,7 @@ from headrace.stores.packing import PackedLease, pack, record_of, unpack_body
 from headrace.stores.postgres.arrays import numbers, texts
 from headrace.stores.postgres.connect import Connection
 from headrace.stores.postgres.fast_enqueue import UNKNOWN_MS, around_time
-from headrace.stores.postgres.known import KnownQueue, KnownQueues, Unusual
+from headrace.stores.postgres.known import Due, DueShard, KnownQueue, KnownQueues, Unusual
 from headrace.stores.postgres.link import Cursor, Link
 from headrace.stores.transitions.claim import visiting_order
 
@@ -40,8 +40,16 @@ class Visit:
 class ClaimTry:
     """One attempt, in two round trips while the first shard has enough: look and take, then note what was taken."""
 
-    def __init__(self, connection: Connection, queues: KnownQueues, request: ClaimRequest, now_ms: int | None) -> None:
+    def __init__(
+        self,
+        connection: Connection,
+        queues: KnownQueues,
+        request: ClaimRequest,
+        now_ms: int | None,
+        promoted: Collection[int] = (),
+    ) -> None:
         self._request = request
+        self._promoted = promoted
         self._given_ms = now_ms
         self.now_ms = 0
         self._visits = [
@@ -99,8 +107,10 @@ class ClaimTry:
                 self._stopped = True
                 break
             self._visited.append(visit)
-            if any(each is not None and each <= self.now_ms for each in (visit.lease_end_ms, visit.later_ms)):
+            if visit.lease_end_ms is not None and visit.lease_end_ms <= self.now_ms:
                 raise Unusual
+            if visit.later_ms is not None and visit.later_ms <= self.now_ms and visit.shard_id not in self._promoted:
+                raise Due(DueShard(visit.known, visit.shard_id))
             if visit is self._first and self._taken is not None:
                 self._keep(visit, self._taken)
             elif visit.has_ready and not visit.known.config.paused:

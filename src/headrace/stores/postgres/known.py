@@ -1,5 +1,7 @@
 """What fast paths remember of queues between calls; every statement checks that it still holds."""
 
+from typing import NamedTuple
+
 import msgspec
 
 from headrace.model.config import QueueConfig
@@ -32,6 +34,21 @@ class KnownQueue(msgspec.Struct, frozen=True):
     """The configuration as it is stored: as long as it is this, `config` holds."""
     config: QueueConfig
     shard_ids: list[int]
+
+
+class DueShard(NamedTuple):
+    """A shard with jobs that are due."""
+
+    known: KnownQueue
+    shard_id: int
+
+
+class Due(Unusual):
+    """Jobs of a shard are due, and must be made ready before a claim."""
+
+    def __init__(self, shard: DueShard) -> None:
+        super().__init__()
+        self.shard = shard
 
 
 class KnownQueues:

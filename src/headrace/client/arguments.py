@@ -59,11 +59,11 @@ class Arguments(Generic[R]):
             else None
         )
         self._is_simple = self._required == self._known and not self._positional_only and self._others is None
+        are_free = all(each.kind is _KINDS.POSITIONAL_OR_KEYWORD for each in self._parameters)
+        self._is_zipped = style == "named" and are_free
         # A call by place costs half of one by name. What a decorator has put in the function's place may read names.
         is_itself = inspect.isfunction(function) and not hasattr(function, "__wrapped__")
-        self._is_by_place = (
-            self._is_simple and is_itself and all(each.kind is _KINDS.POSITIONAL_OR_KEYWORD for each in self._plain)
-        )
+        self._is_by_place = self._is_simple and is_itself and are_free
 
     @overload
     @staticmethod
@@ -86,6 +86,9 @@ class Arguments(Generic[R]):
         """The payload of a call with these arguments; raises `Refused` (`bad_arguments`) where they do not fit."""
         if not args and self._required <= kwargs.keys() <= self._known and self.style == "named":
             content: object = kwargs
+        elif self._is_zipped and not kwargs and len(self._required) <= len(args) <= len(self._names):
+            # Binding costs ten times as much. Parameters without a default come first, so that none of them is missing.
+            content = dict(zip(self._names, args, strict=False))
         else:
             content = self._bound(args, kwargs)
         try:

@@ -1,7 +1,6 @@
 """Makes jobs: encodes payloads, fills in the client's defaults and gives ids. No I/O."""
 
 from collections.abc import Callable
-from copy import copy
 from typing import Unpack
 
 from msgspec.structs import force_setattr, replace
@@ -47,7 +46,7 @@ class JobMaker:
         at again."""
         if type(payload) is not bytes or len(payload) > PAYLOAD_BYTES_MAX:
             return replace(like, payload=payload, id=self.fresh_id())  # refuses it in words
-        job = copy(like)
+        job: Job = like.__copy__()  # type: ignore[attr-defined]  # copy.copy looks for it first, at twice the price
         force_setattr(job, "payload", payload)
         force_setattr(job, "id", self.fresh_id())
         return job

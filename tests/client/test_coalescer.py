@@ -126,6 +126,20 @@ async def test_a_fault_of_the_store_reaches_every_sender() -> None:
     assert [type(answer) for answer in answers] == [ZeroDivisionError, ZeroDivisionError]
 
 
+async def test_a_fault_of_the_store_where_it_writes_at_once_reaches_every_sender() -> None:
+    store = RelayStore()
+
+    def post(*_: object) -> bool:
+        raise ZeroDivisionError("a fault")
+
+    store.jobs.post = post  # type: ignore[attr-defined]  # one that has it writes at once
+    client = Client(store)
+
+    answers = await asyncio.gather(*(client.enqueue(kind) for kind in "abc"), return_exceptions=True)
+
+    assert [type(answer) for answer in answers] == [ZeroDivisionError] * 3
+
+
 async def test_a_task_that_is_cancelled_before_the_call_takes_its_job_along() -> None:
     store = RelayStore()
     client = Client(store)

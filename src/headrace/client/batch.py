@@ -48,7 +48,7 @@ async def take_in(store: Jobs, jobs: Sequence[Job]) -> list[Truth]:
         # The call was refused as a whole and changed nothing: each by itself, so that one does not harm the others.
         return [truth for job in jobs for truth in await take_in(store, [job])]
     except OutcomeUnknown as lost:
-        return _sorted_out(lost, jobs)
+        return sorted_out(lost, jobs)
     except HeadraceError as error:
         return [own(error) for _ in jobs]
 
@@ -60,7 +60,8 @@ def own(error: HeadraceError) -> HeadraceError:
     return mine
 
 
-def _sorted_out(lost: OutcomeUnknown, jobs: Sequence[Job]) -> list[Truth]:
+def sorted_out(lost: OutcomeUnknown, jobs: Sequence[Job]) -> list[Truth]:
+    """What became of each job of a call whose answer got lost, in order."""
     answers: dict[str, deque[Enqueued]] = {}
     for answer in lost.known:
         if isinstance(answer, Enqueued):

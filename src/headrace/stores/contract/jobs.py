@@ -1,6 +1,6 @@
 """The way of a job through a store: enqueue, claim, extend, settle, and the ways out of it."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Protocol
 
 from headrace.model.answers import Cancellation, Enqueued, Extended, Removed, Repaired, Settled, Turned
@@ -72,3 +72,15 @@ class Jobs(Protocol):
     async def remove(self, queue: Queue, ids: Sequence[str], *, now_ms: int | None = None) -> list[Removed]:
         """Delete everything of an id: job, twin, ending, letters. Its handler may still run, without a lease. The
         idempotency key stays."""
+
+
+Answered = Callable[[list[Enqueued] | Exception | None], None]
+"""Takes what came of jobs that were posted: answers, an error that holds for all, or None when nothing was changed."""
+
+
+class Posting(Protocol):
+    """What the jobs of a store offer besides that can write a call where it is made, without a task of its own."""
+
+    def post(self, jobs: Sequence[Job], answered: Answered) -> bool:
+        """Send jobs as `enqueue` does, by the store's clock; False when nothing was sent. `answered` is called later,
+        once; given None, `enqueue` should be asked: it makes what is missing on the way."""

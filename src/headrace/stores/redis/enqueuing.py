@@ -1,15 +1,18 @@
 """Enqueue: jobs are sent to their shards, and queues that are not there yet are made on the way."""
 
 from collections.abc import Sequence
+from functools import partial
 from typing import Any
 
 from headrace.model.answers import Enqueued
-from headrace.model.errors import HeadraceError, Refused, StoreUnavailable
+from headrace.model.errors import HeadraceError, OutcomeUnknown, Refused, StoreUnavailable
 from headrace.model.event import payload_text
 from headrace.model.job import Job
-from headrace.model.names import Queue
+from headrace.model.names import Queue, Shard
+from headrace.stores.contract.jobs import Answered
 from headrace.stores.redis.batch import Batch, Checked, Part, cut, own_args, send, shards_of
-from headrace.stores.redis.link import Argument, Link
+from headrace.stores.redis.keys import head_key
+from headrace.stores.redis.link import Argument, Call, Link
 from headrace.stores.redis.packing import enqueue_arguments
 from headrace.stores.redis.registry import Registry
 
@@ -18,14 +21,14 @@ _TRIES_MAX = 5
 _CARRYING_MAX = 10_000
 """Queues that are remembered; then all are forgotten and say it again."""
 
-_STATUSES: dict[str, Any] = {
-    "c": "created",
-    "u": "updated",
-    "b": "blocked",
-    "d": "duplicate",
-    "k": "conflict",
-    "f": "full",
-    "w": "wrong_shards",
+_STATUSES: dict[int, Any] = {
+    ord("c"): "created",
+    ord("u"): "updated",
+    ord("b"): "blocked",
+    ord("d"): "duplicate",
+    ord("k"): "conflict",
+    ord("f"): "full",
+    ord("w"): "wrong_shards",
 }
 
 
@@ -51,6 +54,32 @@ class Enqueuing:
             name = part.shard.queue.full_name
             batch.lose(StoreUnavailable(f"queue {name!r} was deleted {_TRIES_MAX} times while it was made; ask again"))
         return batch.whole()
+
+    def post(self, jobs: Sequence[Job], answered: Answered) -> bool:
+        """As `enqueue`, by the server's clock, written at once and without a task; False when nothing was sent."""
+        first = jobs[0]
+        if len(jobs) == 1:
+            shard, args = Shard(first.queue, first.queue.index_of(first.id)), self._args(jobs)
+        else:
+            parts = cut(jobs, lambda job: (job.queue, job.id), self._args)
+            if len(parts) != 1:
+                return False
+            [(shard, _, args)] = parts
+        call = Call("enqueue", [head_key(shard)], ["", shard.queue.shards, *args])
+        return self._link.post(call, partial(self._take, jobs, answered))
+
+    def _take(self, jobs: Sequence[Job], answered: Answered, reply: Any) -> None:
+        """Take the reply to what was posted. What has surely changed nothing goes the long way, which makes queues,
+        loads functions and asks again."""
+        found: list[Enqueued] | Exception | None = None
+        try:
+            if isinstance(reply, OutcomeUnknown):
+                found = OutcomeUnknown(str(reply), unknown=[job.id for job in jobs])
+            elif not isinstance(reply, HeadraceError) and reply[0] is not None:
+                found = self._answers(jobs, jobs[0].queue, reply[0])
+        except Exception as error:  # noqa: BLE001 - the connection, which others use, must not break by it
+            found = error
+        answered(found)
 
     async def _try(self, batch: Batch[Enqueued], jobs: Sequence[Job], parts: list[Part], now: int | str) -> list[Part]:
         """Send parts and take the answers; returns those whose queue is not there."""
@@ -99,19 +128,21 @@ class Enqueuing:
         return enqueue_arguments(jobs, are_distinct, are_texts, keeps_lines=are_distinct and not is_asked)
 
     def _answer(self, batch: Batch[Enqueued], jobs: Sequence[Job], part: Part, answer: bytes | list[bytes]) -> None:
-        """Take what enqueue.lua has answered: a character for each job, a last one where it had to look into payloads,
-        and with duplicates the times of their keys."""
+        batch.fill(part.picks, self._answers([jobs[at] for at in part.picks], part.shard.queue, answer))
+
+    def _answers(self, jobs: Sequence[Job], queue: Queue, answer: bytes | list[bytes]) -> list[Enqueued]:
+        """What enqueue.lua has answered: a character for each job, a last one where it had to look into payloads, and
+        with duplicates the times of their keys."""
         statuses, *times = [answer] if isinstance(answer, bytes) else answer
-        if len(statuses) > len(part.picks):
+        if len(statuses) > len(jobs):
             statuses = statuses[:-1]
-            self._note_carrying(part.shard.queue)
-        ids = [jobs[at].id for at in part.picks]
-        answers = [Enqueued(id, _STATUSES[status]) for id, status in zip(ids, statuses.decode(), strict=True)]
+            self._note_carrying(queue)
+        answers = [Enqueued(job.id, _STATUSES[status]) for job, status in zip(jobs, statuses, strict=True)]
         if times:
             duplicates = [at for at, each in enumerate(answers) if each.status == "duplicate"]
             for at, until_ms in zip(duplicates, times, strict=True):
-                answers[at] = Enqueued(ids[at], "duplicate", int(until_ms))
-        batch.fill(part.picks, answers)
+                answers[at] = Enqueued(jobs[at].id, "duplicate", int(until_ms))
+        return answers
 
     def _note_carrying(self, queue: Queue) -> None:
         if len(self._carrying) >= _CARRYING_MAX:

@@ -1,7 +1,7 @@
 """Calls of functions and commands: sent to the right server, repeated only when they surely did not run."""
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 from headrace.model.errors import HeadraceError, OutcomeUnknown, StoreUnavailable
@@ -17,7 +17,7 @@ from headrace.stores.redis.errors import (
 from headrace.stores.redis.library import Library
 from headrace.stores.redis.server import Server
 from headrace.stores.redis.topology import Topology
-from headrace.stores.redis.wire import Command
+from headrace.stores.redis.wire import Command, Wire
 
 Argument = bytes | str | int | float
 
@@ -50,6 +50,29 @@ class _Request(NamedTuple):
     what: str
 
 
+class _Posted:
+    """A call that was posted: hands its reply on, an error in our words."""
+
+    __slots__ = ("answered", "request", "server")
+
+    def __init__(self, server: Server, request: _Request, answered: Callable[[Any], None]) -> None:
+        self.server = server
+        self.request = request
+        self.answered = answered
+
+    def done(self) -> bool:
+        """What was posted stays on its way."""
+        return False
+
+    def set_result(self, replies: list[Any], /) -> None:
+        """Hand the reply on."""
+        [reply] = replies
+        if isinstance(reply, Exception):
+            is_missing = is_unknown_function(reply)  # it never ran, and is there when the call is made again
+            reply = _ours(self.server, self.request, NotSent(str(reply)) if is_missing else reply)
+        self.answered(reply)
+
+
 class Link:
     """What all parts of the store speak through. Belongs to the event loop that opened it."""
 
@@ -72,6 +95,15 @@ class Link:
             return [await self._answer(self._request(calls[0]))]
         return await self._send([self._request(call) for call in calls])
 
+    def post(self, call: Call, answered: Callable[[Any], None]) -> bool:
+        """Write a call at once, for `answered` to take the reply or the error where it arrives: without a task, a turn
+        of the loop and a repetition. False when nothing was sent, as where no single server has a connection."""
+        server, wire = self._ready()
+        if server is None or wire is None:
+            return False
+        request = self._request(call)
+        return wire.post(request.command, _Posted(server, request, answered))
+
     async def command(self, *args: Argument) -> Any:
         """The reply to a plain command; its second word is the key."""
         return _raised((await self._send([_plain(args)]))[0])
@@ -85,10 +117,14 @@ class Link:
         command = [verb, self.library.function(call.function), len(call.keys), *call.keys, *call.args]
         return _Request(call.keys[0], command, call.reads, call.function)
 
+    def _ready(self) -> tuple[Server | None, Wire | None]:
+        """The server that holds all keys, and a connection that can be asked at once, where there are such."""
+        server = self.topology.sole
+        return server, None if server is None or self._wait or self._is_closed else server.ready
+
     async def _answer(self, request: _Request) -> Any:
         """What came back for one request, or the error in its place."""
-        server = self.topology.sole
-        wire = None if server is None or self._wait or self._is_closed else server.ready
+        server, wire = self._ready()
         if server is None or wire is None:
             return (await self._send([request]))[0]
         # Nearly every call: one server, and a connection to it. The way for many costs five coroutines more.

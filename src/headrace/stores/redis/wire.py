@@ -5,7 +5,7 @@ import select
 import socket
 from collections import deque
 from collections.abc import Callable, Sequence
-from typing import Any, cast
+from typing import Any, Protocol, cast
 
 import hiredis
 
@@ -14,12 +14,22 @@ from headrace.stores.redis.errors import Lost, NotSent
 Command = Sequence[str | bytes | int | float]
 
 
+class Waiter(Protocol):
+    """Takes the replies to an exchange: a future, or a callback in its shape, which must not raise."""
+
+    def done(self) -> bool:
+        """Whether nobody wants the replies any more."""
+
+    def set_result(self, replies: list[Any], /) -> None:
+        """Take them."""
+
+
 class _Exchange:
     """Some commands that left together, and the replies that have arrived so far."""
 
     __slots__ = ("count", "packed", "replies", "told")
 
-    def __init__(self, packed: bytes, count: int, told: asyncio.Future[list[Any]]) -> None:
+    def __init__(self, packed: bytes, count: int, told: Waiter) -> None:
         self.packed = packed
         self.count = count
         self.replies: list[Any] = []
@@ -73,6 +83,18 @@ class Wire(asyncio.Protocol):
             self._loop.call_soon(self._loop.call_soon, self._flush)  # behind what the loop finds on its way round
             self._unsent.append(exchange)
         return await told
+
+    def post(self, command: Command, told: Waiter) -> bool:
+        """Write one command where this is called, not at the end of the turn; False when it was not sent."""
+        if self._transport is None or not self.is_open:
+            return False
+        if self._unsent:
+            self._unsent.append(_Exchange(_packed(command), 1, told))
+        elif self._sent or self._is_quiet():
+            self._send([_Exchange(_packed(command), 1, told)], self._transport)
+        else:
+            return False
+        return True
 
     def tell(self, commands: Sequence[Command]) -> None:
         """Send commands whose answers are for the listener."""

@@ -11,6 +11,10 @@ from headrace.model.errors import HeadraceError, OutcomeUnknown
 from headrace.model.job import Job
 from headrace.stores.contract.jobs import Jobs, Posting
 
+EARLY = 25
+"""So many senders leave before the turn is over where nothing is under way, so that the store works while the others
+make their jobs: 1.26 times as many jobs a second with 50 tasks, for 1.15 times the processor time."""
+
 _Sender = tuple[Job, "asyncio.Future[Enqueued]"]
 
 
@@ -36,11 +40,11 @@ class Coalescer:
         loop = asyncio.get_running_loop()
         answer: asyncio.Future[Enqueued] = loop.create_future()
         self._senders.append((job, answer))
-        if len(self._senders) == 1:
-            if self._posting is None or self._is_shared or self._is_aloft:
-                loop.call_soon(self._leave)
-            else:
-                self._leave()
+        count = len(self._senders)
+        if count == (EARLY if self._is_shared else 1) and self._posting is not None and not self._is_aloft:
+            self._leave()
+        elif count == 1:
+            loop.call_soon(self._leave)
         return await answer
 
     @property

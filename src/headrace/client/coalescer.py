@@ -27,7 +27,7 @@ class Coalescer:
 
     def __init__(self, jobs: Jobs) -> None:
         self._jobs = jobs
-        self._posting = cast("Posting", jobs) if hasattr(jobs, "post") else None
+        self._posting = cast("Posting", jobs) if hasattr(jobs, "post_enqueue") else None
         self._senders: list[_Sender] = []
         self._flights: set[asyncio.Task[None]] = set()
         self._posted = 0
@@ -66,7 +66,7 @@ class Coalescer:
     def _is_posted(self, senders: list[_Sender], posting: Posting) -> bool:
         # One call at most: what was sent first is first in its queue, also where a call has to be made again.
         batch, *more = [[senders[0][0]]] if len(senders) == 1 else batches(job for job, _ in senders)
-        if more or not posting.post(batch, partial(self._take, senders)):
+        if more or not posting.post_enqueue(batch, partial(self._take, senders)):
             return False
         self._posted += 1
         return True

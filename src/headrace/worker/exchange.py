@@ -1,11 +1,16 @@
 """The exchange with the store: what has ended goes, what can be started comes, one call at a time."""
 
 import asyncio
+import contextvars
 from collections.abc import Callable, Sequence
+from functools import partial
+from typing import cast
 
-from headrace.model.claim import Claim
-from headrace.model.errors import HeadraceError, StoreUnavailable
+from headrace.model.claim import Claim, Claims
+from headrace.model.errors import HeadraceError, OutcomeUnknown, StoreUnavailable
 from headrace.model.names import Queue
+from headrace.stores.contract.jobs import Posting
+from headrace.stores.contract.signals import HintSource
 from headrace.stores.contract.store import Store
 from headrace.worker.claimer import Asked, Claimer
 from headrace.worker.notices import settlement_of
@@ -51,6 +56,14 @@ class Exchange:
         self._loop = asyncio.get_running_loop()
         self._news = asyncio.Event()
         self._is_calling = False
+        self._is_asleep = False
+        """Nothing is to be done until there is news."""
+        can_post = hasattr(store.jobs, "post_claim") and hasattr(store.signals, "wait_unless")
+        self._posting = cast("Posting", store.jobs) if can_post else None
+        self._posted: asyncio.Future[None] | None = None
+        """A claim that left where a hint arrived, and is not answered yet."""
+        self._context = contextvars.Context()
+        """That of `run`, for handlers that are started by an answer."""
         self._gathered = asyncio.Event()
         """Set when enough has ended for a call beside the one under way."""
         self._waiting: asyncio.Task[None] | None = None
@@ -75,8 +88,11 @@ class Exchange:
         """Until cancelled; nothing is under way then that the store might have half done."""
         beside = asyncio.create_task(self._settle_beside(), name="headrace-settler")
         beside.add_done_callback(self._beside_ended)
+        self._context = contextvars.copy_context()
         try:
             while True:
+                if self._posted is not None:
+                    await self._posted
                 self._news.clear()
                 ended = self._settler.take()
                 asked = self._claimer.ask(self._loop.time())
@@ -87,8 +103,11 @@ class Exchange:
                     self._is_calling = False
                 else:
                     self._rest()
+                    self._is_asleep = True
                     await self._news.wait()
+                    self._is_asleep = False
         finally:
+            self._is_asleep, self._posted = False, None
             beside.cancel()
             self._stop_watching()
 
@@ -155,7 +174,10 @@ class Exchange:
             self._wake_at(next_at_ms)
         if claims:
             # A next call leaves before these start: the store works while the handlers do.
-            self._start(claims, asked.sent_at, is_more_there or len(self._settler) > 0)
+            is_more_to_send = is_more_there or len(self._settler) > 0
+            if is_more_to_send:
+                self._news.set()
+            self._start(claims, asked.sent_at, is_more_to_send)
 
     def _wake_at(self, at_ms: int) -> None:
         when = max((at_ms - self._ahead_ms) / 1000, self._loop.time())
@@ -177,9 +199,42 @@ class Exchange:
             self._waiting = asyncio.create_task(self._wait())
         self._rested()
 
+    def _claim_at_once(self) -> bool:
+        """Claim where a hint arrives and nothing else is to be done, without waking the waiter and then the exchange:
+        the claim leaves after 64 instead of 134 µs, and the waiter need not look again for each job."""
+        if not self._is_asleep or self._news.is_set() or self._posting is None:
+            return False
+        self._claimer.hint()
+        asked = self._claimer.ask(self._loop.time())
+        if asked is None or not self._posting.post_claim(asked.request, partial(self._answer, asked)):
+            return False  # the waiter is woken, and wakes the exchange
+        self._is_asleep, self.is_resting, self._is_calling = False, False, True
+        self._posted = self._loop.create_future()
+        return True
+
+    def _answer(self, asked: Asked, found: Claims | Exception | None) -> None:
+        """Take the answer to a claim that left where a hint arrived."""
+        if self._posted is None:
+            return  # the exchange has ended
+        if not self._posted.done():
+            self._posted.set_result(None)
+        self._posted, self._is_calling = None, False
+        if isinstance(found, Claims):
+            self._outage.over()
+            self._context.run(self._take, asked, found.items, found.next_at_ms, found.now_ms)
+        elif found is None or isinstance(found, HeadraceError):
+            self._claimer.unanswered(isinstance(found, OutcomeUnknown))  # the exchange asks, and is told what is wrong
+        else:
+            self._failed(found)
+        self._news.set()
+
     async def _wait(self) -> None:
         try:
-            await self._store.signals.wait(self._queues, self._poll_ms)
+            if self._posting is None:
+                await self._store.signals.wait(self._queues, self._poll_ms)
+            else:
+                signals = cast("HintSource", self._store.signals)
+                await signals.wait_unless(self._queues, self._poll_ms, self._claim_at_once)
         except (HeadraceError, OSError):
             # Who cannot wait has to ask, and is told what is wrong; but a store that answers claims while its signals
             # are away must not be asked without end.

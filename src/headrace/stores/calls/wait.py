@@ -3,7 +3,7 @@
 import asyncio
 from collections.abc import Hashable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import Generic, TypeVar
+from typing import Generic, Protocol, TypeVar
 
 from headrace.model.checks import check_batch, check_int
 from headrace.model.limits import DURATION_MS_MAX, QUEUES_PER_CLAIM_MAX
@@ -20,12 +20,19 @@ def name_of(queue: Queue) -> Name:
     return queue.tenant, queue.full_name
 
 
+class Woken(Protocol):
+    """What is set when something happens: an event, or a callback in its shape."""
+
+    def set(self) -> None:
+        """Be woken."""
+
+
 class Waiters(Generic[Watched]):
     """Those of this process who sleep until something happens to what they watch: queues, or jobs."""
 
     def __init__(self) -> None:
         # In the order of their coming: what happens next must not depend on where objects lie in memory.
-        self._events: dict[Watched, dict[asyncio.Event, None]] = {}
+        self._events: dict[Watched, dict[Woken, None]] = {}
 
     def __len__(self) -> int:
         return len(self._events)
@@ -34,10 +41,16 @@ class Waiters(Generic[Watched]):
     def watching(self, names: Sequence[Watched]) -> Iterator[asyncio.Event]:
         """An event that is set when one of these is woken, as long as the block lasts."""
         event = asyncio.Event()
+        with self.waking(names, event):
+            yield event
+
+    @contextmanager
+    def waking(self, names: Sequence[Watched], event: Woken) -> Iterator[None]:
+        """`event` is set when one of these is woken, as long as the block lasts."""
         for name in names:
             self._events.setdefault(name, {})[event] = None
         try:
-            yield event
+            yield
         finally:
             for name in names:
                 self._events[name].pop(event, None)
@@ -49,7 +62,7 @@ class Waiters(Generic[Watched]):
         if not self._events:
             return
         for name in names:
-            for event in self._events.get(name, ()):
+            for event in list(self._events.get(name, ())):
                 event.set()
 
 

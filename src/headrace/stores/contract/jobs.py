@@ -78,9 +78,16 @@ Answered = Callable[[list[Enqueued] | Exception | None], None]
 """Takes what came of jobs that were posted: answers, an error that holds for all, or None when nothing was changed."""
 
 
+ClaimAnswered = Callable[[Claims | Exception | None], None]
+"""The same for a claim."""
+
+
 class Posting(Protocol):
     """What the jobs of a store offer besides that can write a call where it is made, without a task of its own."""
 
-    def post(self, jobs: Sequence[Job], answered: Answered) -> bool:
+    def post_enqueue(self, jobs: Sequence[Job], answered: Answered) -> bool:
         """Send jobs as `enqueue` does, by the store's clock; False when nothing was sent. `answered` is called later,
         once; given None, `enqueue` should be asked: it makes what is missing on the way."""
+
+    def post_claim(self, request: ClaimRequest, answered: ClaimAnswered) -> bool:
+        """Claim as `claim` does, in the same way; given None, `claim` should be asked."""

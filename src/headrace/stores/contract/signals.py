@@ -1,7 +1,7 @@
 """Signals: hints that work may be there, that a job has ended, or that a feed has changed. Rows are the truth; a lost
 hint costs latency, never a job."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Protocol
 
 from headrace.model.feed import FeedCursor, FeedName
@@ -35,3 +35,11 @@ class Signals(Protocol):
         Looks on entry. Without a cursor: as soon as there is such a feed, or, if it is a plain queue, as soon as it
         holds an item. With one, a feed that is gone or is another one answers at once.
         """
+
+
+class HintSource(Protocol):
+    """What the signals of a store offer besides that can call where a hint arrives."""
+
+    async def wait_unless(self, queues: Sequence[Queue], timeout_ms: int, taken: Callable[[], bool]) -> bool:
+        """As `wait`; where a hint arrives `taken` is called, and the wait goes on where it returns True. It must not
+        raise."""

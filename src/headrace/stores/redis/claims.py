@@ -1,6 +1,8 @@
 """Claims: what functions are told of one, and what their answers stand for."""
 
+import asyncio
 from collections.abc import Sequence
+from functools import partial
 from typing import Any
 
 from headrace.model.claim import Claim, ClaimRequest, Claims, Lease, token_of
@@ -9,6 +11,7 @@ from headrace.model.job import Record
 from headrace.model.limits import CLAIM_BYTES_MAX
 from headrace.model.names import Queue, Shard
 from headrace.stores.calls.queues import wrong_shards
+from headrace.stores.contract.jobs import ClaimAnswered
 from headrace.stores.redis.batch import Checked
 from headrace.stores.redis.companions import Companions
 from headrace.stores.redis.errors import ScriptRefusal
@@ -30,6 +33,12 @@ def shards_to_visit(request: ClaimRequest) -> list[Shard]:
 def request_args(request: ClaimRequest, limit: int, bytes_left: int) -> list[Argument]:
     """What functions are told of a request."""
     return [request.worker, request.nonce, request.lease_ms, limit, bytes_left]
+
+
+def claim_call(request: ClaimRequest, shards: Sequence[Shard], now: int | str, limit: int, bytes_left: int) -> Call:
+    """The call of the claim function."""
+    args = [now, *request_args(request, limit, bytes_left), *(shard.queue.shards for shard in shards)]
+    return Call("claim", [head_key(shard) for shard in shards], args)
 
 
 def claims_of(request: ClaimRequest, shards: Sequence[Shard], reply: list[Any]) -> Claims:
@@ -110,6 +119,35 @@ class Claiming:
         self._link = link
         self._checked = checked
         self._companions = companions
+        self._naming: set[asyncio.Task[None]] = set()
+
+    def post(self, request: ClaimRequest, answered: ClaimAnswered) -> bool:
+        """As `claim`, by the server's clock, written at once and without a task; False when nothing was sent."""
+        shards = shards_to_visit(request)
+        call = claim_call(request, shards, "", request.limit, CLAIM_BYTES_MAX)
+        return self._link.post(call, partial(self._take, request, shards, answered))
+
+    def _take(self, request: ClaimRequest, shards: Sequence[Shard], answered: ClaimAnswered, reply: Any) -> None:
+        """Take the reply to what was posted. What has surely changed nothing is asked for again the long way."""
+        found: Claims | Exception | None = None
+        try:
+            if isinstance(reply, OutcomeUnknown):
+                found = reply
+            elif not isinstance(reply, HeadraceError):
+                if _MADE in reply[0]:
+                    task = asyncio.create_task(self._read_later(request, shards, answered, reply))
+                    self._naming.add(task)
+                    task.add_done_callback(self._naming.discard)
+                    return
+                found = self._read(request, shards, reply)
+        except Exception as error:  # noqa: BLE001 - the connection, which others use, must not break by it
+            found = error
+        answered(found)
+
+    async def _read_later(
+        self, request: ClaimRequest, shards: Sequence[Shard], answered: ClaimAnswered, reply: list[Any]
+    ) -> None:
+        answered(await self.read(request, shards, reply))
 
     async def claim(self, request: ClaimRequest, now: int | str) -> Claims:
         shards = shards_to_visit(request)
@@ -127,22 +165,24 @@ class Claiming:
         self, request: ClaimRequest, shards: Sequence[Shard], now: int | str, limit: int, bytes_left: int
     ) -> tuple[Claims, bytes]:
         """What was claimed, and what deaths did to the companion of each shard, as dying.handed_on says."""
-        args = [now, *request_args(request, limit, bytes_left), *(shard.queue.shards for shard in shards)]
         try:
-            reply = await self._link.call(Call("claim", [head_key(shard) for shard in shards], args))
+            reply = await self._link.call(claim_call(request, shards, now, limit, bytes_left))
         except ScriptRefusal as refusal:
             raise refused(shards, refusal) from refusal
         return await self.read(request, shards, reply), reply[0]
 
     async def read(self, request: ClaimRequest, shards: Sequence[Shard], reply: list[Any]) -> Claims:
         """What the reply of a claim stands for, and what has to follow it."""
-        for shard, answer in zip(shards, reply[4:], strict=True):
-            if answer is not None:
-                self._checked.note(shard.queue)
         if _MADE in reply[0]:
             await self._companions.made(
                 [shard.queue for shard, flag in zip(shards, reply[0], strict=True) if flag == _MADE]
             )
+        return self._read(request, shards, reply)
+
+    def _read(self, request: ClaimRequest, shards: Sequence[Shard], reply: list[Any]) -> Claims:
+        for shard, answer in zip(shards, reply[4:], strict=True):
+            if answer is not None:
+                self._checked.note(shard.queue)
         return claims_of(request, shards, reply)
 
     async def _again(self, request: ClaimRequest, shards: Sequence[Shard], now: int | str) -> Claims:

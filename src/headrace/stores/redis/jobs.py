@@ -19,7 +19,7 @@ from headrace.model.job import Job
 from headrace.model.limits import BATCH_MAX, CLAIM_BYTES_MAX
 from headrace.model.names import Queue
 from headrace.stores.calls.jobs import check_ids, naming
-from headrace.stores.contract.jobs import Answered
+from headrace.stores.contract.jobs import Answered, ClaimAnswered
 from headrace.stores.redis.asking import ask, instant
 from headrace.stores.redis.batch import Batch, Checked, Part, Reply, cut, own_args, send, shards_of
 from headrace.stores.redis.claims import Claiming, refused, request_args, shards_to_visit
@@ -56,9 +56,13 @@ class RedisJobs:
         check_batch("jobs", len(jobs), BATCH_MAX)
         return await self._enqueuing.enqueue(jobs, instant(now_ms))
 
-    def post(self, jobs: Sequence[Job], answered: Answered) -> bool:
+    def post_enqueue(self, jobs: Sequence[Job], answered: Answered) -> bool:
         """See `Posting`."""
         return self._enqueuing.post(jobs, answered)
+
+    def post_claim(self, request: ClaimRequest, answered: ClaimAnswered) -> bool:
+        """See `Posting`."""
+        return self._claiming.post(request, answered)
 
     async def claim(self, request: ClaimRequest, *, now_ms: int | None = None) -> Claims:
         return await self._claiming.claim(request, instant(now_ms))

@@ -2,7 +2,7 @@
 
 import asyncio
 import random
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from headrace.model.errors import HeadraceError
 from headrace.model.feed import FeedCursor, FeedName
@@ -36,13 +36,18 @@ class RedisSignals:
         self._following = Following(link, self._ears)
 
     async def wait(self, queues: Sequence[Queue], timeout_ms: int) -> bool:
+        return await self.wait_unless(queues, timeout_ms, lambda: False)
+
+    async def wait_unless(self, queues: Sequence[Queue], timeout_ms: int, taken: Callable[[], bool]) -> bool:
+        """See `HintSource`."""
         check_wait(queues, timeout_ms)
         queues = list(dict.fromkeys(queues))
         channels = [prefix_of(shard) for queue in queues for shard in queue.all_shards()]
         loop = asyncio.get_running_loop()
         deadline = loop.time() + timeout_ms / 1000
         looks = [look for queue in queues for look in self._looks(queue)]
-        with self._waiters.watching(channels) as event, self._ears.using(channels):
+        event = asyncio.Event()
+        with self._waiters.waking(channels, _Hint(event, taken)), self._ears.using(channels):
             while True:
                 if timeout_ms:
                     # Before the look: what comes after the look is then heard.
@@ -111,3 +116,16 @@ class RedisSignals:
     def close(self) -> None:
         """Let go of the connections; the next look of those who sleep says that the store was closed."""
         self._ears.close()
+
+
+class _Hint:
+    """An event that is not set where somebody takes the hint."""
+
+    def __init__(self, event: asyncio.Event, taken: Callable[[], bool]) -> None:
+        self._event = event
+        self._taken = taken
+
+    def set(self) -> None:
+        """Take a hint."""
+        if not self._taken():
+            self._event.set()

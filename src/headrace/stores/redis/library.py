@@ -22,6 +22,7 @@ PARTS = (
     "shard",
     "telling",
     "waiting",
+    "lone",
     "endings",
     "letters",
     "twins",

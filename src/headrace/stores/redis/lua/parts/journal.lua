@@ -127,11 +127,17 @@ local function held_seq(s)
   return held
 end
 
+-- Whether a journal may hold entries beyond its queue's retention, by its bytes, the number of its lines less one, and the
+-- time of the oldest.
+function journal.is_over(cfg, bytes, more, oldest, now)
+  return bytes > cfg.journal_bytes_max
+    or more >= cfg.journal_keep_max
+    or (more >= 0 and oldest <= now - cfg.journal_keep_ms)
+end
+
 local function may_trim(s)
-  local cfg, head = s.cfg, s.head
-  return head.bytes > cfg.journal_bytes_max
-    or head.seq - head.first >= cfg.journal_keep_max
-    or (head.first <= head.seq and head.oldest <= s.now - cfg.journal_keep_ms)
+  local head = s.head
+  return journal.is_over(s.cfg, head.bytes, head.seq - head.first, head.oldest, s.now)
 end
 
 -- The entries from the front, a few at a time: last seq, at_ms and bytes of the next one; nil at the end.

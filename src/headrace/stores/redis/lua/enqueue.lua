@@ -255,9 +255,9 @@ local function enqueue(s, args, at, count, sorts_count, are_distinct, are_texts,
 end
 
 local function run(keys, args)
-  -- One job, steered by nothing.
-  if #keys == 1 and args[3] == '1' and args[8] == ''
-    and lone.enqueue(keys[1], args[1], args[2], args[6], args[7], args[9]) then
+  -- One job that the journal may keep packed, so it is steered by nothing.
+  if #keys == 1 and #args == 9 and args[4] ~= ''
+    and lone.enqueue(keys[1], args[1], args[2], args[3], args[7], args[5], args[8], args[4]) then
     return { 'c' }
   end
   local now = shard.now(args[1])

@@ -5,10 +5,11 @@ local lone = {}
 
 local LONE_TIER = 2 ^ 48
 
--- Enqueue the job with this id, body without its first two times, and members of its line; nothing is written, and false
--- returned, unless the shard is there, as the caller cut it, known to this server, not full, without the job or an ending
--- of it, and with no need to look at payloads or to trim its journal.
-function lone.enqueue(key, given, shards, id, rest, said)
+-- Enqueue the job with this id: what enqueue.lua is told of all jobs of the call, the head of its body without the first two
+-- times, the tail of it, and the job as the journal keeps it. Nothing is written, and false returned, unless the shard is
+-- there, as the caller cut it, known to this server, not full, without the job or an ending of it, and with no need to look
+-- at payloads or to trim its journal.
+function lone.enqueue(key, given, shards, said, id, start, tail, packed)
   local now, named = shard.now(given), keyed.of(key)
   local found = call('HMGET', key, 'about', 'head')
   local about = found[1] and about_of(key, found[1])
@@ -26,17 +27,19 @@ function lone.enqueue(key, given, shards, id, rest, said)
   if ready + call('ZCARD', named.l) + blocked >= cfg.waiting_max then
     return false
   end
-  local text, priority = body.text, byte(rest, 11)
+  local text, priority = body.text, byte(start, 11)
   priority = priority == 255 and cfg.priority or priority
-  local line = '{"event":"enqueued",' .. said .. ',"priority":' .. priority .. ',"run_at_ms":' .. text(now) .. '}\n'
+  local due = text(now)
+  local size = cut('>I4', said, 7) + #due
   at = now > at and now or at
   oldest = first == seq + 1 and at or oldest
-  seq, bytes, number = seq + 1, bytes + #line, number + 1
+  seq, bytes, number = seq + 1, bytes + size, number + 1
   if journal.is_over(cfg, bytes, seq - first, oldest, now) then
     return false
   end
-  call('XADD', named.j, text(seq) .. '-0', 'h', text(epoch) .. ' 1 ' .. text(at) .. ' ', 'l', line)
-  call('HSET', named.b, id, pack('>I6I6', now, now) .. rest)
+  call('XADD', named.j, text(seq) .. '-0', 'h', text(epoch) .. ' 1 ' .. text(at) .. ' ',
+    'n', text(size) .. ' ' .. due .. ' ' .. cfg.priority, 'e', packed)
+  call('HSET', named.b, id, pack('>I6I6', now, now) .. start .. tail)
   call('ZADD', named.r, text((9 - priority) * LONE_TIER + number), id)
   if ready == 0 then
     telling.publish(named.prefix, '')

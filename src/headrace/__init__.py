@@ -104,7 +104,7 @@ _HOMES = {
     "headrace.app.function": "JobFunction",
     "headrace.client.blocking": "BlockingClient",
     "headrace.client.client": "Client",
-    "headrace.client.codec": "JSON RAW Codec",
+    "headrace.client.codec": "Codec JSON RAW",
     "headrace.client.handle": "Handle",
     "headrace.feeds.blocking": "BlockingFeeds",
     "headrace.feeds.blocking_feed": "BlockingFeed BlockingPlainQueue BlockingSortedFeed",

@@ -10,9 +10,9 @@ from msgspec.structs import replace
 
 from headrace import App, Client, Handle, Job, Queue, Refused, UpdateRunAt
 from headrace.client.codec import RAW
-from headrace.model.answers import Found
 from headrace.model.errors import BadConfig
 from headrace.model.limits import PAYLOAD_BYTES_MAX
+from headrace.model.results import Found
 
 
 class Address(Struct):

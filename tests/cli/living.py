@@ -3,13 +3,13 @@
 from collections.abc import Sequence
 from itertools import count
 
-from headrace.model.answers import Found
 from headrace.model.claim import Claim, ClaimRequest
+from headrace.model.finished import Letter
 from headrace.model.job import Job, State
-from headrace.model.letter import Letter
 from headrace.model.limits import LEASE_MS_DEFAULT
 from headrace.model.names import Queue
 from headrace.model.outcome import Fail, JobError, Outcome
+from headrace.model.results import Found
 from headrace.stores.contract.store import Store
 
 MAIL = Queue("mail")

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from headrace.cli.dead.acting import Deed, by_filter
 from headrace.cli.dead.group import Meant
 from headrace.model.clock import SystemClock
+from headrace.model.finished import LetterKey
 from headrace.model.job import Job, State
-from headrace.model.letter import LetterKey
 from headrace.model.names import Queue
 from headrace.model.outcome import Fail, JobError, Retry
 from headrace.model.policy import Policy

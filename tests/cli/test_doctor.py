@@ -14,9 +14,9 @@ from headrace.cli.doctor.facts import Facts, gather
 from headrace.cli.doctor.repairing import repair
 from headrace.cli.doctor.verdicts import Check
 from headrace.model.clock import SystemClock
+from headrace.model.integrity import Findings
 from headrace.model.job import Job
 from headrace.model.names import Queue, Shard
-from headrace.model.upkeep import Findings
 from headrace.stores.contract.store import Store
 from headrace.stores.memory.store import MemoryStore
 from headrace.stores.redis.keys import prefix_of

@@ -17,12 +17,12 @@ from headrace.cli.lines import Tally, send_lines
 from headrace.cli.main import main
 from headrace.cli.making import Making
 from headrace.client.client import Client
-from headrace.model.answers import Found
 from headrace.model.claim import ClaimRequest
 from headrace.model.errors import OutcomeUnknown, StoreUnavailable
 from headrace.model.job import State
 from headrace.model.limits import LINES_CHECKED_MAX
 from headrace.model.names import Queue
+from headrace.model.results import Found
 from headrace.stores.contract.store import Store
 from headrace.stores.open import open_store
 from headrace.testing.faulty import FaultyStore

@@ -7,7 +7,7 @@ import pytest
 
 from headrace.cli.main import main
 from headrace.model.feed import DIRECTORY, FeedName, Publication
-from headrace.model.feed_answers import FeedState
+from headrace.model.results import FeedState
 from headrace.stores.contract.store import Store
 from tests.cli.support import COLUMNS, run, with_store
 from tests.support.stores import sqlite_url

@@ -11,11 +11,11 @@ from headrace.cli.jobs.filters import JobFilter
 from headrace.cli.jobs.running import tell
 from headrace.cli.output import Output
 from headrace.cli.stepping import Tally
-from headrace.model.answers import Found, Page
 from headrace.model.errors import OutcomeUnknown, StoreUnavailable
 from headrace.model.job import Job, State
 from headrace.model.names import Queue
 from headrace.model.outcome import Done
+from headrace.model.results import Found, Page
 from headrace.stores.contract.store import Store
 from headrace.stores.memory.store import MemoryStore
 from tests.cli.living import MAIL, claimed, died, job, letters, listed, lived

@@ -8,14 +8,14 @@ from headrace.cli import journeys
 from headrace.cli.jobs.portrait import portrait_text
 from headrace.cli.journeys import gap_text, journey_of
 from headrace.cli.shapes import event_cells, letter_cells
-from headrace.model.answers import Found
-from headrace.model.config import DEFAULT_CONFIG
 from headrace.model.event import Event, Line
+from headrace.model.finished import Letter, LetterKey
 from headrace.model.job import Job, Record, State
-from headrace.model.letter import Letter, LetterKey
 from headrace.model.names import Queue, Shard
 from headrace.model.outcome import Done, Fail, JobError, Retry
 from headrace.model.policy import Policy
+from headrace.model.queue_config import DEFAULT_CONFIG
+from headrace.model.results import Found
 from headrace.stores.contract.store import Store
 from headrace.stores.memory.store import MemoryStore
 from tests.cli.living import MAIL, claimed, job, lived

@@ -9,8 +9,8 @@ import pytest
 from headrace.cli.looking import queues_of
 from headrace.cli.queues.changing import _queue
 from headrace.model.feed import FeedName, Publication
+from headrace.model.finished import Letter
 from headrace.model.job import Job
-from headrace.model.letter import Letter
 from headrace.model.limits import BATCH_MAX, DURATION_MS_MAX, PAGE_MAX
 from headrace.model.names import Queue
 from headrace.model.outcome import Done

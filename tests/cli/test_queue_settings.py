@@ -5,9 +5,9 @@ import time
 import pytest
 
 from headrace.cli.queues.settings import read_changes, settings_of
-from headrace.model.config import SETTABLE, QueueConfig
 from headrace.model.errors import Refused
 from headrace.model.names import Queue
+from headrace.model.queue_config import SETTABLE, QueueConfig
 from headrace.stores.contract.store import Store
 from tests.cli.living import MAIL, job
 from tests.cli.support import run, with_store

@@ -1,11 +1,11 @@
 """Promises of `headrace queues`: what it shows is so, and what it changes is changed."""
 
-from headrace.model.answers import Counts
 from headrace.model.clock import SystemClock
-from headrace.model.config import QueueConfig
 from headrace.model.job import State
 from headrace.model.names import Queue
 from headrace.model.outcome import Cancelled, Done, Fail
+from headrace.model.queue_config import QueueConfig
+from headrace.model.results import Counts
 from headrace.stores.contract.store import Store
 from tests.cli.support import run, with_store
 from tests.support.play import BOOM, Play

@@ -5,10 +5,10 @@ from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from typing import Any
 
-from headrace.model.answers import Enqueued
 from headrace.model.errors import OutcomeUnknown
 from headrace.model.job import Job
 from headrace.model.names import Queue
+from headrace.model.results import Enqueued
 from headrace.stores.contract.store import Store
 from headrace.stores.memory.store import MemoryStore
 

@@ -11,8 +11,8 @@ from headrace.model.claim import ClaimRequest
 from headrace.model.errors import Refused
 from headrace.model.event import Span
 from headrace.model.feed import FIRST, FeedCursor, Move, Publication
+from headrace.model.finished import LetterKey
 from headrace.model.job import State
-from headrace.model.letter import LetterKey
 from headrace.model.names import Shard
 from headrace.model.outcome import Done
 from headrace.stores.contract.dead import Dead, LetterFilter

@@ -9,8 +9,8 @@ from msgspec.structs import replace
 
 from headrace.model.claim import ClaimRequest, Lease, Settlement
 from headrace.model.errors import Refused
+from headrace.model.finished import LetterKey
 from headrace.model.job import State
-from headrace.model.letter import LetterKey
 from headrace.model.names import Queue, Shard
 from headrace.model.outcome import Done, Fail, JobError, Release, Retry
 from headrace.model.policy import Policy

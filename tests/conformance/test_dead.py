@@ -3,8 +3,8 @@
 import pytest
 
 from headrace.model.errors import Refused
+from headrace.model.finished import Letter, LetterKey
 from headrace.model.job import State
-from headrace.model.letter import Letter, LetterKey
 from headrace.model.outcome import Done, Fail, JobError, Release, Retry
 from headrace.model.policy import Policy
 from headrace.stores.contract.dead import LetterFilter

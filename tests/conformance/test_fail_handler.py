@@ -7,14 +7,14 @@ from typing import Any
 
 import pytest
 
-from headrace.model.answers import Counts
 from headrace.model.claim import Claim, ClaimRequest, Settlement
 from headrace.model.errors import Refused
+from headrace.model.finished import LetterKey
 from headrace.model.job import State
-from headrace.model.letter import LetterKey
 from headrace.model.names import Queue
 from headrace.model.outcome import Done, Fail, JobError, Release, Retry
 from headrace.model.policy import Policy
+from headrace.model.results import Counts
 from tests.support.invariants import Witness
 from tests.support.play import BOOM, Play
 

@@ -6,7 +6,7 @@ import pytest
 from msgspec.structs import replace
 
 from headrace.model.feed import FIRST, LAST, Changed, FeedCursor, FeedType, Place, Publication
-from headrace.model.feed_answers import Changes
+from headrace.model.results import Changes
 from tests.support.feed_play import FeedPlay
 
 MIB = 1024 * 1024

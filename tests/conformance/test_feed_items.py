@@ -1,7 +1,7 @@
 """Feeds in order of publication: published, edited, evicted by count and age, retracted and read."""
 
 from headrace.model.feed import Item, Publication
-from headrace.model.feed_answers import Published
+from headrace.model.results import Published
 from tests.support.feed_play import FeedPlay
 
 # Publishing.

@@ -8,8 +8,8 @@ from msgspec.structs import asdict
 
 from headrace.model.errors import Refused
 from headrace.model.feed import DIRECTORY_CONFIG, FEED_SETTABLE, FeedConfig, FeedName, FeedType
-from headrace.model.feed_answers import FeedState, Items
 from headrace.model.limits import RETENTION_MAX
+from headrace.model.results import FeedState, Items
 from tests.support.feed_play import FeedPlay, refused
 
 DAY_MS = 24 * 3_600_000

@@ -8,9 +8,9 @@ import pytest
 
 from headrace.feeds.queue_events import QueueEvents
 from headrace.model.event import Event
+from headrace.model.integrity import JournalBreak
 from headrace.model.names import Shard
 from headrace.model.outcome import Done
-from headrace.model.upkeep import JournalBreak
 from tests.support.play import Play
 from tests.support.stores import RECOUNTS, REWRITES
 

@@ -5,10 +5,10 @@ from pathlib import Path
 
 import pytest
 
-from headrace.model.answers import Counts, Repaired
 from headrace.model.job import State
 from headrace.model.outcome import Cancelled, Done, Fail, Outcome, Release, Retry
 from headrace.model.policy import Policy
+from headrace.model.results import Counts, Repaired
 from tests.support.play import BOOM, Play
 from tests.support.stores import LEFTOVERS
 

@@ -3,7 +3,7 @@
 import asyncio
 
 from headrace.model.feed import FIRST, LAST, Item, Place, Publication
-from headrace.model.feed_answers import Published
+from headrace.model.results import Published
 from headrace.stores.open import open_store
 from tests.support.feed_play import FeedPlay, refused
 

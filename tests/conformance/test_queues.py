@@ -5,15 +5,15 @@ from collections.abc import Awaitable, Callable
 import pytest
 from msgspec.structs import asdict, replace
 
-from headrace.model.answers import Counts
 from headrace.model.claim import ClaimRequest, Lease
-from headrace.model.config import SETTABLE, QueueConfig
 from headrace.model.errors import Refused
+from headrace.model.finished import LetterKey
 from headrace.model.job import State
-from headrace.model.letter import LetterKey
 from headrace.model.names import Queue, Shard
 from headrace.model.outcome import Cancelled, Done, Fail, Release, Retry
 from headrace.model.policy import Policy
+from headrace.model.queue_config import SETTABLE, QueueConfig
+from headrace.model.results import Counts
 from headrace.stores.catalog import find_queue
 from tests.support.play import BOOM, Play
 

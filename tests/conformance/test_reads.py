@@ -12,7 +12,7 @@ from headrace.model.job import State
 from headrace.model.names import Shard
 from headrace.model.outcome import Cancelled, Done, Fail, Outcome, Release, Retry
 from headrace.model.policy import Policy
-from headrace.model.snapshot import SnapshotRow
+from headrace.model.results import SnapshotRow
 from headrace.stores.calls.cursor import write_cursor
 from tests.support.play import BOOM, START_MS, Play
 

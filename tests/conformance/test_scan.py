@@ -7,13 +7,12 @@ from itertools import count
 import pytest
 from msgspec.structs import replace
 
-from headrace.model.answers import Found
 from headrace.model.errors import Refused
 from headrace.model.job import State
 from headrace.model.limits import PAYLOAD_BYTES_MAX, SCAN_PART_BYTES
 from headrace.model.names import Queue, Shard
 from headrace.model.outcome import Cancelled, Done, Fail, Outcome
-from headrace.model.snapshot import Group, Scan
+from headrace.model.results import Found, Group, Scan
 from tests.support.fold import Folded
 from tests.support.play import BOOM, Play
 

@@ -5,8 +5,8 @@ from msgspec.structs import replace
 
 from headrace.model.claim import Claim, Lease
 from headrace.model.errors import Refused
+from headrace.model.finished import Ending
 from headrace.model.job import State
-from headrace.model.letter import Ending
 from headrace.model.limits import BATCH_MAX
 from headrace.model.names import Queue
 from headrace.model.outcome import Cancelled, Done, Fail, JobError, Outcome, Release, Retry

@@ -1,8 +1,8 @@
 """Sorted feeds: items stand where they were put, at an end or beside another, and can be moved."""
 
 from headrace.model.feed import FIRST, LAST, Item, Move, Place, Publication
-from headrace.model.feed_answers import Published
 from headrace.model.limits import RANK_CHARS_MAX
+from headrace.model.results import Published
 from tests.support.feed_play import FeedPlay, refused
 
 

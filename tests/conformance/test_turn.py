@@ -2,7 +2,6 @@
 
 import pytest
 
-from headrace.model.answers import Turned
 from headrace.model.claim import Claim, ClaimRequest, Settlement
 from headrace.model.errors import Refused
 from headrace.model.job import State
@@ -10,6 +9,7 @@ from headrace.model.limits import BATCH_MAX
 from headrace.model.names import Queue
 from headrace.model.outcome import Done, Release, Retry
 from headrace.model.policy import Policy
+from headrace.model.results import Turned
 from tests.support.play import BOOM, Play
 
 

@@ -5,10 +5,10 @@ from random import Random
 import pytest
 
 from headrace.model.errors import Refused, StoreUnavailable
+from headrace.model.integrity import Findings, Mended
 from headrace.model.names import Queue, Shard
 from headrace.model.outcome import Cancelled, Done
 from headrace.model.policy import Policy
-from headrace.model.upkeep import Findings, Mended
 from headrace.stores.contract.store import Store
 from tests.support.histories import Actor, Draw
 from tests.support.play import Play

@@ -10,12 +10,11 @@ import pytest
 from msgspec.structs import replace
 
 from headrace.model import limits
-from headrace.model.config import SETTABLE, QueueConfig
-from headrace.model.job import Job, UpdateRunAt
+from headrace.model.job import UNBOUNDED_HI_MS, UNBOUNDED_LO_MS, Job, Twin, UpdateRunAt, block
 from headrace.model.limits import PRIORITY_DEFAULT
 from headrace.model.names import Queue
 from headrace.model.policy import Policy
-from headrace.model.twin import UNBOUNDED_HI_MS, UNBOUNDED_LO_MS, Twin, block
+from headrace.model.queue_config import SETTABLE, QueueConfig
 
 ROOT = Path(__file__).resolve().parents[2]
 NAMES = ("README.md", "CONTRIBUTING.md", "CHANGELOG.md")

@@ -6,16 +6,16 @@ from typing import Any
 
 import pytest
 
-from headrace.model.checks import bounded_repr, nearest
 from headrace.model.claim import ClaimRequest, Facts, Lease, Settlement
-from headrace.model.config import DEFAULT_CONFIG
 from headrace.model.errors import BadConfig, Refused
 from headrace.model.feed import FeedConfig, FeedCursor, FeedName, Place, Publication
 from headrace.model.job import Job, new_job
 from headrace.model.names import Queue, Shard
 from headrace.model.outcome import Done, Fail, JobError, Release, Retry
 from headrace.model.policy import Policy
+from headrace.model.queue_config import DEFAULT_CONFIG
 from headrace.model.times import duration_ms, instant_ms
+from headrace.model.validate import bounded_repr, nearest
 
 CHARS_MAX = 500
 SECONDS_MAX = 0.5

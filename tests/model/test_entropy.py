@@ -4,12 +4,11 @@ import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
 
-from headrace.model.entropy import drawn_entropy
-from headrace.model.ids import ENTROPY_BYTES
+from headrace.model.ids import ENTROPY_BYTES, drawn_entropy
 
 FORKED = """
 import os, sys
-from headrace.model.entropy import drawn_entropy
+from headrace.model.ids import drawn_entropy
 
 drawn_entropy(10)
 for _ in range(3):

@@ -7,13 +7,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from headrace.model.config import DEFAULT_CONFIG
+from headrace.model.decision import STALLED, Again, Died, Ended, is_expired, judge, judge_stall
 from headrace.model.errors import Refused
 from headrace.model.job import Record
 from headrace.model.limits import DURATION_MS_MAX, ERROR_CLASS_CHARS_MAX, ERROR_MESSAGE_CHARS_MAX, RESULT_BYTES_MAX
 from headrace.model.outcome import Cancelled, Done, Fail, JobError, Outcome, Release, Retry, check_outcome
 from headrace.model.policy import Policy
-from headrace.model.verdict import STALLED, Again, Died, Ended, is_expired, judge, judge_stall
+from headrace.model.queue_config import DEFAULT_CONFIG
 
 BOOM = JobError("Boom", "it broke")
 NOW_MS = 1_000

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headrace.model.secrets import scrubbed, shown
+from headrace.model.redact import scrubbed, shown
 
 
 @pytest.mark.parametrize(

@@ -3,11 +3,10 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headrace.model.job import Job, Record, UpdateRunAt, record_of, upsert
+from headrace.model.job import Job, Record, Twin, UpdateRunAt, block, record_of, upsert
 from headrace.model.names import Queue
 from headrace.model.outcome import JobError
 from headrace.model.policy import Policy
-from headrace.model.twin import Twin, block
 
 NOW_MS = 1_000
 QUEUE = Queue("mail", "acme")

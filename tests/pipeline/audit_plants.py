@@ -10,8 +10,8 @@ from typing import Any
 from msgspec.structs import replace
 
 from headrace.model.claim import Claim, ClaimRequest
+from headrace.model.finished import LetterKey
 from headrace.model.job import Job
-from headrace.model.letter import LetterKey
 from headrace.model.names import Queue
 from headrace.model.outcome import Done, Fail, JobError, Outcome, Retry
 from headrace.stores.contract.store import Store

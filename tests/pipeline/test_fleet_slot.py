@@ -9,11 +9,11 @@ from typing import Any
 
 import pytest
 
-from headrace.model.answers import Counts
 from headrace.model.claim import ClaimRequest
 from headrace.model.job import Job
 from headrace.model.names import Queue
 from headrace.model.outcome import Done
+from headrace.model.results import Counts
 from headrace.pipeline.fleet.asking import ask_to_stop, forget
 from headrace.pipeline.fleet.cargo import pack
 from headrace.pipeline.fleet.drained import is_drained

@@ -5,11 +5,11 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-from headrace.model.answers import Replayed
 from headrace.model.errors import BadConfig
+from headrace.model.finished import Letter
 from headrace.model.job import Job
-from headrace.model.letter import Letter
 from headrace.model.names import Queue
+from headrace.model.results import Replayed
 from headrace.pipeline.source.machine import here
 from headrace.pipeline.source.options import WriteOptions
 from headrace.pipeline.source.write.dead import DeadSink

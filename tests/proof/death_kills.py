@@ -10,9 +10,9 @@ from pathlib import Path
 
 from msgspec import Struct
 
-from headrace.model.answers import Counts
 from headrace.model.job import Job
 from headrace.model.names import Shard
+from headrace.model.results import Counts
 from headrace.stores.contract.store import Store
 from headrace.stores.open import open_store
 from tests.proof.worker_runs import PATIENCE_SECONDS, emptied, events_of, program

@@ -3,10 +3,10 @@
 from collections import defaultdict
 from typing import Any
 
-from headrace.model.answers import Cancellation, Enqueued, Extended, Settled, Turned
 from headrace.model.claim import Claim, ClaimRequest, Claims, Lease, Settlement
 from headrace.model.errors import HeadraceError
 from headrace.model.outcome import Done
+from headrace.model.results import Cancellation, Enqueued, Extended, Settled, Turned
 from tests.simulation.history import Delivery, Key, Life, Run, Trace
 from tests.simulation.loop import Process, VirtualLoop
 from tests.simulation.network import SkewedClock

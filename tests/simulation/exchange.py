@@ -5,10 +5,10 @@ from collections.abc import Callable, Coroutine, Sequence
 from functools import partial
 from typing import Any, Generic, TypeVar
 
-from headrace.model.answers import Turned
 from headrace.model.claim import Claims
 from headrace.model.errors import HeadraceError, OutcomeUnknown, StoreUnavailable
 from headrace.model.names import Queue
+from headrace.model.results import Turned
 from tests.simulation.loop import drive
 from tests.simulation.network import Way
 

@@ -4,25 +4,29 @@ import asyncio
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from headrace.model.answers import (
+from headrace.model.claim import ClaimRequest, Claims, Lease, Settlement
+from headrace.model.errors import StoreUnavailable
+from headrace.model.feed import FeedCursor, FeedName
+from headrace.model.finished import Ending
+from headrace.model.job import Job, State
+from headrace.model.names import Queue, Shard
+from headrace.model.queue_config import QueueConfig
+from headrace.model.results import (
     Cancellation,
     Enqueued,
     Extended,
     Found,
+    Group,
+    Health,
     Page,
     Removed,
     Repaired,
+    Scan,
     Settled,
+    Snapshot,
     Turned,
+    WorkerSeen,
 )
-from headrace.model.claim import ClaimRequest, Claims, Lease, Settlement
-from headrace.model.config import QueueConfig
-from headrace.model.errors import StoreUnavailable
-from headrace.model.feed import FeedCursor, FeedName
-from headrace.model.job import Job, State
-from headrace.model.letter import Ending
-from headrace.model.names import Queue, Shard
-from headrace.model.snapshot import Group, Health, Scan, Snapshot, WorkerSeen
 from tests.simulation.exchange import Batch, Claiming, Exchange, Look, Turning
 from tests.simulation.network import Way
 

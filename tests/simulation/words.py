@@ -2,11 +2,11 @@
 
 from typing import Any
 
-from headrace.model.answers import Cancellation, Enqueued, Extended, Settled, Turned
 from headrace.model.claim import Claim, ClaimRequest, Claims, Lease, Settlement
 from headrace.model.errors import HeadraceError
 from headrace.model.job import Job
 from headrace.model.names import Queue
+from headrace.model.results import Cancellation, Enqueued, Extended, Settled, Turned
 
 
 def brief(value: Any) -> str:

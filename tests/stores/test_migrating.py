@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from headrace.model.errors import BadConfig, StoreUnavailable
-from headrace.model.upkeep import Schema
+from headrace.model.integrity import Schema
 from headrace.stores.migrating import migrate, schema_of
 from headrace.stores.postgres.connect import connect as connect_postgres
 from headrace.stores.postgres.connect import settings_of

@@ -6,9 +6,9 @@ from pathlib import Path
 import pytest
 
 from headrace.model.errors import StoreUnavailable
+from headrace.model.integrity import Schema
 from headrace.model.names import Queue
-from headrace.model.snapshot import Health
-from headrace.model.upkeep import Schema
+from headrace.model.results import Health
 from headrace.stores.open import open_store
 from headrace.stores.redis.library import LAYOUT, read_library
 from headrace.stores.redis.notes import notes_on, server_name

@@ -8,7 +8,6 @@ from typing import Any
 
 import pytest
 
-from headrace.model.answers import Counts
 from headrace.model.claim import ClaimRequest
 from headrace.model.errors import BadConfig, HeadraceError, Refused
 from headrace.model.feed import FeedName
@@ -17,6 +16,7 @@ from headrace.model.limits import FENCE_JUMP
 from headrace.model.names import Queue, Shard
 from headrace.model.outcome import Done, Fail, Release, Retry
 from headrace.model.policy import Policy
+from headrace.model.results import Counts
 from headrace.stores.contract.store import Store
 from headrace.stores.open import open_store
 from headrace.stores.redis.keys import TENANTS, feed_key, head_key, names_key, prefix_of

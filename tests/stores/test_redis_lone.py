@@ -5,9 +5,9 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from headrace.model.answers import Enqueued
 from headrace.model.names import Shard
 from headrace.model.policy import Policy
+from headrace.model.results import Enqueued
 from headrace.stores.redis.keys import prefix_of
 from headrace.stores.redis.store import RedisStore
 from tests.support.emptying import flush

@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
+from headrace.model.integrity import Damage, Findings, Flaw, Mended, Miscount, Quarantined
 from headrace.model.limits import LEASE_MS_DEFAULT
 from headrace.model.names import Shard
 from headrace.model.outcome import Cancelled, Done
-from headrace.model.upkeep import Damage, Findings, Flaw, Mended, Miscount, Quarantined
 from headrace.stores.contract.store import Store
 from headrace.stores.open import open_store
 from headrace.stores.redis.keys import prefix_of

@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from headrace.model.answers import Counts
+from headrace.model.integrity import Damage, Findings, Mended, Miscount
 from headrace.model.names import Shard
 from headrace.model.outcome import Cancelled, Done
-from headrace.model.upkeep import Damage, Findings, Mended, Miscount
+from headrace.model.results import Counts
 from headrace.stores.contract.store import Store
 from headrace.stores.memory.store import MemoryStore
 from headrace.stores.postgres.store import PostgresStore

@@ -9,9 +9,9 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from headrace.model import config, event, ids, job, policy, twin, verdict
-from headrace.model.answers import Replayed
+from headrace.model import decision, event, ids, job, policy, queue_config
 from headrace.model.names import Queue
+from headrace.model.results import Replayed
 from headrace.stores.calls import jobs as calls
 from headrace.stores.calls.journal import EngineJournal
 from headrace.stores.memory import rows as memory_rows
@@ -212,13 +212,13 @@ def _unpaused(old: Any, at: Any, *args: Any) -> Any:
 
 @fault("test_claim.py::test_a_job_may_start_at_the_last_instant_and_dies_after_it")
 def a_job_is_started_too_late() -> None:
-    swap(verdict.is_expired, lambda record, now_ms: False)
+    swap(decision.is_expired, lambda record, now_ms: False)
 
 
 @fault("test_claim.py::test_a_job_may_start_at_the_last_instant_and_dies_after_it")
 def a_job_is_refused_at_its_last_instant() -> None:
-    old = verdict.is_expired
-    swap(verdict.is_expired, lambda record, now_ms: old(record, now_ms + 1))
+    old = decision.is_expired
+    swap(decision.is_expired, lambda record, now_ms: old(record, now_ms + 1))
 
 
 @fault("test_claim.py::test_a_claim_ends_at_four_mebibytes_of_payloads")
@@ -240,37 +240,37 @@ def _unbounded(old: Any) -> Any:
 
 @fault("test_settle.py::test_retry_counts_an_attempt_and_waits_for_the_backoff")
 def attempts_are_counted_twice() -> None:
-    old = verdict._failed
+    old = decision._failed
     swap(old, lambda record, *args: old(replace(record, attempts=record.attempts + 1), *args))
 
 
 @fault("test_settle.py::test_max_attempts_is_the_exact_number_of_runs")
 def the_budget_is_one_too_large() -> None:
-    old = verdict.judge
+    old = decision.judge
     swap(old, lambda record, outcome, asked, rules, now_ms: _spare(old, record, outcome, asked, rules, now_ms))
 
 
 def _spare(old: Any, record: Any, outcome: Any, asked: bool, rules: Any, now_ms: int) -> Any:
     found = old(record, outcome, asked, rules, now_ms)
-    exhausted = isinstance(found, verdict.Died) and found.reason == "attempts"
+    exhausted = isinstance(found, decision.Died) and found.reason == "attempts"
     if exhausted and found.record.attempts <= rules.effective(record.policy).max_attempts:
-        return verdict.Again(replace(found.record, run_at_ms=now_ms), "retried")
+        return decision.Again(replace(found.record, run_at_ms=now_ms), "retried")
     return found
 
 
 @fault("test_repair.py::test_a_lease_that_has_run_out_makes_its_job_due_at_once")
 def a_stall_is_not_counted() -> None:
-    old = verdict.judge_stall
+    old = decision.judge_stall
     swap(old, lambda record, asked, rules, now_ms: old(replace(record, stalls=-1), asked, rules, now_ms))
 
 
 @fault("test_settle.py::test_release_counts_nothing")
 def a_release_is_counted() -> None:
-    old = verdict.judge
+    old = decision.judge
 
     def judge(record: Any, outcome: Any, *args: Any) -> Any:
         found = old(record, outcome, *args)
-        if isinstance(found, verdict.Again) and found.event == "released":
+        if isinstance(found, decision.Again) and found.event == "released":
             return replace(found, record=replace(found.record, attempts=found.record.attempts + 1))
         return found
 
@@ -290,7 +290,7 @@ def backoff_starts_doubled() -> None:
 
 @fault("test_settle.py::test_max_attempts_is_the_exact_number_of_runs")
 def a_changed_configuration_is_not_followed() -> None:
-    config.QueueConfig.effective = lambda self, policy: config.DEFAULT_CONFIG  # type: ignore[method-assign]
+    queue_config.QueueConfig.effective = lambda self, policy: queue_config.DEFAULT_CONFIG  # type: ignore[method-assign]
 
 
 # Twins.
@@ -310,7 +310,7 @@ def a_job_is_handed_out_beside_its_active_namesake() -> None:
 
 @fault("test_twins.py::test_a_twin_is_applied_on_top_of_a_job_that_comes_back_and_vanishes")
 def a_twin_is_lost_on_retry() -> None:
-    twin.Twin.applied = lambda self, active: active  # type: ignore[method-assign]
+    job.Twin.applied = lambda self, active: active  # type: ignore[method-assign]
 
 
 @fault("test_twins.py::test_a_twin_becomes_a_job_of_its_own_when_the_active_one_is_over")
@@ -320,7 +320,7 @@ def a_twin_is_lost_when_its_namesake_ends() -> None:
 
 @fault("test_twins.py::test_what_one_enqueue_asked_for_is_not_undone_by_the_next")
 def the_flags_of_a_later_twin_win() -> None:
-    old = twin.block
+    old = job.block
 
     def block(known: Any, given: Any, now_ms: int) -> Any:
         merged = old(known, given, now_ms)
@@ -332,7 +332,7 @@ def the_flags_of_a_later_twin_win() -> None:
 @fault("test_twins.py::test_the_time_of_a_job_that_comes_back_is_clamped_by_what_was_enqueued_behind_it")
 def the_clamp_of_a_twin_is_ignored() -> None:
     wrap(
-        twin.Twin,
+        job.Twin,
         "applied",
         lambda old, self, active: replace(old(self, active), run_at_ms=active.run_at_ms),
     )
@@ -418,16 +418,16 @@ def another_number_of_shards_is_accepted() -> None:
 
 @fault("test_cancel.py::test_an_asked_job_ends_cancelled_when_its_delivery_comes_back")
 def an_asked_cancel_is_forgotten_on_retry() -> None:
-    old = verdict.judge
+    old = decision.judge
     swap(old, lambda record, outcome, asked, *args: old(record, outcome, False, *args))
 
 
 @fault("test_cancel.py::test_done_wins_over_an_asked_cancel")
 def an_asked_cancel_beats_done() -> None:
-    old = verdict.judge
+    old = decision.judge
 
     def judge(record: Any, outcome: Any, asked: bool, *args: Any) -> Any:
-        return verdict.Ended(record, "cancelled") if asked else old(record, outcome, asked, *args)
+        return decision.Ended(record, "cancelled") if asked else old(record, outcome, asked, *args)
 
     swap(old, judge)
 

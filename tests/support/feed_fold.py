@@ -6,8 +6,8 @@ from bisect import bisect_left
 import msgspec
 
 from headrace.model.feed import Changed, FeedCursor, FeedName, Item
-from headrace.model.feed_answers import Changes, FeedState
 from headrace.model.limits import PAGE_MAX
+from headrace.model.results import Changes, FeedState
 from headrace.stores.contract.store import Store
 
 

@@ -17,7 +17,7 @@ from headrace.model.feed import (
     Place,
     Publication,
 )
-from headrace.model.feed_answers import Changes, FeedState, Items, Published
+from headrace.model.results import Changes, FeedState, Items, Published
 from headrace.stores.contract.store import Store
 from tests.support.play import START_MS
 

@@ -4,7 +4,7 @@ from collections import Counter
 
 from headrace.model.event import Event
 from headrace.model.job import State
-from headrace.model.snapshot import SnapshotRow
+from headrace.model.results import SnapshotRow
 
 
 class Folded:

@@ -10,17 +10,16 @@ from typing import Any
 import msgspec
 from msgspec.structs import replace
 
-from headrace.model.answers import Found
 from headrace.model.claim import Claim, ClaimRequest, Settlement
 from headrace.model.errors import Refused
 from headrace.model.event import Event
+from headrace.model.finished import LetterKey
 from headrace.model.job import Job, State, UpdateRunAt, new_job
-from headrace.model.letter import LetterKey
 from headrace.model.limits import PAGE_MAX
 from headrace.model.names import Queue, Shard
 from headrace.model.outcome import Cancelled, Done, Fail, JobError, Outcome, Release, Retry
 from headrace.model.policy import NO_POLICY, Policy
-from headrace.model.snapshot import Group, Scan
+from headrace.model.results import Found, Group, Scan
 from headrace.stores.contract.store import Store
 from headrace.stores.transitions.step import number_at
 

@@ -5,10 +5,10 @@ from collections import Counter
 from collections.abc import Callable
 from typing import Any
 
-from headrace.model.answers import Turned
 from headrace.model.claim import Claim, Lease
 from headrace.model.job import State
 from headrace.model.names import Queue, Shard
+from headrace.model.results import Turned
 from headrace.stores.contract.store import Store
 from tests.support.fold import Folded
 from tests.support.histories import Actor, Draw, Op

@@ -5,14 +5,14 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from headrace.model.answers import Cancellation, Counts, Enqueued, Extended, Found, Removed, Repaired, Replayed, Settled
 from headrace.model.claim import Claim, ClaimRequest, Claims, Lease
-from headrace.model.config import QueueConfig
 from headrace.model.event import Event
+from headrace.model.finished import Letter, LetterKey
 from headrace.model.job import Job, Record, State, new_job
-from headrace.model.letter import Letter, LetterKey
 from headrace.model.names import Queue
 from headrace.model.outcome import Done, Fail, JobError, Outcome
+from headrace.model.queue_config import QueueConfig
+from headrace.model.results import Cancellation, Counts, Enqueued, Extended, Found, Removed, Repaired, Replayed, Settled
 from headrace.stores.contract.store import Store
 
 BOOM = JobError("Boom", "it broke")

@@ -8,13 +8,13 @@ from typing import Any, get_type_hints
 import pytest
 
 from headrace.client.client import Client
-from headrace.model.answers import Enqueued
 from headrace.model.claim import ClaimRequest
 from headrace.model.clock import ManualClock
 from headrace.model.errors import BadConfig, OutcomeUnknown, Refused, StoreUnavailable
 from headrace.model.job import Job, State
 from headrace.model.names import Queue, Shard
 from headrace.model.outcome import Done
+from headrace.model.results import Enqueued
 from headrace.stores.contract.store import Store
 from headrace.stores.memory.store import MemoryStore
 from headrace.testing import FaultyStore, KitStore

@@ -7,11 +7,11 @@ from typing import Any, TypeVar
 
 from msgspec.structs import fields
 
-from headrace.model.answers import Found
+from headrace.model.finished import Letter
 from headrace.model.job import Job
-from headrace.model.letter import Letter
 from headrace.model.names import Queue
 from headrace.model.policy import Policy
+from headrace.model.results import Found
 from headrace.stores.contract.store import Store
 from headrace.worker.config import WorkerConfig
 from headrace.worker.handlers import Handler, Handlers, handler_of

@@ -10,11 +10,11 @@ from typing import Any, Literal
 
 import pytest
 
-from headrace.model.answers import Settled
 from headrace.model.claim import Claim, Lease
 from headrace.model.job import Record
 from headrace.model.names import Queue
 from headrace.model.outcome import Done, Fail, JobError, Outcome, Release, Retry
+from headrace.model.results import Settled
 from headrace.stores.contract.store import Store
 from headrace.worker.fields import JOB_LOG
 from headrace.worker.handlers import handler_of

@@ -12,13 +12,13 @@ from typing import Any
 
 import pytest
 
-from headrace.model.answers import Settled
 from headrace.model.claim import Claim, Lease
 from headrace.model.clock import ManualClock
 from headrace.model.errors import BadConfig, OutcomeUnknown
 from headrace.model.job import Record
 from headrace.model.limits import LOG_PAYLOAD_CHARS_MAX
 from headrace.model.outcome import Done
+from headrace.model.results import Settled
 from headrace.model.times import instant_text
 from headrace.stores.contract.store import Store
 from headrace.worker.context import current

@@ -12,11 +12,11 @@ import msgspec
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
-from headrace.model.answers import Settled
 from headrace.model.clock import ManualClock
 from headrace.model.errors import BadConfig, OutcomeUnknown
 from headrace.model.names import Queue
 from headrace.model.outcome import Done
+from headrace.model.results import Settled
 from headrace.stores.contract.store import Store
 from headrace.worker.counts import WorkerCounts
 from headrace.worker.metrics import Metrics

@@ -22,9 +22,9 @@ from headrace.client.codec import JSON, Codec
 from headrace.client.maker import JobMaker
 from headrace.feeds.access import Instance
 from headrace.model.clock import Clock, SystemClock
-from headrace.model.entropy import drawn_entropy
+from headrace.model.ids import drawn_entropy
 from headrace.model.names import DEFAULT_QUEUE, DEFAULT_TENANT, Queue
-from headrace.model.secrets import shown
+from headrace.model.redact import shown
 from headrace.stores.contract.store import Store
 from headrace.worker.handlers import Handlers
 from headrace.worker.middleware import Middleware

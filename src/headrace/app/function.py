@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any, cast
 from headrace.app.carrying import Carried, carried
 from headrace.app.sender import P, R, Sender
 from headrace.client.options import Options
-from headrace.model.checks import bounded_repr
 from headrace.model.errors import BadConfig
+from headrace.model.validate import bounded_repr
 from headrace.worker.handlers import Handler
 
 if TYPE_CHECKING:

@@ -6,9 +6,9 @@ from pathlib import Path
 from types import ModuleType
 
 from headrace.app.app import App
-from headrace.model.checks import bounded_repr, nearest
 from headrace.model.errors import BadConfig
-from headrace.model.secrets import scrubbed
+from headrace.model.redact import scrubbed
+from headrace.model.validate import bounded_repr, nearest
 
 DEFAULT_NAME = "app"
 

@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING
 
 from headrace.app.address import is_memory, url_of
 from headrace.app.fields import with_tenant
-from headrace.model.checks import bounded_repr
 from headrace.model.errors import BadConfig
 from headrace.model.limits import PROCESSES_MAX
+from headrace.model.validate import bounded_repr
 from headrace.worker.config import WorkerConfig, settings_of
 from headrace.worker.pools import main as main_module
 from headrace.worker.pools.process import setup_of_program

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from headrace.app.collector import seldom_collecting
 from headrace.model.errors import BadConfig
-from headrace.model.secrets import scrubbed, shown
+from headrace.model.redact import scrubbed, shown
 from headrace.worker.logs import JobLog, chosen_logs, default_format, is_logging_set_up, setup_logs
 
 if TYPE_CHECKING:

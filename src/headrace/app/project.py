@@ -4,8 +4,8 @@ import tomllib
 from pathlib import Path
 from typing import Any
 
-from headrace.model.checks import bounded_repr
 from headrace.model.errors import BadConfig
+from headrace.model.validate import bounded_repr
 
 FILE = "pyproject.toml"
 

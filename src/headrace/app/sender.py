@@ -7,10 +7,10 @@ from headrace.client.blocking import BlockingHandle
 from headrace.client.handle import Handle
 from headrace.client.maker import JobMaker
 from headrace.client.options import OptionFields, Options
-from headrace.model.checks import bounded_repr
 from headrace.model.errors import Refused
 from headrace.model.job import Job
 from headrace.model.names import Queue
+from headrace.model.validate import bounded_repr
 
 if TYPE_CHECKING:
     from headrace.app.function import JobFunction

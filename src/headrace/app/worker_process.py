@@ -11,8 +11,8 @@ import msgspec
 
 from headrace.app.app import App
 from headrace.app.collector import seldom_collecting
-from headrace.model.checks import bounded_repr
 from headrace.model.errors import BadConfig, HeadraceError
+from headrace.model.validate import bounded_repr
 from headrace.worker.counts import WorkerCounts
 from headrace.worker.logs import JobLog, default_format, is_logging_set_up, setup_logs
 from headrace.worker.pools import main as main_module

@@ -7,8 +7,8 @@ from typing import Any, get_args, get_origin, get_type_hints
 import typer
 
 from headrace.cli.commands import COMMANDS
-from headrace.model.checks import bounded_repr, nearest
 from headrace.model.errors import BadConfig
+from headrace.model.validate import bounded_repr, nearest
 
 GENERAL = ("url", "tenant", "queue", "app")
 """Settings that hold for every command which has such an option."""

@@ -5,11 +5,11 @@ from functools import partial
 
 from headrace.cli.looking import locate, look_at_each
 from headrace.cli.walking import Walk
-from headrace.model.checks import cut
 from headrace.model.errors import Refused
 from headrace.model.job import State
 from headrace.model.limits import ID_CANDIDATES_MAX
 from headrace.model.names import Queue
+from headrace.model.validate import cut
 from headrace.stores.calls.cursor import write_cursor
 from headrace.stores.contract.store import Store
 

@@ -1,9 +1,9 @@
 """Instants of commands: the store's own clock, and times as people give them."""
 
-from headrace.model.checks import bounded_repr
 from headrace.model.clock import SystemClock
 from headrace.model.errors import Refused
 from headrace.model.times import duration_ms, duration_text, instant_text, read_instant_ms
+from headrace.model.validate import bounded_repr
 from headrace.stores.contract.store import Store
 
 

@@ -6,10 +6,10 @@ from typing import Literal
 from msgspec import Struct
 
 from headrace.cli.stepping import counted
-from headrace.model.answers import Found
 from headrace.model.event import Entry, Event
 from headrace.model.limits import JOURNEY_WINDOW_EVENTS
 from headrace.model.names import Shard
+from headrace.model.results import Found
 from headrace.model.times import instant_text
 from headrace.stores.contract.store import Store
 

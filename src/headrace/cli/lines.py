@@ -13,7 +13,6 @@ from msgspec import Struct, field
 
 from headrace.cli.making import OPTIONS, Making, option_fields
 from headrace.cli.payloads import STDIN
-from headrace.model.checks import bounded_repr, check_path, nearest, shown_path
 from headrace.model.errors import BadConfig, HeadraceError, OutcomeUnknown, Refused, StoreUnavailable
 from headrace.model.limits import (
     LINE_BYTES_MAX,
@@ -24,6 +23,7 @@ from headrace.model.limits import (
 )
 from headrace.model.names import Queue
 from headrace.model.times import read_instant_ms
+from headrace.model.validate import bounded_repr, check_path, nearest, shown_path
 
 if TYPE_CHECKING:
     from headrace.client.client import Client

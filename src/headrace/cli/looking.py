@@ -5,11 +5,11 @@ import re
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from typing import TypeVar
 
-from headrace.model.answers import Found
-from headrace.model.checks import bounded_repr, nearest
 from headrace.model.errors import Refused
 from headrace.model.limits import LOOKS_AT_ONCE, PAGE_MAX
 from headrace.model.names import Queue
+from headrace.model.results import Found
+from headrace.model.validate import bounded_repr, nearest
 from headrace.stores.catalog import all_queues, find_queue
 from headrace.stores.contract.store import Store
 

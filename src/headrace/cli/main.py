@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from headrace.cli.exits import BAD_INPUT, BROKEN, INTERRUPTED, NO, NO_SERVER, OK, UNKNOWN
 from headrace.model.errors import BadConfig, HeadraceError, OutcomeUnknown, Refused, StoreUnavailable
-from headrace.model.secrets import scrubbed
+from headrace.model.redact import scrubbed
 
 TRACEBACK = "HEADRACE_TRACEBACK"
 """Set to anything, a fault of the program shows its traceback."""
@@ -85,8 +85,8 @@ def _misused(given: list[str], wrong: Exception) -> int:
     if type(wrong).__name__ == "NoArgsIsHelpError":  # nothing was asked for, and this is what may be
         print(told, file=sys.stderr)
         return BAD_INPUT
-    from headrace.model.checks import abridge
     from headrace.model.limits import USAGE_CHARS_MAX
+    from headrace.model.validate import abridge
 
     command = context.command_path if context is not None else "headrace"
     _complain(given, wrong, f"{abridge(told.rstrip('.'), USAGE_CHARS_MAX)} (see '{command} --help')")

@@ -4,9 +4,9 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, cast
 
 from headrace.client.options import OptionFields, Options
-from headrace.model.checks import bounded_repr
 from headrace.model.errors import Refused
 from headrace.model.job import Job
+from headrace.model.validate import bounded_repr
 
 if TYPE_CHECKING:
     from headrace.app.app import App

@@ -9,7 +9,7 @@ from headrace.cli.exits import NO, OK
 from headrace.cli.opening import lasting
 from headrace.cli.options import Json, Url
 from headrace.cli.output import Output
-from headrace.model.upkeep import Schema
+from headrace.model.integrity import Schema
 
 Check = Annotated[bool, typer.Option("--check", help="Only say what would be done; exit 1 when there is something.")]
 
@@ -20,7 +20,7 @@ def command(url: Url = None, check: Check = False, json: Json = False) -> int:
     Opening a store does the same by itself: this is for doing it at a time of your choice, or by another user. A store
     of a newer Headrace is refused.
     """
-    from headrace.model.secrets import shown
+    from headrace.model.redact import shown
     from headrace.stores.migrating import migrate, schema_of
 
     output, found = Output(json=json), lasting(url)

@@ -8,8 +8,8 @@ from typing import TypeVar
 
 from headrace.app.address import VARIABLE, is_memory, url_of
 from headrace.app.project import project_table
-from headrace.model.checks import shown_path
 from headrace.model.errors import BadConfig, StoreUnavailable
+from headrace.model.validate import shown_path
 from headrace.stores.contract.store import Store
 from headrace.stores.open import open_store, split, sqlite_path
 

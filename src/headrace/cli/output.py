@@ -9,7 +9,7 @@ import msgspec
 
 from headrace.cli.widths import FOLDED, GAPS, Layout, fit
 from headrace.model.errors import BadConfig
-from headrace.model.secrets import scrubbed
+from headrace.model.redact import scrubbed
 
 if TYPE_CHECKING:
     from rich.console import Console

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from headrace.client.codec import RAW
-from headrace.model.checks import bounded_repr, check_path, cut, shown_path
 from headrace.model.errors import BadConfig, Refused
 from headrace.model.limits import PAYLOAD_BYTES_MAX
+from headrace.model.validate import bounded_repr, check_path, cut, shown_path
 
 if TYPE_CHECKING:
     from headrace.app.function import JobFunction

@@ -2,9 +2,9 @@
 
 from collections.abc import Iterable
 
-from headrace.model.checks import bounded_repr
 from headrace.model.errors import BadConfig
 from headrace.model.times import Duration
+from headrace.model.validate import bounded_repr
 
 
 def written(text: str) -> Duration:

@@ -3,9 +3,9 @@
 import re
 from collections.abc import Mapping, Sequence
 
-from headrace.model.checks import bounded_repr, nearest
 from headrace.model.errors import Refused
 from headrace.model.times import duration_ms
+from headrace.model.validate import bounded_repr, nearest
 
 _NUMBER = re.compile(r"-?[0-9]{1,18}")
 _YES = ("true", "yes", "on", "1")

@@ -8,14 +8,14 @@ from msgspec.structs import asdict
 from headrace.cli.instants import ago, instants
 from headrace.cli.output import printable
 from headrace.cli.walking import Seen
-from headrace.model.config import QueueConfig
 from headrace.model.event import Event, columns
+from headrace.model.finished import Ending, Letter, LetterKey
 from headrace.model.job import Record, State
-from headrace.model.letter import Ending, Letter, LetterKey
 from headrace.model.names import Queue
 from headrace.model.outcome import JobError
 from headrace.model.policy import Policy
-from headrace.model.secrets import scrubbed
+from headrace.model.queue_config import QueueConfig
+from headrace.model.redact import scrubbed
 from headrace.model.times import duration_text, instant_text
 
 MESSAGE_CHARS = 60

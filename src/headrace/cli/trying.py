@@ -4,9 +4,9 @@ import asyncio
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
-from headrace.model.checks import bounded_repr, nearest
 from headrace.model.errors import BadConfig, Refused
 from headrace.model.times import duration_ms
+from headrace.model.validate import bounded_repr, nearest
 
 if TYPE_CHECKING:
     from headrace.app.app import App

@@ -6,13 +6,13 @@ from collections.abc import Sequence
 import msgspec
 from msgspec import Struct
 
-from headrace.model.answers import Found
 from headrace.model.errors import Refused
+from headrace.model.finished import Ending, Letter
 from headrace.model.job import Record, State
-from headrace.model.letter import Ending, Letter
 from headrace.model.limits import CURSOR_CHARS_MAX, PAGE_MAX
 from headrace.model.names import Queue
 from headrace.model.outcome import JobError
+from headrace.model.results import Found
 from headrace.stores.contract.dead import ALL_LETTERS, LetterFilter
 from headrace.stores.contract.store import Store
 

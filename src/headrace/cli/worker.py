@@ -10,9 +10,9 @@ from headrace.cli.apps import AppName, found_app, placed, worker_tenant
 from headrace.cli.options import Url
 from headrace.cli.reading import written
 from headrace.cli.working import Telling, supervise, work
-from headrace.model.checks import bounded_repr
 from headrace.model.errors import BadConfig
 from headrace.model.limits import PROCESSES_MAX
+from headrace.model.validate import bounded_repr
 from headrace.worker.config import WorkerConfig
 
 if TYPE_CHECKING:

@@ -10,10 +10,10 @@ from msgspec import UNSET, Struct, UnsetType
 
 from headrace.client.codec import JSON, RAW, Codec
 from headrace.client.foreign import WORKING, from_json_value, is_known
-from headrace.model.checks import bounded_repr, cut
 from headrace.model.errors import BadConfig, Refused
 from headrace.model.limits import RESULT_LOOK_BYTES_MAX
-from headrace.model.secrets import scrubbed_head
+from headrace.model.redact import scrubbed_head
+from headrace.model.validate import bounded_repr, cut
 
 R = TypeVar("R")
 Style = Literal["named", "whole", "listed"]

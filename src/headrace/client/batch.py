@@ -4,10 +4,10 @@ import copy
 from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
 
-from headrace.model.answers import Enqueued
 from headrace.model.errors import HeadraceError, OutcomeUnknown, Refused
 from headrace.model.job import Job
 from headrace.model.limits import BATCH_MAX, ENQUEUE_BYTES_MAX
+from headrace.model.results import Enqueued
 from headrace.stores.contract.jobs import Jobs
 
 Truth = Enqueued | HeadraceError

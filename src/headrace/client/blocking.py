@@ -12,13 +12,13 @@ from headrace.client.codec import JSON, Codec
 from headrace.client.handle import REFUSALS, Handle
 from headrace.client.maker import JobMaker
 from headrace.client.options import OptionFields
-from headrace.model.answers import Cancellation, Found, Removed
 from headrace.model.clock import SystemClock, monotonic_ms
-from headrace.model.entropy import drawn_entropy
 from headrace.model.errors import BadConfig, OutcomeUnknown, Refused, StoreUnavailable
+from headrace.model.ids import drawn_entropy
 from headrace.model.job import Job
 from headrace.model.limits import BATCH_MAX, ENQUEUES_IN_FLIGHT_MAX
 from headrace.model.names import DEFAULT_QUEUE, DEFAULT_TENANT, Queue
+from headrace.model.results import Cancellation, Found, Removed
 from headrace.model.times import Duration, duration_ms
 
 R = TypeVar("R")

@@ -12,13 +12,13 @@ from headrace.client.maker import JobMaker
 from headrace.client.many import Sent, is_lost, send_many, unanswered
 from headrace.client.options import OptionFields
 from headrace.client.results import outcome_of, wait_for
-from headrace.model.answers import Cancellation, Enqueued, Found, Removed
 from headrace.model.clock import Clock, SystemClock
-from headrace.model.entropy import drawn_entropy
 from headrace.model.errors import Refused
+from headrace.model.ids import drawn_entropy
 from headrace.model.job import Job
 from headrace.model.limits import BATCH_MAX
 from headrace.model.names import DEFAULT_QUEUE, DEFAULT_TENANT, Queue
+from headrace.model.results import Cancellation, Enqueued, Found, Removed
 from headrace.model.times import Duration, duration_ms
 from headrace.stores.contract.store import Store
 

@@ -6,9 +6,9 @@ from typing import cast
 
 from headrace.client.batch import Truth, batches, check_job, sorted_out, take_in
 from headrace.client.eager import start_task
-from headrace.model.answers import Enqueued
 from headrace.model.errors import HeadraceError, OutcomeUnknown
 from headrace.model.job import Job
+from headrace.model.results import Enqueued
 from headrace.stores.contract.jobs import Jobs, Posting
 
 EARLY = 25

@@ -7,8 +7,8 @@ from typing import Any, Protocol
 import msgspec
 
 from headrace.client.foreign import from_json_value, holds_no_number, to_json_value
-from headrace.model.checks import bounded_repr
 from headrace.model.errors import Refused
+from headrace.model.validate import bounded_repr
 
 
 class Codec(Protocol):

@@ -8,7 +8,7 @@ from typing import Any
 
 import msgspec
 
-from headrace.model.checks import cut
+from headrace.model.validate import cut
 
 ERRORS_SHOWN_MAX = 3
 WORKING = "JSON values, dataclasses, msgspec structs, pydantic models, enums, datetimes, UUIDs and paths can be sent"

@@ -3,9 +3,9 @@
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from headrace.client.codec import Codec
-from headrace.model.answers import Cancellation, Found, Removed
 from headrace.model.errors import Refused
 from headrace.model.names import Queue
+from headrace.model.results import Cancellation, Found, Removed
 from headrace.model.times import Duration
 
 if TYPE_CHECKING:

@@ -7,13 +7,13 @@ from typing import Any, TypedDict
 from msgspec import Struct
 from msgspec.structs import replace
 
-from headrace.model.checks import bounded_repr
 from headrace.model.errors import Refused
 from headrace.model.ids import derived_id
 from headrace.model.job import NO_HEADERS, Job, UpdateRunAt
 from headrace.model.names import Queue
 from headrace.model.policy import NO_POLICY, Policy
 from headrace.model.times import Duration, Instant, duration_ms, instant_ms
+from headrace.model.validate import bounded_repr
 
 
 class OptionFields(TypedDict, total=False):

@@ -4,11 +4,11 @@ import asyncio
 from typing import Any
 
 from headrace.client.codec import Codec
-from headrace.model.answers import Found
 from headrace.model.errors import JobCancelled, JobFailed, Refused
 from headrace.model.job import State
 from headrace.model.limits import RESULT_LOOK_MS, RESULT_NAP_MS, RESULT_NAP_MS_MAX
 from headrace.model.names import Queue
+from headrace.model.results import Found
 from headrace.stores.contract.store import Store
 
 _OVER = (State.DONE, State.CANCELLED, State.DEAD)

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Any, Self, TypeVar
 from msgspec.structs import replace
 
 from headrace.client.batch import check_job
-from headrace.model.answers import Enqueued
 from headrace.model.job import Job
 from headrace.model.limits import HEADERS_BYTES_MAX, HEADERS_MAX
-from headrace.model.secrets import scrubbed
+from headrace.model.redact import scrubbed
+from headrace.model.results import Enqueued
 
 if TYPE_CHECKING:
     from opentelemetry.trace import Span, Tracer, TracerProvider

@@ -6,7 +6,7 @@ from headrace.feeds.access import Access
 from headrace.feeds.snapshot import snapshot
 from headrace.model.errors import Refused
 from headrace.model.feed import FeedConfig, FeedName
-from headrace.model.feed_answers import FeedState, Items
+from headrace.model.results import FeedState, Items
 
 
 class AnyFeed:

@@ -15,8 +15,8 @@ from headrace.feeds.feeds import Feeds
 from headrace.feeds.listing import Listing, Settings
 from headrace.feeds.stream import Stream
 from headrace.model.feed import FeedConfig, FeedType
-from headrace.model.feed_answers import FeedState
 from headrace.model.names import DEFAULT_TENANT, Queue
+from headrace.model.results import FeedState
 from headrace.model.times import Duration
 
 T = TypeVar("T")

@@ -17,9 +17,9 @@ from headrace.feeds.subscription import Subscription
 from headrace.model.clock import Clock
 from headrace.model.errors import Refused
 from headrace.model.feed import DIRECTORY, FeedConfig, FeedName, FeedType
-from headrace.model.feed_answers import FeedState
 from headrace.model.limits import CONFIGURE_TRIES_MAX
 from headrace.model.names import DEFAULT_TENANT, Queue
+from headrace.model.results import FeedState
 from headrace.model.times import Duration
 from headrace.stores.contract.store import Store
 

@@ -4,11 +4,11 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from headrace.feeds.access import Access
 from headrace.feeds.patience import LOST
-from headrace.model.checks import cut
 from headrace.model.errors import OutcomeUnknown, Refused, StoreUnavailable
 from headrace.model.feed import FeedName, Publication
-from headrace.model.feed_answers import Published
 from headrace.model.limits import BATCH_MAX, PUBLISH_BYTES_MAX
+from headrace.model.results import Published
+from headrace.model.validate import cut
 
 
 async def publish(access: Access, feed: FeedName, publication: Publication) -> str:

@@ -11,12 +11,12 @@ from msgspec.structs import asdict
 from headrace.feeds.change import Change
 from headrace.feeds.patience import patiently
 from headrace.feeds.stream import Stream
-from headrace.model.checks import bounded_repr
 from headrace.model.errors import Refused
 from headrace.model.event import Event
 from headrace.model.limits import QUEUE_EVENTS_NAP_MS, QUEUE_EVENTS_NAP_MS_MAX
 from headrace.model.names import Queue, Shard
 from headrace.model.times import Duration
+from headrace.model.validate import bounded_repr
 from headrace.stores.contract.store import Store
 
 _CURSOR = re.compile(r"\d{1,15}\.\d{1,18}(-\d{1,15}\.\d{1,18})*", re.ASCII)

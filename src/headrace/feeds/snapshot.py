@@ -1,8 +1,8 @@
 """All items of a feed at one instant of its log."""
 
 from headrace.model.feed import FeedName
-from headrace.model.feed_answers import Items
 from headrace.model.limits import SNAPSHOT_TRIES
+from headrace.model.results import Items
 from headrace.stores.contract.store import Store
 
 

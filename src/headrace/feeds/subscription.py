@@ -13,8 +13,8 @@ from headrace.feeds.stream import Stream
 from headrace.feeds.told import Page
 from headrace.model.errors import Refused
 from headrace.model.feed import FeedCursor, FeedName
-from headrace.model.feed_answers import Changes
 from headrace.model.limits import FEED_LOOK_MS
+from headrace.model.results import Changes
 from headrace.model.times import Duration
 from headrace.stores.contract.store import Store
 

@@ -6,7 +6,7 @@ from typing import Any
 from headrace.client.codec import Codec
 from headrace.feeds.change import Change, live, of_item, of_log
 from headrace.model.feed import Changed, FeedCursor, FeedName
-from headrace.model.feed_answers import Items
+from headrace.model.results import Items
 
 
 class Told:

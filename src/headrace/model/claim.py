@@ -4,7 +4,6 @@ from collections.abc import Sequence
 
 from msgspec import Struct
 
-from headrace.model.checks import bounded_repr, check_batch, check_int, check_text
 from headrace.model.errors import Refused
 from headrace.model.job import Record, check_id
 from headrace.model.limits import (
@@ -27,6 +26,7 @@ from headrace.model.limits import (
 )
 from headrace.model.names import Queue, check_queue
 from headrace.model.outcome import OUTCOMES, Outcome, check_outcome
+from headrace.model.validate import bounded_repr, check_batch, check_int, check_text
 
 
 def token_of(nonce: str, fence: int) -> str:

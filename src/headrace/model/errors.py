@@ -9,7 +9,7 @@
     └── JobCancelled        the job whose result was waited for was cancelled
 
 A refusal that a caller must expect in normal work (a lost lease, a duplicate) is not an exception but a value in
-the answer; see `headrace.model.answers`. Messages are one sentence: what was wanted, what was found, what to do.
+the answer; see `headrace.model.results`. Messages are one sentence: what was wanted, what was found, what to do.
 All of them can be pickled: a pool of processes brings them home whole.
 """
 

@@ -7,9 +7,9 @@ import msgspec
 from msgspec import Meta, Struct
 from msgspec.structs import asdict, replace
 
-from headrace.model.checks import cut
 from headrace.model.limits import TIME_MS_MAX, UNREADABLE_CHARS_MAX
 from headrace.model.names import Shard
+from headrace.model.validate import cut
 
 EventName = Literal[
     "enqueued",

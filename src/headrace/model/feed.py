@@ -7,7 +7,6 @@ from typing import Literal, get_args
 from msgspec import Struct
 from msgspec.structs import replace
 
-from headrace.model.checks import bounded_repr, check_bool, check_bytes, check_int, check_storable, check_text
 from headrace.model.errors import Refused
 from headrace.model.limits import (
     CURSOR_CHARS_MAX,
@@ -20,6 +19,7 @@ from headrace.model.limits import (
     RETENTION_MAX,
 )
 from headrace.model.names import DEFAULT_TENANT, check_tenant
+from headrace.model.validate import bounded_repr, check_bool, check_bytes, check_int, check_storable, check_text
 
 FeedType = Literal["feed", "sorted", "plain"]
 FEED_TYPES: tuple[str, ...] = get_args(FeedType)

@@ -1,11 +1,12 @@
 """Ids: a fresh one that sorts by time, and one derived from an idempotency key."""
 
 import hashlib
+import os
 from collections.abc import Callable
 from functools import lru_cache
 
-from headrace.model.checks import check_storable
 from headrace.model.names import Queue
+from headrace.model.validate import check_storable
 
 ENTROPY_BYTES = 10
 
@@ -62,3 +63,24 @@ def fingerprint(kind: str, payload: bytes, explicit_id: str) -> str:
         digest.update(len(part).to_bytes(8, "big"))
         digest.update(part)
     return digest.hexdigest()
+
+
+_PIECES = 400
+_pieces: list[bytes] = []
+
+
+def drawn_entropy(size: int) -> bytes:
+    """As `os.urandom`; asking the system for each id costs more than making the id."""
+    if size != ENTROPY_BYTES:
+        return os.urandom(size)
+    try:
+        return _pieces.pop()  # one step: two threads never take the same
+    except IndexError:
+        drawn = os.urandom(_PIECES * ENTROPY_BYTES)
+        piece, *more = [drawn[at : at + ENTROPY_BYTES] for at in range(0, len(drawn), ENTROPY_BYTES)]
+        _pieces.extend(more)
+        return piece
+
+
+# A forked process must not make its parent's ids.
+os.register_at_fork(after_in_child=_pieces.clear)

@@ -5,7 +5,6 @@ from enum import StrEnum
 from msgspec import Struct
 from msgspec.structs import replace
 
-from headrace.model.checks import bounded_repr, check_bytes, check_int, check_storable, check_text, check_time
 from headrace.model.errors import Refused
 from headrace.model.ids import derived_id, fingerprint
 from headrace.model.limits import (
@@ -18,10 +17,12 @@ from headrace.model.limits import (
     KIND_CHARS_MAX,
     PAYLOAD_BYTES_MAX,
     TAG_CHARS_MAX,
+    TIME_MS_MAX,
 )
 from headrace.model.names import Queue
 from headrace.model.outcome import JobError
 from headrace.model.policy import NO_POLICY, Policy
+from headrace.model.validate import bounded_repr, check_bytes, check_int, check_storable, check_text, check_time
 
 NO_HEADERS: dict[str, str] = {}
 
@@ -238,3 +239,60 @@ def upsert(old: Record, job: Job, now_ms: int) -> Record:
 
 ZERO_COUNTS: dict[str, object] = {"attempts": 0, "stalls": 0, "error": None, "failed_at_ms": None}
 """What a record with fresh counters looks like."""
+
+
+UNBOUNDED_LO_MS = -1
+UNBOUNDED_HI_MS = TIME_MS_MAX + 1
+
+
+class Twin(Struct, frozen=True, gc=False, kw_only=True):
+    """A record of its own for the case that the active one ends, and an update for the case that it comes back."""
+
+    record: Record
+    update_payload: bool
+    update_policy: bool
+    reset_counts: bool
+    lo_ms: int = UNBOUNDED_LO_MS
+    hi_ms: int = UNBOUNDED_HI_MS
+
+    def freed(self) -> Record:
+        """The waiting job that the twin becomes when the active one is done, dead or cancelled."""
+        return self.record
+
+    def applied(self, active: Record) -> Record:
+        """The record that waits again when the active one was retried, released or stalled."""
+        changes: dict[str, object] = {"run_at_ms": min(max(active.run_at_ms, self.lo_ms), self.hi_ms)}
+        if self.update_payload:
+            changes |= {
+                "kind": self.record.kind,
+                "payload": self.record.payload,
+                "headers": self.record.headers,
+                "tag": self.record.tag,
+            }
+        if self.update_policy:
+            changes["policy"] = self.record.policy.over(active.policy)
+        if self.reset_counts:
+            changes |= ZERO_COUNTS
+        return replace(active, **changes)
+
+
+def block(old: Twin | None, job: Job, now_ms: int) -> Twin:
+    """The twin after `job` was enqueued behind an active record of its id.
+
+    A first one keeps the whole job and a clamp on the time; a further one merges into it: flags are OR-ed, so what
+    one caller asked for is not undone by the next, and the clamp follows the flag of the time.
+    """
+    if old is None:
+        old = Twin(record=record_of(job, now_ms), update_payload=False, update_policy=False, reset_counts=False)
+        record = old.record
+    else:
+        record = upsert(old.record, job, now_ms)
+    due_ms, flag = job.due_ms(now_ms), job.run_at_flag
+    return Twin(
+        record=record,
+        update_payload=old.update_payload or job.update_payload,
+        update_policy=old.update_policy or job.update_policy,
+        reset_counts=old.reset_counts or job.reset_counts,
+        lo_ms=flag.merge(old.lo_ms, due_ms),
+        hi_ms=flag.merge(old.hi_ms, due_ms),
+    )

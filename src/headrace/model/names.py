@@ -5,9 +5,9 @@ import zlib
 
 from msgspec import Struct
 
-from headrace.model.checks import bounded_repr, check_int
 from headrace.model.errors import Refused
 from headrace.model.limits import QUEUE_CHARS_MAX, SHARDS_MAX, TENANT_CHARS_MAX
+from headrace.model.validate import bounded_repr, check_int
 
 DEFAULT_TENANT = "default"
 DEFAULT_QUEUE = "default"

@@ -2,7 +2,6 @@
 
 from msgspec import Struct
 
-from headrace.model.checks import bounded_repr, check_bytes, check_int, check_storable
 from headrace.model.errors import Refused
 from headrace.model.limits import (
     DURATION_MS_MAX,
@@ -11,7 +10,8 @@ from headrace.model.limits import (
     JITTER_PPM,
     RESULT_BYTES_MAX,
 )
-from headrace.model.secrets import scrubbed_head
+from headrace.model.redact import scrubbed_head
+from headrace.model.validate import bounded_repr, check_bytes, check_int, check_storable
 
 
 class JobError(Struct, frozen=True, gc=False):

@@ -3,7 +3,6 @@
 from msgspec import Struct
 from msgspec.structs import asdict, replace
 
-from headrace.model.checks import check_int, check_time
 from headrace.model.limits import (
     ATTEMPTS_MAX,
     DURATION_MS_MAX,
@@ -11,6 +10,7 @@ from headrace.model.limits import (
     PRIORITY_MAX,
     PRIORITY_MIN,
 )
+from headrace.model.validate import check_int, check_time
 
 
 class Policy(Struct, frozen=True, gc=False, omit_defaults=True):

@@ -5,9 +5,9 @@ import re
 from datetime import UTC, datetime, timedelta
 from functools import lru_cache
 
-from headrace.model.checks import bounded_repr, check_time
 from headrace.model.errors import Refused
 from headrace.model.limits import DURATION_MS_MAX
+from headrace.model.validate import bounded_repr, check_time
 
 Duration = str | int | float | timedelta
 """How long: "250ms", "30s", "5m", "1.5h", "2d", a number of seconds, or a timedelta."""

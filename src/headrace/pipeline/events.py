@@ -5,9 +5,9 @@ from typing import get_args
 from msgspec import Struct
 from pyspark.sql import DataFrame, SparkSession
 
-from headrace.model.checks import bounded_repr
 from headrace.model.errors import BadConfig
-from headrace.model.secrets import shown
+from headrace.model.redact import shown
+from headrace.model.validate import bounded_repr
 from headrace.pipeline.history.read import read_history
 from headrace.pipeline.lake import Lake
 from headrace.pipeline.origin import Origin, default_origin

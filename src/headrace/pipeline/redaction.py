@@ -9,7 +9,7 @@ STRINGS = "spark.sql.redaction.string.regex"
 came: with them its log of events would hold the password of every URL."""
 
 _URL = "(?i:url)"
-# As headrace.model.secrets has them, for Java: whatever is before the last @ of a host, and options that are secrets.
+# As headrace.model.redact has them, for Java: whatever is before the last @ of a host, and options that are secrets.
 _SECRETS = (
     r"(?<=://)[^\s/?#'\"@]*(?:@[^\s/?#'\"@]*)*@"
     r"|(?i:password|passwd|secret|token|passfile|sslkey)[\w-]*(?:=|%3D)[^\s&;,'\"\\]+"

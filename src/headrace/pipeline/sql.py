@@ -12,8 +12,8 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812  (as everybody on Spark writes it)
 from pyspark.sql.types import BooleanType
 
-from headrace.model.checks import cut
 from headrace.model.errors import BadConfig
+from headrace.model.validate import cut
 
 COLUMNS_NAMED_MAX = 40
 SAID_CHARS_MAX = 200

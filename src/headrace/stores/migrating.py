@@ -2,7 +2,7 @@
 
 import asyncio
 
-from headrace.model.upkeep import Migrated, Schema
+from headrace.model.integrity import Migrated, Schema
 from headrace.stores.open import (
     POSTGRES,
     REDIS,

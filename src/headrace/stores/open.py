@@ -5,9 +5,9 @@ from contextlib import contextmanager
 from pathlib import Path
 from urllib.parse import SplitResult, parse_qsl, quote, unquote, urlsplit
 
-from headrace.model.checks import bounded_repr, check_path
 from headrace.model.clock import Clock
 from headrace.model.errors import BadConfig
+from headrace.model.validate import bounded_repr, check_path
 from headrace.stores.contract.store import Store
 
 KNOWN = (

@@ -6,11 +6,10 @@ import msgspec
 
 from headrace.model.claim import Delivery
 from headrace.model.event import Consumer
-from headrace.model.job import NO_HEADERS, Job, Record
-from headrace.model.letter import Ending, Letter
+from headrace.model.finished import Ending, Letter
+from headrace.model.job import NO_HEADERS, Job, Record, Twin
 from headrace.model.outcome import JobError
 from headrace.model.policy import NO_POLICY, Policy
-from headrace.model.twin import Twin
 from headrace.stores.transitions.rows import Row
 
 

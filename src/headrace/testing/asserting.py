@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from headrace.model.checks import cut
+from headrace.model.validate import cut
 from headrace.testing.matching import Difference, Wanted
 from headrace.testing.sent import SentJob
 

@@ -6,9 +6,9 @@ from contextlib import contextmanager
 from types import TracebackType
 from typing import Any, Self
 
-from headrace.model.checks import bounded_repr, nearest
 from headrace.model.claim import ClaimRequest, Settlement
 from headrace.model.errors import BadConfig, OutcomeUnknown, StoreUnavailable
+from headrace.model.validate import bounded_repr, nearest
 from headrace.stores.contract.store import Store
 from headrace.testing.bell import Bell
 from headrace.testing.forwarding import NAMES, Call, Forwarding

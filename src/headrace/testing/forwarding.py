@@ -6,7 +6,7 @@ from typing import Any, cast
 
 from msgspec import Struct
 
-from headrace.model.snapshot import Health
+from headrace.model.results import Health
 from headrace.stores.contract.dead import Dead
 from headrace.stores.contract.feeds import Feeds
 from headrace.stores.contract.items import Items

@@ -3,11 +3,11 @@
 from collections.abc import Sequence
 from typing import Any
 
-from headrace.model.answers import Enqueued, Settled
 from headrace.model.claim import Claim, Settlement
 from headrace.model.clock import Clock
 from headrace.model.job import Job
 from headrace.model.names import Queue
+from headrace.model.results import Enqueued, Settled
 from headrace.stores.contract.store import Store
 from headrace.testing.forwarding import Call
 from headrace.testing.sent import Sent

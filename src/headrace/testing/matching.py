@@ -9,10 +9,10 @@ from msgspec.structs import asdict
 
 from headrace.client.codec import Codec
 from headrace.client.options import OptionFields, Options
-from headrace.model.checks import bounded_repr, cut, nearest
 from headrace.model.errors import Refused
 from headrace.model.limits import PRIORITY_DEFAULT
 from headrace.model.names import Queue
+from headrace.model.validate import bounded_repr, cut, nearest
 from headrace.testing.sent import SentJob, parameters, takes_any
 from headrace.worker.handlers import Handler
 

@@ -5,10 +5,10 @@ from typing import Any
 
 from headrace.app.app import App
 from headrace.app.sender import Maker
-from headrace.model.checks import bounded_repr
 from headrace.model.errors import Refused
-from headrace.model.letter import Letter
+from headrace.model.finished import Letter
 from headrace.model.names import Queue
+from headrace.model.validate import bounded_repr
 from headrace.stores.catalog import all_queues, all_tenants
 from headrace.stores.memory.store import MemoryStore
 from headrace.testing.asserting import unwanted_but, wanted_but

@@ -6,12 +6,12 @@ from typing import Any
 from msgspec.structs import replace
 
 from headrace.app.app import App
-from headrace.model.answers import Turned
 from headrace.model.claim import Claims
 from headrace.model.clock import Clock
 from headrace.model.errors import JobFailed, Refused
 from headrace.model.job import Job
 from headrace.model.outcome import Done, Fail, Outcome, Retry
+from headrace.model.results import Turned
 from headrace.stores.memory.store import MemoryStore
 from headrace.testing.drained import users_own
 from headrace.testing.draining import LEASE, NoJitter, Watch, light_handlers

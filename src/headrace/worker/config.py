@@ -6,7 +6,6 @@ from collections.abc import Mapping, Sequence
 
 from msgspec import Struct
 
-from headrace.model.checks import check_batch, check_text
 from headrace.model.errors import BadConfig, Refused
 from headrace.model.limits import (
     CAPACITY_DEFAULT,
@@ -18,6 +17,7 @@ from headrace.model.limits import (
 )
 from headrace.model.names import DEFAULT_TENANT, Queue
 from headrace.model.times import Duration, duration_ms
+from headrace.model.validate import check_batch, check_text
 
 QueueWish = str | Queue
 Wishes = Sequence[QueueWish] | Mapping[QueueWish, int]

@@ -8,8 +8,8 @@ from typing import Any, Protocol
 
 from msgspec import Struct
 
-from headrace.model.checks import check_int
 from headrace.model.errors import Refused
+from headrace.model.validate import check_int
 
 HANDLER_LOG = logging.getLogger("headrace.job")
 FIELDS = "headrace"

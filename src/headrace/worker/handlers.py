@@ -8,10 +8,10 @@ from msgspec import Struct
 
 from headrace.client.arguments import Arguments, Style
 from headrace.client.codec import JSON, Codec
-from headrace.model.checks import bounded_repr, check_int, check_text, nearest
 from headrace.model.errors import BadConfig, Refused
 from headrace.model.limits import CAPACITY_MAX, KIND_CHARS_MAX
 from headrace.model.names import Queue
+from headrace.model.validate import bounded_repr, check_int, check_text, nearest
 
 Mode = Literal["async", "thread", "process"]
 FAIL_KIND = "headrace.fail"

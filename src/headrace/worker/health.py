@@ -7,7 +7,7 @@ from typing import Literal
 
 from msgspec import Struct
 
-from headrace.model.answers import LEASE_REFUSALS, Settled
+from headrace.model.results import LEASE_REFUSALS, Settled
 from headrace.worker.context import Progress
 from headrace.worker.run import Run
 

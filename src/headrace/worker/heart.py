@@ -4,9 +4,9 @@ import asyncio
 import random
 from collections.abc import Callable, Sequence
 
-from headrace.model.answers import Extended
 from headrace.model.errors import HeadraceError, OutcomeUnknown
 from headrace.model.limits import BATCH_MAX
+from headrace.model.results import Extended
 from headrace.stores.contract.store import Store
 from headrace.worker.run import Run
 

@@ -9,10 +9,10 @@ from collections.abc import Sequence
 from functools import lru_cache
 from typing import NamedTuple, TextIO
 
-from headrace.model.answers import Settled
 from headrace.model.clock import SystemClock
 from headrace.model.limits import LOG_LAYOUTS_MAX, LOG_WRITE_BYTES_MAX
 from headrace.model.names import Queue
+from headrace.model.results import Settled
 from headrace.model.times import instant_text
 from headrace.worker.fields import JOB_LOG, event_record, of_delivery
 from headrace.worker.lines import JsonLines, TextLines

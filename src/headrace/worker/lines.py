@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from headrace.model.limits import TRACE_CHARS_MAX
-from headrace.model.secrets import scrubbed
+from headrace.model.redact import scrubbed
 from headrace.model.times import instant_text
 from headrace.worker.context import FIELDS
 from headrace.worker.fields import of_surroundings, trace_of

@@ -7,10 +7,10 @@ from collections.abc import Callable, Sequence
 from types import TracebackType
 from typing import Any, Literal, Self, TextIO
 
-from headrace.model.answers import Settled
 from headrace.model.errors import BadConfig
 from headrace.model.limits import LOG_PAYLOAD_CHARS_MAX
 from headrace.model.outcome import Fail, Retry
+from headrace.model.results import Settled
 from headrace.model.times import instant_text
 from headrace.worker.fields import JOB_LOG, WORKER_LOG, of_claim, put
 from headrace.worker.job_lines import LineHandler, claimed_lines, done_lines, sole_handler

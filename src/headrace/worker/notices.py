@@ -7,8 +7,8 @@ from typing import Any, Literal
 
 from msgspec import Struct
 
-from headrace.model.answers import Settled
 from headrace.model.claim import Claim, Settlement
+from headrace.model.results import Settled
 from headrace.worker.context import FIELDS
 from headrace.worker.fields import JOB_LOG, WORKER_LOG, of_claim, of_error
 from headrace.worker.run import Run

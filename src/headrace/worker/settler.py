@@ -3,10 +3,10 @@
 from collections import deque
 from collections.abc import Callable, Sequence
 
-from headrace.model.answers import LEASE_REFUSALS, Settled
 from headrace.model.errors import HeadraceError, OutcomeUnknown, StoreUnavailable
 from headrace.model.limits import BATCH_MAX
 from headrace.model.outcome import Outcome
+from headrace.model.results import LEASE_REFUSALS, Settled
 from headrace.worker.notices import Finished, Lost, Notices, Presumed
 from headrace.worker.run import Run
 

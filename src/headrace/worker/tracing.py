@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 from headrace.client.tracing import destination
 from headrace.model.claim import Claim
 from headrace.model.outcome import Fail, Outcome, Retry
-from headrace.model.secrets import scrubbed
+from headrace.model.redact import scrubbed
 
 if TYPE_CHECKING:
     from opentelemetry.trace import Span, Tracer

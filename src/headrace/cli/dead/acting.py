@@ -11,8 +11,8 @@ from headrace.cli.looking import queues_of
 from headrace.cli.output import Advance
 from headrace.cli.stepping import Tally, batches, telling
 from headrace.cli.walking import Walk
+from headrace.model.finished import Letter, LetterKey
 from headrace.model.job import State
-from headrace.model.letter import Letter, LetterKey
 from headrace.model.limits import BATCH_MAX
 from headrace.model.names import Queue
 from headrace.stores.contract.store import Store

@@ -6,9 +6,9 @@ import typer
 from msgspec import Struct
 
 from headrace.cli.instants import past_ms
-from headrace.model.checks import bounded_repr, check_storable
+from headrace.model.decision import Reason
 from headrace.model.errors import Refused
-from headrace.model.verdict import Reason
+from headrace.model.validate import bounded_repr, check_storable
 from headrace.stores.contract.dead import LetterFilter
 
 commands = typer.Typer(no_args_is_help=True, rich_markup_mode=None, pretty_exceptions_enable=False)

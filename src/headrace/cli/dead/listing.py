@@ -12,8 +12,8 @@ from headrace.cli.options import TENANT, AnyQueue, Json, Limit, Tenant, Url
 from headrace.cli.output import Output
 from headrace.cli.shapes import LETTER_COLUMNS, LETTER_SPARE, letter_cells, letter_dict
 from headrace.cli.walking import Walk
+from headrace.model.finished import Letter
 from headrace.model.job import State
-from headrace.model.letter import Letter
 from headrace.model.names import Queue
 from headrace.stores.contract.store import Store
 

@@ -10,11 +10,11 @@ from headrace.cli.ids import whole_id
 from headrace.cli.looking import look_at_each, queues_of
 from headrace.cli.shapes import key_text
 from headrace.cli.stepping import batches
-from headrace.model.checks import bounded_repr
 from headrace.model.errors import Refused
+from headrace.model.finished import Letter, LetterKey
 from headrace.model.job import check_id
-from headrace.model.letter import Letter, LetterKey
 from headrace.model.names import Queue
+from headrace.model.validate import bounded_repr
 from headrace.stores.calls.cursor import write_cursor
 from headrace.stores.contract.store import Store
 

@@ -19,7 +19,7 @@ from headrace.cli.dead.group import (
 from headrace.cli.dead.running import Choice, run
 from headrace.cli.options import TENANT, AnyQueue, DryRun, Json, Tenant, Url, Yes
 from headrace.cli.output import Output
-from headrace.model.letter import LetterKey
+from headrace.model.finished import LetterKey
 from headrace.model.names import Queue
 from headrace.stores.contract.store import Store
 

@@ -24,8 +24,8 @@ from headrace.cli.instants import store_now_ms
 from headrace.cli.options import TENANT, AnyQueue, DryRun, Json, Tenant, Url, Yes
 from headrace.cli.output import Output
 from headrace.model.errors import BadConfig
+from headrace.model.finished import Letter, LetterKey
 from headrace.model.job import State
-from headrace.model.letter import Letter, LetterKey
 from headrace.model.limits import DURATION_MS_MAX
 from headrace.model.names import Queue
 from headrace.model.times import duration_ms, read_instant_ms

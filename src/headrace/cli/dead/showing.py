@@ -15,9 +15,9 @@ from headrace.cli.opening import with_store
 from headrace.cli.options import TENANT, AnyQueue, Json, Tenant, Url
 from headrace.cli.output import Output
 from headrace.cli.shapes import carried_text, key_text, letter_dict, policy_dict
-from headrace.model.config import QueueConfig
-from headrace.model.letter import Letter
+from headrace.model.finished import Letter
 from headrace.model.limits import JOURNEY_SCAN_MAX
+from headrace.model.queue_config import QueueConfig
 from headrace.model.times import instant_text
 from headrace.stores.contract.store import Store
 

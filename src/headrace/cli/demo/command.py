@@ -19,9 +19,9 @@ from headrace.cli.demo.show import close, look_text, played_text, show, step_tex
 from headrace.cli.demo.story import Played, play, quiet
 from headrace.cli.exits import NO, OK
 from headrace.cli.options import Json
-from headrace.model.checks import check_path
 from headrace.model.clock import monotonic_ms
 from headrace.model.errors import BadConfig
+from headrace.model.validate import check_path
 from headrace.pipeline.java import find_java, packaged_java
 from headrace.pipeline.packages import check_packages
 

@@ -12,9 +12,9 @@ from msgspec import Struct
 
 from headrace.cli.demo.app import MAIL, MEDIA, TENANTS, WEB, app
 from headrace.cli.demo.sending import Sender
-from headrace.model.answers import Counts
 from headrace.model.clock import monotonic_ms
 from headrace.model.errors import HeadraceError
+from headrace.model.results import Counts
 from headrace.stores.catalog import all_queues
 
 LOOK_MS = 200

@@ -9,10 +9,10 @@ from headrace.cli.doctor.facts import Facts, QueueFacts
 from headrace.cli.doctor.queue_checks import of_queues
 from headrace.cli.doctor.verdicts import Check, look, ok, together, wrong
 from headrace.cli.stepping import counted
+from headrace.model.integrity import FLAWS, Flaw
 from headrace.model.limits import CLOCK_SKEW_MS_MAX, CONSUMER_QUIET_MS
-from headrace.model.snapshot import Health
+from headrace.model.results import Health
 from headrace.model.times import duration_text, instant_text
-from headrace.model.upkeep import FLAWS, Flaw
 
 REPAIR = "headrace doctor --repair"
 

@@ -3,14 +3,13 @@
 from msgspec import Struct
 
 from headrace.cli.looking import look_at_each
-from headrace.model.answers import Counts
 from headrace.model.clock import SystemClock, monotonic_ms
-from headrace.model.config import QueueConfig
 from headrace.model.event import Consumer
+from headrace.model.integrity import Damage, Findings, Miscount
 from headrace.model.limits import INSPECT_PARTS_MAX, LATE_MS
 from headrace.model.names import DEFAULT_TENANT, Queue, Shard
-from headrace.model.snapshot import Health
-from headrace.model.upkeep import Damage, Findings, Miscount
+from headrace.model.queue_config import QueueConfig
+from headrace.model.results import Counts, Health
 from headrace.stores.catalog import all_queues, all_tenants
 from headrace.stores.contract.store import Store
 

@@ -14,7 +14,7 @@ from headrace.cli.reading import written
 from headrace.cli.settings import read_settings, value_text
 from headrace.cli.stepping import counted
 from headrace.model.feed import FEED_SETTABLE, FeedConfig, FeedName, FeedType
-from headrace.model.feed_answers import FeedState
+from headrace.model.results import FeedState
 from headrace.model.times import duration_ms
 from headrace.stores.contract.store import Store
 

@@ -6,10 +6,10 @@ from typing import Annotated
 
 import typer
 
-from headrace.model.checks import bounded_repr, nearest
 from headrace.model.errors import Refused
 from headrace.model.feed import FeedName, check_writable
-from headrace.model.feed_answers import FeedState
+from headrace.model.results import FeedState
+from headrace.model.validate import bounded_repr, nearest
 from headrace.stores.catalog import all_feeds
 from headrace.stores.contract.store import Store
 

@@ -15,8 +15,8 @@ from headrace.cli.shapes import carried
 from headrace.cli.stepping import Tally, batches, telling, words
 from headrace.model.errors import Refused
 from headrace.model.feed import FeedName, Item, Move
-from headrace.model.feed_answers import Moved, Retracted
 from headrace.model.limits import PAGE_MAX
+from headrace.model.results import Moved, Retracted
 from headrace.stores.contract.store import Store
 
 SomeIds = Annotated[list[str] | None, typer.Argument(metavar="[ID]...", help="Only these items.")]

@@ -4,9 +4,9 @@ import os
 from errno import EISDIR
 from pathlib import Path
 
-from headrace.model.checks import check_path, shown_path
 from headrace.model.errors import BadConfig
 from headrace.model.limits import CURSOR_CHARS_MAX
+from headrace.model.validate import check_path, shown_path
 
 
 class CursorFile:

@@ -12,10 +12,8 @@ from headrace.cli.feeds.places import chosen_place, refusal
 from headrace.cli.feeds.publishing import identified
 from headrace.cli.lines import lines_of
 from headrace.client.codec import JSON
-from headrace.model.checks import bounded_repr, nearest
 from headrace.model.errors import HeadraceError, OutcomeUnknown, Refused, StoreUnavailable
 from headrace.model.feed import LAST, FeedName, Publication
-from headrace.model.feed_answers import Published
 from headrace.model.limits import (
     BATCH_MAX,
     CHANGES_PAGE_BYTES,
@@ -23,6 +21,8 @@ from headrace.model.limits import (
     LINES_CHECKED_MAX,
     LINES_REFUSED_SHOWN_MAX,
 )
+from headrace.model.results import Published
+from headrace.model.validate import bounded_repr, nearest
 from headrace.stores.contract.store import Store
 
 

@@ -10,7 +10,7 @@ from headrace.cli.opening import with_store
 from headrace.cli.options import TENANT, Json, Url
 from headrace.cli.output import Output
 from headrace.cli.stepping import counted
-from headrace.model.feed_answers import FeedState
+from headrace.model.results import FeedState
 from headrace.stores.catalog import all_feeds
 from headrace.stores.contract.store import Store
 

@@ -5,9 +5,9 @@ from typing import Annotated
 import typer
 
 from headrace.cli.output import one_line
-from headrace.model.checks import cut
 from headrace.model.errors import Refused
 from headrace.model.feed import FIRST, LAST, FeedName, Place
+from headrace.model.validate import cut
 
 Before = Annotated[str | None, typer.Option("--before", metavar="ID", help="Put it before this item.")]
 After = Annotated[str | None, typer.Option("--after", metavar="ID", help="Put it behind this item.")]

@@ -16,8 +16,8 @@ from headrace.client.codec import JSON
 from headrace.model.clock import SystemClock
 from headrace.model.errors import BadConfig
 from headrace.model.feed import LAST, FeedName, Publication
-from headrace.model.feed_answers import Published
 from headrace.model.ids import uuid7
+from headrace.model.results import Published
 from headrace.stores.contract.store import Store
 
 Words = Annotated[

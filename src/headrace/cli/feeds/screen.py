@@ -11,7 +11,7 @@ from headrace.cli.feeds.places import place_text
 from headrace.cli.instants import instants
 from headrace.cli.output import one_line
 from headrace.cli.shapes import carried
-from headrace.model.secrets import scrubbed
+from headrace.model.redact import scrubbed
 from headrace.model.times import instant_text
 
 if TYPE_CHECKING:

@@ -13,11 +13,11 @@ from headrace.cli.looking import look_at_each, queues_of
 from headrace.cli.output import Advance
 from headrace.cli.stepping import Tally, batches, telling
 from headrace.cli.walking import Seen, Walk
-from headrace.model.answers import Counts, Found
 from headrace.model.errors import Refused
 from headrace.model.job import State
 from headrace.model.limits import PAGE_MAX
 from headrace.model.names import Queue
+from headrace.model.results import Counts, Found
 from headrace.stores.contract.store import Store
 
 Apply = Callable[[Store, Queue, State | None, Sequence[str]], Awaitable[list[str]]]

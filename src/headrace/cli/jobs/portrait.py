@@ -15,15 +15,15 @@ from headrace.cli.shapes import (
     policy_dict,
     record_dict,
 )
-from headrace.model.answers import Found
-from headrace.model.config import QueueConfig
+from headrace.model.finished import Ending
 from headrace.model.job import Record, State
-from headrace.model.letter import Ending
 from headrace.model.limits import DURATION_MS_MAX
 from headrace.model.names import Queue
 from headrace.model.outcome import JobError
 from headrace.model.policy import Policy
-from headrace.model.secrets import scrubbed
+from headrace.model.queue_config import QueueConfig
+from headrace.model.redact import scrubbed
+from headrace.model.results import Found
 from headrace.model.times import duration_text, instant_text
 
 LABEL_CHARS = 12

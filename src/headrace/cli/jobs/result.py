@@ -21,7 +21,7 @@ from headrace.client.codec import RAW
 from headrace.client.results import outcome_of, wait_for
 from headrace.model.errors import JobCancelled, JobFailed, Refused
 from headrace.model.outcome import JobError
-from headrace.model.secrets import scrubbed
+from headrace.model.redact import scrubbed
 from headrace.model.times import duration_ms
 from headrace.stores.contract.store import Store
 

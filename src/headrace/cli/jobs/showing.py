@@ -18,11 +18,11 @@ from headrace.cli.options import TENANT, AnyQueue, Json, Tenant, Url
 from headrace.cli.output import Advance, Output
 from headrace.cli.shapes import EVENT_COLUMNS, EVENT_SPARE, event_cells, event_dict
 from headrace.cli.stepping import counted
-from headrace.model.answers import Found
-from headrace.model.config import QueueConfig
 from headrace.model.job import State
 from headrace.model.limits import JOURNEY_SCAN_MAX
 from headrace.model.names import Queue
+from headrace.model.queue_config import QueueConfig
+from headrace.model.results import Found
 from headrace.stores.contract.store import Store
 
 NoPayload = Annotated[bool, typer.Option("--no-payload", help="Leave payloads and results out.")]

@@ -9,8 +9,8 @@ from msgspec import Struct
 
 from headrace.cli.opening import lasting
 from headrace.cli.reading import pairs
-from headrace.model.checks import bounded_repr, check_path
 from headrace.model.errors import BadConfig
+from headrace.model.validate import bounded_repr, check_path
 from headrace.stores.open import with_whole_path
 
 ALL = "*"

@@ -21,7 +21,7 @@ from headrace.cli.pipeline.options import (
     engine,
 )
 from headrace.cli.stepping import counted
-from headrace.model.secrets import scrubbed
+from headrace.model.redact import scrubbed
 from headrace.model.times import duration_text
 
 SHOWN = 20

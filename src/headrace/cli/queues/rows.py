@@ -2,8 +2,8 @@
 
 from msgspec import Struct
 
-from headrace.model.answers import Counts
 from headrace.model.names import Queue
+from headrace.model.results import Counts
 from headrace.model.times import duration_text, instant_text
 from headrace.stores.contract.store import Store
 

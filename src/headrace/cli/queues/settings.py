@@ -5,8 +5,8 @@ from collections.abc import Sequence
 from msgspec import Struct
 
 from headrace.cli.settings import read_settings, value_text
-from headrace.model.config import SETTABLE, QueueConfig, first_config
 from headrace.model.names import Queue
+from headrace.model.queue_config import SETTABLE, QueueConfig, first_config
 
 
 class Setting(Struct, frozen=True):

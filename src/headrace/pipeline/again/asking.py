@@ -2,11 +2,11 @@
 
 import re
 
-from headrace.model.checks import check_text, cut
 from headrace.model.errors import BadConfig
 from headrace.model.limits import DURATION_MS_MAX, KIND_CHARS_MAX
 from headrace.model.names import DEFAULT_TENANT, Queue
 from headrace.model.times import Duration, duration_ms
+from headrace.model.validate import check_text, cut
 
 NAME_CHARS_MAX = 80
 """Of the name of a backfill: it is part of every key."""

@@ -5,12 +5,12 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from headrace.model.checks import cut
 from headrace.model.errors import Refused
+from headrace.model.integrity import FLAWS, Findings
 from headrace.model.job import State, check_id
 from headrace.model.limits import BATCH_MAX
 from headrace.model.names import Queue, Shard
-from headrace.model.upkeep import FLAWS, Findings
+from headrace.model.validate import cut
 from headrace.pipeline.audit.finding import Finding
 from headrace.pipeline.source.journal.ranges import bounds_of
 from headrace.stores.contract.store import Store

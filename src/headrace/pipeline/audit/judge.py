@@ -2,9 +2,9 @@
 
 from collections.abc import Iterator
 
-from headrace.model.answers import Found
 from headrace.model.job import Record, State
 from headrace.model.names import Shard
+from headrace.model.results import Found
 from headrace.pipeline.audit.finding import Finding, What
 from headrace.pipeline.audit.story import Story, Told
 

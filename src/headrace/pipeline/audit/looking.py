@@ -5,10 +5,10 @@ from collections.abc import AsyncIterator, Mapping, Sequence
 
 from msgspec import Struct
 
-from headrace.model.answers import Found
 from headrace.model.event import Bounds, Event
 from headrace.model.limits import AUDIT_ROUNDS, BATCH_MAX
 from headrace.model.names import Queue, Shard
+from headrace.model.results import Found
 from headrace.pipeline.audit.checking import check_ids
 from headrace.pipeline.audit.finding import Finding
 from headrace.pipeline.audit.judge import judge

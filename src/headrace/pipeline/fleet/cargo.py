@@ -12,9 +12,9 @@ from msgspec import Struct
 from headrace.app.app import App
 from headrace.app.function import JobFunction
 from headrace.app.loading import load_app
-from headrace.model.checks import cut
 from headrace.model.errors import BadConfig
-from headrace.model.secrets import scrubbed
+from headrace.model.redact import scrubbed
+from headrace.model.validate import cut
 from headrace.pipeline.fleet.value import PROGRAM, is_found, packed, unpacked
 from headrace.pipeline.source.machine import here
 

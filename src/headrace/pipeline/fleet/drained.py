@@ -2,8 +2,8 @@
 
 from collections.abc import Sequence
 
-from headrace.model.answers import Counts
 from headrace.model.names import Queue
+from headrace.model.results import Counts
 from headrace.pipeline.source.journal.ranges import bounds_of
 from headrace.stores.contract.store import Store
 

@@ -10,12 +10,12 @@ from pyspark.sql import SparkSession
 
 from headrace.app.app import App
 from headrace.app.fields import WorkerFields, with_tenant
-from headrace.model.answers import Counts
-from headrace.model.checks import bounded_repr, check_int
 from headrace.model.errors import BadConfig, Refused
 from headrace.model.event import Bounds
 from headrace.model.limits import FLEET_WORKERS_MAX
 from headrace.model.names import Queue, Shard
+from headrace.model.results import Counts
+from headrace.model.validate import bounded_repr, check_int
 from headrace.pipeline.fleet.cargo import pack
 from headrace.pipeline.fleet.desk import Desk
 from headrace.pipeline.fleet.drained import counts_of

@@ -8,11 +8,11 @@ from typing import Literal
 from msgspec import Struct
 from pyspark.sql import SparkSession
 
-from headrace.model.answers import Counts
 from headrace.model.clock import monotonic_ms
 from headrace.model.errors import HeadraceError, Refused
 from headrace.model.limits import FLEET_FALLS_MAX, FLEET_MARGIN_MS
 from headrace.model.names import Queue
+from headrace.model.results import Counts
 from headrace.pipeline.fleet.asking import ask_to_stop, forget
 from headrace.pipeline.fleet.desk import Desk
 from headrace.pipeline.fleet.drained import counts_of

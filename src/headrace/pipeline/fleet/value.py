@@ -12,9 +12,9 @@ from pyspark.cloudpickle.cloudpickle import Pickler
 from headrace.app.app import App
 from headrace.app.function import JobFunction
 from headrace.app.registry import FailHandler
-from headrace.model.checks import cut
 from headrace.model.errors import BadConfig
-from headrace.model.secrets import scrubbed
+from headrace.model.redact import scrubbed
+from headrace.model.validate import cut
 from headrace.worker.handlers import Handler, handler_of
 
 APP = "headrace-app"

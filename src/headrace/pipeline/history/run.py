@@ -9,9 +9,9 @@ import msgspec
 from pyspark.sql import SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
-from headrace.model.checks import check_int
 from headrace.model.errors import BadConfig
 from headrace.model.limits import HISTORY_EVENTS_MAX, HISTORY_EVERY_MS
+from headrace.model.validate import check_int
 from headrace.pipeline.history.batch import Writer
 from headrace.pipeline.history.cursor import Cursor
 from headrace.pipeline.history.delta import check_installed

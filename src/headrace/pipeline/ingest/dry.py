@@ -10,10 +10,10 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812  (as everybody on Spark writes it)
 
 from headrace.client.batch import batches
-from headrace.model.checks import cut
 from headrace.model.errors import Refused
 from headrace.model.job import Job
 from headrace.model.times import instant_text
+from headrace.model.validate import cut
 from headrace.pipeline.ingest.counts import Ingested
 from headrace.pipeline.ingest.planned import Planned
 from headrace.pipeline.source.machine import check_here, here

@@ -8,8 +8,8 @@ from pathlib import Path
 
 from msgspec import Struct
 
-from headrace.model.checks import check_path, cut, shown_path
 from headrace.model.errors import BadConfig
+from headrace.model.validate import check_path, cut, shown_path
 
 FORMATS = {
     ".parquet": "parquet",

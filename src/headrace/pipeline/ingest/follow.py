@@ -7,10 +7,10 @@ import msgspec
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
-from headrace.model.checks import check_int
 from headrace.model.errors import BadConfig
 from headrace.model.names import DEFAULT_TENANT
 from headrace.model.times import Duration
+from headrace.model.validate import check_int
 from headrace.pipeline.history.layout import spark_path
 from headrace.pipeline.ingest.counts import Ingested, of_writes
 from headrace.pipeline.ingest.mapping import Mapping

@@ -6,8 +6,8 @@ from msgspec import Struct
 from pyspark.sql import DataFrame
 from pyspark.sql.types import DataType, StringType, StructField, TimestampType, VariantType
 
-from headrace.model.checks import cut
 from headrace.model.errors import BadConfig
+from headrace.model.validate import cut
 from headrace.pipeline.ingest.fitting import AS_KEY, fitted
 from headrace.pipeline.ingest.reading import CORRUPT
 from headrace.pipeline.source.write.making import COLUMNS

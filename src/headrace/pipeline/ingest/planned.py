@@ -6,10 +6,10 @@ from pathlib import Path
 from msgspec import Struct
 from pyspark.sql import DataFrame
 
-from headrace.model.checks import bounded_repr, cut
 from headrace.model.errors import BadConfig
 from headrace.model.names import DEFAULT_QUEUE
 from headrace.model.times import Duration, duration_ms
+from headrace.model.validate import bounded_repr, cut
 from headrace.pipeline.ingest.mapping import Mapping, mapped
 from headrace.pipeline.source.machine import check_master
 from headrace.pipeline.source.options import WriteOptions

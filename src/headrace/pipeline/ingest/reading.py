@@ -9,8 +9,8 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812  (as everybody on Spark writes it)
 from pyspark.sql.types import StringType, StructField, StructType
 
-from headrace.model.checks import cut
 from headrace.model.errors import BadConfig
+from headrace.model.validate import cut
 from headrace.pipeline.ingest.finding import Source, find_source
 from headrace.pipeline.ingest.telling import first_words, in_words
 from headrace.pipeline.sql import filtered, one_sentence

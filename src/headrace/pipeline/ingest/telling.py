@@ -7,8 +7,8 @@ from contextlib import contextmanager
 from py4j.protocol import Py4JJavaError
 from pyspark.errors import PySparkException
 
-from headrace.model.checks import cut
 from headrace.model.errors import BadConfig
+from headrace.model.validate import cut
 from headrace.pipeline.said import said_by_us
 from headrace.pipeline.sql import unlogged
 

@@ -4,9 +4,9 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812  (as everybody on Spark writes it)
 from pyspark.sql.types import DataType, StructField, StructType
 
-from headrace.model.checks import cut
 from headrace.model.errors import BadConfig
 from headrace.model.names import Queue
+from headrace.model.validate import cut
 from headrace.pipeline.map.keys import ANSWER, Key, quoted
 from headrace.pipeline.source.schema import JOBS
 from headrace.pipeline.sql import one_sentence

@@ -4,10 +4,10 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
-from headrace.model.answers import Counts
 from headrace.model.errors import OutcomeUnknown, StoreUnavailable
 from headrace.model.limits import MAP_LOOK_MS, RETENTION_MAX
 from headrace.model.names import Queue
+from headrace.model.results import Counts
 from headrace.pipeline.fleet.desk import Desk
 from headrace.pipeline.source.write.patience import patiently
 from headrace.stores.catalog import find_queue

@@ -23,9 +23,9 @@ from pyspark.sql.types import (
     VariantType,
 )
 
-from headrace.model.checks import cut
 from headrace.model.errors import BadConfig
 from headrace.model.limits import MAP_NAME_CHARS_MAX
+from headrace.model.validate import cut
 from headrace.pipeline.source.write.keys import INSTANTS
 from headrace.pipeline.sql import one_sentence
 

@@ -13,10 +13,10 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812  (as everybody on Spark writes it)
 from pyspark.sql.pandas.functions import arrow_udf
 
-from headrace.model.checks import check_bytes, cut
 from headrace.model.errors import BadConfig, Refused
 from headrace.model.job import Job
 from headrace.model.limits import MAP_SAMPLES, PAYLOAD_BYTES_MAX
+from headrace.model.validate import check_bytes, cut
 from headrace.pipeline.map.keys import Key, id_of, quoted
 from headrace.pipeline.map.taking import Work
 from headrace.pipeline.source.write.cells import json_texts

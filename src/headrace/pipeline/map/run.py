@@ -10,10 +10,10 @@ from pyspark.sql import functions as F  # noqa: N812  (as everybody on Spark wri
 
 from headrace.app.app import App
 from headrace.app.sender import Maker
-from headrace.model.answers import Counts
 from headrace.model.errors import BadConfig, Refused
 from headrace.model.limits import DURATION_MS_MAX, KEY_KEEP_MS
 from headrace.model.names import Queue
+from headrace.model.results import Counts
 from headrace.model.times import Duration
 from headrace.pipeline.fleet.run import FleetProgress, FleetReport, check_fleet, run_fleet
 from headrace.pipeline.map.answers import MARKS, OUTCOMES, answers, no_jobs, read_jobs, remembered

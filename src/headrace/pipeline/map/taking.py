@@ -14,9 +14,9 @@ from headrace.app.loading import load_app
 from headrace.app.sender import Maker
 from headrace.client.codec import JSON
 from headrace.client.options import Options
-from headrace.model.checks import cut
 from headrace.model.errors import BadConfig, Refused
 from headrace.model.job import Job
+from headrace.model.validate import cut
 from headrace.pipeline.map.keys import quoted
 from headrace.pipeline.sql import selected
 

@@ -8,7 +8,7 @@ from typing import Any
 from msgspec import Struct
 
 from headrace.model.limits import PAGE_DAYS_MAX, PAGE_TENANTS_MAX
-from headrace.model.secrets import scrubbed
+from headrace.model.redact import scrubbed
 from headrace.pipeline.page.numbers import (
     ALL,
     COUNTED,

@@ -7,13 +7,13 @@ from typing import Literal, get_args
 from msgspec import Struct
 from msgspec.structs import asdict
 
-from headrace.model.checks import cut
 from headrace.model.errors import BadConfig
 from headrace.model.feed import FeedName
 from headrace.model.limits import ID_CHARS_MAX, KEY_KEEP_MS, KIND_CHARS_MAX, PARTITIONS_MAX, SHARDS_MAX
 from headrace.model.names import DEFAULT_TENANT, Queue, check_tenant
-from headrace.model.secrets import shown
+from headrace.model.redact import shown
 from headrace.model.times import duration_ms
+from headrace.model.validate import cut
 from headrace.pipeline.source.place import Place
 from headrace.pipeline.source.urls import check_url
 

@@ -6,9 +6,9 @@ from typing import Literal
 import msgspec
 from msgspec import Struct
 
-from headrace.model.checks import cut
 from headrace.model.errors import BadConfig, Refused
 from headrace.model.times import read_instant_ms
+from headrace.model.validate import cut
 
 EARLIEST, LATEST = -2, -1
 """Kafka's numbers for both ends, where a number is wanted."""

@@ -7,7 +7,7 @@ import pyarrow as pa
 from pyspark.sql.datasource import EqualTo
 
 from headrace.model.event import Span
-from headrace.model.letter import Ending
+from headrace.model.finished import Ending
 from headrace.model.limits import BATCH_MAX
 from headrace.model.names import Queue
 from headrace.pipeline.source.building import built, gathered, texts

@@ -18,9 +18,9 @@ from pyspark.sql.types import (
     TimestampType,
 )
 
-from headrace.model.checks import cut
 from headrace.model.errors import BadConfig
 from headrace.model.event import LINE_COLUMNS
+from headrace.model.validate import cut
 from headrace.pipeline.source.options import Options
 
 INSTANT = pa.timestamp("us", tz="UTC")

@@ -11,8 +11,8 @@ from msgspec import Struct
 from headrace.feeds.publishing import parts, refusal
 from headrace.model.errors import BadConfig, HeadraceError
 from headrace.model.feed import FeedName, FeedType, Publication
-from headrace.model.feed_answers import FeedState
 from headrace.model.limits import ID_CHARS_MAX
+from headrace.model.results import FeedState
 from headrace.model.times import instant_text, read_instant_ms
 from headrace.pipeline.source.write.patience import patiently
 from headrace.pipeline.source.write.report import make_feed

@@ -1,8 +1,8 @@
 """Those who wait for a feed to change: what they look at before they sleep."""
 
-from headrace.model.checks import check_int
 from headrace.model.feed import FeedCursor, FeedName, check_cursor
 from headrace.model.limits import DURATION_MS_MAX
+from headrace.model.validate import check_int
 from headrace.stores.transitions.changes import end_of
 from headrace.stores.transitions.rows import Tx
 

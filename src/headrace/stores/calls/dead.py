@@ -3,13 +3,13 @@
 import builtins
 from collections.abc import Sequence
 
-from headrace.model.answers import Page, Replayed
-from headrace.model.checks import bounded_repr, check_batch, check_bool, check_int
 from headrace.model.errors import Refused
+from headrace.model.finished import Letter, LetterKey
 from headrace.model.job import check_id
-from headrace.model.letter import Letter, LetterKey
 from headrace.model.limits import BATCH_MAX, DURATION_MS_MAX, PAGE_MAX
 from headrace.model.names import Queue
+from headrace.model.results import Page, Replayed
+from headrace.model.validate import bounded_repr, check_batch, check_bool, check_int
 from headrace.stores.calls.cursor import bad_cursor, read_cursor, write_cursor
 from headrace.stores.calls.jobs import at, finish
 from headrace.stores.contract.dead import ALL_LETTERS, LetterFilter

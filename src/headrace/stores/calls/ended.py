@@ -2,9 +2,9 @@
 
 from collections.abc import Iterable, Sequence
 
-from headrace.model.checks import check_int
 from headrace.model.limits import DURATION_MS_MAX
 from headrace.model.names import Queue
+from headrace.model.validate import check_int
 from headrace.stores.calls.jobs import by_shard, check_ids
 from headrace.stores.transitions.rows import Tx
 

@@ -2,7 +2,6 @@
 
 from collections.abc import Mapping
 
-from headrace.model.checks import check_int, check_version_number
 from headrace.model.feed import (
     FeedConfig,
     FeedCursor,
@@ -13,8 +12,9 @@ from headrace.model.feed import (
     check_writable,
     first_feed_config,
 )
-from headrace.model.feed_answers import Changes, FeedState
 from headrace.model.limits import BATCH_MAX, CHANGES_PAGE_BYTES, PAGE_MAX
+from headrace.model.results import Changes, FeedState
+from headrace.model.validate import check_int, check_version_number
 from headrace.stores.calls.jobs import at
 from headrace.stores.transitions import feeds
 from headrace.stores.transitions.changes import end_of, status_of

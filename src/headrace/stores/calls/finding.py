@@ -1,8 +1,8 @@
 """Everything that a shard knows of one id, as one answer."""
 
-from headrace.model.answers import Found
+from headrace.model.finished import Ending, Letter
 from headrace.model.job import Record, State
-from headrace.model.letter import Ending, Letter
+from headrace.model.results import Found
 from headrace.stores.transitions.rows import Row, Rows
 
 

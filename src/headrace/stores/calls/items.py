@@ -3,11 +3,11 @@
 from collections.abc import Callable, Sequence
 from typing import TypeVar
 
-from headrace.model.checks import check_batch, check_int
 from headrace.model.errors import Refused
 from headrace.model.feed import FeedName, Item, Move, Publication, check_instance, check_item_id, check_writable
-from headrace.model.feed_answers import Items, Moved, Published, Retracted
 from headrace.model.limits import BATCH_MAX, CHANGES_PAGE_BYTES, CURSOR_CHARS_MAX, PAGE_MAX
+from headrace.model.results import Items, Moved, Published, Retracted
+from headrace.model.validate import check_batch, check_int
 from headrace.stores.calls.cursor import read_text, write_text
 from headrace.stores.calls.jobs import at
 from headrace.stores.transitions import items

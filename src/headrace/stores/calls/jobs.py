@@ -4,8 +4,6 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import TypeVar
 
-from headrace.model.answers import Cancellation, Enqueued, Extended, Removed, Repaired, Settled, Turned
-from headrace.model.checks import check_batch, check_bool, check_int, check_time
 from headrace.model.claim import (
     Claim,
     ClaimRequest,
@@ -21,6 +19,8 @@ from headrace.model.job import Job, check_id
 from headrace.model.limits import BATCH_MAX, CLAIM_BYTES_MAX
 from headrace.model.names import Queue, Shard
 from headrace.model.outcome import Done
+from headrace.model.results import Cancellation, Enqueued, Extended, Removed, Repaired, Settled, Turned
+from headrace.model.validate import check_batch, check_bool, check_int, check_time
 from headrace.stores.transitions import claim as claiming
 from headrace.stores.transitions import leave
 from headrace.stores.transitions.enqueue import enqueue

@@ -4,7 +4,6 @@ from collections.abc import Sequence
 
 from msgspec.structs import replace
 
-from headrace.model.checks import bounded_repr, check_batch, check_bool, check_int, check_text, check_time
 from headrace.model.errors import Refused
 from headrace.model.event import Bounds, Consumer, Entry, Span
 from headrace.model.limits import (
@@ -15,6 +14,7 @@ from headrace.model.limits import (
     SWEEP_PER_CALL_MAX,
 )
 from headrace.model.names import Shard
+from headrace.model.validate import bounded_repr, check_batch, check_bool, check_int, check_text, check_time
 from headrace.stores.calls.jobs import at
 from headrace.stores.transitions.journal import trim
 from headrace.stores.transitions.rows import Engine, Head, Rows, Tx

@@ -2,13 +2,13 @@
 
 from collections.abc import Mapping
 
-from headrace.model.answers import Counts, Page
-from headrace.model.checks import check_int, check_version_number
-from headrace.model.config import QueueConfig, first_config
 from headrace.model.errors import Refused
 from headrace.model.event import Line
 from headrace.model.limits import BATCH_MAX, PAGE_MAX
 from headrace.model.names import Queue, check_tenant
+from headrace.model.queue_config import QueueConfig, first_config
+from headrace.model.results import Counts, Page
+from headrace.model.validate import check_int, check_version_number
 from headrace.stores.calls.jobs import at, finish
 from headrace.stores.transitions import leave
 from headrace.stores.transitions.journal import erase_journal

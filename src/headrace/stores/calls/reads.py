@@ -3,16 +3,14 @@
 import builtins
 from collections.abc import Sequence
 
-from headrace.model.answers import Found, Page
-from headrace.model.checks import bounded_repr, check_int
-from headrace.model.config import QueueConfig
 from headrace.model.errors import Refused
-from headrace.model.job import State
-from headrace.model.letter import Ending, Letter
+from headrace.model.finished import Ending, Letter
+from headrace.model.job import State, Twin
 from headrace.model.limits import PAGE_MAX, WORKER_KEEP_MS
 from headrace.model.names import Queue, Shard
-from headrace.model.snapshot import Group, Scan, Snapshot, SnapshotRow, WorkerSeen
-from headrace.model.twin import Twin
+from headrace.model.queue_config import QueueConfig
+from headrace.model.results import Found, Group, Page, Scan, Snapshot, SnapshotRow, WorkerSeen
+from headrace.model.validate import bounded_repr, check_int
 from headrace.stores.calls.cursor import read_cursor, write_cursor
 from headrace.stores.calls.finding import find_one
 from headrace.stores.calls.jobs import at, check_ids

@@ -2,12 +2,11 @@
 
 from collections.abc import Callable
 
-from headrace.model.answers import Found
-from headrace.model.checks import bounded_repr, check_text
 from headrace.model.errors import Refused
 from headrace.model.limits import COMPANION_ID_CHARS_MAX, SCAN_PART_BYTES
 from headrace.model.names import Shard
-from headrace.model.snapshot import GROUPS, Group
+from headrace.model.results import GROUPS, Found, Group
+from headrace.model.validate import bounded_repr, check_text
 from headrace.stores.calls.cursor import bad_cursor, read_cursor, write_cursor
 from headrace.stores.calls.finding import found_of
 from headrace.stores.transitions.rows import Rows

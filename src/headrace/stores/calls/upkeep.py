@@ -6,11 +6,11 @@ from typing import NamedTuple
 
 from msgspec.structs import replace
 
-from headrace.model.checks import check_int
 from headrace.model.event import Bounds, Entry
+from headrace.model.integrity import Damage, Findings, JournalBreak, Mended, Miscount
 from headrace.model.limits import BATCH_MAX, INSPECT_JOURNAL_BYTES
 from headrace.model.names import Shard
-from headrace.model.upkeep import Damage, Findings, JournalBreak, Mended, Miscount
+from headrace.model.validate import check_int
 from headrace.stores.calls.cursor import bad_cursor, read_cursor, write_cursor
 from headrace.stores.calls.jobs import at, finish
 from headrace.stores.calls.journal import bounds_of, cut

@@ -5,9 +5,9 @@ from collections.abc import Hashable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Generic, Protocol, TypeVar
 
-from headrace.model.checks import check_batch, check_int
 from headrace.model.limits import DURATION_MS_MAX, QUEUES_PER_CLAIM_MAX
 from headrace.model.names import Queue
+from headrace.model.validate import check_batch, check_int
 from headrace.stores.transitions.rows import Tx
 
 Name = tuple[str, str]

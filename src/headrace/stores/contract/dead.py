@@ -5,10 +5,10 @@ from typing import Protocol
 
 from msgspec import Struct
 
-from headrace.model.answers import Page, Replayed
-from headrace.model.checks import check_time
-from headrace.model.letter import Letter, LetterKey
+from headrace.model.finished import Letter, LetterKey
 from headrace.model.names import Queue
+from headrace.model.results import Page, Replayed
+from headrace.model.validate import check_time
 
 
 class LetterFilter(Struct, frozen=True):

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from typing import Protocol
 
 from headrace.model.feed import FeedConfig, FeedCursor, FeedName, FeedType
-from headrace.model.feed_answers import Changes, FeedState
+from headrace.model.results import Changes, FeedState
 
 
 class Feeds(Protocol):

@@ -4,8 +4,8 @@ from collections.abc import Sequence
 from typing import Protocol
 
 from headrace.model.feed import FeedName, Item, Move, Publication
-from headrace.model.feed_answers import Items as Page
-from headrace.model.feed_answers import Moved, Published, Retracted
+from headrace.model.results import Items as Page
+from headrace.model.results import Moved, Published, Retracted
 
 
 class Items(Protocol):

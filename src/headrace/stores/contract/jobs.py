@@ -3,10 +3,10 @@
 from collections.abc import Callable, Sequence
 from typing import Protocol
 
-from headrace.model.answers import Cancellation, Enqueued, Extended, Removed, Repaired, Settled, Turned
 from headrace.model.claim import ClaimRequest, Claims, Lease, Settlement
 from headrace.model.job import Job
 from headrace.model.names import Queue
+from headrace.model.results import Cancellation, Enqueued, Extended, Removed, Repaired, Settled, Turned
 
 
 class Jobs(Protocol):

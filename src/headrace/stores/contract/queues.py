@@ -3,9 +3,9 @@
 from collections.abc import Mapping
 from typing import Protocol
 
-from headrace.model.answers import Counts, Page
-from headrace.model.config import QueueConfig
 from headrace.model.names import Queue
+from headrace.model.queue_config import QueueConfig
+from headrace.model.results import Counts, Page
 
 
 class Queues(Protocol):

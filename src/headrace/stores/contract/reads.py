@@ -3,11 +3,10 @@
 from collections.abc import Sequence
 from typing import Protocol
 
-from headrace.model.answers import Found, Page
+from headrace.model.finished import Ending
 from headrace.model.job import State
-from headrace.model.letter import Ending
 from headrace.model.names import Queue, Shard
-from headrace.model.snapshot import Group, Scan, Snapshot, WorkerSeen
+from headrace.model.results import Found, Group, Page, Scan, Snapshot, WorkerSeen
 
 
 class Reads(Protocol):

@@ -2,8 +2,8 @@
 
 from typing import Protocol
 
+from headrace.model.integrity import Findings, Mended
 from headrace.model.names import Shard
-from headrace.model.upkeep import Findings, Mended
 
 
 class Upkeep(Protocol):

@@ -8,14 +8,13 @@ from itertools import islice
 
 from sortedcontainers import SortedDict, SortedList
 
-from headrace.model.answers import Counts
-from headrace.model.config import QueueConfig
 from headrace.model.event import Consumer, Entry
-from headrace.model.job import State
-from headrace.model.letter import Ending, Letter
+from headrace.model.finished import Ending, Letter
+from headrace.model.job import State, Twin
 from headrace.model.limits import PLACE_BITS, PRIORITY_MAX
 from headrace.model.names import Shard
-from headrace.model.twin import Twin
+from headrace.model.queue_config import QueueConfig
+from headrace.model.results import Counts
 from headrace.stores.transitions.journal import append
 from headrace.stores.transitions.part import part_of
 from headrace.stores.transitions.rows import Head, KeyRow, OldestEntry, Row, WorkerRow

@@ -4,11 +4,11 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import TypeVar
 
 from headrace.model.clock import Clock, SystemClock
-from headrace.model.config import QueueConfig, first_config
 from headrace.model.errors import StoreUnavailable
 from headrace.model.feed import FeedConfig, FeedCursor, FeedName
 from headrace.model.names import Queue, Shard
-from headrace.model.snapshot import Health
+from headrace.model.queue_config import QueueConfig, first_config
+from headrace.model.results import Health
 from headrace.stores.calls.changed import check_changed, has_changed
 from headrace.stores.calls.dead import EngineDead
 from headrace.stores.calls.ended import JobName, check_ended, has_ended, names_of

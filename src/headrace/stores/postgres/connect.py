@@ -15,8 +15,8 @@ from psycopg.conninfo import conninfo_to_dict, make_conninfo
 from psycopg.types.numeric import Int8BinaryDumper, Int8Dumper
 from psycopg_pool import ConnectionPool
 
-from headrace.model.checks import bounded_repr
 from headrace.model.errors import BadConfig
+from headrace.model.validate import bounded_repr
 from headrace.stores.postgres.arrays import take_arrays
 
 Connection = psycopg.Connection[tuple[Any, ...]]

@@ -1,6 +1,6 @@
 """The endings of a shard: looked up for a whole batch, collected while the step lasts, swept oldest first."""
 
-from headrace.model.letter import Ending
+from headrace.model.finished import Ending
 from headrace.stores.packing import ending_columns, ending_of
 from headrace.stores.postgres.head import AllDraws, PostgresHead
 from headrace.stores.postgres.link import Link

@@ -11,13 +11,13 @@ from typing import TypeVar
 
 import psycopg
 
-from headrace.model.answers import Enqueued, Settled, Turned
-from headrace.model.checks import check_batch, check_time
 from headrace.model.claim import ClaimRequest, Claims, Settlement, check_settlements
 from headrace.model.job import Job
 from headrace.model.limits import BATCH_MAX, PROMOTIONS_PER_CALL_MAX
 from headrace.model.names import Shard
 from headrace.model.policy import NO_POLICY
+from headrace.model.results import Enqueued, Settled, Turned
+from headrace.model.validate import check_batch, check_time
 from headrace.stores.calls.jobs import naming
 from headrace.stores.calls.wait import name_of
 from headrace.stores.postgres.connect import Connection, roll_back

@@ -4,11 +4,11 @@ from collections.abc import Callable, Collection
 from operator import itemgetter
 
 from headrace.model.claim import Claim, ClaimRequest, Claims, Lease, token_of
+from headrace.model.decision import is_expired
 from headrace.model.event import Line, encode_lines
 from headrace.model.limits import CLAIM_BYTES_MAX, WORKER_SEEN_MS
 from headrace.model.names import Shard
 from headrace.model.policy import NO_POLICY
-from headrace.model.verdict import is_expired
 from headrace.stores.packing import PackedLease, pack, record_of, unpack_body
 from headrace.stores.postgres.arrays import numbers, texts
 from headrace.stores.postgres.connect import Connection

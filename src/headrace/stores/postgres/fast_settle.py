@@ -2,12 +2,12 @@
 
 from collections.abc import Sequence
 
-from headrace.model.answers import Settled
 from headrace.model.claim import Settlement, token_of
 from headrace.model.event import Line, encode_lines
 from headrace.model.limits import SWEEP_PER_CALL_MAX
 from headrace.model.names import Shard
 from headrace.model.outcome import Done
+from headrace.model.results import Settled
 from headrace.stores.calls.jobs import by_shard
 from headrace.stores.packing import Body, pack_ending, unpack_body
 from headrace.stores.postgres.arrays import blobs, numbers, texts

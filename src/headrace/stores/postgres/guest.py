@@ -10,12 +10,12 @@ from psycopg import errors as pg
 from psycopg.pq import TransactionStatus
 from psycopg.rows import tuple_row
 
-from headrace.model.answers import Enqueued
-from headrace.model.checks import check_batch, check_time
 from headrace.model.errors import Refused, StoreUnavailable
 from headrace.model.job import Job
 from headrace.model.limits import BATCH_MAX
 from headrace.model.names import Queue, Shard
+from headrace.model.results import Enqueued
+from headrace.model.validate import check_batch, check_time
 from headrace.stores.calls.jobs import at
 from headrace.stores.calls.wait import Name, name_of
 from headrace.stores.postgres.connect import adapt

@@ -5,8 +5,8 @@ from collections import deque
 from headrace.stores.postgres.link import Link
 from headrace.stores.transitions.rows import Head, Row
 
-JOURNAL = ("epoch", "seq", "at_ms", "first_seq", "journal_bytes", "oldest_at_ms")
-COUNTS = ("ready", "later", "blocked", "active", "done", "cancelled", "dead", "unpinned")
+JOURNAL: tuple[str, ...] = ("epoch", "seq", "at_ms", "first_seq", "journal_bytes", "oldest_at_ms")
+COUNTS: tuple[str, ...] = ("ready", "later", "blocked", "active", "done", "cancelled", "dead", "unpinned")
 DRAWN_AT_ONCE = 8
 
 

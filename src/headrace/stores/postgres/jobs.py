@@ -3,10 +3,10 @@
 from collections.abc import Callable, Sequence
 from typing import TypeVar
 
-from headrace.model.answers import Enqueued
 from headrace.model.claim import Claim, ClaimRequest, Claims
 from headrace.model.job import Job
 from headrace.model.names import Queue
+from headrace.model.results import Enqueued
 from headrace.stores.calls.jobs import EngineJobs, by_shard
 from headrace.stores.postgres.rows import PostgresRows
 from headrace.stores.postgres.tx import PostgresTx

@@ -2,7 +2,7 @@
 
 from typing import Any, NamedTuple
 
-from headrace.model.twin import Twin
+from headrace.model.job import Twin
 from headrace.stores.packing import lease_columns, pack, pack_body, row_of, unpack_twin
 from headrace.stores.postgres.head import AllDraws, PostgresHead
 from headrace.stores.postgres.link import Cursor, Link

@@ -5,10 +5,10 @@ from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Any, NamedTuple
 
-from headrace.model.checks import check_batch
 from headrace.model.event import Bounds, Span
 from headrace.model.limits import BATCH_MAX, LOOKS_AT_ONCE
 from headrace.model.names import Shard
+from headrace.model.validate import check_batch
 from headrace.stores.calls.journal import NO_BOUNDS, EngineJournal, bounds_of, check_spans
 from headrace.stores.calls.queues import wrong_shards
 from headrace.stores.postgres.tx import PostgresTx

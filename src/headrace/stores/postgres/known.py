@@ -4,8 +4,8 @@ from typing import NamedTuple
 
 import msgspec
 
-from headrace.model.config import QueueConfig
 from headrace.model.names import Queue
+from headrace.model.queue_config import QueueConfig
 from headrace.stores.calls.wait import Name, name_of
 from headrace.stores.postgres.connect import Connection
 from headrace.stores.postgres.sql import sql

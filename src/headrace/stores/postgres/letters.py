@@ -1,6 +1,6 @@
 """The dead letters of a shard: looked up for a whole batch, collected while the step lasts."""
 
-from headrace.model.letter import Letter
+from headrace.model.finished import Letter
 from headrace.stores.packing import pack, unpack_letter
 from headrace.stores.postgres.head import AllDraws, PostgresHead
 from headrace.stores.postgres.link import Link

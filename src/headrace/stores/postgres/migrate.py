@@ -6,7 +6,7 @@ import psycopg
 from psycopg.sql import SQL, Identifier
 
 from headrace.model.errors import BadConfig
-from headrace.model.upkeep import Schema, schema_at
+from headrace.model.integrity import Schema, schema_at
 from headrace.stores.postgres.connect import Connection, Settings, connect, roll_back
 from headrace.stores.postgres.errors import errors, not_connected
 from headrace.stores.postgres.sql import migration_names, migrations, sql

@@ -3,13 +3,12 @@
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from headrace.model.answers import Counts
-from headrace.model.config import QueueConfig
-from headrace.model.job import State
-from headrace.model.letter import Ending, Letter
+from headrace.model.finished import Ending, Letter
+from headrace.model.job import State, Twin
 from headrace.model.limits import INBOX_PER_ROUND_MAX, JOURNAL_TRIM_PER_CALL_MAX, PLACE_BITS
 from headrace.model.names import Shard
-from headrace.model.twin import Twin
+from headrace.model.queue_config import QueueConfig
+from headrace.model.results import Counts
 from headrace.stores.packing import due_since, ending_of, row_of, unpack_letter, unpack_twin
 from headrace.stores.postgres.endings import EndingRows
 from headrace.stores.postgres.entries import PARTITION_SEQS

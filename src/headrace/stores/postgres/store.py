@@ -2,12 +2,11 @@
 
 from collections.abc import Sequence
 
-from headrace.model.answers import Enqueued
 from headrace.model.clock import Clock, SystemClock
 from headrace.model.errors import BadConfig
+from headrace.model.integrity import schema_at
 from headrace.model.job import Job
-from headrace.model.snapshot import Health
-from headrace.model.upkeep import schema_at
+from headrace.model.results import Enqueued, Health
 from headrace.stores.calls.dead import EngineDead
 from headrace.stores.calls.feeds import EngineFeeds
 from headrace.stores.calls.queues import EngineQueues

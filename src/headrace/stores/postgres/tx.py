@@ -8,10 +8,10 @@ from operator import itemgetter
 import msgspec
 from psycopg import errors as pg
 
-from headrace.model.config import QueueConfig, first_config
 from headrace.model.feed import FeedConfig, FeedName
 from headrace.model.limits import INBOX_PER_ROUND_MAX
 from headrace.model.names import Queue, Shard
+from headrace.model.queue_config import QueueConfig, first_config
 from headrace.stores.calls.queues import wrong_shards
 from headrace.stores.postgres.feeds import PostgresFeed
 from headrace.stores.postgres.head import AllDraws

@@ -4,9 +4,9 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
-from headrace.model.checks import check_time
 from headrace.model.errors import HeadraceError, OutcomeUnknown, Refused, StoreUnavailable
 from headrace.model.names import Queue, Shard
+from headrace.model.validate import check_time
 from headrace.stores.calls.queues import not_empty, wrong_shards
 from headrace.stores.redis.errors import ScriptRefusal
 from headrace.stores.redis.keys import first_shard, head_key

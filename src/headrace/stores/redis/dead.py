@@ -4,11 +4,11 @@ import builtins
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from headrace.model.answers import Page, Replayed
-from headrace.model.checks import check_batch, check_bool, check_int
-from headrace.model.letter import Letter, LetterKey
+from headrace.model.finished import Letter, LetterKey
 from headrace.model.limits import BATCH_MAX, DURATION_MS_MAX, PAGE_MAX
 from headrace.model.names import Queue, Shard
+from headrace.model.results import Page, Replayed
+from headrace.model.validate import check_batch, check_bool, check_int
 from headrace.stores.calls.cursor import write_cursor
 from headrace.stores.calls.dead import check_pick, not_found, picks_by_shard, read_letter_cursor
 from headrace.stores.contract.dead import ALL_LETTERS, LetterFilter

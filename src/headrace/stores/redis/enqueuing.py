@@ -4,11 +4,11 @@ from collections.abc import Sequence
 from functools import partial
 from typing import Any
 
-from headrace.model.answers import Enqueued
 from headrace.model.errors import HeadraceError, OutcomeUnknown, Refused, StoreUnavailable
 from headrace.model.event import payload_text
 from headrace.model.job import Job
 from headrace.model.names import Queue, Shard
+from headrace.model.results import Enqueued
 from headrace.stores.contract.jobs import Answered
 from headrace.stores.redis.batch import Batch, Checked, Part, cut, own_args, send, shards_of
 from headrace.stores.redis.keys import head_key

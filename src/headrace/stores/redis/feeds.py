@@ -5,7 +5,6 @@ from typing import Any
 
 import msgspec
 
-from headrace.model.checks import check_int, check_version_number
 from headrace.model.errors import HeadraceError, Refused, StoreUnavailable
 from headrace.model.feed import (
     DIRECTORY_CONFIG,
@@ -18,8 +17,9 @@ from headrace.model.feed import (
     check_writable,
     first_feed_config,
 )
-from headrace.model.feed_answers import Changes, FeedState
 from headrace.model.limits import CONFIGURE_TRIES_MAX, PAGE_MAX
+from headrace.model.results import Changes, FeedState
+from headrace.model.validate import check_int, check_version_number
 from headrace.stores.calls.feeds import SWEEPER
 from headrace.stores.redis.asking import instant, looking
 from headrace.stores.redis.errors import ScriptRefusal

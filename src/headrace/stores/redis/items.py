@@ -4,10 +4,10 @@ import builtins
 from collections.abc import Callable, Sequence
 from typing import Any, Literal
 
-from headrace.model.checks import check_int
 from headrace.model.feed import FeedName, Item, Move, Place, Publication, check_writable
-from headrace.model.feed_answers import Items, Moved, Published, Retracted
 from headrace.model.limits import BATCH_MAX, PAGE_MAX
+from headrace.model.results import Items, Moved, Published, Retracted
+from headrace.model.validate import check_int
 from headrace.stores.calls.items import check_call, check_item_ids, read_place, write_place
 from headrace.stores.redis.asking import instant
 from headrace.stores.redis.errors import ScriptRefusal

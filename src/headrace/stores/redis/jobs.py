@@ -3,8 +3,6 @@
 from collections.abc import Callable, Sequence
 from typing import Any, Literal, TypeVar
 
-from headrace.model.answers import Cancellation, Enqueued, Extended, Removed, Repaired, Settled, Turned
-from headrace.model.checks import check_batch, check_bool, check_int
 from headrace.model.claim import (
     ClaimRequest,
     Claims,
@@ -18,6 +16,8 @@ from headrace.model.errors import HeadraceError, OutcomeUnknown
 from headrace.model.job import Job
 from headrace.model.limits import BATCH_MAX, CLAIM_BYTES_MAX
 from headrace.model.names import Queue
+from headrace.model.results import Cancellation, Enqueued, Extended, Removed, Repaired, Settled, Turned
+from headrace.model.validate import check_batch, check_bool, check_int
 from headrace.stores.calls.jobs import check_ids, naming
 from headrace.stores.contract.jobs import Answered, ClaimAnswered
 from headrace.stores.redis.asking import ask, instant

@@ -4,7 +4,6 @@ import asyncio
 from collections.abc import Sequence
 from typing import Any
 
-from headrace.model.checks import check_batch, check_bool, check_int, check_text
 from headrace.model.event import Bounds, Consumer, Entry, Span
 from headrace.model.limits import (
     BATCH_MAX,
@@ -14,6 +13,7 @@ from headrace.model.limits import (
     SWEEP_PER_CALL_MAX,
 )
 from headrace.model.names import Shard
+from headrace.model.validate import check_batch, check_bool, check_int, check_text
 from headrace.stores.calls.journal import (
     NO_BOUNDS,
     SEQ_MAX,

@@ -6,9 +6,9 @@ from urllib.parse import SplitResult, unquote
 
 from msgspec import Struct
 
-from headrace.model.checks import bounded_repr
 from headrace.model.errors import BadConfig
 from headrace.model.limits import DURATION_MS_MAX
+from headrace.model.validate import bounded_repr
 
 Kind = Literal["single", "sentinel", "cluster"]
 KINDS: dict[str, Kind] = {

@@ -8,12 +8,11 @@ from typing import Literal, NamedTuple
 import msgspec
 
 from headrace.model.claim import Delivery
-from headrace.model.job import NO_HEADERS, Job, Record, UpdateRunAt
-from headrace.model.letter import Ending, Letter, LetterKey
+from headrace.model.decision import Reason
+from headrace.model.finished import Ending, Letter, LetterKey
+from headrace.model.job import NO_HEADERS, Job, Record, Twin, UpdateRunAt
 from headrace.model.outcome import Cancelled, Done, Fail, JobError, Outcome, Release, Retry
 from headrace.model.policy import NO_POLICY, Policy
-from headrace.model.twin import Twin
-from headrace.model.verdict import Reason
 from headrace.stores.redis.kept_lines import pack_enqueued
 
 _HEAD = struct.Struct(">HIHIIIHBBH")

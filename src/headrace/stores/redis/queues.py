@@ -5,12 +5,12 @@ from typing import Any
 
 import msgspec
 
-from headrace.model.answers import Counts, Page
-from headrace.model.checks import check_int, check_version_number
-from headrace.model.config import QueueConfig, first_config
 from headrace.model.errors import StoreUnavailable
 from headrace.model.limits import BATCH_MAX, CONFIGURE_TRIES_MAX, PAGE_MAX
 from headrace.model.names import Queue, Shard, check_tenant
+from headrace.model.queue_config import QueueConfig, first_config
+from headrace.model.results import Counts, Page
+from headrace.model.validate import check_int, check_version_number
 from headrace.stores.calls.queues import check_version, not_empty
 from headrace.stores.redis.asking import ask, instant, one
 from headrace.stores.redis.keys import first_shard, head_key

@@ -6,14 +6,13 @@ from typing import Any
 
 import msgspec
 
-from headrace.model.answers import Found, Page
-from headrace.model.checks import check_int
-from headrace.model.config import QueueConfig
+from headrace.model.finished import Ending
 from headrace.model.job import State
-from headrace.model.letter import Ending
 from headrace.model.limits import PAGE_MAX, SCAN_PART_BYTES, WORKER_KEEP_MS
 from headrace.model.names import Queue, Shard
-from headrace.model.snapshot import Group, Scan, Snapshot, WorkerSeen
+from headrace.model.queue_config import QueueConfig
+from headrace.model.results import Found, Group, Page, Scan, Snapshot, WorkerSeen
+from headrace.model.validate import check_int
 from headrace.stores.calls.cursor import bad_cursor, read_cursor, write_cursor
 from headrace.stores.calls.finding import found_of
 from headrace.stores.calls.jobs import by_shard, check_ids

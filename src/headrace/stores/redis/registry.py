@@ -4,8 +4,8 @@ from typing import Any
 
 import msgspec
 
-from headrace.model.config import first_config
 from headrace.model.names import Queue
+from headrace.model.queue_config import first_config
 from headrace.stores.redis.asking import ask, check_shards, each
 from headrace.stores.redis.keys import TENANTS, first_shard, head_key, names_key
 from headrace.stores.redis.link import Call, Link

@@ -3,7 +3,7 @@
 import re
 
 from headrace.model.errors import BadConfig, HeadraceError, StoreUnavailable
-from headrace.model.upkeep import Schema
+from headrace.model.integrity import Schema
 from headrace.stores.redis.connect import topology_of
 from headrace.stores.redis.errors import Lost, NotSent, bad_start
 from headrace.stores.redis.library import LAYOUT, Library, read_library

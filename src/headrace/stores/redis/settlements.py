@@ -5,10 +5,10 @@ from typing import Any, Literal
 
 import msgspec
 
-from headrace.model.answers import Extended, LeaseRefusal, Settled
 from headrace.model.claim import Lease, OwnSettlement, Settlement
-from headrace.model.letter import LetterKey
+from headrace.model.finished import LetterKey
 from headrace.model.outcome import Done
+from headrace.model.results import Extended, LeaseRefusal, Settled
 from headrace.stores.redis.link import Argument
 from headrace.stores.redis.packing import pack_outcome
 

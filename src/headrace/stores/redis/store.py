@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 
-from headrace.model.snapshot import Health
+from headrace.model.results import Health
 from headrace.stores.redis.connect import topology_of
 from headrace.stores.redis.dead import RedisDead
 from headrace.stores.redis.feeds import RedisFeeds

@@ -5,10 +5,10 @@ from typing import Any, Literal
 
 from msgspec.structs import replace
 
-from headrace.model.checks import check_int
+from headrace.model.integrity import Damage, Findings, Mended, Miscount, Quarantined
 from headrace.model.limits import BATCH_MAX, INSPECT_JOURNAL_BYTES
 from headrace.model.names import Shard
-from headrace.model.upkeep import Damage, Findings, Mended, Miscount, Quarantined
+from headrace.model.validate import check_int
 from headrace.stores.calls.cursor import bad_cursor, write_cursor
 from headrace.stores.calls.upkeep import InspectPlace, read_place
 from headrace.stores.redis.asking import ask, instant

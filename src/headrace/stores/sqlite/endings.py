@@ -4,7 +4,7 @@ import sqlite3
 from itertools import groupby, takewhile
 from typing import Any
 
-from headrace.model.letter import Ending
+from headrace.model.finished import Ending
 from headrace.stores.packing import ending_columns, ending_of
 from headrace.stores.sqlite.packing import json_array
 from headrace.stores.sqlite.part import PINNED, Part

@@ -9,12 +9,12 @@ import sqlite3
 from collections.abc import Callable, Iterable
 from typing import Protocol
 
-from headrace.model.answers import Enqueued, Settled
 from headrace.model.claim import Claim, ClaimRequest, Claims, Lease, Settlement, token_of
+from headrace.model.decision import is_expired
 from headrace.model.event import Line, payload_text
 from headrace.model.job import Job
 from headrace.model.outcome import Done
-from headrace.model.verdict import is_expired
+from headrace.model.results import Enqueued, Settled
 from headrace.stores.calls.jobs import Answer, EngineJobs, at
 from headrace.stores.packing import Body, PackedLease, pack, pack_body, pack_ending, record_of, unpack_body
 from headrace.stores.sqlite.packing import json_array, json_keys

@@ -1,6 +1,6 @@
 """The dead letters of a shard."""
 
-from headrace.model.letter import Letter
+from headrace.model.finished import Letter
 from headrace.stores.packing import pack, unpack_letter
 from headrace.stores.sqlite.part import Part
 from headrace.stores.sqlite.sql import sql

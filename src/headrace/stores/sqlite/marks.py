@@ -1,6 +1,6 @@
 """Small rows beside the jobs of a shard: blocked twins, idempotency keys, workers."""
 
-from headrace.model.twin import Twin
+from headrace.model.job import Twin
 from headrace.stores.packing import pack, unpack_twin
 from headrace.stores.sqlite.part import Part
 from headrace.stores.sqlite.sql import sql

@@ -3,13 +3,12 @@
 import sqlite3
 from collections.abc import Callable
 
-from headrace.model.answers import Counts
-from headrace.model.config import QueueConfig
-from headrace.model.job import State
-from headrace.model.letter import Ending, Letter
+from headrace.model.finished import Ending, Letter
+from headrace.model.job import State, Twin
 from headrace.model.limits import PLACE_BITS, PRIORITY_MAX
 from headrace.model.names import Shard
-from headrace.model.twin import Twin
+from headrace.model.queue_config import QueueConfig
+from headrace.model.results import Counts
 from headrace.stores.packing import due_since, ending_of, lease_columns, row_of, unpack_twin
 from headrace.stores.sqlite.endings import EndingRows
 from headrace.stores.sqlite.journal import JournalRows

@@ -4,7 +4,7 @@ import sqlite3
 from contextlib import closing
 from pathlib import Path
 
-from headrace.model.upkeep import Schema, schema_at
+from headrace.model.integrity import Schema, schema_at
 from headrace.stores.sqlite.connect import check_known, errors, version_of
 from headrace.stores.sqlite.sql import migration_names
 

@@ -7,13 +7,13 @@ from contextlib import closing
 from pathlib import Path
 from typing import TypeVar
 
-from headrace.model.checks import bounded_repr
 from headrace.model.clock import Clock, SystemClock
 from headrace.model.errors import BadConfig
 from headrace.model.feed import FeedCursor, FeedName
+from headrace.model.integrity import schema_at
 from headrace.model.names import Queue
-from headrace.model.snapshot import Health
-from headrace.model.upkeep import schema_at
+from headrace.model.results import Health
+from headrace.model.validate import bounded_repr
 from headrace.stores.calls.changed import check_changed, has_changed
 from headrace.stores.calls.dead import EngineDead
 from headrace.stores.calls.ended import JobName, check_ended, has_ended, names_of

@@ -7,9 +7,9 @@ from typing import Any
 import msgspec
 
 from headrace.model.clock import Clock
-from headrace.model.config import QueueConfig, first_config
 from headrace.model.feed import FeedConfig, FeedName
 from headrace.model.names import Queue, Shard
+from headrace.model.queue_config import QueueConfig, first_config
 from headrace.stores.calls.queues import wrong_shards
 from headrace.stores.feed_packing import head_columns, read_config, write_config
 from headrace.stores.sqlite.feeds import SqliteFeed

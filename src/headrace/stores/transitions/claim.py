@@ -5,8 +5,8 @@ from collections.abc import Callable
 
 from msgspec.structs import replace
 
-from headrace.model.answers import Repaired
 from headrace.model.claim import Claim, ClaimRequest, Delivery, Lease
+from headrace.model.decision import EXPIRED, is_expired, judge_stall
 from headrace.model.event import Line
 from headrace.model.job import Record
 from headrace.model.limits import (
@@ -19,7 +19,7 @@ from headrace.model.limits import (
     WORKER_SEEN_MS,
 )
 from headrace.model.names import Queue, Shard
-from headrace.model.verdict import EXPIRED, is_expired, judge_stall
+from headrace.model.results import Repaired
 from headrace.stores.transitions.endings import conclude, die, facts_of, sweep_endings, sweep_letters
 from headrace.stores.transitions.journal import trim
 from headrace.stores.transitions.rows import Row, Rows, WorkerRow

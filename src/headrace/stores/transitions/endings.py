@@ -6,12 +6,12 @@ import json
 from msgspec.structs import replace
 
 from headrace.model.claim import Delivery, Facts
+from headrace.model.decision import Again, Died, Ended, Reason, Verdict
 from headrace.model.event import EventName, Line
+from headrace.model.finished import Ending, Letter, LetterKey
 from headrace.model.job import Record
-from headrace.model.letter import Ending, Letter, LetterKey
 from headrace.model.limits import SWEEP_PER_CALL_MAX
 from headrace.model.outcome import JobError
-from headrace.model.verdict import Again, Died, Ended, Reason, Verdict
 from headrace.stores.transitions.step import Step
 
 FAIL_KIND = "headrace.fail"

@@ -2,10 +2,9 @@
 
 from msgspec.structs import replace
 
-from headrace.model.answers import Enqueued
-from headrace.model.job import Job, Record, record_of, upsert
+from headrace.model.job import Job, Record, block, record_of, upsert
 from headrace.model.limits import SWEEP_PER_CALL_MAX
-from headrace.model.twin import block
+from headrace.model.results import Enqueued
 from headrace.stores.transitions.rows import KeyRow, Row
 from headrace.stores.transitions.step import Step, number_at, place_of
 

@@ -4,9 +4,9 @@ from collections.abc import Sequence
 
 from headrace.model.errors import Refused
 from headrace.model.feed import FeedName, Item, Move, Place, Publication
-from headrace.model.feed_answers import Moved, Published, Retracted
 from headrace.model.limits import CHANGES_PAGE_BYTES, EVICT_PER_CALL_MAX, RANK_CHARS_MAX, RERANK_MAX
 from headrace.model.rank import SIGNS, between, spread
+from headrace.model.results import Moved, Published, Retracted
 from headrace.stores.transitions.changes import Log
 from headrace.stores.transitions.feed_rows import FeedRows, ItemRow
 

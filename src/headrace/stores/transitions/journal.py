@@ -1,8 +1,8 @@
 """The journal of a shard: an entry for each call, consecutive numbers, and retention."""
 
-from headrace.model.config import QueueConfig
 from headrace.model.event import Entry
 from headrace.model.limits import CONSUMER_SILENT_MS, JOURNAL_TRIM_PER_CALL_MAX
+from headrace.model.queue_config import QueueConfig
 from headrace.stores.transitions.rows import DirectRows, Head, OldestEntry, Rows
 
 

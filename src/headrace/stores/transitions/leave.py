@@ -2,11 +2,11 @@
 
 from msgspec.structs import replace
 
-from headrace.model.answers import Cancellation, Removed, Replayed
 from headrace.model.event import EventName, Line
+from headrace.model.finished import LetterKey
 from headrace.model.job import ZERO_COUNTS, Record
-from headrace.model.letter import LetterKey
 from headrace.model.limits import TIME_MS_MAX
+from headrace.model.results import Cancellation, Removed, Replayed
 from headrace.stores.transitions.endings import end, purge_letter, sweep_endings
 from headrace.stores.transitions.rows import Row
 from headrace.stores.transitions.step import Step

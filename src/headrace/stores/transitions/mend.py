@@ -1,6 +1,6 @@
 """Mend: counters that differ from the rows, and twins that wait behind nothing."""
 
-from headrace.model.upkeep import Miscount
+from headrace.model.integrity import Miscount
 from headrace.stores.transitions.endings import free_twin
 from headrace.stores.transitions.rows import Rows
 from headrace.stores.transitions.step import Step

@@ -5,15 +5,14 @@ from typing import Protocol, TypeVar
 
 from msgspec import Struct
 
-from headrace.model.answers import Counts
 from headrace.model.claim import Delivery
-from headrace.model.config import QueueConfig
 from headrace.model.event import Consumer, Entry
 from headrace.model.feed import FeedConfig, FeedName
-from headrace.model.job import Record, State
-from headrace.model.letter import Ending, Letter
+from headrace.model.finished import Ending, Letter
+from headrace.model.job import Record, State, Twin
 from headrace.model.names import Queue, Shard
-from headrace.model.twin import Twin
+from headrace.model.queue_config import QueueConfig
+from headrace.model.results import Counts
 from headrace.stores.transitions.feed_rows import FeedHead, FeedRows
 
 

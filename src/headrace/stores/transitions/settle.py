@@ -2,9 +2,9 @@
 
 from msgspec.structs import replace
 
-from headrace.model.answers import Extended, LeaseRefusal, Settled
 from headrace.model.claim import Lease, Settlement
-from headrace.model.verdict import Again, Died, judge
+from headrace.model.decision import Again, Died, judge
+from headrace.model.results import Extended, LeaseRefusal, Settled
 from headrace.stores.transitions.endings import conclude, sweep_endings
 from headrace.stores.transitions.rows import Row
 from headrace.stores.transitions.step import Step

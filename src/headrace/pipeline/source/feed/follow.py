@@ -7,7 +7,7 @@ from msgspec import Struct
 
 from headrace.model.clock import monotonic_ms
 from headrace.model.feed import FeedCursor, FeedName
-from headrace.model.feed_answers import FeedState
+from headrace.model.results import FeedState
 from headrace.pipeline.source.feed import loss
 from headrace.pipeline.source.feed.offset import OLDEST, FeedOffset, FeedSpan, named
 from headrace.pipeline.source.feed.places import first_places, oldest_of, place_at

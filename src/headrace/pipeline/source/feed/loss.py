@@ -5,7 +5,7 @@ from typing import Literal
 from msgspec import Struct
 
 from headrace.model.feed import FeedCursor
-from headrace.model.feed_answers import FeedState
+from headrace.model.results import FeedState
 from headrace.pipeline.source.feed.offset import OLDEST
 from headrace.pipeline.source.feed.places import changes_behind, oldest_of
 from headrace.pipeline.source.lacking import GO_ON

@@ -4,7 +4,7 @@ from collections.abc import AsyncIterator, Mapping
 
 from headrace.model.errors import BadConfig
 from headrace.model.feed import Changed, FeedCursor
-from headrace.model.feed_answers import FeedState
+from headrace.model.results import FeedState
 from headrace.pipeline.source.feed.offset import OLDEST
 from headrace.pipeline.source.place import EARLIEST, LATEST, Place
 from headrace.stores.contract.store import Store

@@ -4,8 +4,8 @@ import asyncio
 from collections.abc import Sequence
 
 from headrace.model.feed import FeedName
-from headrace.model.feed_answers import FeedState
 from headrace.model.limits import LOOKS_AT_ONCE
+from headrace.model.results import FeedState
 from headrace.stores.contract.store import Store
 
 

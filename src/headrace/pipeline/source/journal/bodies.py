@@ -7,11 +7,11 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from headrace.model.answers import Found
+from headrace.model.finished import Ending
 from headrace.model.job import Record
-from headrace.model.letter import Ending
 from headrace.model.limits import BATCH_MAX, SCAN_PART_BYTES
 from headrace.model.names import Queue
+from headrace.model.results import Found
 from headrace.pipeline.source.building import gathered, texts
 from headrace.pipeline.source.filters import Filters
 from headrace.pipeline.source.journal.holders import LIVE, TWIN, Holder, Told, holders

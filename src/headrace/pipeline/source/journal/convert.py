@@ -11,10 +11,10 @@ import pyarrow.compute as pc
 import pyarrow.json as pj
 from msgspec import Struct
 
-from headrace.model.checks import cut
 from headrace.model.event import Entry
 from headrace.model.limits import UNREADABLE_CHARS_MAX
 from headrace.model.names import Shard
+from headrace.model.validate import cut
 from headrace.pipeline.source.schema import INSTANT, JOURNAL, JSON_SCHEMA, LINE, Table
 
 _log = logging.getLogger(__name__)

@@ -2,11 +2,11 @@
 
 from collections.abc import Sequence
 
-from headrace.model.checks import cut
 from headrace.model.errors import BadConfig, StoreUnavailable
 from headrace.model.event import Bounds, Span
 from headrace.model.limits import BATCH_MAX, TIME_MS_MAX
 from headrace.model.names import Shard
+from headrace.model.validate import cut
 from headrace.pipeline.source.filters import Filters
 from headrace.pipeline.source.options import Options
 from headrace.pipeline.source.place import EARLIEST, LATEST, Place

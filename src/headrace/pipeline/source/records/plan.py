@@ -5,11 +5,10 @@ from collections.abc import Sequence
 
 from msgspec import Struct
 
-from headrace.model.answers import Counts
 from headrace.model.job import State
 from headrace.model.limits import LOOKS_AT_ONCE
 from headrace.model.names import Queue, Shard
-from headrace.model.snapshot import Group
+from headrace.model.results import Counts, Group
 from headrace.pipeline.source.filters import Filters
 from headrace.pipeline.source.options import Options
 from headrace.pipeline.source.packing import pack

@@ -6,10 +6,9 @@ from collections.abc import Iterator, Sequence
 import pyarrow as pa
 from pyspark.sql.datasource import InputPartition
 
-from headrace.model.answers import Found
-from headrace.model.config import DEFAULT_CONFIG
 from headrace.model.names import Shard
-from headrace.model.snapshot import Group, Scan
+from headrace.model.queue_config import DEFAULT_CONFIG
+from headrace.model.results import Found, Group, Scan
 from headrace.pipeline.source.building import gathered
 from headrace.pipeline.source.filters import Pushing
 from headrace.pipeline.source.machine import Part, check_here

@@ -4,11 +4,11 @@ from collections.abc import Sequence
 
 import pyarrow as pa
 
-from headrace.model.answers import Found
-from headrace.model.config import QueueConfig
+from headrace.model.finished import Ending, Letter
 from headrace.model.job import Record, State
-from headrace.model.letter import Ending, Letter
 from headrace.model.names import Shard
+from headrace.model.queue_config import QueueConfig
+from headrace.model.results import Found
 from headrace.pipeline.source.building import built, instants, texts
 from headrace.pipeline.source.schema import Table
 

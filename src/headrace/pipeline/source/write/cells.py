@@ -7,8 +7,8 @@ import msgspec
 import pyarrow as pa
 
 from headrace.client.foreign import holds_no_number
-from headrace.model.checks import bounded_repr, cut
 from headrace.model.errors import Refused
+from headrace.model.validate import bounded_repr, cut
 
 UNREADABLE = (ValueError, OverflowError, KeyError, pa.ArrowException)
 """What Arrow raises for a cell that Python has no value for: text that is no UTF-8, an instant of the year 10000."""

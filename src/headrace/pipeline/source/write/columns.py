@@ -18,8 +18,8 @@ from pyspark.sql.types import (
     VariantType,
 )
 
-from headrace.model.checks import cut
 from headrace.model.errors import BadConfig
+from headrace.model.validate import cut
 
 
 class Wanted(Struct, frozen=True):

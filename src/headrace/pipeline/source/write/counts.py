@@ -9,8 +9,8 @@ import numpy as np
 from msgspec import Struct
 from pyspark.sql.datasource import WriterCommitMessage
 
-from headrace.model.checks import cut
 from headrace.model.limits import WRITE_KEYS_MAX
+from headrace.model.validate import cut
 from headrace.pipeline.source.write.run import Run
 
 HASH_BYTES = 8

@@ -8,13 +8,13 @@ from typing import Any
 import pyarrow as pa
 from pyspark.sql.types import StructType
 
-from headrace.model.answers import Replayed
-from headrace.model.checks import check_int
 from headrace.model.errors import BadConfig, Refused
+from headrace.model.finished import LetterKey
 from headrace.model.job import check_id
-from headrace.model.letter import LetterKey
 from headrace.model.limits import BATCH_MAX, DURATION_MS_MAX
 from headrace.model.names import Queue
+from headrace.model.results import Replayed
+from headrace.model.validate import check_int
 from headrace.pipeline.source.options import WriteOptions
 from headrace.pipeline.source.write.cells import texts, values
 from headrace.pipeline.source.write.columns import TEXT, WHOLE, Wanted, check_columns

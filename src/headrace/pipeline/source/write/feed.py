@@ -12,7 +12,7 @@ from pyspark.sql.types import StructType
 from headrace.feeds.publishing import parts, refusal
 from headrace.model.errors import BadConfig, Refused
 from headrace.model.feed import FeedName, FeedType, Item, Publication
-from headrace.model.feed_answers import Published
+from headrace.model.results import Published
 from headrace.pipeline.source.options import WriteOptions
 from headrace.pipeline.source.write.cells import json_texts, texts
 from headrace.pipeline.source.write.columns import JSON_VALUE, TEXT, Wanted, check_columns

@@ -9,11 +9,11 @@ import pyarrow as pa
 from pyspark.sql.types import StructType
 
 from headrace.client.batch import Truth, batches
-from headrace.model.answers import Enqueued
-from headrace.model.checks import cut
 from headrace.model.errors import BadConfig, Refused
 from headrace.model.job import Job
 from headrace.model.limits import CLOCK_SKEW_MS_MAX
+from headrace.model.results import Enqueued
+from headrace.model.validate import cut
 from headrace.pipeline.source.options import WriteOptions
 from headrace.pipeline.source.write.columns import check_columns
 from headrace.pipeline.source.write.counts import HASH_BYTES, Tally

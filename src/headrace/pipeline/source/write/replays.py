@@ -1,7 +1,7 @@
 """What a run has replayed already, as the journal tells it: a letter that is gone may have been this run's own."""
 
 from headrace.model.event import Span
-from headrace.model.letter import LetterKey
+from headrace.model.finished import LetterKey
 from headrace.model.names import Queue
 from headrace.stores.contract.journal import Journal
 

@@ -6,9 +6,9 @@ from collections.abc import Sequence
 
 from headrace.client.batch import Truth, take_in
 from headrace.client.many import is_lost
-from headrace.model.answers import Enqueued
 from headrace.model.job import Job
 from headrace.model.limits import WRITE_RETRY_MS, WRITE_TRIES_MAX, WRITES_IN_FLIGHT
+from headrace.model.results import Enqueued
 from headrace.stores.contract.jobs import Jobs
 
 Sent = tuple[Sequence[Job], list[Truth]]

@@ -5,10 +5,10 @@ from typing import Literal
 from msgspec import Struct
 from msgspec.structs import replace
 
-from headrace.model.config import QueueConfig
 from headrace.model.job import Record
 from headrace.model.outcome import Cancelled, Done, Fail, JobError, Outcome, Release, Retry
 from headrace.model.policy import backoff
+from headrace.model.queue_config import QueueConfig
 
 Reason = Literal["attempts", "stalls", "failed", "expired"]
 STALLED = JobError("Stalled", "the lease ran out before the delivery was settled")

@@ -4,9 +4,9 @@ from typing import Literal
 
 from msgspec import Struct
 
+from headrace.model.decision import Reason
 from headrace.model.job import Record
 from headrace.model.outcome import JobError
-from headrace.model.verdict import Reason
 
 
 class Ending(Struct, frozen=True, gc=False):

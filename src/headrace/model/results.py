@@ -5,8 +5,10 @@ from typing import Generic, Literal, TypeVar, get_args
 from msgspec import Struct
 
 from headrace.model.claim import Claim, Lease
+from headrace.model.feed import Changed, FeedConfig, FeedCursor, FeedName, Item
+from headrace.model.finished import Ending, Letter, LetterKey
+from headrace.model.integrity import Schema
 from headrace.model.job import Record, State
-from headrace.model.letter import Ending, Letter, LetterKey
 
 Row = TypeVar("Row")
 LeaseRefusal = Literal["not_active", "lease_expired", "lease_mismatch"]
@@ -158,3 +160,145 @@ class Page(Struct, Generic[Row], frozen=True):
 
     rows: list[Row]
     cursor: str | None
+
+
+class Published(Struct, frozen=True, gc=False):
+    """What became of one publication.
+
+    `published`: a new item. `edited`: the known item was replaced. Refusals: `known` (a plain queue holds this id),
+    `unknown` (an edit of an item that is not there), `unknown_neighbour` (the place is next to an item that is not
+    there), `full` (`items_max` of a sorted feed or a plain queue, or no number is left to draw).
+    """
+
+    id: str | None
+    """The id, also when the store drew it; None when it was to be drawn and the publication was refused."""
+    status: Literal["published", "edited", "known", "unknown", "unknown_neighbour", "full"]
+
+    @property
+    def ok(self) -> bool:
+        """Whether the item is in the feed now."""
+        return self.status in ("published", "edited")
+
+
+class Retracted(Struct, frozen=True, gc=False):
+    """Whether an item was there to retract."""
+
+    id: str
+    status: Literal["retracted", "not_found"]
+
+
+class Moved(Struct, frozen=True, gc=False):
+    """What became of one move; `unchanged` when the item stands there already."""
+
+    id: str
+    status: Literal["moved", "unchanged", "unknown", "unknown_neighbour"]
+
+
+class Items(Struct, frozen=True):
+    """Items in the order of the feed, as they were when its log stood at `as_of`; None when there is no such feed."""
+
+    rows: list[Item]
+    as_of: FeedCursor | None
+    cursor: str | None = None
+    """Continues a list; None at its end."""
+
+
+class Changes(Struct, frozen=True):
+    """Changes behind a cursor, oldest first.
+
+    `kept`: these are the next ones, without a hole. `gap`: some were dropped or lost, so none are given; look at the
+    items anew. `gone`: there is no such feed, or another one under the same name.
+    """
+
+    status: Literal["kept", "gap", "gone"]
+    rows: list[Changed]
+    cursor: FeedCursor | None
+    """Behind the last of the rows; where the log ends when there is a gap; None when there is no feed at all."""
+    more: bool = False
+    """Whether the page ended before the log did."""
+
+
+class FeedState(Struct, frozen=True):
+    """What a feed is and how it stands."""
+
+    feed: FeedName
+    config: FeedConfig
+    cursor: FeedCursor
+    """The end of its log."""
+    items: int
+    total: int
+    """Publications and edits, ever."""
+    first_seq: int
+    """The oldest change that is kept; one more than the cursor's when none is."""
+    changes_bytes: int
+    created_at_ms: int
+    changed_at_ms: int
+
+
+class SnapshotRow(Struct, frozen=True, order=True):
+    """One record, without its body. An id may have several: active and blocked, an ending, letters."""
+
+    id: str
+    state: State
+    kind: str
+    priority: int | None
+    attempts: int
+    stalls: int
+    run_at_ms: int | None = None
+    fence: int | None = None
+    letter: int | None = None
+
+
+class Snapshot(Struct, frozen=True):
+    """The records of a shard when its journal ended with `as_of_seq`; ordered by id, then state."""
+
+    epoch: int
+    as_of_seq: int
+    rows: list[SnapshotRow]
+
+
+Group = Literal["alive", "ended", "dead"]
+"""What a scan goes through: jobs that wait or run (with their twins), endings, or letters."""
+GROUPS: tuple[str, ...] = get_args(Group)
+
+
+class Scan(Struct, frozen=True):
+    """A part of a scan, as it stood when the shard's journal ended with `as_of_seq`.
+
+    Of `alive`, a row is an id with its record, its delivery and its twin; of `ended`, one with its ending; of `dead`,
+    one letter, so an id may come several times.
+    """
+
+    epoch: int
+    as_of_seq: int
+    rows: list[Found]
+    cursor: str | None
+    """Continues the scan; None at its end."""
+
+
+class WorkerSeen(Struct, frozen=True):
+    """A worker that claimed from a shard lately."""
+
+    worker: str
+    shard: int
+    seen_at_ms: int
+
+
+class Health(Struct, frozen=True):
+    """How a store is: what it promises, and what a person should know."""
+
+    store: str
+    profile: str
+    """`durable`, `replicated`, `fast`, or `volatile` for memory."""
+    promise: str
+    """In words: what survives what."""
+    version: str
+    clock_skew_ms: int
+    """The store's clock minus this process's."""
+    epoch: int
+    """The highest epoch of any shard; 0 while the server that knows the queues is away."""
+    server: str = ""
+    """What does the work, with its version, for people."""
+    schema: Schema | None = None
+    notes: tuple[str, ...] = ()
+    """What endangers jobs, a sentence each, with what to do about it."""

@@ -5,11 +5,11 @@ from collections.abc import Mapping
 from msgspec import Struct
 from msgspec.structs import asdict, replace
 
-from headrace.model.checks import bounded_repr, check_int
 from headrace.model.errors import Refused
 from headrace.model.limits import DURATION_MS_MAX, PRIORITY_DEFAULT, RETENTION_MAX
 from headrace.model.names import Queue
 from headrace.model.policy import Policy, check_policy_field
+from headrace.model.validate import bounded_repr, check_int
 
 _HOUR_MS = 3_600_000
 _DAY_MS = 24 * _HOUR_MS

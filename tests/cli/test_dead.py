@@ -7,7 +7,7 @@ from headrace.model.job import Job
 from headrace.model.names import Queue
 from headrace.model.outcome import JobError, Retry
 from headrace.model.policy import Policy
-from headrace.stores.contract.dead import ALL_LETTERS, LetterFilter
+from headrace.stores.contract.dead_letters import ALL_LETTERS, LetterFilter
 from headrace.stores.contract.store import Store
 from tests.cli.living import BOOM, MAIL, claimed, died, job, lived
 from tests.cli.support import Ran, run, with_store

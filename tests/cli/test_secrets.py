@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from headrace.cli.main import main
-from headrace.stores.redis.acl import rules
+from headrace.stores.redis.durability import rules
 from tests.cli.background import until
 from tests.cli.support import run, start
 from tests.cli.tree import functions, parameters

@@ -15,8 +15,9 @@ from headrace.model.finished import LetterKey
 from headrace.model.job import State
 from headrace.model.names import Shard
 from headrace.model.outcome import Done
-from headrace.stores.contract.dead import Dead, LetterFilter
+from headrace.stores.contract.dead_letters import Dead, LetterFilter
 from headrace.stores.contract.feeds import Feeds
+from headrace.stores.contract.integrity import Upkeep
 from headrace.stores.contract.items import Items
 from headrace.stores.contract.jobs import Jobs
 from headrace.stores.contract.journal import Journal
@@ -24,7 +25,6 @@ from headrace.stores.contract.queues import Queues
 from headrace.stores.contract.reads import Reads
 from headrace.stores.contract.signals import Signals
 from headrace.stores.contract.store import Store
-from headrace.stores.contract.upkeep import Upkeep
 from tests.support.feed_play import FeedPlay
 from tests.support.play import Play
 

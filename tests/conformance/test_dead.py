@@ -7,7 +7,7 @@ from headrace.model.finished import Letter, LetterKey
 from headrace.model.job import State
 from headrace.model.outcome import Done, Fail, JobError, Release, Retry
 from headrace.model.policy import Policy
-from headrace.stores.contract.dead import LetterFilter
+from headrace.stores.contract.dead_letters import LetterFilter
 from tests.support.play import BOOM, Play
 
 OTHER = JobError("Other", "something else")

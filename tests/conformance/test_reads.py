@@ -13,7 +13,7 @@ from headrace.model.names import Shard
 from headrace.model.outcome import Cancelled, Done, Fail, Outcome, Release, Retry
 from headrace.model.policy import Policy
 from headrace.model.results import SnapshotRow
-from headrace.stores.calls.cursor import write_cursor
+from headrace.stores.shared.cursors import write_cursor
 from tests.support.play import BOOM, START_MS, Play
 
 HOUR_MS = 3_600_000

@@ -3,7 +3,7 @@
 from typing import Any
 
 from headrace.model.names import Shard
-from headrace.stores.redis.entries import lines_of
+from headrace.stores.redis.journal import lines_of
 from headrace.stores.redis.keys import prefix_of
 from headrace.stores.redis.packing import counters_of, pack_counters
 from tests.pipeline.audit_plants import LONG_MS, MAIL, Found, id_of, is_second, names

@@ -15,7 +15,7 @@ from headrace.model.job import Job
 from headrace.model.names import Queue
 from headrace.model.outcome import Done, Fail, JobError, Outcome, Retry
 from headrace.stores.contract.store import Store
-from headrace.stores.packing import pack, unpack_letter
+from headrace.stores.engine.row_codec import pack, unpack_letter
 from tests.support.servers import postgres_server
 
 MAIL = Queue("mail", "acme", 2)

@@ -4,8 +4,9 @@ import inspect
 
 import pytest
 
-from headrace.stores.contract.dead import Dead
+from headrace.stores.contract.dead_letters import Dead
 from headrace.stores.contract.feeds import Feeds
+from headrace.stores.contract.integrity import Upkeep
 from headrace.stores.contract.items import Items
 from headrace.stores.contract.jobs import Jobs
 from headrace.stores.contract.journal import Journal
@@ -13,7 +14,6 @@ from headrace.stores.contract.queues import Queues
 from headrace.stores.contract.reads import Reads
 from headrace.stores.contract.signals import Signals
 from headrace.stores.contract.store import Store
-from headrace.stores.contract.upkeep import Upkeep
 
 PROTOCOLS = (Dead, Feeds, Items, Jobs, Journal, Queues, Reads, Signals, Store, Upkeep)
 

@@ -8,9 +8,9 @@ import pytest
 
 from headrace.model.errors import BadConfig, StoreUnavailable
 from headrace.model.integrity import Schema
-from headrace.stores.migrating import migrate, schema_of
-from headrace.stores.postgres.connect import connect as connect_postgres
-from headrace.stores.postgres.connect import settings_of
+from headrace.stores.open import migrate, schema_of
+from headrace.stores.postgres.connection import connect as connect_postgres
+from headrace.stores.postgres.connection import settings_of
 from headrace.stores.postgres.migrate import migrate as migrate_postgres
 from headrace.stores.postgres.sql import migration_names as postgres_steps
 from headrace.stores.redis.library import LAYOUT, read_library

@@ -10,9 +10,9 @@ from headrace.model.integrity import Schema
 from headrace.model.names import Queue
 from headrace.model.results import Health
 from headrace.stores.open import open_store
+from headrace.stores.redis.health import notes_on, server_name
 from headrace.stores.redis.library import LAYOUT, read_library
-from headrace.stores.redis.notes import notes_on, server_name
-from headrace.stores.sqlite.notes import file_system
+from headrace.stores.sqlite.connection import file_system
 from headrace.stores.sqlite.sql import migration_names
 from tests.support.postgres_servers import PostgresServer
 from tests.support.redis_servers import RedisCluster, RedisServer
@@ -44,7 +44,7 @@ def on_network(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A folder that the system says is on a network."""
     mounts = tmp_path / "mounts"
     mounts.write_text(f"filer:/export {tmp_path.resolve()} nfs4 rw 0 0\n", "utf-8")
-    monkeypatch.setattr("headrace.stores.sqlite.notes.MOUNTS", mounts)
+    monkeypatch.setattr("headrace.stores.sqlite.connection.MOUNTS", mounts)
     return tmp_path
 
 

@@ -6,7 +6,7 @@ from contextlib import closing
 import pytest
 
 from headrace.stores.postgres.arrays import Array, blobs, numbers, texts
-from headrace.stores.postgres.connect import connect, settings_of
+from headrace.stores.postgres.connection import connect, settings_of
 from tests.support.schemas import new_schema
 
 ITEMS: dict[str, tuple[Callable[..., Array], str, Sequence[object]]] = {

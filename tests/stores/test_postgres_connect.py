@@ -8,7 +8,7 @@ from headrace.model.errors import BadConfig, OutcomeUnknown, StoreUnavailable
 from headrace.model.job import Job, new_job
 from headrace.model.names import Queue
 from headrace.stores.open import open_store
-from headrace.stores.postgres.connect import settings_of
+from headrace.stores.postgres.connection import settings_of
 from headrace.stores.postgres.store import PostgresStore
 from tests.support.postgres_servers import PostgresServer
 from tests.support.proxy import Proxy

@@ -12,8 +12,8 @@ from headrace.model.job import Job, new_job
 from headrace.model.names import Queue
 from headrace.model.outcome import Done, JobError, Retry
 from headrace.model.policy import Policy
-from headrace.stores.postgres.connect import connect, settings_of
-from headrace.stores.postgres.fast import SLOW_CALLS
+from headrace.stores.postgres.connection import connect, settings_of
+from headrace.stores.postgres.fast_jobs import SLOW_CALLS
 from headrace.stores.postgres.store import PostgresStore
 from tests.support.schemas import new_schema
 

@@ -13,15 +13,15 @@ from headrace.model.feed import FIRST, LAST, FeedCursor, FeedName, FeedType, Mov
 from headrace.model.job import new_job
 from headrace.model.limits import BATCH_MAX
 from headrace.model.names import Queue
-from headrace.stores.postgres.connect import connect, settings_of
-from headrace.stores.postgres.feed_order import END, START, Order
+from headrace.stores.engine import feeds as transitions
+from headrace.stores.engine.feed_rows import FeedRows
+from headrace.stores.engine.rows import Tx
+from headrace.stores.postgres.connection import connect, settings_of
+from headrace.stores.postgres.feed_items import END, START, Order
 from headrace.stores.postgres.migrate import migrate
-from headrace.stores.postgres.signals import LOOK_SECONDS
+from headrace.stores.postgres.notify import LOOK_SECONDS
 from headrace.stores.postgres.sql import sql
 from headrace.stores.postgres.store import PostgresStore
-from headrace.stores.transitions import feeds as transitions
-from headrace.stores.transitions.feed_rows import FeedRows
-from headrace.stores.transitions.rows import Tx
 from tests.support.proxy import Proxy
 from tests.support.schemas import new_schema, schema_of
 from tests.support.servers import postgres_server

@@ -10,7 +10,7 @@ from psycopg.rows import dict_row
 from headrace.model.errors import Refused, StoreUnavailable
 from headrace.model.job import Job, new_job
 from headrace.model.names import Queue
-from headrace.stores.postgres.connect import settings_of
+from headrace.stores.postgres.connection import settings_of
 from headrace.stores.postgres.store import PostgresStore
 from tests.support.schemas import new_schema
 from tests.support.servers import postgres_server

@@ -8,7 +8,7 @@ import pytest
 
 from headrace.model.job import Job, new_job
 from headrace.model.names import Queue, Shard
-from headrace.stores.postgres.connect import settings_of
+from headrace.stores.postgres.connection import settings_of
 from headrace.stores.postgres.store import PostgresStore
 from tests.support.process import wait_until
 from tests.support.schemas import new_schema, schema_of

@@ -13,7 +13,7 @@ from headrace.model.errors import BadConfig
 from headrace.model.job import new_job
 from headrace.model.names import Queue
 from headrace.model.outcome import Done
-from headrace.stores.postgres.connect import Connection, connect, settings_of
+from headrace.stores.postgres.connection import Connection, connect, settings_of
 from headrace.stores.postgres.migrate import migrate
 from headrace.stores.postgres.sql import migrations, sql
 from headrace.stores.postgres.store import PostgresStore

@@ -13,8 +13,8 @@ from headrace.model.claim import Claim, ClaimRequest
 from headrace.model.job import Job, new_job
 from headrace.model.names import Queue
 from headrace.model.outcome import Done
-from headrace.stores.postgres.connect import settings_of
-from headrace.stores.postgres.signals import LOOK_SECONDS
+from headrace.stores.postgres.connection import settings_of
+from headrace.stores.postgres.notify import LOOK_SECONDS
 from headrace.stores.postgres.store import PostgresStore
 from tests.support.schemas import new_schema, schema_of
 from tests.support.servers import postgres_server

@@ -14,7 +14,7 @@ from headrace.model.job import new_job
 from headrace.model.names import Queue
 from headrace.model.outcome import Done
 from headrace.stores.open import open_store
-from headrace.stores.redis.acl import CALLED, OPTIONAL, SENT, rules
+from headrace.stores.redis.durability import CALLED, OPTIONAL, SENT, rules
 from tests.support.feed_play import FeedPlay
 from tests.support.redis_servers import RedisServer
 

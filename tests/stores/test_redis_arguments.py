@@ -4,8 +4,8 @@ from urllib.parse import urlsplit
 
 from headrace.model.policy import Policy
 from headrace.stores.open import open_store
-from headrace.stores.redis.options import options_of
 from headrace.stores.redis.store import RedisStore
+from headrace.stores.redis.url import options_of
 from tests.conformance.test_leftovers import drain, live, sweep
 from tests.support.emptying import flush
 from tests.support.play import Play

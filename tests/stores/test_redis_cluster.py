@@ -6,8 +6,8 @@ from collections.abc import Iterator
 import pytest
 
 from headrace.model.errors import BadConfig, OutcomeUnknown, StoreUnavailable
-from headrace.stores.redis.cluster import slot_of
-from headrace.stores.redis.link import Call
+from headrace.stores.redis.client import Call
+from headrace.stores.redis.topology import slot_of
 from tests.support.process import free_port, wait_until
 from tests.support.redis_link import COUNT, KEY, Callers, echo, linked
 from tests.support.redis_servers import RedisCluster, RedisSentinel, RedisServer

@@ -11,9 +11,9 @@ from headrace.model.limits import JOURNAL_PAGE_BYTES
 from headrace.model.names import Queue, Shard
 from headrace.model.outcome import JobError, Retry
 from headrace.stores.open import open_store
-from headrace.stores.redis.entries import ENTRIES_FIRST, EntryReader
+from headrace.stores.redis.client import Link
+from headrace.stores.redis.journal import ENTRIES_FIRST, EntryReader
 from headrace.stores.redis.keys import journal_key
-from headrace.stores.redis.link import Link
 from headrace.stores.redis.store import RedisStore
 from tests.support.emptying import flush
 from tests.support.play import START_MS, Play

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from headrace.model.errors import BadConfig, OutcomeUnknown, StoreUnavailable
+from headrace.stores.redis.client import Call, Link
 from headrace.stores.redis.errors import ScriptRefusal
-from headrace.stores.redis.link import Call, Link
 from tests.support.process import free_port
 from tests.support.proxy import Proxy, saying
 from tests.support.redis_link import COUNT, KEY, SOURCE, Callers, echo, linked

@@ -10,7 +10,7 @@ from headrace.model.job import State
 from headrace.model.limits import PAYLOAD_BYTES_MAX, SCAN_PART_BYTES
 from headrace.stores.contract.store import Store
 from headrace.stores.open import open_store
-from headrace.stores.redis import picking
+from headrace.stores.redis import reads
 from tests.support.emptying import flush
 from tests.support.play import Play
 from tests.support.redis_servers import RedisServer
@@ -117,7 +117,7 @@ async def test_no_call_of_a_list_looks_at_many_bytes(server: RedisServer, store:
 async def test_walks_that_keep_too_much_together_are_still_exact(
     server: RedisServer, store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(picking, "LIST_IDS_KEPT_MAX", 1_500)
+    monkeypatch.setattr(reads, "LIST_IDS_KEPT_MAX", 1_500)
     play = Play(store, 3)
     ids = sorted(await fill(play, 5_000), key=lambda id: (play.queue.index_of(id), id))
 

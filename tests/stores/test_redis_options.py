@@ -8,7 +8,7 @@ import pytest
 from headrace.model.clock import ManualClock
 from headrace.model.errors import BadConfig
 from headrace.stores.open import open_store
-from headrace.stores.redis.options import Address, Credentials
+from headrace.stores.redis.url import Address, Credentials
 from tests.support.redis_link import options_from
 
 

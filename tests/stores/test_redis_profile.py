@@ -5,7 +5,7 @@ from collections.abc import Iterator
 import pytest
 
 from headrace.model.errors import BadConfig
-from headrace.stores.redis.profile import Profile, check_servers
+from headrace.stores.redis.durability import Profile, check_servers
 from headrace.stores.redis.topology import Single
 from tests.support.proxy import saying
 from tests.support.redis_link import options_from

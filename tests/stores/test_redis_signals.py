@@ -18,12 +18,12 @@ from headrace.model.names import Queue
 from headrace.model.outcome import Done, Release
 from headrace.stores.contract.store import Store
 from headrace.stores.open import open_store
-from headrace.stores.redis.acl import rules
-from headrace.stores.redis.ears import LINGERING_MAX
+from headrace.stores.redis.durability import rules
 from headrace.stores.redis.keys import head_key
-from headrace.stores.redis.options import options_of
+from headrace.stores.redis.pubsub import LINGERING_MAX
 from headrace.stores.redis.signals import POLL_SECONDS, RedisSignals
 from headrace.stores.redis.store import RedisStore
+from headrace.stores.redis.url import options_of
 from tests.support.redis_servers import RedisServer
 
 MAIL = Queue("mail", "acme", 3)

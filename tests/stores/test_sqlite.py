@@ -24,7 +24,7 @@ from headrace.model.job import Job, new_job
 from headrace.model.limits import FENCE_JUMP
 from headrace.model.names import Queue, Shard
 from headrace.model.outcome import Done
-from headrace.stores.sqlite.connect import connect, migrate
+from headrace.stores.sqlite.connection import connect, migrate
 from headrace.stores.sqlite.sql import migrations, sql
 from headrace.stores.sqlite.store import SqliteStore
 from tests.support.forking import CONTEXT
@@ -541,7 +541,7 @@ async def test_the_log_beside_the_file_does_not_grow_without_bound(path: str) ->
 async def test_a_file_that_another_process_holds_is_unavailable_for_writing_and_can_be_read(
     path: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("headrace.stores.sqlite.connect.BUSY_SECONDS", 0.05)
+    monkeypatch.setattr("headrace.stores.sqlite.connection.BUSY_SECONDS", 0.05)
     store = await SqliteStore.open(path, profile="fast")
     await store.jobs.enqueue([job("a")])
     with closing(sqlite3.connect(path, isolation_level=None)) as other:
@@ -560,7 +560,7 @@ async def test_a_file_that_another_process_holds_is_unavailable_for_writing_and_
 
 
 async def test_an_idle_claim_looks_before_it_takes_the_write_lock(path: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("headrace.stores.sqlite.connect.BUSY_SECONDS", 0.05)
+    monkeypatch.setattr("headrace.stores.sqlite.connection.BUSY_SECONDS", 0.05)
     store = await SqliteStore.open(path, profile="fast")
     await store.queues.configure(QUEUE, {"priority": 3})
     assert (await store.jobs.claim(request(1))).items == []

@@ -12,11 +12,11 @@ from headrace.model.feed import FeedCursor, FeedName, FeedType, Place, Publicati
 from headrace.model.job import new_job
 from headrace.model.limits import BATCH_MAX
 from headrace.model.names import Queue
-from headrace.stores.feed_packing import PIECE_BYTES, PIECE_MAX
-from headrace.stores.sqlite.connect import connect, migrate
+from headrace.stores.engine import feeds
+from headrace.stores.engine.row_codec import PIECE_BYTES, PIECE_MAX
+from headrace.stores.sqlite.connection import connect, migrate
 from headrace.stores.sqlite.sql import migrations, sql
 from headrace.stores.sqlite.store import SqliteStore
-from headrace.stores.transitions import feeds
 
 NEWS = FeedName("news", "acme")
 ME = "host:1:abcdef"

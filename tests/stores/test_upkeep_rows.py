@@ -13,11 +13,11 @@ from headrace.model.names import Shard
 from headrace.model.outcome import Cancelled, Done
 from headrace.model.results import Counts
 from headrace.stores.contract.store import Store
+from headrace.stores.engine.integrity import recount
+from headrace.stores.engine.rows import Rows, Tx
+from headrace.stores.engine.step import Step
 from headrace.stores.memory.store import MemoryStore
 from headrace.stores.postgres.store import PostgresStore
-from headrace.stores.transitions.mend import recount
-from headrace.stores.transitions.rows import Rows, Tx
-from headrace.stores.transitions.step import Step
 from tests.support.play import Play
 from tests.support.servers import postgres_server
 from tests.support.stores import STORES

@@ -9,7 +9,7 @@ from typing import Any
 import psycopg
 import redis
 
-from headrace.stores.redis.entries import lines_of
+from headrace.stores.redis.journal import lines_of
 from tests.support.postgres_servers import PostgresServer
 from tests.support.redis_servers import RedisServer
 

@@ -12,12 +12,12 @@ from msgspec.structs import replace
 from headrace.model import decision, event, ids, job, policy, queue_config
 from headrace.model.names import Queue
 from headrace.model.results import Replayed
-from headrace.stores.calls import jobs as calls
-from headrace.stores.calls.journal import EngineJournal
+from headrace.stores.engine import cancel, claim, enqueue, finish, journal_entries, rows, settle, step
+from headrace.stores.engine import jobs as calls
+from headrace.stores.engine.journal import EngineJournal
 from headrace.stores.memory import rows as memory_rows
 from headrace.stores.memory import store as memory_store
-from headrace.stores.transitions import claim, endings, enqueue, journal, leave, part, settle, step
-from headrace.stores.transitions.rows import Row
+from headrace.stores.shared.lookup import Row
 
 FAULTS: dict[str, Callable[[], None]] = {}
 NOTICED_BY: dict[str, str] = {}
@@ -315,7 +315,7 @@ def a_twin_is_lost_on_retry() -> None:
 
 @fault("test_twins.py::test_a_twin_becomes_a_job_of_its_own_when_the_active_one_is_over")
 def a_twin_is_lost_when_its_namesake_ends() -> None:
-    swap(endings.free_twin, lambda at, id: at.rows.drop_twin(id))
+    swap(finish.free_twin, lambda at, id: at.rows.drop_twin(id))
 
 
 @fault("test_twins.py::test_what_one_enqueue_asked_for_is_not_undone_by_the_next")
@@ -434,7 +434,7 @@ def an_asked_cancel_beats_done() -> None:
 
 @fault("test_cancel.py::test_cancel_leaves_an_active_job_alone")
 def cancel_stops_a_running_job_unasked() -> None:
-    old = leave._cancel_one
+    old = cancel._cancel_one
     swap(old, lambda at, id, running: old(at, id, True))
 
 
@@ -481,13 +481,13 @@ def a_replayed_letter_stays() -> None:
             at.rows.put_letter(letter)
         return answer
 
-    old = leave.replay
+    old = cancel.replay
     swap(old, replay)
 
 
 @fault("test_dead.py::test_replay_refuses_an_id_that_is_in_use_and_keeps_its_letter")
 def a_letter_is_replayed_beside_its_waiting_namesake() -> None:
-    old = leave.replay
+    old = cancel.replay
 
     def replay(at: Any, *args: Any) -> Any:
         rows = at.rows
@@ -502,7 +502,7 @@ def a_letter_is_replayed_beside_its_waiting_namesake() -> None:
 
 @fault("test_fail_handler.py::test_a_dying_job_puts_a_job_on_the_companion_queue_in_the_same_step")
 def a_fail_job_is_lost_while_the_companion_is_empty() -> None:
-    old = endings.die
+    old = finish.die
 
     def die(at: Any, *args: Any) -> Any:
         was = at.rows.config
@@ -519,7 +519,7 @@ def a_fail_job_is_lost_while_the_companion_is_empty() -> None:
 
 @fault("test_fail_handler.py::test_a_dying_job_puts_a_job_on_the_companion_queue_in_the_same_step")
 def the_payload_of_a_fail_job_is_no_json() -> None:
-    old = endings.fail_payload
+    old = finish.fail_payload
     swap(old, lambda record, *args: old(record, *args).replace(b'"' + record.id.encode() + b'"', record.id.encode()))
 
 
@@ -573,7 +573,7 @@ def the_bounds_of_many_shards_come_in_the_order_of_their_names() -> None:
 
 @fault("test_journal.py::test_age_and_count_wait_for_a_holding_consumer")
 def a_holding_consumer_beats_the_byte_limit() -> None:
-    old = journal.trim
+    old = journal_entries.trim
     swap(
         old, lambda rows, now_ms, limit: 0 if any(each.hold for each in rows.consumers()) else old(rows, now_ms, limit)
     )
@@ -622,7 +622,7 @@ def an_idle_claim_writes_each_time() -> None:
 
 @fault("test_scan.py::test_a_part_ends_at_about_four_mebibytes")
 def a_part_of_a_scan_has_no_bound_of_bytes() -> None:
-    old = part.part_of
+    old = rows.part_of
     swap(old, lambda found, size, limit, _: old(found, size, limit, 2**60))
 
 

@@ -21,7 +21,7 @@ from headrace.model.outcome import Cancelled, Done, Fail, JobError, Outcome, Rel
 from headrace.model.policy import NO_POLICY, Policy
 from headrace.model.results import Found, Group, Scan
 from headrace.stores.contract.store import Store
-from headrace.stores.transitions.step import number_at
+from headrace.stores.engine.step import number_at
 
 START_MS = 1_700_000_000_000
 IDS = ("a", "b", "c:1", "d#2", "é", "f")

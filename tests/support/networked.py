@@ -6,7 +6,7 @@ from pathlib import Path
 
 from headrace.stores.contract.store import Store
 from headrace.stores.open import open_store
-from headrace.stores.postgres.connect import settings_of
+from headrace.stores.postgres.connection import settings_of
 from headrace.stores.postgres.store import PostgresStore
 from headrace.stores.redis.store import RedisStore
 from tests.support.emptying import SCHEMA, count_keys, emptier_of, flush, rewrite_streams

@@ -7,11 +7,11 @@ from typing import Self
 from urllib.parse import parse_qsl, urlsplit
 
 from headrace.model.errors import OutcomeUnknown, StoreUnavailable
-from headrace.stores.redis.connect import topology_of
+from headrace.stores.redis.client import Call, Link
+from headrace.stores.redis.durability import check_servers
 from headrace.stores.redis.library import Library
-from headrace.stores.redis.link import Call, Link
-from headrace.stores.redis.options import Options, options_of
-from headrace.stores.redis.profile import check_servers
+from headrace.stores.redis.topology import topology_of
+from headrace.stores.redis.url import Options, options_of
 
 KEY = "hr:{acme/mail/0}:m"
 

@@ -5,7 +5,7 @@ Tests that stop or kill a server start one of their own from redis_servers and p
 
 from functools import cache
 
-from headrace.stores.redis.acl import rules
+from headrace.stores.redis.durability import rules
 from tests.support.postgres_servers import PostgresServer
 from tests.support.redis_servers import RedisCluster, RedisServer
 

@@ -10,8 +10,8 @@ from headrace.model.job import State
 from headrace.model.limits import ID_CANDIDATES_MAX
 from headrace.model.names import Queue
 from headrace.model.validate import cut
-from headrace.stores.calls.cursor import write_cursor
 from headrace.stores.contract.store import Store
+from headrace.stores.shared.cursors import write_cursor
 
 ELLIPSES = ("…", "...")
 _BY_ID = (State.WAITING, State.ACTIVE, State.DONE, State.CANCELLED)

@@ -21,7 +21,7 @@ def command(url: Url = None, check: Check = False, json: Json = False) -> int:
     of a newer Headrace is refused.
     """
     from headrace.model.redact import shown
-    from headrace.stores.migrating import migrate, schema_of
+    from headrace.stores.open import migrate, schema_of
 
     output, found = Output(json=json), lasting(url)
     if check:

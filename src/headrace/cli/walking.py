@@ -13,7 +13,7 @@ from headrace.model.limits import CURSOR_CHARS_MAX, PAGE_MAX
 from headrace.model.names import Queue
 from headrace.model.outcome import JobError
 from headrace.model.results import Found
-from headrace.stores.contract.dead import ALL_LETTERS, LetterFilter
+from headrace.stores.contract.dead_letters import ALL_LETTERS, LetterFilter
 from headrace.stores.contract.store import Store
 
 STATES = (State.WAITING, State.ACTIVE, State.BLOCKED, State.DONE, State.CANCELLED, State.DEAD)

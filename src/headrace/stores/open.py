@@ -1,5 +1,6 @@
 """Opens a store by its URL."""
 
+import asyncio
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -7,6 +8,7 @@ from urllib.parse import SplitResult, parse_qsl, quote, unquote, urlsplit
 
 from headrace.model.clock import Clock
 from headrace.model.errors import BadConfig
+from headrace.model.integrity import Migrated, Schema
 from headrace.model.validate import bounded_repr, check_path
 from headrace.stores.contract.store import Store
 
@@ -46,7 +48,7 @@ async def open_store(url: str, *, clock: Clock | None = None) -> Store:
         return await SqliteStore.open(path, profile=options.get("profile", "durable"), clock=clock)
     if parts.scheme in POSTGRES:
         with needing_postgres():
-            from headrace.stores.postgres.connect import settings_of
+            from headrace.stores.postgres.connection import settings_of
             from headrace.stores.postgres.store import PostgresStore
         return await PostgresStore.open(settings_of(url), clock=clock)
     if parts.scheme in REDIS:
@@ -58,8 +60,8 @@ async def _open_redis(parts: SplitResult, options: dict[str, str], clock: Clock 
     if clock is not None:
         raise BadConfig("a store in Redis takes no clock, the server's rules; give now_ms with each call instead")
     with needing_redis():
-        from headrace.stores.redis.options import options_of
         from headrace.stores.redis.store import RedisStore
+        from headrace.stores.redis.url import options_of
     return await RedisStore.open(options_of(parts, options))
 
 
@@ -138,3 +140,36 @@ def with_whole_path(url: str) -> str:
     if url.startswith(_RELATIVE) and not url.startswith(f"{_RELATIVE}/"):
         return f"{_RELATIVE}{quote(str(Path.cwd()))}/{url.removeprefix(_RELATIVE)}"
     return url
+
+
+async def schema_of(url: str) -> Schema:
+    """Look how far the schema of the store at `url` has got. Nothing is made, migrated or loaded: a file or schema that
+    is missing has `found=None`. A store of a newer Headrace raises `BadConfig`."""
+    parts, options = split(url)
+    if parts.scheme == "memory":
+        check_memory(parts, options)
+        return Schema(found=0, known=0)
+    if parts.scheme == "sqlite":
+        path = sqlite_path(parts, options)
+        from headrace.stores.sqlite.connection import schema_of as schema_of_file
+
+        return await asyncio.to_thread(schema_of_file, path)
+    if parts.scheme in POSTGRES:
+        with needing_postgres():
+            from headrace.stores.postgres.connection import settings_of
+            from headrace.stores.postgres.migrate import schema_of as schema_of_database
+        return await asyncio.to_thread(schema_of_database, settings_of(url))
+    if parts.scheme in REDIS:
+        with needing_redis():
+            from headrace.stores.redis.health import schema_of as schema_of_servers
+            from headrace.stores.redis.url import options_of
+        return await schema_of_servers(options_of(parts, options))
+    raise unknown_scheme(parts)
+
+
+async def migrate(url: str) -> Migrated:
+    """Bring the store at `url` up to date, making it when missing: what opening it does, told before and after."""
+    before = await schema_of(url)
+    store = await open_store(url)
+    await store.close()
+    return Migrated(before=before, after=await schema_of(url))

@@ -6,7 +6,7 @@ from typing import Any, TypeVar
 
 from headrace.model.feed import FeedName
 from headrace.model.names import Queue
-from headrace.stores.calls.wait import has_work, next_later_ms
+from headrace.stores.engine.signals import has_work, next_later_ms
 from headrace.stores.memory.store import MemoryStore
 from headrace.testing.clock import KitClock
 from headrace.testing.faulty import FaultyStore

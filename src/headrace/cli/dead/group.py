@@ -9,7 +9,7 @@ from headrace.cli.instants import past_ms
 from headrace.model.decision import Reason
 from headrace.model.errors import Refused
 from headrace.model.validate import bounded_repr, check_storable
-from headrace.stores.contract.dead import LetterFilter
+from headrace.stores.contract.dead_letters import LetterFilter
 
 commands = typer.Typer(no_args_is_help=True, rich_markup_mode=None, pretty_exceptions_enable=False)
 

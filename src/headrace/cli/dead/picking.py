@@ -15,8 +15,8 @@ from headrace.model.finished import Letter, LetterKey
 from headrace.model.job import check_id
 from headrace.model.names import Queue
 from headrace.model.validate import bounded_repr
-from headrace.stores.calls.cursor import write_cursor
 from headrace.stores.contract.store import Store
+from headrace.stores.shared.cursors import write_cursor
 
 _KEY = re.compile(r"([0-9]{1,3}):([0-9]{1,18})")
 

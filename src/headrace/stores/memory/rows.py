@@ -15,9 +15,9 @@ from headrace.model.limits import PLACE_BITS, PRIORITY_MAX
 from headrace.model.names import Shard
 from headrace.model.queue_config import QueueConfig
 from headrace.model.results import Counts
-from headrace.stores.transitions.journal import append
-from headrace.stores.transitions.part import part_of
-from headrace.stores.transitions.rows import Head, KeyRow, OldestEntry, Row, WorkerRow
+from headrace.stores.engine.journal_entries import append
+from headrace.stores.engine.rows import Head, KeyRow, OldestEntry, WorkerRow, part_of
+from headrace.stores.shared.lookup import Row
 
 
 class MemoryRows:

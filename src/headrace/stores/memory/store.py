@@ -9,21 +9,31 @@ from headrace.model.feed import FeedConfig, FeedCursor, FeedName
 from headrace.model.names import Queue, Shard
 from headrace.model.queue_config import QueueConfig, first_config
 from headrace.model.results import Health
-from headrace.stores.calls.changed import check_changed, has_changed
-from headrace.stores.calls.dead import EngineDead
-from headrace.stores.calls.ended import JobName, check_ended, has_ended, names_of
-from headrace.stores.calls.feeds import EngineFeeds
-from headrace.stores.calls.items import EngineItems
-from headrace.stores.calls.jobs import EngineJobs
-from headrace.stores.calls.journal import EngineJournal
-from headrace.stores.calls.queues import EngineQueues, wrong_shards
-from headrace.stores.calls.reads import EngineReads
-from headrace.stores.calls.upkeep import EngineUpkeep
-from headrace.stores.calls.wait import Name, Waiters, check_wait, has_work, is_set_within, name_of
-from headrace.stores.memory.feeds import MemoryFeed
+from headrace.stores.engine.dead_letters import EngineDead
+from headrace.stores.engine.feed_rows import FeedHead, FeedRows
+from headrace.stores.engine.feeds import EngineFeeds
+from headrace.stores.engine.integrity import EngineUpkeep
+from headrace.stores.engine.items import EngineItems
+from headrace.stores.engine.jobs import EngineJobs
+from headrace.stores.engine.journal import EngineJournal
+from headrace.stores.engine.queues import EngineQueues
+from headrace.stores.engine.reads import EngineReads
+from headrace.stores.engine.rows import Tx
+from headrace.stores.engine.signals import has_changed, has_ended, has_work
+from headrace.stores.memory.feed_rows import MemoryFeed
 from headrace.stores.memory.rows import MemoryRows
-from headrace.stores.transitions.feed_rows import FeedHead, FeedRows
-from headrace.stores.transitions.rows import Tx
+from headrace.stores.shared.validate import wrong_shards
+from headrace.stores.shared.waiters import (
+    JobName,
+    Name,
+    Waiters,
+    check_changed,
+    check_ended,
+    check_wait,
+    is_set_within,
+    name_of,
+    names_of,
+)
 
 T = TypeVar("T")
 PROMISE = "nothing survives the end of the process"

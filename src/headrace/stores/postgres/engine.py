@@ -8,18 +8,18 @@ import psycopg
 
 from headrace.model.feed import FeedName
 from headrace.model.names import Queue, Shard
-from headrace.stores.calls.wait import Name, name_of
-from headrace.stores.postgres.connect import Connection, Settings
-from headrace.stores.postgres.ended import Ended
+from headrace.stores.engine.rows import Tx
+from headrace.stores.postgres.connection import Connection, Settings
+from headrace.stores.postgres.connection_threads import Lanes
 from headrace.stores.postgres.errors import AGAIN, TRIES, busy, errors
-from headrace.stores.postgres.lane import Lanes
-from headrace.stores.postgres.link import READING, WRITING, Link
-from headrace.stores.postgres.numberer import Numberer
+from headrace.stores.postgres.job_waiters import Ended
+from headrace.stores.postgres.journal import Numberer
+from headrace.stores.postgres.lazy_transaction import READING, WRITING, Link
+from headrace.stores.postgres.notify import PostgresSignals
 from headrace.stores.postgres.open_feeds import SeenFeeds
-from headrace.stores.postgres.signals import PostgresSignals
 from headrace.stores.postgres.sql import sql
-from headrace.stores.postgres.tx import PostgresTx
-from headrace.stores.transitions.rows import Tx
+from headrace.stores.postgres.transaction import PostgresTx
+from headrace.stores.shared.waiters import Name, name_of
 
 T = TypeVar("T")
 READ_TRIES = 100

@@ -8,7 +8,7 @@ from psycopg import errors as pg
 from psycopg_pool import PoolClosed, PoolTimeout
 
 from headrace.model.errors import BadConfig, HeadraceError, OutcomeUnknown, StoreUnavailable
-from headrace.stores.postgres.connect import Connection
+from headrace.stores.postgres.connection import Connection
 
 AGAIN = (pg.UniqueViolation, pg.DeadlockDetected, pg.SerializationFailure)
 """Somebody else was faster: the server has undone the transaction, and running it anew decides on what is there now."""

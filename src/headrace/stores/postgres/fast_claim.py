@@ -9,13 +9,13 @@ from headrace.model.event import Line, encode_lines
 from headrace.model.limits import CLAIM_BYTES_MAX, WORKER_SEEN_MS
 from headrace.model.names import Shard
 from headrace.model.policy import NO_POLICY
-from headrace.stores.packing import PackedLease, pack, record_of, unpack_body
+from headrace.stores.engine.row_codec import PackedLease, pack, record_of, unpack_body
 from headrace.stores.postgres.arrays import numbers, texts
-from headrace.stores.postgres.connect import Connection
+from headrace.stores.postgres.connection import Connection
 from headrace.stores.postgres.fast_enqueue import UNKNOWN_MS, around_time
-from headrace.stores.postgres.known import Due, DueShard, KnownQueue, KnownQueues, Unusual
-from headrace.stores.postgres.link import Cursor, Link
-from headrace.stores.transitions.claim import visiting_order
+from headrace.stores.postgres.lazy_transaction import Cursor, Link
+from headrace.stores.postgres.queue_cache import Due, DueShard, KnownQueue, KnownQueues, Unusual
+from headrace.stores.shared.sharding import visiting_order
 
 _fence = itemgetter(1)
 """Of a row of claim_take: fences grow as places do."""

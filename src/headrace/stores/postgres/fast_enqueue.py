@@ -5,13 +5,13 @@ from collections.abc import Sequence
 from headrace.model.event import Line, encode_lines, payload_text
 from headrace.model.job import Job
 from headrace.model.names import Shard
-from headrace.stores.calls.jobs import by_shard
-from headrace.stores.packing import pack_body
+from headrace.stores.engine.row_codec import pack_body
+from headrace.stores.engine.step import place_of
 from headrace.stores.postgres.arrays import blobs, numbers, texts
-from headrace.stores.postgres.connect import Connection
-from headrace.stores.postgres.known import KnownQueue, KnownQueues, Unusual
+from headrace.stores.postgres.connection import Connection
+from headrace.stores.postgres.queue_cache import KnownQueue, KnownQueues, Unusual
 from headrace.stores.postgres.sql import sql
-from headrace.stores.transitions.step import place_of
+from headrace.stores.shared.sharding import by_shard
 
 UNKNOWN_MS = 2**64 - 1
 """Stands in a packed record for an instant that the server puts in."""

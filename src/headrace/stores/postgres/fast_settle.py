@@ -8,14 +8,14 @@ from headrace.model.limits import SWEEP_PER_CALL_MAX
 from headrace.model.names import Shard
 from headrace.model.outcome import Done
 from headrace.model.results import Settled
-from headrace.stores.calls.jobs import by_shard
-from headrace.stores.packing import Body, pack_ending, unpack_body
+from headrace.stores.engine.row_codec import Body, pack_ending, unpack_body
 from headrace.stores.postgres.arrays import blobs, numbers, texts
-from headrace.stores.postgres.connect import Connection
-from headrace.stores.postgres.ended import Ended
-from headrace.stores.postgres.known import KnownQueue, KnownQueues, NotPlain, Unusual
-from headrace.stores.postgres.link import Cursor, Link
+from headrace.stores.postgres.connection import Connection
+from headrace.stores.postgres.job_waiters import Ended
+from headrace.stores.postgres.lazy_transaction import Cursor, Link
+from headrace.stores.postgres.queue_cache import KnownQueue, KnownQueues, NotPlain, Unusual
 from headrace.stores.postgres.sql import sql
+from headrace.stores.shared.sharding import by_shard
 
 
 def line_of(settlement: Settlement, entry_worker: str, attempts: int, stalls: int, fence: int) -> Line:

@@ -2,8 +2,9 @@
 
 from collections import deque
 
-from headrace.stores.postgres.link import Link
-from headrace.stores.transitions.rows import Head, Row
+from headrace.stores.engine.rows import Head
+from headrace.stores.postgres.lazy_transaction import Link
+from headrace.stores.shared.lookup import Row
 
 JOURNAL: tuple[str, ...] = ("epoch", "seq", "at_ms", "first_seq", "journal_bytes", "oldest_at_ms")
 COUNTS: tuple[str, ...] = ("ready", "later", "blocked", "active", "done", "cancelled", "dead", "unpinned")

@@ -4,9 +4,9 @@ from collections.abc import Callable, Sequence
 from typing import TypeVar
 
 from headrace.model.feed import FeedName
-from headrace.stores.calls.items import EngineItems
-from headrace.stores.postgres.tx import PostgresTx
-from headrace.stores.transitions.rows import Tx
+from headrace.stores.engine.items import EngineItems
+from headrace.stores.engine.rows import Tx
+from headrace.stores.postgres.transaction import PostgresTx
 
 T = TypeVar("T")
 

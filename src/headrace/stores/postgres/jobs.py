@@ -7,11 +7,12 @@ from headrace.model.claim import Claim, ClaimRequest, Claims
 from headrace.model.job import Job
 from headrace.model.names import Queue
 from headrace.model.results import Enqueued
-from headrace.stores.calls.jobs import EngineJobs, by_shard
+from headrace.stores.engine.jobs import EngineJobs
+from headrace.stores.engine.rows import Tx
+from headrace.stores.engine.step import Step
 from headrace.stores.postgres.rows import PostgresRows
-from headrace.stores.postgres.tx import PostgresTx
-from headrace.stores.transitions.rows import Tx
-from headrace.stores.transitions.step import Step
+from headrace.stores.postgres.transaction import PostgresTx
+from headrace.stores.shared.sharding import by_shard
 
 Item = TypeVar("Item")
 Answer = TypeVar("Answer")

@@ -3,12 +3,12 @@
 from typing import Any, NamedTuple
 
 from headrace.model.job import Twin
-from headrace.stores.packing import lease_columns, pack, pack_body, row_of, unpack_twin
+from headrace.stores.engine.row_codec import lease_columns, pack, pack_body, row_of, unpack_twin
+from headrace.stores.engine.rows import part_of
 from headrace.stores.postgres.head import AllDraws, PostgresHead
-from headrace.stores.postgres.link import Cursor, Link
+from headrace.stores.postgres.lazy_transaction import Cursor, Link
 from headrace.stores.postgres.part import Part
-from headrace.stores.transitions.part import part_of
-from headrace.stores.transitions.rows import Row
+from headrace.stores.shared.lookup import Row
 
 
 class Firsts(NamedTuple):

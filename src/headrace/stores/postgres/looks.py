@@ -5,9 +5,9 @@ from collections.abc import Awaitable, Callable
 from typing import Protocol, TypeVar
 
 from headrace.model.feed import FeedCursor, FeedName
-from headrace.stores.calls.changed import has_changed
-from headrace.stores.postgres.tx import PostgresTx
-from headrace.stores.transitions.rows import Tx
+from headrace.stores.engine.rows import Tx
+from headrace.stores.engine.signals import has_changed
+from headrace.stores.postgres.transaction import PostgresTx
 
 T = TypeVar("T")
 Asked = tuple[FeedName, FeedCursor | None]

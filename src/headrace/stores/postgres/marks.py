@@ -1,9 +1,9 @@
 """Small rows beside the jobs of a shard: idempotency keys and workers."""
 
+from headrace.stores.engine.rows import KeyRow, WorkerRow
 from headrace.stores.postgres.head import AllDraws, PostgresHead
-from headrace.stores.postgres.link import Link
+from headrace.stores.postgres.lazy_transaction import Link
 from headrace.stores.postgres.part import Part
-from headrace.stores.transitions.rows import KeyRow, WorkerRow
 
 
 class MarkRows(Part):

@@ -7,7 +7,7 @@ from psycopg.sql import SQL, Identifier
 
 from headrace.model.errors import BadConfig
 from headrace.model.integrity import Schema, schema_at
-from headrace.stores.postgres.connect import Connection, Settings, connect, roll_back
+from headrace.stores.postgres.connection import Connection, Settings, connect, roll_back
 from headrace.stores.postgres.errors import errors, not_connected
 from headrace.stores.postgres.sql import migration_names, migrations, sql
 

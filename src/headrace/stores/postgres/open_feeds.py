@@ -6,10 +6,10 @@ from typing import Any
 from psycopg import errors as pg
 
 from headrace.model.feed import FeedConfig, FeedName
-from headrace.stores.feed_packing import head_columns, write_config
-from headrace.stores.postgres.feeds import PostgresFeed
-from headrace.stores.postgres.link import Link
-from headrace.stores.transitions.feed_rows import FeedHead, FeedRows
+from headrace.stores.engine.feed_rows import FeedHead, FeedRows
+from headrace.stores.engine.row_codec import head_columns, write_config
+from headrace.stores.postgres.feed_rows import PostgresFeed
+from headrace.stores.postgres.lazy_transaction import Link
 
 Seen = tuple[int, str, tuple[Any, ...]]
 """A feed as it was seen last: its id, its configuration as it is stored, its counters."""

@@ -1,7 +1,7 @@
 """A part of a shard's rows: what all parts share."""
 
 from headrace.stores.postgres.head import AllDraws, PostgresHead
-from headrace.stores.postgres.link import Link
+from headrace.stores.postgres.lazy_transaction import Link
 
 
 class Part:

@@ -9,16 +9,15 @@ from headrace.model.limits import INBOX_PER_ROUND_MAX, JOURNAL_TRIM_PER_CALL_MAX
 from headrace.model.names import Shard
 from headrace.model.queue_config import QueueConfig
 from headrace.model.results import Counts
-from headrace.stores.packing import due_since, ending_of, row_of, unpack_letter, unpack_twin
-from headrace.stores.postgres.endings import EndingRows
-from headrace.stores.postgres.entries import PARTITION_SEQS
+from headrace.stores.engine.journal_entries import number, trim
+from headrace.stores.engine.row_codec import due_since, ending_of, row_of, unpack_letter, unpack_twin
+from headrace.stores.postgres.finished_rows import EndingRows, LetterRows
 from headrace.stores.postgres.head import JOURNAL, AllDraws, PostgresHead
-from headrace.stores.postgres.letters import LetterRows
-from headrace.stores.postgres.link import Link
+from headrace.stores.postgres.journal_rows import PARTITION_SEQS
+from headrace.stores.postgres.lazy_transaction import Link
 from headrace.stores.postgres.marks import MarkRows
 from headrace.stores.postgres.upkeep import UpkeepRows
-from headrace.stores.transitions.journal import number, trim
-from headrace.stores.transitions.rows import Row
+from headrace.stores.shared.lookup import Row
 
 
 class PostgresRows(UpkeepRows, EndingRows, LetterRows, MarkRows):

@@ -7,22 +7,27 @@ from headrace.model.errors import BadConfig
 from headrace.model.integrity import schema_at
 from headrace.model.job import Job
 from headrace.model.results import Enqueued, Health
-from headrace.stores.calls.dead import EngineDead
-from headrace.stores.calls.feeds import EngineFeeds
-from headrace.stores.calls.queues import EngineQueues
-from headrace.stores.calls.reads import EngineReads
-from headrace.stores.calls.upkeep import EngineUpkeep
-from headrace.stores.postgres.connect import Connection, Settings, check_server, version_of
+from headrace.stores.engine.dead_letters import EngineDead
+from headrace.stores.engine.feeds import EngineFeeds
+from headrace.stores.engine.integrity import EngineUpkeep
+from headrace.stores.engine.queues import EngineQueues
+from headrace.stores.engine.reads import EngineReads
+from headrace.stores.postgres.connection import (
+    Connection,
+    Settings,
+    check_server,
+    notes_on,
+    notice_lost_tail,
+    version_of,
+)
 from headrace.stores.postgres.engine import PostgresEngine
-from headrace.stores.postgres.epoch import notice_lost_tail
 from headrace.stores.postgres.errors import errors
-from headrace.stores.postgres.fast import SLOW_CALLS, FastJobs
-from headrace.stores.postgres.guest import Callers, enqueue_on
+from headrace.stores.postgres.fast_jobs import SLOW_CALLS, FastJobs
 from headrace.stores.postgres.items import PostgresItems
 from headrace.stores.postgres.journal import PostgresJournal
 from headrace.stores.postgres.migrate import migrate, version_now
-from headrace.stores.postgres.notes import notes_on
 from headrace.stores.postgres.sql import migration_names, sql
+from headrace.stores.postgres.transactional import Callers, enqueue_on
 
 
 class PostgresStore:

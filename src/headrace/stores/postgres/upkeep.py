@@ -1,8 +1,8 @@
 """Counts the rows of a shard anew, for those who look after a database."""
 
-from headrace.stores.postgres.entries import EntryRows
 from headrace.stores.postgres.head import COUNTS
 from headrace.stores.postgres.jobs_part import JobRows
+from headrace.stores.postgres.journal_rows import EntryRows
 
 
 class UpkeepRows(JobRows, EntryRows):

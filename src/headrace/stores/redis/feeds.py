@@ -20,13 +20,13 @@ from headrace.model.feed import (
 from headrace.model.limits import CONFIGURE_TRIES_MAX, PAGE_MAX
 from headrace.model.results import Changes, FeedState
 from headrace.model.validate import check_int, check_version_number
-from headrace.stores.calls.feeds import SWEEPER
-from headrace.stores.redis.asking import instant, looking
+from headrace.stores.engine.feeds import SWEEPER, encode_config
+from headrace.stores.redis.client import Argument, Call, Link
 from headrace.stores.redis.errors import ScriptRefusal
-from headrace.stores.redis.feed_packing import change_of, cursor_of
+from headrace.stores.redis.fanout import instant, looking
 from headrace.stores.redis.keys import feed_key
-from headrace.stores.redis.link import Argument, Call, Link
-from headrace.stores.transitions.feeds import encode_config, feed_exists, feed_version_changed, unknown_feed
+from headrace.stores.redis.packing import change_of, cursor_of
+from headrace.stores.shared.validate import feed_exists, feed_version_changed, unknown_feed
 
 _CONFIG = msgspec.json.Decoder(FeedConfig)
 _DIRECTORY = encode_config(DIRECTORY_CONFIG)

@@ -1,17 +1,69 @@
 """How the servers are: their clocks, what endangers jobs on them, and the highest epoch."""
 
+import re
+from collections.abc import Mapping
+
 from msgspec import Struct
 
 from headrace.model.clock import SystemClock
-from headrace.model.errors import HeadraceError, StoreUnavailable
+from headrace.model.errors import BadConfig, HeadraceError, StoreUnavailable
+from headrace.model.integrity import Schema
+from headrace.model.limits import NEARLY_FULL_PERCENT
 from headrace.model.names import Queue
+from headrace.stores.redis.client import Link
+from headrace.stores.redis.durability import facts_of
+from headrace.stores.redis.errors import Lost, NotSent, bad_start
 from headrace.stores.redis.keys import head_key
-from headrace.stores.redis.link import Link
-from headrace.stores.redis.notes import away, notes_on, server_name
+from headrace.stores.redis.library import LAYOUT, Library, read_library
 from headrace.stores.redis.packing import counters_of
-from headrace.stores.redis.profile import facts_of
 from headrace.stores.redis.queues import RedisQueues
 from headrace.stores.redis.server import Server
+from headrace.stores.redis.topology import topology_of
+from headrace.stores.redis.url import Options
+
+
+def server_name(facts: Mapping[str, str]) -> str:
+    """What a server is, with its version; a Valkey also says which Redis it is like."""
+    if facts.get("server_name") == "valkey":
+        return f"Valkey {facts.get('valkey_version', '?')}"
+    return f"Redis {facts.get('redis_version', '?')}"
+
+
+def notes_on(where: str, facts: Mapping[str, str], replicas: int) -> list[str]:
+    """What a person should know of a server by what it says of itself; `replicas` is how many have to acknowledge."""
+    notes: list[str] = []
+    policy = facts.get("maxmemory_policy", "noeviction")
+    if policy != "noeviction":
+        notes.append(
+            f"redis at {where} may evict keys (maxmemory-policy {policy}); set it to noeviction, jobs would vanish"
+        )
+    if facts.get("aof_enabled") == "0":
+        notes.append(
+            f"redis at {where} keeps no append-only file, so its next crash or restart loses all since the last"
+            " snapshot; set appendonly yes"
+        )
+    failed = [name for name in ("aof_last_write_status", "rdb_last_bgsave_status") if facts.get(name) == "err"]
+    if failed:
+        notes.append(f"redis at {where} could not write to its disk ({', '.join(failed)}: err); make room, see its log")
+    used, room = int(facts.get("used_memory", "0")), int(facts.get("maxmemory", "0"))
+    if room and used * 100 >= room * NEARLY_FULL_PERCENT:
+        notes.append(
+            f"redis at {where} has used {used * 100 // room} % of its maxmemory, and takes no jobs when that is full;"
+            " raise it, or let workers catch up"
+        )
+    connected = int(facts.get("connected_slaves", "0"))
+    if connected < replicas:
+        notes.append(
+            f"redis at {where} has {connected} of the {replicas} replicas that profile=replicated waits for, so every"
+            " change is OutcomeUnknown; start the others"
+        )
+    return notes
+
+
+def away(where: str, why: object) -> str:
+    """The note on a server of a cluster that does not answer."""
+    return f"redis at {where} of the cluster does not answer ({why}); start it: the queues it holds stand still"
+
 
 SHARDS_MAX = 1_000
 """Shards whose epoch is looked at, tenants and queues by name: health is asked for often and must stay cheap."""
@@ -85,3 +137,45 @@ async def _some_queues(queues: RedisQueues) -> list[Queue]:
         if cursor is None:
             break
     return found
+
+
+_LIBRARY = re.compile(rb"headrace_(\d+)_[0-9a-f]+")
+
+
+async def schema_of(options: Options) -> Schema:
+    """The layout that the libraries on the servers are of, None where there are none; pending is our own library where
+    a master lacks it. Refuses servers on which a newer layout is in use."""
+    topology = topology_of(options)
+    try:
+        library = read_library(clustered=topology.clustered)
+        libraries = [await _libraries(server, library) for server in await topology.masters()]
+    finally:
+        await topology.close()
+    layouts = [int(found.group(1)) for each in libraries for name in each if (found := _LIBRARY.fullmatch(name))]
+    is_there = all(library.name.encode() in each for each in libraries)
+    return library_schema(library, max(layouts, default=None), is_there=is_there)
+
+
+def library_schema(library: Library, found: int | None, *, is_there: bool) -> Schema:
+    """The schema of servers that have functions of a layout, and whether ours are among them."""
+    return Schema(
+        found=found, known=LAYOUT, pending=() if is_there else (f"load {library.name}",), library=library.name
+    )
+
+
+async def _libraries(server: Server, library: Library) -> list[bytes]:
+    [reply] = await server.ask([["FUNCTION", "LIST", "LIBRARYNAME", "headrace_*"]])
+    if isinstance(reply, HeadraceError):
+        raise reply
+    if isinstance(reply, (NotSent, Lost)):
+        raise StoreUnavailable(f"redis at {server.address} dropped the connection ({reply}); is it running?")
+    if isinstance(reply, Exception):
+        raise bad_start(str(server.address), reply)
+    names = [dict(zip(each[::2], each[1::2], strict=True))[b"library_name"] for each in reply]
+    newest = max((int(found.group(1)) for name in names if (found := _LIBRARY.fullmatch(name))), default=LAYOUT)
+    if newest > LAYOUT:
+        raise BadConfig(
+            f"redis at {server.address} has functions of layout {newest}, this Headrace knows {LAYOUT}"
+            f" ({library.name}); use a newer Headrace"
+        )
+    return names

@@ -8,14 +8,14 @@ from headrace.model.feed import FeedName, Item, Move, Place, Publication, check_
 from headrace.model.limits import BATCH_MAX, PAGE_MAX
 from headrace.model.results import Items, Moved, Published, Retracted
 from headrace.model.validate import check_int
-from headrace.stores.calls.items import check_call, check_item_ids, read_place, write_place
-from headrace.stores.redis.asking import instant
+from headrace.stores.engine.items import read_place, write_place
+from headrace.stores.redis.client import Argument, Call, Link
 from headrace.stores.redis.errors import ScriptRefusal
-from headrace.stores.redis.feed_packing import WHERE, cursor_of, item_of, items_of, row_of
+from headrace.stores.redis.fanout import instant
 from headrace.stores.redis.feeds import call_feed
 from headrace.stores.redis.keys import feed_key
-from headrace.stores.redis.link import Argument, Call, Link
-from headrace.stores.transitions.items import check_publication, wrong_type
+from headrace.stores.redis.packing import WHERE, cursor_of, item_of, items_of, row_of
+from headrace.stores.shared.validate import check_call, check_item_ids, check_publication, wrong_type
 
 _PUBLISHED: dict[str, Literal["published", "edited", "known", "unknown", "unknown_neighbour", "full"]] = {
     "p": "published",

@@ -18,18 +18,17 @@ from headrace.model.limits import BATCH_MAX, CLAIM_BYTES_MAX
 from headrace.model.names import Queue
 from headrace.model.results import Cancellation, Enqueued, Extended, Removed, Repaired, Settled, Turned
 from headrace.model.validate import check_batch, check_bool, check_int
-from headrace.stores.calls.jobs import check_ids, naming
 from headrace.stores.contract.jobs import Answered, ClaimAnswered
-from headrace.stores.redis.asking import ask, instant
-from headrace.stores.redis.batch import Batch, Checked, Part, Reply, cut, own_args, send, shards_of
-from headrace.stores.redis.claims import Claiming, refused, request_args, shards_to_visit
-from headrace.stores.redis.companions import Companions
-from headrace.stores.redis.enqueuing import Enqueuing
+from headrace.stores.redis.batches import Batch, Checked, Part, Reply, cut, own_args, send, shards_of
+from headrace.stores.redis.claim import Claiming, refused, request_args, shards_to_visit
+from headrace.stores.redis.client import Argument, Call, Link
+from headrace.stores.redis.enqueue import Enqueuing
 from headrace.stores.redis.errors import ScriptRefusal
+from headrace.stores.redis.fanout import ask, instant
 from headrace.stores.redis.keys import head_key
-from headrace.stores.redis.link import Argument, Call, Link
-from headrace.stores.redis.registry import Registry
-from headrace.stores.redis.settlements import extend_args, extended_of, settle_args, settled_of
+from headrace.stores.redis.queues import Companions, Registry
+from headrace.stores.redis.settle import extend_args, extended_of, settle_args, settled_of
+from headrace.stores.shared.validate import check_ids, naming
 
 _CANCELLED: dict[str, tuple[Literal["cancelled", "asked", "active", "not_found"], bool]] = {
     "c": ("cancelled", False),

@@ -3,17 +3,20 @@
 import struct
 from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache
-from typing import Literal, NamedTuple
+from struct import Struct
+from typing import Any, Literal, NamedTuple
 
 import msgspec
 
 from headrace.model.claim import Delivery
 from headrace.model.decision import Reason
+from headrace.model.feed import Changed, ChangeEvent, FeedCursor, Item, Place, Where
 from headrace.model.finished import Ending, Letter, LetterKey
 from headrace.model.job import NO_HEADERS, Job, Record, Twin, UpdateRunAt
 from headrace.model.outcome import Cancelled, Done, Fail, JobError, Outcome, Release, Retry
 from headrace.model.policy import NO_POLICY, Policy
-from headrace.stores.redis.kept_lines import pack_enqueued
+from headrace.stores.engine.feed_rows import ItemRow
+from headrace.stores.redis.packed_lines import pack_enqueued
 
 _HEAD = struct.Struct(">HIHIIIHBBH")
 _TAIL = struct.Struct(">IH")
@@ -300,3 +303,64 @@ def letter_of(shard: int, number: int, packed: bytes) -> Letter:
         _six_at(packed, 1),
         _six_at(packed, 7),
     )
+
+
+WHERE: dict[Where, str] = {"first": "f", "last": "l", "before": "b", "after": "a"}
+_PLACES = {ord(sign): where for where, sign in WHERE.items()}
+_EVENTS: dict[int, ChangeEvent] = {
+    ord("c"): "created",
+    ord("g"): "configured",
+    ord("d"): "deleted",
+    ord("p"): "published",
+    ord("e"): "edited",
+    ord("r"): "retracted",
+    ord("m"): "moved",
+}
+_EVICTION_REASONS: dict[int, Literal["count", "age"]] = {ord("c"): "count", ord("o"): "age"}
+_CHANGE_HEAD = Struct(">BBHIHI6xH")
+"""Event and mark, epoch and instant in two parts each, six bytes that only the functions read, size of the instance."""
+
+
+def row_of(id: bytes, packed: bytes) -> ItemRow:
+    """An item with its rank."""
+    end = 8 + int.from_bytes(packed[6:8])
+    return ItemRow(id.decode(), packed[end:], packed[8:end].decode(), int.from_bytes(packed[:6]))
+
+
+def item_of(id: str, packed: bytes) -> Item:
+    """An item."""
+    return Item(id, packed[8 + int.from_bytes(packed[6:8]) :], int.from_bytes(packed[:6]))
+
+
+def items_of(flat: Sequence[bytes]) -> list[Item]:
+    """Items whose ids and values come in turn."""
+    return [item_of(id.decode(), packed) for id, packed in zip(flat[::2], flat[1::2], strict=True)]
+
+
+def cursor_of(birth: bytes, epoch: bytes, seq: bytes) -> FeedCursor:
+    """A place in a log."""
+    return FeedCursor(birth.decode(), int(epoch), int(seq))
+
+
+def change_of(entry: Sequence[Any]) -> Changed:
+    """An entry of a log."""
+    name, (_, head, _, id, _, item) = entry
+    event, mark, epoch_high, epoch_low, at_high, at_low, instance_size = _CHANGE_HEAD.unpack_from(head)
+    end = _CHANGE_HEAD.size + instance_size
+    return Changed(
+        seq=int(name.partition(b"-")[0]),
+        epoch=(epoch_high << 32) + epoch_low,
+        at_ms=(at_high << 32) + at_low,
+        event=_EVENTS[event],
+        instance=head[_CHANGE_HEAD.size : end].decode(),
+        id=id.decode(),
+        item=item,
+        place=_place_of(event, mark, head[end:]),
+        reason=_EVICTION_REASONS.get(mark) if event == ord("r") else None,
+    )
+
+
+def _place_of(event: int, mark: int, neighbour: bytes) -> Place | None:
+    if event not in b"pm" or mark not in _PLACES:
+        return None
+    return Place(_PLACES[mark], neighbour.decode() or None)

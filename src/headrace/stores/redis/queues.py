@@ -1,21 +1,122 @@
 """The queues protocol: configuration, counts, names, and the end of a queue."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import msgspec
 
-from headrace.model.errors import StoreUnavailable
+from headrace.model.errors import HeadraceError, StoreUnavailable
 from headrace.model.limits import BATCH_MAX, CONFIGURE_TRIES_MAX, PAGE_MAX
 from headrace.model.names import Queue, Shard, check_tenant
 from headrace.model.queue_config import QueueConfig, first_config
 from headrace.model.results import Counts, Page
 from headrace.model.validate import check_int, check_version_number
-from headrace.stores.calls.queues import check_version, not_empty
-from headrace.stores.redis.asking import ask, instant, one
-from headrace.stores.redis.keys import first_shard, head_key
-from headrace.stores.redis.link import Call, Link
-from headrace.stores.redis.registry import Registry
+from headrace.stores.redis.client import Call, Link
+from headrace.stores.redis.fanout import ask, check_shards, each, instant, one
+from headrace.stores.redis.keys import TENANTS, first_shard, head_key, names_key
+from headrace.stores.shared.validate import check_version, not_empty
+
+
+class Registry:
+    """Makes and finds queues.
+
+    Shard 0 decides whether there is a queue and how it is cut: it is opened before the others and forgotten after
+    them. The lists of names and tenants are written before it and cleared after it, so they never lack a queue,
+    whoever dies in between; what they name too much is not shown.
+    """
+
+    def __init__(self, link: Link) -> None:
+        self._link = link
+
+    async def create(self, queue: Queue) -> None:
+        """Make all shards of a queue that are not there yet; refuses another number of shards than it has."""
+        await check_shards(self._link, queue)  # so that a refused queue is not named
+        await self._register(queue)
+        config = msgspec.json.encode(first_config(queue))
+        [opened] = await ask(self._link, "open", [first_shard(queue)], [config])
+        others = queue.all_shards()[1:]
+        if others:
+            # A shard that is late (somebody died while making it) takes the configuration that holds by now.
+            await ask(self._link, "open", others, [opened])
+        # Once more: somebody who deleted the queue of before may have taken the name off between the two.
+        await self._register(queue)
+
+    async def companion_made(self, queue: Queue) -> None:
+        """A death on `queue` made a shard of its companion: name the companion and make its other shards."""
+        await self.create(queue.companion)
+
+    async def _register(self, queue: Queue) -> None:
+        # The name before the tenant: whoever drops an empty tenant looks for names afterwards.
+        await self._link.command("ZADD", names_key(queue.tenant), 0, queue.full_name)
+        await self._link.command("ZADD", TENANTS, 0, queue.tenant)
+
+    async def unregister(self, queue: Queue) -> None:
+        """Take a queue whose shards are gone off the lists, unless somebody has made it again meanwhile."""
+        names = names_key(queue.tenant)
+        await self._link.command("ZREM", names, queue.full_name)
+        if not await self._link.command("ZCARD", names):
+            await self._link.command("ZREM", TENANTS, queue.tenant)
+            if await self._link.command("ZCARD", names):
+                await self._link.command("ZADD", TENANTS, 0, queue.tenant)
+        if await self._link.command("EXISTS", head_key(first_shard(queue))):
+            await self._register(queue)
+
+    async def names(self, tenant: str, after: str, limit: int) -> list[Queue]:
+        """The queues of a tenant with `full_name > after`, by that, at most `limit`."""
+        found: list[Queue] = []
+        while len(found) < limit:
+            wanted = limit - len(found)
+            page = await self._page(names_key(tenant), after, wanted)
+            found += await self._there(tenant, page)
+            if len(page) < wanted:
+                break
+            after = page[-1]
+        return found
+
+    async def tenants(self, after: str, limit: int) -> list[str]:
+        """The tenants that have queues with `name > after`, by that, at most `limit`."""
+        return await self._page(TENANTS, after, limit)
+
+    async def _page(self, key: str, after: str, limit: int) -> list[str]:
+        start = b"(" + after.encode("utf-8", "surrogatepass") if after else b"-"
+        found = await self._link.command("ZRANGE", key, start, "+", "BYLEX", "LIMIT", 0, limit)
+        return [name.decode() for name in found]
+
+    async def _there(self, tenant: str, names: list[str]) -> list[Queue]:
+        """Those of the named queues that there are."""
+        first = [Queue.parse(name, tenant, 1) for name in names]
+        calls = [Call("shards", [head_key(first_shard(queue))], [""], reads=True) for queue in first]
+        answers: list[Any] = await each(self._link, first[0], calls) if first else []
+        found: list[Queue] = []
+        for name, [(own, sibling)] in zip(names, answers, strict=True):
+            queue = Queue.parse(name, tenant, int(own or sibling or 1))
+            if own or (sibling and await self._has_shards(queue)):
+                found.append(queue)
+        return found
+
+    async def _has_shards(self, queue: Queue) -> bool:
+        # A companion is made where a job died, so it may be there without its shard 0 if its maker died as well.
+        others = [Call("shards", [head_key(shard)], [""], reads=True) for shard in queue.all_shards()[1:]]
+        return queue.is_companion and any(own for [(own, _)] in await each(self._link, queue, others))
+
+
+class Companions:
+    """What is left to be named; tried again with the next death, since the call itself has succeeded."""
+
+    def __init__(self, registry: Registry) -> None:
+        self._registry = registry
+        self._unnamed: dict[Queue, None] = {}
+
+    async def made(self, queues: Iterable[Queue]) -> None:
+        """Deaths on these queues made shards of their companions."""
+        self._unnamed.update(dict.fromkeys(queues))
+        for queue in list(self._unnamed):
+            try:
+                await self._registry.companion_made(queue)
+            except HeadraceError:
+                return
+            self._unnamed.pop(queue, None)
+
 
 _CONFIG = msgspec.json.Decoder(QueueConfig)
 

@@ -6,9 +6,9 @@ from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
 from headrace.model.errors import BadConfig, HeadraceError, StoreUnavailable
+from headrace.stores.redis.connection import Command, Wire
 from headrace.stores.redis.errors import Lost, NotSent, bad_start
-from headrace.stores.redis.options import Address, Credentials, Options
-from headrace.stores.redis.wire import Command, Wire
+from headrace.stores.redis.url import Address, Credentials, Options
 
 T = TypeVar("T")
 DEPTH = 64

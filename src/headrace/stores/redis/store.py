@@ -3,23 +3,21 @@
 from collections.abc import Callable
 
 from headrace.model.results import Health
-from headrace.stores.redis.connect import topology_of
-from headrace.stores.redis.dead import RedisDead
+from headrace.stores.redis.client import Link
+from headrace.stores.redis.dead_letters import RedisDead
+from headrace.stores.redis.durability import Profile, check_servers
 from headrace.stores.redis.feeds import RedisFeeds
-from headrace.stores.redis.health import highest_epoch, look_at_servers
+from headrace.stores.redis.health import highest_epoch, library_schema, look_at_servers
+from headrace.stores.redis.integrity import RedisUpkeep
 from headrace.stores.redis.items import RedisItems
 from headrace.stores.redis.jobs import RedisJobs
 from headrace.stores.redis.journal import RedisJournal
 from headrace.stores.redis.library import LAYOUT, read_library
-from headrace.stores.redis.link import Link
-from headrace.stores.redis.options import Options
-from headrace.stores.redis.profile import Profile, check_servers
-from headrace.stores.redis.queues import RedisQueues
+from headrace.stores.redis.queues import RedisQueues, Registry
 from headrace.stores.redis.reads import RedisReads
-from headrace.stores.redis.registry import Registry
-from headrace.stores.redis.schema import library_schema
 from headrace.stores.redis.signals import RedisSignals
-from headrace.stores.redis.upkeep import RedisUpkeep
+from headrace.stores.redis.topology import topology_of
+from headrace.stores.redis.url import Options
 
 
 class RedisStore:

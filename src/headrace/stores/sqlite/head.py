@@ -1,6 +1,7 @@
 """The counters of a shard as SQLite keeps them."""
 
-from headrace.stores.transitions.rows import Head, Row
+from headrace.stores.engine.rows import Head
+from headrace.stores.shared.lookup import Row
 
 COUNTS = ("ready", "later", "blocked", "active", "done", "cancelled", "dead", "unpinned")
 

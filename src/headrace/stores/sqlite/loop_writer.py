@@ -16,8 +16,8 @@ from collections.abc import Callable
 from enum import Enum
 from typing import TypeVar
 
-from headrace.stores.sqlite.connect import CHECKPOINT_PAGES, set_waits
-from headrace.stores.sqlite.lane import Lane, Occupied
+from headrace.stores.sqlite.connection import CHECKPOINT_PAGES, set_waits
+from headrace.stores.sqlite.connection_thread import Lane, Occupied
 
 T = TypeVar("T")
 ROWS_MAX = 500

@@ -1,10 +1,10 @@
 """Small rows beside the jobs of a shard: blocked twins, idempotency keys, workers."""
 
 from headrace.model.job import Twin
-from headrace.stores.packing import pack, unpack_twin
+from headrace.stores.engine.row_codec import pack, unpack_twin
+from headrace.stores.engine.rows import KeyRow, WorkerRow
 from headrace.stores.sqlite.part import Part
 from headrace.stores.sqlite.sql import sql
-from headrace.stores.transitions.rows import KeyRow, WorkerRow
 
 
 class MarkRows(Part):

@@ -2,8 +2,8 @@
 
 import msgspec
 
-from headrace.stores.packing import lease_columns, pack_body
-from headrace.stores.transitions.rows import Row
+from headrace.stores.engine.row_codec import lease_columns, pack_body
+from headrace.stores.shared.lookup import Row
 
 
 def json_array(ids: list[str]) -> str:

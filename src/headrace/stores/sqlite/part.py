@@ -4,9 +4,9 @@ import sqlite3
 from contextlib import closing
 from typing import Any
 
+from headrace.stores.engine.rows import part_of
 from headrace.stores.sqlite.head import SqliteHead
 from headrace.stores.sqlite.sql import sql
-from headrace.stores.transitions.part import part_of
 
 KEY_BITS = 40
 """Keys of entries and endings: the shard above, a number of the shard below."""

@@ -9,16 +9,14 @@ from headrace.model.limits import PLACE_BITS, PRIORITY_MAX
 from headrace.model.names import Shard
 from headrace.model.queue_config import QueueConfig
 from headrace.model.results import Counts
-from headrace.stores.packing import due_since, ending_of, lease_columns, row_of, unpack_twin
-from headrace.stores.sqlite.endings import EndingRows
-from headrace.stores.sqlite.journal import JournalRows
-from headrace.stores.sqlite.letters import LetterRows
+from headrace.stores.engine.journal_entries import append
+from headrace.stores.engine.row_codec import due_since, ending_of, lease_columns, row_of, unpack_twin
+from headrace.stores.shared.lookup import Row
+from headrace.stores.sqlite.finished_rows import EndingRows, LetterRows
+from headrace.stores.sqlite.journal_rows import JournalRows, UpkeepRows
 from headrace.stores.sqlite.marks import MarkRows
 from headrace.stores.sqlite.packing import columns_of, json_array
 from headrace.stores.sqlite.sql import sql
-from headrace.stores.sqlite.upkeep import UpkeepRows
-from headrace.stores.transitions.journal import append
-from headrace.stores.transitions.rows import Row
 
 
 class SqliteRows(EndingRows, LetterRows, MarkRows, JournalRows, UpkeepRows):

@@ -14,35 +14,44 @@ from headrace.model.integrity import schema_at
 from headrace.model.names import Queue
 from headrace.model.results import Health
 from headrace.model.validate import bounded_repr
-from headrace.stores.calls.changed import check_changed, has_changed
-from headrace.stores.calls.dead import EngineDead
-from headrace.stores.calls.ended import JobName, check_ended, has_ended, names_of
-from headrace.stores.calls.feeds import EngineFeeds
-from headrace.stores.calls.items import EngineItems
-from headrace.stores.calls.journal import EngineJournal
-from headrace.stores.calls.queues import EngineQueues
-from headrace.stores.calls.reads import EngineReads
-from headrace.stores.calls.upkeep import EngineUpkeep
-from headrace.stores.calls.wait import Name, Waiters, check_wait, has_work, is_set_within, name_of, next_later_ms
-from headrace.stores.sqlite.connect import (
+from headrace.stores.engine.dead_letters import EngineDead
+from headrace.stores.engine.feeds import EngineFeeds
+from headrace.stores.engine.integrity import EngineUpkeep
+from headrace.stores.engine.items import EngineItems
+from headrace.stores.engine.journal import EngineJournal
+from headrace.stores.engine.queues import EngineQueues
+from headrace.stores.engine.reads import EngineReads
+from headrace.stores.engine.rows import Tx
+from headrace.stores.engine.signals import has_changed, has_ended, has_work, next_later_ms
+from headrace.stores.shared.waiters import (
+    JobName,
+    Name,
+    Waiters,
+    check_changed,
+    check_ended,
+    check_wait,
+    is_set_within,
+    name_of,
+    names_of,
+)
+from headrace.stores.sqlite.change_watch import WATCH_SECONDS, Watch, data_version
+from headrace.stores.sqlite.connection import (
     PROFILES,
     PROMISES,
     commit,
     connect,
     errors,
     migrate,
+    notes_on,
     notice_lost_tail,
     version_of,
     watch,
 )
-from headrace.stores.sqlite.fast import SqliteJobs, Unusual
-from headrace.stores.sqlite.lane import Lane, Occupied
+from headrace.stores.sqlite.connection_thread import Lane, Occupied
+from headrace.stores.sqlite.fast_path import SqliteJobs, Unusual
 from headrace.stores.sqlite.loop_writer import LoopWriter, Mode
-from headrace.stores.sqlite.notes import notes_on
 from headrace.stores.sqlite.sql import migration_names, sql
-from headrace.stores.sqlite.tx import SqliteTx
-from headrace.stores.sqlite.watching import WATCH_SECONDS, Watch, data_version
-from headrace.stores.transitions.rows import Tx
+from headrace.stores.sqlite.transaction import SqliteTx
 
 T = TypeVar("T")
 SLOW_CALLS = 8

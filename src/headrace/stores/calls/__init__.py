@@ -1,1 +1,0 @@
-"""The contract's calls made of transitions, for drivers whose atomic step runs Python: memory and SQLite."""

@@ -1,0 +1,130 @@
+"""The ways out: cancel, remove, purge; and the way back from the dead, replay."""
+
+from msgspec.structs import replace
+
+from headrace.model.event import EventName, Line
+from headrace.model.finished import LetterKey
+from headrace.model.job import ZERO_COUNTS, Record
+from headrace.model.limits import TIME_MS_MAX
+from headrace.model.results import Cancellation, Removed, Replayed
+from headrace.stores.engine.finish import end, purge_letter, sweep_endings
+from headrace.stores.engine.step import Step
+from headrace.stores.shared.lookup import Row
+
+
+def cancel(step: Step, ids: list[str], running: bool) -> list[Cancellation]:
+    """End waiting and blocked records; with `running`, ask active ones to stop."""
+    step.rows.load(ids)
+    answers = [_cancel_one(step, id, running) for id in ids]
+    sweep_endings(step)
+    return answers
+
+
+def _cancel_one(step: Step, id: str, running: bool) -> Cancellation:
+    row = step.rows.job(id)
+    if row is None:
+        return Cancellation(id, "not_found")
+    if row.delivery is None:
+        step.rows.drop(id)
+        end(step, row.record, "cancelled")
+        step.note(_gone("cancelled", step, row.record))
+        return Cancellation(id, "cancelled")
+    twin = step.rows.twin(id)
+    if twin is not None:
+        step.rows.drop_twin(id)
+        step.note(replace(_gone("cancelled", step, twin.record), reason="blocked"))
+    if running:
+        if not row.delivery.cancel_asked:
+            step.rows.put(Row(row.record, replace(row.delivery, cancel_asked=True)))
+            step.note(Line("asked", id, fence=row.delivery.fence, worker=row.delivery.worker))
+        return Cancellation(id, "asked", twin is not None)
+    return Cancellation(id, "active" if twin is None else "cancelled", twin is not None)
+
+
+def _gone(event: EventName, step: Step, record: Record) -> Line:
+    line = step.line_of(event, record)
+    return replace(line, run_at_ms=None, enqueued_at_ms=record.enqueued_at_ms)
+
+
+def remove(step: Step, ids: list[str]) -> list[Removed]:
+    """Delete everything of each id."""
+    rows = step.rows
+    rows.load(ids)
+    # What is over may be enqueued anew by somebody else meanwhile: then the event would tell of another job.
+    rows.seal([id for id in dict.fromkeys(ids) if rows.job(id) is None and _is_kept(step, id)])
+    return [_remove_one(step, id) for id in ids]
+
+
+def _is_kept(step: Step, id: str) -> bool:
+    """Whether an ending or a letter of an id is there."""
+    kept = (step.rows.ending(id), *step.rows.letters_of(id))
+    return any(each is not None and step.now_ms < each.until_ms for each in kept)
+
+
+def _remove_one(step: Step, id: str) -> Removed:
+    rows = step.rows
+    row, letters = rows.job(id), rows.letters_of(id)
+    if row is None and not _is_kept(step, id):
+        return Removed(id, "not_found")
+    rows.drop(id)
+    rows.drop_twin(id)
+    rows.drop_ending(id)
+    for letter in letters:
+        rows.drop_letter(letter.key.number)
+    step.note(Line("removed", id) if row is None else Line("removed", id, row.record.kind, reason=_stood(row)))
+    return Removed(id, "removed")
+
+
+def _stood(row: Row) -> str:
+    return "waiting" if row.delivery is None else "active"
+
+
+def purge_waiting(step: Step, limit: int) -> int:
+    """Drop waiting jobs in the order in which they would be handed out, at most `limit`; says how many."""
+    purged, after_place = 0, -1
+    while purged < limit and (ready := step.rows.ready(after_place, limit - purged)):
+        after_place = ready[-1].record.place or 0
+        purged += _purge(step, ready)
+    if purged < limit:
+        purged += _purge(step, step.rows.due(2 * TIME_MS_MAX, limit - purged))
+    return purged
+
+
+def _purge(step: Step, seen: list[Row]) -> int:
+    """Drop those of the jobs that still wait: they were seen, and somebody else may have been faster."""
+    ids = [row.record.id for row in seen]
+    step.rows.load(ids)
+    waiting = [row for id in ids if (row := step.rows.job(id)) is not None and row.delivery is None]
+    for row in waiting:
+        step.rows.drop(row.record.id)
+        step.note(_gone("purged", step, row.record))
+    return len(waiting)
+
+
+def purge_letters(step: Step, numbers: list[int]) -> int:
+    """Throw letters away; says how many there were."""
+    letters = [letter for number in dict.fromkeys(numbers) if (letter := step.rows.letter(number)) is not None]
+    kept = [letter for letter in letters if step.now_ms < letter.until_ms]
+    for letter in kept:
+        purge_letter(step, letter)
+    return len(kept)
+
+
+def replay(step: Step, pick: LetterKey | str, keep_counts: bool, delay_ms: int) -> Replayed:
+    """One letter out, its job in."""
+    rows, now_ms = step.rows, step.now_ms
+    letter = rows.newest_letter(pick) if isinstance(pick, str) else rows.letter(pick.number)
+    if letter is None or letter.until_ms <= now_ms:
+        return Replayed(None, pick, "not_found") if isinstance(pick, str) else Replayed(pick, None, "not_found")
+    record = letter.record
+    if rows.job(record.id) is not None:
+        return Replayed(letter.key, record.id, "id_in_use")
+    changes: dict[str, object] = {} if keep_counts else dict(ZERO_COUNTS)
+    changes["run_at_ms"] = now_ms + delay_ms
+    expires_at_ms = record.policy.expires_at_ms
+    if expires_at_ms is not None and expires_at_ms < now_ms:
+        changes["policy"] = replace(record.policy, expires_at_ms=None)
+    rows.drop_letter(letter.key.number)
+    rows.drop_ending(record.id)
+    step.note(step.line_of("replayed", step.wait(replace(record, **changes)), letter=letter.key.number))
+    return Replayed(letter.key, record.id, "replayed")

@@ -1,0 +1,114 @@
+"""The dead-letter protocol over an engine."""
+
+import builtins
+from collections.abc import Sequence
+
+from headrace.model.finished import Letter, LetterKey
+from headrace.model.limits import BATCH_MAX, DURATION_MS_MAX, PAGE_MAX
+from headrace.model.names import Queue
+from headrace.model.results import Page, Replayed
+from headrace.model.validate import check_batch, check_bool, check_int
+from headrace.stores.contract.dead_letters import ALL_LETTERS, LetterFilter
+from headrace.stores.engine import cancel
+from headrace.stores.engine.jobs import at, finish
+from headrace.stores.engine.rows import Engine, Tx
+from headrace.stores.engine.step import Step
+from headrace.stores.shared.cursors import read_letter_cursor, write_cursor
+from headrace.stores.shared.sharding import picks_by_shard
+from headrace.stores.shared.validate import check_pick
+
+
+class EngineDead:
+    """Letters, shard by shard."""
+
+    def __init__(self, engine: Engine) -> None:
+        self._engine = engine
+
+    async def list(
+        self,
+        queue: Queue,
+        *,
+        where: LetterFilter = ALL_LETTERS,
+        cursor: str | None = None,
+        limit: int = 100,
+        now_ms: int | None = None,
+    ) -> Page[Letter]:
+        check_int("limit", limit, 1, PAGE_MAX)
+        start, last = read_letter_cursor(cursor, queue)
+
+        def look(tx: Tx, now_ms: int) -> Page[Letter]:
+            found: builtins.list[Letter] = []
+            budget, after = PAGE_MAX, last
+            for shard in queue.all_shards()[start:]:
+                rows = tx.rows(shard)
+                batch = [] if rows is None else rows.letters(after, budget)
+                budget -= len(batch)
+                for letter in batch:
+                    after = letter.key.number
+                    if letter.until_ms > now_ms and where.matches(letter):
+                        found.append(letter)
+                        if len(found) == limit:
+                            return Page(found, write_cursor(shard.index, str(after)))
+                if budget <= 0:
+                    return Page(found, write_cursor(shard.index, str(after)))
+                after = 0
+            return Page(found, None)
+
+        return await self._engine.read(at(now_ms, look))
+
+    async def replay(
+        self,
+        queue: Queue,
+        picks: Sequence[LetterKey | str],
+        *,
+        keep_counts: bool = False,
+        delay_ms: int = 0,
+        spread_ms: int = 0,
+        now_ms: int | None = None,
+    ) -> Sequence[Replayed]:
+        check_batch("letters", len(picks), BATCH_MAX)
+        check_bool("keep_counts", keep_counts)
+        check_int("delay_ms", delay_ms, 0, DURATION_MS_MAX)
+        check_int("spread_ms", spread_ms, 0, DURATION_MS_MAX)
+        for pick in picks:
+            check_pick(queue, pick)
+
+        def act(tx: Tx, now_ms: int) -> builtins.list[Replayed]:
+            answers: dict[int, Replayed] = {}
+            for shard_index, positions in picks_by_shard(queue, picks).items():
+                rows = tx.rows(queue.all_shards()[shard_index])
+                step = None if rows is None else Step(rows, now_ms)
+                for position in positions:
+                    pick = picks[position]
+                    if step is not None:
+                        later_ms = delay_ms + position * spread_ms // len(picks)
+                        answers[position] = cancel.replay(step, pick, keep_counts, later_ms)
+                    else:
+                        answers[position] = not_found(pick)
+                if step is not None:
+                    finish(self._engine, step)
+            return [answers[position] for position in range(len(picks))]
+
+        return await self._engine.write(at(now_ms, act))
+
+    async def purge(self, queue: Queue, picks: Sequence[LetterKey], *, now_ms: int | None = None) -> int:
+        check_batch("letters", len(picks), BATCH_MAX)
+        for pick in picks:
+            check_pick(queue, pick)
+
+        def act(tx: Tx, now_ms: int) -> int:
+            purged = 0
+            for shard_index, positions in picks_by_shard(queue, picks).items():
+                rows = tx.rows(queue.all_shards()[shard_index])
+                if rows is not None:
+                    step = Step(rows, now_ms)
+                    purged += cancel.purge_letters(step, [picks[position].number for position in positions])
+                    finish(self._engine, step)
+            return purged
+
+        return await self._engine.write(at(now_ms, act))
+
+
+def not_found(pick: LetterKey | str) -> Replayed:
+    """The answer to a pick that names no letter."""
+    return Replayed(None, pick, "not_found") if isinstance(pick, str) else Replayed(pick, None, "not_found")

@@ -1,0 +1,66 @@
+"""Enqueue: take in jobs, merge those whose id is known, and honour idempotency keys."""
+
+from msgspec.structs import replace
+
+from headrace.model.job import Job, Record, block, record_of, upsert
+from headrace.model.limits import SWEEP_PER_CALL_MAX
+from headrace.model.results import Enqueued
+from headrace.stores.engine.rows import KeyRow
+from headrace.stores.engine.step import Step, number_at, place_of
+from headrace.stores.shared.lookup import Row
+
+
+def enqueue(step: Step, jobs: list[Job]) -> list[Enqueued]:
+    """Take in the jobs of one shard, in order."""
+    step.rows.load([job.id for job in jobs])
+    answers = [_enqueue_one(step, job) for job in jobs]
+    if any(job.idempotency_key is not None for job in jobs):
+        step.rows.sweep_keys(step.now_ms, SWEEP_PER_CALL_MAX)
+    return answers
+
+
+def _enqueue_one(step: Step, job: Job) -> Enqueued:
+    rows, now_ms = step.rows, step.now_ms
+    if job.idempotency_key is not None:
+        used = rows.key(job.id, job.idempotency_key)
+        if used is not None and now_ms < used.until_ms:
+            if used.fingerprint == job.fingerprint:
+                return Enqueued(job.id, "duplicate", used.until_ms)
+            return Enqueued(job.id, "conflict")
+    row = rows.job(job.id)
+    twin = None if row is None else rows.twin(job.id)
+    if (row is None or (row.delivery is not None and twin is None)) and _is_full(step):
+        return Enqueued(job.id, "full")
+    if job.idempotency_key is not None:
+        ttl_ms = rows.config.idempotency_ttl_ms if job.idempotency_ttl_ms is None else job.idempotency_ttl_ms
+        rows.put_key(job.id, job.idempotency_key, KeyRow(job.fingerprint, now_ms + ttl_ms))
+    if row is None:
+        rows.drop_ending(job.id)
+        step.note(step.line_of("enqueued", step.wait(record_of(job, now_ms))))
+        return Enqueued(job.id, "created")
+    if row.delivery is None:
+        step.note(step.line_of("updated", _update(step, row.record, job)))
+        return Enqueued(job.id, "updated")
+    twin = block(twin, job, now_ms)
+    rows.put_twin(twin)
+    step.note(step.line_of("blocked", twin.record))
+    return Enqueued(job.id, "blocked")
+
+
+def _update(step: Step, old: Record, job: Job) -> Record:
+    record = upsert(old, job, step.now_ms)
+    if record.run_at_ms > step.now_ms:
+        place = None
+    elif old.place is None:
+        place = step.draw(record)
+    else:
+        # Still due: it keeps its number, in the line of the priority it has now.
+        place = place_of(step.rows.config.priority_of(record.policy), number_at(old.place))
+    record = replace(record, place=place)
+    step.rows.put(Row(record))
+    step.woke = True
+    return record
+
+
+def _is_full(step: Step) -> bool:
+    return step.rows.held() >= step.rows.config.waiting_max

@@ -1,0 +1,106 @@
+"""The log of a feed: what changed, under numbers without a hole, for as long as its configuration says."""
+
+from typing import Literal
+
+from headrace.model.feed import Changed, ChangeEvent, FeedCursor, Place
+from headrace.model.limits import CHANGES_SLACK, CHANGES_TRIM_PER_CALL_MAX
+from headrace.stores.engine.feed_rows import FeedRows
+
+
+class Log:
+    """Notes the changes of one call to a feed, and writes them when it is closed."""
+
+    def __init__(self, rows: FeedRows, instance: str, now_ms: int) -> None:
+        self.rows = rows
+        self._instance = instance
+        self._noted: list[Changed] = []
+        self.at_ms = max(rows.head.at_ms, now_ms)
+
+    def note(
+        self,
+        event: ChangeEvent,
+        id: str = "",
+        item: bytes = b"",
+        place: Place | None = None,
+        reason: Literal["count", "age"] | None = None,
+    ) -> int:
+        """Note a change and return its number."""
+        head = self.rows.head
+        self.touch()
+        head.seq += 1
+        head.seq_epoch = head.epoch
+        self._noted.append(
+            Changed(
+                seq=head.seq,
+                epoch=head.epoch,
+                at_ms=self.at_ms,
+                event=event,
+                instance=self._instance,
+                id=id,
+                item=item,
+                place=place,
+                reason=reason,
+            )
+        )
+        return head.seq
+
+    def touch(self) -> None:
+        """Something changes now, whether it is noted or not; a call that changes nothing leaves no trace."""
+        self.rows.head.at_ms = self.at_ms
+
+    def close(self) -> bool:
+        """Write what was noted and drop what is beyond the retention; whether anything was noted."""
+        if self._noted:
+            head = self.rows.head
+            if head.first_seq == self._noted[0].seq:
+                head.oldest_at_ms = self.at_ms
+            head.changes_bytes += sum(each.size for each in self._noted)
+            self.rows.append(self._noted)
+            trim(self.rows, self.at_ms)
+        return bool(self._noted)
+
+
+def trim(rows: FeedRows, at_ms: int) -> int:
+    """Drop changes beyond the retention from the front of the log, a bounded number; says how many."""
+    head, config = rows.head, rows.config
+    surplus = head.seq - head.first_seq + 1 - config.changes_keep_max
+    if surplus <= config.changes_keep_max // CHANGES_SLACK:
+        surplus = 0
+    over_ms = at_ms - config.changes_keep_ms
+    is_aged = head.first_seq <= head.seq and head.oldest_at_ms <= over_ms
+    if surplus <= 0 and head.changes_bytes <= config.changes_bytes_max and not is_aged:
+        return 0
+    dropped, upto = 0, 0
+    # One more than may go, to know the age of the first that stays.
+    for seq, change_at_ms, size in rows.oldest_changes(CHANGES_TRIM_PER_CALL_MAX + 1):
+        is_over = dropped < surplus or head.changes_bytes > config.changes_bytes_max or change_at_ms <= over_ms
+        if not is_over or dropped == CHANGES_TRIM_PER_CALL_MAX:
+            head.oldest_at_ms = change_at_ms
+            break
+        upto, dropped, head.changes_bytes = seq, dropped + 1, head.changes_bytes - size
+    else:
+        head.oldest_at_ms = 0
+    if dropped:
+        head.first_seq = upto + 1
+        rows.drop_changes(upto)
+    return dropped
+
+
+def end_of(rows: FeedRows) -> FeedCursor:
+    """The cursor of a reader who has everything."""
+    head = rows.head
+    return FeedCursor(head.birth, head.seq_epoch, head.seq)
+
+
+def status_of(rows: FeedRows, after: FeedCursor) -> Literal["kept", "gap", "gone"]:
+    """Whether a reader at `after` can go on from there."""
+    head = rows.head
+    if head.birth != after.birth:
+        return "gone"
+    if not head.first_seq - 1 <= after.seq <= head.seq:
+        return "gap"
+    if after.seq >= head.first_seq:
+        seen = rows.change(after.seq)
+        return "kept" if seen is not None and seen.epoch == after.epoch else "gap"
+    # What it has seen last was dropped, so it cannot be compared; before the first change there was nothing to lose.
+    return "kept" if after.seq == 0 or after.epoch == head.epoch else "gap"

@@ -1,0 +1,230 @@
+"""The feeds protocol over an engine."""
+
+from collections.abc import Mapping
+
+import msgspec
+
+from headrace.model.feed import (
+    DIRECTORY_CONFIG,
+    FeedConfig,
+    FeedCursor,
+    FeedName,
+    FeedType,
+    check_cursor,
+    check_instance,
+    check_writable,
+    first_feed_config,
+)
+from headrace.model.limits import BATCH_MAX, CHANGES_PAGE_BYTES, PAGE_MAX
+from headrace.model.results import Changes, FeedState
+from headrace.model.validate import check_int, check_version_number
+from headrace.stores.engine.feed_log import Log, end_of, status_of, trim
+from headrace.stores.engine.feed_rows import FeedHead, FeedRows, ItemRow
+from headrace.stores.engine.item_changes import evict
+from headrace.stores.engine.jobs import at
+from headrace.stores.engine.rows import Engine, Tx
+from headrace.stores.shared.validate import feed_exists, feed_version_changed, unknown_feed
+
+SWEEPER = "sweep"
+"""The instance of changes that nobody asked for."""
+
+
+class EngineFeeds:
+    """Makes and deletes feeds, and reads their logs."""
+
+    def __init__(self, engine: Engine) -> None:
+        self._engine = engine
+
+    async def create(
+        self,
+        feed: FeedName,
+        type: FeedType = "feed",
+        changes: Mapping[str, object] | None = None,
+        *,
+        instance: str,
+        now_ms: int | None = None,
+    ) -> FeedConfig:
+        check_writable(feed)
+        check_instance(instance)
+        config = first_feed_config(type, changes)
+
+        def act(tx: Tx, now_ms: int) -> None:
+            create(tx, feed, config, instance, now_ms)
+            self._tell(feed)
+
+        await self._engine.write(at(now_ms, act))
+        return config
+
+    async def configure(
+        self,
+        feed: FeedName,
+        changes: Mapping[str, object],
+        *,
+        instance: str,
+        version: int | None = None,
+        now_ms: int | None = None,
+    ) -> FeedConfig:
+        check_writable(feed)
+        check_version_number(version)
+        check_instance(instance)
+
+        def act(tx: Tx, now_ms: int) -> FeedConfig:
+            config = configure(tx, feed, changes, version, instance, now_ms)
+            self._tell(feed)
+            return config
+
+        return await self._engine.write(at(now_ms, act))
+
+    async def delete(self, feed: FeedName, *, instance: str, now_ms: int | None = None) -> None:
+        check_writable(feed)
+        check_instance(instance)
+
+        def act(tx: Tx, now_ms: int) -> None:
+            delete(tx, feed, instance, now_ms)
+            self._tell(feed)
+
+        await self._engine.write(at(now_ms, act))
+        await self._erase()
+
+    async def _erase(self) -> None:
+        # Nobody finds it any more; whoever dies here leaves the rest to the next who deletes or sweeps.
+        while await self._engine.write(lambda tx: tx.erase_feeds(BATCH_MAX)) == BATCH_MAX:
+            pass
+
+    def _tell(self, feed: FeedName) -> None:
+        self._engine.tell_changed(feed)
+        self._engine.tell_changed(feed.directory)
+
+    async def describe(self, feed: FeedName) -> FeedState | None:
+        def look(tx: Tx) -> FeedState | None:
+            rows = tx.feed(feed)
+            if rows is None:
+                return None
+            head = rows.head
+            return FeedState(
+                feed,
+                rows.config,
+                end_of(rows),
+                head.items,
+                head.total,
+                head.first_seq,
+                head.changes_bytes,
+                head.created_at_ms,
+                head.at_ms,
+            )
+
+        return await self._engine.read(look)
+
+    async def changes(self, feed: FeedName, after: FeedCursor | None = None, *, limit: int = PAGE_MAX) -> Changes:
+        check_cursor(after)
+        check_int("limit", limit, 1, PAGE_MAX)
+
+        def look(tx: Tx) -> Changes:
+            rows = tx.feed(feed)
+            if rows is None:
+                return Changes("gone", [], None)
+            status = "kept" if after is None else status_of(rows, after)
+            if status != "kept":
+                return Changes(status, [], end_of(rows))
+            head = rows.head
+            seq = head.first_seq - 1 if after is None else after.seq
+            found = rows.changes(seq, limit, CHANGES_PAGE_BYTES)
+            if not found:
+                return Changes(status, [], after or end_of(rows))
+            last = found[-1]
+            return Changes(status, found, FeedCursor(head.birth, last.epoch, last.seq), last.seq < head.seq)
+
+        return await self._engine.read(look)
+
+    async def sweep(self, feed: FeedName, *, now_ms: int | None = None) -> int:
+        def act(tx: Tx, now_ms: int) -> int:
+            swept = sweep(tx, feed, SWEEPER, now_ms)
+            if swept:
+                self._engine.tell_changed(feed)
+            return swept + tx.erase_feeds(BATCH_MAX)
+
+        return await self._engine.write(at(now_ms, act))
+
+
+encode_config = msgspec.json.Encoder().encode
+
+
+def create(tx: Tx, feed: FeedName, config: FeedConfig, instance: str, now_ms: int) -> None:
+    """Make a feed, and its tenant's directory if this is the first."""
+    directory = tx.feed(feed.directory)
+    if directory is None:
+        directory = tx.make_feed(feed.directory, DIRECTORY_CONFIG, FeedHead(f"{now_ms}.0", now_ms))
+    if directory.row(feed.name) is not None:
+        raise feed_exists(feed)
+    text = encode_config(config)
+    listing = Log(directory, instance, now_ms)
+    directory.put(ItemRow(feed.name, text, feed.name, listing.at_ms))
+    directory.head.items += 1
+    directory.head.total += 1
+    seq = listing.note("created", feed.name, text)
+    listing.close()
+    rows = tx.make_feed(feed, config, FeedHead(f"{listing.at_ms}.{seq}", listing.at_ms))
+    log = Log(rows, instance, listing.at_ms)
+    log.note("created", item=text)
+    log.close()
+
+
+def configure(
+    tx: Tx, feed: FeedName, changes: Mapping[str, object], version: int | None, instance: str, now_ms: int
+) -> FeedConfig:
+    """Change settings of a feed."""
+    directory = tx.feed(feed.directory)  # locked first by everybody who needs both
+    rows = known_feed(tx, feed)
+    assert directory is not None  # it holds the feed
+    if version is not None and version != rows.config.version:
+        raise feed_version_changed(feed, rows.config, version)
+    rows.config = config = rows.config.changed(changes)
+    text = encode_config(config)
+    listing = Log(directory, instance, now_ms)
+    directory.put(ItemRow(feed.name, text, feed.name, listing.at_ms))
+    directory.head.total += 1
+    listing.note("configured", feed.name, text)
+    listing.close()
+    log = Log(rows, instance, now_ms)
+    log.note("configured", item=text)
+    log.close()
+    return config
+
+
+def delete(tx: Tx, feed: FeedName, instance: str, now_ms: int) -> None:
+    """Drop a feed; its directory remembers that it was there."""
+    directory = tx.feed(feed.directory)
+    rows = known_feed(tx, feed)
+    assert directory is not None  # it holds the feed
+    listed = directory.row(feed.name)
+    assert listed is not None  # likewise
+    listing = Log(directory, instance, now_ms)
+    directory.drop(listed)
+    directory.head.items -= 1
+    listing.note("deleted", feed.name)
+    listing.close()
+    tx.forget_feed(rows)
+
+
+def sweep(tx: Tx, feed: FeedName, instance: str, now_ms: int) -> int:
+    """Evict items and drop changes beyond the bounds; says how many."""
+    rows = tx.feed(feed)
+    if rows is None:
+        return 0
+    log, head = Log(rows, instance, now_ms), rows.head
+    first_seq = head.first_seq
+    evicted = evict(log) if rows.config.type == "feed" and not feed.is_directory else 0
+    log.close()
+    trim(rows, log.at_ms)
+    swept = evicted + head.first_seq - first_seq
+    if feed.is_directory and not head.items and head.first_seq > head.seq:
+        tx.forget_feed(rows)
+    return swept
+
+
+def known_feed(tx: Tx, feed: FeedName) -> FeedRows:
+    """The rows of a feed; refuses an unknown one."""
+    rows = tx.feed(feed)
+    if rows is None:
+        raise unknown_feed(feed)
+    return rows

@@ -1,0 +1,185 @@
+"""What follows when a delivery or a job is over: endings, dead letters, companions, and the twin behind it."""
+
+import base64
+import json
+
+from msgspec.structs import replace
+
+from headrace.model.claim import Delivery, Facts
+from headrace.model.decision import Again, Died, Ended, Reason, Verdict
+from headrace.model.event import EventName, Line
+from headrace.model.finished import Ending, Letter, LetterKey
+from headrace.model.job import Record
+from headrace.model.limits import SWEEP_PER_CALL_MAX
+from headrace.model.outcome import JobError
+from headrace.stores.engine.step import Step
+
+FAIL_KIND = "headrace.fail"
+
+
+def facts_of(step: Step, record: Record, delivery: Delivery) -> Facts:
+    """What a worker would have said of a delivery that it did not settle itself."""
+    return Facts(
+        record.kind,
+        record.tag,
+        step.rows.config.priority_of(record.policy),
+        delivery.worker,
+        record.enqueued_at_ms,
+        max(delivery.claimed_at_ms - record.due_since_ms, 0),
+        len(record.payload),
+        max(step.now_ms - delivery.claimed_at_ms, 0),
+    )
+
+
+def conclude(step: Step, verdict: Verdict, delivery: Delivery, facts: Facts) -> tuple[Record, LetterKey | None]:
+    """Carry out the verdict on a delivery; returns the record as it stands and the letter, if it died."""
+    match verdict:
+        case Again(record, event):
+            return _wait_again(step, record, event, delivery, facts), None
+        case Ended(record, event, result):
+            step.rows.drop(record.id)
+            end(step, record, event, result)
+            step.note(delivered(event, record, delivery, facts, step.worker))
+            free_twin(step, record.id)
+            return record, None
+        case Died(record, reason, error):
+            step.rows.drop(record.id)
+            key = die(step, record, reason, error, delivered("dead", record, delivery, facts, step.worker))
+            free_twin(step, record.id)
+            return record, key
+
+
+def delivered(event: EventName, record: Record, delivery: Delivery, facts: Facts, worker: str | None) -> Line:
+    """A line about the end of a delivery."""
+    waits = event in ("retried", "released", "stalled")
+    error = record.error if event in ("retried", "dead") else None
+    return Line(
+        event,
+        record.id,
+        facts.kind,
+        facts.tag,
+        facts.priority,
+        record.attempts,
+        record.stalls,
+        delivery.fence,
+        None if facts.worker == worker else facts.worker,
+        record.run_at_ms if waits else None,
+        facts.enqueued_at_ms,
+        facts.wait_ms,
+        facts.run_ms,
+        error_class=None if error is None else error.cls,
+        error_message=None if error is None else error.message,
+        payload_bytes=facts.payload_bytes,
+    )
+
+
+def _wait_again(step: Step, record: Record, event: EventName, delivery: Delivery, facts: Facts) -> Record:
+    twin = step.rows.twin(record.id)
+    step.note(delivered(event, record, delivery, facts, step.worker))
+    if twin is not None:
+        step.rows.drop_twin(record.id)
+        record = twin.applied(record)
+    record = step.wait(record)
+    if twin is not None:
+        step.note(step.line_of("merged", record))
+    return record
+
+
+def free_twin(step: Step, id: str) -> None:
+    """Let the twin of a job that is over wait on its own."""
+    twin = step.rows.twin(id)
+    if twin is not None:
+        step.rows.drop_twin(id)
+        step.note(step.line_of("unblocked", step.wait(twin.freed())))
+
+
+def end(step: Step, record: Record, state: str, result: bytes | None = None) -> None:
+    """Keep the ending of a job as long as the queue or the job asks for."""
+    config, now_ms = step.rows.config, step.now_ms
+    pin_ms = config.result_ttl_of(record.policy)
+    keep_ms = pin_ms or (config.keep_done_ms if config.keep_done_max else 0)
+    if keep_ms:
+        step.rows.put_ending(
+            Ending(
+                record.id,
+                "done" if state == "done" else "cancelled",
+                record.kind,
+                record.tag,
+                record.enqueued_at_ms,
+                now_ms,
+                now_ms + keep_ms,
+                pin_ms > 0,
+                record.attempts,
+                record.stalls,
+                result,
+            )
+        )
+    else:
+        # An older ending of the same id (of a delivery before the twin's) is not this one's.
+        step.rows.drop_ending(record.id)
+
+
+def sweep_endings(step: Step) -> int:
+    """Drop endings beyond the queue's bounds."""
+    return step.rows.sweep_endings(step.now_ms, step.rows.config.keep_done_max, SWEEP_PER_CALL_MAX)
+
+
+def die(step: Step, record: Record, reason: Reason, error: JobError, line: Line) -> LetterKey:
+    """Write the dead letter of a job that has left its row, and hand it to the fail handler if there is one."""
+    rows, config, now_ms = step.rows, step.rows.config, step.now_ms
+    rows.head.letter += 1
+    key = LetterKey(rows.shard.index, rows.head.letter)
+    record = replace(record, place=None)
+    rows.put_letter(Letter(key, record, reason, error, now_ms, now_ms + config.keep_dead_ms))
+    step.note(replace(line, reason=reason, letter=key.number, error_class=error.cls, error_message=error.message))
+    sweep_letters(step, 2)
+    if config.fail_handler and not rows.shard.queue.is_companion:
+        companion = step.companion()
+        failed = Record(
+            id=f"{record.id}#{key.number}",
+            kind=FAIL_KIND,
+            payload=fail_payload(record, reason, error),
+            run_at_ms=now_ms,
+            enqueued_at_ms=now_ms,
+            tag=record.tag,
+            headers=record.headers,
+        )
+        companion.note(companion.line_of("enqueued", companion.wait(failed)))
+    return key
+
+
+def sweep_letters(step: Step, limit: int) -> int:
+    """Drop letters beyond the queue's bounds, each with its event; says how many."""
+    over = step.rows.letters_over(step.now_ms, step.rows.config.keep_dead_max, limit)
+    for letter in over:
+        purge_letter(step, letter)
+    return len(over)
+
+
+def purge_letter(step: Step, letter: Letter) -> None:
+    """Throw one letter away."""
+    step.rows.drop_letter(letter.key.number)
+    step.note(Line("purged", letter.record.id, letter.record.kind, letter.record.tag, letter=letter.key.number))
+
+
+def fail_payload(record: Record, reason: str, error: JobError) -> bytes:
+    """What a fail handler reads: `[id, payload, error]`. A payload that is not JSON comes as `{"base64": …}`."""
+    text = json.dumps({"class": error.cls, "message": error.message, "reason": reason}, ensure_ascii=False)
+    payload = record.payload
+    if not _is_json(payload):
+        payload = json.dumps({"base64": base64.b64encode(payload).decode()}).encode()
+    return b"[%s,%s,%s]" % (json.dumps(record.id, ensure_ascii=False).encode(), payload, text.encode())
+
+
+def _is_json(payload: bytes) -> bool:
+    # Strictly UTF-8 and without NaN, which Python alone would take; numbers are not converted, they may be of any size.
+    # A value nested too deeply to be checked must not keep its job from dying.
+    try:
+        json.loads(payload.decode(), parse_int=str, parse_float=str, parse_constant=_no_constant)
+    except (ValueError, RecursionError):
+        return False
+    return True
+
+
+def _no_constant(name: str) -> None:
+    raise ValueError(name)

@@ -1,0 +1,168 @@
+"""The journal protocol over an engine."""
+
+from collections.abc import Sequence
+
+from msgspec.structs import replace
+
+from headrace.model.event import Bounds, Consumer, Entry, Span
+from headrace.model.limits import (
+    BATCH_MAX,
+    CONSUMER_CHARS_MAX,
+    JOURNAL_PAGE_BYTES,
+    JOURNAL_PAGE_MAX,
+    SWEEP_PER_CALL_MAX,
+)
+from headrace.model.names import Shard
+from headrace.model.validate import check_batch, check_bool, check_int, check_text
+from headrace.stores.engine.jobs import at
+from headrace.stores.engine.journal_entries import trim
+from headrace.stores.engine.rows import Engine, Head, Rows, Tx
+from headrace.stores.shared.validate import (
+    SEQ_MAX,
+    beyond_journal,
+    check_range,
+    check_spans,
+    unknown_consumer,
+    unknown_queue,
+)
+
+NO_BOUNDS = Bounds(0, 1, 0, None, None, 0)
+"""Those of a journal that is not there."""
+
+
+class EngineJournal:
+    """Reads entries, and remembers who read how far."""
+
+    def __init__(self, engine: Engine) -> None:
+        self._engine = engine
+
+    async def read(self, shard: Shard, after: int, upto: int, *, limit: int = JOURNAL_PAGE_MAX) -> Sequence[Entry]:
+        check_range(after, upto)
+        check_int("limit", limit, 1, JOURNAL_PAGE_MAX)
+
+        def look(tx: Tx) -> Sequence[Entry]:
+            rows = _numbered(tx, shard)
+            if rows is None or after >= upto:
+                return []
+            return cut(rows.entries(after, upto, limit, JOURNAL_PAGE_BYTES), after, upto)
+
+        return await self._engine.read(look)
+
+    async def bounds(self, shard: Shard) -> Bounds:
+        return await self._engine.read(lambda tx: _bounds(tx, shard))
+
+    async def all_bounds(self, shards: Sequence[Shard]) -> Sequence[Bounds]:
+        check_batch("shards", len(shards), BATCH_MAX)
+        return await self._engine.read(lambda tx: [_bounds(tx, shard) for shard in shards])
+
+    async def reached(self, spans: Sequence[Span], at_ms: int) -> Sequence[int]:
+        check_spans(spans, at_ms)
+        return await self._engine.read(lambda tx: [_reached(tx, span, at_ms) for span in spans])
+
+    async def register(
+        self, shard: Shard, consumer: str, *, seq: int = 0, hold: bool = False, now_ms: int | None = None
+    ) -> Consumer:
+        check_text("consumer", consumer, CONSUMER_CHARS_MAX)
+        check_int("seq", seq, 0, SEQ_MAX)
+        check_bool("hold", hold)
+
+        def act(tx: Tx, now_ms: int) -> Consumer:
+            rows = _known(tx, shard)
+            _check_within(rows, seq)
+            known = rows.consumer(consumer)
+            new = Consumer(consumer, seq if known is None else known.seq, hold, now_ms)
+            rows.put_consumer(new)
+            return new
+
+        return await self._engine.write(at(now_ms, act))
+
+    async def advance(self, shard: Shard, consumer: str, seq: int, *, now_ms: int | None = None) -> Consumer:
+        check_int("seq", seq, 0, SEQ_MAX)
+
+        def act(tx: Tx, now_ms: int) -> Consumer:
+            rows = _known(tx, shard)
+            known = rows.consumer(consumer)
+            if known is None:
+                raise unknown_consumer(shard, consumer)
+            _check_within(rows, seq)
+            new = replace(known, seq=max(known.seq, seq), seen_at_ms=now_ms)
+            rows.put_consumer(new)
+            return new
+
+        return await self._engine.write(at(now_ms, act))
+
+    async def forget(self, shard: Shard, consumer: str) -> bool:
+        def act(tx: Tx) -> bool:
+            rows = _numbered(tx, shard)
+            if rows is None or rows.consumer(consumer) is None:
+                return False
+            rows.drop_consumer(consumer)
+            return True
+
+        return await self._engine.write(act)
+
+    async def consumers(self, shard: Shard) -> Sequence[Consumer]:
+        def look(tx: Tx) -> Sequence[Consumer]:
+            rows = _numbered(tx, shard)
+            return [] if rows is None else rows.consumers()
+
+        return await self._engine.read(look)
+
+    async def trim(self, shard: Shard, *, limit: int = SWEEP_PER_CALL_MAX, now_ms: int | None = None) -> int:
+        check_int("limit", limit, 1, SWEEP_PER_CALL_MAX)
+
+        def act(tx: Tx, now_ms: int) -> int:
+            rows = _numbered(tx, shard)
+            return 0 if rows is None else trim(rows, now_ms, limit)
+
+        return await self._engine.write(at(now_ms, act))
+
+
+def bounds_of(head: Head) -> Bounds:
+    """What the journal of a shard holds."""
+    is_empty = head.first_seq > head.seq
+    return Bounds(
+        head.epoch,
+        head.first_seq,
+        head.seq,
+        None if is_empty else head.oldest_at_ms,
+        None if is_empty else head.at_ms,
+        head.journal_bytes,
+    )
+
+
+def cut(entries: list[Entry], after: int, upto: int) -> list[Entry]:
+    """The entries of a page without the events that nobody asked for: only its first and its last can hold such."""
+    if entries:
+        entries[0] = entries[0].within(after, upto)
+        entries[-1] = entries[-1].within(after, upto)
+    return entries
+
+
+def _bounds(tx: Tx, shard: Shard) -> Bounds:
+    rows = _numbered(tx, shard)
+    return NO_BOUNDS if rows is None else bounds_of(rows.head)
+
+
+def _reached(tx: Tx, span: Span, at_ms: int) -> int:
+    rows = _numbered(tx, span.shard)
+    return span.after if rows is None else rows.reached(span.after, span.upto, at_ms)
+
+
+def _numbered(tx: Tx, shard: Shard) -> Rows | None:
+    rows = tx.rows(shard)
+    if rows is not None:
+        rows.number()
+    return rows
+
+
+def _known(tx: Tx, shard: Shard) -> Rows:
+    rows = _numbered(tx, shard)
+    if rows is None:
+        raise unknown_queue(shard)
+    return rows
+
+
+def _check_within(rows: Rows, seq: int) -> None:
+    if seq > rows.head.seq:
+        raise beyond_journal(rows.shard, rows.head.seq, seq)

@@ -1,0 +1,116 @@
+"""The queues protocol over an engine."""
+
+from collections.abc import Mapping
+
+from headrace.model.event import Line
+from headrace.model.limits import BATCH_MAX, PAGE_MAX
+from headrace.model.names import Queue, check_tenant
+from headrace.model.queue_config import QueueConfig, first_config
+from headrace.model.results import Counts, Page
+from headrace.model.validate import check_int, check_version_number
+from headrace.stores.engine import cancel
+from headrace.stores.engine.jobs import at, finish
+from headrace.stores.engine.journal_entries import erase_journal
+from headrace.stores.engine.rows import Engine, Tx
+from headrace.stores.engine.step import Step
+from headrace.stores.shared.validate import check_version, not_empty
+
+
+class EngineQueues:
+    """Queues, all shards of one in one step."""
+
+    def __init__(self, engine: Engine) -> None:
+        self._engine = engine
+
+    async def configure(
+        self,
+        queue: Queue,
+        changes: Mapping[str, object],
+        *,
+        version: int | None = None,
+        now_ms: int | None = None,
+    ) -> QueueConfig:
+        check_version_number(version)
+        first_config(queue).changed(changes)
+
+        def act(tx: Tx, now_ms: int) -> QueueConfig:
+            known = tx.rows(queue.all_shards()[0])
+            old = first_config(queue) if known is None else known.config
+            check_version(queue, old, version)
+            config = old.changed(changes)
+            steps = [Step(rows, now_ms) for shard in queue.all_shards() if (rows := tx.rows(shard, create=True))]
+            tx.configure(queue, config)
+            for step in steps:
+                step.rows.number()  # what happened before is kept by the rules of before
+                step.rows.config = config
+                step.note(Line("configured", version=config.version))
+                step.woke = old.paused and not config.paused
+                finish(self._engine, step)
+            return config
+
+        return await self._engine.write(at(now_ms, act))
+
+    async def configuration(self, queue: Queue) -> QueueConfig:
+        def look(tx: Tx) -> QueueConfig:
+            rows = tx.rows(queue.all_shards()[0])
+            return first_config(queue) if rows is None else rows.config
+
+        return await self._engine.read(look)
+
+    async def counts(self, queue: Queue, *, now_ms: int | None = None) -> Counts:
+
+        def look(tx: Tx, now_ms: int) -> Counts:
+            total = Counts()
+            for shard in queue.all_shards():
+                rows = tx.rows(shard)
+                if rows is not None:
+                    total += rows.counts(now_ms)
+            return total
+
+        return await self._engine.read(at(now_ms, look))
+
+    async def names(self, tenant: str, *, cursor: str | None = None, limit: int = 100) -> Page[Queue]:
+        check_tenant(tenant)
+        check_int("limit", limit, 1, PAGE_MAX)
+        found = await self._engine.read(lambda tx: tx.names(tenant, cursor or "", limit))
+        return Page(found, found[-1].full_name if len(found) == limit else None)
+
+    async def tenants(self, *, cursor: str | None = None, limit: int = 100) -> Page[str]:
+        check_int("limit", limit, 1, PAGE_MAX)
+        found = await self._engine.read(lambda tx: tx.tenants(cursor or "", limit))
+        return Page(found, found[-1] if len(found) == limit else None)
+
+    async def purge(self, queue: Queue, *, limit: int = BATCH_MAX, now_ms: int | None = None) -> int:
+        check_int("limit", limit, 1, BATCH_MAX)
+
+        def act(tx: Tx, now_ms: int) -> int:
+            purged = 0
+            for shard in queue.all_shards():
+                rows = tx.rows(shard)
+                if rows is not None and purged < limit:
+                    step = Step(rows, now_ms)
+                    purged += cancel.purge_waiting(step, limit - purged)
+                    finish(self._engine, step)
+            return purged
+
+        return await self._engine.write(at(now_ms, act))
+
+    async def delete(self, queue: Queue, *, limit: int = BATCH_MAX) -> bool:
+        check_int("limit", limit, 1, BATCH_MAX)
+
+        def act(tx: Tx) -> bool:
+            shards = [rows for shard in queue.all_shards() if (rows := tx.rows(shard)) is not None]
+            live = sum(rows.held() + rows.counts(0).active for rows in shards)
+            if live:
+                raise not_empty(queue, live)
+            left = limit
+            for rows in shards:
+                rows.number()
+                left -= rows.erase(left)
+                left -= erase_journal(rows, left)
+                if left <= 0:
+                    return False
+            tx.forget(queue)
+            return True
+
+        return await self._engine.write(act)

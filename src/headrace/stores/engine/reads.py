@@ -1,0 +1,221 @@
+"""The reads protocol over an engine."""
+
+import builtins
+from collections.abc import Sequence
+
+from headrace.model.finished import Ending, Letter
+from headrace.model.job import State, Twin
+from headrace.model.limits import PAGE_MAX, SCAN_PART_BYTES, WORKER_KEEP_MS
+from headrace.model.names import Queue, Shard
+from headrace.model.queue_config import QueueConfig
+from headrace.model.results import Found, Group, Page, Scan, Snapshot, SnapshotRow, WorkerSeen
+from headrace.model.validate import check_int
+from headrace.stores.engine.jobs import at
+from headrace.stores.engine.rows import Engine, Rows, Tx
+from headrace.stores.shared.cursors import is_key, read_cursor, read_place, write_cursor, write_place
+from headrace.stores.shared.lookup import Row, found_of
+from headrace.stores.shared.validate import check_ids, check_state
+
+
+def find_one(rows: Rows, id: str, now_ms: int) -> Found | None:
+    """All that a shard knows of an id."""
+    twin = rows.twin(id)
+    known = rows.job(id), None if twin is None else twin.record, rows.ending(id), rows.letters_of(id)
+    return found_of(id, *known, rows.config.paused, now_ms)
+
+
+def scan_part(rows: Rows, group: Group, place: str, limit: int, now_ms: int) -> tuple[list[Found], str | None]:
+    """What is shown of a group behind a place, and behind what to go on; None at the end."""
+    paused = rows.config.paused
+    last: str | None = None
+    found: list[Found | None]
+    match group:
+        case "alive":
+            jobs, more = rows.scan_jobs(place, limit, SCAN_PART_BYTES)
+            found = []
+            for row in jobs:
+                twin = None if row.delivery is None else rows.twin(row.record.id)
+                blocked = None if twin is None else twin.record
+                found.append(found_of(row.record.id, row, blocked, None, [], paused, now_ms))
+            last = jobs[-1].record.id if more else None
+        case "ended":
+            endings, more = rows.scan_endings(place, limit, SCAN_PART_BYTES)
+            found = [found_of(each.id, None, None, each, [], paused, now_ms) for each in endings]
+            last = endings[-1].id if more else None
+        case "dead":
+            letters, more = rows.scan_letters(int(place or 0), limit, SCAN_PART_BYTES)
+            found = [found_of(each.record.id, None, None, None, [each], paused, now_ms) for each in letters]
+            last = str(letters[-1].key.number) if more else None
+    return [each for each in found if each is not None], last
+
+
+class EngineReads:
+    """Looks on one consistent state."""
+
+    def __init__(self, engine: Engine) -> None:
+        self._engine = engine
+
+    async def find(self, queue: Queue, ids: Sequence[str], *, now_ms: int | None = None) -> Sequence[Found | None]:
+        check_ids(queue, ids)
+
+        def look(tx: Tx, now_ms: int) -> builtins.list[Found | None]:
+            shards = {id: tx.rows(queue.shard_of(id)) for id in ids}
+            return [None if (rows := shards[id]) is None else find_one(rows, id, now_ms) for id in ids]
+
+        return await self._engine.read(at(now_ms, look))
+
+    async def list(
+        self, queue: Queue, state: State, *, cursor: str | None = None, limit: int = 100, now_ms: int | None = None
+    ) -> Page[Found]:
+        check_int("limit", limit, 1, PAGE_MAX)
+        check_state(state)
+        start, last = read_cursor(cursor, queue)
+
+        def look(tx: Tx, now_ms: int) -> Page[Found]:
+            found: builtins.list[Found] = []
+            after = last
+            for shard in queue.all_shards()[start:]:
+                rows = tx.rows(shard)
+                if rows is not None:
+                    wanted = limit - len(found)
+                    ids = rows.ids_in(state, after, wanted)
+                    rows.load(ids)
+                    shown = (find_one(rows, id, now_ms) for id in ids)
+                    found += [each for each in shown if each is not None and shows(each, state)]
+                    if len(ids) == wanted:
+                        return Page(found, write_cursor(shard.index, ids[-1]))
+                after = ""
+            return Page(found, None)
+
+        return await self._engine.read(at(now_ms, look))
+
+    async def ending(self, queue: Queue, id: str, *, now_ms: int | None = None) -> Ending | None:
+        check_ids(queue, [id])
+
+        def look(tx: Tx, now_ms: int) -> Ending | None:
+            rows = tx.rows(queue.shard_of(id))
+            return None if rows is None else _ending(rows, id, now_ms)
+
+        return await self._engine.read(at(now_ms, look))
+
+    async def snapshot(self, shard: Shard, *, now_ms: int | None = None) -> Snapshot:
+
+        def look(tx: Tx, now_ms: int) -> Snapshot:
+            rows = tx.rows(shard)
+            if rows is None:
+                return Snapshot(0, 0, [])
+            rows.number()
+            return Snapshot(rows.head.epoch, rows.head.seq, snapshot_rows(rows.config, *rows.everything(), now_ms))
+
+        return await self._engine.read(at(now_ms, look))
+
+    async def scan(
+        self,
+        shard: Shard,
+        group: Group,
+        *,
+        cursor: str | None = None,
+        limit: int = 1_000,
+        now_ms: int | None = None,
+    ) -> Scan:
+        check_int("limit", limit, 1, PAGE_MAX)
+        place = read_place(shard, group, cursor, is_key)
+
+        def look(tx: Tx, now_ms: int) -> Scan:
+            rows = tx.rows(shard)
+            if rows is None:
+                return Scan(0, 0, [], None)
+            rows.number()
+            found, last = scan_part(rows, group, place, limit, now_ms)
+            return Scan(rows.head.epoch, rows.head.seq, found, write_place(shard, group, last))
+
+        return await self._engine.read(at(now_ms, look))
+
+    async def workers(self, queue: Queue, *, now_ms: int | None = None) -> Sequence[WorkerSeen]:
+
+        def look(tx: Tx, now_ms: int) -> Sequence[WorkerSeen]:
+            seen = [
+                WorkerSeen(name, shard.index, row.seen_at_ms)
+                for shard in queue.all_shards()
+                if (rows := tx.rows(shard)) is not None
+                for name, row in rows.workers()
+                if row.seen_at_ms > now_ms - WORKER_KEEP_MS
+            ]
+            return sorted(seen, key=lambda each: (each.worker, each.shard))
+
+        return await self._engine.read(at(now_ms, look))
+
+
+def _ending(rows: Rows, id: str, now_ms: int) -> Ending | None:
+    ending = rows.ending(id)
+    return ending if ending is not None and now_ms < ending.until_ms else None
+
+
+def shows(found: Found, state: State) -> bool:
+    """Whether a list of the state shows what was found."""
+    match state:
+        case State.BLOCKED:
+            return found.twin is not None
+        case State.DONE | State.CANCELLED:
+            return found.ending is not None and found.ending.state == state.value
+        case _:
+            return found.state is state
+
+
+def _by_id(row: SnapshotRow) -> tuple[str, str, int]:
+    return row.id, row.state, row.letter or 0
+
+
+def snapshot_rows(
+    config: QueueConfig,
+    jobs: Sequence[Row],
+    twins: Sequence[Twin],
+    endings: Sequence[Ending],
+    letters: Sequence[Letter],
+    now_ms: int,
+) -> builtins.list[SnapshotRow]:
+    """All records of a shard as rows of a snapshot, in order."""
+    live = [
+        SnapshotRow(
+            row.record.id,
+            State.WAITING if row.delivery is None else State.ACTIVE,
+            row.record.kind,
+            config.priority_of(row.record.policy),
+            row.record.attempts,
+            row.record.stalls,
+            row.record.run_at_ms,
+            None if row.delivery is None else row.delivery.fence,
+        )
+        for row in jobs
+    ]
+    blocked = [
+        SnapshotRow(
+            twin.record.id,
+            State.BLOCKED,
+            twin.record.kind,
+            config.priority_of(twin.record.policy),
+            0,
+            0,
+            twin.record.run_at_ms,
+        )
+        for twin in twins
+    ]
+    over = [
+        SnapshotRow(each.id, State(each.state), each.kind, None, each.attempts, each.stalls)
+        for each in endings
+        if now_ms < each.until_ms
+    ]
+    dead = [
+        SnapshotRow(
+            each.record.id,
+            State.DEAD,
+            each.record.kind,
+            config.priority_of(each.record.policy),
+            each.record.attempts,
+            each.record.stalls,
+            letter=each.key.number,
+        )
+        for each in letters
+        if now_ms < each.until_ms
+    ]
+    return sorted([*live, *blocked, *over, *dead], key=_by_id)

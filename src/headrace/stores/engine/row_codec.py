@@ -1,0 +1,305 @@
+"""Records as bytes and columns, for stores of rows: what no statement looks at is packed, since columns cost time."""
+
+from collections.abc import Iterator, Sequence
+from functools import lru_cache
+from operator import attrgetter
+from typing import Any, Literal
+
+import msgspec
+
+from headrace.model.claim import Delivery
+from headrace.model.event import Consumer
+from headrace.model.feed import FIRST, LAST, Changed, ChangeEvent, FeedConfig, Place
+from headrace.model.finished import Ending, Letter
+from headrace.model.job import NO_HEADERS, Job, Record, Twin
+from headrace.model.outcome import JobError
+from headrace.model.policy import NO_POLICY, Policy
+from headrace.stores.engine.feed_rows import FeedHead
+from headrace.stores.shared.lookup import Row
+
+
+class Body(msgspec.Struct, frozen=True, gc=False, array_like=True):
+    """What no statement looks at of a job. Written short when the rarely set fields at its end are not set."""
+
+    kind: str
+    tag: str | None
+    enqueued_at_ms: int
+    attempts: int = 0
+    stalls: int = 0
+    policy: Policy = NO_POLICY
+    headers: dict[str, str] = NO_HEADERS
+    error: JobError | None = None
+    failed_at_ms: int | None = None
+
+
+class PackedLease(msgspec.Struct, frozen=True, gc=False, array_like=True):
+    """What no statement looks at of a delivery."""
+
+    worker: str
+    claimed_at_ms: int
+    cancel_asked: bool
+
+
+pack = msgspec.msgpack.Encoder().encode
+unpack_body = msgspec.msgpack.Decoder(Body).decode
+unpack_lease = msgspec.msgpack.Decoder(PackedLease).decode
+unpack_twin = msgspec.msgpack.Decoder(Twin).decode
+unpack_letter = msgspec.msgpack.Decoder(Letter).decode
+
+
+def due_since(run_at_ms: int, body: bytes) -> int:
+    """Since when a job could have been handed out."""
+    return max(run_at_ms, unpack_body(body).enqueued_at_ms)
+
+
+def pack_body(job: Job | Record, enqueued_at_ms: int) -> bytes:
+    """The body of a new job, or of a record."""
+    if isinstance(job, Job):
+        if job.policy is NO_POLICY and not job.headers:
+            return pack((job.kind, job.tag, enqueued_at_ms))
+        return pack(Body(job.kind, job.tag, enqueued_at_ms, 0, 0, job.policy, job.headers))
+    if (
+        not (job.attempts or job.stalls or job.headers or job.error or job.failed_at_ms is not None)
+        and job.policy == NO_POLICY
+    ):
+        return pack((job.kind, job.tag, enqueued_at_ms))
+    return pack(
+        Body(
+            job.kind,
+            job.tag,
+            enqueued_at_ms,
+            job.attempts,
+            job.stalls,
+            job.policy,
+            job.headers,
+            job.error,
+            job.failed_at_ms,
+        )
+    )
+
+
+def record_of(id: str, run_at_ms: int, body: Body, payload: bytes, place: int | None = None) -> Record:
+    """A record from its columns."""
+    return Record(
+        id=id,
+        kind=body.kind,
+        payload=payload,
+        run_at_ms=run_at_ms,
+        enqueued_at_ms=body.enqueued_at_ms,
+        policy=body.policy,
+        tag=body.tag,
+        headers=body.headers,
+        attempts=body.attempts,
+        stalls=body.stalls,
+        error=body.error,
+        failed_at_ms=body.failed_at_ms,
+        place=place,
+    )
+
+
+def row_of(columns: tuple[Any, ...]) -> Row:
+    """A job from its columns, in the order of job_load."""
+    id, place, run_at_ms, expires_at_ms, fence, nonce, lease, body, payload = columns
+    record = record_of(id, run_at_ms, unpack_body(body), payload, place)
+    if fence is None:
+        return Row(record)
+    packed = unpack_lease(lease)
+    return Row(
+        record,
+        Delivery(fence, nonce, packed.worker, packed.claimed_at_ms, expires_at_ms, packed.cancel_asked),
+    )
+
+
+def lease_columns(delivery: Delivery) -> tuple[int, int, str, bytes]:
+    """The columns of a delivery: its end, fence and nonce, and the rest of it packed."""
+    lease = pack(PackedLease(delivery.worker, delivery.claimed_at_ms, delivery.cancel_asked))
+    return delivery.expires_at_ms, delivery.fence, delivery.nonce, lease
+
+
+def pack_ending(kind: str, tag: str | None, enqueued_at_ms: int, ended_at_ms: int, attempts: int, stalls: int) -> bytes:
+    """What no statement looks at of an ending."""
+    return pack((kind, tag, enqueued_at_ms, ended_at_ms, attempts, stalls))
+
+
+def ending_columns(ending: Ending) -> tuple[object, ...]:
+    """The columns of an ending, in the order of ending_find."""
+    body = pack_ending(
+        ending.kind, ending.tag, ending.enqueued_at_ms, ending.ended_at_ms, ending.attempts, ending.stalls
+    )
+    return ending.id, ending.state, ending.pinned, ending.until_ms, body, ending.result
+
+
+def ending_of(columns: tuple[Any, ...]) -> Ending:
+    """An ending from its columns."""
+    id, state, pinned, until_ms, body, result = columns
+    kind, tag, enqueued_at_ms, ended_at_ms, attempts, stalls = msgspec.msgpack.decode(body)
+    return Ending(id, state, kind, tag, enqueued_at_ms, ended_at_ms, until_ms, bool(pinned), attempts, stalls, result)
+
+
+def consumer_of(columns: tuple[Any, ...]) -> Consumer:
+    """A consumer from its columns."""
+    name, seq, hold, seen_at_ms = columns
+    return Consumer(name, seq, bool(hold), seen_at_ms)
+
+
+EVENTS: tuple[ChangeEvent, ...] = ("created", "configured", "deleted", "published", "edited", "retracted", "moved")
+"""Events by the number under which they are stored: add behind the last, and never put them into another order."""
+PIECE_MAX, PIECE_BYTES = 100, 64 * 1024
+"""Changes of one call lie together in pieces of this size: a reader unpacks a piece whole, retention drops it whole."""
+_NUMBERS = {event: number for number, event in enumerate(EVENTS)}
+
+
+class _About(msgspec.Struct, frozen=True, gc=False, array_like=True):
+    """What no statement looks at of a change; written short when the fields at its end are not set."""
+
+    event: int
+    epoch: int
+    instance: str
+    reason: Literal["count", "age"] | None = None
+    where: Literal["first", "last", "before", "after"] | None = None
+    neighbour: str | None = None
+
+
+class _Line(msgspec.Struct, frozen=True, gc=False, array_like=True):
+    """A change among others of the same call; written short when the fields at its end are not set."""
+
+    event: int
+    id: str
+    item: bytes
+    reason: Literal["count", "age"] | None = None
+    where: Literal["first", "last", "before", "after"] | None = None
+    neighbour: str | None = None
+
+
+_pack = msgspec.msgpack.Encoder().encode
+_unpack = msgspec.msgpack.Decoder(_About).decode
+_unpack_lines = msgspec.msgpack.Decoder(list[_Line]).decode
+
+
+_counters = attrgetter(
+    "epoch",
+    "seq",
+    "seq_epoch",
+    "at_ms",
+    "first_seq",
+    "oldest_at_ms",
+    "changes_bytes",
+    "items",
+    "total",
+    "number",
+)
+
+
+def counters_of(head: FeedHead) -> tuple[int, ...]:
+    """What changes of a head, in the order of its columns; its birth and when it was created come before."""
+    counters: tuple[int, ...] = _counters(head)
+    return counters
+
+
+def head_columns(head: FeedHead) -> tuple[Any, ...]:
+    """A whole head, as `FeedHead` takes it back."""
+    return head.birth, head.created_at_ms, *counters_of(head)
+
+
+def write_config(config: FeedConfig) -> str:
+    """The text that a configuration is stored as."""
+    return msgspec.json.encode(config).decode()
+
+
+@lru_cache(maxsize=1_024)  # as many feeds as a busy store has, at one version each
+def read_config(text: str) -> FeedConfig:
+    """The configuration that is stored as this text."""
+    return msgspec.json.decode(text, type=FeedConfig)
+
+
+def change_columns(change: Changed) -> tuple[int, int, bytes, bytes, bytes]:
+    """The columns of a change: its number, its instant, the id in UTF-8, the rest packed, and the item."""
+    event, place = _NUMBERS[change.event], change.place
+    if place is not None:
+        about = _pack((event, change.epoch, change.instance, change.reason, place.where, place.id))
+    elif change.reason is not None:
+        about = _pack((event, change.epoch, change.instance, change.reason))
+    else:
+        about = _pack((event, change.epoch, change.instance))
+    return change.seq, change.at_ms, change.id.encode(), about, change.item
+
+
+def change_of(columns: Sequence[Any]) -> Changed:
+    """A change from its columns."""
+    seq, at_ms, id, packed, item = columns
+    about = _unpack(packed)
+    return Changed(
+        seq=seq,
+        epoch=about.epoch,
+        at_ms=at_ms,
+        event=EVENTS[about.event],
+        instance=about.instance,
+        id=id.decode(),
+        item=item,
+        place=_place(about.where, about.neighbour),
+        reason=about.reason,
+    )
+
+
+def pieces_of(changes: Sequence[Changed]) -> Iterator[tuple[int, int, int, str, bytes]]:
+    """The changes of one call in pieces: the last number, the instant, the epoch, the instance, and the rest packed."""
+    lines: list[tuple[object, ...]] = []
+    size = 0
+    for change in changes:
+        lines.append(_line_of(change))
+        size += len(change.item)
+        if len(lines) == PIECE_MAX or size >= PIECE_BYTES or change is changes[-1]:
+            yield change.seq, change.at_ms, change.epoch, change.instance, _pack(lines)
+            lines, size = [], 0
+
+
+def changes_of(columns: Sequence[Any], after: int) -> Iterator[Changed]:
+    """The changes of a piece with `seq > after`."""
+    last_seq, at_ms, epoch, instance, packed = columns
+    for seq, line in _lines_behind(after, last_seq, packed):
+        yield Changed(
+            seq=seq,
+            epoch=epoch,
+            at_ms=at_ms,
+            event=EVENTS[line.event],
+            instance=instance,
+            id=line.id,
+            item=line.item,
+            place=_place(line.where, line.neighbour),
+            reason=line.reason,
+        )
+
+
+def sizes_of(columns: Sequence[Any], after: int) -> Iterator[tuple[int, int, int]]:
+    """What retention has to know of the changes of a piece with `seq > after`: the number, instant and size of each."""
+    last_seq, at_ms, _, _, packed = columns
+    for seq, line in _lines_behind(after, last_seq, packed):
+        yield seq, at_ms, len(line.id.encode()) + len(line.item)
+
+
+def _lines_behind(after: int, last_seq: int, packed: bytes) -> Iterator[tuple[int, _Line]]:
+    lines = _unpack_lines(packed)
+    first_seq = last_seq - len(lines) + 1
+    skipped = max(after + 1 - first_seq, 0)
+    return enumerate(lines[skipped:], first_seq + skipped)
+
+
+def _line_of(change: Changed) -> tuple[object, ...]:
+    event, place = _NUMBERS[change.event], change.place
+    if place is not None:
+        return event, change.id, change.item, change.reason, place.where, place.id
+    if change.reason is not None:
+        return event, change.id, change.item, change.reason
+    return event, change.id, change.item
+
+
+def _place(where: Literal["first", "last", "before", "after"] | None, neighbour: str | None) -> Place | None:
+    match where:
+        case None:
+            return None
+        case "first":
+            return FIRST
+        case "last":
+            return LAST
+        case _:
+            return Place(where, neighbour)

@@ -1,0 +1,295 @@
+"""The rows of one shard as transitions see them: plain reads and writes inside one atomic step."""
+
+from collections.abc import Callable, Iterable
+from typing import Protocol, TypeVar
+
+from msgspec import Struct
+
+from headrace.model.event import Consumer, Entry
+from headrace.model.feed import FeedConfig, FeedName
+from headrace.model.finished import Ending, Letter
+from headrace.model.job import State, Twin
+from headrace.model.names import Queue, Shard
+from headrace.model.queue_config import QueueConfig
+from headrace.model.results import Counts
+from headrace.stores.engine.feed_rows import FeedHead, FeedRows
+from headrace.stores.shared.lookup import Row
+
+
+class KeyRow(Struct, frozen=True, gc=False):
+    """A used idempotency key; holds while `now < until_ms`."""
+
+    fingerprint: str
+    until_ms: int
+
+
+class WorkerRow(Struct, frozen=True, gc=False):
+    """A worker as a shard remembers it: its last nonce that was handed jobs, and when it was seen."""
+
+    nonce: str
+    seen_at_ms: int
+
+
+class OldestEntry(Struct, frozen=True, gc=False):
+    """What retention has to know of the first entry of a journal."""
+
+    last_seq: int
+    at_ms: int
+    bytes: int
+
+
+class Head:
+    """The counters of a shard; they only grow, except the bytes."""
+
+    __slots__ = ("at_ms", "epoch", "fence", "first_seq", "journal_bytes", "letter", "number", "oldest_at_ms", "seq")
+
+    def __init__(
+        self,
+        epoch: int = 1,
+        seq: int = 0,
+        at_ms: int = 0,
+        fence: int = 0,
+        number: int = 0,
+        letter: int = 0,
+        first_seq: int = 1,
+        journal_bytes: int = 0,
+        oldest_at_ms: int = 0,
+    ) -> None:
+        self.epoch = epoch
+        self.seq = seq
+        self.at_ms = at_ms
+        self.fence = fence
+        self.number = number
+        self.letter = letter
+        self.first_seq = first_seq
+        self.journal_bytes = journal_bytes
+        self.oldest_at_ms = oldest_at_ms
+
+
+class Rows(Protocol):
+    """What a driver keeps for one shard. Lists are ordered as they say, ids by code point."""
+
+    config: QueueConfig
+
+    @property
+    def shard(self) -> Shard:
+        """Which shard."""
+
+    @property
+    def head(self) -> Head:
+        """Its counters, to be counted up in place."""
+
+    def companion(self) -> "Rows":
+        """The rows of the companion's shard with the same index, in the same atomic step; made when missing."""
+
+    def load(self, ids: list[str]) -> None:
+        """A hint that these ids come next."""
+
+    def seal(self, ids: list[str]) -> None:
+        """Let nobody else make jobs of these ids, which have none, before this step is over."""
+
+    # Jobs that wait or are active.
+    def job(self, id: str) -> Row | None: ...
+    def put(self, row: Row) -> None: ...
+    def drop(self, id: str) -> None: ...
+    def overdue(self, now_ms: int, limit: int) -> list[Row]:
+        """Active ones with `expires_at <= now`, by end, then id."""
+
+    def due(self, now_ms: int, limit: int) -> list[Row]:
+        """Later ones with `run_at <= now`, by time, then id."""
+
+    def ready(self, after_place: int, limit: int) -> list[Row]:
+        """Ready ones with `place > after_place`, by place."""
+
+    def next_later_ms(self) -> int | None:
+        """The earliest time of a later one."""
+
+    def next_lease_end_ms(self) -> int | None:
+        """The earliest end of a lease."""
+
+    def of_nonce(self, nonce: str) -> list[Row]:
+        """Active ones that were handed out under this nonce, by fence."""
+
+    # Blocked twins.
+    def twin(self, id: str) -> Twin | None: ...
+    def put_twin(self, twin: Twin) -> None: ...
+    def drop_twin(self, id: str) -> None: ...
+
+    # Idempotency keys, scoped to their id.
+    def key(self, id: str, key: str) -> KeyRow | None: ...
+    def put_key(self, id: str, key: str, row: KeyRow) -> None: ...
+    def sweep_keys(self, now_ms: int, limit: int) -> int:
+        """Drop keys with `until <= now`."""
+
+    # Endings: at most one per id.
+    def ending(self, id: str) -> Ending | None: ...
+    def put_ending(self, ending: Ending) -> None: ...
+    def drop_ending(self, id: str) -> None: ...
+    def sweep_endings(self, now_ms: int, keep_max: int, limit: int) -> int:
+        """Drop unpinned ones oldest first while there are more than `keep_max` or the oldest has `until <= now`, then
+        pinned ones with `until <= now`, by that."""
+
+    # Letters.
+    def letter(self, number: int) -> Letter | None: ...
+    def newest_letter(self, id: str) -> Letter | None: ...
+    def letters_of(self, id: str) -> list[Letter]:
+        """All letters of an id, by number."""
+
+    def letters(self, after: int, limit: int) -> list[Letter]:
+        """Letters with `number > after`, by number."""
+
+    def put_letter(self, letter: Letter) -> None: ...
+    def drop_letter(self, number: int) -> None: ...
+    def letters_over(self, now_ms: int, keep_max: int, limit: int) -> list[Letter]:
+        """Letters to sweep: by number while there are more than `keep_max` or the oldest has `until <= now`."""
+
+    # Workers.
+    def worker(self, name: str) -> WorkerRow | None: ...
+    def put_worker(self, name: str, row: WorkerRow) -> None: ...
+    def sweep_workers(self, before_ms: int, limit: int) -> int:
+        """Drop workers with `seen_at <= before`."""
+
+    # Journal.
+    def append(self, lines: bytes, count: int, now_ms: int, worker: str | None) -> None:
+        """Append the lines of one call. A store may give them their numbers later, when `number` asks for it."""
+
+    def number(self) -> None:
+        """Give everything appended so far its numbers: before the journal, its bounds or its rules are touched."""
+
+    def oldest_entry(self) -> OldestEntry | None: ...
+    def drop_oldest_entry(self) -> None: ...
+    def consumer(self, name: str) -> Consumer | None: ...
+    def consumers(self) -> list[Consumer]: ...
+    def put_consumer(self, consumer: Consumer) -> None: ...
+    def drop_consumer(self, name: str) -> None: ...
+
+    def entries(self, after: int, upto: int, limit: int, bytes_max: int) -> list[Entry]:
+        """Entries that hold an event of `after < seq <= upto`, oldest first, until `limit` or `bytes_max` is passed."""
+
+    def reached(self, after: int, upto: int, at_ms: int) -> int:
+        """The last seq of `after < seq <= upto` that was written at or before an instant, `after` when there is none;
+        what was dropped was written before. After `number`."""
+
+    # For those who look.
+    def counts(self, now_ms: int) -> Counts:
+        """How many stand where."""
+
+    def held(self) -> int:
+        """How many wait or are blocked."""
+
+    def ids_in(self, state: State, after_id: str, limit: int) -> list[str]:
+        """The ids of records in a state with `id > after_id`, by id."""
+
+    def scan_jobs(self, after_id: str, limit: int, bytes_max: int) -> tuple[list[Row], bool]:
+        """Jobs that wait or are active with `id > after_id`, by id, until `limit` or `bytes_max` of payloads is
+        reached, and whether there may be more."""
+
+    def scan_endings(self, after_id: str, limit: int, bytes_max: int) -> tuple[list[Ending], bool]:
+        """The same for endings and their results."""
+
+    def scan_letters(self, after: int, limit: int, bytes_max: int) -> tuple[list[Letter], bool]:
+        """The same for letters, by number."""
+
+    def everything(self) -> tuple[list[Row], list[Twin], list[Ending], list[Letter]]:
+        """All records, for a snapshot."""
+
+    def workers(self) -> list[tuple[str, WorkerRow]]:
+        """The workers that are remembered, by name."""
+
+    # For those who look after it.
+    def leases_over(self, now_ms: int, limit: int) -> int:
+        """How many leases have `expires_at <= now`, as far as `limit`."""
+
+    def stranded(self, after_id: str, limit: int) -> list[str]:
+        """The ids of twins with `id > after_id` that no active job blocks, by id."""
+
+    def kept(self) -> dict[str, int]:
+        """The counters that are kept beside the rows, by name; none where nothing is counted twice."""
+
+    def counted(self) -> dict[str, int]:
+        """What these counters should be: the rows, counted. After `number`."""
+
+    def recount(self, counted: dict[str, int]) -> None:
+        """Set the counters to what was counted."""
+
+    def erase(self, limit: int) -> int:
+        """Delete what is left of a shard without live jobs, except its journal, at most `limit` rows; says how many."""
+
+
+class DirectRows(Rows, Protocol):
+    """Rows whose journal is numbered as it is appended."""
+
+    def put_entry(self, entry: Entry) -> None:
+        """Write an entry."""
+
+
+class Tx(Protocol):
+    """One atomic step over any shards of a store."""
+
+    def now_ms(self) -> int:
+        """The store's clock."""
+
+    def rows(self, shard: Shard, create: bool = False) -> Rows | None:
+        """The rows of a shard; None when its queue is unknown and not to be made. A queue with another number of
+        shards raises `Refused`."""
+
+    def shards_of(self, queue: Queue) -> int | None:
+        """How many shards the queue of this name has, or else its companion or the queue it is a companion of: they
+        are the same number; None when none of them is known."""
+
+    def configure(self, queue: Queue, config: QueueConfig) -> None:
+        """Store the configuration of a known queue."""
+
+    def names(self, tenant: str, after: str, limit: int) -> list[Queue]:
+        """Queues with `full_name > after`, by that."""
+
+    def tenants(self, after: str, limit: int) -> list[str]:
+        """Tenants with `name > after`, by that."""
+
+    def forget(self, queue: Queue) -> None:
+        """Drop a queue whose shards are erased."""
+
+    def feed(self, feed: FeedName) -> FeedRows | None:
+        """The rows of a feed or of a directory; None when there is none."""
+
+    def make_feed(self, feed: FeedName, config: FeedConfig, head: FeedHead) -> FeedRows:
+        """The rows of a feed that is not there yet."""
+
+    def forget_feed(self, rows: FeedRows) -> None:
+        """Drop a feed: nobody finds it any more. What it held may be erased later."""
+
+    def erase_feeds(self, limit: int) -> int:
+        """Erase what is left of dropped feeds, at most `limit` rows; says how many."""
+
+
+T = TypeVar("T")
+
+
+class Engine(Protocol):
+    """Runs functions as atomic steps."""
+
+    async def read(self, look: Callable[[Tx], T]) -> T:
+        """Run a function that only looks, on one consistent state."""
+
+    async def write(self, act: Callable[[Tx], T]) -> T:
+        """Run a function whose writes are kept whole, or not at all when it raises."""
+
+    def wake(self, queues: Iterable[Queue]) -> None:
+        """Tell waiters that something may be there."""
+
+    def tell_ended(self, queue: Queue, ids: list[str]) -> None:
+        """Tell those who wait for the end of these jobs."""
+
+    def tell_changed(self, feed: FeedName) -> None:
+        """Tell those who follow a feed, or wait for items of a plain queue."""
+
+
+def part_of(found: Iterable[T], size: Callable[[T], int], limit: int, bytes_max: int) -> tuple[list[T], bool]:
+    """The first rows until `limit` or `bytes_max` is reached, never none of some, and whether there may be more."""
+    part: list[T] = []
+    for row in found:
+        part.append(row)
+        bytes_max -= size(row)
+        if len(part) == limit or bytes_max <= 0:
+            return part, True
+    return part, False

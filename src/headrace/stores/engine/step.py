@@ -1,0 +1,98 @@
+"""One atomic step on a shard: the instant, the rows, and the journal lines that are written at its end."""
+
+from msgspec.structs import replace
+
+from headrace.model.event import CARRIERS, EventName, Line, encode_lines, payload_text
+from headrace.model.job import Record
+from headrace.model.limits import PLACE_BITS, PRIORITY_MAX
+from headrace.model.names import Queue
+from headrace.stores.engine.rows import Rows
+from headrace.stores.shared.lookup import Row
+
+ENDS: frozenset[EventName] = frozenset({"done", "cancelled", "dead", "removed", "purged"})
+"""The events after which nobody has to wait for a job any more."""
+
+
+class Step:
+    """Collects what happens in one call, so that all of it becomes one journal entry."""
+
+    def __init__(self, rows: Rows, now_ms: int, worker: str | None = None) -> None:
+        self.rows = rows
+        self.now_ms = now_ms
+        self.worker = worker
+        self.lines: list[Line] = []
+        self.woke = False
+        self._companion: Step | None = None
+
+    def companion(self) -> "Step":
+        """The step on the companion's shard that is taken together with this one."""
+        if self._companion is None:
+            self._companion = Step(self.rows.companion(), self.now_ms)
+        return self._companion
+
+    def left_on(self) -> Rows | None:
+        """The rows of the companion's shard when a death left a job there."""
+        return None if self._companion is None else self._companion.rows
+
+    def note(self, line: Line) -> None:
+        """Add a journal line."""
+        self.lines.append(line)
+
+    def ended(self) -> list[str]:
+        """The ids of jobs that have ended or went so far. A purged letter is of one that had ended before."""
+        return [
+            line.id
+            for line in self.lines
+            if line.event in ENDS and line.id is not None and (line.letter is None or line.event != "purged")
+        ]
+
+    def finish(self) -> list[Queue]:
+        """Append what happened to the journal, and say which queues may have work now that had none."""
+        woken = [] if self._companion is None else self._companion.finish()
+        if self.woke:
+            woken.append(self.rows.shard.queue)
+        if self.lines:
+            self.rows.append(encode_lines(self.lines), len(self.lines), self.now_ms, self.worker)
+            self.lines = []
+        return woken
+
+    def wait(self, record: Record) -> Record:
+        """Let a record wait, ready (with a new number) when it is due and later otherwise; returns it as stored."""
+        place = self.draw(record) if record.run_at_ms <= self.now_ms else None
+        record = replace(record, place=place)
+        self.rows.put(Row(record))
+        self.woke = True
+        return record
+
+    def draw(self, record: Record) -> int:
+        """A new place at the end of the line of the record's priority."""
+        self.rows.head.number += 1
+        return place_of(self.rows.config.priority_of(record.policy), self.rows.head.number)
+
+    def line_of(self, event: EventName, record: Record, *, letter: int | None = None) -> Line:
+        """A line about a record that waits: what it is and when it is due."""
+        config = self.rows.config
+        fresh = event in ("enqueued", "blocked", "unblocked")
+        return Line(
+            event,
+            record.id,
+            record.kind,
+            record.tag,
+            config.priority_of(record.policy),
+            None if fresh else record.attempts,
+            None if fresh else record.stalls,
+            run_at_ms=record.run_at_ms,
+            letter=letter,
+            payload_bytes=len(record.payload),
+            payload=payload_text(record.payload) if config.journal_payloads and event in CARRIERS else None,
+        )
+
+
+def place_of(priority: int, number: int) -> int:
+    """The place in line: higher priorities first, then by number."""
+    return (PRIORITY_MAX - priority << PLACE_BITS) + number
+
+
+def number_at(place: int) -> int:
+    """The number that a place was drawn with."""
+    return place & ((1 << PLACE_BITS) - 1)

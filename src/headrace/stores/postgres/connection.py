@@ -1,0 +1,303 @@
+"""Connections to a PostgreSQL server: how its URL is read, what a connection is set to, what a server must be."""
+
+import contextlib
+import re
+import select
+from collections.abc import Callable
+from typing import Any
+from urllib.parse import parse_qsl, quote, urlencode, urlsplit, urlunsplit
+
+import psycopg
+from msgspec import Struct
+from psycopg import pq
+from psycopg.abc import AdaptContext
+from psycopg.conninfo import conninfo_to_dict, make_conninfo
+from psycopg.types.numeric import Int8BinaryDumper, Int8Dumper
+from psycopg_pool import ConnectionPool
+
+from headrace.model.errors import BadConfig
+from headrace.model.limits import FENCE_JUMP, NEARLY_FULL_PERCENT
+from headrace.model.validate import bounded_repr
+from headrace.stores.postgres.arrays import take_arrays
+from headrace.stores.postgres.sql import sql
+
+Connection = psycopg.Connection[tuple[Any, ...]]
+Pool = ConnectionPool[Connection]
+
+SERVER_VERSION_MIN = 150_000
+SCHEMA_DEFAULT = "headrace"
+# Short enough for a channel to bear its name too.
+_SCHEMA = re.compile(r"[a-z_][a-z0-9_]{0,47}")
+CONNECTIONS_DEFAULT = 8
+CONNECTIONS_MAX = 256
+"""Each is a process of the server and a thread of ours."""
+CONNECT_SECONDS = 5
+"""How long a call waits for a new connection; a server that is down refuses at once, one that is gone does not."""
+LOCK_TIMEOUT_MS = 30_000
+"""Rows are locked for milliseconds; whoever waits longer waits for somebody who hangs."""
+PREPARED_MAX = 1_000
+"""More than there are statements, so that none is ever let go."""
+IDLE_IN_TRANSACTION_MS = 60_000
+"""A process that stops in the middle of a transaction shall not hold its rows for ever."""
+
+PROFILES = ("durable", "replicated", "fast")
+PROMISES = {
+    "durable": "what was answered survives the end of the process, a crash of the server and a power cut",
+    "replicated": "what was answered survives the loss of the server too, since a standby has it on disk; writes stop"
+    " while no standby answers",
+    "fast": "what was answered survives the end of the process; a crash of the server may lose the last moments before"
+    " it (some three times wal_writer_delay), which is reported as a new epoch",
+}
+NO_FSYNC = "; fsync or full_page_writes is off, so that a crash of the system may ruin the whole database"
+
+
+class Settings(Struct, frozen=True):
+    """What a URL says."""
+
+    conninfo: str
+    place: str
+    """Host, port and database for messages: never a user's password."""
+    schema: str = SCHEMA_DEFAULT
+    profile: str = "durable"
+    connections: int = CONNECTIONS_DEFAULT
+
+    def __repr__(self) -> str:
+        return f"Settings({self.place}, {self.schema}, {self.profile})"  # the conninfo may hold a password
+
+
+OPTIONS = ("schema", "profile", "connections")
+"""Options of a URL that are ours; all others are libpq's (sslmode, sslrootcert, connect_timeout, …)."""
+
+
+def settings_of(url: str) -> Settings:
+    """Read a URL; whatever is wrong in it is said without showing it, since it may hold a password."""
+    parts = urlsplit(url)
+    given = dict(parse_qsl(parts.query, keep_blank_values=True))
+    if _is_torn(parts.netloc, parts.path, given):
+        raise BadConfig(
+            "a password with one of / ? # @ : % in a PostgreSQL URL is written with %2F %3F %23 %40 %3A %25"
+        )
+    known = {each.keyword.decode() for each in pq.Conninfo.get_defaults()}
+    for option in given:
+        if option not in known and option not in OPTIONS:
+            raise BadConfig(
+                f"postgres:// has no option {bounded_repr(option)}; known options: {', '.join(OPTIONS)}, and libpq's"
+            )
+    rest = urlencode({option: value for option, value in given.items() if option not in OPTIONS}, quote_via=quote)
+    try:
+        libpq = conninfo_to_dict(urlunsplit(parts._replace(query=rest)))
+    except psycopg.ProgrammingError:
+        raise BadConfig(
+            "a PostgreSQL URL reads postgres://user:password@host:port/database, with special characters as %XX"
+        ) from None
+    return Settings(
+        conninfo=make_conninfo("", **{"connect_timeout": CONNECT_SECONDS, "application_name": "headrace", **libpq}),
+        place=_place(libpq),
+        schema=_schema(given.get("schema", SCHEMA_DEFAULT)),
+        profile=_profile(given.get("profile", "durable")),
+        connections=_connections(given.get("connections", str(CONNECTIONS_DEFAULT))),
+    )
+
+
+def _is_torn(netloc: str, path: str, given: dict[str, str]) -> bool:
+    """Whether a sign in the password has cut it in two: the halves would be taken for a host, a database or an option,
+    and be shown. The value of an option may well hold an @, such as a user's name on some clouds."""
+    if "@" in path or netloc.count("@") > 1 or any("@" in option for option in given):
+        return True
+    is_cut = "@" not in netloc and not netloc.rpartition(":")[2].isdigit() and ":" in netloc.rpartition("]")[2]
+    return is_cut and any("@" in value for value in given.values())
+
+
+def _place(libpq: dict[str, Any]) -> str:
+    host, port = libpq.get("host") or "localhost", libpq.get("port") or 5432
+    return f"{host}:{port}/{libpq.get('dbname') or libpq.get('user') or ''}"
+
+
+def _schema(schema: str) -> str:
+    if not _SCHEMA.fullmatch(schema) or schema.startswith("pg_"):
+        raise BadConfig(
+            f"schema {bounded_repr(schema)} is not a name; use small letters, digits and '_' (48 at most), and not"
+            " 'pg_' in front"
+        )
+    return schema
+
+
+def _profile(profile: str) -> str:
+    if profile not in PROFILES:
+        raise BadConfig(
+            f"PostgreSQL has no durability profile {bounded_repr(profile)}; known profiles: {', '.join(PROFILES)}"
+        )
+    return profile
+
+
+def _connections(text: str) -> int:
+    if not text.isascii() or not text.isdigit() or not 1 <= int(text) <= CONNECTIONS_MAX:
+        raise BadConfig(f"connections is {bounded_repr(text)}; give a whole number from 1 to {CONNECTIONS_MAX}")
+    return int(text)
+
+
+def connect(settings: Settings) -> Connection:
+    """A connection of its own, set up as those of the pool; raises psycopg's errors."""
+    try:
+        connection = psycopg.connect(settings.conninfo, autocommit=True)
+    except OSError as error:  # psycopg waits with a selector, which needs a free descriptor of its own
+        raise psycopg.OperationalError(str(error)) from error
+    try:
+        configure(connection, settings)
+    except BaseException:
+        connection.close()
+        raise
+    return connection
+
+
+def pool_of(settings: Settings, meet: Callable[[Connection], object]) -> Pool:
+    """As many connections as there are threads, made when needed, and met before they are used; not open yet."""
+
+    def prepare(connection: Connection) -> None:
+        configure(connection, settings)
+        meet(connection)
+
+    return ConnectionPool(
+        settings.conninfo,
+        connection_class=Connection,
+        kwargs={"autocommit": True},
+        min_size=0,
+        max_size=settings.connections,
+        open=False,
+        configure=prepare,
+        check=check_alive,
+        name="headrace-postgres",
+        timeout=CONNECT_SECONDS,
+        reconnect_timeout=CONNECT_SECONDS,
+    )
+
+
+def configure(connection: Connection, settings: Settings) -> None:
+    """Set what every connection is set to: transactions are begun and ended by hand."""
+    # A statement that psycopg decides to prepare later, inside a pipeline that fails, is taken for prepared for ever:
+    # so all of them are prepared when they are first used, which it gets right.
+    connection.prepare_threshold = 0
+    connection.prepared_max = PREPARED_MAX
+    adapt(connection)
+    wanted = {
+        "search_path": settings.schema,
+        "lock_timeout": str(LOCK_TIMEOUT_MS),
+        "idle_in_transaction_session_timeout": str(IDLE_IN_TRANSACTION_MS),
+        "jit": "off",  # compiling a statement takes longer than any of ours runs
+        # Every statement has its index; with stale statistics, or none yet, the planner would read and sort a backlog.
+        "enable_seqscan": "off",
+        "enable_bitmapscan": "off",
+        "enable_sort": "off",
+        # A plan that was made while a table was empty must not be kept when it holds a million rows.
+        "plan_cache_mode": "force_custom_plan",
+        "enable_hashjoin": "off",
+        "enable_mergejoin": "off",
+        "synchronous_commit": "off" if settings.profile == "fast" else _commit_level(connection),
+    }
+    connection.execute(
+        "SELECT set_config(name, value, false) FROM unnest(%s::text[], %s::text[]) AS setting (name, value)",
+        (list(wanted), list(wanted.values())),
+    )
+
+
+def adapt(context: AdaptContext) -> None:
+    """Let a connection or cursor take what our statements are given."""
+    for dumper in (Int8Dumper, Int8BinaryDumper):  # not by size: each would be a statement of its own
+        context.adapters.register_dumper(int, dumper)
+    take_arrays(context)
+
+
+def _commit_level(connection: Connection) -> str:
+    found = connection.execute("SHOW synchronous_commit").fetchone()
+    return "remote_apply" if found == ("remote_apply",) else "on"
+
+
+def roll_back(connection: Connection) -> None:
+    """Undo the transaction; where the connection is lost, the server does that by itself."""
+    # Not by psycopg, which forgets every prepared statement then, lest they be about tables that were rolled back.
+    with contextlib.suppress(psycopg.Error):
+        connection.pgconn.exec_(b"ROLLBACK")
+
+
+def check_alive(connection: Connection) -> None:
+    """Raise when an idle connection was cut: its socket has something to read. Costs no round trip."""
+    poll = select.poll()
+    poll.register(connection.fileno(), select.POLLIN)
+    if poll.poll(0):
+        connection.execute("")
+
+
+def check_server(connection: Connection, settings: Settings) -> str:
+    """Refuse a server that cannot keep the profile's promise; returns the promise in words."""
+    version = connection.info.server_version
+    if version < SERVER_VERSION_MIN:
+        raise BadConfig(
+            f"PostgreSQL 15 or newer is needed; found {version // 10_000} at {settings.place}; upgrade the server"
+        )
+    found = connection.execute(
+        "SELECT name, setting FROM pg_settings WHERE name IN ('fsync', 'full_page_writes', 'synchronous_standby_names')"
+    )
+    setting: dict[str, str] = dict(found.fetchall())
+    off = [name for name in ("fsync", "full_page_writes") if setting[name] == "off"]
+    if off and settings.profile != "fast":
+        raise BadConfig(
+            f"PostgreSQL at {settings.place} has {' and '.join(off)} off, so that a power cut may ruin it; switch it"
+            " on, or choose ?profile=fast"
+        )
+    if settings.profile == "replicated" and not setting["synchronous_standby_names"].strip():
+        raise BadConfig(
+            f"PostgreSQL at {settings.place} has no synchronous_standby_names, so that no standby is waited for; name"
+            " them, or choose ?profile=durable"
+        )
+    return PROMISES[settings.profile] + (NO_FSYNC if off else "")
+
+
+def version_of(connection: Connection) -> str:
+    """The server's version as people write it."""
+    version = connection.info.server_version
+    return f"{version // 10_000}.{version % 10_000}"
+
+
+def notes_on(connection: Connection, settings: Settings) -> tuple[str, ...]:
+    """What a person should know of the server, as it is set up now."""
+    [(fsync, full_page_writes, autovacuum, used, room)] = connection.execute(sql("settings")).fetchall()
+    place, notes = settings.place, list[str]()
+    if settings.profile == "fast":
+        notes.append(
+            "profile=fast: synchronous_commit is off, so a crash of the server may lose the last moments; open the"
+            " store without it to keep every answered call"
+        )
+    off = [name for name, is_on in (("fsync", fsync), ("full_page_writes", full_page_writes)) if not is_on]
+    if off:
+        notes.append(f"PostgreSQL at {place} has {' and '.join(off)} off: a power cut may ruin it; switch it on")
+    if not autovacuum:
+        notes.append(f"PostgreSQL at {place} has autovacuum off: claims get slower and slower; switch it on")
+    if used * 100 >= room * NEARLY_FULL_PERCENT:
+        notes.append(
+            f"PostgreSQL at {place} has {used} of {room} connections in use; raise max_connections, or lower"
+            " ?connections= of the stores"
+        )
+    return tuple(notes)
+
+
+def notice_lost_tail(connection: Connection) -> bool:
+    """Raise the epoch of every shard and feed when the mark that only a clean stop preserves is gone; whether it was.
+
+    Every connection does this before anything else: none outlives a crash, so nothing is written before it is noticed.
+    """
+    if connection.execute(sql("alive_find")).fetchall():
+        return False
+    connection.execute(b"BEGIN", prepare=False)
+    try:
+        connection.execute(sql("alive_lock"))
+        lost = not connection.execute(sql("alive_find")).fetchall()  # another connection may have been faster
+        if lost:
+            if connection.execute(sql("epoch_raise")).rowcount:
+                connection.execute(sql("fence_raise"), (FENCE_JUMP,))
+            connection.execute(sql("feed_epoch_raise"))
+            connection.execute(sql("alive_write"))
+    except BaseException:
+        roll_back(connection)
+        raise
+    connection.execute(b"COMMIT", prepare=False)
+    return lost

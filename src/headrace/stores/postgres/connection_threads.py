@@ -1,0 +1,77 @@
+"""The lanes: a bounded set of threads, each call on a connection of the pool for as long as it lasts."""
+
+import asyncio
+import os
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from typing import TypeVar
+
+import psycopg
+
+from headrace.model.errors import StoreUnavailable
+from headrace.stores.postgres.connection import Connection, Pool, Settings, connect, pool_of
+from headrace.stores.postgres.errors import not_connected, ours
+
+T = TypeVar("T")
+CLOSE_SECONDS = 5
+
+
+class Lanes:
+    """Keeps the waiting for the server out of the event loop. A call that is cancelled lets its thread finish, so a
+    connection never answers somebody else. Threads and connections come with the first call, and come anew in a forked
+    process: neither may be carried over a fork."""
+
+    def __init__(self, settings: Settings) -> None:
+        self._settings = settings
+        self.meet: Callable[[Connection], object] = lambda _: None
+        """What a new connection does before it is used."""
+        self._open: tuple[Pool, ThreadPoolExecutor] | None = None
+        self._left_behind: list[object] = []
+        self._pid = 0
+        self._was_there = False
+        self._closed = False
+
+    async def run(self, act: Callable[[Connection], T]) -> T:
+        """Run `act` on a connection of the pool and return what it returns."""
+        if self._closed:
+            raise StoreUnavailable("the PostgreSQL store was closed; open a new one")
+        pool, threads = self._started()
+        return await asyncio.get_running_loop().run_in_executor(threads, self._on_connection, pool, act)
+
+    def _started(self) -> tuple[Pool, ThreadPoolExecutor]:
+        if self._open is None or self._pid != os.getpid():
+            self._left_behind.append(self._open)  # the parent's: letting go of it here would end its connections
+            self._pid = os.getpid()
+            pool = pool_of(self._settings, self._meet)
+            pool.open()
+            self._open = (pool, ThreadPoolExecutor(self._settings.connections, "headrace-postgres"))
+        return self._open
+
+    def _meet(self, connection: Connection) -> None:
+        self.meet(connection)  # as it is then, and not as it was when the pool was made
+
+    def _on_connection(self, pool: Pool, act: Callable[[Connection], T]) -> T:
+        try:
+            if not self._was_there:
+                # The pool would try for seconds, and then not say why there is no connection.
+                connect(self._settings).close()
+                self._was_there = True
+            connection = pool.getconn()
+        except psycopg.Error as error:
+            place = self._settings.place
+            raise (ours if self._was_there else not_connected)(error, place) from error
+        try:
+            return act(connection)
+        finally:
+            pool.putconn(connection)
+
+    async def close(self) -> None:
+        """Finish what was asked, then let go of the connections."""
+        if self._closed:
+            return
+        self._closed = True
+        if self._open is not None and self._pid == os.getpid():
+            pool, threads = self._open
+            loop = asyncio.get_running_loop()
+            await loop.run_in_executor(None, threads.shutdown)
+            await loop.run_in_executor(None, pool.close, CLOSE_SECONDS)

@@ -1,0 +1,212 @@
+"""The rows of one feed in PostgreSQL: read in batches, kept while the step lasts, written back at once."""
+
+from collections.abc import Iterator, Sequence
+from typing import Any, NamedTuple
+
+from headrace.model.feed import Changed, FeedName
+from headrace.model.limits import EVICT_PER_CALL_MAX
+from headrace.stores.engine.feed_rows import FeedHead, ItemRow
+from headrace.stores.engine.row_codec import change_columns, change_of, head_columns, read_config, write_config
+from headrace.stores.postgres.arrays import blobs, numbers
+from headrace.stores.postgres.feed_items import END, FeedItems
+from headrace.stores.postgres.lazy_transaction import Cursor, Link
+
+FRONT = 64
+"""Changes at the front that are looked at in one go when nobody knows how many are over; then twice as many."""
+
+Front = tuple[int, int, int]
+"""What retention has to know of a change: seq, at_ms and size."""
+
+
+class FeedLog:
+    """Changes under their seq."""
+
+    def __init__(self, link: Link, feed_id: int, head: FeedHead) -> None:
+        self._link = link
+        self._feed_id = feed_id
+        self._stored_first = head.first_seq
+        self._stored_last = head.seq
+        self._appended: list[Changed] = []
+        self._dropped_seq = 0
+        self._front: list[Front] = []
+
+    def append(self, changes: Sequence[Changed]) -> None:
+        """Keep changes."""
+        self._appended += changes
+
+    def oldest(self, limit: int) -> Iterator[Front]:
+        """The first changes, asked for as far as they are wanted."""
+        given = 0
+        while given < limit and self._first_seq() + given <= self._stored_last:
+            if len(self._front) <= given:
+                wanted = min(max(FRONT, given), limit - given)
+                self.learn_front(self.ask_front(wanted))
+            if len(self._front) <= given:
+                return  # the log has a hole, which is for those who look after it
+            yield self._front[given]
+            given += 1
+        for change in self._appended[: limit - given]:
+            yield change.seq, change.at_ms, change.size
+
+    def _first_seq(self) -> int:
+        return max(self._stored_first, self._dropped_seq + 1)
+
+    def ask_front(self, limit: int) -> Cursor:
+        """Ask for the changes at the front that are not known yet."""
+        return self._link.run("feed_change_front", self._feed_id, self._first_seq() + len(self._front), limit)
+
+    def learn_front(self, found: Cursor) -> None:
+        """Keep what `ask_front` has found."""
+        self._front += found.fetchall()
+
+    def drop(self, upto: int) -> None:
+        """Drop changes up to a seq."""
+        self._dropped_seq = upto
+        self._front = [each for each in self._front if each[0] > upto]
+        self._appended = [change for change in self._appended if change.seq > upto]
+
+    def read(self, after: int, limit: int, bytes_max: int) -> list[Changed]:
+        """Changes behind a seq."""
+        with self._link.together():
+            self.flush()
+            found = self._link.run("feed_change_read", self._feed_id, after, limit, bytes_max)
+        return [change_of(columns) for columns in found.fetchall()]
+
+    def flush(self) -> None:
+        """Write what was appended and drop what is over; all in one go inside `together`."""
+        if self._dropped_seq >= self._stored_first:
+            upto = min(self._dropped_seq, self._stored_last)
+            if upto >= self._stored_first:
+                self._link.run("feed_change_drop", self._feed_id, self._stored_first, upto)
+            self._stored_first = self._dropped_seq + 1
+        if self._appended:
+            seqs, times, ids, abouts, items = zip(*map(change_columns, self._appended), strict=True)
+            columns = numbers(seqs), numbers(times), blobs(ids), blobs(abouts), blobs(items)
+            self._link.run("feed_change_write", self._feed_id, *columns)
+            self._stored_last = self._appended[-1].seq
+            self._appended = []
+
+
+CHANGES_PER_ITEM = 2
+"""What one item of a batch may add to the log: it is published and another one evicted, or it is edited and moved."""
+
+
+class Asked(NamedTuple):
+    """What was asked of a feed; to be read behind `together`."""
+
+    ids: Sequence[str]
+    items: tuple[list[str], Cursor] | None
+    firsts: int
+    first: Cursor | None
+    last: Cursor
+    front: Cursor | None
+
+
+class PostgresFeed:
+    """A feed whose row is locked when the step writes, so that everything under it stands still."""
+
+    def __init__(self, link: Link, feed: FeedName, feed_id: int, config: str, head: tuple[Any, ...]) -> None:
+        self.feed = feed
+        self.feed_id = feed_id
+        self.config = read_config(config)
+        self.head = FeedHead(*head)
+        self._link = link
+        self._stored = (self.config, head)
+        self._items = FeedItems(link, feed_id, self.config.type == "sorted")
+        self._log = FeedLog(link, feed_id, self.head)
+        self._read_ahead: frozenset[str] = frozenset()
+
+    def load(self, ids: Sequence[str]) -> None:
+        if not self._link.writes:
+            self._items.learn_items(self._items.look_up(ids))
+        elif not self._read_ahead.issuperset(ids) or not ids:
+            with self._link.together():
+                self.flush()
+                asked = self.ask(ids)
+            self.learn(asked)
+
+    def ask(self, ids: Sequence[str]) -> "Asked":
+        """Ask for everything that a step of so many items usually needs, when nothing is unwritten."""
+        firsts, front = self._surplus(len(ids)), self._surplus_of_log(len(ids))
+        return Asked(
+            ids,
+            self._items.look_up(ids),
+            firsts,
+            self._items.ask_first(firsts) if firsts else None,
+            self._items.ask_last(1),
+            self._log.ask_front(front) if front else None,
+        )
+
+    def learn(self, asked: "Asked") -> None:
+        """Keep what `ask` has found."""
+        self._items.learn_items(asked.items)
+        if asked.first is not None:
+            self._items.learn_first(asked.first, asked.firsts)
+        self._items.learn_last(asked.last, 1)
+        if asked.front is not None:
+            self._log.learn_front(asked.front)
+
+    def read_ahead(self, asked: "Asked") -> None:
+        """Keep what was asked for together with the lock, before this step: `load` need not ask for it."""
+        self.learn(asked)
+        self._read_ahead = frozenset(asked.ids)
+
+    def _surplus(self, count: int) -> int:
+        """How many items at the front a step looks at: those that would have to go if so many came, and the one behind
+        them, which may be over its age; that of a sorted feed, since it may get another one before it."""
+        if self.config.type != "feed":
+            return int(self.config.type == "sorted")
+        surplus = min(max(self.head.items + count - self.config.items_max, 0), EVICT_PER_CALL_MAX)
+        return surplus + 1 if surplus or self.config.items_keep_ms else 0
+
+    def _surplus_of_log(self, count: int) -> int:
+        """How many changes would have to go, and the one behind them; 0 when none would for their number."""
+        kept = self.head.seq - self.head.first_seq + 1
+        surplus = kept + count * CHANGES_PER_ITEM - self.config.changes_keep_max
+        return min(surplus, kept) + 1 if surplus > 0 and self.config.type != "plain" else 0
+
+    def row(self, id: str) -> ItemRow | None:
+        return self._items.row(id)
+
+    def put(self, row: ItemRow) -> None:
+        self._items.put(row)
+
+    def drop(self, row: ItemRow) -> None:
+        self._items.drop(row)
+
+    def first(self, limit: int, after_rank: str = "", bytes_max: int | None = None) -> list[ItemRow]:
+        if self._link.writes and bytes_max is None:
+            return self._items.first(limit, after_rank)
+        return self._items.read(limit, after_rank, bytes_max)
+
+    def last(self, limit: int, before_rank: str | None = None) -> list[ItemRow]:
+        return self._items.last(limit, END if before_rank is None else before_rank)
+
+    def append(self, changes: Sequence[Changed]) -> None:
+        self._log.append(changes)
+
+    def change(self, seq: int) -> Changed | None:
+        found = self._log.read(seq - 1, 1, 1)
+        return found[0] if found and found[0].seq == seq else None
+
+    def changes(self, after: int, limit: int, bytes_max: int) -> list[Changed]:
+        return self._log.read(after, limit, bytes_max)
+
+    def oldest_changes(self, limit: int) -> Iterator[tuple[int, int, int]]:
+        return self._log.oldest(limit)
+
+    def drop_changes(self, upto: int) -> None:
+        self._log.drop(upto)
+
+    def flush(self) -> None:
+        """Write the items and changes of the step so far; all in one go inside `together`."""
+        self._items.flush()
+        self._log.flush()
+
+    def write_back(self) -> None:
+        """Write everything that the step has changed; all in one go inside `together`."""
+        self.flush()
+        head = head_columns(self.head)
+        if (self.config, head) != self._stored:
+            self._link.run("feed_write", write_config(self.config), *head, self.feed_id)
+            self._stored = (self.config, head)

@@ -1,0 +1,96 @@
+"""Ends of jobs: who waits for them is said in the queue's row, and whoever ends jobs then tells which, by NOTIFY."""
+
+import asyncio
+import contextlib
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
+
+import psycopg
+
+from headrace.model.errors import HeadraceError
+from headrace.model.names import Queue
+from headrace.stores.engine.rows import Tx
+from headrace.stores.postgres.connection import Connection
+from headrace.stores.postgres.connection_threads import Lanes
+from headrace.stores.postgres.sql import sql
+from headrace.stores.postgres.transaction import PostgresTx
+from headrace.stores.shared.sharding import by_shard
+from headrace.stores.shared.waiters import Name
+
+AWAIT_MS = 20_000
+"""How long ends are told on after the last who waits has gone without a word."""
+AWAIT_LEFT_MS = AWAIT_MS // 2
+"""Less than this is prolonged: one process in ten seconds writes, however many wait."""
+SAID_SECONDS = AWAIT_MS / 4_000
+"""For how long a process need not say it again; with its sleep, still less than what is left."""
+PAYLOAD_BYTES_MAX = 7_000
+"""PostgreSQL takes payloads of less than 8,000 bytes, and the names need some."""
+
+
+class Ended(NamedTuple):
+    """Jobs that a transaction has ended."""
+
+    queue: Queue
+    ids: list[str]
+    is_awaited: bool
+    """Whether another process may wait for them."""
+
+
+def packed(ids: Sequence[str]) -> Iterator[str]:
+    """The ids as they are sent, in texts of bounded size; ids are printable, so a line end can stand between them."""
+    part, size = list[str](), 0
+    for id in ids:
+        bytes_of_id = len(id.encode()) + 1
+        if part and size + bytes_of_id > PAYLOAD_BYTES_MAX:
+            yield "\n".join(part)
+            part, size = [], 0
+        part.append(id)
+        size += bytes_of_id
+    if part:
+        yield "\n".join(part)
+
+
+def has_ended(tx: Tx, queue: Queue, ids: Sequence[str]) -> bool:
+    """Whether one of the jobs neither waits nor runs, or has an ending that is kept; in one question."""
+    assert isinstance(tx, PostgresTx)
+    shard_ids: list[int] = []
+    asked: list[str] = []
+    for shard, picks in by_shard(ids, lambda id: (queue, id)):
+        rows = tx.rows(shard)
+        if rows is None:
+            return True
+        shard_ids += [rows.shard_id] * len(picks)
+        asked += [ids[index] for index in picks]
+    return bool(tx.link.run("ended", shard_ids, asked).fetchall()[0][0])
+
+
+class Awaiting:
+    """What this process has said of the queues whose jobs it waits for."""
+
+    def __init__(self, lanes: Lanes) -> None:
+        self._lanes = lanes
+        self._said_until: dict[Name, float] = {}
+        self._saying: dict[Name, asyncio.Task[None]] = {}
+
+    async def say(self, name: Name) -> bool:
+        """Have the ends of a queue's jobs told from now on; whether that had not been said lately."""
+        now = asyncio.get_running_loop().time()
+        if self._said_until.get(name, now) > now:
+            return False
+        self._said_until = {each: until for each, until in self._said_until.items() if until > now}
+        task = self._saying.get(name)
+        if task is None:
+            task = self._saying[name] = asyncio.create_task(self._say(name, now + SAID_SECONDS))
+            task.add_done_callback(lambda _: self._saying.pop(name, None))
+        await asyncio.wait({task})
+        return True
+
+    async def _say(self, name: Name, until: float) -> None:
+        # Who cannot say it (a user who may only read) finds out by looking.
+        with contextlib.suppress(HeadraceError, psycopg.Error):
+            await self._lanes.run(lambda connection: _say_on(connection, name))
+            self._said_until[name] = until
+
+
+def _say_on(connection: Connection, name: Name) -> None:
+    connection.execute(sql("queue_await"), (AWAIT_MS, *name, AWAIT_LEFT_MS))

@@ -1,0 +1,164 @@
+"""The journal of a shard: calls leave their lines in the inbox, the numberer moves them on in order."""
+
+from collections import deque
+
+import msgspec
+from msgspec.structs import astuple
+
+from headrace.model.event import Consumer, Entry
+from headrace.stores.engine.row_codec import consumer_of
+from headrace.stores.engine.rows import OldestEntry
+from headrace.stores.postgres.arrays import numbers
+from headrace.stores.postgres.head import COUNTS, AllDraws, PostgresHead
+from headrace.stores.postgres.lazy_transaction import Link
+from headrace.stores.postgres.part import Part
+
+FRONT = 200
+"""Entries at the front that are looked at in one go: every appended entry asks whether the oldest are over."""
+PARTITION_SEQS = 4_000_000
+"""The range of seq of a partition, as the migrations have it."""
+NO_DELTAS = (0,) * len(COUNTS)
+
+
+class Appended(msgspec.Struct, frozen=True, gc=False):
+    """One call's lines, not yet numbered."""
+
+    now_ms: int
+    count: int
+    worker: str | None
+    lines: bytes
+
+
+class Numbered(msgspec.Struct, frozen=True, gc=False):
+    """A call of the inbox with the number of its last event, None when it has no lines."""
+
+    ticket: int
+    last_seq: int | None
+    at_ms: int
+
+
+class EntryRows(Part):
+    """Entries under the seq of their last event."""
+
+    def __init__(self, link: Link, shard_id: int, head: PostgresHead, draws: AllDraws) -> None:
+        super().__init__(link, shard_id, head, draws)
+        self.unnumbered = 0
+        """How many calls were in the inbox when the step began."""
+        self.folded: tuple[int, ...] | None = None
+        """The counts of the shard's row, once it is locked and has to be written."""
+        self._appended: list[Appended] = []
+        self._numbered: list[Numbered] = []
+        self._front: deque[OldestEntry] = deque()
+        self._front_is_all = False
+        self._dropped_seq = 0
+        self._consumers: list[Consumer] | None = None
+        self._reached = head.seq // PARTITION_SEQS
+
+    def append(self, lines: bytes, count: int, now_ms: int, worker: str | None) -> None:
+        self._appended.append(Appended(now_ms, count, worker, lines))
+
+    def take_inbox(self) -> list[tuple[object, ...]]:
+        """What the step leaves in the inbox, as columns; the last row carries the changes of the counts."""
+        appended, self._appended = self._appended, []
+        deltas = self.head.take_deltas()
+        if any(deltas) and not appended:
+            appended = [Appended(0, 0, None, b"")]
+        last = len(appended) - 1
+        return [
+            (self.shard_id, *astuple(each), *(deltas if index == last else NO_DELTAS))
+            for index, each in enumerate(appended)
+        ]
+
+    def write_inbox(self, columns: list[tuple[object, ...]]) -> None:
+        """Insert rows into the inbox, in order."""
+        if columns:
+            self.run("inbox_write", *map(list, zip(*columns, strict=True)))
+
+    def take_out(self, ticket: int, count: int, size: int) -> None:
+        """Let a call leave the inbox for the journal, under the number that the head has reached."""
+        head = self.head
+        self._numbered.append(Numbered(ticket, head.seq if count else None, head.at_ms))
+        if count and self._front_is_all:
+            self._front.append(OldestEntry(head.seq, head.at_ms, size))
+
+    def flush_entries(self) -> None:
+        """Move what has numbers from the inbox to the journal, inside the server, and drop what retention has given up;
+        all in one go inside `together`."""
+        numbered, self._numbered = self._numbered, []
+        if numbered:
+            seqs = [each.last_seq for each in numbered if each.last_seq is not None]
+            self._reach([seq for seq in seqs if seq > self._dropped_seq])
+            self.run(
+                "inbox_number",
+                numbers([each.ticket for each in numbered]),
+                numbers([each.last_seq for each in numbered]),
+                numbers([each.at_ms for each in numbered]),
+                self.shard_id,
+                self.head.epoch,
+                self._dropped_seq,
+            )
+        if self._dropped_seq:
+            self.run("entry_drop", self.shard_id, self._dropped_seq)
+            self._dropped_seq = 0
+
+    def set_journal(self, journal: tuple[int, ...]) -> None:
+        """Take over the journal's counters from the shard's row, now that it is locked."""
+        self.head.set_journal(journal)
+        self._reached = self.head.seq // PARTITION_SEQS
+        self._front.clear()
+        self._front_is_all = False
+
+    def _reach(self, seqs: list[int]) -> None:
+        for part in sorted({seq // PARTITION_SEQS for seq in seqs}):
+            if part > self._reached:
+                self.run("journal_reach", part * PARTITION_SEQS)
+                self._reached = part
+
+    def oldest_entry(self) -> OldestEntry | None:
+        if not self._front and not self._front_is_all:
+            with self.link.together():
+                self.flush_entries()
+                found = self.run("entry_front", self.shard_id, self.head.first_seq, FRONT)
+            self._front = deque(OldestEntry(*columns) for columns in found.fetchall())
+            self._front_is_all = len(self._front) < FRONT
+        return self._front[0] if self._front else None
+
+    def drop_oldest_entry(self) -> None:
+        oldest = self.oldest_entry()
+        if oldest is not None:
+            self._front.popleft()
+            self._dropped_seq = oldest.last_seq
+
+    def entries(self, after: int, upto: int, limit: int, bytes_max: int) -> list[Entry]:
+        with self.link.together():
+            self.flush_entries()
+            found = self.run("entry_read", self.shard_id, after, limit, bytes_max, upto)
+        return [
+            Entry(epoch=epoch, last_seq=last_seq, count=count, at_ms=at_ms, worker=worker, lines=lines)
+            for last_seq, epoch, at_ms, count, worker, lines in found.fetchall()
+        ]
+
+    def reached(self, after: int, upto: int, at_ms: int) -> int:
+        low, high = max(after, self.head.first_seq - 1), min(upto, self.head.seq)
+        with self.link.together():
+            self.flush_entries()
+            found = self.run("entry_reached", at_ms, [self.shard_id], [low], [high])
+        [(_, last_seq)] = found.fetchall()
+        return max(after, min(int(last_seq), upto))
+
+    def consumer(self, name: str) -> Consumer | None:
+        found = self.run("consumer_find", self.shard_id, name).fetchone()
+        return None if found is None else consumer_of(found)
+
+    def consumers(self) -> list[Consumer]:
+        if self._consumers is None:
+            self._consumers = [consumer_of(found) for found in self.run("consumer_list", self.shard_id).fetchall()]
+        return self._consumers
+
+    def put_consumer(self, consumer: Consumer) -> None:
+        self._consumers = None
+        self.run("consumer_write", self.shard_id, consumer.name, consumer.seq, consumer.hold, consumer.seen_at_ms)
+
+    def drop_consumer(self, name: str) -> None:
+        self._consumers = None
+        self.run("consumer_drop", self.shard_id, name)

@@ -1,0 +1,62 @@
+"""A transaction on a connection: begun with its first statement, so that beginning costs no round trip."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import psycopg
+
+from headrace.stores.postgres.connection import Connection, roll_back
+from headrace.stores.postgres.errors import commit, errors
+from headrace.stores.postgres.sql import sql
+
+Cursor = psycopg.Cursor[tuple[Any, ...]]
+WRITING = b"BEGIN"
+READING = b"BEGIN ISOLATION LEVEL REPEATABLE READ"
+
+
+class Link:
+    """Runs statements by name inside one transaction."""
+
+    def __init__(self, connection: Connection, begin: bytes) -> None:
+        self.connection = connection
+        self.writes = begin == WRITING
+        """Whether what is read shall be locked, since it is going to be written."""
+        self._begin = begin
+        self._begun = False
+
+    def run(self, name: str, *args: object) -> Cursor:
+        """Run the statement in `sql/<name>.sql`."""
+        if self._begun:
+            return self.connection.execute(sql(name), args, binary=True)
+        with self.together():
+            return self.connection.execute(sql(name), args, binary=True)
+
+    @contextmanager
+    def together(self) -> Iterator[None]:
+        """Send the statements of the block in one go; their rows can be read behind it."""
+        with self.connection.pipeline():
+            if not self._begun:
+                self._begun = True
+                self.connection.execute(self._begin)
+            yield
+
+    def commit(self, place: str) -> None:
+        """Keep what was done, if there was anything at all."""
+        if self._begun:
+            self._begun = False
+            commit(self.connection, place)
+
+    @contextmanager
+    def committing(self, place: str) -> Iterator[None]:
+        """Send the statements of the block and the commit in one go; what is lost on the way may have been kept."""
+        with errors(place, sent=True), self.together():
+            yield
+            self.connection.execute("COMMIT", prepare=False)
+        self._begun = False
+
+    def roll_back(self) -> None:
+        """Undo what was done."""
+        if self._begun:
+            self._begun = False
+            roll_back(self.connection)

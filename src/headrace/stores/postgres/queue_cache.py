@@ -1,0 +1,79 @@
+"""What fast paths remember of queues between calls; every statement checks that it still holds."""
+
+from typing import NamedTuple
+
+import msgspec
+
+from headrace.model.names import Queue
+from headrace.model.queue_config import QueueConfig
+from headrace.stores.postgres.connection import Connection
+from headrace.stores.postgres.sql import sql
+from headrace.stores.shared.waiters import Name, name_of
+
+QUEUES_MAX = 1_024
+"""As many queues as a busy process uses; then everything is forgotten and read again."""
+
+
+class Unusual(Exception):
+    """The fast path does not apply; the transitions decide."""
+
+
+class NotThere(Unusual):
+    """The queue is not there yet: nothing unusual once the transitions have made it."""
+
+
+class NotPlain(Unusual):
+    """A settlement needs a look at its jobs before it can be written."""
+
+
+class KnownQueue(msgspec.Struct, frozen=True):
+    """A queue as it was when it was last read."""
+
+    queue_id: int
+    text: str
+    """The configuration as it is stored: as long as it is this, `config` holds."""
+    config: QueueConfig
+    shard_ids: list[int]
+
+
+class DueShard(NamedTuple):
+    """A shard with jobs that are due."""
+
+    known: KnownQueue
+    shard_id: int
+
+
+class Due(Unusual):
+    """Jobs of a shard are due, and must be made ready before a claim."""
+
+    def __init__(self, shard: DueShard) -> None:
+        super().__init__()
+        self.shard = shard
+
+
+class KnownQueues:
+    """The queues that this process has used, shared by its threads."""
+
+    def __init__(self) -> None:
+        self._known: dict[Name, KnownQueue] = {}
+
+    def get(self, connection: Connection, queue: Queue) -> KnownQueue:
+        """The queue, read when it is not known; unusual when it is not there or is cut into other shards."""
+        name = name_of(queue)
+        known = self._known.get(name)
+        if known is None:
+            found = connection.execute(sql("queue_known"), name).fetchone()
+            if found is None:
+                raise NotThere
+            queue_id, text, shard_ids = found
+            known = KnownQueue(queue_id, text, msgspec.json.decode(text, type=QueueConfig), shard_ids)
+            if len(self._known) >= QUEUES_MAX:
+                self._known = {}
+            self._known[name] = known
+        if len(known.shard_ids) != queue.shards:
+            raise Unusual
+        return known
+
+    def forget(self) -> None:
+        """Read everything again: something has changed."""
+        self._known = {}

@@ -1,0 +1,237 @@
+"""One transaction over the shards of a store: the rows it touches, written back before it commits."""
+
+from collections.abc import Mapping
+from functools import lru_cache
+from itertools import groupby
+from operator import itemgetter
+
+import msgspec
+from psycopg import errors as pg
+
+from headrace.model.feed import FeedConfig, FeedName
+from headrace.model.limits import INBOX_PER_ROUND_MAX
+from headrace.model.names import Queue, Shard
+from headrace.model.queue_config import QueueConfig, first_config
+from headrace.stores.engine.feed_rows import FeedHead, FeedRows
+from headrace.stores.postgres.feed_rows import PostgresFeed
+from headrace.stores.postgres.head import AllDraws
+from headrace.stores.postgres.lazy_transaction import Link
+from headrace.stores.postgres.open_feeds import OpenFeeds, SeenFeeds
+from headrace.stores.postgres.rows import PostgresRows
+from headrace.stores.shared.validate import wrong_shards
+
+Known = tuple[int, int, str]
+"""A queue: its id, how many shards it has, and its configuration as it is stored."""
+
+
+class PostgresTx:
+    """Queues and shards are read when they are first asked for, with the store's clock in the same round trip."""
+
+    def __init__(self, link: Link, seen_feeds: SeenFeeds | None = None) -> None:
+        self.link = link
+        self._draws = AllDraws(self.link)
+        self._now_ms: int | None = None
+        self._queues: dict[tuple[str, str], Known | None] = {}
+        self.awaited: set[tuple[str, str]] = set()
+        """The queues of whose jobs somebody awaits the end."""
+        self._rows: dict[tuple[int, int], PostgresRows] = {}
+        self.feeds = OpenFeeds(link, SeenFeeds() if seen_feeds is None else seen_feeds)
+
+    def gathered(self) -> dict[Shard, int]:
+        """How many calls the inbox of each shard holds, as far as this transaction knows."""
+        return {rows.shard: rows.unnumbered + 1 for rows in self._rows.values()}
+
+    def now_ms(self) -> int:
+        if self._now_ms is None:
+            self._now_ms = self.feeds.now_ms
+        if self._now_ms is None:
+            self._now_ms = int(self.link.run("now").fetchall()[0][0])
+        return self._now_ms
+
+    def open(self, queue: Queue, indexes: list[int]) -> None:
+        """Read a queue and some of its shards, unless they are known."""
+        name = (queue.tenant, queue.full_name)
+        known = self._queues.get(name)
+        if known is not None:
+            indexes = [index for index in indexes if (known[0], index) not in self._rows]
+        if name in self._queues and (known is None or not indexes):
+            return
+        names = [queue.full_name, queue.sibling.full_name]
+        found = self.link.run("queue_open", queue.full_name, indexes, queue.tenant, names).fetchall()
+        self._queues |= {(queue.tenant, each): None for each in names}
+        for now_ms, full_name, queue_id, shards, config, is_awaited, index, *stored in found:
+            self._now_ms = now_ms if self._now_ms is None else self._now_ms
+            if full_name is not None:
+                self._queues[queue.tenant, full_name] = (queue_id, shards, config)
+                if is_awaited:
+                    self.awaited.add((queue.tenant, full_name))
+            if index is not None and shards == queue.shards:
+                self._keep(Shard(queue, index), queue_id, tuple(stored), config)
+
+    def _keep(self, shard: Shard, queue_id: int, stored: tuple[int, ...], config: str) -> None:
+        self._rows[queue_id, shard.index] = PostgresRows(
+            self.link, shard, stored, _config(config), self._draws, lambda: self._companion(shard)
+        )
+
+    def rows(self, shard: Shard, create: bool = False) -> PostgresRows | None:
+        queue = shard.queue
+        self.open(queue, [shard.index])
+        shards = self.shards_of(queue)
+        if shards not in (None, queue.shards):
+            raise wrong_shards(queue, shards)
+        known = self._queues[queue.tenant, queue.full_name]
+        if known is None:
+            if not create:
+                return None
+            known = self._create(queue)
+        return self._rows[known[0], shard.index]
+
+    def _companion(self, shard: Shard) -> PostgresRows:
+        rows = self.rows(Shard(shard.queue.companion, shard.index), create=True)
+        assert rows is not None  # made when missing
+        return rows
+
+    def _create(self, queue: Queue) -> Known:
+        config = msgspec.json.encode(first_config(queue)).decode()
+        columns = (queue.tenant, queue.full_name, queue.shards, config)
+        [(queue_id,)] = self.link.run("queue_create", *columns).fetchall()
+        for index, *stored in self.link.run("shard_create", queue_id, queue.shards).fetchall():
+            self._keep(Shard(queue, index), queue_id, tuple(stored), config)
+        known = (int(queue_id), queue.shards, config)
+        self._queues[queue.tenant, queue.full_name] = known
+        return known
+
+    def shards_of(self, queue: Queue) -> int | None:
+        names = [(queue.tenant, queue.full_name), (queue.tenant, queue.sibling.full_name)]
+        if any(name not in self._queues for name in names):
+            self.open(queue, [])
+        known = self._queues[names[0]] or self._queues[names[1]]
+        return None if known is None else known[1]
+
+    def configure(self, queue: Queue, config: QueueConfig) -> None:
+        known = self._queues[queue.tenant, queue.full_name]
+        if known is not None:
+            text = msgspec.json.encode(config).decode()
+            if self.link.run("queue_configure", text, known[0], known[2]).rowcount != 1:
+                raise pg.SerializationFailure("the queue was configured by somebody else meanwhile")
+
+    def names(self, tenant: str, after: str, limit: int) -> list[Queue]:
+        found = self.link.run("queue_names", tenant, after, limit).fetchall()
+        return [Queue.parse(name, tenant, shards) for name, shards in found]
+
+    def tenants(self, after: str, limit: int) -> list[str]:
+        return [tenant for (tenant,) in self.link.run("queue_tenants", after, limit).fetchall()]
+
+    def forget(self, queue: Queue) -> None:
+        known = self._queues.get((queue.tenant, queue.full_name))
+        if known is None:
+            return
+        gone = [rows for (queue_id, _), rows in self._rows.items() if queue_id == known[0]]
+        self._rows = {key: rows for key, rows in self._rows.items() if key[0] != known[0]}
+        with self.link.together():
+            for rows in gone:
+                rows.write_back()
+            # Whoever has read the queue in a transaction that lasts may still put something into it: wait for them,
+            # and let nobody read it before it is gone.
+            self.link.run("queue_patience")
+            self.link.run("queue_lock")
+            ids = [rows.shard_id for rows in gone]
+            left = self.link.run("queue_left", ids, ids)
+        if left.fetchall():
+            raise pg.SerializationFailure("the queue was used by somebody else meanwhile")
+        with self.link.together():
+            self.link.run("shard_forget", known[0])
+            self.link.run("queue_forget", known[0])
+
+    def feed(self, feed: FeedName) -> PostgresFeed | None:
+        return self.feeds.find(feed)
+
+    def make_feed(self, feed: FeedName, config: FeedConfig, head: FeedHead) -> PostgresFeed:
+        return self.feeds.make(feed, config, head)
+
+    def forget_feed(self, rows: FeedRows) -> None:
+        self.feeds.forget(rows)
+
+    def erase_feeds(self, limit: int) -> int:
+        return self.feeds.erase(limit)
+
+    def lock(self, groups: list[tuple[Shard, list[str]]], draws: int = 0) -> None:
+        """Lock and read the rows of all ids of a call, in the order of shard and id, and draw numbers for new ones."""
+        by_queue: dict[Queue, list[int]] = {}
+        for shard, _ in groups:
+            by_queue.setdefault(shard.queue, []).append(shard.index)
+        for queue, indexes in by_queue.items():
+            self.open(queue, indexes)
+        wanted: dict[int, tuple[PostgresRows, list[str]]] = {}
+        for shard, ids in groups:
+            known = self._queues[shard.queue.tenant, shard.queue.full_name]
+            rows = None if known is None else self._rows.get((known[0], shard.index))
+            if rows is not None:
+                wanted[rows.shard_id] = (rows, rows.wanted(ids))
+        pairs = sorted((shard_id, id) for shard_id, (_, ids) in wanted.items() for id in ids)
+        with self.link.together():
+            found = self.link.run("job_lock", [shard_id for shard_id, _ in pairs], [id for _, id in pairs])
+            drawn = self.link.run("draw", "next_number", draws)
+        self._draws.number.add([number for (number,) in drawn.fetchall()])
+        by_shard = {shard_id: list(each) for shard_id, each in groupby(found.fetchall(), itemgetter(0))}
+        for shard_id, (rows, ids) in wanted.items():
+            rows.keep_found(ids, by_shard.get(shard_id, []))
+
+    def survey(self, queues: list[Queue], worker: str) -> None:
+        """Read what a claim has to know of every shard of its queues."""
+        for queue in queues:
+            self.open(queue, list(range(queue.shards)))
+        shards = {rows.shard_id: rows for rows in self._rows.values()}
+        with self.link.together():
+            for rows in shards.values():
+                rows.flush()
+            firsts = self.link.run("job_firsts", list(shards))
+            seen = self.link.run("worker_lock" if self.link.writes else "worker_find", list(shards), worker)
+        known = {columns[0]: columns for columns in seen.fetchall()}
+        for columns in firsts.fetchall():
+            shards[columns[0]].keep_firsts(columns)
+            shards[columns[0]].keep_worker(worker, known.get(columns[0]))
+
+    def number_free(self, shards: Mapping[int, Shard]) -> list[PostgresRows]:
+        """Number the inboxes of shards, given with their ids, in a few round trips; returns the rows of those that
+        nobody else was at."""
+        known = set(self._rows)
+        for shard_id, queue_id, config, *stored in self.link.run("shard_lock_free", list(shards)).fetchall():
+            self._keep(shards[shard_id], queue_id, (shard_id, 0, *stored), config)
+            self._rows[queue_id, shards[shard_id].index].take_over(tuple(stored))
+        free = [rows for key, rows in self._rows.items() if key not in known]
+        left = {rows.shard_id: rows for rows in free}
+        while left:
+            left = self._number_some(left)
+        for rows in free:
+            rows.all_numbered()
+        return free
+
+    def _number_some(self, shards: dict[int, PostgresRows]) -> dict[int, PostgresRows]:
+        """Number the first calls of each inbox; returns the shards that may have more of them."""
+        limit = max(INBOX_PER_ROUND_MAX // len(shards), 1)
+        found = self.link.run("inbox_read_many", list(shards), limit).fetchall()
+        calls = {shard_id: [call for _, *call in each] for shard_id, each in groupby(found, itemgetter(0))}
+        for shard_id, each in calls.items():
+            shards[shard_id].fold(each)
+        with self.link.together():
+            for shard_id in calls:
+                shards[shard_id].flush_entries()
+        return {shard_id: shards[shard_id] for shard_id, each in calls.items() if len(each) == limit}
+
+    def write_back(self) -> None:
+        """Write what was changed in any shard; the inbox last, when everything that this call waits for is locked."""
+        shards = list(self._rows.values())
+        if not shards:
+            return
+        inbox = [columns for rows in shards for columns in rows.take_inbox()]
+        with self.link.together():
+            for rows in shards:
+                rows.write_back()
+            if inbox:
+                self.link.run("inbox_write", *map(list, zip(*inbox, strict=True)))
+
+
+@lru_cache(maxsize=1_024)  # as many queues as a busy store has, at one version each
+def _config(text: str) -> QueueConfig:
+    return msgspec.json.decode(text, type=QueueConfig)

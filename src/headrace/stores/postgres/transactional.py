@@ -1,0 +1,177 @@
+"""Enqueue inside a caller's own transaction: the jobs are there when it commits, and never were when it rolls back."""
+
+import asyncio
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+import psycopg
+from psycopg import errors as pg
+from psycopg.pq import TransactionStatus
+from psycopg.rows import tuple_row
+
+from headrace.model.errors import Refused, StoreUnavailable
+from headrace.model.job import Job
+from headrace.model.limits import BATCH_MAX
+from headrace.model.names import Queue, Shard
+from headrace.model.results import Enqueued
+from headrace.model.validate import check_batch, check_time
+from headrace.stores.engine.jobs import at
+from headrace.stores.engine.rows import Tx
+from headrace.stores.engine.step import Step
+from headrace.stores.postgres.connection import adapt
+from headrace.stores.postgres.engine import PostgresEngine
+from headrace.stores.postgres.errors import AGAIN, TRIES, busy, errors
+from headrace.stores.postgres.jobs import PostgresJobs
+from headrace.stores.postgres.lazy_transaction import Link
+from headrace.stores.postgres.notify import channel_of, payload_of
+from headrace.stores.postgres.sql import sql
+from headrace.stores.postgres.transaction import PostgresTx
+from headrace.stores.shared.waiters import Name, name_of
+
+Callers = psycopg.Connection[Any] | psycopg.AsyncConnection[Any]
+NOBODY = ""
+"""As the sender of a wake-up: every process listens, also the one that enqueued."""
+
+
+class Found:
+    """The rows of a statement, read already."""
+
+    def __init__(self, rows: list[tuple[Any, ...]], rowcount: int) -> None:
+        self._rows = rows
+        self.rowcount = rowcount
+
+    def fetchall(self) -> list[tuple[Any, ...]]:
+        """All rows."""
+        return self._rows
+
+    def fetchone(self) -> tuple[Any, ...] | None:
+        """The first row."""
+        return self._rows[0] if self._rows else None
+
+    def __iter__(self) -> Iterator[tuple[Any, ...]]:
+        return iter(self._rows)
+
+
+Run = Callable[[bytes, Sequence[object]], Found]
+"""Runs a statement on the caller's connection, from a thread that may wait."""
+
+
+class GuestLink(Link):
+    """Statements in a transaction that somebody else has begun and will end."""
+
+    def __init__(self, run: Run) -> None:
+        self.writes = True
+        self._run = run
+
+    def run(self, name: str, *args: object) -> Any:
+        return self._run(sql(name), args)
+
+    @contextmanager
+    def together(self) -> Iterator[None]:
+        yield
+
+
+class GuestJobs(PostgresJobs):
+    """The transitions of enqueue, which remember whom to wake."""
+
+    def __init__(self, engine: PostgresEngine) -> None:
+        super().__init__(engine)
+        self.woken: set[Name] = set()
+
+    def take_in(self, link: Link, jobs: Sequence[Job], now_ms: int | None) -> list[Enqueued]:
+        """Take in jobs and write them."""
+        self.woken = set()
+        tx = PostgresTx(link)
+        answers = at(now_ms, lambda tx, now_ms: self._enqueue(tx, jobs, now_ms))(tx)
+        tx.write_back()
+        return answers
+
+    def _finish(self, step: Step) -> None:
+        self.woken.update(map(name_of, step.finish()))
+
+
+async def enqueue_on(
+    engine: PostgresEngine, connection: Callers, jobs: Sequence[Job], now_ms: int | None
+) -> list[Enqueued]:
+    """Enqueue on the caller's connection, in the transaction that it is in or that its next statement begins."""
+    check_batch("jobs", len(jobs), BATCH_MAX)
+    if now_ms is not None:
+        check_time("now_ms", now_ms)
+    if connection.autocommit and connection.info.transaction_status == TransactionStatus.IDLE:
+        raise Refused(
+            "no_transaction",
+            "the connection commits every statement by itself; begin a transaction, which the jobs shall be part of",
+        )
+    # In a transaction of their own: whoever else uses a new queue would have to wait for the caller's commit.
+    await engine.write(lambda tx: _make({job.queue for job in jobs}, tx))
+    run = _runner(connection)
+    work = asyncio.ensure_future(asyncio.to_thread(_enqueue, engine, run, jobs, now_ms))
+    try:
+        return await asyncio.shield(work)
+    except asyncio.CancelledError:
+        await asyncio.wait([work])  # the caller gets its connection back when nobody uses it any more
+        raise
+
+
+def _make(queues: set[Queue], tx: Tx) -> None:
+    for queue in queues:
+        if tx.shards_of(queue) in (None, queue.shards):
+            tx.rows(Shard(queue, 0), create=True)
+
+
+def _runner(connection: Callers) -> Run:
+    if isinstance(connection, psycopg.Connection):
+
+        def run(query: bytes, args: Sequence[object]) -> Found:
+            with psycopg.Cursor(connection, row_factory=tuple_row) as cursor:
+                adapt(cursor)
+                cursor.execute(query, args, binary=True)
+                return Found(cursor.fetchall() if cursor.description else [], cursor.rowcount)
+
+        return run
+
+    async def ask(query: bytes, args: Sequence[object]) -> Found:
+        async with psycopg.AsyncCursor(connection, row_factory=tuple_row) as cursor:
+            adapt(cursor)
+            await cursor.execute(query, args, binary=True)
+            return Found(await cursor.fetchall() if cursor.description else [], cursor.rowcount)
+
+    loop = asyncio.get_running_loop()
+    return lambda query, args: asyncio.run_coroutine_threadsafe(ask(query, args), loop).result()
+
+
+def _enqueue(engine: PostgresEngine, run: Run, jobs: Sequence[Job], now_ms: int | None) -> list[Enqueued]:
+    settings = engine.settings
+    try:
+        with errors(settings.place):
+            [(path,)] = run(sql("guest_enter"), (settings.schema,)).fetchall()
+            guest = GuestJobs(engine)
+            answers = _tried(settings.place, run, lambda: guest.take_in(GuestLink(run), jobs, now_ms))
+            payloads = [payload_of(NOBODY, name) for name in sorted(guest.woken)]
+            run(sql("guest_leave"), (path, channel_of(settings.schema), payloads))
+    except AGAIN as undone:
+        raise StoreUnavailable(
+            f"PostgreSQL at {settings.place} has undone the transaction ({undone.diag.message_primary}); run it again"
+        ) from undone
+    return answers
+
+
+def _tried(place: str, run: Run, act: Callable[[], list[Enqueued]]) -> list[Enqueued]:
+    """Run inside a savepoint, anew where another transaction has made the same id meanwhile."""
+    last: pg.UniqueViolation | None = None
+    for _ in range(TRIES):
+        run(b"SAVEPOINT headrace", ())
+        try:
+            answers = act()
+        except pg.UniqueViolation as overtaken:
+            last = overtaken
+            run(b"ROLLBACK TO SAVEPOINT headrace", ())
+        except Refused:
+            run(b"ROLLBACK TO SAVEPOINT headrace", ())
+            raise
+        else:
+            run(b"RELEASE SAVEPOINT headrace", ())
+            return answers
+    assert last is not None  # tried at least once
+    raise busy(last, place) from last

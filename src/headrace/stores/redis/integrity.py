@@ -1,0 +1,101 @@
+"""The upkeep protocol: bodies, indexes, letters and counts of a shard are walked in parts, each in one step."""
+
+from collections.abc import Sequence
+from typing import Any, Literal
+
+from msgspec.structs import replace
+
+from headrace.model.integrity import Damage, Findings, Mended, Miscount, Quarantined
+from headrace.model.limits import BATCH_MAX, INSPECT_JOURNAL_BYTES
+from headrace.model.names import Shard
+from headrace.model.validate import check_int
+from headrace.stores.engine.integrity import InspectPlace, read_place
+from headrace.stores.redis.client import Argument, Link
+from headrace.stores.redis.fanout import ask, instant
+from headrace.stores.redis.journal import EntryReader, RedisJournal, bounds_of
+from headrace.stores.shared.cursors import bad_cursor, write_cursor
+
+PHASES = 9
+"""The scans of `lua/parts/mending.lua`."""
+THROUGH = f"{PHASES} 0"
+NOTHING_WALKED: tuple[Any, ...] = ([], [], 0, b"", b"")
+"""Where the records are through and the journal is not: the last scan is asked for again, and what it says was said."""
+_MISSED: dict[bytes, Literal["body", "delivery", "letter"]] = {b"b": "body", b"a": "delivery", b"d": "letter"}
+
+
+class RedisUpkeep:
+    """A walk names the key it is at and how far a scan of it has got; what moves meanwhile is seen or is new."""
+
+    def __init__(self, link: Link, journal: RedisJournal) -> None:
+        self._link = link
+        self._journal = journal
+
+    async def inspect(
+        self, shard: Shard, *, cursor: str | None = None, limit: int = BATCH_MAX, now_ms: int | None = None
+    ) -> Findings:
+        place = InspectPlace.read(shard, cursor)
+        records = THROUGH if place.records is None else place.records
+        given = _given(records, limit, now_ms)
+        [answer] = await ask(self._link, "inspect", [shard], given, reads=True)
+        if answer is None:
+            return Findings()
+        journal, leases_over, quarantine, walked = answer
+        damages, miscounts, _, *scan = walked if place.records is not None else NOTHING_WALKED
+        bounds = bounds_of(journal)
+        after, upto = place.journal(bounds)
+        entries = await EntryReader(self._link, shard, after, upto).read(limit, INSPECT_JOURNAL_BYTES)
+        found = Findings(
+            epoch=bounds.epoch,
+            journal=bounds,
+            leases_over=int(leases_over),
+            quarantined=len(quarantine),
+            quarantine=tuple(Quarantined(_MISSED[each[:1]], each[2:].decode()) for each in quarantine[:limit]),
+            damages=_damages(damages),
+            miscounts=_miscounts(miscounts),
+            cursor=_place(scan),
+        )
+        if after < upto and (not entries or entries[0].first_seq > after + 1):
+            # Retention may have dropped what was next since the bounds were asked for, and may have gone on since.
+            first_seq = (await self._journal.bounds(shard)).first_seq
+            first_seq = min([first_seq, *(entry.first_seq for entry in entries[:1])])
+            found = replace(found, journal=replace(bounds, first_seq=max(first_seq, bounds.first_seq)))
+        return place.finish(shard, found, entries)
+
+    async def mend(
+        self, shard: Shard, *, cursor: str | None = None, limit: int = BATCH_MAX, now_ms: int | None = None
+    ) -> Mended:
+        given = _given(read_place(shard, cursor, limit), limit, now_ms)
+        [answer] = await ask(self._link, "mend", [shard], given)
+        if answer is None:
+            return Mended()
+        damages, miscounts, cleared, *place = answer
+        return Mended(
+            damages=_damages(damages),
+            miscounts=_miscounts(miscounts),
+            cleared=int(cleared),
+            cursor=None if (at := _place(place)) is None else write_cursor(shard.index, at),
+        )
+
+
+def _given(place: str, limit: int, now_ms: int | None) -> list[Argument]:
+    check_int("limit", limit, 1, BATCH_MAX)
+    phase, _, at = (place or "1 0").partition(" ")
+    if not (phase.isdigit() and at.isdigit() and 1 <= int(phase) <= PHASES):
+        raise bad_cursor("a look at this shard")
+    return [instant(now_ms), int(phase), at, limit]
+
+
+def _place(scan: Sequence[Any]) -> str | None:
+    phase, at = scan
+    return None if phase == b"" else f"{int(phase)} {at.decode()}"
+
+
+def _damages(flat: list[bytes]) -> tuple[Damage, ...]:
+    # A job may be amiss in several places, and a scan may show one twice.
+    found = [Damage(flaw.decode(), id.decode()) for flaw, id in zip(flat[::2], flat[1::2], strict=True)]  # type: ignore[arg-type]  # the functions say nothing else
+    return tuple(dict.fromkeys(found))
+
+
+def _miscounts(flat: list[bytes]) -> tuple[Miscount, ...]:
+    found = zip(flat[::3], flat[1::3], flat[2::3], strict=True)
+    return tuple(sorted(Miscount(name.decode(), int(kept), int(counted)) for name, kept, counted in found))

@@ -1,0 +1,1 @@
+"""What every driver shares: cursors of lists, look-ups by id, waiters."""

@@ -1,0 +1,60 @@
+"""Everything that a shard knows of one id, as one answer."""
+
+from msgspec import Struct
+
+from headrace.model.claim import Delivery
+from headrace.model.finished import Ending, Letter
+from headrace.model.job import Record, State
+from headrace.model.results import Found
+
+
+class Row(Struct, frozen=True, gc=False):
+    """A job that waits (no delivery) or is active (with one)."""
+
+    record: Record
+    delivery: Delivery | None = None
+
+
+def found_of(
+    id: str,
+    row: Row | None,
+    twin: Record | None,
+    ending: Ending | None,
+    letters: list[Letter],
+    paused: bool,
+    now_ms: int,
+) -> Found | None:
+    """All records of an id as one answer; what is over is left out."""
+    if ending is not None and ending.until_ms <= now_ms:
+        ending = None
+    kept = tuple(letter for letter in letters if letter.until_ms > now_ms)
+    if row is not None and row.delivery is not None:
+        delivery = row.delivery
+        return Found(
+            id,
+            State.ACTIVE,
+            row.record,
+            twin,
+            delivery.worker,
+            delivery.fence,
+            delivery.expires_at_ms,
+            delivery.cancel_asked,
+            ending,
+            kept,
+        )
+    if row is not None:
+        return Found(id, State.WAITING, row.record, ending=ending, letters=kept, why=_why(row.record, paused, now_ms))
+    if ending is not None:
+        return Found(id, State(ending.state), ending=ending, letters=kept)
+    if kept:
+        return Found(id, State.DEAD, kept[-1].record, letters=kept)
+    return None
+
+
+def _why(record: Record, paused: bool, now_ms: int) -> str:
+    if paused:
+        return "its queue is paused; resume it"
+    if record.run_at_ms > now_ms:
+        again = f" after {record.attempts} failed attempts" if record.attempts else ""
+        return f"it is due in {record.run_at_ms - now_ms:,} ms{again}"
+    return "it is due and waits for a worker"

@@ -1,0 +1,240 @@
+"""Fast paths: the three hot calls in a few statements each, for batches in which nothing unusual happens.
+
+Whatever is unusual (a known id, a key, a lost lease, a twin, a job too late or too large) raises `Unusual`; the engine
+then rolls the transaction back and runs it again through the transitions, which decide everything. So a fast path may
+only be right or give up.
+"""
+
+import sqlite3
+from collections.abc import Callable, Iterable
+from typing import Protocol
+
+from headrace.model.claim import Claim, ClaimRequest, Claims, Lease, Settlement, token_of
+from headrace.model.decision import is_expired
+from headrace.model.event import Line, payload_text
+from headrace.model.job import Job
+from headrace.model.outcome import Done
+from headrace.model.results import Enqueued, Settled
+from headrace.stores.engine.claim import is_idle, next_at
+from headrace.stores.engine.finish import sweep_endings
+from headrace.stores.engine.jobs import Answer, EngineJobs, at
+from headrace.stores.engine.row_codec import Body, PackedLease, pack, pack_body, pack_ending, record_of, unpack_body
+from headrace.stores.engine.rows import Engine, Tx
+from headrace.stores.engine.step import Step, place_of
+from headrace.stores.sqlite.packing import json_array, json_keys
+from headrace.stores.sqlite.rows import SqliteRows
+from headrace.stores.sqlite.sql import sql
+
+NO_BODY = Body("", None, 0)
+"""Before the first job of a batch."""
+
+
+class Unusual(Exception):
+    """The fast path does not apply."""
+
+
+class ShortEngine(Engine, Protocol):
+    """Takes short steps without a hop to the lane, where that is possible."""
+
+    async def write_short(self, act: Callable[[Tx], Answer], rows: int, size: int) -> Answer:
+        """As `write`, for a step of so many rows and bytes."""
+
+    def count(self, size: int) -> None:
+        """Tell of so many bytes that nobody knew of before the step."""
+
+
+class SqliteJobs(EngineJobs):
+    """Tries the fast path first where the step allows it, and looks before it takes the lock when it found nothing
+    the last time: idle workers shall not hinder those that write."""
+
+    def __init__(self, engine: ShortEngine) -> None:
+        super().__init__(engine)
+        self._short = engine
+        self._was_idle = False
+
+    async def _write(self, act: Callable[[Tx], Answer], count: int, bodies: Iterable[bytes] = ()) -> Answer:
+        return await self._short.write_short(act, count, sum(map(len, bodies)))
+
+    async def claim(self, request: ClaimRequest, *, now_ms: int | None = None) -> Claims:
+        if self._was_idle:
+            idle = await self._engine.read(at(now_ms, lambda tx, now_ms: _look(tx, request, now_ms)))
+            if idle is not None:
+                return idle
+        claims = await super().claim(request, now_ms=now_ms)
+        self._was_idle = not claims.items
+        return claims
+
+    def _enqueue_step(self, step: Step, jobs: list[Job]) -> list[Enqueued]:
+        rows = step.rows
+        if isinstance(rows, SqliteRows) and rows.fast:
+            return enqueue(step, rows, jobs)
+        return super()._enqueue_step(step, jobs)
+
+    def _hand_out(self, step: Step, request: ClaimRequest, limit: int, bytes_left: int) -> list[Claim]:
+        rows = step.rows
+        if isinstance(rows, SqliteRows) and rows.fast:
+            claims = hand_out(step, rows, request, limit, bytes_left)
+        else:
+            claims = super()._hand_out(step, request, limit, bytes_left)
+        self._short.count(sum(len(claim.record.payload) for claim in claims))
+        return claims
+
+    def _settle_step(self, step: Step, settlements: list[Settlement]) -> list[Settled]:
+        rows = step.rows
+        if isinstance(rows, SqliteRows) and rows.fast:
+            return settle(step, rows, settlements)
+        return super()._settle_step(step, settlements)
+
+
+def _look(tx: Tx, request: ClaimRequest, now_ms: int) -> Claims | None:
+    shards = [shard for queue in request.queues for shard in queue.all_shards()]
+    visited = [rows for shard in shards if (rows := tx.rows(shard)) is not None]
+    if not all(is_idle(rows, request, now_ms) for rows in visited):
+        return None
+    times = [next_at(rows, now_ms) for rows in visited]
+    return Claims([], min((each for each in times if each is not None), default=None), now_ms)
+
+
+def enqueue(step: Step, rows: SqliteRows, jobs: list[Job]) -> list[Enqueued]:
+    """Take in jobs that are all new."""
+    head, config, now_ms, shard_id = rows.head, rows.config, step.now_ms, rows.shard_id
+    if rows.held() + len(jobs) > config.waiting_max:
+        raise Unusual
+    number, lines, columns = head.number, step.lines, []
+    for job in jobs:
+        if job.idempotency_key is not None:
+            raise Unusual
+        priority, run_at_ms, place = config.priority_of(job.policy), job.due_ms(now_ms), None
+        if run_at_ms <= now_ms:
+            number += 1
+            place = place_of(priority, number)
+        columns.append((shard_id, job.id, place, run_at_ms, pack_body(job, now_ms), job.payload))
+        lines.append(
+            Line(
+                "enqueued",
+                job.id,
+                job.kind,
+                job.tag,
+                priority,
+                run_at_ms=run_at_ms,
+                payload_bytes=len(job.payload),
+                payload=payload_text(job.payload) if config.journal_payloads else None,
+            )
+        )
+    try:
+        rows.connection.executemany(sql("enqueue"), columns)
+    except sqlite3.IntegrityError as known:
+        raise Unusual from known
+    ready = number - head.number
+    head.number = number
+    head.ready += ready
+    head.later += len(jobs) - ready
+    rows.drop_endings([job.id for job in jobs])
+    step.woke = True
+    return [Enqueued(job.id, "created") for job in jobs]
+
+
+def hand_out(step: Step, rows: SqliteRows, request: ClaimRequest, limit: int, bytes_left: int) -> list[Claim]:
+    """Hand out the first ready jobs, if all of them may start and fit."""
+    rows.forget()
+    head, now_ms = rows.head, step.now_ms
+    if not head.ready:
+        return []
+    queue, config, nonce, worker = rows.shard.queue, rows.config, request.nonce, request.worker
+    expires_at_ms, fence, before = now_ms + request.lease_ms, head.fence, -1
+    runs: list[list[int]] = []
+    claims, lines = [], step.lines
+    known, body, priority, timeout_ms = b"", NO_BODY, 0, 0
+    for place, id, run_at_ms, packed, payload in rows.connection.execute(sql("claim_look"), (rows.shard_id, limit)):
+        is_new = packed != known  # jobs that were sent in one call have one body, mostly: 0.5 µs less for each
+        if is_new:
+            body = unpack_body(packed)
+            known = b"" if body.headers else packed  # each job has headers of its own, which somebody may change
+            priority, timeout_ms = config.priority_of(body.policy), config.timeout_of(body.policy)
+        record = record_of(id, run_at_ms, body, payload)
+        bytes_left -= len(payload)
+        if bytes_left < 0 or (is_new and is_expired(record, now_ms)):
+            raise Unusual
+        if place != before + 1:
+            runs.append([fence + 1 - place, place, place])
+        fence += 1
+        runs[-1][2] = before = place
+        lease = Lease(queue, id, token_of(nonce, fence), fence, expires_at_ms)
+        claims.append(Claim(lease, record, worker, priority, timeout_ms, now_ms))
+        lines.append(Line("claimed", id, fence=fence))
+    lease_rest = pack(PackedLease(worker, now_ms, False))
+    for fence_of_place_0, first, last in runs:
+        # One statement for each unbroken run of places: there, fences count up as places do.
+        rows.connection.execute(
+            sql("claim"), (fence_of_place_0, expires_at_ms, nonce, lease_rest, rows.shard_id, first, last)
+        )
+    head.fence = fence
+    head.ready -= len(claims)
+    head.active += len(claims)
+    return claims
+
+
+def settle(step: Step, rows: SqliteRows, settlements: list[Settlement]) -> list[Settled]:
+    """End deliveries that are all done and all hold their leases."""
+    head, config, now_ms, shard_id = rows.head, rows.config, step.now_ms, rows.shard_id
+    if head.blocked or not settlements:
+        raise Unusual
+    rows.forget()
+    step.worker = worker = step.worker or settlements[0].facts.worker
+    ids = [settlement.lease.id for settlement in settlements]
+    # Look, then drop by key: a DELETE that returns its rows keeps them aside, and costs 0.5 µs a job more.
+    found = rows.connection.execute(sql("settle_look"), (json_array(ids), shard_id, now_ms)).fetchall()
+    held = {id: (token_of(nonce, fence), fence, packed) for _, id, fence, nonce, packed in found}
+    if len(held) != len(settlements):
+        raise Unusual
+    lines, endings = step.lines, []
+    known, body, keep_ms, is_pinned, ended = b"", NO_BODY, 0, False, b""
+    for settlement in settlements:
+        lease, outcome, facts = settlement.lease, settlement.outcome, settlement.facts
+        token, fence, packed = held[lease.id]
+        if token != lease.token or not isinstance(outcome, Done):
+            raise Unusual
+        if packed != known:  # as above: jobs with one body have one ending, but for their results
+            known, body = packed, unpack_body(packed)
+            pin_ms = config.result_ttl_of(body.policy)
+            keep_ms = pin_ms or (config.keep_done_ms if config.keep_done_max else 0)
+            is_pinned = pin_ms > 0
+            ended = pack_ending(body.kind, body.tag, body.enqueued_at_ms, now_ms, body.attempts, body.stalls)
+        lines.append(
+            Line(
+                "done",
+                lease.id,
+                facts.kind,
+                facts.tag,
+                facts.priority,
+                body.attempts,
+                body.stalls,
+                fence,
+                None if facts.worker == worker else facts.worker,
+                None,
+                facts.enqueued_at_ms,
+                facts.wait_ms,
+                facts.run_ms,
+                payload_bytes=facts.payload_bytes,
+            )
+        )
+        if keep_ms:
+            endings.append((lease.id, "done", is_pinned, now_ms + keep_ms, ended, outcome.result))
+    _drop(rows, [job_id for job_id, *_ in found])
+    head.active -= len(found)
+    if len(endings) < len(ids):  # some are not kept; neither is an older ending of theirs
+        rows.drop_endings(sorted(set(ids) - {ending[0] for ending in endings}))
+    try:
+        rows.insert_endings(endings)
+    except sqlite3.IntegrityError as older:
+        raise Unusual from older
+    sweep_endings(step)
+    return [Settled(settlement.lease.id, "done") for settlement in settlements]
+
+
+def _drop(rows: SqliteRows, job_ids: list[int]) -> None:
+    first, last = min(job_ids), max(job_ids)
+    if last - first + 1 == len(job_ids):  # as they were sent, and no other came between: 0.3 µs a job less
+        rows.connection.execute(sql("settle_span"), (first, last))
+    else:
+        rows.connection.execute(sql("settle_each"), (json_keys(job_ids),))

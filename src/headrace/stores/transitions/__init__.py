@@ -1,1 +1,0 @@
-"""Transitions of one shard, written once against its rows; a driver brings the rows and the atomic step."""

@@ -9,8 +9,8 @@ CLAIMER = "headrace.worker.claimer"
 RUNNER = "headrace.worker.runner"
 ENDING = "headrace.worker.ending"
 CAPACITY = "headrace.worker.capacity"
-COALESCER = "headrace.client.coalescer"
-BATCH = "headrace.client.batch"
+COALESCER = "headrace.client.batching"
+BATCH = "headrace.client.batching"
 OPTIONS = "headrace.client.options"
 
 Piece = tuple[str, str, str]

@@ -19,7 +19,7 @@ from headrace.app.sender import P, R
 from headrace.client.blocking import BlockingClient
 from headrace.client.client import Client
 from headrace.client.codec import JSON, Codec
-from headrace.client.maker import JobMaker
+from headrace.client.options import JobMaker
 from headrace.feeds.access import Instance
 from headrace.model.clock import Clock, SystemClock
 from headrace.model.ids import drawn_entropy

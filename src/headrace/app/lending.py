@@ -8,7 +8,7 @@ from weakref import WeakKeyDictionary
 
 from headrace.client.blocking import BlockingClient
 from headrace.client.client import Client
-from headrace.client.maker import JobMaker
+from headrace.client.options import JobMaker
 from headrace.model.errors import Refused
 from headrace.stores.contract.store import Store
 

@@ -5,8 +5,7 @@ from typing import TYPE_CHECKING, Any, Generic, ParamSpec, Self, TypeVar, Unpack
 
 from headrace.client.blocking import BlockingHandle
 from headrace.client.handle import Handle
-from headrace.client.maker import JobMaker
-from headrace.client.options import OptionFields, Options
+from headrace.client.options import JobMaker, OptionFields, Options
 from headrace.model.errors import Refused
 from headrace.model.job import Job
 from headrace.model.names import Queue

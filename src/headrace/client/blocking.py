@@ -10,8 +10,7 @@ from headrace.client.background import BACKGROUND
 from headrace.client.client import Client
 from headrace.client.codec import JSON, Codec
 from headrace.client.handle import REFUSALS, Handle
-from headrace.client.maker import JobMaker
-from headrace.client.options import OptionFields
+from headrace.client.options import JobMaker, OptionFields
 from headrace.model.clock import SystemClock, monotonic_ms
 from headrace.model.errors import BadConfig, OutcomeUnknown, Refused, StoreUnavailable
 from headrace.model.ids import drawn_entropy

@@ -5,13 +5,10 @@ from functools import partial
 from typing import Any, TypeVar, Unpack, overload
 
 from headrace.client import tracing
-from headrace.client.coalescer import Coalescer
+from headrace.client.batching import Coalescer, Sent, is_lost, send_many, unanswered
 from headrace.client.codec import JSON, Codec
-from headrace.client.handle import Handle
-from headrace.client.maker import JobMaker
-from headrace.client.many import Sent, is_lost, send_many, unanswered
-from headrace.client.options import OptionFields
-from headrace.client.results import outcome_of, wait_for
+from headrace.client.handle import Handle, outcome_of, wait_for
+from headrace.client.options import JobMaker, OptionFields
 from headrace.model.clock import Clock, SystemClock
 from headrace.model.errors import Refused
 from headrace.model.ids import drawn_entropy

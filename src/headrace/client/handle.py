@@ -1,15 +1,20 @@
 """A handle: the job that was sent, to wait for, to cancel or to look at."""
 
+import asyncio
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from headrace.client.codec import Codec
-from headrace.model.errors import Refused
+from headrace.model.errors import JobCancelled, JobFailed, Refused
+from headrace.model.job import State
+from headrace.model.limits import RESULT_LOOK_MS, RESULT_NAP_MS, RESULT_NAP_MS_MAX
 from headrace.model.names import Queue
 from headrace.model.results import Cancellation, Found, Removed
 from headrace.model.times import Duration
+from headrace.stores.contract.store import Store
 
 if TYPE_CHECKING:
     from headrace.client.client import Client
+
 
 R = TypeVar("R")
 REFUSALS = frozenset(("conflict", "wrong_shards", "full", "refused"))
@@ -82,3 +87,76 @@ class Handle(Generic[R]):
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__} {self.id!r} on {self.queue.full_name!r}: {self.status}>"
+
+
+_OVER = (State.DONE, State.CANCELLED, State.DEAD)
+
+
+async def wait_for(store: Store, queue: Queue, id: str, timeout_ms: int | None, *, twin: bool) -> Found:
+    """All that is known of the job once it has ended; raises TimeoutError, or `Refused` where waiting is in vain.
+
+    The ending of the delivery that is over counts also while the twin that it freed waits; for the `twin` itself it
+    does not.
+    """
+    loop = asyncio.get_running_loop()
+    started_at = loop.time()
+    nap_ms = RESULT_NAP_MS
+    seen = woken = False
+    while True:
+        [found] = await store.reads.find(queue, [id])
+        if found is None:
+            raise _gone(queue, id, seen)
+        if found.state in _OVER or (found.ending is not None and not twin):
+            return found
+        seen = True
+        await _check_kept(store, queue, found)
+        left_ms = RESULT_LOOK_MS
+        if timeout_ms is not None:
+            left_ms = min(left_ms, timeout_ms - round((loop.time() - started_at) * 1_000))
+        if left_ms <= 0:
+            raise TimeoutError(_still(found))
+        if found.ending is None and not woken:
+            woken = await store.signals.ended(queue, [id], left_ms)
+        else:
+            # The store says at once that the delivery before has ended, and the twin is still under way.
+            await asyncio.sleep(min(nap_ms, left_ms) / 1_000)
+            nap_ms = min(nap_ms * 2, RESULT_NAP_MS_MAX)
+            woken = False
+
+
+def outcome_of(found: Found, codec: Codec, type: Any, *, twin: bool) -> Any:
+    """The result of a job that is done; raises `JobFailed` or `JobCancelled` for one that is over otherwise."""
+    ending = found.ending
+    letter = max(found.letters, key=lambda letter: letter.key.number, default=None)
+    # A twin that died leaves the ending of the delivery before it where it is.
+    if letter is not None and (ending is None or (twin and letter.died_at_ms >= ending.ended_at_ms)):
+        raise JobFailed(found.id, letter.reason, letter.error)
+    assert ending is not None  # a job that is over has left one or the other
+    if ending.state == "cancelled":
+        raise JobCancelled(found.id)
+    return None if ending.result is None else codec.decode(ending.result, type)
+
+
+async def _check_kept(store: Store, queue: Queue, found: Found) -> None:
+    config = await store.queues.configuration(queue)
+    record = found.record or found.twin
+    pinned_ms = config.result_ttl_ms if record is None else config.result_ttl_of(record.policy)
+    if pinned_ms == 0 and (config.keep_done_ms == 0 or config.keep_done_max == 0):
+        raise Refused(
+            "nothing_kept",
+            f"queue {queue.full_name!r} keeps no endings, so the result of job {found.id!r} cannot be waited for; send"
+            " it with result_ttl, or set the queue's keep_done_ms and keep_done_max",
+        )
+
+
+def _gone(queue: Queue, id: str, seen: bool) -> Refused:
+    if seen:
+        told = "was removed, or its ending was not kept; send it with result_ttl to keep its result for sure"
+    else:
+        told = "is not known (any more); check id, queue and tenant, or send it with result_ttl to keep its result"
+    return Refused("not_found", f"job {id!r} on queue {queue.full_name!r} of tenant {queue.tenant!r} {told}")
+
+
+def _still(found: Found) -> str:
+    why = f" ({found.why})" if found.why else ""
+    return f"job {found.id!r} has not ended in time, it is {found.state}{why}; wait longer, or ask again later"

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 from msgspec.structs import replace
 
-from headrace.client.batch import check_job
+from headrace.client.batching import check_job
 from headrace.model.job import Job
 from headrace.model.limits import HEADERS_BYTES_MAX, HEADERS_MAX
 from headrace.model.redact import scrubbed

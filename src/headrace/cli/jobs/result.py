@@ -18,7 +18,7 @@ from headrace.cli.output import Output
 from headrace.cli.sending import broken_off_text
 from headrace.cli.shapes import carried, error_dict
 from headrace.client.codec import RAW
-from headrace.client.results import outcome_of, wait_for
+from headrace.client.handle import outcome_of, wait_for
 from headrace.model.errors import JobCancelled, JobFailed, Refused
 from headrace.model.outcome import JobError
 from headrace.model.redact import scrubbed

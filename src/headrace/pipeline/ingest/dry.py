@@ -9,7 +9,7 @@ import pyarrow as pa
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812  (as everybody on Spark writes it)
 
-from headrace.client.batch import batches
+from headrace.client.batching import batches
 from headrace.model.errors import Refused
 from headrace.model.job import Job
 from headrace.model.times import instant_text

@@ -8,7 +8,7 @@ from hashlib import blake2b
 import pyarrow as pa
 from pyspark.sql.types import StructType
 
-from headrace.client.batch import Truth, batches
+from headrace.client.batching import Truth, batches
 from headrace.model.errors import BadConfig, Refused
 from headrace.model.job import Job
 from headrace.model.limits import CLOCK_SKEW_MS_MAX

@@ -4,8 +4,7 @@ import asyncio
 from collections import deque
 from collections.abc import Sequence
 
-from headrace.client.batch import Truth, take_in
-from headrace.client.many import is_lost
+from headrace.client.batching import Truth, is_lost, take_in
 from headrace.model.job import Job
 from headrace.model.limits import WRITE_RETRY_MS, WRITE_TRIES_MAX, WRITES_IN_FLIGHT
 from headrace.model.results import Enqueued

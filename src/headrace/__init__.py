@@ -10,13 +10,17 @@ if TYPE_CHECKING:
     from headrace.client.client import Client
     from headrace.client.codec import JSON, RAW, Codec
     from headrace.client.handle import Handle
-    from headrace.feeds.blocking import BlockingFeeds
-    from headrace.feeds.blocking_feed import BlockingFeed, BlockingPlainQueue, BlockingSortedFeed
-    from headrace.feeds.blocking_subscription import BlockingSubscription
+    from headrace.feeds.blocking import (
+        BlockingFeed,
+        BlockingFeeds,
+        BlockingPlainQueue,
+        BlockingSortedFeed,
+        BlockingSubscription,
+    )
     from headrace.feeds.change import Change
     from headrace.feeds.feed import Feed
     from headrace.feeds.feeds import Feeds
-    from headrace.feeds.plain_queue import PlainQueue
+    from headrace.feeds.item_queue import PlainQueue
     from headrace.feeds.queue_events import QueueEvents
     from headrace.feeds.sorted_feed import SortedFeed
     from headrace.feeds.subscription import Subscription
@@ -106,13 +110,11 @@ _HOMES = {
     "headrace.client.client": "Client",
     "headrace.client.codec": "Codec JSON RAW",
     "headrace.client.handle": "Handle",
-    "headrace.feeds.blocking": "BlockingFeeds",
-    "headrace.feeds.blocking_feed": "BlockingFeed BlockingPlainQueue BlockingSortedFeed",
-    "headrace.feeds.blocking_subscription": "BlockingSubscription",
+    "headrace.feeds.blocking": "BlockingFeed BlockingFeeds BlockingPlainQueue BlockingSortedFeed BlockingSubscription",
     "headrace.feeds.change": "Change",
     "headrace.feeds.feed": "Feed",
     "headrace.feeds.feeds": "Feeds",
-    "headrace.feeds.plain_queue": "PlainQueue",
+    "headrace.feeds.item_queue": "PlainQueue",
     "headrace.feeds.queue_events": "QueueEvents",
     "headrace.feeds.sorted_feed": "SortedFeed",
     "headrace.feeds.subscription": "Subscription",

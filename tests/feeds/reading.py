@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Iterable
 
 from headrace import Change
-from headrace.feeds.stream import Stream
+from headrace.feeds.subscription import Stream
 
 SOON_S = 20
 EVERYWHERE = ["memory", "sqlite", "redis", "postgres"]

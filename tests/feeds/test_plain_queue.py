@@ -175,7 +175,7 @@ async def test_a_lost_answer_is_told_to_the_one_who_may_have_got_it(faulty: Faul
 async def test_whoever_waits_for_a_queue_that_is_deleted_is_told(
     faulty: FaultyStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("headrace.feeds.taker.FEED_LOOK_MS", 20)
+    monkeypatch.setattr("headrace.feeds.item_queue.FEED_LOOK_MS", 20)
     feeds = Feeds(faulty)
     inbox = await feeds.plain("inbox")
     waiting = asyncio.ensure_future(inbox.get())

@@ -13,8 +13,7 @@ from headrace.feeds.change import Change
 from headrace.feeds.feed import Feed
 from headrace.feeds.feeds import Feeds
 from headrace.feeds.sorted_feed import SortedFeed
-from headrace.feeds.stream import Stream
-from headrace.feeds.subscription import Subscription
+from headrace.feeds.subscription import Stream, Subscription
 from headrace.model.feed import FeedCursor, FeedName
 from headrace.stores.open import open_store
 

@@ -20,7 +20,7 @@ from headrace.client.blocking import BlockingClient
 from headrace.client.client import Client
 from headrace.client.codec import JSON, Codec
 from headrace.client.options import JobMaker
-from headrace.feeds.access import Instance
+from headrace.feeds.context import Instance
 from headrace.model.clock import Clock, SystemClock
 from headrace.model.ids import drawn_entropy
 from headrace.model.names import DEFAULT_QUEUE, DEFAULT_TENANT, Queue

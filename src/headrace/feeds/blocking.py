@@ -1,25 +1,299 @@
 """The feeds of a tenant for programs without an event loop: the same verbs without await."""
 
-from collections.abc import Callable, Coroutine
+import asyncio
+from collections import deque
+from collections.abc import Callable, Coroutine, Iterable, Sequence
 from functools import partial
 from types import TracebackType
-from typing import Any, Self, TypeVar, Unpack
+from typing import Any, Generic, Self, TypeVar, Unpack
 
 from headrace.client.blocking import BlockingClient, run_on
 from headrace.client.client import Client
 from headrace.client.codec import JSON, Codec
-from headrace.feeds.access import Access, Instance, access_of
-from headrace.feeds.blocking_feed import BlockingFeed, BlockingPlainQueue, BlockingSortedFeed
-from headrace.feeds.blocking_subscription import BlockingSubscription
-from headrace.feeds.feeds import Feeds
-from headrace.feeds.listing import Listing, Settings
-from headrace.feeds.stream import Stream
-from headrace.model.feed import FeedConfig, FeedType
+from headrace.feeds.change import Change
+from headrace.feeds.context import Access, Instance, access_of
+from headrace.feeds.feed import AnyFeed, Feed, FollowedFeed
+from headrace.feeds.feeds import Feeds, Listing, Settings
+from headrace.feeds.item_queue import PlainQueue
+from headrace.feeds.sorted_feed import SortedFeed
+from headrace.feeds.subscription import Stream
+from headrace.model.clock import monotonic_ms
+from headrace.model.feed import FeedConfig, FeedName, FeedType, Item
 from headrace.model.names import DEFAULT_TENANT, Queue
 from headrace.model.results import FeedState
-from headrace.model.times import Duration
+from headrace.model.times import Duration, duration_ms
+
+Making = Callable[[Access, str | None], Stream]
+"""Makes the stream from a cursor; can be pickled."""
+
+
+class BlockingSubscription:
+    """A `Subscription` for one thread: `for change in subscription`, which waits for the next one.
+
+    Changes are fetched in batches. It goes on after a fork and after Ctrl-C, where it was; in the child of a fork as
+    well. A pickle of it goes on behind the last change that was handed out.
+    """
+
+    def __init__(self, feeds: "BlockingFeeds", make: Making, cursor: str | None = None) -> None:
+        self._feeds = feeds
+        self._make = make
+        self._cursor = cursor
+        self._stream: Stream | None = None
+        self._fetched: deque[Change] = deque()
+        self._is_over = False
+
+    @property
+    def cursor(self) -> str | None:
+        """The text to resume behind the last change that was handed out; None while the first items are told."""
+        return self._cursor
+
+    def __iter__(self) -> Self:
+        return self
+
+    def __next__(self) -> Change:
+        if not self._fetched and not self._is_over:
+            self._feeds.run(self._fetch, patient=True)
+        if not self._fetched:
+            raise StopIteration
+        change = self._fetched.popleft()
+        self._cursor = change.cursor
+        return change
+
+    def batch(self) -> list[Change]:
+        """All changes that are at hand, at least one and at most 1,000; waits for the first. Empty at the end of a feed
+        that was deleted."""
+        first = next(self, None)
+        changes = [] if first is None else [first]
+        while self._fetched:
+            changes.append(next(self))
+        return changes
+
+    def close(self) -> None:
+        """Stop; whoever asks afterwards is at the end."""
+        self._is_over = True
+        self._fetched.clear()
+        if self._stream is not None:
+            self._feeds.run(self._close)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return BlockingSubscription, (self._feeds, self._make, self._cursor)
+
+    async def _fetch(self, access: Access) -> None:
+        if self._fetched:
+            return  # brought by a call that Ctrl-C has interrupted
+        if self._stream is None:
+            self._stream = self._make(access, self._cursor)
+        self._stream.move_to(access.store)
+        batch = await self._stream.batch()
+        # Kept here and not returned: the thread may be interrupted before it has seen the answer.
+        self._fetched.extend(batch)
+        self._is_over = not batch
+
+    async def _close(self, access: Access) -> None:
+        if self._stream is not None:
+            self._stream.move_to(access.store)
+            await self._stream.aclose()
+
 
 T = TypeVar("T")
+F = TypeVar("F", bound=AnyFeed)
+Followed = TypeVar("Followed", bound=FollowedFeed)
+
+
+class BlockingAnyFeed(Generic[F]):
+    """A feed for threads: every method waits for its answer, and says what its twin in `AnyFeed` says."""
+
+    twin: type[F]
+    """What does the work on the background's loop."""
+
+    def __init__(self, feeds: "BlockingFeeds", feed: FeedName) -> None:
+        self.feed = feed
+        """Its name and tenant."""
+        self._feeds = feeds
+
+    @property
+    def name(self) -> str:
+        """Its name."""
+        return self.feed.name
+
+    def ids(self) -> list[str]:
+        """The ids of all items, in the order of the feed."""
+        return self._ask(lambda feed: feed.ids())
+
+    def item(self, id: str, *, type: Any = Any) -> Any:
+        """The item of an id, read as `type`; None when there is no such item."""
+        return self._ask(lambda feed: feed.item(id, type=type))
+
+    def items(self, *, type: Any = Any) -> dict[str, Any]:
+        """All items by id, in the order of the feed, as they were at one instant."""
+        return self._ask(lambda feed: feed.items(type=type))
+
+    def has(self, id: str) -> bool:
+        """Whether there is an item of this id."""
+        return self._ask(lambda feed: feed.has(id))
+
+    def count(self) -> int:
+        """How many items there are."""
+        return self._ask(lambda feed: feed.count())
+
+    def total(self) -> int:
+        """How many items were published and edited, ever."""
+        return self._ask(lambda feed: feed.total())
+
+    def config(self) -> FeedConfig:
+        """Its configuration."""
+        return self._ask(lambda feed: feed.config())
+
+    def retract(self, id: str) -> bool:
+        """Take an item out; False when there is no such item."""
+        return self._ask(lambda feed: feed.retract(id))
+
+    def _ask(self, ask: Callable[[F], Coroutine[Any, Any, T]]) -> T:
+        return self._feeds.run(lambda access: ask(self.twin(access, self.feed)))
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} {str(self.feed)!r}>"
+
+
+class BlockingFollowedFeed(BlockingAnyFeed[Followed]):
+    """A feed for threads that can be subscribed to."""
+
+    def edit(self, id: str, item: object) -> None:
+        """Replace an item; raises `Refused` (`unknown_item`) when there is none of this id."""
+        return self._ask(lambda feed: feed.edit(id, item))
+
+    def subscribe(
+        self, *, cursor: str | None = None, own: bool = True, heartbeat: Duration | None = None, type: Any = Any
+    ) -> BlockingSubscription:
+        """What is there, then what changes: `for change in feed.subscribe():`; see `Feed.subscribe`."""
+        make = partial(_subscribed, feed=self.feed, own=own, heartbeat=heartbeat, type=type)
+        return BlockingSubscription(self._feeds, make, cursor)
+
+
+def _subscribed(
+    access: Access, cursor: str | None, *, feed: FeedName, own: bool, heartbeat: Duration | None, type: Any
+) -> Stream:
+    return FollowedFeed(access, feed).subscribe(cursor=cursor, own=own, heartbeat=heartbeat, type=type)
+
+
+class BlockingFeed(BlockingFollowedFeed[Feed]):
+    """A `Feed` for threads."""
+
+    twin = Feed
+
+    def publish(self, item: object, *, id: str | None = None) -> str:
+        """Publish an item and return its id; a known id is edited, and goes last."""
+        return self._ask(lambda feed: feed.publish(item, id=id))
+
+    def publish_many(self, items: Iterable[object], *, ids: Sequence[str] | None = None) -> list[str]:
+        """Publish any number of items in their order; see `Feed.publish_many`."""
+        listed = list(items)  # on the caller's own thread
+        return self._ask(lambda feed: feed.publish_many(listed, ids=ids))
+
+
+class BlockingSortedFeed(BlockingFollowedFeed[SortedFeed]):
+    """A `SortedFeed` for threads."""
+
+    twin = SortedFeed
+
+    def append(self, item: object, *, id: str | None = None) -> str:
+        """Put an item last and return its id."""
+        return self._ask(lambda feed: feed.append(item, id=id))
+
+    def prepend(self, item: object, *, id: str | None = None) -> str:
+        """Put an item first and return its id."""
+        return self._ask(lambda feed: feed.prepend(item, id=id))
+
+    def before(self, other: str, item: object, *, id: str | None = None) -> str:
+        """Put an item before the one with the id `other`."""
+        return self._ask(lambda feed: feed.before(other, item, id=id))
+
+    def after(self, other: str, item: object, *, id: str | None = None) -> str:
+        """Put an item behind the one with the id `other`."""
+        return self._ask(lambda feed: feed.after(other, item, id=id))
+
+    def publish_many(self, items: Iterable[object], *, ids: Sequence[str] | None = None) -> list[str]:
+        """Put any number of items last, in their order; see `SortedFeed.publish_many`."""
+        listed = list(items)
+        return self._ask(lambda feed: feed.publish_many(listed, ids=ids))
+
+    def move(
+        self, id: str, *, before: str | None = None, after: str | None = None, first: bool = False, last: bool = False
+    ) -> bool:
+        """Put an item elsewhere; see `SortedFeed.move`."""
+        return self._ask(lambda feed: feed.move(id, before=before, after=after, first=first, last=last))
+
+
+class BlockingPlainQueue(BlockingAnyFeed[PlainQueue]):
+    """A `PlainQueue` for threads."""
+
+    twin = PlainQueue
+
+    def put(self, item: object, *, high: bool = False) -> str:
+        """Put an item last and return its id; with `high` first, next to be got."""
+        return self._ask(lambda queue: queue.put(item, high=high))
+
+    def put_many(self, items: Iterable[object], *, high: bool = False) -> list[str]:
+        """Put any number of items in their order; see `PlainQueue.put_many`."""
+        listed = list(items)
+        return self._ask(lambda queue: queue.put_many(listed, high=high))
+
+    def get(self, timeout: Duration | None = None, *, type: Any = Any) -> Any:
+        """Take the next item out, waiting for one if need be; see `PlainQueue.get`. Ctrl-C leaves it to the next."""
+        until_ms = None if timeout is None else monotonic_ms() + duration_ms("timeout", timeout)
+        getting = _Getting(self.feed, until_ms)
+        try:
+            self._feeds.run(getting.get, patient=True)
+        except Exception:
+            raise
+        except BaseException:
+            self._feeds.run(getting.give_back)  # what came in the very moment in which nobody wanted it any more
+            raise
+        return getting.value(type)
+
+
+class _Getting:
+    """One call of `get`: what it got stays here until the thread has seen it."""
+
+    def __init__(self, feed: FeedName, until_ms: int | None) -> None:
+        self._feed = feed
+        self._until_ms = until_ms
+        self._is_over = asyncio.Event()
+        self._is_over.set()
+        self._got: tuple[Item, Codec] | None = None
+
+    async def get(self, access: Access) -> None:
+        """Get an item; begun anew after a fork elsewhere in the program, which breaks it off."""
+        queue = PlainQueue(access, self._feed)
+        left = None if self._until_ms is None else max(self._until_ms - monotonic_ms(), 0) / 1_000
+        self._is_over.clear()
+        try:
+            self._got = await queue.take(left), access.codec
+        except asyncio.CancelledError:
+            await queue.settled()  # the store is closed next
+            raise
+        finally:
+            self._is_over.set()
+
+    async def give_back(self, access: Access) -> None:
+        """Put what was got back to where it was."""
+        await self._is_over.wait()
+        if self._got is not None:
+            await PlainQueue(access, self._feed).give_back(self._got[0])
+
+    def value(self, type: Any) -> Any:
+        """What was got."""
+        assert self._got is not None  # it was waited for
+        item, codec = self._got
+        return codec.decode(item.item, type)
 
 
 class BlockingFeeds:

@@ -2,16 +2,16 @@
 
 import os
 from collections.abc import Callable
-from typing import Any, Unpack
+from typing import Any, TypedDict, Unpack
+
+from msgspec import Struct
 
 from headrace.client.client import Client
 from headrace.client.codec import JSON, Codec
-from headrace.feeds.access import Access, access_of, new_instance
+from headrace.feeds.context import Access, access_of, new_instance, snapshot
 from headrace.feeds.feed import Feed
-from headrace.feeds.listing import Listing, Settings
-from headrace.feeds.plain_queue import PlainQueue
+from headrace.feeds.item_queue import PlainQueue
 from headrace.feeds.queue_events import QueueEvents
-from headrace.feeds.snapshot import snapshot
 from headrace.feeds.sorted_feed import SortedFeed
 from headrace.feeds.subscription import Subscription
 from headrace.model.clock import Clock
@@ -22,6 +22,28 @@ from headrace.model.names import DEFAULT_TENANT, Queue
 from headrace.model.results import FeedState
 from headrace.model.times import Duration
 from headrace.stores.contract.store import Store
+
+
+class Listing(Struct, frozen=True):
+    """One line of the list: its name and its configuration."""
+
+    name: str
+    config: FeedConfig
+
+    @property
+    def type(self) -> FeedType:
+        """`feed`, `sorted` or `plain`."""
+        return self.config.type
+
+
+class Settings(TypedDict, total=False):
+    """What can be set of a feed; `FeedConfig` says what each means."""
+
+    items_max: int
+    items_keep_ms: int
+    changes_keep_max: int
+    changes_keep_ms: int
+    changes_bytes_max: int
 
 
 class Feeds:

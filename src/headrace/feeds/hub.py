@@ -2,17 +2,102 @@
 
 import asyncio
 import contextvars
-from typing import Literal
+from bisect import bisect_right
+from collections.abc import Callable
+from typing import Any, Literal
 from weakref import WeakSet
 
-from headrace.feeds.flights import Flights, seen
-from headrace.feeds.patience import LOST, Patience, patiently
-from headrace.feeds.snapshot import snapshot
-from headrace.feeds.told import Page, Present
-from headrace.feeds.window import Window
+from headrace.client.codec import Codec
+from headrace.feeds.change import Change, live, of_item, of_log
+from headrace.feeds.context import snapshot
+from headrace.feeds.retry import LOST, Patience, patiently
+from headrace.feeds.singleflight import Flights, seen
 from headrace.model.feed import Changed, FeedCursor, FeedName
-from headrace.model.limits import FEED_LOOK_MS
+from headrace.model.limits import FEED_LOOK_MS, HUB_BYTES_MAX, HUB_CHANGES_MAX
+from headrace.model.results import Items
 from headrace.stores.contract.store import Store
+
+
+class Told:
+    """Makes its changes once per codec and type, when the first subscriber asks."""
+
+    def __init__(self, make: Callable[[Codec, Any], list[Change]]) -> None:
+        self._make = make
+        self._made: dict[tuple[Codec, Any], list[Change]] = {}
+
+    def changes(self, codec: Codec, type: Any) -> list[Change]:
+        """All of them; to be looked at only, they are shared."""
+        key = codec, type
+        try:
+            made = self._made.get(key)
+            if made is None:
+                made = self._made[key] = self._make(codec, type)
+        except TypeError:  # a codec or a type that cannot be a key
+            return self._make(codec, type)
+        return made
+
+
+class Page(Told):
+    """Changes of a log without a hole, from behind `after` up to `end`."""
+
+    def __init__(self, feed: FeedName, after: FeedCursor, rows: list[Changed], end: FeedCursor) -> None:
+        super().__init__(lambda codec, type: [of_log(feed, end.birth, row, codec, type) for row in rows])
+        self.after = after
+        self.rows = rows
+        self.end = end
+
+    @property
+    def size(self) -> int:
+        """The bytes it counts for."""
+        return sum(row.size for row in self.rows)
+
+    def follows(self, cursor: FeedCursor) -> bool:
+        """Whether a reader at `cursor`, in the midst of this page, has seen what the page holds there."""
+        place = cursor.seq - self.after.seq
+        epoch = self.rows[place - 1].epoch if place else self.after.epoch
+        return cursor.epoch == epoch or cursor.seq == 0  # before the first change there was nothing to see
+
+
+class Present(Told):
+    """All items that are there, and that these are all."""
+
+    def __init__(self, feed: FeedName, items: Items) -> None:
+        self.as_of = items.as_of
+        super().__init__(
+            lambda codec, type: [*(of_item(feed, item, codec, type) for item in items.rows), live(feed, items.as_of)]
+        )
+
+
+class Window:
+    """Keeps pages that follow each other; the oldest fall out."""
+
+    def __init__(self) -> None:
+        self._pages: list[Page] = []
+        self._starts: list[int] = []
+        self._changes = 0
+        self._bytes = 0
+
+    def add(self, page: Page) -> None:
+        """Keep a page that follows the last one."""
+        self._pages.append(page)
+        self._starts.append(page.after.seq)
+        self._changes += len(page.rows)
+        self._bytes += page.size
+        while len(self._pages) > 1 and (self._changes > HUB_CHANGES_MAX or self._bytes > HUB_BYTES_MAX):
+            oldest = self._pages.pop(0)
+            self._starts.pop(0)
+            self._changes -= len(oldest.rows)
+            self._bytes -= oldest.size
+
+    def page_behind(self, cursor: FeedCursor) -> Page | None:
+        """The page that holds the change behind a cursor, if the cursor has seen what the window has before it."""
+        at = bisect_right(self._starts, cursor.seq) - 1
+        if at < 0:
+            return None
+        page = self._pages[at]
+        fits = cursor.birth == page.end.birth and cursor.seq < page.end.seq and page.follows(cursor)
+        return page if fits else None
+
 
 Key = tuple[asyncio.AbstractEventLoop, int, FeedName]
 _HUBS: dict[Key, "Hub"] = {}

@@ -9,8 +9,8 @@ from msgspec import Struct
 from msgspec.structs import asdict
 
 from headrace.feeds.change import Change
-from headrace.feeds.patience import patiently
-from headrace.feeds.stream import Stream
+from headrace.feeds.retry import patiently
+from headrace.feeds.subscription import Stream
 from headrace.model.errors import Refused
 from headrace.model.event import Event
 from headrace.model.limits import QUEUE_EVENTS_NAP_MS, QUEUE_EVENTS_NAP_MS_MAX

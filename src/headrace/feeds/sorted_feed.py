@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Sequence
 
 from headrace.feeds.feed import FollowedFeed, with_ids
-from headrace.feeds.publishing import publish, publish_many, unknown_item, unknown_neighbour
+from headrace.feeds.publish import publish, publish_many, unknown_item, unknown_neighbour
 from headrace.model.errors import Refused
 from headrace.model.feed import FIRST, LAST, Move, Place, Publication
 

@@ -20,7 +20,7 @@ from headrace.stores.contract.store import Store
 
 if TYPE_CHECKING:
     from headrace.feeds.change import Change
-    from headrace.feeds.stream import Stream
+    from headrace.feeds.subscription import Stream
 
 UNCOUNTED = ("live", "heartbeat")
 """Events that are not about an item: a limit of lines does not count them."""

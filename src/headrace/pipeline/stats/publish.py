@@ -8,7 +8,7 @@ from hashlib import blake2b
 import msgspec
 from msgspec import Struct
 
-from headrace.feeds.publishing import parts, refusal
+from headrace.feeds.publish import parts, refusal
 from headrace.model.errors import BadConfig, HeadraceError
 from headrace.model.feed import FeedName, FeedType, Publication
 from headrace.model.limits import ID_CHARS_MAX

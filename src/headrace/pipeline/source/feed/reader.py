@@ -5,7 +5,7 @@ from collections.abc import Iterator
 import pyarrow as pa
 from pyspark.sql.datasource import InputPartition
 
-from headrace.feeds.snapshot import snapshot
+from headrace.feeds.context import snapshot
 from headrace.model.feed import FeedName
 from headrace.model.limits import PAGE_MAX
 from headrace.pipeline.source.building import gathered

@@ -9,7 +9,7 @@ from typing import Any
 import pyarrow as pa
 from pyspark.sql.types import StructType
 
-from headrace.feeds.publishing import parts, refusal
+from headrace.feeds.publish import parts, refusal
 from headrace.model.errors import BadConfig, Refused
 from headrace.model.feed import FeedName, FeedType, Item, Publication
 from headrace.model.results import Published

@@ -9,7 +9,8 @@ from msgspec import Struct
 from headrace.client.client import Client
 from headrace.client.codec import Codec
 from headrace.model.feed import FeedName, check_instance
-from headrace.model.limits import INSTANCE_CHARS_MAX
+from headrace.model.limits import INSTANCE_CHARS_MAX, SNAPSHOT_TRIES
+from headrace.model.results import Items
 from headrace.stores.contract.store import Store
 
 
@@ -62,3 +63,16 @@ def new_instance(given: str | None = None) -> str:
         return given
     tail = f":{os.getpid()}:{os.urandom(3).hex()}"
     return socket.gethostname()[: INSTANCE_CHARS_MAX - len(tail)] + tail
+
+
+async def snapshot(store: Store, feed: FeedName) -> Items:
+    """Read page by page, which holds up nobody; a feed that never rests is read in one step in the end."""
+    for _ in range(SNAPSHOT_TRIES):
+        page = await store.items.list(feed)
+        rows, as_of = [*page.rows], page.as_of
+        while page.cursor is not None and page.as_of == as_of:
+            page = await store.items.list(feed, cursor=page.cursor)
+            rows += page.rows
+        if page.as_of == as_of:
+            return Items(rows, as_of)
+    return await store.items.snapshot(feed)

@@ -2,8 +2,8 @@
 
 from collections.abc import Iterable, Iterator, Sequence
 
-from headrace.feeds.access import Access
-from headrace.feeds.patience import LOST
+from headrace.feeds.context import Access
+from headrace.feeds.retry import LOST
 from headrace.model.errors import OutcomeUnknown, Refused, StoreUnavailable
 from headrace.model.feed import FeedName, Publication
 from headrace.model.limits import BATCH_MAX, PUBLISH_BYTES_MAX

@@ -4,8 +4,8 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from headrace.app.app import App
-    from headrace.app.deaths import DeathError
-    from headrace.app.function import JobFunction
+    from headrace.app.fail_handler import DeathError
+    from headrace.app.job_function import JobFunction
     from headrace.client.blocking import BlockingClient
     from headrace.client.client import Client
     from headrace.client.codec import JSON, RAW, Codec
@@ -104,8 +104,8 @@ __all__ = [
 # Whoever wants one name pays for that one: a command line starts in a third of the time that all would take.
 _HOMES = {
     "headrace.app.app": "App",
-    "headrace.app.deaths": "DeathError",
-    "headrace.app.function": "JobFunction",
+    "headrace.app.fail_handler": "DeathError",
+    "headrace.app.job_function": "JobFunction",
     "headrace.client.blocking": "BlockingClient",
     "headrace.client.client": "Client",
     "headrace.client.codec": "Codec JSON RAW",

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from headrace import App
-from headrace.app.loading import load_app
+from headrace.app.discovery import load_app
 from headrace.model.errors import BadConfig
 
 

@@ -28,7 +28,7 @@ from headrace import (
     WorkerConfig,
     current,
 )
-from headrace.app.fields import WorkerFields
+from headrace.app.decorators import WorkerFields
 from headrace.worker.middleware import Next
 from headrace.worker.notices import Finished, Notice, Taken
 from tests.app import elsewhere

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from headrace.app.app import App
-from headrace.app.loading import load_app
+from headrace.app.discovery import load_app
 from headrace.model.errors import BadConfig
 from headrace.pipeline.fleet.cargo import Cargo, pack
 from headrace.pipeline.source.machine import here

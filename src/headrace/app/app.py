@@ -8,12 +8,10 @@ from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self, TypeVar, Unpack, overload
 
-from headrace.app.address import url_of
-from headrace.app.connections import Connections
-from headrace.app.decorating import FailDecorator, JobDecorator
-from headrace.app.fields import FailFields, JobFields, WorkerFields, with_tenant
-from headrace.app.function import AsyncJobFunction, JobFunction, PlainJobFunction
-from headrace.app.lending import Lent
+from headrace.app.connections import Connections, Lent
+from headrace.app.decorators import FailDecorator, FailFields, JobDecorator, JobFields, WorkerFields, with_tenant
+from headrace.app.job_function import AsyncJobFunction, JobFunction, PlainJobFunction
+from headrace.app.project import url_of
 from headrace.app.registry import Registry, in_place
 from headrace.app.sender import P, R
 from headrace.client.blocking import BlockingClient

@@ -4,8 +4,8 @@ import os
 import sys
 from typing import TYPE_CHECKING
 
-from headrace.app.address import is_memory, url_of
-from headrace.app.fields import with_tenant
+from headrace.app.decorators import with_tenant
+from headrace.app.project import is_memory, url_of
 from headrace.model.errors import BadConfig
 from headrace.model.limits import PROCESSES_MAX
 from headrace.model.validate import bounded_repr
@@ -19,7 +19,7 @@ MAIN = "__main__"
 
 if TYPE_CHECKING:
     from headrace.app.app import App
-    from headrace.app.fields import WorkerFields
+    from headrace.app.decorators import WorkerFields
 
 
 def supervisor_of(

@@ -13,7 +13,7 @@ from headrace.worker.logs import JobLog, chosen_logs, default_format, is_logging
 
 if TYPE_CHECKING:
     from headrace.app.app import App
-    from headrace.app.fields import WorkerFields
+    from headrace.app.decorators import WorkerFields
     from headrace.worker.config import Settings
     from headrace.worker.notices import Listener
 

@@ -1,5 +1,6 @@
 """The project that a program belongs to: the `[tool.headrace]` table of the nearest pyproject.toml."""
 
+import os
 import tomllib
 from pathlib import Path
 from typing import Any
@@ -31,3 +32,17 @@ def project_table(folder: Path) -> dict[str, Any]:
     if not isinstance(found, dict):
         raise BadConfig(f"[tool.headrace] of {file} must be a table; found {bounded_repr(found)}")
     return found
+
+
+DEFAULT_URL = "sqlite:///headrace.db"
+VARIABLE = "HEADRACE_URL"
+
+
+def url_of(given: str | None) -> str:
+    """The URL that holds at this moment."""
+    return given if given is not None else os.environ.get(VARIABLE, "").strip() or DEFAULT_URL
+
+
+def is_memory(url: str) -> bool:
+    """Whether the store lives in this process, and dies with it."""
+    return url.startswith("memory:")

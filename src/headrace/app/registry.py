@@ -7,7 +7,7 @@ from typing import Any
 from msgspec import Struct
 from msgspec.structs import replace
 
-from headrace.app.function import JobFunction
+from headrace.app.job_function import JobFunction
 from headrace.model.errors import BadConfig
 from headrace.model.names import Queue
 from headrace.worker.handlers import Handler, Handlers

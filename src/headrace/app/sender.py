@@ -12,7 +12,7 @@ from headrace.model.names import Queue
 from headrace.model.validate import bounded_repr
 
 if TYPE_CHECKING:
-    from headrace.app.function import JobFunction
+    from headrace.app.job_function import JobFunction
 
 P = ParamSpec("P")
 R = TypeVar("R")

@@ -55,6 +55,6 @@ def placed(app: "App", context: typer.Context, url: str | None) -> "App":
 
 def found_app(name: str, context: typer.Context, url: str | None) -> "App":
     """The app of that name, at the store that holds; raises `BadConfig` when there is none."""
-    from headrace.app.loading import load_app
+    from headrace.app.discovery import load_app
 
     return placed(load_app(name), context, url)

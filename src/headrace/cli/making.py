@@ -10,7 +10,7 @@ from headrace.model.validate import bounded_repr
 
 if TYPE_CHECKING:
     from headrace.app.app import App
-    from headrace.app.function import JobFunction
+    from headrace.app.job_function import JobFunction
 
 OPTIONS = tuple(OptionFields.__annotations__)
 

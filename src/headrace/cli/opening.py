@@ -6,8 +6,7 @@ from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import TypeVar
 
-from headrace.app.address import VARIABLE, is_memory, url_of
-from headrace.app.project import project_table
+from headrace.app.project import VARIABLE, is_memory, project_table, url_of
 from headrace.model.errors import BadConfig, StoreUnavailable
 from headrace.model.validate import shown_path
 from headrace.stores.contract.store import Store
@@ -46,7 +45,7 @@ def _of_the_app() -> str | None:
     name = os.environ.get(APP_VARIABLE) or project_table(Path.cwd()).get("app")
     if not isinstance(name, str) or VARIABLE in os.environ:
         return None
-    from headrace.app.loading import load_app
+    from headrace.app.discovery import load_app
 
     return load_app(name).url
 

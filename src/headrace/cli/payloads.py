@@ -15,7 +15,7 @@ from headrace.model.limits import PAYLOAD_BYTES_MAX
 from headrace.model.validate import bounded_repr, check_path, cut, shown_path
 
 if TYPE_CHECKING:
-    from headrace.app.function import JobFunction
+    from headrace.app.job_function import JobFunction
 
 STDIN = "-"
 _PAIR = re.compile(r"([^\W\d]\w*)=(.*)", re.DOTALL)

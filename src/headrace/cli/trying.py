@@ -38,7 +38,7 @@ def app_of_command(orders: "Orders") -> "App":
     """The app of `headrace worker` in another process; the words are its name, empty where there is none, and what is
     registered."""
     from headrace.app.app import App
-    from headrace.app.loading import load_app
+    from headrace.app.discovery import load_app
 
     name, *wishes = orders.source.words
     app = load_app(name) if name else App()

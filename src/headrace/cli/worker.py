@@ -17,7 +17,7 @@ from headrace.worker.config import WorkerConfig
 
 if TYPE_CHECKING:
     from headrace.app.app import App
-    from headrace.app.fields import WorkerFields
+    from headrace.app.decorators import WorkerFields
     from headrace.worker.config import QueueWish, Wishes
 
 DEFAULT = WorkerConfig()

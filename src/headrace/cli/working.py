@@ -10,7 +10,7 @@ from msgspec import Struct
 
 if TYPE_CHECKING:
     from headrace.app.app import App
-    from headrace.app.fields import WorkerFields
+    from headrace.app.decorators import WorkerFields
     from headrace.worker.health import Totals
     from headrace.worker.logs import Logs
     from headrace.worker.notices import Listener

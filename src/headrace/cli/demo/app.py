@@ -5,7 +5,7 @@ import random
 from typing import Any
 
 from headrace.app.app import App
-from headrace.app.deaths import DeathError
+from headrace.app.fail_handler import DeathError
 from headrace.model.names import Queue
 from headrace.worker.context import current
 from headrace.worker.raising import Fail

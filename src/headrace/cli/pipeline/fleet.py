@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from headrace.app.fields import with_tenant
+from headrace.app.decorators import with_tenant
 from headrace.cli.apps import AppName, found_app, worker_tenant
 from headrace.cli.exits import INTERRUPTED, NO, OK
 from headrace.cli.options import Json, Url
@@ -24,7 +24,7 @@ from headrace.worker.config import WorkerConfig, settings_of
 
 if TYPE_CHECKING:
     from headrace.app.app import App
-    from headrace.app.fields import WorkerFields
+    from headrace.app.decorators import WorkerFields
     from headrace.pipeline.fleet.run import FleetProgress, FleetReport
 
 DEFAULT = WorkerConfig()

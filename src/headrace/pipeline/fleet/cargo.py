@@ -10,8 +10,8 @@ from typing import Any
 from msgspec import Struct
 
 from headrace.app.app import App
-from headrace.app.function import JobFunction
-from headrace.app.loading import load_app
+from headrace.app.discovery import load_app
+from headrace.app.job_function import JobFunction
 from headrace.model.errors import BadConfig
 from headrace.model.redact import scrubbed
 from headrace.model.validate import cut

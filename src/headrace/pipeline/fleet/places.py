@@ -2,9 +2,9 @@
 
 from collections.abc import Mapping
 
-from headrace.app.address import url_of
 from headrace.app.app import App
-from headrace.app.fields import WorkerFields
+from headrace.app.decorators import WorkerFields
+from headrace.app.project import url_of
 from headrace.model.names import Queue
 from headrace.pipeline.fleet.desk import Desk
 from headrace.stores.catalog import all_queues

@@ -9,7 +9,7 @@ from msgspec import Struct
 from pyspark.sql import SparkSession
 
 from headrace.app.app import App
-from headrace.app.fields import WorkerFields, with_tenant
+from headrace.app.decorators import WorkerFields, with_tenant
 from headrace.model.errors import BadConfig, Refused
 from headrace.model.event import Bounds
 from headrace.model.limits import FLEET_WORKERS_MAX

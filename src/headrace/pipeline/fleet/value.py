@@ -10,7 +10,7 @@ from msgspec import Struct
 from pyspark.cloudpickle.cloudpickle import Pickler
 
 from headrace.app.app import App
-from headrace.app.function import JobFunction
+from headrace.app.job_function import JobFunction
 from headrace.app.registry import FailHandler
 from headrace.model.errors import BadConfig
 from headrace.model.redact import scrubbed

@@ -9,8 +9,8 @@ from pyspark.sql import DataFrame
 from pyspark.sql.types import BinaryType, StructType, VariantType
 
 from headrace.app.app import App
-from headrace.app.function import JobFunction
-from headrace.app.loading import load_app
+from headrace.app.discovery import load_app
+from headrace.app.job_function import JobFunction
 from headrace.app.sender import Maker
 from headrace.client.codec import JSON
 from headrace.client.options import Options

@@ -5,7 +5,7 @@ import inspect
 from collections.abc import Callable, Coroutine
 from typing import TYPE_CHECKING, Any, cast
 
-from headrace.app.carrying import Carried, carried
+from headrace.app.pickling import Carried, carried
 from headrace.app.sender import P, R, Sender
 from headrace.client.options import Options
 from headrace.model.errors import BadConfig

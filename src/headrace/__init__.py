@@ -42,8 +42,8 @@ if TYPE_CHECKING:
     from headrace.stores.open import open_store
     from headrace.worker.config import WorkerConfig
     from headrace.worker.context import Context, current
+    from headrace.worker.exceptions import Fail, Release, Retry
     from headrace.worker.handlers import Handlers, handler_of
-    from headrace.worker.raising import Fail, Release, Retry
     from headrace.worker.worker import Worker
 
 __all__ = [
@@ -129,7 +129,7 @@ _HOMES = {
     "headrace.worker.config": "WorkerConfig",
     "headrace.worker.context": "Context current",
     "headrace.worker.handlers": "Handlers handler_of",
-    "headrace.worker.raising": "Fail Release Retry",
+    "headrace.worker.exceptions": "Fail Release Retry",
     "headrace.worker.worker": "Worker",
 }
 

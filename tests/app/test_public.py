@@ -9,7 +9,7 @@ import pytest
 
 import headrace
 from headrace.model import outcome
-from headrace.worker import raising
+from headrace.worker import exceptions
 
 NAMES = """
 JSON RAW App BadConfig BlockingClient BlockingFeed BlockingFeeds BlockingPlainQueue BlockingSortedFeed
@@ -28,7 +28,7 @@ def test_the_public_names_are_these() -> None:
 
 
 def test_what_handlers_raise_is_public_and_what_stores_are_told_is_not() -> None:
-    assert (headrace.Retry, headrace.Fail, headrace.Release) == (raising.Retry, raising.Fail, raising.Release)
+    assert (headrace.Retry, headrace.Fail, headrace.Release) == (exceptions.Retry, exceptions.Fail, exceptions.Release)
     assert [name for name in ("Done", "Cancelled", "Outcome", "JobError") if hasattr(headrace, name)] == []
     assert not issubclass(headrace.Retry, outcome.Retry)
 

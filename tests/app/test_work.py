@@ -29,8 +29,8 @@ from headrace import (
     current,
 )
 from headrace.app.decorators import WorkerFields
+from headrace.worker.events import Finished, Notice, Taken
 from headrace.worker.middleware import Next
-from headrace.worker.notices import Finished, Notice, Taken
 from tests.app import elsewhere
 from tests.support.stores import sqlite_url
 

@@ -28,8 +28,8 @@ from headrace.pipeline.start import session
 from headrace.stores.contract.store import Store
 from headrace.stores.open import open_store
 from headrace.worker.config import WorkerConfig
+from headrace.worker.events import Finished, Notice
 from headrace.worker.handlers import Handlers, handler_of
-from headrace.worker.notices import Finished, Notice
 from headrace.worker.worker import Worker
 from tests.proof.worker_runs import PATIENCE_SECONDS, emptied
 

@@ -33,7 +33,7 @@ def drop_answers(plant: Plant) -> None:
 
 def stop_hearts(plant: Plant) -> None:
     """Workers extend nothing and believe in their leases all the same: others begin what they still do."""
-    from headrace.worker.heart import Heart
+    from headrace.worker.heartbeat import Heart
 
     async def nothing(*_: object) -> None: ...
 

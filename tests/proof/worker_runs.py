@@ -17,8 +17,8 @@ from headrace.model.names import Queue
 from headrace.stores.contract.store import Store
 from headrace.stores.open import open_store
 from headrace.worker.config import WorkerConfig
+from headrace.worker.events import Finished, Notice
 from headrace.worker.handlers import Handlers, handler_of
-from headrace.worker.notices import Finished, Notice
 from headrace.worker.worker import Worker
 from tests.proof.working import QUEUE, hold_the_gil
 from tests.support.stores import SHARED_URLS, STORES

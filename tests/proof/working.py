@@ -18,9 +18,9 @@ from headrace.model.names import Queue
 from headrace.stores.open import open_store
 from headrace.worker.config import WorkerConfig
 from headrace.worker.context import current
+from headrace.worker.events import Lifecycle, Notice
+from headrace.worker.exceptions import Fail
 from headrace.worker.handlers import FAIL_KIND, Handlers, handler_of
-from headrace.worker.notices import Lifecycle, Notice
-from headrace.worker.raising import Fail
 from headrace.worker.worker import Worker
 from tests.support.planting import plant
 

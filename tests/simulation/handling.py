@@ -7,8 +7,8 @@ from weakref import WeakKeyDictionary, ref
 
 from headrace.model.names import Queue
 from headrace.worker.context import current
+from headrace.worker.exceptions import Fail, Release, Retry
 from headrace.worker.handlers import Handlers, handler_of
-from headrace.worker.raising import Fail, Release, Retry
 from tests.simulation.checker import Checker
 from tests.simulation.history import Run
 from tests.simulation.loop import Process, current_process

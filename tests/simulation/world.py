@@ -10,7 +10,7 @@ from msgspec import Struct
 
 from headrace.client.client import Client
 from headrace.model.names import Queue
-from headrace.worker import exchange
+from headrace.worker import fetch_loop
 from tests.simulation.audit import Told, audit
 from tests.simulation.checker import Checker
 from tests.simulation.crew import IDLE_S, Crew
@@ -75,7 +75,7 @@ class World:
         logging.disable(logging.CRITICAL)
         gc.disable()
         # Every second world sends settlements beside its claims, however few they are.
-        beside, exchange.BESIDE_MIN = exchange.BESIDE_MIN, 1 if self.seed % 2 else exchange.BESIDE_MIN
+        beside, fetch_loop.BESIDE_MIN = fetch_loop.BESIDE_MIN, 1 if self.seed % 2 else fetch_loop.BESIDE_MIN
         try:
             self.loop.run(self._story())
         except Stuck as stuck:
@@ -83,7 +83,7 @@ class World:
         finally:
             gc.enable()
             logging.disable(level)
-            exchange.BESIDE_MIN = beside
+            fetch_loop.BESIDE_MIN = beside
         checker = self.checker
         return Outcome(
             self.seed,

@@ -10,7 +10,7 @@ import resource
 import sys
 
 from headrace.stores.open import open_store
-from headrace.worker.notices import Finished, Lifecycle, Notice
+from headrace.worker.events import Finished, Lifecycle, Notice
 from tests.worker.support import handling, worker_of
 
 DESCRIPTORS = 256

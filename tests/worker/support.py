@@ -14,9 +14,9 @@ from headrace.model.policy import Policy
 from headrace.model.results import Found
 from headrace.stores.contract.store import Store
 from headrace.worker.config import WorkerConfig
+from headrace.worker.events import Notice
 from headrace.worker.handlers import Handler, Handlers, handler_of
 from headrace.worker.middleware import Middleware
-from headrace.worker.notices import Notice
 from headrace.worker.worker import OpenStore, Worker
 
 N = TypeVar("N")

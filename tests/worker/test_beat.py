@@ -12,10 +12,9 @@ from headrace.model.claim import ClaimRequest
 from headrace.model.errors import Refused
 from headrace.stores.contract.store import Store
 from headrace.stores.open import open_store
-from headrace.worker import beat
-from headrace.worker.beat import ThreadBeat
-from headrace.worker.heart import Heart
-from headrace.worker.run import Run
+from headrace.worker import heartbeat
+from headrace.worker.heartbeat import Heart, ThreadBeat
+from headrace.worker.job_run import Run
 from tests.support.process import wait_until
 from tests.worker.support import MAIL, job
 
@@ -61,8 +60,8 @@ class Beating:
 
 @pytest.fixture
 def beating(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Beating]:
-    monkeypatch.setattr(beat, "WATCH_SECONDS", 0.01)
-    monkeypatch.setattr(beat, "STILL_LOOKS_MAX", 10**9)
+    monkeypatch.setattr(heartbeat, "WATCH_SECONDS", 0.01)
+    monkeypatch.setattr(heartbeat, "STILL_LOOKS_MAX", 10**9)
     beating = Beating(tmp_path)
     yield beating
     if not beating.loop.is_closed():
@@ -84,7 +83,7 @@ def test_a_heart_ends_with_the_loop_of_its_worker_and_lets_go_of_what_it_held(be
 def test_a_heart_ends_when_the_loop_of_its_worker_stands_still_and_says_so_to_who_goes_on(
     beating: Beating, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(beat, "STILL_LOOKS_MAX", 2)
+    monkeypatch.setattr(heartbeat, "STILL_LOOKS_MAX", 2)
 
     beating.thread.join(10)
 
@@ -101,7 +100,7 @@ def test_a_heart_goes_on_beating_while_a_handler_blocks_the_loop(
     """T28, T32: a loop that is blocked runs."""
 
     async def block() -> tuple[bool, bool]:
-        monkeypatch.setattr(beat, "STILL_LOOKS_MAX", 1)
+        monkeypatch.setattr(heartbeat, "STILL_LOOKS_MAX", 1)
         beating.beats(10)
         return beating.thread.is_alive(), beating.run.is_lost
 

@@ -9,9 +9,9 @@ from headrace.model.job import State
 from headrace.model.outcome import Cancelled
 from headrace.stores.contract.store import Store
 from headrace.worker.context import current
+from headrace.worker.events import Finished, Raised
+from headrace.worker.exceptions import Fail, Release, Retry
 from headrace.worker.handlers import handler_of
-from headrace.worker.notices import Finished, Raised
-from headrace.worker.raising import Fail, Release, Retry
 from tests.worker import processes
 from tests.worker.support import MAIL, SOON_S, Ear, find, handling, job, worker_of
 

@@ -10,8 +10,8 @@ from headrace.model.job import State
 from headrace.model.names import Queue
 from headrace.model.outcome import JobError
 from headrace.stores.contract.store import Store
+from headrace.worker.events import Finished, Taken
 from headrace.worker.handlers import handler_of
-from headrace.worker.notices import Finished, Taken
 from tests.worker.support import MAIL, SOON_S, Ear, find, handling, job, jobs, letters, work_off, worker_of
 
 REPORTS = Queue("reports")

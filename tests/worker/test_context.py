@@ -9,7 +9,7 @@ from headrace.model.clock import ManualClock
 from headrace.model.errors import Refused
 from headrace.stores.contract.store import Store
 from headrace.worker.context import Context, ContextFacts, current
-from headrace.worker.notices import Finished
+from headrace.worker.events import Finished
 from tests.worker.support import Ear, handling, job, jobs, work_off, worker_of
 
 

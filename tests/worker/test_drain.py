@@ -12,11 +12,11 @@ from headrace.model.job import State
 from headrace.model.outcome import Release
 from headrace.stores.contract.store import Store
 from headrace.testing.faulty import DOWN, LOST, FaultyStore
-from headrace.worker import outage as outage_module
+from headrace.worker import reconnect as outage_module
 from headrace.worker import worker as worker_module
 from headrace.worker.context import current
+from headrace.worker.events import Finished, Lifecycle, Lost, Taken
 from headrace.worker.handlers import handler_of
-from headrace.worker.notices import Finished, Lifecycle, Lost, Taken
 from headrace.worker.worker import Worker
 from tests.worker import processes
 from tests.worker.support import MAIL, SOON_S, Ear, find, handling, job, jobs, work_off, worker_of

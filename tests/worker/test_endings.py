@@ -19,10 +19,10 @@ from headrace.model.limits import ERROR_MESSAGE_CHARS_MAX, JITTER_PPM, RESULT_BY
 from headrace.model.outcome import JobError
 from headrace.stores.contract.store import Store
 from headrace.testing.faulty import FaultyStore
+from headrace.worker.events import Raised
+from headrace.worker.exceptions import Fail, Release, Retry, job_error
 from headrace.worker.handlers import handler_of
 from headrace.worker.logs import setup_logs
-from headrace.worker.notices import Raised
-from headrace.worker.raising import Fail, Release, Retry, job_error
 from tests.worker import processes
 from tests.worker.support import MAIL, Ear, find, handling, job, jobs, letters, work_off
 

@@ -8,9 +8,9 @@ import pytest
 
 from headrace.stores.contract.store import Store
 from headrace.testing.faulty import FaultyStore
-from headrace.worker.fields import JOB_LOG
+from headrace.worker.events import Finished, Notice, Taken
 from headrace.worker.health import verdict
-from headrace.worker.notices import Finished, Notice, Taken
+from headrace.worker.log_fields import JOB_LOG
 from tests.worker.support import SOON_S, Ear, handling, job, jobs, letters, work_off, worker_of
 
 

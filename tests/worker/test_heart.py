@@ -17,7 +17,7 @@ from headrace.stores.open import open_store
 from headrace.testing.faulty import DOWN, LOST, FaultyStore
 from headrace.testing.forwarding import Call
 from headrace.worker.context import current
-from headrace.worker.notices import Finished, Lifecycle, Lost, Taken
+from headrace.worker.events import Finished, Lifecycle, Lost, Taken
 from tests.support.stores import SHARED_URLS
 from tests.worker.support import MAIL, SOON_S, Ear, find, handling, job, jobs, work_off, worker_of
 

@@ -16,11 +16,11 @@ from headrace.model.names import Queue
 from headrace.model.outcome import Done, Fail, JobError, Outcome, Release, Retry
 from headrace.model.results import Settled
 from headrace.stores.contract.store import Store
-from headrace.worker.fields import JOB_LOG
+from headrace.worker.events import Finished, Taken
 from headrace.worker.handlers import handler_of
+from headrace.worker.job_run import Run, Stop
+from headrace.worker.log_fields import JOB_LOG
 from headrace.worker.logs import JobLog, setup_logs
-from headrace.worker.notices import Finished, Taken
-from headrace.worker.run import Run, Stop
 from tests.worker.support import MAIL, handling, job, jobs, work_off
 
 LINES = 200

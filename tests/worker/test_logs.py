@@ -22,13 +22,13 @@ from headrace.model.results import Settled
 from headrace.model.times import instant_text
 from headrace.stores.contract.store import Store
 from headrace.worker.context import current
-from headrace.worker.fields import JOB_LOG, WORKER_LOG
+from headrace.worker.events import Finished, Lifecycle, Lost, Notices, Taken, Wedged
+from headrace.worker.exceptions import Fail, Release, Retry
 from headrace.worker.handlers import handler_of
-from headrace.worker.lines import JsonLines, TextLines
+from headrace.worker.job_run import Run
+from headrace.worker.log_fields import JOB_LOG, WORKER_LOG
+from headrace.worker.log_lines import JsonLines, TextLines
 from headrace.worker.logs import JobLog, setup_logs
-from headrace.worker.notices import Finished, Lifecycle, Lost, Notices, Taken, Wedged
-from headrace.worker.raising import Fail, Release, Retry
-from headrace.worker.run import Run
 from headrace.worker.settler import Settler
 from tests.worker import processes
 from tests.worker.support import MAIL, handling, job, work_off

@@ -19,10 +19,10 @@ from headrace.model.outcome import Done
 from headrace.model.results import Settled
 from headrace.stores.contract.store import Store
 from headrace.worker.counts import WorkerCounts
+from headrace.worker.events import Lifecycle, Lost, Notices
+from headrace.worker.exceptions import Fail, Release
 from headrace.worker.metrics import Metrics
-from headrace.worker.notices import Lifecycle, Lost, Notices
-from headrace.worker.raising import Fail, Release
-from headrace.worker.scraping import MetricsServer
+from headrace.worker.metrics_server import MetricsServer
 from headrace.worker.settler import Settler
 from tests.worker.support import SOON_S, handling, job, jobs, work_off, worker_of
 from tests.worker.test_logs import run_of

@@ -8,9 +8,9 @@ from headrace.model.job import State
 from headrace.model.outcome import JobError
 from headrace.stores.contract.store import Store
 from headrace.worker.context import Context, current
+from headrace.worker.exceptions import Release
 from headrace.worker.handlers import handler_of
 from headrace.worker.middleware import Next
-from headrace.worker.raising import Release
 from tests.worker import processes
 from tests.worker.support import find, handling, job, letters, work_off
 

@@ -7,8 +7,8 @@ import pytest
 from headrace.model.names import Queue
 from headrace.stores.contract.store import Store
 from headrace.testing.faulty import FaultyStore
+from headrace.worker.capacity import Order
 from headrace.worker.handlers import Handlers, handler_of
-from headrace.worker.order import Order
 from tests.worker.support import MAIL, job, jobs, work_off
 
 URGENT, BULK, REPORTS = Queue("urgent"), Queue("bulk"), Queue("reports")

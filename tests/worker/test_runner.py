@@ -14,13 +14,13 @@ from headrace.model.job import Record
 from headrace.model.outcome import Cancelled, JobError, Outcome, Release, Retry
 from headrace.stores.contract.store import Store
 from headrace.worker.context import Context
-from headrace.worker.ending import Endings
+from headrace.worker.events import Notices
 from headrace.worker.handlers import handler_of
+from headrace.worker.job_run import Run, Stop
 from headrace.worker.middleware import Middleware, Next
-from headrace.worker.notices import Notices
-from headrace.worker.pools.processes import ProcessPool
+from headrace.worker.outcomes import Endings
+from headrace.worker.pools.process_pool import ProcessPool
 from headrace.worker.pools.threads import ThreadPool
-from headrace.worker.run import Run, Stop
 from headrace.worker.runner import Runner
 from tests.worker.support import MAIL, SOON_S, handling, job, work_off
 

@@ -16,9 +16,9 @@ from headrace.stores.contract.store import Store
 from headrace.stores.open import open_store
 from headrace.testing.forwarding import Call, Forwarding
 from headrace.worker.config import WorkerConfig
+from headrace.worker.events import Finished, Taken
+from headrace.worker.exceptions import Retry
 from headrace.worker.handlers import handler_of
-from headrace.worker.notices import Finished, Taken
-from headrace.worker.raising import Retry
 from headrace.worker.worker import Worker
 from tests.support.stores import SHARED_URLS
 from tests.worker.support import MAIL, SOON_S, Ear, find, handling, job, jobs, work_off, worker_of

@@ -13,9 +13,9 @@ from headrace.model.names import Queue
 from headrace.model.outcome import Cancelled, Done, JobError, Outcome, Release, Retry
 from headrace.stores.contract.store import Store
 from headrace.testing.faulty import DOWN, LOST, FaultyStore, Hold
-from headrace.worker.exchange import BESIDE_MIN
-from headrace.worker.notices import Finished, Lost
-from headrace.worker.raising import Fail
+from headrace.worker.events import Finished, Lost
+from headrace.worker.exceptions import Fail
+from headrace.worker.fetch_loop import BESIDE_MIN
 from tests.worker.support import MAIL, SOON_S, Ear, find, handling, job, jobs, work_off, worker_of
 
 REPORTS = Queue("reports")

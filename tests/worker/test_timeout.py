@@ -12,8 +12,8 @@ from headrace.stores.contract.store import Store
 from headrace.testing.faulty import FaultyStore
 from headrace.worker import runner as runner_module
 from headrace.worker.context import current
+from headrace.worker.events import Finished, Raised, Wedged
 from headrace.worker.handlers import handler_of
-from headrace.worker.notices import Finished, Raised, Wedged
 from tests.worker import processes
 from tests.worker.support import SOON_S, Ear, find, handling, job, jobs, letters, work_off, worker_of
 

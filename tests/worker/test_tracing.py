@@ -24,9 +24,9 @@ from headrace.model.errors import Refused
 from headrace.model.limits import HEADERS_BYTES_MAX, HEADERS_MAX
 from headrace.stores.contract.store import Store
 from headrace.worker.context import current
+from headrace.worker.exceptions import Release
 from headrace.worker.handlers import handler_of
 from headrace.worker.logs import setup_logs
-from headrace.worker.raising import Release
 from tests.worker import processes
 from tests.worker.support import MAIL, handling, job, jobs, work_off
 

@@ -30,7 +30,7 @@ from headrace.worker.middleware import Middleware
 if TYPE_CHECKING:
     from headrace.feeds.blocking import BlockingFeeds
     from headrace.feeds.feeds import Feeds
-    from headrace.worker.notices import Listener
+    from headrace.worker.events import Listener
     from headrace.worker.worker import OpenStore, Worker
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -192,7 +192,7 @@ class App:
         """Work beside the block, as in the lifespan of a web program: `async with app.worker(capacity=50):`.
 
         Running handlers are waited for at its end, for the grace time. Signals are left to the program. `listeners`
-        hear of all that the worker does, see `headrace.worker.notices`.
+        hear of all that the worker does, see `headrace.worker.events`.
         """
         async with self.built(listeners=listeners, **config) as worker, worker:
             yield worker

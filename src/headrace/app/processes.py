@@ -10,7 +10,7 @@ from headrace.model.errors import BadConfig
 from headrace.model.limits import PROCESSES_MAX
 from headrace.model.validate import bounded_repr
 from headrace.worker.config import WorkerConfig, settings_of
-from headrace.worker.pools import main as main_module
+from headrace.worker.pools import main_module
 from headrace.worker.pools.process import setup_of_program
 from headrace.worker.supervisor.messages import AppSource, Orders, portable
 from headrace.worker.supervisor.supervisor import ProcessSupervisor

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from headrace.app.app import App
     from headrace.app.decorators import WorkerFields
     from headrace.worker.config import Settings
-    from headrace.worker.notices import Listener
+    from headrace.worker.events import Listener
 
 KINDS_NAMED_MAX = 12
 

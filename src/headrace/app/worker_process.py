@@ -15,12 +15,12 @@ from headrace.model.errors import BadConfig, HeadraceError
 from headrace.model.validate import bounded_repr
 from headrace.worker.counts import WorkerCounts
 from headrace.worker.logs import JobLog, default_format, is_logging_set_up, setup_logs
-from headrace.worker.pools import main as main_module
+from headrace.worker.pools import main_module
 from headrace.worker.supervisor.child import SupervisorLink
 from headrace.worker.supervisor.messages import Orders, failed_of
 
 if TYPE_CHECKING:
-    from headrace.worker.notices import Listener
+    from headrace.worker.events import Listener
 
 
 def main(fd: int) -> None:

@@ -11,9 +11,9 @@ from msgspec import Struct
 if TYPE_CHECKING:
     from headrace.app.app import App
     from headrace.app.decorators import WorkerFields
+    from headrace.worker.events import Listener
     from headrace.worker.health import Totals
     from headrace.worker.logs import Logs
-    from headrace.worker.notices import Listener
 
 NO_APP = "none, only what --register names"
 

@@ -18,10 +18,10 @@ from headrace.model.names import Queue
 from headrace.testing.drained import Drained, DrainedJob
 from headrace.testing.store import KitStore
 from headrace.worker.context import Context
+from headrace.worker.events import Notice, Taken
+from headrace.worker.exceptions import HandlerEnd
 from headrace.worker.handlers import Handlers
 from headrace.worker.middleware import Next
-from headrace.worker.notices import Notice, Taken
-from headrace.worker.raising import HandlerEnd
 
 if TYPE_CHECKING:
     from headrace.worker.worker import Worker

@@ -16,8 +16,8 @@ from headrace.stores.memory.store import MemoryStore
 from headrace.testing.drained import users_own
 from headrace.testing.draining import LEASE, NoJitter, Watch, light_handlers
 from headrace.testing.forwarding import Call, Forwarding
-from headrace.worker.ending import BadPayload
 from headrace.worker.handlers import Handler, Handlers
+from headrace.worker.outcomes import BadPayload
 
 
 class OneDelivery(Forwarding):

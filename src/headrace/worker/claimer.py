@@ -5,8 +5,7 @@ from collections.abc import Callable, Sequence
 from headrace.model.claim import ClaimRequest
 from headrace.model.limits import BATCH_MAX
 from headrace.model.names import Queue
-from headrace.worker.capacity import Capacity, Group
-from headrace.worker.order import Order
+from headrace.worker.capacity import Capacity, Group, Order
 
 NONCE_BYTES = 12
 

@@ -7,8 +7,8 @@ from collections.abc import Iterator, Sequence
 from msgspec import Struct, field
 
 from headrace.model.names import Queue
-from headrace.worker.notices import Finished, Lifecycle, Lost, Notice, Presumed, Taken
-from headrace.worker.run import Run
+from headrace.worker.events import Finished, Lifecycle, Lost, Notice, Presumed, Taken
+from headrace.worker.job_run import Run
 
 BUCKETS_MS = (1, 2.5, 5, 10, 25, 50, 100, 250, 500, 1e3, 2.5e3, 5e3, 10e3, 30e3, 60e3, 120e3, 300e3, 600e3)
 BUCKETS = tuple(ms / 1000 for ms in BUCKETS_MS)

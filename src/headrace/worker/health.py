@@ -9,7 +9,7 @@ from msgspec import Struct
 
 from headrace.model.results import LEASE_REFUSALS, Settled
 from headrace.worker.context import Progress
-from headrace.worker.run import Run
+from headrace.worker.job_run import Run
 
 _STATUS = attrgetter("status")
 State = Literal["new", "running", "stopping", "stopped"]

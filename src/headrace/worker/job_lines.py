@@ -14,10 +14,10 @@ from headrace.model.limits import LOG_LAYOUTS_MAX, LOG_WRITE_BYTES_MAX
 from headrace.model.names import Queue
 from headrace.model.results import Settled
 from headrace.model.times import instant_text
-from headrace.worker.fields import JOB_LOG, event_record, of_delivery
-from headrace.worker.lines import JsonLines, TextLines
-from headrace.worker.notices import settlement_of
-from headrace.worker.run import Run
+from headrace.worker.events import settlement_of
+from headrace.worker.job_run import Run
+from headrace.worker.log_fields import JOB_LOG, event_record, of_delivery
+from headrace.worker.log_lines import JsonLines, TextLines
 from headrace.worker.tracing import origin_of
 
 _LOG = logging.getLogger("headrace")

@@ -12,12 +12,12 @@ from headrace.model.limits import LOG_PAYLOAD_CHARS_MAX
 from headrace.model.outcome import Fail, Retry
 from headrace.model.results import Settled
 from headrace.model.times import instant_text
-from headrace.worker.fields import JOB_LOG, WORKER_LOG, of_claim, put
+from headrace.worker.events import Finished, Listener, Notice, Taken, settlement_of
 from headrace.worker.job_lines import LineHandler, claimed_lines, done_lines, sole_handler
-from headrace.worker.lines import JsonLines, TextLines
-from headrace.worker.notices import Finished, Listener, Notice, Taken, settlement_of
+from headrace.worker.job_run import Run
+from headrace.worker.log_fields import JOB_LOG, WORKER_LOG, of_claim, put
+from headrace.worker.log_lines import JsonLines, TextLines
 from headrace.worker.pools.messages import LogSetup
-from headrace.worker.run import Run
 from headrace.worker.tracing import origin_of
 
 Format = Literal["text", "json"]

@@ -5,9 +5,9 @@ from typing import TYPE_CHECKING, Any
 
 from headrace.model.errors import BadConfig
 from headrace.worker.counts import Labels, Spread, WorkerCounts
+from headrace.worker.events import Notice
 from headrace.worker.health import ProcessesHealth, WorkerHealth
-from headrace.worker.notices import Notice
-from headrace.worker.scraping import MetricsServer
+from headrace.worker.metrics_server import MetricsServer
 
 if TYPE_CHECKING:
     from prometheus_client import Metric

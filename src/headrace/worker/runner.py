@@ -14,14 +14,14 @@ from headrace.model.outcome import Outcome
 from headrace.worker import context as contexts
 from headrace.worker import tracing
 from headrace.worker.context import Context
-from headrace.worker.ending import BadPayload, Encoded, Endings, is_told
-from headrace.worker.fields import trace_of
+from headrace.worker.events import LOG, Notices, Raised, Wedged
 from headrace.worker.handlers import Handler, Handlers
+from headrace.worker.job_run import Run, Stop
+from headrace.worker.log_fields import trace_of
 from headrace.worker.middleware import Middleware, Next, wrapped
-from headrace.worker.notices import LOG, Notices, Raised, Wedged
-from headrace.worker.pools.processes import ChildRaised, ChildTask, ProcessPool
+from headrace.worker.outcomes import BadPayload, Encoded, Endings, is_told
+from headrace.worker.pools.process_pool import ChildRaised, ChildTask, ProcessPool
 from headrace.worker.pools.threads import ThreadPool
-from headrace.worker.run import Run, Stop
 
 if TYPE_CHECKING:
     from opentelemetry.trace import Tracer

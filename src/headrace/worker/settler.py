@@ -7,8 +7,8 @@ from headrace.model.errors import HeadraceError, OutcomeUnknown, StoreUnavailabl
 from headrace.model.limits import BATCH_MAX
 from headrace.model.outcome import Outcome
 from headrace.model.results import LEASE_REFUSALS, Settled
-from headrace.worker.notices import Finished, Lost, Notices, Presumed
-from headrace.worker.run import Run
+from headrace.worker.events import Finished, Lost, Notices, Presumed
+from headrace.worker.job_run import Run
 
 
 class Settler:

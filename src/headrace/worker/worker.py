@@ -16,14 +16,14 @@ from headrace.model.errors import BadConfig, Refused
 from headrace.stores.contract.store import Store
 from headrace.worker.capacity import Capacity, groups_of
 from headrace.worker.config import Settings, WorkerConfig, settings_of
-from headrace.worker.crew import Crew, Means
+from headrace.worker.events import Finished, Lifecycle, Listener, Lost, Notice, Notices, Taken
 from headrace.worker.handlers import Handlers
 from headrace.worker.health import State, Totals, WorkerHealth, jobs_in_hand, verdict
+from headrace.worker.maintenance import keep_repairing
 from headrace.worker.middleware import Middleware
-from headrace.worker.notices import Finished, Lifecycle, Listener, Lost, Notice, Notices, Taken
-from headrace.worker.outage import AWAY, Outage
-from headrace.worker.repairer import keep_repairing
-from headrace.worker.signals import stopping
+from headrace.worker.os_signals import stopping
+from headrace.worker.reconnect import AWAY, Outage
+from headrace.worker.runtime import Crew, Means
 
 OpenStore = Callable[[], AbstractAsyncContextManager[Store]]
 END_SECONDS = 2.0

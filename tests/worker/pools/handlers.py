@@ -14,8 +14,8 @@ from typing import Any, NoReturn
 
 from headrace.client.codec import RAW
 from headrace.worker.context import current
+from headrace.worker.exceptions import Fail, Release, Retry
 from headrace.worker.handlers import handler_of
-from headrace.worker.raising import Fail, Release, Retry
 
 NOT_A_FUNCTION = 7
 COLOUR: contextvars.ContextVar[str] = contextvars.ContextVar("colour", default="none")

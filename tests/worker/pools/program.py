@@ -5,7 +5,7 @@ import signal
 import sys
 
 from headrace.worker.context import ContextFacts
-from headrace.worker.pools.processes import ChildRaised, ChildTask, ProcessPool
+from headrace.worker.pools.process_pool import ChildRaised, ChildTask, ProcessPool
 
 FACTS = ContextFacts("job-1", "try", "mail", "default", 1, 0, 1, None, 0, 0, None, {})
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from headrace.worker.context import ContextFacts
-from headrace.worker.pools.processes import ChildTask, ProcessPool
+from headrace.worker.pools.process_pool import ChildTask, ProcessPool
 
 SOON_S = 60
 """A test that would hang fails instead; a loaded machine needs seconds to start a Python."""

@@ -11,7 +11,7 @@ import pytest
 
 from headrace.model.limits import PROCESS_EXIT_MS
 from headrace.worker.pools import process
-from headrace.worker.pools.processes import ProcessDied, ProcessPool
+from headrace.worker.pools.process_pool import ProcessDied, ProcessPool
 from tests.worker.pools.support import (
     SOON_S,
     answer_of,

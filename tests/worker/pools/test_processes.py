@@ -11,7 +11,7 @@ import pytest
 
 from headrace.model.errors import BadConfig, Refused
 from headrace.model.limits import ERROR_MESSAGE_CHARS_MAX
-from headrace.worker.pools.processes import ChildRaised, ChildTask, ProcessPool
+from headrace.worker.pools.process_pool import ChildRaised, ChildTask, ProcessPool
 from tests.worker.pools.support import (
     FACTS,
     HERE,

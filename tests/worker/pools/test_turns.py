@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from headrace.worker.pools.turns import Turns
+from headrace.worker.pools.threads import Turns
 from tests.worker.pools.support import turn_over
 
 

@@ -8,7 +8,7 @@ from headrace.app.app import App
 from headrace.app.fail_handler import DeathError
 from headrace.model.names import Queue
 from headrace.worker.context import current
-from headrace.worker.raising import Fail
+from headrace.worker.exceptions import Fail
 
 TENANTS = ("acme", "birch")
 MAIL = {tenant: Queue("mail", tenant) for tenant in TENANTS}

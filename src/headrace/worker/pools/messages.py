@@ -1,5 +1,6 @@
 """What the worker and its processes say to each other: msgpack, each message after its length; never pickle."""
 
+import signal
 from collections.abc import Iterator
 from typing import Generic, Literal, TypeVar
 
@@ -121,3 +122,41 @@ class Unpacker(Generic[M]):
             except msgspec.MsgspecError as error:
                 raise BadMessage(f"no message: {error}") from error
             yield message
+
+
+class ChildRaised(Exception):
+    """What the handler raised in its process, or why it could not be called; the process is well.
+
+    `how` says what the handler asked for, `delay_ms` when; `trace` is the end of the stack trace over there, which is
+    shown with the traceback.
+    """
+
+    def __init__(
+        self, cls: str, message: str, how: How = "error", delay_ms: int | None = None, trace: str = ""
+    ) -> None:
+        super().__init__(f"{cls}: {message}" if message else cls)
+        self.cls = cls
+        self.message = message
+        self.how = how
+        self.delay_ms = delay_ms
+        self.trace = trace
+        if trace:
+            self.add_note(f"In the process of the handler:\n{trace}")
+
+
+class ProcessDied(Exception):
+    """The process ended by itself in the middle of a job; `exitcode` is negative for a signal."""
+
+    def __init__(self, exitcode: int) -> None:
+        super().__init__(f"the process of the handler died ({_told(exitcode)})")
+        self.exitcode = exitcode
+
+
+def _told(exitcode: int) -> str:
+    if exitcode >= 0:
+        return f"exit code {exitcode}"
+    try:
+        name = signal.Signals(-exitcode).name
+    except ValueError:
+        name = f"signal {-exitcode}"
+    return f"{name}; out of memory?" if name == "SIGKILL" else name

@@ -12,12 +12,12 @@ from pathlib import Path
 
 from headrace.model.limits import PROCESS_EXIT_MS, PROCESS_START_MS
 from headrace.worker.logs import chosen_logs
-from headrace.worker.pools import main
-from headrace.worker.pools.errors import ChildRaised, ProcessDied
-from headrace.worker.pools.guard import Guard
+from headrace.worker.pools import main_module
 from headrace.worker.pools.messages import (
     BadMessage,
+    ChildRaised,
     ChildTask,
+    ProcessDied,
     Raised,
     Ready,
     Returned,
@@ -28,6 +28,7 @@ from headrace.worker.pools.messages import (
     Unpacker,
     packed,
 )
+from headrace.worker.pools.orphan_killer import Guard
 
 OnProgress = Callable[[float, str], None]
 Answer = Ready | Returned | Raised
@@ -220,7 +221,7 @@ class Process:
 
 def setup_of_program() -> Setup:
     """What lets the imports of another process work as those of this program, and its log look the same."""
-    name, path = main.where()
+    name, path = main_module.where()
     return Setup(
         [os.fsencode(each) for each in sys.path],
         [os.fsencode(each) for each in sys.argv],

@@ -17,9 +17,9 @@ from headrace.model.limits import (
 )
 from headrace.worker.config import Settings
 from headrace.worker.counts import WorkerCounts
-from headrace.worker.fields import WORKER_LOG, put
 from headrace.worker.health import ProcessesHealth, ProcessHealth, Totals
-from headrace.worker.signals import stopping
+from headrace.worker.log_fields import WORKER_LOG, put
+from headrace.worker.os_signals import stopping
 from headrace.worker.supervisor.messages import Orders, error_of
 from headrace.worker.supervisor.worker_process import WorkerProcess
 

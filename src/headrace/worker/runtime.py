@@ -10,20 +10,19 @@ from msgspec import Struct
 from headrace.model.claim import Claim
 from headrace.model.outcome import Outcome, Release
 from headrace.stores.contract.store import Store
-from headrace.worker.beat import Beat, LoopBeat, ThreadBeat
 from headrace.worker.capacity import Capacity, Group
 from headrace.worker.claimer import Claimer
 from headrace.worker.config import Settings
-from headrace.worker.ending import Endings
-from headrace.worker.exchange import Exchange
+from headrace.worker.events import Lost, Notices, Taken
+from headrace.worker.fetch_loop import Exchange
 from headrace.worker.handlers import Handlers
-from headrace.worker.heart import Heart
+from headrace.worker.heartbeat import Beat, Heart, LoopBeat, ThreadBeat
+from headrace.worker.job_run import Run
 from headrace.worker.middleware import Middleware
-from headrace.worker.notices import Lost, Notices, Taken
-from headrace.worker.outage import Outage
-from headrace.worker.pools.processes import ProcessPool
+from headrace.worker.outcomes import Endings
+from headrace.worker.pools.process_pool import ProcessPool
 from headrace.worker.pools.threads import ThreadPool
-from headrace.worker.run import Run
+from headrace.worker.reconnect import Outage
 from headrace.worker.runner import Runner
 from headrace.worker.settler import Settler
 

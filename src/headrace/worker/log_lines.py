@@ -9,7 +9,7 @@ from headrace.model.limits import TRACE_CHARS_MAX
 from headrace.model.redact import scrubbed
 from headrace.model.times import instant_text
 from headrace.worker.context import FIELDS
-from headrace.worker.fields import of_surroundings, trace_of
+from headrace.worker.log_fields import of_surroundings, trace_of
 
 _STANDARD = frozenset(vars(logging.makeLogRecord({}))) | {"message", "asctime", "taskName", FIELDS}
 _HANDLERS = frozenset({"job_id", "job_kind", "job_queue", "job_attempt"})

@@ -11,9 +11,9 @@ from headrace.model import outcome as model
 from headrace.model.errors import Refused
 from headrace.model.limits import JITTER_PPM
 from headrace.model.outcome import Cancelled, Done, JobError, Outcome
-from headrace.worker.pools.processes import ChildRaised
-from headrace.worker.raising import HandlerEnd, Release, Retry, job_error
-from headrace.worker.run import Run
+from headrace.worker.exceptions import HandlerEnd, Release, Retry, job_error
+from headrace.worker.job_run import Run
+from headrace.worker.pools.process_pool import ChildRaised
 
 Encoded = msgspec.Raw
 """A result that was encoded already, in another process."""

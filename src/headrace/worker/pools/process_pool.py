@@ -7,12 +7,11 @@ from typing import Any
 
 from headrace.model.errors import BadConfig, Refused
 from headrace.model.limits import PROCESS_EXIT_MS
-from headrace.worker.pools import main
-from headrace.worker.pools.errors import ChildRaised, ProcessDied
-from headrace.worker.pools.guard import Guard
-from headrace.worker.pools.messages import ChildTask
+from headrace.worker.pools import main_module
+from headrace.worker.pools.messages import ChildRaised, ChildTask, ProcessDied
+from headrace.worker.pools.orphan_killer import Guard
 from headrace.worker.pools.process import OnProgress, Process
-from headrace.worker.pools.turns import Turns
+from headrace.worker.pools.threads import Turns
 
 __all__ = ["ChildRaised", "ChildTask", "OnProgress", "ProcessDied", "ProcessPool"]
 
@@ -28,7 +27,7 @@ class ProcessPool:
     """
 
     def __init__(self, size: int, *, jobs_max: int | None = None) -> None:
-        main.check_is_program()
+        main_module.check_is_program()
         if size < 1 or (jobs_max is not None and jobs_max < 1):
             raise BadConfig(f"a pool of processes needs numbers of at least 1; found size {size!r}, jobs {jobs_max!r}")
         self._jobs_max = jobs_max

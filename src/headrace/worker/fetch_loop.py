@@ -13,9 +13,9 @@ from headrace.stores.contract.jobs import Posting
 from headrace.stores.contract.signals import HintSource
 from headrace.stores.contract.store import Store
 from headrace.worker.claimer import Asked, Claimer
-from headrace.worker.notices import settlement_of
-from headrace.worker.outage import AWAY, Outage
-from headrace.worker.run import Run
+from headrace.worker.events import settlement_of
+from headrace.worker.job_run import Run
+from headrace.worker.reconnect import AWAY, Outage
 from headrace.worker.settler import Settler
 
 BLIND_SECONDS = 0.5

@@ -4,7 +4,7 @@ import asyncio
 import random
 
 from headrace.model.errors import OutcomeUnknown, StoreUnavailable
-from headrace.worker.notices import Lifecycle, Notices
+from headrace.worker.events import Lifecycle, Notices
 
 AWAY = (StoreUnavailable, OutcomeUnknown, OSError)
 """What asking again may cure. An error of the system, such as no free file descriptor, is told by no store as what it

@@ -10,8 +10,8 @@ from msgspec import Struct
 from headrace.model.claim import Claim, Settlement
 from headrace.model.results import Settled
 from headrace.worker.context import FIELDS
-from headrace.worker.fields import JOB_LOG, WORKER_LOG, of_claim, of_error
-from headrace.worker.run import Run
+from headrace.worker.job_run import Run
+from headrace.worker.log_fields import JOB_LOG, WORKER_LOG, of_claim, of_error
 
 LOG = WORKER_LOG
 

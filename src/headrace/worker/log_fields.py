@@ -9,8 +9,8 @@ from headrace.model.claim import Claim
 from headrace.model.limits import TRACE_CHARS_MAX
 from headrace.model.names import Queue
 from headrace.worker.context import FIELDS, HANDLER_LOG, current_facts, fields_of
-from headrace.worker.pools.errors import ChildRaised
-from headrace.worker.raising import job_error
+from headrace.worker.exceptions import job_error
+from headrace.worker.pools.messages import ChildRaised
 
 WORKER_LOG = logging.getLogger("headrace.worker")
 """Tells of the worker itself."""

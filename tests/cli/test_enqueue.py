@@ -25,7 +25,7 @@ from headrace.model.names import Queue
 from headrace.model.results import Found
 from headrace.stores.contract.store import Store
 from headrace.stores.open import open_store
-from headrace.testing.faulty import FaultyStore
+from headrace.testing.faults import FaultyStore
 from tests.cli.background import until
 from tests.cli.support import Ran, run, start, with_store
 from tests.support.process import wait_until

@@ -15,7 +15,7 @@ from headrace.pipeline.source.journal.bodies import Bodies, events_for
 from headrace.pipeline.source.journal.convert import Converter, Page
 from headrace.pipeline.source.schema import JOURNAL, JOURNAL_BODIES, Table
 from headrace.stores.open import open_store
-from headrace.testing.faulty import FaultyStore
+from headrace.testing.faults import FaultyStore
 from tests.pipeline.bodied import happen, read, told
 from tests.pipeline.playing import playing
 from tests.pipeline.served import SERVED, Batch, fresh_url

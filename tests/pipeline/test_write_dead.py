@@ -17,7 +17,7 @@ from headrace.pipeline.source.write.run import Run
 from headrace.pipeline.write import replay
 from headrace.stores.contract.store import Store
 from headrace.stores.open import open_store
-from headrace.testing.faulty import FaultyStore
+from headrace.testing.faults import FaultyStore
 from tests.pipeline.served import SERVED, ask, fresh_url
 from tests.pipeline.writes import FAILED, Batch, Row, batches, drain, events, schema_of, shown, waiting, work, write
 

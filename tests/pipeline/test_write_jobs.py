@@ -39,7 +39,7 @@ from headrace.pipeline.source.write.run import Run
 from headrace.pipeline.write import enqueue
 from headrace.stores.contract.store import Store
 from headrace.stores.open import open_store
-from headrace.testing.faulty import FaultyStore
+from headrace.testing.faults import FaultyStore
 from tests.pipeline.served import SERVED, ask, fresh_url
 from tests.pipeline.writes import Batch, Row, batches, drain, events, schema_of, shown, waiting, write
 

@@ -12,7 +12,7 @@ import pytest
 from headrace.model.clock import ManualClock
 from headrace.stores.contract.store import Store
 from headrace.stores.memory.store import MemoryStore
-from headrace.testing.faulty import FaultyStore
+from headrace.testing.faults import FaultyStore
 from tests.support.stores import STORES
 
 TEST_SECONDS = 60

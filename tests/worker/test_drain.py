@@ -11,7 +11,7 @@ from headrace.model.errors import Refused
 from headrace.model.job import State
 from headrace.model.outcome import Release
 from headrace.stores.contract.store import Store
-from headrace.testing.faulty import DOWN, LOST, FaultyStore
+from headrace.testing.faults import DOWN, LOST, FaultyStore
 from headrace.worker import reconnect as outage_module
 from headrace.worker import worker as worker_module
 from headrace.worker.context import current

@@ -18,7 +18,7 @@ from headrace.model.job import State
 from headrace.model.limits import ERROR_MESSAGE_CHARS_MAX, JITTER_PPM, RESULT_BYTES_MAX
 from headrace.model.outcome import JobError
 from headrace.stores.contract.store import Store
-from headrace.testing.faulty import FaultyStore
+from headrace.testing.faults import FaultyStore
 from headrace.worker.events import Raised
 from headrace.worker.exceptions import Fail, Release, Retry, job_error
 from headrace.worker.handlers import handler_of

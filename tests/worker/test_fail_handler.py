@@ -6,7 +6,7 @@ from typing import Any, NoReturn
 from headrace.model.job import State
 from headrace.model.names import Queue
 from headrace.stores.contract.store import Store
-from headrace.testing.faulty import FaultyStore
+from headrace.testing.faults import FaultyStore
 from headrace.worker.context import current
 from headrace.worker.handlers import FAIL_KIND, Handlers, handler_of
 from tests.worker.support import MAIL, find, handling, job, letters, work_off

@@ -7,7 +7,7 @@ import threading
 import pytest
 
 from headrace.stores.contract.store import Store
-from headrace.testing.faulty import FaultyStore
+from headrace.testing.faults import FaultyStore
 from headrace.worker.events import Finished, Notice, Taken
 from headrace.worker.health import verdict
 from headrace.worker.log_fields import JOB_LOG

@@ -14,7 +14,7 @@ from headrace.model.errors import BadConfig, StoreUnavailable
 from headrace.model.job import State
 from headrace.stores.contract.store import Store
 from headrace.stores.open import open_store
-from headrace.testing.faulty import DOWN, LOST, FaultyStore
+from headrace.testing.faults import DOWN, LOST, FaultyStore
 from headrace.testing.forwarding import Call
 from headrace.worker.context import current
 from headrace.worker.events import Finished, Lifecycle, Lost, Taken

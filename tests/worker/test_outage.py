@@ -15,7 +15,7 @@ from headrace.model.errors import Refused, StoreUnavailable
 from headrace.model.job import State
 from headrace.model.names import Queue
 from headrace.stores.contract.store import Store
-from headrace.testing.faulty import DOWN, LOST, FaultyStore
+from headrace.testing.faults import DOWN, LOST, FaultyStore
 from headrace.worker.events import Finished, Lifecycle
 from headrace.worker.handlers import FAIL_KIND, handler_of
 from tests.worker.support import MAIL, SOON_S, Ear, find, handling, job, jobs, work_off, worker_of

@@ -6,7 +6,7 @@ import pytest
 
 from headrace.model.names import Queue
 from headrace.stores.contract.store import Store
-from headrace.testing.faulty import FaultyStore
+from headrace.testing.faults import FaultyStore
 from headrace.worker.capacity import Order
 from headrace.worker.handlers import Handlers, handler_of
 from tests.worker.support import MAIL, job, jobs, work_off

@@ -12,7 +12,7 @@ from headrace.model.limits import BATCH_MAX
 from headrace.model.names import Queue
 from headrace.model.outcome import Cancelled, Done, JobError, Outcome, Release, Retry
 from headrace.stores.contract.store import Store
-from headrace.testing.faulty import DOWN, LOST, FaultyStore, Hold
+from headrace.testing.faults import DOWN, LOST, FaultyStore, Hold
 from headrace.worker.events import Finished, Lost
 from headrace.worker.exceptions import Fail
 from headrace.worker.fetch_loop import BESIDE_MIN

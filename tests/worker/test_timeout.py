@@ -9,7 +9,7 @@ from headrace.model.clock import ManualClock
 from headrace.model.job import State
 from headrace.model.outcome import JobError
 from headrace.stores.contract.store import Store
-from headrace.testing.faulty import FaultyStore
+from headrace.testing.faults import FaultyStore
 from headrace.worker import runner as runner_module
 from headrace.worker.context import current
 from headrace.worker.events import Finished, Raised, Wedged

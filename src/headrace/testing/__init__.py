@@ -4,10 +4,10 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from headrace.testing.clock import KitClock
-    from headrace.testing.drained import Drained, DrainedJob, JobsFailed
-    from headrace.testing.faulty import FaultyStore, Hold
+    from headrace.testing.drain import Drained, DrainedJob, JobsFailed
+    from headrace.testing.faults import FaultyStore, Hold
     from headrace.testing.kit import AsyncKit, Kit, using
-    from headrace.testing.sent import SentJob
+    from headrace.testing.sent_jobs import SentJob
     from headrace.testing.store import KitStore
 
 __all__ = [
@@ -26,15 +26,15 @@ __all__ = [
 
 _ROOMS = {
     "AsyncKit": "kit",
-    "Drained": "drained",
-    "DrainedJob": "drained",
-    "FaultyStore": "faulty",
-    "Hold": "faulty",
-    "JobsFailed": "drained",
+    "Drained": "drain",
+    "DrainedJob": "drain",
+    "FaultyStore": "faults",
+    "Hold": "faults",
+    "JobsFailed": "drain",
     "Kit": "kit",
     "KitClock": "clock",
     "KitStore": "store",
-    "SentJob": "sent",
+    "SentJob": "sent_jobs",
     "using": "kit",
 }
 

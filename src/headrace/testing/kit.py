@@ -16,12 +16,10 @@ from headrace.model.errors import Refused
 from headrace.model.job import Job
 from headrace.model.names import Queue
 from headrace.model.times import Duration, Instant, duration_ms
+from headrace.testing.assertions import Records, divided
 from headrace.testing.clock import KitClock
-from headrace.testing.drained import Drained, failure_of
-from headrace.testing.draining import Drain
-from headrace.testing.matching import divided
-from headrace.testing.records import Records
-from headrace.testing.running import Running
+from headrace.testing.drain import Drain, Drained, failure_of
+from headrace.testing.run_job import Running
 from headrace.testing.store import KitStore
 
 T = TypeVar("T")

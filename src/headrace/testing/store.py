@@ -8,11 +8,11 @@ from headrace.model.feed import FeedName
 from headrace.model.names import Queue
 from headrace.stores.engine.signals import has_work, next_later_ms
 from headrace.stores.memory.store import MemoryStore
+from headrace.testing.call_log import Ledger
 from headrace.testing.clock import KitClock
-from headrace.testing.faulty import FaultyStore
+from headrace.testing.faults import FaultyStore
 from headrace.testing.forwarding import Call, Forwarding
-from headrace.testing.home import Home
-from headrace.testing.ledger import Ledger
+from headrace.testing.loop_thread import Home
 
 T = TypeVar("T")
 

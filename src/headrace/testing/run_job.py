@@ -13,8 +13,7 @@ from headrace.model.job import Job
 from headrace.model.outcome import Done, Fail, Outcome, Retry
 from headrace.model.results import Turned
 from headrace.stores.memory.store import MemoryStore
-from headrace.testing.drained import users_own
-from headrace.testing.draining import LEASE, NoJitter, Watch, light_handlers
+from headrace.testing.drain import LEASE, NoJitter, Watch, light_handlers, users_own
 from headrace.testing.forwarding import Call, Forwarding
 from headrace.worker.handlers import Handler, Handlers
 from headrace.worker.outcomes import BadPayload

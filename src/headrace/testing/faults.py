@@ -10,8 +10,8 @@ from headrace.model.claim import ClaimRequest, Settlement
 from headrace.model.errors import BadConfig, OutcomeUnknown, StoreUnavailable
 from headrace.model.validate import bounded_repr, nearest
 from headrace.stores.contract.store import Store
-from headrace.testing.bell import Bell
 from headrace.testing.forwarding import NAMES, Call, Forwarding
+from headrace.testing.loop_thread import Bell
 
 DOWN = StoreUnavailable("the store is away, as the test has asked")
 """Nothing is done."""

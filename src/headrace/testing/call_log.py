@@ -10,7 +10,7 @@ from headrace.model.names import Queue
 from headrace.model.results import Enqueued, Settled
 from headrace.stores.contract.store import Store
 from headrace.testing.forwarding import Call
-from headrace.testing.sent import Sent
+from headrace.testing.sent_jobs import Sent
 
 Key = tuple[Queue, str]
 

@@ -23,7 +23,8 @@ WARM_UPS = 20
 
 
 class Raw(Protocol):
-    """The least that a queue could do on the same server: plain rows, without checks, journal, endings or answers."""
+    """The least that a queue could do on the same server: plain rows, without checks, journal, finished jobs or
+    answers."""
 
     def insert(self, ids: list[list[str]], payload: bytes) -> Iterator[Callable[[], object]]:
         """One call per batch that inserts it."""

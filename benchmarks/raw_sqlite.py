@@ -1,6 +1,6 @@
 """The raw SQLite reference: plain inserts, updates and deletes of rows of the same size in the same transactions.
 
-One table with a unique id and an index for the order of claims, and nothing else: no checks, journal, endings or
+One table with a unique id and an index for the order of claims, and nothing else: no checks, journal, finished jobs or
 answers. What a queue on SQLite could reach at most.
 """
 

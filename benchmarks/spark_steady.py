@@ -23,7 +23,7 @@ from pyspark.sql.streaming.query import StreamingQuery
 from benchmarks.running import Say
 from benchmarks.steady_load import PROBE, QUEUES
 from benchmarks.steady_places import load, place
-from benchmarks.steady_samples import Machine, Sample, Verdict, judge
+from benchmarks.steady_samples import Decision, Machine, Sample, judge
 from headrace.pipeline.history.run import follow_history
 from headrace.pipeline.start import session
 from headrace.pipeline.stats.run import follow_stats
@@ -53,7 +53,7 @@ class Steady(Struct):
     store: str
     rate: int
     samples: list[Sample]
-    verdict: Verdict
+    decision: Decision
     history_rows: int
     """In the files at the end, each event once."""
     stats_enqueued: int
@@ -156,9 +156,9 @@ async def follow(url: str, folder: Path, options: Options, say: Say) -> Steady:
     finally:
         await store.close()
         spark.stop()
-    verdict = judge(watch.samples, options.rate, HISTORY_EVERY_MS, STATS_EVERY_MS)
-    verdict.events = events
-    return counted(folder, Steady(options.store, options.rate, watch.samples, verdict, 0, 0, 0))
+    decision = judge(watch.samples, options.rate, HISTORY_EVERY_MS, STATS_EVERY_MS)
+    decision.events = events
+    return counted(folder, Steady(options.store, options.rate, watch.samples, decision, 0, 0, 0))
 
 
 def counted(folder: Path, found: Steady) -> Steady:
@@ -172,32 +172,34 @@ def counted(folder: Path, found: Steady) -> Steady:
         found.history_rows = ask("count(*)", "history/day=*/queue=*/*.parquet")
         found.history_enqueued = ask("count_if(event = 'enqueued')", "history/day=*/queue=*/*.parquet")
         found.stats_enqueued = ask("sum(enqueued)", "stats/day=*/*.parquet")
-    if found.history_rows != found.verdict.events:
-        found.verdict.complaints.append(
-            f"the history has {found.history_rows:,} rows, and the journals {found.verdict.events:,} events"
+    if found.history_rows != found.decision.events:
+        found.decision.complaints.append(
+            f"the history has {found.history_rows:,} rows, and the journals {found.decision.events:,} events"
         )
     if found.stats_enqueued != found.history_enqueued:
-        found.verdict.complaints.append(
+        found.decision.complaints.append(
             f"the statistics have {found.stats_enqueued:,} enqueued jobs, and the history {found.history_enqueued:,}"
         )
     return found
 
 
 def show(found: Steady) -> None:
-    """Print the verdict."""
-    verdict = found.verdict
-    print(f"\n{found.store}, {found.rate:,} events/s asked for: {verdict.events:,} events in the end\n")
-    print(f"events a second                {verdict.events_per_second:>12,.0f}")
+    """Print the decision."""
+    decision = found.decision
+    print(f"\n{found.store}, {found.rate:,} events/s asked for: {decision.events:,} events in the end\n")
+    print(f"events a second                {decision.events_per_second:>12,.0f}")
     for name, most, growth in (
-        ("history", verdict.history_behind_s_max, verdict.history_growth_s),
-        ("statistics", verdict.stats_behind_s_max, verdict.stats_growth_s),
+        ("history", decision.history_behind_s_max, decision.history_growth_s),
+        ("statistics", decision.stats_behind_s_max, decision.stats_growth_s),
     ):
         print(f"{name + ' behind, at most':<31}{most:>12.1f} s of events, growth over the second half {growth:+.1f} s")
-    print(f"event to feed                  {verdict.latency_p50_ms:>12,.0f} ms p50, {verdict.latency_p95_ms:,.0f} p95")
-    print(f"memory                         {verdict.memory_mb:>12,.0f} MB, growth {verdict.memory_growth - 1:+.1%}")
-    print(f"cores                          {verdict.cores:>12.2f}")
+    print(
+        f"event to feed                  {decision.latency_p50_ms:>12,.0f} ms p50, {decision.latency_p95_ms:,.0f} p95"
+    )
+    print(f"memory                         {decision.memory_mb:>12,.0f} MB, growth {decision.memory_growth - 1:+.1%}")
+    print(f"cores                          {decision.cores:>12.2f}")
     print(f"rows in the history            {found.history_rows:>12,}")
-    print("\n".join(f"NOT STEADY: {complaint}" for complaint in verdict.complaints) or "steady")
+    print("\n".join(f"NOT STEADY: {complaint}" for complaint in decision.complaints) or "steady")
 
 
 def main() -> int:
@@ -221,7 +223,7 @@ def main() -> int:
         print(json.dumps(to_builtins(found)))
     else:
         show(found)
-    return 1 if found.verdict.complaints else 0
+    return 1 if found.decision.complaints else 0
 
 
 if __name__ == "__main__":

@@ -119,8 +119,8 @@ async def main() -> None:
     load, probe = Load(store, rate, Random(11)), Probe(other)
     tasks = [load.produce(), *(load.work(tenant, f"{tenant}-{n}") for tenant in TENANTS for n in (1, 2))]
     running = [asyncio.create_task(each) for each in (*tasks, probe.send(), probe.watch())]
-    ending = asyncio.get_running_loop().run_in_executor(None, sys.stdin.read)
-    done, _ = await asyncio.wait([ending, *running], return_when=asyncio.FIRST_COMPLETED)
+    finished_job = asyncio.get_running_loop().run_in_executor(None, sys.stdin.read)
+    done, _ = await asyncio.wait([finished_job, *running], return_when=asyncio.FIRST_COMPLETED)
     for task in running:
         task.cancel()
     await asyncio.gather(*running, return_exceptions=True)

@@ -42,7 +42,7 @@ class Sample(Struct):
         return self.java_mb + self.workers_mb + self.driver_mb
 
 
-class Verdict(Struct):
+class Decision(Struct):
     """What the samples come to, and what of it is not as it should be."""
 
     events: int
@@ -93,7 +93,7 @@ def _ticks(pid: int) -> int:
     return int(fields[11]) + int(fields[12])
 
 
-def judge(samples: Sequence[Sample], rate: int, history_every_ms: int, stats_every_ms: int) -> Verdict:
+def judge(samples: Sequence[Sample], rate: int, history_every_ms: int, stats_every_ms: int) -> Decision:
     """The figures of a run, and whether it was steady."""
     half, last = samples[len(samples) // 2 :], samples[len(samples) * 3 // 4 :]
     third = samples[len(samples) // 2 : len(samples) * 3 // 4] or half
@@ -101,7 +101,7 @@ def judge(samples: Sequence[Sample], rate: int, history_every_ms: int, stats_eve
     latencies = sorted(each for sample in half for each in sample.latency_ms)
     history = [each.history_behind / rate for each in half]
     stats = [each.stats_behind / rate for each in half]
-    found = Verdict(
+    found = Decision(
         events=samples[-1].events,
         events_per_second=(samples[-1].events - samples[0].events) / seconds,
         history_behind_s_max=max(history),

@@ -56,7 +56,7 @@ async def main() -> None:
         await store.dead.replay(sync.queue, ["sync/7"])
         print(f"  {await handle.result()}")
         left = (await store.dead.list(sync.queue)).rows
-        print(f"letters left: {', '.join(letter.record.id for letter in left)}")
+        print(f"dead letters left: {', '.join(dead_letter.record.id for dead_letter in left)}")
 
 
 if __name__ == "__main__":

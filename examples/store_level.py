@@ -47,8 +47,10 @@ async def main(path: Path) -> None:
     for settled in await store.jobs.settle(settlements):
         print(f"settle   {settled.id:<12} {settled.status}")
 
-    ending = await store.reads.ending(MAIL, "welcome/ann")
-    print(f"result   welcome/ann  {ending.result.decode() if ending and ending.result else 'none kept'}")
+    finished_job = await store.reads.finished_job(MAIL, "welcome/ann")
+    print(
+        f"result   welcome/ann  {finished_job.result.decode() if finished_job and finished_job.result else 'none kept'}"
+    )
     counts = await store.queues.counts(MAIL)
     print(
         f"counts   waiting {counts.waiting}, {counts.later} of them later; active {counts.active}; done {counts.done}"

@@ -19,7 +19,7 @@ from pathlib import Path
 from pyspark.sql import DataFrame, SparkSession
 
 from headrace import open_store
-from headrace.pipeline import map_rows, replay_letters, session
+from headrace.pipeline import map_rows, replay_dead_letters, session
 from headrace.pipeline.map.mapped import Mapped
 
 NAME = "enrich"
@@ -52,16 +52,17 @@ def run(spark: SparkSession, asked: argparse.Namespace, service: str) -> None:
     dead = spark.read.format("headrace").options(url=url, what="dead", queue=found.queue.name).load()
     dead.createOrReplaceTempView("dead")
     spark.sql(
-        "SELECT reason, error_class, parse_json(payload):country::string = 'NO' AS from_norway, count(*) AS letters,"
-        " min(error_message) AS message FROM dead GROUP BY ALL ORDER BY letters DESC"
+        "SELECT reason, error_class, parse_json(payload):country::string = "
+        "'NO' AS from_norway, count(*) AS dead_letters,"
+        " min(error_message) AS message FROM dead GROUP BY ALL ORDER BY dead_letters DESC"
     ).show(truncate=False)
 
     print("3. The register of Norway is open again. What had used up its attempts is replayed, a hundred a second.")
     _ask(service, "POST", "/registers/NO/open")
     worn_out = "reason = 'attempts'"  # and not 'failed', of which the job itself said that there is no hope
-    seen = replay_letters(spark, url, worn_out, queue=found.queue.name, dry_run=True)
+    seen = replay_dead_letters(spark, url, worn_out, queue=found.queue.name, dry_run=True)
     print(f"   {seen}")
-    print(f"   {replay_letters(spark, url, worn_out, queue=found.queue.name, spread=seen.found / 100)}")
+    print(f"   {replay_dead_letters(spark, url, worn_out, queue=found.queue.name, spread=seen.found / 100)}")
 
     print("4. The same call again goes on: nothing that is done is asked for a second time.")
     found = mapped(customers, asked.workers, url, folder)

@@ -146,7 +146,7 @@ def test_a_queue_has_one_fail_handler_which_stays_a_plain_function(app: App) -> 
         def named(*, id: str) -> None: ...
 
     assert bury("a", None, {}) == "a"
-    assert app.handlers.companions == [Queue("mail").companion]
+    assert app.handlers.fail_queues == [Queue("mail").fail_queue]
 
 
 def test_a_fail_handler_follows_the_shards_of_its_queue_whichever_comes_first(app: App) -> None:
@@ -155,4 +155,4 @@ def test_a_fail_handler_follows_the_shards_of_its_queue_whichever_comes_first(ap
 
     app.job(queue="mail", shards=4)(fine)
 
-    assert app.handlers.companions == [Queue("mail", shards=4).companion]
+    assert app.handlers.fail_queues == [Queue("mail", shards=4).fail_queue]

@@ -89,7 +89,7 @@ async def test_a_result_that_never_comes_is_an_error_that_says_why(app: App) -> 
 
 
 async def test_a_fail_handler_is_told_of_a_death_with_id_payload_and_error(any_app: App) -> None:
-    """Q27, Q30, Q31: a job on the companion, read as [id, payload, error], with a patient policy of its own."""
+    """Q27, Q30, Q31: a job on the fail queue, read as [id, payload, error], with a patient policy of its own."""
     told: list[tuple[str, Any, DeathError]] = []
     heard = asyncio.Event()
     policies: list[tuple[str, str, int | None]] = []
@@ -116,8 +116,8 @@ async def test_a_fail_handler_is_told_of_a_death_with_id_payload_and_error(any_a
     assert [(queue, attempt) for _, queue, attempt in policies] == [("mail.fail", 1), ("mail.fail", 2)]
     [id] = {id for id, _, _ in policies}
     client = await any_app.client()
-    [found] = await client.find(welcome.queue.companion, id)
-    assert (id.startswith("u-7#"), found is not None and found.ending is not None) == (True, True)
+    [found] = await client.find(welcome.queue.fail_queue, id)
+    assert (id.startswith("u-7#"), found is not None and found.finished_job is not None) == (True, True)
     await any_app.close()
 
 
@@ -135,11 +135,11 @@ async def test_a_death_has_a_patient_policy_that_a_plain_fail_handler_may_use_up
         pass  # asks for deaths to be told of
     client = await app.client()
     config = await client.store.queues.configuration(welcome.queue)
-    companion = await client.store.queues.configuration(welcome.queue.companion)
+    fail_queue = await client.store.queues.configuration(welcome.queue.fail_queue)
 
     assert config.fail_handler
-    assert (companion.max_attempts, companion.max_stalls) == (100, 3)
-    assert (companion.backoff_ms, companion.backoff_ms_max) == (10_000, 900_000)
+    assert (fail_queue.max_attempts, fail_queue.max_stalls) == (100, 3)
+    assert (fail_queue.backoff_ms, fail_queue.backoff_ms_max) == (10_000, 900_000)
 
 
 async def test_several_apps_in_one_process_keep_to_themselves(tmp_path: Path) -> None:

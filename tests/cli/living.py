@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from itertools import count
 
 from headrace.model.claim import Claim, ClaimRequest
-from headrace.model.finished import Letter
+from headrace.model.finished import DeadLetter
 from headrace.model.job import Job, State
 from headrace.model.limits import LEASE_MS_DEFAULT
 from headrace.model.names import Queue
@@ -45,9 +45,9 @@ async def died(store: Store, jobs: Sequence[Job], error: JobError = BOOM, *, now
     await lived(store, jobs, Fail(error), now_ms=now_ms)
 
 
-async def letters(store: Store, queue: Queue = MAIL) -> list[Letter]:
-    """All letters of a queue."""
-    found: list[Letter] = []
+async def dead_letters(store: Store, queue: Queue = MAIL) -> list[DeadLetter]:
+    """All dead letters of a queue."""
+    found: list[DeadLetter] = []
     cursor: str | None = None
     while True:
         page = await store.dead.list(queue, cursor=cursor, limit=1_000)

@@ -7,7 +7,7 @@ from headrace.model.job import Job
 from headrace.model.names import Queue
 from headrace.model.outcome import JobError, Retry
 from headrace.model.policy import Policy
-from headrace.stores.contract.dead_letters import ALL_LETTERS, LetterFilter
+from headrace.stores.contract.dead_letters import ALL_DEAD_LETTERS, DeadLetterFilter
 from headrace.stores.contract.store import Store
 from tests.cli.living import BOOM, MAIL, claimed, died, job, lived
 from tests.cli.support import Ran, run, with_store
@@ -17,7 +17,7 @@ LONG = JobError("app.errors.Refused", "x" * 100 + "\nthe rest of it, at postgres
 
 
 async def a_few_deaths(store: Store) -> None:
-    """Five letters in two queues, each with something of its own; one job died twice."""
+    """Five dead letters in two queues, each with something of its own; one job died twice."""
     await died(store, [job("a", tag="red", payload=b'{"user":42}')])
     await died(store, [job("b", kind="resize")], LONG)
     once = Job(queue=MAIL, id="c", kind="send", policy=Policy(max_attempts=1))
@@ -36,7 +36,7 @@ def test_list_shows_people_what_died_and_of_what(url: str) -> None:
 
     assert (ran.code, ran.err) == (0, "")
     assert ran.lines[0].split() == [
-        *("queue", "letter", "id", "kind", "died", "why"),
+        *("queue", "dead_letter", "id", "kind", "died", "why"),
     ]
     rows = [line.split() for line in ran.lines[2:]]
     assert [(row[0], *row[2:4], *row[7:9]) for row in rows] == [
@@ -55,7 +55,7 @@ def test_list_shows_people_what_died_and_of_what(url: str) -> None:
 
 
 @pytest.mark.parametrize("width", [40, 100])
-def test_a_letter_is_shown_whole_where_the_terminal_is_wide_enough_and_where_no_cut_would_help(
+def test_a_dead_letter_is_shown_whole_where_the_terminal_is_wide_enough_and_where_no_cut_would_help(
     file_url: str, width: int
 ) -> None:
     id = "a-long-name-of-a-job-0123456789"
@@ -68,7 +68,7 @@ def test_a_letter_is_shown_whole_where_the_terminal_is_wide_enough_and_where_no_
     assert "…" not in ran.out
 
 
-def test_list_gives_programs_every_letter_once_page_by_page(url: str) -> None:
+def test_list_gives_programs_every_dead_letter_once_page_by_page(url: str) -> None:
     """T34, T36: `dlq list` with a limit and an opaque cursor."""
     with_store(url, a_few_deaths)
 
@@ -76,12 +76,12 @@ def test_list_gives_programs_every_letter_once_page_by_page(url: str) -> None:
     while (cursor := pages[-1].document["cursor"]) is not None:
         pages.append(run("dead", "list", "--limit", "2", "--cursor", cursor, "--json", url=url))
 
-    rows = [row for page in pages for row in page.document["letters"]]
+    rows = [row for page in pages for row in page.document["dead_letters"]]
     assert [(row["queue"], row["id"]) for row in rows] == [
         *(("mail", id) for id in "abca"),
         ("other", "d"),
     ]
-    assert [len(page.document["letters"]) for page in pages] == [2, 2, 1]
+    assert [len(page.document["dead_letters"]) for page in pages] == [2, 2, 1]
     assert rows[0]["error"] == {"class": "ValueError", "message": "boom"}
     assert (rows[0]["attempts"], rows[0]["reason"], rows[0]["tag"]) == (1, "failed", "red")
     assert "payload" not in rows[0]
@@ -91,7 +91,7 @@ def test_list_gives_programs_every_letter_once_page_by_page(url: str) -> None:
 def test_list_filters_exactly(file_url: str) -> None:
     """Each option is the filter of its name; both bounds of the time belong to it."""
     with_store(file_url, a_few_deaths)
-    every = run("dead", "list", "--json", url=file_url).document["letters"]
+    every = run("dead", "list", "--json", url=file_url).document["dead_letters"]
     times = ("--since", every[1]["died_at"], "--until", str(every[1]["died_at_ms"]))
 
     by_time = run("dead", "list", *times, "--error-class", LONG.cls, "--json", url=file_url)
@@ -102,9 +102,9 @@ def test_list_filters_exactly(file_url: str) -> None:
     )
     old = run("dead", "list", "--until", "1h", url=file_url)
 
-    assert [row["letter"] for row in by_time.document["letters"]] == ["0:2"]
-    assert [row["letter"] for row in by_all.document["letters"]] == ["0:1", "0:4"]
-    assert old == Ran(0, "no letter matches\n", "")
+    assert [row["dead_letter"] for row in by_time.document["dead_letters"]] == ["0:2"]
+    assert [row["dead_letter"] for row in by_all.document["dead_letters"]] == ["0:1", "0:4"]
+    assert old == Ran(0, "no dead letter matches\n", "")
 
 
 def test_every_filter_that_is_given_reaches_the_store() -> None:
@@ -113,12 +113,12 @@ def test_every_filter_that_is_given_reaches_the_store() -> None:
     where = meant.where(10_000_000)
     bounded = meant.where(10_000_000, died_before_ms=5)
 
-    assert where == LetterFilter("a", "k", "t", "failed", "E", 10_000_000 - 7_200_000 - 1, 10_000_000 - 3_600_000)
+    assert where == DeadLetterFilter("a", "k", "t", "failed", "E", 10_000_000 - 7_200_000 - 1, 10_000_000 - 3_600_000)
     assert bounded.died_before_ms == 5
-    assert Meant().where(10_000_000) == ALL_LETTERS
+    assert Meant().where(10_000_000) == ALL_DEAD_LETTERS
 
 
-def test_show_tells_all_of_a_letter_and_the_life_that_led_to_it(url: str) -> None:
+def test_show_tells_all_of_a_dead_letter_and_the_life_that_led_to_it(url: str) -> None:
     """T33, T36: `inspect` of a job that is dead."""
     with_store(url, a_few_deaths)
 
@@ -128,18 +128,18 @@ def test_show_tells_all_of_a_letter_and_the_life_that_led_to_it(url: str) -> Non
     bare = run("dead", "show", "a", "--no-payload", "--scan-max", "0", url=url)
 
     assert (text.code, text.err) == (0, "")
-    assert text.lines[0] == "letter 0:2 of job b on queue mail of tenant default"
+    assert text.lines[0] == "dead letter 0:2 of job b on queue mail of tenant default"
     assert "reason      failed" in text.lines
     assert f"error       app.errors.Refused: {'x' * 100}" in text.lines
     assert "            the rest of it, at postgres://…@db/orders" in text.lines
     assert [line.split()[1] for line in text.lines[-3:]] == ["enqueued", "claimed", "dead"]
-    assert (newest["letter"], newest["payload"], newest["letters"]) == ("0:4", {"user": 43}, 2)
+    assert (newest["dead_letter"], newest["payload"], newest["dead_letters"]) == ("0:4", {"user": 43}, 2)
     assert [event["event"] for event in newest["life"]["events"]] == ["enqueued", "claimed", "dead"] * 2
-    assert (first["letter"], first["id"], first["payload"]) == ("0:1", "a", {"user": 42})
-    assert bare.lines[-1] == "letters     2 of this job; this is the newest"
+    assert (first["dead_letter"], first["id"], first["payload"]) == ("0:1", "a", {"user": 42})
+    assert bare.lines[-1] == "of this job 2 dead letters; this is the newest"
 
 
-def test_show_of_no_letter_is_told_and_of_several_is_refused(file_url: str) -> None:
+def test_show_of_no_dead_letter_is_told_and_of_several_is_refused(file_url: str) -> None:
     async def prepare(store: Store) -> None:
         await a_few_deaths(store)
         await died(store, [job("d", queue=Queue("third"))])
@@ -157,7 +157,9 @@ def test_show_of_no_letter_is_told_and_of_several_is_refused(file_url: str) -> N
         1, "", "there is no dead letter 'alive' in any queue of tenant 'default'; see headrace dead list\n"
     )
     assert (unknown.code, unknown.document) == (1, {"name": "0:99", "found": False})
-    assert several == Ran(2, "", "headrace: 'd' names letters of the queues other and third; say which with --queue\n")
+    assert several == Ran(
+        2, "", "headrace: 'd' names dead letters of the queues other and third; say which with --queue\n"
+    )
     assert reason == Ran(
         2, "", "headrace: no job dies of 'boredom'; the reasons are attempts, stalls, failed, expired\n"
     )

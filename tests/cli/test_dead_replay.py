@@ -1,4 +1,4 @@
-"""`headrace dead replay` and `dead purge`: letters by name, by filter and all, in steps, over time."""
+"""`headrace dead replay` and `dead purge`: dead letters by name, by filter and all, in steps, over time."""
 
 from collections import Counter
 from collections.abc import Sequence
@@ -6,23 +6,23 @@ from collections.abc import Sequence
 from headrace.cli.dead.acting import Deed, by_filter
 from headrace.cli.dead.group import Meant
 from headrace.model.clock import SystemClock
-from headrace.model.finished import LetterKey
+from headrace.model.finished import DeadLetterKey
 from headrace.model.job import Job, State
 from headrace.model.names import Queue
 from headrace.model.outcome import Fail, JobError, Retry
 from headrace.model.policy import Policy
 from headrace.stores.contract.store import Store
 from headrace.stores.memory.store import MemoryStore
-from tests.cli.living import BOOM, MAIL, claimed, died, job, letters, listed, lived
+from tests.cli.living import BOOM, MAIL, claimed, dead_letters, died, job, listed, lived
 from tests.cli.support import Ran, run, with_store
 
 OTHER = Queue("other")
 MINUTES = 10
-"""Over which letters are spread."""
+"""Over which dead letters are spread."""
 
 
 async def many_deaths(store: Store) -> None:
-    """2,500 letters of one kind, and one of another; the ids of ten wait again."""
+    """2,500 dead letters of one kind, and one of another; the ids of ten wait again."""
     for start in (0, 1_000, 2_000):
         await died(store, [job(f"{number:04}") for number in range(start, min(start + 1_000, 2_500))])
     await died(store, [job("odd", kind="resize")])
@@ -30,7 +30,7 @@ async def many_deaths(store: Store) -> None:
 
 
 def test_replay_goes_in_steps_spreads_evenly_and_spares_ids_in_use(url: str) -> None:
-    """T35, T36: `dlq requeue`, of more letters than one call takes; a dry run before changes nothing."""
+    """T35, T36: `dlq requeue`, of more dead letters than one call takes; a dry run before changes nothing."""
     with_store(url, many_deaths)
     given = ("dead", "replay", "--kind", "send", "--spread", f"{MINUTES}m")
 
@@ -43,7 +43,8 @@ def test_replay_goes_in_steps_spreads_evenly_and_spares_ids_in_use(url: str) -> 
     assert unanswered == Ran(
         2,
         "",
-        "headrace: Replay 2,500 letters of all queues of tenant default (kind send)? Nobody can answer here; add --yes"
+        "headrace: Replay 2,500 dead letters of all queues of tenant default "
+        "(kind send)? Nobody can answer here; add --yes"
         " to do it\n",
     )
     assert (untouched.dead, untouched.waiting) == (2_501, 10)
@@ -53,8 +54,8 @@ def test_replay_goes_in_steps_spreads_evenly_and_spares_ids_in_use(url: str) -> 
         "matched": 2_500,
         "statuses": {"id_in_use": 10, "replayed": 2_490},
     }
-    kept = with_store(url, letters)
-    assert [letter.record.id for letter in kept] == [*(f"{number:04}" for number in range(10)), "odd"]
+    kept = with_store(url, dead_letters)
+    assert [dead_letter.record.id for dead_letter in kept] == [*(f"{number:04}" for number in range(10)), "odd"]
     waiting = with_store(url, lambda store: listed(store, State.WAITING))
     replayed = [found.record.run_at_ms for found in waiting if found.record is not None and found.record.kind == "send"]
     assert len(replayed) == 2_490
@@ -64,7 +65,7 @@ def test_replay_goes_in_steps_spreads_evenly_and_spares_ids_in_use(url: str) -> 
     assert per_minute.total() - sum(per_minute[minute] for minute in range(MINUTES)) <= 5
 
 
-def test_replay_by_name_takes_the_newest_letter_or_the_one_that_is_meant(url: str) -> None:
+def test_replay_by_name_takes_the_newest_dead_letter_or_the_one_that_is_meant(url: str) -> None:
     """T35, T36: `dlq requeue` and `job retry` of one job; what is not dead, and another queue, are told."""
 
     async def prepare(store: Store) -> None:
@@ -79,7 +80,9 @@ def test_replay_by_name_takes_the_newest_letter_or_the_one_that_is_meant(url: st
     guarded = run("dead", "replay", "b", "--queue", "other", "--json", url=url)
     again = run("dead", "replay", "0:1", "--queue", "mail", "--json", url=url)
 
-    assert dry.document["letters"] == [{"name": "a", "queue": "mail", "letter": "0:2", "id": "a", "status": "replayed"}]
+    assert dry.document["dead_letters"] == [
+        {"name": "a", "queue": "mail", "dead_letter": "0:2", "id": "a", "status": "replayed"}
+    ]
     assert (text.code, text.err) == (1, "")
     assert [line.split() for line in text.lines[2:]] == [
         ["a", "0:2", "mail", "replayed"],
@@ -120,13 +123,13 @@ def test_replay_keeps_counts_when_asked_and_asks_a_person(file_url: str) -> None
     no = run("dead", "replay", "--all", url=file_url, terminal=True, input="n\n")
     yes = run("dead", "replay", "--all", "--keep-counts", url=file_url, terminal=True, input="y\n")
 
-    assert (no.code, "Replay 2 letters of all queues of tenant default? [y/N]" in no.out) == (130, True)
+    assert (no.code, "Replay 2 dead letters of all queues of tenant default? [y/N]" in no.out) == (130, True)
     assert (yes.code, yes.lines[-1]) == (0, "2 replayed")
     found = with_store(file_url, lambda store: listed(store, State.WAITING))
     assert [(each.record.attempts, each.record.error) for each in found if each.record] == [(1, BOOM), (1, BOOM)]
 
 
-def test_replay_and_purge_take_exactly_the_letters_of_their_filter(file_url: str) -> None:
+def test_replay_and_purge_take_exactly_the_dead_letters_of_their_filter(file_url: str) -> None:
     async def prepare(store: Store) -> None:
         await died(store, [job("a"), job("b", tag="red")])
         await lived(store, [Job(queue=MAIL, id="c", kind="send", policy=Policy(max_attempts=1))], Retry(BOOM))
@@ -142,14 +145,16 @@ def test_replay_and_purge_take_exactly_the_letters_of_their_filter(file_url: str
     by_tag = run("dead", "purge", "--tag", "red", "--yes", "--json", url=file_url)
     named = run("dead", "purge", "a", "z", url=file_url)
 
-    assert old == Ran(0, "no letter matches\n", "")
+    assert old == Ran(0, "no dead letter matches\n", "")
     assert by_class == by_reason == Ran(0, "1 replayed\n", "")
     assert dry == Ran(0, "would be: 1 purged\n", "")
     assert by_tag.document == {"action": "purge", "dry_run": False, "matched": 1, "statuses": {"purged": 1}}
     assert (named.code, [line.split()[-1] for line in named.lines[2:]]) == (1, ["purged", "found"])
     assert [found.id for found in with_store(file_url, lambda store: listed(store, State.WAITING))] == ["c", "d"]
-    assert with_store(file_url, letters) == []
-    assert [letter.record.id for letter in with_store(file_url, lambda store: letters(store, OTHER))] == ["e"]
+    assert with_store(file_url, dead_letters) == []
+    assert [
+        dead_letter.record.id for dead_letter in with_store(file_url, lambda store: dead_letters(store, OTHER))
+    ] == ["e"]
 
 
 def test_what_says_nothing_or_two_things_is_refused(file_url: str) -> None:
@@ -160,13 +165,14 @@ def test_what_says_nothing_or_two_things_is_refused(file_url: str) -> None:
     spread = run("dead", "replay", "a", "--spread", "soon", url=file_url)
 
     assert nothing.err == (
-        "headrace: nothing says which letters to replay; give ids or letters, or a filter such as --kind, --reason or"
+        "headrace: nothing says which dead letters to replay; give ids or dead "
+        "letters, or a filter such as --kind, --reason or"
         " --since, or --all\n"
     )
     assert "purge takes names or a filter, not both" in both.err
     assert spread.err.startswith("headrace: spread 'soon' is no duration")
     assert {ran.code for ran in (nothing, both, spread)} == {2}
-    assert len(with_store(file_url, letters)) == 1
+    assert len(with_store(file_url, dead_letters)) == 1
 
 
 async def test_a_job_that_dies_again_while_others_are_replayed_is_not_replayed_twice() -> None:
@@ -176,7 +182,7 @@ async def test_a_job_that_dies_again_while_others_are_replayed_is_not_replayed_t
         await died(store, [job(f"{number:04}") for number in range(start, start + 1_000)], now_ms=past_ms)
     replayed: Counter[int] = Counter()
 
-    async def apply(_: Store, queue: Queue, keys: Sequence[LetterKey]) -> list[str]:
+    async def apply(_: Store, queue: Queue, keys: Sequence[DeadLetterKey]) -> list[str]:
         replayed.update(key.number for key in keys)
         assert len(replayed) <= 2_000  # or it would go on for ever
         answers = await store.dead.replay(queue, keys)
@@ -189,18 +195,18 @@ async def test_a_job_that_dies_again_while_others_are_replayed_is_not_replayed_t
 
     assert tally.statuses == {"replayed": 2_000}
     assert sorted(replayed) == list(range(1, 2_001))
-    assert len(await letters(store)) == 2_000
+    assert len(await dead_letters(store)) == 2_000
 
 
-async def test_letters_of_a_sparse_filter_are_gathered_so_that_they_spread_together() -> None:
-    """One letter in a thousand: replayed one by one, each would be the first of its step and due at once."""
+async def test_dead_letters_of_a_sparse_filter_are_gathered_so_that_they_spread_together() -> None:
+    """One dead letter in a thousand: replayed one by one, each would be the first of its step and due at once."""
     store, past_ms = MemoryStore(), SystemClock().now_ms() - 60_000
     for number in range(3):
         rows = [job(f"{number}-{each:03}", kind="odd" if each == 0 else "send") for each in range(1_000)]
         await died(store, rows, now_ms=past_ms)
     steps: list[int] = []
 
-    async def apply(_: Store, queue: Queue, keys: Sequence[LetterKey]) -> list[str]:
+    async def apply(_: Store, queue: Queue, keys: Sequence[DeadLetterKey]) -> list[str]:
         steps.append(len(keys))
         return ["replayed"] * len(keys)
 

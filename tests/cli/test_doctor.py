@@ -169,7 +169,7 @@ async def leases_over(store: Store) -> None:
     await play.start("a", lease_ms=1_000)
 
 
-async def many_letters(store: Store) -> None:
+async def many_dead_letters(store: Store) -> None:
     play = play_at(store)
     await play.configure(keep_dead_max=5)
     for id in ("a", "b", "c", "d"):
@@ -193,7 +193,7 @@ CASES: list[tuple[Callable[[Store], Awaitable[None]], str, str, str]] = [
     (forsaken, "wrong", "'mail' has had jobs due for 5 m 0 s and no worker was seen", "headrace worker --queues mail"),
     (forsaken_by_a_worker, "wrong", "and no worker was seen for 5 m 0 s", "headrace worker --queues mail"),
     (leases_over, "wrong", "'mail' has 1 lease that ran out", "headrace doctor --repair"),
-    (many_letters, "look", "'mail' has 4 of 5 dead letters", "headrace dead"),
+    (many_dead_letters, "look", "'mail' has 4 of 5 dead letters", "headrace dead"),
     (nearly_full, "look", "'mail' has 4 of 5 waiting jobs", "raise waiting_max of mail"),
     (silent_reader, "look", "'spark' reads 'mail': 1 event behind, seen 2 d 0 h ago, holds", "forget"),
 ]

@@ -133,12 +133,12 @@ def test_a_tail_ends_with_its_feed(file_url: str, tmp_path: Path) -> None:
     ):
         there, listed = told(tail, 2), told(directory, 2)
         with_store(file_url, lambda store: store.feeds.delete(NEWS, instance="test"))
-        ending, _ = tail.communicate(timeout=RUN_S)
+        finished_job, _ = tail.communicate(timeout=RUN_S)
         listing, _ = directory.communicate(timeout=RUN_S)
 
     assert (tail.returncode, directory.returncode, kept.exists()) == (0, 0, False)
     assert (there[0][:7], listed[0][:17]) == ("present", "present     news ")
-    assert (ending[26:], listing[26:]) == ("deleted     test\n", "deleted     news  test\n")
+    assert (finished_job[26:], listing[26:]) == ("deleted     test\n", "deleted     news  test\n")
 
 
 def test_the_events_of_a_queue_of_jobs_are_told_in_order(file_url: str) -> None:

@@ -1,4 +1,5 @@
-"""Promises that hold for every command: help, --json, exit codes, one sentence for what is wrong, quiet endings."""
+"""Promises that hold for every command: help, --json, exit codes, one sentence for what is wrong, quiet finished
+jobs."""
 
 import inspect
 import json

@@ -77,7 +77,7 @@ def test_list_gives_programs_every_job_once_page_by_page(url: str) -> None:
     assert {page.err for page in pages} == {""}
     active, dead = rows[3], rows[7]
     assert (active["worker"], active["lease_expires_at_ms"] > 0) == ("worker-1", True)
-    assert (dead["letter"], dead["error"]) == ("0:1", {"class": "KeyError", "message": "no such User"})
+    assert (dead["dead_letter"], dead["error"]) == ("0:1", {"class": "KeyError", "message": "no such User"})
     assert (dead["tag"], dead["attempts"], dead["ended_at"][-1]) == ("red", 1, "Z")
 
 

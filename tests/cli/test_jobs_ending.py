@@ -18,14 +18,14 @@ from headrace.model.outcome import Done
 from headrace.model.results import Found, Page
 from headrace.stores.contract.store import Store
 from headrace.stores.memory.store import MemoryStore
-from tests.cli.living import MAIL, claimed, died, job, letters, listed, lived
+from tests.cli.living import MAIL, claimed, dead_letters, died, job, listed, lived
 from tests.cli.support import Ran, run, with_store
 
 OTHER = Queue("other")
 
 
 async def a_few(store: Store) -> None:
-    """A job that is done, one that is active with a twin, and two that wait, one of them elsewhere."""
+    """A job that is done, one that is active with a blocked job, and two that wait, one of them elsewhere."""
     await lived(store, [job("done")], Done())
     await store.jobs.enqueue([job("active")])
     await claimed(store)
@@ -38,7 +38,7 @@ def test_cancel_tells_of_each_id_what_became_of_it(url: str) -> None:
     with_store(url, a_few)
 
     some = run("jobs", "cancel", "waiting-too", "done", "nobody", url=url)
-    twin = run("jobs", "cancel", "active", "--json", url=url)
+    blocked_job = run("jobs", "cancel", "active", "--json", url=url)
     left = run("jobs", "cancel", "active", url=url)
     asked = run("jobs", "cancel", "active", "--running", "--json", url=url)
 
@@ -48,7 +48,7 @@ def test_cancel_tells_of_each_id_what_became_of_it(url: str) -> None:
         ["done", "mail", "done", "not", "found"],
         ["nobody", "–", "–", "not", "found"],
     ]
-    assert (twin.code, twin.document["statuses"]) == (0, {"cancelled": 1})
+    assert (blocked_job.code, blocked_job.document["statuses"]) == (0, {"cancelled": 1})
     assert (left.code, left.lines[2].split()) == (1, ["active", "mail", "active", "active"])
     assert left.err == "active jobs were left alone; --running asks them to stop\n"
     assert asked.document["jobs"] == [{"id": "active", "queue": "mail", "status": "asked", "state": "active"}]
@@ -142,16 +142,16 @@ def test_a_person_is_asked_before_jobs_go_by_filter(file_url: str) -> None:
 
 
 def test_running_jobs_are_asked_by_filter_only_when_they_match_themselves(file_url: str) -> None:
-    """The twin of an active job matches and goes; the active one is of another kind and goes on."""
+    """The blocked job of an active job matches and goes; the active one is of another kind and goes on."""
     with_store(file_url, a_few)
 
-    twins = run("jobs", "cancel", "--kind", "again", "--running", "--yes", url=file_url)
+    blocked_jobs = run("jobs", "cancel", "--kind", "again", "--running", "--yes", url=file_url)
     [first] = with_store(file_url, lambda store: listed(store, State.ACTIVE))
     rest = run("jobs", "cancel", "--state", "active", "--running", "--yes", url=file_url)
     [second] = with_store(file_url, lambda store: listed(store, State.ACTIVE))
 
-    assert twins.out.startswith("1 cancelled; looked at ")
-    assert (first.twin, first.cancel_asked) == (None, False)
+    assert blocked_jobs.out.startswith("1 cancelled; looked at ")
+    assert (first.blocked_job, first.cancel_asked) == (None, False)
     assert rest == Ran(0, "1 asked; looked at 1 job\n", "")
     assert second.cancel_asked
 
@@ -177,7 +177,7 @@ def test_remove_by_state_spares_an_id_that_lives_on(url: str) -> None:
     assert done == Ran(0, "2 removed; looked at 3 jobs\n", "")
     assert (dead.document["statuses"], dead.document["looked"]) == ({"removed": 1}, 2)
     assert (named.code, named.document["statuses"]) == (1, {"removed": 1, "not_found": 1})
-    assert [letter.record.id for letter in with_store(url, letters)] == ["dead-twice"]
+    assert [dead_letter.record.id for dead_letter in with_store(url, dead_letters)] == ["dead-twice"]
     assert [found.id for found in with_store(url, lambda store: listed(store, State.ACTIVE))] == ["dead-twice"]
 
 

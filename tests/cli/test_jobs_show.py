@@ -7,9 +7,9 @@ import pytest
 from headrace.cli import journeys
 from headrace.cli.jobs.portrait import portrait_text
 from headrace.cli.journeys import gap_text, journey_of
-from headrace.cli.shapes import event_cells, letter_cells
+from headrace.cli.shapes import dead_letter_cells, event_cells
 from headrace.model.event import Event, Line
-from headrace.model.finished import Letter, LetterKey
+from headrace.model.finished import DeadLetter, DeadLetterKey
 from headrace.model.job import Job, Record, State
 from headrace.model.names import Queue, Shard
 from headrace.model.outcome import Done, Fail, JobError, Retry
@@ -65,7 +65,7 @@ def test_show_tells_people_the_whole_life_of_a_job(url: str) -> None:
     assert "worker-1" in rows[4]
     assert "1.5 s" in rows[4]
     assert "OSError: cannot reach redis://…@cache:6379" in rows[4]
-    assert "failed; ValueError: bad; letter 0:1" in rows[6]
+    assert "failed; ValueError: bad; dead letter 0:1" in rows[6]
     assert "hunter2" not in ran.out
 
 
@@ -77,15 +77,15 @@ def test_show_gives_programs_everything_in_one_document(url: str) -> None:
     bare = run("jobs", "show", "x/1", "--queue", "mail", "--no-payload", "--scan-max", "0", "--json", url=url).document
 
     assert (shown["state"], shown["queue"], shown["shard"], shown["why"]) == ("done", "mail", 0, None)
-    assert shown["ending"]["result"] == {"sent": 1}
-    assert shown["ending"]["pinned"] is True
+    assert shown["finished_job"]["result"] == {"sent": 1}
+    assert shown["finished_job"]["pinned"] is True
     assert (shown["life"]["begins"], [event["event"] for event in shown["life"]["events"]]) == ("whole", LIFE)
     assert shown["life"]["looked"] < 20
     retried, dead = shown["life"]["events"][2], shown["life"]["events"][4]
     assert (retried["attempts"], retried["run_ms"], retried["error_class"]) == (1, 1_500, "OSError")
     assert retried["error_message"] == "cannot reach redis://…@cache:6379"
-    assert (dead["reason"], dead["letter"], dead["at"][-1]) == ("failed", 1, "Z")
-    assert "result" not in bare["ending"]
+    assert (dead["reason"], dead["dead_letter"], dead["at"][-1]) == ("failed", 1, "Z")
+    assert "result" not in bare["finished_job"]
     assert bare["life"]["events"] == []
 
 
@@ -165,14 +165,14 @@ def test_show_tells_who_has_a_job_and_what_waits_behind_it(url: str) -> None:
     assert document["record"]["payload"] == {"n": 1}
     assert document["lease"]["worker"] == "worker-1"
     assert document["lease"]["fence"] >= 1
-    assert document["twin"]["kind"] == "again"
-    assert document["twin"]["payload"] == {"base64": "/wA="}
+    assert document["blocked_job"]["kind"] == "again"
+    assert document["blocked_job"]["payload"] == {"base64": "/wA="}
     assert document["policy"]["max_attempts"] == {"value": 10, "from": "queue"}
     assert "token" not in str(document)
     assert seen.code == 0
     assert "job behind on queue mail of tenant default" in seen.out
     assert any(line.startswith("lease       worker worker-1 for 2") for line in seen.lines)
-    assert "twin        waits behind the active one:" in seen.lines
+    assert "blocked     waits behind the active one:" in seen.lines
     assert r"  payload     2 bytes that are not JSON: b'\xff\x00'" in seen.lines
 
 
@@ -250,13 +250,13 @@ def test_a_secret_is_hidden_before_its_text_is_cut() -> None:
     message = "p" * 24 + "redis://me:hunter2@cache:6379"
     error = JobError("OSError", message)
     record = Record(id="x", kind="send", payload=b"null", run_at_ms=0, enqueued_at_ms=0)
-    letter = Letter(LetterKey(0, 1), record, "failed", error, 0, 1)
+    dead_letter = DeadLetter(DeadLetterKey(0, 1), record, "failed", error, 0, 1)
     line = Line("retried", id="x", error_class="OSError", error_message=message)
     event = Event(shard=SHARD, epoch=1, seq=1, at_ms=0, line=line)
-    found = Found("x", State.DEAD, record, letters=(letter,))
+    found = Found("x", State.DEAD, record, dead_letters=(dead_letter,))
 
     told = [
-        *map(str, letter_cells(letter, 0)),
+        *map(str, dead_letter_cells(dead_letter, 0)),
         *map(str, event_cells(event)),
         portrait_text(found, None, DEFAULT_CONFIG, 0, payload=True),
     ]

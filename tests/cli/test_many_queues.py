@@ -9,7 +9,7 @@ import pytest
 from headrace.cli.looking import queues_of
 from headrace.cli.queues.changing import _queue
 from headrace.model.feed import FeedName, Publication
-from headrace.model.finished import Letter
+from headrace.model.finished import DeadLetter
 from headrace.model.job import Job
 from headrace.model.limits import BATCH_MAX, DURATION_MS_MAX, PAGE_MAX
 from headrace.model.names import Queue
@@ -19,7 +19,7 @@ from headrace.pipeline.source.targets import find_queues
 from headrace.stores.contract.store import Store
 from headrace.stores.memory.store import MemoryStore
 from headrace.testing.forwarding import Call, Forwarding
-from tests.cli.living import claimed, died, job, letters, lived
+from tests.cli.living import claimed, dead_letters, died, job, lived
 from tests.cli.support import run, with_store
 from tests.support.stores import sqlite_url
 
@@ -29,8 +29,8 @@ FIRST, MIDDLE, LAST = Queue(NAMES[0]), Queue(NAMES[COUNT // 2]), Queue(NAMES[-1]
 
 
 async def many(store: Store) -> None:
-    """Queues with a waiting job each; letters in the first, one in the middle and the last; and in the last a job that
-    is done and one that runs. As many feeds, and an item in the last."""
+    """Queues with a waiting job each; dead letters in the first, one in the middle and the last; and in the last a job
+    that is done and one that runs. As many feeds, and an item in the last."""
     for queue in (FIRST, MIDDLE, LAST):
         await died(store, [job(f"dead-{queue.name}", queue=queue)])
     await lived(store, [job("done-last", queue=LAST)], Done(b'{"sent":true}'))
@@ -132,12 +132,12 @@ def test_remove_all_leaves_no_job_of_any_queue_that_does_not_run(many_url: str) 
     assert waiting_in_all(many_url) == 0
 
 
-def test_letters_of_every_queue_are_listed_and_shown(many_url: str) -> None:
+def test_dead_letters_of_every_queue_are_listed_and_shown(many_url: str) -> None:
     listed = run("dead", "list", "--json", url=many_url)
     shown = run("dead", "show", "dead-queue-1002", "--json", url=many_url)
     by_key = run("dead", "show", "0:1", url=many_url)
 
-    assert [row["queue"] for row in listed.document["letters"]] == [FIRST.name, MIDDLE.name, LAST.name]
+    assert [row["queue"] for row in listed.document["dead_letters"]] == [FIRST.name, MIDDLE.name, LAST.name]
     assert (shown.code, shown.document["queue"]) == (0, LAST.name)
     assert by_key.code == 2
     assert f"{FIRST.name} and {MIDDLE.name} and {LAST.name}; say which with --queue" in by_key.err
@@ -145,15 +145,15 @@ def test_letters_of_every_queue_are_listed_and_shown(many_url: str) -> None:
 
 @pytest.mark.parametrize(("verb", "done", "waiting"), [("replay", "replayed", COUNT + 3), ("purge", "purged", COUNT)])
 @pytest.mark.parametrize("named", [False, True])
-def test_letters_of_every_queue_are_replayed_and_purged(
+def test_dead_letters_of_every_queue_are_replayed_and_purged(
     many_url: str, verb: str, done: str, waiting: int, named: bool
 ) -> None:
     which = [f"dead-{queue.name}" for queue in (FIRST, MIDDLE, LAST)] if named else ["--all", "--yes"]
 
     ran = run("dead", verb, *which, "--json", url=many_url)
 
-    async def look(store: Store) -> list[Letter]:
-        return [letter for queue in (FIRST, MIDDLE, LAST) for letter in await letters(store, queue)]
+    async def look(store: Store) -> list[DeadLetter]:
+        return [dead_letter for queue in (FIRST, MIDDLE, LAST) for dead_letter in await dead_letters(store, queue)]
 
     assert (ran.code, ran.document["statuses"]) == (0, {done: 3})
     assert with_store(many_url, look) == []

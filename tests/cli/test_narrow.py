@@ -102,14 +102,14 @@ def test_an_id_that_a_table_cut_is_taken_as_it_stands_there(url: str, number: in
     assert (removed.code, removed.document["jobs"][0]["id"]) == (0, id)
 
 
-def test_letters_results_and_cancels_take_an_id_that_was_cut(url: str) -> None:
+def test_dead_letters_results_and_cancels_take_an_id_that_was_cut(url: str) -> None:
     dead, done, later, *_ = (f"{id[:20]}…" for id in ids(FILMS))
 
-    letter = run("dead", "show", dead, "--queue", "films", "--json", url=url)
+    dead_letter = run("dead", "show", dead, "--queue", "films", "--json", url=url)
     result = run("jobs", "result", done, "--queue", "films", "--json", url=url)
     cancelled = run("jobs", "cancel", later, "--queue", "films", "--json", url=url)
 
-    assert (letter.code, letter.document["id"]) == (0, ids(FILMS)[0])
+    assert (dead_letter.code, dead_letter.document["id"]) == (0, ids(FILMS)[0])
     assert (result.code, result.document["id"], result.document["result"]) == (0, ids(FILMS)[1], 1)
     assert (cancelled.code, cancelled.document["statuses"]) == (0, {"cancelled": 1})
 

@@ -27,7 +27,7 @@ async def every_state(store: Store) -> None:
     for outcome in (Done(), Done(), Cancelled(), Fail(BOOM)):
         await play.settle(await play.start(f"over-{play.nonce()}"), outcome)
     await play.start("runs", worker="worker-7", lease_ms=HOUR_MS)
-    await play.enqueue("runs")  # a twin, blocked by it
+    await play.enqueue("runs")  # a blocked job, blocked by it
     await play.enqueue("tomorrow", run_at_ms=play.now_ms + 24 * HOUR_MS)
     play.now_ms -= HOUR_MS
     await play.enqueue("due")
@@ -232,20 +232,20 @@ def test_delete_forgets_a_queue_that_has_no_jobs_left_and_refuses_another(url: s
 
     assert (busy.code, busy.out) == (2, "")
     assert "queue 'mail' still has jobs (2 waiting, 1 blocked, 1 active)" in busy.err
-    assert (unasked.code, "with 3 endings, 0 dead letters and its journal?" in unasked.err) == (2, True)
+    assert (unasked.code, "with 3 finished jobs, 0 dead letters and its journal?" in unasked.err) == (2, True)
     assert (tried.code, tried.out) == (0, "queue 'old' would be deleted\n")
     assert ran.document == {"queue": "old", "tenant": "default", "deleted": True, "dry_run": False}
     assert with_store(url, left) == ["idle", "mail"]
 
 
-def test_the_companion_of_a_queue_is_one_of_its_own(file_url: str) -> None:
+def test_the_fail_queue_of_a_queue_is_one_of_its_own(file_url: str) -> None:
     async def dying(store: Store) -> None:
         play = playing(store)
         await play.configure(fail_handler=True)
         await play.die("broken")
 
     async def waiting(store: Store) -> int:
-        return len((await store.reads.list(MAIL.companion, State.WAITING)).rows)
+        return len((await store.reads.list(MAIL.fail_queue, State.WAITING)).rows)
 
     with_store(file_url, dying)
 

@@ -69,7 +69,7 @@ class RelayJobs:
 
 
 class RelaySignals:
-    """Hands calls on; tells when somebody has begun to wait for an ending, and how often."""
+    """Hands calls on; tells when somebody has begun to wait for a finished job, and how often."""
 
     def __init__(self, store: Store) -> None:
         self._signals = store.signals

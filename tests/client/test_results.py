@@ -163,13 +163,13 @@ async def test_a_job_that_has_not_ended_in_time_is_a_timeout_that_says_where_it_
 
 
 @pytest.mark.parametrize("nothing", [{"keep_done_ms": 0}, {"keep_done_max": 0}])
-async def test_where_no_ending_is_kept_the_wait_is_refused_at_once(nothing: dict[str, object]) -> None:
+async def test_where_no_finished_job_is_kept_the_wait_is_refused_at_once(nothing: dict[str, object]) -> None:
     store = MemoryStore()
     client = Client(store)
     await store.queues.configure(DEFAULT, nothing)
     handle = await client.enqueue("send")
 
-    with pytest.raises(Refused, match="keeps no endings") as caught:
+    with pytest.raises(Refused, match="keeps no finished jobs") as caught:
         await handle.result(timeout=PATIENCE_SECONDS)
 
     assert caught.value.reason == "nothing_kept"
@@ -202,11 +202,11 @@ async def test_a_job_that_is_removed_while_somebody_waits_is_not_found() -> None
     await handle.remove()
 
     async with asyncio.timeout(PATIENCE_SECONDS):
-        with pytest.raises(Refused, match="was removed, or its ending was not kept"):
+        with pytest.raises(Refused, match="was removed, or its finished job was not kept"):
             await waiting
 
 
-async def test_the_result_of_a_delivery_counts_also_while_the_twin_that_it_freed_waits() -> None:
+async def test_the_result_of_a_delivery_counts_also_while_the_blocked_job_that_it_freed_waits() -> None:
     store = MemoryStore()
     client = Client(store)
     first = await client.enqueue("send", id="a")
@@ -222,7 +222,7 @@ async def test_the_result_of_a_delivery_counts_also_while_the_twin_that_it_freed
     assert await second.result() == 2
 
 
-async def test_a_twin_that_died_is_dead_although_the_delivery_before_it_was_done() -> None:
+async def test_a_blocked_job_that_died_is_dead_although_the_delivery_before_it_was_done() -> None:
     store = MemoryStore()
     client = Client(store)
     await client.enqueue("send", id="a")

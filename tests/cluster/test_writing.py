@@ -34,7 +34,7 @@ def url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
     return fresh_url(request.param, tmp_path)
 
 
-def test_a_task_that_spark_runs_again_after_its_jobs_were_claimed_makes_no_twin_and_counts_them_once(
+def test_a_task_that_spark_runs_again_after_its_jobs_were_claimed_makes_no_blocked_job_and_counts_them_once(
     spark: SparkSession, url: str
 ) -> None:
     queue, half, tries_max = MAIL, ROWS // 2, TRIES_MAX  # executors cannot import this module

@@ -11,13 +11,13 @@ from headrace.model.claim import ClaimRequest
 from headrace.model.errors import Refused
 from headrace.model.event import Span
 from headrace.model.feed import FIRST, FeedCursor, Move, Publication
-from headrace.model.finished import LetterKey
+from headrace.model.finished import DeadLetterKey
 from headrace.model.job import State
 from headrace.model.names import Shard
 from headrace.model.outcome import Done
-from headrace.stores.contract.dead_letters import Dead, LetterFilter
+from headrace.stores.contract.dead_letters import Dead, DeadLetterFilter
 from headrace.stores.contract.feeds import Feeds
-from headrace.stores.contract.integrity import Upkeep
+from headrace.stores.contract.integrity import Integrity
 from headrace.stores.contract.items import Items
 from headrace.stores.contract.jobs import Jobs
 from headrace.stores.contract.journal import Journal
@@ -39,7 +39,7 @@ PARTS: dict[str, type] = {
     "feeds": Feeds,
     "items": Items,
     "signals": Signals,
-    "upkeep": Upkeep,
+    "integrity": Integrity,
 }
 Take = Callable[..., Awaitable[object]]
 
@@ -77,7 +77,7 @@ async def known_calls(play: Play) -> dict[str, Callable[..., Awaitable[object]]]
         "jobs.remove": partial(store.jobs.remove, queue, ["waiting"]),
         "dead.list": partial(store.dead.list, queue),
         "dead.replay": partial(store.dead.replay, queue, ["waiting"]),
-        "dead.purge": partial(store.dead.purge, queue, [LetterKey(0, 1)]),
+        "dead.purge": partial(store.dead.purge, queue, [DeadLetterKey(0, 1)]),
         "queues.configure": partial(store.queues.configure, queue, {"paused": True}),
         "queues.counts": partial(store.queues.counts, queue),
         "queues.names": partial(store.queues.names, "acme"),
@@ -86,7 +86,7 @@ async def known_calls(play: Play) -> dict[str, Callable[..., Awaitable[object]]]
         "queues.delete": partial(store.queues.delete, queue),
         "reads.find": partial(store.reads.find, queue, ["waiting"]),
         "reads.list": partial(store.reads.list, queue, State.WAITING),
-        "reads.ending": partial(store.reads.ending, queue, "waiting"),
+        "reads.finished_job": partial(store.reads.finished_job, queue, "waiting"),
         "reads.snapshot": partial(store.reads.snapshot, shard),
         "reads.scan": partial(store.reads.scan, shard, "alive"),
         "reads.workers": partial(store.reads.workers, queue),
@@ -110,8 +110,8 @@ async def known_calls(play: Play) -> dict[str, Callable[..., Awaitable[object]]]
         "signals.wait": partial(store.signals.wait, [queue]),
         "signals.ended": partial(store.signals.ended, queue, ["waiting"]),
         "signals.changed": partial(store.signals.changed, name, None),
-        "upkeep.inspect": partial(store.upkeep.inspect, shard),
-        "upkeep.mend": partial(store.upkeep.mend, shard),
+        "integrity.inspect": partial(store.integrity.inspect, shard),
+        "integrity.mend": partial(store.integrity.mend, shard),
     }
 
 
@@ -151,15 +151,15 @@ async def test_numbers_within_what_a_call_is_given_are_checked(play: Play) -> No
     takers: dict[str, Take] = {
         "Span.after": lambda it: store.journal.reached([Span(shard, it, 5)], 1),
         "Span.upto": lambda it: store.journal.reached([Span(shard, 0, it)], 1),
-        "LetterKey.shard": lambda it: store.dead.purge(queue, [LetterKey(it, 1)]),
-        "LetterKey.number": lambda it: store.dead.replay(queue, [LetterKey(0, it)]),
+        "DeadLetterKey.shard": lambda it: store.dead.purge(queue, [DeadLetterKey(it, 1)]),
+        "DeadLetterKey.number": lambda it: store.dead.replay(queue, [DeadLetterKey(0, it)]),
         "FeedCursor.epoch": lambda it: store.feeds.changes(name, FeedCursor("1.1", it, 1)),
         "FeedCursor.seq": lambda it: store.feeds.changes(name, FeedCursor("1.1", 1, it)),
         "FeedCursor.seq of a wait": lambda it: store.signals.changed(name, FeedCursor("1.1", 1, it), 0),
         "FeedCursor.birth": lambda it: store.feeds.changes(name, FeedCursor(it, 1, 1)),
         "a cursor": lambda it: store.feeds.changes(name, it),
-        "died_after_ms": lambda it: store.dead.list(queue, where=LetterFilter(died_after_ms=it)),
-        "died_before_ms": lambda it: store.dead.list(queue, where=LetterFilter(died_before_ms=it)),
+        "died_after_ms": lambda it: store.dead.list(queue, where=DeadLetterFilter(died_after_ms=it)),
+        "died_before_ms": lambda it: store.dead.list(queue, where=DeadLetterFilter(died_before_ms=it)),
         "Shard.index": lambda it: store.journal.bounds(Shard(queue, it)),
         "ClaimRequest.limit": lambda it: calls["jobs.claim"](
             request=ClaimRequest(queues=[queue], worker="w", nonce="nonce-of-mine", limit=it)

@@ -9,7 +9,7 @@ from msgspec.structs import replace
 
 from headrace.model.claim import ClaimRequest, Lease, Settlement
 from headrace.model.errors import Refused
-from headrace.model.finished import LetterKey
+from headrace.model.finished import DeadLetterKey
 from headrace.model.job import State
 from headrace.model.names import Queue, Shard
 from headrace.model.outcome import Done, Fail, JobError, Release, Retry
@@ -54,7 +54,7 @@ async def test_names_of_tenants_that_are_none_are_refused(play: Play) -> None:
 
 
 async def test_names_of_queues_that_are_none_are_refused(play: Play) -> None:
-    """T9: an empty queue, one with a space, one that poses as a companion."""
+    """T9: an empty queue, one with a space, one that poses as a fail queue."""
     names: list[Any] = ["", "mail box", "-mail", ".mail", "mail/x", "m" * 121, "mail\n", "mail.fail", "{mail}", None, 7]
 
     async def use(name: Any) -> object:
@@ -100,7 +100,7 @@ async def test_ids_that_are_none_are_refused_by_every_call_that_takes_ids(play: 
         "remove": play.remove,
         "find": play.find,
         "replay": play.replay,
-        "ending": lambda id: play.store.reads.ending(play.queue, id, now_ms=play.now_ms),
+        "finished_job": lambda id: play.store.reads.finished_job(play.queue, id, now_ms=play.now_ms),
     }
 
     async def enqueue(id: Any) -> object:
@@ -112,7 +112,7 @@ async def test_ids_that_are_none_are_refused_by_every_call_that_takes_ids(play: 
         {f"{name} {id!r}": partial(take, id) for name, take in takers.items() for id in bad},
     )
 
-    assert reasons(refused) == {"bad_id", "bad_letter"}
+    assert reasons(refused) == {"bad_id", "bad_dead_letter"}
 
 
 async def test_one_bad_id_refuses_the_whole_call(play: Play) -> None:
@@ -298,9 +298,9 @@ async def test_the_largest_result_is_taken_and_kept_whole(play: Play) -> None:
 
     await play.settle(await play.start("a"), Done(result))
 
-    ending = await play.store.reads.ending(play.queue, "a", now_ms=play.now_ms)
-    assert ending is not None
-    assert ending.result == result
+    finished_job = await play.store.reads.finished_job(play.queue, "a", now_ms=play.now_ms)
+    assert finished_job is not None
+    assert finished_job.result == result
 
 
 async def test_a_batch_of_more_than_a_thousand_is_refused_by_every_call_that_takes_one(play: Play) -> None:
@@ -321,7 +321,7 @@ async def test_a_batch_of_more_than_a_thousand_is_refused_by_every_call_that_tak
             "remove": lambda: store.jobs.remove(play.queue, ids, now_ms=now_ms),
             "find": lambda: store.reads.find(play.queue, ids, now_ms=now_ms),
             "replay": lambda: store.dead.replay(play.queue, ids, now_ms=now_ms),
-            "purge": lambda: store.dead.purge(play.queue, [LetterKey(0, 1)] * 1_001, now_ms=now_ms),
+            "purge": lambda: store.dead.purge(play.queue, [DeadLetterKey(0, 1)] * 1_001, now_ms=now_ms),
         },
     )
 
@@ -384,7 +384,7 @@ async def test_instants_that_are_none_are_refused_by_every_call_that_takes_one(p
         "purge": lambda now: store.queues.purge(queue, now_ms=now),
         "find": lambda now: store.reads.find(queue, ["a"], now_ms=now),
         "list": lambda now: store.reads.list(queue, State.WAITING, now_ms=now),
-        "ending": lambda now: store.reads.ending(queue, "a", now_ms=now),
+        "finished_job": lambda now: store.reads.finished_job(queue, "a", now_ms=now),
         "snapshot": lambda now: store.reads.snapshot(shard, now_ms=now),
         "scan": lambda now: store.reads.scan(shard, "alive", now_ms=now),
         "workers": lambda now: store.reads.workers(queue, now_ms=now),
@@ -425,8 +425,15 @@ async def test_durations_that_are_none_are_refused(play: Play) -> None:
     assert reasons(refused) == {"bad_delay_ms", "bad_lease_ms", "bad_spread_ms", "bad_timeout_ms"}
 
 
-async def test_letters_that_are_none_are_refused(play: Play) -> None:
-    bad: list[Any] = [LetterKey(play.queue.shards, 1), LetterKey(-1, 1), LetterKey(0, 0), LetterKey(0, 2**63), 7, None]
+async def test_dead_letters_that_are_none_are_refused(play: Play) -> None:
+    bad: list[Any] = [
+        DeadLetterKey(play.queue.shards, 1),
+        DeadLetterKey(-1, 1),
+        DeadLetterKey(0, 0),
+        DeadLetterKey(0, 2**63),
+        7,
+        None,
+    ]
 
     def replay(pick: Any) -> Call:
         return lambda: play.store.dead.replay(play.queue, ["waiting", pick], now_ms=play.now_ms)
@@ -439,7 +446,7 @@ async def test_letters_that_are_none_are_refused(play: Play) -> None:
         {f"replay {pick!r}": replay(pick) for pick in bad} | {f"purge {pick!r}": purge(pick) for pick in bad},
     )
 
-    assert reasons(refused) == {"bad_shard", "bad_letter"}
+    assert reasons(refused) == {"bad_shard", "bad_dead_letter"}
 
 
 async def test_journal_places_and_consumers_that_are_none_are_refused(play: Play) -> None:

@@ -22,7 +22,7 @@ async def test_cancel_ends_a_ready_job_and_says_so(play: Play) -> None:
 
     answer = await play.cancel("a")
 
-    assert (answer.id, answer.status, answer.twin) == ("a", "cancelled", False)
+    assert (answer.id, answer.status, answer.blocked_job) == ("a", "cancelled", False)
     assert await play.state("a") is State.CANCELLED
     assert await play.claim(10) == []
     assert await play.history("a") == ["enqueued", "cancelled"]
@@ -49,9 +49,9 @@ async def test_cancel_ends_a_job_that_waits_between_two_attempts(play: Play) -> 
 
     assert answer.status == "cancelled"
     assert await play.claim(10) == []
-    ending = (await play.found("a")).ending
-    assert ending is not None
-    assert (ending.state, ending.attempts) == ("cancelled", 1)
+    finished_job = (await play.found("a")).finished_job
+    assert finished_job is not None
+    assert (finished_job.state, finished_job.attempts) == ("cancelled", 1)
 
 
 async def test_cancel_answers_not_found_for_an_unknown_id_and_changes_nothing(play: Play) -> None:
@@ -91,13 +91,13 @@ async def test_cancel_leaves_an_active_job_alone(play: Play) -> None:
 
     answer = await play.cancel("a")
 
-    assert (answer.status, answer.twin) == ("active", False)
+    assert (answer.status, answer.blocked_job) == ("active", False)
     assert await play.snapshot() == before
     assert not (await play.extend(claim.lease)).cancel_asked
     assert (await play.settle(claim)).status == "done"
 
 
-async def test_cancel_ends_the_blocked_twin_without_an_ending_and_leaves_the_active_one(play: Play) -> None:
+async def test_cancel_ends_the_blocked_job_without_an_finished_job_and_leaves_the_active_one(play: Play) -> None:
     """Q15: a blocked job can be cancelled like a waiting one."""
     claim = await play.start("a")
     await play.enqueue("a", payload=b"2")
@@ -106,14 +106,14 @@ async def test_cancel_ends_the_blocked_twin_without_an_ending_and_leaves_the_act
     found = await play.found("a")
     await play.settle(claim)
 
-    assert (answer.status, answer.twin) == ("cancelled", True)
-    assert (found.state, found.twin, found.ending) == (State.ACTIVE, None, None)
+    assert (answer.status, answer.blocked_job) == ("cancelled", True)
+    assert (found.state, found.blocked_job, found.finished_job) == (State.ACTIVE, None, None)
     assert await play.state("a") is State.DONE
     assert await play.claim(10) == []
     assert await play.history("a") == ["enqueued", "claimed", "blocked", "cancelled", "done"]
 
 
-async def test_a_cancelled_twin_is_not_applied_when_the_active_one_comes_back(play: Play) -> None:
+async def test_a_cancelled_blocked_job_is_not_applied_when_the_active_one_comes_back(play: Play) -> None:
     claim = await play.start("a", payload=b"1")
     await play.enqueue("a", payload=b"2", run_at_ms=play.now_ms + 9_000)
 
@@ -125,15 +125,15 @@ async def test_a_cancelled_twin_is_not_applied_when_the_active_one_comes_back(pl
     assert (await play.counts()).blocked == 0
 
 
-async def test_cancel_running_ends_the_twin_and_asks_the_active_one(play: Play) -> None:
+async def test_cancel_running_ends_the_blocked_job_and_asks_the_active_one(play: Play) -> None:
     claim = await play.start("a")
     await play.enqueue("a")
 
     answer = await play.cancel("a", running=True)
 
-    assert (answer.status, answer.twin) == ("asked", True)
+    assert (answer.status, answer.blocked_job) == ("asked", True)
     found = await play.found("a")
-    assert (found.state, found.twin, found.cancel_asked) == (State.ACTIVE, None, True)
+    assert (found.state, found.blocked_job, found.cancel_asked) == (State.ACTIVE, None, True)
     assert (await play.settle(claim, Cancelled())).status == "cancelled"
     assert await play.state("a") is State.CANCELLED
 
@@ -143,7 +143,7 @@ async def test_cancel_running_ends_a_waiting_job_like_a_plain_cancel(play: Play)
 
     answer = await play.cancel("a", running=True)
 
-    assert (answer.status, answer.twin) == ("cancelled", False)
+    assert (answer.status, answer.blocked_job) == ("cancelled", False)
     assert await play.history("a") == ["enqueued", "cancelled"]
 
 
@@ -203,7 +203,7 @@ async def test_an_asked_job_ends_cancelled_when_its_delivery_comes_back(play: Pl
     answer = await play.settle(claim, outcome)
     play.advance(3_600_000 - 1)
 
-    assert (answer.status, answer.run_at_ms, answer.letter) == ("cancelled", None, None)
+    assert (answer.status, answer.run_at_ms, answer.dead_letter) == ("cancelled", None, None)
     assert await play.state("a") is State.CANCELLED
     assert await play.claim(10) == []
     assert await play.history("a") == ["enqueued", "claimed", "asked", "cancelled"]
@@ -217,9 +217,9 @@ async def test_an_asked_job_ends_cancelled_when_its_lease_runs_out(play: Play) -
     claims = await play.claim(10)
 
     assert claims == []
-    ending = (await play.found("a")).ending
-    assert ending is not None
-    assert (ending.state, ending.stalls) == ("cancelled", 1)
+    finished_job = (await play.found("a")).finished_job
+    assert finished_job is not None
+    assert (finished_job.state, finished_job.stalls) == ("cancelled", 1)
     assert await play.history("a") == ["enqueued", "claimed", "asked", "cancelled"]
 
 
@@ -230,9 +230,9 @@ async def test_done_wins_over_an_asked_cancel(play: Play) -> None:
     answer = await play.settle(claim, Done(b"7"))
 
     assert answer.status == "done"
-    ending = await play.store.reads.ending(play.queue, "a", now_ms=play.now_ms)
-    assert ending is not None
-    assert (ending.state, ending.result) == ("done", b"7")
+    finished_job = await play.store.reads.finished_job(play.queue, "a", now_ms=play.now_ms)
+    assert finished_job is not None
+    assert (finished_job.state, finished_job.result) == ("done", b"7")
 
 
 async def test_fail_wins_over_an_asked_cancel(play: Play) -> None:
@@ -242,23 +242,23 @@ async def test_fail_wins_over_an_asked_cancel(play: Play) -> None:
     answer = await play.settle(claim, Fail(BOOM))
 
     assert answer.status == "dead"
-    assert [letter.reason for letter in await play.letters()] == ["failed"]
+    assert [dead_letter.reason for dead_letter in await play.dead_letters()] == ["failed"]
 
 
-async def test_an_asked_job_out_of_attempts_ends_cancelled_without_a_letter(play: Play) -> None:
+async def test_an_asked_job_out_of_attempts_ends_cancelled_without_a_dead_letter(play: Play) -> None:
     claim = await play.start("a", policy=Policy(max_attempts=1))
     await play.cancel("a", running=True)
 
     answer = await play.settle(claim, Retry(BOOM))
 
-    assert (answer.status, answer.letter) == ("cancelled", None)
-    assert await play.letters() == []
-    ending = (await play.found("a")).ending
-    assert ending is not None
-    assert ending.attempts == 1
+    assert (answer.status, answer.dead_letter) == ("cancelled", None)
+    assert await play.dead_letters() == []
+    finished_job = (await play.found("a")).finished_job
+    assert finished_job is not None
+    assert finished_job.attempts == 1
 
 
-async def test_an_asked_job_out_of_stalls_ends_cancelled_without_a_letter(play: Play) -> None:
+async def test_an_asked_job_out_of_stalls_ends_cancelled_without_a_dead_letter(play: Play) -> None:
     await play.start("a", lease_ms=1_000, policy=Policy(max_stalls=1))
     await play.cancel("a", running=True)
 
@@ -266,7 +266,7 @@ async def test_an_asked_job_out_of_stalls_ends_cancelled_without_a_letter(play: 
     await play.repair()
 
     assert await play.state("a") is State.CANCELLED
-    assert await play.letters() == []
+    assert await play.dead_letters() == []
 
 
 async def test_a_job_enqueued_after_the_asking_waits_on_its_own_when_the_asked_one_ends(play: Play) -> None:
@@ -283,25 +283,25 @@ async def test_a_job_enqueued_after_the_asking_waits_on_its_own_when_the_asked_o
     assert await play.history("a") == ["enqueued", "claimed", "asked", "blocked", "cancelled", "unblocked", "claimed"]
 
 
-async def test_the_ending_of_a_cancelled_job_is_kept_for_keep_done_ms_and_not_longer(play: Play) -> None:
+async def test_the_finished_job_of_a_cancelled_job_is_kept_for_keep_done_ms_and_not_longer(play: Play) -> None:
     await play.configure(keep_done_ms=10_000)
     await play.enqueue("a", kind="send", tag="spring")
     await play.cancel("a")
 
-    ending = (await play.found("a")).ending
+    finished_job = (await play.found("a")).finished_job
     play.advance(9_999)
     last = await play.find("a")
     play.advance(1)
     gone = await play.find("a")
 
-    assert ending is not None
-    assert (ending.kind, ending.tag, ending.result) == ("send", "spring", None)
-    assert ending.until_ms == ending.ended_at_ms + 10_000
+    assert finished_job is not None
+    assert (finished_job.kind, finished_job.tag, finished_job.result) == ("send", "spring", None)
+    assert finished_job.until_ms == finished_job.ended_at_ms + 10_000
     assert last is not None
     assert gone is None
 
 
-async def test_a_cancelled_id_can_be_enqueued_anew_and_its_ending_goes(play: Play) -> None:
+async def test_a_cancelled_id_can_be_enqueued_anew_and_its_finished_job_goes(play: Play) -> None:
     await play.enqueue("a")
     await play.cancel("a")
 
@@ -309,7 +309,7 @@ async def test_a_cancelled_id_can_be_enqueued_anew_and_its_ending_goes(play: Pla
 
     found = await play.found("a")
     assert answer.status == "created"
-    assert (found.state, found.ending) == (State.WAITING, None)
+    assert (found.state, found.finished_job) == (State.WAITING, None)
 
 
 async def test_an_idempotency_key_outlives_the_cancelled_job(play: Play) -> None:

@@ -218,7 +218,7 @@ async def test_a_job_that_comes_back_draws_a_new_number(play: Play, way: str) ->
     assert await play.claim_ids() == [second, first, third]
 
 
-async def test_a_blocked_twin_is_never_handed_out(play: Play) -> None:
+async def test_a_blocked_job_is_never_handed_out(play: Play) -> None:
     """Q4, Q12, Q16, QB1: whatever its time, zero included."""
     await play.enqueue("a")
     await play.claim_one(lease_ms=60_000)
@@ -305,10 +305,10 @@ async def test_a_job_may_start_at_the_last_instant_and_dies_after_it(play: Play)
 
     handed = await play.claim_ids()
 
-    [letter] = await play.letters()
+    [dead_letter] = await play.dead_letters()
     assert handed == [in_time]
-    assert (letter.record.id, letter.reason, letter.died_at_ms) == (late, "expired", play.now_ms)
-    assert (letter.record.attempts, letter.record.stalls) == (0, 0)
+    assert (dead_letter.record.id, dead_letter.reason, dead_letter.died_at_ms) == (late, "expired", play.now_ms)
+    assert (dead_letter.record.attempts, dead_letter.record.stalls) == (0, 0)
     assert await play.history(late) == ["enqueued", "dead"]
 
 
@@ -344,9 +344,9 @@ async def test_a_retried_job_that_is_too_late_dies_expired(play: Play) -> None:
 
     handed = await play.claim_ids()
 
-    [letter] = await play.letters()
+    [dead_letter] = await play.dead_letters()
     assert handed == []
-    assert (letter.reason, letter.record.attempts) == ("expired", 1)
+    assert (dead_letter.reason, dead_letter.record.attempts) == ("expired", 1)
 
 
 async def test_queues_are_tried_in_the_order_given(play: Play) -> None:
@@ -419,14 +419,14 @@ async def test_next_at_is_the_end_of_a_lease_when_that_comes_first(play: Play) -
     assert extended.next_at_ms == play.now_ms + 5_000
 
 
-async def test_next_at_is_the_time_of_a_twin_that_a_death_in_this_claim_has_freed(play: Play) -> None:
+async def test_next_at_is_the_time_of_a_blocked_job_that_a_death_in_this_claim_has_freed(play: Play) -> None:
     await play.start("a", lease_ms=1_000, policy=Policy(max_stalls=1))
     await play.enqueue("a", delay_ms=9_000)
     play.advance(1_000)
 
     claims = await play.claims(10)
 
-    assert await play.letters()
+    assert await play.dead_letters()
     assert (claims.items, claims.next_at_ms) == ([], play.now_ms + 8_000)
 
 

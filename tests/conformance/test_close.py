@@ -39,7 +39,7 @@ async def test_every_call_on_a_closed_store_is_unavailable(play: Play) -> None:
         "delete": lambda: store.queues.delete(queue),
         "find": lambda: store.reads.find(queue, ["a"]),
         "list": lambda: store.reads.list(queue, State.ACTIVE),
-        "ending": lambda: store.reads.ending(queue, "a"),
+        "finished_job": lambda: store.reads.finished_job(queue, "a"),
         "snapshot": lambda: store.reads.snapshot(shard),
         "workers": lambda: store.reads.workers(queue),
         "read": lambda: store.journal.read(shard, 0, 9),

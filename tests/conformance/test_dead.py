@@ -3,19 +3,19 @@
 import pytest
 
 from headrace.model.errors import Refused
-from headrace.model.finished import Letter, LetterKey
+from headrace.model.finished import DeadLetter, DeadLetterKey
 from headrace.model.job import State
 from headrace.model.outcome import Done, Fail, JobError, Release, Retry
 from headrace.model.policy import Policy
-from headrace.stores.contract.dead_letters import LetterFilter
+from headrace.stores.contract.dead_letters import DeadLetterFilter
 from tests.support.play import BOOM, Play
 
 OTHER = JobError("Other", "something else")
 
 
-async def pages(play: Play, where: LetterFilter = LetterFilter(), limit: int = 100) -> list[list[Letter]]:  # noqa: B008 - immutable
-    """All pages of a list of letters."""
-    found: list[list[Letter]] = []
+async def pages(play: Play, where: DeadLetterFilter = DeadLetterFilter(), limit: int = 100) -> list[list[DeadLetter]]:  # noqa: B008 - immutable
+    """All pages of a list of dead letters."""
+    found: list[list[DeadLetter]] = []
     cursor: str | None = None
     while not found or cursor is not None:
         page = await play.store.dead.list(play.queue, where=where, cursor=cursor, limit=limit, now_ms=play.now_ms)
@@ -28,20 +28,20 @@ async def pages(play: Play, where: LetterFilter = LetterFilter(), limit: int = 1
 # Dying.
 
 
-async def test_a_failed_job_leaves_a_letter_with_its_record_error_time_and_reason(play: Play) -> None:
+async def test_a_failed_job_leaves_a_dead_letter_with_its_record_error_time_and_reason(play: Play) -> None:
     """T21, K25: Fail moves the job aside with reason and time."""
     claim = await play.start("a", payload=b'{"x":1}', kind="send", tag="spring", headers={"trace": "1"})
     play.advance(500)
 
     answer = await play.settle(claim, Fail(BOOM))
 
-    [letter] = await play.letters()
-    assert (answer.status, answer.letter) == ("dead", letter.key)
-    assert (letter.reason, letter.error, letter.died_at_ms) == ("failed", BOOM, play.now_ms)
-    record = letter.record
+    [dead_letter] = await play.dead_letters()
+    assert (answer.status, answer.dead_letter) == ("dead", dead_letter.key)
+    assert (dead_letter.reason, dead_letter.error, dead_letter.died_at_ms) == ("failed", BOOM, play.now_ms)
+    record = dead_letter.record
     assert (record.id, record.payload, record.kind, record.tag) == ("a", b'{"x":1}', "send", "spring")
     assert (record.headers, record.attempts, record.error) == ({"trace": "1"}, 1, BOOM)
-    assert letter.key.shard == play.queue.index_of("a")
+    assert dead_letter.key.shard == play.queue.index_of("a")
 
 
 async def test_a_dead_job_is_not_handed_out_and_not_deleted(play: Play) -> None:
@@ -53,7 +53,7 @@ async def test_a_dead_job_is_not_handed_out_and_not_deleted(play: Play) -> None:
 
     assert claims == []
     assert await play.state("a") is State.DEAD
-    assert [letter.record.id for letter in await play.letters()] == ["a"]
+    assert [dead_letter.record.id for dead_letter in await play.dead_letters()] == ["a"]
 
 
 async def test_a_job_out_of_attempts_dies_for_attempts(play: Play) -> None:
@@ -63,9 +63,9 @@ async def test_a_job_out_of_attempts_dies_for_attempts(play: Play) -> None:
 
     answer = await play.settle(await play.claim_one(), Retry(BOOM))
 
-    [letter] = await play.letters()
+    [dead_letter] = await play.dead_letters()
     assert answer.status == "dead"
-    assert (letter.reason, letter.error, letter.record.attempts) == ("attempts", BOOM, 2)
+    assert (dead_letter.reason, dead_letter.error, dead_letter.record.attempts) == ("attempts", BOOM, 2)
     assert await play.history("a") == ["enqueued", "claimed", "retried", "claimed", "dead"]
 
 
@@ -78,11 +78,11 @@ async def test_a_job_out_of_stalls_dies_for_stalls(play: Play) -> None:
     play.advance(1_000)
     claims = await play.claim(10)
 
-    [letter] = await play.letters()
+    [dead_letter] = await play.dead_letters()
     assert claims == []
-    assert (letter.reason, letter.record.stalls, letter.record.attempts) == ("stalls", 2, 0)
-    assert letter.error.cls
-    assert letter.error.message
+    assert (dead_letter.reason, dead_letter.record.stalls, dead_letter.record.attempts) == ("stalls", 2, 0)
+    assert dead_letter.error.cls
+    assert dead_letter.error.message
 
 
 async def test_a_job_that_expired_before_it_started_dies_for_expired(play: Play) -> None:
@@ -91,12 +91,12 @@ async def test_a_job_that_expired_before_it_started_dies_for_expired(play: Play)
     play.advance(1_001)
     claims = await play.claim(10)
 
-    [letter] = await play.letters()
+    [dead_letter] = await play.dead_letters()
     assert claims == []
-    assert (letter.reason, letter.record.attempts, letter.died_at_ms) == ("expired", 0, play.now_ms)
+    assert (dead_letter.reason, dead_letter.record.attempts, dead_letter.died_at_ms) == ("expired", 0, play.now_ms)
 
 
-async def test_a_settle_sent_again_does_not_write_a_second_letter(play: Play) -> None:
+async def test_a_settle_sent_again_does_not_write_a_second_dead_letter(play: Play) -> None:
     """T21: a repeated Fail does not duplicate the dead job."""
     claim = await play.start("a")
     first = await play.settle(claim, Fail(BOOM))
@@ -104,10 +104,10 @@ async def test_a_settle_sent_again_does_not_write_a_second_letter(play: Play) ->
     again = await play.settle(claim, Fail(BOOM))
 
     assert (first.status, again.status) == ("dead", "not_active")
-    assert len(await play.letters()) == 1
+    assert len(await play.dead_letters()) == 1
 
 
-async def test_letter_numbers_only_grow_in_a_shard_even_when_letters_go(play: Play) -> None:
+async def test_dead_letter_numbers_only_grow_in_a_shard_even_when_dead_letters_go(play: Play) -> None:
     first, second = [await play.die(id) for id in play.ids(2)]
     await play.store.dead.purge(play.queue, [first, second], now_ms=play.now_ms)
 
@@ -123,50 +123,50 @@ async def test_the_id_of_a_dead_job_is_free_again_and_may_die_again(play: Play) 
     answer = await play.enqueue("a")
     waiting = await play.found("a")
     [claim] = await play.claim()
-    second = (await play.settle(claim, Fail(BOOM))).letter
+    second = (await play.settle(claim, Fail(BOOM))).dead_letter
 
     assert answer.status == "created"
-    assert (waiting.state, [letter.key for letter in waiting.letters]) == (State.WAITING, [first])
+    assert (waiting.state, [dead_letter.key for dead_letter in waiting.dead_letters]) == (State.WAITING, [first])
     assert claim.record.attempts == 0
-    assert [(letter.key, letter.error) for letter in (await play.found("a")).letters] == [
+    assert [(dead_letter.key, dead_letter.error) for dead_letter in (await play.found("a")).dead_letters] == [
         (first, OTHER),
         (second, BOOM),
     ]
 
 
-async def test_the_twin_of_a_dying_job_becomes_a_job_of_its_own(play: Play) -> None:
+async def test_the_blocked_job_of_a_dying_job_becomes_a_job_of_its_own(play: Play) -> None:
     claim = await play.start("a", payload=b"1", policy=Policy(max_attempts=1))
     await play.enqueue("a", payload=b"2", delay_ms=1_000)
 
     await play.settle(claim, Retry(BOOM))
     record = await play.record("a")
 
-    assert [letter.record.payload for letter in await play.letters()] == [b"1"]
+    assert [dead_letter.record.payload for dead_letter in await play.dead_letters()] == [b"1"]
     assert (record.payload, record.attempts, record.run_at_ms) == (b"2", 0, play.now_ms + 1_000)
 
 
 # Listing.
 
 
-async def test_letters_are_listed_by_shard_then_number(play: Play) -> None:
+async def test_dead_letters_are_listed_by_shard_then_number(play: Play) -> None:
     keys = [await play.die(f"job-{number}") for number in range(6)]
 
-    listed = [letter.key for letter in await play.letters()]
+    listed = [dead_letter.key for dead_letter in await play.dead_letters()]
 
     assert listed == sorted(keys)
 
 
 @pytest.mark.parametrize("limit", [1, 2, 5, 6, 100])
-async def test_the_pages_of_a_list_show_every_letter_once(play: Play, limit: int) -> None:
+async def test_the_pages_of_a_list_show_every_dead_letter_once(play: Play, limit: int) -> None:
     keys = [await play.die(f"job-{number}") for number in range(6)]
 
     found = await pages(play, limit=limit)
 
-    assert [letter.key for page in found for letter in page] == sorted(keys)
+    assert [dead_letter.key for page in found for dead_letter in page] == sorted(keys)
     assert all(len(page) <= limit for page in found)
 
 
-async def test_a_list_goes_on_where_it_was_when_letters_come_and_go(play: Play) -> None:
+async def test_a_list_goes_on_where_it_was_when_dead_letters_come_and_go(play: Play) -> None:
     ids = play.ids(6)
     keys = [await play.die(id) for id in ids[:5]]
 
@@ -175,12 +175,12 @@ async def test_a_list_goes_on_where_it_was_when_letters_come_and_go(play: Play) 
     keys.append(await play.die(ids[5]))
     second = await play.store.dead.list(play.queue, cursor=first.cursor, limit=100, now_ms=play.now_ms)
 
-    assert [letter.key for letter in first.rows] == keys[:2]
-    assert [letter.key for letter in second.rows] == keys[3:]
+    assert [dead_letter.key for dead_letter in first.rows] == keys[:2]
+    assert [dead_letter.key for dead_letter in second.rows] == keys[3:]
     assert second.cursor is None
 
 
-async def test_a_filter_picks_letters_by_id_kind_tag_reason_error_and_time(play: Play) -> None:
+async def test_a_filter_picks_dead_letters_by_id_kind_tag_reason_error_and_time(play: Play) -> None:
     await play.die("a", kind="send", tag="spring")
     play.advance(10)
     await play.die("b", kind="resize", tag="autumn", error=OTHER)
@@ -190,31 +190,36 @@ async def test_a_filter_picks_letters_by_id_kind_tag_reason_error_and_time(play:
     start_ms = play.now_ms - 20
 
     wanted = {
-        "id": (LetterFilter(id="a"), ["a"]),
-        "kind": (LetterFilter(kind="resize"), ["b", "c"]),
-        "tag": (LetterFilter(tag="autumn"), ["b"]),
-        "reason": (LetterFilter(reason="expired"), ["c"]),
-        "class": (LetterFilter(error_class="Other"), ["b"]),
-        "after": (LetterFilter(died_after_ms=start_ms), ["b", "c"]),
-        "before": (LetterFilter(died_before_ms=start_ms + 10), ["a", "b"]),
-        "both": (LetterFilter(kind="resize", reason="failed"), ["b"]),
-        "none": (LetterFilter(tag="winter"), []),
-        "all": (LetterFilter(), ["a", "b", "c"]),
+        "id": (DeadLetterFilter(id="a"), ["a"]),
+        "kind": (DeadLetterFilter(kind="resize"), ["b", "c"]),
+        "tag": (DeadLetterFilter(tag="autumn"), ["b"]),
+        "reason": (DeadLetterFilter(reason="expired"), ["c"]),
+        "class": (DeadLetterFilter(error_class="Other"), ["b"]),
+        "after": (DeadLetterFilter(died_after_ms=start_ms), ["b", "c"]),
+        "before": (DeadLetterFilter(died_before_ms=start_ms + 10), ["a", "b"]),
+        "both": (DeadLetterFilter(kind="resize", reason="failed"), ["b"]),
+        "none": (DeadLetterFilter(tag="winter"), []),
+        "all": (DeadLetterFilter(), ["a", "b", "c"]),
     }
     found = {name: await pages(play, where) for name, (where, _) in wanted.items()}
 
-    assert {name: sorted(letter.record.id for page in each for letter in page) for name, each in found.items()} == {
-        name: ids for name, (_, ids) in wanted.items()
-    }
+    assert {
+        name: sorted(dead_letter.record.id for page in each for dead_letter in page) for name, each in found.items()
+    } == {name: ids for name, (_, ids) in wanted.items()}
 
 
 async def test_a_filtered_list_finds_every_match_page_by_page(play: Play) -> None:
     for number in range(9):
         await play.die(f"job-{number}", kind="odd" if number % 2 else "even")
 
-    found = await pages(play, LetterFilter(kind="odd"), limit=1)
+    found = await pages(play, DeadLetterFilter(kind="odd"), limit=1)
 
-    assert sorted(letter.record.id for page in found for letter in page) == ["job-1", "job-3", "job-5", "job-7"]
+    assert sorted(dead_letter.record.id for page in found for dead_letter in page) == [
+        "job-1",
+        "job-3",
+        "job-5",
+        "job-7",
+    ]
 
 
 async def test_a_list_of_an_unknown_queue_is_empty(play: Play) -> None:
@@ -224,7 +229,7 @@ async def test_a_list_of_an_unknown_queue_is_empty(play: Play) -> None:
     assert (await play.store.queues.names("acme")).rows == []
 
 
-async def test_letters_of_one_tenant_are_not_seen_or_replayed_by_another(play: Play) -> None:
+async def test_dead_letters_of_one_tenant_are_not_seen_or_replayed_by_another(play: Play) -> None:
     """C1, CB12: no visibility across tenants, not even with the key in hand."""
     other = Play(play.store, play.queue.shards, tenant="other")
     key = await play.die("a")
@@ -233,16 +238,16 @@ async def test_letters_of_one_tenant_are_not_seen_or_replayed_by_another(play: P
     statuses = [(await other.replay(pick)).status for pick in (key, "a")]
     purged = await play.store.dead.purge(other.queue, [key], now_ms=play.now_ms)
 
-    assert await other.letters() == []
+    assert await other.dead_letters() == []
     assert statuses == ["not_found", "not_found"]
     assert purged == 0
-    assert [letter.key for letter in await play.letters()] == [key]
+    assert [dead_letter.key for dead_letter in await play.dead_letters()] == [key]
 
 
 # Replaying.
 
 
-async def test_replay_takes_the_letter_out_and_lets_the_job_wait_due_at_once(play: Play) -> None:
+async def test_replay_takes_the_dead_letter_out_and_lets_the_job_wait_due_at_once(play: Play) -> None:
     """K26, T35: a dead job goes back to the queue with its counters at zero."""
     key = await play.die("a", payload=b"7", kind="send", tag="spring")
     play.advance(1_000)
@@ -250,7 +255,7 @@ async def test_replay_takes_the_letter_out_and_lets_the_job_wait_due_at_once(pla
     answer = await play.replay(key)
 
     assert (answer.key, answer.id, answer.status) == (key, "a", "replayed")
-    assert await play.letters() == []
+    assert await play.dead_letters() == []
     record = (await play.claim_one()).record
     assert (record.id, record.payload, record.kind, record.tag) == ("a", b"7", "send", "spring")
     assert (record.attempts, record.stalls, record.error, record.failed_at_ms) == (0, 0, None, None)
@@ -271,29 +276,29 @@ async def test_replay_can_keep_the_counters(play: Play) -> None:
     assert (record.attempts, record.stalls, record.error) == (1, 1, BOOM)
 
 
-async def test_replay_by_id_takes_the_newest_letter(play: Play) -> None:
+async def test_replay_by_id_takes_the_newest_dead_letter(play: Play) -> None:
     older = await play.die("a", payload=b"1")
     newer = await play.die("a", payload=b"2")
 
     answer = await play.replay("a")
 
     assert (answer.key, answer.status) == (newer, "replayed")
-    assert [letter.key for letter in await play.letters()] == [older]
+    assert [dead_letter.key for dead_letter in await play.dead_letters()] == [older]
     assert (await play.record("a")).payload == b"2"
 
 
-async def test_replay_by_letter_takes_exactly_that_one(play: Play) -> None:
+async def test_replay_by_dead_letter_takes_exactly_that_one(play: Play) -> None:
     older = await play.die("a", payload=b"1")
     newer = await play.die("a", payload=b"2")
 
     answer = await play.replay(older)
 
     assert answer.status == "replayed"
-    assert [letter.key for letter in await play.letters()] == [newer]
+    assert [dead_letter.key for dead_letter in await play.dead_letters()] == [newer]
     assert (await play.record("a")).payload == b"1"
 
 
-async def test_a_letter_is_replayed_once_however_often_it_is_asked_for(play: Play) -> None:
+async def test_a_dead_letter_is_replayed_once_however_often_it_is_asked_for(play: Play) -> None:
     """KB6: a second replay must not put a second copy on the queue."""
     key = await play.die("a")
 
@@ -306,9 +311,9 @@ async def test_a_letter_is_replayed_once_however_often_it_is_asked_for(play: Pla
     assert [claim.record.id for claim in claims] == ["a"]
 
 
-@pytest.mark.parametrize("pick", ["by letter", "by id"])
+@pytest.mark.parametrize("pick", ["by dead letter", "by id"])
 @pytest.mark.parametrize("state", ["ready", "later", "active", "blocked"])
-async def test_replay_refuses_an_id_that_is_in_use_and_keeps_its_letter(play: Play, state: str, pick: str) -> None:
+async def test_replay_refuses_an_id_that_is_in_use_and_keeps_its_dead_letter(play: Play, state: str, pick: str) -> None:
     """KB6, K26: a job that is not dead any more is not enqueued a second time."""
     key = await play.die("a")
     await play.enqueue("a", delay_ms=1_000 if state == "later" else 0)
@@ -318,10 +323,10 @@ async def test_replay_refuses_an_id_that_is_in_use_and_keeps_its_letter(play: Pl
         await play.enqueue("a")
     before = await play.snapshot()
 
-    answer = await play.replay(key if pick == "by letter" else "a")
+    answer = await play.replay(key if pick == "by dead letter" else "a")
 
     assert (answer.key, answer.id, answer.status) == (key, "a", "id_in_use")
-    assert [letter.key for letter in await play.letters()] == [key]
+    assert [dead_letter.key for dead_letter in await play.dead_letters()] == [key]
     assert await play.snapshot() == before
 
 
@@ -336,15 +341,15 @@ async def test_replay_of_what_is_not_dead_finds_nothing_and_changes_nothing(play
     before = await play.snapshot()
 
     by_id = await play.replay("a")
-    by_letter = await play.replay(LetterKey(0, 999))
+    by_dead_letter = await play.replay(DeadLetterKey(0, 999))
 
     assert (by_id.key, by_id.id, by_id.status) == (None, "a", "not_found")
-    assert (by_letter.key, by_letter.id, by_letter.status) == (LetterKey(0, 999), None, "not_found")
+    assert (by_dead_letter.key, by_dead_letter.id, by_dead_letter.status) == (DeadLetterKey(0, 999), None, "not_found")
     assert await play.snapshot() == before
 
 
 async def test_replay_in_an_unknown_queue_finds_nothing_and_does_not_make_it(play: Play) -> None:
-    answers = await play.store.dead.replay(play.queue, ["a", LetterKey(0, 1)], now_ms=play.now_ms)
+    answers = await play.store.dead.replay(play.queue, ["a", DeadLetterKey(0, 1)], now_ms=play.now_ms)
 
     assert [answer.status for answer in answers] == ["not_found", "not_found"]
     assert (await play.store.queues.names("acme")).rows == []
@@ -371,7 +376,7 @@ async def test_replay_keeps_an_expiry_that_is_still_ahead_or_just_now(play: Play
     assert [claim.record.id for claim in await play.claim()] == ["a"]
 
 
-async def test_replay_spreads_letters_evenly_over_time_in_the_order_given(play: Play) -> None:
+async def test_replay_spreads_dead_letters_evenly_over_time_in_the_order_given(play: Play) -> None:
     keys = [await play.die(f"job-{number}") for number in range(4)]
 
     answers = await play.store.dead.replay(play.queue, keys, spread_ms=1_000, now_ms=play.now_ms)
@@ -381,8 +386,8 @@ async def test_replay_spreads_letters_evenly_over_time_in_the_order_given(play: 
     assert times == [0, 250, 500, 750]
 
 
-async def test_replay_lets_letters_be_due_later_and_spreads_them_from_there(play: Play) -> None:
-    """T35: a letter may be replayed for a later time."""
+async def test_replay_lets_dead_letters_be_due_later_and_spreads_them_from_there(play: Play) -> None:
+    """T35: a dead letter may be replayed for a later time."""
     keys = [await play.die(f"job-{number}") for number in range(2)]
 
     await play.store.dead.replay(play.queue, keys, delay_ms=60_000, spread_ms=1_000, now_ms=play.now_ms)
@@ -412,18 +417,18 @@ async def test_a_replayed_job_can_die_again_under_a_larger_number(play: Play) ->
 
     answer = await play.settle(await play.claim_one(), Fail(BOOM))
 
-    assert answer.letter is not None
-    assert answer.letter > first
+    assert answer.dead_letter is not None
+    assert answer.dead_letter > first
 
 
-async def test_a_replay_deletes_an_ending_of_its_id(play: Play) -> None:
+async def test_a_replay_deletes_an_finished_job_of_its_id(play: Play) -> None:
     await play.die("a")
     await play.settle(await play.start("a"), Done(b"1"))
 
     await play.replay("a")
 
     found = await play.found("a")
-    assert (found.state, found.ending) == (State.WAITING, None)
+    assert (found.state, found.finished_job) == (State.WAITING, None)
 
 
 async def test_replay_stands_last_among_the_ready_jobs_of_its_priority(play: Play) -> None:
@@ -440,31 +445,33 @@ async def test_replay_stands_last_among_the_ready_jobs_of_its_priority(play: Pla
 # Throwing away.
 
 
-async def test_purge_throws_letters_away_and_says_how_many_there_were(play: Play) -> None:
+async def test_purge_throws_dead_letters_away_and_says_how_many_there_were(play: Play) -> None:
     keys = [await play.die(f"job-{number}") for number in range(3)]
 
-    purged = await play.store.dead.purge(play.queue, [keys[0], keys[2], keys[0], LetterKey(0, 999)], now_ms=play.now_ms)
+    purged = await play.store.dead.purge(
+        play.queue, [keys[0], keys[2], keys[0], DeadLetterKey(0, 999)], now_ms=play.now_ms
+    )
 
     assert purged == 2
-    assert [letter.key for letter in await play.letters()] == [keys[1]]
+    assert [dead_letter.key for dead_letter in await play.dead_letters()] == [keys[1]]
     assert await play.history("job-0") == ["enqueued", "claimed", "dead", "purged"]
     assert (await play.replay("job-0")).status == "not_found"
 
 
-async def test_a_letter_is_kept_until_its_age_is_reached_and_not_longer(play: Play) -> None:
+async def test_a_dead_letter_is_kept_until_its_age_is_reached_and_not_longer(play: Play) -> None:
     await play.configure(keep_dead_ms=10_000)
     key = await play.die("a")
 
     play.advance(9_999)
-    last = (await play.letters(), await play.state("a"))
+    last = (await play.dead_letters(), await play.state("a"))
     play.advance(1)
-    gone = (await play.letters(), await play.state("a"))
+    gone = (await play.dead_letters(), await play.state("a"))
 
-    assert ([letter.key for letter in last[0]], last[1]) == ([key], State.DEAD)
+    assert ([dead_letter.key for dead_letter in last[0]], last[1]) == ([key], State.DEAD)
     assert gone == ([], None)
 
 
-async def test_a_letter_whose_time_is_over_is_neither_replayed_nor_purged_though_not_yet_swept(play: Play) -> None:
+async def test_a_dead_letter_whose_time_is_over_is_neither_replayed_nor_purged_though_not_yet_swept(play: Play) -> None:
     await play.configure(keep_dead_ms=10_000)
     key = await play.die("a")
 
@@ -477,7 +484,7 @@ async def test_a_letter_whose_time_is_over_is_neither_replayed_nor_purged_though
     assert await play.claim(10) == []
 
 
-async def test_a_sweep_drops_letters_whose_time_is_over_each_with_its_event(play: Play) -> None:
+async def test_a_sweep_drops_dead_letters_whose_time_is_over_each_with_its_event(play: Play) -> None:
     await play.configure(keep_dead_ms=10_000)
     await play.die("a")
     play.advance(1)
@@ -492,15 +499,15 @@ async def test_a_sweep_drops_letters_whose_time_is_over_each_with_its_event(play
     assert (await play.counts()).dead == 1
 
 
-async def test_letters_beyond_the_count_of_a_shard_go_oldest_first_each_with_its_event(play: Play) -> None:
+async def test_dead_letters_beyond_the_count_of_a_shard_go_oldest_first_each_with_its_event(play: Play) -> None:
     await play.configure(keep_dead_max=2)
     ids = play.ids(4)
 
     keys = [await play.die(id) for id in ids]
 
-    assert [letter.key for letter in await play.letters()] == keys[2:]
+    assert [dead_letter.key for dead_letter in await play.dead_letters()] == keys[2:]
     assert [await play.history(id) for id in ids[:2]] == [["enqueued", "claimed", "dead", "purged"]] * 2
-    assert [event.line.letter for event in await play.events() if event.line.event == "purged"] == [
+    assert [event.line.dead_letter for event in await play.events() if event.line.event == "purged"] == [
         key.number for key in keys[:2]
     ]
 
@@ -512,15 +519,15 @@ async def test_a_smaller_count_is_reached_by_sweeping(play: Play) -> None:
     await play.configure(keep_dead_max=1)
     await play.repair()
 
-    assert [letter.key for letter in await play.letters()] == keys[4:]
+    assert [dead_letter.key for dead_letter in await play.dead_letters()] == keys[4:]
 
 
-async def test_a_queue_that_keeps_no_letters_still_says_that_a_job_died(play: Play) -> None:
+async def test_a_queue_that_keeps_no_dead_letters_still_says_that_a_job_died(play: Play) -> None:
     await play.configure(keep_dead_max=0)
 
     await play.die("a")
 
-    assert await play.letters() == []
+    assert await play.dead_letters() == []
     assert await play.find("a") is None
     assert await play.history("a") == ["enqueued", "claimed", "dead", "purged"]
 

@@ -403,7 +403,7 @@ async def test_a_full_shard_still_takes_updates_of_what_waits(play: Play) -> Non
     assert (await play.record(first)).payload == b"2"
 
 
-async def test_blocked_twins_count_against_the_limit_and_merge_beyond_it(play: Play) -> None:
+async def test_blocked_jobs_count_against_the_limit_and_merge_beyond_it(play: Play) -> None:
     first, second = play.ids(2)
     await play.enqueue_all(play.job(first), play.job(second))
     await play.claim(2)
@@ -511,7 +511,7 @@ async def test_the_same_id_in_two_queues_is_two_jobs(play: Play) -> None:
     assert (await play.counts(second)).active == 1
 
 
-async def test_an_id_that_has_ended_can_be_created_anew_and_loses_its_old_ending(play: Play) -> None:
+async def test_an_id_that_has_ended_can_be_created_anew_and_loses_its_old_finished_job(play: Play) -> None:
     """Q24: after finish the id is free."""
     await play.enqueue("a")
     await play.settle(await play.claim_one(), Done(b"1"))
@@ -520,11 +520,11 @@ async def test_an_id_that_has_ended_can_be_created_anew_and_loses_its_old_ending
 
     found = await play.found("a")
     assert answer.status == "created"
-    assert (found.state, found.ending) == (State.WAITING, None)
-    assert await play.store.reads.ending(play.queue, "a", now_ms=play.now_ms) is None
+    assert (found.state, found.finished_job) == (State.WAITING, None)
+    assert await play.store.reads.finished_job(play.queue, "a", now_ms=play.now_ms) is None
 
 
-async def test_an_id_that_died_is_free_again_and_keeps_its_letter(play: Play) -> None:
+async def test_an_id_that_died_is_free_again_and_keeps_its_dead_letter(play: Play) -> None:
     """T21: a dead letter is nobody's job."""
     await play.enqueue("a", payload=b"1")
     await play.settle(await play.claim_one(), Fail(BOOM))
@@ -533,7 +533,7 @@ async def test_an_id_that_died_is_free_again_and_keeps_its_letter(play: Play) ->
 
     found = await play.found("a")
     assert answer.status == "created"
-    assert (found.state, [letter.record.payload for letter in found.letters]) == (State.WAITING, [b"1"])
+    assert (found.state, [dead_letter.record.payload for dead_letter in found.dead_letters]) == (State.WAITING, [b"1"])
     assert (await play.record("a")).attempts == 0
 
 

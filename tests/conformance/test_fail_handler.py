@@ -1,4 +1,4 @@
-"""The fail handler: a dying job also puts a job on the companion queue, in the same step."""
+"""The fail handler: a dying job also puts a job on the fail queue, in the same step."""
 
 import base64
 import json
@@ -9,7 +9,7 @@ import pytest
 
 from headrace.model.claim import Claim, ClaimRequest, Settlement
 from headrace.model.errors import Refused
-from headrace.model.finished import LetterKey
+from headrace.model.finished import DeadLetterKey
 from headrace.model.job import State
 from headrace.model.names import Queue
 from headrace.model.outcome import Done, Fail, JobError, Release, Retry
@@ -21,7 +21,7 @@ from tests.support.play import BOOM, Play
 
 async def failed(play: Play) -> Claim:
     """The one job that waits for the fail handler, claimed."""
-    [claim] = await play.claim(10, queues=[play.queue.companion])
+    [claim] = await play.claim(10, queues=[play.queue.fail_queue])
     return claim
 
 
@@ -31,7 +31,7 @@ def read(claim: Claim) -> tuple[str, Any, dict[str, str]]:
     return id, payload, error
 
 
-async def test_a_dying_job_puts_a_job_on_the_companion_queue_in_the_same_step(play: Play) -> None:
+async def test_a_dying_job_puts_a_job_on_the_fail_queue_queue_in_the_same_step(play: Play) -> None:
     """Q27: the fail job is created as the original ends, with id, payload and error."""
     await play.configure(fail_handler=True)
 
@@ -45,18 +45,18 @@ async def test_a_dying_job_puts_a_job_on_the_companion_queue_in_the_same_step(pl
         {"class": "Boom", "message": "it broke", "reason": "failed"},
     )
     assert (claim.record.tag, claim.record.headers) == ("spring", {"trace": "7"})
-    assert [letter.key for letter in await play.letters()] == [key]
+    assert [dead_letter.key for dead_letter in await play.dead_letters()] == [key]
 
 
-async def test_the_companion_job_stands_in_the_shard_of_the_job_that_died(play: Play) -> None:
+async def test_the_fail_queue_job_stands_in_the_shard_of_the_job_that_died(play: Play) -> None:
     await play.configure(fail_handler=True)
 
     for number in range(6):
         key = await play.die(f"job#{number}")
-        companion = play.queue.companion
-        found = await play.store.reads.find(companion, [f"job#{number}#{key.number}"], now_ms=play.now_ms)
+        fail_queue = play.queue.fail_queue
+        found = await play.store.reads.find(fail_queue, [f"job#{number}#{key.number}"], now_ms=play.now_ms)
         assert found[0] is not None
-        assert companion.index_of(f"job#{number}#{key.number}") == key.shard == play.queue.index_of(f"job#{number}")
+        assert fail_queue.index_of(f"job#{number}#{key.number}") == key.shard == play.queue.index_of(f"job#{number}")
 
 
 async def test_the_first_death_reaches_the_fail_handler_although_its_queue_was_never_used(play: Play) -> None:
@@ -70,7 +70,7 @@ async def test_the_first_death_reaches_the_fail_handler_although_its_queue_was_n
     await play.die("b")
 
     assert before == [play.queue]
-    assert (await play.store.queues.names("acme")).rows == [play.queue, play.queue.companion]
+    assert (await play.store.queues.names("acme")).rows == [play.queue, play.queue.fail_queue]
     assert read(await failed(play))[0] == "b"
 
 
@@ -79,11 +79,11 @@ async def test_the_fail_job_can_be_claimed_and_is_counted(play: Play) -> None:
     await play.configure(fail_handler=True)
 
     await play.die("a")
-    counts = await play.counts(play.queue.companion)
-    claims = await play.claims(10, queues=[play.queue.companion])
+    counts = await play.counts(play.queue.fail_queue)
+    claims = await play.claims(10, queues=[play.queue.fail_queue])
 
     assert (counts.waiting, counts.later, counts.oldest_due_ms) == (1, 0, play.now_ms)
-    assert [claim.lease.queue for claim in claims.items] == [play.queue.companion]
+    assert [claim.lease.queue for claim in claims.items] == [play.queue.fail_queue]
 
 
 async def test_what_the_fail_handler_reads_is_valid_json_whatever_the_id(play: Play) -> None:
@@ -173,9 +173,9 @@ async def test_every_kind_of_death_reaches_the_fail_handler_with_its_reason(play
 
     _, _, error = read(await failed(play))
 
-    [letter] = await play.letters()
-    assert (letter.reason, error["reason"]) == (reason, reason)
-    assert (error["class"], error["message"]) == (letter.error.cls, letter.error.message)
+    [dead_letter] = await play.dead_letters()
+    assert (dead_letter.reason, error["reason"]) == (reason, reason)
+    assert (error["class"], error["message"]) == (dead_letter.error.cls, dead_letter.error.message)
 
 
 async def test_a_job_that_does_not_die_does_not_reach_the_fail_handler(play: Play) -> None:
@@ -186,15 +186,15 @@ async def test_a_job_that_does_not_die_does_not_reach_the_fail_handler(play: Pla
     await play.settle(await play.start("released"), Release())
     await play.remove("released")
 
-    assert await play.counts(play.queue.companion) == Counts()
+    assert await play.counts(play.queue.fail_queue) == Counts()
     assert (await play.store.queues.names("acme")).rows == [play.queue]
 
 
-async def test_without_a_fail_handler_there_is_a_letter_and_nothing_else(play: Play) -> None:
+async def test_without_a_fail_handler_there_is_a_dead_letter_and_nothing_else(play: Play) -> None:
     """QB17, Q28: a dead job without a fail handler is not deleted in silence."""
     await play.die("a")
 
-    assert [letter.record.id for letter in await play.letters()] == ["a"]
+    assert [dead_letter.record.id for dead_letter in await play.dead_letters()] == ["a"]
     assert (await play.store.queues.names("acme")).rows == [play.queue]
 
 
@@ -212,16 +212,16 @@ async def test_each_death_of_an_id_is_a_job_of_its_own_for_the_fail_handler(play
     await play.configure(fail_handler=True)
 
     first, second = await play.die("a"), await play.die("a")
-    claims = await play.claim(10, queues=[play.queue.companion])
+    claims = await play.claim(10, queues=[play.queue.fail_queue])
 
     assert [claim.record.id for claim in claims] == [f"a#{first.number}", f"a#{second.number}"]
 
 
-async def test_the_companion_has_a_patient_policy_of_its_own(play: Play) -> None:
+async def test_the_fail_queue_has_a_patient_policy_of_its_own(play: Play) -> None:
     """Q31: 100 attempts, 3 stalls, 10 s to 15 min."""
     await play.configure(fail_handler=True, max_attempts=1, backoff_ms=1)
     await play.die("a", policy=Policy(priority=9, max_attempts=1, backoff_ms=1, timeout_ms=1))
-    config = await play.store.queues.configuration(play.queue.companion)
+    config = await play.store.queues.configuration(play.queue.fail_queue)
 
     claim = await failed(play)
     [answer] = await play.store.jobs.settle([claim.settle(Retry(BOOM))], now_ms=play.now_ms)
@@ -232,20 +232,20 @@ async def test_the_companion_has_a_patient_policy_of_its_own(play: Play) -> None
     assert (claim.record.attempts, claim.priority, claim.timeout_ms) == (0, 5, 0)
 
 
-async def test_the_companion_is_configured_and_paused_by_itself(play: Play) -> None:
+async def test_the_fail_queue_is_configured_and_paused_by_itself(play: Play) -> None:
     await play.configure(fail_handler=True)
-    companion = play.queue.companion
-    await play.store.queues.configure(companion, {"paused": True}, now_ms=play.now_ms)
+    fail_queue = play.queue.fail_queue
+    await play.store.queues.configure(fail_queue, {"paused": True}, now_ms=play.now_ms)
     await play.die("a")
 
-    paused = await play.claim(10, queues=[companion])
-    await play.store.queues.configure(companion, {"paused": False}, now_ms=play.now_ms)
+    paused = await play.claim(10, queues=[fail_queue])
+    await play.store.queues.configure(fail_queue, {"paused": False}, now_ms=play.now_ms)
 
     assert paused == []
     assert read(await failed(play))[0] == "a"
 
 
-async def test_the_companion_works_on_while_its_queue_is_paused(play: Play) -> None:
+async def test_the_fail_queue_works_on_while_its_queue_is_paused(play: Play) -> None:
     await play.configure(fail_handler=True)
     await play.die("a")
     await play.configure(paused=True)
@@ -253,37 +253,37 @@ async def test_the_companion_works_on_while_its_queue_is_paused(play: Play) -> N
     assert read(await failed(play))[0] == "a"
 
 
-async def test_a_fail_job_that_dies_leaves_a_letter_and_no_companion_of_its_own(play: Play) -> None:
+async def test_a_fail_job_that_dies_leaves_a_dead_letter_and_no_fail_queue_of_its_own(play: Play) -> None:
     await play.configure(fail_handler=True)
-    companion = play.queue.companion
-    await play.store.queues.configure(companion, {"fail_handler": True}, now_ms=play.now_ms)
+    fail_queue = play.queue.fail_queue
+    await play.store.queues.configure(fail_queue, {"fail_handler": True}, now_ms=play.now_ms)
     key = await play.die("a")
 
     claim = await failed(play)
     [answer] = await play.store.jobs.settle([claim.settle(Fail(BOOM))], now_ms=play.now_ms)
 
-    letters = (await play.store.dead.list(companion, now_ms=play.now_ms)).rows
+    dead_letters = (await play.store.dead.list(fail_queue, now_ms=play.now_ms)).rows
     assert answer.status == "dead"
-    assert [letter.record.id for letter in letters] == [f"a#{key.number}"]
-    assert (await play.store.queues.names("acme")).rows == [play.queue, companion]
+    assert [dead_letter.record.id for dead_letter in dead_letters] == [f"a#{key.number}"]
+    assert (await play.store.queues.names("acme")).rows == [play.queue, fail_queue]
     with pytest.raises(Refused):
-        _ = companion.companion
+        _ = fail_queue.fail_queue
 
 
-async def test_the_companion_has_a_journal_of_its_own_written_in_the_same_step(play: Play) -> None:
+async def test_the_fail_queue_has_a_journal_of_its_own_written_in_the_same_step(play: Play) -> None:
     await play.configure(fail_handler=True)
-    companion = play.queue.companion
+    fail_queue = play.queue.fail_queue
 
     key = await play.die("a", payload=b"1", tag="spring")
 
-    [event] = await play.events(companion)
+    [event] = await play.events(fail_queue)
     assert (event.line.event, event.line.id, event.seq) == ("enqueued", f"a#{key.number}", 1)
     assert (event.line.kind, event.line.tag, event.line.priority) == ("headrace.fail", "spring", 5)
     assert (event.at_ms, event.shard.index) == (play.now_ms, key.shard)
     assert await play.history("a") == ["enqueued", "claimed", "dead"]
 
 
-async def test_several_deaths_in_one_call_are_one_entry_of_the_companion(play: Play) -> None:
+async def test_several_deaths_in_one_call_are_one_entry_of_the_fail_queue(play: Play) -> None:
     await play.configure(fail_handler=True)
     ids = play.ids(3)
     await play.enqueue_all(*[play.job(id) for id in ids])
@@ -291,11 +291,11 @@ async def test_several_deaths_in_one_call_are_one_entry_of_the_companion(play: P
 
     await play.store.jobs.settle([claim.settle(Fail(BOOM)) for claim in claims], now_ms=play.now_ms)
 
-    entries = await play.store.journal.read(play.queue.companion.shard_of(f"{ids[0]}#1"), 0, 99)
+    entries = await play.store.journal.read(play.queue.fail_queue.shard_of(f"{ids[0]}#1"), 0, 99)
     assert [(entry.count, entry.last_seq) for entry in entries] == [(3, 3)]
 
 
-async def test_a_refused_settle_puts_nothing_on_the_companion(play: Play) -> None:
+async def test_a_refused_settle_puts_nothing_on_the_fail_queue(play: Play) -> None:
     await play.configure(fail_handler=True)
     claim = await play.start("a", lease_ms=1_000)
     play.advance(1_000)
@@ -306,37 +306,37 @@ async def test_a_refused_settle_puts_nothing_on_the_companion(play: Play) -> Non
     assert (await play.store.queues.names("acme")).rows == [play.queue]
 
 
-async def test_a_letter_stays_when_its_fail_job_is_done_and_goes_without_it(play: Play) -> None:
+async def test_a_dead_letter_stays_when_its_fail_job_is_done_and_goes_without_it(play: Play) -> None:
     await play.configure(fail_handler=True)
     first, second = await play.die("a"), await play.die("b")
 
-    for claim in await play.claim(10, queues=[play.queue.companion]):
+    for claim in await play.claim(10, queues=[play.queue.fail_queue]):
         await play.store.jobs.settle([claim.settle(Done())], now_ms=play.now_ms)
     await play.store.dead.purge(play.queue, [second], now_ms=play.now_ms)
 
-    assert [letter.key for letter in await play.letters()] == [first]
-    found = await play.store.reads.find(play.queue.companion, [f"b#{second.number}"], now_ms=play.now_ms)
+    assert [dead_letter.key for dead_letter in await play.dead_letters()] == [first]
+    found = await play.store.reads.find(play.queue.fail_queue, [f"b#{second.number}"], now_ms=play.now_ms)
     assert [each and each.state for each in found] == [State.DONE]
 
 
-async def test_a_queue_that_keeps_no_letters_still_calls_its_fail_handler(play: Play) -> None:
+async def test_a_queue_that_keeps_no_dead_letters_still_calls_its_fail_handler(play: Play) -> None:
     await play.configure(fail_handler=True, keep_dead_max=0)
 
-    key: LetterKey = await play.die("a")
+    key: DeadLetterKey = await play.die("a")
 
-    assert await play.letters() == []
+    assert await play.dead_letters() == []
     assert (await failed(play)).record.id == f"a#{key.number}"
 
 
-# A queue and its companion in one call: one deed on the companion's shard, however it is reached.
+# A queue and its fail queue in one call: one deed on the fail queue's shard, however it is reached.
 
-BOTH_ORDERS = pytest.mark.parametrize("is_companion_first", [False, True], ids=["queue-first", "companion-first"])
+BOTH_ORDERS = pytest.mark.parametrize("is_fail_queue_first", [False, True], ids=["queue-first", "fail_queue-first"])
 
 
-def both(play: Play, is_companion_first: bool) -> list[Queue]:
-    """The queue and its companion in an order."""
-    queues = [play.queue, play.queue.companion]
-    return queues[::-1] if is_companion_first else queues
+def both(play: Play, is_fail_queue_first: bool) -> list[Queue]:
+    """The queue and its fail queue in an order."""
+    queues = [play.queue, play.queue.fail_queue]
+    return queues[::-1] if is_fail_queue_first else queues
 
 
 async def deaths_and_tellings(play: Play, number: int) -> tuple[list[Claim], list[Claim]]:
@@ -346,7 +346,7 @@ async def deaths_and_tellings(play: Play, number: int) -> tuple[list[Claim], lis
     await play.enqueue_all(*[play.job(id) for id in ids])
     first, second = await play.claim(number), await play.claim(number)
     await play.store.jobs.settle([claim.settle(Fail(BOOM)) for claim in first], now_ms=play.now_ms)
-    return second, await play.claim(number, queues=[play.queue.companion])
+    return second, await play.claim(number, queues=[play.queue.fail_queue])
 
 
 async def assert_whole(play: Play) -> None:
@@ -356,38 +356,38 @@ async def assert_whole(play: Play) -> None:
             await Witness(shard).look(play.store)
 
 
-def ordered(deaths: list[Settlement], tellings: list[Settlement], is_companion_first: bool) -> list[Settlement]:
+def ordered(deaths: list[Settlement], tellings: list[Settlement], is_fail_queue_first: bool) -> list[Settlement]:
     """The settlements of one call."""
-    return tellings + deaths if is_companion_first else deaths + tellings
+    return tellings + deaths if is_fail_queue_first else deaths + tellings
 
 
 @BOTH_ORDERS
 @pytest.mark.parametrize("number", [1, 3])
 async def test_a_settle_of_deaths_and_of_fail_jobs_keeps_both_journals_whole(
-    play: Play, is_companion_first: bool, number: int
+    play: Play, is_fail_queue_first: bool, number: int
 ) -> None:
     dying, told = await deaths_and_tellings(play, number)
     deaths, tellings = [each.settle(Fail(BOOM)) for each in dying], [each.settle(Done()) for each in told]
 
-    answers = await play.store.jobs.settle(ordered(deaths, tellings, is_companion_first), now_ms=play.now_ms)
+    answers = await play.store.jobs.settle(ordered(deaths, tellings, is_fail_queue_first), now_ms=play.now_ms)
 
     assert {answer.status for answer in answers} == {"dead", "done"}
     await assert_whole(play)
-    counts = await play.counts(play.queue.companion)
+    counts = await play.counts(play.queue.fail_queue)
     assert (counts.waiting, counts.active, counts.done) == (number, 0, number)
-    events = Counter(event.line.event for event in await play.events(play.queue.companion))
+    events = Counter(event.line.event for event in await play.events(play.queue.fail_queue))
     assert events == {"enqueued": 2 * number, "claimed": number, "done": number}
 
 
 @BOTH_ORDERS
 async def test_a_turn_of_deaths_and_of_fail_jobs_keeps_both_journals_whole(
-    play: Play, is_companion_first: bool
+    play: Play, is_fail_queue_first: bool
 ) -> None:
     dying, told = await deaths_and_tellings(play, 2)
     deaths, tellings = [each.settle(Fail(BOOM)) for each in dying], [each.settle(Done()) for each in told]
-    request = ClaimRequest(queues=both(play, is_companion_first), worker="worker-1", nonce=play.nonce(), limit=10)
+    request = ClaimRequest(queues=both(play, is_fail_queue_first), worker="worker-1", nonce=play.nonce(), limit=10)
 
-    turned = await play.store.jobs.turn(ordered(deaths, tellings, is_companion_first), request, now_ms=play.now_ms)
+    turned = await play.store.jobs.turn(ordered(deaths, tellings, is_fail_queue_first), request, now_ms=play.now_ms)
 
     assert {answer.status for answer in turned.settled} == {"dead", "done"}
     assert sorted(json.loads(claim.record.payload)[0] for claim in turned.claimed) == sorted(
@@ -397,7 +397,7 @@ async def test_a_turn_of_deaths_and_of_fail_jobs_keeps_both_journals_whole(
 
 
 @BOTH_ORDERS
-async def test_a_claim_that_lets_jobs_die_keeps_both_journals_whole(play: Play, is_companion_first: bool) -> None:
+async def test_a_claim_that_lets_jobs_die_keeps_both_journals_whole(play: Play, is_fail_queue_first: bool) -> None:
     await play.configure(fail_handler=True, max_stalls=1)
     first, second, third, fourth = play.ids(4)
     await play.enqueue_all(play.job(first), play.job(second))
@@ -407,11 +407,11 @@ async def test_a_claim_that_lets_jobs_die_keeps_both_journals_whole(play: Play, 
     await play.enqueue_all(play.job(third), play.job(fourth, run_at_ms=play.now_ms + 1))
     play.advance(50)
 
-    claims = await play.claims(10, queues=both(play, is_companion_first))
+    claims = await play.claims(10, queues=both(play, is_fail_queue_first))
 
     await assert_whole(play)
-    left = [] if not is_companion_first else await play.claim(10, queues=[play.queue.companion])
+    left = [] if not is_fail_queue_first else await play.claim(10, queues=[play.queue.fail_queue])
     handed = [claim.record.id.partition("#")[0] for claim in [*claims.items, *left]]
     assert sorted(handed) == [first, second, third, fourth]
-    assert claims.next_at_ms == (play.now_ms if is_companion_first else play.now_ms + 30_000)
+    assert claims.next_at_ms == (play.now_ms if is_fail_queue_first else play.now_ms + 30_000)
     await assert_whole(play)

@@ -277,7 +277,7 @@ async def test_a_key_is_kept_whatever_becomes_of_the_job(play: Play, how: str) -
 
 
 async def test_a_key_of_a_blocked_enqueue_is_kept_like_any_other(play: Play) -> None:
-    """The key is written in the same step as the twin, and checked before it."""
+    """The key is written in the same step as the blocked job, and checked before it."""
     await play.enqueue("a")
     await play.claim_one()
 
@@ -285,8 +285,8 @@ async def test_a_key_of_a_blocked_enqueue_is_kept_like_any_other(play: Play) -> 
 
     found = await play.found("a")
     assert [answer.status for answer in answers] == ["blocked", "duplicate", "conflict"]
-    assert found.twin is not None
-    assert found.twin.payload == b"1"
+    assert found.blocked_job is not None
+    assert found.blocked_job.payload == b"1"
 
 
 async def test_a_batch_may_hold_a_key_twice(play: Play) -> None:

@@ -84,7 +84,7 @@ async def test_updated_also_says_how_often_it_was_tried(play: Play) -> None:
     }
 
 
-async def test_blocked_says_what_the_twin_is(play: Play) -> None:
+async def test_blocked_says_what_the_blocked_job_is(play: Play) -> None:
     await play.start("a")
     await play.enqueue("a", kind="resize", tag="autumn", payload=b"[]", delay_ms=40, policy=Policy(priority=2))
 
@@ -224,12 +224,12 @@ def finder_claim(play: Play) -> ClaimRequest:
     return ClaimRequest(queues=[play.queue], worker="finder", nonce=play.nonce())
 
 
-async def test_dead_says_why_and_under_which_letter(play: Play) -> None:
+async def test_dead_says_why_and_under_which_dead_letter(play: Play) -> None:
     claim = await play.start("a", payload=b"12345", tag="spring")
     play.advance(50)
     answer = await play.settle(claim, Fail(BOOM), run_ms=50)
 
-    assert answer.letter is not None
+    assert answer.dead_letter is not None
     assert await last(play, "a", "dead") == {
         "kind": "send",
         "tag": "spring",
@@ -242,7 +242,7 @@ async def test_dead_says_why_and_under_which_letter(play: Play) -> None:
         "wait_ms": 0,
         "run_ms": 50,
         "reason": "failed",
-        "letter": answer.letter.number,
+        "dead_letter": answer.dead_letter.number,
         "payload_bytes": 5,
         **FAILED,
     }
@@ -254,7 +254,7 @@ async def test_dead_of_a_job_that_never_started_names_no_delivery(play: Play) ->
     await play.claim()
 
     written = await last(play, "a", "dead")
-    [letter] = await play.letters()
+    [dead_letter] = await play.dead_letters()
     assert written == {
         "kind": "send",
         "priority": 5,
@@ -262,10 +262,10 @@ async def test_dead_of_a_job_that_never_started_names_no_delivery(play: Play) ->
         "stalls": 0,
         "enqueued_at_ms": START_MS,
         "reason": "expired",
-        "letter": letter.key.number,
+        "dead_letter": dead_letter.key.number,
         "payload_bytes": 5,
-        "error_class": letter.error.cls,
-        "error_message": letter.error.message,
+        "error_class": dead_letter.error.cls,
+        "error_message": dead_letter.error.message,
     }
 
 
@@ -292,7 +292,7 @@ async def test_cancelled_of_a_waiting_job_names_no_delivery(play: Play) -> None:
     }
 
 
-async def test_cancelled_of_a_twin_names_the_twin(play: Play) -> None:
+async def test_cancelled_of_a_blocked_job_names_the_blocked_job(play: Play) -> None:
     await play.start("a")
     play.advance(1)
     await play.enqueue("a", kind="resize", payload=b"12")
@@ -339,7 +339,7 @@ async def test_removed_of_a_job_that_waits_tells_its_kind_and_that_it_waited(pla
     assert await last(play, "a", "removed") == {"kind": "resize", "reason": "waiting"}
 
 
-@pytest.mark.parametrize("blocks", [True, False], ids=["with-a-twin", "alone"])
+@pytest.mark.parametrize("blocks", [True, False], ids=["with-a-blocked_job", "alone"])
 async def test_removed_of_an_active_job_tells_its_kind_and_that_it_was_active(play: Play, blocks: bool) -> None:
     await play.start("a", kind="resize", tag="spring")
     if blocks:
@@ -359,7 +359,7 @@ async def test_removed_of_what_is_kept_of_ended_jobs_carries_the_id_only(play: P
     assert await last(play, "dead", "removed") == {}
 
 
-async def test_replayed_names_the_letter_and_what_waits_now(play: Play) -> None:
+async def test_replayed_names_the_dead_letter_and_what_waits_now(play: Play) -> None:
     key = await play.die("a", tag="spring", payload=b"12345")
     play.advance(10)
     await play.replay(key)
@@ -371,7 +371,7 @@ async def test_replayed_names_the_letter_and_what_waits_now(play: Play) -> None:
         "attempts": 0,
         "stalls": 0,
         "run_at_ms": play.now_ms,
-        "letter": key.number,
+        "dead_letter": key.number,
         "payload_bytes": 5,
     }
 
@@ -392,11 +392,11 @@ async def test_purged_of_a_waiting_job_says_what_it_was(play: Play) -> None:
     }
 
 
-async def test_purged_of_a_letter_names_it(play: Play) -> None:
+async def test_purged_of_a_dead_letter_names_it(play: Play) -> None:
     key = await play.die("a", tag="spring")
     await play.store.dead.purge(play.queue, [key], now_ms=play.now_ms)
 
-    assert await last(play, "a", "purged") == {"kind": "send", "tag": "spring", "letter": key.number}
+    assert await last(play, "a", "purged") == {"kind": "send", "tag": "spring", "dead_letter": key.number}
 
 
 async def test_configured_is_written_to_every_shard_with_the_version(play: Play) -> None:

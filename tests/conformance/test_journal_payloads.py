@@ -160,13 +160,13 @@ async def test_payloads_count_for_the_bytes_that_a_journal_may_hold(play: Play) 
     assert (await play.store.journal.bounds(shard)).bytes == sum(len(entry.lines) for entry in entries) > 30_000
 
 
-async def test_a_companion_has_a_setting_of_its_own(play: Play) -> None:
+async def test_a_fail_queue_has_a_setting_of_its_own(play: Play) -> None:
     await play.configure(journal_payloads=True, fail_handler=True)
     await play.die("a")
-    await play.store.queues.configure(play.queue.companion, {"journal_payloads": True}, now_ms=play.now_ms)
+    await play.store.queues.configure(play.queue.fail_queue, {"journal_payloads": True}, now_ms=play.now_ms)
     await play.die("a")
 
-    bare, carrying = [event.line.payload for event in await play.events(play.queue.companion) if event.line.id]
+    bare, carrying = [event.line.payload for event in await play.events(play.queue.fail_queue) if event.line.id]
     assert bare is None
     assert carrying is not None
     assert carrying.startswith('["a",{"n":1},{"class"')

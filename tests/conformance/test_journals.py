@@ -67,14 +67,14 @@ async def test_the_bounds_of_many_shards_are_those_of_each_in_the_order_asked_fo
     for shard in quiet.queue.all_shards():
         await store.journal.bounds(shard)
     await busy.enqueue("one more")
-    queues = [busy.queue, Queue("nobody", "acme", count), play.queue.companion, trimmed.queue, quiet.queue, play.queue]
+    queues = [busy.queue, Queue("nobody", "acme", count), play.queue.fail_queue, trimmed.queue, quiet.queue, play.queue]
     shards = [shard for queue in (*queues, other.queue, busy.queue) for shard in queue.all_shards()]
 
     found = await store.journal.all_bounds(shards)
 
     assert list(found) == [await store.journal.bounds(shard) for shard in shards]
     assert found[count] == Bounds(0, 1, 0, None, None, 0)
-    assert sum(each.last_seq > 0 for each in found[2 * count : 3 * count]) == 1  # of the companion
+    assert sum(each.last_seq > 0 for each in found[2 * count : 3 * count]) == 1  # of the fail queue
 
 
 async def test_a_thousand_shards_are_looked_at_in_one_call_and_no_more(store: Store) -> None:
@@ -102,7 +102,7 @@ async def test_nobody_asked_for_nothing_is_answered(store: Store) -> None:
 async def test_a_queue_that_is_cut_otherwise_is_refused_among_many(play: Play) -> None:
     await play.die("a")
     shards = play.queue.shards + 1
-    wrong = [Queue("mail", "acme", shards), Queue("mail", "acme", shards).companion]
+    wrong = [Queue("mail", "acme", shards), Queue("mail", "acme", shards).fail_queue]
     others = [Shard(Queue("nobody", "acme"), 0), *play.queue.all_shards()]
 
     for queue, index in product(wrong, (0, shards - 1)):

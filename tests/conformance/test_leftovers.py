@@ -40,26 +40,26 @@ async def live(play: Play) -> None:
         await play.store.jobs.settle(settlements, now_ms=play.now_ms)
     await play.replay("job-2")
     await play.cancel("job-3", running=True)
-    await play.store.signals.wait([play.queue, play.queue.companion], 0)
+    await play.store.signals.wait([play.queue, play.queue.fail_queue], 0)
     await play.store.signals.ended(play.queue, [f"job-{number}" for number in range(20)], 1)
-    await play.store.signals.ended(play.queue.companion, ["job-2#1"], 1)
+    await play.store.signals.ended(play.queue.fail_queue, ["job-2#1"], 1)
     play.advance(100)
     await play.repair()
 
 
 async def drain(play: Play) -> None:
-    """Run everything that is left, on the queue and its companion, to its end."""
+    """Run everything that is left, on the queue and its fail queue, to its end."""
     for _ in range(50):
-        claims = await play.claim(100, queues=[play.queue, play.queue.companion])
+        claims = await play.claim(100, queues=[play.queue, play.queue.fail_queue])
         await play.store.jobs.settle([claim.settle(Done()) for claim in claims], now_ms=play.now_ms)
         play.advance(1_000)
     assert (await play.counts()).waiting == (await play.counts()).active == 0
 
 
 async def sweep(play: Play) -> list[Repaired]:
-    """Sweep the queue and its companion until nothing more is over."""
+    """Sweep the queue and its fail queue until nothing more is over."""
     answers: list[Repaired] = []
-    for queue in (play.queue, play.queue.companion):
+    for queue in (play.queue, play.queue.fail_queue):
         answers.append(await play.store.jobs.repair(queue, now_ms=play.now_ms))
         while answers[-1].more or answers[-1].swept:
             answers.append(await play.store.jobs.repair(queue, now_ms=play.now_ms))
@@ -70,14 +70,14 @@ async def sweep(play: Play) -> list[Repaired]:
 async def test_nothing_stays_of_jobs_that_are_over_once_their_time_is_over_too(
     play: Play, store_name: str, tmp_path: Path
 ) -> None:
-    """KB10, TB13: endings, letters, keys, workers and journal do not grow without bound."""
+    """KB10, TB13: finished jobs, dead letters, keys, workers and journal do not grow without bound."""
     await live(play)
     await drain(play)
     for shard in play.queue.all_shards():
         await play.store.journal.forget(shard, "history")
     before = await LEFTOVERS[store_name](play.store, tmp_path)
 
-    for _ in range(2):  # sweeping letters writes to the journal, so the journal goes in a second round
+    for _ in range(2):  # sweeping dead letters writes to the journal, so the journal goes in a second round
         play.advance(40 * DAY_MS)
         await sweep(play)
     after = await LEFTOVERS[store_name](play.store, tmp_path)
@@ -105,7 +105,7 @@ async def test_nothing_stays_of_a_deleted_queue(play: Play, store_name: str, tmp
     await live(play)
     await drain(play)
 
-    for queue in (play.queue, play.queue.companion):
+    for queue in (play.queue, play.queue.fail_queue):
         for _ in range(SWEEPS_MAX):
             if await play.store.queues.delete(queue, limit=100):
                 break
@@ -120,7 +120,7 @@ async def test_looking_and_asking_leave_nothing_behind(play: Play, store_name: s
     await play.remove("a")
     await play.find("a")
     await play.replay("a")
-    await play.letters()
+    await play.dead_letters()
     await play.snapshot()
     await play.store.signals.wait([play.queue], 1)
     await play.store.signals.ended(play.queue, ["a"], 1)
@@ -172,7 +172,7 @@ async def test_a_sweep_drops_a_thousand_of_a_kind_in_a_shard_and_says_that_there
     play.advance(30 * DAY_MS)
     answers = [await play.repair() for _ in range(4)]
 
-    # 1,200 endings, 1,200 letters, 2,400 keys and a worker in each shard.
+    # 1,200 finished jobs, 1,200 dead letters, 2,400 keys and a worker in each shard.
     assert [(answer.swept, answer.more) for answer in answers] == [
         (3_000 + play.queue.shards, True),
         (1_400, True),
@@ -217,7 +217,7 @@ async def test_a_job_that_waits_unclaimed_outlives_every_sweep(play: Play) -> No
     assert await play.state("a") is State.WAITING
 
 
-async def test_endings_go_as_others_come_without_any_sweep(play: Play, store_name: str, tmp_path: Path) -> None:
+async def test_finished_jobs_go_as_others_come_without_any_sweep(play: Play, store_name: str, tmp_path: Path) -> None:
     """TB13: a queue that is only worked on does not pile up what it finished."""
     await play.configure(keep_done_max=3, journal_keep_max=5)
 

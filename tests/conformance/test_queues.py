@@ -7,7 +7,7 @@ from msgspec.structs import asdict, replace
 
 from headrace.model.claim import ClaimRequest, Lease
 from headrace.model.errors import Refused
-from headrace.model.finished import LetterKey
+from headrace.model.finished import DeadLetterKey
 from headrace.model.job import State
 from headrace.model.names import Queue, Shard
 from headrace.model.outcome import Cancelled, Done, Fail, Release, Retry
@@ -168,11 +168,11 @@ async def test_asking_after_a_queue_does_not_make_it(play: Play) -> None:
     await play.remove("a")
     await play.find("a")
     await play.counts()
-    await play.letters()
+    await play.dead_letters()
     await play.replay("a")
     await play.store.reads.list(play.queue, State.WAITING, now_ms=play.now_ms)
     await play.store.reads.workers(play.queue, now_ms=play.now_ms)
-    await play.store.reads.ending(play.queue, "a", now_ms=play.now_ms)
+    await play.store.reads.finished_job(play.queue, "a", now_ms=play.now_ms)
     await play.snapshot()
     await play.store.signals.wait([play.queue], 0)
     await play.store.signals.ended(play.queue, ["a"], 1_000)
@@ -290,7 +290,7 @@ async def test_a_new_stall_budget_holds_for_leases_that_run_out(play: Play) -> N
     play.advance(1_000)
     await play.repair()
 
-    assert [letter.reason for letter in await play.letters()] == ["stalls"]
+    assert [dead_letter.reason for dead_letter in await play.dead_letters()] == ["stalls"]
 
 
 async def test_a_queue_is_full_at_waiting_max_and_takes_more_when_something_leaves(play: Play) -> None:
@@ -416,11 +416,11 @@ async def test_queues_are_listed_by_name_page_by_page(play: Play) -> None:
     assert {queue.shards for page in pages for queue in page.rows} == {play.queue.shards}
 
 
-async def test_companions_are_listed_beside_their_queues(play: Play) -> None:
+async def test_fail_queues_are_listed_beside_their_queues(play: Play) -> None:
     await play.configure(fail_handler=True)
     await play.die("a")
 
-    assert (await play.store.queues.names("acme")).rows == [play.queue, play.queue.companion]
+    assert (await play.store.queues.names("acme")).rows == [play.queue, play.queue.fail_queue]
 
 
 async def test_a_list_of_names_goes_on_where_it_was_when_queues_come_and_go(play: Play) -> None:
@@ -450,7 +450,7 @@ async def test_a_queue_is_found_by_its_name_among_those_that_are_called_alike(pl
     ]
 
     assert found == [Queue(name, "acme", play.queue.shards) for name in there]
-    assert await find_queue(play.store, "acme", "mail.fail") == play.queue.companion
+    assert await find_queue(play.store, "acme", "mail.fail") == play.queue.fail_queue
     assert missing == [None] * 11
 
 
@@ -517,7 +517,7 @@ async def test_the_same_id_lives_on_its_own_in_each_tenant_and_queue(play: Play)
     await plays[2].enqueue("a")
 
     found = [await each.find("a") for each in plays]
-    assert [each and (each.state, each.cancel_asked, each.twin is not None) for each in found] == [
+    assert [each and (each.state, each.cancel_asked, each.blocked_job is not None) for each in found] == [
         (State.ACTIVE, True, False),
         None,
         (State.ACTIVE, False, True),
@@ -612,7 +612,9 @@ async def test_a_queue_with_live_jobs_is_not_deleted(play: Play, state: str) -> 
     assert await play.snapshot() == before
 
 
-async def test_a_deleted_queue_is_gone_with_its_endings_letters_keys_journal_and_settings(play: Play) -> None:
+async def test_a_deleted_queue_is_gone_with_its_finished_jobs_dead_letters_keys_journal_and_settings(
+    play: Play,
+) -> None:
     await play.configure(max_attempts=4)
     await play.enqueue("done", idempotency_key="k")
     await play.settle(await play.claim_one())
@@ -625,7 +627,7 @@ async def test_a_deleted_queue_is_gone_with_its_endings_letters_keys_journal_and
     assert await names(play) == []
     assert await play.counts() == Counts()
     assert [await play.find(id) for id in ("done", "dead")] == [None, None]
-    assert (await play.letters(), await play.events()) == ([], [])
+    assert (await play.dead_letters(), await play.events()) == ([], [])
     assert (await play.store.queues.configuration(play.queue)).version == 0
     assert (await play.replay(key)).status == "not_found"
     assert (await play.enqueue("done", idempotency_key="k")).status == "created"
@@ -684,7 +686,7 @@ async def test_a_half_deleted_queue_can_still_be_used_and_counts_what_is_left(pl
         listed = [len((await play.store.reads.list(play.queue, each, now_ms=play.now_ms)).rows) for each in OVER]
         counts = await play.counts()
         assert [counts.done, counts.cancelled] == listed
-        assert counts.dead == len(await play.letters())
+        assert counts.dead == len(await play.dead_letters())
         assert counts.done + counts.cancelled + counts.dead >= 18 - 3 * (turn + 1)
         await readable(play)
     await play.settle(await play.start("again"))
@@ -721,10 +723,10 @@ CALLS: dict[str, Call] = {
     "repair": lambda play: play.repair(),
     "cancel": lambda play: play.cancel("a"),
     "remove": lambda play: play.remove("a"),
-    "dead.list": lambda play: play.letters(),
+    "dead.list": lambda play: play.dead_letters(),
     "dead.replay by id": lambda play: play.replay("a"),
-    "dead.replay by letter": lambda play: play.replay(LetterKey(0, 1)),
-    "dead.purge": lambda play: play.store.dead.purge(play.queue, [LetterKey(0, 1)], now_ms=play.now_ms),
+    "dead.replay by dead letter": lambda play: play.replay(DeadLetterKey(0, 1)),
+    "dead.purge": lambda play: play.store.dead.purge(play.queue, [DeadLetterKey(0, 1)], now_ms=play.now_ms),
     "configure": lambda play: play.configure(paused=True),
     "configuration": lambda play: play.store.queues.configuration(play.queue),
     "counts": lambda play: play.counts(),
@@ -732,7 +734,7 @@ CALLS: dict[str, Call] = {
     "delete": lambda play: play.store.queues.delete(play.queue),
     "find": lambda play: play.find("a"),
     "list": lambda play: play.store.reads.list(play.queue, State.WAITING, now_ms=play.now_ms),
-    "ending": lambda play: play.store.reads.ending(play.queue, "a", now_ms=play.now_ms),
+    "finished_job": lambda play: play.store.reads.finished_job(play.queue, "a", now_ms=play.now_ms),
     "snapshot": lambda play: play.store.reads.snapshot(Shard(play.queue, 0), now_ms=play.now_ms),
     "workers": lambda play: play.store.reads.workers(play.queue, now_ms=play.now_ms),
     "journal.read": lambda play: play.store.journal.read(Shard(play.queue, 0), 0, 9),
@@ -805,10 +807,10 @@ async def test_a_claim_over_several_queues_with_one_wrong_number_of_shards_hands
     assert (await play.snapshot(), await other.snapshot()) == before
 
 
-async def test_a_companion_cannot_come_to_be_with_another_number_of_shards_than_its_queue(play: Play) -> None:
+async def test_a_fail_queue_cannot_come_to_be_with_another_number_of_shards_than_its_queue(play: Play) -> None:
     """QB4: else every death would fail, and with it every claim that repairs."""
     await play.configure(fail_handler=True)
-    wrong = Queue("mail", "acme", play.queue.shards + 1).companion
+    wrong = Queue("mail", "acme", play.queue.shards + 1).fail_queue
 
     with pytest.raises(Refused) as refused:
         await play.store.queues.configure(wrong, {"paused": True}, now_ms=play.now_ms)
@@ -819,9 +821,9 @@ async def test_a_companion_cannot_come_to_be_with_another_number_of_shards_than_
     assert (await play.die("a")).number > 0
 
 
-async def test_a_queue_cannot_come_to_be_with_another_number_of_shards_than_its_companion(play: Play) -> None:
+async def test_a_queue_cannot_come_to_be_with_another_number_of_shards_than_its_fail_queue(play: Play) -> None:
     """QB4: else every death would fail, and with it every claim that repairs."""
-    await play.store.queues.configure(play.queue.companion, {"paused": True}, now_ms=play.now_ms)
+    await play.store.queues.configure(play.queue.fail_queue, {"paused": True}, now_ms=play.now_ms)
     wrong = Queue("mail", "acme", play.queue.shards + 1)
 
     with pytest.raises(Refused) as refused:
@@ -832,7 +834,7 @@ async def test_a_queue_cannot_come_to_be_with_another_number_of_shards_than_its_
     assert enqueued.status == "wrong_shards"
 
 
-async def test_every_queue_of_every_tenant_has_its_own_lines_and_letters(play: Play) -> None:
+async def test_every_queue_of_every_tenant_has_its_own_lines_and_dead_letters(play: Play) -> None:
     """C3: ten priorities, what is active, what is later and what is dead, kept apart by queue and tenant."""
     second, rival = (Queue(name, tenant, play.queue.shards) for name, tenant in (("second", "acme"), ("mail", "rival")))
     [first, *_] = ids = play.ids(12)

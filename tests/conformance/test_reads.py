@@ -1,4 +1,4 @@
-"""Reads: one job with everything known of it, lists with stable cursors, endings, snapshots and workers."""
+"""Reads: one job with everything known of it, lists with stable cursors, finished jobs, snapshots and workers."""
 
 import random
 from collections.abc import Iterable
@@ -49,7 +49,7 @@ async def test_find_shows_a_ready_job_and_why_it_is_not_running(play: Play) -> N
     assert (record.payload, record.kind, record.tag, record.headers) == (b"7", "send", "spring", {"trace": "1"})
     assert (record.policy, record.enqueued_at_ms) == (Policy(priority=7), START_MS)
     assert (found.worker, found.fence, found.lease_expires_at_ms, found.cancel_asked) == (None, None, None, False)
-    assert (found.twin, found.ending, found.letters) == (None, None, ())
+    assert (found.blocked_job, found.finished_job, found.dead_letters) == (None, None, ())
 
 
 async def test_find_says_when_a_later_job_is_due(play: Play) -> None:
@@ -90,7 +90,7 @@ async def test_find_says_that_a_waiting_job_is_held_by_a_paused_queue(play: Play
     assert "paused" in why
 
 
-async def test_find_shows_an_active_job_with_its_lease_and_twin(play: Play) -> None:
+async def test_find_shows_an_active_job_with_its_lease_and_blocked_job(play: Play) -> None:
     """T33: with the lease, and what waits behind it."""
     claim = await play.start("a", worker="worker-7", lease_ms=5_000, payload=b"1")
     await play.enqueue("a", payload=b"2", delay_ms=9)
@@ -103,8 +103,12 @@ async def test_find_shows_an_active_job_with_its_lease_and_twin(play: Play) -> N
     assert (found.worker, found.fence) == ("worker-7", claim.lease.fence)
     assert found.lease_expires_at_ms == claim.lease.expires_at_ms == play.now_ms + 5_000
     assert found.record is not None
-    assert found.twin is not None
-    assert (found.record.payload, found.twin.payload, found.twin.run_at_ms) == (b"1", b"3", play.now_ms + 9)
+    assert found.blocked_job is not None
+    assert (found.record.payload, found.blocked_job.payload, found.blocked_job.run_at_ms) == (
+        b"1",
+        b"3",
+        play.now_ms + 9,
+    )
 
 
 async def test_find_follows_an_extended_lease_and_an_asked_cancel(play: Play) -> None:
@@ -119,7 +123,7 @@ async def test_find_follows_an_extended_lease_and_an_asked_cancel(play: Play) ->
 
 
 @pytest.mark.parametrize(("outcome", "state"), [(Done(b"9"), State.DONE), (Cancelled(), State.CANCELLED)])
-async def test_find_shows_the_ending_of_a_job_that_is_over(play: Play, outcome: Outcome, state: State) -> None:
+async def test_find_shows_the_finished_job_of_a_job_that_is_over(play: Play, outcome: Outcome, state: State) -> None:
     """T33, K23: the result can be fetched afterwards."""
     claim = await play.start("a", tag="spring", kind="send")
     play.advance(50)
@@ -127,22 +131,27 @@ async def test_find_shows_the_ending_of_a_job_that_is_over(play: Play, outcome: 
 
     found = await play.found("a")
 
-    ending = found.ending
+    finished_job = found.finished_job
     assert (found.state, found.record, found.why) == (state, None, None)
-    assert ending is not None
-    assert (ending.id, ending.state, ending.kind, ending.tag) == ("a", state.value, "send", "spring")
-    assert (ending.enqueued_at_ms, ending.ended_at_ms) == (START_MS, START_MS + 50)
-    assert ending.result == (b"9" if state is State.DONE else None)
+    assert finished_job is not None
+    assert (finished_job.id, finished_job.state, finished_job.kind, finished_job.tag) == (
+        "a",
+        state.value,
+        "send",
+        "spring",
+    )
+    assert (finished_job.enqueued_at_ms, finished_job.ended_at_ms) == (START_MS, START_MS + 50)
+    assert finished_job.result == (b"9" if state is State.DONE else None)
 
 
-async def test_find_shows_the_letters_of_a_dead_job_oldest_first(play: Play) -> None:
+async def test_find_shows_the_dead_letters_of_a_dead_job_oldest_first(play: Play) -> None:
     """T33: with what killed it."""
     first, second = await play.die("a", payload=b"1"), await play.die("a", payload=b"2")
 
     found = await play.found("a")
 
-    assert (found.state, found.ending) == (State.DEAD, None)
-    assert [letter.key for letter in found.letters] == [first, second]
+    assert (found.state, found.finished_job) == (State.DEAD, None)
+    assert [dead_letter.key for dead_letter in found.dead_letters] == [first, second]
     assert found.record is not None
     assert found.record.payload == b"2"
 
@@ -158,9 +167,9 @@ async def test_find_shows_all_records_of_an_id_under_the_liveliest_state(play: P
     active = await play.found("a")
 
     for found, state in ((waiting, State.WAITING), (active, State.ACTIVE)):
-        assert (found.state, len(found.letters)) == (state, 1)
-        assert found.ending is not None
-        assert found.ending.result == b"9"
+        assert (found.state, len(found.dead_letters)) == (state, 1)
+        assert found.finished_job is not None
+        assert found.finished_job.result == b"9"
 
 
 async def test_find_answers_in_the_order_given_and_none_for_unknown_ids(play: Play) -> None:
@@ -316,7 +325,7 @@ async def test_a_walk_shows_what_came_before_it_began_though_another_walk_is_und
     assert rest == sorted(set(rest))
 
 
-async def test_a_list_of_endings_leaves_out_those_whose_time_is_over(play: Play) -> None:
+async def test_a_list_of_finished_jobs_leaves_out_those_whose_time_is_over(play: Play) -> None:
     await play.configure(keep_done_ms=1_000)
     old, new = play.ids(2)
     await play.settle(await play.start(old))
@@ -354,17 +363,17 @@ async def test_a_list_of_an_unknown_queue_is_empty(play: Play) -> None:
         assert (page.rows, page.cursor) == ([], None)
 
 
-# Endings.
+# Finished jobs.
 
 
-async def test_an_ending_is_read_with_its_result_until_its_time_and_not_longer(play: Play) -> None:
+async def test_an_finished_job_is_read_with_its_result_until_its_time_and_not_longer(play: Play) -> None:
     """K22, K23: the result of a finished job can be fetched while it is kept."""
     await play.settle(await play.start("a", policy=Policy(result_ttl_ms=10_000)), Done(b'{"ok":1}'))
 
     play.advance(9_999)
-    last = await play.store.reads.ending(play.queue, "a", now_ms=play.now_ms)
+    last = await play.store.reads.finished_job(play.queue, "a", now_ms=play.now_ms)
     play.advance(1)
-    gone = await play.store.reads.ending(play.queue, "a", now_ms=play.now_ms)
+    gone = await play.store.reads.finished_job(play.queue, "a", now_ms=play.now_ms)
 
     assert last is not None
     assert (last.result, last.until_ms, last.pinned) == (b'{"ok":1}', START_MS + 10_000, True)
@@ -372,16 +381,16 @@ async def test_an_ending_is_read_with_its_result_until_its_time_and_not_longer(p
     assert await play.find("a") is None
 
 
-async def test_an_ending_without_a_time_of_its_own_is_kept_for_keep_done_ms(play: Play) -> None:
+async def test_an_finished_job_without_a_time_of_its_own_is_kept_for_keep_done_ms(play: Play) -> None:
     await play.settle(await play.start("a"), Done(b""))
 
     play.advance(HOUR_MS - 1)
-    last = await play.store.reads.ending(play.queue, "a", now_ms=play.now_ms)
+    last = await play.store.reads.finished_job(play.queue, "a", now_ms=play.now_ms)
     play.advance(1)
 
     assert last is not None
     assert (last.result, last.pinned) == (b"", False)
-    assert await play.store.reads.ending(play.queue, "a", now_ms=play.now_ms) is None
+    assert await play.store.reads.finished_job(play.queue, "a", now_ms=play.now_ms) is None
 
 
 async def test_a_result_with_a_time_of_its_own_is_kept_whatever_the_count(play: Play) -> None:
@@ -393,17 +402,19 @@ async def test_a_result_with_a_time_of_its_own_is_kept_whatever_the_count(play: 
     await play.settle(await play.start(first), Done(b"2"))
     await play.settle(await play.start(second), Done(b"3"))
 
-    endings = [await play.store.reads.ending(play.queue, id, now_ms=play.now_ms) for id in (pinned, first, second)]
-    assert [each and each.result for each in endings] == [b"1", None, b"3"]
+    finished_jobs = [
+        await play.store.reads.finished_job(play.queue, id, now_ms=play.now_ms) for id in (pinned, first, second)
+    ]
+    assert [each and each.result for each in finished_jobs] == [b"1", None, b"3"]
 
 
-async def test_there_is_no_ending_of_what_waits_runs_or_died(play: Play) -> None:
+async def test_there_is_no_finished_job_of_what_waits_runs_or_died(play: Play) -> None:
     await play.die("dead")
     await play.start("active")
     await play.enqueue("waiting")
 
     for id in ("dead", "active", "waiting", "nobody"):
-        assert await play.store.reads.ending(play.queue, id, now_ms=play.now_ms) is None
+        assert await play.store.reads.finished_job(play.queue, id, now_ms=play.now_ms) is None
 
 
 # Snapshots against the journal.
@@ -412,51 +423,53 @@ async def test_there_is_no_ending_of_what_waits_runs_or_died(play: Play) -> None
 def fold(events: Iterable[Event]) -> list[SnapshotRow]:  # noqa: PLR0912 - one branch per event
     """The records of a shard according to its journal alone, written without looking at any store."""
     live: dict[str, SnapshotRow] = {}
-    twins: dict[str, SnapshotRow] = {}
+    blocked_jobs: dict[str, SnapshotRow] = {}
     over: dict[str, SnapshotRow] = {}
-    letters: dict[int, SnapshotRow] = {}
+    dead_letters: dict[int, SnapshotRow] = {}
     for event in events:
         line = event.line
-        id, kind, letter = line.id or "", line.kind or "", line.letter or 0
+        id, kind, dead_letter = line.id or "", line.kind or "", line.dead_letter or 0
         counts = (line.attempts or 0, line.stalls or 0)
         waiting = SnapshotRow(id, State.WAITING, kind, line.priority, *counts, line.run_at_ms)
         match line.event:
             case "enqueued" | "replayed":
                 live[id] = waiting
                 over.pop(id, None)
-                letters.pop(letter, None)
+                dead_letters.pop(dead_letter, None)
             case "updated" | "retried" | "released" | "stalled":
                 live[id] = waiting
             case "merged" | "unblocked":
                 live[id] = waiting
-                del twins[id]
+                del blocked_jobs[id]
             case "blocked":
-                twins[id] = msgspec.structs.replace(waiting, state=State.BLOCKED)
+                blocked_jobs[id] = msgspec.structs.replace(waiting, state=State.BLOCKED)
             case "claimed":
                 live[id] = msgspec.structs.replace(live[id], state=State.ACTIVE, fence=line.fence)
             case "done":
                 del live[id]
                 over[id] = SnapshotRow(id, State.DONE, kind, None, *counts)
             case "cancelled" if line.fence is None and live[id].state is State.ACTIVE:
-                del twins[id]
+                del blocked_jobs[id]
             case "cancelled":
                 del live[id]
                 over[id] = SnapshotRow(id, State.CANCELLED, kind, None, *counts)
             case "dead":
                 del live[id]
-                letters[letter] = SnapshotRow(id, State.DEAD, kind, line.priority, *counts, letter=letter)
+                dead_letters[dead_letter] = SnapshotRow(
+                    id, State.DEAD, kind, line.priority, *counts, dead_letter=dead_letter
+                )
             case "removed":
-                for table in (live, twins, over):
+                for table in (live, blocked_jobs, over):
                     table.pop(id, None)
-                letters = {number: row for number, row in letters.items() if row.id != id}
-            case "purged" if line.letter is not None:
-                del letters[letter]
+                dead_letters = {number: row for number, row in dead_letters.items() if row.id != id}
+            case "purged" if line.dead_letter is not None:
+                del dead_letters[dead_letter]
             case "purged":
                 del live[id]
             case "asked" | "configured":
                 pass
-    rows = [*live.values(), *twins.values(), *over.values(), *letters.values()]
-    return sorted(rows, key=lambda row: (row.id, row.state, row.letter or 0))
+    rows = [*live.values(), *blocked_jobs.values(), *over.values(), *dead_letters.values()]
+    return sorted(rows, key=lambda row: (row.id, row.state, row.dead_letter or 0))
 
 
 async def random_step(play: Play, turn: random.Random) -> None:

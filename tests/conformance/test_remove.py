@@ -60,7 +60,7 @@ async def test_the_lease_of_a_removed_job_settles_nothing_of_the_next_job_with_i
     assert new.lease.fence > old.lease.fence
 
 
-async def test_remove_deletes_the_blocked_twin_together_with_the_active_job(play: Play) -> None:
+async def test_remove_deletes_the_blocked_job_together_with_the_active_job(play: Play) -> None:
     """K27: at most one `removed` for all there was."""
     await play.start("a")
     await play.enqueue("a")
@@ -76,7 +76,7 @@ async def test_remove_deletes_the_blocked_twin_together_with_the_active_job(play
 
 
 @pytest.mark.parametrize("outcome", [Done(b"1"), Cancelled()], ids=["done", "cancelled"])
-async def test_remove_deletes_an_ending(play: Play, outcome: Outcome) -> None:
+async def test_remove_deletes_an_finished_job(play: Play, outcome: Outcome) -> None:
     """K27: finished jobs can be removed too."""
     await play.settle(await play.start("a"), outcome)
 
@@ -88,20 +88,20 @@ async def test_remove_deletes_an_ending(play: Play, outcome: Outcome) -> None:
     assert (counts.done, counts.cancelled) == (0, 0)
 
 
-async def test_remove_deletes_all_letters_of_an_id_and_leaves_those_of_others(play: Play) -> None:
-    """K27: a dead job's letters go, so nothing is left to replay."""
+async def test_remove_deletes_all_dead_letters_of_an_id_and_leaves_those_of_others(play: Play) -> None:
+    """K27: a dead job's dead letters go, so nothing is left to replay."""
     first, second = await play.die("a"), await play.die("a")
     other = await play.die("b")
 
     answer = await play.remove("a")
 
     assert answer.status == "removed"
-    assert [letter.key for letter in await play.letters()] == [other]
+    assert [dead_letter.key for dead_letter in await play.dead_letters()] == [other]
     assert [(await play.replay(key)).status for key in (first, second)] == ["not_found", "not_found"]
     assert (await play.replay("a")).status == "not_found"
 
 
-async def test_remove_deletes_a_waiting_job_together_with_the_letters_of_its_id(play: Play) -> None:
+async def test_remove_deletes_a_waiting_job_together_with_the_dead_letters_of_its_id(play: Play) -> None:
     """K27: everything of an id, not only its liveliest record."""
     await play.die("a")
     await play.enqueue("a")
@@ -140,7 +140,7 @@ async def test_remove_finds_nothing_in_a_queue_that_nobody_used_and_does_not_mak
     assert (await play.store.queues.names("acme")).rows == []
 
 
-async def test_remove_does_not_find_an_ending_whose_time_is_over(play: Play) -> None:
+async def test_remove_does_not_find_an_finished_job_whose_time_is_over(play: Play) -> None:
     await play.settle(await play.start("a"), Done())
 
     play.advance(3_600_000)
@@ -149,7 +149,7 @@ async def test_remove_does_not_find_an_ending_whose_time_is_over(play: Play) -> 
     assert answer.status == "not_found"
 
 
-async def test_remove_does_not_find_a_letter_whose_time_is_over(play: Play) -> None:
+async def test_remove_does_not_find_a_dead_letter_whose_time_is_over(play: Play) -> None:
     await play.configure(keep_dead_ms=1_000)
     await play.die("a")
 

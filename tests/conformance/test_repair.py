@@ -160,10 +160,10 @@ async def test_a_job_that_kills_its_workers_dies_of_its_stalls(play: Play, max_s
         deliveries += 1
         play.advance(1_000)
 
-    [letter] = await play.letters()
+    [dead_letter] = await play.dead_letters()
     assert deliveries == max_stalls
-    assert (letter.reason, letter.error.cls, letter.record.stalls) == ("stalls", "Stalled", max_stalls)
-    assert letter.record.attempts == 0
+    assert (dead_letter.reason, dead_letter.error.cls, dead_letter.record.stalls) == ("stalls", "Stalled", max_stalls)
+    assert dead_letter.record.attempts == 0
     assert await play.state("a") is State.DEAD
     assert (await play.history("a"))[-2:] == ["claimed", "dead"]
 
@@ -216,7 +216,7 @@ async def test_an_asked_cancel_sticks_when_the_lease_runs_out(play: Play) -> Non
 
     assert stalled == 1
     assert await play.state("a") is State.CANCELLED
-    assert await play.letters() == []
+    assert await play.dead_letters() == []
     assert (await play.history("a"))[-1] == "cancelled"
 
 
@@ -380,11 +380,11 @@ async def test_a_sweep_with_nothing_to_do_writes_nothing(play: Play) -> None:
     assert await play.snapshot() == before
 
 
-async def test_a_companion_of_other_shards_cannot_wedge_the_queue(play: Play) -> None:
-    """QB4: a job that dies finds its companion, whoever named that first and with whatever number of shards."""
+async def test_a_fail_queue_of_other_shards_cannot_wedge_the_queue(play: Play) -> None:
+    """QB4: a job that dies finds its fail queue, whoever named that first and with whatever number of shards."""
     other = Queue(play.queue.name, play.queue.tenant, play.queue.shards + 1)
     await play.configure(fail_handler=True, max_stalls=1)
-    [answer] = await play.enqueue_all(play.job("x", queue=other.companion))
+    [answer] = await play.enqueue_all(play.job("x", queue=other.fail_queue))
     await claimed(play, "a")
     play.advance(1_000)
     await play.enqueue("b")

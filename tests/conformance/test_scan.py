@@ -37,7 +37,7 @@ async def parts_of(play: Play, shard: Shard, group: Group, limit: int = 1_000) -
 
 def key_of(row: Found) -> tuple[str, int]:
     """What tells a row of a group from the others."""
-    return row.id, row.letters[0].key.number if row.letters else 0
+    return row.id, row.dead_letters[0].key.number if row.dead_letters else 0
 
 
 async def scanned(play: Play, group: Group, limit: int = 1_000) -> list[Found]:
@@ -76,22 +76,22 @@ async def some_of_each(play: Play) -> list[str]:
     return sorted(["freed", *(id for each in names.values() for id in each)])
 
 
-async def test_a_scan_shows_of_every_group_what_find_and_the_list_of_letters_show(play: Play) -> None:
+async def test_a_scan_shows_of_every_group_what_find_and_the_list_of_dead_letters_show(play: Play) -> None:
     """However small its parts are."""
     ids = await some_of_each(play)
     found = [each for each in await play.store.reads.find(play.queue, ids, now_ms=play.now_ms) if each is not None]
-    letters = sorted(await play.letters(), key=lambda each: (each.record.id, each.key.number))
+    dead_letters = sorted(await play.dead_letters(), key=lambda each: (each.record.id, each.key.number))
 
     shown = {limit: [await scanned(play, group, limit) for group in GROUPS] for limit in (1, 2, 1_000)}
 
     alive = [each for each in found if each.state in (State.WAITING, State.ACTIVE)]
-    ended = [each.ending for each in found if each.ending is not None]
-    assert (len(alive), len(ended), len(letters)) == (26, 25, 14)
+    ended = [each.finished_job for each in found if each.finished_job is not None]
+    assert (len(alive), len(ended), len(dead_letters)) == (26, 25, 14)
     for rows in shown.values():
         assert rows == [
-            [replace(each, ending=None, letters=()) for each in alive],
-            [Found(each.id, State(each.state), ending=each) for each in ended],
-            [Found(each.record.id, State.DEAD, each.record, letters=(each,)) for each in letters],
+            [replace(each, finished_job=None, dead_letters=()) for each in alive],
+            [Found(each.id, State(each.state), finished_job=each) for each in ended],
+            [Found(each.record.id, State.DEAD, each.record, dead_letters=(each,)) for each in dead_letters],
         ]
 
 
@@ -157,8 +157,8 @@ async def test_what_stays_in_its_group_is_shown_whatever_else_moves_between_the_
     await play.enqueue_all(*[play.job(id, payload=LONG) for id in stays])
     for at, claim in enumerate(await play.claim(40)):
         await play.settle(claim, Fail(BOOM) if at % 2 else Done(LONG))
-    letters = {each.record.id for each in await play.letters()}
-    await play.enqueue_all(*[play.job(id, payload=LONG, delay_ms=9_000) for id in stays if id in letters])
+    dead_letters = {each.record.id for each in await play.dead_letters()}
+    await play.enqueue_all(*[play.job(id, payload=LONG, delay_ms=9_000) for id in stays if id in dead_letters])
     await churn(play, numbers)
 
     shown: dict[Group, list[str]] = {group: [] for group in GROUPS}
@@ -174,9 +174,9 @@ async def test_what_stays_in_its_group_is_shown_whatever_else_moves_between_the_
             if next(numbers) < 900:
                 await churn(play, numbers)
 
-    assert letters <= set(shown["alive"])
-    assert letters <= set(shown["dead"])
-    assert set(stays) - letters <= set(shown["ended"])
+    assert dead_letters <= set(shown["alive"])
+    assert dead_letters <= set(shown["dead"])
+    assert set(stays) - dead_letters <= set(shown["ended"])
 
 
 def check(folded: Folded, group: Group, rows: list[Found]) -> None:
@@ -185,11 +185,11 @@ def check(folded: Folded, group: Group, rows: list[Found]) -> None:
         match group:
             case "alive":
                 assert folded.live[row.id] == (row.state, row.fence)
-                assert (row.id in folded.twins) is (row.twin is not None)
+                assert (row.id in folded.blocked_jobs) is (row.blocked_job is not None)
             case "ended":
                 assert folded.over[row.id] is row.state
             case "dead":
-                assert folded.letters[row.letters[0].key.number] == row.id
+                assert folded.dead_letters[row.dead_letters[0].key.number] == row.id
 
 
 def whole(folded: Folded, group: Group) -> set[str] | set[int]:
@@ -197,7 +197,7 @@ def whole(folded: Folded, group: Group) -> set[str] | set[int]:
     known: dict[Group, Callable[[], set[str] | set[int]]] = {
         "alive": lambda: set(folded.live),
         "ended": lambda: set(folded.over),
-        "dead": lambda: set(folded.letters),
+        "dead": lambda: set(folded.dead_letters),
     }
     return known[group]()
 

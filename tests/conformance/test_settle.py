@@ -5,7 +5,7 @@ from msgspec.structs import replace
 
 from headrace.model.claim import Claim, Lease
 from headrace.model.errors import Refused
-from headrace.model.finished import Ending
+from headrace.model.finished import FinishedJob
 from headrace.model.job import State
 from headrace.model.limits import BATCH_MAX
 from headrace.model.names import Queue
@@ -18,13 +18,13 @@ OUTCOMES: list[Outcome] = [Done(b"1"), Retry(BOOM), Fail(BOOM), Release(), Cance
 by_name = pytest.mark.parametrize("outcome", OUTCOMES, ids=lambda outcome: type(outcome).__name__)
 
 
-async def ending(play: Play, id: str) -> Ending | None:
-    return await play.store.reads.ending(play.queue, id, now_ms=play.now_ms)
+async def finished_job(play: Play, id: str) -> FinishedJob | None:
+    return await play.store.reads.finished_job(play.queue, id, now_ms=play.now_ms)
 
 
 async def kept(play: Play, ids: list[str]) -> list[str]:
-    """Which of the ids still have an ending."""
-    return [id for id in ids if await ending(play, id) is not None]
+    """Which of the ids still have a finished job."""
+    return [id for id in ids if await finished_job(play, id) is not None]
 
 
 async def claimed(play: Play, id: str = "a", **given: object) -> Claim:
@@ -45,8 +45,14 @@ async def test_done_ends_the_job_and_keeps_its_result(play: Play) -> None:
 
     answer = await play.settle(claim, Done(b'{"ok":1}'), run_ms=450)
 
-    found, counts, left = await play.found("a"), await play.counts(), await ending(play, "a")
-    assert (answer.id, answer.status, answer.ok, answer.run_at_ms, answer.letter) == ("a", "done", True, None, None)
+    found, counts, left = await play.found("a"), await play.counts(), await finished_job(play, "a")
+    assert (answer.id, answer.status, answer.ok, answer.run_at_ms, answer.dead_letter) == (
+        "a",
+        "done",
+        True,
+        None,
+        None,
+    )
     assert (found.state, found.record) == (State.DONE, None)
     assert left is not None
     assert (left.state, left.result, left.kind, left.tag) == ("done", b'{"ok":1}', "resize", "t")
@@ -79,10 +85,10 @@ async def test_fail_is_a_dead_letter_at_once(play: Play) -> None:
 
     answer = await play.settle(claim, Fail(BOOM))
 
-    [letter] = await play.letters()
-    assert (answer.status, answer.letter, answer.run_at_ms) == ("dead", letter.key, None)
-    assert (letter.record.id, letter.record.payload, letter.record.attempts) == ("a", b"[1]", 1)
-    assert (letter.reason, letter.error, letter.died_at_ms) == ("failed", BOOM, play.now_ms)
+    [dead_letter] = await play.dead_letters()
+    assert (answer.status, answer.dead_letter, answer.run_at_ms) == ("dead", dead_letter.key, None)
+    assert (dead_letter.record.id, dead_letter.record.payload, dead_letter.record.attempts) == ("a", b"[1]", 1)
+    assert (dead_letter.reason, dead_letter.error, dead_letter.died_at_ms) == ("failed", BOOM, play.now_ms)
     assert await play.state("a") is State.DEAD
     assert await play.history("a") == ["enqueued", "claimed", "dead"]
     play.advance(86_400_000)
@@ -108,12 +114,12 @@ async def test_cancelled_ends_the_job_also_when_nobody_asked(play: Play) -> None
 
     answer = await play.settle(claim, Cancelled())
 
-    left = await ending(play, "a")
+    left = await finished_job(play, "a")
     assert answer.status == "cancelled"
     assert left is not None
     assert (left.state, left.result) == ("cancelled", None)
     assert (await play.counts()).cancelled == 1
-    assert await play.letters() == []
+    assert await play.dead_letters() == []
 
 
 @by_name
@@ -181,7 +187,7 @@ async def test_a_zombie_does_not_free_the_job_for_a_third(play: Play) -> None:
     third = await play.claim_ids(worker="worker-3")
     answer = await play.settle(owner, Done(b"mine"))
 
-    left = await ending(play, "a")
+    left = await finished_job(play, "a")
     assert (third, answer.status) == ([], "done")
     assert left is not None
     assert left.result == b"mine"
@@ -232,13 +238,13 @@ async def test_only_the_whole_token_settles(play: Play, forged: str) -> None:
 
 
 async def test_what_a_worker_says_of_its_delivery_does_not_change_what_is_kept(play: Play) -> None:
-    """The store decides attempts, stalls and how long an ending is kept; facts are for the journal."""
+    """The store decides attempts, stalls and how long a finished job is kept; facts are for the journal."""
     settlement = (await claimed(play, tag="t")).settle(Done(b"1"))
     facts = replace(settlement.facts, kind="other", tag=None, enqueued_at_ms=0)
 
     await play.store.jobs.settle([replace(settlement, facts=facts)], now_ms=play.now_ms)
 
-    left = await ending(play, "a")
+    left = await finished_job(play, "a")
     assert left is not None
     assert (left.kind, left.tag, left.enqueued_at_ms) == ("send", "t", play.now_ms)
     assert (left.attempts, left.stalls, left.pinned) == (0, 0, False)
@@ -298,7 +304,7 @@ async def test_of_two_settlements_of_one_lease_in_a_batch_the_first_holds(play: 
         [claim.settle(Done(b"1")), claim.settle(Retry(BOOM)), claim.settle(Done(b"2"))], now_ms=play.now_ms
     )
 
-    left = await ending(play, "a")
+    left = await finished_job(play, "a")
     assert [answer.status for answer in answers] == ["done", "not_active", "not_active"]
     assert left is not None
     assert left.result == b"1"
@@ -351,9 +357,9 @@ async def test_max_attempts_is_the_exact_number_of_runs(play: Play, max_attempts
     while claims := await play.claim():
         statuses.append((await play.settle(claims[0], Retry(BOOM, delay_ms=0))).status)
 
-    [letter] = await play.letters()
+    [dead_letter] = await play.dead_letters()
     assert statuses == ["retried"] * (max_attempts - 1) + ["dead"]
-    assert (letter.reason, letter.error, letter.record.attempts) == ("attempts", BOOM, max_attempts)
+    assert (dead_letter.reason, dead_letter.error, dead_letter.record.attempts) == ("attempts", BOOM, max_attempts)
     assert (await play.history("a")).count("claimed") == max_attempts
 
 
@@ -480,31 +486,31 @@ async def test_an_asked_cancel_ends_what_would_come_back(play: Play, outcome: Ou
 
 
 async def test_an_asked_cancel_goes_before_the_budget(play: Play) -> None:
-    """The job ends cancelled, without a letter."""
+    """The job ends cancelled, without a dead letter."""
     claim = await claimed(play, policy=Policy(max_attempts=1))
     await play.cancel("a", running=True)
 
     answer = await play.settle(claim, Retry(BOOM))
 
     assert answer.status == "cancelled"
-    assert await play.letters() == []
+    assert await play.dead_letters() == []
 
 
-async def test_an_ending_is_kept_until_its_time_is_over(play: Play) -> None:
+async def test_an_finished_job_is_kept_until_its_time_is_over(play: Play) -> None:
     """K22, K23, KB10: kept while now < until, an hour by default, and then not shown, swept or not."""
     await play.settle(await claimed(play), Done(b"1"))
     play.advance(3_600_000 - 1)
-    last = await ending(play, "a")
+    last = await finished_job(play, "a")
 
     play.advance(1)
 
     assert last is not None
-    assert (await ending(play, "a"), await play.find("a")) == (None, None)
+    assert (await finished_job(play, "a"), await play.find("a")) == (None, None)
     await play.store.jobs.repair(play.queue, now_ms=play.now_ms)
     assert (await play.counts()).done == 0
 
 
-async def test_endings_whose_time_is_over_are_swept_by_the_next_settle(play: Play) -> None:
+async def test_finished_jobs_whose_time_is_over_are_swept_by_the_next_settle(play: Play) -> None:
     """Of those that are kept by count and of those that a job keeps for itself; what is not over stays."""
     await play.configure(keep_done_ms=1_000)
     first, second, third, last = play.ids(4)
@@ -533,8 +539,8 @@ async def test_keep_done_ms_of_the_queue_rules_at_the_moment_of_the_end(play: Pl
     assert (held, await play.state("a")) == (State.DONE, None)
 
 
-async def test_the_newest_endings_of_a_shard_are_kept(play: Play) -> None:
-    """TB13, KB10: endings do not grow without bound; the oldest go first."""
+async def test_the_newest_finished_jobs_of_a_shard_are_kept(play: Play) -> None:
+    """TB13, KB10: finished jobs do not grow without bound; the oldest go first."""
     ids = play.ids(6)
     await play.configure(keep_done_max=3)
     await play.enqueue_all(*[play.job(id) for id in ids])
@@ -546,7 +552,7 @@ async def test_the_newest_endings_of_a_shard_are_kept(play: Play) -> None:
     assert (await play.counts()).done == 3
 
 
-async def test_endings_of_one_call_are_as_old_as_their_place_in_it(play: Play) -> None:
+async def test_finished_jobs_of_one_call_are_as_old_as_their_place_in_it(play: Play) -> None:
     ids = play.ids(5)
     await play.configure(keep_done_max=2)
     await play.enqueue_all(*[play.job(id) for id in ids])
@@ -557,7 +563,7 @@ async def test_endings_of_one_call_are_as_old_as_their_place_in_it(play: Play) -
     assert await kept(play, ids) == ids[:2]
 
 
-async def test_endings_of_one_call_keep_each_its_own(play: Play) -> None:
+async def test_finished_jobs_of_one_call_keep_each_its_own(play: Play) -> None:
     """Many that are alike, some with another kind, tag, result or time to live between them, and an id with quotes."""
     ids = [*play.ids(24), 'a "quoted" id', "ä"]
     kinds = {id: "resize" if place % 10 == 9 else "send" for place, id in enumerate(ids)}
@@ -572,9 +578,9 @@ async def test_endings_of_one_call_keep_each_its_own(play: Play) -> None:
     settlements = [claim.settle(Done(results[claim.record.id])) for claim in claims]
     await play.store.jobs.settle(settlements, now_ms=play.now_ms)
 
-    endings = [await ending(play, id) for id in ids]
-    left = {each.id: (each.kind, each.tag, each.result, each.pinned) for each in endings if each is not None}
-    enqueued = {each.id: each.enqueued_at_ms for each in endings if each is not None}
+    finished_jobs = [await finished_job(play, id) for id in ids]
+    left = {each.id: (each.kind, each.tag, each.result, each.pinned) for each in finished_jobs if each is not None}
+    enqueued = {each.id: each.enqueued_at_ms for each in finished_jobs if each is not None}
     assert left == {id: (kinds[id], tags[id], results[id], id in policies) for id in ids}
     assert enqueued == {claim.record.id: claim.record.enqueued_at_ms for claim in claims}
     assert (await play.counts()).done == len(ids)
@@ -621,7 +627,7 @@ async def test_a_result_with_a_time_to_live_is_kept_where_nothing_else_is(play: 
     assert await kept(play, ids) == [first]
 
 
-async def test_pinned_endings_do_not_push_others_out(play: Play) -> None:
+async def test_pinned_finished_jobs_do_not_push_others_out(play: Play) -> None:
     ids = play.ids(4)
     await play.configure(keep_done_max=2)
     await play.enqueue_all(*[play.job(id, policy=Policy(result_ttl_ms=9_000)) for id in ids[:2]])
@@ -634,7 +640,7 @@ async def test_pinned_endings_do_not_push_others_out(play: Play) -> None:
 
 
 @pytest.mark.parametrize("setting", ["keep_done_ms", "keep_done_max"])
-async def test_a_queue_may_keep_no_endings_at_all(play: Play, setting: str) -> None:
+async def test_a_queue_may_keep_no_finished_jobs_at_all(play: Play, setting: str) -> None:
     await play.configure(**{setting: 0})
 
     answer = await play.settle(await claimed(play), Done(b"1"))
@@ -648,7 +654,7 @@ async def test_a_second_end_of_an_id_takes_the_place_of_the_first(play: Play) ->
 
     await play.settle(await claimed(play), Done(b"2"))
 
-    left = await ending(play, "a")
+    left = await finished_job(play, "a")
     assert left is not None
     assert left.result == b"2"
     assert (await play.counts()).done == 1
@@ -663,7 +669,7 @@ async def test_an_end_says_how_often_it_was_tried(play: Play) -> None:
 
     await play.settle(await play.claim_one())
 
-    left = await ending(play, "a")
+    left = await finished_job(play, "a")
     assert left is not None
     assert (left.attempts, left.stalls) == (1, 1)
 

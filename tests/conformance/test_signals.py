@@ -143,7 +143,7 @@ async def test_a_sleeping_waiter_is_woken_by_a_release(play: Play) -> None:
     assert await woken_by(waiter, play.settle(claim, Release()))
 
 
-async def test_a_sleeping_waiter_is_woken_by_a_twin_that_is_freed(play: Play) -> None:
+async def test_a_sleeping_waiter_is_woken_by_a_blocked_job_that_is_freed(play: Play) -> None:
     claim = await play.start("a")
     await play.enqueue("a")
     waiter = await asleep(play)
@@ -166,10 +166,10 @@ async def test_a_sleeping_waiter_is_woken_by_a_replay(play: Play) -> None:
     assert await woken_by(waiter, play.replay("a"))
 
 
-async def test_a_sleeping_waiter_on_the_companion_is_woken_by_a_death(play: Play) -> None:
+async def test_a_sleeping_waiter_on_the_fail_queue_is_woken_by_a_death(play: Play) -> None:
     await play.configure(fail_handler=True)
     claim = await play.start("a", lease_ms=3_600_000)
-    waiter = await asleep(play, play.queue.companion)
+    waiter = await asleep(play, play.queue.fail_queue)
 
     await play.settle(claim, Retry(BOOM, 3_600_000))
     still_asleep = not waiter.done()
@@ -265,7 +265,7 @@ async def test_who_waits_for_an_end_is_woken_by_another_handle_of_the_store(play
 
 
 async def test_an_id_that_has_ended_or_is_unknown_answers_at_once(play: Play) -> None:
-    """However it ended, and whether its ending is kept or not."""
+    """However it ended, and whether its finished job is kept or not."""
     await play.settle(await play.start("done"))
     await play.die("dead")
     await play.enqueue("cancelled")
@@ -365,14 +365,14 @@ async def test_who_waits_for_an_end_is_woken_when_the_job_is_removed_or_purged(p
     assert await woken_by(purged, play.store.queues.purge(play.queue, now_ms=play.now_ms))
 
 
-async def test_who_waits_for_an_end_is_woken_although_a_twin_goes_on(play: Play) -> None:
-    """The delivery has ended and its ending is there; the twin is a job of its own."""
+async def test_who_waits_for_an_end_is_woken_although_a_blocked_job_goes_on(play: Play) -> None:
+    """The delivery has ended and its finished job is there; the blocked job is a job of its own."""
     claim = await play.start("a")
     await play.enqueue("a", delay_ms=3_600_000)
     waiter = await awaiting(play, "a")
 
     assert await woken_by(waiter, play.settle(claim, Done(b"42")))
-    assert await play.store.signals.ended(play.queue, ["a"], LONG_MS), "the ending is kept"
+    assert await play.store.signals.ended(play.queue, ["a"], LONG_MS), "the finished job is kept"
     await play.enqueue("b", delay_ms=3_600_000)
     assert not await play.store.signals.ended(play.queue, ["b"], 0)
 
@@ -436,14 +436,14 @@ async def test_all_who_wait_for_an_end_are_woken_and_one_that_is_cancelled_leave
 async def test_the_end_of_a_job_for_the_fail_handler_can_be_waited_for(play: Play) -> None:
     await play.configure(fail_handler=True)
     await play.die("a")
-    [claim] = await play.claim(queues=[play.queue.companion])
-    waiter = await awaiting(play, claim.lease.id, queue=play.queue.companion)
+    [claim] = await play.claim(queues=[play.queue.fail_queue])
+    waiter = await awaiting(play, claim.lease.id, queue=play.queue.fail_queue)
 
     assert await woken_by(waiter, play.settle(claim))
 
 
 async def test_a_job_that_is_enqueued_anew_is_waited_for_anew(play: Play) -> None:
-    """What ended before under the same id is another job, although its letter is kept."""
+    """What ended before under the same id is another job, although its dead letter is kept."""
     await play.die("a")
     claim = await play.start("a")
     waiter = await awaiting(play, "a")

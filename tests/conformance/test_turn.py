@@ -58,11 +58,11 @@ async def test_a_turn_tells_the_time_of_the_store(play: Play) -> None:
 
 
 async def test_what_a_turn_frees_it_may_hand_out_again(play: Play) -> None:
-    """The claim sees what the settlement left: a released job, a retried one, a freed twin."""
+    """The claim sees what the settlement left: a released job, a retried one, a freed blocked job."""
     first, second, third = play.ids(3)
     await play.enqueue_all(play.job(first), play.job(second), play.job(third))
     claims = await play.claim(3)
-    await play.enqueue(third, payload=b"twin")
+    await play.enqueue(third, payload=b"blocked_job")
 
     turned = await turn(
         play, claims[0].settle(Release()), claims[1].settle(Retry(BOOM, delay_ms=0)), claims[2].settle(Done())
@@ -71,7 +71,7 @@ async def test_what_a_turn_frees_it_may_hand_out_again(play: Play) -> None:
     assert [answer.status for answer in turned.settled] == ["released", "retried", "done"]
     assert ids(turned.claimed) == [first, second, third]
     assert [claim.record.attempts for claim in turned.claimed] == [0, 1, 0]
-    assert turned.claimed[2].record.payload == b"twin"
+    assert turned.claimed[2].record.payload == b"blocked_job"
     assert {claim.lease.token for claim in turned.claimed}.isdisjoint(claim.lease.token for claim in claims)
 
 

@@ -10,7 +10,7 @@ import pytest
 from msgspec.structs import replace
 
 from headrace.model import limits
-from headrace.model.job import UNBOUNDED_HI_MS, UNBOUNDED_LO_MS, Job, Twin, UpdateRunAt, block
+from headrace.model.job import UNBOUNDED_HI_MS, UNBOUNDED_LO_MS, BlockedJob, Job, UpdateRunAt, block
 from headrace.model.limits import PRIORITY_DEFAULT
 from headrace.model.names import Queue
 from headrace.model.policy import Policy
@@ -141,21 +141,21 @@ ENQUEUED = "| enqueued while it ran | lo | hi | would wait at 100 | would wait a
 
 
 @pytest.mark.parametrize("row", rows("docs/semantics.md", ENQUEUED), ids=lambda row: row[0])
-def test_the_worked_table_of_twins_is_right(row: list[str]) -> None:
+def test_the_worked_table_of_blocked_jobs_is_right(row: list[str]) -> None:
     enqueues, *expected = row
-    twin: Twin | None = None
+    blocked_job: BlockedJob | None = None
     for text in re.findall(r"`([^`]+)`", enqueues):
         flag, _, time = text.partition(" ")
         job = Job(
             queue=Queue("q"), id="a", kind="k", update_run_at=UpdateRunAt(flag), run_at_ms=int(time) if time else None
         )
-        twin = block(twin, job, 0)
+        blocked_job = block(blocked_job, job, 0)
 
-    assert twin is not None
-    back = [twin.applied(replace(twin.record, run_at_ms=run_at_ms)).run_at_ms for run_at_ms in (100, 250)]
-    lo = "–" if twin.lo_ms == UNBOUNDED_LO_MS else str(twin.lo_ms)
-    hi = "–" if twin.hi_ms == UNBOUNDED_HI_MS else str(twin.hi_ms)
-    assert [lo, hi, *map(str, back), str(twin.freed().run_at_ms)] == expected
+    assert blocked_job is not None
+    back = [blocked_job.applied(replace(blocked_job.record, run_at_ms=run_at_ms)).run_at_ms for run_at_ms in (100, 250)]
+    lo = "–" if blocked_job.lo_ms == UNBOUNDED_LO_MS else str(blocked_job.lo_ms)
+    hi = "–" if blocked_job.hi_ms == UNBOUNDED_HI_MS else str(blocked_job.hi_ms)
+    assert [lo, hi, *map(str, back), str(blocked_job.freed().run_at_ms)] == expected
 
 
 def test_the_index_names_every_page() -> None:

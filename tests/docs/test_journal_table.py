@@ -39,14 +39,14 @@ async def history(tag: str | None) -> list[Line]:
     store = await open_store("memory://")
     play = Play(store)
     await play.configure(journal_payloads=tag is not None)
-    for tell in (endings, comings_back, deaths, twins, leavings):
+    for tell in (finished_jobs, comings_back, deaths, blocked_jobs, leavings):
         await tell(play, tag)
-    lines = [event.line for queue in (play.queue, play.queue.companion) for event in await play.events(queue)]
+    lines = [event.line for queue in (play.queue, play.queue.fail_queue) for event in await play.events(queue)]
     await store.close()
     return lines
 
 
-async def endings(play: Play, tag: str | None) -> None:
+async def finished_jobs(play: Play, tag: str | None) -> None:
     """Done and cancelled; asked before, and not; removed when nothing else is left."""
     for outcome in (Done(b"1"), Cancelled()):
         await play.settle(await play.start("end", tag=tag), outcome)
@@ -96,29 +96,29 @@ async def deaths(play: Play, tag: str | None) -> None:
     await play.settle(await play.claim_one(), Fail(BOOM))
     await play.replay("die", keep_counts=True)
     await play.cancel("die")
-    letters = await play.letters()
-    await play.store.dead.purge(play.queue, [letters[0].key], now_ms=play.now_ms)
+    dead_letters = await play.dead_letters()
+    await play.store.dead.purge(play.queue, [dead_letters[0].key], now_ms=play.now_ms)
     await play.configure(keep_dead_max=1)
     await play.repair()
 
 
-async def twins(play: Play, tag: str | None) -> None:
+async def blocked_jobs(play: Play, tag: str | None) -> None:
     """Blocked once and again, freed by every end, merged into every way of coming back, cancelled and removed."""
     ends: list[Outcome] = [Done(), Cancelled(), Fail(BOOM), Retry(BOOM), Release()]
     for outcome in ends:
-        claim = await play.start("twin", tag=tag)
-        await play.enqueue("twin", tag=tag, reset_counts=True)
-        await play.enqueue("twin", tag=tag, delay_ms=10)
+        claim = await play.start("blocked_job", tag=tag)
+        await play.enqueue("blocked_job", tag=tag, reset_counts=True)
+        await play.enqueue("blocked_job", tag=tag, delay_ms=10)
         await play.settle(claim, outcome)
-        await play.remove("twin")
-    await play.start("twin", tag=tag)
-    await play.enqueue("twin", tag=tag)
+        await play.remove("blocked_job")
+    await play.start("blocked_job", tag=tag)
+    await play.enqueue("blocked_job", tag=tag)
     play.advance(LEASE_MS)
     await play.repair()
     await play.claim_one()
-    await play.enqueue("twin", tag=tag)
-    await play.cancel("twin")
-    await play.remove("twin")
+    await play.enqueue("blocked_job", tag=tag)
+    await play.cancel("blocked_job")
+    await play.remove("blocked_job")
 
 
 async def leavings(play: Play, tag: str | None) -> None:

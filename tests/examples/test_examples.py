@@ -45,7 +45,7 @@ edited    2 'paint the door blue'
 moved     2 'paint the door blue' first
 retracted 1
 the board: paint the door blue, buy timber
-the inbox: a telegram and a letter
+the inbox: a telegram and a dead letter
 """
 STORE_LEVEL = """\
 sqlite, durable: what was answered survives the end of the process, a crash of the system and a power cut
@@ -83,7 +83,7 @@ the CRM is back, so the first one is replayed:
   attempt 1: busy
   attempt 2: updated
   customer 7 updated
-letters left: rename/8
+dead letters left: rename/8
 """
 SINGLETONS = """\
 while it waits, the last one wins:

@@ -150,9 +150,9 @@ def test_feeds_and_subscriptions_are_pickled_and_go_on_where_they_were(url: str)
     BACKGROUND.rest()
 
 
-def test_the_twins_have_the_same_verbs() -> None:
+def test_the_blocked_jobs_have_the_same_verbs() -> None:
     def verbs(cls: type) -> set[str]:
-        return {name for name in dir(cls) if not name.startswith("_")} - {"close", "aclose", "twin"}
+        return {name for name in dir(cls) if not name.startswith("_")} - {"close", "aclose", "blocked_job"}
 
     assert verbs(BlockingFeeds) - {"run"} == verbs(Feeds) - {"with_access"}
     assert verbs(BlockingFeed) == verbs(Feed)

@@ -6,7 +6,7 @@ from headrace.model.errors import Refused
 from headrace.model.limits import ATTEMPTS_MAX, DURATION_MS_MAX, RETENTION_MAX
 from headrace.model.names import Queue
 from headrace.model.policy import NO_POLICY, Policy
-from headrace.model.queue_config import COMPANION_CONFIG, DEFAULT_CONFIG, SETTABLE, QueueConfig, first_config
+from headrace.model.queue_config import DEFAULT_CONFIG, FAIL_QUEUE_CONFIG, SETTABLE, QueueConfig, first_config
 
 HOUR_MS = 3_600_000
 
@@ -28,11 +28,11 @@ def test_the_defaults_are_the_documented_ones() -> None:
     assert (config.keep_dead_ms, config.journal_bytes_max) == (30 * 24 * HOUR_MS, 256 * 1024 * 1024)
 
 
-def test_a_companion_starts_with_a_policy_of_its_own() -> None:
+def test_a_fail_queue_starts_with_a_policy_of_its_own() -> None:
     """Q31: 100 attempts, 3 stalls, 10 s to 15 min."""
-    config = first_config(Queue("mail").companion)
+    config = first_config(Queue("mail").fail_queue)
 
-    assert config == COMPANION_CONFIG
+    assert config == FAIL_QUEUE_CONFIG
     assert (config.max_attempts, config.max_stalls, config.backoff_ms, config.backoff_ms_max) == (
         100,
         3,

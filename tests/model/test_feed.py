@@ -42,7 +42,7 @@ def reason_of(make: Any, *given: Any, **more: Any) -> str:
 
 
 @pytest.mark.parametrize("name", ["news", "N", "0", "a.b-c_d", "a" * 120, "mail.fail", "*"])
-def test_a_feed_name_is_letters_digits_dots_dashes_and_underscores_or_the_directory(name: str) -> None:
+def test_a_feed_name_is_dead_letters_digits_dots_dashes_and_underscores_or_the_directory(name: str) -> None:
     assert str(FeedName(name, "acme")) == f"acme/{name}"
 
 

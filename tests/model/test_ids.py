@@ -58,7 +58,7 @@ def test_a_derived_id_depends_on_tenant_queue_and_key_and_on_nothing_else() -> N
         derived_id(queue, "k"),
         derived_id(Queue("mail", "rival"), "k"),
         derived_id(Queue("post", "acme"), "k"),
-        derived_id(queue.companion, "k"),
+        derived_id(queue.fail_queue, "k"),
         derived_id(queue, "K"),
     }
 

@@ -134,13 +134,13 @@ def test_a_job_at_its_limits_is_taken(given: dict[str, Any]) -> None:
     assert job(**given).id == "a"
 
 
-def test_a_companions_ids_may_be_longer_by_the_letter_number() -> None:
-    """`<id>#<letter>` must fit for every id that may die."""
+def test_a_fail_queues_ids_may_be_longer_by_the_dead_letter_number() -> None:
+    """`<id>#<dead_letter>` must fit for every id that may die."""
     longest = "x" * 256 + "#" + str(2**63)
 
-    assert job(queue=QUEUE.companion, id=longest).id == longest
+    assert job(queue=QUEUE.fail_queue, id=longest).id == longest
     with pytest.raises(Refused, match="id must have 1 to 276 characters; found 277"):
-        job(queue=QUEUE.companion, id=longest + "0")
+        job(queue=QUEUE.fail_queue, id=longest + "0")
 
 
 def test_a_job_takes_the_id_it_is_given_or_derives_it_or_is_fresh() -> None:

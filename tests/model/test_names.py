@@ -12,7 +12,7 @@ ids = st.text(st.characters(exclude_categories=["C", "Z"]), min_size=1, max_size
 
 @pytest.mark.parametrize("tenant", ["default", "a", "acme-2", "a" * 63, "x-", "a--b"])
 def test_a_tenant_is_a_small_name(tenant: str) -> None:
-    """C2: a letter, then small letters, digits and dashes, 63 at most."""
+    """C2: a dead letter, then small letters, digits and dashes, 63 at most."""
     assert Queue("mail", tenant).tenant == tenant
 
 
@@ -36,7 +36,7 @@ def test_nobody_says_otherwise_means_the_default_tenant() -> None:
 
 
 @pytest.mark.parametrize("name", ["mail", "M", "0", "a.b-c_d", "a" * 120, "mail.fails", "fail", "a.fail.b", "Mail"])
-def test_a_queue_name_is_letters_digits_dots_dashes_and_underscores(name: str) -> None:
+def test_a_queue_name_is_dead_letters_digits_dots_dashes_and_underscores(name: str) -> None:
     assert Queue(name).full_name == name
 
 
@@ -62,8 +62,8 @@ def test_a_long_name_is_cut_in_the_message() -> None:
 
 
 @pytest.mark.parametrize("name", ["mail.fail", "a.fail.fail", "0.fail"])
-def test_a_name_that_ends_in_fail_is_kept_for_companions(name: str) -> None:
-    with pytest.raises(Refused, match=r"ends in '\.fail', which is kept for companions; choose another name"):
+def test_a_name_that_ends_in_fail_is_kept_for_fail_queues(name: str) -> None:
+    with pytest.raises(Refused, match=r"ends in '\.fail', which is kept for fail queues; choose another name"):
         Queue(name)
 
 
@@ -73,15 +73,15 @@ def test_a_number_of_shards_is_from_1_to_256(shards: int) -> None:
         Queue("mail", "acme", shards)
 
 
-def test_a_companion_has_the_tenant_and_the_shards_of_its_queue_and_none_of_its_own() -> None:
-    companion = Queue("mail", "acme", 3).companion
+def test_a_fail_queue_has_the_tenant_and_the_shards_of_its_queue_and_none_of_its_own() -> None:
+    fail_queue = Queue("mail", "acme", 3).fail_queue
 
-    assert (companion.full_name, companion.tenant, companion.shards) == ("mail.fail", "acme", 3)
-    with pytest.raises(Refused, match=r"'mail\.fail' is a companion and has no companion of its own"):
-        _ = companion.companion
+    assert (fail_queue.full_name, fail_queue.tenant, fail_queue.shards) == ("mail.fail", "acme", 3)
+    with pytest.raises(Refused, match=r"'mail\.fail' is a fail queue and has no fail queue of its own"):
+        _ = fail_queue.fail_queue
 
 
-@pytest.mark.parametrize("queue", [Queue("mail", "acme", 3), Queue("mail", "acme", 3).companion, Queue("fail")])
+@pytest.mark.parametrize("queue", [Queue("mail", "acme", 3), Queue("mail", "acme", 3).fail_queue, Queue("fail")])
 def test_a_stored_name_is_read_back_as_the_same_queue(queue: Queue) -> None:
     assert Queue.parse(queue.full_name, queue.tenant, queue.shards) == queue
 
@@ -105,11 +105,11 @@ def test_the_shard_of_an_id_is_the_same_in_every_version(id: str, index: int) ->
 
 
 @given(ids, st.integers(1, 10**18), st.integers(2, 256))
-def test_a_job_of_the_companion_is_in_the_shard_of_the_job_that_died(id: str, letter: int, shards: int) -> None:
+def test_a_job_of_the_fail_queue_is_in_the_shard_of_the_job_that_died(id: str, dead_letter: int, shards: int) -> None:
     """Routed by the part before the last '#', so that dying is one step."""
     queue = Queue("mail", "acme", shards)
 
-    assert queue.companion.index_of(f"{id}#{letter}") == queue.index_of(id)
+    assert queue.fail_queue.index_of(f"{id}#{dead_letter}") == queue.index_of(id)
 
 
 def test_ids_spread_over_the_shards() -> None:
@@ -130,5 +130,5 @@ def test_a_shard_that_the_queue_does_not_have_is_refused(index: int) -> None:
 
 
 def test_a_shard_is_shown_as_tenant_queue_and_index() -> None:
-    assert str(Shard(Queue("mail", "acme", 3).companion, 2)) == "acme/mail.fail/2"
+    assert str(Shard(Queue("mail", "acme", 3).fail_queue, 2)) == "acme/mail.fail/2"
     assert [shard.index for shard in Queue("mail", "acme", 3).all_shards()] == [0, 1, 2]

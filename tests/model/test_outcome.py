@@ -1,4 +1,4 @@
-"""Outcomes and errors: what a worker may say of a delivery, and the verdict that follows."""
+"""Outcomes and errors: what a worker may say of a delivery, and the decision that follows."""
 
 from typing import Any
 
@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from headrace.model.decision import STALLED, Again, Died, Ended, is_expired, judge, judge_stall
+from headrace.model.decision import STALLED, Again, Died, Ended, decide_stall, is_expired, judge
 from headrace.model.errors import Refused
 from headrace.model.job import Record
 from headrace.model.limits import DURATION_MS_MAX, ERROR_CLASS_CHARS_MAX, ERROR_MESSAGE_CHARS_MAX, RESULT_BYTES_MAX
@@ -104,10 +104,10 @@ def test_retry_kills_when_the_attempts_have_reached_their_number(attempts: int, 
     """CB1, T30, Q26: counted once, compared after counting."""
     record = replace(with_policy(max_attempts=5), attempts=attempts)
 
-    verdict = judge(record, Retry(BOOM), False, DEFAULT_CONFIG, NOW_MS)
+    decision = judge(record, Retry(BOOM), False, DEFAULT_CONFIG, NOW_MS)
 
-    assert verdict.record.attempts == attempts + 1
-    assert isinstance(verdict, Died if dies else Again)
+    assert decision.record.attempts == attempts + 1
+    assert isinstance(decision, Died if dies else Again)
 
 
 def test_retry_waits_for_its_delay_or_for_the_backoff() -> None:
@@ -122,9 +122,9 @@ def test_release_counts_nothing_and_forgets_nothing() -> None:
     """C16."""
     record = replace(RECORD, attempts=2, stalls=1, error=BOOM, failed_at_ms=5)
 
-    verdict = judge(record, Release(30), False, DEFAULT_CONFIG, NOW_MS)
+    decision = judge(record, Release(30), False, DEFAULT_CONFIG, NOW_MS)
 
-    assert verdict == Again(replace(record, run_at_ms=1_030), "released")
+    assert decision == Again(replace(record, run_at_ms=1_030), "released")
 
 
 @pytest.mark.parametrize(
@@ -132,9 +132,9 @@ def test_release_counts_nothing_and_forgets_nothing() -> None:
     [(Done(), "done"), (Fail(BOOM), "dead"), (Retry(BOOM), "cancelled"), (Release(), "cancelled")],
 )
 def test_done_and_fail_win_over_an_asked_cancel_and_the_cancel_over_the_budget(outcome: Outcome, ends: str) -> None:
-    verdict = judge(with_policy(max_attempts=1), outcome, True, DEFAULT_CONFIG, NOW_MS)
+    decision = judge(with_policy(max_attempts=1), outcome, True, DEFAULT_CONFIG, NOW_MS)
 
-    assert ("dead" if isinstance(verdict, Died) else verdict.event) == ends
+    assert ("dead" if isinstance(decision, Died) else decision.event) == ends
 
 
 @pytest.mark.parametrize(("stalls", "dies"), [(0, False), (1, False), (2, True)])
@@ -142,18 +142,18 @@ def test_a_stall_is_counted_and_kills_at_its_number(stalls: int, dies: bool) -> 
     """TB4, Q23, T15: due at once, attempts as they were."""
     record = replace(with_policy(max_stalls=3), stalls=stalls, attempts=1)
 
-    verdict = judge_stall(record, False, DEFAULT_CONFIG, NOW_MS)
+    decision = decide_stall(record, False, DEFAULT_CONFIG, NOW_MS)
 
-    assert (verdict.record.stalls, verdict.record.attempts, verdict.record.error) == (stalls + 1, 1, STALLED)
-    assert isinstance(verdict, Died if dies else Again)
-    assert dies or verdict.record.run_at_ms == NOW_MS
+    assert (decision.record.stalls, decision.record.attempts, decision.record.error) == (stalls + 1, 1, STALLED)
+    assert isinstance(decision, Died if dies else Again)
+    assert dies or decision.record.run_at_ms == NOW_MS
 
 
 def test_an_asked_cancel_goes_before_the_death_by_stalls() -> None:
-    verdict = judge_stall(with_policy(max_stalls=1), True, DEFAULT_CONFIG, NOW_MS)
+    decision = decide_stall(with_policy(max_stalls=1), True, DEFAULT_CONFIG, NOW_MS)
 
-    assert isinstance(verdict, Ended)
-    assert verdict.event == "cancelled"
+    assert isinstance(decision, Ended)
+    assert decision.event == "cancelled"
 
 
 @pytest.mark.parametrize(("expires_at_ms", "late"), [(999, True), (1_000, False), (1_001, False)])

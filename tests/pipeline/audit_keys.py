@@ -23,7 +23,7 @@ class Keys:
     def plant(self) -> Found:
         """Plant them all; returns what must be found, and nothing else."""
         self._in_jobs()
-        self._in_endings_and_letters()
+        self._in_finished_jobs_and_dead_letters()
         self._in_the_journal()
         counters = counters_of(self.run("HGET", "m", "head"))
         self.run("HSET", "m", "head", pack_counters({**counters, "done": counters["done"] + 3}))
@@ -39,9 +39,9 @@ class Keys:
             ("state", "state"),
             ("counts", "counts"),
             ("due", "counts"),
-            ("twin", "twinless"),
-            ("ending", "ending"),
-            ("letterless", "letterless"),
+            ("blocked_job", "without_blocked_job"),
+            ("finished_job", "finished_job"),
+            ("no_dead_letter", "no_dead_letter"),
             ("deathless", "deathless"),
             ("impossible", "impossible"),
             ("gap", None),
@@ -61,24 +61,30 @@ class Keys:
         self.run("HDEL", "a", id_of("state"))
         self.run("ZREM", "x", id_of("state"))
         self.run("ZADD", "r", 6, id_of("state"))
-        self.run("HDEL", "t", id_of("twinless"))
+        self.run("HDEL", "t", id_of("without_blocked_job"))
         self.run("HSET", "b", id_of("counts"), self.run("HGET", "b", id_of("tried")))
 
-    def _in_endings_and_letters(self) -> None:
-        self.run("HSET", "o", id_of("ending"), self.run("HGET", "o", id_of("cancelled")))
-        numbers = {role: self._letter_of(role) for role in ("letterless", "dead")}
-        self.run("HDEL", "d", numbers["letterless"])
-        self.run("ZREM", "dn", numbers["letterless"])
-        self.run("ZREM", "di", f"{id_of('letterless')}\0{numbers['letterless']:016}")
-        letter, old, new = self.run("HGET", "d", numbers["dead"]), id_of("dead").encode(), id_of("deathless").encode()
+    def _in_finished_jobs_and_dead_letters(self) -> None:
+        self.run("HSET", "o", id_of("finished_job"), self.run("HGET", "o", id_of("cancelled")))
+        numbers = {role: self._dead_letter_of(role) for role in ("no_dead_letter", "dead")}
+        self.run("HDEL", "d", numbers["no_dead_letter"])
+        self.run("ZREM", "dn", numbers["no_dead_letter"])
+        self.run("ZREM", "di", f"{id_of('no_dead_letter')}\0{numbers['no_dead_letter']:016}")
+        dead_letter, old, new = (
+            self.run("HGET", "d", numbers["dead"]),
+            id_of("dead").encode(),
+            id_of("deathless").encode(),
+        )
         # The id stands behind its length.
-        at = letter.index(old)
-        letter = letter[: at - 6] + len(new).to_bytes(2) + letter[at - 4 : at] + new + letter[at + len(old) :]
-        self.run("HSET", "d", 9_999, letter)
+        at = dead_letter.index(old)
+        dead_letter = (
+            dead_letter[: at - 6] + len(new).to_bytes(2) + dead_letter[at - 4 : at] + new + dead_letter[at + len(old) :]
+        )
+        self.run("HSET", "d", 9_999, dead_letter)
         self.run("ZADD", "dn", 9_999, 9_999)
         self.run("ZADD", "di", 0, f"{id_of('deathless')}\0{9_999:016}")
 
-    def _letter_of(self, role: str) -> int:
+    def _dead_letter_of(self, role: str) -> int:
         members = self.run("ZRANGE", "di", 0, -1)
         [number] = [int(each.partition(b"\0")[2]) for each in members if each.startswith(id_of(role).encode() + b"\0")]
         return number

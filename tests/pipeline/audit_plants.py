@@ -10,12 +10,12 @@ from typing import Any
 from msgspec.structs import replace
 
 from headrace.model.claim import Claim, ClaimRequest
-from headrace.model.finished import LetterKey
+from headrace.model.finished import DeadLetterKey
 from headrace.model.job import Job
 from headrace.model.names import Queue
 from headrace.model.outcome import Done, Fail, JobError, Outcome, Retry
 from headrace.stores.contract.store import Store
-from headrace.stores.engine.row_codec import pack, unpack_letter
+from headrace.stores.engine.row_codec import pack, unpack_dead_letter
 from tests.support.servers import postgres_server
 
 MAIL = Queue("mail", "acme", 2)
@@ -36,9 +36,9 @@ def role_of(id: str | None) -> str | None:
 
 
 LATER = ("lost", "bodiless", "twice", "payload", "due", "counts", "template")
-ACTIVE = ("state", "fence", "twinless", "behind")
-DONE = ("stray", "ending", "impossible")
-DEAD = ("letterless", "dead")
+ACTIVE = ("state", "fence", "without_blocked_job", "behind")
+DONE = ("stray", "finished_job", "impossible")
+DEAD = ("no_dead_letter", "dead")
 
 
 async def story(store: Store) -> None:
@@ -56,7 +56,7 @@ async def story(store: Store) -> None:
     await store.jobs.cancel(MAIL, [id_of("cancelled")])
     for role in ACTIVE:
         await _claim(store, role)
-    await store.jobs.enqueue([_job("twinless"), _job("behind")])
+    await store.jobs.enqueue([_job("without_blocked_job"), _job("behind")])
 
 
 def _job(role: str, **given: Any) -> Job:
@@ -94,7 +94,7 @@ class Rows:
     def plant(self) -> Found:
         """Plant them all; returns what must be found, and nothing else."""
         self._in_jobs()
-        self._in_endings_and_letters()
+        self._in_finished_jobs_and_dead_letters()
         self._in_the_journal()
         self.run("UPDATE shard SET active = active + 3")
         return {
@@ -107,10 +107,10 @@ class Rows:
             ("payload", "payload"),
             ("due", "due"),
             ("counts", "counts"),
-            ("twin", "twinless"),
+            ("blocked_job", "without_blocked_job"),
             ("damage", "template"),
-            ("ending", "ending"),
-            ("letterless", "letterless"),
+            ("finished_job", "finished_job"),
+            ("no_dead_letter", "no_dead_letter"),
             ("deathless", "deathless"),
             ("impossible", "impossible"),
             ("gap", None),
@@ -139,28 +139,28 @@ class Rows:
         self.run(
             "UPDATE job SET body = (SELECT body FROM job WHERE id = ?) WHERE id = ?", id_of("tried"), id_of("counts")
         )
-        self._move_twin()
+        self._move_blocked_job()
 
-    def _move_twin(self) -> None:
-        """The twin of an active job stands behind another one, which waits."""
+    def _move_blocked_job(self) -> None:
+        """The blocked job of an active job stands behind another one, which waits."""
         if self._file:
-            self.run("UPDATE twin SET id = ? WHERE id = ?", id_of("template"), id_of("twinless"))
+            self.run("UPDATE blocked_job SET id = ? WHERE id = ?", id_of("template"), id_of("without_blocked_job"))
             return
-        [(twin,)] = self.run("SELECT twin FROM job WHERE id = ?", id_of("twinless"))
-        self.run("UPDATE job SET twin = NULL WHERE id = ?", id_of("twinless"))
-        self.run("UPDATE job SET twin = ? WHERE id = ?", twin, id_of("template"))
+        [(blocked_job,)] = self.run("SELECT blocked_job FROM job WHERE id = ?", id_of("without_blocked_job"))
+        self.run("UPDATE job SET blocked_job = NULL WHERE id = ?", id_of("without_blocked_job"))
+        self.run("UPDATE job SET blocked_job = ? WHERE id = ?", blocked_job, id_of("template"))
 
-    def _in_endings_and_letters(self) -> None:
-        self.run("UPDATE ending SET state = 'cancelled' WHERE id = ?", id_of("ending"))
-        self.run("DELETE FROM letter WHERE id = ?", id_of("letterless"))
+    def _in_finished_jobs_and_dead_letters(self) -> None:
+        self.run("UPDATE finished_job SET state = 'cancelled' WHERE id = ?", id_of("finished_job"))
+        self.run("DELETE FROM dead_letter WHERE id = ?", id_of("no_dead_letter"))
         [(shard_id, until_ms, body)] = self.run(
-            "SELECT shard_id, until_ms, body FROM letter WHERE id = ?", id_of("dead")
+            "SELECT shard_id, until_ms, body FROM dead_letter WHERE id = ?", id_of("dead")
         )
-        dead, id = unpack_letter(body), id_of("deathless")
-        letter = replace(dead, key=LetterKey(0, 9_999), record=replace(dead.record, id=id))
+        dead, id = unpack_dead_letter(body), id_of("deathless")
+        dead_letter = replace(dead, key=DeadLetterKey(0, 9_999), record=replace(dead.record, id=id))
         self.run(
-            "INSERT INTO letter (shard_id, number, until_ms, id, body) VALUES (?, 9999, ?, ?, ?)",
-            shard_id, until_ms, id, pack(letter),
+            "INSERT INTO dead_letter (shard_id, number, until_ms, id, body) VALUES (?, 9999, ?, ?, ?)",
+            shard_id, until_ms, id, pack(dead_letter),
         )  # fmt: skip
 
     def _in_the_journal(self) -> None:

@@ -61,6 +61,6 @@ async def _rare(store: Store, queue: Queue, ids: Sequence[str], chance: random.R
     elif rare == 2:
         await store.queues.purge(queue, limit=1, now_ms=now_ms + 500)
     elif rare in (3, 4):
-        letters = (await store.dead.list(queue, now_ms=now_ms + 500)).rows
-        await store.dead.replay(queue, [letter.key for letter in letters[:1]], now_ms=now_ms + 500)
-        await store.dead.purge(queue, [letter.key for letter in letters[1:2]], now_ms=now_ms + 500)
+        dead_letters = (await store.dead.list(queue, now_ms=now_ms + 500)).rows
+        await store.dead.replay(queue, [dead_letter.key for dead_letter in dead_letters[:1]], now_ms=now_ms + 500)
+        await store.dead.purge(queue, [dead_letter.key for dead_letter in dead_letters[1:2]], now_ms=now_ms + 500)

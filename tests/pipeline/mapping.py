@@ -24,7 +24,7 @@ async def square(n: int) -> int:
 @app.job(max_attempts=1)
 async def greet(name: str, mark: str = "!") -> dict[str, Any]:
     """Says something in several parts."""
-    return {"said": f"Hello, {name}{mark}", "letters": len(name)}
+    return {"said": f"Hello, {name}{mark}", "dead_letters": len(name)}
 
 
 @app.job(style="whole")

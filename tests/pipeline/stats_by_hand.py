@@ -88,7 +88,7 @@ def _open_change(event: Row) -> int:
         case "cancelled":
             return -1 if event["reason"] is None else 0
         case "purged":
-            return -1 if event["letter"] is None else 0
+            return -1 if event["dead_letter"] is None else 0
         case "removed":
             return -1 if event["reason"] is not None else 0
     return 0

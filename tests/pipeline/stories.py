@@ -55,7 +55,7 @@ async def odd_story(store: Store, queue: Queue) -> None:
         await store.jobs.enqueue([Job(queue=queue, id="later", kind="later", delay_ms=delay_ms)], now_ms=2_002)
     request = ClaimRequest(queues=[queue], worker="worker 'one'", nonce="nonce-one", limit=100, lease_ms=10_000)
     claims = {claim.record.id: claim for claim in (await store.jobs.claim(request, now_ms=3_003)).items}
-    await store.jobs.enqueue([Job(queue=queue, id=id, kind="twin") for id in ODD_IDS[:2]], now_ms=3_500)
+    await store.jobs.enqueue([Job(queue=queue, id=id, kind="blocked_job") for id in ODD_IDS[:2]], now_ms=3_500)
     error = JobError.of('Odd"Error', ODD_MESSAGE)
     outcomes: list[Outcome] = [Done(b"1"), Retry(error), Fail(error), Release(5), Done(), Retry(error)]
     ended = [claims[id].settle(outcome, len(id)) for id, outcome in zip(ODD_IDS, outcomes, strict=False)]
@@ -66,9 +66,9 @@ async def odd_story(store: Store, queue: Queue) -> None:
     await store.jobs.cancel(queue, [claim.record.id for claim in again], running=True, now_ms=20_100)
     await store.jobs.settle([claim.settle(Retry(error), 9) for claim in again], now_ms=20_200)
     await store.jobs.cancel(queue, ["later"], now_ms=20_300)
-    letters = (await store.dead.list(queue, now_ms=20_400)).rows
-    await store.dead.replay(queue, [letter.key for letter in letters[:1]], now_ms=20_500)
-    await store.dead.purge(queue, [letter.key for letter in letters[1:2]], now_ms=20_600)
+    dead_letters = (await store.dead.list(queue, now_ms=20_400)).rows
+    await store.dead.replay(queue, [dead_letter.key for dead_letter in dead_letters[:1]], now_ms=20_500)
+    await store.dead.purge(queue, [dead_letter.key for dead_letter in dead_letters[1:2]], now_ms=20_600)
     await store.jobs.remove(queue, [ODD_IDS[0]], now_ms=20_700)
 
 

@@ -38,8 +38,8 @@ def test_each_delivery_of_a_job_is_one_row_whichever_way_it_ended(spark: SparkSe
         {"event": "claimed", "fence": 9, "worker": "w"},
         {"event": "asked", "fence": 9, "worker": "w"},
         {"event": "dead", "kind": "post", "fence": 9, "worker": "w", "wait_ms": 40, "run_ms": 400, **error}
-        | {"reason": "attempts", "letter": 1},
-        {"event": "replayed", "kind": "post", "letter": 1},
+        | {"reason": "attempts", "dead_letter": 1},
+        {"event": "replayed", "kind": "post", "dead_letter": 1},
         {"event": "claimed", "fence": 10, "worker": "w"},
         {"event": "done", "kind": "post", "fence": 10, "worker": "w", "wait_ms": 50, "run_ms": 500},
         ENQUEUED,
@@ -79,7 +79,14 @@ def test_what_ends_a_job_that_waits_is_no_attempt(spark: SparkSession) -> None:
     rows = fold(
         spark,
         {**ENQUEUED, "id": "expired"},
-        {"event": "dead", "id": "expired", "kind": "mail", "reason": "expired", "letter": 1, "error_class": "Expired"},
+        {
+            "event": "dead",
+            "id": "expired",
+            "kind": "mail",
+            "reason": "expired",
+            "dead_letter": 1,
+            "error_class": "Expired",
+        },
         {**ENQUEUED, "id": "cancelled"},
         {"event": "claimed", "id": "cancelled", "fence": 1},
         {"event": "released", "id": "cancelled", "fence": 1},
@@ -93,22 +100,22 @@ def test_what_ends_a_job_that_waits_is_no_attempt(spark: SparkSession) -> None:
     assert only(rows, "id", "fence", "outcome") == [("cancelled", 1, "released"), ("removed", 2, "retried")]
 
 
-def test_a_twin_that_is_cancelled_leaves_the_delivery_it_waits_behind(spark: SparkSession) -> None:
+def test_a_blocked_job_that_is_cancelled_leaves_the_delivery_it_waits_behind(spark: SparkSession) -> None:
     rows = fold(
         spark,
         ENQUEUED,
         {"event": "claimed", "fence": 1},
-        {"event": "blocked", "kind": "twin"},
-        {"event": "cancelled", "kind": "twin", "reason": "blocked"},
-        {"event": "blocked", "kind": "twin"},
+        {"event": "blocked", "kind": "blocked_job"},
+        {"event": "cancelled", "kind": "blocked_job", "reason": "blocked"},
+        {"event": "blocked", "kind": "blocked_job"},
         {"event": "cancelled", "kind": "mail", "fence": 1, "run_ms": 7},
-        {"event": "unblocked", "kind": "twin"},
+        {"event": "unblocked", "kind": "blocked_job"},
         {"event": "claimed", "fence": 2},
     )
 
     assert only(rows, "incarnation", "fence", "kind", "outcome", "ended_at") == [
         (1, 1, "mail", "cancelled", at(6)),
-        (2, 2, "twin", None, None),
+        (2, 2, "blocked_job", None, None),
     ]
 
 

@@ -6,8 +6,8 @@ from typing import Any
 from pyspark.sql import DataFrame, SparkSession
 
 from headrace.pipeline.audit.flaws import number_flaws, story_flaws
-from headrace.pipeline.audit.fold import EVENT, cut_at, fold, fold_letters, uncut
-from headrace.pipeline.audit.sieve import ROW, compared_jobs, compared_letters, seen_jobs
+from headrace.pipeline.audit.fold import EVENT, cut_at, fold, fold_dead_letters, uncut
+from headrace.pipeline.audit.sieve import ROW, compared_dead_letters, compared_jobs, seen_jobs
 from headrace.pipeline.audit.story import Story
 from headrace.pipeline.source.schema import JOBS, JOURNAL
 
@@ -53,26 +53,30 @@ def test_a_story_is_what_its_events_lead_to(spark: SparkSession) -> None:
         spark,
         enqueued(1),
         event(2, "claimed", fence=1),
-        event(3, "blocked", kind="twin", run_at=T0, payload_bytes=9),
+        event(3, "blocked", kind="blocked_job", run_at=T0, payload_bytes=9),
         ended(4, "retried", attempts=1, run_at=T0),
-        event(5, "merged", kind="twin", attempts=0, stalls=0, run_at=T0, payload_bytes=9),
+        event(5, "merged", kind="blocked_job", attempts=0, stalls=0, run_at=T0, payload_bytes=9),
         event(6, "claimed", fence=2),
-        ended(7, "done", kind="twin", fence=2),
+        ended(7, "done", kind="blocked_job", fence=2),
         enqueued(8, "b"),
         event(9, "claimed", "b", fence=3),
-        ended(10, "dead", "b", fence=3, letter=1, attempts=1),
-        ended(11, "dead", "b", fence=4, letter=2, attempts=2),
-        event(12, "purged", "b", letter=1),
+        ended(10, "dead", "b", fence=3, dead_letter=1, attempts=1),
+        ended(11, "dead", "b", fence=4, dead_letter=2, attempts=2),
+        event(12, "purged", "b", dead_letter=1),
     )
 
     told = {each["id"]: each.asDict(recursive=True) for each in fold(uncut(events)).collect()}
 
     a, b = told["a"], told["b"]
-    assert (a["live"]["state"], a["live"]["seq"], a["fence"], a["twin"]["is_there"]) == ("over", 7, 2, False)
-    assert a["record"] == {"kind": "twin", "run_at_ms": DUE, "payload_bytes": 9, "attempts": 0, "stalls": 0}
-    assert (a["ending"]["state"], a["ending"]["kind"], a["ending"]["seq"]) == ("done", "twin", 7)
-    assert [(each["letter"], each["attempts"]) for each in b["deaths"]] == [(1, 1), (2, 2)]
-    assert (b["gone"], b["ending"]["state"], b["last"]) == ([1], "none", {"seq": 12, "event": "purged"})
+    assert (a["live"]["state"], a["live"]["seq"], a["fence"], a["blocked_job"]["is_there"]) == ("over", 7, 2, False)
+    assert a["record"] == {"kind": "blocked_job", "run_at_ms": DUE, "payload_bytes": 9, "attempts": 0, "stalls": 0}
+    assert (a["finished_job"]["state"], a["finished_job"]["kind"], a["finished_job"]["seq"]) == (
+        "done",
+        "blocked_job",
+        7,
+    )
+    assert [(each["dead_letter"], each["attempts"]) for each in b["deaths"]] == [(1, 1), (2, 2)]
+    assert (b["gone"], b["finished_job"]["state"], b["last"]) == ([1], "none", {"seq": 12, "event": "purged"})
 
 
 def test_a_row_is_compared_with_the_journal_as_it_stood_when_it_was_read(spark: SparkSession) -> None:
@@ -153,35 +157,35 @@ def test_numbers_times_and_events_that_cannot_follow_are_told(spark: SparkSessio
     ]
 
 
-def test_letters_that_were_removed_with_their_job_are_known_to_be_gone(spark: SparkSession) -> None:
+def test_dead_letters_that_were_removed_with_their_job_are_known_to_be_gone(spark: SparkSession) -> None:
     events = journal(
         spark,
-        ended(6, "dead", letter=1, reason="failed"),
-        ended(7, "dead", letter=2, reason="failed"),
-        event(8, "purged", letter=1),
+        ended(6, "dead", dead_letter=1, reason="failed"),
+        ended(7, "dead", dead_letter=2, reason="failed"),
+        event(8, "purged", dead_letter=1),
         event(9, "removed"),
-        ended(10, "dead", letter=3, reason="failed"),
+        ended(10, "dead", dead_letter=3, reason="failed"),
         event(11, "removed", reason="lost"),
     )
 
     [told] = fold(uncut(events)).collect()
 
     story = Story.of(told.asDict(recursive=True))
-    assert (sorted(story.letters), sorted(story.gone)) == ([3], [1, 2])
+    assert (sorted(story.dead_letters), sorted(story.gone)) == ([3], [1, 2])
 
 
-def test_a_letter_that_tells_another_reason_than_its_death_differs(spark: SparkSession) -> None:
+def test_a_dead_letter_that_tells_another_reason_than_its_death_differs(spark: SparkSession) -> None:
     events = journal(
         spark,
-        ended(1, "dead", "same", letter=1, reason="failed"),
-        ended(2, "dead", "other", letter=2, reason="stalls"),
+        ended(1, "dead", "same", dead_letter=1, reason="failed"),
+        ended(2, "dead", "other", dead_letter=2, reason="stalls"),
     )
     rows = records(
         spark,
-        row("dead", 2, "same", letter=1, reason="failed"),
-        row("dead", 2, "other", letter=2, reason="failed"),
+        row("dead", 2, "same", dead_letter=1, reason="failed"),
+        row("dead", 2, "other", dead_letter=2, reason="failed"),
     )
 
-    compared = compared_letters(fold_letters(events), rows, shards(spark)).collect()
+    compared = compared_dead_letters(fold_dead_letters(events), rows, shards(spark)).collect()
 
     assert [(each["id"], each["differs"]) for each in compared] == [("other", True)]

@@ -126,7 +126,9 @@ async def test_a_job_whose_end_the_journal_lacks_is_told_as_such_and_not_to_be_e
         bounds = await store.journal.bounds(shard)
         record = Told("send", payload_bytes=7)
         stories: dict[str, Story | None] = {
-            id: Story(seq=seq, event="claimed", state="active", record=record, ending="none", has_twin=False)
+            id: Story(
+                seq=seq, event="claimed", state="active", record=record, finished_job="none", has_blocked_job=False
+            )
             for seq, id in enumerate(("done", "cancelled", "dead", "gone"), 1)
         }
 
@@ -175,7 +177,7 @@ async def test_a_journal_that_was_cut_before_it_was_read_on_is_not_judged() -> N
     assert looked == Looked([], 1)
 
 
-async def test_a_letter_whose_time_is_over_is_not_missing_before_it_is_swept() -> None:
+async def test_a_dead_letter_whose_time_is_over_is_not_missing_before_it_is_swept() -> None:
     async with STORES["memory"](Path()) as store:
         play = Play(store)
         await play.configure(keep_dead_ms=1, keep_done_ms=1)
@@ -215,17 +217,17 @@ async def test_what_can_be_no_id_is_damage_and_does_not_stop_the_look(id: str) -
     assert looked.findings[0].hint.startswith("no call finds it; delete it by hand")
 
 
-async def test_a_letter_with_another_reason_than_its_death_is_told() -> None:
+async def test_a_dead_letter_with_another_reason_than_its_death_is_told() -> None:
     async with STORES["memory"](Path()) as store:
         play = Play(store)
         key = await play.die("dead")
         [found] = await store.reads.find(play.queue, ["dead"], now_ms=0)
         assert found is not None
-        record = found.letters[0].record
+        record = found.dead_letters[0].record
         death = Told(record.kind, record.attempts, record.stalls, reason="expired", seq=3)
-        story = Story(seq=3, event="dead", state="over", ending="none", letters={key.number: death})
+        story = Story(seq=3, event="dead", state="over", finished_job="none", dead_letters={key.number: death})
 
         [finding] = judge(Shard(play.queue, 0), "dead", story, found, is_whole=True)
 
-    assert (finding.what, finding.seq) == ("letter", 3)
+    assert (finding.what, finding.seq) == ("dead_letter", 3)
     assert (finding.journal.rpartition(", ")[2], finding.store.rpartition(", ")[2]) == ("expired", "failed")

@@ -45,7 +45,7 @@ def test_each_life_that_an_event_tells_of_is_one_job_with_what_it_held_last(spar
         {"event": "claimed"},
         {"event": "done", "kind": "post"},
         ENQUEUED | {"payload": "3"},
-        {"event": "dead", "kind": "mail", "letter": 1},
+        {"event": "dead", "kind": "mail", "dead_letter": 1},
         ENQUEUED | {"id": "other", "payload": "4"},
         {"event": "configured", "id": None},
     ]
@@ -63,7 +63,7 @@ def test_a_replayed_life_has_the_payload_it_died_with_and_one_that_nobody_told_i
     done: Row = {"event": "done", "kind": "mail"}
     replayed: list[Row] = [
         ENQUEUED | {"payload": "1"},
-        {"event": "dead", "letter": 1},
+        {"event": "dead", "dead_letter": 1},
         ENQUEUED | {"event": "replayed"},
         done,
     ]
@@ -74,8 +74,13 @@ def test_a_replayed_life_has_the_payload_it_died_with_and_one_that_nobody_told_i
         ENQUEUED | {"event": "merged"},
         done,
     ]
-    of_twin: list[Row] = [{"event": "claimed"}, {"event": "blocked", "payload": "2", "tag": "wanted"}]
-    stories: dict[str, list[Row]] = {"replayed": replayed, "untold": untold, "merged": merged, "of twin": of_twin}
+    of_blocked_job: list[Row] = [{"event": "claimed"}, {"event": "blocked", "payload": "2", "tag": "wanted"}]
+    stories: dict[str, list[Row]] = {
+        "replayed": replayed,
+        "untold": untold,
+        "merged": merged,
+        "of blocked job": of_blocked_job,
+    }
     stories["older"] = [{"event": "claimed"}, done]
     events = [event | {"id": id} for id, story in stories.items() for event in story]
 

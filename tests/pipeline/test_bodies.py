@@ -27,7 +27,8 @@ def file_url(tmp_path: Path) -> str:
 
 
 def test_every_event_has_the_payload_or_result_that_the_store_still_holds(url: str) -> None:
-    """In a batch and in a stream: of a job that waits, one that runs with a twin, a letter and an ending."""
+    """In a batch and in a stream: of a job that waits, one that runs with a blocked job, a dead letter and a finished
+    job."""
 
     async def story(play: Play) -> None:
         await play.settle(await play.start("done", payload=b'{"n":1}'), Done(b'{"sum":7}'))
@@ -95,7 +96,7 @@ def test_another_life_of_an_id_does_not_lend_its_payload_or_result(url: str) -> 
     ]
 
 
-def test_a_replayed_letter_a_freed_twin_and_a_merged_one_are_followed(url: str) -> None:
+def test_a_replayed_dead_letter_a_freed_blocked_job_and_a_merged_one_are_followed(url: str) -> None:
     async def story(play: Play) -> None:
         key = await play.die("back", payload=b'{"n":1}')
         await play.replay(key)
@@ -140,7 +141,7 @@ def test_a_replayed_letter_a_freed_twin_and_a_merged_one_are_followed(url: str) 
 
 
 def test_what_came_after_the_events_that_are_read_is_not_taken_for_theirs(file_url: str) -> None:
-    """A job that began later, an update of another size, and the ending of a later life."""
+    """A job that began later, an update of another size, and the finished job of a later life."""
 
     async def story(play: Play) -> None:
         await play.settle(await play.start("twice", payload=b'{"n":1}'), Done(b"1"))

@@ -67,7 +67,7 @@ def test_failures_of_one_cause_are_one_row_that_counts_them(spark: SparkSession)
         spark,
         failure("no 1", id="a"),
         failure("no 22", id="a"),
-        failure("no 3", "dead", id="a", reason="attempts", letter=1),
+        failure("no 3", "dead", id="a", reason="attempts", dead_letter=1),
         failure("no 4", id="b", kind="print", queue="post"),
         failure("no 5", id="b"),
         failure("no 6", tenant="birch"),

@@ -148,7 +148,7 @@ def test_a_fleet_ends_after_its_time_and_reports_of_queues_that_nobody_has_made(
     assert report.sentence().endswith("nothing to do")
 
 
-def test_a_fleet_that_falls_again_and_again_without_ending_a_job_gives_up(
+def test_a_fleet_that_falls_again_and_again_without_finished_job_a_job_gives_up(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(squad, "FLEET_FALLS_MAX", 2)

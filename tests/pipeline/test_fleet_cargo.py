@@ -43,7 +43,7 @@ async def note(given: Note) -> str:
 async def twice(given: Note) -> str:
     return await note(given) + await note(given) + (str(app.url) if given.text == "url" else "")
 
-@app.job(queue="letters")
+@app.job(queue="dead_letters")
 async def chain(given: Note) -> None:
     await note.enqueue(given)
 
@@ -64,7 +64,7 @@ import asyncio, pickle, sys
 cargo = pickle.loads(sys.stdin.buffer.read())
 app = cargo.unpack(sys.argv[1], "")
 print(app.registry.kinds, app.maker.tenant, len(app.registry.fails), len(app.wrapping))
-print([str(queue.full_name) for queue in (*app.handlers.queues, *app.handlers.companions)])
+print([str(queue.full_name) for queue in (*app.handlers.queues, *app.handlers.fail_queues)])
 find = app.registry.find
 made = find("note").handler.arguments.decode(b'{"given": {"text": "hey"}}')
 print(asyncio.run(find("note")(*made[0], **made[1])), find("note").given.max_attempts)
@@ -99,7 +99,7 @@ def test_an_app_of_the_program_itself_travels_by_value_with_all_that_its_functio
     assert unpacked.stderr.decode() == ""
     assert unpacked.stdout.decode().splitlines() == [
         "['note', 'twice', 'chain'] acme 1 1",
-        "['notes', 'letters', 'notes.fail']",
+        "['notes', 'dead letters', 'notes.fail']",
         "HEY!!! 7",
         f"URL!!!URL!!!{url}",
         "1",

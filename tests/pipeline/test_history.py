@@ -94,7 +94,7 @@ def test_every_event_is_in_the_files_once_with_all_its_columns_whoever_reads_the
     tell(url, fill(MAIL, 5, since=40))
     run(spark, url, folder)
 
-    queues = [MAIL, YEAR, TRUE, ODD, ODD.companion]
+    queues = [MAIL, YEAR, TRUE, ODD, ODD.fail_queue]
     expected = sorted(told_by_the_store(url, queues), key=str)
     frame = read_history(spark, folder)
     rows = frame.toArrow().to_pylist()

@@ -109,13 +109,13 @@ def test_what_the_stream_has_gone_on_without_is_counted_where_that_is_allowed(tm
 def test_a_folder_that_is_no_history_or_another_one_is_refused(tmp_path: Path) -> None:
     for name in ("foreign", "stateless", "parquet", "strange"):
         (tmp_path / name).mkdir()
-    (tmp_path / "foreign" / "letters.txt").write_text("mine")
+    (tmp_path / "foreign" / "dead_letters.txt").write_text("mine")
     (tmp_path / "stateless" / "_checkpoint").mkdir()
     (tmp_path / "strange" / STATE).write_text('{"v": 2}')
     begin(tmp_path / "parquet", "parquet", payloads=False)
 
     for name, form, sentence in (
-        ("foreign", "parquet", r"holds something else \('letters.txt'\); name a folder that is new or empty"),
+        ("foreign", "parquet", r"holds something else \('dead letters.txt'\); name a folder that is new or empty"),
         ("stateless", "parquet", r"holds a history whose _state.json is missing"),
         ("parquet", "delta", r"is kept as parquet, and delta was asked for; use another folder"),
         ("strange", "parquet", r"_state.json was written by another version"),

@@ -100,7 +100,7 @@ def test_deliveries_add_up_and_the_last_word_counts(spark: SparkSession) -> None
         {"event": "released", "kind": "mail", "attempts": 1, "stalls": 1, "fence": 3, "wait_ms": 30, "run_ms": 300},
         {"event": "claimed", "fence": 4},
         {"event": "dead", "kind": "mail", "attempts": 2, "stalls": 1, "fence": 4, "wait_ms": 40, "run_ms": 400}
-        | {"reason": "attempts", "letter": 1, "error_class": "Last", "error_message": ""},
+        | {"reason": "attempts", "dead_letter": 1, "error_class": "Last", "error_message": ""},
     )
 
     names = (
@@ -136,7 +136,7 @@ def test_an_id_that_is_used_again_lives_again(spark: SparkSession) -> None:
         spark,
         ENQUEUED,
         {"event": "claimed", "fence": 1},
-        {"event": "dead", "fence": 1, "attempts": 1, "reason": "failed", "letter": 1, "error_class": "E"},
+        {"event": "dead", "fence": 1, "attempts": 1, "reason": "failed", "dead_letter": 1, "error_class": "E"},
         {"event": "enqueued", "kind": "other"},
         {"event": "cancelled", "kind": "other", "attempts": 0, "enqueued_at": at(4)},
     )
@@ -147,46 +147,46 @@ def test_an_id_that_is_used_again_lives_again(spark: SparkSession) -> None:
     ]
 
 
-def test_a_twin_lives_from_when_it_is_freed(spark: SparkSession) -> None:
+def test_a_blocked_job_lives_from_when_it_is_freed(spark: SparkSession) -> None:
     rows = fold(
         spark,
         ENQUEUED,
         {"event": "claimed", "fence": 1},
-        {"event": "blocked", "kind": "twin", "priority": 9},
+        {"event": "blocked", "kind": "blocked_job", "priority": 9},
         {"event": "done", "kind": "mail", "fence": 1, "enqueued_at": at(1), "run_ms": 5},
-        {"event": "unblocked", "kind": "twin", "priority": 9},
+        {"event": "unblocked", "kind": "blocked_job", "priority": 9},
         {"event": "claimed", "fence": 2},
-        {"event": "done", "kind": "twin", "fence": 2, "enqueued_at": at(3), "run_ms": 6},
+        {"event": "done", "kind": "blocked_job", "fence": 2, "enqueued_at": at(3), "run_ms": 6},
     )
 
     assert only(rows, "incarnation", "born", "kind", "enqueued_at", "ended_at", "deliveries", "run_ms") == [
         (1, "enqueued", "mail", at(1), at(4), 1, 5),
-        (2, "unblocked", "twin", at(3), at(7), 1, 6),
+        (2, "unblocked", "blocked_job", at(3), at(7), 1, 6),
     ]
 
 
-def test_a_twin_that_is_blocked_changes_nothing_of_the_one_that_runs(spark: SparkSession) -> None:
+def test_a_blocked_job_that_is_blocked_changes_nothing_of_the_one_that_runs(spark: SparkSession) -> None:
     rows = fold(
         spark,
         ENQUEUED,
         {"event": "claimed", "fence": 1},
-        {"event": "blocked", "kind": "twin", "priority": 9},
-        {"event": "blocked", "id": "began before the journal", "kind": "twin"},
+        {"event": "blocked", "kind": "blocked_job", "priority": 9},
+        {"event": "blocked", "id": "began before the journal", "kind": "blocked_job"},
     )
 
     assert only(rows, "id", "incarnation", "kind", "priority", "outcome") == [("a", 1, "mail", 5, None)]
 
 
-def test_a_cancelled_twin_does_not_end_the_active_one(spark: SparkSession) -> None:
+def test_a_cancelled_blocked_job_does_not_end_the_active_one(spark: SparkSession) -> None:
     rows = fold(
         spark,
         ENQUEUED,
         {"event": "claimed", "fence": 1},
-        {"event": "blocked", "kind": "twin"},
-        {"event": "cancelled", "reason": "blocked", "kind": "twin", "attempts": 0, "enqueued_at": at(3)},
+        {"event": "blocked", "kind": "blocked_job"},
+        {"event": "cancelled", "reason": "blocked", "kind": "blocked_job", "attempts": 0, "enqueued_at": at(3)},
         {"event": "asked", "fence": 1},
-        {"event": "blocked", "kind": "twin"},
-        {"event": "cancelled", "reason": "blocked", "kind": "twin", "attempts": 0, "enqueued_at": at(6)},
+        {"event": "blocked", "kind": "blocked_job"},
+        {"event": "cancelled", "reason": "blocked", "kind": "blocked_job", "attempts": 0, "enqueued_at": at(6)},
         {"event": "done", "kind": "mail", "attempts": 2, "fence": 1, "enqueued_at": at(1)},
     )
 
@@ -215,7 +215,7 @@ def test_a_cancel_ends_a_job_that_waits_and_one_whose_delivery_came_back(spark: 
     ]
 
 
-def test_a_twin_that_was_merged_changes_the_job_it_merged_into(spark: SparkSession) -> None:
+def test_a_blocked_job_that_was_merged_changes_the_job_it_merged_into(spark: SparkSession) -> None:
     rows = fold(
         spark,
         ENQUEUED,
@@ -240,9 +240,9 @@ def test_a_replayed_job_lives_again_with_its_first_time_of_enqueueing(spark: Spa
             "fence": 1,
             "enqueued_at": at(1),
             "reason": "attempts",
-            "letter": 1,
+            "dead_letter": 1,
         },
-        {"event": "replayed", "kind": "mail", "attempts": 0, "stalls": 0, "letter": 1},
+        {"event": "replayed", "kind": "mail", "attempts": 0, "stalls": 0, "dead_letter": 1},
         {"event": "claimed", "fence": 2},
         {"event": "done", "kind": "mail", "attempts": 0, "stalls": 0, "fence": 2, "enqueued_at": at(1)},
     )
@@ -253,20 +253,20 @@ def test_a_replayed_job_lives_again_with_its_first_time_of_enqueueing(spark: Spa
     ]
 
 
-def test_purging_a_job_ends_it_and_purging_its_letter_does_not(spark: SparkSession) -> None:
+def test_purging_a_job_ends_it_and_purging_its_dead_letter_does_not(spark: SparkSession) -> None:
     rows = fold(
         spark,
         {**ENQUEUED, "id": "waits"},
         {"event": "purged", "id": "waits", "kind": "mail"},
-        {**ENQUEUED, "id": "letter"},
-        {"event": "dead", "id": "letter", "kind": "mail", "reason": "expired", "letter": 1},
-        {**ENQUEUED, "id": "letter"},
-        {"event": "purged", "id": "letter", "kind": "mail", "letter": 1},
+        {**ENQUEUED, "id": "dead_letter"},
+        {"event": "dead", "id": "dead_letter", "kind": "mail", "reason": "expired", "dead_letter": 1},
+        {**ENQUEUED, "id": "dead_letter"},
+        {"event": "purged", "id": "dead_letter", "kind": "mail", "dead_letter": 1},
     )
 
     assert only(rows, "id", "incarnation", "outcome") == [
-        ("letter", 1, "dead"),
-        ("letter", 2, None),
+        ("dead_letter", 1, "dead"),
+        ("dead_letter", 2, None),
         ("waits", 1, "purged"),
     ]
 

@@ -30,7 +30,7 @@ def test_a_fleet_does_the_jobs_of_all_rows_and_results_have_the_type_that_was_as
         "name": "hi",
         "url": url,
         "shards": 2,
-        "schema": "said string, letters int",
+        "schema": "said string, dead letters int",
     }
 
     found = map_rows(
@@ -40,7 +40,7 @@ def test_a_fleet_does_the_jobs_of_all_rows_and_results_have_the_type_that_was_as
 
     assert found.fleet is not None
     wanted = {(n % 2, n, "done", f"Hello, n{n}!", len(str(n)) + 1) for n in range(60)}
-    assert answer(found.frame, "half", "id", "outcome", "result.said", "result.letters") == wanted
+    assert answer(found.frame, "half", "id", "outcome", "result.said", "result.dead_letters") == wanted
     assert answer(again.frame, "id", "result.said") == answer(found.frame, "id", "result.said")
     assert (found.fleet.done, again.fleet, again.created) == (60, None, 0)
     assert events(url, Queue("map-hi", shards=2))["claimed"] == found.fleet.deliveries

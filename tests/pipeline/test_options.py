@@ -43,7 +43,7 @@ def test_every_option_of_a_read_is_understood(url: str) -> None:
     )
 
     assert (options.names, options.columns, options.events_max) == (("mail",), ("seq", "happened_at"), 500)
-    assert (options.starting, options.ending) == (Place("latest"), Place(at_ms=1_896_091_200_000))
+    assert (options.starting, options.finished_job) == (Place("latest"), Place(at_ms=1_896_091_200_000))
 
 
 def test_every_option_of_a_write_is_understood(url: str) -> None:
@@ -158,7 +158,7 @@ def test_a_column_that_is_not_there_is_refused_with_the_known_ones(url: str) -> 
         table_of(Options.parse({"url": url, "columns": "id,sequence"}))
 
 
-def test_jobs_and_letters_can_be_read_without_their_bodies(url: str) -> None:
+def test_jobs_and_dead_letters_can_be_read_without_their_bodies(url: str) -> None:
     for what in ("jobs", "dead"):
         table = table_of(Options.parse({"url": url, "what": what, "payloads": "false"}))
 

@@ -65,9 +65,9 @@ async def all_states(store: Store) -> None:
     await store.jobs.settle([claims["failed"].settle(Retry(error), 1)])
     await store.jobs.enqueue([job("active", policy=Policy(priority=2))])
     await claim(store, "active")
-    await store.jobs.enqueue([job("active", tag="twin")])
+    await store.jobs.enqueue([job("active", tag="blocked_job")])
     await store.jobs.cancel(MAIL, ["active"], running=True)
-    await store.jobs.enqueue([job("active", tag="twin"), job("waiting", tag="t", headers={"a": "b"})])
+    await store.jobs.enqueue([job("active", tag="blocked_job"), job("waiting", tag="t", headers={"a": "b"})])
     odd = Job(queue=MAIL, id="bytes", kind="k", payload=b"\xff\x00")
     await store.jobs.enqueue([odd])
 
@@ -77,7 +77,7 @@ async def bounds_of(shard: Shard, store: Store) -> Bounds:
 
 
 def by_key(rows: list[Row]) -> dict[tuple[str, str], Row]:
-    """Rows by id and state; of letters the last."""
+    """Rows by id and state; of dead letters the last."""
     return {(row["id"], row["state"]): row for row in rows}
 
 
@@ -124,9 +124,14 @@ def test_jobs_are_shown_in_every_state_with_every_column(url: str) -> None:
         "epoch": active["epoch"],
         "as_of_seq": active["as_of_seq"],
     }
-    waiting, twin = found["waiting", "waiting"], found["active", "blocked"]
+    waiting, blocked_job = found["waiting", "waiting"], found["active", "blocked"]
     assert (waiting["priority"], waiting["tag"], waiting["headers"], waiting["fence"]) == (7, "t", [("a", "b")], None)
-    assert (twin["tag"], twin["priority"], twin["fence"], twin["cancel_asked"]) == ("twin", 7, None, False)
+    assert (blocked_job["tag"], blocked_job["priority"], blocked_job["fence"], blocked_job["cancel_asked"]) == (
+        "blocked_job",
+        7,
+        None,
+        False,
+    )
     failed, odd = found["failed", "waiting"], found["bytes", "waiting"]
     assert (failed["attempts"], failed["error_class"], failed["error_message"]) == (1, "Odd", ODD_MESSAGE)
     assert (odd["payload"], odd["payload_bytes"]) == (None, 2)
@@ -155,16 +160,16 @@ def test_rows_tell_how_far_the_journal_was_when_they_were_read(url: str) -> None
 
 def test_dead_letters_are_shown_each_with_its_number_and_until_when_it_is_kept(url: str) -> None:
     ask(url, all_states)
-    letters = ask(url, lambda store: store.dead.list(MAIL)).rows
+    dead_letters = ask(url, lambda store: store.dead.list(MAIL)).rows
 
-    rows = sorted(Batch(url=url, what="dead", tenant="acme", queue="mail").rows, key=lambda row: row["letter"])
+    rows = sorted(Batch(url=url, what="dead", tenant="acme", queue="mail").rows, key=lambda row: row["dead_letter"])
 
     assert [
-        (row["letter"], row["id"], row["tag"], row["priority"], row["reason"], row["died_at"], row["kept_until"])
+        (row["dead_letter"], row["id"], row["tag"], row["priority"], row["reason"], row["died_at"], row["kept_until"])
         for row in rows
     ] == [
         (each.key.number, "dead", "grave", 7, "failed", instant(each.died_at_ms), instant(each.until_ms))
-        for each in sorted(letters, key=lambda each: each.key.number)
+        for each in sorted(dead_letters, key=lambda each: each.key.number)
     ]
     assert {(row["payload"], row["error_class"], row["shard"]) for row in rows} == {
         ('{"user":{"id":7}}', "Odd", MAIL.index_of("dead"))
@@ -233,11 +238,11 @@ def test_without_payloads_and_with_columns_only_what_is_asked_for_is_there(file_
     ask(file_url, all_states)
 
     jobs = Batch(url=file_url, what="jobs", tenant="acme", payloads="false").rows
-    dead = Batch(url=file_url, what="dead", tenant="acme", columns="letter,payload").rows
+    dead = Batch(url=file_url, what="dead", tenant="acme", columns="dead letter,payload").rows
 
     assert {"payload", "headers", "result"}.isdisjoint(jobs[0])
     assert "payload_bytes" in jobs[0]
-    assert [list(row) for row in dead] == [["letter", "payload"]] * 2
+    assert [list(row) for row in dead] == [["dead_letter", "payload"]] * 2
     with pytest.raises(BadConfig, match=r"option columns names 'payload', which is not there; known columns: tenant"):
         Batch(url=file_url, what="dead", tenant="acme", payloads="false", columns="payload")
 
@@ -271,10 +276,10 @@ def test_sql_joins_dead_letters_with_jobs_through_views(spark: SparkSession, fil
 
     counted = {what: spark.table(f"hr_{what}").count() for what in ("jobs", "results", "dead", "feed")}
     joined = spark.sql(
-        "SELECT d.letter, j.state, j.letter IS NOT NULL AS is_dead, e.events FROM hr_dead d"
-        " JOIN hr_jobs j ON j.queue = d.queue AND j.id = d.id AND j.letter = d.letter"
+        "SELECT d.dead_letter, j.state, j.dead_letter IS NOT NULL AS is_dead, e.events FROM hr_dead d"
+        " JOIN hr_jobs j ON j.queue = d.queue AND j.id = d.id AND j.dead letter = d.dead letter"
         " JOIN (SELECT id, count(*) AS events FROM hr_journal WHERE event = 'dead' GROUP BY id) e ON e.id = d.id"
-        " WHERE j.state = 'dead' ORDER BY d.letter"
+        " WHERE j.state = 'dead' ORDER BY d.dead letter"
     ).collect()
 
     assert counted == {"jobs": 9, "results": 2, "dead": 2, "feed": 0}

@@ -63,7 +63,7 @@ def test_every_column_of_a_job_that_is_written_is_named() -> None:
 
 
 async def a_death(store: Store) -> None:
-    """A letter of the queue that the page's programs are about."""
+    """A dead letter of the queue that the page's programs are about."""
     queue = Queue("billing")
     await store.jobs.enqueue([Job(queue=queue, id="a", kind="invoice")])
     request = ClaimRequest(queues=[queue], worker="w", nonce="nonce-one", limit=1, lease_ms=10_000)

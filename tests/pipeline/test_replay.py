@@ -1,4 +1,5 @@
-"""Promises of `replay_letters`: the letters that match are jobs again, once, counted before and spread over time."""
+"""Promises of `replay_dead_letters`: the dead letters that match are jobs again, once, counted before and spread over
+time."""
 
 from collections import Counter
 from pathlib import Path
@@ -10,7 +11,7 @@ from headrace.model.errors import BadConfig, Refused
 from headrace.model.job import Job, State
 from headrace.model.names import Queue
 from headrace.model.outcome import Fail, JobError
-from headrace.pipeline import replay_letters
+from headrace.pipeline import replay_dead_letters
 from headrace.pipeline.source.options import WriteOptions
 from headrace.pipeline.source.write.dead import DeadSink
 from headrace.pipeline.source.write.run import begin
@@ -45,27 +46,27 @@ def ids(url: str, queue: Queue) -> list[str]:
     return [record.id for record in waiting(url, queue)]
 
 
-def test_letters_that_match_are_counted_in_groups_and_replayed_once(spark: SparkSession, url: str) -> None:
+def test_dead_letters_that_match_are_counted_in_groups_and_replayed_once(spark: SparkSession, url: str) -> None:
     kill(url, MAIL, "Timeout", "a", "b", "c", kind="send")
     kill(url, MAIL, "KeyError", "d")
     kill(url, SHIP, "Timeout", "e")
     ask(url, lambda store: store.jobs.enqueue([Job(queue=MAIL, id="c", kind="send", delay_ms=HOUR_MS)]))
     where = "error_class = 'Timeout' and died_at > '2020-01-01'"
 
-    would = replay_letters(spark, url, where, dry_run=True)
+    would = replay_dead_letters(spark, url, where, dry_run=True)
     untouched = events(url, MAIL)["replayed"], ids(url, SHIP)
-    first = replay_letters(spark, url, where, delay="1h", died_before_ms=would.died_before_ms)
-    second = replay_letters(spark, url, "error_class = 'Timeout' and id <> 'c'")
+    first = replay_dead_letters(spark, url, where, delay="1h", died_before_ms=would.died_before_ms)
+    second = replay_dead_letters(spark, url, "error_class = 'Timeout' and id <> 'c'")
 
-    assert (would.dry, would.found, would.sentence()) == (True, 4, "4 letters would be replayed")
-    assert [(each.tenant, each.queue, each.kind, each.error_class, each.letters) for each in would.groups] == [
+    assert (would.dry, would.found, would.sentence()) == (True, 4, "4 dead letters would be replayed")
+    assert [(each.tenant, each.queue, each.kind, each.error_class, each.dead_letters) for each in would.groups] == [
         ("acme", "mail", "send", "Timeout", 3),
         ("other", "ship", "k", "Timeout", 1),
     ]
     assert all(0 < each.first_died_at_ms <= each.last_died_at_ms <= would.died_before_ms for each in would.groups)
     assert untouched == (0, [])
     assert (first.found, first.replayed, first.in_use, first.not_found, first.groups) == (4, 3, 1, 0, would.groups)
-    assert first.sentence() == "of 4 letters 3 replayed, 1 in use"
+    assert first.sentence() == "of 4 dead letters 3 replayed, 1 in use"
     assert (ids(url, MAIL), ids(url, SHIP)) == (["a", "b", "c"], ["e"])
     assert all(record.run_at_ms - record.enqueued_at_ms >= HOUR_MS for record in waiting(url, SHIP))
     assert (second.found, second.sentence()) == (0, "no dead letter matches")
@@ -76,20 +77,20 @@ def test_what_is_meant_can_be_narrowed_by_tenant_queue_limit_and_payload(spark: 
     kill(url, SHIP, "Timeout", "new")
     kill(url, MAIL, "Timeout", "a")
 
-    by_limit = replay_letters(spark, url, "true", tenant="other", queue="ship", limit=1)
-    by_payload = replay_letters(spark, url, "get_json_object(payload, '$.id') = 'a'", keep_counts=True)
+    by_limit = replay_dead_letters(spark, url, "true", tenant="other", queue="ship", limit=1)
+    by_payload = replay_dead_letters(spark, url, "get_json_object(payload, '$.id') = 'a'", keep_counts=True)
 
     assert (by_limit.found, by_limit.replayed, ids(url, SHIP)) == (1, 1, ["old"])
     assert (by_payload.replayed, ids(url, MAIL)) == (1, ["a"])
     assert waiting(url, MAIL)[0].attempts == 1
 
 
-def test_a_letter_that_died_after_the_count_is_left_alone(spark: SparkSession, url: str) -> None:
+def test_a_dead_letter_that_died_after_the_count_is_left_alone(spark: SparkSession, url: str) -> None:
     kill(url, SHIP, "Timeout", "shown")
-    would = replay_letters(spark, url, "true", dry_run=True)
+    would = replay_dead_letters(spark, url, "true", dry_run=True)
     kill(url, SHIP, "Timeout", "later")
 
-    done = replay_letters(spark, url, "true", died_before_ms=would.died_before_ms)
+    done = replay_dead_letters(spark, url, "true", died_before_ms=would.died_before_ms)
 
     assert (would.found, done.found, ids(url, SHIP)) == (1, 1, ["shown"])
 
@@ -100,7 +101,7 @@ def test_a_letter_that_died_after_the_count_is_left_alone(spark: SparkSession, u
         ("died_at >", r"^where 'died_at >' is no SQL that Spark understands: Syntax error at or near end of input$"),
         ("error = 'x'", r"^where \"error = 'x'\" names 'error', which is not there; columns are tenant, queue, shard,"),
         ("attempts", r"^where 'attempts' is int, not true or false; write a condition, as in: kind = 'mail'$"),
-        ("letter > 'x'", r"^where \"letter > 'x'\" fails on a row: 'x' is no bigint; let it give null there"),
+        ("dead letter > 'x'", r"^where \"dead letter > 'x'\" fails on a row: 'x' is no bigint; let it give null there"),
         ("cast(id as int) > 0", r"^where 'cast\(id as int\) > 0' fails on a row: 'job' is no int; let it give null"),
     ],
 )
@@ -111,22 +112,23 @@ def test_a_condition_that_cannot_be_is_one_sentence_and_nothing_is_written(
     kill(url, SHIP, "Timeout", "job")
 
     with pytest.raises(BadConfig, match=sentence):
-        replay_letters(spark, url, where)
+        replay_dead_letters(spark, url, where)
 
     assert (ids(url, SHIP), events(url, SHIP)["replayed"]) == ([], 0)
 
 
 def test_what_is_wrong_besides_is_told_before_spark_reads_anything(spark: SparkSession, url: str) -> None:
     with pytest.raises(Refused, match="spread 'soon' is no duration"):
-        replay_letters(spark, url, "true", spread="soon")
+        replay_dead_letters(spark, url, "true", spread="soon")
     with pytest.raises(BadConfig, match="delay and spread together are more than a year; make them shorter"):
-        replay_letters(spark, url, "true", delay="366d", spread="1d")
+        replay_dead_letters(spark, url, "true", delay="366d", spread="1d")
     with pytest.raises(BadConfig, match="limit is 0; give a number from 1 on, or none for all"):
-        replay_letters(spark, url, "true", limit=0)
+        replay_dead_letters(spark, url, "true", limit=0)
 
 
-async def test_letters_of_many_queues_and_tasks_are_due_evenly_over_the_whole_time() -> None:
-    """Most queues have one letter, and one has a batch and one letter more, in rows that come in several tasks."""
+async def test_dead_letters_of_many_queues_and_tasks_are_due_evenly_over_the_whole_time() -> None:
+    """Most queues have one dead letter, and one has a batch and one dead letter more, in rows that come in several
+    tasks."""
     store = await open_store("memory://")
     queues = [Queue("many"), *(Queue(f"few-{number}") for number in range(400))]
     await store.jobs.enqueue([Job(queue=queues[0], id=f"job-{number}", kind="k") for number in range(1_000)])

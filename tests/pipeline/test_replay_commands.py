@@ -92,12 +92,12 @@ def test_replay_shows_what_it_would_do_and_does_it_when_told_so(run: Run, url: s
     again, _ = run("replay", *WHERE, "--yes")
 
     lines = dry.splitlines()
-    assert lines[0].split() == ["letters", "queue", "kind", "reason", "first", "died", "last", "died", "error"]
+    assert lines[0].split() == ["dead_letters", "queue", "kind", "reason", "first", "died", "last", "died", "error"]
     assert lines[2].split()[:4] == ["5", "acme/mail", "send", "failed"]
-    assert lines[-1] == "5 letters would be replayed"
+    assert lines[-1] == "5 dead letters would be replayed"
     assert (document(unanswered)["dry"], document(unanswered)["found"], untouched) == (True, 5, [])
     [why] = [json.loads(line)["message"] for line in unanswered[1].splitlines() if line.startswith("{")]
-    assert why == "5 letters would be replayed. Do it? Nobody can answer here; add --yes to do it"
+    assert why == "5 dead letters would be replayed. Do it? Nobody can answer here; add --yes to do it"
     assert (done["dry"], done["found"], done["replayed"], len(waiting(url, MAIL))) == (False, 5, 5, 5)
     assert again == "no dead letter matches\n"
 
@@ -137,24 +137,24 @@ def test_backfill_of_a_history_without_payloads_says_what_to_do_instead(run: Run
 
 
 def test_sql_that_cannot_be_is_one_sentence(run: Run, url: str) -> None:
-    told = run("replay", "--where", "letter > 'x'", "--yes", code=2)
+    told = run("replay", "--where", "dead letter > 'x'", "--yes", code=2)
     other = run("backfill", "--where", "true", "--name", "n", "--payload", "idd", "--yes", code=2)
 
-    assert "headrace: --where \"letter > 'x'\" fails on a row: 'x' is no bigint; let it give null" in told[1]
+    assert "headrace: --where \"dead letter > 'x'\" fails on a row: 'x' is no bigint; let it give null" in told[1]
     assert (told[0], "Traceback" in told[1]) == ("", False)
     assert "headrace: --payload 'idd' names 'idd', which is not there; columns are tenant, queue," in other[1]
     assert waiting(url, MAIL) == []
 
 
 @pytest.mark.parametrize(
-    ("answer", "code", "last"), [("y", 0, "of 5 letters 5 replayed"), ("n", 130, "nothing was changed")]
+    ("answer", "code", "last"), [("y", 0, "of 5 dead letters 5 replayed"), ("n", 130, "nothing was changed")]
 )
 def test_in_a_terminal_a_person_is_shown_the_counts_and_asked_beside_the_line_that_moves(
     tmp_path: Path, answer: str, code: int, last: str
 ) -> None:
     """T36: by what the commands ask with; Spark has no part in it."""
     with Terminal([sys.executable, "-c", ASKING], cwd=tmp_path, env=environment(None)) as terminal:
-        terminal.wait_for("the groups\n5 letters would be replayed. Do it? [y/N]:")
+        terminal.wait_for("the groups\n5 dead letters would be replayed. Do it? [y/N]:")
         terminal.type(f"{answer}\n")
         ended = terminal.end()
 

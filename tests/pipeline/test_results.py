@@ -69,9 +69,9 @@ def test_a_stream_tells_each_job_that_is_done_with_its_result_and_every_column(u
 
     assert results(first) == [*shown("mail", "a"), ("mail", "none", True, None)]
     assert (results(second), third) == (shown("mail", "b"), None)
-    ending = ask(url, lambda store: store.reads.ending(MAIL, "a"))
+    finished_job = ask(url, lambda store: store.reads.finished_job(MAIL, "a"))
     assert first is not None
-    assert ending is not None
+    assert finished_job is not None
     [row] = [row for row in first if row["id"] == "a"]
     assert row == {
         "tenant": "acme",
@@ -85,8 +85,8 @@ def test_a_stream_tells_each_job_that_is_done_with_its_result_and_every_column(u
         "tag": "t",
         "attempts": 0,
         "stalls": 0,
-        "enqueued_at": instant(ending.enqueued_at_ms),
-        "ended_at": instant(ending.ended_at_ms),
+        "enqueued_at": instant(finished_job.enqueued_at_ms),
+        "ended_at": instant(finished_job.ended_at_ms),
         "kept": True,
         "result": '{"of":"a"}',
     }
@@ -95,7 +95,7 @@ def test_a_stream_tells_each_job_that_is_done_with_its_result_and_every_column(u
 def test_a_result_that_is_gone_or_of_a_later_run_is_told_as_not_kept(url: str) -> None:
     finish(url, done("gone", "again", "stays"))
     ask(url, lambda store: store.jobs.remove(MAIL, ["gone"]))
-    first_ended = ask(url, lambda store: store.reads.ending(MAIL, "again"))
+    first_ended = ask(url, lambda store: store.reads.finished_job(MAIL, "again"))
     assert first_ended is not None
     finish(url, {"again": Done(b'"later"')}, now_ms=first_ended.ended_at_ms + 5)
 
@@ -112,7 +112,7 @@ def test_a_result_that_is_gone_or_of_a_later_run_is_told_as_not_kept(url: str) -
 
 def test_a_result_is_known_again_although_a_clock_went_back(url: str) -> None:
     finish(url, done("early"))
-    now = ask(url, lambda store: store.reads.ending(MAIL, "early"))
+    now = ask(url, lambda store: store.reads.finished_job(MAIL, "early"))
     assert now is not None
     # On both shards, one of which has seen a later time.
     finish(url, done(*"abcdef"), now_ms=now.ended_at_ms - 1_000)
@@ -138,7 +138,7 @@ def test_a_limited_stream_of_results_reaches_the_end_and_goes_on_from_its_checkp
     assert results([*(first or []), *rest[0]]) == sorted(shown("news", *ids))
 
 
-def test_columns_of_the_event_alone_need_no_look_at_endings(tmp_path: Path) -> None:
+def test_columns_of_the_event_alone_need_no_look_at_finished_jobs(tmp_path: Path) -> None:
     url = fresh_url("sqlite", tmp_path)
     finish(url, done("a"))
 

@@ -11,12 +11,12 @@ from pyspark.sql import DataFrame, SparkSession
 from headrace.model.errors import BadConfig
 from headrace.pipeline.sql import LOGS, at_run_time, filtered, selected
 
-LETTERS = [(1, "a", '{"total": 3}'), (2, "7", "no JSON")]
+DEAD_LETTERS = [(1, "a", '{"total": 3}'), (2, "7", "no JSON")]
 
 
 @pytest.fixture
-def letters(spark: SparkSession) -> DataFrame:
-    return spark.createDataFrame(LETTERS, "letter bigint, id string, payload string")
+def dead_letters(spark: SparkSession) -> DataFrame:
+    return spark.createDataFrame(DEAD_LETTERS, "dead letter bigint, id string, payload string")
 
 
 @pytest.fixture
@@ -45,30 +45,35 @@ def quiet(spark: SparkSession) -> Iterator[None]:
     spark.sparkContext.setLogLevel("ERROR")
 
 
-def test_a_condition_keeps_the_rows_for_which_it_is_true_and_columns_come_from_expressions(letters: DataFrame) -> None:
-    kept = filtered(letters, "letter > 1 or id is null").collect()
-    made = selected(letters, {"key": "concat('k-', id)", "payload": "struct(letter)"}).collect()
+def test_a_condition_keeps_the_rows_for_which_it_is_true_and_columns_come_from_expressions(
+    dead_letters: DataFrame,
+) -> None:
+    kept = filtered(dead_letters, "dead letter > 1 or id is null").collect()
+    made = selected(dead_letters, {"key": "concat('k-', id)", "payload": "struct(dead letter)"}).collect()
 
     assert [row.id for row in kept] == ["7"]
-    assert [(row.key, row.payload.letter) for row in made] == [("k-a", 1), ("k-7", 2)]
+    assert [(row.key, row.payload.dead_letter) for row in made] == [("k-a", 1), ("k-7", 2)]
 
 
 @pytest.mark.parametrize(
     ("where", "sentence"),
     [
-        ("letter >", "--where 'letter >' is no SQL that Spark understands: Syntax error at or near end of input"),
+        (
+            "dead letter >",
+            "--where 'dead letter >' is no SQL that Spark understands: Syntax error at or near end of input",
+        ),
         ("", "--where is empty; write SQL, as in: kind = 'mail'"),
         (
             "leter = 1",
-            "--where 'leter = 1' names 'leter', which is not there; columns are letter, id, payload",
+            "--where 'leter = 1' names 'leter', which is not there; columns are dead letter, id, payload",
         ),
         (
             "lenght(id) = 1",
             "--where 'lenght(id) = 1' calls 'lenght', which Spark does not know; see the functions of Spark SQL",
         ),
         (
-            "letter + 1",
-            "--where 'letter + 1' is bigint, not true or false; write a condition, as in: kind = 'mail'",
+            "dead letter + 1",
+            "--where 'dead letter + 1' is bigint, not true or false; write a condition, as in: kind = 'mail'",
         ),
         (
             "id = array(1)",
@@ -82,29 +87,34 @@ def test_a_condition_keeps_the_rows_for_which_it_is_true_and_columns_come_from_e
     ],
 )
 def test_a_condition_that_cannot_be_is_one_sentence_and_nothing_is_logged(
-    letters: DataFrame, logged: list[str], where: str, sentence: str
+    dead_letters: DataFrame, logged: list[str], where: str, sentence: str
 ) -> None:
     with pytest.raises(BadConfig) as refused:
-        filtered(letters, where, "--where")
+        filtered(dead_letters, where, "--where")
 
     assert str(refused.value).startswith(sentence)
     assert "\n" not in str(refused.value)
     assert logged == []
 
 
-def test_an_expression_that_cannot_be_a_column_is_one_sentence(letters: DataFrame) -> None:
-    with pytest.raises(BadConfig, match=r"^--map key 'ids' names 'ids', which is not there; columns are letter, id,"):
-        selected(letters, {"payload": "id", "key": "ids"}, "--map")
+def test_an_expression_that_cannot_be_a_column_is_one_sentence(dead_letters: DataFrame) -> None:
+    with pytest.raises(
+        BadConfig, match=r"^--map key 'ids' names 'ids', which is not there; columns are dead letter, id,"
+    ):
+        selected(dead_letters, {"payload": "id", "key": "ids"}, "--map")
     with pytest.raises(BadConfig, match=r"^--map key '\*' gives 3 columns, and one is wanted; put them into one with"):
-        selected(letters, {"key": "*"}, "--map")
+        selected(dead_letters, {"key": "*"}, "--map")
 
 
 @pytest.mark.parametrize(
     ("where", "sentence"),
     [
-        ("letter > 'x'", "--where \"letter > 'x'\" fails on a row: 'x' is no bigint; let it give null there"),
+        ("dead letter > 'x'", "--where \"dead letter > 'x'\" fails on a row: 'x' is no bigint; let it give null there"),
         ("cast(id as int) > 0", "--where 'cast(id as int) > 0' fails on a row: 'a' is no int; let it give null there"),
-        ("1 / (letter - 1) > 0", "--where '1 / (letter - 1) > 0' fails on a row: Division by zero; let it give null"),
+        (
+            "1 / (dead letter - 1) > 0",
+            "--where '1 / (dead letter - 1) > 0' fails on a row: Division by zero; let it give null",
+        ),
         (
             "parse_json(payload):total::int > 1",
             "--where 'parse_json(payload):total::int > 1' fails on a row: Malformed records are detected in record",
@@ -113,9 +123,9 @@ def test_an_expression_that_cannot_be_a_column_is_one_sentence(letters: DataFram
     ],
 )
 def test_a_value_that_a_condition_cannot_take_is_one_sentence_and_pyspark_logs_nothing(
-    quiet: None, letters: DataFrame, logged: list[str], where: str, sentence: str
+    quiet: None, dead_letters: DataFrame, logged: list[str], where: str, sentence: str
 ) -> None:
-    found = filtered(letters, where, "--where")
+    found = filtered(dead_letters, where, "--where")
 
     with pytest.raises(BadConfig) as refused, at_run_time({"--where": where}):
         found.count()
@@ -125,11 +135,11 @@ def test_a_value_that_a_condition_cannot_take_is_one_sentence_and_pyspark_logs_n
     assert logged == []
 
 
-def test_of_several_texts_the_one_that_fails_is_named_and_errors_of_others_pass(letters: DataFrame) -> None:
-    texts = {"--where": "id <> ''", "--payload": "letter / 0"}
-    made = selected(filtered(letters, texts["--where"]), {"payload": texts["--payload"]})
+def test_of_several_texts_the_one_that_fails_is_named_and_errors_of_others_pass(dead_letters: DataFrame) -> None:
+    texts = {"--where": "id <> ''", "--payload": "dead letter / 0"}
+    made = selected(filtered(dead_letters, texts["--where"]), {"payload": texts["--payload"]})
 
-    fails = r"^--payload 'letter / 0' fails on a row: Division by zero;"
+    fails = r"^--payload 'dead letter / 0' fails on a row: Division by zero;"
     with pytest.raises(BadConfig, match=fails), at_run_time(texts):
         made.collect()
     with pytest.raises(RuntimeError, match="ours"), at_run_time(texts):

@@ -25,9 +25,9 @@ def test_usage_is_counted_by_tenant_and_day(spark: SparkSession) -> None:
         end("released", 1, 10, 20),
         end("done", DAY_S / 2 - 0.001, 5, 7, queue="news"),
         # The next day begins twelve hours after noon.
-        end("dead", DAY_S / 2, 1, 2, letter=1),
-        event("dead", DAY_S / 2, reason="expired", letter=2),
-        event("replayed", DAY_S / 2, letter=1, payload_bytes=100),
+        end("dead", DAY_S / 2, 1, 2, dead_letter=1),
+        event("dead", DAY_S / 2, reason="expired", dead_letter=2),
+        event("replayed", DAY_S / 2, dead_letter=1, payload_bytes=100),
         end("cancelled", DAY_S / 2, 1, 2),
         event("cancelled", DAY_S / 2),
         event("cancelled", DAY_S / 2, reason="blocked"),

@@ -6,7 +6,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from headrace.model.errors import BadConfig
-from headrace.model.finished import Letter
+from headrace.model.finished import DeadLetter
 from headrace.model.job import Job
 from headrace.model.names import Queue
 from headrace.model.results import Replayed
@@ -22,7 +22,7 @@ from tests.pipeline.served import SERVED, ask, fresh_url
 from tests.pipeline.writes import FAILED, Batch, Row, batches, drain, events, schema_of, shown, waiting, work, write
 
 MAIL = Queue("mail", shards=2)
-NAMED = "queue string, shard int, letter bigint, kind string"
+NAMED = "queue string, shard int, dead letter bigint, kind string"
 
 
 @pytest.fixture(params=SERVED)
@@ -31,25 +31,30 @@ def url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
 
 
 def kill(url: str, queue: Queue, *ids: str) -> list[Row]:
-    """Let jobs die, and give their letters as rows, by number."""
+    """Let jobs die, and give their dead letters as rows, by number."""
 
     async def send(store: Store) -> None:
         await store.jobs.enqueue([Job(queue=queue, id=id, kind="k") for id in ids])
 
-    async def look(store: Store) -> list[Letter]:
+    async def look(store: Store) -> list[DeadLetter]:
         return (await store.dead.list(queue, limit=1_000)).rows
 
     ask(url, send)
     drain(url, queue, FAILED)
-    letters = sorted(ask(url, look), key=lambda letter: letter.record.id)
-    return [row_of(queue, letter) for letter in letters]
+    dead_letters = sorted(ask(url, look), key=lambda dead_letter: dead_letter.record.id)
+    return [row_of(queue, dead_letter) for dead_letter in dead_letters]
 
 
-def row_of(queue: Queue, letter: Letter) -> Row:
-    return {"queue": queue.full_name, "shard": letter.key.shard, "letter": letter.key.number, "kind": "k"}
+def row_of(queue: Queue, dead_letter: DeadLetter) -> Row:
+    return {
+        "queue": queue.full_name,
+        "shard": dead_letter.key.shard,
+        "dead_letter": dead_letter.key.number,
+        "kind": "k",
+    }
 
 
-def test_letters_named_by_rows_are_replayed_and_other_columns_do_not_matter(url: str) -> None:
+def test_dead_letters_named_by_rows_are_replayed_and_other_columns_do_not_matter(url: str) -> None:
     rows = kill(url, MAIL, *(f"job-{number}" for number in range(6)))
 
     first = write(NAMED, rows[:3], [*rows[3:5], rows[0]], url=url, what="dead", delay="1h")
@@ -75,8 +80,10 @@ def test_a_task_that_runs_again_counts_what_it_replayed_before_it_failed_and_rep
     assert events(url, MAIL)["replayed"] == 6
 
 
-def test_an_id_names_its_newest_letter_and_an_older_one_is_not_replayed_by_a_task_that_runs_again(url: str) -> None:
-    """The worker is faster than the task is run again: then the id is free, and an older letter lies there."""
+def test_an_id_names_its_newest_dead_letter_and_an_older_one_is_not_replayed_by_a_task_that_runs_again(
+    url: str,
+) -> None:
+    """The worker is faster than the task is run again: then the id is free, and an older dead letter lies there."""
     kill(url, MAIL, "twice")
     rows = [{"id": "twice"}, {"id": "once"}, {"id": "never"}]
     assert len(kill(url, MAIL, "twice", "once")) == 3
@@ -92,15 +99,15 @@ def test_an_id_names_its_newest_letter_and_an_older_one_is_not_replayed_by_a_tas
     assert events(url, MAIL)["replayed"] == 2
 
 
-def test_a_letter_whose_id_is_in_use_stays_and_rows_that_name_none_are_refused(url: str) -> None:
+def test_a_dead_letter_whose_id_is_in_use_stays_and_rows_that_name_none_are_refused(url: str) -> None:
     [row] = kill(url, MAIL, "job")
     ask(url, lambda store: store.jobs.enqueue([Job(queue=MAIL, id="job", kind="k")]))
-    bad = [row | {"queue": "nowhere"}, row | {"shard": None}, row | {"letter": 0}]
+    bad = [row | {"queue": "nowhere"}, row | {"shard": None}, row | {"dead_letter": 0}]
 
     written = write(NAMED, [row, *bad], url=url, what="dead", refusals="count")
     by_id = write("id string", [{"id": "job"}], url=url, what="dead", queue="mail", run="by id")
 
-    assert shown(written) == {"in_use": 1, "refused": {"unknown_queue": 1, "bad_letter": 2}}
+    assert shown(written) == {"in_use": 1, "refused": {"unknown_queue": 1, "bad_dead_letter": 2}}
     assert shown(by_id) == {"in_use": 1}
 
 
@@ -128,18 +135,18 @@ async def test_a_replay_that_is_not_answered_is_looked_up_before_it_is_asked_for
         (
             "kind string",
             {"queue": "mail"},
-            r"replays need columns 'shard' and 'letter', as what=dead gives them, or 'id'",
+            r"replays need columns 'shard' and 'dead letter', as what=dead gives them, or 'id'",
         ),
         ("id string", {}, r"replays need a queue; give a column 'queue' or option queue"),
         ("id int", {"queue": "mail"}, r"column 'id' of what is written as dead must be string; found int; cast it"),
         (
             "id string",
             {"queue": "mail"},
-            r"there is no queue 'mail' of tenant 'default' whose letters could be replayed",
+            r"there is no queue 'mail' of tenant 'default' whose dead letters could be replayed",
         ),
     ],
 )
-def test_a_frame_that_names_no_letters_is_refused_with_a_sentence(
+def test_a_frame_that_names_no_dead_letters_is_refused_with_a_sentence(
     tmp_path: Path, columns: str, options: dict[str, str], sentence: str
 ) -> None:
     url = fresh_url("sqlite", tmp_path)
@@ -148,11 +155,11 @@ def test_a_frame_that_names_no_letters_is_refused_with_a_sentence(
         Batch(columns, url=url, what="dead", **options)
 
 
-def test_spark_writes_the_letters_that_it_has_read_back(spark: SparkSession, url: str) -> None:
+def test_spark_writes_the_dead_letters_that_it_has_read_back(spark: SparkSession, url: str) -> None:
     kill(url, MAIL, *(f"job-{number}" for number in range(20)))
-    letters = spark.read.format("headrace").options(url=url, what="dead", queue="mail").load()
+    dead_letters = spark.read.format("headrace").options(url=url, what="dead", queue="mail").load()
 
-    written = replay(letters.where("id like 'job-1%'"), url, keepCounts=True)
+    written = replay(dead_letters.where("id like 'job-1%'"), url, keepCounts=True)
 
     assert shown(written) == {"replayed": 11}
     assert len(waiting(url, MAIL)) == 11

@@ -109,7 +109,7 @@ def test_rows_written_again_after_workers_have_drained_them_make_no_job(url: str
     assert events(url, MAIL)["enqueued"] == 2_510
 
 
-def test_a_task_that_runs_again_after_its_jobs_were_claimed_makes_no_twin_and_counts_them_once(url: str) -> None:
+def test_a_task_that_runs_again_after_its_jobs_were_claimed_makes_no_blocked_job_and_counts_them_once(url: str) -> None:
     batch = Batch(KEYED, url=url, queue="mail")
     batch.failed_task(keyed(range(1_500)), part=500)
     done = drain(url, Queue("mail"))

@@ -41,7 +41,7 @@ SHORT = Queue("short", "other", 1)
 """A journal that is cut while it is read."""
 BRIEF = Queue("brief", "other", 2)
 """Comes and goes."""
-QUEUES = (BULK, BUSY, BUSY.companion, SHORT)
+QUEUES = (BULK, BUSY, BUSY.fail_queue, SHORT)
 IDS = [f"id-{number}" for number in range(200)]
 
 
@@ -118,7 +118,7 @@ class Crew:
             )
             await store.queues.configure(SHORT, {"journal_keep_max": 300, "keep_done_ms": 1})
             await self._fill(store)
-            config = WorkerConfig(queues={BUSY: 3, BUSY.companion: 1, SHORT: 1, BULK: 2}, capacity=50, repair="1s")
+            config = WorkerConfig(queues={BUSY: 3, BUSY.fail_queue: 1, SHORT: 1, BULK: 2}, capacity=50, repair="1s")
             worker = Worker(
                 store, self._handlers(), config, reopen=lambda: open_store(self._url), listeners=[self._notice]
             )
@@ -162,7 +162,7 @@ class Crew:
                 await act(number)
 
     async def _send(self, store: Store, number: int) -> None:
-        """Ids that are used again and again, and so have twins, updates and many lives."""
+        """Ids that are used again and again, and so have blocked jobs, updates and many lives."""
         busy = [Job(queue=BUSY, id=id, kind="badly", payload=b"{}") for id in self._random.sample(IDS, 20)]
         short = [Job(queue=SHORT, id=f"short-{number}-{n}", kind="well", payload=b"{}") for n in range(20)]
         await store.jobs.enqueue([*busy, *short])
@@ -171,9 +171,9 @@ class Crew:
         ids = self._random.sample(IDS, 10)
         await store.jobs.cancel(BUSY, ids[:4], running=self._random.random() < 0.5)
         await store.jobs.remove(BUSY, ids[4:6])
-        letters = [letter.key for letter in (await store.dead.list(BUSY, limit=20)).rows]
-        await store.dead.replay(BUSY, letters[:5])
-        await store.dead.purge(BUSY, letters[5:8])
+        dead_letters = [dead_letter.key for dead_letter in (await store.dead.list(BUSY, limit=20)).rows]
+        await store.dead.replay(BUSY, dead_letters[:5])
+        await store.dead.purge(BUSY, dead_letters[5:8])
         if self._random.random() < 0.05:
             await store.queues.purge(BUSY, limit=20)
 

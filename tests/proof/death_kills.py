@@ -19,7 +19,7 @@ from tests.proof.worker_runs import PATIENCE_SECONDS, emptied, events_of, progra
 from tests.proof.working import QUEUE
 from tests.support.invariants import Witness
 
-FAIL_QUEUE = QUEUE.companion
+FAIL_QUEUE = QUEUE.fail_queue
 STALLS_MAX = 1_000
 """Kills must not make a job die of its stalls."""
 LOOK_SECONDS = 0.05
@@ -28,7 +28,7 @@ RUNS = (
     ("redis", 6_000, 60, ""),
     ("sqlite", 1_000, 10, ""),
     ("postgres", 1_000, 10, ""),
-    ("redis", 500, 5, "lua_a_death_opens_its_companion_a_second_time"),
+    ("redis", 500, 5, "lua_a_death_opens_its_fail_queue_a_second_time"),
 )
 """Stores with how many jobs die and how many workers are killed, and what is planted there."""
 
@@ -119,8 +119,10 @@ async def _compare(store: Store, figures: DeathFigures, began: list[Delivery]) -
             problems.append(f"the journal of {queue.full_name} does not tell what is there: {broken}")
         cursor: str | None = None
         while True:
-            found = await store.upkeep.inspect(shard, cursor=cursor)
-            problems += [f"{queue.full_name}: {each}" for each in (*found.damages, *found.miscounts, *found.breaks)]
+            found = await store.integrity.inspect(shard, cursor=cursor)
+            problems += [
+                f"{queue.full_name}: {each}" for each in (*found.damages, *found.count_mismatches, *found.breaks)
+            ]
             if (cursor := found.cursor) is None:
                 break
         bounds = await store.journal.bounds(shard)

@@ -36,7 +36,7 @@ def test_a_few_seeds_break_no_promise(store_name: str) -> None:
         "an_expired_lease_is_accepted",
         "claims_are_not_written_to_the_journal",
         "the_journal_has_gaps",
-        "a_twin_is_lost_when_its_namesake_ends",
+        "a_blocked_job_is_lost_when_its_namesake_ends",
     ],
 )
 def test_the_same_check_fails_on_a_planted_fault(fault: str) -> None:

@@ -37,10 +37,10 @@ async def test_killed_workers_that_are_told_of_deaths_leave_both_journals_whole(
     assert (figures.dead, figures.told, figures.kills) == (100, 100, 2)
 
 
-async def test_a_companion_that_a_death_opens_a_second_time_is_noticed(tmp_path: Path) -> None:
+async def test_a_fail_queue_that_a_death_opens_a_second_time_is_noticed(tmp_path: Path) -> None:
     url = await emptied("redis", tmp_path)
 
-    figures = await kill_among_deaths(url, 200, 1, 500, "lua_a_death_opens_its_companion_a_second_time")
+    figures = await kill_among_deaths(url, 200, 1, 500, "lua_a_death_opens_its_fail_queue_a_second_time")
 
     assert any("are there twice" in problem for problem in figures.problems)
 

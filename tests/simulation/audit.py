@@ -33,7 +33,7 @@ def audit(checker: Checker, store: Store, queues: list[Queue], told: Told) -> No
     """Check everything that can only be known at the end."""
     enqueued: Counter[Key] = Counter()
     for queue in queues:
-        for each in (queue, queue.companion):
+        for each in (queue, queue.fail_queue):
             events = _events(checker, store, each)
             for event in events:
                 if event.line.event == "enqueued":
@@ -64,7 +64,7 @@ def _events(checker: Checker, store: Store, queue: Queue) -> list[Event]:
             folded.check(drive(store.reads.snapshot(shard, now_ms=0)).rows)
         except AssertionError as contradiction:
             checker.violate(f"the journal of {shard} contradicts itself or the store: {contradiction}")
-        for id in [*folded.live, *folded.twins]:
+        for id in [*folded.live, *folded.blocked_jobs]:
             checker.violate(f"lost: {shard} still has {id} after the drain")
         found += events
     return found

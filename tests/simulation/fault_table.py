@@ -7,7 +7,7 @@ EXCHANGE = "headrace.worker.fetch_loop"
 SETTLER = "headrace.worker.settler"
 CLAIMER = "headrace.worker.claimer"
 RUNNER = "headrace.worker.runner"
-ENDING = "headrace.worker.outcomes"
+FINISHED_JOB = "headrace.worker.outcomes"
 CAPACITY = "headrace.worker.capacity"
 COALESCER = "headrace.client.batching"
 BATCH = "headrace.client.batching"
@@ -78,12 +78,12 @@ FAULTS: dict[str, Piece] = {
     ),
     "nobody_looks_when_a_hint_is_lost": (EXCHANGE, "wait(self._queues, self._poll_ms)", "wait(self._queues, 10**8)"),
     "a_job_that_is_given_back_is_charged": (
-        ENDING,
+        FINISHED_JOB,
         "                return model.Release()",
         "                return self._retry(job_error(error))",
     ),
-    "a_cancelled_job_is_tried_again": (ENDING, "return Cancelled()", "return self._retry(job_error(error))"),
-    "a_time_out_costs_nothing": (ENDING, TIMED_OUT, "return model.Release()"),
+    "a_cancelled_job_is_tried_again": (FINISHED_JOB, "return Cancelled()", "return self._retry(job_error(error))"),
+    "a_time_out_costs_nothing": (FINISHED_JOB, TIMED_OUT, "return model.Release()"),
     "a_time_limit_is_ignored": (RUNNER, "        if run.claim.timeout_ms:", "        if False:"),
     "a_job_of_an_unknown_kind_is_dropped": after(CREW, COUNT_RUN, "if handler is None:", "    continue"),
     "an_old_run_settles_with_the_token_of_the_new_claim": before(

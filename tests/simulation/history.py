@@ -12,7 +12,7 @@ from tests.simulation.network import Way
 
 Key = tuple[str, str]
 """Queue and id."""
-Ending = Literal["ok", "raise", "retry", "fail", "release", "cancelled"]
+FinishedJob = Literal["ok", "raise", "retry", "fail", "release", "cancelled"]
 
 
 class Life:
@@ -90,7 +90,7 @@ class Run:
         self.cancelled_at: float | None = None
         """When its handler was first told to stop."""
         self.ended_at: float | None = None
-        self.how: Ending | None = None
+        self.how: FinishedJob | None = None
         self.value: Any = None
 
     @property

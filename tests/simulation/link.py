@@ -7,7 +7,7 @@ from typing import Any
 from headrace.model.claim import ClaimRequest, Claims, Lease, Settlement
 from headrace.model.errors import StoreUnavailable
 from headrace.model.feed import FeedCursor, FeedName
-from headrace.model.finished import Ending
+from headrace.model.finished import FinishedJob
 from headrace.model.job import Job, State
 from headrace.model.names import Queue, Shard
 from headrace.model.queue_config import QueueConfig
@@ -119,9 +119,9 @@ class LinkReads:
             self._way, "list", queue, lambda: self._reads.list(queue, state, cursor=cursor, limit=limit)
         ).run()
 
-    async def ending(self, queue: Queue, id: str, *, now_ms: int | None = None) -> Ending | None:
+    async def finished_job(self, queue: Queue, id: str, *, now_ms: int | None = None) -> FinishedJob | None:
         own_time(now_ms)
-        return await Look(self._way, "ending", (queue, id), lambda: self._reads.ending(queue, id)).run()
+        return await Look(self._way, "finished_job", (queue, id), lambda: self._reads.finished_job(queue, id)).run()
 
     async def snapshot(self, shard: Shard, *, now_ms: int | None = None) -> Snapshot:
         own_time(now_ms)
@@ -215,7 +215,7 @@ class Link:
 
     @property
     def dead(self) -> Any:
-        raise AssertionError("letters are not simulated; add them here")
+        raise AssertionError("dead letters are not simulated; add them here")
 
     @property
     def journal(self) -> Any:
@@ -230,8 +230,8 @@ class Link:
         raise AssertionError("items of feeds are not simulated; add them here")
 
     @property
-    def upkeep(self) -> Any:
-        raise AssertionError("upkeep is not simulated; add it here")
+    def integrity(self) -> Any:
+        raise AssertionError("integrity is not simulated; add it here")
 
     async def health(self) -> Health:
         return await Look(self.way, "health", None, self.way.server.store.health).run()

@@ -111,7 +111,7 @@ class Nemesis:
         found: set[tuple[Key, int]] = set()
         store = self._world.server.store
         for queue in self._world.queues:
-            for each in (queue, queue.companion):
+            for each in (queue, queue.fail_queue):
                 for shard in each.all_shards():
                     for row in drive(store.reads.snapshot(shard, now_ms=0)).rows:
                         if row.state is State.ACTIVE:

@@ -34,7 +34,7 @@ KINDS = {
 
 @pytest.mark.parametrize("first", range(0, SEEDS, GROUP))
 def test_no_promise_is_broken(first: int) -> None:
-    """T28, T32, TB1, TB5: leases, drains, results and letters hold through crashes, pauses and lost replies."""
+    """T28, T32, TB1, TB5: leases, drains, results and dead letters hold through crashes, pauses and lost replies."""
     faults: Counter[str] = Counter()
 
     for seed in range(first, first + GROUP):

@@ -181,7 +181,7 @@ class World:
     def _left(self) -> int:
         """How many jobs some queue still has; 0 when all are empty."""
         for queue in self.queues:
-            for each in (queue, queue.companion):
+            for each in (queue, queue.fail_queue):
                 counts = drive(self.server.store.queues.counts(each))
                 if left := counts.waiting + counts.blocked + counts.active:
                     return left

@@ -70,11 +70,11 @@ SHAPES = {
 
 @pytest.mark.parametrize("attempts", [0, 1])
 @pytest.mark.parametrize("shape", SHAPES)
-async def test_an_ending_made_in_the_server_says_what_one_made_here_says(
+async def test_an_finished_job_made_in_the_server_says_what_one_made_here_says(
     store: PostgresStore, shape: str, attempts: int
 ) -> None:
-    """A settlement in one statement has the server make endings of the bodies that it drops."""
-    endings, left = [], []
+    """A settlement in one statement has the server make finished jobs of the bodies that it drops."""
+    finished_jobs, left = [], []
     for spared in (0, SLOW_CALLS):
         await store.jobs.enqueue([SHAPES[shape]], now_ms=1_700_000_000_000)
         for attempt in range(attempts):
@@ -85,11 +85,11 @@ async def test_an_ending_made_in_the_server_says_what_one_made_here_says(
         store.jobs._slow_left = {"plain": spared}
         await store.jobs.settle([claim.settle(Done(b"1"))], now_ms=1_700_000_000_004)
         left.append(store.jobs._slow_left["plain"])
-        endings.append(await store.reads.ending(QUEUE, "a", now_ms=1_700_000_000_005))
+        finished_jobs.append(await store.reads.finished_job(QUEUE, "a", now_ms=1_700_000_000_005))
 
-    assert endings[0] == endings[1]
-    assert endings[0] is not None
-    assert endings[0].attempts == attempts
+    assert finished_jobs[0] == finished_jobs[1]
+    assert finished_jobs[0] is not None
+    assert finished_jobs[0].attempts == attempts
     assert left == [SLOW_CALLS if shape == "pinned" else 0, SLOW_CALLS - 1], "only what is pinned needs a closer look"
 
 

@@ -111,7 +111,7 @@ def test_hot_tables_leave_room_and_are_vacuumed_early(url: str) -> None:
 
     assert int(options["job"]["fillfactor"]) < 100
     assert int(options["shard"]["fillfactor"]) <= 50
-    for table in ("job", "inbox", "ending", "shard"):
+    for table in ("job", "inbox", "finished_job", "shard"):
         assert float(options[table]["autovacuum_vacuum_scale_factor"]) <= 0.02, table
 
 
@@ -152,12 +152,12 @@ async def test_a_claim_walks_the_index_of_ready_jobs_however_many_there_are(url:
     assert "Seq Scan" not in shown
 
 
-@pytest.mark.parametrize("name", ["job_scan", "ending_scan", "letter_scan"])
+@pytest.mark.parametrize("name", ["job_scan", "finished_job_scan", "dead_letter_scan"])
 def test_a_part_of_a_scan_walks_a_key_in_order_and_never_sorts(url: str, name: str) -> None:
     """Also before anybody has gathered statistics of the table."""
     with closing(connect(settings_of(url))) as connection:
         migrate(connection, settings_of(url))
-        after = 1 if name == "letter_scan" else "a"
+        after = 1 if name == "dead_letter_scan" else "a"
         [*plan] = connection.execute(b"EXPLAIN " + sql(name), (1, after, 1_000, 4_000_000)).fetchall()
 
     shown = "\n".join(line for (line,) in plan)
@@ -194,7 +194,7 @@ async def test_plans_made_while_tables_were_empty_read_little_when_they_are_full
             connection.execute(NOTE, (f"w-{number}",))
         for pinned in (False, True):
             connection.execute(
-                "INSERT INTO ending (shard_id, until_ms, pinned, state, id, body)"
+                "INSERT INTO finished_job (shard_id, until_ms, pinned, state, id, body)"
                 " SELECT 1, 5000, %s, 'done', %s || n, '' FROM generate_series(1, 50000) AS n",
                 (pinned, f"{pinned}-"),
             )

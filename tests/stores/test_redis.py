@@ -357,7 +357,7 @@ async def test_a_shard_that_a_newer_headrace_has_written_is_refused_and_left_alo
         lambda: play.find("a"),
         lambda: store.journal.bounds(shard),
         lambda: store.reads.scan(shard, "alive"),
-        lambda: store.upkeep.inspect(shard),
+        lambda: store.integrity.inspect(shard),
     ]
 
     for call in calls:
@@ -481,25 +481,25 @@ async def test_queues_whose_names_look_alike_do_not_meet(store: Store) -> None:
         await each.die("x", policy=Policy(max_attempts=1))
 
     counts = [await each.counts() for each in plays]
-    companions = [await each.counts(each.queue.companion) for each in plays]
+    fail_queues = [await each.counts(each.queue.fail_queue) for each in plays]
 
     assert [(each.dead, each.waiting) for each in counts] == [(1, 0)] * len(names)
-    assert [(each.dead, each.waiting) for each in companions] == [(0, 1)] * len(names)
+    assert [(each.dead, each.waiting) for each in fail_queues] == [(0, 1)] * len(names)
     listed = (await store.queues.names("acme", limit=100)).rows
     assert [queue.full_name for queue in listed] == sorted([*names, *[f"{name}.fail" for name in names]])
 
 
-async def test_a_companion_is_claimed_before_anybody_has_named_it(server: RedisServer, store: Store) -> None:
+async def test_a_fail_queue_is_claimed_before_anybody_has_named_it(server: RedisServer, store: Store) -> None:
     play = Play(store, 3)
     await play.configure(fail_handler=True)
     await play.die("x")
     server.ask("ZREM", names_key("acme"), "mail.fail")
 
-    request = ClaimRequest(queues=[play.queue.companion], worker="worker-1", nonce=play.nonce())
+    request = ClaimRequest(queues=[play.queue.fail_queue], worker="worker-1", nonce=play.nonce())
     claims = await store.jobs.claim(request, now_ms=play.now_ms)
 
     assert [claim.record.id for claim in claims.items] == ["x#1"]
-    assert claims.items[0].lease.queue == Queue("mail", "acme", 3).companion
+    assert claims.items[0].lease.queue == Queue("mail", "acme", 3).fail_queue
 
 
 # Faults.

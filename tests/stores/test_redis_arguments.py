@@ -37,7 +37,7 @@ async def test_no_function_reads_an_argument_that_it_was_not_sent() -> None:
     await play.extend((await play.start("extended")).lease)
     await live(play)
     await play.snapshot()
-    await play.letters()
+    await play.dead_letters()
     await drain(play)
     await store.queues.purge(play.queue, now_ms=play.now_ms)
     await sweep(play)

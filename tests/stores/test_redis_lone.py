@@ -39,7 +39,7 @@ def held(server: RedisServer, play: Play) -> dict[str, Any]:
             "bodies": client.hgetall(prefix + "b"),
             "ready": client.zrange(prefix + "r", 0, -1, withscores=True),
             "later": client.zrange(prefix + "l", 0, -1, withscores=True),
-            "endings": client.hgetall(prefix + "o"),
+            "finished_jobs": client.hgetall(prefix + "o"),
             "entries": [number for number, _ in client.xrange(prefix + "j")],
         }
 
@@ -67,7 +67,7 @@ async def played(server: RedisServer, *, is_long: bool) -> list[object]:
     await play.settle(claimed[0])
     for claim in claimed:
         await send(claim.record.id)
-    await send("beside an ending")
+    await send("beside a finished job")
     await play.configure(journal_payloads=True)
     await send("carried")
     await play.configure(journal_payloads=False, waiting_max=10)

@@ -149,7 +149,9 @@ async def test_a_new_file_gets_the_whole_schema(path: str) -> None:
 
     version, names = schema(path)
     assert version == migrations()[-1][0]
-    assert {"store", "queue", "shard", "job", "twin", "ending", "letter", "entry", "consumer"} <= set(names)
+    assert {"store", "queue", "shard", "job", "blocked_job", "finished_job", "dead_letter", "entry", "consumer"} <= set(
+        names
+    )
 
 
 async def test_a_file_that_stopped_half_way_is_brought_up_to_date(path: str) -> None:
@@ -169,12 +171,12 @@ async def test_a_file_that_stopped_half_way_is_brought_up_to_date(path: str) -> 
 
 async def test_a_migration_that_fails_leaves_nothing_behind(path: str) -> None:
     with closing(sqlite3.connect(path)) as connection:
-        connection.execute("CREATE TABLE letter (mine TEXT)")
+        connection.execute("CREATE TABLE dead_letter (mine TEXT)")
 
     with pytest.raises(StoreUnavailable):
         await SqliteStore.open(path)
 
-    assert schema(path) == (0, ["letter"])
+    assert schema(path) == (0, ["dead_letter"])
     assert lanes() == []
 
 

@@ -25,7 +25,7 @@ class CountingTx(MemoryTx):
 
     def _new_rows(self, shard: Shard, config: QueueConfig) -> MemoryRows:
         rows = super()._new_rows(shard, config)
-        rows.head.number = rows.head.letter = self._drawn
+        rows.head.number = rows.head.dead_letter = self._drawn
         rows.head.fence = self._fence
         return rows
 

@@ -21,7 +21,7 @@ KINDS = {"m": "shard", "names": "queue", "queues": "queue", "tenants": "queue", 
 """What describes a queue or a feed and not what it holds, by the last part of its key."""
 FEED_KEY = re.compile(r"hr:\{[^{}/]+\}:f:[^:]+:([miol])")
 FEED_PARTS = {"m": "feed", "i": "feed_items", "o": "feed_order", "l": "feed_changes"}
-"""What the last part of a feed's key stands for; a shard has other things under the same letters."""
+"""What the last part of a feed's key stands for; a shard has other things under the same dead letters."""
 
 
 @cache
@@ -100,8 +100,8 @@ class Emptier:
         )
 
     def draw_from(self, number: int) -> None:
-        """Let numbers, fences and letters go on behind a number."""
-        for sequence in ("next_number", "next_fence", "next_letter"):
+        """Let numbers, fences and dead letters go on behind a number."""
+        for sequence in ("next_number", "next_fence", "next_dead_letter"):
             self._connection.execute("SELECT setval(%s::regclass, %s)", [f"{SCHEMA}.{sequence}", number])
 
     def count(self) -> dict[str, int]:

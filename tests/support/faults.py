@@ -260,7 +260,7 @@ def _spare(old: Any, record: Any, outcome: Any, asked: bool, rules: Any, now_ms:
 
 @fault("test_repair.py::test_a_lease_that_has_run_out_makes_its_job_due_at_once")
 def a_stall_is_not_counted() -> None:
-    old = decision.judge_stall
+    old = decision.decide_stall
     swap(old, lambda record, asked, rules, now_ms: old(replace(record, stalls=-1), asked, rules, now_ms))
 
 
@@ -293,33 +293,33 @@ def a_changed_configuration_is_not_followed() -> None:
     queue_config.QueueConfig.effective = lambda self, policy: queue_config.DEFAULT_CONFIG  # type: ignore[method-assign]
 
 
-# Twins.
+# Blocked jobs.
 
 
-@fault("test_twins.py::test_an_enqueue_of_an_active_id_is_held_apart")
+@fault("test_blocked_jobs.py::test_an_enqueue_of_an_active_id_is_held_apart")
 def a_job_is_handed_out_beside_its_active_namesake() -> None:
     def one(old: Any, at: Any, given: Any) -> Any:
         answer = old(at, given)
         if answer.status == "blocked":
-            at.rows.drop_twin(given.id)
+            at.rows.drop_blocked_job(given.id)
             at.wait(job.record_of(given, at.now_ms))
         return answer
 
     wrap(enqueue, "_enqueue_one", one)
 
 
-@fault("test_twins.py::test_a_twin_is_applied_on_top_of_a_job_that_comes_back_and_vanishes")
-def a_twin_is_lost_on_retry() -> None:
-    job.Twin.applied = lambda self, active: active  # type: ignore[method-assign]
+@fault("test_blocked_jobs.py::test_a_blocked_job_is_applied_on_top_of_a_job_that_comes_back_and_vanishes")
+def a_blocked_job_is_lost_on_retry() -> None:
+    job.BlockedJob.applied = lambda self, active: active  # type: ignore[method-assign]
 
 
-@fault("test_twins.py::test_a_twin_becomes_a_job_of_its_own_when_the_active_one_is_over")
-def a_twin_is_lost_when_its_namesake_ends() -> None:
-    swap(finish.free_twin, lambda at, id: at.rows.drop_twin(id))
+@fault("test_blocked_jobs.py::test_a_blocked_job_becomes_a_job_of_its_own_when_the_active_one_is_over")
+def a_blocked_job_is_lost_when_its_namesake_ends() -> None:
+    swap(finish.free_blocked_job, lambda at, id: at.rows.drop_blocked_job(id))
 
 
-@fault("test_twins.py::test_what_one_enqueue_asked_for_is_not_undone_by_the_next")
-def the_flags_of_a_later_twin_win() -> None:
+@fault("test_blocked_jobs.py::test_what_one_enqueue_asked_for_is_not_undone_by_the_next")
+def the_flags_of_a_later_blocked_job_win() -> None:
     old = job.block
 
     def block(known: Any, given: Any, now_ms: int) -> Any:
@@ -329,21 +329,23 @@ def the_flags_of_a_later_twin_win() -> None:
     swap(old, block)
 
 
-@fault("test_twins.py::test_the_time_of_a_job_that_comes_back_is_clamped_by_what_was_enqueued_behind_it")
-def the_clamp_of_a_twin_is_ignored() -> None:
+@fault("test_blocked_jobs.py::test_the_time_of_a_job_that_comes_back_is_clamped_by_what_was_enqueued_behind_it")
+def the_clamp_of_a_blocked_job_is_ignored() -> None:
     wrap(
-        job.Twin,
+        job.BlockedJob,
         "applied",
         lambda old, self, active: replace(old(self, active), run_at_ms=active.run_at_ms),
     )
 
 
-@fault("test_twins.py::test_a_twin_that_resets_the_counters_does_not_save_the_delivery_that_uses_up_the_budget")
-def death_is_decided_after_the_twin() -> None:
+@fault(
+    "test_blocked_jobs.py::test_a_blocked_job_that_resets_the_counters_does_not_save_the_delivery_that_uses_up_the_budget"
+)
+def death_is_decided_after_the_blocked_job() -> None:
     old = settle._settle_one
 
     def one(at: Any, settlement: Any) -> Any:
-        known = at.rows.twin(settlement.lease.id)
+        known = at.rows.blocked_job(settlement.lease.id)
         row = at.rows.job(settlement.lease.id)
         if known is not None and row is not None and row.delivery is not None and known.reset_counts:
             at.rows.put(replace(row, record=replace(row.record, attempts=0, stalls=0)))
@@ -413,7 +415,7 @@ def another_number_of_shards_is_accepted() -> None:
     wrap(memory_store.MemoryTx, "rows", rows)
 
 
-# Cancel, endings, letters.
+# Cancel, finished jobs, dead letters.
 
 
 @fault("test_cancel.py::test_an_asked_job_ends_cancelled_when_its_delivery_comes_back")
@@ -438,76 +440,76 @@ def cancel_stops_a_running_job_unasked() -> None:
     swap(old, lambda at, id, running: old(at, id, True))
 
 
-@fault("test_remove.py::test_remove_deletes_all_letters_of_an_id_and_leaves_those_of_others")
-def remove_leaves_the_letters() -> None:
-    wrap(Rows, "letters_of", lambda old, rows, id: [])
+@fault("test_remove.py::test_remove_deletes_all_dead_letters_of_an_id_and_leaves_those_of_others")
+def remove_leaves_the_dead_letters() -> None:
+    wrap(Rows, "dead_letters_of", lambda old, rows, id: [])
 
 
-@fault("test_enqueue.py::test_an_id_that_has_ended_can_be_created_anew_and_loses_its_old_ending")
-def an_old_ending_outlives_a_new_job() -> None:
-    wrap(enqueue, "_enqueue_one", _keeping_endings)
+@fault("test_enqueue.py::test_an_id_that_has_ended_can_be_created_anew_and_loses_its_old_finished_job")
+def an_old_finished_job_outlives_a_new_job() -> None:
+    wrap(enqueue, "_enqueue_one", _keeping_finished_jobs)
     enqueue._enqueue_one = enqueue._enqueue_one
 
 
-def _keeping_endings(old: Any, at: Any, given: Any) -> Any:
-    known = at.rows.ending(given.id)
+def _keeping_finished_jobs(old: Any, at: Any, given: Any) -> Any:
+    known = at.rows.finished_job(given.id)
     answer = old(at, given)
     if known is not None:
-        at.rows.put_ending(known)
+        at.rows.put_finished_job(known)
     return answer
 
 
-@fault("test_settle.py::test_the_newest_endings_of_a_shard_are_kept")
-def endings_have_no_bound() -> None:
-    wrap(Rows, "sweep_endings", lambda old, rows, now_ms, keep_max, limit: old(rows, now_ms, 10**9, limit))
+@fault("test_settle.py::test_the_newest_finished_jobs_of_a_shard_are_kept")
+def finished_jobs_have_no_bound() -> None:
+    wrap(Rows, "sweep_finished_jobs", lambda old, rows, now_ms, keep_max, limit: old(rows, now_ms, 10**9, limit))
 
 
 @fault("test_settle.py::test_a_result_with_a_time_to_live_is_kept_that_long_whatever_the_count")
-def a_pinned_ending_is_evicted() -> None:
-    wrap(Rows, "put_ending", lambda old, rows, ending: old(rows, replace(ending, pinned=False)))
+def a_pinned_finished_job_is_evicted() -> None:
+    wrap(Rows, "put_finished_job", lambda old, rows, finished_job: old(rows, replace(finished_job, pinned=False)))
 
 
-@fault("test_dead.py::test_a_failed_job_leaves_a_letter_with_its_record_error_time_and_reason")
-def a_dead_job_leaves_no_letter() -> None:
-    wrap(Rows, "put_letter", lambda old, rows, letter: None)
+@fault("test_dead.py::test_a_failed_job_leaves_a_dead_letter_with_its_record_error_time_and_reason")
+def a_dead_job_leaves_no_dead_letter() -> None:
+    wrap(Rows, "put_dead_letter", lambda old, rows, dead_letter: None)
 
 
-@fault("test_dead.py::test_replay_takes_the_letter_out_and_lets_the_job_wait_due_at_once")
-def a_replayed_letter_stays() -> None:
+@fault("test_dead.py::test_replay_takes_the_dead_letter_out_and_lets_the_job_wait_due_at_once")
+def a_replayed_dead_letter_stays() -> None:
     def replay(at: Any, pick: Any, keep_counts: bool, delay_ms: int) -> Replayed:
-        letter = at.rows.newest_letter(pick) if isinstance(pick, str) else at.rows.letter(pick.number)
+        dead_letter = at.rows.newest_dead_letter(pick) if isinstance(pick, str) else at.rows.dead_letter(pick.number)
         answer = old(at, pick, keep_counts, delay_ms)
-        if answer.status == "replayed" and letter is not None:
-            at.rows.put_letter(letter)
+        if answer.status == "replayed" and dead_letter is not None:
+            at.rows.put_dead_letter(dead_letter)
         return answer
 
     old = cancel.replay
     swap(old, replay)
 
 
-@fault("test_dead.py::test_replay_refuses_an_id_that_is_in_use_and_keeps_its_letter")
-def a_letter_is_replayed_beside_its_waiting_namesake() -> None:
+@fault("test_dead.py::test_replay_refuses_an_id_that_is_in_use_and_keeps_its_dead_letter")
+def a_dead_letter_is_replayed_beside_its_waiting_namesake() -> None:
     old = cancel.replay
 
     def replay(at: Any, *args: Any) -> Any:
         rows = at.rows
         answer = old(at, *args)
         if answer.status == "id_in_use" and answer.key is not None:
-            rows.drop_letter(answer.key.number)
+            rows.drop_dead_letter(answer.key.number)
             return replace(answer, status="replayed")
         return answer
 
     swap(old, replay)
 
 
-@fault("test_fail_handler.py::test_a_dying_job_puts_a_job_on_the_companion_queue_in_the_same_step")
-def a_fail_job_is_lost_while_the_companion_is_empty() -> None:
+@fault("test_fail_handler.py::test_a_dying_job_puts_a_job_on_the_fail_queue_queue_in_the_same_step")
+def a_fail_job_is_lost_while_the_fail_queue_is_empty() -> None:
     old = finish.die
 
     def die(at: Any, *args: Any) -> Any:
         was = at.rows.config
-        companion = at.rows.companion() if was.fail_handler and not at.rows.shard.queue.is_companion else None
-        if companion is not None and not companion.held():
+        fail_queue = at.rows.fail_queue() if was.fail_handler and not at.rows.shard.queue.is_fail_queue else None
+        if fail_queue is not None and not fail_queue.held():
             at.rows.config = replace(was, fail_handler=False)
         try:
             return old(at, *args)
@@ -517,7 +519,7 @@ def a_fail_job_is_lost_while_the_companion_is_empty() -> None:
     swap(old, die)
 
 
-@fault("test_fail_handler.py::test_a_dying_job_puts_a_job_on_the_companion_queue_in_the_same_step")
+@fault("test_fail_handler.py::test_a_dying_job_puts_a_job_on_the_fail_queue_queue_in_the_same_step")
 def the_payload_of_a_fail_job_is_no_json() -> None:
     old = finish.fail_payload
     swap(old, lambda record, *args: old(record, *args).replace(b'"' + record.id.encode() + b'"', record.id.encode()))
@@ -535,7 +537,7 @@ def claims_are_not_written_to_the_journal() -> None:
 def a_death_writes_a_retry_too() -> None:
     def note(old: Any, at: Any, line: Any) -> None:
         if line.event == "dead" and line.fence is not None:
-            old(at, replace(line, event="retried", letter=None, reason=None))
+            old(at, replace(line, event="retried", dead_letter=None, reason=None))
         old(at, line)
 
     wrap(step.Step, "note", note)

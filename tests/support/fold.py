@@ -12,9 +12,9 @@ class Folded:
 
     def __init__(self) -> None:
         self.live: dict[str, tuple[State, int | None]] = {}
-        self.twins: set[str] = set()
+        self.blocked_jobs: set[str] = set()
         self.over: dict[str, State] = {}
-        self.letters: dict[int, str] = {}
+        self.dead_letters: dict[int, str] = {}
         self.fences: dict[str, int] = {}
         self.numbers: set[int] = set()
 
@@ -27,17 +27,19 @@ class Folded:
                 self.live[id] = (State.WAITING, None)
                 self.over.pop(id, None)
                 if line.event == "replayed":
-                    assert self.letters.pop(line.letter or 0, None) == id, f"replayed {id} without its letter"
+                    assert self.dead_letters.pop(line.dead_letter or 0, None) == id, (
+                        f"replayed {id} without its dead letter"
+                    )
             case "updated" | "merged":
                 assert self.live.get(id) == (State.WAITING, None), f"{line.event} {id} which does not wait"
                 if line.event == "merged":
-                    self.twins.remove(id)
+                    self.blocked_jobs.remove(id)
             case "blocked":
                 assert self._state(id) is State.ACTIVE, f"blocked {id} behind nothing"
-                self.twins.add(id)
+                self.blocked_jobs.add(id)
             case "unblocked":
                 assert id not in self.live, f"unblocked {id} while it is live"
-                self.twins.remove(id)
+                self.blocked_jobs.remove(id)
                 self.live[id] = (State.WAITING, None)
             case "claimed":
                 assert self._state(id) is State.WAITING, f"claimed {id} which does not wait"
@@ -57,10 +59,12 @@ class Folded:
                     del self.live[id]
                 else:
                     self._end_delivery(event)
-                letter = line.letter or 0
-                assert letter not in self.numbers, f"letter {letter} of {id} has a number that was used before"
-                self.numbers.add(letter)
-                self.letters[letter] = id
+                dead_letter = line.dead_letter or 0
+                assert dead_letter not in self.numbers, (
+                    f"dead letter {dead_letter} of {id} has a number that was used before"
+                )
+                self.numbers.add(dead_letter)
+                self.dead_letters[dead_letter] = id
             case "asked":
                 assert self.live.get(id) == (State.ACTIVE, line.fence), f"asked {id} which is not active"
             case "cancelled":
@@ -70,12 +74,14 @@ class Folded:
                 assert line.reason == (None if stood is None else stood.value), f"removed {id} as {line.reason}"
                 assert (line.kind is None) is (stood is None), f"removed {id} of kind {line.kind}"
                 self.live.pop(id, None)
-                self.twins.discard(id)
+                self.blocked_jobs.discard(id)
                 self.over.pop(id, None)
-                self.letters = {number: each for number, each in self.letters.items() if each != id}
+                self.dead_letters = {number: each for number, each in self.dead_letters.items() if each != id}
             case "purged":
-                if line.letter is not None:
-                    assert self.letters.pop(line.letter, None) == id, f"purged a letter of {id} that is not there"
+                if line.dead_letter is not None:
+                    assert self.dead_letters.pop(line.dead_letter, None) == id, (
+                        f"purged a dead letter of {id} that is not there"
+                    )
                 else:
                     assert self._state(id) is State.WAITING, f"purged {id} which does not wait"
                     del self.live[id]
@@ -93,25 +99,25 @@ class Folded:
 
     def _cancel(self, event: Event) -> None:
         id = event.line.id or ""
-        is_twin = event.line.fence is None and self._state(id) is State.ACTIVE
-        assert event.line.reason == ("blocked" if is_twin else None), f"cancelled {id} as {event.line.reason}"
+        is_blocked_job = event.line.fence is None and self._state(id) is State.ACTIVE
+        assert event.line.reason == ("blocked" if is_blocked_job else None), f"cancelled {id} as {event.line.reason}"
         if event.line.fence is not None:
             self._end_delivery(event)
             self.over[id] = State.CANCELLED
-        elif is_twin:
-            self.twins.remove(id)
+        elif is_blocked_job:
+            self.blocked_jobs.remove(id)
         else:
             assert self._state(id) is State.WAITING, f"cancelled {id} which does not wait"
             del self.live[id]
             self.over[id] = State.CANCELLED
 
     def check(self, rows: list[SnapshotRow]) -> None:
-        """Fail unless the rows are what the journal says. Endings may have been forgotten, never invented."""
+        """Fail unless the rows are what the journal says. Finished jobs may have been forgotten, never invented."""
         live = {row.id: (row.state, row.fence) for row in rows if row.state in (State.WAITING, State.ACTIVE)}
-        twins = Counter(row.id for row in rows if row.state is State.BLOCKED)
-        letters = {row.letter: row.id for row in rows if row.state is State.DEAD}
+        blocked_jobs = Counter(row.id for row in rows if row.state is State.BLOCKED)
+        dead_letters = {row.dead_letter: row.id for row in rows if row.state is State.DEAD}
         over = {row.id: row.state for row in rows if row.state in (State.DONE, State.CANCELLED)}
         assert live == self.live
-        assert twins == Counter(self.twins)
-        assert letters == self.letters
+        assert blocked_jobs == Counter(self.blocked_jobs)
+        assert dead_letters == self.dead_letters
         assert over.items() <= self.over.items()

@@ -13,7 +13,7 @@ from msgspec.structs import replace
 from headrace.model.claim import Claim, ClaimRequest, Settlement
 from headrace.model.errors import Refused
 from headrace.model.event import Event
-from headrace.model.finished import LetterKey
+from headrace.model.finished import DeadLetterKey
 from headrace.model.job import Job, State, UpdateRunAt, new_job
 from headrace.model.limits import PAGE_MAX
 from headrace.model.names import Queue, Shard
@@ -25,7 +25,7 @@ from headrace.stores.engine.step import number_at
 
 START_MS = 1_700_000_000_000
 IDS = ("a", "b", "c:1", "d#2", "é", "f")
-NO_LETTER = LetterKey(0, 2**62)
+NO_DEAD_LETTER = DeadLetterKey(0, 2**62)
 GROUPS: tuple[Group, ...] = ("alive", "ended", "dead")
 KEYS = (None, None, None, "k1", "k2")
 _INSTANT = re.compile(r"\0\d+\.\d+$")
@@ -34,7 +34,7 @@ _INSTANT = re.compile(r"\0\d+\.\d+$")
 
 class Op(msgspec.Struct, frozen=True):
     """One operation with all its arguments; `claims` are positions in the list of all claims so far, numbers among
-    `picks` are positions in the list of all letters of the first shard."""
+    `picks` are positions in the list of all dead letters of the first shard."""
 
     verb: str
     at_ms: int
@@ -47,7 +47,7 @@ class Draw:
     def __init__(self, random: Random, shards: int, *, trims: bool = True) -> None:
         self._random = random
         self.main = Queue("main", "acme", shards)
-        self.queues = (self.main, Queue("main", "other", shards), self.main.companion)
+        self.queues = (self.main, Queue("main", "other", shards), self.main.fail_queue)
         self._now_ms = START_MS
         self._trims = trims
         self._nonces = 0
@@ -63,7 +63,7 @@ class Draw:
         """The next operation, when this many claims were made so far."""
         self._now_ms += self._pick(0, 0, 1, 5, 5, 20, 100, 1_000)
         if not self._is_begun:
-            # Half of the histories have a fail handler from the start: deaths then meet what is done on the companion.
+            # Half of the histories have a fail handler from the start: deaths then meet what is done on the fail queue.
             self._is_begun = True
             if self._pick(True, False):
                 return Op("configure", self._now_ms, {"queue": self.main, "changes": {"fail_handler": True}})
@@ -110,8 +110,8 @@ class Draw:
 
     def _request(self) -> ClaimRequest:
         self._nonces += self._pick(1, 1, 1, 0)
-        companion = self.main.companion
-        queues = self._pick([self.main], [self.main, companion], [companion, self.main], [self.queues[1], self.main])
+        fail_queue = self.main.fail_queue
+        queues = self._pick([self.main], [self.main, fail_queue], [fail_queue, self.main], [self.queues[1], self.main])
         return ClaimRequest(
             queues=queues,
             worker=self._pick("w1", "w2"),
@@ -259,18 +259,18 @@ class Actor:
         return await self.store.jobs.remove(self.main, ids, now_ms=now_ms)
 
     async def _replay(self, now_ms: int, picks: list[str | int], **given: Any) -> object:
-        keys = await self._letters()
-        found = [pick if isinstance(pick, str) else keys.get(pick, NO_LETTER) for pick in picks]
+        keys = await self._dead_letters()
+        found = [pick if isinstance(pick, str) else keys.get(pick, NO_DEAD_LETTER) for pick in picks]
         return await self.store.dead.replay(self.main, found, now_ms=now_ms, **given)
 
     async def _purge_dead(self, now_ms: int, picks: list[int]) -> object:
-        keys = await self._letters()
-        return await self.store.dead.purge(self.main, [keys.get(pick, NO_LETTER) for pick in picks], now_ms=now_ms)
+        keys = await self._dead_letters()
+        return await self.store.dead.purge(self.main, [keys.get(pick, NO_DEAD_LETTER) for pick in picks], now_ms=now_ms)
 
-    async def _letters(self) -> dict[int, LetterKey]:
-        """The letters of the first shard by position, those whose time is over included."""
-        letters = (await self.store.dead.list(self.main, limit=PAGE_MAX, now_ms=0)).rows
-        return dict(enumerate(letter.key for letter in letters if letter.key.shard == 0))
+    async def _dead_letters(self) -> dict[int, DeadLetterKey]:
+        """The dead letters of the first shard by position, those whose time is over included."""
+        dead_letters = (await self.store.dead.list(self.main, limit=PAGE_MAX, now_ms=0)).rows
+        return dict(enumerate(dead_letter.key for dead_letter in dead_letters if dead_letter.key.shard == 0))
 
     async def _repair(self, now_ms: int, queue: Queue, limit: int) -> object:
         return await self.store.jobs.repair(queue, limit=limit, now_ms=now_ms)
@@ -309,10 +309,10 @@ class Actor:
         return dict(zip(looks, await asyncio.gather(*looks.values()), strict=True))
 
     async def _workers(self, queue: Queue, now_ms: int) -> object:
-        """Who was seen. Of a companion only when: the death that makes it and a claim on it may come in one turn, and
+        """Who was seen. Of a fail queue only when: the death that makes it and a claim on it may come in one turn, and
         then a store that decides shard by shard has no others yet to note the claim in."""
         seen = await self.store.reads.workers(queue, now_ms=now_ms)
-        return {each.worker: each.seen_at_ms for each in seen} if queue.is_companion else seen
+        return {each.worker: each.seen_at_ms for each in seen} if queue.is_fail_queue else seen
 
     async def _scan(self, shard: Shard, now_ms: int) -> Scan:
         """One group at a time, since each costs a call; a scan is in no order."""
@@ -324,15 +324,15 @@ class Actor:
 
 
 def _by_number(row: Found) -> tuple[str, int, int]:
-    """In an order that all stores agree on: they draw numbers of letters as they like, but in the same order."""
+    """In an order that all stores agree on: they draw numbers of dead letters as they like, but in the same order."""
     head, _, number = row.id.rpartition("#")
-    letter = row.letters[0].key.number if row.letters else 0
-    return (head, int(number), letter) if number.isdecimal() else (row.id, 0, letter)
+    dead_letter = row.dead_letters[0].key.number if row.dead_letters else 0
+    return (head, int(number), dead_letter) if number.isdecimal() else (row.id, 0, dead_letter)
 
 
 class Pairing:
-    """Says an answer of one store in the terms of another: epochs, fences, letter numbers and numbers of places are
-    drawn by each store as it likes, so each of one must stand for the same one of the other wherever it is seen."""
+    """Says an answer of one store in the terms of another: epochs, fences, dead letter numbers and numbers of places
+    are drawn by each store as it likes, so each of one must stand for the same one of the other wherever it is seen."""
 
     def __init__(self) -> None:
         self._known: dict[tuple[str, int], int] = {}
@@ -360,8 +360,8 @@ class Pairing:
         match name:
             case "fence" | "epoch":
                 return self._known.setdefault((name, found), wanted)
-            case "letter" | "number":
-                return self._known.setdefault(("letter", found), wanted)
+            case "dead_letter" | "number":
+                return self._known.setdefault(("dead_letter", found), wanted)
             case "place":
                 number = self._known.setdefault((name, number_at(found)), number_at(wanted))
                 return found - number_at(found) + number
@@ -374,8 +374,8 @@ class Pairing:
         return base64.urlsafe_b64encode(self._id(wanted_last, last).encode()).decode()
 
     def _id(self, wanted: str, found: str) -> str:
-        # The id of a job for the fail handler ends with the number of a letter.
-        (head, _, letter), (_, _, wanted_letter) = found.rpartition("#"), wanted.rpartition("#")
-        if letter.isdecimal() and wanted_letter.isdecimal():
-            return f"{head}#{self._number('letter', int(wanted_letter), int(letter))}"
+        # The id of a job for the fail handler ends with the number of a dead letter.
+        (head, _, dead_letter), (_, _, wanted_dead_letter) = found.rpartition("#"), wanted.rpartition("#")
+        if dead_letter.isdecimal() and wanted_dead_letter.isdecimal():
+            return f"{head}#{self._number('dead_letter', int(wanted_dead_letter), int(dead_letter))}"
         return found

@@ -14,7 +14,7 @@ FAULTS: dict[str, tuple[tuple[str, str], str]] = {
         ("elseif find(packed, token, 8, true) ~= 8 then", "elseif false then"),
         "test_settle.py::test_settle_refuses_a_stale_token_and_changes_nothing",
     ),
-    "lua_a_death_opens_its_companion_a_second_time": (
+    "lua_a_death_opens_its_fail_queue_a_second_time": (
         ("local own = s.by_key and s.by_key[key]", "local own = nil"),
         "test_fail_handler.py::test_a_settle_of_deaths_and_of_fail_jobs_keeps_both_journals_whole",
     ),
@@ -22,21 +22,21 @@ FAULTS: dict[str, tuple[tuple[str, str], str]] = {
         ("if is_done[id] or settling.refusal(s, delivery, nil, token) then", "if is_done[id] or not delivery then"),
         "test_settle.py::test_a_refused_settlement_among_done_ones_leaves_their_lines_as_they_are",
     ),
-    "lua_twins_are_not_counted": (
+    "lua_blocked_jobs_are_not_counted": (
         ("head.blocked = head.blocked + set_hash(named.t, s.T)", "set_hash(named.t, s.T)"),
-        "test_twins.py::test_a_twin_becomes_a_job_of_its_own_when_the_active_one_is_over",
+        "test_blocked_jobs.py::test_a_blocked_job_becomes_a_job_of_its_own_when_the_active_one_is_over",
     ),
-    "lua_endings_are_never_over": (
+    "lua_finished_jobs_are_never_over": (
         ("local is_over = s.now >= head.over_at", "local is_over = false"),
-        "test_settle.py::test_endings_whose_time_is_over_are_swept_by_the_next_settle",
+        "test_settle.py::test_finished_jobs_whose_time_is_over_are_swept_by_the_next_settle",
     ),
     "lua_a_claim_forgets_the_leases_that_it_gave": (
         ("elseif handed_until and (not next_ms", "elseif false and (not next_ms"),
         "test_claim.py::test_next_at_is_the_end_of_a_lease_that_this_claim_gave",
     ),
-    "lua_a_claim_forgets_the_twins_that_it_freed": (
+    "lua_a_claim_forgets_the_blocked_jobs_that_it_freed": (
         ("  if repaired > 0 then\n    s.due = nil", "  if false then\n    s.due = nil"),
-        "test_claim.py::test_next_at_is_the_time_of_a_twin_that_a_death_in_this_claim_has_freed",
+        "test_claim.py::test_next_at_is_the_time_of_a_blocked_job_that_a_death_in_this_claim_has_freed",
     ),
     "lua_an_expired_lease_is_accepted": (
         ("elseif end_ms and tonumber(end_ms) <= s.now then", "elseif false then"),
@@ -80,13 +80,16 @@ FAULTS: dict[str, tuple[tuple[str, str], str]] = {
         ("body.failed(packed, 0, 1, s.now, STALLED.class", "body.failed(packed, 0, 0, s.now, STALLED.class"),
         "test_repair.py::test_a_lease_that_has_run_out_makes_its_job_due_at_once",
     ),
-    "lua_a_twin_is_lost_on_retry": (
-        ("    packed = twins.applied(twin, packed)\n", ""),
-        "test_twins.py::test_a_twin_is_applied_on_top_of_a_job_that_comes_back_and_vanishes",
+    "lua_a_blocked_job_is_lost_on_retry": (
+        ("    packed = blocked_jobs.applied(blocked_job, packed)\n", ""),
+        "test_blocked_jobs.py::test_a_blocked_job_is_applied_on_top_of_a_job_that_comes_back_and_vanishes",
     ),
-    "lua_a_twin_is_lost_when_its_namesake_ends": (
-        ("function twins.free(s, id)\n", "function twins.free(s, id)\n  if true then\n    return\n  end\n"),
-        "test_twins.py::test_a_twin_becomes_a_job_of_its_own_when_the_active_one_is_over",
+    "lua_a_blocked_job_is_lost_when_its_namesake_ends": (
+        (
+            "function blocked_jobs.free(s, id)\n",
+            "function blocked_jobs.free(s, id)\n  if true then\n    return\n  end\n",
+        ),
+        "test_blocked_jobs.py::test_a_blocked_job_becomes_a_job_of_its_own_when_the_active_one_is_over",
     ),
     "lua_a_key_holds_at_its_end": (
         ("if until_ms and s.now < until_ms then", "if until_ms and s.now <= until_ms then"),
@@ -96,13 +99,16 @@ FAULTS: dict[str, tuple[tuple[str, str], str]] = {
         ("local asked = byte(delivery) == 49", "local asked = false"),
         "test_cancel.py::test_an_asked_job_ends_cancelled_when_its_delivery_comes_back",
     ),
-    "lua_a_replayed_letter_stays": (
-        ("  letters.drop(s, letter.number, id)\n  ending.drop(s, id)\n", "  ending.drop(s, id)\n"),
-        "test_dead.py::test_replay_takes_the_letter_out_and_lets_the_job_wait_due_at_once",
+    "lua_a_replayed_dead_letter_stays": (
+        (
+            "  dead_letters.drop(s, dead_letter.number, id)\n  finished_job.drop(s, id)\n",
+            "  finished_job.drop(s, id)\n",
+        ),
+        "test_dead.py::test_replay_takes_the_dead_letter_out_and_lets_the_job_wait_due_at_once",
     ),
-    "lua_a_letter_is_replayed_beside_its_namesake": (
+    "lua_a_dead_letter_is_replayed_beside_its_namesake": (
         ("  if waiting.body(s, id) then\n    return 'u'", "  if false then\n    return 'u'"),
-        "test_dead.py::test_replay_refuses_an_id_that_is_in_use_and_keeps_its_letter",
+        "test_dead.py::test_replay_refuses_an_id_that_is_in_use_and_keeps_its_dead_letter",
     ),
     "lua_claims_are_told_as_releases": (
         ("""'{"event":"claimed","id":', json""", """'{"event":"released","id":', json"""),
@@ -148,9 +154,9 @@ FAULTS: dict[str, tuple[tuple[str, str], str]] = {
         ("= s.cfg.waiting_max - waiting.held(s)", "= 1000000"),
         "test_queues.py::test_a_queue_is_full_at_waiting_max_and_takes_more_when_something_leaves",
     ),
-    "lua_an_old_ending_outlives_a_new_job": (
-        ("  if found then\n    ending.drop(s, id)", "  if false then\n    ending.drop(s, id)"),
-        "test_enqueue.py::test_an_id_that_has_ended_can_be_created_anew_and_loses_its_old_ending",
+    "lua_an_old_finished_job_outlives_a_new_job": (
+        ("  if found then\n    finished_job.drop(s, id)", "  if false then\n    finished_job.drop(s, id)"),
+        "test_enqueue.py::test_an_id_that_has_ended_can_be_created_anew_and_loses_its_old_finished_job",
     ),
     "lua_a_list_starts_anew_on_every_page": (
         ("local is_wanted = is_before(args[6], id) and", "local is_wanted ="),
@@ -165,7 +171,7 @@ FAULTS: dict[str, tuple[tuple[str, str], str]] = {
             "erase_ordered(named.ws, named.w, erase_ordered(named.kx, named.k, left))",
             "erase_ordered(named.ws, named.w, left)",
         ),
-        "test_queues.py::test_a_deleted_queue_is_gone_with_its_endings_letters_keys_journal_and_settings",
+        "test_queues.py::test_a_deleted_queue_is_gone_with_its_finished_jobs_dead_letters_keys_journal_and_settings",
     ),
     "lua_a_configuration_stays_on_the_first_shard": (
         ("local is_newer = s and s.cfg.version", "local is_newer = index == 1 and s and s.cfg.version"),
@@ -228,9 +234,9 @@ FAULTS: dict[str, tuple[tuple[str, str], str]] = {
         ("if items.at_of(rows[index]) > over then", "if items.at_of(rows[index]) >= over then"),
         "test_feed_items.py::test_items_over_their_age_are_not_shown_whether_they_were_swept_or_not",
     ),
-    "lua_a_scan_loses_the_twins": (
+    "lua_a_scan_loses_the_blocked_jobs": (
         ("ends[i] or false, blocked[i] or false", "ends[i] or false, false"),
-        "test_scan.py::test_a_scan_shows_of_every_group_what_find_and_the_list_of_letters_show",
+        "test_scan.py::test_a_scan_shows_of_every_group_what_find_and_the_list_of_dead_letters_show",
     ),
     "lua_the_log_of_a_feed_has_holes": (
         ("head.seq + count, head.epoch\n", "head.seq + count + 1, head.epoch\n"),

@@ -7,7 +7,7 @@ from msgspec.structs import replace
 
 from headrace.model.claim import Claim, ClaimRequest, Claims, Lease
 from headrace.model.event import Event
-from headrace.model.finished import Letter, LetterKey
+from headrace.model.finished import DeadLetter, DeadLetterKey
 from headrace.model.job import Job, Record, State, new_job
 from headrace.model.names import Queue
 from headrace.model.outcome import Done, Fail, JobError, Outcome
@@ -109,11 +109,11 @@ class Play:
         assert claim.lease.id == id, f"{claim.lease.id} was ready too"
         return claim
 
-    async def die(self, id: str, error: JobError = BOOM, **given: Any) -> LetterKey:
+    async def die(self, id: str, error: JobError = BOOM, **given: Any) -> DeadLetterKey:
         """Enqueue one job, claim it and let it fail for good; no other job may be ready."""
         answer = await self.settle(await self.start(id, **given), Fail(error))
-        assert answer.letter is not None, f"{id} left no letter"
-        return answer.letter
+        assert answer.dead_letter is not None, f"{id} left no dead letter"
+        return answer.dead_letter
 
     async def remove(self, id: str) -> Removed:
         """Remove everything of one id now."""
@@ -124,8 +124,8 @@ class Play:
         """Sweep the queue now."""
         return await self.store.jobs.repair(self.queue, limit=limit, now_ms=self.now_ms)
 
-    async def replay(self, pick: LetterKey | str, *, keep_counts: bool = False) -> Replayed:
-        """Replay one letter now."""
+    async def replay(self, pick: DeadLetterKey | str, *, keep_counts: bool = False) -> Replayed:
+        """Replay one dead letter now."""
         [answer] = await self.store.dead.replay(self.queue, [pick], keep_counts=keep_counts, now_ms=self.now_ms)
         return answer
 
@@ -159,7 +159,7 @@ class Play:
         """How many jobs stand where now."""
         return await self.store.queues.counts(queue or self.queue, now_ms=self.now_ms)
 
-    async def letters(self) -> list[Letter]:
+    async def dead_letters(self) -> list[DeadLetter]:
         """The dead letters that are kept now."""
         return (await self.store.dead.list(self.queue, limit=1_000, now_ms=self.now_ms)).rows
 

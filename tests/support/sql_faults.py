@@ -38,29 +38,29 @@ FAULTS: dict[str, tuple[tuple[str, str, str], str]] = {
         ("job_change", "payload = coalesce(new.payload, job.payload)", "payload = job.payload"),
         "test_enqueue.py::test_the_same_id_twice_is_one_job",
     ),
-    "sql_a_twin_is_lost": (
-        ("job_change", "twin = new.twin", "twin = NULL"),
-        "test_twins.py::test_an_enqueue_of_an_active_id_is_held_apart",
+    "sql_a_blocked_job_is_lost": (
+        ("job_change", "blocked_job = new.blocked_job", "blocked_job = NULL"),
+        "test_blocked_jobs.py::test_an_enqueue_of_an_active_id_is_held_apart",
     ),
-    "sql_a_twin_stays_when_its_job_waits_again": (
-        ("job_change", "twin = new.twin", "twin = job.twin"),
-        "test_twins.py::test_an_enqueue_of_an_active_id_is_held_apart",
+    "sql_a_blocked_job_stays_when_its_job_waits_again": (
+        ("job_change", "blocked_job = new.blocked_job", "blocked_job = job.blocked_job"),
+        "test_blocked_jobs.py::test_an_enqueue_of_an_active_id_is_held_apart",
     ),
     "sql_an_idempotency_key_is_not_found": (
         ("key_lock", "WHERE key.shard_id = of.shard_id", "WHERE key.shard_id = -of.shard_id"),
         "test_idempotency.py::test_a_key_that_was_used_answers_with_the_first_id_and_changes_nothing",
     ),
-    "sql_the_newest_endings_are_swept": (
-        ("ending_sweep", "ORDER BY ending_id", "ORDER BY ending_id DESC"),
+    "sql_the_newest_finished_jobs_are_swept": (
+        ("finished_job_sweep", "ORDER BY finished_job_id", "ORDER BY finished_job_id DESC"),
         "test_settle.py::test_cancelled_and_done_share_the_bound",
     ),
-    "sql_a_page_of_letters_begins_with_the_last_of_the_one_before": (
-        ("letter_list", "number > %s", "number >= %s"),
-        "test_dead.py::test_the_pages_of_a_list_show_every_letter_once",
+    "sql_a_page_of_dead_letters_begins_with_the_last_of_the_one_before": (
+        ("dead_letter_list", "number > %s", "number >= %s"),
+        "test_dead.py::test_the_pages_of_a_list_show_every_dead_letter_once",
     ),
-    "sql_a_replayed_letter_stays": (
-        ("letter_drop", "number = ANY", "number <> ALL"),
-        "test_dead.py::test_a_list_goes_on_where_it_was_when_letters_come_and_go",
+    "sql_a_replayed_dead_letter_stays": (
+        ("dead_letter_drop", "number = ANY", "number <> ALL"),
+        "test_dead.py::test_a_list_goes_on_where_it_was_when_dead_letters_come_and_go",
     ),
     "sql_a_page_of_names_begins_with_the_last_of_the_one_before": (
         ("queue_names", "name > %s", "name >= %s"),
@@ -82,9 +82,9 @@ FAULTS: dict[str, tuple[tuple[str, str, str], str]] = {
         ("job_ids_waiting", "ORDER BY id", "ORDER BY id DESC"),
         "test_reads.py::test_a_list_goes_by_shard_then_id_page_by_page",
     ),
-    "sql_a_scan_of_letters_begins_at_their_end": (
-        ("letter_scan", "ORDER BY number LIMIT", "ORDER BY number DESC LIMIT"),
-        "test_scan.py::test_a_scan_shows_of_every_group_what_find_and_the_list_of_letters_show",
+    "sql_a_scan_of_dead_letters_begins_at_their_end": (
+        ("dead_letter_scan", "ORDER BY number LIMIT", "ORDER BY number DESC LIMIT"),
+        "test_scan.py::test_a_scan_shows_of_every_group_what_find_and_the_list_of_dead_letters_show",
     ),
     "sql_the_last_call_is_numbered_first": (
         ("inbox_read", "ORDER BY ticket", "ORDER BY ticket DESC"),

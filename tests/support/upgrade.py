@@ -48,9 +48,9 @@ async def jobs(store: Store) -> None:
 
 async def dead(store: Store) -> None:
     """List, replay and purge dead letters."""
-    letters = await store.dead.list(QUEUE)
+    dead_letters = await store.dead.list(QUEUE)
     await store.dead.replay(QUEUE, ["died"])
-    await store.dead.purge(QUEUE, [letter.key for letter in letters.rows])
+    await store.dead.purge(QUEUE, [dead_letter.key for dead_letter in dead_letters.rows])
 
 
 async def queues(store: Store) -> None:
@@ -67,7 +67,7 @@ async def queues(store: Store) -> None:
 async def reads(store: Store) -> None:
     """Look at jobs in every way."""
     await store.reads.find(QUEUE, ["done", "nobody"])
-    await store.reads.ending(QUEUE, "cancelled")
+    await store.reads.finished_job(QUEUE, "cancelled")
     for state in (State.WAITING, State.ACTIVE, State.BLOCKED, State.DONE):
         await store.reads.list(QUEUE, state)
     await store.reads.snapshot(SHARD)
@@ -114,10 +114,10 @@ async def signals(store: Store) -> None:
     await store.signals.ended(QUEUE, ["nobody"], 1)
 
 
-async def upkeep(store: Store) -> None:
+async def integrity(store: Store) -> None:
     """Look after the store."""
-    await store.upkeep.inspect(SHARD)
-    await store.upkeep.mend(SHARD)
+    await store.integrity.inspect(SHARD)
+    await store.integrity.mend(SHARD)
     await store.health()
 
 
@@ -140,7 +140,7 @@ def plain() -> None:
     """Do nothing, in a thread."""
 
 
-CALLS = (jobs, dead, queues, reads, journal, feeds, signals, upkeep, work)
+CALLS = (jobs, dead, queues, reads, journal, feeds, signals, integrity, work)
 
 
 async def main(copy: str, url: str) -> None:

@@ -97,8 +97,10 @@ def test_a_job_that_uses_up_its_attempts_dies_and_its_fail_handler_is_told(headr
         ("headrace.fail", "done"),
     ]
     assert LOG[-1] == "buried {'customer': 7}: the CRM is busy with 7"
-    assert [(letter.record.id, letter.reason) for letter in headrace.letters(sync)] == [("c7", "attempts")]
-    assert (headrace.letters("mail"), len(headrace.letters())) == ([], 1)
+    assert [(dead_letter.record.id, dead_letter.reason) for dead_letter in headrace.dead_letters(sync)] == [
+        ("c7", "attempts")
+    ]
+    assert (headrace.dead_letters("mail"), len(headrace.dead_letters())) == ([], 1)
 
 
 def test_outcomes_that_a_handler_chooses_are_told_apart(headrace: Kit) -> None:
@@ -229,7 +231,7 @@ def test_a_lease_that_somebody_left_behind_runs_out_when_the_drain_looks_ahead(h
     assert [headrace.drain(ahead=each).counts for each in ("29s", "1s")] == [{}, {"done": 1}]
 
 
-def test_a_lease_that_ran_out_on_a_queue_that_is_paused_does_not_keep_a_drain_from_ending(headrace: Kit) -> None:
+def test_a_lease_that_ran_out_on_a_queue_that_is_paused_does_not_keep_a_drain_from_finished_job(headrace: Kit) -> None:
     queue = Queue("audit", "acme")
     audit.blocking.options(max_stalls=5).enqueue("b")
     request = ClaimRequest(queues=[queue], worker="w", nonce="12345678", lease_ms=30_000)

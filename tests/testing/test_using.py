@@ -98,7 +98,7 @@ def test_what_is_left_of_a_block_says_that_it_is_over() -> None:
     with pytest.raises(StoreUnavailable, match="the block of this testing kit is over"):
         asyncio.run(_tenants(kit))
     with pytest.raises(StoreUnavailable, match="the block of this testing kit is over"):
-        kit.letters()
+        kit.dead_letters()
 
 
 async def _tenants(kit: Kit) -> object:

@@ -7,7 +7,7 @@ from typing import Any, TypeVar
 
 from msgspec.structs import fields
 
-from headrace.model.finished import Letter
+from headrace.model.finished import DeadLetter
 from headrace.model.job import Job
 from headrace.model.names import Queue
 from headrace.model.policy import Policy
@@ -110,6 +110,6 @@ async def find(store: Store, id: str, queue: Queue = MAIL) -> Found:
     return found
 
 
-async def letters(store: Store, queue: Queue = MAIL) -> list[Letter]:
+async def dead_letters(store: Store, queue: Queue = MAIL) -> list[DeadLetter]:
     """The dead letters of a queue."""
     return list((await store.dead.list(queue)).rows)

@@ -12,7 +12,7 @@ from headrace.model.outcome import JobError
 from headrace.stores.contract.store import Store
 from headrace.worker.events import Finished, Taken
 from headrace.worker.handlers import handler_of
-from tests.worker.support import MAIL, SOON_S, Ear, find, handling, job, jobs, letters, work_off, worker_of
+from tests.worker.support import MAIL, SOON_S, Ear, dead_letters, find, handling, job, jobs, work_off, worker_of
 
 REPORTS = Queue("reports")
 
@@ -195,8 +195,10 @@ async def test_the_same_id_in_two_queues_is_two_jobs(store: Store) -> None:
     )
     worker = await work_off(store, handlers, ear)
 
-    results = [(await find(store, "a", queue)).ending for queue in (MAIL, REPORTS)]
-    assert [ending.result for ending in results if ending is not None] == [b'"mail"', b'"reports"']
+    results = [(await find(store, "a", queue)).finished_job for queue in (MAIL, REPORTS)]
+    assert [finished_job.result for finished_job in results if finished_job is not None] == [b'"mail"', b'"reports"']
     assert (await find(store, "b", MAIL)).state is State.DEAD
-    assert [letter.error for letter in await letters(store, REPORTS)] == [JobError("ValueError", "on reports")]
+    assert [dead_letter.error for dead_letter in await dead_letters(store, REPORTS)] == [
+        JobError("ValueError", "on reports")
+    ]
     assert worker.health().free == worker.settings.capacity

@@ -54,8 +54,8 @@ async def test_a_worker_that_is_told_its_queues_hears_of_deaths_on_these_alone(s
     told = Worker(store, handlers, WorkerConfig(queues=["other"])).settings
     free = Worker(store, handlers).settings
 
-    assert list(told.queues) == [other, other.companion]
-    assert list(free.queues) == [MAIL, other, MAIL.companion, other.companion]
+    assert list(told.queues) == [other, other.fail_queue]
+    assert list(free.queues) == [MAIL, other, MAIL.fail_queue, other.fail_queue]
 
 
 async def test_a_tenant_alone_means_the_queues_of_the_handlers_by_name_of_this_tenant(store: Store) -> None:
@@ -70,7 +70,7 @@ async def test_a_tenant_alone_means_the_queues_of_the_handlers_by_name_of_this_t
     named = Worker(store, handlers, WorkerConfig(tenant="acme", queues=["big"])).settings
 
     own = Queue("own", "acme", 2)
-    assert list(alone.queues) == [Queue("mail", "acme"), Queue("big", "acme", 3), own, own.companion]
+    assert list(alone.queues) == [Queue("mail", "acme"), Queue("big", "acme", 3), own, own.fail_queue]
     assert list(named.queues) == [Queue("big", "acme", 3)]
 
 

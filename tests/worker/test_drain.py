@@ -300,12 +300,12 @@ async def test_a_handler_that_finishes_when_it_is_cancelled_has_finished(store: 
     worker.stop(0)
     await ended(task)
 
-    ending = (await find(store, "a")).ending
-    assert ending is not None
-    assert ending.result == b'"just made it"'
+    finished_job = (await find(store, "a")).finished_job
+    assert finished_job is not None
+    assert finished_job.result == b'"just made it"'
 
 
-async def test_a_store_that_is_away_does_not_keep_a_worker_from_ending(
+async def test_a_store_that_is_away_does_not_keep_a_worker_from_finished_job(
     flaky: FaultyStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(worker_module, "SETTLE_SECONDS", 0.05)

@@ -24,7 +24,7 @@ from headrace.worker.exceptions import Fail, Release, Retry, job_error
 from headrace.worker.handlers import handler_of
 from headrace.worker.logs import setup_logs
 from tests.worker import processes
-from tests.worker.support import MAIL, Ear, find, handling, job, jobs, letters, work_off
+from tests.worker.support import MAIL, Ear, dead_letters, find, handling, job, jobs, work_off
 
 
 class Boom(Exception):
@@ -85,15 +85,15 @@ async def test_the_password_of_a_url_in_an_error_is_neither_kept_nor_logged(
     with setup_logs("json", stream, level=logging.DEBUG) as logs:
         await work_off(store, handling(work=handler), *logs.listeners)
 
-    [letter] = await letters(store)
+    [dead_letter] = await dead_letters(store)
     page = await store.journal.read(MAIL.shard_of("a"), 0, 100)
-    assert "//…@db.example/shop" in letter.error.message
-    assert SECRET not in repr(letter) + repr(page) + stream.getvalue()
+    assert "//…@db.example/shop" in dead_letter.error.message
+    assert SECRET not in repr(dead_letter) + repr(page) + stream.getvalue()
 
 
 @pytest.mark.parametrize("max_attempts", [1, 5])
 async def test_a_handler_that_always_fails_runs_as_often_as_it_may(store: Store, max_attempts: int) -> None:
-    """T30: `max_attempts=5` runs exactly five times; then there is a letter."""
+    """T30: `max_attempts=5` runs exactly five times; then there is a dead letter."""
     runs = []
 
     async def work() -> NoReturn:
@@ -104,8 +104,8 @@ async def test_a_handler_that_always_fails_runs_as_often_as_it_may(store: Store,
     await work_off(store, handling(work=work))
 
     assert len(runs) == max_attempts
-    [letter] = await letters(store)
-    assert (letter.reason, letter.record.attempts, letter.error) == (
+    [dead_letter] = await dead_letters(store)
+    assert (dead_letter.reason, dead_letter.record.attempts, dead_letter.error) == (
         "attempts",
         max_attempts,
         JobError("Boom", "again"),
@@ -120,8 +120,8 @@ async def test_a_job_that_does_not_say_otherwise_is_tried_more_than_once(timed: 
         await work_off(timed, handling(boom=boom))
         clock.advance(3_600_000)
 
-    [letter] = await letters(timed)
-    assert letter.record.attempts == 10
+    [dead_letter] = await dead_letters(timed)
+    assert dead_letter.record.attempts == 10
 
 
 @pytest.mark.parametrize("is_returned", [False, True], ids=["raised", "returned"])
@@ -158,12 +158,12 @@ async def test_retry_fail_and_release_mean_the_same_raised_or_returned(
     await work_off(timed, handling(work=work if mode == "async" else plain))
 
     found = await find(timed, "a")
-    record = found.record or found.letters[0].record
+    record = found.record or found.dead_letters[0].record
     assert (found.state, record.attempts) == (state, attempts)
     if due_in_ms is not None:
         assert record.run_at_ms == clock.now_ms() + due_in_ms
     if isinstance(end, Fail):
-        assert (found.letters[0].reason, found.letters[0].error) == ("failed", JobError("Fail", "never"))
+        assert (found.dead_letters[0].reason, found.dead_letters[0].error) == ("failed", JobError("Fail", "never"))
 
 
 async def test_a_fail_that_has_a_cause_is_kept_under_the_name_of_its_cause(timed: Store) -> None:
@@ -173,8 +173,8 @@ async def test_a_fail_that_has_a_cause_is_kept_under_the_name_of_its_cause(timed
     await timed.jobs.enqueue([job("a")])
     await work_off(timed, handling(work=work))
 
-    [letter] = await letters(timed)
-    assert letter.error == JobError("Boom", "inside")
+    [dead_letter] = await dead_letters(timed)
+    assert dead_letter.error == JobError("Boom", "inside")
 
 
 async def test_a_job_released_at_once_comes_again_before_the_worker_is_idle(store: Store) -> None:
@@ -210,8 +210,8 @@ async def test_nothing_that_a_handler_raises_ends_the_worker(
     await store.jobs.enqueue([job("a", max_attempts=1), job("b", "other")])
     await work_off(store, handling(work=plain if is_plain else work, other=other), capacity=1)
 
-    [letter] = await letters(store)
-    assert letter.error.cls == type(error).__name__
+    [dead_letter] = await dead_letters(store)
+    assert dead_letter.error.cls == type(error).__name__
     assert (await find(store, "b")).state is State.DONE
 
 
@@ -222,8 +222,8 @@ async def test_sys_exit_in_a_handler_is_an_error_like_any_other(store: Store) ->
     await store.jobs.enqueue([job("a", max_attempts=1)])
     await work_off(store, handling(work=work))
 
-    [letter] = await letters(store)
-    assert letter.error == JobError("SystemExit", "goodbye")
+    [dead_letter] = await dead_letters(store)
+    assert dead_letter.error == JobError("SystemExit", "goodbye")
 
 
 class Mute(Exception):
@@ -252,8 +252,8 @@ async def test_errors_of_all_sorts_can_be_kept(store: Store, error: Exception, k
     await store.jobs.enqueue([job("a", max_attempts=1)])
     worker = await work_off(store, handling(work=work))
 
-    [letter] = await letters(store)
-    assert letter.error == kept
+    [dead_letter] = await dead_letters(store)
+    assert dead_letter.error == kept
     assert worker.health().free == worker.settings.capacity
 
 
@@ -287,8 +287,8 @@ async def test_a_result_that_cannot_be_kept_is_a_failure_for_a_person_to_see(sto
     await store.jobs.enqueue([job("a", payload=b"")])
     await work_off(store, handling(work=handler_of("work", _taking_bytes(work), codec=RAW, style="whole")))
 
-    [letter] = await letters(store)
-    assert (letter.reason, letter.error.cls) == ("failed", "BadResult")
+    [dead_letter] = await dead_letters(store)
+    assert (dead_letter.reason, dead_letter.error.cls) == ("failed", "BadResult")
     assert len(runs) == 1
 
 
@@ -331,10 +331,10 @@ async def test_a_result_that_is_not_as_annotated_fails_the_job_where_it_happens(
 
     await work_off(store, handling(work=function))
 
-    [letter] = await letters(store)
-    assert (letter.reason, letter.error.cls, letter.record.attempts) == ("failed", "BadResult", 1)
-    assert told in letter.error.message
-    assert letter.error.message.endswith("; return what the annotation says, or correct it")
+    [dead_letter] = await dead_letters(store)
+    assert (dead_letter.reason, dead_letter.error.cls, dead_letter.record.attempts) == ("failed", "BadResult", 1)
+    assert told in dead_letter.error.message
+    assert dead_letter.error.message.endswith("; return what the annotation says, or correct it")
 
 
 async def maybe(result: Any) -> float | None:
@@ -380,8 +380,8 @@ async def test_a_result_that_whoever_waits_can_read_is_kept(
     await work_off(store, handling(work=function))
 
     found = await find(store, "a")
-    assert found.ending is not None
-    assert msgspec.json.decode(found.ending.result or b"null") == result
+    assert found.finished_job is not None
+    assert msgspec.json.decode(found.finished_job.result or b"null") == result
 
 
 def _taking_bytes(function: Callable[[], Any]) -> Callable[[bytes], Any]:
@@ -401,9 +401,9 @@ async def test_a_payload_that_does_not_fit_fails_without_a_run(store: Store, pay
     await store.jobs.enqueue([job("a", payload=payload)])
     await work_off(store, handling(work=work))
 
-    [letter] = await letters(store)
-    assert (letter.reason, letter.error.cls) == ("failed", "BadPayload")
-    assert "number: int" in letter.error.message
+    [dead_letter] = await dead_letters(store)
+    assert (dead_letter.reason, dead_letter.error.cls) == ("failed", "BadPayload")
+    assert "number: int" in dead_letter.error.message
     assert runs == []
 
 
@@ -416,7 +416,7 @@ async def test_an_unknown_kind_fails_and_names_the_nearest(store: Store) -> None
     await store.jobs.enqueue([job("a", "resize-imge"), job("b", "zzz")])
     await work_off(store, handling(**{"resize-image": resize, "send-mail": resize}))
 
-    found = {letter.record.id: letter for letter in await letters(store)}
+    found = {dead_letter.record.id: dead_letter for dead_letter in await dead_letters(store)}
     assert found["a"].reason == "failed"
     assert found["a"].error == JobError(
         "UnknownKind",

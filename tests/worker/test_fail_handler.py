@@ -9,7 +9,7 @@ from headrace.stores.contract.store import Store
 from headrace.testing.faults import FaultyStore
 from headrace.worker.context import current
 from headrace.worker.handlers import FAIL_KIND, Handlers, handler_of
-from tests.worker.support import MAIL, find, handling, job, letters, work_off
+from tests.worker.support import MAIL, dead_letters, find, handling, job, work_off
 
 REPORTS = Queue("reports")
 
@@ -51,8 +51,8 @@ async def test_a_death_is_told_with_id_payload_and_error(store: Store) -> None:
     await work_off(store, watched(deaths.hear))
 
     assert deaths.told == [("a", {"number": 7}, {"class": "ValueError", "message": "no 7", "reason": "attempts"})]
-    assert len(await letters(store)) == 1
-    assert (await store.queues.counts(MAIL.companion)).done == 1
+    assert len(await dead_letters(store)) == 1
+    assert (await store.queues.counts(MAIL.fail_queue)).done == 1
 
 
 async def test_the_first_start_asks_for_deaths_and_the_next_leaves_it_at_that(flaky: FaultyStore) -> None:
@@ -89,7 +89,7 @@ async def test_an_unknown_kind_and_a_bad_payload_are_deaths_too(store: Store) ->
 
 
 async def test_a_fail_handler_that_fails_is_tried_again_and_its_death_is_told_to_nobody(store: Store) -> None:
-    """Q30: a companion has no companion."""
+    """Q30: a fail queue has no fail queue."""
     attempts = []
 
     async def bad(_: str, __: Any, ___: Any) -> None:
@@ -97,13 +97,13 @@ async def test_a_fail_handler_that_fails_is_tried_again_and_its_death_is_told_to
         raise RuntimeError("deaf")
 
     await store.queues.configure(MAIL, {"fail_handler": True})
-    await store.queues.configure(MAIL.companion, {"max_attempts": 3, "backoff_ms": 0})
+    await store.queues.configure(MAIL.fail_queue, {"max_attempts": 3, "backoff_ms": 0})
     await store.jobs.enqueue([job("a", "broken", payload=b'{"number":7}', max_attempts=1)])
     await work_off(store, watched(bad))
 
     assert attempts == [1, 2, 3]
-    [letter] = await letters(store, MAIL.companion)
-    assert letter.error.cls == "RuntimeError"
+    [dead_letter] = await dead_letters(store, MAIL.fail_queue)
+    assert dead_letter.error.cls == "RuntimeError"
 
 
 async def test_deaths_are_told_apart_by_queue(store: Store) -> None:

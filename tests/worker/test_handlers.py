@@ -105,21 +105,21 @@ async def test_registering_a_kind_again_replaces_its_handler(store: Store) -> No
     await store.jobs.enqueue([job("a")])
     await work_off(store, handlers)
 
-    ending = (await find(store, "a")).ending
-    assert ending is not None
-    assert ending.result == b'"second"'
+    finished_job = (await find(store, "a")).finished_job
+    assert finished_job is not None
+    assert finished_job.result == b'"second"'
     assert len(handlers) == 1
 
 
-def test_handlers_know_their_queues_in_order_and_their_companions() -> None:
+def test_handlers_know_their_queues_in_order_and_their_fail_queues() -> None:
     handlers = handling(Queue("b"), Queue("a"), work=coroutine, plain=plain)
     handlers.register_fail(handler_of(FAIL_KIND, _told, style="listed"), Queue("b"))
 
     assert handlers.queues == [Queue("b"), Queue("a")]
-    assert handlers.companions == [Queue("b").companion]
+    assert handlers.fail_queues == [Queue("b").fail_queue]
     assert [handler.kind for handler in handlers.of_queue(Queue("a"))] == ["work", "plain"]
     assert [handler.kind for handler in handlers.of_queue(Queue("elsewhere"))] == ["work", "plain"]
-    assert [handler.kind for handler in handlers.of_queue(Queue("b").companion)] == [FAIL_KIND]
+    assert [handler.kind for handler in handlers.of_queue(Queue("b").fail_queue)] == [FAIL_KIND]
 
 
 def _told(_: str, __: object, ___: object) -> None:

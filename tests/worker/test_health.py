@@ -11,7 +11,7 @@ from headrace.testing.faults import FaultyStore
 from headrace.worker.events import Finished, Notice, Taken
 from headrace.worker.health import verdict
 from headrace.worker.log_fields import JOB_LOG
-from tests.worker.support import SOON_S, Ear, handling, job, jobs, letters, work_off, worker_of
+from tests.worker.support import SOON_S, Ear, dead_letters, handling, job, jobs, work_off, worker_of
 
 
 async def _nothing() -> None:
@@ -159,7 +159,7 @@ async def test_a_log_that_raises_does_no_harm(store: Store) -> None:
     finally:
         JOB_LOG.removeFilter(broken)
 
-    assert [letter.error.cls for letter in await letters(store)] == ["KeyError"]
+    assert [dead_letter.error.cls for dead_letter in await dead_letters(store)] == ["KeyError"]
     assert len(ear.told(Finished)) == 1
     assert worker.health().free == worker.settings.capacity
 

@@ -35,8 +35,8 @@ async def test_a_handler_may_run_for_many_leases(timed: Store, clock: ManualCloc
     worker = await work_off(flaky, handling(work=work), lease="3s", heartbeat="20ms")
 
     found = await find(flaky, "a")
-    assert found.ending is not None
-    assert (found.state, found.ending.stalls) == (State.DONE, 0)
+    assert found.finished_job is not None
+    assert (found.state, found.finished_job.stalls) == (State.DONE, 0)
     assert worker.health().totals.lost == 0
 
 
@@ -255,8 +255,8 @@ async def test_a_handler_that_blocks_the_loop_costs_no_lease_where_the_heart_has
     worker = await work_off(shared, handling(blocking=blocking), reopen=reopen, lease="1500ms", heartbeat="400ms")
 
     found = await find(shared, "a")
-    assert found.ending is not None
-    assert (found.ending.result, found.ending.stalls) == (b"true", 0)
+    assert found.finished_job is not None
+    assert (found.finished_job.result, found.finished_job.stalls) == (b"true", 0)
     assert worker.health().totals.lost == 0
 
 

@@ -12,7 +12,7 @@ from headrace.worker.exceptions import Release
 from headrace.worker.handlers import handler_of
 from headrace.worker.middleware import Next
 from tests.worker import processes
-from tests.worker.support import find, handling, job, letters, work_off
+from tests.worker.support import dead_letters, find, handling, job, work_off
 
 
 async def add(one: int, other: int) -> int:
@@ -25,9 +25,9 @@ ADD = job("a", "add", payload=b'{"one":1,"other":2}')
 
 async def result_of(store: Store, id: str = "a") -> bytes | None:
     """What was kept."""
-    ending = (await find(store, id)).ending
-    assert ending is not None
-    return ending.result
+    finished_job = (await find(store, id)).finished_job
+    assert finished_job is not None
+    return finished_job.result
 
 
 async def test_middleware_runs_in_the_order_given_plain_or_not(store: Store) -> None:
@@ -56,7 +56,7 @@ async def test_middleware_runs_in_the_order_given_plain_or_not(store: Store) -> 
 
 
 async def test_middleware_may_answer_in_the_place_of_the_handler(store: Store) -> None:
-    """T27: also with an ending, and without a coroutine."""
+    """T27: also with a finished job, and without a coroutine."""
     ran = []
 
     async def work() -> None:
@@ -86,7 +86,9 @@ async def test_what_middleware_raises_is_how_the_attempt_ended(store: Store, is_
     await store.jobs.enqueue([job("a", "add", payload=ADD.payload, max_attempts=1)])
     await work_off(store, handling(add=add), middleware=[plain if is_plain else coroutine])
 
-    assert [letter.error for letter in await letters(store)] == [JobError("PermissionError", "not today")]
+    assert [dead_letter.error for dead_letter in await dead_letters(store)] == [
+        JobError("PermissionError", "not today")
+    ]
 
 
 async def test_middleware_sees_what_the_handler_raises_and_may_make_it_good(store: Store) -> None:
@@ -153,5 +155,5 @@ async def test_what_middleware_passes_on_must_be_as_the_handler_is_annotated(sto
     await store.jobs.enqueue([job("a", "number")])
     await work_off(store, handling(number=number), middleware=[passing])
 
-    [letter] = await letters(store)
-    assert letter.error.cls == "BadResult"
+    [dead_letter] = await dead_letters(store)
+    assert dead_letter.error.cls == "BadResult"

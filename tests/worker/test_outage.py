@@ -256,7 +256,7 @@ async def test_queues_are_swept_also_while_nothing_is_claimed(timed: Store, cloc
         found = await find(timed, "a")
         gate.set()
 
-    assert [letter.reason for letter in found.letters] == ["stalls"]
+    assert [dead_letter.reason for dead_letter in found.dead_letters] == ["stalls"]
 
 
 async def test_a_sweep_that_fails_does_no_harm(flaky: FaultyStore) -> None:
@@ -278,4 +278,4 @@ async def test_a_job_that_kills_its_workers_is_not_handed_out_for_ever(timed: St
     worker = await work_off(timed, handling(work=_nothing))
 
     assert worker.health().totals.claimed == 0
-    assert [letter.reason for letter in (await find(timed, "a")).letters] == ["stalls"]
+    assert [dead_letter.reason for dead_letter in (await find(timed, "a")).dead_letters] == ["stalls"]

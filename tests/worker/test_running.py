@@ -37,8 +37,8 @@ async def test_a_job_runs_and_its_result_is_kept(store: Store) -> None:
 
     found = await find(store, "a")
     assert found.state is State.DONE
-    assert found.ending is not None
-    assert found.ending.result == b"3"
+    assert found.finished_job is not None
+    assert found.finished_job.result == b"3"
 
 
 async def test_a_plain_function_runs_in_a_thread(store: Store) -> None:
@@ -48,10 +48,10 @@ async def test_a_plain_function_runs_in_a_thread(store: Store) -> None:
     await store.jobs.enqueue([job("a", "where")])
     await work_off(store, handling(where=where))
 
-    ending = (await find(store, "a")).ending
-    assert ending is not None
-    assert ending.result is not None
-    assert ending.result.startswith(b'"headrace-handler')
+    finished_job = (await find(store, "a")).finished_job
+    assert finished_job is not None
+    assert finished_job.result is not None
+    assert finished_job.result.startswith(b'"headrace-handler')
 
 
 async def test_a_job_that_comes_later_wakes_a_resting_worker(store: Store) -> None:
@@ -330,14 +330,14 @@ async def test_a_handler_in_a_process_ends_like_any_other(store: Store, kind: st
     )
     await work_off(store, handlers, pool_size=1)
 
-    [letter] = (await find(store, "a")).letters
-    assert letter.error.cls == {"raises": "ValueError", "exits": "SystemExit", "dies": "ProcessDied"}[kind]
-    ending = (await find(store, "b")).ending
-    assert ending is not None
-    assert ending.result == b'"b"'
+    [dead_letter] = (await find(store, "a")).dead_letters
+    assert dead_letter.error.cls == {"raises": "ValueError", "exits": "SystemExit", "dies": "ProcessDied"}[kind]
+    finished_job = (await find(store, "b")).finished_job
+    assert finished_job is not None
+    assert finished_job.result == b'"b"'
 
 
-async def test_a_twin_that_was_freed_runs_before_the_worker_is_idle(store: Store) -> None:
+async def test_a_blocked_job_that_was_freed_runs_before_the_worker_is_idle(store: Store) -> None:
     runs = []
 
     async def work(number: int) -> None:

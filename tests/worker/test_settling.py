@@ -122,9 +122,9 @@ async def test_a_job_that_is_done_keeps_its_lease_until_the_store_has_said_so(ti
             clock.advance(2_000)
         hold.release()
 
-    ending = (await find(flaky, "a")).ending
-    assert ending is not None
-    assert (ending.state, ending.stalls, runs.count) == ("done", 0, 1)
+    finished_job = (await find(flaky, "a")).finished_job
+    assert finished_job is not None
+    assert (finished_job.state, finished_job.stalls, runs.count) == ("done", 0, 1)
 
 
 async def test_under_load_settlements_and_claims_travel_together(flaky: FaultyStore) -> None:
@@ -171,8 +171,8 @@ async def test_a_claim_whose_answer_got_lost_is_repeated_under_its_nonce(flaky: 
     assert runs.count == 8
     nonces = [request.nonce for request in flaky.claims]
     assert len(nonces) - len(set(nonces)) == 1
-    endings = [(await find(flaky, str(number))).ending for number in range(8)]
-    assert {ending.stalls for ending in endings if ending is not None} == {0}
+    finished_jobs = [(await find(flaky, str(number))).finished_job for number in range(8)]
+    assert {finished_job.stalls for finished_job in finished_jobs if finished_job is not None} == {0}
     assert worker.health().totals.lost == 0
 
 
@@ -187,9 +187,9 @@ async def test_a_nonce_is_given_up_when_what_it_got_has_run_out(flaky: FaultySto
         await ear.hear(Finished)
 
     assert len({request.nonce for request in flaky.claims}) > 1
-    ending = (await find(flaky, "a")).ending
-    assert ending is not None
-    assert (ending.stalls, runs.count) == (1, 1)
+    finished_job = (await find(flaky, "a")).finished_job
+    assert finished_job is not None
+    assert (finished_job.stalls, runs.count) == (1, 1)
 
 
 async def test_a_claim_that_the_store_never_saw_has_its_whole_lease_when_it_is_answered(flaky: FaultyStore) -> None:

@@ -15,7 +15,7 @@ from headrace.worker.context import current
 from headrace.worker.events import Finished, Raised, Wedged
 from headrace.worker.handlers import handler_of
 from tests.worker import processes
-from tests.worker.support import SOON_S, Ear, find, handling, job, jobs, letters, work_off, worker_of
+from tests.worker.support import SOON_S, Ear, dead_letters, find, handling, job, jobs, work_off, worker_of
 
 TIMED_OUT = JobError("TimedOut", "the handler was still running after its 0.05 s")
 
@@ -34,9 +34,9 @@ async def test_a_handler_that_takes_too_long_is_cancelled_and_tried_again(store:
     worker = await work_off(store, handling(slow=slow), ear)
 
     assert ends == [1, 2, 3]
-    [letter] = await letters(store)
-    assert (letter.reason, letter.error) == ("attempts", TIMED_OUT)
-    assert (letter.record.attempts, letter.record.stalls) == (3, 0)
+    [dead_letter] = await dead_letters(store)
+    assert (dead_letter.reason, dead_letter.error) == ("attempts", TIMED_OUT)
+    assert (dead_letter.record.attempts, dead_letter.record.stalls) == (3, 0)
     assert ear.told(Raised) == []
     assert worker.health().totals.retried == 2
 
@@ -53,7 +53,9 @@ async def test_a_handler_within_its_time_is_left_alone(store: Store) -> None:
     await store.jobs.enqueue([job("a", timeout_ms=60_000), job("b", timeout_ms=0)])
     await work_off(store, handling(work=work))
 
-    results = [ending.result or b"" for id in "ab" if (ending := (await find(store, id)).ending) is not None]
+    results = [
+        finished_job.result or b"" for id in "ab" if (finished_job := (await find(store, id)).finished_job) is not None
+    ]
     assert 0 < int(results[0]) < 60_000
     assert results[1] == b""
 
@@ -90,8 +92,8 @@ async def test_a_process_whose_time_is_over_is_killed_and_replaced(store: Store)
         await work_off(store, handlers, pool_size=1)
         await caller.gone.wait()
 
-    [letter] = await letters(store)
-    assert letter.error.cls == "TimedOut"
+    [dead_letter] = await dead_letters(store)
+    assert dead_letter.error.cls == "TimedOut"
     assert (await find(store, "b")).state is State.DONE
 
 
@@ -108,9 +110,9 @@ async def test_a_coroutine_that_swallows_its_cancellation_and_returns_is_done(st
     await store.jobs.enqueue([job("a", timeout_ms=50)])
     await work_off(store, handling(work=work))
 
-    ending = (await find(store, "a")).ending
-    assert ending is not None
-    assert ending.result == b'"late"'
+    finished_job = (await find(store, "a")).finished_job
+    assert finished_job is not None
+    assert finished_job.result == b'"late"'
 
 
 @pytest.mark.parametrize("mode", ["async", "thread"])
@@ -149,8 +151,8 @@ async def test_a_handler_that_ignores_its_end_keeps_place_and_lease_and_is_told_
     assert (wedged.claim.record.id, wedged.stop) == ("a", "timeout")
     assert (health.free, [running.stop for running in health.running]) == (0, ["timeout"])
     assert other.health().totals.claimed == 0
-    [letter] = await letters(timed)
-    assert (letter.error, letter.record.stalls) == (TIMED_OUT, 0)
+    [dead_letter] = await dead_letters(timed)
+    assert (dead_letter.error, dead_letter.record.stalls) == (TIMED_OUT, 0)
 
 
 async def test_a_coroutine_that_swallowed_one_cancellation_is_cancelled_again(
@@ -172,7 +174,7 @@ async def test_a_coroutine_that_swallowed_one_cancellation_is_cancelled_again(
     await work_off(store, handling(work=work))
 
     assert len(swallowed) == 2
-    assert [letter.error for letter in await letters(store)] == [TIMED_OUT]
+    assert [dead_letter.error for dead_letter in await dead_letters(store)] == [TIMED_OUT]
 
 
 async def test_a_time_limit_covers_the_middleware(store: Store) -> None:
@@ -187,4 +189,4 @@ async def test_a_time_limit_covers_the_middleware(store: Store) -> None:
     await store.jobs.enqueue([job("a", timeout_ms=50, max_attempts=1)])
     await work_off(store, handling(work=work), middleware=[stuck])
 
-    assert [letter.error for letter in await letters(store)] == [TIMED_OUT]
+    assert [dead_letter.error for dead_letter in await dead_letters(store)] == [TIMED_OUT]

@@ -54,8 +54,8 @@ def test_a_crm_that_stays_busy_makes_a_dead_letter(headrace: Kit, monkeypatch: p
     drained = headrace.drain(ahead="1h", raising=False)
 
     assert drained.counts == {"retried": 2, "dead": 1}
-    [letter] = headrace.letters(sync)
-    assert (letter.reason, letter.error.message) == ("attempts", "the CRM did not answer")
+    [dead_letter] = headrace.dead_letters(sync)
+    assert (dead_letter.reason, dead_letter.error.message) == ("attempts", "the CRM did not answer")
 
 
 def test_a_handler_is_run_by_itself(headrace: Kit) -> None:

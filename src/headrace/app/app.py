@@ -95,7 +95,7 @@ class App:
         """Let a function be told of deaths: `@app.fail_handler(queue="mail")` on `def bury(id, payload, error)`.
 
         `payload` is that of the job that died, `error` says why: annotate it with `DeathError`, or leave it a dict. The
-        telling is itself a job with a patient policy, on the companion queue, put there in the same step as the death.
+        telling is itself a job with a patient policy, on the fail queue, put there in the same step as the death.
         """
         decorate = FailDecorator(self, fields)
         return decorate if function is None else decorate(function)

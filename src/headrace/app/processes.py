@@ -50,7 +50,7 @@ def supervisor_of(
         config = {**config, "pool_size": max((os.cpu_count() or 1) // count, 1)}
     wanted = WorkerConfig(**with_tenant(config, app.maker.tenant))
     handlers = app.handlers
-    settings = settings_of(wanted, handlers.queues, handlers.companions, os.urandom(3).hex())
+    settings = settings_of(wanted, handlers.queues, handlers.fail_queues, os.urandom(3).hex())
 
     def order(number: int, is_again: bool) -> Orders:
         return Orders(

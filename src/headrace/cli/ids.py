@@ -38,8 +38,8 @@ async def whole_id(store: Store, queues: Sequence[Queue], text: str) -> str:
 async def complete(store: Store, queues: Sequence[Queue], prefix: str) -> str | None:
     """The one id in these queues that begins so, None when there is none.
 
-    Raises `Refused` with some of them where there are several. Records are found by their order, letters one by one.
-    """
+    Raises `Refused` with some of them where there are several. Records are found by their order, dead letters one by
+    one."""
     found: set[str] = set()
     async for _, ids in look_at_each(queues, partial(_ids, store, prefix)):
         found |= ids
@@ -64,7 +64,7 @@ async def _ids(store: Store, prefix: str, queue: Queue) -> set[str]:
             cursor = write_cursor(index, prefix)
             page = await store.reads.list(queue, state, cursor=cursor, limit=ID_CANDIDATES_MAX + 1)
             found.update(row.id for row in page.rows if row.id.startswith(prefix))
-    letters = Walk(store, [queue], (State.DEAD,))
-    while not letters.over and len(found) <= ID_CANDIDATES_MAX:
-        found.update(seen.id for seen in await letters.take() if seen.id.startswith(prefix))
+    dead_letters = Walk(store, [queue], (State.DEAD,))
+    while not dead_letters.over and len(found) <= ID_CANDIDATES_MAX:
+        found.update(seen.id for seen in await dead_letters.take() if seen.id.startswith(prefix))
     return found

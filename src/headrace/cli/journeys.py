@@ -80,7 +80,12 @@ async def _window(store: Store, shard: Shard, after: int, upto: int) -> list[Ent
 
 def first_enqueue_ms(found: Found) -> int:
     """When the oldest thing known of an id was enqueued: nothing of its life is earlier."""
-    known = [found.record, found.twin, found.ending, *(letter.record for letter in found.letters)]
+    known = [
+        found.record,
+        found.blocked_job,
+        found.finished_job,
+        *(dead_letter.record for dead_letter in found.dead_letters),
+    ]
     return min(each.enqueued_at_ms for each in known if each is not None)
 
 

@@ -18,7 +18,7 @@ T = TypeVar("T")
 
 
 async def queues_of(store: Store, tenant: str, name: str | None = None) -> list[Queue]:
-    """All queues of a tenant with their shards, companions included and in order of name; or the one that is named.
+    """All queues of a tenant with their shards, fail queues included and in order of name; or the one that is named.
 
     Raises `Refused` for a name that no queue has, with the nearest names: asking after a queue never makes it.
     """

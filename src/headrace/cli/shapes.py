@@ -1,4 +1,4 @@
-"""Jobs, letters and events as programs and people read them: dicts for JSON, cells for tables."""
+"""Jobs, dead letters and events as programs and people read them: dicts for JSON, cells for tables."""
 
 import base64
 
@@ -9,7 +9,7 @@ from headrace.cli.instants import ago, instants
 from headrace.cli.output import printable
 from headrace.cli.walking import Seen
 from headrace.model.event import Event, columns
-from headrace.model.finished import Ending, Letter, LetterKey
+from headrace.model.finished import DeadLetter, DeadLetterKey, FinishedJob
 from headrace.model.job import Record, State
 from headrace.model.names import Queue
 from headrace.model.outcome import JobError
@@ -22,8 +22,8 @@ MESSAGE_CHARS = 60
 """Of an error's message in a table; `show` has all of it."""
 JOB_COLUMNS = ("id", "kind", "state", "failures#", "when", "tag")
 JOB_SPARE = ("tag", "failures", "kind")
-LETTER_COLUMNS = ("letter", "id", "kind", "died", "why")
-LETTER_SPARE = ("kind",)
+DEAD_LETTER_COLUMNS = ("dead_letter", "id", "kind", "died", "why")
+DEAD_LETTER_SPARE = ("kind",)
 EVENT_COLUMNS = ("time", "event", "failures#", "worker", "waited", "ran", "what")
 EVENT_SPARE = ("waited", "failures", "ran", "worker")
 """SPARE: columns that a narrow terminal may go without, the least needed first."""
@@ -57,8 +57,8 @@ def carried_text(encoded: bytes) -> str:
         return f"{len(encoded):,} bytes that are not JSON: {encoded[:64]!r}{'…' if len(encoded) > 64 else ''}"
 
 
-def key_text(key: LetterKey) -> str:
-    """A letter's key as commands show and take it."""
+def key_text(key: DeadLetterKey) -> str:
+    """A dead letter's key as commands show and take it."""
     return f"{key.shard}:{key.number}"
 
 
@@ -87,7 +87,7 @@ def job_dict(seen: Seen) -> dict[str, object]:
             ended_at_ms=seen.ended_at_ms,
         ),
         "worker": found.worker if active and found is not None else None,
-        "letter": None if seen.letter is None else key_text(seen.letter.key),
+        "dead_letter": None if seen.dead_letter is None else key_text(seen.dead_letter.key),
         "error": error_dict(seen.error),
     }
 
@@ -146,43 +146,48 @@ def policy_dict(policy: Policy, config: QueueConfig) -> dict[str, object]:
     }
 
 
-def ending_dict(ending: Ending, *, result: bool) -> dict[str, object]:
-    """An ending for programs, with its result unless it is not wanted."""
+def finished_job_dict(finished_job: FinishedJob, *, result: bool) -> dict[str, object]:
+    """A finished job for programs, with its result unless it is not wanted."""
     return {
-        "state": ending.state,
-        "kind": ending.kind,
-        "tag": ending.tag,
-        "attempts": ending.attempts,
-        "stalls": ending.stalls,
+        "state": finished_job.state,
+        "kind": finished_job.kind,
+        "tag": finished_job.tag,
+        "attempts": finished_job.attempts,
+        "stalls": finished_job.stalls,
         **instants(
-            enqueued_at_ms=ending.enqueued_at_ms, ended_at_ms=ending.ended_at_ms, kept_until_at_ms=ending.until_ms
+            enqueued_at_ms=finished_job.enqueued_at_ms,
+            ended_at_ms=finished_job.ended_at_ms,
+            kept_until_at_ms=finished_job.until_ms,
         ),
-        "pinned": ending.pinned,
-        **({"result": carried(ending.result)} if result else {}),
+        "pinned": finished_job.pinned,
+        **({"result": carried(finished_job.result)} if result else {}),
     }
 
 
-def letter_dict(queue: Queue, letter: Letter, *, payload: bool) -> dict[str, object]:
-    """A letter for programs."""
+def dead_letter_dict(queue: Queue, dead_letter: DeadLetter, *, payload: bool) -> dict[str, object]:
+    """A dead letter for programs."""
     return {
-        "letter": key_text(letter.key),
+        "dead_letter": key_text(dead_letter.key),
         "queue": queue.full_name,
-        **record_dict(letter.record, payload=payload),
-        "reason": letter.reason,
-        "error": error_dict(letter.error),
-        **instants(died_at_ms=letter.died_at_ms, kept_until_at_ms=letter.until_ms),
+        **record_dict(dead_letter.record, payload=payload),
+        "reason": dead_letter.reason,
+        "error": error_dict(dead_letter.error),
+        **instants(died_at_ms=dead_letter.died_at_ms, kept_until_at_ms=dead_letter.until_ms),
     }
 
 
-def letter_cells(letter: Letter, now_ms: int) -> tuple[object, ...]:
-    """A row under LETTER_COLUMNS."""
-    record, error = letter.record, letter.error
+def dead_letter_cells(dead_letter: DeadLetter, now_ms: int) -> tuple[object, ...]:
+    """A row under DEAD_LETTER_COLUMNS."""
+    record, error = dead_letter.record, dead_letter.error
     return (
-        key_text(letter.key),
+        key_text(dead_letter.key),
         record.id,
         record.kind,
-        ago(letter.died_at_ms, now_ms),
-        f"{letter.reason}: {printable(error.cls)}{': ' if error.message else ''}{first_line(scrubbed(error.message))}",
+        ago(dead_letter.died_at_ms, now_ms),
+        (
+            f"{dead_letter.reason}: "
+            f"{printable(error.cls)}{': ' if error.message else ''}{first_line(scrubbed(error.message))}"
+        ),
     )
 
 
@@ -217,8 +222,8 @@ def _told(event: Event) -> list[str]:
     if line.error_class is not None:
         message = first_line(scrubbed(line.error_message or ""))
         told.append(f"{printable(line.error_class)}: {message}" if message else printable(line.error_class))
-    if line.letter is not None:
-        told.append(f"letter {event.shard.index}:{line.letter}")
+    if line.dead_letter is not None:
+        told.append(f"dead letter {event.shard.index}:{line.dead_letter}")
     if line.run_at_ms is not None and line.run_at_ms > event.at_ms:
         told.append(f"due {duration_text(line.run_at_ms - event.at_ms)} later")
     if event.flaw is not None:

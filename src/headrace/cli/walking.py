@@ -7,13 +7,13 @@ import msgspec
 from msgspec import Struct
 
 from headrace.model.errors import Refused
-from headrace.model.finished import Ending, Letter
+from headrace.model.finished import DeadLetter, FinishedJob
 from headrace.model.job import Record, State
 from headrace.model.limits import CURSOR_CHARS_MAX, PAGE_MAX
 from headrace.model.names import Queue
 from headrace.model.outcome import JobError
 from headrace.model.results import Found
-from headrace.stores.contract.dead_letters import ALL_LETTERS, LetterFilter
+from headrace.stores.contract.dead_letters import ALL_DEAD_LETTERS, DeadLetterFilter
 from headrace.stores.contract.store import Store
 
 STATES = (State.WAITING, State.ACTIVE, State.BLOCKED, State.DONE, State.CANCELLED, State.DEAD)
@@ -23,13 +23,13 @@ PEEKS_MAX = 50
 
 
 class Seen(Struct, frozen=True):
-    """A record as a list shows it: an id that is active and has a twin is seen twice, once in each state."""
+    """A record as a list shows it: an id that is active and has a blocked job is seen twice, once in each state."""
 
     queue: Queue
     state: State
-    body: Record | Ending
+    body: Record | FinishedJob
     found: Found | None = None
-    letter: Letter | None = None
+    dead_letter: DeadLetter | None = None
 
     @property
     def id(self) -> str:
@@ -38,21 +38,21 @@ class Seen(Struct, frozen=True):
 
     @property
     def record(self) -> Record | None:
-        """The whole record; an ending has none."""
+        """The whole record; a finished job has none."""
         return self.body if isinstance(self.body, Record) else None
 
     @property
     def ended_at_ms(self) -> int | None:
         """When it was over, if it is."""
-        if self.letter is not None:
-            return self.letter.died_at_ms
-        return self.body.ended_at_ms if isinstance(self.body, Ending) else None
+        if self.dead_letter is not None:
+            return self.dead_letter.died_at_ms
+        return self.body.ended_at_ms if isinstance(self.body, FinishedJob) else None
 
     @property
     def error(self) -> JobError | None:
         """What went wrong last, if anything did."""
-        if self.letter is not None:
-            return self.letter.error
+        if self.dead_letter is not None:
+            return self.dead_letter.error
         return None if self.record is None else self.record.error
 
 
@@ -77,7 +77,7 @@ class Walk:
         states: Sequence[State] = STATES,
         *,
         cursor: str | None = None,
-        where: LetterFilter = ALL_LETTERS,
+        where: DeadLetterFilter = ALL_DEAD_LETTERS,
     ) -> None:
         self._store = store
         self._where = where
@@ -113,9 +113,11 @@ class Walk:
         state, queue = self.station
         limit = min(limit, PAGE_MAX)
         if state is State.DEAD:
-            letters = await self._store.dead.list(queue, where=self._where, cursor=self._cursor, limit=limit)
-            seen = [Seen(queue, state, letter.record, letter=letter) for letter in letters.rows]
-            self._cursor = letters.cursor
+            dead_letters = await self._store.dead.list(queue, where=self._where, cursor=self._cursor, limit=limit)
+            seen = [
+                Seen(queue, state, dead_letter.record, dead_letter=dead_letter) for dead_letter in dead_letters.rows
+            ]
+            self._cursor = dead_letters.cursor
         else:
             page = await self._store.reads.list(queue, state, cursor=self._cursor, limit=limit)
             seen = [Seen(queue, state, _body(found, state), found=found) for found in page.rows]
@@ -146,14 +148,14 @@ class Walk:
         return rows, cursor
 
 
-def _body(found: Found, state: State) -> Record | Ending:
+def _body(found: Found, state: State) -> Record | FinishedJob:
     body = found.record
     match state:
         case State.BLOCKED:
-            body = found.twin
+            body = found.blocked_job
         case State.DONE | State.CANCELLED:
-            assert found.ending is not None  # a list of endings shows nothing else
-            return found.ending
+            assert found.finished_job is not None  # a list of finished jobs shows nothing else
+            return found.finished_job
     assert body is not None  # what waits or runs has a record
     return body
 

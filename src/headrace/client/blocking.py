@@ -124,7 +124,8 @@ class BlockingClient:
         return self._run(lambda client: client.cancel(queue, *ids, running=running))
 
     def remove(self, queue: str | Queue, *ids: str) -> list[Removed]:
-        """Delete everything of these jobs: record, twin, ending, letters. A running handler goes on without a lease."""
+        """Delete everything of these jobs: record, blocked job, finished job, dead letters. A running handler goes on
+        without a lease."""
         return self._run(lambda client: client.remove(queue, *ids))
 
     def find(self, queue: str | Queue, *ids: str) -> list[Found | None]:
@@ -139,7 +140,7 @@ class BlockingClient:
         timeout: Duration | None = None,
         type: Any = Any,
         codec: Codec | None = None,
-        twin: bool = False,
+        blocked_job: bool = False,
     ) -> Any:
         """Wait until the job has ended and return its result; see `Handle.result`."""
         until_ms = None if timeout is None else monotonic_ms() + duration_ms("timeout", timeout)
@@ -147,7 +148,7 @@ class BlockingClient:
         def wait(client: Client) -> Coroutine[Any, Any, Any]:
             # Counted anew each time: a fork elsewhere in the program breaks the wait off and has it begun again.
             left = None if until_ms is None else max(until_ms - monotonic_ms(), 0) / 1_000
-            return client.result(queue, id, timeout=left, type=type, codec=codec, twin=twin)
+            return client.result(queue, id, timeout=left, type=type, codec=codec, blocked_job=blocked_job)
 
         return self._run(wait, patient=True)
 
@@ -209,7 +210,12 @@ class BlockingHandle(Generic[R]):
     def result(self, timeout: Duration | None = None) -> R:
         """What the handler returned, as soon as it has; see `Handle.result`."""
         found: R = self._client.result(
-            self.queue, self.id, timeout=timeout, type=self._type, codec=self._codec, twin=self.status == "blocked"
+            self.queue,
+            self.id,
+            timeout=timeout,
+            type=self._type,
+            codec=self._codec,
+            blocked_job=self.status == "blocked",
         )
         return found
 
@@ -219,7 +225,7 @@ class BlockingHandle(Generic[R]):
         return answer
 
     def remove(self) -> Removed:
-        """Delete everything of the job, its ending and letters included."""
+        """Delete everything of the job, its finished job and dead letters included."""
         [answer] = self._client.remove(self.queue, self.id)
         return answer
 

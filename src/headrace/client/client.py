@@ -136,7 +136,8 @@ class Client:
         return [each for part in _parts(ids) for each in await self.store.jobs.cancel(there, part, running=running)]
 
     async def remove(self, queue: str | Queue, *ids: str) -> list[Removed]:
-        """Delete everything of these jobs: record, twin, ending, letters. A running handler goes on without a lease."""
+        """Delete everything of these jobs: record, blocked job, finished job, dead letters. A running handler goes on
+        without a lease."""
         there = self.maker.queue(queue)
         return [each for part in _parts(ids) for each in await self.store.jobs.remove(there, part)]
 
@@ -153,12 +154,13 @@ class Client:
         timeout: Duration | None = None,  # noqa: ASYNC109 - the sentence of the TimeoutError says what the job is at
         type: Any = Any,
         codec: Codec | None = None,
-        twin: bool = False,
+        blocked_job: bool = False,
     ) -> Any:
-        """Wait until the job has ended and return its result; see `Handle.result`. `twin` is for a blocked one."""
+        """Wait until the job has ended and return its result; see `Handle.result`. `blocked_job` is for a blocked
+        one."""
         timeout_ms = None if timeout is None else duration_ms("timeout", timeout)
-        found = await wait_for(self.store, self.maker.queue(queue), id, timeout_ms, twin=twin)
-        return outcome_of(found, codec or self.maker.codec, type, twin=twin)
+        found = await wait_for(self.store, self.maker.queue(queue), id, timeout_ms, blocked_job=blocked_job)
+        return outcome_of(found, codec or self.maker.codec, type, blocked_job=blocked_job)
 
 
 def _parts(ids: Sequence[str]) -> Iterator[Sequence[str]]:

@@ -66,7 +66,7 @@ class Handle(Generic[R]):
             timeout=timeout,
             type=self._type,
             codec=self._codec,
-            twin=self.status == "blocked",
+            blocked_job=self.status == "blocked",
         )
         return found
 
@@ -76,7 +76,7 @@ class Handle(Generic[R]):
         return answer
 
     async def remove(self) -> Removed:
-        """Delete everything of the job, its ending and letters included."""
+        """Delete everything of the job, its finished job and dead letters included."""
         [answer] = await self._client.remove(self.queue, self.id)
         return answer
 
@@ -92,12 +92,11 @@ class Handle(Generic[R]):
 _OVER = (State.DONE, State.CANCELLED, State.DEAD)
 
 
-async def wait_for(store: Store, queue: Queue, id: str, timeout_ms: int | None, *, twin: bool) -> Found:
+async def wait_for(store: Store, queue: Queue, id: str, timeout_ms: int | None, *, blocked_job: bool) -> Found:
     """All that is known of the job once it has ended; raises TimeoutError, or `Refused` where waiting is in vain.
 
-    The ending of the delivery that is over counts also while the twin that it freed waits; for the `twin` itself it
-    does not.
-    """
+    The finished job of the delivery that is over counts also while the blocked job that it freed waits; for the
+    `blocked_job` itself it does not."""
     loop = asyncio.get_running_loop()
     started_at = loop.time()
     nap_ms = RESULT_NAP_MS
@@ -106,7 +105,7 @@ async def wait_for(store: Store, queue: Queue, id: str, timeout_ms: int | None, 
         [found] = await store.reads.find(queue, [id])
         if found is None:
             raise _gone(queue, id, seen)
-        if found.state in _OVER or (found.ending is not None and not twin):
+        if found.state in _OVER or (found.finished_job is not None and not blocked_job):
             return found
         seen = True
         await _check_kept(store, queue, found)
@@ -115,43 +114,46 @@ async def wait_for(store: Store, queue: Queue, id: str, timeout_ms: int | None, 
             left_ms = min(left_ms, timeout_ms - round((loop.time() - started_at) * 1_000))
         if left_ms <= 0:
             raise TimeoutError(_still(found))
-        if found.ending is None and not woken:
+        if found.finished_job is None and not woken:
             woken = await store.signals.ended(queue, [id], left_ms)
         else:
-            # The store says at once that the delivery before has ended, and the twin is still under way.
+            # The store says at once that the delivery before has ended, and the blocked job is still under way.
             await asyncio.sleep(min(nap_ms, left_ms) / 1_000)
             nap_ms = min(nap_ms * 2, RESULT_NAP_MS_MAX)
             woken = False
 
 
-def outcome_of(found: Found, codec: Codec, type: Any, *, twin: bool) -> Any:
+def outcome_of(found: Found, codec: Codec, type: Any, *, blocked_job: bool) -> Any:
     """The result of a job that is done; raises `JobFailed` or `JobCancelled` for one that is over otherwise."""
-    ending = found.ending
-    letter = max(found.letters, key=lambda letter: letter.key.number, default=None)
-    # A twin that died leaves the ending of the delivery before it where it is.
-    if letter is not None and (ending is None or (twin and letter.died_at_ms >= ending.ended_at_ms)):
-        raise JobFailed(found.id, letter.reason, letter.error)
-    assert ending is not None  # a job that is over has left one or the other
-    if ending.state == "cancelled":
+    finished_job = found.finished_job
+    dead_letter = max(found.dead_letters, key=lambda dead_letter: dead_letter.key.number, default=None)
+    # A blocked job that died leaves the finished job of the delivery before it where it is.
+    if dead_letter is not None and (
+        finished_job is None or (blocked_job and dead_letter.died_at_ms >= finished_job.ended_at_ms)
+    ):
+        raise JobFailed(found.id, dead_letter.reason, dead_letter.error)
+    assert finished_job is not None  # a job that is over has left one or the other
+    if finished_job.state == "cancelled":
         raise JobCancelled(found.id)
-    return None if ending.result is None else codec.decode(ending.result, type)
+    return None if finished_job.result is None else codec.decode(finished_job.result, type)
 
 
 async def _check_kept(store: Store, queue: Queue, found: Found) -> None:
     config = await store.queues.configuration(queue)
-    record = found.record or found.twin
+    record = found.record or found.blocked_job
     pinned_ms = config.result_ttl_ms if record is None else config.result_ttl_of(record.policy)
     if pinned_ms == 0 and (config.keep_done_ms == 0 or config.keep_done_max == 0):
         raise Refused(
             "nothing_kept",
-            f"queue {queue.full_name!r} keeps no endings, so the result of job {found.id!r} cannot be waited for; send"
+            f"queue {queue.full_name!r} keeps no finished jobs, so the result of "
+            f"job {found.id!r} cannot be waited for; send"
             " it with result_ttl, or set the queue's keep_done_ms and keep_done_max",
         )
 
 
 def _gone(queue: Queue, id: str, seen: bool) -> Refused:
     if seen:
-        told = "was removed, or its ending was not kept; send it with result_ttl to keep its result for sure"
+        told = "was removed, or its finished job was not kept; send it with result_ttl to keep its result for sure"
     else:
         told = "is not known (any more); check id, queue and tenant, or send it with result_ttl to keep its result"
     return Refused("not_found", f"job {id!r} on queue {queue.full_name!r} of tenant {queue.tenant!r} {told}")

@@ -72,7 +72,7 @@ class Options(Struct, frozen=True, kw_only=True):
     """The wait after the first failed attempt; doubles with each further one, up to `backoff_max`."""
     backoff_max: Duration | None = None
     result_ttl: Duration | None = None
-    """How long the ending and its result are kept, whatever else ends meanwhile."""
+    """How long the finished job and its result are kept, whatever else ends meanwhile."""
     expires_at: Instant | None = None
     """The last instant at which it may start."""
     tag: str | None = None

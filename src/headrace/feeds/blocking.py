@@ -109,9 +109,9 @@ Followed = TypeVar("Followed", bound=FollowedFeed)
 
 
 class BlockingAnyFeed(Generic[F]):
-    """A feed for threads: every method waits for its answer, and says what its twin in `AnyFeed` says."""
+    """A feed for threads: every method waits for its answer, and says what its blocked job in `AnyFeed` says."""
 
-    twin: type[F]
+    blocked_job: type[F]
     """What does the work on the background's loop."""
 
     def __init__(self, feeds: "BlockingFeeds", feed: FeedName) -> None:
@@ -157,7 +157,7 @@ class BlockingAnyFeed(Generic[F]):
         return self._ask(lambda feed: feed.retract(id))
 
     def _ask(self, ask: Callable[[F], Coroutine[Any, Any, T]]) -> T:
-        return self._feeds.run(lambda access: ask(self.twin(access, self.feed)))
+        return self._feeds.run(lambda access: ask(self.blocked_job(access, self.feed)))
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__} {str(self.feed)!r}>"
@@ -187,7 +187,7 @@ def _subscribed(
 class BlockingFeed(BlockingFollowedFeed[Feed]):
     """A `Feed` for threads."""
 
-    twin = Feed
+    blocked_job = Feed
 
     def publish(self, item: object, *, id: str | None = None) -> str:
         """Publish an item and return its id; a known id is edited, and goes last."""
@@ -202,7 +202,7 @@ class BlockingFeed(BlockingFollowedFeed[Feed]):
 class BlockingSortedFeed(BlockingFollowedFeed[SortedFeed]):
     """A `SortedFeed` for threads."""
 
-    twin = SortedFeed
+    blocked_job = SortedFeed
 
     def append(self, item: object, *, id: str | None = None) -> str:
         """Put an item last and return its id."""
@@ -235,7 +235,7 @@ class BlockingSortedFeed(BlockingFollowedFeed[SortedFeed]):
 class BlockingPlainQueue(BlockingAnyFeed[PlainQueue]):
     """A `PlainQueue` for threads."""
 
-    twin = PlainQueue
+    blocked_job = PlainQueue
 
     def put(self, item: object, *, high: bool = False) -> str:
         """Put an item last and return its id; with `high` first, next to be got."""

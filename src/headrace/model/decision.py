@@ -1,4 +1,4 @@
-"""The verdict: what follows when a delivery ends, decided from the record, the queue and the outcome alone."""
+"""The decision: what follows when a delivery ends, decided from the record, the queue and the outcome alone."""
 
 from typing import Literal
 
@@ -38,10 +38,10 @@ class Died(Struct, frozen=True, gc=False):
     error: JobError
 
 
-Verdict = Again | Ended | Died
+Decision = Again | Ended | Died
 
 
-def judge(record: Record, outcome: Outcome, cancel_asked: bool, config: QueueConfig, now_ms: int) -> Verdict:
+def judge(record: Record, outcome: Outcome, cancel_asked: bool, config: QueueConfig, now_ms: int) -> Decision:
     """What a settled delivery leads to. Done and Fail win over an asked cancel; the cancel wins over the budget."""
     match outcome:
         case Done(result):
@@ -66,7 +66,7 @@ def judge(record: Record, outcome: Outcome, cancel_asked: bool, config: QueueCon
             return Again(replace(record, run_at_ms=now_ms + delay_ms), "released")
 
 
-def judge_stall(record: Record, cancel_asked: bool, config: QueueConfig, now_ms: int) -> Verdict:
+def decide_stall(record: Record, cancel_asked: bool, config: QueueConfig, now_ms: int) -> Decision:
     """What a delivery leads to whose lease ran out: due at once, or over."""
     stalled = replace(record, stalls=record.stalls + 1, error=STALLED, failed_at_ms=now_ms)
     if cancel_asked:

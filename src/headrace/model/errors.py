@@ -60,7 +60,8 @@ class BadConfig(HeadraceError):
 
 
 class JobFailed(HeadraceError):
-    """The job `id` is dead; `reason` (attempts, stalls, failed, expired) and `error` are those of its newest letter."""
+    """The job `id` is dead; `reason` (attempts, stalls, failed, expired) and `error` are those of its newest dead
+    letter."""
 
     def __init__(self, id: str, reason: str, error: "JobError") -> None:
         told = f": {error.message}" if error.message else ""

@@ -58,7 +58,7 @@ class Line(Struct, frozen=True, gc=False, omit_defaults=True):
     wait_ms: Int64 | None = None
     run_ms: Int64 | None = None
     reason: str | None = None
-    letter: Int64 | None = None
+    dead_letter: Int64 | None = None
     error_class: str | None = None
     error_message: str | None = None
     payload_bytes: Int32 | None = None

@@ -1,4 +1,4 @@
-"""What is left of a job that is over: the ending of a finished one, the letter of a dead one."""
+"""What is left of a job that is over: the finished job of a finished one, the dead letter of a dead one."""
 
 from typing import Literal
 
@@ -9,7 +9,7 @@ from headrace.model.job import Record
 from headrace.model.outcome import JobError
 
 
-class Ending(Struct, frozen=True, gc=False):
+class FinishedJob(Struct, frozen=True, gc=False):
     """A job that is done or cancelled; kept while `now < until_ms`."""
 
     id: str
@@ -26,17 +26,17 @@ class Ending(Struct, frozen=True, gc=False):
     result: bytes | None = None
 
 
-class LetterKey(Struct, frozen=True, gc=False, order=True):
-    """Names one dead letter: the shard's index and the letter's number there."""
+class DeadLetterKey(Struct, frozen=True, gc=False, order=True):
+    """Names one dead letter: the shard's index and the dead letter's number there."""
 
     shard: int
     number: int
 
 
-class Letter(Struct, frozen=True, gc=False):
+class DeadLetter(Struct, frozen=True, gc=False):
     """A dead job, whole, with what killed it; kept while `now < until_ms`."""
 
-    key: LetterKey
+    key: DeadLetterKey
     record: Record
     reason: Reason
     error: JobError

@@ -1,4 +1,4 @@
-"""Upkeep of a shard: what may be amiss in it, what was found, what was put right; and how far a schema has got."""
+"""Integrity of a shard: what may be amiss in it, what was found, what was put right; and how far a schema has got."""
 
 from typing import Literal
 
@@ -10,11 +10,11 @@ Flaw = Literal["unindexed", "bodiless", "doubled", "unleased", "undelivered", "s
 
 FLAWS: dict[Flaw, str] = {
     "unindexed": "a job that neither waits nor runs, so nobody would ever get it; it is let wait again",
-    "bodiless": "a place in line, a lease or a place among the letters without its record; it is dropped",
+    "bodiless": "a place in line, a lease or a place among the dead letters without its record; it is dropped",
     "doubled": "a job that stands in two places at once; it keeps the one that holds",
     "unleased": "an active job whose lease has no end; it gets one, so that it runs out if nobody extends it",
     "undelivered": "a lease of which nobody knows who holds it; the job is let wait again, uncharged",
-    "stranded": "a twin that waits behind nothing; it is freed, or merged into the job that waits",
+    "stranded": "a blocked job that waits behind nothing; it is freed, or merged into the job that waits",
     "unlisted": "a dead letter that no list shows; it is listed again",
 }
 """What can be amiss, and what `mend` does about it."""
@@ -25,10 +25,10 @@ class Damage(Struct, frozen=True, gc=False, order=True):
 
     flaw: Flaw
     id: str
-    """The job's; of a letter, its number."""
+    """The job's; of a dead letter, its number."""
 
 
-class Miscount(Struct, frozen=True, gc=False, order=True):
+class CountMismatch(Struct, frozen=True, gc=False, order=True):
     """A counter that differs from what it counts."""
 
     counter: str
@@ -39,7 +39,7 @@ class Miscount(Struct, frozen=True, gc=False, order=True):
 class Quarantined(Struct, frozen=True, gc=False):
     """A record that a call missed and went on without."""
 
-    what: Literal["body", "delivery", "letter"]
+    what: Literal["body", "delivery", "dead_letter"]
     id: str
 
 
@@ -63,8 +63,8 @@ class JournalBreak(Struct, frozen=True, gc=False, order=True):
 
 
 class Findings(Struct, frozen=True, kw_only=True):
-    """What a look at a shard found. Damages, miscounts and what is amiss in the journal are those of this part of the
-    look, the rest is of the whole shard; `cursor` continues the look and is None at its end."""
+    """What a look at a shard found. Damages, count_mismatches and what is amiss in the journal are those of this part
+    of the look, the rest is of the whole shard; `cursor` continues the look and is None at its end."""
 
     epoch: int = 0
     journal: Bounds = Bounds(0, 1, 0, None, None, 0)
@@ -74,7 +74,7 @@ class Findings(Struct, frozen=True, kw_only=True):
     quarantine: tuple[Quarantined, ...] = ()
     """The newest first, as far as the limit."""
     damages: tuple[Damage, ...] = ()
-    miscounts: tuple[Miscount, ...] = ()
+    count_mismatches: tuple[CountMismatch, ...] = ()
     unreadable: tuple[UnreadableLine, ...] = ()
     """Lines of the journal that cannot be read whole. They stay: what was written is never changed."""
     breaks: tuple[JournalBreak, ...] = ()
@@ -84,14 +84,14 @@ class Findings(Struct, frozen=True, kw_only=True):
     @property
     def ok(self) -> bool:
         """Whether nothing is amiss."""
-        return not (self.damages or self.miscounts or self.quarantined or self.unreadable or self.breaks)
+        return not (self.damages or self.count_mismatches or self.quarantined or self.unreadable or self.breaks)
 
 
 class Mended(Struct, frozen=True, kw_only=True):
     """What a step of mending put right; `cursor` continues it and is None when the shard is through."""
 
     damages: tuple[Damage, ...] = ()
-    miscounts: tuple[Miscount, ...] = ()
+    count_mismatches: tuple[CountMismatch, ...] = ()
     cleared: int = 0
     """Entries of the quarantine that were dealt with and let go."""
     cursor: str | None = None

@@ -1,4 +1,4 @@
-"""A job: what a caller sends, what a store keeps, and the twin that waits behind an active one."""
+"""A job: what a caller sends, what a store keeps, and the blocked job that waits behind an active one."""
 
 from enum import StrEnum
 
@@ -8,8 +8,8 @@ from msgspec.structs import replace
 from headrace.model.errors import Refused
 from headrace.model.ids import derived_id, fingerprint
 from headrace.model.limits import (
-    COMPANION_ID_CHARS_MAX,
     DURATION_MS_MAX,
+    FAIL_QUEUE_ID_CHARS_MAX,
     HEADERS_BYTES_MAX,
     HEADERS_MAX,
     ID_CHARS_MAX,
@@ -144,7 +144,7 @@ def new_job(
 
 def check_id(id: object, queue: Queue) -> None:
     """Refuse anything that is not a job's id."""
-    check_text("id", id, COMPANION_ID_CHARS_MAX if queue.is_companion else ID_CHARS_MAX)
+    check_text("id", id, FAIL_QUEUE_ID_CHARS_MAX if queue.is_fail_queue else ID_CHARS_MAX)
 
 
 def _check_values(queue: object, policy: object) -> None:
@@ -245,7 +245,7 @@ UNBOUNDED_LO_MS = -1
 UNBOUNDED_HI_MS = TIME_MS_MAX + 1
 
 
-class Twin(Struct, frozen=True, gc=False, kw_only=True):
+class BlockedJob(Struct, frozen=True, gc=False, kw_only=True):
     """A record of its own for the case that the active one ends, and an update for the case that it comes back."""
 
     record: Record
@@ -256,7 +256,7 @@ class Twin(Struct, frozen=True, gc=False, kw_only=True):
     hi_ms: int = UNBOUNDED_HI_MS
 
     def freed(self) -> Record:
-        """The waiting job that the twin becomes when the active one is done, dead or cancelled."""
+        """The waiting job that the blocked job becomes when the active one is done, dead or cancelled."""
         return self.record
 
     def applied(self, active: Record) -> Record:
@@ -276,19 +276,19 @@ class Twin(Struct, frozen=True, gc=False, kw_only=True):
         return replace(active, **changes)
 
 
-def block(old: Twin | None, job: Job, now_ms: int) -> Twin:
-    """The twin after `job` was enqueued behind an active record of its id.
+def block(old: BlockedJob | None, job: Job, now_ms: int) -> BlockedJob:
+    """The blocked job after `job` was enqueued behind an active record of its id.
 
     A first one keeps the whole job and a clamp on the time; a further one merges into it: flags are OR-ed, so what
     one caller asked for is not undone by the next, and the clamp follows the flag of the time.
     """
     if old is None:
-        old = Twin(record=record_of(job, now_ms), update_payload=False, update_policy=False, reset_counts=False)
+        old = BlockedJob(record=record_of(job, now_ms), update_payload=False, update_policy=False, reset_counts=False)
         record = old.record
     else:
         record = upsert(old.record, job, now_ms)
     due_ms, flag = job.due_ms(now_ms), job.run_at_flag
-    return Twin(
+    return BlockedJob(
         record=record,
         update_payload=old.update_payload or job.update_payload,
         update_policy=old.update_policy or job.update_policy,

@@ -6,13 +6,13 @@ TENANT_CHARS_MAX: Final = 63
 """A DNS label, so that a tenant's name can also be a host name or a bucket name."""
 
 QUEUE_CHARS_MAX: Final = 120
-"""Leaves room for the companion's `.fail` within 128 characters, the usual width of a name column."""
+"""Leaves room for the fail queue's `.fail` within 128 characters, the usual width of a name column."""
 
 ID_CHARS_MAX: Final = 256
 """Long enough for a URL-like id or two joined UUIDs, short enough to be an index key everywhere."""
 
-COMPANION_ID_CHARS_MAX: Final = ID_CHARS_MAX + 20
-"""The id of a failed job, `#`, and the letter number (at most 2^63, 19 digits)."""
+FAIL_QUEUE_ID_CHARS_MAX: Final = ID_CHARS_MAX + 20
+"""The id of a failed job, `#`, and the dead letter number (at most 2^63, 19 digits)."""
 
 KIND_CHARS_MAX: Final = 128
 """A dotted path of a handler; it is a label in metrics, so it stays short."""
@@ -56,7 +56,7 @@ FACT_BYTES_MAX: Final = 4 * PAYLOAD_BYTES_MAX
 """What a settlement may say of a payload's size: a fail job's holds another payload as base64, and its error."""
 
 RESULT_BYTES_MAX: Final = 256 * 1024
-"""A result is kept beside the ending of its job; the same reason as for payloads."""
+"""A result is kept beside the finished job of its job; the same reason as for payloads."""
 
 RESULT_LOOK_BYTES_MAX: Final = 2_048
 """Of a result that is not as annotated, whose beginning an error shows: secrets are looked for in no more than this."""
@@ -99,7 +99,7 @@ EXPIRIES_PER_CALL_MAX: Final = 100
 """Jobs that a claim may find too late (`expires_at_ms`) per shard and call; each becomes a dead letter."""
 
 SWEEP_PER_CALL_MAX: Final = 1_000
-"""Endings, keys, letters and workers whose time is over, dropped per shard and call, each kind by itself."""
+"""Finished jobs, keys, dead letters and workers whose time is over, dropped per shard and call, each kind by itself."""
 
 JOURNAL_TRIM_PER_CALL_MAX: Final = 4
 """Journal entries that one appending call may drop: more than the one it adds, so the bounds are reached."""
@@ -117,7 +117,7 @@ FEED_NUMBER_MAX: Final = 2**63 - 1
 """Of an epoch or a `seq` in a feed's cursor: what the columns of every store hold."""
 
 RETENTION_MAX: Final = 100_000_000
-"""Upper bound for what is counted (endings, letters, waiting jobs, journal events)."""
+"""Upper bound for what is counted (finished jobs, dead letters, waiting jobs, journal events)."""
 
 TIME_MS_MAX: Final = 253_402_300_799_999
 """The end of the year 9999: what every calendar can show, and below 2^53."""

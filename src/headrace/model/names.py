@@ -11,7 +11,7 @@ from headrace.model.validate import bounded_repr, check_int
 
 DEFAULT_TENANT = "default"
 DEFAULT_QUEUE = "default"
-COMPANION_SUFFIX = ".fail"
+FAIL_QUEUE_SUFFIX = ".fail"
 _TENANT = re.compile(r"[a-z][a-z0-9-]{0,62}")
 _QUEUE = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,119}")
 
@@ -27,18 +27,18 @@ def check_tenant(tenant: object) -> None:
 
 
 def check_queue_name(name: object) -> None:
-    """Refuse anything that is not a queue's name, companions (`….fail`) included."""
+    """Refuse anything that is not a queue's name, fail queues (`….fail`) included."""
     if not isinstance(name, str) or not _QUEUE.fullmatch(name):
         raise Refused(
             "bad_queue",
             f"queue name {bounded_repr(name)} is not a name; start with a letter or digit, go on with letters, digits,"
             f" '.', '-' and '_' ({QUEUE_CHARS_MAX} at most)",
         )
-    if name.endswith(COMPANION_SUFFIX):
+    if name.endswith(FAIL_QUEUE_SUFFIX):
         raise Refused(
             "bad_queue",
-            f"queue name {bounded_repr(name)} ends in '.fail', which is kept for companions; choose another name, or"
-            " reach the companion through Queue.companion",
+            f"queue name {bounded_repr(name)} ends in '.fail', which is kept for fail queues; choose another name, or"
+            " reach the fail queue through Queue.fail queue",
         )
 
 
@@ -52,13 +52,13 @@ class Queue(Struct, frozen=True, gc=False, order=True):
     """A queue of a tenant, and into how many shards it is cut. Every store call carries this value whole.
 
     The number of shards is fixed when the queue is first used; a store that knows another number refuses
-    `wrong_shards`. The companion of a queue, where its fail handler finds work, is reached by `companion` only.
+    `wrong_shards`. The fail queue of a queue, where its fail handler finds work, is reached by `fail_queue` only.
     """
 
     name: str
     tenant: str = DEFAULT_TENANT
     shards: int = 1
-    is_companion: bool = False
+    is_fail_queue: bool = False
 
     def __post_init__(self) -> None:
         check_queue_name(self.name)
@@ -66,31 +66,31 @@ class Queue(Struct, frozen=True, gc=False, order=True):
         check_int("shards", self.shards, 1, SHARDS_MAX)
 
     @property
-    def companion(self) -> "Queue":
+    def fail_queue(self) -> "Queue":
         """The queue on which jobs that died here are handed to the fail handler."""
-        if self.is_companion:
-            raise Refused("bad_queue", f"queue {self.full_name!r} is a companion and has no companion of its own")
+        if self.is_fail_queue:
+            raise Refused("bad_queue", f"queue {self.full_name!r} is a fail queue and has no fail queue of its own")
         return Queue(self.name, self.tenant, self.shards, True)
 
     @property
-    def sibling(self) -> "Queue":
-        """The companion of a queue, the queue of a companion: they have the same shards."""
-        return Queue(self.name, self.tenant, self.shards, not self.is_companion)
+    def main_queue(self) -> "Queue":
+        """The fail queue of a queue, the queue of a fail queue: they have the same shards."""
+        return Queue(self.name, self.tenant, self.shards, not self.is_fail_queue)
 
     @property
     def full_name(self) -> str:
-        """The name as it is stored and shown: with `.fail` for a companion."""
-        return self.name + COMPANION_SUFFIX if self.is_companion else self.name
+        """The name as it is stored and shown: with `.fail` for a fail queue."""
+        return self.name + FAIL_QUEUE_SUFFIX if self.is_fail_queue else self.name
 
     def shard_of(self, id: str) -> "Shard":
         """The shard that the job `id` belongs to, for ever."""
         return Shard(self, self.index_of(id))
 
     def index_of(self, id: str) -> int:
-        """The index of the shard of `id`; a companion's ids are routed as the job that died."""
+        """The index of the shard of `id`; a fail queue's ids are routed as the job that died."""
         if self.shards == 1:
             return 0
-        if self.is_companion:
+        if self.is_fail_queue:
             id = id.rpartition("#")[0] or id
         return zlib.crc32(id.encode()) % self.shards
 
@@ -101,7 +101,7 @@ class Queue(Struct, frozen=True, gc=False, order=True):
     @staticmethod
     def parse(full_name: str, tenant: str, shards: int) -> "Queue":
         """The queue of a stored name."""
-        name = full_name.removesuffix(COMPANION_SUFFIX)
+        name = full_name.removesuffix(FAIL_QUEUE_SUFFIX)
         return Queue(name, tenant, shards, name != full_name)
 
 

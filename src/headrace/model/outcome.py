@@ -56,7 +56,7 @@ def _fit(text: str, chars_max: int) -> str:
 
 
 class Done(Struct, frozen=True, gc=False, tag="done"):
-    """The work is finished; `result` (encoded) is kept with the ending."""
+    """The work is finished; `result` (encoded) is kept with the finished job."""
 
     result: bytes | None = None
 

@@ -29,7 +29,7 @@ class Policy(Struct, frozen=True, gc=False, omit_defaults=True):
     backoff_ms_max: int | None = None
     """No backoff is longer than this."""
     result_ttl_ms: int | None = None
-    """How long the ending and its result are kept, whatever else ends meanwhile; 0 leaves it to the queue."""
+    """How long the finished job and its result are kept, whatever else ends meanwhile; 0 leaves it to the queue."""
     expires_at_ms: int | None = None
     """The last instant at which the job may start; later it is dead, reason `expired`."""
 

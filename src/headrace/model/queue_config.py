@@ -23,7 +23,7 @@ class QueueConfig(Struct, frozen=True):
     paused: bool = False
     """Nothing is handed out; repair, promotion and enqueue go on."""
     fail_handler: bool = False
-    """A dying job also puts a job on the companion queue."""
+    """A dying job also puts a job on the fail queue."""
 
     priority: int = PRIORITY_DEFAULT
     timeout_ms: int = 0
@@ -69,7 +69,7 @@ class QueueConfig(Struct, frozen=True):
         return self.timeout_ms if policy.timeout_ms is None else policy.timeout_ms
 
     def result_ttl_of(self, policy: Policy) -> int:
-        """How long the ending of a job with `policy` is pinned; 0 is not at all."""
+        """How long the finished job of a job with `policy` is pinned; 0 is not at all."""
         return self.result_ttl_ms if policy.result_ttl_ms is None else policy.result_ttl_ms
 
 
@@ -100,10 +100,10 @@ def _check(field: str, value: object) -> None:
 
 
 DEFAULT_CONFIG = QueueConfig()
-COMPANION_CONFIG = QueueConfig(max_attempts=100, max_stalls=3, backoff_ms=10_000, backoff_ms_max=900_000)
+FAIL_QUEUE_CONFIG = QueueConfig(max_attempts=100, max_stalls=3, backoff_ms=10_000, backoff_ms_max=900_000)
 """A fail handler is the last resort, so it tries long and patiently."""
 
 
 def first_config(queue: Queue) -> QueueConfig:
     """The configuration that a queue starts with."""
-    return COMPANION_CONFIG if queue.is_companion else DEFAULT_CONFIG
+    return FAIL_QUEUE_CONFIG if queue.is_fail_queue else DEFAULT_CONFIG

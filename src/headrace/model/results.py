@@ -6,7 +6,7 @@ from msgspec import Struct
 
 from headrace.model.claim import Claim, Lease
 from headrace.model.feed import Changed, FeedConfig, FeedCursor, FeedName, Item
-from headrace.model.finished import Ending, Letter, LetterKey
+from headrace.model.finished import DeadLetter, DeadLetterKey, FinishedJob
 from headrace.model.integrity import Schema
 from headrace.model.job import Record, State
 
@@ -55,7 +55,7 @@ class Settled(Struct, frozen=True, gc=False):
     status: Literal["done", "retried", "released", "dead", "cancelled"] | LeaseRefusal
     run_at_ms: int | None = None
     """When it is due again, if it waits again."""
-    letter: LetterKey | None = None
+    dead_letter: DeadLetterKey | None = None
 
     @property
     def ok(self) -> bool:
@@ -76,14 +76,14 @@ class Turned(Struct, frozen=True, gc=False):
 class Cancellation(Struct, frozen=True, gc=False):
     """What became of one id of a cancel.
 
-    `cancelled`: the waiting job or the blocked twin has ended. `asked`: the active one was asked to stop. `active`:
+    `cancelled`: the waiting job or the blocked job has ended. `asked`: the active one was asked to stop. `active`:
     it runs and was left alone. `not_found`: nothing waits or runs under this id.
     """
 
     id: str
     status: Literal["cancelled", "asked", "active", "not_found"]
-    twin: bool = False
-    """Whether a blocked twin was ended."""
+    blocked_job: bool = False
+    """Whether a blocked job was ended."""
 
 
 class Removed(Struct, frozen=True, gc=False):
@@ -94,9 +94,9 @@ class Removed(Struct, frozen=True, gc=False):
 
 
 class Replayed(Struct, frozen=True, gc=False):
-    """What became of one letter of a replay; `id_in_use` keeps the letter."""
+    """What became of one dead letter of a replay; `id_in_use` keeps the dead letter."""
 
-    key: LetterKey | None
+    key: DeadLetterKey | None
     id: str | None
     status: Literal["replayed", "not_found", "id_in_use"]
 
@@ -144,13 +144,13 @@ class Found(Struct, frozen=True, gc=False):
     id: str
     state: State
     record: Record | None = None
-    twin: Record | None = None
+    blocked_job: Record | None = None
     worker: str | None = None
     fence: int | None = None
     lease_expires_at_ms: int | None = None
     cancel_asked: bool = False
-    ending: Ending | None = None
-    letters: tuple[Letter, ...] = ()
+    finished_job: FinishedJob | None = None
+    dead_letters: tuple[DeadLetter, ...] = ()
     why: str | None = None
     """Why it is not running, in words, if it waits."""
 
@@ -236,7 +236,7 @@ class FeedState(Struct, frozen=True):
 
 
 class SnapshotRow(Struct, frozen=True, order=True):
-    """One record, without its body. An id may have several: active and blocked, an ending, letters."""
+    """One record, without its body. An id may have several: active and blocked, a finished job, dead letters."""
 
     id: str
     state: State
@@ -246,7 +246,7 @@ class SnapshotRow(Struct, frozen=True, order=True):
     stalls: int
     run_at_ms: int | None = None
     fence: int | None = None
-    letter: int | None = None
+    dead_letter: int | None = None
 
 
 class Snapshot(Struct, frozen=True):
@@ -258,16 +258,15 @@ class Snapshot(Struct, frozen=True):
 
 
 Group = Literal["alive", "ended", "dead"]
-"""What a scan goes through: jobs that wait or run (with their twins), endings, or letters."""
+"""What a scan goes through: jobs that wait or run (with their blocked jobs), finished jobs, or dead letters."""
 GROUPS: tuple[str, ...] = get_args(Group)
 
 
 class Scan(Struct, frozen=True):
     """A part of a scan, as it stood when the shard's journal ended with `as_of_seq`.
 
-    Of `alive`, a row is an id with its record, its delivery and its twin; of `ended`, one with its ending; of `dead`,
-    one letter, so an id may come several times.
-    """
+    Of `alive`, a row is an id with its record, its delivery and its blocked job; of `ended`, one with its finished job;
+    of `dead`, one dead letter, so an id may come several times."""
 
     epoch: int
     as_of_seq: int

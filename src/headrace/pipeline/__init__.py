@@ -5,8 +5,8 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from headrace.pipeline.again.counting import Backfilled, Replays
+    from headrace.pipeline.again.dead_letters import replay_dead_letters
     from headrace.pipeline.again.history import backfill_jobs
-    from headrace.pipeline.again.letters import replay_letters
     from headrace.pipeline.events import Events
     from headrace.pipeline.fleet.run import FleetProgress, FleetReport, run_fleet
     from headrace.pipeline.history.compact import compact
@@ -56,7 +56,7 @@ __all__ = [
     "read_source",
     "read_stats",
     "replay",
-    "replay_letters",
+    "replay_dead_letters",
     "run_fleet",
     "session",
     "skipped",
@@ -73,7 +73,7 @@ __all__ = [
 _HOMES = {
     "headrace.pipeline.again.counting": ("Backfilled", "Replays"),
     "headrace.pipeline.again.history": ("backfill_jobs",),
-    "headrace.pipeline.again.letters": ("replay_letters",),
+    "headrace.pipeline.again.dead_letters": ("replay_dead_letters",),
     "headrace.pipeline.events": ("Events",),
     "headrace.pipeline.fleet.run": ("FleetProgress", "FleetReport", "run_fleet"),
     "headrace.pipeline.history.compact": ("compact",),

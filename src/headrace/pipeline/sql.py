@@ -65,9 +65,8 @@ def one_sentence(frame: DataFrame, what: str, text: str) -> Iterator[None]:
 def at_run_time(texts: Mapping[str, str]) -> Iterator[None]:
     """Within this block, where frames are read, a value that SQL of a person cannot take is raised as one sentence.
 
-    `texts` are the SQL by what the person knows it by: `{"--where": "letter > 'x'"}`. Spark sees such a thing only when
-    it meets the row, so read everything once (`persist` and `count`) before anything is written.
-    """
+    `texts` are the SQL by what the person knows it by: `{"--where": "dead_letter > 'x'"}`. Spark sees such a thing only
+    when it meets the row, so read everything once (`persist` and `count`) before anything is written."""
     with unlogged():
         try:
             yield

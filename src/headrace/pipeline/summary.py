@@ -19,7 +19,7 @@ def by_kind(jobs: DataFrame, attempts: DataFrame) -> DataFrame:
     those that ended `wait_p50 wait_p95 run_p50 run_p95` in milliseconds.
     """
     keys = ("tenant", "queue", "kind")
-    endings = jobs.groupBy(*keys).agg(
+    finished_jobs = jobs.groupBy(*keys).agg(
         F.count("*").alias("jobs"),
         F.count_if(F.col("outcome").isNull()).alias("open"),
         *(F.count_if(F.col("outcome") == name).alias(name) for name in ("done", "dead", "cancelled")),
@@ -29,7 +29,7 @@ def by_kind(jobs: DataFrame, attempts: DataFrame) -> DataFrame:
         F.count("*").alias("deliveries"),
         *(_percentile(f"{what}_ms", share).alias(f"{what}_p{share}") for what in ("wait", "run") for share in SHARES),
     )
-    both = endings.alias("e").join(times.alias("t"), on=_same(*keys), how="left")
+    both = finished_jobs.alias("e").join(times.alias("t"), on=_same(*keys), how="left")
     return both.select(
         "e.*", F.coalesce("t.deliveries", F.lit(0)).alias("deliveries"), *(f"t.{name}" for name in times.columns[4:])
     ).orderBy(F.desc("jobs"), *keys)

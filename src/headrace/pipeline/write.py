@@ -27,7 +27,7 @@ def enqueue(frame: DataFrame, url: str, **options: Option) -> Written:
 
 
 def replay(frame: DataFrame, url: str, **options: Option) -> Written:
-    """Replay the dead letter of each row (`queue`, `shard` and `letter`, or `id`) and say what became of the rows.
+    """Replay the dead letter of each row (`queue`, `shard` and `dead_letter`, or `id`) and say what became of the rows.
 
     `options` are those of `format("headrace")` for dead letters: `queue`, `tenant`, `keepCounts`, `delay`, `spread`,
     `refusals`, `report`.

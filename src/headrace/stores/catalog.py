@@ -18,7 +18,7 @@ async def all_tenants(store: Store) -> list[str]:
 
 
 async def all_queues(store: Store, tenant: str) -> list[Queue]:
-    """All queues of a tenant by name, companions included."""
+    """All queues of a tenant by name, fail queues included."""
     page = await store.queues.names(tenant, limit=PAGE_MAX)
     queues = list(page.rows)
     while page.cursor is not None:

@@ -12,7 +12,7 @@ from headrace.app.sender import Maker
 from headrace.client.codec import Codec
 from headrace.client.options import OptionFields, Options
 from headrace.model.errors import Refused
-from headrace.model.finished import Letter
+from headrace.model.finished import DeadLetter
 from headrace.model.limits import PRIORITY_DEFAULT
 from headrace.model.names import Queue
 from headrace.model.validate import bounded_repr, cut, nearest
@@ -268,10 +268,10 @@ class Records:
         if (why := unwanted_but(self._wanted(job, args, wanted), self.enqueued())) is not None:
             raise AssertionError(why)
 
-    def letters(self, job: Which | None = None) -> list[Letter]:
+    def dead_letters(self, job: Which | None = None) -> list[DeadLetter]:
         """The dead letters, of one kind or all: each with its job, why it died, and its error."""
         kind = None if job is None else _kind_of(job)
-        return [each for each in self.store.look(_all_letters) if kind is None or each.record.kind == kind]
+        return [each for each in self.store.look(_all_dead_letters) if kind is None or each.record.kind == kind]
 
     def _wanted(self, job: Which, args: tuple[Any, ...], said: Mapping[str, Any]) -> Wanted:
         kind = _kind_of(job)
@@ -308,15 +308,15 @@ def _kind_of(job: Which) -> str:
     )
 
 
-async def _all_letters(store: MemoryStore) -> list[Letter]:
-    found: list[Letter] = []
+async def _all_dead_letters(store: MemoryStore) -> list[DeadLetter]:
+    found: list[DeadLetter] = []
     for tenant in await all_tenants(store):
         for queue in await all_queues(store, tenant):
-            found += await _letters(store, queue)
-    return sorted(found, key=lambda letter: letter.died_at_ms)
+            found += await _dead_letters(store, queue)
+    return sorted(found, key=lambda dead_letter: dead_letter.died_at_ms)
 
 
-async def _letters(store: MemoryStore, queue: Queue) -> list[Letter]:
+async def _dead_letters(store: MemoryStore, queue: Queue) -> list[DeadLetter]:
     page = await store.dead.list(queue, limit=1_000)
     found = list(page.rows)
     while page.cursor is not None:

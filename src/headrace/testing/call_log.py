@@ -48,7 +48,7 @@ class Ledger:
                 continue
             [found] = await self._store.reads.find(job.queue, [answer.id], now_ms=now_ms)
             assert found is not None  # it was sent a moment ago
-            record = found.twin if answer.status == "blocked" else found.record
+            record = found.blocked_job if answer.status == "blocked" else found.record
             assert record is not None  # nobody can have taken it meanwhile
             sent = Sent(job.queue, record, at_ms)
             key = job.queue, answer.id

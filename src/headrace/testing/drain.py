@@ -249,10 +249,10 @@ class Drain:
         for sent in list(self._store.ledger.sent):
             if handlers.find(sent.queue, sent.record.kind) is not None:
                 homes[sent.queue] = None
-        companions = handlers.companions
+        fail_queues = handlers.fail_queues
         if self._wanted is not None:
-            return [*self._wanted, *(queue for queue in companions if queue.sibling in self._wanted)]
-        return [*homes, *(queue for queue in companions if queue not in homes)]
+            return [*self._wanted, *(queue for queue in fail_queues if queue.main_queue in self._wanted)]
+        return [*homes, *(queue for queue in fail_queues if queue not in homes)]
 
     def _meant(self, wish: str | Queue) -> Queue:
         meant = self._app.maker.queue(wish)

@@ -9,7 +9,7 @@ from msgspec import Struct
 from headrace.model.results import Health
 from headrace.stores.contract.dead_letters import Dead
 from headrace.stores.contract.feeds import Feeds
-from headrace.stores.contract.integrity import Upkeep
+from headrace.stores.contract.integrity import Integrity
 from headrace.stores.contract.items import Items
 from headrace.stores.contract.jobs import Jobs
 from headrace.stores.contract.journal import Journal
@@ -27,7 +27,7 @@ PARTS = {
     "feeds": Feeds,
     "items": Items,
     "signals": Signals,
-    "upkeep": Upkeep,
+    "integrity": Integrity,
 }
 NAMES = frozenset(
     f"{part}.{verb}" for part, protocol in PARTS.items() for verb in vars(protocol) if not verb.startswith("_")
@@ -98,7 +98,7 @@ class Forwarding:
         self.feeds = cast("Feeds", part("feeds"))
         self.items = cast("Items", part("items"))
         self.signals = cast("Signals", part("signals"))
-        self.upkeep = cast("Upkeep", part("upkeep"))
+        self.integrity = cast("Integrity", part("integrity"))
 
     async def health(self) -> Health:
         """What the store inside promises, and how it is."""

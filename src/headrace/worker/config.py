@@ -75,16 +75,17 @@ class Settings(Struct, frozen=True):
     jobs_per_pool_process: int | None
 
 
-def settings_of(config: WorkerConfig, homes: Sequence[Queue], companions: Sequence[Queue], suffix: str) -> Settings:
-    """The settings that hold; `homes` and `companions` are the queues of the handlers, `suffix` makes a name unique."""
+def settings_of(config: WorkerConfig, homes: Sequence[Queue], fail_queues: Sequence[Queue], suffix: str) -> Settings:
+    """The settings that hold; `homes` and `fail_queues` are the queues of the handlers, `suffix` makes a name
+    unique."""
     queues = _queues(config, homes)
     # Deaths are rare and their handlers patient: they come after the work itself. Who was told its queues hears of the
     # deaths on these: another's may be retried for hours.
     names = {(queue.name, queue.tenant) for queue in queues}
     is_free = config.queues is None and config.tenant is None
-    for companion in companions:
-        if is_free or (companion.name, companion.tenant) in names:
-            queues.setdefault(companion, 1)
+    for fail_queue in fail_queues:
+        if is_free or (fail_queue.name, fail_queue.tenant) in names:
+            queues.setdefault(fail_queue, 1)
     if not queues:
         raise BadConfig("the worker has no queue to claim from; register handlers, or name queues")
     name = config.name or f"{socket.gethostname()[:64]}:{os.getpid()}:{suffix}"

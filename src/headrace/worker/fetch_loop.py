@@ -75,8 +75,8 @@ class Exchange:
         self.is_resting = False
         """Nothing is to be sent, and nothing is known to wait."""
         self.is_thorough = False
-        """Whether to ask again after every settlement before resting: one may free a twin, or put a job on a companion.
-        Otherwise a signal tells."""
+        """Whether to ask again after every settlement before resting: one may free a blocked job, or put a job on a
+        fail queue. Otherwise a signal tells."""
 
     def notify(self) -> None:
         """Something has ended, or may have come: think again."""

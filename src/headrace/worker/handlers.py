@@ -15,7 +15,7 @@ from headrace.model.validate import bounded_repr, check_int, check_text, nearest
 
 Mode = Literal["async", "thread", "process"]
 FAIL_KIND = "headrace.fail"
-"""The kind of the jobs on a companion queue, each of which tells of a death."""
+"""The kind of the jobs on a fail queue, each of which tells of a death."""
 KINDS_NAMED_MAX = 12
 
 
@@ -81,30 +81,30 @@ class Handlers:
                 home.append(handler.kind)
 
     def register_fail(self, handler: Handler, queue: Queue) -> None:
-        """Let `handler` be told of the deaths on `queue`; its worker claims from the companion, too."""
-        self._for_deaths[queue.companion] = handler
+        """Let `handler` be told of the deaths on `queue`; its worker claims from the fail queue, too."""
+        self._for_deaths[queue.fail_queue] = handler
 
     def find(self, queue: Queue, kind: str) -> Handler | None:
         """Who works on such a job."""
-        if queue.is_companion:
+        if queue.is_fail_queue:
             return self._for_deaths.get(queue)
         return self._by_kind.get(kind)
 
     def of_queue(self, queue: Queue) -> list[Handler]:
         """Those that jobs of a queue may need: the ones at home there, else all."""
-        if queue.is_companion:
+        if queue.is_fail_queue:
             return [self._for_deaths[queue]] if queue in self._for_deaths else []
         kinds: Iterable[str] = self._homes.get(queue) or self._by_kind
         return [self._by_kind[kind] for kind in kinds]
 
     @property
     def queues(self) -> list[Queue]:
-        """Where jobs of these handlers are enqueued, in order of registration, without companions."""
+        """Where jobs of these handlers are enqueued, in order of registration, without fail queues."""
         return list(self._homes)
 
     @property
-    def companions(self) -> list[Queue]:
-        """The companions on which deaths are told."""
+    def fail_queues(self) -> list[Queue]:
+        """The fail queues on which deaths are told."""
         return list(self._for_deaths)
 
     def __len__(self) -> int:

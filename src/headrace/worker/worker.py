@@ -29,7 +29,7 @@ OpenStore = Callable[[], AbstractAsyncContextManager[Store]]
 END_SECONDS = 2.0
 """How long handlers that were cancelled may take to end, once the grace is over."""
 SETTLE_SECONDS = 5.0
-"""How long an ending worker tries to tell the store; what it could not tell stalls."""
+"""How long a finished job worker tries to tell the store; what it could not tell stalls."""
 
 
 class Worker:
@@ -60,7 +60,7 @@ class Worker:
         self._handlers = handlers
         self._chance = chance or random.Random()
         self.settings: Settings = settings_of(
-            config or WorkerConfig(), handlers.queues, handlers.companions, entropy(3).hex()
+            config or WorkerConfig(), handlers.queues, handlers.fail_queues, entropy(3).hex()
         )
         self._totals = Totals()
         self._notices = Notices((self._count, *listeners), self.settings.name)
@@ -197,11 +197,11 @@ class Worker:
 
     async def _prepared(self, crew: Crew, store: Store) -> bool:
         """Ask for the jobs that tell of deaths, where somebody handles them; False when stopped meanwhile."""
-        for companion in self._handlers.companions:
+        for fail_queue in self._handlers.fail_queues:
             while self._grace_ms is None:
                 try:
-                    if not (await store.queues.configuration(companion.sibling)).fail_handler:
-                        await store.queues.configure(companion.sibling, {"fail_handler": True})
+                    if not (await store.queues.configuration(fail_queue.main_queue)).fail_handler:
+                        await store.queues.configure(fail_queue.main_queue, {"fail_handler": True})
                     crew.outage.over()
                     break
                 except AWAY as error:

@@ -1,51 +1,51 @@
-"""Does something to many letters: those that are named, or by filter in steps of one call each."""
+"""Does something to many dead letters: those that are named, or by filter in steps of one call each."""
 
 from collections.abc import Awaitable, Callable, Sequence
 
 from msgspec import Struct
 
 from headrace.cli.dead.group import Meant
-from headrace.cli.dead.picking import letters_named
+from headrace.cli.dead.picking import dead_letters_named
 from headrace.cli.instants import store_now_ms
 from headrace.cli.looking import queues_of
 from headrace.cli.output import Advance
 from headrace.cli.stepping import Tally, batches, telling
 from headrace.cli.walking import Walk
-from headrace.model.finished import Letter, LetterKey
+from headrace.model.finished import DeadLetter, DeadLetterKey
 from headrace.model.job import State
 from headrace.model.limits import BATCH_MAX
 from headrace.model.names import Queue
 from headrace.stores.contract.store import Store
 
-Apply = Callable[[Store, Queue, Sequence[LetterKey]], Awaitable[list[str]]]
-"""Does it to letters of a queue, at most a batch, and gives a status for each."""
-Foresee = Callable[[Store, Queue, Sequence[Letter], set[str]], Awaitable[list[str]]]
-"""The statuses that it would give; the ids are those of letters that were foreseen before, and are added to."""
+Apply = Callable[[Store, Queue, Sequence[DeadLetterKey]], Awaitable[list[str]]]
+"""Does it to dead letters of a queue, at most a batch, and gives a status for each."""
+Foresee = Callable[[Store, Queue, Sequence[DeadLetter], set[str]], Awaitable[list[str]]]
+"""The statuses that it would give; the ids are those of dead letters that were foreseen before, and are added to."""
 
 
 class Deed(Struct, frozen=True):
-    """Something that can be done to letters."""
+    """Something that can be done to dead letters."""
 
     verb: str
     done: str
-    """The status of a letter to which it was done."""
+    """The status of a dead letter to which it was done."""
     apply: Apply
     foresee: Foresee | None = None
     """None where it can always be done."""
 
-    async def would(self, store: Store, queue: Queue, letters: Sequence[Letter], ids: set[str]) -> list[str]:
+    async def would(self, store: Store, queue: Queue, dead_letters: Sequence[DeadLetter], ids: set[str]) -> list[str]:
         """The statuses of a dry run."""
         if self.foresee is None:
-            return [self.done] * len(letters)
-        return await self.foresee(store, queue, letters, ids)
+            return [self.done] * len(dead_letters)
+        return await self.foresee(store, queue, dead_letters, ids)
 
 
 class Answer(Struct, frozen=True):
-    """What became of one letter that was named."""
+    """What became of one dead letter that was named."""
 
     name: str
     queue: str | None
-    letter: str | None
+    dead_letter: str | None
     id: str | None
     status: str
 
@@ -53,20 +53,22 @@ class Answer(Struct, frozen=True):
 async def by_names(
     store: Store, tenant: str, queue_name: str | None, names: Sequence[str], deed: Deed, *, dry_run: bool
 ) -> list[Answer]:
-    """Do it to the letters that are named."""
-    named = await letters_named(store, tenant, queue_name, names)
+    """Do it to the dead letters that are named."""
+    named = await dead_letters_named(store, tenant, queue_name, names)
     statuses: dict[str, str] = {}
     tally = Tally()
     with telling(tally):
         for queue in dict.fromkeys(each.queue for each in named if each.queue is not None):
-            own = [(each.name, each.letter) for each in named if each.queue == queue and each.letter is not None]
+            own = [
+                (each.name, each.dead_letter) for each in named if each.queue == queue and each.dead_letter is not None
+            ]
             foreseen: set[str] = set()
             for part in batches(own):
-                letters = [letter for _, letter in part]
+                dead_letters = [dead_letter for _, dead_letter in part]
                 if dry_run:
-                    told = await deed.would(store, queue, letters, foreseen)
+                    told = await deed.would(store, queue, dead_letters, foreseen)
                 else:
-                    told = await deed.apply(store, queue, [letter.key for letter in letters])
+                    told = await deed.apply(store, queue, [dead_letter.key for dead_letter in dead_letters])
                 statuses.update(zip((name for name, _ in part), told, strict=True))
                 tally.add(told)
     return [
@@ -74,7 +76,7 @@ async def by_names(
             each.name,
             None if each.queue is None else each.queue.full_name,
             each.key,
-            None if each.letter is None else each.letter.record.id,
+            None if each.dead_letter is None else each.dead_letter.record.id,
             statuses.get(each.name, "not_found"),
         )
         for each in named
@@ -84,7 +86,7 @@ async def by_names(
 async def by_filter(
     store: Store, tenant: str, queue_name: str | None, meant: Meant, deed: Deed, *, dry_run: bool, advance: Advance
 ) -> Tally:
-    """Do it to the letters that match and were there before: a job that dies again is left alone."""
+    """Do it to the dead letters that match and were there before: a job that dies again is left alone."""
     tally = Tally()
     begun_at_ms = await store_now_ms(store)
     # Before and not at this instant: what is replayed now may die again within the same millisecond.
@@ -92,16 +94,16 @@ async def by_filter(
     with telling(tally):
         for queue in await queues_of(store, tenant, queue_name):
             walk = Walk(store, [queue], (State.DEAD,), where=where)
-            pending: list[LetterKey] = []
+            pending: list[DeadLetterKey] = []
             foreseen: set[str] = set()
             while not walk.over:
-                letters = [seen.letter for seen in await walk.take() if seen.letter is not None]
+                dead_letters = [seen.dead_letter for seen in await walk.take() if seen.dead_letter is not None]
                 if dry_run:
-                    tally.add(await deed.would(store, queue, letters, foreseen))
-                    advance(len(letters))
+                    tally.add(await deed.would(store, queue, dead_letters, foreseen))
+                    advance(len(dead_letters))
                     continue
-                # Gathered to full batches: each is spread over the whole time, and a letter alone would not be.
-                pending += [letter.key for letter in letters]
+                # Gathered to full batches: each is spread over the whole time, and a dead letter alone would not be.
+                pending += [dead_letter.key for dead_letter in dead_letters]
                 while len(pending) >= BATCH_MAX or (pending and walk.over):
                     part, pending = pending[:BATCH_MAX], pending[BATCH_MAX:]
                     tally.add(await deed.apply(store, queue, part))

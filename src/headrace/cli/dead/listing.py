@@ -10,19 +10,19 @@ from headrace.cli.looking import queues_of
 from headrace.cli.opening import with_store
 from headrace.cli.options import TENANT, AnyQueue, Json, Limit, Tenant, Url
 from headrace.cli.output import Output
-from headrace.cli.shapes import LETTER_COLUMNS, LETTER_SPARE, letter_cells, letter_dict
+from headrace.cli.shapes import DEAD_LETTER_COLUMNS, DEAD_LETTER_SPARE, dead_letter_cells, dead_letter_dict
 from headrace.cli.walking import Walk
-from headrace.model.finished import Letter
+from headrace.model.finished import DeadLetter
 from headrace.model.job import State
 from headrace.model.names import Queue
 from headrace.stores.contract.store import Store
 
 Cursor = Annotated[str | None, typer.Option("--cursor", help="Go on where the list before ended.")]
-Listed = tuple[Queue, Letter]
+Listed = tuple[Queue, DeadLetter]
 
 
 @commands.command("list")
-def list_letters(
+def list_dead_letters(
     url: Url = None,
     tenant: Tenant = TENANT,
     queue: AnyQueue = None,
@@ -47,17 +47,20 @@ def list_letters(
         now_ms = await store_now_ms(store)
         walk = Walk(store, queues, (State.DEAD,), cursor=cursor, where=meant.where(now_ms))
         rows, following = await walk.page(limit)
-        return [(seen.queue, seen.letter) for seen in rows if seen.letter is not None], following, now_ms
+        return [(seen.queue, seen.dead_letter) for seen in rows if seen.dead_letter is not None], following, now_ms
 
     rows, following, now_ms = with_store(url, look)
-    output.document({"letters": [letter_dict(*row, payload=False) for row in rows], "cursor": following})
-    empty = "no letter matches" if meant.given else "no dead letters"
+    output.document({"dead_letters": [dead_letter_dict(*row, payload=False) for row in rows], "cursor": following})
+    empty = "no dead letter matches" if meant.given else "no dead letters"
     if len({queue for queue, _ in rows}) > 1:
-        cells = [(queue.full_name, *letter_cells(letter, now_ms)) for queue, letter in rows]
-        output.table(("queue", *LETTER_COLUMNS), cells, empty=empty, spare=LETTER_SPARE)
+        cells = [(queue.full_name, *dead_letter_cells(dead_letter, now_ms)) for queue, dead_letter in rows]
+        output.table(("queue", *DEAD_LETTER_COLUMNS), cells, empty=empty, spare=DEAD_LETTER_SPARE)
     else:
         output.table(
-            LETTER_COLUMNS, [letter_cells(letter, now_ms) for _, letter in rows], empty=empty, spare=LETTER_SPARE
+            DEAD_LETTER_COLUMNS,
+            [dead_letter_cells(dead_letter, now_ms) for _, dead_letter in rows],
+            empty=empty,
+            spare=DEAD_LETTER_SPARE,
         )
     if following is not None:
         output.hint(f"more follow: --cursor {following}")

@@ -19,7 +19,7 @@ from headrace.cli.dead.group import (
 from headrace.cli.dead.running import Choice, run
 from headrace.cli.options import TENANT, AnyQueue, DryRun, Json, Tenant, Url, Yes
 from headrace.cli.output import Output
-from headrace.model.finished import LetterKey
+from headrace.model.finished import DeadLetterKey
 from headrace.model.names import Queue
 from headrace.stores.contract.store import Store
 
@@ -44,7 +44,7 @@ def purge(
 ) -> int:
     """Purge dead letters: they are thrown away, and the jobs with them.
 
-    By filter it asks first. Exits with 1 when a letter that was named is not there.
+    By filter it asks first. Exits with 1 when a dead letter that was named is not there.
     """
     choice = Choice(
         url=url,
@@ -57,7 +57,7 @@ def purge(
     return run(Output(json=json), choice, Deed("purge", "purged", _purged), dry_run=dry_run, yes=yes)
 
 
-async def _purged(store: Store, queue: Queue, keys: Sequence[LetterKey]) -> list[str]:
+async def _purged(store: Store, queue: Queue, keys: Sequence[DeadLetterKey]) -> list[str]:
     count = await store.dead.purge(queue, keys)
     # The store says how many there were and not which: those that were not there had gone since they were listed.
     return ["purged"] * count + ["not_found"] * (len(keys) - count)

@@ -24,7 +24,7 @@ from headrace.cli.instants import store_now_ms
 from headrace.cli.options import TENANT, AnyQueue, DryRun, Json, Tenant, Url, Yes
 from headrace.cli.output import Output
 from headrace.model.errors import BadConfig
-from headrace.model.finished import Letter, LetterKey
+from headrace.model.finished import DeadLetter, DeadLetterKey
 from headrace.model.job import State
 from headrace.model.limits import DURATION_MS_MAX
 from headrace.model.names import Queue
@@ -68,9 +68,9 @@ def replay(
 ) -> int:
     """Replay dead letters: each becomes a waiting job again, with the id it had.
 
-    A letter whose id waits or runs already is kept (id in use). By filter it asks first, and takes what was dead when
-    it began: a job that dies again meanwhile is left alone. Exits with 1 when a letter that was named was not replayed.
-    """
+    A dead letter whose id waits or runs already is kept (id in use). By filter it asks first, and takes what was dead
+    when it began: a job that dies again meanwhile is left alone. Exits with 1 when a dead letter that was named was not
+    replayed."""
     choice = Choice(
         url=url,
         tenant=tenant,
@@ -82,9 +82,9 @@ def replay(
     spread_ms, delay_ms = duration_ms("spread", spread), duration_ms("delay", delay)
     run_at_ms = None if run_at is None else read_instant_ms("run_at", run_at)
     if run_at_ms is not None and delay_ms:
-        raise BadConfig("--delay and --run-at both say when the letters are due; give one of them")
+        raise BadConfig("--delay and --run-at both say when the dead letters are due; give one of them")
 
-    async def apply(store: Store, queue: Queue, keys: Sequence[LetterKey]) -> list[str]:
+    async def apply(store: Store, queue: Queue, keys: Sequence[DeadLetterKey]) -> list[str]:
         later_ms = delay_ms if run_at_ms is None else await _until_ms(store, run_at_ms)
         answers = await store.dead.replay(queue, keys, keep_counts=keep_counts, delay_ms=later_ms, spread_ms=spread_ms)
         return [answer.status for answer in answers]
@@ -99,12 +99,12 @@ async def _until_ms(store: Store, run_at_ms: int) -> int:
     return later_ms
 
 
-async def _foreseen(store: Store, queue: Queue, letters: Sequence[Letter], ids: set[str]) -> list[str]:
-    found = await store.reads.find(queue, [letter.record.id for letter in letters])
+async def _foreseen(store: Store, queue: Queue, dead_letters: Sequence[DeadLetter], ids: set[str]) -> list[str]:
+    found = await store.reads.find(queue, [dead_letter.record.id for dead_letter in dead_letters])
     live = {each.id for each in found if each is not None and each.state in (State.WAITING, State.ACTIVE)}
     statuses = []
-    for letter in letters:
-        taken = letter.record.id in live or letter.record.id in ids
+    for dead_letter in dead_letters:
+        taken = dead_letter.record.id in live or dead_letter.record.id in ids
         statuses.append("id_in_use" if taken else "replayed")
-        ids.add(letter.record.id)
+        ids.add(dead_letter.record.id)
     return statuses

@@ -16,7 +16,7 @@ from headrace.stores.contract.store import Store
 
 
 class Choice(Struct, frozen=True, kw_only=True):
-    """Which letters a person chose."""
+    """Which dead letters a person chose."""
 
     url: str | None
     tenant: str
@@ -34,19 +34,20 @@ class Choice(Struct, frozen=True, kw_only=True):
         if not self.names and not self.meant.given and not self.everything:
             raise Refused(
                 "bad_choice",
-                f"nothing says which letters to {verb}; give ids or letters, or a filter such as --kind, --reason or"
+                f"nothing says which dead letters to {verb}; give ids or dead letters, "
+                "or a filter such as --kind, --reason or"
                 " --since, or --all",
             )
 
     def text(self) -> str:
-        """Which letters, in words."""
+        """Which dead letters, in words."""
         told = ", ".join(f"{name} {value}" for name, value in self.meant.given.items())
         where = f"queue {self.queue}" if self.queue else "all queues"
         return f"{where} of tenant {self.tenant}{f' ({told})' if told else ''}"
 
 
 def run(output: Output, choice: Choice, deed: Deed, *, dry_run: bool, yes: bool) -> int:
-    """Do it to the letters that were chosen."""
+    """Do it to the dead letters that were chosen."""
     choice.check(deed.verb)
     if choice.names:
         return _named(output, choice, deed, dry_run=dry_run)
@@ -55,7 +56,7 @@ def run(output: Output, choice: Choice, deed: Deed, *, dry_run: bool, yes: bool)
         if dry_run or not would.matched:
             _tell(output, deed, would, dry_run=dry_run)
             return OK
-        output.confirm(f"{deed.verb.capitalize()} {counted(would.matched, 'letter')} of {choice.text()}?", yes=yes)
+        output.confirm(f"{deed.verb.capitalize()} {counted(would.matched, 'dead letter')} of {choice.text()}?", yes=yes)
     _tell(output, deed, _filtered(output, choice, deed, dry_run=False), dry_run=False)
     return OK
 
@@ -67,15 +68,15 @@ def _named(output: Output, choice: Choice, deed: Deed, *, dry_run: bool) -> int:
     answers = with_store(choice.url, use)
     tally = Tally()
     tally.add(answer.status for answer in answers)
-    output.document({**_document(deed, tally, dry_run=dry_run), "letters": answers})
-    rows = [(answer.name, answer.letter, answer.queue, words(answer.status)) for answer in answers]
-    output.table(("name", "letter", "queue", "would be" if dry_run else "now"), rows, empty="")
+    output.document({**_document(deed, tally, dry_run=dry_run), "dead_letters": answers})
+    rows = [(answer.name, answer.dead_letter, answer.queue, words(answer.status)) for answer in answers]
+    output.table(("name", "dead_letter", "queue", "would be" if dry_run else "now"), rows, empty="")
     return OK if all(answer.status == deed.done for answer in answers) else NO
 
 
 def _filtered(output: Output, choice: Choice, deed: Deed, *, dry_run: bool) -> Tally:
     async def use(store: Store) -> Tally:
-        with output.progress("counting letters" if dry_run else f"letters to {deed.verb}") as advance:
+        with output.progress("counting dead letters" if dry_run else f"dead letters to {deed.verb}") as advance:
             return await by_filter(
                 store, choice.tenant, choice.queue, choice.meant, deed, dry_run=dry_run, advance=advance
             )
@@ -85,7 +86,7 @@ def _filtered(output: Output, choice: Choice, deed: Deed, *, dry_run: bool) -> T
 
 def _tell(output: Output, deed: Deed, tally: Tally, *, dry_run: bool) -> None:
     output.document(_document(deed, tally, dry_run=dry_run))
-    told = tally.text("no letter matches")
+    told = tally.text("no dead letter matches")
     output.say(f"would be: {told}" if dry_run and tally.matched else told)
 
 

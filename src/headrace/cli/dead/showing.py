@@ -1,11 +1,11 @@
-"""`headrace dead show`: a whole letter, what killed its job, and the job's life."""
+"""`headrace dead show`: a whole dead letter, what killed its job, and the job's life."""
 
 from typing import Annotated
 
 import typer
 
 from headrace.cli.dead.group import commands
-from headrace.cli.dead.picking import Named, letters_named
+from headrace.cli.dead.picking import Named, dead_letters_named
 from headrace.cli.exits import NO, OK
 from headrace.cli.instants import ago, store_now_ms
 from headrace.cli.jobs.portrait import error_text, fact, record_facts
@@ -14,15 +14,16 @@ from headrace.cli.journeys import Journey, journey_of
 from headrace.cli.opening import with_store
 from headrace.cli.options import TENANT, AnyQueue, Json, Tenant, Url
 from headrace.cli.output import Output
-from headrace.cli.shapes import carried_text, key_text, letter_dict, policy_dict
-from headrace.model.finished import Letter
+from headrace.cli.shapes import carried_text, dead_letter_dict, key_text, policy_dict
+from headrace.model.finished import DeadLetter
 from headrace.model.limits import JOURNEY_SCAN_MAX
 from headrace.model.queue_config import QueueConfig
 from headrace.model.times import instant_text
 from headrace.stores.contract.store import Store
 
 Name = Annotated[
-    str, typer.Argument(metavar="ID|LETTER", help="A job, whose newest letter is meant, or a letter (0:17).")
+    str,
+    typer.Argument(metavar="ID|DEAD_LETTER", help="A job, whose newest dead letter is meant, or a dead letter (0:17)."),
 ]
 Looked = tuple[Named, QueueConfig | None, Journey | None, int]
 
@@ -42,10 +43,10 @@ def show(
 
     async def look(store: Store) -> Looked:
         now_ms = await store_now_ms(store)
-        [named] = await letters_named(store, tenant, queue, [name])
-        if named.queue is None or named.letter is None:
+        [named] = await dead_letters_named(store, tenant, queue, [name])
+        if named.queue is None or named.dead_letter is None:
             return named, None, None, now_ms
-        record = named.letter.record
+        record = named.dead_letter.record
         with output.progress("reading the journal") as advance:
             journey = await journey_of(
                 store,
@@ -58,34 +59,37 @@ def show(
         return named, await store.queues.configuration(named.queue), journey, now_ms
 
     named, config, journey, now_ms = with_store(url, look)
-    if named.queue is None or named.letter is None or config is None or journey is None:
+    if named.queue is None or named.dead_letter is None or config is None or journey is None:
         output.document({"name": name, "found": False})
         where = f"queue {queue!r}" if queue else "any queue"
         output.hint(f"there is no dead letter {name!r} in {where} of tenant {tenant!r}; see headrace dead list")
         return NO
-    letter = named.letter
-    known = letter_dict(named.queue, letter, payload=not no_payload)
-    policy = policy_dict(letter.record.policy, config)
-    output.document({"found": True, **known, "policy": policy, "letters": named.letters, "life": life_dict(journey)})
-    output.say(
-        f"letter {key_text(letter.key)} of job {letter.record.id} on queue {named.queue.full_name} of tenant {tenant}"
+    dead_letter = named.dead_letter
+    known = dead_letter_dict(named.queue, dead_letter, payload=not no_payload)
+    policy = policy_dict(dead_letter.record.policy, config)
+    output.document(
+        {"found": True, **known, "policy": policy, "dead_letters": named.dead_letters, "life": life_dict(journey)}
     )
-    output.say(letter_text(letter, config, now_ms, payload=not no_payload))
-    if named.letters > 1:
-        output.say(fact("letters", f"{named.letters:,} of this job; this is the newest"))
+    output.say(
+        f"dead letter {key_text(dead_letter.key)} of job {dead_letter.record.id} "
+        f"on queue {named.queue.full_name} of tenant {tenant}"
+    )
+    output.say(dead_letter_text(dead_letter, config, now_ms, payload=not no_payload))
+    if named.dead_letters > 1:
+        output.say(fact("of this job", f"{named.dead_letters:,} dead letters; this is the newest"))
     print_life(output, journey)
     return OK
 
 
-def letter_text(letter: Letter, config: QueueConfig, now_ms: int, *, payload: bool) -> str:
-    """A letter in lines."""
-    record = letter.record
+def dead_letter_text(dead_letter: DeadLetter, config: QueueConfig, now_ms: int, *, payload: bool) -> str:
+    """A dead letter in lines."""
+    record = dead_letter.record
     lines = [
-        fact("died", f"{instant_text(letter.died_at_ms)}, {ago(letter.died_at_ms, now_ms)}"),
-        fact("reason", letter.reason),
-        fact("error", error_text(letter.error)),
+        fact("died", f"{instant_text(dead_letter.died_at_ms)}, {ago(dead_letter.died_at_ms, now_ms)}"),
+        fact("reason", dead_letter.reason),
+        fact("error", error_text(dead_letter.error)),
         *record_facts(record, config, now_ms, error=False),
-        fact("kept until", instant_text(letter.until_ms)),
+        fact("kept until", instant_text(dead_letter.until_ms)),
     ]
     if payload:
         lines.append(fact("payload", carried_text(record.payload)))

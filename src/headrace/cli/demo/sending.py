@@ -108,8 +108,8 @@ class Sender:
         for job in dropped:
             await client.cancel(job.queue, job.id)
         for queue in MAIL.values():
-            letters = [
+            dead_letters = [
                 each for each in (await client.store.dead.list(queue)).rows if each.record.kind == charge_card.kind
             ]
-            if letters:
-                await client.store.dead.replay(queue, [letter.key for letter in letters[::2]])
+            if dead_letters:
+                await client.store.dead.replay(queue, [dead_letter.key for dead_letter in dead_letters[::2]])

@@ -79,7 +79,7 @@ async def play(url: str, jobs: int, tell: Callable[[Look], None]) -> Played:
     over = asyncio.Event()
     async with (
         app,
-        app.worker(name="mailer", queues=[*MAIL.values(), MAIL["acme"].companion], poll="500ms", capacity=6),
+        app.worker(name="mailer", queues=[*MAIL.values(), MAIL["acme"].fail_queue], poll="500ms", capacity=6),
         app.worker(name="painter", queues=list(MEDIA.values()), poll="500ms", capacity=14),
         asyncio.TaskGroup() as tasks,
     ):

@@ -165,7 +165,7 @@ def _damage(facts: Facts) -> list[Check]:
             meaning, _, healing = FLAWS[flaw].partition("; ")
             told = f"{queue.name!r}: {number:,} {flaw} ({first!r}{' and others' if number > 1 else ''}): {meaning}"
             found[f"have {flaw} records"].append((queue.name, wrong("damage", told, f"{REPAIR}: {healing}")))
-        for each in queue.miscounts:
+        for each in queue.count_mismatches:
             told = f"{queue.name!r}: its counter {each.counter} says {each.kept:,}, there are {each.counted:,}"
             found[f"have a wrong counter {each.counter}"].append((queue.name, wrong("damage", told, REPAIR)))
         found["have a journal whose entries do not follow each other"] += [

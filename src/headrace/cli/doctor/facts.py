@@ -5,7 +5,7 @@ from msgspec import Struct
 from headrace.cli.looking import look_at_each
 from headrace.model.clock import SystemClock, monotonic_ms
 from headrace.model.event import Consumer
-from headrace.model.integrity import Damage, Findings, Miscount
+from headrace.model.integrity import CountMismatch, Damage, Findings
 from headrace.model.limits import INSPECT_PARTS_MAX, LATE_MS
 from headrace.model.names import DEFAULT_TENANT, Queue, Shard
 from headrace.model.queue_config import QueueConfig
@@ -47,9 +47,9 @@ class QueueFacts(Struct, frozen=True):
         return [each for found in each_shard for each in found]
 
     @property
-    def miscounts(self) -> list[Miscount]:
+    def count_mismatches(self) -> list[CountMismatch]:
         """The counters that are wrong."""
-        return [each for parts in self.shards for part in parts for each in part.miscounts]
+        return [each for parts in self.shards for part in parts for each in part.count_mismatches]
 
     @property
     def name(self) -> str:
@@ -104,7 +104,7 @@ async def _look_at(store: Store, queue: Queue, now_ms: int, *, full: bool) -> Qu
 async def _inspect(store: Store, shard: Shard, now_ms: int, *, full: bool) -> list[Findings]:
     # A lease that ran out a moment ago is no fault: the next claim takes it back.
     late_ms = max(now_ms - LATE_MS, 0)
-    parts = [await store.upkeep.inspect(shard, now_ms=late_ms)]
+    parts = [await store.integrity.inspect(shard, now_ms=late_ms)]
     while (cursor := parts[-1].cursor) is not None and (full or len(parts) < INSPECT_PARTS_MAX):
-        parts.append(await store.upkeep.inspect(shard, cursor=cursor, now_ms=late_ms))
+        parts.append(await store.integrity.inspect(shard, cursor=cursor, now_ms=late_ms))
     return parts

@@ -44,7 +44,7 @@ def _leases(queue: QueueFacts, _: int) -> Check | None:
     return wrong("leases", told, "start a worker, or headrace doctor --repair")
 
 
-def _letters(queue: QueueFacts, _: int) -> Check | None:
+def _dead_letters(queue: QueueFacts, _: int) -> Check | None:
     most = queue.config.keep_dead_max * queue.queue.shards
     if not queue.counts.dead or queue.counts.dead * 100 < most * NEARLY_FULL_PERCENT:
         return None
@@ -69,7 +69,7 @@ FINDINGS: tuple[tuple[Callable[[QueueFacts, int], Check | None], str], ...] = (
     (_paused, "are paused with jobs waiting"),
     (_forsaken, f"have had jobs due for more than {duration_text(LATE_MS)} and no worker was seen"),
     (_leases, f"have leases that ran out more than {duration_text(LATE_MS)} ago"),
-    (_letters, "have nearly as many dead letters as they keep; beyond that the oldest are dropped"),
+    (_dead_letters, "have nearly as many dead letters as they keep; beyond that the oldest are dropped"),
     (_waiting, "have nearly as many waiting jobs as they take; beyond that new ones are refused as full"),
 )
 """What may be amiss with a queue, and how it is said of many."""

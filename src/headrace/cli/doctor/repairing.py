@@ -20,7 +20,7 @@ class Repairs(Struct, frozen=True):
     leases: int
     """That had run out, and whose jobs wait again or have died of it."""
     swept: int
-    """Endings, keys, letters, workers and journal entries whose time was over."""
+    """Finished jobs, keys, dead letters, workers and journal entries whose time was over."""
     mended: dict[str, int]
     """Records, by flaw."""
     recounted: int
@@ -55,9 +55,9 @@ async def repair(store: Store, queues: list[Queue], advance: Callable[[int], Non
         for shard in queue.all_shards():
             cursor: str | None = None
             while True:
-                step = await store.upkeep.mend(shard, cursor=cursor)
+                step = await store.integrity.mend(shard, cursor=cursor)
                 mended.update(each.flaw for each in step.damages)
-                recounted, cleared = recounted + len(step.miscounts), cleared + step.cleared
+                recounted, cleared = recounted + len(step.count_mismatches), cleared + step.cleared
                 cursor = step.cursor
                 if cursor is None:
                     break

@@ -120,7 +120,7 @@ def _count(counts: Counts, state: State) -> int:
 
 
 async def _liveliest(store: Store, rows: Sequence[Seen]) -> list[Seen]:
-    """Those that stand in no livelier state; of several letters of an id, one."""
+    """Those that stand in no livelier state; of several dead letters of an id, one."""
     once = {seen.id: seen for seen in rows}
     if rows and rows[0].state is State.DEAD:
         found = await store.reads.find(rows[0].queue, list(once))

@@ -16,7 +16,7 @@ from headrace.model.job import State
 from headrace.model.names import Queue
 from headrace.stores.contract.store import Store
 
-Running = Annotated[bool, typer.Option("--running", help="Also ask active jobs to stop, and drop their twins.")]
+Running = Annotated[bool, typer.Option("--running", help="Also ask active jobs to stop, and drop their blocked jobs.")]
 _LIVE = frozenset((State.WAITING, State.ACTIVE))
 
 
@@ -70,6 +70,6 @@ def _states(state: State | None, running: bool) -> tuple[State, ...]:
 async def _cancelled(
     store: Store, queue: Queue, state: State | None, ids: Sequence[str], *, running: bool
 ) -> list[str]:
-    # Of a twin that matched, the active one need not match: it is not asked for the twin's sake.
+    # Of a blocked job that matched, the active one need not match: it is not asked for the blocked job's sake.
     asking = running and state in (None, State.ACTIVE)
     return [answer.status for answer in await store.jobs.cancel(queue, ids, running=asking)]

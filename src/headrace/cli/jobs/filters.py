@@ -15,7 +15,7 @@ class JobFilter(Struct, frozen=True, kw_only=True):
     tag: str | None = None
     id_prefix: str | None = None
     payload: str | None = None
-    """Somewhere in the payload; an ending has none."""
+    """Somewhere in the payload; a finished job has none."""
     enqueued_after_ms: int | None = None
     enqueued_before_ms: int | None = None
 

@@ -30,8 +30,8 @@ def list_jobs(
 ) -> None:
     """List jobs: what waits or runs first, then what is over.
 
-    In each state by queue, then by id. An id that runs and has a twin waiting behind it is listed in both states.
-    """
+    In each state by queue, then by id. An id that runs and has a blocked job waiting behind it is listed in both
+    states."""
     output = Output(json=json)
 
     async def look(store: Store) -> tuple[list[Seen], str | None, int]:

@@ -7,15 +7,15 @@ from headrace.cli.instants import ago, instants
 from headrace.cli.output import printable
 from headrace.cli.shapes import (
     carried_text,
+    dead_letter_dict,
     due_text,
-    ending_dict,
+    finished_job_dict,
     first_line,
     key_text,
-    letter_dict,
     policy_dict,
     record_dict,
 )
-from headrace.model.finished import Ending
+from headrace.model.finished import FinishedJob
 from headrace.model.job import Record, State
 from headrace.model.limits import DURATION_MS_MAX
 from headrace.model.names import Queue
@@ -28,13 +28,13 @@ from headrace.model.times import duration_text, instant_text
 
 LABEL_CHARS = 12
 """Where the values of a portrait begin."""
-LETTERS_SHOWN = 10
+DEAD_LETTERS_SHOWN = 10
 """Of one id, the newest; `dead list --id` has all."""
 
 
 def portrait_dict(queue: Queue, found: Found, config: QueueConfig, *, payload: bool) -> dict[str, object]:
     """Everything known of a job."""
-    record, twin, ending = found.record, found.twin, found.ending
+    record, blocked_job, finished_job = found.record, found.blocked_job, found.finished_job
     lease = None
     if found.worker is not None:
         lease = {
@@ -49,9 +49,9 @@ def portrait_dict(queue: Queue, found: Found, config: QueueConfig, *, payload: b
         "record": None if record is None else record_dict(record, payload=payload),
         "policy": None if record is None else policy_dict(record.policy, config),
         "lease": lease,
-        "twin": None if twin is None else record_dict(twin, payload=payload),
-        "ending": None if ending is None else ending_dict(ending, result=payload),
-        "letters": [letter_dict(queue, letter, payload=payload) for letter in found.letters],
+        "blocked_job": None if blocked_job is None else record_dict(blocked_job, payload=payload),
+        "finished_job": None if finished_job is None else finished_job_dict(finished_job, result=payload),
+        "dead_letters": [dead_letter_dict(queue, dead_letter, payload=payload) for dead_letter in found.dead_letters],
     }
 
 
@@ -67,21 +67,24 @@ def portrait_text(found: Found, why: str | None, config: QueueConfig, now_ms: in
         lines.append(fact("lease", f"worker {found.worker} for {left}, fence {found.fence}"))
         if found.cancel_asked:
             lines.append(fact("cancel", "asked for; the worker hears of it with its next heartbeat"))
-    if found.ending is not None:
-        lines += _ending_facts(found.ending, now_ms, result=payload)
-    for letter in found.letters[::-1][:LETTERS_SHOWN]:
-        told = f"{letter.reason}: {error_text(letter.error)}"
+    if found.finished_job is not None:
+        lines += _finished_job_facts(found.finished_job, now_ms, result=payload)
+    for dead_letter in found.dead_letters[::-1][:DEAD_LETTERS_SHOWN]:
+        told = f"{dead_letter.reason}: {error_text(dead_letter.error)}"
         lines.append(
-            fact("letter", f"{key_text(letter.key)}, died {ago(letter.died_at_ms, now_ms)}, {first_line(told)}")
+            fact(
+                "dead letter",
+                f"{key_text(dead_letter.key)}, died {ago(dead_letter.died_at_ms, now_ms)}, {first_line(told)}",
+            )
         )
     if found.record is not None and payload:
         lines.append(fact("payload", carried_text(found.record.payload)))
-    if found.twin is not None:
-        lines.append(fact("twin", "waits behind the active one:"))
-        twin = [*record_facts(found.twin, config, now_ms)]
+    if found.blocked_job is not None:
+        lines.append(fact("blocked", "waits behind the active one:"))
+        blocked_job = [*record_facts(found.blocked_job, config, now_ms)]
         if payload:
-            twin.append(fact("payload", carried_text(found.twin.payload)))
-        lines += [indent(line, "  ") for line in twin]
+            blocked_job.append(fact("payload", carried_text(found.blocked_job.payload)))
+        lines += [indent(line, "  ") for line in blocked_job]
     return "\n".join(lines)
 
 
@@ -114,16 +117,20 @@ def record_facts(record: Record, config: QueueConfig, now_ms: int, *, error: boo
         yield fact("headers", "\n".join(f"{name}: {value}" for name, value in sorted(record.headers.items())))
 
 
-def _ending_facts(ending: Ending, now_ms: int, *, result: bool) -> Iterator[str]:
-    kept = f"kept until {instant_text(ending.until_ms)}{', whatever else ends' if ending.pinned else ''}"
-    yield fact("kind", ending.kind)
-    if ending.tag is not None:
-        yield fact("tag", ending.tag)
-    yield fact("enqueued", f"{instant_text(ending.enqueued_at_ms)}, {ago(ending.enqueued_at_ms, now_ms)}")
-    yield fact("failures", f"{ending.attempts:,}; stalls {ending.stalls:,}")
-    yield fact("ended", f"{ending.state} {instant_text(ending.ended_at_ms)}, {ago(ending.ended_at_ms, now_ms)}; {kept}")
-    if ending.result is not None and result:
-        yield fact("result", carried_text(ending.result))
+def _finished_job_facts(finished_job: FinishedJob, now_ms: int, *, result: bool) -> Iterator[str]:
+    kept = f"kept until {instant_text(finished_job.until_ms)}{', whatever else ends' if finished_job.pinned else ''}"
+    yield fact("kind", finished_job.kind)
+    if finished_job.tag is not None:
+        yield fact("tag", finished_job.tag)
+    yield fact("enqueued", f"{instant_text(finished_job.enqueued_at_ms)}, {ago(finished_job.enqueued_at_ms, now_ms)}")
+    yield fact("failures", f"{finished_job.attempts:,}; stalls {finished_job.stalls:,}")
+    yield fact(
+        "ended",
+        f"{finished_job.state} {instant_text(finished_job.ended_at_ms)}, "
+        f"{ago(finished_job.ended_at_ms, now_ms)}; {kept}",
+    )
+    if finished_job.result is not None and result:
+        yield fact("result", carried_text(finished_job.result))
 
 
 def _policy_text(policy: Policy, config: QueueConfig) -> str:

@@ -87,8 +87,8 @@ async def asked(store: Store, tenant: str, name: str | None, id: str, wait_ms: i
     queue = located[0]
     where = queue.full_name
     try:
-        found = await wait_for(store, queue, id, wait_ms, twin=False)
-        return Answer("done", id, where, outcome_of(found, RAW, bytes, twin=False))
+        found = await wait_for(store, queue, id, wait_ms, blocked_job=False)
+        return Answer("done", id, where, outcome_of(found, RAW, bytes, blocked_job=False))
     except JobFailed as failed:
         return Answer("dead", id, where, reason=failed.reason, error=failed.error, message=str(failed))
     except JobCancelled as cancelled:

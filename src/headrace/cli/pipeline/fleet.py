@@ -160,7 +160,7 @@ def _checked(app: "App", name: str, config: "WorkerFields") -> "App":
     if not len(app.handlers):
         raise BadConfig(f"{name} has no jobs; put @app.job above a function, in a module that {name} imports")
     settings_of(
-        WorkerConfig(**with_tenant(config, app.maker.tenant)), app.handlers.queues, app.handlers.companions, "fleet"
+        WorkerConfig(**with_tenant(config, app.maker.tenant)), app.handlers.queues, app.handlers.fail_queues, "fleet"
     )
     return app
 

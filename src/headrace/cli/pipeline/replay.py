@@ -17,9 +17,10 @@ from headrace.model.times import instant_text
 if TYPE_CHECKING:
     from headrace.pipeline.again.counting import Replays
 
-COLUMNS = ("letters#", "queue", "kind", "reason", "first died", "last died", "error")
+COLUMNS = ("dead letters#", "queue", "kind", "reason", "first died", "last died", "error")
 Where = Annotated[
-    str, typer.Option("--where", metavar="SQL", help="Which letters, as in: error_class = 'Timeout' and attempts > 3")
+    str,
+    typer.Option("--where", metavar="SQL", help="Which dead letters, as in: error_class = 'Timeout' and attempts > 3"),
 ]
 KeepCounts = Annotated[
     bool, typer.Option("--keep-counts", help="Keep attempts, stalls and the last error instead of starting anew.")
@@ -44,7 +45,7 @@ def replay(
     """Replay the dead letters for which a condition in SQL is true: counts them, shows groups of them, and asks.
 
     The columns are those of dead letters: tenant, queue, id, kind, tag, attempts, reason, error_class, error_message,
-    enqueued_at, died_at, payload and others. It takes what was dead when it began; a letter whose id waits or runs
+    enqueued_at, died_at, payload and others. It takes what was dead when it began; a dead letter whose id waits or runs
     already is kept (in use).
     """
     from headrace.pipeline.again.asking import check_times
@@ -60,10 +61,10 @@ def replay(
         return
     line = Line(output)
     with sparked(asked.engine, line, there.events) as spark:
-        from headrace.pipeline.again.letters import replay_letters
+        from headrace.pipeline.again.dead_letters import replay_dead_letters
 
         def run(*, dry: bool, died_before_ms: int | None = None) -> "Replays":
-            return replay_letters(
+            return replay_dead_letters(
                 spark,
                 asked.store,
                 where,
@@ -85,7 +86,7 @@ def replay(
             count=lambda: run(dry=True),
             size=lambda would: would.found,
             show=lambda would: _show(output, would),
-            # The same letters as were shown: what died since was not.
+            # The same dead letters as were shown: what died since was not.
             do=lambda would: run(dry=False, died_before_ms=None if would is None else would.died_before_ms),
             dry_run=dry_run,
             yes=yes,
@@ -101,7 +102,7 @@ def _show(output: Output, found: "Replays") -> None:
         return
     rows = [
         (
-            *(each.letters, f"{each.tenant}/{each.queue}", each.kind, each.reason),
+            *(each.dead_letters, f"{each.tenant}/{each.queue}", each.kind, each.reason),
             *(instant_text(each.first_died_at_ms), instant_text(each.last_died_at_ms)),
             None if each.error_class is None else one_line(each.error_class),
         )

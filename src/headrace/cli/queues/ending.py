@@ -87,7 +87,7 @@ def delete(
 ) -> None:
     """Forget a queue that has no jobs left.
 
-    Its endings, dead letters, keys, journal and configuration go with it.
+    Its finished jobs, dead letters, keys, journal and configuration go with it.
     """
     output = Output(json=json)
     done = with_store(url, lambda store: _deleted(store, output, tenant, name, dry_run, yes))
@@ -106,7 +106,7 @@ async def _deleted(store: Store, output: Output, tenant: str, name: str, dry_run
         )
     if not dry_run:
         output.confirm(
-            f"Delete queue {name!r} of tenant {tenant!r} for good, with {row.done + row.cancelled:,} endings,"
+            f"Delete queue {name!r} of tenant {tenant!r} for good, with {row.done + row.cancelled:,} finished jobs,"
             f" {row.dead:,} dead letters and its journal?",
             yes=yes,
         )

@@ -18,7 +18,7 @@ from headrace.model.event import Bounds
 from headrace.model.times import instant_text
 from headrace.stores.contract.store import Store
 
-Name = Annotated[str, typer.Argument(metavar="NAME", help="The queue; a companion is called NAME.fail.")]
+Name = Annotated[str, typer.Argument(metavar="NAME", help="The queue; a fail queue is called NAME.fail.")]
 
 
 class JournalRow(Struct, frozen=True):

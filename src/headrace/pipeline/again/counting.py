@@ -6,7 +6,7 @@ GROUPS_MAX = 1_000
 """Groups that are told of: more nobody reads, and kinds or errors may be many."""
 
 
-class LetterGroup(Struct, frozen=True, kw_only=True):
+class DeadLetterGroup(Struct, frozen=True, kw_only=True):
     """Dead letters that are alike."""
 
     tenant: str
@@ -14,7 +14,7 @@ class LetterGroup(Struct, frozen=True, kw_only=True):
     kind: str
     error_class: str | None
     reason: str
-    letters: int
+    dead_letters: int
     first_died_at_ms: int
     last_died_at_ms: int
 
@@ -25,16 +25,16 @@ class Replays(Struct, frozen=True, kw_only=True):
     found: int
     replayed: int = 0
     in_use: int = 0
-    """Letters that stay because their id waits, is blocked or runs."""
+    """Dead letters that stay because their id waits, is blocked or runs."""
     not_found: int = 0
-    """Letters that somebody else replayed or purged meanwhile."""
+    """Dead letters that somebody else replayed or purged meanwhile."""
     refused: dict[str, int] = {}
     examples: dict[str, str] = {}
     """A sentence for each reason."""
-    groups: tuple[LetterGroup, ...] = ()
+    groups: tuple[DeadLetterGroup, ...] = ()
     """The largest first; a thousand at most."""
     died_before_ms: int
-    """No later death was looked at; give it to the next call to mean the same letters."""
+    """No later death was looked at; give it to the next call to mean the same dead letters."""
     dry: bool = False
 
     def __str__(self) -> str:
@@ -45,9 +45,9 @@ class Replays(Struct, frozen=True, kw_only=True):
         if not self.found:
             return "no dead letter matches"
         if self.dry:
-            return f"{_counted(self.found, 'letter')} would be replayed"
+            return f"{_counted(self.found, 'dead_letter')} would be replayed"
         counts = {name: getattr(self, name) for name in ("replayed", "in_use", "not_found")}
-        return f"of {_counted(self.found, 'letter')} {_told(counts, self.refused, self.examples)}"
+        return f"of {_counted(self.found, 'dead_letter')} {_told(counts, self.refused, self.examples)}"
 
 
 class JobGroup(Struct, frozen=True, kw_only=True):

@@ -9,14 +9,15 @@ EVENT = (*JOB, "epoch", "seq")
 """What names an event of a job."""
 WRITES = ("enqueued", "updated", "unblocked", "merged")
 """Events after which a job holds another payload than before; one that is replayed has the payload that it had."""
-NEEDED = (*EVENT, "happened_at", "event", "kind", "tag", "priority", "reason", "letter")
+NEEDED = (*EVENT, "happened_at", "event", "kind", "tag", "priority", "reason", "dead_letter")
 
 
 def again(events: DataFrame, matched: DataFrame) -> DataFrame:
     """One row for each life of a job that an event of `matched` tells of.
 
-    Reads of `events` the columns `tenant queue shard epoch seq happened_at event id kind tag priority reason letter`,
-    and `payload` if it has it; of `matched` the columns `tenant queue shard id epoch seq`. Both in any order.
+    Reads of `events` the columns `tenant queue shard epoch seq happened_at event id kind tag priority reason
+    dead_letter`, and `payload` if it has it; of `matched` the columns `tenant queue shard id epoch seq`. Both in any
+    order.
 
     Returns
     - `tenant queue shard id`, and `life`: the epoch and seq of the event that began it, as in 1-17; of one that began

@@ -5,11 +5,21 @@ from collections.abc import Sequence
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812  (as everybody on Spark writes it)
 
-from headrace.pipeline.audit.rules import BLOCKED, ENDLESS, ENDS, LOST, OVER, RUNS, TWINLESS, UNLETTERED, WAITS
+from headrace.pipeline.audit.rules import (
+    BLOCKED,
+    ENDLESS,
+    ENDS,
+    LOST,
+    OVER,
+    RUNS,
+    WAITS,
+    WITHOUT_BLOCKED_JOB,
+    WITHOUT_DEAD_LETTER,
+)
 
 SHARD = ("tenant", "queue", "shard")
 JOB = (*SHARD, "id")
-LETTER = (*SHARD, "letter")
+DEAD_LETTER = (*SHARD, "dead_letter")
 EVENT = (
     *JOB,
     "seq",
@@ -21,7 +31,7 @@ EVENT = (
     "fence",
     "run_at",
     "reason",
-    "letter",
+    "dead_letter",
     "payload_bytes",
 )
 """The columns of the journal that the audit reads."""
@@ -32,65 +42,68 @@ _RECORD = ("kind", "run_at_ms", "payload_bytes")
 def fold(events: DataFrame) -> DataFrame:
     """One row per job: what its records must be after its events.
 
-    Reads `tenant queue shard id seq event kind attempts stalls fence run_at reason letter payload_bytes` of the
-    journal, and `alive_upto ended_upto`: the seq up to which events count for what waits or runs and for the ending,
-    null for all.
+    Reads `tenant queue shard id seq event kind attempts stalls fence run_at reason dead_letter payload_bytes` of the
+    journal, and `alive_upto ended_upto`: the seq up to which events count for what waits or runs and for the finished
+    job, null for all.
 
     Returns `tenant queue shard id` and, each null where no event tells it
     - `last`: seq and event of the last one
     - `live`: `state` (waiting, active or over), `seq` and `event` that say so
     - `record`: `kind run_at_ms payload_bytes attempts stalls` of what waits or runs
     - `fence` of the last delivery
-    - `twin`: `is_there`, `kind run_at_ms payload_bytes`
-    - `ending`: `state` (done, cancelled or none), `kind attempts stalls seq`
-    - `deaths`: `seq letter kind attempts stalls reason` of each, but for letters that were removed
-    - `gone`: the letters that were replayed, purged or removed
+    - `blocked_job`: `is_there`, `kind run_at_ms payload_bytes`
+    - `finished_job`: `state` (done, cancelled or none), `kind attempts stalls seq`
+    - `deaths`: `seq dead_letter kind attempts stalls reason` of each, but for dead letters that were removed
+    - `gone`: the dead letters that were replayed, purged or removed
     """
     alive = F.when(F.col("seq") <= F.coalesce("alive_upto", "seq"), F.col("seq"))
     ended = F.when(F.col("seq") <= F.coalesce("ended_upto", "seq"), F.col("seq"))
     happened = events.where(F.col("id").isNotNull()).withColumn("run_at_ms", F.unix_millis("run_at"))
     counts = [F.coalesce(name, F.lit(0)).alias(name) for name in _COUNTS]
-    state, twin, ending = state_after(), twin_after(), _ending_after()
-    died = F.struct("seq", "letter", "kind", *counts, "reason")
+    state, blocked_job, finished_job = state_after(), blocked_job_after(), _finished_job_after()
+    died = F.struct("seq", "dead_letter", "kind", *counts, "reason")
     folded = happened.groupBy(*JOB).agg(
         F.max_by(F.struct("seq", "event"), "seq").alias("last"),
         _last(F.struct(state.alias("state"), "seq", "event"), state.isNotNull(), alive).alias("live"),
         _last(F.struct(*_RECORD, *counts), F.col("event").isin(*WAITS), alive).alias("record"),
         _last(F.col("fence"), F.col("event").isin("claimed", "asked"), alive).alias("fence"),
-        _last(F.struct(twin.alias("is_there"), *_RECORD), twin.isNotNull(), alive).alias("twin"),
-        _last(F.struct(ending.alias("state"), "kind", *counts, "seq"), ending.isNotNull(), ended).alias("ending"),
+        _last(F.struct(blocked_job.alias("is_there"), *_RECORD), blocked_job.isNotNull(), alive).alias("blocked_job"),
+        _last(F.struct(finished_job.alias("state"), "kind", *counts, "seq"), finished_job.isNotNull(), ended).alias(
+            "finished_job"
+        ),
         F.collect_list(F.when(F.col("event") == "dead", died)).alias("deaths"),
-        F.collect_set(F.when(F.col("event").isin(*UNLETTERED), F.col("letter"))).alias("gone"),
+        F.collect_set(F.when(F.col("event").isin(*WITHOUT_DEAD_LETTER), F.col("dead_letter"))).alias("gone"),
         F.max(F.when(_removes_all(), F.col("seq"))).alias("removed_seq"),
     )
     removed_seq = F.coalesce("removed_seq", F.lit(0))
     still = F.filter("deaths", lambda death: death["seq"] > removed_seq)
-    removed = F.transform(F.filter("deaths", lambda death: death["seq"] < removed_seq), lambda death: death["letter"])
+    removed = F.transform(
+        F.filter("deaths", lambda death: death["seq"] < removed_seq), lambda death: death["dead_letter"]
+    )
     return folded.withColumns({"deaths": still, "gone": F.array_union("gone", removed)}).drop("removed_seq")
 
 
-def fold_letters(events: DataFrame) -> DataFrame:
+def fold_dead_letters(events: DataFrame) -> DataFrame:
     """One row per dead letter that the journal knows.
 
-    Reads the columns of `fold`. Returns `tenant queue shard letter`, `id kind attempts stalls reason dead_seq` of the
-    death, `deaths` (how many have that number), and `gone_seq`: of the event that took the letter away.
-    """
-    numbered = events.where(F.col("letter").isNotNull())
-    dead, gone = F.col("event") == "dead", F.col("event").isin(*UNLETTERED)
+    Reads the columns of `fold`. Returns `tenant queue shard dead_letter`, `id kind attempts stalls reason dead_seq` of
+    the death, `deaths` (how many have that number), and `gone_seq`: of the event that took the dead letter away."""
+    numbered = events.where(F.col("dead_letter").isNotNull())
+    dead, gone = F.col("event") == "dead", F.col("event").isin(*WITHOUT_DEAD_LETTER)
     counts = [F.coalesce(name, F.lit(0)).alias(name) for name in _COUNTS]
     death = F.struct("id", "kind", *counts, "reason", F.col("seq").alias("dead_seq"))
-    letters = numbered.groupBy(*LETTER).agg(
+    dead_letters = numbered.groupBy(*DEAD_LETTER).agg(
         _last(death, dead, F.col("seq")).alias("death"),
         F.max("id").alias("any_id"),
         F.count_if(dead).alias("deaths"),
         F.min(F.when(gone, F.col("seq"))).alias("taken_seq"),
     )
     removed = events.where(_removes_all()).groupBy(*JOB).agg(F.max("seq").alias("removed_seq"))
-    named = letters.select(
-        *LETTER, F.coalesce("death.id", "any_id").alias("id"), "death.kind", "death.attempts", "death.stalls",
+    named = dead_letters.select(
+        *DEAD_LETTER, F.coalesce("death.id", "any_id").alias("id"), "death.kind", "death.attempts", "death.stalls",
         "death.reason", "death.dead_seq", "deaths", "taken_seq",
     )  # fmt: skip
-    # A letter is taken away by its own event, or with everything of its id.
+    # A dead letter is taken away by its own event, or with everything of its id.
     later = F.when(F.col("removed_seq") > F.col("dead_seq"), F.col("removed_seq"))
     joined = named.join(removed, on=list(JOB), how="left")
     return joined.withColumn("gone_seq", F.least("taken_seq", later)).drop("taken_seq", "removed_seq")
@@ -98,18 +111,20 @@ def fold_letters(events: DataFrame) -> DataFrame:
 
 def state_after() -> Column:
     """What an event makes of what waits or runs; null where it says nothing of that."""
-    event, of_twin, of_letter = F.col("event"), _is_twins(), F.col("letter").isNotNull()
+    event, of_blocked_job, of_dead_letter = F.col("event"), _is_blocked_jobs(), F.col("dead_letter").isNotNull()
     return (
         F.when(event.isin(*WAITS), "waiting")
-        .when(event.isin(*RUNS) | of_twin, "active")
-        .when((event == "purged") & of_letter, None)
+        .when(event.isin(*RUNS) | of_blocked_job, "active")
+        .when((event == "purged") & of_dead_letter, None)
         .when(event.isin(*OVER), "over")
     )
 
 
-def twin_after() -> Column:
-    """Whether there is a twin after an event; null where it says nothing of that."""
-    return F.when(F.col("event") == "blocked", True).when(F.col("event").isin(*TWINLESS) | _is_twins(), False)
+def blocked_job_after() -> Column:
+    """Whether there is a blocked job after an event; null where it says nothing of that."""
+    return F.when(F.col("event") == "blocked", True).when(
+        F.col("event").isin(*WITHOUT_BLOCKED_JOB) | _is_blocked_jobs(), False
+    )
 
 
 def cut_at(events: DataFrame, seen: DataFrame) -> DataFrame:
@@ -124,9 +139,9 @@ def uncut(events: DataFrame) -> DataFrame:
     return events.withColumn("alive_upto", nothing).withColumn("ended_upto", nothing)
 
 
-def _ending_after() -> Column:
+def _finished_job_after() -> Column:
     event = F.col("event")
-    return F.when(event.isin(*ENDS) & ~_is_twins(), event).when(
+    return F.when(event.isin(*ENDS) & ~_is_blocked_jobs(), event).when(
         event.isin(*ENDLESS) & ~((event == "removed") & _because(LOST)), "none"
     )
 
@@ -135,7 +150,7 @@ def _removes_all() -> Column:
     return (F.col("event") == "removed") & ~_because(LOST)
 
 
-def _is_twins() -> Column:
+def _is_blocked_jobs() -> Column:
     return (F.col("event") == "cancelled") & _because(BLOCKED)
 
 

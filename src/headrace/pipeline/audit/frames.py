@@ -12,9 +12,9 @@ from pyspark.sql import functions as F  # noqa: N812  (as everybody on Spark wri
 from headrace.model.event import Bounds
 from headrace.model.limits import AUDIT_FLAWS_MAX, AUDIT_LOOKS_MAX
 from headrace.model.names import Shard
-from headrace.pipeline.audit.flaws import letter_flaws, number_flaws, story_flaws
-from headrace.pipeline.audit.fold import EVENT, JOB, SHARD, cut_at, fold, fold_letters, uncut
-from headrace.pipeline.audit.sieve import COMPARED, ROW, compared_jobs, compared_letters, seen_jobs
+from headrace.pipeline.audit.flaws import dead_letter_flaws, number_flaws, story_flaws
+from headrace.pipeline.audit.fold import EVENT, JOB, SHARD, cut_at, fold, fold_dead_letters, uncut
+from headrace.pipeline.audit.sieve import COMPARED, ROW, compared_dead_letters, compared_jobs, seen_jobs
 
 _JOBS = "tenant string, queue string, shard int, id string"
 _SHARDS = "tenant string, queue string, shard int, shards int, first_seq long, is_whole boolean, stood_seq long"
@@ -96,22 +96,22 @@ class Frames:
         firsts = F.broadcast(self._shards.select(*SHARD, "first_seq"))
         joined = self._events.join(firsts, on=list(SHARD), how="inner")
         self._happened = joined.where(F.col("seq") >= F.col("first_seq")).drop("first_seq")
-        self._letters = self._keep(fold_letters(self._happened))
+        self._dead_letters = self._keep(fold_dead_letters(self._happened))
 
     def flaws(self) -> list[Any]:
         """What is wrong with the journal itself, of each sort the first ones."""
-        numbers, letters = number_flaws(self._happened), letter_flaws(self._letters)
+        numbers, dead_letters = number_flaws(self._happened), dead_letter_flaws(self._dead_letters)
         stories = story_flaws(self._happened, self._shards)
-        found = [frame.limit(AUDIT_FLAWS_MAX) for frame in (numbers, stories, letters)]
+        found = [frame.limit(AUDIT_FLAWS_MAX) for frame in (numbers, stories, dead_letters)]
         return reduce(DataFrame.unionByName, found).collect()
 
     def compare(self) -> Compared:
         """Compare journal and records."""
         seen = seen_jobs(self._rows)
         jobs = compared_jobs(fold(cut_at(self._happened, seen)), seen, self._shards)
-        letters = compared_letters(self._letters, self._rows, self._shards)
+        dead_letters = compared_dead_letters(self._dead_letters, self._rows, self._shards)
         self._compared = self._keep(
-            jobs.unionByName(letters).groupBy(*JOB).agg(*[F.bool_or(name).alias(name) for name in COMPARED])
+            jobs.unionByName(dead_letters).groupBy(*JOB).agg(*[F.bool_or(name).alias(name) for name in COMPARED])
         )
         differs = F.col("differs") & ~F.col("is_misplaced")
         [counts] = self._compared.agg(

@@ -21,11 +21,11 @@ HINTS: dict[What, str] = {
     "kind": "somebody changed the record; enqueue it again as it should be",
     "due": "somebody changed the record; enqueue it again with the time that it should have",
     "payload": "somebody changed the record; enqueue it again with the payload that it should have",
-    "twin": "enqueue it again: behind an active job that makes the twin anew",
-    "ending": "whoever reads its result is told the wrong thing; headrace jobs remove it",
-    "letterless": "it cannot be replayed any more; enqueue it again if its work is still wanted",
+    "blocked_job": "enqueue it again: behind an active job that makes the blocked job anew",
+    "finished_job": "whoever reads its result is told the wrong thing; headrace jobs remove it",
+    "no_dead_letter": "it cannot be replayed any more; enqueue it again if its work is still wanted",
     "deathless": "headrace dead show it; purge it, or replay it if its work is wanted",
-    "letter": "headrace dead show it before it is replayed; somebody changed it",
+    "dead_letter": "headrace dead show it before it is replayed; somebody changed it",
 }
 
 MAYBE_OVER = "its end may be among the events that this journal lacks: see what it did before it is enqueued again"
@@ -36,8 +36,8 @@ def judge(shard: Shard, id: str, story: Story | None, found: Found | None, is_wh
     """What does not add up. Without `is_whole` the journal has lost its beginning: what it does not tell may be."""
     case = Case(shard, id, story or Story(), found, is_whole)
     if case.is_untold:
-        return [*case.alive(), *case.twin()]
-    return [*case.alive(), *case.twin(), *case.ending(), *case.letters()]
+        return [*case.alive(), *case.blocked_job()]
+    return [*case.alive(), *case.blocked_job(), *case.finished_job(), *case.dead_letters()]
 
 
 class Case:
@@ -54,9 +54,11 @@ class Case:
         story, found = self._story, self._found
         if self._state is not None or found is None or story.state not in ("waiting", "active"):
             return False
-        knows_no_end = story.ending == "none" or (story.ending is None and self._is_whole)
-        has_died = self._is_whole and any(letter.key.number not in story.letters for letter in found.letters)
-        return has_died or (found.ending is not None and knows_no_end)
+        knows_no_end = story.finished_job == "none" or (story.finished_job is None and self._is_whole)
+        has_died = self._is_whole and any(
+            dead_letter.key.number not in story.dead_letters for dead_letter in found.dead_letters
+        )
+        return has_died or (found.finished_job is not None and knows_no_end)
 
     def alive(self) -> Iterator[Finding]:
         """What waits or runs."""
@@ -100,68 +102,80 @@ class Case:
         if has_time and told.run_at_ms != record.run_at_ms:
             yield self._finding("due", f"due at {told.run_at_ms} ms", f"due at {record.run_at_ms} ms")
 
-    def twin(self) -> Iterator[Finding]:
+    def blocked_job(self) -> Iterator[Finding]:
         """What waits behind an active one."""
         story, found = self._story, self._found
-        blocked = None if found is None else found.twin
-        if story.has_twin is None and not self._is_whole:
+        blocked = None if found is None else found.blocked_job
+        if story.has_blocked_job is None and not self._is_whole:
             return
-        told = story.twin if story.has_twin and self._state is State.ACTIVE else None
+        told = story.blocked_job if story.has_blocked_job and self._state is State.ACTIVE else None
         if told is None and blocked is not None:
-            yield self._finding("twin", "no twin", f"a twin of kind {blocked.kind!r} waits behind it")
+            yield self._finding(
+                "blocked_job", "no blocked job", f"a blocked job of kind {blocked.kind!r} waits behind it"
+            )
         elif told is not None and blocked is None:
-            yield self._finding("twin", f"a twin waits behind it since seq {told.seq}", "no twin")
+            yield self._finding("blocked_job", f"a blocked job waits behind it since seq {told.seq}", "no blocked job")
         elif told is not None and blocked is not None:
             said = (told.kind, told.payload_bytes, told.run_at_ms)
             if said != (blocked.kind, len(blocked.payload), blocked.run_at_ms):
                 yield self._finding(
-                    "twin",
-                    f"a twin of kind {told.kind!r}, {told.payload_bytes} bytes, due at {told.run_at_ms} ms",
+                    "blocked_job",
+                    f"a blocked job of kind {told.kind!r}, {told.payload_bytes} bytes, due at {told.run_at_ms} ms",
                     f"one of kind {blocked.kind!r}, {len(blocked.payload)} bytes, due at {blocked.run_at_ms} ms",
                 )
 
-    def ending(self) -> Iterator[Finding]:
+    def finished_job(self) -> Iterator[Finding]:
         """What is left of one that is over. It may have been swept, which writes no event."""
-        story, ending = self._story, None if self._found is None else self._found.ending
-        if ending is None or (story.ending is None and not self._is_whole):
+        story, finished_job = self._story, None if self._found is None else self._found.finished_job
+        if finished_job is None or (story.finished_job is None and not self._is_whole):
             return
-        kept = f"ending {ending.state}, kind {ending.kind!r}, {_counts(ending.attempts, ending.stalls)}"
+        kept = (
+            f"finished job {finished_job.state}, kind {finished_job.kind!r}, "
+            f"{_counts(finished_job.attempts, finished_job.stalls)}"
+        )
         told = story.ended
-        if story.ending in (None, "none") or told is None:
-            what: What = "unknown" if story.seq == 0 else "ending"
-            yield self._finding(what, self._told() + ", no ending" if story.seq else "no event of this job", kept)
-        elif (story.ending, told.kind, told.attempts, told.stalls) != (
-            ending.state,
-            ending.kind,
-            ending.attempts,
-            ending.stalls,
+        if story.finished_job in (None, "none") or told is None:
+            what: What = "unknown" if story.seq == 0 else "finished_job"
+            yield self._finding(what, self._told() + ", no finished job" if story.seq else "no event of this job", kept)
+        elif (story.finished_job, told.kind, told.attempts, told.stalls) != (
+            finished_job.state,
+            finished_job.kind,
+            finished_job.attempts,
+            finished_job.stalls,
         ):
-            said = f"ending {story.ending} (seq {told.seq}), kind {told.kind!r}, {_counts(told.attempts, told.stalls)}"
-            yield self._finding("ending", said, kept, told.seq)
+            said = (
+                f"finished job {story.finished_job} (seq {told.seq}), kind {told.kind!r}, "
+                f"{_counts(told.attempts, told.stalls)}"
+            )
+            yield self._finding("finished_job", said, kept, told.seq)
 
-    def letters(self) -> Iterator[Finding]:
+    def dead_letters(self) -> Iterator[Finding]:
         """What is left of its deaths. What is swept of them has its event."""
         story = self._story
-        kept = {letter.key.number: letter for letter in self._found.letters} if self._found else {}
-        for number, told in sorted(story.letters.items()):
+        kept = {dead_letter.key.number: dead_letter for dead_letter in self._found.dead_letters} if self._found else {}
+        for number, told in sorted(story.dead_letters.items()):
             if number not in kept:
                 yield self._finding(
-                    "letterless", f"died at seq {told.seq}, letter {number}", "no such letter", told.seq
+                    "no_dead_letter", f"died at seq {told.seq}, dead letter {number}", "no such dead letter", told.seq
                 )
-        for number, letter in sorted(kept.items()):
-            record, death = letter.record, story.letters.get(number)
+        for number, dead_letter in sorted(kept.items()):
+            record, death = dead_letter.record, story.dead_letters.get(number)
             if death is None and (self._is_whole or number in story.gone):
                 said = "was taken away" if number in story.gone else "no death with it"
-                yield self._finding("deathless", f"letter {number}: {said}", f"letter {number} of kind {record.kind!r}")
+                yield self._finding(
+                    "deathless", f"dead letter {number}: {said}", f"dead letter {number} of kind {record.kind!r}"
+                )
             elif death is not None and (death.kind, death.attempts, death.stalls, death.reason) != (
                 record.kind,
                 record.attempts,
                 record.stalls,
-                letter.reason,
+                dead_letter.reason,
             ):
-                said = f"letter {number}, kind {death.kind!r}, {_counts(death.attempts, death.stalls)}"
+                said = f"dead letter {number}, kind {death.kind!r}, {_counts(death.attempts, death.stalls)}"
                 store = f"kind {record.kind!r}, {_counts(record.attempts, record.stalls)}"
-                yield self._finding("letter", f"{said}, {death.reason}", f"{store}, {letter.reason}", death.seq)
+                yield self._finding(
+                    "dead_letter", f"{said}, {death.reason}", f"{store}, {dead_letter.reason}", death.seq
+                )
 
     def _told(self) -> str:
         story = self._story
@@ -171,9 +185,9 @@ class Case:
         found = self._found
         if found is None:
             return ""
-        if found.ending is not None:
-            return f", but an ending {found.ending.state}"
-        return f", but {len(found.letters)} dead letters" if found.letters else ""
+        if found.finished_job is not None:
+            return f", but a finished job {found.finished_job.state}"
+        return f", but {len(found.dead_letters)} dead letters" if found.dead_letters else ""
 
     def _finding(
         self, what: What, journal: str, store: str, seq: int | None = None, *, hint: str | None = None

@@ -3,21 +3,21 @@
 WAITS = ("enqueued", "updated", "merged", "unblocked", "replayed", "retried", "released", "stalled")
 """After these a job waits, and its record is as they say."""
 RUNS = ("claimed", "asked", "blocked")
-"""After these it runs. So it does after `cancelled` with the reason `blocked`, which tells of its twin."""
+"""After these it runs. So it does after `cancelled` with the reason `blocked`, which tells of its blocked job."""
 OVER = ("done", "dead", "cancelled", "removed", "purged")
-"""After these nothing waits or runs; but for `cancelled` with the reason `blocked`, and `purged` with a letter."""
+"""After these nothing waits or runs; but for `cancelled` with the reason `blocked`, and `purged` with a dead letter."""
 SETTLES = ("done", "retried", "released", "stalled", "dead", "cancelled")
 """These end a delivery if they name its fence."""
-TWINLESS = ("enqueued", "updated", "merged", "unblocked", "replayed", "claimed", "removed")
-"""After these there is no twin, nor after `cancelled` with the reason `blocked`."""
+WITHOUT_BLOCKED_JOB = ("enqueued", "updated", "merged", "unblocked", "replayed", "claimed", "removed")
+"""After these there is no blocked job, nor after `cancelled` with the reason `blocked`."""
 ENDS = ("done", "cancelled")
-"""These leave an ending, unless they tell of a twin."""
+"""These leave a finished job, unless they tell of a blocked job."""
 ENDLESS = ("enqueued", "replayed", "removed")
 """These delete it, but for `removed` with the reason `lost`: that tells of the job alone."""
-UNLETTERED = ("replayed", "purged")
-"""These take away the letter that they name."""
+WITHOUT_DEAD_LETTER = ("replayed", "purged")
+"""These take away the dead letter that they name."""
 
 BLOCKED = "blocked"
-"""The reason of a `cancelled` that tells of a twin."""
+"""The reason of a `cancelled` that tells of a blocked job."""
 LOST = "lost"
-"""The reason of a `removed` of a job whose record was lost; its ending and its letters stay."""
+"""The reason of a `removed` of a job whose record was lost; its finished job and its dead letters stay."""

@@ -3,13 +3,25 @@
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812  (as everybody on Spark writes it)
 
-from headrace.model.names import COMPANION_SUFFIX
-from headrace.pipeline.audit.fold import JOB, LETTER, SHARD, same
+from headrace.model.names import FAIL_QUEUE_SUFFIX
+from headrace.pipeline.audit.fold import DEAD_LETTER, JOB, SHARD, same
 
-ROW = (*JOB, "state", "kind", "attempts", "stalls", "run_at", "fence", "reason", "letter", "payload_bytes", "as_of_seq")
+ROW = (
+    *JOB,
+    "state",
+    "kind",
+    "attempts",
+    "stalls",
+    "run_at",
+    "fence",
+    "reason",
+    "dead_letter",
+    "payload_bytes",
+    "as_of_seq",
+)
 """The columns of jobs that the audit reads."""
-_LETTER = ("id", "kind", "attempts", "stalls", "reason")
-"""What a letter and its death both tell."""
+_DEAD_LETTER = ("id", "kind", "attempts", "stalls", "reason")
+"""What a dead letter and its death both tell."""
 COMPARED = ("differs", "has_moved", "is_partly", "is_misplaced")
 """What is said of each job."""
 _ALIVE = ("waiting", "active")
@@ -17,7 +29,7 @@ _ENDED = ("done", "cancelled")
 
 
 def seen_jobs(rows: DataFrame) -> DataFrame:
-    """One row per job that the store has shown, letters aside.
+    """One row per job that the store has shown, dead letters aside.
 
     Reads the columns `ROW` of jobs. Returns `tenant queue shard id`, the structs `alive`, `blocked` and `ended` (each
     null for none) with `as_of_seq state fence kind run_at_ms payload_bytes attempts stalls`, and `alive_upto
@@ -48,19 +60,21 @@ def compared_jobs(stories: DataFrame, seen: DataFrame, shards: DataFrame) -> Dat
     """
     both = stories.drop("deaths", "gone").join(seen.drop("alive_upto", "ended_upto"), on=list(JOB), how="full_outer")
     both = both.join(F.broadcast(shards), on=list(SHARD), how="inner")
-    live, record, twin, ending = (F.col(name) for name in ("live", "record", "twin", "ending"))
+    live, record, blocked_job, finished_job = (
+        F.col(name) for name in ("live", "record", "blocked_job", "finished_job")
+    )
     alive, blocked, ended, whole = (F.col(name) for name in ("alive", "blocked", "ended", "is_whole"))
     differs = [
         (live.isNotNull() | whole) & ~_alive_of(live).eqNullSafe(alive["state"]),
         alive.isNotNull() & record.isNotNull() & ~_same_record(record, alive),
         (alive["state"] == "active") & (F.col("fence") != alive["fence"]),
-        _twin_differs(twin, blocked, _alive_of(live), whole),
-        ended.isNotNull() & (ending.isNotNull() | whole) & ~_same_ending(ending, ended),
+        _blocked_job_differs(blocked_job, blocked, _alive_of(live), whole),
+        ended.isNotNull() & (finished_job.isNotNull() | whole) & ~_same_finished_job(finished_job, ended),
     ]
     unknown = [
         alive.isNotNull() & (live.isNull() | record.isNull()),
         (alive["state"] == "active") & F.col("fence").isNull(),
-        ended.isNotNull() & ending.isNull(),
+        ended.isNotNull() & finished_job.isNull(),
     ]
     return both.select(
         *JOB,
@@ -71,19 +85,21 @@ def compared_jobs(stories: DataFrame, seen: DataFrame, shards: DataFrame) -> Dat
     )
 
 
-def compared_letters(letters: DataFrame, rows: DataFrame, shards: DataFrame) -> DataFrame:
-    """The jobs whose letters differ, or could not be compared.
+def compared_dead_letters(dead_letters: DataFrame, rows: DataFrame, shards: DataFrame) -> DataFrame:
+    """The jobs whose dead letters differ, or could not be compared.
 
-    Reads what `fold_letters` returns, the columns `ROW` of jobs, and shards as `compared_jobs` does. Returns the
+    Reads what `fold_dead_letters` returns, the columns `ROW` of jobs, and shards as `compared_jobs` does. Returns the
     columns of `compared_jobs`.
     """
-    seen = rows.where(F.col("state") == "dead").select(*LETTER, F.struct(*_LETTER, "as_of_seq").alias("seen"))
-    both = letters.join(seen, on=list(LETTER), how="full_outer").join(F.broadcast(shards), on=list(SHARD), how="inner")
+    seen = rows.where(F.col("state") == "dead").select(*DEAD_LETTER, F.struct(*_DEAD_LETTER, "as_of_seq").alias("seen"))
+    both = dead_letters.join(seen, on=list(DEAD_LETTER), how="full_outer").join(
+        F.broadcast(shards), on=list(SHARD), how="inner"
+    )
     found, upto, dead_seq = F.col("seen").isNotNull(), F.col("seen.as_of_seq"), F.col("dead_seq")
-    told = F.struct(*_LETTER)
+    told = F.struct(*_DEAD_LETTER)
     is_there = (dead_seq <= upto) & ~F.coalesce(F.col("gone_seq") <= upto, F.lit(False))
     differs = [
-        found & dead_seq.isNotNull() & ~(is_there & same(told, F.col("seen"), _LETTER)),
+        found & dead_seq.isNotNull() & ~(is_there & same(told, F.col("seen"), _DEAD_LETTER)),
         found & dead_seq.isNull() & (F.col("is_whole") | (F.col("gone_seq") <= upto)),
         ~found & dead_seq.isNotNull() & F.col("gone_seq").isNull(),
     ]
@@ -103,10 +119,10 @@ def compared_letters(letters: DataFrame, rows: DataFrame, shards: DataFrame) -> 
 def _is_misplaced() -> Column:
     """Whether an id is in another shard than `Queue.index_of` says."""
     id = F.col("id")
-    # A fail job goes where the job is that died: its id without the number of the letter.
-    routed = F.when(F.col("queue").endswith(COMPANION_SUFFIX), F.regexp_replace(id, "(?s)(?<=.)#[^#]*$", "")).otherwise(
-        id
-    )
+    # A fail job goes where the job is that died: its id without the number of the dead letter.
+    routed = F.when(
+        F.col("queue").endswith(FAIL_QUEUE_SUFFIX), F.regexp_replace(id, "(?s)(?<=.)#[^#]*$", "")
+    ).otherwise(id)
     return F.crc32(routed.cast("binary")) % F.col("shards") != F.col("shard")
 
 
@@ -120,15 +136,15 @@ def _same_record(record: Column, alive: Column) -> Column:
     return due & same(record, alive, ("kind", "payload_bytes", "attempts", "stalls"))
 
 
-def _twin_differs(twin: Column, blocked: Column, state: Column, whole: Column) -> Column:
-    runs, expected = F.coalesce(state == "active", F.lit(False)), F.coalesce(twin["is_there"], F.lit(False))
-    known = twin.isNotNull() | whole | ~runs
-    other = blocked.isNotNull() & expected & ~same(twin, blocked, ("kind", "run_at_ms", "payload_bytes"))
+def _blocked_job_differs(blocked_job: Column, blocked: Column, state: Column, whole: Column) -> Column:
+    runs, expected = F.coalesce(state == "active", F.lit(False)), F.coalesce(blocked_job["is_there"], F.lit(False))
+    known = blocked_job.isNotNull() | whole | ~runs
+    other = blocked.isNotNull() & expected & ~same(blocked_job, blocked, ("kind", "run_at_ms", "payload_bytes"))
     return (known & ((runs & expected) != blocked.isNotNull())) | other
 
 
-def _same_ending(ending: Column, ended: Column) -> Column:
-    alike = same(ending, ended, ("state", "kind", "attempts", "stalls"))
+def _same_finished_job(finished_job: Column, ended: Column) -> Column:
+    alike = same(finished_job, ended, ("state", "kind", "attempts", "stalls"))
     return F.coalesce(alike, F.lit(False))
 
 

@@ -13,9 +13,9 @@ from headrace.pipeline.audit.rules import (
     LOST,
     OVER,
     RUNS,
-    TWINLESS,
-    UNLETTERED,
     WAITS,
+    WITHOUT_BLOCKED_JOB,
+    WITHOUT_DEAD_LETTER,
 )
 
 
@@ -42,68 +42,72 @@ class Story(Struct):
     """waiting, active or over."""
     record: Told | None = None
     fence: int | None = None
-    twin: Told | None = None
-    has_twin: bool | None = None
-    ending: str | None = None
+    blocked_job: Told | None = None
+    has_blocked_job: bool | None = None
+    finished_job: str | None = None
     """done, cancelled or none."""
     ended: Told | None = None
-    letters: dict[int, Told] = {}
+    dead_letters: dict[int, Told] = {}
     gone: set[int] = set()
-    """Letters that were there once."""
+    """Dead letters that were there once."""
 
     @staticmethod
     def of(folded: Mapping[str, Any]) -> "Story":
         """A story from a row of `fold`, its structs as dictionaries."""
         last, live, record = folded["last"], folded["live"], folded["record"]
-        twin, ending = folded["twin"], folded["ending"]
+        blocked_job, finished_job = folded["blocked_job"], folded["finished_job"]
         gone = set(folded["gone"])
         gone_or_unread = {*gone, None}  # the line of a death may be unreadable in part
-        deaths = {death["letter"]: _told(death) for death in folded["deaths"] if death["letter"] not in gone_or_unread}
+        deaths = {
+            death["dead_letter"]: _told(death)
+            for death in folded["deaths"]
+            if death["dead_letter"] not in gone_or_unread
+        }
         return Story(
             seq=last["seq"],
             event=last["event"],
             state=live and live["state"],
             record=record and _told(record),
             fence=folded["fence"],
-            twin=twin and _told(twin),
-            has_twin=twin and twin["is_there"],
-            ending=ending and ending["state"],
-            ended=ending and _told(ending),
-            letters=deaths,
+            blocked_job=blocked_job and _told(blocked_job),
+            has_blocked_job=blocked_job and blocked_job["is_there"],
+            finished_job=finished_job and finished_job["state"],
+            ended=finished_job and _told(finished_job),
+            dead_letters=deaths,
             gone=gone,
         )
 
     def add(self, event: Event) -> None:
         """Take the next event of the job."""
         line = event.line
-        name, is_twins = line.event, line.event == "cancelled" and line.reason == BLOCKED
+        name, is_blocked_jobs = line.event, line.event == "cancelled" and line.reason == BLOCKED
         self.seq, self.event = event.seq, name
         if name in WAITS:
             self.state, self.record = "waiting", _of(event)
-        elif name in RUNS or is_twins:
+        elif name in RUNS or is_blocked_jobs:
             self.state = "active"
             self.fence = line.fence or self.fence
-        elif name in OVER and not (name == "purged" and line.letter is not None):
+        elif name in OVER and not (name == "purged" and line.dead_letter is not None):
             self.state = "over"
         if name == "blocked":
-            self.has_twin, self.twin = True, _of(event)
-        elif name in TWINLESS or is_twins:
-            self.has_twin = False
-        if name in ENDS and not is_twins:
-            self.ending, self.ended = name, _of(event)
+            self.has_blocked_job, self.blocked_job = True, _of(event)
+        elif name in WITHOUT_BLOCKED_JOB or is_blocked_jobs:
+            self.has_blocked_job = False
+        if name in ENDS and not is_blocked_jobs:
+            self.finished_job, self.ended = name, _of(event)
         elif name in ENDLESS and line.reason != LOST:
-            self.ending = "none"
-        self._take_letters(event, line)
+            self.finished_job = "none"
+        self._take_dead_letters(event, line)
 
-    def _take_letters(self, event: Event, line: Line) -> None:
+    def _take_dead_letters(self, event: Event, line: Line) -> None:
         if line.event == "removed" and line.reason != LOST:
-            self.gone |= set(self.letters)
-            self.letters.clear()
-        elif line.letter is not None and line.event in UNLETTERED:
-            self.letters.pop(line.letter, None)
-            self.gone.add(line.letter)
-        elif line.letter is not None and line.event == "dead":
-            self.letters[line.letter] = _of(event)
+            self.gone |= set(self.dead_letters)
+            self.dead_letters.clear()
+        elif line.dead_letter is not None and line.event in WITHOUT_DEAD_LETTER:
+            self.dead_letters.pop(line.dead_letter, None)
+            self.gone.add(line.dead_letter)
+        elif line.dead_letter is not None and line.event == "dead":
+            self.dead_letters[line.dead_letter] = _of(event)
 
 
 def _of(event: Event) -> Told:

@@ -39,7 +39,7 @@ def _said(row: Any) -> str:
         case "gap":
             return f"seq {before} is followed by {after}; {int(after) - int(before) - 1:,} events are missing"
         case "doubled" if row["event"] == "dead" and int(after) != row["seq"]:
-            return f"letter {after} was given to {before} deaths"
+            return f"dead letter {after} was given to {before} deaths"
         case "doubled":
             return f"seq {after} is there twice"
         case "backwards":

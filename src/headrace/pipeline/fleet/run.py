@@ -109,7 +109,7 @@ def _planned(
     with Desk(here_url) as desk:
         given = {**given, "queues": placed(given, found, desk)}
         fleet = secrets.token_hex(4)
-        settings = settings_of(WorkerConfig(**given), found.handlers.queues, found.handlers.companions, fleet)
+        settings = settings_of(WorkerConfig(**given), found.handlers.queues, found.handlers.fail_queues, fleet)
     orders = Orders(fleet, here_url, cargo, dict(given), until, given.get("tenant") or found.maker.tenant, here())
     return _Plan(orders, settings, list(settings.queues), _workers(spark, workers))
 

@@ -100,7 +100,7 @@ class Squad:
                     self.why = self.why or "asked"
                 elif for_ms is not None and now_ms - began_ms >= for_ms:
                     self.why = self.why or "time"
-                if self._is_ending and kill_at_ms is None:
+                if self._is_finished_job and kill_at_ms is None:
                     self._ask_to_stop()
                     kill_at_ms = now_ms + grace_ms + FLEET_MARGIN_MS
                 if kill_at_ms is not None and now_ms >= kill_at_ms:
@@ -115,12 +115,12 @@ class Squad:
         return monotonic_ms() - began_ms
 
     @property
-    def _is_ending(self) -> bool:
+    def _is_finished_job(self) -> bool:
         return self.why is not None or self._impossible is not None
 
     def _begin(self, now_ms: int) -> None:
         for post in self.posts:
-            if self._is_ending:
+            if self._is_finished_job:
                 post.begins_at_ms = None
             elif post.begins_at_ms is not None and post.begins_at_ms <= now_ms:
                 post.begin()
@@ -148,7 +148,7 @@ class Squad:
         else:
             self._count_fall(post)
             pause_ms = min(PAUSE_MS << min(post.falls - 1, 10), PAUSE_MS_MAX)
-        post.begins_at_ms = None if self._is_ending else monotonic_ms() + pause_ms
+        post.begins_at_ms = None if self._is_finished_job else monotonic_ms() + pause_ms
 
     def _count_fall(self, post: Post) -> None:
         if self._tally.settled > self._settled:
@@ -178,7 +178,7 @@ class Squad:
         if was_cancelled:
             # Until then its workers may claim and extend.
             threading.Event().wait(KILLED_SECONDS)
-        if self._is_ending or was_cancelled:
+        if self._is_finished_job or was_cancelled:
             with contextlib.suppress(HeadraceError):
                 self._desk.ask(lambda store: forget(store, self._orders.feed_tenant, self._orders.fleet))
 

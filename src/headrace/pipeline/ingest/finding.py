@@ -86,25 +86,27 @@ def find_source(
     # Java may stand in another folder than we do.
     path = name if here is None else str(here.absolute() if local else here)
     found = format or _guessed(here, name)
-    return Source(path, found, _suggested(found, _ending(here, name)) | given)
+    return Source(path, found, _suggested(found, _finished_job(here, name)) | given)
 
 
 def _guessed(here: Path | None, name: str) -> str:
     if here is not None and (here / "_delta_log").is_dir():
         return "delta"
-    ending = _ending(here, name)
-    if ending not in FORMATS:
+    finished_job = _finished_job(here, name)
+    if finished_job not in FORMATS:
         known = ", ".join(sorted(set(FORMATS.values())))
         raise BadConfig(f"nobody can tell the format of {cut(name)!r} by its name; give --format, such as {known}")
-    return FORMATS[ending]
+    return FORMATS[finished_job]
 
 
-def _ending(here: Path | None, name: str) -> str:
+def _finished_job(here: Path | None, name: str) -> str:
     """How the files end: of a folder, most of what it holds."""
     if here is None or not here.is_dir():
         return _suffix(name)
-    endings = Counter(ending for file in islice(_files(here), FILES_LOOKED_AT_MAX) if (ending := _suffix(file)))
-    return endings.most_common(1)[0][0] if endings else _suffix(name)
+    finished_jobs = Counter(
+        finished_job for file in islice(_files(here), FILES_LOOKED_AT_MAX) if (finished_job := _suffix(file))
+    )
+    return finished_jobs.most_common(1)[0][0] if finished_jobs else _suffix(name)
 
 
 def _files(folder: Path) -> Iterator[str]:
@@ -121,8 +123,8 @@ def _suffix(name: str) -> str:
     return path.suffix.lower()
 
 
-def _suggested(found: str, ending: str) -> dict[str, str]:
+def _suggested(found: str, finished_job: str) -> dict[str, str]:
     """Options that people mean by such a file."""
     if found != "csv":
         return {}
-    return {"header": "true", "inferSchema": "true"} | ({"sep": "\t"} if ending == ".tsv" else {})
+    return {"header": "true", "inferSchema": "true"} | ({"sep": "\t"} if finished_job == ".tsv" else {})

@@ -48,8 +48,8 @@ class Watch:
         while (counts is None or open_jobs(counts)) and not stopping.wait(MAP_LOOK_MS / 1_000):
             counts = self.look(tell)
 
-    def keep_letters(self, rows: int, keep_ms: int) -> None:
-        """Let the queue keep the letters of all rows as long as results are kept, if it would drop some before."""
+    def keep_dead_letters(self, rows: int, keep_ms: int) -> None:
+        """Let the queue keep the dead letters of all rows as long as results are kept, if it would drop some before."""
 
         async def configure(store: Store) -> None:
             config = await store.queues.configuration(self.queue)

@@ -181,7 +181,7 @@ def _run(
         watch.look(told)
 
     if plan.is_own:
-        watch.keep_letters(rows.count, plan.keep_ms)
+        watch.keep_dead_letters(rows.count, plan.keep_ms)
     counts = watch.counts()
     told(counts)
     if not open_jobs(counts) or stop.is_set():

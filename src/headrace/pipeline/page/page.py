@@ -15,7 +15,7 @@ from headrace.pipeline.page.tiles import tiles
 
 def page(numbers: Numbers, *, title: str) -> str:
     """The whole page as text."""
-    style, script, frame = (_file(f"page.{ending}") for ending in ("css", "js", "html"))
+    style, script, frame = (_file(f"page.{finished_job}") for finished_job in ("css", "js", "html"))
     first, *others = numbers.views
     templates = [tag("template", _view(view, numbers), data_view=view.scope.name) for view in others]
     parts = {

@@ -48,15 +48,15 @@ class Options(Struct, frozen=True, kw_only=True):
     tenant: str = DEFAULT_TENANT
     """A name, or `*` for all."""
     names: tuple[str, ...] = ()
-    """Of queues (companions end in `.fail`) or feeds; empty for all."""
+    """Of queues (fail queues end in `.fail`) or feeds; empty for all."""
     columns: tuple[str, ...] = ()
     """In this order; empty for all."""
     payloads: bool = False
-    """Whether payloads, headers and results are read as well: by default of jobs and letters, which hold them, and not
-    of the journal, which does not."""
+    """Whether payloads, headers and results are read as well: by default of jobs and dead letters, which hold them, and
+    not of the journal, which does not."""
     starting: Place | None = None
     """None when nobody said: earliest for a batch, and for a stream as well."""
-    ending: Place | None = None
+    finished_job: Place | None = None
     events_max: int | None = None
     """That a batch of a stream may hold."""
     fails_on_loss: bool = True
@@ -84,7 +84,7 @@ class Options(Struct, frozen=True, kw_only=True):
             columns=_list("columns", options["columns"]) if "columns" in options else (),
             payloads=_flag("payloads", options.get("payloads", "true" if what in ("jobs", "dead") else "false")),
             starting=_place("startingOffsets", options),
-            ending=_place("endingOffsets", options),
+            finished_job=_place("endingOffsets", options),
             events_max=_number("maxEventsPerTrigger", most[0], EVENTS_PER_TRIGGER_MAX) if most else None,
             fails_on_loss=_flag("failOnDataLoss", options.get("failondataloss", "true")),
             partitions_min=_number("minPartitions", options.get("minpartitions", "1"), PARTITIONS_MAX),

@@ -7,7 +7,7 @@ import pyarrow as pa
 from pyspark.sql.datasource import EqualTo
 
 from headrace.model.event import Span
-from headrace.model.finished import Ending
+from headrace.model.finished import FinishedJob
 from headrace.model.limits import BATCH_MAX
 from headrace.model.names import Queue
 from headrace.pipeline.source.building import built, gathered, texts
@@ -38,7 +38,7 @@ class ResultStream(JournalStream):
         events = read_spans(self.options.url, spans, _EVENTS, _DONE, self.options.fails_on_loss)
         with opened(self.options.url) as (runner, store):
             for batch in events:
-                endings = _endings(runner, store, queues, batch) if is_asked else []
+                finished_jobs = _finished_jobs(runner, store, queues, batch) if is_asked else []
                 yield built(
                     self.table,
                     batch.num_rows,
@@ -46,8 +46,8 @@ class ResultStream(JournalStream):
                     | {
                         "outcome": "done",
                         "ended_at": _column(batch, "happened_at"),
-                        "kept": lambda found=endings: [each is not None for each in found],
-                        "result": lambda found=endings: texts([each and each.result for each in found]),
+                        "kept": lambda found=finished_jobs: [each is not None for each in found],
+                        "result": lambda found=finished_jobs: texts([each and each.result for each in found]),
                     },
                 )
 
@@ -56,25 +56,25 @@ def _column(batch: pa.RecordBatch, name: str) -> object:
     return lambda: batch.column(name)
 
 
-def _endings(
+def _finished_jobs(
     runner: Runner, store: Store, queues: Mapping[tuple[str, str], Queue], batch: pa.RecordBatch
-) -> list[Ending | None]:
-    """The ending that each event of a batch left, if it is still there."""
+) -> list[FinishedJob | None]:
+    """The finished job that each event of a batch left, if it is still there."""
     rows = batch.select(["tenant", "queue", "id"]).to_pydict()
     born, at = (batch.column(name).cast(pa.int64()).to_pylist() for name in ("enqueued_at", "happened_at"))
     places: dict[tuple[str, str], list[int]] = {}
     for place, queue in enumerate(zip(rows["tenant"], rows["queue"], strict=True)):
         places.setdefault(queue, []).append(place)
-    found: list[Ending | None] = [None] * batch.num_rows
+    found: list[FinishedJob | None] = [None] * batch.num_rows
     for name, held in places.items():
         for first in range(0, len(held), BATCH_MAX):
             part = held[first : first + BATCH_MAX]
             known = runner.run(_found(store, queues[name], [rows["id"][place] for place in part]))
-            for place, ending in zip(part, known, strict=True):
-                if ending is not None and is_of(ending, born[place] // 1_000, at[place] // 1_000):
-                    found[place] = ending
+            for place, finished_job in zip(part, known, strict=True):
+                if finished_job is not None and is_of(finished_job, born[place] // 1_000, at[place] // 1_000):
+                    found[place] = finished_job
     return found
 
 
-async def _found(store: Store, queue: Queue, ids: list[str]) -> list[Ending | None]:
-    return [None if each is None else each.ending for each in await store.reads.find(queue, ids)]
+async def _found(store: Store, queue: Queue, ids: list[str]) -> list[FinishedJob | None]:
+    return [None if each is None else each.finished_job for each in await store.reads.find(queue, ids)]

@@ -112,7 +112,7 @@ LINE: tuple[Column, ...] = (
     _long("wait_ms"),
     _long("run_ms"),
     _text("reason"),
-    _long("letter"),
+    _long("dead_letter"),
     *_ERROR,
     _int("payload_bytes"),
     _long("version"),
@@ -144,7 +144,7 @@ JOBS = Table(
         _instant("lease_expires_at"),
         _flag("cancel_asked"),
         _text("reason"),
-        _long("letter"),
+        _long("dead_letter"),
         *_ERROR,
         _int("payload_bytes"),
         _text("payload"),
@@ -154,7 +154,7 @@ JOBS = Table(
         _long("as_of_seq"),
     )
 )
-"""One row a record: an id may be active and blocked at once, and have an ending and letters besides."""
+"""One row a record: an id may be active and blocked at once, and have a finished job and dead letters besides."""
 
 RESULTS = Table(
     (
@@ -178,7 +178,7 @@ RESULTS = Table(
 DEAD = Table(
     (
         *_SHARD,
-        _long("letter"),
+        _long("dead_letter"),
         _text("id"),
         _text("kind"),
         _text("tag"),

@@ -49,7 +49,7 @@ class HeadraceSource(DataSource):
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802  (Spark's name)
         options, table = self._reading(schema)
-        if options.ending is not None:
+        if options.finished_job is not None:
             raise BadConfig("option endingOffsets is for batches; a stream has no end, use trigger(availableNow=True)")
         if options.what == "journal":
             from headrace.pipeline.source.journal.stream import JournalStream
@@ -88,7 +88,7 @@ class HeadraceSource(DataSource):
     def _writing(self, overwrite: bool) -> WriteOptions:
         if overwrite:
             raise BadConfig(
-                "jobs, letters and items are added, never overwritten; write with .mode('append') or"
+                "jobs, dead letters and items are added, never overwritten; write with .mode('append') or"
                 " .outputMode('append')"
             )
         return WriteOptions.parse(self.options.copy())  # type: ignore[attr-defined]

@@ -13,7 +13,7 @@ from headrace.stores.catalog import all_queues
 from headrace.stores.contract.store import Store
 
 QueueKey = tuple[str, str]
-"""Tenant and name, companions with their `.fail`."""
+"""Tenant and name, fail queues with their `.fail`."""
 
 
 class Look(Struct, frozen=True):

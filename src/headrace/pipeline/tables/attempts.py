@@ -11,8 +11,8 @@ _LIFE = (*JOB, "incarnation")
 def attempts(events: DataFrame) -> DataFrame:
     """One row per delivery, from the columns of the journal.
 
-    Reads `tenant queue shard epoch seq happened_at event id kind fence worker wait_ms run_ms reason letter error_class
-    error_message`; the order of the rows does not matter.
+    Reads `tenant queue shard epoch seq happened_at event id kind fence worker wait_ms run_ms reason dead letter
+    error_class error_message`; the order of the rows does not matter.
 
     Returns
     - `tenant queue shard id incarnation`: the life that the delivery belongs to, as in the table of jobs

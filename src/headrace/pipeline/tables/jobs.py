@@ -10,7 +10,7 @@ def jobs(events: DataFrame) -> DataFrame:
     """One row per life of a job, from the columns of the journal.
 
     Reads `tenant queue shard epoch seq happened_at event id kind tag priority attempts stalls fence enqueued_at wait_ms
-    run_ms reason letter error_class error_message`; the order of the rows does not matter.
+    run_ms reason dead letter error_class error_message`; the order of the rows does not matter.
 
     Returns
     - `tenant queue shard id` and `incarnation`: 1 for the first life of the id that the journal saw beginning; 0 for

@@ -7,7 +7,7 @@ OPENINGS = ("enqueued", "unblocked", "replayed")
 """Events after which one job more waits."""
 OUTCOMES = ("done", "retried", "released", "stalled", "dead", "cancelled")
 """Ways in which a delivery ends; jobs also die and are cancelled without one."""
-READ = ("tenant", "queue", "happened_at", "event", "kind", "fence", "wait_ms", "run_ms", "reason", "letter")
+READ = ("tenant", "queue", "happened_at", "event", "kind", "fence", "wait_ms", "run_ms", "reason", "dead_letter")
 """The columns of the journal that are needed."""
 PERCENTILES = (50, 95, 99)
 
@@ -15,7 +15,7 @@ PERCENTILES = (50, 95, 99)
 def stats(events: DataFrame, window_ms: int) -> DataFrame:
     """One row for each window, tenant, queue and kind in which something was opened or closed, or a delivery ended.
 
-    Reads `tenant queue happened_at event kind fence wait_ms run_ms reason letter`, in any order.
+    Reads `tenant queue happened_at event kind fence wait_ms run_ms reason dead_letter`, in any order.
 
     Returns
     - `window_start window_end`: windows of `window_ms`, counted from 1970 UTC
@@ -111,7 +111,7 @@ def _closes() -> Column:
     return (
         event.isin("done", "dead")
         | ((event == "cancelled") & reason.isNull())
-        | ((event == "purged") & F.col("letter").isNull())
+        | ((event == "purged") & F.col("dead_letter").isNull())
         | ((event == "removed") & reason.isNotNull())
     )
 

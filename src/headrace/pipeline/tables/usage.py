@@ -14,7 +14,7 @@ def usage(events: DataFrame) -> DataFrame:
 
     Returns
     - `day tenant`: the date of the events, in UTC
-    - `events`, and the `queues` that had any, companions included
+    - `events`, and the `queues` that had any, fail queues included
     - `enqueued replayed done dead cancelled`: jobs. One that was enqueued behind its active namesake counts as enqueued
       when it is freed to wait on its own; what was merged or cancelled before that does not count
     - `deliveries` that ended, and of these `retried` and `stalled`

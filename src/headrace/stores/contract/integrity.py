@@ -1,4 +1,4 @@
-"""Upkeep: whether what a shard holds fits together, and putting right what does not."""
+"""Integrity: whether what a shard holds fits together, and putting right what does not."""
 
 from typing import Protocol
 
@@ -6,7 +6,7 @@ from headrace.model.integrity import Findings, Mended
 from headrace.model.names import Shard
 
 
-class Upkeep(Protocol):
+class Integrity(Protocol):
     """For a person or a program that looks after a store: damage that no call of ours leaves behind, as after a server
     lost something, a restore, or a change by hand. Where rows are the truth, little can be amiss: their counters."""
 

@@ -22,10 +22,9 @@ class Jobs(Protocol):
         """Take in jobs, one after the other.
 
         Idempotency key first: a key that holds (`now < until`) answers `duplicate`, or `conflict` when it stands for
-        other work. Then by id: unknown, `created`, and an old ending of the id goes; waiting, `updated`; active,
-        `blocked` as a twin. A job is ready when `run_at <= now` and draws its number then; an update that leaves a
-        ready job due keeps its number, one that leaves a later job due draws it now.
-        """
+        other work. Then by id: unknown, `created`, and an old finished job of the id goes; waiting, `updated`; active,
+        `blocked` as a blocked job. A job is ready when `run_at <= now` and draws its number then; an update that leaves
+        a ready job due keeps its number, one that leaves a later job due draws it now."""
 
     async def claim(self, request: ClaimRequest, *, now_ms: int | None = None) -> Claims:
         """Hand out ready jobs under leases until `now + lease_ms`.
@@ -47,10 +46,9 @@ class Jobs(Protocol):
     async def settle(self, settlements: Sequence[Settlement], *, now_ms: int | None = None) -> list[Settled]:
         """End deliveries whose leases hold, with the refusals of `extend`.
 
-        Done and Cancelled leave an ending, Fail a dead letter. Retry counts an attempt and dies at
-        `attempts >= max_attempts`; Retry and Release end cancelled when that was asked. Then the twin: freed when the
-        job is over, applied on top when it waits again.
-        """
+        Done and Cancelled leave a finished job, Fail a dead letter. Retry counts an attempt and dies at `attempts >=
+        max_attempts`; Retry and Release end cancelled when that was asked. Then the blocked job: freed when the job is
+        over, applied on top when it waits again."""
 
     async def turn(
         self, settlements: Sequence[Settlement], request: ClaimRequest, *, now_ms: int | None = None
@@ -58,20 +56,21 @@ class Jobs(Protocol):
         """`settle`, then `claim`, in one round trip; on a store of several servers, not in one atomic step."""
 
     async def repair(self, queue: Queue, *, limit: int = 100, now_ms: int | None = None) -> Repaired:
-        """Repair leases with `expires_at <= now` (by end, then id), at most `limit` per shard, and drop endings, keys,
-        letters, workers and journal entries whose time is over, in bounded steps. For a background sweep."""
+        """Repair leases with `expires_at <= now` (by end, then id), at most `limit` per shard, and drop finished jobs,
+        keys, dead letters, workers and journal entries whose time is over, in bounded steps. For a background sweep."""
 
     async def cancel(
         self, queue: Queue, ids: Sequence[str], *, running: bool = False, now_ms: int | None = None
     ) -> list[Cancellation]:
-        """End waiting jobs (with an ending) and blocked twins (without one); with `running`, also ask the active one.
+        """End waiting jobs (with a finished job) and blocked jobs (without one); with `running`, also ask the active
+        one.
 
         An asked cancel sticks to the delivery: Retry, Release or a stall end it cancelled; Done and Fail still win.
         """
 
     async def remove(self, queue: Queue, ids: Sequence[str], *, now_ms: int | None = None) -> list[Removed]:
-        """Delete everything of an id: job, twin, ending, letters. Its handler may still run, without a lease. The
-        idempotency key stays."""
+        """Delete everything of an id: job, blocked job, finished job, dead letters. Its handler may still run, without
+        a lease. The idempotency key stays."""
 
 
 Answered = Callable[[list[Enqueued] | Exception | None], None]

@@ -32,7 +32,7 @@ class Queues(Protocol):
         """How many jobs stand where, from counters: as cheap with a million jobs as with none."""
 
     async def names(self, tenant: str, *, cursor: str | None = None, limit: int = 100) -> Page[Queue]:
-        """The queues of a tenant by name, companions included, with their shards."""
+        """The queues of a tenant by name, fail queues included, with their shards."""
 
     async def tenants(self, *, cursor: str | None = None, limit: int = 100) -> Page[str]:
         """The tenants that have queues, by name; for operators, never for a tenant."""
@@ -43,4 +43,5 @@ class Queues(Protocol):
 
     async def delete(self, queue: Queue, *, limit: int = 1_000) -> bool:
         """Forget a queue that has no waiting, blocked or active jobs (`Refused`, reason `not_empty`, otherwise), with
-        its endings, letters, keys, journal and configuration: at most `limit` rows a call; True when all is gone."""
+        its finished jobs, dead letters, keys, journal and configuration: at most `limit` rows a call; True when all is
+        gone."""

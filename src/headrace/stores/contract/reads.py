@@ -1,9 +1,9 @@
-"""Reads: one job with everything known of it, lists, endings, snapshots, workers."""
+"""Reads: one job with everything known of it, lists, finished jobs, snapshots, workers."""
 
 from collections.abc import Sequence
 from typing import Protocol
 
-from headrace.model.finished import Ending
+from headrace.model.finished import FinishedJob
 from headrace.model.job import State
 from headrace.model.names import Queue, Shard
 from headrace.model.results import Found, Group, Page, Scan, Snapshot, WorkerSeen
@@ -14,7 +14,7 @@ class Reads(Protocol):
 
     async def find(self, queue: Queue, ids: Sequence[str], *, now_ms: int | None = None) -> Sequence[Found | None]:
         """All that is known of each id, None for an unknown one. The state is that of the liveliest record: active,
-        waiting, then the ending, then dead."""
+        waiting, then the finished job, then dead."""
 
     async def list(
         self, queue: Queue, state: State, *, cursor: str | None = None, limit: int = 100, now_ms: int | None = None
@@ -22,8 +22,8 @@ class Reads(Protocol):
         """The jobs in a state by shard, then id: one that stays in the state is listed exactly once, whatever else
         moves. Dead ones are listed by `store.dead`; asking for them here is refused."""
 
-    async def ending(self, queue: Queue, id: str, *, now_ms: int | None = None) -> Ending | None:
-        """The ending of a job, with its result, while it is kept."""
+    async def finished_job(self, queue: Queue, id: str, *, now_ms: int | None = None) -> FinishedJob | None:
+        """The finished job of a job, with its result, while it is kept."""
 
     async def snapshot(self, shard: Shard, *, now_ms: int | None = None) -> Snapshot:
         """Every record of a shard at one instant of its journal, so that the two can be compared."""

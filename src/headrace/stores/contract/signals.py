@@ -24,9 +24,8 @@ class Signals(Protocol):
         `timeout_ms`.
 
         Looks on entry by the store's clock: an id that neither waits nor runs answers at once, and so does one whose
-        ending is kept, also while the twin that it freed waits. Then every ending, letter or removal of one of the ids
-        wakes. Look with `reads.find` what became of them.
-        """
+        finished job is kept, also while the blocked job that it freed waits. Then every finished job, dead letter or
+        removal of one of the ids wakes. Look with `reads.find` what became of them."""
 
     async def changed(self, feed: FeedName, after: FeedCursor | None, timeout_ms: int) -> bool:
         """Return True as soon as the log of a feed may stand elsewhere than `after`, or a plain queue may hold items;

@@ -5,7 +5,7 @@ from typing import Protocol
 from headrace.model.results import Health
 from headrace.stores.contract.dead_letters import Dead
 from headrace.stores.contract.feeds import Feeds
-from headrace.stores.contract.integrity import Upkeep
+from headrace.stores.contract.integrity import Integrity
 from headrace.stores.contract.items import Items
 from headrace.stores.contract.jobs import Jobs
 from headrace.stores.contract.journal import Journal
@@ -50,7 +50,7 @@ class Store(Protocol):
         """Hints that work may be there."""
 
     @property
-    def upkeep(self) -> Upkeep:
+    def integrity(self) -> Integrity:
         """What may be amiss, and putting it right."""
 
     @property

@@ -3,11 +3,11 @@
 from msgspec.structs import replace
 
 from headrace.model.event import EventName, Line
-from headrace.model.finished import LetterKey
+from headrace.model.finished import DeadLetterKey
 from headrace.model.job import ZERO_COUNTS, Record
 from headrace.model.limits import TIME_MS_MAX
 from headrace.model.results import Cancellation, Removed, Replayed
-from headrace.stores.engine.finish import end, purge_letter, sweep_endings
+from headrace.stores.engine.finish import end, purge_dead_letter, sweep_finished_jobs
 from headrace.stores.engine.step import Step
 from headrace.stores.shared.lookup import Row
 
@@ -16,7 +16,7 @@ def cancel(step: Step, ids: list[str], running: bool) -> list[Cancellation]:
     """End waiting and blocked records; with `running`, ask active ones to stop."""
     step.rows.load(ids)
     answers = [_cancel_one(step, id, running) for id in ids]
-    sweep_endings(step)
+    sweep_finished_jobs(step)
     return answers
 
 
@@ -29,16 +29,16 @@ def _cancel_one(step: Step, id: str, running: bool) -> Cancellation:
         end(step, row.record, "cancelled")
         step.note(_gone("cancelled", step, row.record))
         return Cancellation(id, "cancelled")
-    twin = step.rows.twin(id)
-    if twin is not None:
-        step.rows.drop_twin(id)
-        step.note(replace(_gone("cancelled", step, twin.record), reason="blocked"))
+    blocked_job = step.rows.blocked_job(id)
+    if blocked_job is not None:
+        step.rows.drop_blocked_job(id)
+        step.note(replace(_gone("cancelled", step, blocked_job.record), reason="blocked"))
     if running:
         if not row.delivery.cancel_asked:
             step.rows.put(Row(row.record, replace(row.delivery, cancel_asked=True)))
             step.note(Line("asked", id, fence=row.delivery.fence, worker=row.delivery.worker))
-        return Cancellation(id, "asked", twin is not None)
-    return Cancellation(id, "active" if twin is None else "cancelled", twin is not None)
+        return Cancellation(id, "asked", blocked_job is not None)
+    return Cancellation(id, "active" if blocked_job is None else "cancelled", blocked_job is not None)
 
 
 def _gone(event: EventName, step: Step, record: Record) -> Line:
@@ -56,21 +56,21 @@ def remove(step: Step, ids: list[str]) -> list[Removed]:
 
 
 def _is_kept(step: Step, id: str) -> bool:
-    """Whether an ending or a letter of an id is there."""
-    kept = (step.rows.ending(id), *step.rows.letters_of(id))
+    """Whether a finished job or a dead letter of an id is there."""
+    kept = (step.rows.finished_job(id), *step.rows.dead_letters_of(id))
     return any(each is not None and step.now_ms < each.until_ms for each in kept)
 
 
 def _remove_one(step: Step, id: str) -> Removed:
     rows = step.rows
-    row, letters = rows.job(id), rows.letters_of(id)
+    row, dead_letters = rows.job(id), rows.dead_letters_of(id)
     if row is None and not _is_kept(step, id):
         return Removed(id, "not_found")
     rows.drop(id)
-    rows.drop_twin(id)
-    rows.drop_ending(id)
-    for letter in letters:
-        rows.drop_letter(letter.key.number)
+    rows.drop_blocked_job(id)
+    rows.drop_finished_job(id)
+    for dead_letter in dead_letters:
+        rows.drop_dead_letter(dead_letter.key.number)
     step.note(Line("removed", id) if row is None else Line("removed", id, row.record.kind, reason=_stood(row)))
     return Removed(id, "removed")
 
@@ -101,30 +101,32 @@ def _purge(step: Step, seen: list[Row]) -> int:
     return len(waiting)
 
 
-def purge_letters(step: Step, numbers: list[int]) -> int:
-    """Throw letters away; says how many there were."""
-    letters = [letter for number in dict.fromkeys(numbers) if (letter := step.rows.letter(number)) is not None]
-    kept = [letter for letter in letters if step.now_ms < letter.until_ms]
-    for letter in kept:
-        purge_letter(step, letter)
+def purge_dead_letters(step: Step, numbers: list[int]) -> int:
+    """Throw dead letters away; says how many there were."""
+    dead_letters = [
+        dead_letter for number in dict.fromkeys(numbers) if (dead_letter := step.rows.dead_letter(number)) is not None
+    ]
+    kept = [dead_letter for dead_letter in dead_letters if step.now_ms < dead_letter.until_ms]
+    for dead_letter in kept:
+        purge_dead_letter(step, dead_letter)
     return len(kept)
 
 
-def replay(step: Step, pick: LetterKey | str, keep_counts: bool, delay_ms: int) -> Replayed:
-    """One letter out, its job in."""
+def replay(step: Step, pick: DeadLetterKey | str, keep_counts: bool, delay_ms: int) -> Replayed:
+    """One dead letter out, its job in."""
     rows, now_ms = step.rows, step.now_ms
-    letter = rows.newest_letter(pick) if isinstance(pick, str) else rows.letter(pick.number)
-    if letter is None or letter.until_ms <= now_ms:
+    dead_letter = rows.newest_dead_letter(pick) if isinstance(pick, str) else rows.dead_letter(pick.number)
+    if dead_letter is None or dead_letter.until_ms <= now_ms:
         return Replayed(None, pick, "not_found") if isinstance(pick, str) else Replayed(pick, None, "not_found")
-    record = letter.record
+    record = dead_letter.record
     if rows.job(record.id) is not None:
-        return Replayed(letter.key, record.id, "id_in_use")
+        return Replayed(dead_letter.key, record.id, "id_in_use")
     changes: dict[str, object] = {} if keep_counts else dict(ZERO_COUNTS)
     changes["run_at_ms"] = now_ms + delay_ms
     expires_at_ms = record.policy.expires_at_ms
     if expires_at_ms is not None and expires_at_ms < now_ms:
         changes["policy"] = replace(record.policy, expires_at_ms=None)
-    rows.drop_letter(letter.key.number)
-    rows.drop_ending(record.id)
-    step.note(step.line_of("replayed", step.wait(replace(record, **changes)), letter=letter.key.number))
-    return Replayed(letter.key, record.id, "replayed")
+    rows.drop_dead_letter(dead_letter.key.number)
+    rows.drop_finished_job(record.id)
+    step.note(step.line_of("replayed", step.wait(replace(record, **changes)), dead_letter=dead_letter.key.number))
+    return Replayed(dead_letter.key, record.id, "replayed")

@@ -5,7 +5,7 @@ from collections.abc import Callable
 from msgspec.structs import replace
 
 from headrace.model.claim import Claim, ClaimRequest, Delivery, Lease
-from headrace.model.decision import EXPIRED, is_expired, judge_stall
+from headrace.model.decision import EXPIRED, decide_stall, is_expired
 from headrace.model.event import Line
 from headrace.model.job import Record
 from headrace.model.limits import (
@@ -18,7 +18,7 @@ from headrace.model.limits import (
     WORKER_SEEN_MS,
 )
 from headrace.model.results import Repaired
-from headrace.stores.engine.finish import conclude, die, facts_of, sweep_endings, sweep_letters
+from headrace.stores.engine.finish import conclude, die, facts_of, sweep_dead_letters, sweep_finished_jobs
 from headrace.stores.engine.journal_entries import trim
 from headrace.stores.engine.rows import Rows, WorkerRow
 from headrace.stores.engine.step import Step
@@ -114,10 +114,10 @@ def repair(step: Step, limit: int) -> int:
     overdue = step.rows.overdue(step.now_ms, limit)
     for row in overdue:
         if row.delivery is not None:
-            verdict = judge_stall(row.record, row.delivery.cancel_asked, step.rows.config, step.now_ms)
-            conclude(step, verdict, row.delivery, facts_of(step, row.record, row.delivery))
+            decision = decide_stall(row.record, row.delivery.cancel_asked, step.rows.config, step.now_ms)
+            conclude(step, decision, row.delivery, facts_of(step, row.record, row.delivery))
     if overdue:
-        sweep_endings(step)
+        sweep_finished_jobs(step)
     return len(overdue)
 
 
@@ -159,9 +159,9 @@ def sweep(step: Step, limit: int) -> Repaired:
     rows.number()
     stalled = repair(step, limit)
     swept = (
-        sweep_endings(step),
+        sweep_finished_jobs(step),
         rows.sweep_keys(now_ms, SWEEP_PER_CALL_MAX),
-        sweep_letters(step, SWEEP_PER_CALL_MAX),
+        sweep_dead_letters(step, SWEEP_PER_CALL_MAX),
         rows.sweep_workers(now_ms - WORKER_KEEP_MS, SWEEP_PER_CALL_MAX),
         trim(rows, now_ms, SWEEP_PER_CALL_MAX),
     )

@@ -3,23 +3,23 @@
 import builtins
 from collections.abc import Sequence
 
-from headrace.model.finished import Letter, LetterKey
+from headrace.model.finished import DeadLetter, DeadLetterKey
 from headrace.model.limits import BATCH_MAX, DURATION_MS_MAX, PAGE_MAX
 from headrace.model.names import Queue
 from headrace.model.results import Page, Replayed
 from headrace.model.validate import check_batch, check_bool, check_int
-from headrace.stores.contract.dead_letters import ALL_LETTERS, LetterFilter
+from headrace.stores.contract.dead_letters import ALL_DEAD_LETTERS, DeadLetterFilter
 from headrace.stores.engine import cancel
 from headrace.stores.engine.jobs import at, finish
 from headrace.stores.engine.rows import Engine, Tx
 from headrace.stores.engine.step import Step
-from headrace.stores.shared.cursors import read_letter_cursor, write_cursor
+from headrace.stores.shared.cursors import read_dead_letter_cursor, write_cursor
 from headrace.stores.shared.sharding import picks_by_shard
 from headrace.stores.shared.validate import check_pick
 
 
 class EngineDead:
-    """Letters, shard by shard."""
+    """Dead letters, shard by shard."""
 
     def __init__(self, engine: Engine) -> None:
         self._engine = engine
@@ -28,25 +28,25 @@ class EngineDead:
         self,
         queue: Queue,
         *,
-        where: LetterFilter = ALL_LETTERS,
+        where: DeadLetterFilter = ALL_DEAD_LETTERS,
         cursor: str | None = None,
         limit: int = 100,
         now_ms: int | None = None,
-    ) -> Page[Letter]:
+    ) -> Page[DeadLetter]:
         check_int("limit", limit, 1, PAGE_MAX)
-        start, last = read_letter_cursor(cursor, queue)
+        start, last = read_dead_letter_cursor(cursor, queue)
 
-        def look(tx: Tx, now_ms: int) -> Page[Letter]:
-            found: builtins.list[Letter] = []
+        def look(tx: Tx, now_ms: int) -> Page[DeadLetter]:
+            found: builtins.list[DeadLetter] = []
             budget, after = PAGE_MAX, last
             for shard in queue.all_shards()[start:]:
                 rows = tx.rows(shard)
-                batch = [] if rows is None else rows.letters(after, budget)
+                batch = [] if rows is None else rows.dead_letters(after, budget)
                 budget -= len(batch)
-                for letter in batch:
-                    after = letter.key.number
-                    if letter.until_ms > now_ms and where.matches(letter):
-                        found.append(letter)
+                for dead_letter in batch:
+                    after = dead_letter.key.number
+                    if dead_letter.until_ms > now_ms and where.matches(dead_letter):
+                        found.append(dead_letter)
                         if len(found) == limit:
                             return Page(found, write_cursor(shard.index, str(after)))
                 if budget <= 0:
@@ -59,14 +59,14 @@ class EngineDead:
     async def replay(
         self,
         queue: Queue,
-        picks: Sequence[LetterKey | str],
+        picks: Sequence[DeadLetterKey | str],
         *,
         keep_counts: bool = False,
         delay_ms: int = 0,
         spread_ms: int = 0,
         now_ms: int | None = None,
     ) -> Sequence[Replayed]:
-        check_batch("letters", len(picks), BATCH_MAX)
+        check_batch("dead_letters", len(picks), BATCH_MAX)
         check_bool("keep_counts", keep_counts)
         check_int("delay_ms", delay_ms, 0, DURATION_MS_MAX)
         check_int("spread_ms", spread_ms, 0, DURATION_MS_MAX)
@@ -91,8 +91,8 @@ class EngineDead:
 
         return await self._engine.write(at(now_ms, act))
 
-    async def purge(self, queue: Queue, picks: Sequence[LetterKey], *, now_ms: int | None = None) -> int:
-        check_batch("letters", len(picks), BATCH_MAX)
+    async def purge(self, queue: Queue, picks: Sequence[DeadLetterKey], *, now_ms: int | None = None) -> int:
+        check_batch("dead_letters", len(picks), BATCH_MAX)
         for pick in picks:
             check_pick(queue, pick)
 
@@ -102,13 +102,13 @@ class EngineDead:
                 rows = tx.rows(queue.all_shards()[shard_index])
                 if rows is not None:
                     step = Step(rows, now_ms)
-                    purged += cancel.purge_letters(step, [picks[position].number for position in positions])
+                    purged += cancel.purge_dead_letters(step, [picks[position].number for position in positions])
                     finish(self._engine, step)
             return purged
 
         return await self._engine.write(at(now_ms, act))
 
 
-def not_found(pick: LetterKey | str) -> Replayed:
-    """The answer to a pick that names no letter."""
+def not_found(pick: DeadLetterKey | str) -> Replayed:
+    """The answer to a pick that names no dead letter."""
     return Replayed(None, pick, "not_found") if isinstance(pick, str) else Replayed(pick, None, "not_found")

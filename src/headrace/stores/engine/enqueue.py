@@ -28,22 +28,22 @@ def _enqueue_one(step: Step, job: Job) -> Enqueued:
                 return Enqueued(job.id, "duplicate", used.until_ms)
             return Enqueued(job.id, "conflict")
     row = rows.job(job.id)
-    twin = None if row is None else rows.twin(job.id)
-    if (row is None or (row.delivery is not None and twin is None)) and _is_full(step):
+    blocked_job = None if row is None else rows.blocked_job(job.id)
+    if (row is None or (row.delivery is not None and blocked_job is None)) and _is_full(step):
         return Enqueued(job.id, "full")
     if job.idempotency_key is not None:
         ttl_ms = rows.config.idempotency_ttl_ms if job.idempotency_ttl_ms is None else job.idempotency_ttl_ms
         rows.put_key(job.id, job.idempotency_key, KeyRow(job.fingerprint, now_ms + ttl_ms))
     if row is None:
-        rows.drop_ending(job.id)
+        rows.drop_finished_job(job.id)
         step.note(step.line_of("enqueued", step.wait(record_of(job, now_ms))))
         return Enqueued(job.id, "created")
     if row.delivery is None:
         step.note(step.line_of("updated", _update(step, row.record, job)))
         return Enqueued(job.id, "updated")
-    twin = block(twin, job, now_ms)
-    rows.put_twin(twin)
-    step.note(step.line_of("blocked", twin.record))
+    blocked_job = block(blocked_job, job, now_ms)
+    rows.put_blocked_job(blocked_job)
+    step.note(step.line_of("blocked", blocked_job.record))
     return Enqueued(job.id, "blocked")
 
 

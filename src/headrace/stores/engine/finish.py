@@ -1,4 +1,5 @@
-"""What follows when a delivery or a job is over: endings, dead letters, companions, and the twin behind it."""
+"""What follows when a delivery or a job is over: finished jobs, dead letters, fail queues, and the blocked job behind
+it."""
 
 import base64
 import json
@@ -6,9 +7,9 @@ import json
 from msgspec.structs import replace
 
 from headrace.model.claim import Delivery, Facts
-from headrace.model.decision import Again, Died, Ended, Reason, Verdict
+from headrace.model.decision import Again, Decision, Died, Ended, Reason
 from headrace.model.event import EventName, Line
-from headrace.model.finished import Ending, Letter, LetterKey
+from headrace.model.finished import DeadLetter, DeadLetterKey, FinishedJob
 from headrace.model.job import Record
 from headrace.model.limits import SWEEP_PER_CALL_MAX
 from headrace.model.outcome import JobError
@@ -31,21 +32,21 @@ def facts_of(step: Step, record: Record, delivery: Delivery) -> Facts:
     )
 
 
-def conclude(step: Step, verdict: Verdict, delivery: Delivery, facts: Facts) -> tuple[Record, LetterKey | None]:
-    """Carry out the verdict on a delivery; returns the record as it stands and the letter, if it died."""
-    match verdict:
+def conclude(step: Step, decision: Decision, delivery: Delivery, facts: Facts) -> tuple[Record, DeadLetterKey | None]:
+    """Carry out the decision on a delivery; returns the record as it stands and the dead letter, if it died."""
+    match decision:
         case Again(record, event):
             return _wait_again(step, record, event, delivery, facts), None
         case Ended(record, event, result):
             step.rows.drop(record.id)
             end(step, record, event, result)
             step.note(delivered(event, record, delivery, facts, step.worker))
-            free_twin(step, record.id)
+            free_blocked_job(step, record.id)
             return record, None
         case Died(record, reason, error):
             step.rows.drop(record.id)
             key = die(step, record, reason, error, delivered("dead", record, delivery, facts, step.worker))
-            free_twin(step, record.id)
+            free_blocked_job(step, record.id)
             return record, key
 
 
@@ -74,33 +75,33 @@ def delivered(event: EventName, record: Record, delivery: Delivery, facts: Facts
 
 
 def _wait_again(step: Step, record: Record, event: EventName, delivery: Delivery, facts: Facts) -> Record:
-    twin = step.rows.twin(record.id)
+    blocked_job = step.rows.blocked_job(record.id)
     step.note(delivered(event, record, delivery, facts, step.worker))
-    if twin is not None:
-        step.rows.drop_twin(record.id)
-        record = twin.applied(record)
+    if blocked_job is not None:
+        step.rows.drop_blocked_job(record.id)
+        record = blocked_job.applied(record)
     record = step.wait(record)
-    if twin is not None:
+    if blocked_job is not None:
         step.note(step.line_of("merged", record))
     return record
 
 
-def free_twin(step: Step, id: str) -> None:
-    """Let the twin of a job that is over wait on its own."""
-    twin = step.rows.twin(id)
-    if twin is not None:
-        step.rows.drop_twin(id)
-        step.note(step.line_of("unblocked", step.wait(twin.freed())))
+def free_blocked_job(step: Step, id: str) -> None:
+    """Let the blocked job of a job that is over wait on its own."""
+    blocked_job = step.rows.blocked_job(id)
+    if blocked_job is not None:
+        step.rows.drop_blocked_job(id)
+        step.note(step.line_of("unblocked", step.wait(blocked_job.freed())))
 
 
 def end(step: Step, record: Record, state: str, result: bytes | None = None) -> None:
-    """Keep the ending of a job as long as the queue or the job asks for."""
+    """Keep the finished job of a job as long as the queue or the job asks for."""
     config, now_ms = step.rows.config, step.now_ms
     pin_ms = config.result_ttl_of(record.policy)
     keep_ms = pin_ms or (config.keep_done_ms if config.keep_done_max else 0)
     if keep_ms:
-        step.rows.put_ending(
-            Ending(
+        step.rows.put_finished_job(
+            FinishedJob(
                 record.id,
                 "done" if state == "done" else "cancelled",
                 record.kind,
@@ -115,26 +116,26 @@ def end(step: Step, record: Record, state: str, result: bytes | None = None) -> 
             )
         )
     else:
-        # An older ending of the same id (of a delivery before the twin's) is not this one's.
-        step.rows.drop_ending(record.id)
+        # An older finished job of the same id (of a delivery before the blocked job's) is not this one's.
+        step.rows.drop_finished_job(record.id)
 
 
-def sweep_endings(step: Step) -> int:
-    """Drop endings beyond the queue's bounds."""
-    return step.rows.sweep_endings(step.now_ms, step.rows.config.keep_done_max, SWEEP_PER_CALL_MAX)
+def sweep_finished_jobs(step: Step) -> int:
+    """Drop finished jobs beyond the queue's bounds."""
+    return step.rows.sweep_finished_jobs(step.now_ms, step.rows.config.keep_done_max, SWEEP_PER_CALL_MAX)
 
 
-def die(step: Step, record: Record, reason: Reason, error: JobError, line: Line) -> LetterKey:
+def die(step: Step, record: Record, reason: Reason, error: JobError, line: Line) -> DeadLetterKey:
     """Write the dead letter of a job that has left its row, and hand it to the fail handler if there is one."""
     rows, config, now_ms = step.rows, step.rows.config, step.now_ms
-    rows.head.letter += 1
-    key = LetterKey(rows.shard.index, rows.head.letter)
+    rows.head.dead_letter += 1
+    key = DeadLetterKey(rows.shard.index, rows.head.dead_letter)
     record = replace(record, place=None)
-    rows.put_letter(Letter(key, record, reason, error, now_ms, now_ms + config.keep_dead_ms))
-    step.note(replace(line, reason=reason, letter=key.number, error_class=error.cls, error_message=error.message))
-    sweep_letters(step, 2)
-    if config.fail_handler and not rows.shard.queue.is_companion:
-        companion = step.companion()
+    rows.put_dead_letter(DeadLetter(key, record, reason, error, now_ms, now_ms + config.keep_dead_ms))
+    step.note(replace(line, reason=reason, dead_letter=key.number, error_class=error.cls, error_message=error.message))
+    sweep_dead_letters(step, 2)
+    if config.fail_handler and not rows.shard.queue.is_fail_queue:
+        fail_queue = step.fail_queue()
         failed = Record(
             id=f"{record.id}#{key.number}",
             kind=FAIL_KIND,
@@ -144,22 +145,30 @@ def die(step: Step, record: Record, reason: Reason, error: JobError, line: Line)
             tag=record.tag,
             headers=record.headers,
         )
-        companion.note(companion.line_of("enqueued", companion.wait(failed)))
+        fail_queue.note(fail_queue.line_of("enqueued", fail_queue.wait(failed)))
     return key
 
 
-def sweep_letters(step: Step, limit: int) -> int:
-    """Drop letters beyond the queue's bounds, each with its event; says how many."""
-    over = step.rows.letters_over(step.now_ms, step.rows.config.keep_dead_max, limit)
-    for letter in over:
-        purge_letter(step, letter)
+def sweep_dead_letters(step: Step, limit: int) -> int:
+    """Drop dead letters beyond the queue's bounds, each with its event; says how many."""
+    over = step.rows.dead_letters_over(step.now_ms, step.rows.config.keep_dead_max, limit)
+    for dead_letter in over:
+        purge_dead_letter(step, dead_letter)
     return len(over)
 
 
-def purge_letter(step: Step, letter: Letter) -> None:
-    """Throw one letter away."""
-    step.rows.drop_letter(letter.key.number)
-    step.note(Line("purged", letter.record.id, letter.record.kind, letter.record.tag, letter=letter.key.number))
+def purge_dead_letter(step: Step, dead_letter: DeadLetter) -> None:
+    """Throw one dead letter away."""
+    step.rows.drop_dead_letter(dead_letter.key.number)
+    step.note(
+        Line(
+            "purged",
+            dead_letter.record.id,
+            dead_letter.record.kind,
+            dead_letter.record.tag,
+            dead_letter=dead_letter.key.number,
+        )
+    )
 
 
 def fail_payload(record: Record, reason: str, error: JobError) -> bytes:

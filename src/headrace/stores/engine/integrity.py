@@ -1,4 +1,4 @@
-"""The upkeep protocol over an engine: rows are the truth, so only what is kept beside them can differ."""
+"""The integrity protocol over an engine: rows are the truth, so only what is kept beside them can differ."""
 
 import re
 from collections.abc import Sequence
@@ -7,11 +7,11 @@ from typing import NamedTuple
 from msgspec.structs import replace
 
 from headrace.model.event import Bounds, Entry
-from headrace.model.integrity import Damage, Findings, JournalBreak, Mended, Miscount
+from headrace.model.integrity import CountMismatch, Damage, Findings, JournalBreak, Mended
 from headrace.model.limits import BATCH_MAX, INSPECT_JOURNAL_BYTES
 from headrace.model.names import Shard
 from headrace.model.validate import check_int
-from headrace.stores.engine.finish import free_twin
+from headrace.stores.engine.finish import free_blocked_job
 from headrace.stores.engine.jobs import at, finish
 from headrace.stores.engine.journal import bounds_of, cut
 from headrace.stores.engine.rows import Engine, Rows, Tx
@@ -21,8 +21,8 @@ from headrace.stores.shared.cursors import bad_cursor, read_cursor, write_cursor
 _CURSOR = re.compile(r"(\d{1,18}) (\d{1,18}) (\+?)(.*)", re.ASCII | re.DOTALL)
 
 
-class EngineUpkeep:
-    """Counts what is counted twice, and finds twins that nothing blocks."""
+class EngineIntegrity:
+    """Counts what is counted twice, and finds blocked jobs that nothing blocks."""
 
     def __init__(self, engine: Engine) -> None:
         self._engine = engine
@@ -38,7 +38,7 @@ class EngineUpkeep:
             if rows is None:
                 return Findings(), []
             rows.number()
-            wrong: list[Miscount] = [] if cursor else miscounts(rows)
+            wrong: list[CountMismatch] = [] if cursor else count_mismatches(rows)
             ids = [] if place.records is None else rows.stranded(place.records, limit)
             bounds = bounds_of(rows.head)
             after, upto = place.journal(bounds)
@@ -47,7 +47,7 @@ class EngineUpkeep:
                 journal=bounds,
                 leases_over=rows.leases_over(now_ms, limit),
                 damages=_stranded(ids),
-                miscounts=tuple(wrong),
+                count_mismatches=tuple(wrong),
                 cursor=ids[-1] if len(ids) == limit else None,
             )
             entries = rows.entries(after, upto, limit, INSPECT_JOURNAL_BYTES) if after < upto else []
@@ -67,12 +67,12 @@ class EngineUpkeep:
                 return Mended()
             step = Step(rows, now_ms)
             rows.number()
-            wrong: list[Miscount] = [] if cursor else recount(step)
+            wrong: list[CountMismatch] = [] if cursor else recount(step)
             ids = rows.stranded(after, limit)
             for id in ids:
                 free(step, id)
             finish(self._engine, step)
-            return Mended(damages=_stranded(ids), miscounts=tuple(wrong), cursor=_next(rows, ids, limit))
+            return Mended(damages=_stranded(ids), count_mismatches=tuple(wrong), cursor=_next(rows, ids, limit))
 
         return await self._engine.write(at(now_ms, act))
 
@@ -141,15 +141,15 @@ def _next(rows: Rows, ids: list[str], limit: int) -> str | None:
     return write_cursor(rows.shard.index, ids[-1]) if len(ids) == limit else None
 
 
-def miscounts(rows: Rows) -> list[Miscount]:
+def count_mismatches(rows: Rows) -> list[CountMismatch]:
     """The counters that differ from what is there."""
     kept, counted = rows.kept(), rows.counted()
-    return [Miscount(name, kept[name], counted[name]) for name in kept if kept[name] != counted[name]]
+    return [CountMismatch(name, kept[name], counted[name]) for name in kept if kept[name] != counted[name]]
 
 
-def recount(step: Step) -> list[Miscount]:
+def recount(step: Step) -> list[CountMismatch]:
     """Set wrong counters right; says which."""
-    wrong = miscounts(step.rows)
+    wrong = count_mismatches(step.rows)
     if wrong:
         step.rows.recount({each.counter: each.counted for each in wrong})
         step.woke = True  # a counter that was too low may have hidden jobs that are due
@@ -157,11 +157,11 @@ def recount(step: Step) -> list[Miscount]:
 
 
 def free(step: Step, id: str) -> None:
-    """Let the twin of a job that is not active wait: on its own, or on top of the one that waits."""
+    """Let the blocked job of a job that is not active wait: on its own, or on top of the one that waits."""
     rows = step.rows
-    twin, row = rows.twin(id), rows.job(id)
-    if twin is None or row is None:
-        free_twin(step, id)
+    blocked_job, row = rows.blocked_job(id), rows.job(id)
+    if blocked_job is None or row is None:
+        free_blocked_job(step, id)
         return
-    rows.drop_twin(id)
-    step.note(step.line_of("merged", step.wait(twin.applied(row.record))))
+    rows.drop_blocked_job(id)
+    step.note(step.line_of("merged", step.wait(blocked_job.applied(row.record))))

@@ -80,9 +80,9 @@ class EngineJobs:
             items += handed
             bytes_left -= sum(len(each.record.payload) for each in handed)
             self._finish(step)
-            if (companion := step.left_on()) is not None and companion.shard.queue in queues:
-                claimable[companion.shard] = companion
-        # Asked at the end, of all: a job that dies leaves one on its companion, which was visited before or is new.
+            if (fail_queue := step.left_on()) is not None and fail_queue.shard.queue in queues:
+                claimable[fail_queue.shard] = fail_queue
+        # Asked at the end, of all: a job that dies leaves one on its fail queue, which was visited before or is new.
         times = [claiming.next_at(rows, now_ms) for rows in claimable.values()]
         return Claims(items, min((each for each in times if each is not None), default=None), now_ms)
 

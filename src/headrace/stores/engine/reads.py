@@ -3,8 +3,8 @@
 import builtins
 from collections.abc import Sequence
 
-from headrace.model.finished import Ending, Letter
-from headrace.model.job import State, Twin
+from headrace.model.finished import DeadLetter, FinishedJob
+from headrace.model.job import BlockedJob, State
 from headrace.model.limits import PAGE_MAX, SCAN_PART_BYTES, WORKER_KEEP_MS
 from headrace.model.names import Queue, Shard
 from headrace.model.queue_config import QueueConfig
@@ -19,8 +19,13 @@ from headrace.stores.shared.validate import check_ids, check_state
 
 def find_one(rows: Rows, id: str, now_ms: int) -> Found | None:
     """All that a shard knows of an id."""
-    twin = rows.twin(id)
-    known = rows.job(id), None if twin is None else twin.record, rows.ending(id), rows.letters_of(id)
+    blocked_job = rows.blocked_job(id)
+    known = (
+        rows.job(id),
+        None if blocked_job is None else blocked_job.record,
+        rows.finished_job(id),
+        rows.dead_letters_of(id),
+    )
     return found_of(id, *known, rows.config.paused, now_ms)
 
 
@@ -34,18 +39,18 @@ def scan_part(rows: Rows, group: Group, place: str, limit: int, now_ms: int) -> 
             jobs, more = rows.scan_jobs(place, limit, SCAN_PART_BYTES)
             found = []
             for row in jobs:
-                twin = None if row.delivery is None else rows.twin(row.record.id)
-                blocked = None if twin is None else twin.record
+                blocked_job = None if row.delivery is None else rows.blocked_job(row.record.id)
+                blocked = None if blocked_job is None else blocked_job.record
                 found.append(found_of(row.record.id, row, blocked, None, [], paused, now_ms))
             last = jobs[-1].record.id if more else None
         case "ended":
-            endings, more = rows.scan_endings(place, limit, SCAN_PART_BYTES)
-            found = [found_of(each.id, None, None, each, [], paused, now_ms) for each in endings]
-            last = endings[-1].id if more else None
+            finished_jobs, more = rows.scan_finished_jobs(place, limit, SCAN_PART_BYTES)
+            found = [found_of(each.id, None, None, each, [], paused, now_ms) for each in finished_jobs]
+            last = finished_jobs[-1].id if more else None
         case "dead":
-            letters, more = rows.scan_letters(int(place or 0), limit, SCAN_PART_BYTES)
-            found = [found_of(each.record.id, None, None, None, [each], paused, now_ms) for each in letters]
-            last = str(letters[-1].key.number) if more else None
+            dead_letters, more = rows.scan_dead_letters(int(place or 0), limit, SCAN_PART_BYTES)
+            found = [found_of(each.record.id, None, None, None, [each], paused, now_ms) for each in dead_letters]
+            last = str(dead_letters[-1].key.number) if more else None
     return [each for each in found if each is not None], last
 
 
@@ -89,12 +94,12 @@ class EngineReads:
 
         return await self._engine.read(at(now_ms, look))
 
-    async def ending(self, queue: Queue, id: str, *, now_ms: int | None = None) -> Ending | None:
+    async def finished_job(self, queue: Queue, id: str, *, now_ms: int | None = None) -> FinishedJob | None:
         check_ids(queue, [id])
 
-        def look(tx: Tx, now_ms: int) -> Ending | None:
+        def look(tx: Tx, now_ms: int) -> FinishedJob | None:
             rows = tx.rows(queue.shard_of(id))
-            return None if rows is None else _ending(rows, id, now_ms)
+            return None if rows is None else _finished_job(rows, id, now_ms)
 
         return await self._engine.read(at(now_ms, look))
 
@@ -146,32 +151,32 @@ class EngineReads:
         return await self._engine.read(at(now_ms, look))
 
 
-def _ending(rows: Rows, id: str, now_ms: int) -> Ending | None:
-    ending = rows.ending(id)
-    return ending if ending is not None and now_ms < ending.until_ms else None
+def _finished_job(rows: Rows, id: str, now_ms: int) -> FinishedJob | None:
+    finished_job = rows.finished_job(id)
+    return finished_job if finished_job is not None and now_ms < finished_job.until_ms else None
 
 
 def shows(found: Found, state: State) -> bool:
     """Whether a list of the state shows what was found."""
     match state:
         case State.BLOCKED:
-            return found.twin is not None
+            return found.blocked_job is not None
         case State.DONE | State.CANCELLED:
-            return found.ending is not None and found.ending.state == state.value
+            return found.finished_job is not None and found.finished_job.state == state.value
         case _:
             return found.state is state
 
 
 def _by_id(row: SnapshotRow) -> tuple[str, str, int]:
-    return row.id, row.state, row.letter or 0
+    return row.id, row.state, row.dead_letter or 0
 
 
 def snapshot_rows(
     config: QueueConfig,
     jobs: Sequence[Row],
-    twins: Sequence[Twin],
-    endings: Sequence[Ending],
-    letters: Sequence[Letter],
+    blocked_jobs: Sequence[BlockedJob],
+    finished_jobs: Sequence[FinishedJob],
+    dead_letters: Sequence[DeadLetter],
     now_ms: int,
 ) -> builtins.list[SnapshotRow]:
     """All records of a shard as rows of a snapshot, in order."""
@@ -190,19 +195,19 @@ def snapshot_rows(
     ]
     blocked = [
         SnapshotRow(
-            twin.record.id,
+            blocked_job.record.id,
             State.BLOCKED,
-            twin.record.kind,
-            config.priority_of(twin.record.policy),
+            blocked_job.record.kind,
+            config.priority_of(blocked_job.record.policy),
             0,
             0,
-            twin.record.run_at_ms,
+            blocked_job.record.run_at_ms,
         )
-        for twin in twins
+        for blocked_job in blocked_jobs
     ]
     over = [
         SnapshotRow(each.id, State(each.state), each.kind, None, each.attempts, each.stalls)
-        for each in endings
+        for each in finished_jobs
         if now_ms < each.until_ms
     ]
     dead = [
@@ -213,9 +218,9 @@ def snapshot_rows(
             config.priority_of(each.record.policy),
             each.record.attempts,
             each.record.stalls,
-            letter=each.key.number,
+            dead_letter=each.key.number,
         )
-        for each in letters
+        for each in dead_letters
         if now_ms < each.until_ms
     ]
     return sorted([*live, *blocked, *over, *dead], key=_by_id)

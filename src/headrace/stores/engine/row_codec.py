@@ -10,8 +10,8 @@ import msgspec
 from headrace.model.claim import Delivery
 from headrace.model.event import Consumer
 from headrace.model.feed import FIRST, LAST, Changed, ChangeEvent, FeedConfig, Place
-from headrace.model.finished import Ending, Letter
-from headrace.model.job import NO_HEADERS, Job, Record, Twin
+from headrace.model.finished import DeadLetter, FinishedJob
+from headrace.model.job import NO_HEADERS, BlockedJob, Job, Record
 from headrace.model.outcome import JobError
 from headrace.model.policy import NO_POLICY, Policy
 from headrace.stores.engine.feed_rows import FeedHead
@@ -43,8 +43,8 @@ class PackedLease(msgspec.Struct, frozen=True, gc=False, array_like=True):
 pack = msgspec.msgpack.Encoder().encode
 unpack_body = msgspec.msgpack.Decoder(Body).decode
 unpack_lease = msgspec.msgpack.Decoder(PackedLease).decode
-unpack_twin = msgspec.msgpack.Decoder(Twin).decode
-unpack_letter = msgspec.msgpack.Decoder(Letter).decode
+unpack_blocked_job = msgspec.msgpack.Decoder(BlockedJob).decode
+unpack_dead_letter = msgspec.msgpack.Decoder(DeadLetter).decode
 
 
 def due_since(run_at_ms: int, body: bytes) -> int:
@@ -116,24 +116,33 @@ def lease_columns(delivery: Delivery) -> tuple[int, int, str, bytes]:
     return delivery.expires_at_ms, delivery.fence, delivery.nonce, lease
 
 
-def pack_ending(kind: str, tag: str | None, enqueued_at_ms: int, ended_at_ms: int, attempts: int, stalls: int) -> bytes:
-    """What no statement looks at of an ending."""
+def pack_finished_job(
+    kind: str, tag: str | None, enqueued_at_ms: int, ended_at_ms: int, attempts: int, stalls: int
+) -> bytes:
+    """What no statement looks at of a finished job."""
     return pack((kind, tag, enqueued_at_ms, ended_at_ms, attempts, stalls))
 
 
-def ending_columns(ending: Ending) -> tuple[object, ...]:
-    """The columns of an ending, in the order of ending_find."""
-    body = pack_ending(
-        ending.kind, ending.tag, ending.enqueued_at_ms, ending.ended_at_ms, ending.attempts, ending.stalls
+def finished_job_columns(finished_job: FinishedJob) -> tuple[object, ...]:
+    """The columns of a finished job, in the order of finished_job_find."""
+    body = pack_finished_job(
+        finished_job.kind,
+        finished_job.tag,
+        finished_job.enqueued_at_ms,
+        finished_job.ended_at_ms,
+        finished_job.attempts,
+        finished_job.stalls,
     )
-    return ending.id, ending.state, ending.pinned, ending.until_ms, body, ending.result
+    return finished_job.id, finished_job.state, finished_job.pinned, finished_job.until_ms, body, finished_job.result
 
 
-def ending_of(columns: tuple[Any, ...]) -> Ending:
-    """An ending from its columns."""
+def finished_job_of(columns: tuple[Any, ...]) -> FinishedJob:
+    """A finished job from its columns."""
     id, state, pinned, until_ms, body, result = columns
     kind, tag, enqueued_at_ms, ended_at_ms, attempts, stalls = msgspec.msgpack.decode(body)
-    return Ending(id, state, kind, tag, enqueued_at_ms, ended_at_ms, until_ms, bool(pinned), attempts, stalls, result)
+    return FinishedJob(
+        id, state, kind, tag, enqueued_at_ms, ended_at_ms, until_ms, bool(pinned), attempts, stalls, result
+    )
 
 
 def consumer_of(columns: tuple[Any, ...]) -> Consumer:

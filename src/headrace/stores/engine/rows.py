@@ -7,8 +7,8 @@ from msgspec import Struct
 
 from headrace.model.event import Consumer, Entry
 from headrace.model.feed import FeedConfig, FeedName
-from headrace.model.finished import Ending, Letter
-from headrace.model.job import State, Twin
+from headrace.model.finished import DeadLetter, FinishedJob
+from headrace.model.job import BlockedJob, State
 from headrace.model.names import Queue, Shard
 from headrace.model.queue_config import QueueConfig
 from headrace.model.results import Counts
@@ -41,7 +41,17 @@ class OldestEntry(Struct, frozen=True, gc=False):
 class Head:
     """The counters of a shard; they only grow, except the bytes."""
 
-    __slots__ = ("at_ms", "epoch", "fence", "first_seq", "journal_bytes", "letter", "number", "oldest_at_ms", "seq")
+    __slots__ = (
+        "at_ms",
+        "dead_letter",
+        "epoch",
+        "fence",
+        "first_seq",
+        "journal_bytes",
+        "number",
+        "oldest_at_ms",
+        "seq",
+    )
 
     def __init__(
         self,
@@ -50,7 +60,7 @@ class Head:
         at_ms: int = 0,
         fence: int = 0,
         number: int = 0,
-        letter: int = 0,
+        dead_letter: int = 0,
         first_seq: int = 1,
         journal_bytes: int = 0,
         oldest_at_ms: int = 0,
@@ -60,7 +70,7 @@ class Head:
         self.at_ms = at_ms
         self.fence = fence
         self.number = number
-        self.letter = letter
+        self.dead_letter = dead_letter
         self.first_seq = first_seq
         self.journal_bytes = journal_bytes
         self.oldest_at_ms = oldest_at_ms
@@ -79,8 +89,8 @@ class Rows(Protocol):
     def head(self) -> Head:
         """Its counters, to be counted up in place."""
 
-    def companion(self) -> "Rows":
-        """The rows of the companion's shard with the same index, in the same atomic step; made when missing."""
+    def fail_queue(self) -> "Rows":
+        """The rows of the fail queue's shard with the same index, in the same atomic step; made when missing."""
 
     def load(self, ids: list[str]) -> None:
         """A hint that these ids come next."""
@@ -110,10 +120,10 @@ class Rows(Protocol):
     def of_nonce(self, nonce: str) -> list[Row]:
         """Active ones that were handed out under this nonce, by fence."""
 
-    # Blocked twins.
-    def twin(self, id: str) -> Twin | None: ...
-    def put_twin(self, twin: Twin) -> None: ...
-    def drop_twin(self, id: str) -> None: ...
+    # Blocked jobs.
+    def blocked_job(self, id: str) -> BlockedJob | None: ...
+    def put_blocked_job(self, blocked_job: BlockedJob) -> None: ...
+    def drop_blocked_job(self, id: str) -> None: ...
 
     # Idempotency keys, scoped to their id.
     def key(self, id: str, key: str) -> KeyRow | None: ...
@@ -121,27 +131,27 @@ class Rows(Protocol):
     def sweep_keys(self, now_ms: int, limit: int) -> int:
         """Drop keys with `until <= now`."""
 
-    # Endings: at most one per id.
-    def ending(self, id: str) -> Ending | None: ...
-    def put_ending(self, ending: Ending) -> None: ...
-    def drop_ending(self, id: str) -> None: ...
-    def sweep_endings(self, now_ms: int, keep_max: int, limit: int) -> int:
+    # Finished jobs: at most one per id.
+    def finished_job(self, id: str) -> FinishedJob | None: ...
+    def put_finished_job(self, finished_job: FinishedJob) -> None: ...
+    def drop_finished_job(self, id: str) -> None: ...
+    def sweep_finished_jobs(self, now_ms: int, keep_max: int, limit: int) -> int:
         """Drop unpinned ones oldest first while there are more than `keep_max` or the oldest has `until <= now`, then
         pinned ones with `until <= now`, by that."""
 
-    # Letters.
-    def letter(self, number: int) -> Letter | None: ...
-    def newest_letter(self, id: str) -> Letter | None: ...
-    def letters_of(self, id: str) -> list[Letter]:
-        """All letters of an id, by number."""
+    # Dead letters.
+    def dead_letter(self, number: int) -> DeadLetter | None: ...
+    def newest_dead_letter(self, id: str) -> DeadLetter | None: ...
+    def dead_letters_of(self, id: str) -> list[DeadLetter]:
+        """All dead letters of an id, by number."""
 
-    def letters(self, after: int, limit: int) -> list[Letter]:
-        """Letters with `number > after`, by number."""
+    def dead_letters(self, after: int, limit: int) -> list[DeadLetter]:
+        """Dead letters with `number > after`, by number."""
 
-    def put_letter(self, letter: Letter) -> None: ...
-    def drop_letter(self, number: int) -> None: ...
-    def letters_over(self, now_ms: int, keep_max: int, limit: int) -> list[Letter]:
-        """Letters to sweep: by number while there are more than `keep_max` or the oldest has `until <= now`."""
+    def put_dead_letter(self, dead_letter: DeadLetter) -> None: ...
+    def drop_dead_letter(self, number: int) -> None: ...
+    def dead_letters_over(self, now_ms: int, keep_max: int, limit: int) -> list[DeadLetter]:
+        """Dead letters to sweep: by number while there are more than `keep_max` or the oldest has `until <= now`."""
 
     # Workers.
     def worker(self, name: str) -> WorkerRow | None: ...
@@ -184,13 +194,13 @@ class Rows(Protocol):
         """Jobs that wait or are active with `id > after_id`, by id, until `limit` or `bytes_max` of payloads is
         reached, and whether there may be more."""
 
-    def scan_endings(self, after_id: str, limit: int, bytes_max: int) -> tuple[list[Ending], bool]:
-        """The same for endings and their results."""
+    def scan_finished_jobs(self, after_id: str, limit: int, bytes_max: int) -> tuple[list[FinishedJob], bool]:
+        """The same for finished jobs and their results."""
 
-    def scan_letters(self, after: int, limit: int, bytes_max: int) -> tuple[list[Letter], bool]:
-        """The same for letters, by number."""
+    def scan_dead_letters(self, after: int, limit: int, bytes_max: int) -> tuple[list[DeadLetter], bool]:
+        """The same for dead letters, by number."""
 
-    def everything(self) -> tuple[list[Row], list[Twin], list[Ending], list[Letter]]:
+    def everything(self) -> tuple[list[Row], list[BlockedJob], list[FinishedJob], list[DeadLetter]]:
         """All records, for a snapshot."""
 
     def workers(self) -> list[tuple[str, WorkerRow]]:
@@ -201,7 +211,7 @@ class Rows(Protocol):
         """How many leases have `expires_at <= now`, as far as `limit`."""
 
     def stranded(self, after_id: str, limit: int) -> list[str]:
-        """The ids of twins with `id > after_id` that no active job blocks, by id."""
+        """The ids of blocked jobs with `id > after_id` that no active job blocks, by id."""
 
     def kept(self) -> dict[str, int]:
         """The counters that are kept beside the rows, by name; none where nothing is counted twice."""
@@ -234,7 +244,7 @@ class Tx(Protocol):
         shards raises `Refused`."""
 
     def shards_of(self, queue: Queue) -> int | None:
-        """How many shards the queue of this name has, or else its companion or the queue it is a companion of: they
+        """How many shards the queue of this name has, or else its fail queue or the queue it is a fail queue of: they
         are the same number; None when none of them is known."""
 
     def configure(self, queue: Queue, config: QueueConfig) -> None:

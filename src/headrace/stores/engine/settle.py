@@ -5,7 +5,7 @@ from msgspec.structs import replace
 from headrace.model.claim import Lease, Settlement
 from headrace.model.decision import Again, Died, judge
 from headrace.model.results import Extended, LeaseRefusal, Settled
-from headrace.stores.engine.finish import conclude, sweep_endings
+from headrace.stores.engine.finish import conclude, sweep_finished_jobs
 from headrace.stores.engine.step import Step
 from headrace.stores.shared.lookup import Row
 
@@ -28,7 +28,7 @@ def settle(step: Step, settlements: list[Settlement]) -> list[Settled]:
         step.worker = settlements[0].facts.worker
     answers = [_settle_one(step, each) for each in settlements]
     if any(answer.status in ("done", "cancelled") for answer in answers):
-        sweep_endings(step)
+        sweep_finished_jobs(step)
     return answers
 
 
@@ -38,13 +38,13 @@ def _settle_one(step: Step, settlement: Settlement) -> Settled:
     refused = refusal(row, lease, step.now_ms)
     if row is None or row.delivery is None or refused is not None:
         return Settled(lease.id, refused or "not_active")
-    verdict = judge(row.record, settlement.outcome, row.delivery.cancel_asked, step.rows.config, step.now_ms)
-    record, letter = conclude(step, verdict, row.delivery, settlement.facts)
-    if isinstance(verdict, Again):
-        return Settled(lease.id, "retried" if verdict.event == "retried" else "released", record.run_at_ms)
-    if isinstance(verdict, Died):
-        return Settled(lease.id, "dead", letter=letter)
-    return Settled(lease.id, verdict.event)
+    decision = judge(row.record, settlement.outcome, row.delivery.cancel_asked, step.rows.config, step.now_ms)
+    record, dead_letter = conclude(step, decision, row.delivery, settlement.facts)
+    if isinstance(decision, Again):
+        return Settled(lease.id, "retried" if decision.event == "retried" else "released", record.run_at_ms)
+    if isinstance(decision, Died):
+        return Settled(lease.id, "dead", dead_letter=dead_letter)
+    return Settled(lease.id, decision.event)
 
 
 def extend(step: Step, leases: list[Lease], lease_ms: int) -> list[Extended]:

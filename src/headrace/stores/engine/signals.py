@@ -22,7 +22,7 @@ def has_changed(tx: Tx, feed: FeedName, after: FeedCursor | None) -> bool:
 
 
 def has_ended(tx: Tx, queue: Queue, ids: Sequence[str]) -> bool:
-    """Whether one of the jobs neither waits nor runs, or has an ending that is kept."""
+    """Whether one of the jobs neither waits nor runs, or has a finished job that is kept."""
     now_ms = tx.now_ms()
     for shard, picks in by_shard(ids, lambda id: (queue, id)):
         rows = tx.rows(shard)
@@ -33,8 +33,8 @@ def has_ended(tx: Tx, queue: Queue, ids: Sequence[str]) -> bool:
         for id in wanted:
             if rows.job(id) is None:
                 return True
-            ending = rows.ending(id)
-            if ending is not None and now_ms < ending.until_ms:
+            finished_job = rows.finished_job(id)
+            if finished_job is not None and now_ms < finished_job.until_ms:
                 return True
     return False
 

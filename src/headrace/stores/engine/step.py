@@ -22,33 +22,33 @@ class Step:
         self.worker = worker
         self.lines: list[Line] = []
         self.woke = False
-        self._companion: Step | None = None
+        self._fail_queue: Step | None = None
 
-    def companion(self) -> "Step":
-        """The step on the companion's shard that is taken together with this one."""
-        if self._companion is None:
-            self._companion = Step(self.rows.companion(), self.now_ms)
-        return self._companion
+    def fail_queue(self) -> "Step":
+        """The step on the fail queue's shard that is taken together with this one."""
+        if self._fail_queue is None:
+            self._fail_queue = Step(self.rows.fail_queue(), self.now_ms)
+        return self._fail_queue
 
     def left_on(self) -> Rows | None:
-        """The rows of the companion's shard when a death left a job there."""
-        return None if self._companion is None else self._companion.rows
+        """The rows of the fail queue's shard when a death left a job there."""
+        return None if self._fail_queue is None else self._fail_queue.rows
 
     def note(self, line: Line) -> None:
         """Add a journal line."""
         self.lines.append(line)
 
     def ended(self) -> list[str]:
-        """The ids of jobs that have ended or went so far. A purged letter is of one that had ended before."""
+        """The ids of jobs that have ended or went so far. A purged dead letter is of one that had ended before."""
         return [
             line.id
             for line in self.lines
-            if line.event in ENDS and line.id is not None and (line.letter is None or line.event != "purged")
+            if line.event in ENDS and line.id is not None and (line.dead_letter is None or line.event != "purged")
         ]
 
     def finish(self) -> list[Queue]:
         """Append what happened to the journal, and say which queues may have work now that had none."""
-        woken = [] if self._companion is None else self._companion.finish()
+        woken = [] if self._fail_queue is None else self._fail_queue.finish()
         if self.woke:
             woken.append(self.rows.shard.queue)
         if self.lines:
@@ -69,7 +69,7 @@ class Step:
         self.rows.head.number += 1
         return place_of(self.rows.config.priority_of(record.policy), self.rows.head.number)
 
-    def line_of(self, event: EventName, record: Record, *, letter: int | None = None) -> Line:
+    def line_of(self, event: EventName, record: Record, *, dead_letter: int | None = None) -> Line:
         """A line about a record that waits: what it is and when it is due."""
         config = self.rows.config
         fresh = event in ("enqueued", "blocked", "unblocked")
@@ -82,7 +82,7 @@ class Step:
             None if fresh else record.attempts,
             None if fresh else record.stalls,
             run_at_ms=record.run_at_ms,
-            letter=letter,
+            dead_letter=dead_letter,
             payload_bytes=len(record.payload),
             payload=payload_text(record.payload) if config.journal_payloads and event in CARRIERS else None,
         )

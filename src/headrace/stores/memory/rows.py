@@ -9,8 +9,8 @@ from itertools import islice
 from sortedcontainers import SortedDict, SortedList
 
 from headrace.model.event import Consumer, Entry
-from headrace.model.finished import Ending, Letter
-from headrace.model.job import State, Twin
+from headrace.model.finished import DeadLetter, FinishedJob
+from headrace.model.job import BlockedJob, State
 from headrace.model.limits import PLACE_BITS, PRIORITY_MAX
 from headrace.model.names import Shard
 from headrace.model.queue_config import QueueConfig
@@ -23,28 +23,28 @@ from headrace.stores.shared.lookup import Row
 class MemoryRows:
     """Every index is derived from the record that is put, so that none can disagree with it."""
 
-    def __init__(self, shard: Shard, config: QueueConfig, companion: Callable[[], "MemoryRows"]) -> None:
+    def __init__(self, shard: Shard, config: QueueConfig, fail_queue: Callable[[], "MemoryRows"]) -> None:
         self.shard = shard
         self.head = Head()
         self.config = config
-        self._companion = companion
+        self._fail_queue = fail_queue
         self._jobs: SortedDict[str, Row] = SortedDict()
         self._ready: SortedList[tuple[int, str]] = SortedList()
         self._later: SortedList[tuple[int, str]] = SortedList()
         self._leases: SortedList[tuple[int, str]] = SortedList()
-        self._twins: SortedDict[str, Twin] = SortedDict()
+        self._blocked_jobs: SortedDict[str, BlockedJob] = SortedDict()
         self._keys: dict[tuple[str, str], KeyRow] = {}
         self._key_ends: SortedList[tuple[int, str, str]] = SortedList()
-        self._endings: SortedDict[str, Ending] = SortedDict()
+        self._finished_jobs: SortedDict[str, FinishedJob] = SortedDict()
         self._unpinned: dict[str, None] = {}
         self._pinned: SortedList[tuple[int, str]] = SortedList()
-        self._letters: SortedDict[int, Letter] = SortedDict()
+        self._dead_letters: SortedDict[int, DeadLetter] = SortedDict()
         self._workers: SortedDict[str, WorkerRow] = SortedDict()
         self._entries: deque[Entry] = deque()
         self._consumers: SortedDict[str, Consumer] = SortedDict()
 
-    def companion(self) -> "MemoryRows":
-        return self._companion()
+    def fail_queue(self) -> "MemoryRows":
+        return self._fail_queue()
 
     def load(self, ids: list[str]) -> None:
         pass
@@ -100,14 +100,14 @@ class MemoryRows:
         mine = [row for row in rows if row.delivery is not None and row.delivery.nonce == nonce]
         return sorted(mine, key=lambda row: row.delivery.fence if row.delivery is not None else 0)
 
-    def twin(self, id: str) -> Twin | None:
-        return self._twins.get(id)
+    def blocked_job(self, id: str) -> BlockedJob | None:
+        return self._blocked_jobs.get(id)
 
-    def put_twin(self, twin: Twin) -> None:
-        self._twins[twin.record.id] = twin
+    def put_blocked_job(self, blocked_job: BlockedJob) -> None:
+        self._blocked_jobs[blocked_job.record.id] = blocked_job
 
-    def drop_twin(self, id: str) -> None:
-        self._twins.pop(id, None)
+    def drop_blocked_job(self, id: str) -> None:
+        self._blocked_jobs.pop(id, None)
 
     def key(self, id: str, key: str) -> KeyRow | None:
         return self._keys.get((id, key))
@@ -128,61 +128,61 @@ class MemoryRows:
     def _drop_key(self, id: str, key: str) -> None:
         self._key_ends.remove((self._keys.pop((id, key)).until_ms, id, key))
 
-    def ending(self, id: str) -> Ending | None:
-        return self._endings.get(id)
+    def finished_job(self, id: str) -> FinishedJob | None:
+        return self._finished_jobs.get(id)
 
-    def put_ending(self, ending: Ending) -> None:
-        self.drop_ending(ending.id)
-        self._endings[ending.id] = ending
-        if ending.pinned:
-            self._pinned.add((ending.until_ms, ending.id))
+    def put_finished_job(self, finished_job: FinishedJob) -> None:
+        self.drop_finished_job(finished_job.id)
+        self._finished_jobs[finished_job.id] = finished_job
+        if finished_job.pinned:
+            self._pinned.add((finished_job.until_ms, finished_job.id))
         else:
-            self._unpinned[ending.id] = None
+            self._unpinned[finished_job.id] = None
 
-    def drop_ending(self, id: str) -> None:
-        ending = self._endings.pop(id, None)
-        if ending is not None and ending.pinned:
-            self._pinned.remove((ending.until_ms, id))
-        elif ending is not None:
+    def drop_finished_job(self, id: str) -> None:
+        finished_job = self._finished_jobs.pop(id, None)
+        if finished_job is not None and finished_job.pinned:
+            self._pinned.remove((finished_job.until_ms, id))
+        elif finished_job is not None:
             del self._unpinned[id]
 
-    def sweep_endings(self, now_ms: int, keep_max: int, limit: int) -> int:
+    def sweep_finished_jobs(self, now_ms: int, keep_max: int, limit: int) -> int:
         swept = 0
         while swept < limit and self._unpinned:
             id = next(iter(self._unpinned))
-            if len(self._unpinned) <= keep_max and self._endings[id].until_ms > now_ms:
+            if len(self._unpinned) <= keep_max and self._finished_jobs[id].until_ms > now_ms:
                 break
-            self.drop_ending(id)
+            self.drop_finished_job(id)
             swept += 1
         while swept < limit and self._pinned and self._pinned[0][0] <= now_ms:
-            self.drop_ending(self._pinned[0][1])
+            self.drop_finished_job(self._pinned[0][1])
             swept += 1
         return swept
 
-    def letter(self, number: int) -> Letter | None:
-        return self._letters.get(number)
+    def dead_letter(self, number: int) -> DeadLetter | None:
+        return self._dead_letters.get(number)
 
-    def newest_letter(self, id: str) -> Letter | None:
-        return max(self.letters_of(id), key=lambda letter: letter.key.number, default=None)
+    def newest_dead_letter(self, id: str) -> DeadLetter | None:
+        return max(self.dead_letters_of(id), key=lambda dead_letter: dead_letter.key.number, default=None)
 
-    def letters_of(self, id: str) -> list[Letter]:
-        return [letter for letter in self._letters.values() if letter.record.id == id]
+    def dead_letters_of(self, id: str) -> list[DeadLetter]:
+        return [dead_letter for dead_letter in self._dead_letters.values() if dead_letter.record.id == id]
 
-    def letters(self, after: int, limit: int) -> list[Letter]:
-        return [self._letters[number] for number in islice(self._letters.irange(minimum=after + 1), limit)]
+    def dead_letters(self, after: int, limit: int) -> list[DeadLetter]:
+        return [self._dead_letters[number] for number in islice(self._dead_letters.irange(minimum=after + 1), limit)]
 
-    def put_letter(self, letter: Letter) -> None:
-        self._letters[letter.key.number] = letter
+    def put_dead_letter(self, dead_letter: DeadLetter) -> None:
+        self._dead_letters[dead_letter.key.number] = dead_letter
 
-    def drop_letter(self, number: int) -> None:
-        self._letters.pop(number, None)
+    def drop_dead_letter(self, number: int) -> None:
+        self._dead_letters.pop(number, None)
 
-    def letters_over(self, now_ms: int, keep_max: int, limit: int) -> list[Letter]:
-        over: list[Letter] = []
-        for letter in islice(self._letters.values(), limit):
-            if len(self._letters) - len(over) <= keep_max and letter.until_ms > now_ms:
+    def dead_letters_over(self, now_ms: int, keep_max: int, limit: int) -> list[DeadLetter]:
+        over: list[DeadLetter] = []
+        for dead_letter in islice(self._dead_letters.values(), limit):
+            if len(self._dead_letters) - len(over) <= keep_max and dead_letter.until_ms > now_ms:
                 break
-            over.append(letter)
+            over.append(dead_letter)
         return over
 
     def worker(self, name: str) -> WorkerRow | None:
@@ -243,15 +243,15 @@ class MemoryRows:
         return max(after, min(last_seq, upto))
 
     def counts(self, now_ms: int) -> Counts:
-        done = sum(ending.state == "done" for ending in self._endings.values())
+        done = sum(finished_job.state == "done" for finished_job in self._finished_jobs.values())
         return Counts(
             len(self._ready) + len(self._later),
             len(self._later),
-            len(self._twins),
+            len(self._blocked_jobs),
             len(self._leases),
             done,
-            len(self._endings) - done,
-            len(self._letters),
+            len(self._finished_jobs) - done,
+            len(self._dead_letters),
             self._oldest_due_ms(now_ms),
         )
 
@@ -269,7 +269,7 @@ class MemoryRows:
         return found
 
     def held(self) -> int:
-        return len(self._ready) + len(self._later) + len(self._twins)
+        return len(self._ready) + len(self._later) + len(self._blocked_jobs)
 
     def ids_in(self, state: State, after_id: str, limit: int) -> list[str]:
         match state:
@@ -281,12 +281,12 @@ class MemoryRows:
                     if (self._jobs[id].delivery is not None) is active
                 )
             case State.BLOCKED:
-                ids = (id for id in self._twins.irange(minimum=after_id, inclusive=(False, True)))
+                ids = (id for id in self._blocked_jobs.irange(minimum=after_id, inclusive=(False, True)))
             case _:
                 ids = (
                     id
-                    for id in self._endings.irange(minimum=after_id, inclusive=(False, True))
-                    if self._endings[id].state == state.value
+                    for id in self._finished_jobs.irange(minimum=after_id, inclusive=(False, True))
+                    if self._finished_jobs[id].state == state.value
                 )
         return list(islice(ids, limit))
 
@@ -294,20 +294,22 @@ class MemoryRows:
         found = (self._jobs[id] for id in self._jobs.irange(minimum=after_id, inclusive=(False, True)))
         return part_of(found, lambda row: len(row.record.payload), limit, bytes_max)
 
-    def scan_endings(self, after_id: str, limit: int, bytes_max: int) -> tuple[list[Ending], bool]:
-        found = (self._endings[id] for id in self._endings.irange(minimum=after_id, inclusive=(False, True)))
-        return part_of(found, lambda ending: len(ending.result or b""), limit, bytes_max)
+    def scan_finished_jobs(self, after_id: str, limit: int, bytes_max: int) -> tuple[list[FinishedJob], bool]:
+        found = (
+            self._finished_jobs[id] for id in self._finished_jobs.irange(minimum=after_id, inclusive=(False, True))
+        )
+        return part_of(found, lambda finished_job: len(finished_job.result or b""), limit, bytes_max)
 
-    def scan_letters(self, after: int, limit: int, bytes_max: int) -> tuple[list[Letter], bool]:
-        found = (self._letters[number] for number in self._letters.irange(minimum=after + 1))
-        return part_of(found, lambda letter: len(letter.record.payload), limit, bytes_max)
+    def scan_dead_letters(self, after: int, limit: int, bytes_max: int) -> tuple[list[DeadLetter], bool]:
+        found = (self._dead_letters[number] for number in self._dead_letters.irange(minimum=after + 1))
+        return part_of(found, lambda dead_letter: len(dead_letter.record.payload), limit, bytes_max)
 
-    def everything(self) -> tuple[list[Row], list[Twin], list[Ending], list[Letter]]:
+    def everything(self) -> tuple[list[Row], list[BlockedJob], list[FinishedJob], list[DeadLetter]]:
         return (
             list(self._jobs.values()),
-            list(self._twins.values()),
-            list(self._endings.values()),
-            list(self._letters.values()),
+            list(self._blocked_jobs.values()),
+            list(self._finished_jobs.values()),
+            list(self._dead_letters.values()),
         )
 
     def workers(self) -> list[tuple[str, WorkerRow]]:
@@ -317,8 +319,10 @@ class MemoryRows:
         return len(self.overdue(now_ms, limit))
 
     def stranded(self, after_id: str, limit: int) -> list[str]:
-        twins = self._twins.irange(minimum=after_id, inclusive=(False, True))
-        return list(islice((id for id in twins if (row := self._jobs.get(id)) is None or row.delivery is None), limit))
+        blocked_jobs = self._blocked_jobs.irange(minimum=after_id, inclusive=(False, True))
+        return list(
+            islice((id for id in blocked_jobs if (row := self._jobs.get(id)) is None or row.delivery is None), limit)
+        )
 
     def kept(self) -> dict[str, int]:
         return {}  # every count is the size of what it counts
@@ -336,8 +340,8 @@ class MemoryRows:
         return len(first)
 
     def _drops(self) -> Iterator[Callable[[], object]]:
-        yield from (partial(self.drop_ending, id) for id in self._endings)
-        yield from (partial(self.drop_letter, number) for number in self._letters)
+        yield from (partial(self.drop_finished_job, id) for id in self._finished_jobs)
+        yield from (partial(self.drop_dead_letter, number) for number in self._dead_letters)
         yield from (partial(self._drop_key, id, key) for id, key in self._keys)
         yield from (partial(self._workers.pop, name) for name in self._workers)
         yield from (partial(self.drop_consumer, name) for name in self._consumers)

@@ -12,7 +12,7 @@ from headrace.model.results import Health
 from headrace.stores.engine.dead_letters import EngineDead
 from headrace.stores.engine.feed_rows import FeedHead, FeedRows
 from headrace.stores.engine.feeds import EngineFeeds
-from headrace.stores.engine.integrity import EngineUpkeep
+from headrace.stores.engine.integrity import EngineIntegrity
 from headrace.stores.engine.items import EngineItems
 from headrace.stores.engine.jobs import EngineJobs
 from headrace.stores.engine.journal import EngineJournal
@@ -65,17 +65,17 @@ class MemoryTx:
         return self._queues[name][shard.index]
 
     def _new_rows(self, shard: Shard, config: QueueConfig) -> MemoryRows:
-        def companion() -> MemoryRows:
-            rows = self.rows(Shard(shard.queue.companion, shard.index), create=True)
+        def fail_queue() -> MemoryRows:
+            rows = self.rows(Shard(shard.queue.fail_queue, shard.index), create=True)
             assert rows is not None  # made when missing
             return rows
 
-        return MemoryRows(shard, config, companion)
+        return MemoryRows(shard, config, fail_queue)
 
     def shards_of(self, queue: Queue) -> int | None:
         known = self._queues.get((queue.tenant, queue.full_name))
         if known is None:
-            known = self._queues.get((queue.tenant, queue.sibling.full_name))
+            known = self._queues.get((queue.tenant, queue.main_queue.full_name))
         return None if known is None else len(known)
 
     def configure(self, queue: Queue, config: QueueConfig) -> None:
@@ -172,7 +172,7 @@ class MemoryStore:
         self.feeds = EngineFeeds(self._engine)
         self.items = EngineItems(self._engine)
         self.signals = self._engine
-        self.upkeep = EngineUpkeep(self._engine)
+        self.integrity = EngineIntegrity(self._engine)
 
     async def health(self) -> Health:
         epoch = await self._engine.read(lambda _: 1)

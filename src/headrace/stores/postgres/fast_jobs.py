@@ -1,9 +1,8 @@
 """Fast paths: the hot calls in one or two round trips each, for batches in which nothing unusual happens.
 
-Whatever is unusual (a known id, a key, a lost lease, a twin, a job too late or too large, a new configuration) raises
-`Unusual`; what was done so far is rolled back and the call runs again through the transitions, which decide everything.
-So a fast path may only be right or give up.
-"""
+Whatever is unusual (a known id, a key, a lost lease, a blocked job, a job too late or too large, a new configuration)
+raises `Unusual`; what was done so far is rolled back and the call runs again through the transitions, which decide
+everything. So a fast path may only be right or give up."""
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager

@@ -1,4 +1,4 @@
-"""The fast ways to settle: deliveries that are all done, all hold their leases and have no twins."""
+"""The fast ways to settle: deliveries that are all done, all hold their leases and have no blocked jobs."""
 
 from collections.abc import Sequence
 
@@ -8,7 +8,7 @@ from headrace.model.limits import SWEEP_PER_CALL_MAX
 from headrace.model.names import Shard
 from headrace.model.outcome import Done
 from headrace.model.results import Settled
-from headrace.stores.engine.row_codec import Body, pack_ending, unpack_body
+from headrace.stores.engine.row_codec import Body, pack_finished_job, unpack_body
 from headrace.stores.postgres.arrays import blobs, numbers, texts
 from headrace.stores.postgres.connection import Connection
 from headrace.stores.postgres.job_waiters import Ended
@@ -68,7 +68,7 @@ class SettleTry:
             self.now_ms = part.read(self.now_ms)
 
     def write(self, link: Link) -> None:
-        """Write endings and lines."""
+        """Write finished jobs and lines."""
         for part in self._parts:
             part.write(link)
 
@@ -87,7 +87,8 @@ class SettleTry:
 
 class PlainTry:
     """One attempt in one statement a shard, for jobs of which nothing has to be known beside what a worker says: the
-    server makes their endings of its own rows, and sends none of them. What it finds to be no such job it refuses."""
+    server makes their finished jobs of its own rows, and sends none of them. What it finds to be no such job it
+    refuses."""
 
     is_whole = True
 
@@ -102,7 +103,7 @@ class PlainTry:
         ]
 
     def send(self, link: Link) -> None:
-        """Drop the jobs, write endings and lines."""
+        """Drop the jobs, write finished jobs and lines."""
         for part in self._parts:
             part.written = link.run("settle_plain", *part.arguments)
 
@@ -194,7 +195,7 @@ class ShardPart:
         self._worker = settlements[0].facts.worker
         self._lines: list[Line] = []
         self._unkept: list[str] = []
-        self._endings: list[tuple[str, int, int, bytes, bytes | None]] = []
+        self._finished_jobs: list[tuple[str, int, int, bytes, bytes | None]] = []
         self._now_ms = 0
         self._dropped: Cursor | None = None
         self._written: Cursor | None = None
@@ -213,8 +214,8 @@ class ShardPart:
         self._now_ms = found[0][0] if now_ms is None else now_ms
         held = {columns[2]: columns for columns in found}
         for settlement in self._settlements:
-            _, is_awaited, id, fence, nonce, expires_at_ms, has_twin, body = held[settlement.lease.id]
-            if is_awaited is None or fence is None or has_twin or expires_at_ms <= self._now_ms:
+            _, is_awaited, id, fence, nonce, expires_at_ms, has_blocked_job, body = held[settlement.lease.id]
+            if is_awaited is None or fence is None or has_blocked_job or expires_at_ms <= self._now_ms:
                 raise Unusual
             self.is_awaited = is_awaited
             if token_of(nonce, fence) != settlement.lease.token:
@@ -231,12 +232,12 @@ class ShardPart:
             self._unkept.append(id)
             return
         assert isinstance(settlement.outcome, Done)  # seen before
-        ended = pack_ending(body.kind, body.tag, body.enqueued_at_ms, self._now_ms, body.attempts, body.stalls)
-        self._endings.append((id, self._now_ms + keep_ms, int(pin_ms > 0), ended, settlement.outcome.result))
+        ended = pack_finished_job(body.kind, body.tag, body.enqueued_at_ms, self._now_ms, body.attempts, body.stalls)
+        self._finished_jobs.append((id, self._now_ms + keep_ms, int(pin_ms > 0), ended, settlement.outcome.result))
 
     def write(self, link: Link) -> None:
-        """Write endings and lines."""
-        endings = self._endings
+        """Write finished jobs and lines."""
+        finished_jobs = self._finished_jobs
         self._written = link.run(
             "settle_done",
             self._shard_id,
@@ -247,11 +248,11 @@ class ShardPart:
             len(self.ids),
             encode_lines(self._lines),
             texts(self._unkept),
-            texts([each[0] for each in endings]),
-            numbers([each[1] for each in endings]),
-            numbers([each[2] for each in endings]),
-            blobs([each[3] for each in endings]),
-            blobs([each[4] for each in endings]),
+            texts([each[0] for each in finished_jobs]),
+            numbers([each[1] for each in finished_jobs]),
+            numbers([each[2] for each in finished_jobs]),
+            blobs([each[3] for each in finished_jobs]),
+            blobs([each[4] for each in finished_jobs]),
         )
 
     def gathered(self) -> int:

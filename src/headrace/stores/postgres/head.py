@@ -40,12 +40,12 @@ class AllDraws:
     def __init__(self, link: Link) -> None:
         self.number = Draws(link, "next_number")
         self.fence = Draws(link, "next_fence")
-        self.letter = Draws(link, "next_letter")
+        self.dead_letter = Draws(link, "next_dead_letter")
 
 
 class PostgresHead(Head):
-    """Counting up `number`, `fence` or `letter` draws the next one; the counts are what was folded into the shard's
-    row, and what the inbox holds, and what this step has changed."""
+    """Counting up `number`, `fence` or `dead_letter` draws the next one; the counts are what was folded into the
+    shard's row, and what the inbox holds, and what this step has changed."""
 
     __slots__ = ("_draws", "active", "base", "blocked", "cancelled", "dead", "done", "later", "ready", "unpinned")
     ready: int
@@ -101,12 +101,12 @@ class PostgresHead(Head):
         self._draws.fence.take()
 
     @property
-    def letter(self) -> int:
-        return self._draws.letter.last
+    def dead_letter(self) -> int:
+        return self._draws.dead_letter.last
 
-    @letter.setter
-    def letter(self, _: int) -> None:
-        self._draws.letter.take()
+    @dead_letter.setter
+    def dead_letter(self, _: int) -> None:
+        self._draws.dead_letter.take()
 
     def count(self, row: Row | None, by: int) -> None:
         """Count a job in or out."""
@@ -120,7 +120,7 @@ class PostgresHead(Head):
             self.later += by
 
     def ended(self, state: str, pinned: bool, by: int) -> None:
-        """Count an ending in or out."""
+        """Count a finished job in or out."""
         if state == "done":
             self.done += by
         else:

@@ -51,7 +51,7 @@ def packed(ids: Sequence[str]) -> Iterator[str]:
 
 
 def has_ended(tx: Tx, queue: Queue, ids: Sequence[str]) -> bool:
-    """Whether one of the jobs neither waits nor runs, or has an ending that is kept; in one question."""
+    """Whether one of the jobs neither waits nor runs, or has a finished job that is kept; in one question."""
     assert isinstance(tx, PostgresTx)
     shard_ids: list[int] = []
     asked: list[str] = []

@@ -1,9 +1,10 @@
-"""The jobs of a shard, twins inside them: locked and read in batches, kept while the step lasts, written at once."""
+"""The jobs of a shard, blocked jobs inside them: locked and read in batches, kept while the step lasts, written at
+once."""
 
 from typing import Any, NamedTuple
 
-from headrace.model.job import Twin
-from headrace.stores.engine.row_codec import lease_columns, pack, pack_body, row_of, unpack_twin
+from headrace.model.job import BlockedJob
+from headrace.stores.engine.row_codec import lease_columns, pack, pack_body, row_of, unpack_blocked_job
 from headrace.stores.engine.rows import part_of
 from headrace.stores.postgres.head import AllDraws, PostgresHead
 from headrace.stores.postgres.lazy_transaction import Cursor, Link
@@ -27,7 +28,7 @@ class JobRows(Part):
         self.handing_out = False
         """Whether ready jobs are asked for to be handed out, and not only to see whether there are any."""
         self._jobs: dict[str, Row | None] = {}
-        self._twins: dict[str, Twin] = {}
+        self._blocked_jobs: dict[str, BlockedJob] = {}
         self._stored: dict[str, tuple[bytes, bytes]] = {}
         self._changed: dict[str, None] = {}
         self._firsts: Firsts | None = None
@@ -59,13 +60,13 @@ class JobRows(Part):
             self._keep(columns[1:])
 
     def _keep(self, columns: tuple[Any, ...]) -> Row:
-        *of_row, twin = columns
+        *of_row, blocked_job = columns
         row = row_of(tuple(of_row))
         id = row.record.id
         self._jobs[id] = row
         self._stored[id] = (of_row[-2], of_row[-1])
-        if twin is not None:
-            self._twins[id] = unpack_twin(twin)
+        if blocked_job is not None:
+            self._blocked_jobs[id] = unpack_blocked_job(blocked_job)
         return row
 
     def job(self, id: str) -> Row | None:
@@ -87,21 +88,21 @@ class JobRows(Part):
             self._jobs[id] = None
             self._change(id)
 
-    def twin(self, id: str) -> Twin | None:
+    def blocked_job(self, id: str) -> BlockedJob | None:
         self.job(id)
-        return self._twins.get(id)
+        return self._blocked_jobs.get(id)
 
-    def put_twin(self, twin: Twin) -> None:
-        id = twin.record.id
-        if self.twin(id) is None:
+    def put_blocked_job(self, blocked_job: BlockedJob) -> None:
+        id = blocked_job.record.id
+        if self.blocked_job(id) is None:
             self.head.blocked += 1
-        self._twins[id] = twin
+        self._blocked_jobs[id] = blocked_job
         self._change(id)
 
-    def drop_twin(self, id: str) -> None:
-        if self.twin(id) is not None:
+    def drop_blocked_job(self, id: str) -> None:
+        if self.blocked_job(id) is not None:
             self.head.blocked -= 1
-            del self._twins[id]
+            del self._blocked_jobs[id]
             self._change(id)
 
     def _change(self, id: str) -> None:
@@ -138,7 +139,7 @@ class JobRows(Part):
         body, payload = pack_body(record, record.enqueued_at_ms), record.payload
         old = self._stored.get(id)
         self._stored[id] = (body, payload)
-        twin = self._twins.get(id)
+        blocked_job = self._blocked_jobs.get(id)
         return (
             id,
             record.place,
@@ -146,7 +147,7 @@ class JobRows(Part):
             *lease,
             None if old is not None and old[0] == body else body,
             None if old is not None and old[1] == payload else payload,
-            None if twin is None else pack(twin),
+            None if blocked_job is None else pack(blocked_job),
         )
 
     def ask(self, name: str, *args: object) -> Cursor:
@@ -215,5 +216,5 @@ class JobRows(Part):
     def scan_jobs(self, after_id: str, limit: int, bytes_max: int) -> tuple[list[Row], bool]:
         found = self.ask("job_scan", self.shard_id, after_id, limit, bytes_max).fetchall()
         part, more = part_of(found, lambda columns: len(columns[-2]), limit, bytes_max)
-        # Kept with their twins, which are asked for next; who scans only looks.
+        # Kept with their blocked jobs, which are asked for next; who scans only looks.
         return [self._keep(columns) for columns in part], more

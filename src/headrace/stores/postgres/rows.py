@@ -3,24 +3,24 @@
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from headrace.model.finished import Ending, Letter
-from headrace.model.job import State, Twin
+from headrace.model.finished import DeadLetter, FinishedJob
+from headrace.model.job import BlockedJob, State
 from headrace.model.limits import INBOX_PER_ROUND_MAX, JOURNAL_TRIM_PER_CALL_MAX, PLACE_BITS
 from headrace.model.names import Shard
 from headrace.model.queue_config import QueueConfig
 from headrace.model.results import Counts
 from headrace.stores.engine.journal_entries import number, trim
-from headrace.stores.engine.row_codec import due_since, ending_of, row_of, unpack_letter, unpack_twin
-from headrace.stores.postgres.finished_rows import EndingRows, LetterRows
+from headrace.stores.engine.row_codec import due_since, finished_job_of, row_of, unpack_blocked_job, unpack_dead_letter
+from headrace.stores.postgres.finished_rows import DeadLetterRows, FinishedJobRows
 from headrace.stores.postgres.head import JOURNAL, AllDraws, PostgresHead
+from headrace.stores.postgres.integrity import IntegrityRows
 from headrace.stores.postgres.journal_rows import PARTITION_SEQS
 from headrace.stores.postgres.lazy_transaction import Link
 from headrace.stores.postgres.marks import MarkRows
-from headrace.stores.postgres.upkeep import UpkeepRows
 from headrace.stores.shared.lookup import Row
 
 
-class PostgresRows(UpkeepRows, EndingRows, LetterRows, MarkRows):
+class PostgresRows(IntegrityRows, FinishedJobRows, DeadLetterRows, MarkRows):
     """Rows that a step names are locked as they are read; the shard's own row is locked by `number` alone."""
 
     def __init__(
@@ -30,7 +30,7 @@ class PostgresRows(UpkeepRows, EndingRows, LetterRows, MarkRows):
         stored: tuple[int, ...],
         config: QueueConfig,
         draws: AllDraws,
-        companion: Callable[[], "PostgresRows"],
+        fail_queue: Callable[[], "PostgresRows"],
     ) -> None:
         shard_id, unnumbered, *columns = stored
         head = PostgresHead(tuple(columns[: len(JOURNAL)]), tuple(columns[len(JOURNAL) :]), draws)
@@ -38,10 +38,10 @@ class PostgresRows(UpkeepRows, EndingRows, LetterRows, MarkRows):
         self.unnumbered = unnumbered
         self.shard = shard
         self.config = config
-        self._companion = companion
+        self._fail_queue = fail_queue
 
-    def companion(self) -> "PostgresRows":
-        return self._companion()
+    def fail_queue(self) -> "PostgresRows":
+        return self._fail_queue()
 
     def number(self) -> None:
         if not self.link.writes and not self.unnumbered:
@@ -121,31 +121,31 @@ class PostgresRows(UpkeepRows, EndingRows, LetterRows, MarkRows):
             case State.BLOCKED:
                 found = self.ask("job_ids_blocked", self.shard_id, after_id, limit)
             case _:
-                self.flush_endings()
-                found = self.run("ending_ids", self.shard_id, after_id, state.value, limit)
+                self.flush_finished_jobs()
+                found = self.run("finished_job_ids", self.shard_id, after_id, state.value, limit)
         return [id for (id,) in found.fetchall()]
 
-    def everything(self) -> tuple[list[Row], list[Twin], list[Ending], list[Letter]]:
+    def everything(self) -> tuple[list[Row], list[BlockedJob], list[FinishedJob], list[DeadLetter]]:
         with self.link.together():
             self.write_back()
             jobs = self.run("job_all", self.shard_id)
-            endings = self.run("ending_all", self.shard_id)
-            letters = self.run("letter_all", self.shard_id)
+            finished_jobs = self.run("finished_job_all", self.shard_id)
+            dead_letters = self.run("dead_letter_all", self.shard_id)
         found = jobs.fetchall()
         return (
             [row_of(columns[:-1]) for columns in found],
-            [unpack_twin(columns[-1]) for columns in found if columns[-1] is not None],
-            [ending_of(columns) for columns in endings.fetchall()],
-            [unpack_letter(body) for (body,) in letters.fetchall()],
+            [unpack_blocked_job(columns[-1]) for columns in found if columns[-1] is not None],
+            [finished_job_of(columns) for columns in finished_jobs.fetchall()],
+            [unpack_dead_letter(body) for (body,) in dead_letters.fetchall()],
         )
 
     def erase(self, limit: int) -> int:
-        gone = self.run("erase_ending", self.shard_id, limit).fetchall()
+        gone = self.run("erase_finished_job", self.shard_id, limit).fetchall()
         for state, pinned in gone:
             self.head.ended(state, pinned, -1)
-        letters = self.run("erase_letter", self.shard_id, limit - len(gone)).rowcount
-        self.head.dead -= letters
-        erased = len(gone) + letters
+        dead_letters = self.run("erase_dead_letter", self.shard_id, limit - len(gone)).rowcount
+        self.head.dead -= dead_letters
+        erased = len(gone) + dead_letters
         for name in ("erase_key", "erase_worker", "erase_consumer"):
             erased += self.run(name, self.shard_id, limit - erased).rowcount
         return erased
@@ -153,8 +153,8 @@ class PostgresRows(UpkeepRows, EndingRows, LetterRows, MarkRows):
     def write_back(self) -> None:
         """Write what the step changed, except what goes to the inbox; all in one go inside `together`."""
         self.flush()
-        self.flush_endings()
-        self.flush_letters()
+        self.flush_finished_jobs()
+        self.flush_dead_letters()
         self.flush_keys()
         self.flush_workers()
         self.flush_entries()

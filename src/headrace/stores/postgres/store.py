@@ -9,7 +9,7 @@ from headrace.model.job import Job
 from headrace.model.results import Enqueued, Health
 from headrace.stores.engine.dead_letters import EngineDead
 from headrace.stores.engine.feeds import EngineFeeds
-from headrace.stores.engine.integrity import EngineUpkeep
+from headrace.stores.engine.integrity import EngineIntegrity
 from headrace.stores.engine.queues import EngineQueues
 from headrace.stores.engine.reads import EngineReads
 from headrace.stores.postgres.connection import (
@@ -44,7 +44,7 @@ class PostgresStore:
         self.reads = EngineReads(engine)
         self.journal = PostgresJournal(engine)
         self.signals = engine.signals
-        self.upkeep = EngineUpkeep(engine)
+        self.integrity = EngineIntegrity(engine)
         self.feeds = EngineFeeds(engine)
         self.items = PostgresItems(engine)
 

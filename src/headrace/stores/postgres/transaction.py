@@ -56,7 +56,7 @@ class PostgresTx:
             indexes = [index for index in indexes if (known[0], index) not in self._rows]
         if name in self._queues and (known is None or not indexes):
             return
-        names = [queue.full_name, queue.sibling.full_name]
+        names = [queue.full_name, queue.main_queue.full_name]
         found = self.link.run("queue_open", queue.full_name, indexes, queue.tenant, names).fetchall()
         self._queues |= {(queue.tenant, each): None for each in names}
         for now_ms, full_name, queue_id, shards, config, is_awaited, index, *stored in found:
@@ -70,7 +70,7 @@ class PostgresTx:
 
     def _keep(self, shard: Shard, queue_id: int, stored: tuple[int, ...], config: str) -> None:
         self._rows[queue_id, shard.index] = PostgresRows(
-            self.link, shard, stored, _config(config), self._draws, lambda: self._companion(shard)
+            self.link, shard, stored, _config(config), self._draws, lambda: self._fail_queue(shard)
         )
 
     def rows(self, shard: Shard, create: bool = False) -> PostgresRows | None:
@@ -86,8 +86,8 @@ class PostgresTx:
             known = self._create(queue)
         return self._rows[known[0], shard.index]
 
-    def _companion(self, shard: Shard) -> PostgresRows:
-        rows = self.rows(Shard(shard.queue.companion, shard.index), create=True)
+    def _fail_queue(self, shard: Shard) -> PostgresRows:
+        rows = self.rows(Shard(shard.queue.fail_queue, shard.index), create=True)
         assert rows is not None  # made when missing
         return rows
 
@@ -102,7 +102,7 @@ class PostgresTx:
         return known
 
     def shards_of(self, queue: Queue) -> int | None:
-        names = [(queue.tenant, queue.full_name), (queue.tenant, queue.sibling.full_name)]
+        names = [(queue.tenant, queue.full_name), (queue.tenant, queue.main_queue.full_name)]
         if any(name not in self._queues for name in names):
             self.open(queue, [])
         known = self._queues[names[0]] or self._queues[names[1]]

@@ -32,7 +32,7 @@ class Reply(NamedTuple):
     answer: Any
     lead: Any = None
     made: bool = False
-    """Whether a death made the shard's companion."""
+    """Whether a death made the shard's fail queue."""
 
 
 def cut(
@@ -67,7 +67,7 @@ async def send(
     link: Link, function: str, parts: Sequence[Part], arguments: ArgumentsOf, *, lead: int = 0
 ) -> list[Reply | HeadraceError]:
     """What came back for each part, or the error in its place. With `lead`, a reply begins with a value for all shards;
-    a text has a character for each, '1' for one whose companion was made."""
+    a text has a character for each, '1' for one whose fail queue was made."""
     if not parts:
         return []
     groups = [[part] for part in parts] if link.clustered else [parts]

@@ -16,12 +16,12 @@ from headrace.stores.redis.client import Argument, Call, Link
 from headrace.stores.redis.errors import ScriptRefusal
 from headrace.stores.redis.keys import head_key
 from headrace.stores.redis.packing import HEAD_AT, NO_SHAPE, record_of, shape_of
-from headrace.stores.redis.queues import Companions
+from headrace.stores.redis.queues import FailQueues
 from headrace.stores.shared.sharding import visiting_order
 from headrace.stores.shared.validate import wrong_shards
 
 _MADE, _LEFT = ord("1"), b"2"
-"""What a death did to the companion of a shard: it made it, or left a job on the one that was there."""
+"""What a death did to the fail queue of a shard: it made it, or left a job on the one that was there."""
 
 
 def shards_to_visit(request: ClaimRequest) -> list[Shard]:
@@ -53,9 +53,9 @@ def claims_of(request: ClaimRequest, shards: Sequence[Shard], reply: list[Any]) 
                 else _new_of(request, shard.queue, answer, now_ms)
             )
     if any(
-        flag == _MADE and shard.queue.companion in request.queues for flag, shard in zip(flags, shards, strict=True)
+        flag == _MADE and shard.queue.fail_queue in request.queues for flag, shard in zip(flags, shards, strict=True)
     ):
-        next_at_ms = now_ms  # a companion that was made here was not there to be visited
+        next_at_ms = now_ms  # a fail queue that was made here was not there to be visited
     return Claims(items, next_at_ms, now_ms)
 
 
@@ -115,10 +115,10 @@ def _again_of(request: ClaimRequest, queue: Queue, answer: list[Any]) -> list[Cl
 class Claiming:
     """Claims on one server in one call; on a cluster shard by shard, once it is clear that no shard knows the nonce."""
 
-    def __init__(self, link: Link, checked: Checked, companions: Companions) -> None:
+    def __init__(self, link: Link, checked: Checked, fail_queues: FailQueues) -> None:
         self._link = link
         self._checked = checked
-        self._companions = companions
+        self._fail_queues = fail_queues
         self._naming: set[asyncio.Task[None]] = set()
 
     def post(self, request: ClaimRequest, answered: ClaimAnswered) -> bool:
@@ -164,7 +164,7 @@ class Claiming:
     async def _claim(
         self, request: ClaimRequest, shards: Sequence[Shard], now: int | str, limit: int, bytes_left: int
     ) -> tuple[Claims, bytes]:
-        """What was claimed, and what deaths did to the companion of each shard, as dying.handed_on says."""
+        """What was claimed, and what deaths did to the fail queue of each shard, as dying.handed_on says."""
         try:
             reply = await self._link.call(claim_call(request, shards, now, limit, bytes_left))
         except ScriptRefusal as refusal:
@@ -174,7 +174,7 @@ class Claiming:
     async def read(self, request: ClaimRequest, shards: Sequence[Shard], reply: list[Any]) -> Claims:
         """What the reply of a claim stands for, and what has to follow it."""
         if _MADE in reply[0]:
-            await self._companions.made(
+            await self._fail_queues.made(
                 [shard.queue for shard, flag in zip(shards, reply[0], strict=True) if flag == _MADE]
             )
         return self._read(request, shards, reply)
@@ -231,8 +231,8 @@ class Claiming:
             items += part.items
             now_ms = part.now_ms  # each master has a clock of its own; the last one heard is the closest to the present
             bytes_left -= sum(len(claim.record.payload) for claim in part.items)
-            if flags == _LEFT and Shard(shard.queue.companion, shard.index) in shards[:position]:
-                times.append(now_ms)  # the companion was visited before
+            if flags == _LEFT and Shard(shard.queue.fail_queue, shard.index) in shards[:position]:
+                times.append(now_ms)  # the fail queue was visited before
             if part.next_at_ms is not None:
                 times.append(part.next_at_ms)
         return Claims(items, min(times, default=None), now_ms)

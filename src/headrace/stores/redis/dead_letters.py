@@ -4,28 +4,28 @@ import builtins
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from headrace.model.finished import Letter, LetterKey
+from headrace.model.finished import DeadLetter, DeadLetterKey
 from headrace.model.limits import BATCH_MAX, DURATION_MS_MAX, PAGE_MAX
 from headrace.model.names import Queue, Shard
 from headrace.model.results import Page, Replayed
 from headrace.model.validate import check_batch, check_bool, check_int
-from headrace.stores.contract.dead_letters import ALL_LETTERS, LetterFilter
+from headrace.stores.contract.dead_letters import ALL_DEAD_LETTERS, DeadLetterFilter
 from headrace.stores.engine.dead_letters import not_found
 from headrace.stores.redis.client import Argument, Link
 from headrace.stores.redis.fanout import ask, instant
 from headrace.stores.redis.keys import first_shard, head_key
-from headrace.stores.redis.packing import letter_of
+from headrace.stores.redis.packing import dead_letter_of
 from headrace.stores.redis.queues import Registry
-from headrace.stores.shared.cursors import read_letter_cursor, write_cursor
+from headrace.stores.shared.cursors import read_dead_letter_cursor, write_cursor
 from headrace.stores.shared.sharding import picks_by_shard
 from headrace.stores.shared.validate import check_pick
 
 _LOOK = 100
-"""Letters fetched at a time: whole ones, so that a filter can be asked here."""
+"""Dead letters fetched at a time: whole ones, so that a filter can be asked here."""
 
 
 class RedisDead:
-    """Letters, shard by shard."""
+    """Dead letters, shard by shard."""
 
     def __init__(self, link: Link, registry: Registry) -> None:
         self._link = link
@@ -35,27 +35,27 @@ class RedisDead:
         self,
         queue: Queue,
         *,
-        where: LetterFilter = ALL_LETTERS,
+        where: DeadLetterFilter = ALL_DEAD_LETTERS,
         cursor: str | None = None,
         limit: int = 100,
         now_ms: int | None = None,
-    ) -> Page[Letter]:
+    ) -> Page[DeadLetter]:
         check_int("limit", limit, 1, PAGE_MAX)
-        start, after = read_letter_cursor(cursor, queue)
+        start, after = read_dead_letter_cursor(cursor, queue)
         now = instant(now_ms)
-        found: builtins.list[Letter] = []
+        found: builtins.list[DeadLetter] = []
         budget = PAGE_MAX
         for shard in queue.all_shards()[start:]:
             more = True
             while more:
                 wanted = min(budget, _LOOK)
-                told_ms, batch = await self._letters(shard, now, after, wanted)
+                told_ms, batch = await self._dead_letters(shard, now, after, wanted)
                 more = len(batch) == wanted
                 budget -= len(batch)
-                for letter in batch:
-                    after = letter.key.number
-                    if letter.until_ms > told_ms and where.matches(letter):
-                        found.append(letter)
+                for dead_letter in batch:
+                    after = dead_letter.key.number
+                    if dead_letter.until_ms > told_ms and where.matches(dead_letter):
+                        found.append(dead_letter)
                         if len(found) == limit:
                             return Page(found, write_cursor(shard.index, str(after)))
                 if budget <= 0:
@@ -63,26 +63,28 @@ class RedisDead:
             after = 0
         return Page(found, None)
 
-    async def _letters(self, shard: Shard, now: int | str, after: int, limit: int) -> tuple[int, builtins.list[Letter]]:
-        """The instant of the look, and letters with `number > after`, by number."""
-        [answer] = await ask(self._link, "letters", [shard], [now, after, limit], reads=True)
+    async def _dead_letters(
+        self, shard: Shard, now: int | str, after: int, limit: int
+    ) -> tuple[int, builtins.list[DeadLetter]]:
+        """The instant of the look, and dead letters with `number > after`, by number."""
+        [answer] = await ask(self._link, "dead_letters", [shard], [now, after, limit], reads=True)
         if answer is None:
             return 0, []
         told_ms, flat = answer
         pairs = zip(flat[::2], flat[1::2], strict=True)
-        return int(told_ms), [letter_of(shard.index, int(number), packed) for number, packed in pairs]
+        return int(told_ms), [dead_letter_of(shard.index, int(number), packed) for number, packed in pairs]
 
     async def replay(
         self,
         queue: Queue,
-        picks: Sequence[LetterKey | str],
+        picks: Sequence[DeadLetterKey | str],
         *,
         keep_counts: bool = False,
         delay_ms: int = 0,
         spread_ms: int = 0,
         now_ms: int | None = None,
     ) -> Sequence[Replayed]:
-        check_batch("letters", len(picks), BATCH_MAX)
+        check_batch("dead_letters", len(picks), BATCH_MAX)
         check_bool("keep_counts", keep_counts)
         check_int("delay_ms", delay_ms, 0, DURATION_MS_MAX)
         check_int("spread_ms", spread_ms, 0, DURATION_MS_MAX)
@@ -100,13 +102,13 @@ class RedisDead:
                 replayed[at] = _replayed_of(picks[at], index, *parts)
         return replayed
 
-    async def purge(self, queue: Queue, picks: Sequence[LetterKey], *, now_ms: int | None = None) -> int:
-        check_batch("letters", len(picks), BATCH_MAX)
+    async def purge(self, queue: Queue, picks: Sequence[DeadLetterKey], *, now_ms: int | None = None) -> int:
+        check_batch("dead_letters", len(picks), BATCH_MAX)
         for pick in picks:
             check_pick(queue, pick)
         groups = picks_by_shard(queue, picks)
         own = [[picks[at].number for at in positions] for positions in groups.values()]
-        answers = await self._ask(queue, "purge_letters", groups, [instant(now_ms)], own)
+        answers = await self._ask(queue, "purge_dead_letters", groups, [instant(now_ms)], own)
         return sum(int(answer or 0) for answer in answers)
 
     async def _ask(
@@ -124,7 +126,7 @@ class RedisDead:
         return await ask(self._link, function, shards, common, own)
 
 
-def _pick_of(pick: LetterKey | str) -> str:
+def _pick_of(pick: DeadLetterKey | str) -> str:
     return f"i{pick}" if isinstance(pick, str) else f"n{pick.number}"
 
 
@@ -133,8 +135,8 @@ def _triples(flat: Sequence[Any] | None) -> Iterable[tuple[Any, Any, Any]]:
     return zip(flat[::3], flat[1::3], flat[2::3], strict=True)
 
 
-def _replayed_of(pick: LetterKey | str, shard_index: int, status: bytes, number: bytes, id: bytes) -> Replayed:
+def _replayed_of(pick: DeadLetterKey | str, shard_index: int, status: bytes, number: bytes, id: bytes) -> Replayed:
     if status == b"n":
         return not_found(pick)
-    key = LetterKey(shard_index, int(number))
+    key = DeadLetterKey(shard_index, int(number))
     return Replayed(key, id.decode(), "replayed" if status == b"r" else "id_in_use")

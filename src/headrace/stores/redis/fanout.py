@@ -55,7 +55,7 @@ async def ask(
 
 
 async def check_shards(link: Link, queue: Queue) -> None:
-    """Refuse a queue that is cut into another number of shards, or whose sibling is."""
+    """Refuse a queue that is cut into another number of shards, or whose main queue is."""
     await one(link, queue, Call("shards", [head_key(first_shard(queue))], [queue.shards], reads=True))
 
 

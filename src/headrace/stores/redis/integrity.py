@@ -1,11 +1,11 @@
-"""The upkeep protocol: bodies, indexes, letters and counts of a shard are walked in parts, each in one step."""
+"""The integrity protocol: bodies, indexes, dead letters and counts of a shard are walked in parts, each in one step."""
 
 from collections.abc import Sequence
 from typing import Any, Literal
 
 from msgspec.structs import replace
 
-from headrace.model.integrity import Damage, Findings, Mended, Miscount, Quarantined
+from headrace.model.integrity import CountMismatch, Damage, Findings, Mended, Quarantined
 from headrace.model.limits import BATCH_MAX, INSPECT_JOURNAL_BYTES
 from headrace.model.names import Shard
 from headrace.model.validate import check_int
@@ -20,10 +20,10 @@ PHASES = 9
 THROUGH = f"{PHASES} 0"
 NOTHING_WALKED: tuple[Any, ...] = ([], [], 0, b"", b"")
 """Where the records are through and the journal is not: the last scan is asked for again, and what it says was said."""
-_MISSED: dict[bytes, Literal["body", "delivery", "letter"]] = {b"b": "body", b"a": "delivery", b"d": "letter"}
+_MISSED: dict[bytes, Literal["body", "delivery", "dead_letter"]] = {b"b": "body", b"a": "delivery", b"d": "dead_letter"}
 
 
-class RedisUpkeep:
+class RedisIntegrity:
     """A walk names the key it is at and how far a scan of it has got; what moves meanwhile is seen or is new."""
 
     def __init__(self, link: Link, journal: RedisJournal) -> None:
@@ -40,7 +40,7 @@ class RedisUpkeep:
         if answer is None:
             return Findings()
         journal, leases_over, quarantine, walked = answer
-        damages, miscounts, _, *scan = walked if place.records is not None else NOTHING_WALKED
+        damages, count_mismatches, _, *scan = walked if place.records is not None else NOTHING_WALKED
         bounds = bounds_of(journal)
         after, upto = place.journal(bounds)
         entries = await EntryReader(self._link, shard, after, upto).read(limit, INSPECT_JOURNAL_BYTES)
@@ -51,7 +51,7 @@ class RedisUpkeep:
             quarantined=len(quarantine),
             quarantine=tuple(Quarantined(_MISSED[each[:1]], each[2:].decode()) for each in quarantine[:limit]),
             damages=_damages(damages),
-            miscounts=_miscounts(miscounts),
+            count_mismatches=_count_mismatches(count_mismatches),
             cursor=_place(scan),
         )
         if after < upto and (not entries or entries[0].first_seq > after + 1):
@@ -68,10 +68,10 @@ class RedisUpkeep:
         [answer] = await ask(self._link, "mend", [shard], given)
         if answer is None:
             return Mended()
-        damages, miscounts, cleared, *place = answer
+        damages, count_mismatches, cleared, *place = answer
         return Mended(
             damages=_damages(damages),
-            miscounts=_miscounts(miscounts),
+            count_mismatches=_count_mismatches(count_mismatches),
             cleared=int(cleared),
             cursor=None if (at := _place(place)) is None else write_cursor(shard.index, at),
         )
@@ -96,6 +96,6 @@ def _damages(flat: list[bytes]) -> tuple[Damage, ...]:
     return tuple(dict.fromkeys(found))
 
 
-def _miscounts(flat: list[bytes]) -> tuple[Miscount, ...]:
+def _count_mismatches(flat: list[bytes]) -> tuple[CountMismatch, ...]:
     found = zip(flat[::3], flat[1::3], flat[2::3], strict=True)
-    return tuple(sorted(Miscount(name.decode(), int(kept), int(counted)) for name, kept, counted in found))
+    return tuple(sorted(CountMismatch(name.decode(), int(kept), int(counted)) for name, kept, counted in found))

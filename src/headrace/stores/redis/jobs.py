@@ -26,7 +26,7 @@ from headrace.stores.redis.enqueue import Enqueuing
 from headrace.stores.redis.errors import ScriptRefusal
 from headrace.stores.redis.fanout import ask, instant
 from headrace.stores.redis.keys import head_key
-from headrace.stores.redis.queues import Companions, Registry
+from headrace.stores.redis.queues import FailQueues, Registry
 from headrace.stores.redis.settle import extend_args, extended_of, settle_args, settled_of
 from headrace.stores.shared.validate import check_ids, naming
 
@@ -47,9 +47,9 @@ class RedisJobs:
     def __init__(self, link: Link, registry: Registry) -> None:
         self._link = link
         self._checked = Checked(link)
-        self._companions = Companions(registry)
+        self._fail_queues = FailQueues(registry)
         self._enqueuing = Enqueuing(link, registry, self._checked)
-        self._claiming = Claiming(link, self._checked, self._companions)
+        self._claiming = Claiming(link, self._checked, self._fail_queues)
 
     async def enqueue(self, jobs: Sequence[Job], *, now_ms: int | None = None) -> list[Enqueued]:
         check_batch("jobs", len(jobs), BATCH_MAX)
@@ -110,7 +110,7 @@ class RedisJobs:
             if isinstance(reply, Reply) and reply.made
         ]
         if made:
-            await self._companions.made(made)
+            await self._fail_queues.made(made)
         return batch.whole()
 
     def _settled(self, settlements: Sequence[Settlement], part: Part, answer: list[Any] | None) -> list[Settled]:
@@ -154,7 +154,7 @@ class RedisJobs:
         for part, answer in zip(parts, answers, strict=True):
             settled.fill(part.picks, self._settled(settlements, part, answer))
         if b"1" in made:
-            await self._companions.made(
+            await self._fail_queues.made(
                 [part.shard.queue for part, flag in zip(parts, made, strict=True) if flag == ord("1")]
             )
         claims = await self._claiming.read(request, visited, claimed)
@@ -165,7 +165,7 @@ class RedisJobs:
         answers = await ask(self._link, "repair", queue.all_shards(), [instant(now_ms), limit])
         found = [answer for answer in answers if answer is not None]
         if any(made for _, _, _, made in found):
-            await self._companions.made([queue])
+            await self._fail_queues.made([queue])
         return Repaired(
             sum(stalled for stalled, _, _, _ in found),
             sum(swept for _, swept, _, _ in found),

@@ -9,11 +9,11 @@ and queues only, which hold neither braces nor slashes; ids are fields and membe
     l   zset    later ones by run_at_ms
     x   zset    active ones by the end of their lease
     a   hash    id to the delivery
-    t   hash    id to the twin
+    t   hash    id to the blocked job
     k   hash    id and idempotency key to fingerprint and end; kx, by end
-    o   hash    id to the ending; ol, unpinned ones in order; op, pinned ones by end
+    o   hash    id to the finished job; ol, unpinned ones in order; op, pinned ones by end
     w   hash    worker to when it was seen and its last nonce; ws, by that time
-    d   hash    number to the letter; dn, by number; di, by id
+    d   hash    number to the dead letter; dn, by number; di, by id
     j   stream  the journal; jc, who reads it
     q   list    quarantine: records that should have been there and were not
 
@@ -37,9 +37,9 @@ TENANTS = "hr:tenants"
 
 
 def prefix_of(shard: Shard) -> str:
-    """What all keys of a shard start with; the companion's lie in the slot of its queue's."""
+    """What all keys of a shard start with; the fail queue's lie in the slot of its queue's."""
     queue = shard.queue
-    return f"hr:{{{queue.tenant}/{queue.name}/{shard.index}}}:" + ("f:" if queue.is_companion else "")
+    return f"hr:{{{queue.tenant}/{queue.name}/{shard.index}}}:" + ("f:" if queue.is_fail_queue else "")
 
 
 def head_key(shard: Shard) -> str:

@@ -11,8 +11,8 @@ import msgspec
 from headrace.model.claim import Delivery
 from headrace.model.decision import Reason
 from headrace.model.feed import Changed, ChangeEvent, FeedCursor, Item, Place, Where
-from headrace.model.finished import Ending, Letter, LetterKey
-from headrace.model.job import NO_HEADERS, Job, Record, Twin, UpdateRunAt
+from headrace.model.finished import DeadLetter, DeadLetterKey, FinishedJob
+from headrace.model.job import NO_HEADERS, BlockedJob, Job, Record, UpdateRunAt
 from headrace.model.outcome import Cancelled, Done, Fail, JobError, Outcome, Release, Retry
 from headrace.model.policy import NO_POLICY, Policy
 from headrace.stores.engine.feed_rows import ItemRow
@@ -31,7 +31,7 @@ COUNTERS = (
     "at",
     "fence",
     "number",
-    "letter",
+    "dead_letter",
     "first",
     "bytes",
     "oldest",
@@ -44,7 +44,7 @@ COUNTERS = (
 )
 """The counters of a shard in the order in which they are packed."""
 _COUNTERS = struct.Struct(f"<{len(COUNTERS)}d")
-_ENDING_HEAD_AT = 20
+_FINISHED_JOB_HEAD_AT = 20
 _REASONS: dict[int, Reason] = {ord("a"): "attempts", ord("s"): "stalls", ord("f"): "failed", ord("e"): "expired"}
 _TIME_FLAGS = {
     UpdateRunAt.ALWAYS: b"a",
@@ -255,10 +255,10 @@ def delivery_of(packed: bytes, expires_at_ms: int) -> Delivery:
     return Delivery(int(fence), nonce, worker.decode(), _six_at(packed, 1), expires_at_ms, packed[:1] == b"1")
 
 
-def twin_of(id: str, packed: bytes) -> Twin:
-    """A blocked twin."""
+def blocked_job_of(id: str, packed: bytes) -> BlockedJob:
+    """A blocked job."""
     flags = packed[0]
-    return Twin(
+    return BlockedJob(
         record=record_of(id, packed[13:], None),
         update_payload=bool(flags & 1),
         update_policy=bool(flags & 2),
@@ -268,13 +268,15 @@ def twin_of(id: str, packed: bytes) -> Twin:
     )
 
 
-def ending_of(id: str, packed: bytes) -> Ending:
+def finished_job_of(id: str, packed: bytes) -> FinishedJob:
     """What is kept of a job that is over."""
-    since, since_low, _, _, attempts, stalls, size, _, mask, kind_size = _HEAD.unpack_from(packed, _ENDING_HEAD_AT)
-    kind_at = _ENDING_HEAD_AT + _HEAD.size + 6 * mask.bit_count()
-    result_at = _ENDING_HEAD_AT + size
+    since, since_low, _, _, attempts, stalls, size, _, mask, kind_size = _HEAD.unpack_from(
+        packed, _FINISHED_JOB_HEAD_AT
+    )
+    kind_at = _FINISHED_JOB_HEAD_AT + _HEAD.size + 6 * mask.bit_count()
+    result_at = _FINISHED_JOB_HEAD_AT + size
     state: Literal["done", "cancelled"] = "done" if packed[:1] == b"d" else "cancelled"
-    return Ending(
+    return FinishedJob(
         id,
         state,
         packed[kind_at : kind_at + kind_size].decode(),
@@ -289,14 +291,14 @@ def ending_of(id: str, packed: bytes) -> Ending:
     )
 
 
-def letter_of(shard: int, number: int, packed: bytes) -> Letter:
+def dead_letter_of(shard: int, number: int, packed: bytes) -> DeadLetter:
     """A dead letter."""
     id_size, class_size, message_size = struct.unpack_from(">HHH", packed, 13)
     class_at = 19 + id_size
     message_at = class_at + class_size
     body_at = message_at + message_size
-    return Letter(
-        LetterKey(shard, number),
+    return DeadLetter(
+        DeadLetterKey(shard, number),
         record_of(packed[19:class_at].decode(), packed[body_at:], None),
         _REASONS[packed[0]],
         JobError(packed[class_at:message_at].decode(), packed[message_at:body_at].decode()),

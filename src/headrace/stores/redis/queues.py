@@ -41,9 +41,9 @@ class Registry:
         # Once more: somebody who deleted the queue of before may have taken the name off between the two.
         await self._register(queue)
 
-    async def companion_made(self, queue: Queue) -> None:
-        """A death on `queue` made a shard of its companion: name the companion and make its other shards."""
-        await self.create(queue.companion)
+    async def fail_queue_made(self, queue: Queue) -> None:
+        """A death on `queue` made a shard of its fail queue: name the fail queue and make its other shards."""
+        await self.create(queue.fail_queue)
 
     async def _register(self, queue: Queue) -> None:
         # The name before the tenant: whoever drops an empty tenant looks for names afterwards.
@@ -88,19 +88,19 @@ class Registry:
         calls = [Call("shards", [head_key(first_shard(queue))], [""], reads=True) for queue in first]
         answers: list[Any] = await each(self._link, first[0], calls) if first else []
         found: list[Queue] = []
-        for name, [(own, sibling)] in zip(names, answers, strict=True):
-            queue = Queue.parse(name, tenant, int(own or sibling or 1))
-            if own or (sibling and await self._has_shards(queue)):
+        for name, [(own, main_queue)] in zip(names, answers, strict=True):
+            queue = Queue.parse(name, tenant, int(own or main_queue or 1))
+            if own or (main_queue and await self._has_shards(queue)):
                 found.append(queue)
         return found
 
     async def _has_shards(self, queue: Queue) -> bool:
-        # A companion is made where a job died, so it may be there without its shard 0 if its maker died as well.
+        # A fail queue is made where a job died, so it may be there without its shard 0 if its maker died as well.
         others = [Call("shards", [head_key(shard)], [""], reads=True) for shard in queue.all_shards()[1:]]
-        return queue.is_companion and any(own for [(own, _)] in await each(self._link, queue, others))
+        return queue.is_fail_queue and any(own for [(own, _)] in await each(self._link, queue, others))
 
 
-class Companions:
+class FailQueues:
     """What is left to be named; tried again with the next death, since the call itself has succeeded."""
 
     def __init__(self, registry: Registry) -> None:
@@ -108,11 +108,11 @@ class Companions:
         self._unnamed: dict[Queue, None] = {}
 
     async def made(self, queues: Iterable[Queue]) -> None:
-        """Deaths on these queues made shards of their companions."""
+        """Deaths on these queues made shards of their fail queues."""
         self._unnamed.update(dict.fromkeys(queues))
         for queue in list(self._unnamed):
             try:
-                await self._registry.companion_made(queue)
+                await self._registry.fail_queue_made(queue)
             except HeadraceError:
                 return
             self._unnamed.pop(queue, None)

@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 from msgspec import Struct
 
-from headrace.model.finished import Ending
+from headrace.model.finished import FinishedJob
 from headrace.model.job import State
 from headrace.model.limits import LIST_IDS_KEPT_MAX, PAGE_MAX, SCAN_PART_BYTES, SCAN_PER_CALL_MAX, WORKER_KEEP_MS
 from headrace.model.names import Queue, Shard
@@ -20,7 +20,7 @@ from headrace.stores.engine.reads import shows, snapshot_rows
 from headrace.stores.redis.client import Link
 from headrace.stores.redis.fanout import ask, instant, looking
 from headrace.stores.redis.keys import first_shard, head_key
-from headrace.stores.redis.packing import delivery_of, ending_of, letter_of, record_of, twin_of
+from headrace.stores.redis.packing import blocked_job_of, dead_letter_of, delivery_of, finished_job_of, record_of
 from headrace.stores.shared.cursors import bad_cursor, is_number, read_cursor, read_place, write_cursor, write_place
 from headrace.stores.shared.lookup import Row, found_of
 from headrace.stores.shared.sharding import by_shard
@@ -158,20 +158,20 @@ class RedisReads:
             place = ""
         return Page(found, None)
 
-    async def ending(self, queue: Queue, id: str, *, now_ms: int | None = None) -> Ending | None:
+    async def finished_job(self, queue: Queue, id: str, *, now_ms: int | None = None) -> FinishedJob | None:
         check_ids(queue, [id])
-        [answer] = await ask(self._link, "ending", [queue.shard_of(id)], [instant(now_ms), id], reads=True)
+        [answer] = await ask(self._link, "finished_job", [queue.shard_of(id)], [instant(now_ms), id], reads=True)
         if answer is None or answer[1] is None:
             return None
-        ending = ending_of(id, answer[1])
-        return ending if int(answer[0]) < ending.until_ms else None
+        finished_job = finished_job_of(id, answer[1])
+        return finished_job if int(answer[0]) < finished_job.until_ms else None
 
     async def snapshot(self, shard: Shard, *, now_ms: int | None = None) -> Snapshot:
         with looking():
             [answer] = await ask(self._link, "snapshot", [shard], [instant(now_ms)])
         if answer is None:
             return Snapshot(0, 0, [])
-        told_ms, epoch, seq, config, waiting, active, twins, endings, letters = answer
+        told_ms, epoch, seq, config, waiting, active, blocked_jobs, finished_jobs, dead_letters = answer
         jobs = [Row(record_of(id.decode(), body, None)) for id, body in _pairs(waiting)]
         jobs += [
             Row(record_of(id.decode(), body, None), delivery_of(delivery, 0))
@@ -180,9 +180,9 @@ class RedisReads:
         rows = snapshot_rows(
             _CONFIG.decode(config),
             jobs,
-            [twin_of(id.decode(), packed) for id, packed in _pairs(twins)],
-            [ending_of(id.decode(), packed) for id, packed in _pairs(endings)],
-            [letter_of(shard.index, int(number), packed) for number, packed in _pairs(letters)],
+            [blocked_job_of(id.decode(), packed) for id, packed in _pairs(blocked_jobs)],
+            [finished_job_of(id.decode(), packed) for id, packed in _pairs(finished_jobs)],
+            [dead_letter_of(shard.index, int(number), packed) for number, packed in _pairs(dead_letters)],
             int(told_ms),
         )
         return Snapshot(int(epoch), int(seq), rows)
@@ -220,7 +220,7 @@ class RedisReads:
 
 
 def _found_of(shard: Shard, id: str, parts: "builtins.list[Any]", paused: bool, now_ms: int) -> Found | None:
-    body, place, packed, expires_at_ms, twin, ending, letters = parts
+    body, place, packed, expires_at_ms, blocked_job, finished_job, dead_letters = parts
     row: Row | None = None
     if body is not None:
         delivery = None if packed is None else delivery_of(packed, int(expires_at_ms or 0))
@@ -228,9 +228,9 @@ def _found_of(shard: Shard, id: str, parts: "builtins.list[Any]", paused: bool, 
     return found_of(
         id,
         row,
-        None if twin is None else twin_of(id, twin).record,
-        None if ending is None else ending_of(id, ending),
-        [letter_of(shard.index, int(number), letter) for number, letter in _pairs(letters)],
+        None if blocked_job is None else blocked_job_of(id, blocked_job).record,
+        None if finished_job is None else finished_job_of(id, finished_job),
+        [dead_letter_of(shard.index, int(number), dead_letter) for number, dead_letter in _pairs(dead_letters)],
         paused,
         now_ms,
     )
@@ -246,11 +246,11 @@ def _scanned(
             rows = zip(*(flat[at::6] for at in range(6)), strict=True)
             found = [_found_of(shard, id.decode(), [*parts, None, []], paused, now_ms) for id, *parts in rows]
         case "ended":
-            endings = (ending_of(id.decode(), packed) for id, packed in _pairs(flat))
-            found = [found_of(each.id, None, None, each, [], paused, now_ms) for each in endings]
+            finished_jobs = (finished_job_of(id.decode(), packed) for id, packed in _pairs(flat))
+            found = [found_of(each.id, None, None, each, [], paused, now_ms) for each in finished_jobs]
         case "dead":
-            letters = (letter_of(shard.index, int(number), packed) for number, packed in _pairs(flat))
-            found = [found_of(each.record.id, None, None, None, [each], paused, now_ms) for each in letters]
+            dead_letters = (dead_letter_of(shard.index, int(number), packed) for number, packed in _pairs(flat))
+            found = [found_of(each.record.id, None, None, None, [each], paused, now_ms) for each in dead_letters]
     return [each for each in found if each is not None]
 
 

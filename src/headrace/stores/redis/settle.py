@@ -6,7 +6,7 @@ from typing import Any, Literal
 import msgspec
 
 from headrace.model.claim import Lease, OwnSettlement, Settlement
-from headrace.model.finished import LetterKey
+from headrace.model.finished import DeadLetterKey
 from headrace.model.outcome import Done
 from headrace.model.results import Extended, LeaseRefusal, Settled
 from headrace.stores.redis.client import Argument
@@ -144,7 +144,7 @@ def settled_of(shard: int, settlements: Sequence[Settlement], answer: list[Any] 
             case "R" | "L":
                 settled.append(Settled(each.lease.id, _SETTLED[status], next(numbers)))
             case "X":
-                settled.append(Settled(each.lease.id, "dead", letter=LetterKey(shard, next(numbers))))
+                settled.append(Settled(each.lease.id, "dead", dead_letter=DeadLetterKey(shard, next(numbers))))
             case _:
                 settled.append(Settled(each.lease.id, _SETTLED[status]))
     return settled

@@ -8,7 +8,7 @@ from headrace.stores.redis.dead_letters import RedisDead
 from headrace.stores.redis.durability import Profile, check_servers
 from headrace.stores.redis.feeds import RedisFeeds
 from headrace.stores.redis.health import highest_epoch, library_schema, look_at_servers
-from headrace.stores.redis.integrity import RedisUpkeep
+from headrace.stores.redis.integrity import RedisIntegrity
 from headrace.stores.redis.items import RedisItems
 from headrace.stores.redis.jobs import RedisJobs
 from headrace.stores.redis.journal import RedisJournal
@@ -37,7 +37,7 @@ class RedisStore:
         self.feeds = RedisFeeds(link)
         self.items = RedisItems(link)
         self.signals = RedisSignals(link)
-        self.upkeep = RedisUpkeep(link, self.journal)
+        self.integrity = RedisIntegrity(link, self.journal)
 
     @staticmethod
     async def open(options: Options, *, edit: Callable[[str], str] | None = None) -> "RedisStore":

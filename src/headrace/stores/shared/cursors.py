@@ -5,16 +5,16 @@ from collections.abc import Callable
 
 from headrace.model.errors import Refused
 from headrace.model.limits import (
-    COMPANION_ID_CHARS_MAX,
     CURSOR_CHARS_MAX,
+    FAIL_QUEUE_ID_CHARS_MAX,
 )
 from headrace.model.names import Queue, Shard
 from headrace.model.results import GROUPS, Group
 from headrace.model.validate import bounded_repr, check_text
 
 
-def read_letter_cursor(cursor: str | None, queue: Queue) -> tuple[int, int]:
-    """The shard to go on with and the number of the last letter shown there."""
+def read_dead_letter_cursor(cursor: str | None, queue: Queue) -> tuple[int, int]:
+    """The shard to go on with and the number of the last dead letter shown there."""
     start, last = read_cursor(cursor, queue)
     if last and not (last.isdecimal() and int(last) < 2**63):
         raise bad_cursor("a list of dead letters")
@@ -71,7 +71,7 @@ def read_place(shard: Shard, group: Group, cursor: str | None, is_place: Callabl
     index, text = read_cursor(cursor, shard.queue, giver)
     known, _, place = text.partition("/")
     try:
-        check_text("cursor", place, COMPANION_ID_CHARS_MAX)
+        check_text("cursor", place, FAIL_QUEUE_ID_CHARS_MAX)
     except Refused as error:
         raise bad_cursor(giver) from error
     if (index, known) != (shard.index, group) or not is_place(group, place):
@@ -85,7 +85,7 @@ def is_number(text: str, most: int) -> bool:
 
 
 def is_key(group: Group, place: str) -> bool:
-    """Whether a place is the key of a row: a number for letters, else an id."""
+    """Whether a place is the key of a row: a number for dead letters, else an id."""
     return group != "dead" or is_number(place, _NUMBER_MAX)
 
 

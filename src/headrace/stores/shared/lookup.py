@@ -3,7 +3,7 @@
 from msgspec import Struct
 
 from headrace.model.claim import Delivery
-from headrace.model.finished import Ending, Letter
+from headrace.model.finished import DeadLetter, FinishedJob
 from headrace.model.job import Record, State
 from headrace.model.results import Found
 
@@ -18,36 +18,43 @@ class Row(Struct, frozen=True, gc=False):
 def found_of(
     id: str,
     row: Row | None,
-    twin: Record | None,
-    ending: Ending | None,
-    letters: list[Letter],
+    blocked_job: Record | None,
+    finished_job: FinishedJob | None,
+    dead_letters: list[DeadLetter],
     paused: bool,
     now_ms: int,
 ) -> Found | None:
     """All records of an id as one answer; what is over is left out."""
-    if ending is not None and ending.until_ms <= now_ms:
-        ending = None
-    kept = tuple(letter for letter in letters if letter.until_ms > now_ms)
+    if finished_job is not None and finished_job.until_ms <= now_ms:
+        finished_job = None
+    kept = tuple(dead_letter for dead_letter in dead_letters if dead_letter.until_ms > now_ms)
     if row is not None and row.delivery is not None:
         delivery = row.delivery
         return Found(
             id,
             State.ACTIVE,
             row.record,
-            twin,
+            blocked_job,
             delivery.worker,
             delivery.fence,
             delivery.expires_at_ms,
             delivery.cancel_asked,
-            ending,
+            finished_job,
             kept,
         )
     if row is not None:
-        return Found(id, State.WAITING, row.record, ending=ending, letters=kept, why=_why(row.record, paused, now_ms))
-    if ending is not None:
-        return Found(id, State(ending.state), ending=ending, letters=kept)
+        return Found(
+            id,
+            State.WAITING,
+            row.record,
+            finished_job=finished_job,
+            dead_letters=kept,
+            why=_why(row.record, paused, now_ms),
+        )
+    if finished_job is not None:
+        return Found(id, State(finished_job.state), finished_job=finished_job, dead_letters=kept)
     if kept:
-        return Found(id, State.DEAD, kept[-1].record, letters=kept)
+        return Found(id, State.DEAD, kept[-1].record, dead_letters=kept)
     return None
 
 

@@ -5,12 +5,12 @@ import zlib
 from collections.abc import Callable, Iterator, Sequence
 from typing import TypeVar
 
-from headrace.model.finished import LetterKey
+from headrace.model.finished import DeadLetterKey
 from headrace.model.job import check_id
 from headrace.model.names import Queue, Shard
 
 
-def picks_by_shard(queue: Queue, picks: Sequence[LetterKey | str]) -> dict[int, builtins.list[int]]:
+def picks_by_shard(queue: Queue, picks: Sequence[DeadLetterKey | str]) -> dict[int, builtins.list[int]]:
     """The positions of the picks of each shard, by its index."""
     groups: dict[int, builtins.list[int]] = {}
     for position, pick in enumerate(picks):

@@ -6,7 +6,7 @@ from contextlib import contextmanager
 from headrace.model.errors import OutcomeUnknown, Refused
 from headrace.model.event import Span
 from headrace.model.feed import FeedConfig, FeedName, Publication, check_instance, check_item_id, check_writable
-from headrace.model.finished import LetterKey
+from headrace.model.finished import DeadLetterKey
 from headrace.model.job import State, check_id
 from headrace.model.limits import (
     BATCH_MAX,
@@ -60,7 +60,7 @@ def check_state(state: object) -> None:
             "bad_state", f"{bounded_repr(state)} is not a State; use one of {', '.join(each.name for each in State)}"
         )
     if state is State.DEAD:
-        raise Refused("bad_state", "dead jobs are letters; list them with store.dead.list")
+        raise Refused("bad_state", "dead jobs are dead letters; list them with store.dead.list")
 
 
 def check_call(feed: FeedName, what: str, count: int, instance: str) -> None:
@@ -78,14 +78,16 @@ def check_item_ids(ids: Sequence[str]) -> None:
 
 
 def check_pick(queue: Queue, pick: object) -> None:
-    """Refuse anything that names no letter."""
+    """Refuse anything that names no dead letter."""
     if isinstance(pick, str):
         check_id(pick, queue)
-    elif isinstance(pick, LetterKey):
+    elif isinstance(pick, DeadLetterKey):
         check_int("shard", pick.shard, 0, queue.shards - 1)
-        check_int("letter", pick.number, 1, 2**63 - 1)
+        check_int("dead_letter", pick.number, 1, 2**63 - 1)
     else:
-        raise Refused("bad_letter", f"{bounded_repr(pick)} names no letter; use an id or a LetterKey(shard, number)")
+        raise Refused(
+            "bad_dead_letter", f"{bounded_repr(pick)} names no dead letter; use an id or a DeadLetterKey(shard, number)"
+        )
 
 
 SEQ_MAX = 2**63 - 1

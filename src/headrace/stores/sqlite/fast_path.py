@@ -1,9 +1,8 @@
 """Fast paths: the three hot calls in a few statements each, for batches in which nothing unusual happens.
 
-Whatever is unusual (a known id, a key, a lost lease, a twin, a job too late or too large) raises `Unusual`; the engine
-then rolls the transaction back and runs it again through the transitions, which decide everything. So a fast path may
-only be right or give up.
-"""
+Whatever is unusual (a known id, a key, a lost lease, a blocked job, a job too late or too large) raises `Unusual`; the
+engine then rolls the transaction back and runs it again through the transitions, which decide everything. So a fast
+path may only be right or give up."""
 
 import sqlite3
 from collections.abc import Callable, Iterable
@@ -16,9 +15,17 @@ from headrace.model.job import Job
 from headrace.model.outcome import Done
 from headrace.model.results import Enqueued, Settled
 from headrace.stores.engine.claim import is_idle, next_at
-from headrace.stores.engine.finish import sweep_endings
+from headrace.stores.engine.finish import sweep_finished_jobs
 from headrace.stores.engine.jobs import Answer, EngineJobs, at
-from headrace.stores.engine.row_codec import Body, PackedLease, pack, pack_body, pack_ending, record_of, unpack_body
+from headrace.stores.engine.row_codec import (
+    Body,
+    PackedLease,
+    pack,
+    pack_body,
+    pack_finished_job,
+    record_of,
+    unpack_body,
+)
 from headrace.stores.engine.rows import Engine, Tx
 from headrace.stores.engine.step import Step, place_of
 from headrace.stores.sqlite.packing import json_array, json_keys
@@ -129,7 +136,7 @@ def enqueue(step: Step, rows: SqliteRows, jobs: list[Job]) -> list[Enqueued]:
     head.number = number
     head.ready += ready
     head.later += len(jobs) - ready
-    rows.drop_endings([job.id for job in jobs])
+    rows.drop_finished_jobs([job.id for job in jobs])
     step.woke = True
     return [Enqueued(job.id, "created") for job in jobs]
 
@@ -187,19 +194,19 @@ def settle(step: Step, rows: SqliteRows, settlements: list[Settlement]) -> list[
     held = {id: (token_of(nonce, fence), fence, packed) for _, id, fence, nonce, packed in found}
     if len(held) != len(settlements):
         raise Unusual
-    lines, endings = step.lines, []
+    lines, finished_jobs = step.lines, []
     known, body, keep_ms, is_pinned, ended = b"", NO_BODY, 0, False, b""
     for settlement in settlements:
         lease, outcome, facts = settlement.lease, settlement.outcome, settlement.facts
         token, fence, packed = held[lease.id]
         if token != lease.token or not isinstance(outcome, Done):
             raise Unusual
-        if packed != known:  # as above: jobs with one body have one ending, but for their results
+        if packed != known:  # as above: jobs with one body have one finished job, but for their results
             known, body = packed, unpack_body(packed)
             pin_ms = config.result_ttl_of(body.policy)
             keep_ms = pin_ms or (config.keep_done_ms if config.keep_done_max else 0)
             is_pinned = pin_ms > 0
-            ended = pack_ending(body.kind, body.tag, body.enqueued_at_ms, now_ms, body.attempts, body.stalls)
+            ended = pack_finished_job(body.kind, body.tag, body.enqueued_at_ms, now_ms, body.attempts, body.stalls)
         lines.append(
             Line(
                 "done",
@@ -219,16 +226,16 @@ def settle(step: Step, rows: SqliteRows, settlements: list[Settlement]) -> list[
             )
         )
         if keep_ms:
-            endings.append((lease.id, "done", is_pinned, now_ms + keep_ms, ended, outcome.result))
+            finished_jobs.append((lease.id, "done", is_pinned, now_ms + keep_ms, ended, outcome.result))
     _drop(rows, [job_id for job_id, *_ in found])
     head.active -= len(found)
-    if len(endings) < len(ids):  # some are not kept; neither is an older ending of theirs
-        rows.drop_endings(sorted(set(ids) - {ending[0] for ending in endings}))
+    if len(finished_jobs) < len(ids):  # some are not kept; neither is an older finished job of theirs
+        rows.drop_finished_jobs(sorted(set(ids) - {finished_job[0] for finished_job in finished_jobs}))
     try:
-        rows.insert_endings(endings)
+        rows.insert_finished_jobs(finished_jobs)
     except sqlite3.IntegrityError as older:
         raise Unusual from older
-    sweep_endings(step)
+    sweep_finished_jobs(step)
     return [Settled(settlement.lease.id, "done") for settlement in settlements]
 
 

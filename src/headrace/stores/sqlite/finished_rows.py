@@ -1,92 +1,98 @@
-"""The endings of a shard: collected while the step lasts, written at once, swept oldest first."""
+"""The finished jobs of a shard: collected while the step lasts, written at once, swept oldest first."""
 
 import sqlite3
 from itertools import groupby, takewhile
 from typing import Any
 
-from headrace.model.finished import Ending, Letter
-from headrace.stores.engine.row_codec import ending_columns, ending_of, pack, unpack_letter
+from headrace.model.finished import DeadLetter, FinishedJob
+from headrace.stores.engine.row_codec import finished_job_columns, finished_job_of, pack, unpack_dead_letter
 from headrace.stores.sqlite.packing import json_array
 from headrace.stores.sqlite.part import PINNED, Part
 from headrace.stores.sqlite.sql import sql
 
 RUN_MIN = 4
-"""From here on a run of endings is cheaper as one statement than as one statement each."""
+"""From here on a run of finished jobs is cheaper as one statement than as one statement each."""
 
 
-class EndingRows(Part):
-    """Jobs that are done or cancelled, at most one ending per id."""
+class FinishedJobRows(Part):
+    """Jobs that are done or cancelled, at most one finished job per id."""
 
     def __init__(self, connection: sqlite3.Connection, shard_id: int, stored: tuple[int, ...]) -> None:
         super().__init__(connection, shard_id, stored)
-        self._endings: dict[str, Ending | None] = {}
+        self._finished_jobs: dict[str, FinishedJob | None] = {}
 
-    def ending(self, id: str) -> Ending | None:
-        self.flush_endings()
-        found = self.run(sql("ending_find"), (self.shard_id, id)).fetchone()
-        return None if found is None else ending_of(found)
+    def finished_job(self, id: str) -> FinishedJob | None:
+        self.flush_finished_jobs()
+        found = self.run(sql("finished_job_find"), (self.shard_id, id)).fetchone()
+        return None if found is None else finished_job_of(found)
 
-    def put_ending(self, ending: Ending) -> None:
-        self._endings.pop(ending.id, None)
-        self._endings[ending.id] = ending
+    def put_finished_job(self, finished_job: FinishedJob) -> None:
+        self._finished_jobs.pop(finished_job.id, None)
+        self._finished_jobs[finished_job.id] = finished_job
 
-    def drop_ending(self, id: str) -> None:
-        self._endings[id] = None
+    def drop_finished_job(self, id: str) -> None:
+        self._finished_jobs[id] = None
 
-    def drop_endings(self, ids: list[str]) -> None:
-        """Drop the endings of these ids, if there are endings at all."""
+    def drop_finished_jobs(self, ids: list[str]) -> None:
+        """Drop the finished jobs of these ids, if there are finished jobs at all."""
         if self.head.done or self.head.cancelled:
-            self._endings |= dict.fromkeys(ids)
+            self._finished_jobs |= dict.fromkeys(ids)
 
-    def flush_endings(self) -> None:
-        """Write the endings that the step has changed so far."""
-        if not self._endings:
+    def flush_finished_jobs(self) -> None:
+        """Write the finished jobs that the step has changed so far."""
+        if not self._finished_jobs:
             return
         head = self.head
         if head.done or head.cancelled:
-            ids = json_array(list(self._endings))
-            for state, pinned in self.run(sql("ending_drop"), (self.shard_id, ids)).fetchall():
+            ids = json_array(list(self._finished_jobs))
+            for state, pinned in self.run(sql("finished_job_drop"), (self.shard_id, ids)).fetchall():
                 head.ended(state, pinned, -1)
-        written = [ending_columns(ending) for ending in self._endings.values() if ending is not None]
-        self._endings = {}
+        written = [
+            finished_job_columns(finished_job)
+            for finished_job in self._finished_jobs.values()
+            if finished_job is not None
+        ]
+        self._finished_jobs = {}
         if written:
-            self.insert_endings(written)
+            self.insert_finished_jobs(written)
 
-    def insert_endings(self, endings: list[tuple[Any, ...]]) -> None:
-        """Insert endings, as columns in the order of ending_find; an id that has one is a constraint error."""
-        # One statement for a run of endings that differ in id and body only: 0.6 instead of 2.0 µs an ending, since
+    def insert_finished_jobs(self, finished_jobs: list[tuple[Any, ...]]) -> None:
+        """Insert finished jobs, as columns in the order of finished_job_find; an id that has one is a constraint
+        error."""
+        # One statement for a run of finished jobs that differ in id and body only: 0.6 instead of 2.0 µs a finished
+        # job, since
         # neither Python nor SQLite starts anew for each. Bodies of one length travel as one blob and are cut from it.
         head, few = self.head, []
-        for (state, pinned, until_ms, result, width), group in groupby(endings, _shape):
+        for (state, pinned, until_ms, result, width), group in groupby(finished_jobs, _shape):
             run = list(group)
-            number = self.base + head.ending + 1 + PINNED * pinned
+            number = self.base + head.finished_job + 1 + PINNED * pinned
             if len(run) < RUN_MIN:
                 few += [(number + index, self.shard_id, *columns) for index, columns in enumerate(run)]
             else:
                 ids, bodies = json_array([each[0] for each in run]), b"".join([each[4] for each in run])
                 shared = (number, self.shard_id, state, pinned, until_ms)
-                self.run(sql("ending_write_run"), (*shared, bodies, width, width, result, ids))
-            head.ending += len(run)
+                self.run(sql("finished_job_write_run"), (*shared, bodies, width, width, result, ids))
+            head.finished_job += len(run)
             head.ended(state, pinned, len(run))
         if few:
-            self.connection.executemany(sql("ending_write"), few)
+            self.connection.executemany(sql("finished_job_write"), few)
 
-    def scan_endings(self, after_id: str, limit: int, bytes_max: int) -> tuple[list[Ending], bool]:
-        self.flush_endings()
-        found, more = self.part("ending_scan", after_id, limit, bytes_max)
-        return [ending_of(columns) for columns in found], more
+    def scan_finished_jobs(self, after_id: str, limit: int, bytes_max: int) -> tuple[list[FinishedJob], bool]:
+        self.flush_finished_jobs()
+        found, more = self.part("finished_job_scan", after_id, limit, bytes_max)
+        return [finished_job_of(columns) for columns in found], more
 
-    def sweep_endings(self, now_ms: int, keep_max: int, limit: int) -> int:
-        self.flush_endings()
+    def sweep_finished_jobs(self, now_ms: int, keep_max: int, limit: int) -> int:
+        self.flush_finished_jobs()
         head, span = self.head, (self.base, self.base + PINNED - 1)
         swept = self._drop_oldest(min(max(head.unpinned - keep_max, 0), limit))
         if head.unpinned and swept < limit:
-            oldest = self.run(sql("ending_oldest"), (*span, 1)).fetchone()
+            oldest = self.run(sql("finished_job_oldest"), (*span, 1)).fetchone()
             if oldest[0] <= now_ms:
-                ends = self.run(sql("ending_oldest"), (*span, limit - swept)).fetchall()
+                ends = self.run(sql("finished_job_oldest"), (*span, limit - swept)).fetchall()
                 swept += self._drop_oldest(len(list(takewhile(lambda end: end[0] <= now_ms, ends))))
         if head.done + head.cancelled > head.unpinned and swept < limit:
-            gone = self.run(sql("ending_drop_pinned"), (self.shard_id, now_ms, limit - swept)).fetchall()
+            gone = self.run(sql("finished_job_drop_pinned"), (self.shard_id, now_ms, limit - swept)).fetchall()
             for (state,) in gone:
                 head.ended(state, True, -1)
             swept += len(gone)
@@ -96,53 +102,61 @@ class EndingRows(Part):
         if not count:
             return 0
         span = {"lowest": self.base, "highest": self.base + PINNED - 1, "others": count - 1}
-        gone = self.run(sql("ending_drop_oldest"), span).fetchall()
+        gone = self.run(sql("finished_job_drop_oldest"), span).fetchall()
         for (state,) in gone:
             self.head.ended(state, False, -1)
         return len(gone)
 
 
 def _shape(columns: tuple[Any, ...]) -> tuple[str, bool, int, bytes | None, int]:
-    """What endings of one statement share; bodies have their length in common."""
+    """What finished jobs of one statement share; bodies have their length in common."""
     _, state, pinned, until_ms, body, result = columns
     return state, pinned, until_ms, result, len(body)
 
 
-class LetterRows(Part):
-    """Letters under numbers that only grow."""
+class DeadLetterRows(Part):
+    """Dead letters under numbers that only grow."""
 
-    def letter(self, number: int) -> Letter | None:
-        found = self.run(sql("letter_find"), (self.shard_id, number)).fetchone()
-        return None if found is None else unpack_letter(found[0])
+    def dead_letter(self, number: int) -> DeadLetter | None:
+        found = self.run(sql("dead_letter_find"), (self.shard_id, number)).fetchone()
+        return None if found is None else unpack_dead_letter(found[0])
 
-    def newest_letter(self, id: str) -> Letter | None:
-        found = self.run(sql("letter_newest"), (self.shard_id, id)).fetchone()
-        return None if found is None else unpack_letter(found[0])
+    def newest_dead_letter(self, id: str) -> DeadLetter | None:
+        found = self.run(sql("dead_letter_newest"), (self.shard_id, id)).fetchone()
+        return None if found is None else unpack_dead_letter(found[0])
 
-    def letters_of(self, id: str) -> list[Letter]:
+    def dead_letters_of(self, id: str) -> list[DeadLetter]:
         if not self.head.dead:
             return []
-        return [unpack_letter(body) for (body,) in self.run(sql("letter_of_id"), (self.shard_id, id))]
+        return [unpack_dead_letter(body) for (body,) in self.run(sql("dead_letter_of_id"), (self.shard_id, id))]
 
-    def letters(self, after: int, limit: int) -> list[Letter]:
-        return [unpack_letter(body) for (body,) in self.run(sql("letter_list"), (self.shard_id, after, limit))]
+    def dead_letters(self, after: int, limit: int) -> list[DeadLetter]:
+        return [
+            unpack_dead_letter(body) for (body,) in self.run(sql("dead_letter_list"), (self.shard_id, after, limit))
+        ]
 
-    def scan_letters(self, after: int, limit: int, bytes_max: int) -> tuple[list[Letter], bool]:
-        found, more = self.part("letter_list", after, limit, bytes_max)
-        return [unpack_letter(body) for (body,) in found], more
+    def scan_dead_letters(self, after: int, limit: int, bytes_max: int) -> tuple[list[DeadLetter], bool]:
+        found, more = self.part("dead_letter_list", after, limit, bytes_max)
+        return [unpack_dead_letter(body) for (body,) in found], more
 
-    def put_letter(self, letter: Letter) -> None:
+    def put_dead_letter(self, dead_letter: DeadLetter) -> None:
         self.head.dead += 1
-        columns = (self.shard_id, letter.key.number, letter.record.id, letter.until_ms, pack(letter))
-        self.run(sql("letter_write"), columns)
+        columns = (
+            self.shard_id,
+            dead_letter.key.number,
+            dead_letter.record.id,
+            dead_letter.until_ms,
+            pack(dead_letter),
+        )
+        self.run(sql("dead_letter_write"), columns)
 
-    def drop_letter(self, number: int) -> None:
-        self.head.dead -= self.run(sql("letter_drop"), (self.shard_id, number)).rowcount
+    def drop_dead_letter(self, number: int) -> None:
+        self.head.dead -= self.run(sql("dead_letter_drop"), (self.shard_id, number)).rowcount
 
-    def letters_over(self, now_ms: int, keep_max: int, limit: int) -> list[Letter]:
-        over: list[Letter] = []
-        for letter in self.letters(0, min(limit, max(self.head.dead, 0))):
-            if self.head.dead - len(over) <= keep_max and letter.until_ms > now_ms:
+    def dead_letters_over(self, now_ms: int, keep_max: int, limit: int) -> list[DeadLetter]:
+        over: list[DeadLetter] = []
+        for dead_letter in self.dead_letters(0, min(limit, max(self.head.dead, 0))):
+            if self.head.dead - len(over) <= keep_max and dead_letter.until_ms > now_ms:
                 break
-            over.append(letter)
+            over.append(dead_letter)
         return over

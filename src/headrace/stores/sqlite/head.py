@@ -9,7 +9,7 @@ COUNTS = ("ready", "later", "blocked", "active", "done", "cancelled", "dead", "u
 class SqliteHead(Head):
     """The counters of a shard as they are stored."""
 
-    __slots__ = ("active", "blocked", "cancelled", "dead", "done", "ending", "later", "ready", "unpinned")
+    __slots__ = ("active", "blocked", "cancelled", "dead", "done", "finished_job", "later", "ready", "unpinned")
     ready: int
     later: int
     blocked: int
@@ -18,14 +18,14 @@ class SqliteHead(Head):
     cancelled: int
     dead: int
     unpinned: int
-    ending: int
+    finished_job: int
     COLUMNS = (
         "epoch",
         "seq",
         "at_ms",
         "fence",
         "number",
-        "letter",
+        "dead_letter",
         "first_seq",
         "journal_bytes",
         "oldest_at_ms",
@@ -37,7 +37,7 @@ class SqliteHead(Head):
         "cancelled",
         "dead",
         "unpinned",
-        "ending",
+        "finished_job",
     )
 
     def __init__(self, stored: tuple[int, ...]) -> None:
@@ -65,7 +65,7 @@ class SqliteHead(Head):
             self.later += by
 
     def ended(self, state: str, pinned: bool, by: int) -> None:
-        """Count an ending in or out."""
+        """Count a finished job in or out."""
         if state == "done":
             self.done += by
         else:

@@ -65,14 +65,14 @@ class JournalRows(Part):
         self.run(sql("consumer_drop"), (self.shard_id, name))
 
 
-class UpkeepRows(Part):
+class IntegrityRows(Part):
     """The rows are the truth; what is counted beside them spares looking."""
 
     def leases_over(self, now_ms: int, limit: int) -> int:
         return len(self.run(sql("job_leases_over"), (self.shard_id, now_ms, limit)).fetchall())
 
     def stranded(self, after_id: str, limit: int) -> list[str]:
-        return [id for (id,) in self.run(sql("twin_stranded"), (self.shard_id, after_id, limit))]
+        return [id for (id,) in self.run(sql("blocked_job_stranded"), (self.shard_id, after_id, limit))]
 
     def kept(self) -> dict[str, int]:
         return self.head.kept()

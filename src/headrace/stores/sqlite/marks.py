@@ -1,7 +1,7 @@
-"""Small rows beside the jobs of a shard: blocked twins, idempotency keys, workers."""
+"""Small rows beside the jobs of a shard: blocked jobs, idempotency keys, workers."""
 
-from headrace.model.job import Twin
-from headrace.stores.engine.row_codec import pack, unpack_twin
+from headrace.model.job import BlockedJob
+from headrace.stores.engine.row_codec import pack, unpack_blocked_job
 from headrace.stores.engine.rows import KeyRow, WorkerRow
 from headrace.stores.sqlite.part import Part
 from headrace.stores.sqlite.sql import sql
@@ -10,20 +10,20 @@ from headrace.stores.sqlite.sql import sql
 class MarkRows(Part):
     """Written and read straight away: there are few of them in a step."""
 
-    def twin(self, id: str) -> Twin | None:
+    def blocked_job(self, id: str) -> BlockedJob | None:
         if not self.head.blocked:
             return None
-        found = self.run(sql("twin_find"), (self.shard_id, id)).fetchone()
-        return None if found is None else unpack_twin(found[0])
+        found = self.run(sql("blocked_job_find"), (self.shard_id, id)).fetchone()
+        return None if found is None else unpack_blocked_job(found[0])
 
-    def put_twin(self, twin: Twin) -> None:
-        if self.twin(twin.record.id) is None:
+    def put_blocked_job(self, blocked_job: BlockedJob) -> None:
+        if self.blocked_job(blocked_job.record.id) is None:
             self.head.blocked += 1
-        self.run(sql("twin_write"), (self.shard_id, twin.record.id, pack(twin)))
+        self.run(sql("blocked_job_write"), (self.shard_id, blocked_job.record.id, pack(blocked_job)))
 
-    def drop_twin(self, id: str) -> None:
+    def drop_blocked_job(self, id: str) -> None:
         if self.head.blocked:
-            self.head.blocked -= self.run(sql("twin_drop"), (self.shard_id, id)).rowcount
+            self.head.blocked -= self.run(sql("blocked_job_drop"), (self.shard_id, id)).rowcount
 
     def key(self, id: str, key: str) -> KeyRow | None:
         found = self.run(sql("key_find"), (self.shard_id, id, key)).fetchone()

@@ -9,7 +9,7 @@ from headrace.stores.sqlite.head import SqliteHead
 from headrace.stores.sqlite.sql import sql
 
 KEY_BITS = 40
-"""Keys of entries and endings: the shard above, a number of the shard below."""
+"""Keys of entries and finished jobs: the shard above, a number of the shard below."""
 PINNED = 1 << KEY_BITS - 1
 
 

@@ -3,24 +3,25 @@
 import sqlite3
 from collections.abc import Callable
 
-from headrace.model.finished import Ending, Letter
-from headrace.model.job import State, Twin
+from headrace.model.finished import DeadLetter, FinishedJob
+from headrace.model.job import BlockedJob, State
 from headrace.model.limits import PLACE_BITS, PRIORITY_MAX
 from headrace.model.names import Shard
 from headrace.model.queue_config import QueueConfig
 from headrace.model.results import Counts
 from headrace.stores.engine.journal_entries import append
-from headrace.stores.engine.row_codec import due_since, ending_of, lease_columns, row_of, unpack_twin
+from headrace.stores.engine.row_codec import due_since, finished_job_of, lease_columns, row_of, unpack_blocked_job
 from headrace.stores.shared.lookup import Row
-from headrace.stores.sqlite.finished_rows import EndingRows, LetterRows
-from headrace.stores.sqlite.journal_rows import JournalRows, UpkeepRows
+from headrace.stores.sqlite.finished_rows import DeadLetterRows, FinishedJobRows
+from headrace.stores.sqlite.journal_rows import IntegrityRows, JournalRows
 from headrace.stores.sqlite.marks import MarkRows
 from headrace.stores.sqlite.packing import columns_of, json_array
 from headrace.stores.sqlite.sql import sql
 
 
-class SqliteRows(EndingRows, LetterRows, MarkRows, JournalRows, UpkeepRows):
-    """Jobs and endings that a step touches are kept here and written together; the rest goes straight to the file."""
+class SqliteRows(FinishedJobRows, DeadLetterRows, MarkRows, JournalRows, IntegrityRows):
+    """Jobs and finished jobs that a step touches are kept here and written together; the rest goes straight to the
+    file."""
 
     def __init__(
         self,
@@ -29,7 +30,7 @@ class SqliteRows(EndingRows, LetterRows, MarkRows, JournalRows, UpkeepRows):
         shard_id: int,
         stored: tuple[int, ...],
         config: QueueConfig,
-        companion: Callable[[], "SqliteRows"],
+        fail_queue: Callable[[], "SqliteRows"],
         fast: bool,
     ) -> None:
         super().__init__(connection, shard_id, stored)
@@ -38,12 +39,12 @@ class SqliteRows(EndingRows, LetterRows, MarkRows, JournalRows, UpkeepRows):
         self.fast = fast
         """Whether fast paths may be tried in this step."""
         self._stored = stored
-        self._companion = companion
+        self._fail_queue = fail_queue
         self._jobs: dict[str, Row | None] = {}
         self._dirty: dict[str, bool] = {}
 
-    def companion(self) -> "SqliteRows":
-        return self._companion()
+    def fail_queue(self) -> "SqliteRows":
+        return self._fail_queue()
 
     def append(self, lines: bytes, count: int, now_ms: int, worker: str | None) -> None:
         append(self, lines, count, now_ms, worker)
@@ -108,7 +109,7 @@ class SqliteRows(EndingRows, LetterRows, MarkRows, JournalRows, UpkeepRows):
     def forget(self) -> None:
         """Write what was changed and read anew whatever is asked for next."""
         self.flush()
-        self.flush_endings()
+        self.flush_finished_jobs()
         self._jobs = {}
 
     def _keep(self, found: sqlite3.Cursor) -> list[Row]:
@@ -179,16 +180,16 @@ class SqliteRows(EndingRows, LetterRows, MarkRows, JournalRows, UpkeepRows):
 
     def ids_in(self, state: State, after_id: str, limit: int) -> list[str]:
         self.flush()
-        self.flush_endings()
+        self.flush_finished_jobs()
         match state:
             case State.WAITING:
                 found = self.run(sql("job_ids_waiting"), (self.shard_id, after_id, limit))
             case State.ACTIVE:
                 found = self.run(sql("job_ids_active"), (self.shard_id, after_id, limit))
             case State.BLOCKED:
-                found = self.run(sql("twin_ids"), (self.shard_id, after_id, limit))
+                found = self.run(sql("blocked_job_ids"), (self.shard_id, after_id, limit))
             case _:
-                found = self.run(sql("ending_ids"), (self.shard_id, after_id, state.value, limit))
+                found = self.run(sql("finished_job_ids"), (self.shard_id, after_id, state.value, limit))
         return [id for (id,) in found]
 
     def scan_jobs(self, after_id: str, limit: int, bytes_max: int) -> tuple[list[Row], bool]:
@@ -196,25 +197,25 @@ class SqliteRows(EndingRows, LetterRows, MarkRows, JournalRows, UpkeepRows):
         found, more = self.part("job_scan", after_id, limit, bytes_max)
         return [row_of(columns) for columns in found], more
 
-    def everything(self) -> tuple[list[Row], list[Twin], list[Ending], list[Letter]]:
+    def everything(self) -> tuple[list[Row], list[BlockedJob], list[FinishedJob], list[DeadLetter]]:
         self.flush()
-        self.flush_endings()
+        self.flush_finished_jobs()
         shard = (self.shard_id,)
         return (
             [row_of(columns) for columns in self.run(sql("job_all"), shard)],
-            [unpack_twin(body) for (body,) in self.run(sql("twin_all"), shard)],
-            [ending_of(columns) for columns in self.run(sql("ending_all"), shard)],
-            self.letters(0, self.head.dead),
+            [unpack_blocked_job(body) for (body,) in self.run(sql("blocked_job_all"), shard)],
+            [finished_job_of(columns) for columns in self.run(sql("finished_job_all"), shard)],
+            self.dead_letters(0, self.head.dead),
         )
 
     def erase(self, limit: int) -> int:
         shard = self.shard_id
-        gone = self.run(sql("erase_ending"), (shard, limit)).fetchall()
+        gone = self.run(sql("erase_finished_job"), (shard, limit)).fetchall()
         for state, pinned in gone:
             self.head.ended(state, pinned, -1)
-        letters = self.run(sql("erase_letter"), (shard, limit - len(gone))).rowcount
-        self.head.dead -= letters
-        erased = len(gone) + letters
+        dead_letters = self.run(sql("erase_dead_letter"), (shard, limit - len(gone))).rowcount
+        self.head.dead -= dead_letters
+        erased = len(gone) + dead_letters
         for name in ("erase_idempotency", "erase_worker", "erase_consumer"):
             erased += self.run(sql(name), (shard, shard, limit - erased)).rowcount
         return erased
@@ -222,7 +223,7 @@ class SqliteRows(EndingRows, LetterRows, MarkRows, JournalRows, UpkeepRows):
     def write_back(self) -> None:
         """Write what the step changed."""
         self.flush()
-        self.flush_endings()
+        self.flush_finished_jobs()
         stored = self.head.stored()
         if stored != self._stored:
             self.run(sql("shard_write"), (*stored, self.shard_id))

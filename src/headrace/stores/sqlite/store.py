@@ -16,7 +16,7 @@ from headrace.model.results import Health
 from headrace.model.validate import bounded_repr
 from headrace.stores.engine.dead_letters import EngineDead
 from headrace.stores.engine.feeds import EngineFeeds
-from headrace.stores.engine.integrity import EngineUpkeep
+from headrace.stores.engine.integrity import EngineIntegrity
 from headrace.stores.engine.items import EngineItems
 from headrace.stores.engine.journal import EngineJournal
 from headrace.stores.engine.queues import EngineQueues
@@ -238,7 +238,7 @@ class SqliteStore:
         self.reads = EngineReads(engine)
         self.journal = EngineJournal(engine)
         self.signals = engine
-        self.upkeep = EngineUpkeep(engine)
+        self.integrity = EngineIntegrity(engine)
         self.feeds = EngineFeeds(engine)
         self.items = EngineItems(engine)
 

@@ -54,12 +54,12 @@ class SqliteTx:
         if key not in self._rows:
             shard_id, *stored = self._connection.execute(sql("shard_read"), key).fetchone()
             self._rows[key] = SqliteRows(
-                self._connection, shard, shard_id, tuple(stored), config, lambda: self._companion(shard), self._fast
+                self._connection, shard, shard_id, tuple(stored), config, lambda: self._fail_queue(shard), self._fast
             )
         return self._rows[key]
 
-    def _companion(self, shard: Shard) -> SqliteRows:
-        rows = self.rows(Shard(shard.queue.companion, shard.index), create=True)
+    def _fail_queue(self, shard: Shard) -> SqliteRows:
+        rows = self.rows(Shard(shard.queue.fail_queue, shard.index), create=True)
         assert rows is not None  # made when missing
         return rows
 
@@ -73,7 +73,7 @@ class SqliteTx:
         return known
 
     def shards_of(self, queue: Queue) -> int | None:
-        known = self._queue(queue) or self._queue(queue.sibling)
+        known = self._queue(queue) or self._queue(queue.main_queue)
         return None if known is None else known[1]
 
     def configure(self, queue: Queue, config: QueueConfig) -> None:

@@ -7,19 +7,19 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from headrace.model.finished import Ending
+from headrace.model.finished import FinishedJob
 from headrace.model.job import Record
 from headrace.model.limits import BATCH_MAX, SCAN_PART_BYTES
 from headrace.model.names import Queue
 from headrace.model.results import Found
 from headrace.pipeline.source.building import gathered, texts
 from headrace.pipeline.source.filters import Filters
-from headrace.pipeline.source.journal.holders import LIVE, TWIN, Holder, Told, holders
+from headrace.pipeline.source.journal.holders import BLOCKED_JOB, LIVE, Holder, Told, holders
 from headrace.pipeline.source.schema import JOURNAL_BODIES, JOURNAL_CARRIED, Table
 from headrace.stores.contract.store import Store
 
 _NAMES = JOURNAL_BODIES.names
-_NEEDED = ("tenant", "queue", "happened_at", "event", "id", "enqueued_at", "reason", "letter", "payload_bytes")
+_NEEDED = ("tenant", "queue", "happened_at", "event", "id", "enqueued_at", "reason", "dead_letter", "payload_bytes")
 _ROW = "row"
 
 
@@ -84,7 +84,7 @@ class _Wanted:
 
     def __init__(self, events: pa.RecordBatch, table: Table) -> None:
         rows = {name: events.column(name).to_pylist() for name in ("tenant", "queue", "event", "id", "reason")}
-        self._letters = events.column("letter").to_pylist()
+        self._dead_letters = events.column("dead_letter").to_pylist()
         self._sizes = events.column("payload_bytes").to_pylist()
         self._at_ms, self._enqueued_at_ms = (
             [None if each is None else each // 1_000 for each in events.column(name).cast(pa.int64()).to_pylist()]
@@ -96,9 +96,9 @@ class _Wanted:
         ]
         held, may_end = holders(
             [
-                Told(event, key, reason, letter)
-                for event, key, reason, letter in zip(
-                    rows["event"], self._keys, rows["reason"], self._letters, strict=True
+                Told(event, key, reason, dead_letter)
+                for event, key, reason, dead_letter in zip(
+                    rows["event"], self._keys, rows["reason"], self._dead_letters, strict=True
                 )
             ]
         )
@@ -142,27 +142,31 @@ class _Wanted:
 
     def result(self, row: int, found: _Finds) -> bytes | None:
         known = found.get(self._keys[row])
-        if not self._may_end[row] or known is None or known.ending is None:
+        if not self._may_end[row] or known is None or known.finished_job is None:
             return None
-        is_own = is_of(known.ending, self._enqueued_at_ms[row] or 0, self._at_ms[row] or 0)
-        return known.ending.result if is_own else None
+        is_own = is_of(known.finished_job, self._enqueued_at_ms[row] or 0, self._at_ms[row] or 0)
+        return known.finished_job.result if is_own else None
 
 
 def _candidates(holder: Holder, found: Found, at_ms: int) -> Iterator[Record]:
     """The records that may be what an event has left, the likeliest first."""
-    yield from (each.record for each in found.letters if each.key.number in holder.letters)
-    if holder.then == TWIN and found.twin is not None:
-        yield found.twin
+    yield from (each.record for each in found.dead_letters if each.key.number in holder.dead_letters)
+    if holder.then == BLOCKED_JOB and found.blocked_job is not None:
+        yield found.blocked_job
     if holder.then == LIVE:
-        # A job that began after the event is another one. One that died after it left a letter, its first.
-        if not holder.letters:
-            died = [each for each in found.letters if each.record.enqueued_at_ms <= at_ms < each.died_at_ms]
+        # A job that began after the event is another one. One that died after it left a dead letter, its first.
+        if not holder.dead_letters:
+            died = [each for each in found.dead_letters if each.record.enqueued_at_ms <= at_ms < each.died_at_ms]
             yield from (each.record for each in sorted(died, key=lambda each: each.key))
         if found.record is not None and found.record.enqueued_at_ms <= at_ms:
             yield found.record
 
 
-def is_of(ending: Ending, enqueued_at_ms: int, at_ms: int) -> bool:
-    """Whether an ending is what an event left, and not of a later run of the same id. The journal's clock never goes
-    back while others may, so an ending can be a little older than its event, and never younger."""
-    return ending.state == "done" and ending.enqueued_at_ms == enqueued_at_ms and ending.ended_at_ms <= at_ms
+def is_of(finished_job: FinishedJob, enqueued_at_ms: int, at_ms: int) -> bool:
+    """Whether a finished job is what an event left, and not of a later run of the same id. The journal's clock never
+    goes back while others may, so a finished job can be a little older than its event, and never younger."""
+    return (
+        finished_job.state == "done"
+        and finished_job.enqueued_at_ms == enqueued_at_ms
+        and finished_job.ended_at_ms <= at_ms
+    )

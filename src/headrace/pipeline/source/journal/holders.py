@@ -4,16 +4,16 @@ from collections.abc import Sequence
 
 from msgspec import Struct
 
-LIVE, TWIN = "live", "twin"
-"""The job that waits or runs (or its letter, if it has died since), and the twin behind an active one."""
+LIVE, BLOCKED_JOB = "live", "blocked_job"
+"""The job that waits or runs (or its dead letter, if it has died since), and the blocked job behind an active one."""
 _WROTE = frozenset({"enqueued", "updated", "merged", "unblocked", "replayed"})
 _GONE = frozenset({"done", "cancelled", "removed", "purged"})
 
 
 class Holder(Struct, frozen=True, gc=False):
-    """Where to look: first the letters of these numbers, then one of `LIVE` and `TWIN`."""
+    """Where to look: first the dead letters of these numbers, then one of `LIVE` and `BLOCKED_JOB`."""
 
-    letters: tuple[int, ...] = ()
+    dead_letters: tuple[int, ...] = ()
     then: str | None = None
 
 
@@ -24,38 +24,38 @@ class Told(Struct, frozen=True, gc=False):
     key: tuple[str, str, str]
     """Tenant, queue and id."""
     reason: str | None
-    letter: int | None
+    dead_letter: int | None
 
 
 class _Story:
     """What is known of an id behind an event, while its events are gone through from the last to the first."""
 
-    __slots__ = ("ending_is_own", "held", "replayed", "twin")
+    __slots__ = ("blocked_job", "finished_job_is_own", "held", "replayed")
 
     def __init__(self) -> None:
         self.held: Holder | None = Holder((), LIVE)
-        self.twin: Holder | None = Holder((), TWIN)
+        self.blocked_job: Holder | None = Holder((), BLOCKED_JOB)
         self.replayed: dict[int, Holder | None] = {}
-        self.ending_is_own = True
+        self.finished_job_is_own = True
 
 
 def holders(events: Sequence[Told]) -> tuple[list[Holder | None], list[bool]]:
     """For each event, in the order of the journal: where its payload may be, None when it can be nowhere; and whether
-    an ending that the store holds may be its own.
+    a finished job that the store holds may be its own.
 
     The store holds one payload of a job. An event that a later one has replaced, or whose job has ended since, has none
     left: what stands there under the same id is another's.
     """
     stories: dict[tuple[str, str, str], _Story] = {}
     found: list[Holder | None] = []
-    endings: list[bool] = []
+    finished_jobs: list[bool] = []
     for told in reversed(events):
         story = stories.get(told.key)
         if story is None:
             story = stories[told.key] = _Story()
-        endings.append(told.event == "done" and story.ending_is_own)
+        finished_jobs.append(told.event == "done" and story.finished_job_is_own)
         found.append(_taken(story, told))
-    return found[::-1], endings[::-1]
+    return found[::-1], finished_jobs[::-1]
 
 
 def _taken(story: _Story, told: Told) -> Holder | None:
@@ -63,27 +63,28 @@ def _taken(story: _Story, told: Told) -> Holder | None:
     held = story.held
     match told.event:
         case "dead":
-            number = told.letter or 0
+            number = told.dead_letter or 0
             after = story.replayed.pop(number, held)
-            story.held = Holder((number,)) if after is None else Holder((number, *after.letters), after.then)
+            story.held = Holder((number,)) if after is None else Holder((number, *after.dead_letters), after.then)
             return story.held
         case "blocked":
-            held, story.twin = story.twin, None
+            held, story.blocked_job = story.blocked_job, None
             return held
         case "cancelled" if told.reason == "blocked":
-            story.twin = None
-        case "purged" if told.letter is not None:
+            story.blocked_job = None
+        case "purged" if told.dead_letter is not None:
             pass
         case event if event in _GONE:
-            story.held, story.ending_is_own = None, False
-            # The twin of a job that is over goes its own way, unless everything was removed.
+            story.held, story.finished_job_is_own = None, False
+            # The blocked job of a job that is over goes its own way, unless everything was removed.
             if event == "removed":
-                story.twin = None
+                story.blocked_job = None
         case event if event in _WROTE:
             if event == "replayed":
-                story.replayed[told.letter or 0] = held
+                story.replayed[told.dead_letter or 0] = held
             story.held = None
-            # What a freed twin holds, the enqueue that was blocked has brought; any other twin was of another life.
-            story.twin = held if event == "unblocked" else None
+            # What a freed blocked job holds, the enqueue that was blocked has brought; any other blocked job was of
+            # another life.
+            story.blocked_job = held if event == "unblocked" else None
             return held
     return None

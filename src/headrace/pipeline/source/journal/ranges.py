@@ -20,11 +20,11 @@ async def find_ranges(store: Store, options: Options, filters: Filters) -> list[
     """The ranges that are in the store now, one for each shard that can hold what is asked for."""
     shards = [shard for queue in await find_queues(store, options) for shard in queue.all_shards()]
     check_named("startingOffsets", options.starting, shards)
-    check_named("endingOffsets", options.ending, shards)
+    check_named("endingOffsets", options.finished_job, shards)
     shards = [shard for shard in shards if _can_hold(shard, filters)]
     bounds = await bounds_of(store.journal, shards)
     begins = await find_seqs(store.journal, "startingOffsets", options, options.starting or Place("earliest"), bounds)
-    ends = await find_seqs(store.journal, "endingOffsets", options, options.ending or Place("latest"), bounds)
+    ends = await find_seqs(store.journal, "endingOffsets", options, options.finished_job or Place("latest"), bounds)
     spans = []
     for shard, begin, end in zip(shards, begins, ends, strict=True):
         if begin > end:

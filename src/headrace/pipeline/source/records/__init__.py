@@ -1,1 +1,1 @@
-"""Records in Spark: jobs, endings and dead letters as a store holds them now."""
+"""Records in Spark: jobs, finished jobs and dead letters as a store holds them now."""

@@ -67,7 +67,7 @@ def scanned(runner: Runner, store: Store, shard: Shard, group: Group) -> Iterato
         fresh = []
         for found in part.rows:
             # A million hashes are some 60 MB, a million ids could be 300.
-            key = found.letters[0].key.number if group == "dead" else hash(found.id)
+            key = found.dead_letters[0].key.number if group == "dead" else hash(found.id)
             if key not in seen:
                 seen.add(key)
                 fresh.append(found)
@@ -82,8 +82,8 @@ def _rows(rows: Rows, group: Group, part: Scan) -> Iterator[pa.RecordBatch]:
     as_of: dict[str, object] = {"epoch": part.epoch, "as_of_seq": part.as_of_seq, "seq": part.as_of_seq}
     if group == "alive":
         yield rows.of_alive(found, as_of)
-        yield rows.of_twins([each.twin for each in found if each.twin is not None], as_of)
+        yield rows.of_blocked_jobs([each.blocked_job for each in found if each.blocked_job is not None], as_of)
     elif group == "ended":
-        yield rows.of_endings([each.ending for each in found if each.ending is not None], as_of)
+        yield rows.of_finished_jobs([each.finished_job for each in found if each.finished_job is not None], as_of)
     else:
-        yield rows.of_letters([letter for each in found for letter in each.letters], as_of)
+        yield rows.of_dead_letters([dead_letter for each in found for dead_letter in each.dead_letters], as_of)

@@ -1,10 +1,10 @@
-"""Rows of records in Arrow: jobs that wait or run, their twins, endings, dead letters."""
+"""Rows of records in Arrow: jobs that wait or run, their blocked jobs, finished jobs, dead letters."""
 
 from collections.abc import Sequence
 
 import pyarrow as pa
 
-from headrace.model.finished import Ending, Letter
+from headrace.model.finished import DeadLetter, FinishedJob
 from headrace.model.job import Record, State
 from headrace.model.names import Shard
 from headrace.model.queue_config import QueueConfig
@@ -36,44 +36,46 @@ class Rows:
             cancel_asked=lambda: [each.cancel_asked for each in found],
         )
 
-    def of_twins(self, twins: Sequence[Record], as_of: Values) -> pa.RecordBatch:
+    def of_blocked_jobs(self, blocked_jobs: Sequence[Record], as_of: Values) -> pa.RecordBatch:
         """Jobs that wait behind their active namesakes."""
-        return self._built(len(twins), self._of_records(twins), as_of, state=State.BLOCKED.value, cancel_asked=False)
-
-    def of_endings(self, endings: Sequence[Ending], as_of: Values) -> pa.RecordBatch:
-        """What is left of jobs that are done or cancelled."""
         return self._built(
-            len(endings),
-            {},
-            as_of,
-            id=lambda: [each.id for each in endings],
-            state=lambda: [each.state for each in endings],
-            outcome=lambda: [each.state for each in endings],
-            kind=lambda: [each.kind for each in endings],
-            tag=lambda: [each.tag for each in endings],
-            attempts=lambda: [each.attempts for each in endings],
-            stalls=lambda: [each.stalls for each in endings],
-            enqueued_at=lambda: instants([each.enqueued_at_ms for each in endings]),
-            ended_at=lambda: instants([each.ended_at_ms for each in endings]),
-            kept=True,
-            result=lambda: texts([each.result for each in endings]),
+            len(blocked_jobs), self._of_records(blocked_jobs), as_of, state=State.BLOCKED.value, cancel_asked=False
         )
 
-    def of_letters(self, letters: Sequence[Letter], as_of: Values) -> pa.RecordBatch:
-        """Dead jobs, with what killed them."""
-        died = lambda: instants([each.died_at_ms for each in letters])  # noqa: E731  (two tables name it differently)
+    def of_finished_jobs(self, finished_jobs: Sequence[FinishedJob], as_of: Values) -> pa.RecordBatch:
+        """What is left of jobs that are done or cancelled."""
         return self._built(
-            len(letters),
-            self._of_records([each.record for each in letters]),
+            len(finished_jobs),
+            {},
+            as_of,
+            id=lambda: [each.id for each in finished_jobs],
+            state=lambda: [each.state for each in finished_jobs],
+            outcome=lambda: [each.state for each in finished_jobs],
+            kind=lambda: [each.kind for each in finished_jobs],
+            tag=lambda: [each.tag for each in finished_jobs],
+            attempts=lambda: [each.attempts for each in finished_jobs],
+            stalls=lambda: [each.stalls for each in finished_jobs],
+            enqueued_at=lambda: instants([each.enqueued_at_ms for each in finished_jobs]),
+            ended_at=lambda: instants([each.ended_at_ms for each in finished_jobs]),
+            kept=True,
+            result=lambda: texts([each.result for each in finished_jobs]),
+        )
+
+    def of_dead_letters(self, dead_letters: Sequence[DeadLetter], as_of: Values) -> pa.RecordBatch:
+        """Dead jobs, with what killed them."""
+        died = lambda: instants([each.died_at_ms for each in dead_letters])  # noqa: E731  (two tables name it differently)
+        return self._built(
+            len(dead_letters),
+            self._of_records([each.record for each in dead_letters]),
             as_of,
             state=State.DEAD.value,
-            reason=lambda: [each.reason for each in letters],
-            letter=lambda: [each.key.number for each in letters],
-            error_class=lambda: [each.error.cls for each in letters],
-            error_message=lambda: [each.error.message for each in letters],
+            reason=lambda: [each.reason for each in dead_letters],
+            dead_letter=lambda: [each.key.number for each in dead_letters],
+            error_class=lambda: [each.error.cls for each in dead_letters],
+            error_message=lambda: [each.error.message for each in dead_letters],
             ended_at=died,
             died_at=died,
-            kept_until=lambda: instants([each.until_ms for each in letters]),
+            kept_until=lambda: instants([each.until_ms for each in dead_letters]),
         )
 
     def _built(self, count: int, records: Values, as_of: Values, **values: object) -> pa.RecordBatch:

@@ -41,9 +41,9 @@ class Written(Struct, frozen=True, kw_only=True):
     replayed: int = 0
     """Dead letters that are jobs again."""
     not_found: int = 0
-    """Rows whose letter was not there (any more)."""
+    """Rows whose dead letter was not there (any more)."""
     in_use: int = 0
-    """Rows whose letter stays because its id waits, is blocked or runs."""
+    """Rows whose dead letter stays because its id waits, is blocked or runs."""
     written: int = 0
     """Items that were published or edited."""
     unchanged: int = 0

@@ -9,7 +9,7 @@ import pyarrow as pa
 from pyspark.sql.types import StructType
 
 from headrace.model.errors import BadConfig, Refused
-from headrace.model.finished import LetterKey
+from headrace.model.finished import DeadLetterKey
 from headrace.model.job import check_id
 from headrace.model.limits import BATCH_MAX, DURATION_MS_MAX
 from headrace.model.names import Queue
@@ -27,12 +27,12 @@ from headrace.pipeline.source.write.spread import Spread
 from headrace.stores.catalog import find_queue
 from headrace.stores.contract.store import Store
 
-COLUMNS: dict[str, Wanted] = {"tenant": TEXT, "queue": TEXT, "shard": WHOLE, "letter": WHOLE, "id": TEXT}
-Pick = LetterKey | str
+COLUMNS: dict[str, Wanted] = {"tenant": TEXT, "queue": TEXT, "shard": WHOLE, "dead_letter": WHOLE, "id": TEXT}
+Pick = DeadLetterKey | str
 
 
 class DeadSink:
-    """Replays the letter of each row: by shard and number, else the newest one of an id.
+    """Replays the dead letter of each row: by shard and number, else the newest one of an id.
 
     Columns that it does not know are left alone, so that what was read with `what=dead` can be written back.
     """
@@ -43,8 +43,8 @@ class DeadSink:
         self._at = {name: at for at, name in enumerate(names) if name in COLUMNS}
         if "queue" not in self._at and options.name is None:
             raise BadConfig("replays need a queue; give a column 'queue' or option queue")
-        if "id" not in self._at and not {"shard", "letter"} <= self._at.keys():
-            raise BadConfig("replays need columns 'shard' and 'letter', as what=dead gives them, or 'id'")
+        if "id" not in self._at and not {"shard", "dead_letter"} <= self._at.keys():
+            raise BadConfig("replays need columns 'shard' and 'dead letter', as what=dead gives them, or 'id'")
         if options.delay_ms + options.spread_ms > DURATION_MS_MAX:
             raise BadConfig("options delay and spread together are more than a year; make them shorter")
 
@@ -52,7 +52,7 @@ class DeadSink:
         """The queue of the options must be there."""
         name, tenant = self._options.name, self._options.tenant
         if name is not None and await find_queue(store, tenant, name) is None:
-            raise BadConfig(f"there is no queue {name!r} of tenant {tenant!r} whose letters could be replayed")
+            raise BadConfig(f"there is no queue {name!r} of tenant {tenant!r} whose dead letters could be replayed")
 
     async def write(self, store: Store, run: Run, rows: Iterator[pa.RecordBatch]) -> Tally:
         """Replay a task's rows."""
@@ -76,23 +76,25 @@ def _picks(
 ) -> dict[Queue, list[Pick]]:
     """What the rows name, by queue."""
     found: dict[Queue, list[Pick]] = {}
-    columns = (cells.get(name, repeat(None, len(named))) for name in ("shard", "letter", "id"))
-    for place, shard, letter, id in zip(named, *columns, strict=True):
+    columns = (cells.get(name, repeat(None, len(named))) for name in ("shard", "dead_letter", "id"))
+    for place, shard, dead_letter, id in zip(named, *columns, strict=True):
         try:
             queue = queues.get(place)
-            found.setdefault(queue, []).append(_pick(queue, shard, letter, id))
+            found.setdefault(queue, []).append(_pick(queue, shard, dead_letter, id))
         except Refused as refused:
             tally.refuse(refused.reason, str(refused))
     return found
 
 
-def _pick(queue: Queue, shard: int | None, letter: int | None, id: str | None) -> Pick:
-    if shard is not None and letter is not None:
+def _pick(queue: Queue, shard: int | None, dead_letter: int | None, id: str | None) -> Pick:
+    if shard is not None and dead_letter is not None:
         check_int("shard", shard, 0, queue.shards - 1)
-        check_int("letter", letter, 1, 2**63 - 1)
-        return LetterKey(shard, letter)
+        check_int("dead_letter", dead_letter, 1, 2**63 - 1)
+        return DeadLetterKey(shard, dead_letter)
     if id is None:
-        raise Refused("bad_letter", "the row names no letter; fill columns 'shard' and 'letter', or 'id'")
+        raise Refused(
+            "bad_dead_letter", "the row names no dead letter; fill columns 'shard' and 'dead letter', or 'id'"
+        )
     check_id(id, queue)
     return id
 
@@ -109,10 +111,10 @@ class _Task:
 
     async def replay(self, queue: Queue, picks: Sequence[Pick]) -> None:
         """Replay what this run has not replayed yet."""
-        # An id names its newest letter: once that is replayed, another one would be.
+        # An id names its newest dead letter: once that is replayed, another one would be.
         by_id = any(isinstance(pick, str) for pick in picks)
 
-        async def ask() -> tuple[list[Pick], list[LetterKey], Sequence[Replayed]]:
+        async def ask() -> tuple[list[Pick], list[DeadLetterKey], Sequence[Replayed]]:
             if by_id:
                 await self._replays.look(queue)
             fresh, known = _parted(queue, picks, self._replays)
@@ -124,7 +126,7 @@ class _Task:
             if answer.status == "replayed" and answer.key is not None:
                 self._tally.counts["replayed"] += 1
                 ours.append(answer.key)
-            elif answer.status == "id_in_use" and isinstance(pick, LetterKey):
+            elif answer.status == "id_in_use" and isinstance(pick, DeadLetterKey):
                 self._tally.counts["in_use"] += 1
             else:
                 gone.append(pick)
@@ -144,8 +146,8 @@ class _Task:
             spread_ms=self._options.spread_ms,
         )
 
-    async def _found(self, queue: Queue, gone: Sequence[Pick], answers: Sequence[Replayed]) -> list[LetterKey]:
-        """The letters that are gone because this run has replayed them; counts the others."""
+    async def _found(self, queue: Queue, gone: Sequence[Pick], answers: Sequence[Replayed]) -> list[DeadLetterKey]:
+        """The dead letters that are gone because this run has replayed them; counts the others."""
         if not gone:
             return []
         await self._replays.look(queue)
@@ -160,10 +162,10 @@ class _Task:
         return found
 
 
-def _parted(queue: Queue, picks: Sequence[Pick], replays: Replays) -> tuple[list[Pick], list[LetterKey]]:
-    """What is still to be replayed, each once, and the letters of what this run has replayed."""
+def _parted(queue: Queue, picks: Sequence[Pick], replays: Replays) -> tuple[list[Pick], list[DeadLetterKey]]:
+    """What is still to be replayed, each once, and the dead letters of what this run has replayed."""
     fresh: list[Pick] = []
-    known: list[LetterKey] = []
+    known: list[DeadLetterKey] = []
     for pick in picks:
         key = replays.find(queue, pick)
         if key is None:
@@ -173,7 +175,7 @@ def _parted(queue: Queue, picks: Sequence[Pick], replays: Replays) -> tuple[list
     return fresh, known
 
 
-def _hash(queue: Queue, key: LetterKey) -> bytes:
+def _hash(queue: Queue, key: DeadLetterKey) -> bytes:
     text = f"{queue.tenant}\0{queue.full_name}\0{key.shard}\0{key.number}"
     return blake2b(text.encode(), digest_size=HASH_BYTES).digest()
 

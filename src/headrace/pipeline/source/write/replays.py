@@ -1,7 +1,7 @@
-"""What a run has replayed already, as the journal tells it: a letter that is gone may have been this run's own."""
+"""What a run has replayed already, as the journal tells it: a dead letter that is gone may have been this run's own."""
 
 from headrace.model.event import Span
-from headrace.model.finished import LetterKey
+from headrace.model.finished import DeadLetterKey
 from headrace.model.names import Queue
 from headrace.stores.contract.journal import Journal
 
@@ -14,8 +14,8 @@ class Replays:
         self._started_at_ms = started_at_ms
         self._seen: dict[Queue, list[int]] = {}
         """How far each shard was read."""
-        self._letters: dict[tuple[Queue, LetterKey], str] = {}
-        self._ids: dict[tuple[Queue, str], LetterKey] = {}
+        self._dead_letters: dict[tuple[Queue, DeadLetterKey], str] = {}
+        self._ids: dict[tuple[Queue, str], DeadLetterKey] = {}
 
     async def look(self, queue: Queue) -> None:
         """Read on."""
@@ -29,14 +29,18 @@ class Replays:
             while seen[shard.index] < each.last_seq:
                 entries = await self._journal.read(shard, seen[shard.index], each.last_seq)
                 for event in (event for entry in entries for event in entry.events(shard)):
-                    if event.line.event == "replayed" and event.line.letter is not None and event.line.id is not None:
-                        key = LetterKey(shard.index, event.line.letter)
-                        self._letters[queue, key] = event.line.id
+                    if (
+                        event.line.event == "replayed"
+                        and event.line.dead_letter is not None
+                        and event.line.id is not None
+                    ):
+                        key = DeadLetterKey(shard.index, event.line.dead_letter)
+                        self._dead_letters[queue, key] = event.line.id
                         self._ids[queue, event.line.id] = key
                 seen[shard.index] = entries[-1].last_seq if entries else each.last_seq
 
-    def find(self, queue: Queue, pick: LetterKey | str) -> LetterKey | None:
-        """The letter that was replayed for a pick, if one was."""
+    def find(self, queue: Queue, pick: DeadLetterKey | str) -> DeadLetterKey | None:
+        """The dead letter that was replayed for a pick, if one was."""
         if isinstance(pick, str):
             return self._ids.get((queue, pick))
-        return pick if (queue, pick) in self._letters else None
+        return pick if (queue, pick) in self._dead_letters else None

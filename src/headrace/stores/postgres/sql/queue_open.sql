@@ -1,4 +1,4 @@
--- A queue and the one that is its companion or whose companion it is, some shards of the queue, and the clock. Counts
+-- A queue and the one that is its fail queue or whose fail queue it is, some shards of the queue, and the clock. Counts
 -- are those that were folded into the shard's row plus those that wait in its inbox.
 --
 -- args     name, indexes of shards, tenant, both names

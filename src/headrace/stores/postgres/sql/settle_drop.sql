@@ -3,7 +3,7 @@
 --
 -- args     now or NULL, configuration, queue id, shard id, ids
 -- answers  per job: now, whether somebody waits for the end of a job of the queue (NULL when the configuration is
---          another one), id, fence, nonce, end of the lease, whether it has a twin, body
+--          another one), id, fence, nonce, end of the lease, whether it has a blocked job, body
 DELETE FROM job USING (
   SELECT coalesce(%b::bigint, floor(extract(epoch FROM clock_timestamp()) * 1000)::bigint) AS now_ms,
     (
@@ -13,4 +13,4 @@ DELETE FROM job USING (
     ) AS is_awaited
 ) AS present
 WHERE shard_id = %b::bigint AND id = ANY (%b::text[])
-RETURNING now_ms, is_awaited, id, fence, nonce, expires_at_ms, twin IS NOT NULL, body
+RETURNING now_ms, is_awaited, id, fence, nonce, expires_at_ms, blocked_job IS NOT NULL, body

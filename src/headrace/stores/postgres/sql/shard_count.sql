@@ -6,12 +6,12 @@
 SELECT
   (SELECT count(*) FROM job WHERE shard_id = %s AND place IS NOT NULL) - i.ready,
   (SELECT count(*) FROM job WHERE shard_id = %s AND place IS NULL AND fence IS NULL) - i.later,
-  (SELECT count(*) FROM job WHERE shard_id = %s AND twin IS NOT NULL) - i.blocked,
+  (SELECT count(*) FROM job WHERE shard_id = %s AND blocked_job IS NOT NULL) - i.blocked,
   (SELECT count(*) FROM job WHERE shard_id = %s AND fence IS NOT NULL) - i.active,
-  (SELECT count(*) FROM ending WHERE shard_id = %s AND state = 'done') - i.done,
-  (SELECT count(*) FROM ending WHERE shard_id = %s AND state <> 'done') - i.cancelled,
-  (SELECT count(*) FROM letter WHERE shard_id = %s) - i.dead,
-  (SELECT count(*) FROM ending WHERE shard_id = %s AND NOT pinned) - i.unpinned
+  (SELECT count(*) FROM finished_job WHERE shard_id = %s AND state = 'done') - i.done,
+  (SELECT count(*) FROM finished_job WHERE shard_id = %s AND state <> 'done') - i.cancelled,
+  (SELECT count(*) FROM dead_letter WHERE shard_id = %s) - i.dead,
+  (SELECT count(*) FROM finished_job WHERE shard_id = %s AND NOT pinned) - i.unpinned
 FROM (
   SELECT
     coalesce(sum(ready), 0)::bigint AS ready, coalesce(sum(later), 0)::bigint AS later,

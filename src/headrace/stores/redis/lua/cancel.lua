@@ -1,9 +1,9 @@
--- End waiting jobs and blocked twins; ask active jobs to stop.
+-- End waiting jobs and blocked jobs; ask active jobs to stop.
 --
 -- keys     the `m` keys of shards of one queue
 -- args     number of shards, now_ms or '', 1 to ask active ones as well; per shard: how many ids, and these
 -- answers  per shard: nil for one that is not there, else a character for each id: 'c' cancelled, 'k' asked, 'a' active,
---          'n' not found; 'C' and 'K' when a twin was ended
+--          'n' not found; 'C' and 'K' when a blocked job was ended
 -- flags    allow-oom
 local function gone(s, id, packed, reason)
   journal.note(s, '{"event":"cancelled",' .. journal.leaving(s, id, packed) .. (reason or '') .. '}')
@@ -28,21 +28,21 @@ local function cancel_one(s, id, is_running_too)
   local delivery = waiting.delivery(s, id)
   if not delivery then
     waiting.drop(s, id)
-    ending.put(s, id, body.head(packed), 'c')
+    finished_job.put(s, id, body.head(packed), 'c')
     telling.note(s, id)
     gone(s, id, packed)
     return 'c'
   end
-  local twin = twins.get(s, id)
-  if twin then
+  local blocked_job = blocked_jobs.get(s, id)
+  if blocked_job then
     s.T[id] = false
-    gone(s, id, twins.body(twin), ',"reason":"blocked"')
+    gone(s, id, blocked_jobs.body(blocked_job), ',"reason":"blocked"')
   end
   if is_running_too then
     ask(s, id, delivery)
-    return twin and 'K' or 'k'
+    return blocked_job and 'K' or 'k'
   end
-  return twin and 'C' or 'a'
+  return blocked_job and 'C' or 'a'
 end
 
 local function run(keys, args)

@@ -2,7 +2,7 @@
 --
 -- keys     the `m` keys of shards in the order of visiting
 -- args     now_ms or ''; worker, nonce, lease_ms, limit, bytes of payloads that are left; the number of shards for each key
--- answers  for each shard what its deaths did to the companion (dying.handed_on); 1 when the nonce was answered before, else 0;
+-- answers  for each shard what its deaths did to the fail queue (dying.handed_on); 1 when the nonce was answered before, else 0;
 --          now_ms; when to claim again or nil; then per shard nil when it is not there or was not visited, else the
 --          queue's priority and timeout_ms, the fence of the first job, and a list: id and body in turn, fences counting
 --          up; or, when the nonce was answered before: id, body, fence, claimed_at_ms and end of the lease in turn

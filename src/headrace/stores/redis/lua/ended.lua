@@ -1,22 +1,22 @@
--- Whether one of some jobs has ended: neither waits nor runs, or has an ending that is kept. Where none has, ends are told
+-- Whether one of some jobs has ended: neither waits nor runs, or has a finished job that is kept. Where none has, ends are told
 -- from now on.
 --
 -- keys     the `m` keys of shards of one queue
 -- args     number of shards, for how many milliseconds ends are to be told; per shard: how many ids, and these
 -- answers  per shard: nil for one that is not there, else 1 when one has ended, or 0
 -- flags    allow-oom
-local function is_over(s, id, has_endings)
+local function is_over(s, id, has_finished_jobs)
   if call('HEXISTS', s.names.b, id) == 0 then
     return true
   end
-  local packed = has_endings and call('HGET', s.names.o, id)
-  return packed and ending.until_ms(packed) > s.now
+  local packed = has_finished_jobs and call('HGET', s.names.o, id)
+  return packed and finished_job.until_ms(packed) > s.now
 end
 
 local function are_over(s, args, first, last)
-  local has_endings = s.head.done + s.head.cancelled > 0
+  local has_finished_jobs = s.head.done + s.head.cancelled > 0
   for at = first, last do
-    if is_over(s, args[at], has_endings) then
+    if is_over(s, args[at], has_finished_jobs) then
       return true
     end
   end

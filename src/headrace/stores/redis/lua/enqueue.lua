@@ -59,7 +59,7 @@ local function place_of(s, id)
 end
 
 local function update(s, id, old, new, steer, due)
-  local run_at = twins.merged_time(steer.time, body.run_at(old), due)
+  local run_at = blocked_jobs.merged_time(steer.time, body.run_at(old), due)
   local packed = body.updated(old, new, run_at, steer.payload, steer.policy, steer.reset)
   local place
   if run_at <= s.now then
@@ -82,8 +82,8 @@ local function enqueue_one(s, id, head, tail, text, old)
     end
   end
   local is_active = old and waiting.delivery(s, id)
-  local twin = is_active and twins.get(s, id)
-  if (not old or (is_active and not twin)) and s.room <= 0 then
+  local blocked_job = is_active and blocked_jobs.get(s, id)
+  if (not old or (is_active and not blocked_job)) and s.room <= 0 then
     return 'f'
   end
   if field then
@@ -94,16 +94,16 @@ local function enqueue_one(s, id, head, tail, text, old)
     return update(s, id, old, new, steer, due)
   end
   if is_active then
-    if not twin then
+    if not blocked_job then
       s.room = s.room - 1
     end
-    twin = twins.block(twin, new, steer, due)
-    s.T[id] = twin
-    journal.waits(s, 'blocked', id, twins.body(twin))
+    blocked_job = blocked_jobs.block(blocked_job, new, steer, due)
+    s.T[id] = blocked_job
+    journal.waits(s, 'blocked', id, blocked_jobs.body(blocked_job))
     return 'b'
   end
   s.room = s.room - 1
-  ending.drop(s, id)
+  finished_job.drop(s, id)
   waiting.wait(s, id, new)
   journal.waits(s, 'enqueued', id, new, nil, s.are_texts)
   return 'c'
@@ -123,10 +123,10 @@ local function write_keys(s)
   end
 end
 
--- A new job has no older ending of its id.
-local function drop_ending(s, id, found)
+-- A new job has no older finished job of its id.
+local function drop_finished_job(s, id, found)
   if found then
-    ending.drop(s, id)
+    finished_job.drop(s, id)
   end
 end
 
@@ -144,7 +144,7 @@ local function sort_of(s, head, said)
 end
 
 -- Nearly every call: all jobs are new, due now and steered by nothing. The journal takes them in the caller's words.
-local function create_all(s, args, at, count, ids, endings, sorts, packed, bytes)
+local function create_all(s, args, at, count, ids, finished_jobs, sorts, packed, bytes)
   local head, text_of = s.head, body.text
   local bodies, places, number = {}, {}, head.number
   for i = 1, count do
@@ -152,8 +152,8 @@ local function create_all(s, args, at, count, ids, endings, sorts, packed, bytes
     number = number + 1
     bodies[n - 1], bodies[n] = id, sort.start .. args[at + 1]
     places[n - 1], places[n] = text_of(sort.tier + number), id
-    if endings then
-      drop_ending(s, id, endings[i])
+    if finished_jobs then
+      drop_finished_job(s, id, finished_jobs[i])
     end
     at = at + STRIDE
   end
@@ -176,7 +176,7 @@ local function are_all_new(s, found, count, packed)
   return true
 end
 
-local function create_or_update(s, args, at, count, ids, found, endings, sorts, are_distinct, are_texts)
+local function create_or_update(s, args, at, count, ids, found, finished_jobs, sorts, are_distinct, are_texts)
   local B, statuses, head, text_of, is_carried = s.B, {}, s.head, body.text, s.cfg.journal_payloads
   local bodies, places, n, lines, told, are_plain = {}, {}, 0, s.lines, nil, json.are_plain(ids)
   s.new_bodies, s.new_places = bodies, places
@@ -195,8 +195,8 @@ local function create_or_update(s, args, at, count, ids, found, endings, sorts, 
       bodies[n + 1], bodies[n + 2] = id, sort.start .. tail
       places[n + 1], places[n + 2] = text_of(sort.tier + number), id
       n = n + 2
-      if endings then
-        drop_ending(s, id, endings[i])
+      if finished_jobs then
+        drop_finished_job(s, id, finished_jobs[i])
       end
       if is_carried then
         behind = journal.carried(bodies[n], are_texts) .. behind
@@ -241,13 +241,13 @@ local function enqueue(s, args, at, count, sorts_count, are_distinct, are_texts,
     ids[i] = args[at + (i - 1) * STRIDE]
   end
   local found = waiting.get_all(s.names.b, ids)
-  local endings = s.head.done + s.head.cancelled > 0 and waiting.get_all(s.names.o, ids)
+  local finished_jobs = s.head.done + s.head.cancelled > 0 and waiting.get_all(s.names.o, ids)
   s.room, s.are_texts = s.cfg.waiting_max - waiting.held(s), are_texts
   local answer
   if are_all_new(s, found, count, packed) then
-    answer = create_all(s, args, at, count, ids, endings, sorts, packed, bytes)
+    answer = create_all(s, args, at, count, ids, finished_jobs, sorts, packed, bytes)
   else
-    answer = create_or_update(s, args, at, count, ids, found, endings, sorts, are_distinct, are_texts)
+    answer = create_or_update(s, args, at, count, ids, found, finished_jobs, sorts, are_distinct, are_texts)
   end
   finish(s)
   write_keys(s)

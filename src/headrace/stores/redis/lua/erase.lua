@@ -8,21 +8,21 @@ local function first_of(key, limit)
   return limit > 0 and call('ZRANGE', key, 0, limit - 1) or {}
 end
 
-local function erase_endings(s, left)
-  for _, ids in ipairs({ ending.oldest_ids(s, left), first_of(s.names.op, left) }) do
+local function erase_finished_jobs(s, left)
+  for _, ids in ipairs({ finished_job.oldest_ids(s, left), first_of(s.names.op, left) }) do
     for i = 1, math.min(#ids, left) do
-      ending.drop(s, ids[i])
+      finished_job.drop(s, ids[i])
     end
     left = math.max(left - #ids, 0)
   end
   return left
 end
 
-local function erase_letters(s, left)
+local function erase_dead_letters(s, left)
   local members = first_of(s.names.di, left)
   for _, member in ipairs(members) do
     local at = find(member, '\0', 1, true)
-    letters.drop(s, body.text(tonumber(sub(member, at + 1))), sub(member, 1, at - 1))
+    dead_letters.drop(s, body.text(tonumber(sub(member, at + 1))), sub(member, 1, at - 1))
   end
   return left - #members
 end
@@ -44,7 +44,7 @@ end
 
 local function erase(s, limit)
   local named = s.names
-  local left = erase_letters(s, erase_endings(s, limit))
+  local left = erase_dead_letters(s, erase_finished_jobs(s, limit))
   left = erase_ordered(named.ws, named.w, erase_ordered(named.kx, named.k, left))
   left = erase_consumers(s, left)
   left = left - journal.drop(s, left, function()

@@ -3,15 +3,15 @@
 -- keys     the `m` keys of shards of one queue
 -- args     number of shards, now_ms or ''; per shard: how many ids, and these
 -- answers  per shard: nil for one that is not there, else now_ms, whether it is paused, and per id: body, place among the
---          ready ones, delivery, end of its lease, twin, ending, letters as number and letter in turn; each nil for none
+--          ready ones, delivery, end of its lease, blocked job, finished job, dead letters as number and dead letter in turn; each nil for none
 -- flags    no-writes
-local function letters_of(s, id)
+local function dead_letters_of(s, id)
   local found = {}
-  for _, number in ipairs(letters.numbers_of(s, id)) do
-    local letter = call('HGET', s.names.d, number)
-    if letter then
+  for _, number in ipairs(dead_letters.numbers_of(s, id)) do
+    local dead_letter = call('HGET', s.names.d, number)
+    if dead_letter then
       found[#found + 1] = number
-      found[#found + 1] = letter
+      found[#found + 1] = dead_letter
     end
   end
   return found
@@ -30,7 +30,7 @@ local function known_of(s, args, first, last)
       are_active and call('ZSCORE', named.x, id),
       are_blocked and call('HGET', named.t, id),
       are_over and call('HGET', named.o, id),
-      are_dead and letters_of(s, id) or {},
+      are_dead and dead_letters_of(s, id) or {},
     }
   end
   return known

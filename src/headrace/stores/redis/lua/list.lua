@@ -16,9 +16,9 @@ local function is_before(one, other)
   return #one < #other
 end
 
-local function is_ending(state)
+local function is_finished_job(state)
   return function(_, _, packed)
-    return ending.state(packed) == state
+    return finished_job.state(packed) == state
   end
 end
 
@@ -34,8 +34,8 @@ local STATES = {
   },
   active = { 'ZSCAN', 'x' },
   blocked = { 'HSCAN', 't' },
-  done = { 'HSCAN', 'o', is_ending('done') },
-  cancelled = { 'HSCAN', 'o', is_ending('cancelled') },
+  done = { 'HSCAN', 'o', is_finished_job('done') },
+  cancelled = { 'HSCAN', 'o', is_finished_job('cancelled') },
 }
 
 local function run(keys, args)

@@ -1,15 +1,15 @@
--- Delete everything of ids: job, twin, ending, letters.
+-- Delete everything of ids: job, blocked job, finished job, dead letters.
 --
 -- keys     the `m` keys of shards of one queue
 -- args     number of shards, now_ms or ''; per shard: how many ids, and these
 -- answers  per shard: nil for one that is not there, else a character for each id: 'r' removed, 'n' not found
 -- flags    allow-oom
-local function is_ending_kept(s, id)
+local function is_finished_job_kept(s, id)
   if s.removed[id] then
     return false
   end
   local packed = call('HGET', s.names.o, id)
-  return packed and ending.until_ms(packed) > s.now
+  return packed and finished_job.until_ms(packed) > s.now
 end
 
 -- What is said of a job that waited or ran; nothing when only what is kept of ended ones goes.
@@ -24,14 +24,14 @@ end
 
 local function remove_one(s, id)
   local packed = waiting.body(s, id)
-  local numbers = letters.numbers_of(s, id)
-  local is_kept = packed or is_ending_kept(s, id)
+  local numbers = dead_letters.numbers_of(s, id)
+  local is_kept = packed or is_finished_job_kept(s, id)
   for i = 1, #numbers do
     if is_kept then
       break
     end
-    local letter = letters.get(s, numbers[i])
-    is_kept = letter and letter.until_ms > s.now
+    local dead_letter = dead_letters.get(s, numbers[i])
+    is_kept = dead_letter and dead_letter.until_ms > s.now
   end
   if not is_kept then
     return 'n'
@@ -40,11 +40,11 @@ local function remove_one(s, id)
   waiting.drop(s, id)
   waiting.let_go(s, id)
   s.T[id] = false
-  ending.drop(s, id)
+  finished_job.drop(s, id)
   s.removed[id] = true
   telling.note(s, id)
   for _, number in ipairs(numbers) do
-    letters.drop(s, number, id)
+    dead_letters.drop(s, number, id)
   end
   journal.note(s, '{"event":"removed","id":' .. json.quote(id) .. more .. '}')
   return 'r'

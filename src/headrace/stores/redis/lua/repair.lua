@@ -3,7 +3,7 @@
 -- keys     the `m` keys of shards of one queue
 -- args     number of shards, now_ms or '', limit of repairs per shard; then 0 per shard
 -- answers  per shard: nil for one that is not there, else how many had run out, how many things were dropped, 1 when a
---          bound was reached, and 1 when a death made its companion
+--          bound was reached, and 1 when a death made its fail queue
 -- flags    allow-oom
 local function run(keys, args)
   local now, limit = shard.now(args[2]), tonumber(args[3])

@@ -2,28 +2,28 @@
 --
 -- keys     the `m` keys of shards of one queue
 -- args     number of shards, now_ms or '', 1 to keep the counts; per shard: how many arguments follow, and per pick two:
---          'n' and the number of a letter or 'i' and an id, which picks its newest letter; delay_ms
+--          'n' and the number of a dead letter or 'i' and an id, which picks its newest dead letter; delay_ms
 -- answers  per shard: nil for one that is not there, else per pick three: 'r' replayed, 'n' not found or 'u' id in use; the
---          number of the letter as text and its id, each '' when not found
+--          number of the dead letter as text and its id, each '' when not found
 -- flags
-local function letter_of(s, pick)
+local function dead_letter_of(s, pick)
   local number = sub(pick, 2)
   if byte(pick) == 105 then
-    local numbers = letters.numbers_of(s, number)
+    local numbers = dead_letters.numbers_of(s, number)
     number = numbers[#numbers]
   end
-  local letter = number and letters.get(s, number)
-  return letter and letter.until_ms > s.now and letter
+  local dead_letter = number and dead_letters.get(s, number)
+  return dead_letter and dead_letter.until_ms > s.now and dead_letter
 end
 
 local function replay_one(s, pick, delay_ms, is_keeping_counts)
-  local letter = letter_of(s, pick)
-  if not letter then
+  local dead_letter = dead_letter_of(s, pick)
+  if not dead_letter then
     return 'n', '', ''
   end
-  local id, packed = letter.id, letter.body
+  local id, packed = dead_letter.id, dead_letter.body
   if waiting.body(s, id) then
-    return 'u', letter.number, id
+    return 'u', dead_letter.number, id
   end
   if not is_keeping_counts then
     packed = body.without_counts(packed)
@@ -33,11 +33,11 @@ local function replay_one(s, pick, delay_ms, is_keeping_counts)
   if expires_at and expires_at < s.now then
     packed = body.without_expiry(packed)
   end
-  letters.drop(s, letter.number, id)
-  ending.drop(s, id)
+  dead_letters.drop(s, dead_letter.number, id)
+  finished_job.drop(s, id)
   waiting.wait(s, id, packed)
-  journal.waits(s, 'replayed', id, packed, ',"letter":' .. letter.number)
-  return 'r', letter.number, id
+  journal.waits(s, 'replayed', id, packed, ',"dead_letter":' .. dead_letter.number)
+  return 'r', dead_letter.number, id
 end
 
 local function run(keys, args)

@@ -1,4 +1,4 @@
--- A part of a scan over the jobs that wait or run, the endings or the letters of a shard. What it says of the epoch is
+-- A part of a scan over the jobs that wait or run, the finished jobs or the dead letters of a shard. What it says of the epoch is
 -- what the next to write will note, so it notes that itself after a restart of the server.
 --
 -- A cursor of the server's own scans means a place in its hash tables, which another server, or the same one started again,
@@ -8,11 +8,11 @@
 -- args     number of shards, now_ms or '', group, server that gave the cursor, cursor, about how many records to look at,
 --          after how many bytes to stop; then 0
 -- answers  nil when the shard is not there, else now_ms, epoch, seq, whether it is paused, server, next cursor ('0' at the
---          end), and in turn for each of alive: id, body, place among the ready ones, delivery, end of its lease, twin, each
---          nil for none; of ended: id, ending; of dead: number, letter
+--          end), and in turn for each of alive: id, body, place among the ready ones, delivery, end of its lease, blocked job, each
+--          nil for none; of ended: id, finished job; of dead: number, dead letter
 -- flags    allow-oom
 -- Where the records of a group stand, and until when one is kept.
-local GROUPS = { alive = { 'b' }, ended = { 'o', ending.until_ms }, dead = { 'd', letters.until_ms } }
+local GROUPS = { alive = { 'b' }, ended = { 'o', finished_job.until_ms }, dead = { 'd', dead_letters.until_ms } }
 
 local function alive(s, ids, bodies)
   local named, flat, n = s.names, {}, 0

@@ -2,7 +2,7 @@
 --
 -- keys     the `m` keys of shards
 -- args     the number of shards that the caller counts with, or '' to ask without saying one
--- answers  per shard: the number that it knows and the one that its sibling knows, nil for one that is not there
+-- answers  per shard: the number that it knows and the one that its main queue knows, nil for one that is not there
 -- flags    no-writes
 local function run(keys, args)
   local _, refused = shard.look(keys, args[1])
@@ -11,7 +11,7 @@ local function run(keys, args)
   end
   local answers = {}
   for index, key in ipairs(keys) do
-    answers[index] = { call('HGET', key, 'shards'), call('HGET', keyed.sibling(key), 'shards') }
+    answers[index] = { call('HGET', key, 'shards'), call('HGET', keyed.main_queue(key), 'shards') }
   end
   return answers
 end

@@ -4,7 +4,7 @@
 -- keys     the `m` key of a shard
 -- args     number of shards, now_ms or ''; then 0
 -- answers  nil when the shard is not there, else now_ms, epoch, seq, configuration; waiting jobs as id and body, active
---          ones as id, body and delivery, twins, endings and letters as name and value in turn
+--          ones as id, body and delivery, blocked jobs, finished jobs and dead letters as name and value in turn
 -- flags    allow-oom
 local NO_TAIL = '\0\0\0\0\0\0'
 
@@ -13,7 +13,7 @@ local function shortened(packed, at)
   return sub(packed, 1, at - 1) .. body.head(sub(packed, at)) .. NO_TAIL
 end
 
-local function twin(packed)
+local function blocked_job(packed)
   return shortened(packed, 14)
 end
 
@@ -22,7 +22,7 @@ local function without_result(packed)
   return sub(packed, 1, at - 1) .. body.head(sub(packed, at))
 end
 
-local function letter(packed)
+local function dead_letter(packed)
   local id_size, class_size, message_size = cut('>I2I2I2', packed, 14)
   return shortened(packed, 20 + id_size + class_size + message_size)
 end
@@ -82,9 +82,9 @@ local function run(keys, args)
       call('HGET', named.m, 'cfg'),
       waiting_of(named),
       active_of(named),
-      add({}, named.t, call('HKEYS', named.t), twin),
+      add({}, named.t, call('HKEYS', named.t), blocked_job),
       add({}, named.o, call('HKEYS', named.o), without_result),
-      add({}, named.d, call('HKEYS', named.d), letter),
+      add({}, named.d, call('HKEYS', named.d), dead_letter),
     },
   }
 end

@@ -5,9 +5,9 @@
 SELECT
   (SELECT count(*) FROM job WHERE shard_id = :shard_id AND place IS NOT NULL),
   (SELECT count(*) FROM job WHERE shard_id = :shard_id AND place IS NULL AND fence IS NULL),
-  (SELECT count(*) FROM twin WHERE shard_id = :shard_id),
+  (SELECT count(*) FROM blocked_job WHERE shard_id = :shard_id),
   (SELECT count(*) FROM job WHERE shard_id = :shard_id AND fence IS NOT NULL),
-  (SELECT count(*) FROM ending WHERE shard_id = :shard_id AND state = 'done'),
-  (SELECT count(*) FROM ending WHERE shard_id = :shard_id AND state <> 'done'),
-  (SELECT count(*) FROM letter WHERE shard_id = :shard_id),
-  (SELECT count(*) FROM ending WHERE shard_id = :shard_id AND pinned = 0);
+  (SELECT count(*) FROM finished_job WHERE shard_id = :shard_id AND state = 'done'),
+  (SELECT count(*) FROM finished_job WHERE shard_id = :shard_id AND state <> 'done'),
+  (SELECT count(*) FROM dead_letter WHERE shard_id = :shard_id),
+  (SELECT count(*) FROM finished_job WHERE shard_id = :shard_id AND pinned = 0);

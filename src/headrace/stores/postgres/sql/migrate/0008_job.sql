@@ -1,5 +1,5 @@
--- Jobs that wait or are active: ready with a place, active with a fence, later with neither; the blocked twin of an
--- active one is inside its row. What no statement looks at is packed into lease, twin and body. A row lives through
+-- Jobs that wait or are active: ready with a place, active with a fence, later with neither; the blocked job of an
+-- active one is inside its row. What no statement looks at is packed into lease, blocked job and body. A row lives through
 -- three versions and goes, so pages keep some room and vacuum comes early and without pauses.
 CREATE TABLE job (
   shard_id bigint NOT NULL,
@@ -12,7 +12,7 @@ CREATE TABLE job (
   lease bytea,
   body bytea NOT NULL,
   payload bytea NOT NULL,
-  twin bytea,
+  blocked_job bytea,
   PRIMARY KEY (shard_id, id)
 ) WITH (
   fillfactor = 70, autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_threshold = 2000,

@@ -1,2 +1,2 @@
--- Active jobs that have a twin.
-CREATE INDEX job_blocked ON job (shard_id, id) WHERE twin IS NOT NULL;
+-- Active jobs that have a blocked job.
+CREATE INDEX job_blocked ON job (shard_id, id) WHERE blocked_job IS NOT NULL;

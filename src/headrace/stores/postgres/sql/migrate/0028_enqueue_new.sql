@@ -34,7 +34,7 @@ BEGIN
       AS new (id, first_place, run_at_ms, head, tail, payload)
   ) AS new;
   SELECT count(*) INTO made_later FROM unnest(runs_at_ms) AS run_at_ms WHERE run_at_ms > the_now_ms;
-  WITH gone AS (DELETE FROM ending WHERE shard_id = the_shard_id AND id = ANY (ids) RETURNING state, pinned)
+  WITH gone AS (DELETE FROM finished_job WHERE shard_id = the_shard_id AND id = ANY (ids) RETURNING state, pinned)
   SELECT count(*) FILTER (WHERE state = 'done'), count(*) FILTER (WHERE state <> 'done'),
     count(*) FILTER (WHERE NOT pinned)
   INTO old_done, old_cancelled, old_unpinned FROM gone;

@@ -1,4 +1,4 @@
--- Write what follows when deliveries of one shard, already dropped, are all done: their endings (`pins` is 1 for one
+-- Write what follows when deliveries of one shard, already dropped, are all done: their finished jobs (`pins` is 1 for one
 -- that is kept whatever their number), the sweep of those beyond the bound, and the inbox; error HR001 or a duplicate
 -- key when anything is unusual. Returns how many calls the inbox holds.
 CREATE FUNCTION settle_done(
@@ -13,10 +13,10 @@ DECLARE
   gone_done bigint := 0;
   gone_cancelled bigint := 0;
 BEGIN
-  IF cardinality(unkept) > 0 AND EXISTS (SELECT FROM ending WHERE shard_id = the_shard_id AND id = ANY (unkept)) THEN
-    RAISE 'an older ending has to go' USING ERRCODE = 'HR001';
+  IF cardinality(unkept) > 0 AND EXISTS (SELECT FROM finished_job WHERE shard_id = the_shard_id AND id = ANY (unkept)) THEN
+    RAISE 'an older finished_job has to go' USING ERRCODE = 'HR001';
   END IF;
-  INSERT INTO ending (shard_id, until_ms, pinned, state, id, body, result)
+  INSERT INTO finished_job (shard_id, until_ms, pinned, state, id, body, result)
   SELECT the_shard_id, until_ms, pin = 1, 'done', id, body, result
   FROM unnest(ids, untils_ms, pins, bodies, results) AS new (id, until_ms, pin, body, result);
   SELECT count(*) INTO new_unpinned FROM unnest(pins) AS pin WHERE pin = 0;
@@ -25,19 +25,19 @@ BEGIN
   WHERE shard.shard_id = the_shard_id;
   IF over > 0 THEN
     WITH oldest AS MATERIALIZED (
-      SELECT ctid FROM ending WHERE shard_id = the_shard_id AND NOT pinned
-      ORDER BY ending_id LIMIT least(over, sweep_max) FOR UPDATE SKIP LOCKED
+      SELECT ctid FROM finished_job WHERE shard_id = the_shard_id AND NOT pinned
+      ORDER BY finished_job_id LIMIT least(over, sweep_max) FOR UPDATE SKIP LOCKED
     ), gone AS (
-      DELETE FROM ending WHERE ctid = ANY (ARRAY (SELECT ctid FROM oldest)) RETURNING state
+      DELETE FROM finished_job WHERE ctid = ANY (ARRAY (SELECT ctid FROM oldest)) RETURNING state
     )
     SELECT count(*) FILTER (WHERE state = 'done'), count(*) FILTER (WHERE state <> 'done')
     INTO gone_done, gone_cancelled FROM gone;
   END IF;
-  SELECT until_ms INTO over_ms FROM ending WHERE shard_id = the_shard_id AND NOT pinned ORDER BY ending_id LIMIT 1;
+  SELECT until_ms INTO over_ms FROM finished_job WHERE shard_id = the_shard_id AND NOT pinned ORDER BY finished_job_id LIMIT 1;
   IF over_ms <= the_now_ms
-    OR EXISTS (SELECT FROM ending WHERE shard_id = the_shard_id AND pinned AND until_ms <= the_now_ms)
+    OR EXISTS (SELECT FROM finished_job WHERE shard_id = the_shard_id AND pinned AND until_ms <= the_now_ms)
   THEN
-    RAISE 'endings are over' USING ERRCODE = 'HR001';
+    RAISE 'finished_jobs are over' USING ERRCODE = 'HR001';
   END IF;
   INSERT INTO inbox (shard_id, now_ms, count, active, done, cancelled, unpinned, worker, lines)
   VALUES (

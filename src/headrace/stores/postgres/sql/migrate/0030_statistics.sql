@@ -6,10 +6,10 @@ DECLARE
   name text;
 BEGIN
   INSERT INTO job (shard_id, id, run_at_ms, body, payload) VALUES (0, '', 0, '', '');
-  INSERT INTO ending (shard_id, id, state, pinned, until_ms, body) VALUES (0, '', '', false, 0, '');
+  INSERT INTO finished_job (shard_id, id, state, pinned, until_ms, body) VALUES (0, '', '', false, 0, '');
   INSERT INTO key (shard_id, id, key, fingerprint, until_ms) VALUES (0, '', '', '', 0);
-  INSERT INTO letter (shard_id, number, id, until_ms, body) VALUES (0, 0, '', 0, '');
-  FOREACH name IN ARRAY ARRAY['job', 'ending', 'key', 'letter'] LOOP
+  INSERT INTO dead_letter (shard_id, number, id, until_ms, body) VALUES (0, 0, '', 0, '');
+  FOREACH name IN ARRAY ARRAY['job', 'finished_job', 'key', 'dead_letter'] LOOP
     EXECUTE format('ALTER TABLE %I ALTER COLUMN shard_id SET (n_distinct = 1)', name);
     EXECUTE format('ANALYZE %I', name);
     EXECUTE format('DELETE FROM %I WHERE shard_id = 0', name);

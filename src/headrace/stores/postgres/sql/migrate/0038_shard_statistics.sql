@@ -5,7 +5,7 @@ DO $$
 DECLARE
   name text;
 BEGIN
-  FOREACH name IN ARRAY ARRAY['job', 'ending', 'key', 'letter'] LOOP
+  FOREACH name IN ARRAY ARRAY['job', 'finished_job', 'key', 'dead_letter'] LOOP
     IF NOT EXISTS (
       SELECT FROM pg_stats
       WHERE schemaname = current_schema() AND tablename = name AND attname = 'shard_id' AND most_common_vals IS NOT NULL

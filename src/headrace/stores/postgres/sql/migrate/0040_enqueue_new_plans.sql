@@ -34,9 +34,9 @@ BEGIN
   ) AS new;
   SELECT count(*) INTO made_later FROM unnest(runs_at_ms) AS run_at_ms WHERE run_at_ms > the_now_ms;
   WITH gone AS (
-    DELETE FROM ending WHERE ctid = ANY (ARRAY (
+    DELETE FROM finished_job WHERE ctid = ANY (ARRAY (
       SELECT at FROM unnest(ids) AS new (id) CROSS JOIN LATERAL (
-        SELECT ctid AS at FROM ending WHERE shard_id = the_shard_id AND ending.id = new.id LIMIT 1) AS old
+        SELECT ctid AS at FROM finished_job WHERE shard_id = the_shard_id AND finished_job.id = new.id LIMIT 1) AS old
     )) RETURNING state, pinned
   )
   SELECT count(*) FILTER (WHERE state = 'done'), count(*) FILTER (WHERE state <> 'done'),

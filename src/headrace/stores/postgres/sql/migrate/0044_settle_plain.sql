@@ -1,6 +1,6 @@
--- End deliveries of one shard that are all done, in one go: drop the jobs, and write their endings, the sweep and the
+-- End deliveries of one shard that are all done, in one go: drop the jobs, and write their finished jobs, the sweep and the
 -- inbox; error HR001 or a duplicate key when anything is unusual, HR002 when a delivery does not hold its lease or its
--- job is one whose ending cannot be made here. Returns the instant, whether somebody waits for the end of a job of the
+-- job is one whose finished job cannot be made here. Returns the instant, whether somebody waits for the end of a job of the
 -- queue, and how many calls the inbox holds.
 -- The plan of the delete is not kept: one that was made while the table was empty might read a whole shard. Ids come in
 -- their order, in which jobs are locked everywhere.
@@ -24,15 +24,15 @@ BEGIN
     DELETE FROM job USING unnest(positions, ids, tokens, results) AS given (position, id, token, result)
     WHERE job.shard_id = the_shard_id AND job.id = given.id
     RETURNING given.position, job.id, given.result,
-      CASE WHEN expires_at_ms > the_now_ms AND nonce || '.' || fence = token AND twin IS NULL THEN
+      CASE WHEN expires_at_ms > the_now_ms AND nonce || '.' || fence = token AND blocked_job IS NULL THEN
         -- A short body is nothing but kind, tag and time.
         CASE WHEN get_byte(body, 0) = 147 THEN '\x96' || substring(body FROM 2) || ended || '\x0000'
-        ELSE ending_body(body, ended) END
+        ELSE finished_job_body(body, ended) END
       END AS body
   ), made AS (
-    INSERT INTO ending (shard_id, until_ms, pinned, state, id, body, result)
+    INSERT INTO finished_job (shard_id, until_ms, pinned, state, id, body, result)
     SELECT the_shard_id, the_now_ms + keep_ms, false, 'done', id, body, result
-    FROM gone WHERE body IS NOT NULL ORDER BY position  -- endings are as old as their place in the call
+    FROM gone WHERE body IS NOT NULL ORDER BY position  -- finished jobs are as old as their place in the call
   )
   SELECT count(body) INTO settled FROM gone;
   IF settled <> cardinality(ids) THEN

@@ -9,11 +9,11 @@ DECLARE
 BEGIN
   IF cardinality(unkept) > 0 AND EXISTS (
     SELECT FROM unnest(unkept) AS new (id) CROSS JOIN LATERAL (
-      SELECT FROM ending WHERE shard_id = the_shard_id AND ending.id = new.id LIMIT 1) AS old
+      SELECT FROM finished_job WHERE shard_id = the_shard_id AND finished_job.id = new.id LIMIT 1) AS old
   ) THEN
-    RAISE 'an older ending has to go' USING ERRCODE = 'HR001';
+    RAISE 'an older finished_job has to go' USING ERRCODE = 'HR001';
   END IF;
-  INSERT INTO ending (shard_id, until_ms, pinned, state, id, body, result)
+  INSERT INTO finished_job (shard_id, until_ms, pinned, state, id, body, result)
   SELECT the_shard_id, until_ms, pin = 1, 'done', id, body, result
   FROM unnest(ids, untils_ms, pins, bodies, results) AS new (id, until_ms, pin, body, result);
   SELECT count(*) INTO new_unpinned FROM unnest(pins) AS pin WHERE pin = 0;

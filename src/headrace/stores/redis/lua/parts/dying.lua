@@ -19,21 +19,21 @@ local function fail_payload(id, packed, reason, class, message)
 end
 
 local function hand_to_fail_handler(s, id, number, packed, reason, class, message)
-  local companion = shard.companion(s)
-  s.has_handed_on, companion.is_drained, companion.due = true, nil, nil
+  local fail_queue = shard.fail_queue(s)
+  s.has_handed_on, fail_queue.is_drained, fail_queue.due = true, nil, nil
   local _, tag = body.kind_and_tag(packed)
   local payload = fail_payload(id, packed, reason, class, message)
   local failed = body.new(s.now, FAIL_KIND, tag, payload, body.headers(packed))
   local failed_id = id .. '#' .. body.text(number)
-  waiting.drop(companion, failed_id)
-  waiting.let_go(companion, failed_id)
-  companion.L[failed_id] = false
-  companion.head.freed = 1 -- numbers of letters begin anew in a queue that was deleted: this id may have ended before
-  waiting.wait(companion, failed_id, failed)
-  journal.waits(companion, 'enqueued', failed_id, failed)
+  waiting.drop(fail_queue, failed_id)
+  waiting.let_go(fail_queue, failed_id)
+  fail_queue.L[failed_id] = false
+  fail_queue.head.freed = 1 -- numbers of dead letters begin anew in a queue that was deleted: this id may have ended before
+  waiting.wait(fail_queue, failed_id, failed)
+  journal.waits(fail_queue, 'enqueued', failed_id, failed)
 end
 
--- For each shard of a call what its deaths did to the companion: '0' nothing, '1' made it, '2' left a job on the one that
+-- For each shard of a call what its deaths did to the fail queue: '0' nothing, '1' made it, '2' left a job on the one that
 -- was there.
 function dying.handed_on(found)
   local flags = {}
@@ -45,13 +45,13 @@ end
 
 -- Write the dead letter of a job that has left its row; `said` are the members of its line so far. Returns its number.
 function dying.die(s, id, packed, reason, class, message, said)
-  local number = letters.put(s, id, packed, reason, class, message)
+  local number = dead_letters.put(s, id, packed, reason, class, message)
   telling.note(s, id)
   journal.note(s, '{"event":"dead",' .. said
-    .. ',"reason":"' .. reason .. '","letter":' .. body.text(number)
+    .. ',"reason":"' .. reason .. '","dead_letter":' .. body.text(number)
     .. journal.failure(class, message) .. '}')
-  letters.sweep(s, 2)
-  if s.cfg.fail_handler and not s.names.is_companion then
+  dead_letters.sweep(s, 2)
+  if s.cfg.fail_handler and not s.names.is_fail_queue then
     hand_to_fail_handler(s, id, number, packed, reason, class, message)
   end
   return number
@@ -59,7 +59,7 @@ end
 
 -- A delivery that ends with its job waiting again; `packed` has its new time and counters. Returns the body as stored.
 local function wait_again(s, id, packed, event, said)
-  local twin = twins.get(s, id)
+  local blocked_job = blocked_jobs.get(s, id)
   local failure = ''
   if event == 'retried' then
     local _, class, message = body.error(packed)
@@ -69,12 +69,12 @@ local function wait_again(s, id, packed, event, said)
     .. journal.counts(packed)
     .. ',"run_at_ms":' .. body.text(body.run_at(packed)) .. failure .. '}')
   waiting.let_go(s, id)
-  if twin then
+  if blocked_job then
     s.T[id] = false
-    packed = twins.applied(twin, packed)
+    packed = blocked_jobs.applied(blocked_job, packed)
   end
   waiting.wait(s, id, packed)
-  if twin then
+  if blocked_job then
     journal.waits(s, 'merged', id, packed)
   end
   return packed
@@ -86,17 +86,17 @@ local EVENTS = { d = 'done', c = 'cancelled' }
 function dying.over(s, id, head, state, result, said)
   waiting.let_go(s, id)
   s.B[id] = false
-  ending.put(s, id, head, state, result)
+  finished_job.put(s, id, head, state, result)
   telling.note(s, id)
   journal.note(s, '{"event":"' .. EVENTS[state] .. '",' .. said .. journal.counts(head) .. '}')
-  twins.free(s, id)
+  blocked_jobs.free(s, id)
 end
 
 local function dead(s, id, packed, reason, class, message, said)
   waiting.let_go(s, id)
   s.B[id] = false
   local number = dying.die(s, id, packed, reason, class, message, said .. journal.counts(packed))
-  twins.free(s, id)
+  blocked_jobs.free(s, id)
   return number
 end
 
@@ -112,7 +112,7 @@ function dying.fail(s, id, packed, class, message, said)
   return dead(s, id, body.failed(packed, 1, 0, s.now, class, message), 'failed', class, message, said)
 end
 
--- A failed attempt: answers 'R' and the new time, 'X' and the letter, or 'C'.
+-- A failed attempt: answers 'R' and the new time, 'X' and the dead letter, or 'C'.
 function dying.retry(s, id, packed, asked, delay, jitter_ppm, class, message, said)
   local failed, cfg = body.failed(packed, 1, 0, s.now, class, message), s.cfg
   if asked then
@@ -171,20 +171,20 @@ function dying.expire(s, id, packed)
   dying.die(s, id, packed, 'expired', EXPIRED.class, EXPIRED.message, journal.leaving(s, id, packed))
 end
 
--- Write what a call has decided on a shard, its journal entry first; and what it has decided on the companion, unless
+-- Write what a call has decided on a shard, its journal entry first; and what it has decided on the fail queue, unless
 -- that is a shard of the call itself, which is finished once, with all that was decided on it.
 local function finish(s)
-  if s.companion and not s.is_shared then
-    finish(s.companion)
+  if s.fail_queue and not s.is_shared then
+    finish(s.fail_queue)
   end
-  s.companion = nil
+  s.fail_queue = nil
   local has_written, over = s.count > 0, s.over
   journal.write(s)
   waiting.write(s)
-  ending.write(s)
-  letters.write(s)
+  finished_job.write(s)
+  dead_letters.write(s)
   if s.is_sweeping then
-    ending.sweep(s)
+    finished_job.sweep(s)
     s.is_sweeping = false
   end
   if has_written then

@@ -250,7 +250,7 @@ local function claim_one(s, request, limit, bytes_left)
   local repaired = handing.repair(s, LIMITS.repairs)
   handing.promote(s, LIMITS.promotions)
   if repaired > 0 then
-    s.due = nil -- a death may have freed a twin that is due later
+    s.due = nil -- a death may have freed a blocked job that is due later
   end
   local first_fence = s.head.fence + 1
   local items, n = {}, 0

@@ -24,10 +24,10 @@ function healing.is_in_no_index(s, id)
     and not (call('ZSCORE', named.r, id) or call('ZSCORE', named.l, id) or call('ZSCORE', named.x, id))
 end
 
--- Let a job that is in no index wait again, uncharged. One that was active comes back with its event, and its twin on top.
+-- Let a job that is in no index wait again, uncharged. One that was active comes back with its event, and its blocked job on top.
 function healing.let_wait(s, id, was_active)
   local packed = waiting.body(s, id)
-  if was_active or twins.get(s, id) then
+  if was_active or blocked_jobs.get(s, id) then
     local enqueued_at = body.text(body.enqueued_at(packed))
     dying.wait_again(s, id, packed, 'stalled', journal.facts(id, packed, s.cfg) .. ',"enqueued_at_ms":' .. enqueued_at)
   else
@@ -35,7 +35,7 @@ function healing.let_wait(s, id, was_active)
   end
 end
 
--- What calls have missed, newest first: the kind ('b' body, 'a' delivery, 'd' letter), a space, the id.
+-- What calls have missed, newest first: the kind ('b' body, 'a' delivery, 'd' dead letter), a space, the id.
 function healing.quarantine(s)
   return call('LRANGE', s.names.q, 0, -1)
 end
@@ -76,9 +76,9 @@ function healing.bodiless(s, id)
   s.R[id], s.L[id] = false, false
   waiting.let_go(s, id)
   healing.tell_lost(s, id)
-  local twin = twins.get(s, id)
-  if twin then
-    local packed = twins.body(twin)
+  local blocked_job = blocked_jobs.get(s, id)
+  if blocked_job then
+    local packed = blocked_jobs.body(blocked_job)
     s.T[id] = false
     s.head.freed = 1
     waiting.wait(s, id, packed)
@@ -87,12 +87,12 @@ function healing.bodiless(s, id)
 end
 
 function healing.stranded(s, id)
-  local packed, twin = waiting.body(s, id), twins.get(s, id)
+  local packed, blocked_job = waiting.body(s, id), blocked_jobs.get(s, id)
   if not packed then
-    twins.free(s, id)
+    blocked_jobs.free(s, id)
     return
   end
-  packed = twins.applied(twin, packed)
+  packed = blocked_jobs.applied(blocked_job, packed)
   s.T[id], s.R[id], s.L[id] = false, false, false
   waiting.wait(s, id, packed)
   journal.waits(s, 'merged', id, packed)

@@ -54,19 +54,19 @@ local SUFFIXES = {
 local known_names, known_names_count = {}, 0
 
 -- The names of all keys of the shard whose m key this is, with `prefix`, which is also the channel of its wake-ups, `ends`,
--- the channel on which ends of jobs are told, `is_companion` and the sibling's m key.
+-- the channel on which ends of jobs are told, `is_fail_queue` and the main queue's m key.
 function keyed.of(key)
   local found = known_names[key]
   if found then
     return found
   end
   local prefix = sub(key, 1, -2)
-  found = { prefix = prefix, is_companion = sub(prefix, -4) == '}:f:' }
+  found = { prefix = prefix, is_fail_queue = sub(prefix, -4) == '}:f:' }
   for _, suffix in ipairs(SUFFIXES) do
     found[suffix] = prefix .. suffix
   end
   found.ends = prefix .. 'e'
-  found.sibling = found.is_companion and sub(prefix, 1, -3) .. 'm' or prefix .. 'f:m'
+  found.main_queue = found.is_fail_queue and sub(prefix, 1, -3) .. 'm' or prefix .. 'f:m'
   if known_names_count >= LIMITS.cached then
     known_names, known_names_count = {}, 0
   end
@@ -75,8 +75,8 @@ function keyed.of(key)
   return found
 end
 
--- The m key of the companion of a queue, or of the queue of a companion.
-function keyed.sibling(key)
+-- The m key of the fail queue of a queue, or of the queue of a fail queue.
+function keyed.main_queue(key)
   begin()
-  return keyed.of(key).sibling
+  return keyed.of(key).main_queue
 end

@@ -7,7 +7,7 @@ local LONE_TIER = 2 ^ 48
 
 -- Enqueue the job with this id: what enqueue.lua is told of all jobs of the call, the head of its body without the first two
 -- times, the tail of it, and the job as the journal keeps it. Nothing is written, and false returned, unless the shard is
--- there, as the caller cut it, known to this server, not full, without the job or an ending of it, and with no need to look
+-- there, as the caller cut it, known to this server, not full, without the job or a finished job of it, and with no need to look
 -- at payloads or to trim its journal.
 function lone.enqueue(key, given, shards, said, id, start, tail, packed)
   local now, named = shard.now(given), keyed.of(key)
@@ -17,7 +17,7 @@ function lone.enqueue(key, given, shards, said, id, start, tail, packed)
     return false
   end
   local cfg = about.cfg
-  local epoch, seq, at, fence, number, letter, first, bytes, oldest, en, done, cancelled, freed, blocked, over_at =
+  local epoch, seq, at, fence, number, dead_letter, first, bytes, oldest, en, done, cancelled, freed, blocked, over_at =
     cut(PACKED, found[2])
   if cfg.journal_payloads or call('HEXISTS', named.b, id) == 1
     or (done + cancelled > 0 and call('HEXISTS', named.o, id) == 1) then
@@ -44,7 +44,7 @@ function lone.enqueue(key, given, shards, said, id, start, tail, packed)
   if ready == 0 then
     telling.publish(named.prefix, '')
   end
-  call('HSET', key, 'head', pack(PACKED, epoch, seq, at, fence, number, letter, first, bytes, oldest, en, done, cancelled,
+  call('HSET', key, 'head', pack(PACKED, epoch, seq, at, fence, number, dead_letter, first, bytes, oldest, en, done, cancelled,
     freed, blocked, over_at))
   return true
 end

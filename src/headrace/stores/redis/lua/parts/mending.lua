@@ -30,7 +30,7 @@ local function look_for_bodies(s, ids, _, add)
   end
 end
 
-local function look_at_twins(s, ids, _, add)
+local function look_at_blocked_jobs(s, ids, _, add)
   for i, delivery in ipairs(waiting.get_all(s.names.a, ids)) do
     if not delivery then
       add('stranded', ids[i], healing.stranded)
@@ -38,7 +38,7 @@ local function look_at_twins(s, ids, _, add)
   end
 end
 
-local function look_at_letters(s, numbers, packed, add)
+local function look_at_dead_letters(s, numbers, packed, add)
   local listed = waiting.scores(s.names.dn, numbers)
   for i, number in ipairs(numbers) do
     local id_size = cut('>I2', packed[i], 14)
@@ -52,7 +52,7 @@ local function look_at_letters(s, numbers, packed, add)
   end
 end
 
-local function look_for_letters(s, numbers, _, add)
+local function look_for_dead_letters(s, numbers, _, add)
   for _, number in ipairs(numbers) do
     if call('HEXISTS', s.names.d, number) == 0 then
       add('bodiless', number, function()
@@ -62,22 +62,22 @@ local function look_for_letters(s, numbers, _, add)
   end
 end
 
--- Who lists letters by id knows whose letter is gone, so that the journal can say it.
-local function look_for_letters_of_ids(s, members, _, add)
+-- Who lists dead letters by id knows whose dead letter is gone, so that the journal can say it.
+local function look_for_dead_letters_of_ids(s, members, _, add)
   for _, member in ipairs(members) do
     local at = find(member, '\0', 1, true)
     local id, number = sub(member, 1, at - 1), body.text(tonumber(sub(member, at + 1)))
     if call('HEXISTS', s.names.d, number) == 0 then
       add('bodiless', number, function()
         healing.afterwards(s, 'ZREM', s.names.di, member)
-        journal.note(s, '{"event":"purged","id":' .. json.quote(id) .. ',"letter":' .. number .. '}')
+        journal.note(s, '{"event":"purged","id":' .. json.quote(id) .. ',"dead_letter":' .. number .. '}')
       end)
     end
   end
 end
 
--- How many are done and how many cancelled among the endings: exact while these are few, else as many as there are.
-local function count_endings(s)
+-- How many are done and how many cancelled among the finished jobs: exact while these are few, else as many as there are.
+local function count_finished_jobs(s)
   local size, head = call('HLEN', s.names.o), s.head
   if size > LIMITS.sweep then
     local cancelled = math.min(head.cancelled, size)
@@ -85,7 +85,7 @@ local function count_endings(s)
   end
   local done = 0
   for _, packed in ipairs(call('HVALS', s.names.o)) do
-    done = done + (ending.state(packed) == 'done' and 1 or 0)
+    done = done + (finished_job.state(packed) == 'done' and 1 or 0)
   end
   return done, size - done
 end
@@ -95,12 +95,12 @@ local function look_at_counts(s, is_healing, said)
   if is_healing then
     head.blocked, head.over_at = call('HLEN', s.names.t), 0
   end
-  local done, cancelled = count_endings(s)
+  local done, cancelled = count_finished_jobs(s)
   for name, counted in pairs({ done = done, cancelled = cancelled }) do
     if head[name] ~= counted then
-      said.miscounts[#said.miscounts + 1] = name
-      said.miscounts[#said.miscounts + 1] = body.text(math.max(head[name], 0))
-      said.miscounts[#said.miscounts + 1] = body.text(counted)
+      said.count_mismatches[#said.count_mismatches + 1] = name
+      said.count_mismatches[#said.count_mismatches + 1] = body.text(math.max(head[name], 0))
+      said.count_mismatches[#said.count_mismatches + 1] = body.text(counted)
       if is_healing then
         head[name] = counted
       end
@@ -116,7 +116,7 @@ local function empty_quarantine(s, said)
     if kind ~= 'd' and not is_known[id] then
       is_known[id] = true
       if not healing.has_body(s, id) then
-        if call('HEXISTS', s.names.o, id) == 0 and #letters.numbers_of(s, id) == 0 then
+        if call('HEXISTS', s.names.o, id) == 0 and #dead_letters.numbers_of(s, id) == 0 then
           healing.tell_lost(s, id)
         end
       elseif healing.is_in_no_index(s, id) then
@@ -138,10 +138,10 @@ local SCANS = {
   { 'ZSCAN', 'l', look_for_bodies },
   { 'ZSCAN', 'x', look_for_bodies },
   { 'HSCAN', 'a', look_for_bodies },
-  { 'HSCAN', 't', look_at_twins },
-  { 'HSCAN', 'd', look_at_letters },
-  { 'ZSCAN', 'dn', look_for_letters },
-  { 'ZSCAN', 'di', look_for_letters_of_ids },
+  { 'HSCAN', 't', look_at_blocked_jobs },
+  { 'HSCAN', 'd', look_at_dead_letters },
+  { 'ZSCAN', 'dn', look_for_dead_letters },
+  { 'ZSCAN', 'di', look_for_dead_letters_of_ids },
 }
 
 local function write(s)
@@ -181,7 +181,7 @@ end
 -- Answers flaw and id in turn, counter, value and count in turn, how much of the quarantine was cleared, and where to go
 -- on: the phase ('' at the end) and the cursor.
 function mending.walk(s, phase, cursor, limit, is_healing)
-  local said, looked = { damages = {}, miscounts = {}, cleared = 0 }, 0
+  local said, looked = { damages = {}, count_mismatches = {}, cleared = 0 }, 0
   while phase <= #SCANS and looked < limit do
     local count
     cursor, count = scan(s, phase, cursor, limit - looked, said, is_healing)
@@ -191,12 +191,12 @@ function mending.walk(s, phase, cursor, limit, is_healing)
     end
   end
   if phase <= #SCANS then
-    return { said.damages, said.miscounts, 0, phase, cursor }
+    return { said.damages, said.count_mismatches, 0, phase, cursor }
   end
   look_at_counts(s, is_healing, said)
   if is_healing then
     empty_quarantine(s, said)
     write(s)
   end
-  return { said.damages, said.miscounts, said.cleared, '', '' }
+  return { said.damages, said.count_mismatches, said.cleared, '', '' }
 end

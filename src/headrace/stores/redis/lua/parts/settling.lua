@@ -35,7 +35,7 @@ function settling.refusal(s, packed, end_ms, token)
   end
 end
 
--- An outcome other than done: its status, and the new time or the letter.
+-- An outcome other than done: its status, and the new time or the dead letter.
 local function settle_other(s, id, delivery, how, outcome, said)
   if how == 'c' then
     dying.over(s, id, body.delivery(delivery).head, 'c', nil, said)
@@ -69,7 +69,7 @@ function settling.starts(hows, at)
   return starts, at
 end
 
--- Decide settlements; answers a character for each, then the new times and letters of those that have one, in order.
+-- Decide settlements; answers a character for each, then the new times and dead letters of those that have one, in order.
 function settling.settle(s, args, hows, starts)
   local ids, count = {}, #hows
   for i = 1, count do
@@ -78,8 +78,8 @@ function settling.settle(s, args, hows, starts)
   local deliveries = waiting.get_all(s.names.a, ids)
   local ends = settling.ends(s, ids)
   local A, answers, statuses, over, is_done = s.A, { '' }, {}, {}, {}
-  local lines, is_over, has_twins = s.lines, false, s.head.blocked > 0
-  s.over, s.has_twins = over, has_twins
+  local lines, is_over, has_blocked_jobs = s.lines, false, s.head.blocked > 0
+  s.over, s.has_blocked_jobs = over, has_blocked_jobs
   for i = 1, count do
     local first = starts[i]
     local id, token, said = ids[i], args[first + 1], args[first + 2]
@@ -95,13 +95,13 @@ function settling.settle(s, args, hows, starts)
         local head = sub(delivery, find(delivery, '\0', 8 + #token, true) + 1)
         is_done[id] = true
         over[#over + 1] = id
-        ending.put(s, id, head, 'd', how == DONE_WITH_RESULT and args[first + 3])
+        finished_job.put(s, id, head, 'd', how == DONE_WITH_RESULT and args[first + 3])
         local n = s.pieces
         lines[n + 1], lines[n + 2], lines[n + 3] = '{"event":"done",', said, journal.counts(head)
         lines[n + 4] = '}\n'
         s.pieces, s.count = n + 4, s.count + 1
-        if has_twins then
-          twins.free(s, id)
+        if has_blocked_jobs then
+          blocked_jobs.free(s, id)
         end
         status = 'D'
       else
@@ -144,9 +144,9 @@ local function settle_done(s, args, count, at, lines)
     heads[i] = sub(delivery, find(delivery, '\0', 8 + #token, true) + 1)
   end
   for i = 1, count do
-    ending.put(s, ids[i], heads[i], 'd')
+    finished_job.put(s, ids[i], heads[i], 'd')
   end
-  s.over, s.has_twins, s.is_sweeping = ids, false, true
+  s.over, s.has_blocked_jobs, s.is_sweeping = ids, false, true
   s.lines[1], s.pieces, s.count = lines, 1, count
   return { string.rep('D', count) }
 end

@@ -2,7 +2,7 @@
 
 local shard = { text = body.text }
 
-local COMPANION_CONFIG = '{"version":0,"paused":false,"fail_handler":false,"priority":5,"timeout_ms":0,'
+local FAIL_QUEUE_CONFIG = '{"version":0,"paused":false,"fail_handler":false,"priority":5,"timeout_ms":0,'
   .. '"max_attempts":100,"max_stalls":3,"backoff_ms":10000,"backoff_ms_max":900000,"result_ttl_ms":0,'
   .. '"idempotency_ttl_ms":86400000,"keep_done_ms":3600000,"keep_done_max":10000,"keep_dead_ms":2592000000,'
   .. '"keep_dead_max":100000,"waiting_max":100000000,"journal_keep_ms":604800000,"journal_keep_max":10000000,'
@@ -10,11 +10,11 @@ local COMPANION_CONFIG = '{"version":0,"paused":false,"fail_handler":false,"prio
 
 -- The counters, packed into the field `head` of `m` in this order, since reading and writing them one by one is a sixth of
 -- what an empty claim costs; packing.py says the same. Doubles hold them exactly, and are packed three times as fast as
--- bytes are. `en` numbers endings, `done` and `cancelled` count those that are kept, `freed` is 1 once a twin has become a
--- job of its own. The last two spare looks: `blocked` counts the twins, and before `over_at` no ending's time is over.
+-- bytes are. `en` numbers finished jobs, `done` and `cancelled` count those that are kept, `freed` is 1 once a blocked job has become a
+-- job of its own. The last two spare looks: `blocked` counts the blocked jobs, and before `over_at` no finished job's time is over.
 local PACKED = '<ddddddddddddddd'
 local FIRST = {
-  epoch = 1, seq = 0, at = 0, fence = 0, number = 0, letter = 0, first = 1, bytes = 0, oldest = 0, en = 0, done = 0,
+  epoch = 1, seq = 0, at = 0, fence = 0, number = 0, dead_letter = 0, first = 1, bytes = 0, oldest = 0, en = 0, done = 0,
   cancelled = 0, freed = 0, blocked = 0, over_at = 0,
 }
 
@@ -119,7 +119,7 @@ local function step_of(named, head, shards, cfg, now)
     woke = false,
     B = {}, R = {}, L = {}, X = {}, A = {}, T = {}, -- what becomes of each id: a value to set, false to drop
     packed_head = false, en_before = 0, vm = false, digest = false, awaited = false, worker = false, seen = false,
-    by_key = nil, over = nil, handed = nil, leases = nil, deliveries = nil, is_sweeping = nil, has_twins = nil,
+    by_key = nil, over = nil, handed = nil, leases = nil, deliveries = nil, is_sweeping = nil, has_blocked_jobs = nil,
     lease_end = nil, due = nil, is_drained = nil, ready = nil, ended = nil,
   }
 end
@@ -140,24 +140,24 @@ local function check_older(key)
   end
 end
 
--- One shard as it is; nil when it is not there, and the number that it or its sibling knows when `shards` is another
+-- One shard as it is; nil when it is not there, and the number that it or its main queue knows when `shards` is another
 -- ('' is none in particular).
 function shard.find(key, shards, now)
   begin()
   local named = keyed.of(key)
   local found = call('HMGET', key, 'about', 'head', 'awaited')
   local about = found[1] and about_of(key, found[1]) or check_older(key)
-  local known = about and about.shards or call('HGET', named.sibling, 'shards')
+  local known = about and about.shards or call('HGET', named.main_queue, 'shards')
   if known and shards ~= '' and known ~= shards then
     return nil, known
   end
   if not about then
     return nil
   end
-  local epoch, seq, at, fence, number, letter, first, bytes, oldest, en, done, cancelled, freed, blocked, over_at =
+  local epoch, seq, at, fence, number, dead_letter, first, bytes, oldest, en, done, cancelled, freed, blocked, over_at =
     cut(PACKED, found[2])
   local head = {
-    epoch = epoch, seq = seq, at = at, fence = fence, number = number, letter = letter, first = first, bytes = bytes,
+    epoch = epoch, seq = seq, at = at, fence = fence, number = number, dead_letter = dead_letter, first = first, bytes = bytes,
     oldest = oldest, en = en, done = done, cancelled = cancelled, freed = freed, blocked = blocked, over_at = over_at,
   }
   local s = step_of(named, head, about.shards, about.cfg, now)
@@ -229,7 +229,7 @@ end
 
 -- A step that was written and is to decide once more: what it knows of its counters still holds.
 function shard.renew(s)
-  s.by_key, s.is_shared, s.made, s.has_handed_on, s.has_twins = nil, nil, nil, nil, nil
+  s.by_key, s.is_shared, s.made, s.has_handed_on, s.has_blocked_jobs = nil, nil, nil, nil, nil
 end
 
 function shard.make(key, shards, config_text)
@@ -237,7 +237,7 @@ function shard.make(key, shards, config_text)
 end
 
 -- Let shards that decide together and are written together know each other: a death on one must not open a second copy
--- of its companion.
+-- of its fail queue.
 function shard.join(found)
   local by_key = {}
   for _, s in ipairs(found) do
@@ -247,10 +247,10 @@ function shard.join(found)
   end
 end
 
--- The step on the companion's shard that is taken together with this one: the one that it was joined with, if any.
-function shard.companion(s)
-  if not s.companion then
-    local key = s.names.sibling
+-- The step on the fail queue's shard that is taken together with this one: the one that it was joined with, if any.
+function shard.fail_queue(s)
+  if not s.fail_queue then
+    local key = s.names.main_queue
     local own = s.by_key and s.by_key[key]
     local found = own or shard.find(key, '', s.now)
     if own then
@@ -258,18 +258,18 @@ function shard.companion(s)
     elseif found then
       shard.meet(found)
     else
-      found = shard.new(key, s.shards, COMPANION_CONFIG, s.now)
+      found = shard.new(key, s.shards, FAIL_QUEUE_CONFIG, s.now)
       s.made = true
     end
-    s.companion = found
+    s.fail_queue = found
   end
-  return s.companion
+  return s.fail_queue
 end
 
 -- Write the counters that have changed.
 function shard.save(s)
   local head, changed, n = s.head, {}, 0
-  local packed = pack(PACKED, head.epoch, head.seq, head.at, head.fence, head.number, head.letter, head.first,
+  local packed = pack(PACKED, head.epoch, head.seq, head.at, head.fence, head.number, head.dead_letter, head.first,
     head.bytes, head.oldest, head.en, head.done, head.cancelled, head.freed, head.blocked, head.over_at)
   if packed ~= s.packed_head then
     changed[1], changed[2], n = 'head', packed, 2

@@ -19,13 +19,13 @@ local function sweep_workers(s)
 end
 
 -- Repair and drop on one shard: how many leases had run out, how many things were dropped, whether a bound was reached,
--- whether a death made its companion.
+-- whether a death made its fail queue.
 function sweeping.all(s, limit)
   local stalled = handing.repair(s, limit)
-  local letters_dropped = letters.sweep(s, LIMITS.sweep)
+  local dead_letters_dropped = dead_letters.sweep(s, LIMITS.sweep)
   local trimmed = journal.trim(s, LIMITS.sweep)
   finish(s)
-  local dropped = { ending.sweep(s), sweeping.keys(s), letters_dropped, sweep_workers(s), trimmed }
+  local dropped = { finished_job.sweep(s), sweeping.keys(s), dead_letters_dropped, sweep_workers(s), trimmed }
   local sum, most = 0, 0
   for _, number in ipairs(dropped) do
     sum, most = sum + number, math.max(most, number)

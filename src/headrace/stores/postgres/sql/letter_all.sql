@@ -1,4 +1,0 @@
--- Every letter of a shard, by number.
---
--- args     shard_id
-SELECT body FROM letter WHERE shard_id = %s ORDER BY number;

@@ -1,4 +1,0 @@
--- A letter by number, locked.
---
--- args     shard_id, number
-SELECT body FROM letter WHERE shard_id = %s AND number = %s FOR UPDATE;

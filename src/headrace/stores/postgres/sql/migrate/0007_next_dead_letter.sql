@@ -1,0 +1,2 @@
+-- Draws the numbers of dead letters.
+CREATE SEQUENCE next_dead_letter CACHE 1;

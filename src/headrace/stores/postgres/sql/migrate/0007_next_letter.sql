@@ -1,2 +1,0 @@
--- Draws the numbers of dead letters.
-CREATE SEQUENCE next_letter CACHE 1;

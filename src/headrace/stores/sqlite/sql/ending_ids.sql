@@ -1,4 +1,0 @@
--- The ids of endings in a state behind an id, by id.
---
--- args     shard_id, after id, state, limit
-SELECT id FROM ending WHERE shard_id = ? AND id > ? AND state = ? ORDER BY id LIMIT ?;

@@ -1,4 +1,0 @@
--- The letters of an id, by number.
---
--- args     shard_id, id
-SELECT body FROM letter WHERE shard_id = ? AND id = ? ORDER BY number;

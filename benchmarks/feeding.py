@@ -16,7 +16,7 @@ from benchmarks.raw_redis import RawRedis
 from benchmarks.running import Say
 from benchmarks.worker import bare_wakes, where
 from headrace.feeds.feeds import Feeds
-from headrace.model.feed import FeedName, Place, Publication
+from headrace.model.feed import FeedName, ItemPosition, Publication
 from headrace.stores.contract.store import Store
 from headrace.stores.open import open_store
 
@@ -122,7 +122,7 @@ async def inserting(place: Contender, quick: bool, say: Say) -> dict[str, float]
     say(f"inserting into {count:,} on {place.name}")
     store = await open_store(place.fresh_url())
     await _long_feed(store, count)
-    middle = Place("before", f"item-{count // 2}")
+    middle = ItemPosition("before", f"item-{count // 2}")
     found = {}
     await store.items.publish(FEED, [Publication(ITEM, place=middle)], instance="bench")
     if place.redis is not None:

@@ -17,7 +17,7 @@ from headrace.feeds.feeds import Feeds
 from headrace.model.claim import ClaimRequest
 from headrace.model.job import Job
 from headrace.model.names import Queue
-from headrace.model.outcome import Done, Fail, JobError, Outcome, Retry
+from headrace.model.outcome import Done, Failed, JobError, Outcome, Retried
 from headrace.stores.contract.store import Store
 from headrace.stores.open import open_store
 
@@ -68,7 +68,7 @@ class Load(Struct):
             ended = [claim.settle(self._outcome(), int(hold_s * 1000)) for claim in claims]
             if ended:
                 # A retried job is claimed and settled once more.
-                self.events += 2 * sum(isinstance(each.outcome, Retry) for each in ended)
+                self.events += 2 * sum(isinstance(each.outcome, Retried) for each in ended)
                 await self.store.jobs.settle(ended)
 
     def _job(self) -> Job:
@@ -79,7 +79,7 @@ class Load(Struct):
     def _outcome(self) -> Outcome:
         drawn = self.random.random()
         error = JobError.of("Timeout", f"no answer from 10.0.0.{self.random.randrange(250)}:443 after 30 s")
-        return Done() if drawn < 0.9 else Retry(error) if drawn < 0.98 else Fail(error)
+        return Done() if drawn < 0.9 else Retried(error) if drawn < 0.98 else Failed(error)
 
 
 class Probe:

@@ -4,10 +4,10 @@ import asyncio
 import logging
 from typing import Any
 
-from headrace import App, DeathError, Fail, JobFailed, Retry, current
+from headrace import App, DeathInfo, Fail, JobFailed, Retry, current
 
 app = App("memory://")
-deaths: asyncio.Queue[tuple[str, Any, DeathError]] = asyncio.Queue()
+deaths: asyncio.Queue[tuple[str, Any, DeathInfo]] = asyncio.Queue()
 answers = ["silence", "silence", "silence", "busy", "updated"]  # what the CRM says, one after the other
 
 
@@ -31,7 +31,7 @@ async def rename(customer: int, name: str) -> None:
 
 
 @app.fail_handler(queue="crm")
-async def mourn(id: str, payload: Any, error: DeathError) -> None:
+async def mourn(id: str, payload: Any, error: DeathInfo) -> None:
     """Told of every death on the queue; the telling is a job, too, and as safe as the others."""
     await deaths.put((id, payload, error))
 

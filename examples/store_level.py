@@ -14,7 +14,7 @@ from pathlib import Path
 from urllib.parse import quote
 
 from headrace import ClaimRequest, Job, Policy, Queue, open_store
-from headrace.model.outcome import Done, JobError, Outcome, Retry
+from headrace.model.outcome import Done, JobError, Outcome, Retried
 
 MAIL = Queue("mail", tenant="acme")
 
@@ -22,7 +22,7 @@ MAIL = Queue("mail", tenant="acme")
 def welcome(user: str) -> Outcome:
     """The handler: what it returns is how the delivery ended."""
     if "@" not in user:
-        return Retry(JobError("BadAddress", f"{user} is no address"), delay_ms=60_000)
+        return Retried(JobError("BadAddress", f"{user} is no address"), delay_ms=60_000)
     return Done(json.dumps(f"sent to {user}").encode())
 
 

@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from headrace.app.app import App
-    from headrace.app.fail_handler import DeathError
+    from headrace.app.fail_handler import DeathInfo
     from headrace.app.job_function import JobFunction
     from headrace.client.blocking import BlockingClient
     from headrace.client.client import Client
@@ -13,14 +13,14 @@ if TYPE_CHECKING:
     from headrace.feeds.blocking import (
         BlockingFeed,
         BlockingFeeds,
-        BlockingPlainQueue,
+        BlockingItemQueue,
         BlockingSortedFeed,
         BlockingSubscription,
     )
     from headrace.feeds.change import Change
     from headrace.feeds.feed import Feed
     from headrace.feeds.feeds import Feeds
-    from headrace.feeds.item_queue import PlainQueue
+    from headrace.feeds.item_queue import ItemQueue
     from headrace.feeds.queue_events import QueueEvents
     from headrace.feeds.sorted_feed import SortedFeed
     from headrace.feeds.subscription import Subscription
@@ -54,7 +54,7 @@ __all__ = [
     "BlockingClient",
     "BlockingFeed",
     "BlockingFeeds",
-    "BlockingPlainQueue",
+    "BlockingItemQueue",
     "BlockingSortedFeed",
     "BlockingSubscription",
     "Change",
@@ -64,20 +64,20 @@ __all__ = [
     "Client",
     "Codec",
     "Context",
-    "DeathError",
+    "DeathInfo",
     "Fail",
     "Feed",
     "Feeds",
     "Handle",
     "Handlers",
     "HeadraceError",
+    "ItemQueue",
     "Job",
     "JobCancelled",
     "JobFailed",
     "JobFunction",
     "Lease",
     "OutcomeUnknown",
-    "PlainQueue",
     "Policy",
     "Queue",
     "QueueEvents",
@@ -104,17 +104,17 @@ __all__ = [
 # Whoever wants one name pays for that one: a command line starts in a third of the time that all would take.
 _HOMES = {
     "headrace.app.app": "App",
-    "headrace.app.fail_handler": "DeathError",
+    "headrace.app.fail_handler": "DeathInfo",
     "headrace.app.job_function": "JobFunction",
     "headrace.client.blocking": "BlockingClient",
     "headrace.client.client": "Client",
     "headrace.client.codec": "Codec JSON RAW",
     "headrace.client.handle": "Handle",
-    "headrace.feeds.blocking": "BlockingFeed BlockingFeeds BlockingPlainQueue BlockingSortedFeed BlockingSubscription",
+    "headrace.feeds.blocking": "BlockingFeed BlockingFeeds BlockingItemQueue BlockingSortedFeed BlockingSubscription",
     "headrace.feeds.change": "Change",
     "headrace.feeds.feed": "Feed",
     "headrace.feeds.feeds": "Feeds",
-    "headrace.feeds.item_queue": "PlainQueue",
+    "headrace.feeds.item_queue": "ItemQueue",
     "headrace.feeds.queue_events": "QueueEvents",
     "headrace.feeds.sorted_feed": "SortedFeed",
     "headrace.feeds.subscription": "Subscription",

@@ -30,7 +30,7 @@ def test_the_public_names_are_these() -> None:
 def test_what_handlers_raise_is_public_and_what_stores_are_told_is_not() -> None:
     assert (headrace.Retry, headrace.Fail, headrace.Release) == (exceptions.Retry, exceptions.Fail, exceptions.Release)
     assert [name for name in ("Done", "Cancelled", "Outcome", "JobError") if hasattr(headrace, name)] == []
-    assert not issubclass(headrace.Retry, outcome.Retry)
+    assert not issubclass(headrace.Retry, outcome.Retried)
 
 
 def imported(program: str) -> list[str]:

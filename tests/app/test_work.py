@@ -17,7 +17,7 @@ from headrace import (
     App,
     BadConfig,
     Context,
-    DeathError,
+    DeathInfo,
     Fail,
     Handle,
     JobCancelled,
@@ -29,7 +29,7 @@ from headrace import (
     current,
 )
 from headrace.app.decorators import WorkerFields
-from headrace.worker.events import Finished, Notice, Taken
+from headrace.worker.events import JobsClaimed, JobsFinished, Notice
 from headrace.worker.middleware import Next
 from tests.app import elsewhere
 from tests.support.stores import sqlite_url
@@ -90,7 +90,7 @@ async def test_a_result_that_never_comes_is_an_error_that_says_why(app: App) -> 
 
 async def test_a_fail_handler_is_told_of_a_death_with_id_payload_and_error(any_app: App) -> None:
     """Q27, Q30, Q31: a job on the fail queue, read as [id, payload, error], with a patient policy of its own."""
-    told: list[tuple[str, Any, DeathError]] = []
+    told: list[tuple[str, Any, DeathInfo]] = []
     heard = asyncio.Event()
     policies: list[tuple[str, str, int | None]] = []
 
@@ -99,7 +99,7 @@ async def test_a_fail_handler_is_told_of_a_death_with_id_payload_and_error(any_a
         raise LookupError(f"no user {user_id}")
 
     @any_app.fail_handler(queue="mail")
-    async def bury(id: str, payload: dict[str, int], error: DeathError) -> None:
+    async def bury(id: str, payload: dict[str, int], error: DeathInfo) -> None:
         told.append((id, payload, error))
         job = current().job
         policies.append((job.id, job.queue, current().attempt))
@@ -111,7 +111,7 @@ async def test_a_fail_handler_is_told_of_a_death_with_id_payload_and_error(any_a
     async with asyncio.timeout(PATIENCE_S), any_app.worker():
         await heard.wait()
 
-    expected = ("u-7", {"user_id": 7}, DeathError(cls="LookupError", message="no user 7", reason="attempts"))
+    expected = ("u-7", {"user_id": 7}, DeathInfo(cls="LookupError", message="no user 7", reason="attempts"))
     assert told == [expected, expected]
     assert [(queue, attempt) for _, queue, attempt in policies] == [("mail.fail", 1), ("mail.fail", 2)]
     [id] = {id for id, _, _ in policies}
@@ -270,8 +270,8 @@ async def test_listeners_hear_what_a_worker_of_the_app_does(app: App) -> None:
     async with asyncio.timeout(PATIENCE_S), app.worker(listeners=[notices.append]):
         await (await ping.enqueue()).result()
 
-    assert [by_work.count(kind) for kind in (Taken, Finished)] == [1, 1]
-    assert [type(notice) for notice in notices].count(Taken) == 1
+    assert [by_work.count(kind) for kind in (JobsClaimed, JobsFinished)] == [1, 1]
+    assert [type(notice) for notice in notices].count(JobsClaimed) == 1
 
 
 async def _ping() -> None:

@@ -8,7 +8,7 @@ from headrace.model.finished import DeadLetter
 from headrace.model.job import Job, State
 from headrace.model.limits import LEASE_MS_DEFAULT
 from headrace.model.names import Queue
-from headrace.model.outcome import Fail, JobError, Outcome
+from headrace.model.outcome import Failed, JobError, Outcome
 from headrace.model.results import Found
 from headrace.stores.contract.store import Store
 
@@ -42,7 +42,7 @@ async def lived(store: Store, jobs: Sequence[Job], outcome: Outcome, *, now_ms: 
 
 async def died(store: Store, jobs: Sequence[Job], error: JobError = BOOM, *, now_ms: int | None = None) -> None:
     """Send jobs, and let each die."""
-    await lived(store, jobs, Fail(error), now_ms=now_ms)
+    await lived(store, jobs, Failed(error), now_ms=now_ms)
 
 
 async def dead_letters(store: Store, queue: Queue = MAIL) -> list[DeadLetter]:

@@ -5,7 +5,7 @@ import pytest
 from headrace.cli.dead.group import Meant
 from headrace.model.job import Job
 from headrace.model.names import Queue
-from headrace.model.outcome import JobError, Retry
+from headrace.model.outcome import JobError, Retried
 from headrace.model.policy import Policy
 from headrace.stores.contract.dead_letters import ALL_DEAD_LETTERS, DeadLetterFilter
 from headrace.stores.contract.store import Store
@@ -21,7 +21,7 @@ async def a_few_deaths(store: Store) -> None:
     await died(store, [job("a", tag="red", payload=b'{"user":42}')])
     await died(store, [job("b", kind="resize")], LONG)
     once = Job(queue=MAIL, id="c", kind="send", policy=Policy(max_attempts=1))
-    await lived(store, [once], Retry(BOOM))
+    await lived(store, [once], Retried(BOOM))
     await died(store, [job("a", tag="red", payload=b'{"user":43}')])
     await died(store, [job("d", queue=OTHER)])
 

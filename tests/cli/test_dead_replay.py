@@ -3,13 +3,13 @@
 from collections import Counter
 from collections.abc import Sequence
 
-from headrace.cli.dead.acting import Deed, by_filter
+from headrace.cli.dead.acting import DeadLetterAction, by_filter
 from headrace.cli.dead.group import Meant
 from headrace.model.clock import SystemClock
 from headrace.model.finished import DeadLetterKey
 from headrace.model.job import Job, State
 from headrace.model.names import Queue
-from headrace.model.outcome import Fail, JobError, Retry
+from headrace.model.outcome import Failed, JobError, Retried
 from headrace.model.policy import Policy
 from headrace.stores.contract.store import Store
 from headrace.stores.memory.store import MemoryStore
@@ -132,7 +132,7 @@ def test_replay_keeps_counts_when_asked_and_asks_a_person(file_url: str) -> None
 def test_replay_and_purge_take_exactly_the_dead_letters_of_their_filter(file_url: str) -> None:
     async def prepare(store: Store) -> None:
         await died(store, [job("a"), job("b", tag="red")])
-        await lived(store, [Job(queue=MAIL, id="c", kind="send", policy=Policy(max_attempts=1))], Retry(BOOM))
+        await lived(store, [Job(queue=MAIL, id="c", kind="send", policy=Policy(max_attempts=1))], Retried(BOOM))
         await died(store, [job("d")], JobError("KeyError"))
         await died(store, [job("e", queue=OTHER)])
 
@@ -187,10 +187,10 @@ async def test_a_job_that_dies_again_while_others_are_replayed_is_not_replayed_t
         assert len(replayed) <= 2_000  # or it would go on for ever
         answers = await store.dead.replay(queue, keys)
         again = await claimed(store)
-        await store.jobs.settle([claim.settle(Fail(BOOM)) for claim in again])
+        await store.jobs.settle([claim.settle(Failed(BOOM)) for claim in again])
         return [answer.status for answer in answers]
 
-    deed = Deed("replay", "replayed", apply)
+    deed = DeadLetterAction("replay", "replayed", apply)
     tally = await by_filter(store, "default", None, Meant(), deed, dry_run=False, advance=lambda count: None)
 
     assert tally.statuses == {"replayed": 2_000}
@@ -215,7 +215,7 @@ async def test_dead_letters_of_a_sparse_filter_are_gathered_so_that_they_spread_
         "default",
         None,
         Meant(kind="odd"),
-        Deed("replay", "replayed", apply),
+        DeadLetterAction("replay", "replayed", apply),
         dry_run=False,
         advance=lambda count: None,
     )

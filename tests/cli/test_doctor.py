@@ -10,7 +10,7 @@ import pytest
 from msgspec.structs import replace
 
 from headrace.cli.doctor.checks import Versions, examined, worst
-from headrace.cli.doctor.facts import Facts, gather
+from headrace.cli.doctor.facts import StoreFacts, gather
 from headrace.cli.doctor.repairing import repair
 from headrace.cli.doctor.verdicts import Check
 from headrace.model.clock import SystemClock
@@ -236,7 +236,7 @@ async def test_a_repair_takes_back_leases_and_says_so() -> None:
     assert await only(store, "wrong") == []
 
 
-async def facts() -> Facts:
+async def facts() -> StoreFacts:
     return await gather(MemoryStore(), full=False)
 
 

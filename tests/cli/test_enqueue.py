@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from headrace import App
-from headrace.cli.lines import Tally, send_lines
+from headrace.cli.lines import LineTally, send_lines
 from headrace.cli.main import main
 from headrace.cli.making import Making
 from headrace.client.client import Client
@@ -418,7 +418,7 @@ def test_lines_that_the_store_will_not_have_are_named(url: str) -> None:
 async def test_a_store_that_goes_away_half_way_is_told_with_what_was_sent(fault: str, told: str) -> None:
     store = FaultyStore(await open_store("memory://"))
     file = io.BytesIO(b'{"kind": "k"}\n' * (LINES_CHECKED_MAX + 3))
-    making, tally = Making(App("memory://"), {}, is_checked=False), Tally()
+    making, tally = Making(App("memory://"), {}, is_checked=False), LineTally()
 
     with pytest.raises(OutcomeUnknown) as caught:
         await send_lines(Client(store), making, None, file, tally, advance=lambda _: getattr(store, fault)("enqueue"))
@@ -432,4 +432,4 @@ async def test_a_store_that_is_away_from_the_start_has_got_nothing() -> None:
     making = Making(App("memory://"), {}, is_checked=False)
 
     with store.down(), pytest.raises(StoreUnavailable):
-        await send_lines(Client(store), making, "k", io.BytesIO(b"{}\n"), Tally(), lambda _: None)
+        await send_lines(Client(store), making, "k", io.BytesIO(b"{}\n"), LineTally(), lambda _: None)

@@ -6,11 +6,11 @@ from typing import Any
 
 import pytest
 
-from headrace.cli.jobs.acting import Deed, by_filter
+from headrace.cli.jobs.acting import JobAction, by_filter
 from headrace.cli.jobs.filters import JobFilter
 from headrace.cli.jobs.running import tell
 from headrace.cli.output import Output
-from headrace.cli.stepping import Tally
+from headrace.cli.stepping import StepTally
 from headrace.model.errors import OutcomeUnknown, StoreUnavailable
 from headrace.model.job import Job, State
 from headrace.model.names import Queue
@@ -207,7 +207,7 @@ async def test_a_deed_ends_although_jobs_come_faster_than_it_looks_at_them() -> 
         touched.extend(ids)
         return ["cancelled"] * len(ids)
 
-    deed = Deed("cancel", apply, frozenset(State), liveliest=False)
+    deed = JobAction("cancel", apply, frozenset(State), liveliest=False)
     where = JobFilter(enqueued_before_ms=1_000)
     tally = await by_filter(
         store, "default", None, (State.WAITING,), where, deed, dry_run=False, advance=lambda count: None
@@ -219,7 +219,7 @@ async def test_a_deed_ends_although_jobs_come_faster_than_it_looks_at_them() -> 
 
 
 def test_a_deed_that_had_to_stop_early_does_not_end_like_one_that_is_done(capsys: pytest.CaptureFixture[str]) -> None:
-    tally = Tally()
+    tally = StepTally()
     tally.add(["cancelled"])
     done = tell(Output(json=False), "cancel", tally, dry_run=False)
     tally.stopped_early = True
@@ -239,7 +239,7 @@ async def test_a_store_that_goes_away_halfway_does_not_hide_what_was_done() -> N
             raise StoreUnavailable("redis at cache:6379 cannot be reached")
         return ["cancelled"] * len(ids)
 
-    deed = Deed("cancel", apply, frozenset(State), liveliest=False)
+    deed = JobAction("cancel", apply, frozenset(State), liveliest=False)
     with pytest.raises(OutcomeUnknown) as lost:
         await by_filter(
             store, "default", None, (State.WAITING,), JobFilter(), deed, dry_run=False, advance=lambda count: None

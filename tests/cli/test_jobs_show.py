@@ -8,11 +8,11 @@ from headrace.cli import journeys
 from headrace.cli.jobs.portrait import portrait_text
 from headrace.cli.journeys import gap_text, journey_of
 from headrace.cli.shapes import dead_letter_cells, event_cells
-from headrace.model.event import Event, Line
+from headrace.model.event import Event, EventRecord
 from headrace.model.finished import DeadLetter, DeadLetterKey
 from headrace.model.job import Job, Record, State
 from headrace.model.names import Queue, Shard
-from headrace.model.outcome import Done, Fail, JobError, Retry
+from headrace.model.outcome import Done, Failed, JobError, Retried
 from headrace.model.policy import Policy
 from headrace.model.queue_config import DEFAULT_CONFIG
 from headrace.model.results import Found
@@ -33,7 +33,10 @@ async def a_long_life(store: Store) -> None:
     )
     await store.jobs.enqueue([first])
     url = "cannot reach redis://me:hunter2@cache:6379"
-    for outcome in (Retry(JobError("OSError", url), delay_ms=0), Fail(JobError("ValueError", "bad\n\x1b[31mfield"))):
+    for outcome in (
+        Retried(JobError("OSError", url), delay_ms=0),
+        Failed(JobError("ValueError", "bad\n\x1b[31mfield")),
+    ):
         [claim] = await claimed(store)
         await store.jobs.settle([claim.settle(outcome, run_ms=1_500)])
     await store.dead.replay(MAIL, ["x/1"])
@@ -251,7 +254,7 @@ def test_a_secret_is_hidden_before_its_text_is_cut() -> None:
     error = JobError("OSError", message)
     record = Record(id="x", kind="send", payload=b"null", run_at_ms=0, enqueued_at_ms=0)
     dead_letter = DeadLetter(DeadLetterKey(0, 1), record, "failed", error, 0, 1)
-    line = Line("retried", id="x", error_class="OSError", error_message=message)
+    line = EventRecord("retried", id="x", error_class="OSError", error_message=message)
     event = Event(shard=SHARD, epoch=1, seq=1, at_ms=0, line=line)
     found = Found("x", State.DEAD, record, dead_letters=(dead_letter,))
 

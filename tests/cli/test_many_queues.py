@@ -14,11 +14,11 @@ from headrace.model.job import Job
 from headrace.model.limits import BATCH_MAX, DURATION_MS_MAX, PAGE_MAX
 from headrace.model.names import Queue
 from headrace.model.outcome import Done
-from headrace.pipeline.source.options import Options
+from headrace.pipeline.source.options import SourceOptions
 from headrace.pipeline.source.targets import find_queues
 from headrace.stores.contract.store import Store
 from headrace.stores.memory.store import MemoryStore
-from headrace.testing.forwarding import Call, Forwarding
+from headrace.testing.forwarding import Forwarding, StoreCall
 from tests.cli.living import claimed, dead_letters, died, job, lived
 from tests.cli.support import run, with_store
 from tests.support.stores import sqlite_url
@@ -227,10 +227,10 @@ def test_the_doctor_looks_at_every_queue_and_repairs_every_one(many_url: str) ->
     assert (repaired.code, repaired.document["repairs"]["leases"]) == (0, 2)
 
 
-def counting(store: Store, calls: list[Call]) -> Store:
+def counting(store: Store, calls: list[StoreCall]) -> Store:
     """The store, with the calls that ask for names written down."""
 
-    async def through(call: Call) -> object:
+    async def through(call: StoreCall) -> object:
         if call.name in ("queues.names", "queues.tenants", "items.list"):
             calls.append(call)
         return await call.act()
@@ -239,12 +239,12 @@ def counting(store: Store, calls: list[Call]) -> Store:
 
 
 def test_a_queue_that_is_named_is_asked_for_once_however_many_there_are(many_url: str) -> None:
-    async def look() -> tuple[list[Queue], Queue, list[Queue], list[Call]]:
-        store, calls = MemoryStore(), list[Call]()
+    async def look() -> tuple[list[Queue], Queue, list[Queue], list[StoreCall]]:
+        store, calls = MemoryStore(), list[StoreCall]()
         await store.jobs.enqueue([Job(queue=Queue(name), id="a", kind="send") for name in NAMES[:BATCH_MAX]])
         await store.jobs.enqueue([Job(queue=Queue(name), id="a", kind="send") for name in NAMES[BATCH_MAX:]])
         seen = counting(store, calls)
-        options = Options.parse({"url": many_url, "queue": LAST.name})
+        options = SourceOptions.parse({"url": many_url, "queue": LAST.name})
         found = await queues_of(seen, "default", LAST.name), await _queue(seen, "default", LAST.name, None)
         return *found, await find_queues(seen, options), calls
 

@@ -6,7 +6,7 @@ from headrace.cli.widths import fit
 from headrace.model.feed import FeedName
 from headrace.model.job import Job
 from headrace.model.names import Queue
-from headrace.model.outcome import Done, JobError, Retry
+from headrace.model.outcome import Done, JobError, Retried
 from headrace.stores.contract.store import Store
 from tests.cli.living import claimed, died, job, lived
 from tests.cli.support import Ran, run, with_store
@@ -33,7 +33,7 @@ async def crowded(store: Store) -> None:
         await store.jobs.cancel(queue, [cancelled])
         await store.jobs.enqueue([job(active, queue=queue, kind=KIND, tag=TAG)])
         [claim] = await claimed(store, queue)
-        await store.jobs.settle([claim.settle(Retry(JobError("E", "once"), delay_ms=0))])
+        await store.jobs.settle([claim.settle(Retried(JobError("E", "once"), delay_ms=0))])
         await claimed(store, queue)
         await store.jobs.enqueue([job(active, queue=queue), job(waiting, queue=queue, kind=KIND, tag=TAG)])
         await store.queues.configure(queue, {"paused": True})

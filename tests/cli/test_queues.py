@@ -3,7 +3,7 @@
 from headrace.model.clock import SystemClock
 from headrace.model.job import State
 from headrace.model.names import Queue
-from headrace.model.outcome import Cancelled, Done, Fail
+from headrace.model.outcome import Cancelled, Done, Failed
 from headrace.model.queue_config import QueueConfig
 from headrace.model.results import Counts
 from headrace.stores.contract.store import Store
@@ -24,7 +24,7 @@ def playing(store: Store, name: str = "mail", *, tenant: str = "default", shards
 async def every_state(store: Store) -> None:
     """A queue with a job in every state, one that waits since an hour ago, and two queues beside it."""
     play = playing(store)
-    for outcome in (Done(), Done(), Cancelled(), Fail(BOOM)):
+    for outcome in (Done(), Done(), Cancelled(), Failed(BOOM)):
         await play.settle(await play.start(f"over-{play.nonce()}"), outcome)
     await play.start("runs", worker="worker-7", lease_ms=HOUR_MS)
     await play.enqueue("runs")  # a blocked job, blocked by it

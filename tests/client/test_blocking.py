@@ -20,7 +20,7 @@ from headrace.client.handle import Handle
 from headrace.model.errors import BadConfig, JobFailed, OutcomeUnknown, Refused, StoreUnavailable
 from headrace.model.job import Job
 from headrace.model.names import Queue
-from headrace.model.outcome import Done, Fail, JobError, Outcome
+from headrace.model.outcome import Done, Failed, JobError, Outcome
 from headrace.stores.open import open_store
 from tests.client.stories import FORKS, INTERRUPTIONS, JOBS
 from tests.client.working import work
@@ -102,7 +102,7 @@ def test_a_wait_is_woken_by_a_worker_in_another_process(url: str) -> None:
         handle = client.enqueue("send")
         waiting = threads.submit(handle.result, "20s")
 
-        do_next(url, Fail(JobError("ValueError", "no")))
+        do_next(url, Failed(JobError("ValueError", "no")))
 
         with pytest.raises(JobFailed, match="no"):
             waiting.result()

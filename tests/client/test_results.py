@@ -13,7 +13,7 @@ from headrace.client.handle import Handle
 from headrace.model.errors import JobCancelled, JobFailed, Refused
 from headrace.model.limits import RESULT_LOOK_MS
 from headrace.model.names import Queue
-from headrace.model.outcome import Done, Fail, JobError, Release, Retry
+from headrace.model.outcome import Done, Failed, JobError, Released, Retried
 from headrace.stores.memory.store import MemoryStore
 from tests.client.relay import RelayStore
 from tests.client.working import claim, settle, work
@@ -107,7 +107,7 @@ async def test_a_dead_job_raises_what_killed_it() -> None:
     handle = await Client(store).enqueue("send")
     waiting = await begun(store, handle)
 
-    await work(store, DEFAULT, Fail(JobError("ValueError", "no such user")))
+    await work(store, DEFAULT, Failed(JobError("ValueError", "no such user")))
 
     async with asyncio.timeout(PATIENCE_SECONDS):
         with pytest.raises(JobFailed, match="no such user") as caught:
@@ -121,7 +121,7 @@ async def test_of_several_deaths_the_newest_is_told() -> None:
     client = Client(store)
     for number in range(3):
         await client.enqueue("send", id="a")
-        await work(store, DEFAULT, Fail(JobError("E", f"{number}")), nonce=f"nonce-{number:02}")
+        await work(store, DEFAULT, Failed(JobError("E", f"{number}")), nonce=f"nonce-{number:02}")
 
     with pytest.raises(JobFailed, match="E: 2"):
         await client.result("default", "a")
@@ -145,8 +145,8 @@ async def test_a_job_that_is_tried_again_is_waited_for_until_it_is_over() -> Non
     handle = await Client(store).enqueue("send")
     waiting = await begun(store, handle)
 
-    await work(store, DEFAULT, Release(), nonce="nonce-01")
-    await work(store, DEFAULT, Retry(JobError("E"), delay_ms=0), nonce="nonce-02")
+    await work(store, DEFAULT, Released(), nonce="nonce-01")
+    await work(store, DEFAULT, Retried(JobError("E"), delay_ms=0), nonce="nonce-02")
     await work(store, DEFAULT, Done(b"3"), nonce="nonce-03")
 
     async with asyncio.timeout(PATIENCE_SECONDS):
@@ -229,7 +229,7 @@ async def test_a_blocked_job_that_died_is_dead_although_the_delivery_before_it_w
     claimed = await claim(store, DEFAULT)
     second = await client.enqueue("send", id="a")
     await settle(store, claimed, Done(b"1"))
-    await work(store, DEFAULT, Fail(JobError("E")), nonce="nonce-02")
+    await work(store, DEFAULT, Failed(JobError("E")), nonce="nonce-02")
 
     with pytest.raises(JobFailed):
         await second.result()

@@ -15,8 +15,8 @@ from headrace.model.finished import DeadLetterKey
 from headrace.model.job import State
 from headrace.model.names import Shard
 from headrace.model.outcome import Done
-from headrace.stores.contract.dead_letters import Dead, DeadLetterFilter
-from headrace.stores.contract.feeds import Feeds
+from headrace.stores.contract.dead_letters import DeadLetterFilter, DeadLetters
+from headrace.stores.contract.feeds import FeedStore
 from headrace.stores.contract.integrity import Integrity
 from headrace.stores.contract.items import Items
 from headrace.stores.contract.jobs import Jobs
@@ -32,11 +32,11 @@ NUMBERS: list[Any] = [2**63, 2**70, -1, -(2**63) - 1, True, 1.5, "x", b"1", [1]]
 FLAGS: list[Any] = [5, 0, 2**70, "x", b"1", None, [True]]
 PARTS: dict[str, type] = {
     "jobs": Jobs,
-    "dead": Dead,
+    "dead": DeadLetters,
     "queues": Queues,
     "reads": Reads,
     "journal": Journal,
-    "feeds": Feeds,
+    "feeds": FeedStore,
     "items": Items,
     "signals": Signals,
     "integrity": Integrity,

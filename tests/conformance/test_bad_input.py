@@ -12,7 +12,7 @@ from headrace.model.errors import Refused
 from headrace.model.finished import DeadLetterKey
 from headrace.model.job import State
 from headrace.model.names import Queue, Shard
-from headrace.model.outcome import Done, Fail, JobError, Release, Retry
+from headrace.model.outcome import Done, Failed, JobError, Released, Retried
 from headrace.model.policy import Policy
 from tests.support.play import BOOM, Play
 
@@ -270,16 +270,16 @@ async def test_outcomes_that_are_none_are_refused(play: Play) -> None:
         "the class of an outcome": lambda: Done,
         "a large result": lambda: Done(b"x" * (256 * 1024 + 1)),
         "a result that is not encoded": lambda: Done("text"),  # type: ignore[arg-type]
-        "a negative delay": lambda: Retry(BOOM, -1),
-        "a delay of more than a year": lambda: Retry(BOOM, YEAR_MS + 1),
-        "a negative jitter": lambda: Retry(BOOM, jitter_ppm=-1),
-        "a jitter of more than all": lambda: Retry(BOOM, jitter_ppm=1_000_001),
-        "a release into the past": lambda: Release(-1),
-        "a long error": lambda: Fail(JobError("Boom", "x" * 1_025)),
-        "a long class": lambda: Fail(JobError("B" * 129)),
-        "an error that cannot be stored": lambda: Fail(JobError("Boom", "\ud800")),
-        "an error that is text": lambda: Fail("it broke"),  # type: ignore[arg-type]
-        "a retry without an error": lambda: Retry(None),  # type: ignore[arg-type]
+        "a negative delay": lambda: Retried(BOOM, -1),
+        "a delay of more than a year": lambda: Retried(BOOM, YEAR_MS + 1),
+        "a negative jitter": lambda: Retried(BOOM, jitter_ppm=-1),
+        "a jitter of more than all": lambda: Retried(BOOM, jitter_ppm=1_000_001),
+        "a release into the past": lambda: Released(-1),
+        "a long error": lambda: Failed(JobError("Boom", "x" * 1_025)),
+        "a long class": lambda: Failed(JobError("B" * 129)),
+        "an error that cannot be stored": lambda: Failed(JobError("Boom", "\ud800")),
+        "an error that is text": lambda: Failed("it broke"),  # type: ignore[arg-type]
+        "a retry without an error": lambda: Retried(None),  # type: ignore[arg-type]
     }
 
     async def settle(outcome: Callable[[], Any]) -> object:
@@ -524,7 +524,9 @@ async def test_a_lease_of_an_unknown_job_is_not_active(play: Play) -> None:
     before = await play.snapshot()
 
     unknown = replace(claim, lease=Lease(play.queue, "nobody", claim.lease.token, 1, play.now_ms + 1))
-    answers = [(await play.settle(unknown, outcome)).status for outcome in (Done(), Retry(BOOM), Fail(BOOM), Release())]
+    answers = [
+        (await play.settle(unknown, outcome)).status for outcome in (Done(), Retried(BOOM), Failed(BOOM), Released())
+    ]
 
     assert answers == ["not_active"] * 4
     assert await play.snapshot() == before

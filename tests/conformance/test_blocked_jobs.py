@@ -4,7 +4,7 @@ import pytest
 
 from headrace.model.claim import Claim
 from headrace.model.job import State, UpdateRunAt
-from headrace.model.outcome import Cancelled, Done, Fail, Outcome, Release, Retry
+from headrace.model.outcome import Cancelled, Done, Failed, Outcome, Released, Retried
 from headrace.model.policy import Policy
 from tests.support.play import BOOM, Play
 
@@ -27,7 +27,7 @@ async def stall(play: Play) -> None:
 
 async def end(play: Play, claim: Claim, how: str) -> None:
     """End the active one for good."""
-    outcomes: dict[str, Outcome] = {"done": Done(b"1"), "fail": Fail(BOOM), "cancelled": Cancelled()}
+    outcomes: dict[str, Outcome] = {"done": Done(b"1"), "fail": Failed(BOOM), "cancelled": Cancelled()}
     if how in outcomes:
         await play.settle(claim, outcomes[how])
         return
@@ -36,7 +36,7 @@ async def end(play: Play, claim: Claim, how: str) -> None:
     else:
         await play.configure(max_attempts=1, max_stalls=1)
     if how in ("attempts", "cancel_on_retry"):
-        await play.settle(claim, Retry(BOOM, delay_ms=5_000))
+        await play.settle(claim, Retried(BOOM, delay_ms=5_000))
     else:
         await stall(play)
 
@@ -60,9 +60,9 @@ async def come_back(play: Play, claim: Claim, how: str, delay_ms: int = 0) -> No
     """Let the active one wait again, due after `delay_ms` (at once after a stall)."""
     match how:
         case "retry":
-            await play.settle(claim, Retry(BOOM, delay_ms=delay_ms))
+            await play.settle(claim, Retried(BOOM, delay_ms=delay_ms))
         case "release":
-            await play.settle(claim, Release(delay_ms=delay_ms))
+            await play.settle(claim, Released(delay_ms=delay_ms))
         case _:
             await stall(play)
 
@@ -173,7 +173,7 @@ async def test_a_freed_blocked_job_of_a_dead_job_waits_beside_the_dead_letter(pl
     claim = await active(play)
     await play.enqueue("a", payload=b"new")
 
-    await play.settle(claim, Fail(BOOM))
+    await play.settle(claim, Failed(BOOM))
 
     found = await play.found("a")
     assert found.state is State.WAITING
@@ -261,7 +261,7 @@ async def test_an_applied_blocked_job_decides_the_line_in_which_the_job_waits(pl
     claim = await play.claim_one()
     await play.enqueue(first, policy=Policy(priority=9))
 
-    await play.settle(claim, Release())
+    await play.settle(claim, Released())
 
     assert await play.claim_ids() == [first, second, third]
 
@@ -312,7 +312,7 @@ async def test_the_time_of_a_job_that_comes_back_is_clamped_by_what_was_enqueued
         run_at_ms = None if at_ms is None else start_ms + at_ms
         await play.enqueue("a", run_at_ms=run_at_ms, update_run_at=flag)
 
-    settled = await play.settle(claim, Retry(BOOM, delay_ms=50))
+    settled = await play.settle(claim, Retried(BOOM, delay_ms=50))
 
     assert settled.run_at_ms == start_ms + expected
     assert (await play.record("a")).run_at_ms == start_ms + expected
@@ -416,11 +416,11 @@ async def test_a_blocked_job_that_resets_the_counters_does_not_save_the_delivery
     play: Play,
 ) -> None:
     claim = await active(play, policy=Policy(max_attempts=2))
-    await play.settle(claim, Retry(BOOM, delay_ms=0))
+    await play.settle(claim, Retried(BOOM, delay_ms=0))
     last = await play.claim_one()
     await play.enqueue("a", payload=b"new", reset_counts=True)
 
-    answer = await play.settle(last, Retry(BOOM, delay_ms=0))
+    answer = await play.settle(last, Retried(BOOM, delay_ms=0))
 
     record = await play.record("a")
     assert answer.status == "dead"
@@ -431,8 +431,8 @@ async def test_a_blocked_job_that_lowers_the_budget_counts_from_the_next_deliver
     claim = await active(play)
     await play.enqueue("a", policy=Policy(max_attempts=1))
 
-    first = await play.settle(claim, Retry(BOOM, delay_ms=0))
-    second = await play.settle(await play.claim_one(), Retry(BOOM, delay_ms=0))
+    first = await play.settle(claim, Retried(BOOM, delay_ms=0))
+    second = await play.settle(await play.claim_one(), Retried(BOOM, delay_ms=0))
 
     assert (first.status, second.status) == ("retried", "dead")
 
@@ -499,7 +499,7 @@ async def test_a_settlement_that_is_refused_leaves_the_blocked_job_alone(play: P
     await play.enqueue("a", payload=b"new")
     before = await play.snapshot()
 
-    answers = [await play.settle(zombie, outcome) for outcome in (Done(), Retry(BOOM), Release(), Fail(BOOM))]
+    answers = [await play.settle(zombie, outcome) for outcome in (Done(), Retried(BOOM), Released(), Failed(BOOM))]
 
     assert {answer.status for answer in answers} == {"lease_mismatch"}
     assert await play.snapshot() == before

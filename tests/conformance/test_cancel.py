@@ -3,15 +3,15 @@
 import pytest
 
 from headrace.model.job import State
-from headrace.model.outcome import Cancelled, Done, Fail, Outcome, Release, Retry
+from headrace.model.outcome import Cancelled, Done, Failed, Outcome, Released, Retried
 from headrace.model.policy import Policy
 from tests.support.play import BOOM, Play
 
 COMES_BACK = [
-    pytest.param(Retry(BOOM), id="retry"),
-    pytest.param(Retry(BOOM, 0), id="retry-at-once"),
-    pytest.param(Release(), id="release"),
-    pytest.param(Release(5_000), id="release-later"),
+    pytest.param(Retried(BOOM), id="retry"),
+    pytest.param(Retried(BOOM, 0), id="retry-at-once"),
+    pytest.param(Released(), id="release"),
+    pytest.param(Released(5_000), id="release-later"),
     pytest.param(Cancelled(), id="cancelled"),
 ]
 
@@ -42,7 +42,7 @@ async def test_cancel_ends_a_later_job_which_is_not_handed_out_when_its_time_com
 
 async def test_cancel_ends_a_job_that_waits_between_two_attempts(play: Play) -> None:
     """Q15: a retried job waits again, so it can be cancelled."""
-    await play.settle(await play.start("a"), Retry(BOOM))
+    await play.settle(await play.start("a"), Retried(BOOM))
 
     answer = await play.cancel("a")
     play.advance(3_600_000 - 1)
@@ -72,7 +72,7 @@ async def test_cancel_finds_nothing_in_a_queue_that_nobody_used_and_does_not_mak
     assert (await play.store.queues.names("acme")).rows == []
 
 
-@pytest.mark.parametrize("outcome", [Done(), Fail(BOOM), Cancelled()], ids=["done", "dead", "cancelled"])
+@pytest.mark.parametrize("outcome", [Done(), Failed(BOOM), Cancelled()], ids=["done", "dead", "cancelled"])
 async def test_cancel_does_not_find_a_job_that_is_over(play: Play, outcome: Outcome) -> None:
     """Q15: nothing waits or runs under the id any more."""
     await play.settle(await play.start("a"), outcome)
@@ -118,7 +118,7 @@ async def test_a_cancelled_blocked_job_is_not_applied_when_the_active_one_comes_
     await play.enqueue("a", payload=b"2", run_at_ms=play.now_ms + 9_000)
 
     await play.cancel("a")
-    await play.settle(claim, Release())
+    await play.settle(claim, Released())
 
     record = await play.record("a")
     assert (record.payload, record.run_at_ms) == (b"1", play.now_ms)
@@ -239,7 +239,7 @@ async def test_fail_wins_over_an_asked_cancel(play: Play) -> None:
     claim = await play.start("a")
     await play.cancel("a", running=True)
 
-    answer = await play.settle(claim, Fail(BOOM))
+    answer = await play.settle(claim, Failed(BOOM))
 
     assert answer.status == "dead"
     assert [dead_letter.reason for dead_letter in await play.dead_letters()] == ["failed"]
@@ -249,7 +249,7 @@ async def test_an_asked_job_out_of_attempts_ends_cancelled_without_a_dead_letter
     claim = await play.start("a", policy=Policy(max_attempts=1))
     await play.cancel("a", running=True)
 
-    answer = await play.settle(claim, Retry(BOOM))
+    answer = await play.settle(claim, Retried(BOOM))
 
     assert (answer.status, answer.dead_letter) == ("cancelled", None)
     assert await play.dead_letters() == []
@@ -274,7 +274,7 @@ async def test_a_job_enqueued_after_the_asking_waits_on_its_own_when_the_asked_o
     await play.cancel("a", running=True)
     await play.enqueue("a", payload=b"2")
 
-    await play.settle(claim, Retry(BOOM))
+    await play.settle(claim, Retried(BOOM))
     again = await play.claim_one()
 
     assert again.record.payload == b"2"

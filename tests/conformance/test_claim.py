@@ -10,7 +10,7 @@ from headrace.model.errors import Refused
 from headrace.model.job import State
 from headrace.model.limits import CLAIM_BYTES_MAX, EXPIRIES_PER_CALL_MAX, PAYLOAD_BYTES_MAX, PROMOTIONS_PER_CALL_MAX
 from headrace.model.names import Queue
-from headrace.model.outcome import Done, Release, Retry
+from headrace.model.outcome import Done, Released, Retried
 from headrace.model.policy import Policy
 from tests.support.play import BOOM, Play
 
@@ -211,7 +211,7 @@ async def test_a_job_that_comes_back_draws_a_new_number(play: Play, way: str) ->
         play.advance(100)
         await play.store.jobs.repair(play.queue, now_ms=play.now_ms)
     else:
-        await play.settle(claim, Release() if way == "release" else Retry(BOOM, delay_ms=0))
+        await play.settle(claim, Released() if way == "release" else Retried(BOOM, delay_ms=0))
 
     await play.enqueue(third)
 
@@ -339,7 +339,7 @@ async def test_a_claim_lets_a_hundred_jobs_of_a_shard_expire_and_no_more(play: P
 
 async def test_a_retried_job_that_is_too_late_dies_expired(play: Play) -> None:
     await play.enqueue("a", policy=Policy(expires_at_ms=play.now_ms + 500))
-    await play.settle(await play.claim_one(), Retry(BOOM, delay_ms=501))
+    await play.settle(await play.claim_one(), Retried(BOOM, delay_ms=501))
     play.advance(501)
 
     handed = await play.claim_ids()
@@ -621,7 +621,7 @@ async def test_every_delivery_has_a_token_of_its_own_and_a_higher_fence(play: Pl
     """T6, T12, CB11: also when the same worker gets the same job again."""
     await play.enqueue("a")
     leases = []
-    for outcome in (Retry(BOOM, delay_ms=0), Release(), None, Done()):
+    for outcome in (Retried(BOOM, delay_ms=0), Released(), None, Done()):
         claim = await play.claim_one(lease_ms=1_000)
         leases.append(claim.lease)
         if outcome is None:
@@ -736,7 +736,7 @@ async def test_jobs_of_many_shapes_are_handed_out_as_they_were_sent(play: Play) 
     await play.enqueue_all(*jobs)
 
     first = await play.claim(100)
-    await play.store.jobs.settle([claim.settle(Retry(BOOM, 0)) for claim in first], now_ms=play.now_ms)
+    await play.store.jobs.settle([claim.settle(Retried(BOOM, 0)) for claim in first], now_ms=play.now_ms)
     second = await play.claim(100)
 
     assert [claim.record.id for claim in first] == ids

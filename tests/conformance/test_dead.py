@@ -5,7 +5,7 @@ import pytest
 from headrace.model.errors import Refused
 from headrace.model.finished import DeadLetter, DeadLetterKey
 from headrace.model.job import State
-from headrace.model.outcome import Done, Fail, JobError, Release, Retry
+from headrace.model.outcome import Done, Failed, JobError, Released, Retried
 from headrace.model.policy import Policy
 from headrace.stores.contract.dead_letters import DeadLetterFilter
 from tests.support.play import BOOM, Play
@@ -33,7 +33,7 @@ async def test_a_failed_job_leaves_a_dead_letter_with_its_record_error_time_and_
     claim = await play.start("a", payload=b'{"x":1}', kind="send", tag="spring", headers={"trace": "1"})
     play.advance(500)
 
-    answer = await play.settle(claim, Fail(BOOM))
+    answer = await play.settle(claim, Failed(BOOM))
 
     [dead_letter] = await play.dead_letters()
     assert (answer.status, answer.dead_letter) == ("dead", dead_letter.key)
@@ -59,9 +59,9 @@ async def test_a_dead_job_is_not_handed_out_and_not_deleted(play: Play) -> None:
 async def test_a_job_out_of_attempts_dies_for_attempts(play: Play) -> None:
     """C18: `attempts >= max_attempts` ends in the dead letters."""
     claim = await play.start("a", policy=Policy(max_attempts=2))
-    await play.settle(claim, Retry(OTHER, 0))
+    await play.settle(claim, Retried(OTHER, 0))
 
-    answer = await play.settle(await play.claim_one(), Retry(BOOM))
+    answer = await play.settle(await play.claim_one(), Retried(BOOM))
 
     [dead_letter] = await play.dead_letters()
     assert answer.status == "dead"
@@ -99,9 +99,9 @@ async def test_a_job_that_expired_before_it_started_dies_for_expired(play: Play)
 async def test_a_settle_sent_again_does_not_write_a_second_dead_letter(play: Play) -> None:
     """T21: a repeated Fail does not duplicate the dead job."""
     claim = await play.start("a")
-    first = await play.settle(claim, Fail(BOOM))
+    first = await play.settle(claim, Failed(BOOM))
 
-    again = await play.settle(claim, Fail(BOOM))
+    again = await play.settle(claim, Failed(BOOM))
 
     assert (first.status, again.status) == ("dead", "not_active")
     assert len(await play.dead_letters()) == 1
@@ -123,7 +123,7 @@ async def test_the_id_of_a_dead_job_is_free_again_and_may_die_again(play: Play) 
     answer = await play.enqueue("a")
     waiting = await play.found("a")
     [claim] = await play.claim()
-    second = (await play.settle(claim, Fail(BOOM))).dead_letter
+    second = (await play.settle(claim, Failed(BOOM))).dead_letter
 
     assert answer.status == "created"
     assert (waiting.state, [dead_letter.key for dead_letter in waiting.dead_letters]) == (State.WAITING, [first])
@@ -138,7 +138,7 @@ async def test_the_blocked_job_of_a_dying_job_becomes_a_job_of_its_own(play: Pla
     claim = await play.start("a", payload=b"1", policy=Policy(max_attempts=1))
     await play.enqueue("a", payload=b"2", delay_ms=1_000)
 
-    await play.settle(claim, Retry(BOOM))
+    await play.settle(claim, Retried(BOOM))
     record = await play.record("a")
 
     assert [dead_letter.record.payload for dead_letter in await play.dead_letters()] == [b"1"]
@@ -268,7 +268,7 @@ async def test_replay_can_keep_the_counters(play: Play) -> None:
     claim = await play.start("a", lease_ms=1_000, policy=Policy(max_attempts=9))
     play.advance(1_000)
     claim = await play.claim_one()
-    await play.settle(claim, Fail(BOOM))
+    await play.settle(claim, Failed(BOOM))
 
     await play.replay("a", keep_counts=True)
 
@@ -337,7 +337,7 @@ async def test_replay_of_what_is_not_dead_finds_nothing_and_changes_nothing(play
     if known != "never there":
         await play.cancel("other")
         claim = await play.start("a")
-        await play.settle(claim, Done() if known == "done" else Release())
+        await play.settle(claim, Done() if known == "done" else Released())
     before = await play.snapshot()
 
     by_id = await play.replay("a")
@@ -415,7 +415,7 @@ async def test_a_replayed_job_can_die_again_under_a_larger_number(play: Play) ->
     first = await play.die("a")
     await play.replay(first)
 
-    answer = await play.settle(await play.claim_one(), Fail(BOOM))
+    answer = await play.settle(await play.claim_one(), Failed(BOOM))
 
     assert answer.dead_letter is not None
     assert answer.dead_letter > first

@@ -6,7 +6,7 @@ from headrace.model.errors import Refused
 from headrace.model.job import State, UpdateRunAt
 from headrace.model.limits import BATCH_MAX, PAYLOAD_BYTES_MAX
 from headrace.model.names import Queue
-from headrace.model.outcome import Done, Fail, Retry
+from headrace.model.outcome import Done, Failed, Retried
 from headrace.model.policy import Policy
 from tests.support.play import BOOM, Play
 
@@ -223,7 +223,7 @@ async def test_update_run_at_steers_the_time_of_a_waiting_job(
 async def test_a_plain_re_enqueue_does_not_cut_a_backoff_short(play: Play) -> None:
     """Q9: without a time, the time of the waiting job is kept."""
     await play.enqueue("a")
-    retried = await play.settle(await play.claim_one(), Retry(BOOM, delay_ms=60_000))
+    retried = await play.settle(await play.claim_one(), Retried(BOOM, delay_ms=60_000))
 
     answer = await play.enqueue("a", payload=b"2")
 
@@ -260,7 +260,7 @@ async def test_reset_counts_alone_puts_the_counters_back(
     await play.enqueue("a")
     await play.claim_one(lease_ms=1_000)
     play.advance(1_000)
-    await play.settle(await play.claim_one(), Retry(BOOM, delay_ms=60_000))
+    await play.settle(await play.claim_one(), Retried(BOOM, delay_ms=60_000))
     failed_at_ms = (await play.record("a")).failed_at_ms
 
     await play.enqueue("a", reset_counts=reset)
@@ -423,7 +423,7 @@ async def test_a_full_shard_takes_its_own_jobs_back(play: Play) -> None:
     await play.configure(waiting_max=1)
     await play.enqueue(second)
 
-    settled = await play.settle(claim, Retry(BOOM, delay_ms=0))
+    settled = await play.settle(claim, Retried(BOOM, delay_ms=0))
 
     assert settled.status == "retried"
     assert (await play.counts()).waiting == 2
@@ -527,7 +527,7 @@ async def test_an_id_that_has_ended_can_be_created_anew_and_loses_its_old_finish
 async def test_an_id_that_died_is_free_again_and_keeps_its_dead_letter(play: Play) -> None:
     """T21: a dead letter is nobody's job."""
     await play.enqueue("a", payload=b"1")
-    await play.settle(await play.claim_one(), Fail(BOOM))
+    await play.settle(await play.claim_one(), Failed(BOOM))
 
     answer = await play.enqueue("a", payload=b"2")
 

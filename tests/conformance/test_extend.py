@@ -7,7 +7,7 @@ from headrace.model.claim import Claim
 from headrace.model.errors import Refused
 from headrace.model.limits import BATCH_MAX, DURATION_MS_MAX
 from headrace.model.names import Queue
-from headrace.model.outcome import Done, Release
+from headrace.model.outcome import Done, Released
 from tests.support.play import Play
 
 FORGED = "forged.1"
@@ -125,7 +125,7 @@ async def test_what_is_not_active_cannot_be_extended(play: Play, why: str) -> No
         case "done":
             await play.settle(claim, Done())
         case "released":
-            await play.settle(claim, Release())
+            await play.settle(claim, Released())
         case "unknown":
             lease = replace(lease, id="nobody")
         case _:

@@ -12,7 +12,7 @@ from headrace.model.errors import Refused
 from headrace.model.finished import DeadLetterKey
 from headrace.model.job import State
 from headrace.model.names import Queue
-from headrace.model.outcome import Done, Fail, JobError, Release, Retry
+from headrace.model.outcome import Done, Failed, JobError, Released, Retried
 from headrace.model.policy import Policy
 from headrace.model.results import Counts
 from tests.support.invariants import Witness
@@ -153,7 +153,7 @@ async def test_the_largest_payload_and_id_reach_the_fail_handler(play: Play) -> 
     claim = await failed(play)
 
     assert base64.b64decode(read(claim)[1]["base64"]) == payload
-    [settled] = await play.store.jobs.settle([claim.settle(Retry(BOOM))], now_ms=play.now_ms)
+    [settled] = await play.store.jobs.settle([claim.settle(Retried(BOOM))], now_ms=play.now_ms)
     assert settled.status == "retried"
 
 
@@ -167,7 +167,7 @@ async def test_every_kind_of_death_reaches_the_fail_handler_with_its_reason(play
     else:
         claim = await play.start("a", lease_ms=1_000)
         if reason != "stalls":
-            await play.settle(claim, Fail(BOOM) if reason == "failed" else Retry(BOOM))
+            await play.settle(claim, Failed(BOOM) if reason == "failed" else Retried(BOOM))
         play.advance(1_000)
         await play.repair()
 
@@ -181,9 +181,9 @@ async def test_every_kind_of_death_reaches_the_fail_handler_with_its_reason(play
 async def test_a_job_that_does_not_die_does_not_reach_the_fail_handler(play: Play) -> None:
     await play.configure(fail_handler=True)
     await play.settle(await play.start("done"), Done())
-    await play.settle(await play.start("retried"), Retry(BOOM))
+    await play.settle(await play.start("retried"), Retried(BOOM))
     await play.cancel("retried")
-    await play.settle(await play.start("released"), Release())
+    await play.settle(await play.start("released"), Released())
     await play.remove("released")
 
     assert await play.counts(play.queue.fail_queue) == Counts()
@@ -224,7 +224,7 @@ async def test_the_fail_queue_has_a_patient_policy_of_its_own(play: Play) -> Non
     config = await play.store.queues.configuration(play.queue.fail_queue)
 
     claim = await failed(play)
-    [answer] = await play.store.jobs.settle([claim.settle(Retry(BOOM))], now_ms=play.now_ms)
+    [answer] = await play.store.jobs.settle([claim.settle(Retried(BOOM))], now_ms=play.now_ms)
 
     assert (config.max_attempts, config.max_stalls) == (100, 3)
     assert (config.backoff_ms, config.backoff_ms_max) == (10_000, 900_000)
@@ -260,7 +260,7 @@ async def test_a_fail_job_that_dies_leaves_a_dead_letter_and_no_fail_queue_of_it
     key = await play.die("a")
 
     claim = await failed(play)
-    [answer] = await play.store.jobs.settle([claim.settle(Fail(BOOM))], now_ms=play.now_ms)
+    [answer] = await play.store.jobs.settle([claim.settle(Failed(BOOM))], now_ms=play.now_ms)
 
     dead_letters = (await play.store.dead.list(fail_queue, now_ms=play.now_ms)).rows
     assert answer.status == "dead"
@@ -289,7 +289,7 @@ async def test_several_deaths_in_one_call_are_one_entry_of_the_fail_queue(play: 
     await play.enqueue_all(*[play.job(id) for id in ids])
     claims = await play.claim(3)
 
-    await play.store.jobs.settle([claim.settle(Fail(BOOM)) for claim in claims], now_ms=play.now_ms)
+    await play.store.jobs.settle([claim.settle(Failed(BOOM)) for claim in claims], now_ms=play.now_ms)
 
     entries = await play.store.journal.read(play.queue.fail_queue.shard_of(f"{ids[0]}#1"), 0, 99)
     assert [(entry.count, entry.last_seq) for entry in entries] == [(3, 3)]
@@ -300,7 +300,7 @@ async def test_a_refused_settle_puts_nothing_on_the_fail_queue(play: Play) -> No
     claim = await play.start("a", lease_ms=1_000)
     play.advance(1_000)
 
-    answer = await play.settle(claim, Fail(BOOM))
+    answer = await play.settle(claim, Failed(BOOM))
 
     assert answer.status == "lease_expired"
     assert (await play.store.queues.names("acme")).rows == [play.queue]
@@ -345,7 +345,7 @@ async def deaths_and_tellings(play: Play, number: int) -> tuple[list[Claim], lis
     ids = play.ids(2 * number)
     await play.enqueue_all(*[play.job(id) for id in ids])
     first, second = await play.claim(number), await play.claim(number)
-    await play.store.jobs.settle([claim.settle(Fail(BOOM)) for claim in first], now_ms=play.now_ms)
+    await play.store.jobs.settle([claim.settle(Failed(BOOM)) for claim in first], now_ms=play.now_ms)
     return second, await play.claim(number, queues=[play.queue.fail_queue])
 
 
@@ -367,7 +367,7 @@ async def test_a_settle_of_deaths_and_of_fail_jobs_keeps_both_journals_whole(
     play: Play, is_fail_queue_first: bool, number: int
 ) -> None:
     dying, told = await deaths_and_tellings(play, number)
-    deaths, tellings = [each.settle(Fail(BOOM)) for each in dying], [each.settle(Done()) for each in told]
+    deaths, tellings = [each.settle(Failed(BOOM)) for each in dying], [each.settle(Done()) for each in told]
 
     answers = await play.store.jobs.settle(ordered(deaths, tellings, is_fail_queue_first), now_ms=play.now_ms)
 
@@ -384,7 +384,7 @@ async def test_a_turn_of_deaths_and_of_fail_jobs_keeps_both_journals_whole(
     play: Play, is_fail_queue_first: bool
 ) -> None:
     dying, told = await deaths_and_tellings(play, 2)
-    deaths, tellings = [each.settle(Fail(BOOM)) for each in dying], [each.settle(Done()) for each in told]
+    deaths, tellings = [each.settle(Failed(BOOM)) for each in dying], [each.settle(Done()) for each in told]
     request = ClaimRequest(queues=both(play, is_fail_queue_first), worker="worker-1", nonce=play.nonce(), limit=10)
 
     turned = await play.store.jobs.turn(ordered(deaths, tellings, is_fail_queue_first), request, now_ms=play.now_ms)
@@ -403,7 +403,7 @@ async def test_a_claim_that_lets_jobs_die_keeps_both_journals_whole(play: Play, 
     await play.enqueue_all(play.job(first), play.job(second))
     [ended, lasting] = await play.claim(2, lease_ms=50)
     await play.extend(lasting.lease, 50)
-    await play.settle(ended, Fail(BOOM))
+    await play.settle(ended, Failed(BOOM))
     await play.enqueue_all(play.job(third), play.job(fourth, run_at_ms=play.now_ms + 1))
     play.advance(50)
 

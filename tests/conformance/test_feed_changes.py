@@ -5,7 +5,7 @@ import asyncio
 import pytest
 from msgspec.structs import replace
 
-from headrace.model.feed import FIRST, LAST, Changed, FeedCursor, FeedType, Place, Publication
+from headrace.model.feed import FIRST, LAST, Changed, FeedCursor, FeedType, ItemPosition, Publication
 from headrace.model.results import Changes
 from tests.support.feed_play import FeedPlay
 
@@ -31,7 +31,7 @@ async def test_changes_are_numbered_without_a_hole_in_the_order_in_which_they_ha
     await feed.create("sorted", items_max=3)
     await feed.put("a", "b")
     await feed.move("a", LAST)
-    await feed.publish("a", place=Place("before", "nobody"))
+    await feed.publish("a", place=ItemPosition("before", "nobody"))
     await feed.edit("b")
     await feed.configure(items_max=2)
     await feed.retract("a", "nobody", "b")

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from headrace.model.feed import FIRST, FeedName, FeedType, Place, Publication
+from headrace.model.feed import FIRST, FeedName, FeedType, ItemPosition, Publication
 from tests.support.feed_play import FeedPlay
 from tests.support.stores import LEFTOVERS
 
@@ -31,7 +31,7 @@ async def live(feed: FeedPlay) -> list[FeedPlay]:
         await each.store.signals.changed(each.name, None, 0)
         await each.store.signals.changed(each.name, await each.end(), 1)
     await feeds[0].publish("26")
-    await feeds[1].publish_all(*[Publication(b"", place=Place("before", "5")) for _ in range(20)])
+    await feeds[1].publish_all(*[Publication(b"", place=ItemPosition("before", "5")) for _ in range(20)])
     await feeds[1].move("5", FIRST)
     await feeds[2].put("x", place=FIRST)
     await feeds[2].take(10)

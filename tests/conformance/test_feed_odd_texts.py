@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from headrace.model.errors import Refused
-from headrace.model.feed import FIRST, LAST, FeedCursor, FeedType, Move, Place, Publication
+from headrace.model.feed import FIRST, LAST, FeedCursor, FeedType, ItemPosition, Move, Publication
 from headrace.model.limits import BATCH_MAX, ID_CHARS_MAX, ITEM_BYTES_MAX
 from tests.support.feed_play import FeedPlay
 
@@ -80,8 +80,8 @@ async def test_ids_of_any_text_are_edited_moved_and_stood_beside(feed: FeedPlay)
     for name, id in ODD.items():
         await feed.publish(id)
         assert await feed.edit(id, b"\0") == "edited"
-        assert await feed.put("beside " + name, place=Place("after", id)) == ["published"]
-        assert await feed.move("x", Place("before", id)) == "moved"
+        assert await feed.put("beside " + name, place=ItemPosition("after", id)) == ["published"]
+        assert await feed.move("x", ItemPosition("before", id)) == "moved"
 
     told = await feed.changes(start)
     places = [each.place for each in told if each.place is not None]
@@ -163,7 +163,7 @@ async def test_ids_that_are_none_are_refused_by_every_call_that_takes_ids(feed: 
         return await feed.store.items.move(feed.name, moves, instance="me", now_ms=feed.now_ms)
 
     async def beside(id: Any) -> object:
-        return await feed.publish("c", place=Place("before", id))
+        return await feed.publish("c", place=ItemPosition("before", id))
 
     takers: dict[str, Callable[[Any], Awaitable[object]]] = {
         "publish": publish,

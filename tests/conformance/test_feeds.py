@@ -9,7 +9,7 @@ from msgspec.structs import asdict
 from headrace.model.errors import Refused
 from headrace.model.feed import DIRECTORY_CONFIG, FEED_SETTABLE, FeedConfig, FeedName, FeedType
 from headrace.model.limits import RETENTION_MAX
-from headrace.model.results import FeedState, Items
+from headrace.model.results import FeedState, ItemsSnapshot
 from tests.support.feed_play import FeedPlay, refused
 
 DAY_MS = 24 * 3_600_000
@@ -94,7 +94,7 @@ async def test_asking_after_a_feed_does_not_make_it(feed: FeedPlay) -> None:
     changes = await feed.page()
 
     assert found == [None, None, 0]
-    assert (page, whole) == (Items([], None), Items([], None))
+    assert (page, whole) == (ItemsSnapshot([], None), ItemsSnapshot([], None))
     assert (changes.status, changes.rows, changes.cursor, changes.more) == ("gone", [], None, False)
     assert await feed.store.feeds.describe(feed.name.directory) is None
 

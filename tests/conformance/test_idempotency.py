@@ -7,7 +7,7 @@ import pytest
 from headrace.model.ids import derived_id
 from headrace.model.job import State, UpdateRunAt
 from headrace.model.names import Queue
-from headrace.model.outcome import Cancelled, Done, Fail, Outcome, Release, Retry
+from headrace.model.outcome import Cancelled, Done, Failed, Outcome, Released, Retried
 from headrace.model.policy import Policy
 from tests.support.play import BOOM, Play
 
@@ -238,7 +238,7 @@ async def test_a_queue_may_choose_how_long_keys_hold(play: Play) -> None:
 
 @pytest.mark.parametrize(
     "outcome",
-    [Done(), Fail(BOOM), Cancelled(), Retry(BOOM), Release()],
+    [Done(), Failed(BOOM), Cancelled(), Retried(BOOM), Released()],
     ids=lambda outcome: type(outcome).__name__,
 )
 async def test_a_key_is_kept_however_the_job_ends(play: Play, outcome: Outcome) -> None:

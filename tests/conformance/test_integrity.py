@@ -5,7 +5,7 @@ from random import Random
 import pytest
 
 from headrace.model.errors import Refused, StoreUnavailable
-from headrace.model.integrity import Findings, Mended
+from headrace.model.integrity import Findings, RepairResult
 from headrace.model.names import Queue, Shard
 from headrace.model.outcome import Cancelled, Done
 from headrace.model.policy import Policy
@@ -39,9 +39,9 @@ async def findings(play: Play, queue: Queue | None = None, limit: int = 1_000) -
     return found
 
 
-async def mend(play: Play, limit: int = 1_000) -> list[Mended]:
+async def mend(play: Play, limit: int = 1_000) -> list[RepairResult]:
     """What mending all shards does, each to its end."""
-    done: list[Mended] = []
+    done: list[RepairResult] = []
     for shard in play.queue.all_shards():
         done.append(await play.store.integrity.mend(shard, limit=limit, now_ms=play.now_ms))
         while done[-1].more:
@@ -78,7 +78,7 @@ async def test_mending_what_is_whole_changes_nothing(play: Play) -> None:
 
     mended = await mend(play)
 
-    assert mended == [Mended()] * play.queue.shards
+    assert mended == [RepairResult()] * play.queue.shards
     assert await play.snapshot() == before
 
 
@@ -95,7 +95,7 @@ async def test_a_look_in_small_parts_finds_no_more_than_one_in_a_single_part(pla
 async def test_integrity_of_a_queue_that_is_not_there_makes_none(play: Play) -> None:
     found, mended = await findings(play), await mend(play)
 
-    assert (found, mended) == ([Findings()] * play.queue.shards, [Mended()] * play.queue.shards)
+    assert (found, mended) == ([Findings()] * play.queue.shards, [RepairResult()] * play.queue.shards)
     assert (await play.store.queues.names(play.queue.tenant)).rows == []
 
 

@@ -9,7 +9,7 @@ from headrace.model.claim import ClaimRequest
 from headrace.model.errors import Refused
 from headrace.model.event import EVENTS, Bounds, Entry, Event, columns
 from headrace.model.names import Shard
-from headrace.model.outcome import Cancelled, Done, Fail, JobError, Outcome, Release, Retry
+from headrace.model.outcome import Cancelled, Done, Failed, JobError, Outcome, Released, Retried
 from headrace.model.policy import Policy
 from tests.support.play import BOOM, START_MS, Play
 
@@ -71,7 +71,7 @@ async def test_enqueued_says_what_it_is_and_when_it_is_due(play: Play) -> None:
 
 
 async def test_updated_also_says_how_often_it_was_tried(play: Play) -> None:
-    await play.settle(await play.start("a"), Retry(BOOM))
+    await play.settle(await play.start("a"), Retried(BOOM))
     await play.enqueue("a", kind="resize", payload=b"[]", run_at_ms=play.now_ms + 700)
 
     assert await last(play, "a", "updated") == {
@@ -114,7 +114,7 @@ async def test_unblocked_says_what_waits_now(play: Play) -> None:
 async def test_merged_says_what_waits_now_and_how_often_it_was_tried(play: Play) -> None:
     claim = await play.start("a")
     await play.enqueue("a", kind="resize", tag="autumn", payload=b"[]", run_at_ms=play.now_ms + 40)
-    await play.settle(claim, Retry(BOOM))
+    await play.settle(claim, Retried(BOOM))
 
     assert await last(play, "a", "merged") == {
         "kind": "resize",
@@ -158,7 +158,7 @@ async def test_done_says_how_long_it_waited_and_ran(play: Play) -> None:
 async def test_retried_also_says_why_and_when_it_is_due_again(play: Play) -> None:
     claim = await play.start("a", payload=b"12345", tag="spring")
     play.advance(50)
-    await play.settle(claim, Retry(BOOM, 3_000), run_ms=50)
+    await play.settle(claim, Retried(BOOM, 3_000), run_ms=50)
 
     assert await last(play, "a", "retried") == {
         "kind": "send",
@@ -179,7 +179,7 @@ async def test_retried_also_says_why_and_when_it_is_due_again(play: Play) -> Non
 
 async def test_released_says_when_it_is_due_again_and_counts_nothing(play: Play) -> None:
     claim = await play.start("a", payload=b"12345")
-    await play.settle(claim, Release(3_000), run_ms=1)
+    await play.settle(claim, Released(3_000), run_ms=1)
 
     assert await last(play, "a", "released") == {
         "kind": "send",
@@ -227,7 +227,7 @@ def finder_claim(play: Play) -> ClaimRequest:
 async def test_dead_says_why_and_under_which_dead_letter(play: Play) -> None:
     claim = await play.start("a", payload=b"12345", tag="spring")
     play.advance(50)
-    answer = await play.settle(claim, Fail(BOOM), run_ms=50)
+    answer = await play.settle(claim, Failed(BOOM), run_ms=50)
 
     assert answer.dead_letter is not None
     assert await last(play, "a", "dead") == {
@@ -331,7 +331,7 @@ async def test_cancelled_of_an_active_job_names_its_delivery(play: Play) -> None
 @pytest.mark.parametrize("place", ["ready", "later", "retried"])
 async def test_removed_of_a_job_that_waits_tells_its_kind_and_that_it_waited(play: Play, place: str) -> None:
     if place == "retried":
-        await play.settle(await play.start("a", kind="resize"), Retry(BOOM))
+        await play.settle(await play.start("a", kind="resize"), Retried(BOOM))
     else:
         await play.enqueue("a", kind="resize", tag="spring", delay_ms=99 if place == "later" else 0)
     await play.remove("a")
@@ -482,7 +482,7 @@ async def test_claims_behind_jobs_that_came_too_late_are_told_in_their_order(pla
 
 
 async def test_wait_ms_counts_from_the_time_it_was_due_again(play: Play) -> None:
-    await play.settle(await play.start("a"), Retry(BOOM, 1_000))
+    await play.settle(await play.start("a"), Retried(BOOM, 1_000))
     play.advance(1_400)
     await play.settle(await play.claim_one())
 
@@ -511,7 +511,7 @@ async def test_a_long_error_is_cut_before_it_is_written(play: Play) -> None:
 async def test_a_death_writes_dead_only(play: Play, max_attempts: int, max_stalls: int) -> None:
     claim = await play.start("a", lease_ms=1_000, policy=Policy(max_attempts=max_attempts, max_stalls=max_stalls))
     if max_attempts == 1:
-        await play.settle(claim, Retry(BOOM))
+        await play.settle(claim, Retried(BOOM))
     play.advance(1_000)
     await play.repair()
 
@@ -562,7 +562,7 @@ async def busy(play: Play) -> None:
     for _ in range(3):
         play.advance(700)
         claims = await play.claim(6, lease_ms=1_000)
-        outcomes: list[Outcome] = [Done(), Retry(BOOM, 0), Fail(BOOM), Release(), Cancelled()]
+        outcomes: list[Outcome] = [Done(), Retried(BOOM, 0), Failed(BOOM), Released(), Cancelled()]
         settlements = [claim.settle(outcome) for claim, outcome in zip(claims, outcomes, strict=False)]
         await play.enqueue_all(*[play.job(claim.lease.id) for claim in claims])
         await play.store.jobs.settle(settlements, now_ms=play.now_ms)
@@ -972,10 +972,10 @@ async def test_a_consumer_that_advances_is_heard_of_even_without_moving(play: Pl
 async def test_the_journal_tells_of_a_whole_life_in_order(play: Play) -> None:
     claim = await play.start("a", policy=Policy(max_attempts=2))
     await play.enqueue("a")
-    await play.settle(claim, Retry(BOOM, 0))
-    await play.settle(await play.claim_one(), Fail(BOOM))
+    await play.settle(claim, Retried(BOOM, 0))
+    await play.settle(await play.claim_one(), Failed(BOOM))
     await play.replay("a")
-    await play.settle(await play.claim_one(), Release())
+    await play.settle(await play.claim_one(), Released())
     await play.claim_one(lease_ms=1_000)
     play.advance(1_000)
     await play.settle(await play.claim_one())

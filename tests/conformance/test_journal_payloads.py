@@ -4,7 +4,7 @@ import pytest
 
 from headrace.model.event import Event, encode_lines
 from headrace.model.limits import PAYLOAD_BYTES_MAX
-from headrace.model.outcome import Done, Retry
+from headrace.model.outcome import Done, Retried
 from tests.support.play import BOOM, Play
 
 ODD: dict[str, bytes] = {
@@ -52,7 +52,7 @@ async def test_events_that_open_a_job_or_change_it_carry_its_payload_and_no_othe
     await play.replay(key)
     claim = await play.claim_one()
     await play.enqueue("b", payload=b'{"n":6}')
-    await play.settle(claim, Retry(BOOM))
+    await play.settle(claim, Retried(BOOM))
 
     assert told(await play.events(id="a")) == [
         ("enqueued", '{"n":1}'),

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from headrace.model.job import State
-from headrace.model.outcome import Cancelled, Done, Fail, Outcome, Release, Retry
+from headrace.model.outcome import Cancelled, Done, Failed, Outcome, Released, Retried
 from headrace.model.policy import Policy
 from headrace.model.results import Counts, Repaired
 from tests.support.play import BOOM, Play
@@ -20,7 +20,7 @@ SWEEPS_MAX = 20
 async def live(play: Play) -> None:
     """Something of everything, so that every structure of a store has held something."""
     await play.configure(fail_handler=True, max_attempts=3, max_stalls=2)
-    outcomes: list[Outcome] = [Done(b"1"), Retry(BOOM, 5), Fail(BOOM), Release(5), Cancelled()]
+    outcomes: list[Outcome] = [Done(b"1"), Retried(BOOM, 5), Failed(BOOM), Released(5), Cancelled()]
     for number in range(20):
         await play.enqueue(
             f"job-{number}",
@@ -165,7 +165,7 @@ async def test_a_sweep_drops_a_thousand_of_a_kind_in_a_shard_and_says_that_there
     for part in (ids[:800], ids[800:1_600], ids[1_600:]):
         await play.enqueue_all(*[play.job(id, idempotency_key="k", idempotency_ttl_ms=1_000) for id in part])
         claims = await play.claim(800)
-        settlements = [claim.settle(Fail(BOOM) if number % 2 else Done()) for number, claim in enumerate(claims)]
+        settlements = [claim.settle(Failed(BOOM) if number % 2 else Done()) for number, claim in enumerate(claims)]
         await play.store.jobs.settle(settlements, now_ms=play.now_ms)
     await play.configure(journal_keep_ms=40 * DAY_MS)
 

@@ -2,7 +2,7 @@
 
 import asyncio
 
-from headrace.model.feed import FIRST, LAST, Item, Place, Publication
+from headrace.model.feed import FIRST, LAST, Item, ItemPosition, Publication
 from headrace.model.results import Published
 from headrace.stores.open import open_store
 from tests.support.feed_play import FeedPlay, refused
@@ -193,8 +193,8 @@ async def test_a_plain_queue_edits_and_moves_nothing_and_only_it_hands_out(feed:
     reasons = [
         await refused(feed.edit("a")),
         await refused(feed.move("a", FIRST)),
-        await refused(feed.publish("b", place=Place("before", "a"))),
-        await refused(feed.publish_all(Publication(b"1", "b"), Publication(b"1", "c", Place("after", "a")))),
+        await refused(feed.publish("b", place=ItemPosition("before", "a"))),
+        await refused(feed.publish_all(Publication(b"1", "b"), Publication(b"1", "c", ItemPosition("after", "a")))),
     ]
     after = await feed.snapshot()
 

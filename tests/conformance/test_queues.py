@@ -10,7 +10,7 @@ from headrace.model.errors import Refused
 from headrace.model.finished import DeadLetterKey
 from headrace.model.job import State
 from headrace.model.names import Queue, Shard
-from headrace.model.outcome import Cancelled, Done, Fail, Release, Retry
+from headrace.model.outcome import Cancelled, Done, Failed, Released, Retried
 from headrace.model.policy import Policy
 from headrace.model.queue_config import SETTABLE, QueueConfig
 from headrace.model.results import Counts
@@ -250,7 +250,7 @@ async def test_a_new_default_budget_holds_for_jobs_that_wait_already(play: Play)
     await play.enqueue("a")
     await play.configure(max_attempts=1)
 
-    answer = await play.settle(await play.claim_one(), Retry(BOOM))
+    answer = await play.settle(await play.claim_one(), Retried(BOOM))
 
     assert answer.status == "dead"
 
@@ -260,7 +260,7 @@ async def test_a_new_default_holds_for_deliveries_that_run_already(play: Play) -
     claim = await play.start("a")
     await play.configure(backoff_ms=70)
 
-    answer = await play.settle(claim, Retry(BOOM))
+    answer = await play.settle(claim, Retried(BOOM))
 
     assert answer.run_at_ms == play.now_ms + 70
 
@@ -277,7 +277,7 @@ async def test_a_new_default_leaves_jobs_alone_that_set_the_field_themselves(pla
     await play.configure(max_attempts=1, timeout_ms=1_234)
 
     claim = await play.claim_one()
-    answer = await play.settle(claim, Retry(BOOM))
+    answer = await play.settle(claim, Retried(BOOM))
 
     assert claim.timeout_ms == 9
     assert answer.status == "retried"
@@ -332,7 +332,7 @@ async def test_counts_follow_every_transition_down_to_nothing(play: Play) -> Non
         await play.enqueue(f"job-{number}", delay_ms=number % 2)
     claims = await play.claim(4, lease_ms=100)
     await play.enqueue_all(*[play.job(claim.lease.id) for claim in claims])
-    await play.settle(claims[0], Retry(BOOM, 5))
+    await play.settle(claims[0], Retried(BOOM, 5))
     await play.settle(claims[1], Done())
     await play.cancel(claims[2].lease.id, running=True)
     await play.remove(claims[3].lease.id)
@@ -386,7 +386,7 @@ async def test_oldest_due_of_a_past_time_is_the_enqueue(play: Play) -> None:
 
 
 async def test_oldest_due_of_a_retried_job_is_the_time_it_was_due_again(play: Play) -> None:
-    await play.settle(await play.start("a"), Retry(BOOM, 100))
+    await play.settle(await play.start("a"), Retried(BOOM, 100))
     due_ms = play.now_ms + 100
 
     play.advance(500)
@@ -785,7 +785,7 @@ async def test_a_turn_on_a_wrong_number_of_shards_settles_nothing(play: Play) ->
 
     with pytest.raises(Refused) as refused:
         await play.store.jobs.turn(
-            [claim.settle(Release())],
+            [claim.settle(Released())],
             ClaimRequest(queues=[wrong], worker="worker-1", nonce=play.nonce()),
             now_ms=play.now_ms,
         )
@@ -842,7 +842,7 @@ async def test_every_queue_of_every_tenant_has_its_own_lines_and_dead_letters(pl
         jobs = [play.job(id, queue=queue, policy=Policy(priority=priority)) for priority, id in enumerate(ids[:10])]
         await play.enqueue_all(*jobs, play.job(ids[10], queue=queue, delay_ms=500))
     claims = await play.claim(10)
-    await play.settle(claims[0], Fail(BOOM))
+    await play.settle(claims[0], Failed(BOOM))
 
     mine, others = await play.counts(), [await play.counts(queue) for queue in (second, rival)]
 

@@ -12,7 +12,7 @@ from headrace.model.claim import ClaimRequest
 from headrace.model.clock import SystemClock
 from headrace.model.event import Event
 from headrace.model.job import Job
-from headrace.model.outcome import Done, Fail, JobError
+from headrace.model.outcome import Done, Failed, JobError
 from headrace.model.policy import Policy
 from headrace.stores.contract.store import Store
 from headrace.stores.open import open_store
@@ -80,7 +80,7 @@ async def test_purges_and_removals_beside_workers_take_only_what_the_journal_say
             nonce = f"nonce-of-round-{number}-{chance.random()}"
             request = ClaimRequest(queues=[queue], worker=f"w{chance.random()}", nonce=nonce, limit=12)
             claims = (await store.jobs.claim(request)).items
-            outcomes = [Done() if chance.random() < 0.5 else Fail(JobError("E", "no")) for _ in claims]
+            outcomes = [Done() if chance.random() < 0.5 else Failed(JobError("E", "no")) for _ in claims]
             await store.jobs.settle([each.settle(end, 1) for each, end in zip(claims, outcomes, strict=True)])
 
     async def meddle(store: Store, chance: Random) -> None:

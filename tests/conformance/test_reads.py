@@ -10,7 +10,7 @@ from headrace.model.errors import Refused
 from headrace.model.event import Event
 from headrace.model.job import State
 from headrace.model.names import Shard
-from headrace.model.outcome import Cancelled, Done, Fail, Outcome, Release, Retry
+from headrace.model.outcome import Cancelled, Done, Failed, Outcome, Released, Retried
 from headrace.model.policy import Policy
 from headrace.model.results import SnapshotRow
 from headrace.stores.shared.cursors import write_cursor
@@ -69,7 +69,7 @@ async def test_find_says_after_how_many_attempts_a_job_waits_again(play: Play) -
     """T33: with the error of the last attempt and its time."""
     claim = await play.start("a")
     play.advance(5)
-    await play.settle(claim, Retry(BOOM, 1_000))
+    await play.settle(claim, Retried(BOOM, 1_000))
 
     found = await play.found("a")
 
@@ -476,7 +476,7 @@ async def random_step(play: Play, turn: random.Random) -> None:
     """One random call on a few ids."""
     ids = [f"job-{number}" for number in range(8)]
     id = turn.choice(ids)
-    outcomes: list[Outcome] = [Done(b"1"), Retry(BOOM, turn.randrange(900)), Fail(BOOM), Release(5), Cancelled()]
+    outcomes: list[Outcome] = [Done(b"1"), Retried(BOOM, turn.randrange(900)), Failed(BOOM), Released(5), Cancelled()]
     match turn.randrange(10):
         case 0 | 1 | 2:
             policy = Policy(priority=turn.randrange(10), max_attempts=turn.randrange(1, 4), max_stalls=2)

@@ -3,7 +3,7 @@
 import pytest
 
 from headrace.model.job import State
-from headrace.model.outcome import Cancelled, Done, Fail, Outcome, Retry
+from headrace.model.outcome import Cancelled, Done, Failed, Outcome, Retried
 from tests.support.play import BOOM, Play
 
 
@@ -171,7 +171,7 @@ async def test_a_removed_job_keeps_its_idempotency_key(play: Play) -> None:
 
 
 async def test_a_removed_id_starts_anew_with_its_counters_at_zero(play: Play) -> None:
-    await play.settle(await play.start("a"), Retry(BOOM))
+    await play.settle(await play.start("a"), Retried(BOOM))
     await play.remove("a")
 
     answer = await play.enqueue("a")
@@ -182,7 +182,7 @@ async def test_a_removed_id_starts_anew_with_its_counters_at_zero(play: Play) ->
 
 
 async def test_remove_answers_a_batch_item_by_item_in_the_order_given(play: Play) -> None:
-    await play.settle(await play.start("dead"), Fail(BOOM))
+    await play.settle(await play.start("dead"), Failed(BOOM))
     await play.enqueue("waiting")
 
     answers = await play.store.jobs.remove(play.queue, ["nobody", "dead", "waiting", "dead"], now_ms=play.now_ms)

@@ -7,7 +7,7 @@ from headrace.model.errors import Refused
 from headrace.model.job import State
 from headrace.model.limits import REPAIRS_PER_CALL_MAX
 from headrace.model.names import Queue
-from headrace.model.outcome import Done, Release, Retry
+from headrace.model.outcome import Done, Released, Retried
 from headrace.model.policy import Policy
 from tests.support.play import BOOM, Play
 
@@ -196,7 +196,7 @@ async def test_stalls_and_attempts_are_budgets_of_their_own(play: Play) -> None:
     await play.enqueue("a", policy=Policy(max_attempts=2, max_stalls=2))
     await play.claim_one(lease_ms=10)
     play.advance(10)
-    await play.settle(await play.claim_one(), Retry(BOOM, delay_ms=0))
+    await play.settle(await play.claim_one(), Retried(BOOM, delay_ms=0))
     before = await play.record("a")
 
     last = await play.settle(await play.claim_one(), Done())
@@ -227,7 +227,7 @@ async def test_an_asked_cancel_belongs_to_its_delivery(play: Play) -> None:
     await play.settle(claim)
     [again] = await claimed(play, "a")
 
-    released = await play.settle(again, Release())
+    released = await play.settle(again, Released())
 
     assert released.status == "released"
 

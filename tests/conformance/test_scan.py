@@ -11,7 +11,7 @@ from headrace.model.errors import Refused
 from headrace.model.job import State
 from headrace.model.limits import PAYLOAD_BYTES_MAX, SCAN_PART_BYTES
 from headrace.model.names import Queue, Shard
-from headrace.model.outcome import Cancelled, Done, Fail, Outcome
+from headrace.model.outcome import Cancelled, Done, Failed, Outcome
 from headrace.model.results import Found, Group, Scan
 from tests.support.fold import Folded
 from tests.support.play import BOOM, Play
@@ -62,8 +62,8 @@ async def some_of_each(play: Play) -> list[str]:
     names = {name: [f"{name}-{number:02}" for number in range(12)] for name in ("a", "b", "done", "gone", "dead")}
     await end(play, names["done"], Done(LONG))
     await end(play, names["gone"], Cancelled())
-    await end(play, names["dead"], Fail(BOOM))
-    await end(play, names["dead"][:2], Fail(BOOM))
+    await end(play, names["dead"], Failed(BOOM))
+    await end(play, names["dead"][:2], Failed(BOOM))
     freed = await play.start("freed", worker="worker-2", payload=LONG)
     await play.enqueue("freed", delay_ms=50)
     await play.settle(freed, Done(b"1"))
@@ -130,7 +130,7 @@ async def test_a_part_ends_at_about_four_mebibytes(play: Play, group: Group) -> 
         case "ended":
             await end(play, ids, Done(large))
         case "dead":
-            await end(play, ids, Fail(BOOM), large)
+            await end(play, ids, Failed(BOOM), large)
 
     parts = [part async for part in parts_of(play, play.queue.shard_of(ids[0]), group)]
 
@@ -145,7 +145,7 @@ async def churn(play: Play, numbers: "count[int]") -> None:
     await play.enqueue_all(*[play.job(id, payload=LONG) for id in ids])
     claims = await play.claim(60)
     await play.enqueue_all(*[play.job(claim.lease.id, payload=LONG) for claim in claims[::5]])
-    outcomes = (Done(LONG), Fail(BOOM), Cancelled())
+    outcomes = (Done(LONG), Failed(BOOM), Cancelled())
     settled = [claim.settle(outcomes[at % 3]) for at, claim in enumerate(claims[:50])]
     await play.store.jobs.settle(settled, now_ms=play.now_ms)
     await play.store.jobs.remove(play.queue, ids[::2], now_ms=play.now_ms)
@@ -156,7 +156,7 @@ async def test_what_stays_in_its_group_is_shown_whatever_else_moves_between_the_
     stays = [f"stays-{number:02}" for number in range(40)]
     await play.enqueue_all(*[play.job(id, payload=LONG) for id in stays])
     for at, claim in enumerate(await play.claim(40)):
-        await play.settle(claim, Fail(BOOM) if at % 2 else Done(LONG))
+        await play.settle(claim, Failed(BOOM) if at % 2 else Done(LONG))
     dead_letters = {each.record.id for each in await play.dead_letters()}
     await play.enqueue_all(*[play.job(id, payload=LONG, delay_ms=9_000) for id in stays if id in dead_letters])
     await churn(play, numbers)

@@ -9,12 +9,12 @@ from headrace.model.finished import FinishedJob
 from headrace.model.job import State
 from headrace.model.limits import BATCH_MAX
 from headrace.model.names import Queue
-from headrace.model.outcome import Cancelled, Done, Fail, JobError, Outcome, Release, Retry
+from headrace.model.outcome import Cancelled, Done, Failed, JobError, Outcome, Released, Retried
 from headrace.model.policy import Policy
 from tests.support.play import BOOM, Play
 
 FORGED = "forged.1"
-OUTCOMES: list[Outcome] = [Done(b"1"), Retry(BOOM), Fail(BOOM), Release(), Cancelled()]
+OUTCOMES: list[Outcome] = [Done(b"1"), Retried(BOOM), Failed(BOOM), Released(), Cancelled()]
 by_name = pytest.mark.parametrize("outcome", OUTCOMES, ids=lambda outcome: type(outcome).__name__)
 
 
@@ -66,7 +66,7 @@ async def test_retry_counts_an_attempt_and_waits_for_the_backoff(play: Play) -> 
     """Q25, T20, C17, C18: attempts, error and time are stored with the job."""
     claim = await claimed(play)
 
-    answer = await play.settle(claim, Retry(BOOM))
+    answer = await play.settle(claim, Retried(BOOM))
 
     record = await play.record("a")
     assert (answer.status, answer.run_at_ms) == ("retried", play.now_ms + 2_000)
@@ -83,7 +83,7 @@ async def test_fail_is_a_dead_letter_at_once(play: Play) -> None:
     """T21, K25: record, error, time and reason are kept, and it is not delivered again."""
     claim = await claimed(play, payload=b"[1]", policy=Policy(max_attempts=9))
 
-    answer = await play.settle(claim, Fail(BOOM))
+    answer = await play.settle(claim, Failed(BOOM))
 
     [dead_letter] = await play.dead_letters()
     assert (answer.status, answer.dead_letter, answer.run_at_ms) == ("dead", dead_letter.key, None)
@@ -98,10 +98,10 @@ async def test_fail_is_a_dead_letter_at_once(play: Play) -> None:
 async def test_release_counts_nothing(play: Play) -> None:
     """C16: back to waiting at once, or after a delay, and nobody's fault."""
     claim = await claimed(play)
-    released = await play.settle(claim, Release())
+    released = await play.settle(claim, Released())
     again = await play.claim_one()
 
-    delayed = await play.settle(again, Release(delay_ms=700))
+    delayed = await play.settle(again, Released(delay_ms=700))
 
     record = await play.record("a")
     assert (released.status, released.run_at_ms) == ("released", play.now_ms)
@@ -126,7 +126,7 @@ async def test_cancelled_ends_the_job_also_when_nobody_asked(play: Play) -> None
 async def test_settle_refuses_what_is_not_active_and_changes_nothing(play: Play, outcome: Outcome) -> None:
     """T17, QB9, KB6: unknown, waiting or over already; a defined answer, never an error."""
     claim = await claimed(play)
-    await play.settle(claim, Release())
+    await play.settle(claim, Released())
     before = await play.snapshot()
 
     waiting = await play.settle(claim, outcome)
@@ -182,7 +182,7 @@ async def test_a_zombie_does_not_free_the_job_for_a_third(play: Play) -> None:
     play.advance(1_000)
     owner = await play.claim_one(worker="worker-2", lease_ms=1_000)
     await play.settle(zombie, Done())
-    await play.settle(zombie, Retry(BOOM, delay_ms=0))
+    await play.settle(zombie, Retried(BOOM, delay_ms=0))
 
     third = await play.claim_ids(worker="worker-3")
     answer = await play.settle(owner, Done(b"mine"))
@@ -283,7 +283,7 @@ async def test_a_mixed_batch_is_answered_item_by_item_in_order(play: Play) -> No
     await play.enqueue_all(*[play.job(name) for name in names])
     claims = {claim.record.id: claim for claim in await play.claim(10)}
     await play.settle(claims["gone"])
-    outcomes: list[Outcome] = [Done(), Retry(BOOM, delay_ms=5), Fail(BOOM), Release(), Cancelled(), Done(), Done()]
+    outcomes: list[Outcome] = [Done(), Retried(BOOM, delay_ms=5), Failed(BOOM), Released(), Cancelled(), Done(), Done()]
     claims["stale"] = with_lease(claims["stale"], token=FORGED)
 
     answers = await play.store.jobs.settle(
@@ -301,7 +301,7 @@ async def test_of_two_settlements_of_one_lease_in_a_batch_the_first_holds(play: 
     claim = await claimed(play)
 
     answers = await play.store.jobs.settle(
-        [claim.settle(Done(b"1")), claim.settle(Retry(BOOM)), claim.settle(Done(b"2"))], now_ms=play.now_ms
+        [claim.settle(Done(b"1")), claim.settle(Retried(BOOM)), claim.settle(Done(b"2"))], now_ms=play.now_ms
     )
 
     left = await finished_job(play, "a")
@@ -326,10 +326,10 @@ async def test_a_settlement_sent_again_changes_nothing(play: Play, outcome: Outc
 async def test_a_settlement_sent_again_does_not_touch_the_next_delivery(play: Play) -> None:
     """CB1, KB6: a doubled retry counts once, and puts no second copy in line."""
     claim = await claimed(play)
-    await play.settle(claim, Retry(BOOM, delay_ms=0))
+    await play.settle(claim, Retried(BOOM, delay_ms=0))
     await play.claim_one(worker="worker-2")
 
-    again = await play.settle(claim, Retry(BOOM, delay_ms=0))
+    again = await play.settle(claim, Retried(BOOM, delay_ms=0))
 
     found = await play.found("a")
     assert again.status == "lease_mismatch"
@@ -341,7 +341,7 @@ async def test_releasing_a_job_that_is_done_does_not_bring_it_back(play: Play) -
     claim = await claimed(play)
     await play.settle(claim, Done(b"1"))
 
-    answer = await play.settle(claim, Release())
+    answer = await play.settle(claim, Released())
 
     assert answer.status == "not_active"
     assert await play.state("a") is State.DONE
@@ -355,7 +355,7 @@ async def test_max_attempts_is_the_exact_number_of_runs(play: Play, max_attempts
 
     statuses = []
     while claims := await play.claim():
-        statuses.append((await play.settle(claims[0], Retry(BOOM, delay_ms=0))).status)
+        statuses.append((await play.settle(claims[0], Retried(BOOM, delay_ms=0))).status)
 
     [dead_letter] = await play.dead_letters()
     assert statuses == ["retried"] * (max_attempts - 1) + ["dead"]
@@ -370,7 +370,7 @@ async def test_a_job_that_says_nothing_has_ten_attempts(play: Play) -> None:
     runs = 0
     while claims := await play.claim():
         runs += 1
-        await play.settle(claims[0], Retry(BOOM, delay_ms=0))
+        await play.settle(claims[0], Retried(BOOM, delay_ms=0))
 
     assert runs == 10
 
@@ -379,7 +379,7 @@ async def test_a_death_writes_dead_and_nothing_beside_it(play: Play) -> None:
     """Never retried and dead of one delivery."""
     claim = await claimed(play, policy=Policy(max_attempts=1))
 
-    await play.settle(claim, Retry(BOOM), run_ms=7)
+    await play.settle(claim, Retried(BOOM), run_ms=7)
 
     event = (await play.events(id="a"))[-1]
     assert await play.history("a") == ["enqueued", "claimed", "dead"]
@@ -390,12 +390,12 @@ async def test_releases_and_stalls_do_not_use_up_attempts(play: Play) -> None:
     """T15, Q23: stalls have a budget of their own, releases have none."""
     await play.enqueue("a", policy=Policy(max_attempts=2, max_stalls=9))
     for _ in range(4):
-        await play.settle(await play.claim_one(), Release())
+        await play.settle(await play.claim_one(), Released())
         await play.claim_one(lease_ms=10)
         play.advance(10)
 
-    first = await play.settle(await play.claim_one(), Retry(BOOM, delay_ms=0))
-    second = await play.settle(await play.claim_one(), Retry(BOOM, delay_ms=0))
+    first = await play.settle(await play.claim_one(), Retried(BOOM, delay_ms=0))
+    second = await play.settle(await play.claim_one(), Retried(BOOM, delay_ms=0))
 
     assert (first.status, second.status) == ("retried", "dead")
 
@@ -406,7 +406,7 @@ async def test_the_backoff_doubles_and_is_capped(play: Play) -> None:
 
     delays = []
     for _ in range(6):
-        answer = await play.settle(await play.claim_one(), Retry(BOOM))
+        answer = await play.settle(await play.claim_one(), Retried(BOOM))
         assert answer.run_at_ms is not None
         delays.append(answer.run_at_ms - play.now_ms)
         play.advance(delays[-1])
@@ -421,7 +421,7 @@ async def test_jitter_scales_the_backoff_and_rounds_down(play: Play, jitter_ppm:
     """C24, T31: chance comes in as a number, so every store gets the same."""
     claim = await claimed(play, policy=Policy(backoff_ms=1_000))
 
-    answer = await play.settle(claim, Retry(BOOM, jitter_ppm=jitter_ppm))
+    answer = await play.settle(claim, Retried(BOOM, jitter_ppm=jitter_ppm))
 
     assert answer.run_at_ms == play.now_ms + expected_ms
 
@@ -431,7 +431,7 @@ async def test_the_delay_of_a_handler_wins_over_the_backoff(play: Play, delay_ms
     """Q29, C17, K24: also when it is shorter, or longer than backoff_ms_max."""
     claim = await claimed(play, policy=Policy(backoff_ms=1_000, backoff_ms_max=5_000))
 
-    answer = await play.settle(claim, Retry(BOOM, delay_ms=delay_ms, jitter_ppm=1))
+    answer = await play.settle(claim, Retried(BOOM, delay_ms=delay_ms, jitter_ppm=1))
 
     assert (answer.status, answer.run_at_ms) == ("retried", play.now_ms + delay_ms)
 
@@ -442,11 +442,11 @@ async def test_a_policy_that_a_job_does_not_set_follows_the_queue_at_once(play: 
     claims = {claim.record.id: claim for claim in await play.claim(2)}
 
     await play.configure(backoff_ms=50, max_attempts=2)
-    first = {id: await play.settle(claim, Retry(BOOM)) for id, claim in claims.items()}
+    first = {id: await play.settle(claim, Retried(BOOM)) for id, claim in claims.items()}
     play.advance(50)
     claims = {claim.record.id: claim for claim in await play.claim(2)}
     await play.configure(max_attempts=1)
-    second = {id: await play.settle(claim, Retry(BOOM, delay_ms=0)) for id, claim in claims.items()}
+    second = {id: await play.settle(claim, Retried(BOOM, delay_ms=0)) for id, claim in claims.items()}
 
     start_ms = play.now_ms - 50
     assert (first["a"].run_at_ms, first["b"].run_at_ms) == (start_ms + 50, start_ms + 7)
@@ -457,7 +457,7 @@ async def test_the_cap_of_the_queue_holds_for_a_backoff_of_the_job(play: Play) -
     claim = await claimed(play, policy=Policy(backoff_ms=60_000))
     await play.configure(backoff_ms_max=1_500)
 
-    answer = await play.settle(claim, Retry(BOOM))
+    answer = await play.settle(claim, Retried(BOOM))
 
     assert answer.run_at_ms == play.now_ms + 1_500
 
@@ -466,9 +466,9 @@ async def test_the_cap_of_the_queue_holds_for_a_backoff_of_the_job(play: Play) -
     ("outcome", "status"),
     [
         (Done(), "done"),
-        (Fail(BOOM), "dead"),
-        (Retry(BOOM), "cancelled"),
-        (Release(), "cancelled"),
+        (Failed(BOOM), "dead"),
+        (Retried(BOOM), "cancelled"),
+        (Released(), "cancelled"),
         (Cancelled(), "cancelled"),
     ],
     ids=lambda each: each if isinstance(each, str) else type(each).__name__,
@@ -490,7 +490,7 @@ async def test_an_asked_cancel_goes_before_the_budget(play: Play) -> None:
     claim = await claimed(play, policy=Policy(max_attempts=1))
     await play.cancel("a", running=True)
 
-    answer = await play.settle(claim, Retry(BOOM))
+    answer = await play.settle(claim, Retried(BOOM))
 
     assert answer.status == "cancelled"
     assert await play.dead_letters() == []
@@ -663,7 +663,7 @@ async def test_a_second_end_of_an_id_takes_the_place_of_the_first(play: Play) ->
 async def test_an_end_says_how_often_it_was_tried(play: Play) -> None:
     """T33: attempts and stalls stay visible."""
     await play.enqueue("a")
-    await play.settle(await play.claim_one(), Retry(BOOM, delay_ms=0))
+    await play.settle(await play.claim_one(), Retried(BOOM, delay_ms=0))
     await play.claim_one(lease_ms=10)
     play.advance(10)
 
@@ -678,7 +678,7 @@ async def test_the_last_error_travels_with_the_job(play: Play) -> None:
     """T4, T20: the next handler sees what went wrong before."""
     claim = await claimed(play)
     error = JobError.of("Weird:{}#'", 'it broke 😀\n\x00"quoted"')
-    await play.settle(claim, Retry(error, delay_ms=0))
+    await play.settle(claim, Retried(error, delay_ms=0))
     failed_at_ms = play.now_ms
     play.advance(5)
 
@@ -695,7 +695,7 @@ async def test_the_journal_tells_the_end_of_a_delivery_in_full(play: Play) -> No
     claim = await play.claim_one(worker="worker-7")
     play.advance(60)
 
-    await play.settle(claim, Retry(BOOM, delay_ms=500), run_ms=55)
+    await play.settle(claim, Retried(BOOM, delay_ms=500), run_ms=55)
 
     event = (await play.events(id="a"))[-1]
     line = event.line
@@ -711,7 +711,7 @@ async def test_a_refused_settlement_among_done_ones_leaves_their_lines_as_they_a
     names = play.ids(3)
     await play.enqueue_all(*[play.job(name, tag='"t"', kind="a\\b") for name in names])
     for claim in await play.claim(3):
-        await play.settle(claim, Retry(BOOM, delay_ms=0))
+        await play.settle(claim, Retried(BOOM, delay_ms=0))
     first, second, third = await play.claim(3)
     play.advance(60)
 

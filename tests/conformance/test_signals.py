@@ -12,7 +12,7 @@ from headrace.model.errors import Refused
 from headrace.model.job import State, new_job
 from headrace.model.limits import BATCH_MAX
 from headrace.model.names import Queue
-from headrace.model.outcome import Cancelled, Done, Fail, Release, Retry
+from headrace.model.outcome import Cancelled, Done, Failed, Released, Retried
 from headrace.model.policy import Policy
 from headrace.stores.open import open_store
 from tests.support.play import BOOM, Play
@@ -133,14 +133,14 @@ async def test_a_sleeping_waiter_is_woken_by_a_retry_that_is_due_at_once(play: P
     claim = await play.start("a")
     waiter = await asleep(play)
 
-    assert await woken_by(waiter, play.settle(claim, Retry(BOOM, 0)))
+    assert await woken_by(waiter, play.settle(claim, Retried(BOOM, 0)))
 
 
 async def test_a_sleeping_waiter_is_woken_by_a_release(play: Play) -> None:
     claim = await play.start("a")
     waiter = await asleep(play)
 
-    assert await woken_by(waiter, play.settle(claim, Release()))
+    assert await woken_by(waiter, play.settle(claim, Released()))
 
 
 async def test_a_sleeping_waiter_is_woken_by_a_blocked_job_that_is_freed(play: Play) -> None:
@@ -171,7 +171,7 @@ async def test_a_sleeping_waiter_on_the_fail_queue_is_woken_by_a_death(play: Pla
     claim = await play.start("a", lease_ms=3_600_000)
     waiter = await asleep(play, play.queue.fail_queue)
 
-    await play.settle(claim, Retry(BOOM, 3_600_000))
+    await play.settle(claim, Retried(BOOM, 3_600_000))
     still_asleep = not waiter.done()
     await play.cancel("a")
     assert await woken_by(waiter, play.die("b"))
@@ -250,7 +250,7 @@ async def test_who_waits_for_an_end_is_woken_by_another_handle_of_the_store(play
     took: list[float] = []
     acts: dict[str, Callable[[], Awaitable[object]]] = {
         "done": lambda: other.jobs.settle([claims[0].settle(Done())]),
-        "dead": lambda: other.jobs.settle([claims[1].settle(Fail(BOOM))]),
+        "dead": lambda: other.jobs.settle([claims[1].settle(Failed(BOOM))]),
         "cancelled": lambda: other.jobs.cancel(play.queue, ["cancelled"]),
     }
 
@@ -342,8 +342,8 @@ async def test_who_waits_for_an_end_is_woken_when_the_job_dies(play: Play) -> No
     await play.enqueue("late", policy=Policy(expires_at_ms=play.now_ms - 1))
     waiters = [await awaiting(play, id) for id in ("failed", "tried", "late")]
 
-    assert await woken_by(waiters[0], play.settle(failed, Fail(BOOM)))
-    assert await woken_by(waiters[1], play.settle(tried, Retry(BOOM)))
+    assert await woken_by(waiters[0], play.settle(failed, Failed(BOOM)))
+    assert await woken_by(waiters[1], play.settle(tried, Retried(BOOM)))
     assert await woken_by(waiters[2], play.claims())
 
 
@@ -381,9 +381,9 @@ async def test_who_waits_for_an_end_sleeps_on_while_the_job_is_only_given_back(p
     claim = await play.start("a")
     waiter = await awaiting(play, "a")
 
-    await play.settle(claim, Retry(BOOM, 0))
-    await play.settle(again := await play.claim_one(), Release())
-    await play.settle(await play.claim_one(), Retry(BOOM, 3_600_000))
+    await play.settle(claim, Retried(BOOM, 0))
+    await play.settle(again := await play.claim_one(), Released())
+    await play.settle(await play.claim_one(), Retried(BOOM, 3_600_000))
     await play.enqueue("a", payload=b"[2]", run_at_ms=play.now_ms)
     slept = not (await asyncio.wait([waiter], timeout=0.02))[0]
 

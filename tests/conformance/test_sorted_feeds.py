@@ -1,19 +1,19 @@
 """Sorted feeds: items stand where they were put, at an end or beside another, and can be moved."""
 
-from headrace.model.feed import FIRST, LAST, Item, Move, Place, Publication
+from headrace.model.feed import FIRST, LAST, Item, ItemPosition, Move, Publication
 from headrace.model.limits import RANK_CHARS_MAX
 from headrace.model.results import Published
 from tests.support.feed_play import FeedPlay, refused
 
 
-def before(id: str) -> Place:
+def before(id: str) -> ItemPosition:
     """The place before an item."""
-    return Place("before", id)
+    return ItemPosition("before", id)
 
 
-def after(id: str) -> Place:
+def after(id: str) -> ItemPosition:
     """The place behind an item."""
-    return Place("after", id)
+    return ItemPosition("after", id)
 
 
 # Places.

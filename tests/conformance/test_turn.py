@@ -7,7 +7,7 @@ from headrace.model.errors import Refused
 from headrace.model.job import State
 from headrace.model.limits import BATCH_MAX
 from headrace.model.names import Queue
-from headrace.model.outcome import Done, Release, Retry
+from headrace.model.outcome import Done, Released, Retried
 from headrace.model.policy import Policy
 from headrace.model.results import Turned
 from tests.support.play import BOOM, Play
@@ -65,7 +65,7 @@ async def test_what_a_turn_frees_it_may_hand_out_again(play: Play) -> None:
     await play.enqueue(third, payload=b"blocked_job")
 
     turned = await turn(
-        play, claims[0].settle(Release()), claims[1].settle(Retry(BOOM, delay_ms=0)), claims[2].settle(Done())
+        play, claims[0].settle(Released()), claims[1].settle(Retried(BOOM, delay_ms=0)), claims[2].settle(Done())
     )
 
     assert [answer.status for answer in turned.settled] == ["released", "retried", "done"]
@@ -80,7 +80,7 @@ async def test_a_job_that_a_turn_handed_out_again_is_stored_as_it_was_handed_out
     await play.enqueue("a", payload=b"[1]", policy=Policy(priority=7))
     claim = await play.claim_one()
 
-    turned = await turn(play, claim.settle(Retry(BOOM, delay_ms=0)))
+    turned = await turn(play, claim.settle(Retried(BOOM, delay_ms=0)))
 
     [again] = turned.claimed
     record = await play.record("a")
@@ -94,7 +94,7 @@ async def test_a_job_that_waits_for_its_backoff_is_not_handed_out_in_the_same_tu
     await play.enqueue("a")
     claim = await play.claim_one()
 
-    turned = await turn(play, claim.settle(Retry(BOOM, delay_ms=300)))
+    turned = await turn(play, claim.settle(Retried(BOOM, delay_ms=300)))
 
     assert turned.claimed == []
     assert turned.next_at_ms == turned.settled[0].run_at_ms == play.now_ms + 300
@@ -166,7 +166,7 @@ async def test_the_journal_of_a_turn_tells_the_end_before_the_claim(play: Play) 
     await play.enqueue("a")
     claim = await play.claim_one()
 
-    await turn(play, claim.settle(Release()))
+    await turn(play, claim.settle(Released()))
 
     assert await play.history("a") == ["enqueued", "claimed", "released", "claimed"]
     seqs = [event.seq for event in await play.events(id="a")]

@@ -5,9 +5,9 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from headrace.model.claim import ClaimRequest
-from headrace.model.event import EVENTS, LINE_COLUMNS, Line
+from headrace.model.event import EVENTS, LINE_COLUMNS, EventRecord
 from headrace.model.limits import WORKER_SEEN_MS
-from headrace.model.outcome import Cancelled, Done, Fail, JobError, Outcome, Release, Retry
+from headrace.model.outcome import Cancelled, Done, Failed, JobError, Outcome, Released, Retried
 from headrace.model.policy import Policy
 from headrace.stores.open import open_store
 from tests.support.play import BOOM, Play
@@ -34,7 +34,7 @@ def table(text: str) -> dict[str, dict[str, str]]:
 TABLE = table(PAGE.read_text("utf-8"))
 
 
-async def history(tag: str | None) -> list[Line]:
+async def history(tag: str | None) -> list[EventRecord]:
     """A history that has every event in every way in which it can come about."""
     store = await open_store("memory://")
     play = Play(store)
@@ -51,7 +51,7 @@ async def finished_jobs(play: Play, tag: str | None) -> None:
     for outcome in (Done(b"1"), Cancelled()):
         await play.settle(await play.start("end", tag=tag), outcome)
     await play.remove("end")
-    for asked in (Retry(BOOM), Release(), Cancelled(), Done()):
+    for asked in (Retried(BOOM), Released(), Cancelled(), Done()):
         claim = await play.start("asked", tag=tag)
         await play.cancel("asked", running=True)
         await play.settle(claim, asked)
@@ -68,7 +68,7 @@ async def finished_jobs(play: Play, tag: str | None) -> None:
 
 async def comings_back(play: Play, tag: str | None) -> None:
     """Retried, released and stalled; repaired by a sweep, by the same worker's claim and by another's."""
-    outcomes: list[Outcome] = [Retry(BOOM), Retry(JobError("Empty"), 0), Release(), Release(5)]
+    outcomes: list[Outcome] = [Retried(BOOM), Retried(JobError("Empty"), 0), Released(), Released(5)]
     for outcome in outcomes:
         claim = await play.start("back", tag=tag)
         await play.settle(claim, outcome)
@@ -84,8 +84,8 @@ async def deaths(play: Play, tag: str | None) -> None:
     """Every reason, with and without a fail handler; then replayed, purged and swept."""
     for fail_handler in (False, True):
         await play.configure(fail_handler=fail_handler)
-        await play.settle(await play.start("die", tag=tag), Fail(BOOM))
-        await play.settle(await play.start("die", tag=tag, policy=Policy(max_attempts=1)), Retry(BOOM))
+        await play.settle(await play.start("die", tag=tag), Failed(BOOM))
+        await play.settle(await play.start("die", tag=tag, policy=Policy(max_attempts=1)), Retried(BOOM))
         await play.start("die", tag=tag, policy=Policy(max_stalls=1))
         play.advance(LEASE_MS)
         await play.claim()
@@ -93,7 +93,7 @@ async def deaths(play: Play, tag: str | None) -> None:
         play.advance(1)
         await play.claim()
     await play.replay("die")
-    await play.settle(await play.claim_one(), Fail(BOOM))
+    await play.settle(await play.claim_one(), Failed(BOOM))
     await play.replay("die", keep_counts=True)
     await play.cancel("die")
     dead_letters = await play.dead_letters()
@@ -104,7 +104,7 @@ async def deaths(play: Play, tag: str | None) -> None:
 
 async def blocked_jobs(play: Play, tag: str | None) -> None:
     """Blocked once and again, freed by every end, merged into every way of coming back, cancelled and removed."""
-    ends: list[Outcome] = [Done(), Cancelled(), Fail(BOOM), Retry(BOOM), Release()]
+    ends: list[Outcome] = [Done(), Cancelled(), Failed(BOOM), Retried(BOOM), Released()]
     for outcome in ends:
         claim = await play.start("blocked_job", tag=tag)
         await play.enqueue("blocked_job", tag=tag, reset_counts=True)
@@ -133,7 +133,7 @@ async def leavings(play: Play, tag: str | None) -> None:
     await play.store.jobs.turn([claim.settle(Done())], request, now_ms=play.now_ms)
 
 
-def mark(column: str, lines: Sequence[Line]) -> str:
+def mark(column: str, lines: Sequence[EventRecord]) -> str:
     """The mark that a column deserves on these lines."""
     are_set = {getattr(line, column) is not None for line in lines}
     if len(are_set) > 1:

@@ -4,20 +4,20 @@ import asyncio
 from collections.abc import Iterable
 
 from headrace import Change
-from headrace.feeds.subscription import Stream
+from headrace.feeds.subscription import ChangeStream
 
 SOON_S = 20
 EVERYWHERE = ["memory", "sqlite", "redis", "postgres"]
 """The stores of tests that are about the way from one process to another."""
 
 
-async def take(stream: Stream, count: int) -> list[Change]:
+async def take(stream: ChangeStream, count: int) -> list[Change]:
     """The next changes."""
     async with asyncio.timeout(SOON_S):
         return [await anext(stream) for _ in range(count)]
 
 
-async def take_until(stream: Stream, event: str) -> list[Change]:
+async def take_until(stream: ChangeStream, event: str) -> list[Change]:
     """The next changes up to one of an event, and that one."""
     changes: list[Change] = []
     async with asyncio.timeout(SOON_S):
@@ -26,7 +26,7 @@ async def take_until(stream: Stream, event: str) -> list[Change]:
     return changes
 
 
-async def rest(stream: Stream) -> list[Change]:
+async def rest(stream: ChangeStream) -> list[Change]:
     """All changes until the stream ends."""
     async with asyncio.timeout(SOON_S):
         return [change async for change in stream]

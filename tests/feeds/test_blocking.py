@@ -14,12 +14,12 @@ from headrace import (
     BlockingClient,
     BlockingFeed,
     BlockingFeeds,
-    BlockingPlainQueue,
+    BlockingItemQueue,
     BlockingSortedFeed,
     BlockingSubscription,
     Feed,
     Feeds,
-    PlainQueue,
+    ItemQueue,
     Refused,
     SortedFeed,
     StoreUnavailable,
@@ -157,7 +157,7 @@ def test_the_blocked_jobs_have_the_same_verbs() -> None:
     assert verbs(BlockingFeeds) - {"run"} == verbs(Feeds) - {"with_access"}
     assert verbs(BlockingFeed) == verbs(Feed)
     assert verbs(BlockingSortedFeed) == verbs(SortedFeed)
-    assert verbs(BlockingPlainQueue) == verbs(PlainQueue) - {"take", "give_back", "settled"}
+    assert verbs(BlockingItemQueue) == verbs(ItemQueue) - {"take", "give_back", "settled"}
     assert verbs(BlockingSubscription) == verbs(Subscription) - {"move_to"}
 
 

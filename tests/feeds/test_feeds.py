@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from headrace import Feed, Feeds, PlainQueue, Refused, SortedFeed, Store
+from headrace import Feed, Feeds, ItemQueue, Refused, SortedFeed, Store
 from tests.feeds.reading import SOON_S, take, take_until, told
 
 
@@ -38,7 +38,7 @@ async def test_a_feed_is_opened_as_what_it_is_and_as_nothing_else(feeds: Feeds) 
         await feeds.sorted("inbox")
 
     assert refused.value.reason == "wrong_type"
-    assert isinstance(await feeds.plain("inbox"), PlainQueue)
+    assert isinstance(await feeds.plain("inbox"), ItemQueue)
 
 
 async def test_a_feed_is_made_once_deleted_once_and_listed_in_between(feeds: Feeds) -> None:

@@ -9,7 +9,7 @@ from headrace import Feeds, Refused, StoreUnavailable, Subscription
 from headrace.feeds import hub
 from headrace.model.limits import FEED_RETRY_MS
 from headrace.testing import FaultyStore
-from headrace.testing.forwarding import Call, Forwarding
+from headrace.testing.forwarding import Forwarding, StoreCall
 from tests.feeds.reading import SOON_S, take, take_until, told
 
 SUBSCRIBERS = 1_000
@@ -132,7 +132,7 @@ async def test_a_store_that_is_away_is_waited_for_and_nothing_is_missed(faulty: 
 async def test_a_reader_that_is_woken_for_nothing_takes_its_time(faulty: FaultyStore) -> None:
     called = asyncio.Semaphore(0)
 
-    async def woken(call: Call) -> object:
+    async def woken(call: StoreCall) -> object:
         if call.name != "signals.changed":
             return await call.act()
         called.release()

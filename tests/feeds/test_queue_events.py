@@ -8,7 +8,7 @@ from msgspec.structs import replace
 from headrace import Client, Feeds, Queue, Refused, Store
 from headrace.model.event import Entry
 from headrace.model.outcome import Done
-from headrace.testing.forwarding import Call, Forwarding
+from headrace.testing.forwarding import Forwarding, StoreCall
 from tests.client.working import work
 from tests.feeds.reading import EVERYWHERE, SOON_S, take, take_until, told
 
@@ -97,7 +97,7 @@ async def test_a_journal_that_lost_its_tail_is_a_gap_also_when_it_has_grown_agai
     cursor = (await take(feeds.queue(queue).subscribe(), 1))[0].cursor
     await client.enqueue("send", id="b", queue=queue)
 
-    async def reborn(call: Call) -> object:
+    async def reborn(call: StoreCall) -> object:
         answer = await call.act()
         if call.name == "journal.read":
             return [replace(entry, epoch=entry.epoch + 1) for entry in answer if isinstance(entry, Entry)]

@@ -8,10 +8,10 @@ import pytest
 
 from headrace.model.claim import ClaimRequest, Facts, Lease, Settlement
 from headrace.model.errors import BadConfig, Refused
-from headrace.model.feed import FeedConfig, FeedCursor, FeedName, Place, Publication
+from headrace.model.feed import FeedConfig, FeedCursor, FeedName, ItemPosition, Publication
 from headrace.model.job import Job, new_job
 from headrace.model.names import Queue, Shard
-from headrace.model.outcome import Done, Fail, JobError, Release, Retry
+from headrace.model.outcome import Done, Failed, JobError, Released, Retried
 from headrace.model.policy import Policy
 from headrace.model.queue_config import DEFAULT_CONFIG
 from headrace.model.times import duration_ms, instant_ms
@@ -88,10 +88,10 @@ CALLS: Mapping[str, Callable[[Any], object]] = {
     "Settlement.facts.kind": lambda value: Settlement(LEASE, Done(), Facts(value, None, 5, "w", 0, 0, 2, 0)),
     "Settlement.facts.run_ms": lambda value: Settlement(LEASE, Done(), Facts("k", None, 5, "w", 0, 0, 2, value)),
     "Done.result": Done,
-    "Retry.error": Retry,
-    "Retry.delay_ms": lambda value: Retry(JobError("Boom"), value),
-    "Fail.error": Fail,
-    "Release.delay_ms": Release,
+    "Retried.error": Retried,
+    "Retried.delay_ms": lambda value: Retried(JobError("Boom"), value),
+    "Failed.error": Failed,
+    "Released.delay_ms": Released,
     "JobError.cls": JobError,
     "JobError.message": lambda value: JobError("Boom", value),
     "configure field": lambda value: DEFAULT_CONFIG.changed({value: 1}),
@@ -102,8 +102,8 @@ CALLS: Mapping[str, Callable[[Any], object]] = {
     "FeedName": FeedName,
     "FeedName.tenant": lambda value: FeedName("news", value),
     "FeedCursor.parse": FeedCursor.parse,
-    "Place.where": Place,
-    "Place.id": lambda value: Place("before", value),
+    "ItemPosition.where": ItemPosition,
+    "ItemPosition.id": lambda value: ItemPosition("before", value),
     "Publication.id": lambda value: Publication(b"1", value),
     "Publication.item": lambda value: Publication(value, "a"),
     "duration": lambda value: duration_ms("delay", value),

@@ -4,29 +4,29 @@ import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
 
-from headrace.model.ids import ENTROPY_BYTES, drawn_entropy
+from headrace.model.ids import RANDOM_BYTES, random_bytes
 
 FORKED = """
 import os, sys
-from headrace.model.ids import drawn_entropy
+from headrace.model.ids import random_bytes
 
-drawn_entropy(10)
+random_bytes(10)
 for _ in range(3):
     if not (child := os.fork()):
-        print(drawn_entropy(10).hex(), flush=True)
+        print(random_bytes(10).hex(), flush=True)
         os._exit(0)
     os.waitpid(child, 0)
-print(drawn_entropy(10).hex())
+print(random_bytes(10).hex())
 """
 
 
 def test_entropy_has_the_length_that_is_asked_for() -> None:
-    assert [len(drawn_entropy(size)) for size in (0, 3, ENTROPY_BYTES, 5_000)] == [0, 3, ENTROPY_BYTES, 5_000]
+    assert [len(random_bytes(size)) for size in (0, 3, RANDOM_BYTES, 5_000)] == [0, 3, RANDOM_BYTES, 5_000]
 
 
 def test_threads_never_draw_the_same() -> None:
     with ThreadPoolExecutor(8) as pool:
-        drawn = list(pool.map(lambda _: [drawn_entropy(ENTROPY_BYTES) for _ in range(5_000)], range(8)))
+        drawn = list(pool.map(lambda _: [random_bytes(RANDOM_BYTES) for _ in range(5_000)], range(8)))
 
     assert len({each for some in drawn for each in some}) == 40_000
 

@@ -6,19 +6,19 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headrace.model.event import EVENTS, Entry, Line, columns, encode_lines
+from headrace.model.event import EVENTS, Entry, EventRecord, columns, encode_lines
 from headrace.model.names import Queue, Shard
 
 SHARD = Shard(Queue("mail", "acme", 3), 2)
 
 
-def entry(*lines: Line, last_seq: int = 10, worker: str | None = None) -> Entry:
+def entry(*lines: EventRecord, last_seq: int = 10, worker: str | None = None) -> Entry:
     """An entry of these lines."""
     return Entry(epoch=4, last_seq=last_seq, count=len(lines), at_ms=1_000, worker=worker, lines=encode_lines(lines))
 
 
-def lines(count: int) -> list[Line]:
-    return [Line("enqueued", f"job-{number}") for number in range(count)]
+def lines(count: int) -> list[EventRecord]:
+    return [EventRecord("enqueued", f"job-{number}") for number in range(count)]
 
 
 def test_the_events_of_an_entry_are_numbered_up_to_its_last() -> None:
@@ -30,7 +30,7 @@ def test_the_events_of_an_entry_are_numbered_up_to_its_last() -> None:
 
 def test_an_entry_is_one_json_object_a_line_with_only_what_is_set() -> None:
     """A header and one JSON line per event."""
-    text = encode_lines([Line("done", "a", priority=0, run_ms=0), Line("configured", version=3)])
+    text = encode_lines([EventRecord("done", "a", priority=0, run_ms=0), EventRecord("configured", version=3)])
 
     assert [json.loads(line) for line in text.splitlines()] == [
         {"event": "done", "id": "a", "priority": 0, "run_ms": 0},
@@ -42,7 +42,7 @@ def test_an_entry_is_one_json_object_a_line_with_only_what_is_set() -> None:
 @given(st.text(), st.text(), st.none() | st.text())
 def test_whatever_text_a_line_holds_it_is_one_line_and_comes_back(id: str, message: str, tag: str | None) -> None:
     """KB18: no separator that a caller's text could hold, line ends of every alphabet included."""
-    written = [Line("dead", id, tag=tag, error_message=message), Line("done", id)]
+    written = [EventRecord("dead", id, tag=tag, error_message=message), EventRecord("done", id)]
 
     events = list(entry(*written).events(SHARD))
 
@@ -52,7 +52,7 @@ def test_whatever_text_a_line_holds_it_is_one_line_and_comes_back(id: str, messa
 @pytest.mark.parametrize("end", ["\n", "\r", "\r\n", "\x0b", "\x0c", "\x1c", "\x85", "\u2028", "\u2029"])
 def test_a_line_end_inside_a_text_does_not_cut_the_line(end: str) -> None:
     """KB18."""
-    written = [Line("dead", f"a{end}b", error_message=f"x{end}"), *lines(2)]
+    written = [EventRecord("dead", f"a{end}b", error_message=f"x{end}"), *lines(2)]
 
     whole = entry(*written)
 
@@ -86,9 +86,9 @@ def test_an_entry_that_is_wholly_in_range_is_left_as_it_is() -> None:
 def test_the_worker_of_an_entry_is_that_of_its_deliveries_unless_a_line_says_otherwise() -> None:
     """Written once in the header; an event without a delivery has no worker."""
     written = [
-        Line("claimed", "a", fence=1),
-        Line("done", "b", fence=2, worker="worker-2"),
-        Line("unblocked", "b"),
+        EventRecord("claimed", "a", fence=1),
+        EventRecord("done", "b", fence=2, worker="worker-2"),
+        EventRecord("unblocked", "b"),
     ]
 
     events = list(entry(*written, worker="worker-1").events(SHARD))
@@ -97,13 +97,15 @@ def test_the_worker_of_an_entry_is_that_of_its_deliveries_unless_a_line_says_oth
 
 
 def test_without_a_worker_in_the_header_a_line_speaks_for_itself() -> None:
-    events = list(entry(Line("stalled", "a", fence=1, worker="w"), Line("stalled", "b", fence=2)).events(SHARD))
+    events = list(
+        entry(EventRecord("stalled", "a", fence=1, worker="w"), EventRecord("stalled", "b", fence=2)).events(SHARD)
+    )
 
     assert [event.line.worker for event in events] == ["w", None]
 
 
 def test_an_event_is_shown_as_one_flat_row() -> None:
-    [event] = entry(Line("done", "a", kind="send", fence=7), worker="w").events(SHARD)
+    [event] = entry(EventRecord("done", "a", kind="send", fence=7), worker="w").events(SHARD)
 
     row = columns(event)
 

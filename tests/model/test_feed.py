@@ -17,8 +17,8 @@ from headrace.model.feed import (
     FeedCursor,
     FeedName,
     FeedType,
+    ItemPosition,
     Move,
-    Place,
     Publication,
     Where,
     check_instance,
@@ -133,14 +133,14 @@ def test_a_type_that_there_is_not_is_refused(type: Any) -> None:
 )
 def test_a_place_names_a_neighbour_exactly_when_it_is_beside_one(given: tuple[Any, ...]) -> None:
     """K15: a malformed place is refused."""
-    assert reason_of(Place, *given) == "bad_place"
+    assert reason_of(ItemPosition, *given) == "bad_place"
 
 
 def test_there_are_four_places() -> None:
     """K11, K12, K14."""
     assert [(place.where, place.id) for place in (FIRST, LAST)] == [("first", None), ("last", None)]
     assert get_args(Where) == ("first", "last", "before", "after")
-    assert [Place(where, "a").id for where in ("before", "after")] == ["a", "a"]
+    assert [ItemPosition(where, "a").id for where in ("before", "after")] == ["a", "a"]
 
 
 @given(st.text(st.characters(exclude_categories=["Cs"]), min_size=1, max_size=ID_CHARS_MAX))
@@ -148,7 +148,7 @@ def test_every_text_is_an_id(id: str) -> None:
     """KB18: no character is special."""
     check_item_id(id)
 
-    assert (Publication(b"", id).id, Move(id, FIRST).id, Place("after", id).id) == (id, id, id)
+    assert (Publication(b"", id).id, Move(id, FIRST).id, ItemPosition("after", id).id) == (id, id, id)
 
 
 @pytest.mark.parametrize("id", ["", "i" * (ID_CHARS_MAX + 1), "\ud800", "a\udfffb", 7, b"a", ["a"]])
@@ -157,7 +157,7 @@ def test_what_is_no_id_is_refused_wherever_an_id_goes(id: Any) -> None:
         reason_of(check_item_id, id),
         reason_of(Publication, b"", id),
         reason_of(Move, id, FIRST),
-        reason_of(Place, "before", id),
+        reason_of(ItemPosition, "before", id),
     ]
 
     assert set(reasons) == {"bad_id"}

@@ -7,11 +7,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from headrace.model.decision import STALLED, Again, Died, Ended, decide_stall, is_expired, judge
+from headrace.model.decision import STALLED, Finish, Kill, Requeue, decide, decide_stall, is_expired
 from headrace.model.errors import Refused
 from headrace.model.job import Record
 from headrace.model.limits import DURATION_MS_MAX, ERROR_CLASS_CHARS_MAX, ERROR_MESSAGE_CHARS_MAX, RESULT_BYTES_MAX
-from headrace.model.outcome import Cancelled, Done, Fail, JobError, Outcome, Release, Retry, check_outcome
+from headrace.model.outcome import Cancelled, Done, Failed, JobError, Outcome, Released, Retried, check_outcome
 from headrace.model.policy import Policy
 from headrace.model.queue_config import DEFAULT_CONFIG
 
@@ -51,20 +51,20 @@ def test_half_characters_in_an_error_are_replaced_and_an_empty_class_gets_a_name
         (lambda: JobError("X", "m" * 1_025), "bad_error", "too long; build it with JobError.of, which cuts it"),
         (lambda: JobError("\ud800"), "bad_error", "error '\\ud800' holds half a character at 0"),
         (lambda: JobError(None), "bad_error", "class and message must be text; found NoneType None"),  # type: ignore[arg-type]
-        (lambda: Fail("boom"), "bad_error", "an outcome's error must be a JobError; found str 'boom'"),  # type: ignore[arg-type]
-        (lambda: Retry(None), "bad_error", "an outcome's error must be a JobError; found NoneType None"),  # type: ignore[arg-type]
+        (lambda: Failed("boom"), "bad_error", "an outcome's error must be a JobError; found str 'boom'"),  # type: ignore[arg-type]
+        (lambda: Retried(None), "bad_error", "an outcome's error must be a JobError; found NoneType None"),  # type: ignore[arg-type]
         (lambda: Done("text"), "bad_result", "result must be encoded bytes; found str; encode it first"),  # type: ignore[arg-type]
         (
             lambda: Done(b"x" * (RESULT_BYTES_MAX + 1)),
             "result_too_large",
             "result has 262,145 bytes; at most 262,144 are kept; store the data elsewhere and return its address",
         ),
-        (lambda: Retry(BOOM, delay_ms=-1), "bad_delay_ms", "found -1"),
-        (lambda: Retry(BOOM, delay_ms=DURATION_MS_MAX + 1), "bad_delay_ms", "delay_ms must be from 0 to"),
-        (lambda: Retry(BOOM, jitter_ppm=1_000_001), "bad_jitter_ppm", "from 0 to 1,000,000; found 1,000,001"),
-        (lambda: Retry(BOOM, jitter_ppm=0.5), "bad_jitter_ppm", "must be a whole number; found float 0.5"),  # type: ignore[arg-type]
-        (lambda: Release(-1), "bad_delay_ms", "found -1"),
-        (lambda: Release(None), "bad_delay_ms", "must be a whole number; found NoneType None"),  # type: ignore[arg-type]
+        (lambda: Retried(BOOM, delay_ms=-1), "bad_delay_ms", "found -1"),
+        (lambda: Retried(BOOM, delay_ms=DURATION_MS_MAX + 1), "bad_delay_ms", "delay_ms must be from 0 to"),
+        (lambda: Retried(BOOM, jitter_ppm=1_000_001), "bad_jitter_ppm", "from 0 to 1,000,000; found 1,000,001"),
+        (lambda: Retried(BOOM, jitter_ppm=0.5), "bad_jitter_ppm", "must be a whole number; found float 0.5"),  # type: ignore[arg-type]
+        (lambda: Released(-1), "bad_delay_ms", "found -1"),
+        (lambda: Released(None), "bad_delay_ms", "must be a whole number; found NoneType None"),  # type: ignore[arg-type]
     ],
 )
 def test_an_outcome_that_can_never_be_right_is_refused_in_one_sentence(build: Any, reason: str, message: str) -> None:
@@ -82,21 +82,21 @@ def test_what_is_no_outcome_is_refused(outcome: object) -> None:
         check_outcome(outcome)
 
 
-@pytest.mark.parametrize("outcome", [Done(), Retry(BOOM), Fail(BOOM), Release(), Cancelled()])
+@pytest.mark.parametrize("outcome", [Done(), Retried(BOOM), Failed(BOOM), Released(), Cancelled()])
 def test_the_five_outcomes_are_outcomes(outcome: Outcome) -> None:
     check_outcome(outcome)
 
 
 def test_done_and_cancelled_end_the_job_and_count_nothing() -> None:
-    assert judge(RECORD, Done(b"1"), False, DEFAULT_CONFIG, NOW_MS) == Ended(RECORD, "done", b"1")
-    assert judge(RECORD, Cancelled(), False, DEFAULT_CONFIG, NOW_MS) == Ended(RECORD, "cancelled")
+    assert decide(RECORD, Done(b"1"), False, DEFAULT_CONFIG, NOW_MS) == Finish(RECORD, "done", b"1")
+    assert decide(RECORD, Cancelled(), False, DEFAULT_CONFIG, NOW_MS) == Finish(RECORD, "cancelled")
 
 
 def test_fail_counts_an_attempt_and_kills() -> None:
     """T21."""
     failed = replace(RECORD, attempts=1, error=BOOM, failed_at_ms=NOW_MS)
 
-    assert judge(RECORD, Fail(BOOM), False, DEFAULT_CONFIG, NOW_MS) == Died(failed, "failed", BOOM)
+    assert decide(RECORD, Failed(BOOM), False, DEFAULT_CONFIG, NOW_MS) == Kill(failed, "failed", BOOM)
 
 
 @pytest.mark.parametrize(("attempts", "dies"), [(3, False), (4, True), (9, True)])
@@ -104,37 +104,41 @@ def test_retry_kills_when_the_attempts_have_reached_their_number(attempts: int, 
     """CB1, T30, Q26: counted once, compared after counting."""
     record = replace(with_policy(max_attempts=5), attempts=attempts)
 
-    decision = judge(record, Retry(BOOM), False, DEFAULT_CONFIG, NOW_MS)
+    decision = decide(record, Retried(BOOM), False, DEFAULT_CONFIG, NOW_MS)
 
     assert decision.record.attempts == attempts + 1
-    assert isinstance(decision, Died if dies else Again)
+    assert isinstance(decision, Kill if dies else Requeue)
 
 
 def test_retry_waits_for_its_delay_or_for_the_backoff() -> None:
     """Q29: attempt two of 100 ms waits 200 ms."""
     record = replace(with_policy(backoff_ms=100), attempts=1)
 
-    for outcome, at_ms in ((Retry(BOOM), 1_200), (Retry(BOOM, 7), 1_007), (Retry(BOOM, jitter_ppm=500_000), 1_100)):
-        assert judge(record, outcome, False, DEFAULT_CONFIG, NOW_MS).record.run_at_ms == at_ms
+    for outcome, at_ms in (
+        (Retried(BOOM), 1_200),
+        (Retried(BOOM, 7), 1_007),
+        (Retried(BOOM, jitter_ppm=500_000), 1_100),
+    ):
+        assert decide(record, outcome, False, DEFAULT_CONFIG, NOW_MS).record.run_at_ms == at_ms
 
 
 def test_release_counts_nothing_and_forgets_nothing() -> None:
     """C16."""
     record = replace(RECORD, attempts=2, stalls=1, error=BOOM, failed_at_ms=5)
 
-    decision = judge(record, Release(30), False, DEFAULT_CONFIG, NOW_MS)
+    decision = decide(record, Released(30), False, DEFAULT_CONFIG, NOW_MS)
 
-    assert decision == Again(replace(record, run_at_ms=1_030), "released")
+    assert decision == Requeue(replace(record, run_at_ms=1_030), "released")
 
 
 @pytest.mark.parametrize(
     ("outcome", "ends"),
-    [(Done(), "done"), (Fail(BOOM), "dead"), (Retry(BOOM), "cancelled"), (Release(), "cancelled")],
+    [(Done(), "done"), (Failed(BOOM), "dead"), (Retried(BOOM), "cancelled"), (Released(), "cancelled")],
 )
 def test_done_and_fail_win_over_an_asked_cancel_and_the_cancel_over_the_budget(outcome: Outcome, ends: str) -> None:
-    decision = judge(with_policy(max_attempts=1), outcome, True, DEFAULT_CONFIG, NOW_MS)
+    decision = decide(with_policy(max_attempts=1), outcome, True, DEFAULT_CONFIG, NOW_MS)
 
-    assert ("dead" if isinstance(decision, Died) else decision.event) == ends
+    assert ("dead" if isinstance(decision, Kill) else decision.event) == ends
 
 
 @pytest.mark.parametrize(("stalls", "dies"), [(0, False), (1, False), (2, True)])
@@ -145,14 +149,14 @@ def test_a_stall_is_counted_and_kills_at_its_number(stalls: int, dies: bool) -> 
     decision = decide_stall(record, False, DEFAULT_CONFIG, NOW_MS)
 
     assert (decision.record.stalls, decision.record.attempts, decision.record.error) == (stalls + 1, 1, STALLED)
-    assert isinstance(decision, Died if dies else Again)
+    assert isinstance(decision, Kill if dies else Requeue)
     assert dies or decision.record.run_at_ms == NOW_MS
 
 
 def test_an_asked_cancel_goes_before_the_death_by_stalls() -> None:
     decision = decide_stall(with_policy(max_stalls=1), True, DEFAULT_CONFIG, NOW_MS)
 
-    assert isinstance(decision, Ended)
+    assert isinstance(decision, Finish)
     assert decision.event == "cancelled"
 
 

@@ -13,7 +13,7 @@ from headrace.model.claim import Claim, ClaimRequest
 from headrace.model.finished import DeadLetterKey
 from headrace.model.job import Job
 from headrace.model.names import Queue
-from headrace.model.outcome import Done, Fail, JobError, Outcome, Retry
+from headrace.model.outcome import Done, Failed, JobError, Outcome, Retried
 from headrace.stores.contract.store import Store
 from headrace.stores.engine.row_codec import pack, unpack_dead_letter
 from tests.support.servers import postgres_server
@@ -46,12 +46,12 @@ async def story(store: Store) -> None:
     await store.queues.configure(MAIL, {"priority": 7})
     await store.jobs.enqueue([_job(role, delay_ms=LONG_MS) for role in LATER])
     # Due later than those above, also where all of this happens within a millisecond.
-    await _run(store, "tried", Retry(BOOM, delay_ms=LONG_MS + 1))
+    await _run(store, "tried", Retried(BOOM, delay_ms=LONG_MS + 1))
     await store.queues.configure(MAIL, {"priority": 6})
     for role in DONE:
         await _run(store, role, Done(b"1"))
     for role in DEAD:
-        await _run(store, role, Fail(BOOM))
+        await _run(store, role, Failed(BOOM))
     await store.jobs.enqueue([_job("cancelled", delay_ms=LONG_MS)])
     await store.jobs.cancel(MAIL, [id_of("cancelled")])
     for role in ACTIVE:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from headrace.model.claim import Claim, ClaimRequest
 from headrace.model.job import Job
 from headrace.model.names import Queue
-from headrace.model.outcome import Cancelled, Done, Fail, JobError, Outcome, Release, Retry
+from headrace.model.outcome import Cancelled, Done, Failed, JobError, Outcome, Released, Retried
 from headrace.model.policy import Policy
 from headrace.stores.contract.store import Store
 from tests.pipeline.filling import T0, Story
@@ -48,7 +48,7 @@ async def _work(store: Store, queue: Queue, held: list[Claim], chance: random.Ra
 
 
 def _outcome(chance: random.Random) -> Outcome:
-    choices: Sequence[Outcome] = (Done(), Done(), Done(), Retry(_ERROR), Fail(_ERROR), Release(100), Cancelled())
+    choices: Sequence[Outcome] = (Done(), Done(), Done(), Retried(_ERROR), Failed(_ERROR), Released(100), Cancelled())
     return chance.choice(choices)
 
 

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from msgspec.structs import replace
 
-from headrace.pipeline.history.state import State, read_state, write_state
+from headrace.pipeline.history.state import HistoryState, read_state, write_state
 from headrace.pipeline.source.schema import JOURNAL
 
 Place = tuple[str, str, int, int]
@@ -24,7 +24,7 @@ def put(folder: Path, batch: int, seqs: Sequence[int], *, day: str = "2030-01-31
     file = folder / f"day={day}" / f"queue={queue}" / f"batch-{batch:09d}.parquet"
     file.parent.mkdir(parents=True, exist_ok=True)
     pq.write_table(rows_of(seqs), file)
-    write_state(folder, replace(read_state(folder) or State(), batch=batch))
+    write_state(folder, replace(read_state(folder) or HistoryState(), batch=batch))
     return file
 
 

@@ -7,7 +7,7 @@ from typing import Any
 from pyspark.sql import DataFrame
 
 from headrace import App
-from headrace.pipeline.map.mapped import Far, Mapped
+from headrace.pipeline.map.mapped import Mapped, MapProgress
 from headrace.pipeline.map.run import map_rows
 
 app = App()
@@ -33,13 +33,13 @@ async def anything(row: dict[str, Any]) -> list[str]:
     return sorted(row)
 
 
-Tell = Callable[[Far], None]
+Tell = Callable[[MapProgress], None]
 
 
 def worked(queue: str, tell: Tell = lambda far: None) -> Tell:
     """Does the jobs of a queue that are due whenever a map looks at them."""
 
-    def run(far: Far) -> None:
+    def run(far: MapProgress) -> None:
         tell(far)
         if far.step == "running" and far.open:
             logging.getLogger("headrace").setLevel(logging.CRITICAL)  # the failures are on purpose

@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 
 from pyspark.sql.datasource import CaseInsensitiveDict, Filter
 
-from headrace.pipeline.source.options import Options
+from headrace.pipeline.source.options import SourceOptions
 from headrace.pipeline.source.schema import table_of
 from headrace.pipeline.source.source import HeadraceSource
 from headrace.stores.contract.store import Store
@@ -49,7 +49,7 @@ class Batch:
     def __init__(self, *filters: Filter, **options: str) -> None:
         source = HeadraceSource(CaseInsensitiveDict(options))
         reader: Any = source.reader(source.schema())
-        table = table_of(Options.parse(options))
+        table = table_of(SourceOptions.parse(options))
         self.left = list(reader.pushFilters(list(filters)))
         """The filters that were left to Spark."""
         self.parts: list[Any] = reader.partitions()

@@ -10,7 +10,7 @@ from headrace.model.claim import ClaimRequest
 from headrace.model.event import columns
 from headrace.model.job import Job
 from headrace.model.names import Queue
-from headrace.model.outcome import Done, Fail, JobError, Outcome, Release, Retry
+from headrace.model.outcome import Done, Failed, JobError, Outcome, Released, Retried
 from headrace.model.policy import Policy
 from headrace.stores.contract.store import Store
 from headrace.stores.open import open_store
@@ -57,14 +57,14 @@ async def odd_story(store: Store, queue: Queue) -> None:
     claims = {claim.record.id: claim for claim in (await store.jobs.claim(request, now_ms=3_003)).items}
     await store.jobs.enqueue([Job(queue=queue, id=id, kind="blocked_job") for id in ODD_IDS[:2]], now_ms=3_500)
     error = JobError.of('Odd"Error', ODD_MESSAGE)
-    outcomes: list[Outcome] = [Done(b"1"), Retry(error), Fail(error), Release(5), Done(), Retry(error)]
+    outcomes: list[Outcome] = [Done(b"1"), Retried(error), Failed(error), Released(5), Done(), Retried(error)]
     ended = [claims[id].settle(outcome, len(id)) for id, outcome in zip(ODD_IDS, outcomes, strict=False)]
     await store.jobs.settle(ended, now_ms=4_004)
     # The leases of the others run out, and another worker's claim finds that.
     other = ClaimRequest(queues=[queue], worker="two", nonce="nonce-two", limit=100, lease_ms=60_000)
     again = (await store.jobs.claim(other, now_ms=20_000)).items
     await store.jobs.cancel(queue, [claim.record.id for claim in again], running=True, now_ms=20_100)
-    await store.jobs.settle([claim.settle(Retry(error), 9) for claim in again], now_ms=20_200)
+    await store.jobs.settle([claim.settle(Retried(error), 9) for claim in again], now_ms=20_200)
     await store.jobs.cancel(queue, ["later"], now_ms=20_300)
     dead_letters = (await store.dead.list(queue, now_ms=20_400)).rows
     await store.dead.replay(queue, [dead_letter.key for dead_letter in dead_letters[:1]], now_ms=20_500)

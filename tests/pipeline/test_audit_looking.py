@@ -13,7 +13,7 @@ from headrace.pipeline.audit.checking import check_misplaced, check_records
 from headrace.pipeline.audit.judge import MAYBE_OVER, judge
 from headrace.pipeline.audit.looking import Looked, Tail, look_again
 from headrace.pipeline.audit.run import doubting_losses
-from headrace.pipeline.audit.story import Story, Told
+from headrace.pipeline.audit.story import ExpectedRecord, Story
 from headrace.stores.contract.store import Store
 from tests.support.histories import Actor, Draw
 from tests.support.play import Play
@@ -124,7 +124,7 @@ async def test_a_job_whose_end_the_journal_lacks_is_told_as_such_and_not_to_be_e
         await play.die("dead")
         shard = Shard(play.queue, 0)
         bounds = await store.journal.bounds(shard)
-        record = Told("send", payload_bytes=7)
+        record = ExpectedRecord("send", payload_bytes=7)
         stories: dict[str, Story | None] = {
             id: Story(
                 seq=seq, event="claimed", state="active", record=record, finished_job="none", has_blocked_job=False
@@ -224,7 +224,7 @@ async def test_a_dead_letter_with_another_reason_than_its_death_is_told() -> Non
         [found] = await store.reads.find(play.queue, ["dead"], now_ms=0)
         assert found is not None
         record = found.dead_letters[0].record
-        death = Told(record.kind, record.attempts, record.stalls, reason="expired", seq=3)
+        death = ExpectedRecord(record.kind, record.attempts, record.stalls, reason="expired", seq=3)
         story = Story(seq=3, event="dead", state="over", finished_job="none", dead_letters={key.number: death})
 
         [finding] = judge(Shard(play.queue, 0), "dead", story, found, is_whole=True)

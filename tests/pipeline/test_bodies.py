@@ -8,7 +8,7 @@ from pyspark.sql.datasource import EqualTo, IsNotNull
 from headrace.model.errors import BadConfig
 from headrace.model.limits import BATCH_MAX
 from headrace.model.names import Queue
-from headrace.model.outcome import Done, Fail, Retry
+from headrace.model.outcome import Done, Failed, Retried
 from headrace.pipeline.source.schema import JOURNAL
 from tests.pipeline.bodied import happen, read, told
 from tests.pipeline.playing import playing
@@ -100,7 +100,7 @@ def test_a_replayed_dead_letter_a_freed_blocked_job_and_a_merged_one_are_followe
     async def story(play: Play) -> None:
         key = await play.die("back", payload=b'{"n":1}')
         await play.replay(key)
-        await play.settle(await play.claim_one(), Fail(BOOM))
+        await play.settle(await play.claim_one(), Failed(BOOM))
         claim = await play.start("freed", payload=b'{"n":2}')
         await play.enqueue("freed", payload=b'{"n":3}')
         await play.cancel("freed")
@@ -109,7 +109,7 @@ def test_a_replayed_dead_letter_a_freed_blocked_job_and_a_merged_one_are_followe
         await play.cancel("freed")
         claim = await play.start("merged", payload=b'{"n":5}')
         await play.enqueue("merged", payload=b'{"n":6}')
-        await play.settle(claim, Retry(BOOM))
+        await play.settle(claim, Retried(BOOM))
         claim = await play.start("freed", payload=b'{"n":7}')
         await play.enqueue("freed", payload=b'{"n":8}')
         await play.settle(claim, Done())

@@ -12,7 +12,7 @@ from headrace.model.names import Queue, Shard
 from headrace.model.outcome import Done
 from headrace.pipeline.source.filters import Filters
 from headrace.pipeline.source.journal.bodies import Bodies, events_for
-from headrace.pipeline.source.journal.convert import Converter, Page
+from headrace.pipeline.source.journal.convert import Converter, JournalPage
 from headrace.pipeline.source.schema import JOURNAL, JOURNAL_BODIES, Table
 from headrace.stores.open import open_store
 from headrace.testing.faults import FaultyStore
@@ -40,9 +40,11 @@ def file_url(tmp_path: Path) -> str:
     return fresh_url("sqlite", tmp_path)
 
 
-def page(lines: bytes) -> Page:
+def page(lines: bytes) -> JournalPage:
     count = lines.count(b"\n")
-    return Page(Shard(Queue("mail")), [Entry(epoch=1, last_seq=count, count=count, at_ms=1, worker="w", lines=lines)])
+    return JournalPage(
+        Shard(Queue("mail")), [Entry(epoch=1, last_seq=count, count=count, at_ms=1, worker="w", lines=lines)]
+    )
 
 
 def test_the_payloads_of_jobs_that_are_over_updated_or_used_again_are_all_there(url: str) -> None:

@@ -18,8 +18,8 @@ from headrace.cli.pipeline.line import far_text
 from headrace.model.claim import ClaimRequest
 from headrace.model.job import Job
 from headrace.model.names import Queue
-from headrace.model.outcome import Fail, JobError
-from headrace.pipeline.watch import Far
+from headrace.model.outcome import Failed, JobError
+from headrace.pipeline.watch import QueryProgress
 from headrace.stores.contract.store import Store
 from tests.cli.support import environment
 from tests.pipeline.filling import fill, tell
@@ -119,7 +119,7 @@ def test_what_handlers_said_is_told_without_its_secrets_and_a_part_that_replaces
 async def fail_one(store: Store, queue: Queue, message: str) -> None:
     await store.jobs.enqueue([Job(queue=queue, id="a", kind="k")])
     [claim] = (await store.jobs.claim(ClaimRequest(queues=[queue], worker="w", nonce="nonce-fail"))).items
-    await store.jobs.settle([claim.settle(Fail(JobError.of("OSError", message)), 1)])
+    await store.jobs.settle([claim.settle(Failed(JobError.of("OSError", message)), 1)])
 
 
 def test_a_report_of_a_tenant_shows_it_alone_and_says_what_the_tables_hold_now(
@@ -173,7 +173,7 @@ def test_in_a_terminal_history_shows_how_far_it_is_and_ends_with_ctrl_c(tmp_path
 
 
 def test_how_far_a_stream_is_is_told_with_its_pace_and_the_rest() -> None:
-    far = Far(batches=3, events=12_000, events_per_s=2_000.0, behind=30_000)
+    far = QueryProgress(batches=3, events=12_000, events_per_s=2_000.0, behind=30_000)
 
     assert far_text(far) == "12,000 events · 2,000/s · 30,000 behind, 15.0 s left"
-    assert far_text(Far(events=1, behind=0)) == "1 event · nothing is behind"
+    assert far_text(QueryProgress(events=1, behind=0)) == "1 event · nothing is behind"

@@ -14,7 +14,7 @@ from headrace.pipeline.history.alone import alone
 from headrace.pipeline.history.compact import compact
 from headrace.pipeline.history.compacted import Compacted
 from headrace.pipeline.history.place import place
-from headrace.pipeline.history.state import State, write_state
+from headrace.pipeline.history.state import HistoryState, write_state
 from tests.pipeline.histories import duckdb_places, put, rows_of
 
 
@@ -69,7 +69,7 @@ def test_large_files_later_days_and_batches_that_are_not_in_place_are_left_alone
         put(tmp_path, batch, [2_000 + batch])
     for batch in (6, 7):
         put(tmp_path, batch, [2_000 + batch], day="2030-02-01")
-    write_state(tmp_path, State(batch=4))
+    write_state(tmp_path, HistoryState(batch=4))
 
     compact(tmp_path, until_day="2030-01-31", small_bytes=large.stat().st_size)
 
@@ -144,7 +144,7 @@ def test_what_a_writer_places_or_overwrites_meanwhile_stays(tmp_path: Path, monk
     for batch in range(3):
         put(tmp_path, batch, [batch + 1])
     put(tmp_path, 3, [999])
-    write_state(tmp_path, State(batch=2))
+    write_state(tmp_path, HistoryState(batch=2))
 
     def write(reached: str, batch: int) -> None:
         # The writer runs batch 3 once more, and then the next.
@@ -189,7 +189,7 @@ def test_readers_beside_a_compaction_and_a_writer_see_each_event_once_or_fail(tm
     for batch in range(1, batches):
         staged = put(tmp_path / "_staging", batch, [batch + 1])
         place(tmp_path, [staged], batch)
-        write_state(tmp_path, State(batch=batch))
+        write_state(tmp_path, HistoryState(batch=batch))
     ended.set()
     for each in others:
         each.join(30)

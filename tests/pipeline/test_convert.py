@@ -8,7 +8,7 @@ from pyspark.sql.pandas.types import to_arrow_schema
 
 from headrace.model.event import LINE_COLUMNS, Entry
 from headrace.model.names import Queue, Shard
-from headrace.pipeline.source.journal.convert import Converter, Page
+from headrace.pipeline.source.journal.convert import Converter, JournalPage
 from headrace.pipeline.source.schema import ARROW_SCHEMA, JOURNAL, LINE, SPARK_SCHEMA
 
 SHARD = Shard(Queue("mail", "acme", 3).fail_queue, 2)
@@ -27,7 +27,7 @@ def entry(
 
 
 def record_batch(shard: Shard, entries: list[Entry]) -> pa.RecordBatch:
-    return Converter().record_batch([Page(shard, entries)])
+    return Converter().record_batch([JournalPage(shard, entries)])
 
 
 def test_spark_and_arrow_agree_on_every_column() -> None:
@@ -94,7 +94,7 @@ def test_each_row_has_the_place_of_its_own_entry() -> None:
 
 def test_each_row_has_the_shard_of_its_own_page() -> None:
     line, first = b'{"event":"removed","id":"a"}\n', Shard(Queue("alone"))
-    pages = [Page(first, [entry(3, 3, line * 3)]), Page(SHARD, [entry(8, 1, line), entry(9, 1, line)])]
+    pages = [JournalPage(first, [entry(3, 3, line * 3)]), JournalPage(SHARD, [entry(8, 1, line), entry(9, 1, line)])]
 
     batch = Converter().record_batch(pages)
 
@@ -110,7 +110,7 @@ def test_each_row_has_the_shard_of_its_own_page() -> None:
     [["seq"], ["worker"], ["kind", "happened_at", "tenant"], ["fence", "worker", "id"], ["run_at", "enqueued_at"]],
 )
 def test_columns_that_are_picked_are_as_they_are_among_all(names: list[str]) -> None:
-    pages = [Page(SHARD, [entry(12, 2, LINES)])]
+    pages = [JournalPage(SHARD, [entry(12, 2, LINES)])]
 
     batch = Converter(JOURNAL.pick(names)).record_batch(pages)
 

@@ -13,7 +13,7 @@ from pyspark.sql import SparkSession
 from headrace.model.claim import ClaimRequest
 from headrace.model.job import Job
 from headrace.model.names import Queue
-from headrace.model.outcome import Done, Fail, JobError
+from headrace.model.outcome import Done, Failed, JobError
 from headrace.pipeline.redaction import redaction
 from headrace.stores.contract.store import Store
 from tests.pipeline.stories import tell, url_of
@@ -59,7 +59,7 @@ def work(url: str, day: str) -> None:
         await store.jobs.enqueue([Job(queue=MAIL, id=f"{day}/{number}", kind="welcome") for number in range(5)])
         request = ClaimRequest(queues=[MAIL], worker="w", nonce=f"nonce-{day}", limit=3, lease_ms=60_000)
         first, second, third = (await store.jobs.claim(request)).items
-        fail = Fail(JobError("Timeout", "no answer"))
+        fail = Failed(JobError("Timeout", "no answer"))
         await store.jobs.settle([first.settle(Done(), 5), second.settle(Done(), 9), third.settle(fail, 7)])
 
     tell(url, story)

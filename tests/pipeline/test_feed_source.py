@@ -14,7 +14,7 @@ from pyspark.sql import SparkSession
 from pyspark.sql.datasource import EqualTo, GreaterThanOrEqual
 
 from headrace.model.errors import BadConfig, Refused
-from headrace.model.feed import FeedName, FeedType, Place, Publication
+from headrace.model.feed import FeedName, FeedType, ItemPosition, Publication
 from headrace.pipeline.source.feed.shares import shares
 from headrace.stores.contract.store import Store
 from tests.pipeline.playing import Checkpoint, Row, playing
@@ -137,7 +137,7 @@ def test_an_item_that_is_no_text_is_null(tmp_path: Path) -> None:
 def test_a_stream_tells_every_change_with_every_column_and_then_what_is_new(url: str) -> None:
     board = FeedName("board")
     publish(url, board, "1", type="sorted")
-    before = Place("before", "1")
+    before = ItemPosition("before", "1")
     after(
         url,
         lambda store: store.items.publish(board, [Publication(b"2", "2", before)], instance="you", now_ms=3_000),

@@ -18,7 +18,7 @@ from headrace.pipeline.history import layout, staging, steps
 from headrace.pipeline.history.compact import compact
 from headrace.pipeline.history.read import read_history
 from headrace.pipeline.history.run import follow_history
-from headrace.pipeline.history.state import State, read_state, write_state
+from headrace.pipeline.history.state import HistoryState, read_state, write_state
 from headrace.pipeline.said import said_by_us
 from headrace.pipeline.source.schema import JOURNAL
 from headrace.stores.contract.store import Store
@@ -44,7 +44,7 @@ def spark_places(spark: SparkSession, folder: Path) -> list[Place]:
     return places(read_history(spark, folder).toArrow().to_pylist())
 
 
-def state_of(folder: Path) -> State:
+def state_of(folder: Path) -> HistoryState:
     state = read_state(folder)
     assert state is not None
     return state

@@ -11,17 +11,17 @@ import pytest
 from headrace.model.errors import BadConfig, Refused, StoreUnavailable
 from headrace.model.names import Queue, Shard
 from headrace.pipeline.history.batch import Writer
-from headrace.pipeline.history.check import Counts, check, held_by
+from headrace.pipeline.history.check import VerifiedCounts, check, held_by
 from headrace.pipeline.history.cursor import Cursor
 from headrace.pipeline.history.layout import STATE
 from headrace.pipeline.history.place import remove_leftovers
-from headrace.pipeline.history.planned import Planned, Span, read_planned
+from headrace.pipeline.history.planned import PlannedBatch, SeqSpan, read_planned
 from headrace.pipeline.history.resume import begin, find_begins, first_batch, renew
 from headrace.pipeline.history.run import follow_history
-from headrace.pipeline.history.state import State, write_state
+from headrace.pipeline.history.state import HistoryState, write_state
 from headrace.pipeline.history.writing import take_writing
 from headrace.pipeline.source.journal.offset import Mark, Offset
-from headrace.pipeline.source.options import Options
+from headrace.pipeline.source.options import SourceOptions
 from tests.pipeline.filling import delete, fill, keep, tell
 from tests.pipeline.histories import put
 from tests.pipeline.served import SERVED, ask, fresh_url
@@ -34,20 +34,22 @@ def mark(seq: int) -> Mark:
     return Mark(1, seq, "", 0)
 
 
-def planned(after: int, upto: int, *, jumps: bool = False) -> Planned:
+def planned(after: int, upto: int, *, jumps: bool = False) -> PlannedBatch:
     """A batch with one span of one journal."""
-    return Planned(Offset(shards={MAIL: mark(upto)}, jumps={MAIL: after} if jumps else {}), {MAIL: Span(after, upto)})
+    return PlannedBatch(
+        Offset(shards={MAIL: mark(upto)}, jumps={MAIL: after} if jumps else {}), {MAIL: SeqSpan(after, upto)}
+    )
 
 
 def test_a_batch_that_holds_what_it_is_to_hold_is_counted(tmp_path: Path) -> None:
     """A journal goes on over midnight, so its events may be in several files."""
     files = [put(tmp_path, 0, [4, 5]), put(tmp_path, 0, [6], day="2030-02-01"), put(tmp_path, 0, [1], queue="new")]
     batch = planned(3, 6)
-    batch.spans["default/new/0"] = Span(0, 1)
+    batch.spans["default/new/0"] = SeqSpan(0, 1)
 
     counts = check(batch, held_by(files), {MAIL: mark(3)}, strict=True)
 
-    assert counts == Counts(events=4)
+    assert counts == VerifiedCounts(events=4)
 
 
 @pytest.mark.parametrize(
@@ -97,9 +99,9 @@ def test_what_the_stream_has_gone_on_without_is_counted_where_that_is_allowed(tm
     lost = check(planned(4, 6, jumps=True), held, {MAIL: mark(9)}, strict=False)
     none = check(planned(3, 6), {}, {MAIL: mark(3)}, strict=False)
 
-    assert skipped == Counts(events=2, skipped=2 + 1)
-    assert lost == Counts(events=2, lost=5)
-    assert none == Counts(skipped=3)
+    assert skipped == VerifiedCounts(events=2, skipped=2 + 1)
+    assert lost == VerifiedCounts(events=2, lost=5)
+    assert none == VerifiedCounts(skipped=3)
     with pytest.raises(StoreUnavailable, match="goes on after 3"):
         check(planned(3, 6), held, {MAIL: mark(1)}, strict=False)
     with pytest.raises(StoreUnavailable, match="hold seq 4 to 6 in 2 rows"):
@@ -148,42 +150,42 @@ def test_a_setting_that_makes_no_sense_is_refused_before_spark_is_asked(
 
 
 def test_a_checkpoint_counts_while_it_fits_the_state_and_what_is_asked_for(tmp_path: Path) -> None:
-    options = Options(url="", tenant="*")
-    state = State(batch=7, shards={MAIL: mark(3)})
+    options = SourceOptions(url="", tenant="*")
+    state = HistoryState(batch=7, shards={MAIL: mark(3)})
     write_state(tmp_path, state)
     assert first_batch(tmp_path, state, options) is None
 
     number = renew(tmp_path, state, options)
     before = first_batch(tmp_path, state, options)
     note(tmp_path, 0, mark(5))
-    after = State(batch=8, shards={MAIL: mark(5)})
+    after = HistoryState(batch=8, shards={MAIL: mark(5)})
 
     assert number == 8
     assert before is None
     assert first_batch(tmp_path, state, options) == 8
     assert first_batch(tmp_path, after, options) == 8
     # Of another selection, of another time, of another story, or broken.
-    assert first_batch(tmp_path, after, Options(url="", tenant="acme")) is None
-    assert first_batch(tmp_path, State(batch=9, shards=after.shards), options) is None
-    assert first_batch(tmp_path, State(batch=8, shards={MAIL: mark(4)}), options) is None
+    assert first_batch(tmp_path, after, SourceOptions(url="", tenant="acme")) is None
+    assert first_batch(tmp_path, HistoryState(batch=9, shards=after.shards), options) is None
+    assert first_batch(tmp_path, HistoryState(batch=8, shards={MAIL: mark(4)}), options) is None
     (tmp_path / "_checkpoint" / "offsets" / "0").write_text("v1\n")
     assert first_batch(tmp_path, after, options) is None
     note(tmp_path, 0, mark(5))
     with pytest.raises(BadConfig, match=r"checkpoint in .* is at batch 8 and _state.json at 6: it was replaced"):
-        first_batch(tmp_path, State(batch=6), options)
+        first_batch(tmp_path, HistoryState(batch=6), options)
 
 
 def test_the_first_batch_of_a_checkpoint_says_where_it_begins_or_holds_nothing(tmp_path: Path) -> None:
-    renew(tmp_path, State(), Options(url=""))
+    renew(tmp_path, HistoryState(), SourceOptions(url=""))
 
     note(tmp_path, 0, mark(5))
     nothing = read_planned(tmp_path, 0)
     note(tmp_path, 0, mark(5), jumps={MAIL: 3})
     note(tmp_path, 1, mark(9))
 
-    assert nothing.spans == {MAIL: Span(5, 5)}
-    assert read_planned(tmp_path, 0).spans == {MAIL: Span(3, 5)}
-    assert read_planned(tmp_path, 1).spans == {MAIL: Span(5, 9)}
+    assert nothing.spans == {MAIL: SeqSpan(5, 5)}
+    assert read_planned(tmp_path, 0).spans == {MAIL: SeqSpan(3, 5)}
+    assert read_planned(tmp_path, 1).spans == {MAIL: SeqSpan(5, 9)}
 
 
 def note(folder: Path, number: int, end: Mark, jumps: dict[str, int] | None = None) -> None:
@@ -203,9 +205,9 @@ def test_one_run_has_the_right_to_write_a_history_and_none_after_it_was_stopped(
     second = take_writing(tmp_path)
 
     with pytest.raises(BadConfig, match="was stopped, and writes no more"):
-        Writer(tmp_path, first, 0, Options(url=""), None).write(cast(Any, None), 0)
+        Writer(tmp_path, first, 0, SourceOptions(url=""), None).write(cast(Any, None), 0)
     with pytest.raises(BadConfig, match="was removed while it was written"):
-        Writer(tmp_path, second, 0, Options(url=""), None).write(cast(Any, None), 0)
+        Writer(tmp_path, second, 0, SourceOptions(url=""), None).write(cast(Any, None), 0)
     second.release()
 
 
@@ -213,7 +215,7 @@ def test_a_history_of_many_files_is_ready_without_a_look_at_any_of_them(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     listed: list[str] = []
-    write_state(tmp_path, State(batch=99))
+    write_state(tmp_path, HistoryState(batch=99))
     for leaf in range(100):
         folder = tmp_path / f"day=2030-01-{leaf % 25 + 1:02d}" / f"queue=q{leaf}"
         folder.mkdir(parents=True)
@@ -224,7 +226,7 @@ def test_a_history_of_many_files_is_ready_without_a_look_at_any_of_them(
         for name in ("scandir", "listdir"):
             patched.setattr(os, name, recording(getattr(os, name), listed))
         state = begin(tmp_path, "parquet", payloads=False)
-        first_batch(tmp_path, state, Options(url=""))
+        first_batch(tmp_path, state, SourceOptions(url=""))
         remove_leftovers(tmp_path, 100)
 
     # Their folders are found, and none of these is listed.
@@ -251,7 +253,7 @@ def url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
 def test_the_consumer_is_registered_and_advanced_and_a_queue_that_is_gone_does_not_matter(url: str) -> None:
     mail, old = Queue("mail", shards=2), Queue("old")
     tell(url, fill(mail, 9), fill(old, 1))
-    options = Options(url=url, tenant="*", names=("mail", "old"))
+    options = SourceOptions(url=url, tenant="*", names=("mail", "old"))
     first, second = Cursor("history", options, hold=False), Cursor("history", options, hold=True)
 
     ask(url, lambda store: first.advance(store, {MAIL: 2, "default/old/0": 1, "default/never/0": 1}))
@@ -266,11 +268,11 @@ def test_the_consumer_is_registered_and_advanced_and_a_queue_that_is_gone_does_n
 
 def test_a_lost_checkpoint_begins_behind_the_state_and_another_store_is_refused(tmp_path: Path) -> None:
     mail, url = Queue("mail"), sqlite_url(tmp_path)
-    strict = Options(url=url, tenant="*")
-    loose = Options(url=url, tenant="*", fails_on_loss=False)
+    strict = SourceOptions(url=url, tenant="*")
+    loose = SourceOptions(url=url, tenant="*", fails_on_loss=False)
     tell(url, fill(mail, 5))
 
-    def begins(options: Options, ended: Mark, name: str = MAIL) -> dict[str, int]:
+    def begins(options: SourceOptions, ended: Mark, name: str = MAIL) -> dict[str, int]:
         return ask(url, lambda store: find_begins(store, options, {name: ended}))
 
     assert begins(strict, mark(3)) == {MAIL: 4}

@@ -13,7 +13,7 @@ from headrace.model.errors import BadConfig
 from headrace.pipeline.history.compact import compact
 from headrace.pipeline.history.delta import APP, commit, prepare_table, table_files
 from headrace.pipeline.history.resume import begin
-from headrace.pipeline.history.state import State, read_state, write_state
+from headrace.pipeline.history.state import HistoryState, read_state, write_state
 from headrace.pipeline.source.journal.offset import Mark
 from headrace.pipeline.source.schema import JOURNAL
 from tests.pipeline.histories import INSIDE, places, put
@@ -21,7 +21,7 @@ from tests.pipeline.histories import INSIDE, places, put
 MAIL, GONE = "default/mail/0", "default/gone/0"
 
 
-def add(folder: Path, state: State, *seqs: int, queue: str = "mail") -> State:
+def add(folder: Path, state: HistoryState, *seqs: int, queue: str = "mail") -> HistoryState:
     """Put a batch into place and into the table, as far as the commit."""
     file = put(folder, state.batch + 1, seqs, queue=queue)
     batch = state.batch + 1

@@ -9,8 +9,8 @@ from headrace.model.errors import BadConfig
 from headrace.model.event import Span
 from headrace.model.names import Queue, Shard
 from headrace.pipeline.source.journal.reader import JournalPart, JournalReader
-from headrace.pipeline.source.machine import Part, check_here, here
-from headrace.pipeline.source.options import Options
+from headrace.pipeline.source.machine import LocalPartition, check_here, here
+from headrace.pipeline.source.options import SourceOptions
 from headrace.pipeline.source.schema import JOURNAL
 from tests.pipeline.filling import fill, tell
 from tests.pipeline.stories import url_of
@@ -20,7 +20,7 @@ ELSEWHERE = "far-away 3b5f1c1e-0000-4000-8000-000000000000"
 
 
 def test_a_part_remembers_where_it_was_planned() -> None:
-    part = pickle.loads(pickle.dumps(Part("value")))  # noqa: S301  (as Spark does)
+    part = pickle.loads(pickle.dumps(LocalPartition("value")))  # noqa: S301  (as Spark does)
 
     assert (part.value, part.planned_on) == ("value", here())
 
@@ -28,7 +28,7 @@ def test_a_part_remembers_where_it_was_planned() -> None:
 def test_a_task_on_another_machine_refuses_a_file(tmp_path: Path) -> None:
     url = url_of(tmp_path / "headrace.db")
     tell(url, fill(MAIL, 1))
-    reader, part = JournalReader(Options(url=url), JOURNAL), JournalPart((Span(Shard(MAIL), 0, 1),))
+    reader, part = JournalReader(SourceOptions(url=url), JOURNAL), JournalPart((Span(Shard(MAIL), 0, 1),))
     assert sum(batch.num_rows for batch in reader.read(part)) == 1
 
     part.planned_on = ELSEWHERE

@@ -13,7 +13,7 @@ from headrace.model.errors import BadConfig, HeadraceError
 from headrace.model.feed import FeedName
 from headrace.model.names import Queue
 from headrace.pipeline.ingest.reading import read_source
-from headrace.pipeline.map.mapped import STEPS, Far
+from headrace.pipeline.map.mapped import STEPS, MapProgress
 from headrace.stores.contract.store import Store
 from tests.pipeline.mapping import answer, app, mapped
 from tests.pipeline.served import ask, fresh_url
@@ -87,7 +87,7 @@ def test_a_map_that_died_between_any_two_steps_goes_on_without_running_anything_
     rows = spark.range(40).selectExpr("id AS n")
     told: list[str] = []
 
-    def die(far: Far) -> None:
+    def die(far: MapProgress) -> None:
         told.append(far.step)
         if told.count(far.step) == 1:  # when a step is first begun; each step is two looks apart from the next
             raise KeyboardInterrupt
@@ -181,7 +181,7 @@ def test_a_map_that_is_asked_to_stop_says_what_is_open_and_goes_on_later(spark: 
     assert (found.outcomes, found.complete, found.created) == ({"done": 3}, True, 0)
 
 
-def _work(far: Far, queue: str) -> None:
+def _work(far: MapProgress, queue: str) -> None:
     if far.step == "running":
         app.run_worker(until_idle=True, queues=[queue])
 

@@ -11,7 +11,7 @@ from pyspark.sql import SparkSession
 from headrace.cli.main import main
 from headrace.model.names import Queue
 from headrace.pipeline import map_rows
-from headrace.pipeline.map.mapped import Far
+from headrace.pipeline.map.mapped import MapProgress
 from tests.pipeline.mapping import answer, greet
 from tests.pipeline.served import fresh_url
 from tests.pipeline.writes import events
@@ -23,7 +23,7 @@ def test_a_fleet_does_the_jobs_of_all_rows_and_results_have_the_type_that_was_as
     spark: SparkSession, tmp_path: Path
 ) -> None:
     """The URL holds a password, and the key has two columns."""
-    url, told = fresh_url("redis", tmp_path), list[Far]()
+    url, told = fresh_url("redis", tmp_path), list[MapProgress]()
     rows = spark.sql("SELECT id, id % 2 AS half, concat('n', id) AS who FROM range(60)")
     call: dict[str, Any] = {
         "key": ["half", "id"],

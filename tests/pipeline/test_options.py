@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from headrace.model.errors import BadConfig, HeadraceError
-from headrace.pipeline.source.options import Options, WriteOptions
+from headrace.pipeline.source.options import SourceOptions, WriteOptions
 from headrace.pipeline.source.place import Place
 from headrace.pipeline.source.schema import BODIES, TABLES, table_of
 
@@ -17,20 +17,22 @@ def url(tmp_path: Path) -> str:
 
 
 def test_only_the_url_must_be_given(url: str) -> None:
-    assert Options.parse({"url": url}) == Options(url=url, what="journal", tenant="default", names=(), columns=())
+    assert SourceOptions.parse({"url": url}) == SourceOptions(
+        url=url, what="journal", tenant="default", names=(), columns=()
+    )
     assert WriteOptions.parse({"url": url}) == WriteOptions(url=url, what="jobs", tenant="default", name=None)
 
 
 def test_names_of_options_may_be_written_in_any_case(url: str) -> None:
     given = {"URL": url, "minpartitions": "3", "Tenant": "*", "QUEUE": "a, b.fail,a", "FAILONDATALOSS": "False"}
 
-    options = Options.parse(given)
+    options = SourceOptions.parse(given)
 
-    assert options == Options(url=url, tenant="*", names=("a", "b.fail"), partitions_min=3, fails_on_loss=False)
+    assert options == SourceOptions(url=url, tenant="*", names=("a", "b.fail"), partitions_min=3, fails_on_loss=False)
 
 
 def test_every_option_of_a_read_is_understood(url: str) -> None:
-    options = Options.parse(
+    options = SourceOptions.parse(
         {
             "url": url,
             "what": "journal",
@@ -94,12 +96,12 @@ def test_a_url_may_hold_settings_and_escapes(tmp_path: Path) -> None:
 
     url = f"sqlite:///{tmp_path}/my%20jobs.db?profile=fast"
 
-    assert Options.parse({"url": url}).url == url
+    assert SourceOptions.parse({"url": url}).url == url
 
 
 @pytest.mark.parametrize("url", ["redis://host/0", "rediss://host", "redis+cluster://a,b", "postgresql://host/jobs"])
 def test_a_server_is_not_looked_for_before_it_is_read(url: str) -> None:
-    assert Options.parse({"url": url}).url == url
+    assert SourceOptions.parse({"url": url}).url == url
 
 
 @pytest.mark.parametrize(
@@ -128,7 +130,7 @@ def test_a_server_is_not_looked_for_before_it_is_read(url: str) -> None:
 )
 def test_an_option_that_makes_no_sense_is_refused(url: str, given: dict[str, str], sentence: str) -> None:
     with pytest.raises(HeadraceError) as refused:
-        Options.parse({"url": url, **given})
+        SourceOptions.parse({"url": url, **given})
 
     assert sentence in str(refused.value)
 
@@ -155,12 +157,12 @@ def test_an_option_of_a_write_that_makes_no_sense_is_refused(url: str, given: di
 
 def test_a_column_that_is_not_there_is_refused_with_the_known_ones(url: str) -> None:
     with pytest.raises(BadConfig, match="option columns names 'sequence', which is not there; known columns: tenant,"):
-        table_of(Options.parse({"url": url, "columns": "id,sequence"}))
+        table_of(SourceOptions.parse({"url": url, "columns": "id,sequence"}))
 
 
 def test_jobs_and_dead_letters_can_be_read_without_their_bodies(url: str) -> None:
     for what in ("jobs", "dead"):
-        table = table_of(Options.parse({"url": url, "what": what, "payloads": "false"}))
+        table = table_of(SourceOptions.parse({"url": url, "what": what, "payloads": "false"}))
 
         assert table.names == tuple(name for name in TABLES[what].names if name not in BODIES)
 
@@ -182,7 +184,7 @@ def test_jobs_and_dead_letters_can_be_read_without_their_bodies(url: str) -> Non
 )
 def test_a_url_that_cannot_be_read_is_refused_without_telling_a_password(url: str, sentence: str) -> None:
     with pytest.raises(BadConfig) as refused:
-        Options.parse({"url": url})
+        SourceOptions.parse({"url": url})
 
     assert sentence in str(refused.value)
     assert "hunter2" not in str(refused.value)
@@ -191,7 +193,7 @@ def test_a_url_that_cannot_be_read_is_refused_without_telling_a_password(url: st
 def test_options_are_shown_without_the_secrets_of_the_url() -> None:
     url = "redis://me:hunter2@host:6379/0?password=hunter2"
 
-    texts = [repr(Options(url=url, names=("mail",))), str(WriteOptions(url=url, what="jobs"))]
+    texts = [repr(SourceOptions(url=url, names=("mail",))), str(WriteOptions(url=url, what="jobs"))]
 
     assert texts[0].startswith("Options(url='redis://host:6379/0', what='journal'")
     assert texts[1].startswith("WriteOptions(url='redis://host:6379/0', what='jobs'")

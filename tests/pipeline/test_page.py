@@ -17,14 +17,14 @@ from headrace.pipeline.page.numbers import (
     Quantiles,
     Sample,
     Scope,
-    Span,
+    TimeSpan,
     Usage,
     View,
 )
 from headrace.pipeline.page.page import page
 from headrace.pipeline.page.scopes import named_of, scopes_of, span_of
 from headrace.pipeline.page.texts import bytes_text, clock, every, exact, percent, short, tick_ms
-from headrace.pipeline.page.views import Asked, views_of
+from headrace.pipeline.page.views import ViewRequest, views_of
 
 T0 = 1_790_000_040_000
 LONG = "a-very-long-name." * 7
@@ -160,7 +160,7 @@ def test_tenants_beyond_the_first_are_summed_up_as_others() -> None:
     row = {"day": None, "enqueued": 1, "done": 1, "dead": 0, "deliveries": 1, "payload_bytes": 10}
     rows = [row | {"tenant": f"t{n:02}", "run_ms": 100 - n} for n in range(50)]
 
-    (view,) = views_of([ALL], None, Asked(usage=rows))
+    (view,) = views_of([ALL], None, ViewRequest(usage=rows))
 
     assert view.usage is not None
     assert [usage.name for usage in view.usage[-2:]] == ["t07", "42 others"]
@@ -168,7 +168,7 @@ def test_tenants_beyond_the_first_are_summed_up_as_others() -> None:
 
 
 def test_the_largest_page_stays_below_five_megabytes() -> None:
-    span = Span(T0, 60_000, PAGE_BUCKETS_MAX, 60_000)
+    span = TimeSpan(T0, 60_000, PAGE_BUCKETS_MAX, 60_000)
     huge = [10**9 + n for n in range(span.buckets)]
     latency = Latency(Quantiles(1, 10**6, 10**9), Quantiles(3, 10**7, 10**10), 10**11)
     names = [f"{LONG}{n}" for n in range(PAGE_TENANTS_MAX + 1)]

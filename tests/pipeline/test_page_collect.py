@@ -12,7 +12,7 @@ from headrace.pipeline.page import queries
 from headrace.pipeline.page.collect import collect
 from headrace.pipeline.page.numbers import ALL, Numbers, Scope, View
 from headrace.pipeline.page.page import page
-from headrace.pipeline.page.part import EVERYTHING, Part
+from headrace.pipeline.page.part import EVERYTHING, ReportPart
 from tests.pipeline.lakes import T0, us, window, write_stats, write_table
 
 SAID = "no answer from redis://me:hunter2@cache:6379, token=abc123"
@@ -75,7 +75,7 @@ def test_what_handlers_said_is_shown_without_its_secrets(numbers: Numbers) -> No
 
 
 def test_a_queue_that_is_alone_is_called_by_its_name(spark: SparkSession, lake: Lake, numbers: Numbers) -> None:
-    lone = collect(spark, lake, made_at_ms=T0, part=Part("birch"))
+    lone = collect(spark, lake, made_at_ms=T0, part=ReportPart("birch"))
 
     assert view_of(numbers, Scope("birch")).backlog == {"web": [5]}
     assert [(view.scope, view.backlog) for view in lone.views] == [(ALL, {"web": [5]})]
@@ -92,7 +92,7 @@ def test_queues_without_a_known_backlog_are_counted_and_told(numbers: Numbers) -
 
 
 def test_a_report_of_a_tenant_shows_nothing_of_the_others_and_names_it(spark: SparkSession, lake: Lake) -> None:
-    part = collect(spark, lake, made_at_ms=T0, part=Part("acme", "reports, mail"))
+    part = collect(spark, lake, made_at_ms=T0, part=ReportPart("acme", "reports, mail"))
 
     [whole, *queues] = part.views
     assert [view.scope for view in queues] == [Scope("acme", "mail"), Scope("acme", "reports")]

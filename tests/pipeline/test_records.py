@@ -18,7 +18,7 @@ from headrace.model.event import Bounds
 from headrace.model.feed import FeedName
 from headrace.model.job import Job
 from headrace.model.names import Queue, Shard
-from headrace.model.outcome import Done, Fail, JobError, Retry
+from headrace.model.outcome import Done, Failed, JobError, Retried
 from headrace.model.policy import Policy
 from headrace.pipeline.source.records.plan import ShardGroups
 from headrace.stores.contract.store import Store
@@ -57,12 +57,12 @@ async def all_states(store: Store) -> None:
     error = JobError.of("Odd", ODD_MESSAGE)
     for _ in range(2):
         await store.jobs.enqueue([job("dead", tag="grave", headers={"from": "é", "to": ""})])
-        await store.jobs.settle([(await claim(store, "dead"))["dead"].settle(Fail(error), 1)])
+        await store.jobs.settle([(await claim(store, "dead"))["dead"].settle(Failed(error), 1)])
     await store.jobs.enqueue([job("done"), job("failed", policy=Policy(backoff_ms=10**9)), job("cancelled")])
     await store.jobs.cancel(MAIL, ["cancelled"])
     claims = await claim(store, "done", "failed")
     await store.jobs.settle([claims["done"].settle(Done(b'{"sent":true}'), 1)])
-    await store.jobs.settle([claims["failed"].settle(Retry(error), 1)])
+    await store.jobs.settle([claims["failed"].settle(Retried(error), 1)])
     await store.jobs.enqueue([job("active", policy=Policy(priority=2))])
     await claim(store, "active")
     await store.jobs.enqueue([job("active", tag="blocked_job")])

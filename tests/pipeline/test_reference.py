@@ -10,7 +10,7 @@ from pyspark.sql import functions as F  # noqa: N812  (as everybody on Spark wri
 from headrace.model.claim import ClaimRequest
 from headrace.model.job import Job
 from headrace.model.names import Queue
-from headrace.model.outcome import Fail, JobError
+from headrace.model.outcome import Failed, JobError
 from headrace.pipeline.source import options
 from headrace.pipeline.source.schema import TABLES
 from headrace.pipeline.source.write.making import COLUMNS
@@ -68,7 +68,7 @@ async def a_death(store: Store) -> None:
     await store.jobs.enqueue([Job(queue=queue, id="a", kind="invoice")])
     request = ClaimRequest(queues=[queue], worker="w", nonce="nonce-one", limit=1, lease_ms=10_000)
     claims = await store.jobs.claim(request)
-    await store.jobs.settle([claim.settle(Fail(JobError.of("Timeout", "no answer")), 1) for claim in claims.items])
+    await store.jobs.settle([claim.settle(Failed(JobError.of("Timeout", "no answer")), 1) for claim in claims.items])
 
 
 def test_the_programs_of_the_page_run_top_to_bottom(

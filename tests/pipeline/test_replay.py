@@ -10,7 +10,7 @@ from pyspark.sql import SparkSession
 from headrace.model.errors import BadConfig, Refused
 from headrace.model.job import Job, State
 from headrace.model.names import Queue
-from headrace.model.outcome import Fail, JobError
+from headrace.model.outcome import Failed, JobError
 from headrace.pipeline import replay_dead_letters
 from headrace.pipeline.source.options import WriteOptions
 from headrace.pipeline.source.write.dead import DeadSink
@@ -39,7 +39,7 @@ def kill(url: str, queue: Queue, error: str, *ids: str, kind: str = "k") -> None
         await store.jobs.enqueue(jobs)
 
     ask(url, send)
-    drain(url, queue, Fail(JobError.of(error, "it failed")))
+    drain(url, queue, Failed(JobError.of(error, "it failed")))
 
 
 def ids(url: str, queue: Queue) -> list[str]:

@@ -12,7 +12,7 @@ from pyspark.sql import SparkSession
 from headrace.cli.main import main
 from headrace.model.job import Job
 from headrace.model.names import Queue
-from headrace.model.outcome import Fail, JobError
+from headrace.model.outcome import Failed, JobError
 from headrace.stores.contract.store import Store
 from tests.cli.support import environment
 from tests.pipeline.served import ask, fresh_url
@@ -59,7 +59,7 @@ def url(tmp_path: Path) -> str:
         await store.jobs.enqueue([Job(queue=MAIL, id=f"job-{at}", kind="send", payload=b"%d" % at) for at in range(5)])
 
     ask(url, send)
-    drain(url, MAIL, Fail(JobError.of("Timeout", "it failed")))
+    drain(url, MAIL, Failed(JobError.of("Timeout", "it failed")))
     return url
 
 

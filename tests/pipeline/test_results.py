@@ -12,7 +12,7 @@ from headrace.model.claim import ClaimRequest
 from headrace.model.errors import BadConfig, Refused
 from headrace.model.job import Job
 from headrace.model.names import Queue
-from headrace.model.outcome import Done, Fail, JobError, Outcome
+from headrace.model.outcome import Done, Failed, JobError, Outcome
 from headrace.model.policy import Policy
 from headrace.stores.contract.store import Store
 from tests.pipeline.playing import Checkpoint, Row, playing
@@ -59,7 +59,7 @@ def shown(queue: str, *ids: str) -> list[tuple[Any, ...]]:
 
 
 def test_a_stream_tells_each_job_that_is_done_with_its_result_and_every_column(url: str) -> None:
-    finish(url, done("a") | {"dead": Fail(JobError.of("E")), "none": Done()})
+    finish(url, done("a") | {"dead": Failed(JobError.of("E")), "none": Done()})
     ask(url, lambda store: store.jobs.enqueue([Job(queue=MAIL, id="waiting", kind="k", delay_ms=10**6)]))
 
     with playing(url=url, what="results", tenant="acme") as run:

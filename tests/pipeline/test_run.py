@@ -14,7 +14,7 @@ from headrace.pipeline.events import Events, events
 from headrace.pipeline.files import locked
 from headrace.pipeline.lake import Lake
 from headrace.pipeline.replacing import MARK, replace_table
-from headrace.pipeline.run import Counts, held, write_errors, write_jobs, write_tables, write_usage
+from headrace.pipeline.run import TableCounts, held, write_errors, write_jobs, write_tables, write_usage
 from headrace.pipeline.summary import by_kind, read_table, top
 from headrace.stores.contract.store import Store
 from tests.pipeline.byhand import ENQUEUED, at, frame_of, only
@@ -48,7 +48,7 @@ def test_the_table_of_jobs_is_plain_parquet_and_its_rows_are_counted(spark: Spar
     counts = write_jobs(spark, events(spark, url, lake), lake)
 
     found = sorted((row["id"], row["outcome"]) for row in pq.read_table(lake.table("jobs")).to_pylist())
-    assert counts == Counts(jobs=5, attempts=0)
+    assert counts == TableCounts(jobs=5, attempts=0)
     assert found == [("a", None), ("b", "cancelled"), ("c", None), ("d", "cancelled"), ("e", None)]
 
 

@@ -10,7 +10,7 @@ from headrace.model.errors import BadConfig
 from headrace.pipeline.stats.columns import ROW, Row
 from headrace.pipeline.stats.files import Files
 from headrace.pipeline.stats.merge import Visited, merge
-from headrace.pipeline.stats.state import State, check_folder, load, save
+from headrace.pipeline.stats.state import StatsState, check_folder, load, save
 from headrace.pipeline.stats.touched import ranges
 
 MINUTE = 60_000
@@ -162,7 +162,7 @@ def test_windows_far_apart_are_read_in_a_bounded_number_of_ranges_with_the_least
 
 
 def test_the_state_of_a_folder_is_kept_as_it_was(tmp_path: Path) -> None:
-    state = State(
+    state = StatsState(
         window_ms=MINUTE, queues={"acme/mail": None, "acme/news": NOON}, counted={"acme/mail/0": (1, 17)}, late=3
     )
     state.put_sums(NOON, {("acme", "mail", None): -1, ("acme", "mail", "k"): 0})

@@ -33,7 +33,7 @@ from headrace.model.names import Queue
 from headrace.model.policy import Policy
 from headrace.pipeline.source.machine import here
 from headrace.pipeline.source.options import WriteOptions
-from headrace.pipeline.source.write.counts import Tally, total
+from headrace.pipeline.source.write.counts import WriteTally, total
 from headrace.pipeline.source.write.jobs import JobSink
 from headrace.pipeline.source.write.run import Run
 from headrace.pipeline.write import enqueue
@@ -283,10 +283,10 @@ async def test_the_later_of_two_rows_with_one_id_wins_however_slow_the_first_is(
 
 
 def test_beyond_what_can_be_counted_exactly_the_counts_are_bounds() -> None:
-    tally = Tally(rows=30_000_000, counts=Counter(created=29_999_000), ours=29_999_990, refused=Counter(full=10))
+    tally = WriteTally(rows=30_000_000, counts=Counter(created=29_999_000), ours=29_999_990, refused=Counter(full=10))
     tally.examples["full"] = "it is full"
 
-    written = total("jobs", Run("run", 1, here()), [tally, Tally()], 2)
+    written = total("jobs", Run("run", 1, here()), [tally, WriteTally()], 2)
 
     assert shown(written) == {"created": 29_999_000, "folded": 990, "refused": {"full": 10}}
     assert written.sentence() == (

@@ -28,7 +28,7 @@ from headrace.model.claim import ClaimRequest
 from headrace.model.feed import FeedName
 from headrace.model.job import Record, State
 from headrace.model.names import Queue
-from headrace.model.outcome import Done, Fail, JobError, Outcome
+from headrace.model.outcome import Done, Failed, JobError, Outcome
 from headrace.pipeline.source.source import HeadraceSource
 from headrace.pipeline.source.write.counts import Written
 from headrace.stores.contract.store import Store
@@ -165,7 +165,7 @@ async def work(store: Store, queue: Queue, outcome: Outcome) -> int:
     raise AssertionError("the queue never came to its end")
 
 
-FAILED = Fail(JobError.of("Odd", "it failed"))
+FAILED = Failed(JobError.of("Odd", "it failed"))
 
 
 def events(url: str, queue: Queue) -> Counter[str]:

@@ -13,7 +13,7 @@ from headrace.feeds.change import Change
 from headrace.feeds.feed import Feed
 from headrace.feeds.feeds import Feeds
 from headrace.feeds.sorted_feed import SortedFeed
-from headrace.feeds.subscription import Stream, Subscription
+from headrace.feeds.subscription import ChangeStream, Subscription
 from headrace.model.feed import FeedCursor, FeedName
 from headrace.stores.open import open_store
 
@@ -133,14 +133,14 @@ def turn_two_round() -> None:
 
 
 def _change_what_is_taken(change: Any) -> None:
-    old = Stream._take
+    old = ChangeStream._take
 
-    def take(self: Stream, changes: Sequence[Change], at: int = 0) -> None:
+    def take(self: ChangeStream, changes: Sequence[Change], at: int = 0) -> None:
         left = changes[at:]
         is_broken = len(left) > 1 and left[0].event not in ("present", "live")
         old(self, change(left) if is_broken else left)
 
-    Stream._take = take  # type: ignore[method-assign]
+    ChangeStream._take = take  # type: ignore[method-assign]
 
 
 def resume_early() -> None:

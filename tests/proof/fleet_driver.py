@@ -11,7 +11,7 @@ from pyspark.sql import SparkSession
 from pyspark.sql import functions as F  # noqa: N812  (as everybody on Spark writes it)
 
 from headrace.pipeline.fleet.run import FleetProgress, run_fleet
-from headrace.pipeline.map.mapped import Far
+from headrace.pipeline.map.mapped import MapProgress
 from headrace.pipeline.map.run import map_rows
 from tests.proof.fleet_app import LEASE_MS
 from tests.proof.fleet_faults import DRIVERS, FAULT
@@ -60,7 +60,7 @@ def _map(spark: SparkSession, life: Life) -> None:
         F.col("id").alias("n"), F.lit(life.folder).alias("folder"), F.lit(life.ms).alias("ms")
     )
 
-    def tell(far: Far) -> None:
+    def tell(far: MapProgress) -> None:
         say("far", far.step, str(far.rows - far.open if far.step == "running" else 0))
 
     mapped = map_rows(

@@ -33,12 +33,12 @@ def drop_answers(plant: Plant) -> None:
 
 def stop_hearts(plant: Plant) -> None:
     """Workers extend nothing and believe in their leases all the same: others begin what they still do."""
-    from headrace.worker.heartbeat import Heart
+    from headrace.worker.heartbeat import Heartbeat
 
     async def nothing(*_: object) -> None: ...
 
-    plant(Heart, "run", nothing)
-    plant(Heart, "fence", lambda *_: None)
+    plant(Heartbeat, "run", nothing)
+    plant(Heartbeat, "fence", lambda *_: None)
 
 
 def give_up(plant: Plant) -> None:

@@ -7,7 +7,7 @@ from typing import Any
 
 from headrace.pipeline.history import batch, layout, steps
 from headrace.pipeline.history.place import place
-from headrace.pipeline.history.state import State, write_state
+from headrace.pipeline.history.state import HistoryState, write_state
 
 Plant = Callable[[Any, str, Any], None]
 """Puts something else in place of an attribute: `setattr`, or what a test undoes afterwards."""
@@ -26,7 +26,7 @@ def note_too_early(plant: Plant) -> None:
         staged.append((folder, files, number))
         return []
 
-    def write(folder: Path, state: State) -> None:
+    def write(folder: Path, state: HistoryState) -> None:
         write_state(folder, state)
         steps.reached("noted", state.batch)
         place(*staged.pop())

@@ -10,7 +10,7 @@ from headrace.model.claim import ClaimRequest
 from headrace.model.job import Job
 from headrace.model.limits import DURATION_MS_MAX
 from headrace.model.names import Queue
-from headrace.model.outcome import Done, Fail, JobError, Outcome, Retry
+from headrace.model.outcome import Done, Failed, JobError, Outcome, Retried
 from headrace.stores.contract.store import Store
 from headrace.stores.open import open_store
 
@@ -63,7 +63,7 @@ class Writer:
 
     def _outcome(self) -> Outcome:
         error = JobError.of("Odd", 'a "message"\n😀')
-        outcomes: list[Outcome] = [Done(b"1"), Done(), Done(), Retry(error), Fail(error)]
+        outcomes: list[Outcome] = [Done(b"1"), Done(), Done(), Retried(error), Failed(error)]
         return self._random.choice(outcomes)
 
 

@@ -6,7 +6,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from headrace.model.event import Event, EventName, Line
+from headrace.model.event import Event, EventName, EventRecord
 from headrace.model.names import Queue
 from tests.proof.fleet_app import Run
 from tests.proof.fleet_check import judge
@@ -42,7 +42,7 @@ async def test_a_map_whose_driver_and_workers_are_killed_does_no_row_twice_unles
 
 def journal(*deliveries: Delivery) -> list[Event]:
     """The events of one job."""
-    lines = [Line("enqueued", "n-7"), *(Line(event, "n-7", fence=fence) for event, fence in deliveries)]
+    lines = [EventRecord("enqueued", "n-7"), *(EventRecord(event, "n-7", fence=fence) for event, fence in deliveries)]
     return [Event(shard=SHARD, epoch=1, seq=seq, at_ms=seq, line=line) for seq, line in enumerate(lines, 1)]
 
 

@@ -31,7 +31,7 @@ def after(module: str, line: str, *added: str) -> Piece:
 
 PAUSE_IN_OUTAGE = "            await self._outage.wait(error)"
 COUNT_RUN = "            self._number += 1"
-LOST_BATCH = "        return _sorted_out(lost, jobs)"
+LOST_BATCH = "        return _split_outcomes(lost, jobs)"
 CROSSED = "settlements = [replace(each, outcome=settlements[~at].outcome) for at, each in enumerate(settlements)]"
 TIMED_OUT = 'return self._retry(JobError.of("TimedOut", f"the handler was still running after its {limit}"))'
 
@@ -79,11 +79,11 @@ FAULTS: dict[str, Piece] = {
     "nobody_looks_when_a_hint_is_lost": (EXCHANGE, "wait(self._queues, self._poll_ms)", "wait(self._queues, 10**8)"),
     "a_job_that_is_given_back_is_charged": (
         FINISHED_JOB,
-        "                return model.Release()",
+        "                return model.Released()",
         "                return self._retry(job_error(error))",
     ),
     "a_cancelled_job_is_tried_again": (FINISHED_JOB, "return Cancelled()", "return self._retry(job_error(error))"),
-    "a_time_out_costs_nothing": (FINISHED_JOB, TIMED_OUT, "return model.Release()"),
+    "a_time_out_costs_nothing": (FINISHED_JOB, TIMED_OUT, "return model.Released()"),
     "a_time_limit_is_ignored": (RUNNER, "        if run.claim.timeout_ms:", "        if False:"),
     "a_job_of_an_unknown_kind_is_dropped": after(CREW, COUNT_RUN, "if handler is None:", "    continue"),
     "an_old_run_settles_with_the_token_of_the_new_claim": before(
@@ -100,7 +100,7 @@ FAULTS: dict[str, Piece] = {
     ),
     "the_drain_leaves_a_handler_that_does_not_stop": (
         CREW,
-        "            self._settler.put(run, Release(ABANDONED_DELAY_MS), 0)\n",
+        "            self._settler.put(run, Released(ABANDONED_DELAY_MS), 0)\n",
         "            run.is_lost = True\n",
     ),
     "the_drain_does_not_settle": (
@@ -110,8 +110,8 @@ FAULTS: dict[str, Piece] = {
     ),
     "answers_are_crossed_between_senders": (
         COALESCER,
-        "for truth in await take_in(self._jobs, batch):",
-        "for truth in reversed(await take_in(self._jobs, batch)):",
+        "for truth in await enqueue_batch(self._jobs, batch):",
+        "for truth in reversed(await enqueue_batch(self._jobs, batch)):",
     ),
     "an_idempotency_key_is_not_sent": (OPTIONS, "idempotency_key=key,", "idempotency_key=None,"),
     "a_lost_reply_counts_as_success": (BATCH, "truths.append(mine)", 'truths.append(Enqueued(job.id, "created"))'),
@@ -121,5 +121,5 @@ FAULTS: dict[str, Piece] = {
         "from headrace.model.errors import StoreUnavailable",
         "return [StoreUnavailable(str(lost)) for _ in jobs]",
     ),
-    "a_send_that_failed_is_sent_again_in_silence": before(BATCH, LOST_BATCH, "return await take_in(store, jobs)"),
+    "a_send_that_failed_is_sent_again_in_silence": before(BATCH, LOST_BATCH, "return await enqueue_batch(store, jobs)"),
 }

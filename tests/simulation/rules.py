@@ -6,7 +6,7 @@ from typing import Any
 import msgspec
 
 from headrace.model.claim import Settlement
-from headrace.model.outcome import Cancelled, Done, Fail, Outcome, Release, Retry
+from headrace.model.outcome import Cancelled, Done, Failed, Outcome, Released, Retried
 from tests.simulation.history import Delivery, Run
 
 BOUND_S = 0.02
@@ -21,7 +21,7 @@ FENCED = 0.15
 """This part of a lease before its end, a worker may have given it up already."""
 RECOVERY_S = 12.0
 """How long after trouble a worker may still be waiting for its store."""
-OUTCOMES: dict[str, type[Any]] = {"ok": Done, "raise": Retry, "retry": Retry, "fail": Fail, "release": Release}
+OUTCOMES: dict[str, type[Any]] = {"ok": Done, "raise": Retried, "retry": Retried, "fail": Failed, "release": Released}
 """What becomes of a handler that ended by itself."""
 KNOWN_KINDS = frozenset({"quick", "heavy", "headrace.fail"})
 
@@ -98,25 +98,25 @@ def wrong_outcome(delivery: Delivery, outcome: Outcome) -> str | None:
         is_hopeless = record.kind not in KNOWN_KINDS or record.payload == b'"bad"'
         return (
             None
-            if isinstance(outcome, Release | Cancelled) or (is_hopeless and isinstance(outcome, Fail))
+            if isinstance(outcome, Released | Cancelled) or (is_hopeless and isinstance(outcome, Failed))
             else "never ran"
         )
     if run.how is None:  # a worker that ends may give back what it cannot stop
-        return None if isinstance(outcome, Release) and delivery.life.stopped_at is not None else "still runs"
+        return None if isinstance(outcome, Released) and delivery.life.stopped_at is not None else "still runs"
     if isinstance(outcome, Done) and (run.how != "ok" or msgspec.json.decode(outcome.result or b"null") != run.value):
         return f"ended {run.how} {run.value!r}"
     if run.cancelled_at is not None:
         limit_at = run.started_at + delivery.claim.timeout_ms / 1000
         is_late = bool(delivery.claim.timeout_ms) and run.cancelled_at >= limit_at - BOUND_S
-        if is_late and isinstance(outcome, Release) and delivery.life.stopped_at is None:
+        if is_late and isinstance(outcome, Released) and delivery.life.stopped_at is None:
             return "ran into its time limit"
         return (
             "was stopped by its worker"
-            if isinstance(outcome, Fail | Retry) and not is_late and run.how == "cancelled"
+            if isinstance(outcome, Failed | Retried) and not is_late and run.how == "cancelled"
             else None
         )
     if not isinstance(outcome, OUTCOMES[run.how]):
         return f"ended {run.how}"
-    if isinstance(outcome, Retry | Release) and run.value is not None and outcome.delay_ms != run.value:
+    if isinstance(outcome, Retried | Released) and run.value is not None and outcome.delay_ms != run.value:
         return f"asked for a delay of {run.value} ms"
     return None

@@ -4,8 +4,8 @@ import inspect
 
 import pytest
 
-from headrace.stores.contract.dead_letters import Dead
-from headrace.stores.contract.feeds import Feeds
+from headrace.stores.contract.dead_letters import DeadLetters
+from headrace.stores.contract.feeds import FeedStore
 from headrace.stores.contract.integrity import Integrity
 from headrace.stores.contract.items import Items
 from headrace.stores.contract.jobs import Jobs
@@ -15,7 +15,7 @@ from headrace.stores.contract.reads import Reads
 from headrace.stores.contract.signals import Signals
 from headrace.stores.contract.store import Store
 
-PROTOCOLS = (Dead, Feeds, Items, Jobs, Journal, Queues, Reads, Signals, Store, Integrity)
+PROTOCOLS = (DeadLetters, FeedStore, Items, Jobs, Journal, Queues, Reads, Signals, Store, Integrity)
 
 
 def methods(protocol: type) -> dict[str, object]:
@@ -32,7 +32,7 @@ def test_a_protocol_has_at_most_ten_methods_and_each_says_what_it_promises(proto
     assert [name for name, method in asked.items() if not inspect.getdoc(method)] == []
 
 
-@pytest.mark.parametrize("protocol", [Dead, Feeds, Items, Jobs, Journal, Queues, Reads, Integrity])
+@pytest.mark.parametrize("protocol", [DeadLetters, FeedStore, Items, Jobs, Journal, Queues, Reads, Integrity])
 def test_every_call_that_depends_on_the_time_can_be_given_it(protocol: type) -> None:
     timeless = {"names", "tenants", "delete", "configuration", "read", "bounds", "forget", "consumers"}
     timeless |= {"describe", "changes", "all_bounds", "reached"}

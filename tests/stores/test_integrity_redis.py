@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from headrace.model.integrity import CountMismatch, Damage, Findings, Flaw, Mended, Quarantined
+from headrace.model.integrity import CountMismatch, Findings, Flaw, Problem, Quarantined, RepairResult
 from headrace.model.limits import LEASE_MS_DEFAULT
 from headrace.model.names import Shard
 from headrace.model.outcome import Cancelled, Done
@@ -48,7 +48,7 @@ async def inspect(play: Play) -> Findings:
     return await play.store.integrity.inspect(Shard(play.queue, 0), now_ms=play.now_ms)
 
 
-async def mend(play: Play) -> Mended:
+async def mend(play: Play) -> RepairResult:
     return await play.store.integrity.mend(Shard(play.queue, 0), now_ms=play.now_ms)
 
 
@@ -94,7 +94,7 @@ async def test_a_job_that_waits_nowhere_or_twice_waits_again_and_runs_once(
 
     found, mended, again = await inspect(play), await mend(play), await inspect(play)
 
-    assert (found.damages, mended.damages, again.ok) == ((Damage(flaw, "job"),), (Damage(flaw, "job"),), True)
+    assert (found.damages, mended.damages, again.ok) == ((Problem(flaw, "job"),), (Problem(flaw, "job"),), True)
     assert await run_all(play) == ["job"]
     assert await play.history("job") == ["enqueued", "claimed", "done"]
 
@@ -105,7 +105,7 @@ async def test_an_active_job_that_also_stands_in_line_is_not_handed_out_again(se
 
     mended, again = await mend(play), await inspect(play)
 
-    assert (mended.damages, again.ok) == ((Damage("doubled", "job"),), True)
+    assert (mended.damages, again.ok) == ((Problem("doubled", "job"),), True)
     assert await play.claim_ids() == []
     assert (await play.settle(claim)).ok
 
@@ -129,7 +129,7 @@ async def test_a_lease_without_an_end_gets_one_so_that_its_worker_can_still_sett
 
     mended = await mend(play)
 
-    assert mended.damages == (Damage("unleased", "job"),)
+    assert mended.damages == (Problem("unleased", "job"),)
     assert (await play.found("job")).lease_expires_at_ms == play.now_ms + LEASE_MS_DEFAULT
     assert (await play.settle(claim)).ok
     assert await run_all(play) == []
@@ -182,8 +182,8 @@ async def test_a_place_without_its_job_is_dropped_and_the_journal_says_so(
     found, mended, again = await inspect(play), await mend(play), await inspect(play)
 
     assert (found.damages, mended.damages, again.ok) == (
-        (Damage("bodiless", "lost"),),
-        (Damage("bodiless", "lost"),),
+        (Problem("bodiless", "lost"),),
+        (Problem("bodiless", "lost"),),
         True,
     )
     counts = await play.counts()
@@ -215,7 +215,7 @@ async def test_a_blocked_job_behind_nothing_comes_forward(server: RedisServer, p
 
     found, mended = await inspect(play), await mend(play)
 
-    assert (found.damages, mended.damages) == ((Damage("stranded", "job"),), (Damage("stranded", "job"),))
+    assert (found.damages, mended.damages) == ((Problem("stranded", "job"),), (Problem("stranded", "job"),))
     assert (await play.history("job"))[-1] == ("merged" if has_body else "unblocked")
     assert await run_all(play) == ["job"]
 
@@ -247,7 +247,7 @@ async def test_a_dead_letter_that_no_list_shows_is_listed_again(server: RedisSer
 
     mended = await mend(play)
 
-    assert (unlisted, mended.damages) == ([], (Damage("unlisted", str(key.number)),))
+    assert (unlisted, mended.damages) == ([], (Problem("unlisted", str(key.number)),))
     assert [dead_letter.key for dead_letter in await play.dead_letters()] == [key]
     assert (await inspect(play)).ok
     assert (await play.replay("job")).status == "replayed"
@@ -262,7 +262,7 @@ async def test_a_place_among_the_dead_letters_without_its_dead_letter_is_dropped
 
     mended = await mend(play)
 
-    assert mended.damages == (Damage("bodiless", str(key.number)),)
+    assert mended.damages == (Problem("bodiless", str(key.number)),)
     assert (await inspect(play)).ok
     last = (await play.events())[-1].line
     assert (last.event, last.id, last.dead_letter) == ("purged", "job", key.number)

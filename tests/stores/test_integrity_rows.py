@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from headrace.model.integrity import CountMismatch, Damage, Findings, Mended
+from headrace.model.integrity import CountMismatch, Findings, Problem, RepairResult
 from headrace.model.names import Shard
 from headrace.model.outcome import Cancelled, Done
 from headrace.model.results import Counts
@@ -67,7 +67,7 @@ async def inspect(play: Play) -> Findings:
     return await play.store.integrity.inspect(Shard(play.queue, 0), now_ms=play.now_ms)
 
 
-async def mend(play: Play) -> Mended:
+async def mend(play: Play) -> RepairResult:
     return await play.store.integrity.mend(Shard(play.queue, 0), now_ms=play.now_ms)
 
 
@@ -141,8 +141,8 @@ async def test_a_blocked_job_behind_nothing_is_merged_into_the_job_that_waits(pl
     found, mended, again = await inspect(play), await mend(play), await inspect(play)
 
     assert (found.damages, mended.damages, again.ok) == (
-        (Damage("stranded", "job"),),
-        (Damage("stranded", "job"),),
+        (Problem("stranded", "job"),),
+        (Problem("stranded", "job"),),
         True,
     )
     claim = await play.claim_one()
@@ -160,5 +160,5 @@ async def test_memory_frees_a_blocked_job_behind_nothing() -> None:
 
     found, mended = await inspect(play), await mend(play)
 
-    assert (found.damages, mended.damages) == ((Damage("stranded", "job"),), (Damage("stranded", "job"),))
+    assert (found.damages, mended.damages) == ((Problem("stranded", "job"),), (Problem("stranded", "job"),))
     assert (await play.claim_one()).record.payload == b"2"

@@ -10,7 +10,7 @@ from msgspec.structs import replace
 from headrace.model.claim import ClaimRequest
 from headrace.model.job import Job, new_job
 from headrace.model.names import Queue
-from headrace.model.outcome import Done, JobError, Retry
+from headrace.model.outcome import Done, JobError, Retried
 from headrace.model.policy import Policy
 from headrace.stores.postgres.connection import connect, settings_of
 from headrace.stores.postgres.fast_jobs import SLOW_CALLS
@@ -79,7 +79,7 @@ async def test_an_finished_job_made_in_the_server_says_what_one_made_here_says(
         await store.jobs.enqueue([SHAPES[shape]], now_ms=1_700_000_000_000)
         for attempt in range(attempts):
             [claim] = (await store.jobs.claim(request(f"nonce-{spared}-{attempt}", 1), now_ms=1_700_000_000_001)).items
-            retry = claim.settle(Retry(JobError("E", "no"), 0))
+            retry = claim.settle(Retried(JobError("E", "no"), 0))
             await store.jobs.settle([retry], now_ms=1_700_000_000_002)
         [claim] = (await store.jobs.claim(request(f"nonce-{spared}-last", 1), now_ms=1_700_000_000_003)).items
         store.jobs._slow_left = {"plain": spared}

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from headrace.model.errors import OutcomeUnknown, Refused
-from headrace.model.feed import FIRST, LAST, FeedCursor, FeedName, FeedType, Move, Place, Publication
+from headrace.model.feed import FIRST, LAST, FeedCursor, FeedName, FeedType, ItemPosition, Move, Publication
 from headrace.model.job import new_job
 from headrace.model.limits import BATCH_MAX
 from headrace.model.names import Queue
@@ -17,7 +17,7 @@ from headrace.stores.engine import feeds as transitions
 from headrace.stores.engine.feed_rows import FeedRows
 from headrace.stores.engine.rows import Tx
 from headrace.stores.postgres.connection import connect, settings_of
-from headrace.stores.postgres.feed_items import END, START, Order
+from headrace.stores.postgres.feed_items import END, START, KnownOrder
 from headrace.stores.postgres.migrate import migrate
 from headrace.stores.postgres.notify import LOOK_SECONDS
 from headrace.stores.postgres.sql import sql
@@ -46,7 +46,7 @@ async def open_feed(url: str, type: FeedType = "feed", **settings: object) -> Po
     return store
 
 
-async def publish(store: PostgresStore, *ids: str, place: Place = LAST) -> None:
+async def publish(store: PostgresStore, *ids: str, place: ItemPosition = LAST) -> None:
     """Publish items in one call."""
     await store.items.publish(NEWS, [Publication(b"x", id, place) for id in ids], instance="me")
 
@@ -172,7 +172,7 @@ async def test_what_a_process_remembers_of_a_feed_is_only_a_guess(url: str) -> N
     await other.feeds.delete(NEWS, instance="you")
     await other.feeds.create(NEWS, "sorted", {"items_max": 4}, instance="you")
     await publish(other, "x", "y", "z")
-    first = await store.items.publish(NEWS, [Publication(b"x", "a", Place("before", "y"))], instance="me")
+    first = await store.items.publish(NEWS, [Publication(b"x", "a", ItemPosition("before", "y"))], instance="me")
     second = await store.items.publish(NEWS, [Publication(b"x", "b")], instance="me")
     made_anew = [item.id for item in (await store.items.list(NEWS)).rows]
     await store.close()
@@ -340,13 +340,13 @@ BUSY: dict[str, tuple[FeedType, dict[str, int], Act]] = {
     "one item": ("feed", {}, publish),
     "a batch": ("feed", {}, lambda store, id: publish(store, *[f"{id}-{each}" for each in range(50)])),
     "a feed that evicts and drops as much as it takes": ("feed", FULL, publish),
-    "beside another": ("sorted", {}, lambda store, id: publish(store, id, place=Place("before", "1-0"))),
+    "beside another": ("sorted", {}, lambda store, id: publish(store, id, place=ItemPosition("before", "1-0"))),
     "to the beginning": ("sorted", {}, lambda store, id: publish(store, id, place=FIRST)),
     "moves": (
         "sorted",
         {},
         lambda store, id: store.items.move(
-            NEWS, [Move(f"0-{number}", Place("after", f"1-{id}")) for number in range(10)], instance="me"
+            NEWS, [Move(f"0-{number}", ItemPosition("after", f"1-{id}")) for number in range(10)], instance="me"
         ),
     ),
     "retract": ("sorted", {}, lambda store, id: store.items.retract(NEWS, [f"0-{id}"], instance="me")),
@@ -396,7 +396,7 @@ async def test_a_publication_whose_answer_is_lost_may_have_been_kept(url: str) -
 
 
 def test_an_order_answers_only_what_it_knows() -> None:
-    order = Order()
+    order = KnownOrder()
     order.learn([("b", "B"), ("d", "D")], START)
     order.put("c", "C")
     order.learn([("x", "X")], None, END)

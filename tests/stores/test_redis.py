@@ -14,7 +14,7 @@ from headrace.model.feed import FeedName
 from headrace.model.job import State
 from headrace.model.limits import FENCE_JUMP
 from headrace.model.names import Queue, Shard
-from headrace.model.outcome import Done, Fail, Release, Retry
+from headrace.model.outcome import Done, Failed, Released, Retried
 from headrace.model.policy import Policy
 from headrace.model.results import Counts
 from headrace.stores.contract.store import Store
@@ -99,7 +99,7 @@ async def test_a_claim_that_finds_missing_bodies_only_is_empty_and_the_next_one_
     assert await play.counts() == Counts()
 
 
-@pytest.mark.parametrize("outcome", [Done(b"1"), Retry(BOOM), Fail(BOOM), Release()])
+@pytest.mark.parametrize("outcome", [Done(b"1"), Retried(BOOM), Failed(BOOM), Released()])
 async def test_a_settle_of_a_job_whose_body_is_gone_ends_it_and_leaves_the_others_alone(
     server: RedisServer, play: Play, outcome: Any
 ) -> None:
@@ -462,7 +462,7 @@ async def test_an_id_may_hold_anything_that_can_be_printed(server: RedisServer, 
     found = await store.reads.find(play.queue, HOSTILE, now_ms=play.now_ms)
     listed = [each.id for each in (await store.reads.list(play.queue, State.WAITING, now_ms=play.now_ms)).rows]
     claims = await play.claim(100, worker=HOSTILE[1])
-    await store.jobs.settle([claim.settle(Fail(BOOM)) for claim in claims], now_ms=play.now_ms)
+    await store.jobs.settle([claim.settle(Failed(BOOM)) for claim in claims], now_ms=play.now_ms)
     replayed = await store.dead.replay(play.queue, HOSTILE, now_ms=play.now_ms)
 
     assert [each and each.id for each in found] == HOSTILE

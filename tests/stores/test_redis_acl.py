@@ -9,7 +9,7 @@ import pytest
 
 from headrace.model.claim import ClaimRequest
 from headrace.model.errors import BadConfig
-from headrace.model.feed import FIRST, FeedCursor, Place
+from headrace.model.feed import FIRST, FeedCursor, ItemPosition
 from headrace.model.job import new_job
 from headrace.model.names import Queue
 from headrace.model.outcome import Done
@@ -91,7 +91,7 @@ async def test_the_user_can_do_all_that_the_driver_does_with_feeds(server: Redis
     await board.create("sorted", changes_keep_max=10)
     await inbox.create("plain")
     await board.put(*[f"{number}" for number in range(20)], place=FIRST)
-    done = [await board.move("3", Place("before", "5")), await board.edit("4"), *await board.retract("1")]
+    done = [await board.move("3", ItemPosition("before", "5")), await board.edit("4"), *await board.retract("1")]
     woken = await board.store.signals.changed(board.name, FeedCursor("1.1", 1, 1), 1_000)
     await inbox.put("x")
     taken = await inbox.take()

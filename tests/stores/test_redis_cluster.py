@@ -6,7 +6,7 @@ from collections.abc import Iterator
 import pytest
 
 from headrace.model.errors import BadConfig, OutcomeUnknown, StoreUnavailable
-from headrace.stores.redis.client import Call
+from headrace.stores.redis.client import ServerCall
 from headrace.stores.redis.topology import slot_of
 from tests.support.process import free_port, wait_until
 from tests.support.redis_link import COUNT, KEY, Callers, echo, linked
@@ -76,8 +76,8 @@ def test_the_slot_of_a_key_is_that_of_the_part_in_braces(cluster: RedisCluster, 
 
 async def test_calls_find_the_master_of_their_key_and_answers_keep_their_order(cluster: RedisCluster) -> None:
     async with linked(cluster.url) as link:
-        answers = await link.call_each([Call("echo", [key], [key], reads=True) for key in KEYS])
-        await link.call_each([Call("count", [key], []) for key in KEYS])
+        answers = await link.call_each([ServerCall("echo", [key], [key], reads=True) for key in KEYS])
+        await link.call_each([ServerCall("count", [key], []) for key in KEYS])
         masters = await link.topology.masters()
 
     assert answers == [[key.encode()] for key in KEYS]
@@ -89,7 +89,7 @@ async def test_the_library_is_loaded_on_every_master_and_healed_where_it_is_miss
     async with linked(cluster.url) as link:
         loaded = [len(server.ask("FUNCTION", "LIST")) for server in cluster.servers]
         cluster.servers[1].ask("FUNCTION", "FLUSH")
-        answers = await link.call_each([Call("count", [key], []) for key in KEYS])
+        answers = await link.call_each([ServerCall("count", [key], []) for key in KEYS])
 
     assert loaded == [1, 1, 1]
     assert answers == [1] * len(KEYS)
@@ -103,7 +103,7 @@ async def test_a_slot_that_has_moved_is_found_again(cluster: RedisCluster) -> No
         move.begin()
         move.carry(move.keys())
         move.end()
-        after = await link.call_each([COUNT, *[Call("echo", [key], [key], reads=True) for key in KEYS]])
+        after = await link.call_each([COUNT, *[ServerCall("echo", [key], [key], reads=True) for key in KEYS]])
 
     assert (first, after[0]) == (1, 2)
     assert after[1:] == [[key.encode()] for key in KEYS]
@@ -127,7 +127,7 @@ async def test_a_shard_whose_keys_are_on_two_servers_is_not_touched(cluster: Red
 
 
 async def test_callers_live_through_the_move_of_a_slot(cluster: RedisCluster) -> None:
-    calls = [COUNT, COUNT, COUNT, *[Call("count", [key], []) for key in KEYS[1:4]]]
+    calls = [COUNT, COUNT, COUNT, *[ServerCall("count", [key], []) for key in KEYS[1:4]]]
     async with linked(cluster.url) as link, Callers(link, 6, lambda number: calls[number]) as callers:
         for _ in range(3):
             before = callers.answered
@@ -163,10 +163,10 @@ async def test_a_master_that_is_away_is_unavailable_for_its_slots_only() -> None
         cluster.launch()
         async with linked(cluster.url) as link:
             cluster.servers[2].kill()
-            answers = await link.call_each([Call("count", [key], []) for key in KEYS])
+            answers = await link.call_each([ServerCall("count", [key], []) for key in KEYS])
             cluster.servers[2].start()
             cluster.wait_ready()
-            again = await link.call_each([Call("count", [key], []) for key in KEYS])
+            again = await link.call_each([ServerCall("count", [key], []) for key in KEYS])
 
     kinds = [type(answer) for answer in answers]
     assert set(kinds) == {int, StoreUnavailable}

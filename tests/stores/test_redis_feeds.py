@@ -12,7 +12,7 @@ import pytest
 
 from headrace.model import limits
 from headrace.model.errors import StoreUnavailable
-from headrace.model.feed import FIRST, LAST, FeedName, Move, Place, Publication
+from headrace.model.feed import FIRST, LAST, FeedName, ItemPosition, Move, Publication
 from headrace.stores.contract.store import Store
 from headrace.stores.memory.store import MemoryStore
 from headrace.stores.open import open_store
@@ -135,8 +135,8 @@ async def test_ranks_that_functions_draw_are_those_of_the_model(server: RedisSer
     random, ids = Random(7), [f"id-{number}" for number in range(60)]
     plays = [FeedPlay(each, name="board") for each in (store, MemoryStore())]
 
-    def a_place() -> Place:
-        return random.choice([FIRST, LAST, *[Place(where, random.choice(ids)) for where in ("before", "after")]])
+    def a_place() -> ItemPosition:
+        return random.choice([FIRST, LAST, *[ItemPosition(where, random.choice(ids)) for where in ("before", "after")]])
 
     for play in plays:
         await play.create("sorted")
@@ -144,7 +144,7 @@ async def test_ranks_that_functions_draw_are_those_of_the_model(server: RedisSer
         batch = [Publication(b"", random.choice(ids), a_place()) for _ in range(20)]
         moves = [Move(random.choice(ids), a_place()) for _ in range(20)]
         # Always into the same gap, which uses up its room.
-        batch += [Publication(b"", place=Place(random.choice(["before", "after"]), ids[0])) for _ in range(20)]
+        batch += [Publication(b"", place=ItemPosition(random.choice(["before", "after"]), ids[0])) for _ in range(20)]
         answers = [await play.publish_all(*batch) for play in plays]
         moved = [await play.store.items.move(play.name, moves, instance="me", now_ms=play.now_ms) for play in plays]
         assert answers[0] == answers[1]
@@ -166,7 +166,7 @@ async def test_ranks_around_a_place_without_room_are_drawn_anew_as_in_the_model(
         await play.put("0", "1")
         for start in (2, 1_000):  # always between the last two
             wedged = [
-                Publication(b"", str(number), Place("before" if number % 2 else "after", str(number - 1)))
+                Publication(b"", str(number), ItemPosition("before" if number % 2 else "after", str(number - 1)))
                 for number in range(start, start + 998)
             ]
             await play.publish_all(*wedged)

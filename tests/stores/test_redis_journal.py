@@ -9,9 +9,9 @@ import pytest
 from headrace.model.event import Span
 from headrace.model.limits import JOURNAL_PAGE_BYTES
 from headrace.model.names import Queue, Shard
-from headrace.model.outcome import JobError, Retry
+from headrace.model.outcome import JobError, Retried
 from headrace.stores.open import open_store
-from headrace.stores.redis.client import Link
+from headrace.stores.redis.client import RedisClient
 from headrace.stores.redis.journal import ENTRIES_FIRST, EntryReader
 from headrace.stores.redis.keys import journal_key
 from headrace.stores.redis.store import RedisStore
@@ -39,7 +39,7 @@ async def write_long(play: Play, entries: int, lines: int) -> None:
         await play.enqueue_all(*[play.job(f"{number}-{line}") for line in range(lines)])
         claims = await play.claim(lines)
         play.advance(1)
-        await play.store.jobs.settle([claim.settle(Retry(LONG, 10**9)) for claim in claims], now_ms=play.now_ms)
+        await play.store.jobs.settle([claim.settle(Retried(LONG, 10**9)) for claim in claims], now_ms=play.now_ms)
 
 
 async def test_a_page_ends_once_its_bytes_are_reached_and_the_next_goes_on_behind_it(play: Play) -> None:
@@ -62,7 +62,7 @@ async def test_a_page_ends_once_its_bytes_are_reached_and_the_next_goes_on_behin
 class Trimming:
     """A link that has the front of the journal dropped after every command."""
 
-    def __init__(self, link: Link, play: Play) -> None:
+    def __init__(self, link: RedisClient, play: Play) -> None:
         self._link = link
         self._play = play
 
@@ -79,7 +79,7 @@ async def test_a_page_ends_before_what_retention_has_dropped_while_it_was_read(p
     await play.configure(journal_keep_ms=1_000)
     play.advance(1_000)
     assert isinstance(play.store, RedisStore)
-    trimming = cast("Link", Trimming(play.store._link, play))
+    trimming = cast("RedisClient", Trimming(play.store._link, play))
 
     page = await EntryReader(trimming, SHARD, 0, 2**62).read(1_000, JOURNAL_PAGE_BYTES)
     rest = await EntryReader(trimming, SHARD, page[-1].last_seq, 2**62).read(1_000, JOURNAL_PAGE_BYTES)

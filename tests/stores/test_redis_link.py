@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from headrace.model.errors import BadConfig, OutcomeUnknown, StoreUnavailable
-from headrace.stores.redis.client import Call, Link
+from headrace.stores.redis.client import RedisClient, ServerCall
 from headrace.stores.redis.errors import ScriptRefusal
 from tests.support.process import free_port
 from tests.support.proxy import Proxy, saying
@@ -44,16 +44,18 @@ def counted(server: RedisServer) -> int:
 
 async def test_a_call_takes_text_bytes_and_numbers_and_answers_bytes(server: RedisServer) -> None:
     async with linked(server.url) as link:
-        answer = await link.call(Call("echo", [KEY], ["ö", b"\0\r\n", 7, 2.5], reads=True))
+        answer = await link.call(ServerCall("echo", [KEY], ["ö", b"\0\r\n", 7, 2.5], reads=True))
 
     assert answer == ["ö".encode(), b"\0\r\n", b"7", b"2.5"]
 
 
 async def test_answers_come_in_order_and_an_error_stands_in_the_place_of_its_call(server: RedisServer) -> None:
     async with linked(server.url) as link:
-        answers = await link.call_each([echo(1), Call("refuse", [KEY], []), Call("stumble", [KEY], []), echo(2)])
+        answers = await link.call_each(
+            [echo(1), ServerCall("refuse", [KEY], []), ServerCall("stumble", [KEY], []), echo(2)]
+        )
         with pytest.raises(ScriptRefusal):
-            await link.call(Call("refuse", [KEY], []))
+            await link.call(ServerCall("refuse", [KEY], []))
 
     assert [answers[0], answers[3]] == [[b"1"], [b"2"]]
     assert isinstance(answers[1], ScriptRefusal)
@@ -65,7 +67,7 @@ async def test_no_call_gets_the_reply_of_one_that_was_cancelled(server: RedisSer
     chance = random.Random(7)
     answers: dict[int, list[bytes]] = {}
 
-    async def ask(link: Link, number: int) -> None:
+    async def ask(link: RedisClient, number: int) -> None:
         if number % 2:
             answers[number] = await link.call(echo(number, "x" * chance.randrange(20_000)))
         else:
@@ -167,7 +169,7 @@ async def test_answers_that_arrived_before_the_connection_was_lost_are_handed_ou
         [own] = await me.ask([["CLIENT", "ID"]])
         replies = await me.ask([["ECHO", "a"], ["CLIENT", "KILL", "ID", own, "SKIPME", "no"], ["ECHO", "b"]])
 
-    assert [replies[0], type(replies[2]).__name__] == [b"a", "Lost"]
+    assert [replies[0], type(replies[2]).__name__] == [b"a", "ReplyLost"]
 
 
 async def test_a_refused_connection_is_unavailable_and_says_where() -> None:

@@ -15,7 +15,7 @@ from headrace.model.errors import StoreUnavailable
 from headrace.model.job import new_job
 from headrace.model.limits import QUEUES_PER_CLAIM_MAX
 from headrace.model.names import Queue
-from headrace.model.outcome import Done, Release
+from headrace.model.outcome import Done, Released
 from headrace.stores.contract.store import Store
 from headrace.stores.open import open_store
 from headrace.stores.redis.durability import rules
@@ -284,7 +284,7 @@ async def test_a_user_who_may_not_publish_changes_jobs_whole_and_wakes_nobody(se
     waiter = asyncio.create_task(other.signals.ended(MAIL, ["a"], 60_000))
     await seen(lambda: len(server.ask("PUBSUB", "SHARDCHANNELS")) == 1)
 
-    settled = await store.jobs.settle([claims["a"].settle(Done()), claims["b"].settle(Release())])
+    settled = await store.jobs.settle([claims["a"].settle(Done()), claims["b"].settle(Released())])
 
     counts = await store.queues.counts(MAIL)
     assert [answer.status for answer in settled] == ["done", "released"]

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from headrace.model.feed import FeedCursor, FeedName, FeedType, Place, Publication
+from headrace.model.feed import FeedCursor, FeedName, FeedType, ItemPosition, Publication
 from headrace.model.job import new_job
 from headrace.model.limits import BATCH_MAX
 from headrace.model.names import Queue
@@ -260,15 +260,15 @@ async def test_a_batch_sees_what_it_has_done_so_far(store: SqliteStore) -> None:
     """The file is asked for the order only where it must be, and then knows of everything before."""
     await store.feeds.create(NEWS, "sorted", instance=ME)
     places = [
-        ("a", Place("last")),
-        ("b", Place("first")),
-        ("c", Place("after", "b")),
-        ("d", Place("last")),
-        ("b", Place("last")),
-        ("e", Place("first")),
-        ("f", Place("before", "b")),
-        ("a", Place("first")),
-        ("g", Place("first")),
+        ("a", ItemPosition("last")),
+        ("b", ItemPosition("first")),
+        ("c", ItemPosition("after", "b")),
+        ("d", ItemPosition("last")),
+        ("b", ItemPosition("last")),
+        ("e", ItemPosition("first")),
+        ("f", ItemPosition("before", "b")),
+        ("a", ItemPosition("first")),
+        ("g", ItemPosition("first")),
     ]
 
     await store.items.publish(NEWS, [Publication(b"1", id, place) for id, place in places], instance=ME)

@@ -14,7 +14,7 @@ from headrace.model.clock import SystemClock
 from headrace.model.job import Job, new_job
 from headrace.model.names import Queue
 from headrace.model.outcome import Done
-from headrace.stores.sqlite.connection_thread import Lane, Occupied
+from headrace.stores.sqlite.connection_thread import ConnectionThread, Occupied
 from headrace.stores.sqlite.loop_writer import REST, SLOW_SECONDS, LoopWriter, Mode
 from headrace.stores.sqlite.store import SqliteStore
 
@@ -172,7 +172,7 @@ async def test_the_log_of_short_writes_is_folded_into_the_file_by_the_lane(path:
 async def test_after_a_call_that_took_long_the_lane_writes_for_a_while(path: str) -> None:
     """Whatever held it up, such as a busy disk, may do so again."""
     now = 100.0
-    lane = Lane("lane", lambda: sqlite3.connect(path, check_same_thread=False))
+    lane = ConnectionThread("lane", lambda: sqlite3.connect(path, check_same_thread=False))
     writer = LoopWriter(lane, "fast", lambda: now)
 
     def take(seconds: float) -> str:

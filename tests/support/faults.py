@@ -246,15 +246,15 @@ def attempts_are_counted_twice() -> None:
 
 @fault("test_settle.py::test_max_attempts_is_the_exact_number_of_runs")
 def the_budget_is_one_too_large() -> None:
-    old = decision.judge
+    old = decision.decide
     swap(old, lambda record, outcome, asked, rules, now_ms: _spare(old, record, outcome, asked, rules, now_ms))
 
 
 def _spare(old: Any, record: Any, outcome: Any, asked: bool, rules: Any, now_ms: int) -> Any:
     found = old(record, outcome, asked, rules, now_ms)
-    exhausted = isinstance(found, decision.Died) and found.reason == "attempts"
+    exhausted = isinstance(found, decision.Kill) and found.reason == "attempts"
     if exhausted and found.record.attempts <= rules.effective(record.policy).max_attempts:
-        return decision.Again(replace(found.record, run_at_ms=now_ms), "retried")
+        return decision.Requeue(replace(found.record, run_at_ms=now_ms), "retried")
     return found
 
 
@@ -266,11 +266,11 @@ def a_stall_is_not_counted() -> None:
 
 @fault("test_settle.py::test_release_counts_nothing")
 def a_release_is_counted() -> None:
-    old = decision.judge
+    old = decision.decide
 
     def judge(record: Any, outcome: Any, *args: Any) -> Any:
         found = old(record, outcome, *args)
-        if isinstance(found, decision.Again) and found.event == "released":
+        if isinstance(found, decision.Requeue) and found.event == "released":
             return replace(found, record=replace(found.record, attempts=found.record.attempts + 1))
         return found
 
@@ -420,16 +420,16 @@ def another_number_of_shards_is_accepted() -> None:
 
 @fault("test_cancel.py::test_an_asked_job_ends_cancelled_when_its_delivery_comes_back")
 def an_asked_cancel_is_forgotten_on_retry() -> None:
-    old = decision.judge
+    old = decision.decide
     swap(old, lambda record, outcome, asked, *args: old(record, outcome, False, *args))
 
 
 @fault("test_cancel.py::test_done_wins_over_an_asked_cancel")
 def an_asked_cancel_beats_done() -> None:
-    old = decision.judge
+    old = decision.decide
 
     def judge(record: Any, outcome: Any, asked: bool, *args: Any) -> Any:
-        return decision.Ended(record, "cancelled") if asked else old(record, outcome, asked, *args)
+        return decision.Finish(record, "cancelled") if asked else old(record, outcome, asked, *args)
 
     swap(old, judge)
 
@@ -616,7 +616,7 @@ def an_idle_claim_writes_each_time() -> None:
     def claim_and_note(at: Any, *args: Any) -> Any:
         claims = old(at, *args)
         if not claims:
-            at.note(event.Line("configured", version=0))
+            at.note(event.EventRecord("configured", version=0))
         return claims
 
     swap(old, claim_and_note)

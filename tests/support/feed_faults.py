@@ -14,7 +14,7 @@ from headrace.stores.memory import store as memory_store
 from headrace.stores.memory.feed_rows import MemoryFeed
 from tests.support.faults import fault, swap, wrap
 
-Log = feed_log.Log
+Log = feed_log.FeedLog
 _STATUS_OF = feed_log.status_of
 
 

@@ -7,7 +7,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from headrace.model.errors import Refused
-from headrace.model.feed import FIRST, LAST, FeedCursor, FeedName, FeedType, Move, Place, Publication
+from headrace.model.feed import FIRST, LAST, FeedCursor, FeedName, FeedType, ItemPosition, Move, Publication
 from headrace.model.limits import ITEM_BYTES_MAX
 from headrace.stores.contract.store import Store
 
@@ -102,12 +102,12 @@ class FeedDraw:
         self._types.pop(feed, None)
         return {"instance": self._who()}
 
-    def _place(self, type: FeedType) -> Place:
+    def _place(self, type: FeedType) -> ItemPosition:
         id = self._pick(*self._ids)
         fitting = {
             "feed": (LAST,),
             "plain": (LAST, LAST, FIRST),
-            "sorted": (LAST, LAST, FIRST, FIRST, Place("before", id), Place("after", id)),
+            "sorted": (LAST, LAST, FIRST, FIRST, ItemPosition("before", id), ItemPosition("after", id)),
         }
         if self._random.randrange(60) == 59:
             type = "sorted"

@@ -13,11 +13,11 @@ from headrace.model.feed import (
     FeedName,
     FeedType,
     Item,
+    ItemPosition,
     Move,
-    Place,
     Publication,
 )
-from headrace.model.results import Changes, FeedState, Items, Published
+from headrace.model.results import Changes, FeedState, ItemsSnapshot, Published
 from headrace.stores.contract.store import Store
 from tests.support.play import START_MS
 
@@ -69,12 +69,12 @@ class FeedPlay:
         answers = await self.store.items.publish(self.name, publications, instance=self.instance, now_ms=self.now_ms)
         return list(answers)
 
-    async def publish(self, id: str | None = None, item: bytes = b"1", place: Place = LAST) -> Published:
+    async def publish(self, id: str | None = None, item: bytes = b"1", place: ItemPosition = LAST) -> Published:
         """Publish one item now."""
         [answer] = await self.publish_all(Publication(item, id, place))
         return answer
 
-    async def put(self, *ids: str, item: bytes = b"1", place: Place = LAST) -> list[str]:
+    async def put(self, *ids: str, item: bytes = b"1", place: ItemPosition = LAST) -> list[str]:
         """Publish items under these ids in one call, and say what became of each."""
         return [answer.status for answer in await self.publish_all(*[Publication(item, id, place) for id in ids])]
 
@@ -88,7 +88,7 @@ class FeedPlay:
         answers = await self.store.items.retract(self.name, ids, instance=self.instance, now_ms=self.now_ms)
         return [answer.status for answer in answers]
 
-    async def move(self, id: str, place: Place) -> str:
+    async def move(self, id: str, place: ItemPosition) -> str:
         """Move one item now, and say what became of it."""
         [answer] = await self.store.items.move(self.name, [Move(id, place)], instance=self.instance, now_ms=self.now_ms)
         return answer.status
@@ -102,9 +102,9 @@ class FeedPlay:
         [found] = await self.store.items.find(self.name, [id], now_ms=self.now_ms)
         return found
 
-    async def pages(self, limit: int = 1_000) -> list[Items]:
+    async def pages(self, limit: int = 1_000) -> list[ItemsSnapshot]:
         """All pages of the list of items now."""
-        found: list[Items] = []
+        found: list[ItemsSnapshot] = []
         cursor: str | None = None
         while not found or cursor is not None:
             page = await self.store.items.list(self.name, cursor=cursor, limit=limit, now_ms=self.now_ms)

@@ -8,7 +8,7 @@ from random import Random
 from typing import Any
 
 from headrace.model.errors import Refused
-from headrace.model.feed import FIRST, LAST, FeedName, Move, Place, Publication
+from headrace.model.feed import FIRST, LAST, FeedName, ItemPosition, Move, Publication
 from headrace.stores.contract.store import Store
 from headrace.stores.open import open_store
 from tests.support.forking import CONTEXT
@@ -51,7 +51,7 @@ async def _arrange(store: Store, news: FeedName, number: int) -> Counter[str]:
     answers: Counter[str] = Counter()
     known = [str(each) for each in range(1, 10)]
     for _ in range(CALLS):
-        near = Place(random.choice(["before", "after"]), random.choice(known))
+        near = ItemPosition(random.choice(["before", "after"]), random.choice(known))
         put = [Publication(b"2", None, place) for place in (near, random.choice([FIRST, LAST]))]
         drawn = await store.items.publish(board, put, instance=f"process-{number}")
         known += [each.id for each in drawn if each.id is not None]

@@ -17,7 +17,7 @@ from headrace.model.finished import DeadLetterKey
 from headrace.model.job import Job, State, UpdateRunAt, new_job
 from headrace.model.limits import PAGE_MAX
 from headrace.model.names import Queue, Shard
-from headrace.model.outcome import Cancelled, Done, Fail, JobError, Outcome, Release, Retry
+from headrace.model.outcome import Cancelled, Done, Failed, JobError, Outcome, Released, Retried
 from headrace.model.policy import NO_POLICY, Policy
 from headrace.model.results import Found, Group, Scan
 from headrace.stores.contract.store import Store
@@ -128,13 +128,13 @@ class Draw:
         return self._pick(  # type: ignore[no-any-return]
             Done(),
             Done(b"42"),
-            Retry(error),
-            Retry(error, delay_ms=0),
-            Retry(error, jitter_ppm=self._pick(0, 333_333)),
-            Fail(error),
-            Fail(error),
-            Release(),
-            Release(10),
+            Retried(error),
+            Retried(error, delay_ms=0),
+            Retried(error, jitter_ppm=self._pick(0, 333_333)),
+            Failed(error),
+            Failed(error),
+            Released(),
+            Released(10),
             Cancelled(),
         )
 

@@ -10,7 +10,7 @@ from headrace.model.event import Event
 from headrace.model.finished import DeadLetter, DeadLetterKey
 from headrace.model.job import Job, Record, State, new_job
 from headrace.model.names import Queue
-from headrace.model.outcome import Done, Fail, JobError, Outcome
+from headrace.model.outcome import Done, Failed, JobError, Outcome
 from headrace.model.queue_config import QueueConfig
 from headrace.model.results import Cancellation, Counts, Enqueued, Extended, Found, Removed, Repaired, Replayed, Settled
 from headrace.stores.contract.store import Store
@@ -111,7 +111,7 @@ class Play:
 
     async def die(self, id: str, error: JobError = BOOM, **given: Any) -> DeadLetterKey:
         """Enqueue one job, claim it and let it fail for good; no other job may be ready."""
-        answer = await self.settle(await self.start(id, **given), Fail(error))
+        answer = await self.settle(await self.start(id, **given), Failed(error))
         assert answer.dead_letter is not None, f"{id} left no dead letter"
         return answer.dead_letter
 

@@ -7,11 +7,11 @@ from typing import Self
 from urllib.parse import parse_qsl, urlsplit
 
 from headrace.model.errors import OutcomeUnknown, StoreUnavailable
-from headrace.stores.redis.client import Call, Link
+from headrace.stores.redis.client import RedisClient, ServerCall
 from headrace.stores.redis.durability import check_servers
 from headrace.stores.redis.library import Library
 from headrace.stores.redis.topology import topology_of
-from headrace.stores.redis.url import Options, options_of
+from headrace.stores.redis.url import RedisOptions, options_of
 
 KEY = "hr:{acme/mail/0}:m"
 
@@ -32,29 +32,29 @@ end)
 """
 """`echo` gives its arguments back, `count` counts its calls, `refuse` refuses, `stumble` fails half-way."""
 
-COUNT = Call("count", [KEY], [])
+COUNT = ServerCall("count", [KEY], [])
 
 
-def echo(*args: str | int) -> Call:
+def echo(*args: str | int) -> ServerCall:
     """A call that reads."""
-    return Call("echo", [KEY], list(args), reads=True)
+    return ServerCall("echo", [KEY], list(args), reads=True)
 
 
-def options_from(url: str) -> Options:
+def options_from(url: str) -> RedisOptions:
     """What a URL says."""
     parts = urlsplit(url)
     return options_of(parts, dict(parse_qsl(parts.query, keep_blank_values=True)))
 
 
 @asynccontextmanager
-async def linked(url: str, source: str = SOURCE) -> AsyncIterator[Link]:
+async def linked(url: str, source: str = SOURCE) -> AsyncIterator[RedisClient]:
     """A link to the servers of a URL, with the tests' own functions on them."""
     options = options_from(url)
     topology = topology_of(options)
     try:
         profile = await check_servers(await topology.masters(), options)
         library = Library(source, clustered=topology.clustered)
-        link = Link(topology, library, replicas=profile.replicas, wait_ms=options.wait_ms)
+        link = RedisClient(topology, library, replicas=profile.replicas, wait_ms=options.wait_ms)
         await link.load_everywhere()
         yield link
     finally:
@@ -64,7 +64,7 @@ async def linked(url: str, source: str = SOURCE) -> AsyncIterator[Link]:
 class Callers:
     """Some who call `count` over and over, whatever happens, and what became of their calls."""
 
-    def __init__(self, link: Link, number: int, calls: Callable[[int], Call] = lambda _: COUNT) -> None:
+    def __init__(self, link: RedisClient, number: int, calls: Callable[[int], ServerCall] = lambda _: COUNT) -> None:
         self.answered = self.unknown = self.unavailable = 0
         self._link = link
         self._calls = calls

@@ -15,7 +15,7 @@ from headrace.model.event import Span
 from headrace.model.feed import LAST, FeedName, Move, Publication
 from headrace.model.job import Job, State
 from headrace.model.names import Queue, Shard
-from headrace.model.outcome import Done, Fail, JobError, Outcome, Release, Retry
+from headrace.model.outcome import Done, Failed, JobError, Outcome, Released, Retried
 from headrace.stores.contract.store import Store
 from headrace.stores.open import open_store
 from headrace.worker.config import WorkerConfig
@@ -36,7 +36,7 @@ async def jobs(store: Store) -> None:
     claims = (await store.jobs.claim(request)).items
     await store.jobs.enqueue([Job(queue=QUEUE, id="done", kind="work")])
     await store.jobs.extend([claim.lease for claim in claims], lease_ms=60_000)
-    outcomes: list[Outcome] = [Done(b"1"), Retry(ERROR, 1), Release(), Fail(ERROR)]
+    outcomes: list[Outcome] = [Done(b"1"), Retried(ERROR, 1), Released(), Failed(ERROR)]
     settlements = [claim.settle(outcome) for claim, outcome in zip(claims, outcomes, strict=True)]
     request = ClaimRequest(queues=[QUEUE], worker="worker-1", nonce="nonce-of-turn", lease_ms=1_000)
     await store.jobs.turn(settlements[:1], request)

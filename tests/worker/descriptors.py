@@ -10,7 +10,7 @@ import resource
 import sys
 
 from headrace.stores.open import open_store
-from headrace.worker.events import Finished, Lifecycle, Notice
+from headrace.worker.events import JobsFinished, Lifecycle, Notice
 from tests.worker.support import handling, worker_of
 
 DESCRIPTORS = 256
@@ -32,7 +32,7 @@ def tell(notice: Notice) -> None:
     match notice:
         case Lifecycle(event):
             say(event)
-        case Finished(runs):
+        case JobsFinished(runs):
             say(f"finished {','.join(run.claim.lease.id for run in runs)}")
 
 

@@ -13,8 +13,8 @@ from headrace.model.errors import Refused
 from headrace.stores.contract.store import Store
 from headrace.stores.open import open_store
 from headrace.worker import heartbeat
-from headrace.worker.heartbeat import Heart, ThreadBeat
-from headrace.worker.job_run import Run
+from headrace.worker.heartbeat import Heartbeat, ThreadHeartbeat
+from headrace.worker.job_run import JobRun
 from tests.support.process import wait_until
 from tests.worker.support import MAIL, job
 
@@ -32,23 +32,23 @@ class Beating:
         self.run = self.loop.run_until_complete(self._begin())
         [self.thread] = [each for each in threading.enumerate() if each.name == "headrace-heart"]
 
-    async def _begin(self) -> Run:
+    async def _begin(self) -> JobRun:
         store = await self._open()
         await store.jobs.enqueue([job("a")])
         request = ClaimRequest(queues=[MAIL], worker="worker-1", nonce="0123456789ab", lease_ms=60_000)
         [claim] = (await store.jobs.claim(request)).items
         await store.close()
-        run = Run(1, claim, None, self.loop.time() + HOUR)
-        heart = Heart({1: run}, 60_000, 20, self._report, random.Random(1))
+        run = JobRun(1, claim, None, self.loop.time() + HOUR)
+        heart = Heartbeat({1: run}, 60_000, 20, self._report, random.Random(1))
         self.heart = heart
-        self.beat = ThreadBeat(heart, self._open, self.failures.append, random.Random(1))
+        self.beat = ThreadHeartbeat(heart, self._open, self.failures.append, random.Random(1))
         self.beat.start()
         return run
 
     async def _open(self) -> Store:
         return await open_store(self._url)
 
-    def _report(self, lost: Sequence[tuple[Run, str]], _: Sequence[Run]) -> None:
+    def _report(self, lost: Sequence[tuple[JobRun, str]], _: Sequence[JobRun]) -> None:
         self.lost += [why for _, why in lost]
 
     def beats(self, times: int) -> None:

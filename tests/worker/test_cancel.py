@@ -9,7 +9,7 @@ from headrace.model.job import State
 from headrace.model.outcome import Cancelled
 from headrace.stores.contract.store import Store
 from headrace.worker.context import current
-from headrace.worker.events import Finished, Raised
+from headrace.worker.events import CallbackRaised, JobsFinished
 from headrace.worker.exceptions import Fail, Release, Retry
 from headrace.worker.handlers import handler_of
 from tests.worker import processes
@@ -28,12 +28,12 @@ async def test_a_running_job_that_is_cancelled_ends_cancelled(store: Store) -> N
     async with worker_of(store, handling(work=work), ear, heartbeat="30ms") as worker:
         await started.wait()
         await store.jobs.cancel(MAIL, ["a"], running=True)
-        finished = await ear.hear(Finished)
+        finished = await ear.hear(JobsFinished)
 
     assert [settlement.outcome for settlement in finished.settlements] == [Cancelled()]
     assert (await find(store, "a")).state is State.CANCELLED
     assert worker.health().totals.cancelled == 1
-    assert ear.told(Raised) == []
+    assert ear.told(CallbackRaised) == []
 
 
 async def test_a_cancelled_thread_ends_when_it_looks(store: Store) -> None:
@@ -49,7 +49,7 @@ async def test_a_cancelled_thread_ends_when_it_looks(store: Store) -> None:
     async with worker_of(store, handling(plain=plain), ear, heartbeat="30ms"):
         await started.wait()
         await store.jobs.cancel(MAIL, ["a"], running=True)
-        await ear.hear(Finished)
+        await ear.hear(JobsFinished)
 
     assert (await find(store, "a")).state is State.CANCELLED
 
@@ -63,7 +63,7 @@ async def test_a_cancelled_process_is_killed(store: Store) -> None:
         async with worker_of(store, handlers, ear, heartbeat="30ms", pool_size=1):
             await caller.here.wait()
             await store.jobs.cancel(MAIL, ["a"], running=True)
-            await ear.hear(Finished)
+            await ear.hear(JobsFinished)
             await caller.gone.wait()
 
     assert (await find(store, "a")).state is State.CANCELLED
@@ -97,7 +97,7 @@ async def test_done_and_fail_win_over_an_asked_cancel(store: Store, end: str | E
     async with worker_of(store, handling(work=work), ear, heartbeat="30ms"):
         await started.wait()
         await store.jobs.cancel(MAIL, ["a"], running=True)
-        await ear.hear(Finished)
+        await ear.hear(JobsFinished)
 
     assert (await find(store, "a")).state is state
 
@@ -113,7 +113,7 @@ async def test_a_waiting_job_that_is_cancelled_never_runs(store: Store) -> None:
     async with worker_of(store, handling(work=work), ear, capacity=1):
         await store.jobs.cancel(MAIL, ["b"], running=True)
         gate.set()
-        await ear.hear(Finished)
+        await ear.hear(JobsFinished)
 
     assert ran == ["a"]
     assert (await find(store, "b")).state is State.CANCELLED

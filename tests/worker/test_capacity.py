@@ -10,7 +10,7 @@ from headrace.model.job import State
 from headrace.model.names import Queue
 from headrace.model.outcome import JobError
 from headrace.stores.contract.store import Store
-from headrace.worker.events import Finished, Taken
+from headrace.worker.events import JobsClaimed, JobsFinished
 from headrace.worker.handlers import handler_of
 from tests.worker.support import MAIL, SOON_S, Ear, dead_letters, find, handling, job, jobs, work_off, worker_of
 
@@ -112,7 +112,7 @@ async def test_a_full_worker_claims_nothing_that_would_have_to_wait(store: Store
     await store.jobs.enqueue(jobs(10))
     worker = worker_of(store, handling(work=work), ear, capacity=3)
     async with worker, asyncio.timeout(SOON_S):
-        await ear.hear(Taken, lambda _: worker.health().free == 0)
+        await ear.hear(JobsClaimed, lambda _: worker.health().free == 0)
         counts = await store.queues.counts(MAIL)
         other = await work_off(store, handling(work=_nothing), name="worker-2")
         gate.set()
@@ -142,11 +142,11 @@ async def test_no_more_plain_functions_are_claimed_than_there_are_threads(store:
     worker = worker_of(store, handlers, ear, capacity=100, threads=2)
     async with worker:
         # Other lanes go on meanwhile.
-        await ear.hear(Finished, lambda it: it.answers[0].id == "light")
-        await ear.hear(Taken, lambda _: worker.health().free <= 98)
+        await ear.hear(JobsFinished, lambda it: it.answers[0].id == "light")
+        await ear.hear(JobsClaimed, lambda _: worker.health().free <= 98)
         counts = await store.queues.counts(MAIL)
         gate.set()
-        await ear.hear(Finished, lambda _: worker.health().totals.done == 11)
+        await ear.hear(JobsFinished, lambda _: worker.health().totals.done == 11)
 
     assert (counts.active, counts.waiting) == (2, 8)
     assert len(started) == 10

@@ -11,7 +11,7 @@ from headrace.model.errors import BadConfig
 from headrace.model.job import State
 from headrace.model.names import Queue
 from headrace.stores.contract.store import Store
-from headrace.worker.config import Settings, WorkerConfig
+from headrace.worker.config import WorkerConfig, WorkerSettings
 from headrace.worker.handlers import FAIL_KIND, Handlers, handler_of
 from headrace.worker.worker import Worker
 from tests.worker.support import MAIL, find, handling
@@ -21,7 +21,7 @@ async def work() -> None:
     """A handler."""
 
 
-def settings(store: Store, **config: Any) -> Settings:
+def settings(store: Store, **config: Any) -> WorkerSettings:
     """What holds."""
     return Worker(store, handling(work=work), WorkerConfig(**config)).settings
 

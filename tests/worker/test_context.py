@@ -9,7 +9,7 @@ from headrace.model.clock import ManualClock
 from headrace.model.errors import Refused
 from headrace.stores.contract.store import Store
 from headrace.worker.context import Context, ContextFacts, current
-from headrace.worker.events import Finished
+from headrace.worker.events import JobsFinished
 from tests.worker.support import Ear, handling, job, jobs, work_off, worker_of
 
 
@@ -109,7 +109,7 @@ async def test_progress_is_shown_by_the_health_of_the_worker(store: Store) -> No
         await told.wait()
         [running] = worker.health().running
         gate.set()
-        await ear.hear(Finished)
+        await ear.hear(JobsFinished)
 
     assert running.progress is not None
     assert (running.id, running.progress.fraction, running.progress.note) == ("a", 0.25, "a quarter")

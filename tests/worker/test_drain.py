@@ -9,13 +9,13 @@ import pytest
 
 from headrace.model.errors import Refused
 from headrace.model.job import State
-from headrace.model.outcome import Release
+from headrace.model.outcome import Released
 from headrace.stores.contract.store import Store
 from headrace.testing.faults import DOWN, LOST, FaultyStore
 from headrace.worker import reconnect as outage_module
 from headrace.worker import worker as worker_module
 from headrace.worker.context import current
-from headrace.worker.events import Finished, Lifecycle, Lost, Taken
+from headrace.worker.events import JobsClaimed, JobsFinished, LeaseLost, Lifecycle
 from headrace.worker.handlers import handler_of
 from headrace.worker.worker import Worker
 from tests.worker import processes
@@ -216,7 +216,7 @@ async def test_a_claim_whose_answer_got_lost_is_asked_for_again_before_the_end(f
     worker.stop(0)
     await ended(task)
 
-    assert len(ear.told(Taken)) == 1
+    assert len(ear.told(JobsClaimed)) == 1
     assert [await uncharged(flaky, str(number)) for number in range(4)] == [True] * 4
 
 
@@ -260,9 +260,9 @@ async def test_a_thread_that_does_not_end_is_left_behind_and_its_job_given_back(
     await ended(task)
     release.set()
 
-    assert [lost.why for lost in ear.told(Lost)] == ["its handler could not be stopped; the job is given back"]
-    [settlement] = [each for finished in ear.told(Finished) for each in finished.settlements]
-    assert settlement.outcome == Release(1_000)
+    assert [lost.why for lost in ear.told(LeaseLost)] == ["its handler could not be stopped; the job is given back"]
+    [settlement] = [each for finished in ear.told(JobsFinished) for each in finished.settlements]
+    assert settlement.outcome == Released(1_000)
     assert await uncharged(store, "a")
 
 

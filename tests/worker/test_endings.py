@@ -19,7 +19,7 @@ from headrace.model.limits import ERROR_MESSAGE_CHARS_MAX, JITTER_PPM, RESULT_BY
 from headrace.model.outcome import JobError
 from headrace.stores.contract.store import Store
 from headrace.testing.faults import FaultyStore
-from headrace.worker.events import Raised
+from headrace.worker.events import CallbackRaised
 from headrace.worker.exceptions import Fail, Release, Retry, job_error
 from headrace.worker.handlers import handler_of
 from headrace.worker.logs import setup_logs
@@ -272,7 +272,7 @@ async def test_an_error_is_told_and_what_a_handler_does_on_purpose_is_not(store:
     await store.jobs.enqueue([job("a", "boom", max_attempts=1), job("b", "fail")])
     await work_off(store, handling(boom=boom, fail=fail), ear)
 
-    [raised] = ear.told(Raised)
+    [raised] = ear.told(CallbackRaised)
     assert (raised.claim.record.id, type(raised.error)) == ("a", Boom)
 
 

@@ -8,7 +8,7 @@ import pytest
 
 from headrace.stores.contract.store import Store
 from headrace.testing.faults import FaultyStore
-from headrace.worker.events import Finished, Notice, Taken
+from headrace.worker.events import JobsClaimed, JobsFinished, Notice
 from headrace.worker.health import verdict
 from headrace.worker.log_fields import JOB_LOG
 from tests.worker.support import SOON_S, Ear, dead_letters, handling, job, jobs, work_off, worker_of
@@ -57,13 +57,13 @@ async def test_a_worker_that_is_full_is_well_though_it_does_not_ask(store: Store
     handlers = handling(work=plain if is_plain else work)
     worker = worker_of(store, handlers, ear, capacity=100 if is_plain else 2, threads=2)
     async with worker:
-        await ear.hear(Taken, lambda _: worker.health().totals.claimed == 2)
+        await ear.hear(JobsClaimed, lambda _: worker.health().totals.claimed == 2)
         crew = worker._crew
         assert crew is not None  # it runs
         is_full = crew.claimer.is_full
         gate.set()
         release.set()
-        await ear.hear(Finished, lambda _: worker.health().totals.done == 10)
+        await ear.hear(JobsFinished, lambda _: worker.health().totals.done == 10)
 
     assert is_full
     assert not crew.claimer.is_full
@@ -160,7 +160,7 @@ async def test_a_log_that_raises_does_no_harm(store: Store) -> None:
         JOB_LOG.removeFilter(broken)
 
     assert [dead_letter.error.cls for dead_letter in await dead_letters(store)] == ["KeyError"]
-    assert len(ear.told(Finished)) == 1
+    assert len(ear.told(JobsFinished)) == 1
     assert worker.health().free == worker.settings.capacity
 
 
@@ -175,5 +175,5 @@ async def test_a_listener_that_raises_does_no_harm(store: Store, caplog: pytest.
     worker = await work_off(store, handling(work=_nothing), broken, ear)
 
     assert worker.health().totals.done == 3
-    assert len(ear.told(Finished)) >= 1
-    assert "a listener failed on Finished" in caplog.text
+    assert len(ear.told(JobsFinished)) >= 1
+    assert "a listener failed on JobsFinished" in caplog.text

@@ -15,9 +15,9 @@ from headrace.model.job import State
 from headrace.stores.contract.store import Store
 from headrace.stores.open import open_store
 from headrace.testing.faults import DOWN, LOST, FaultyStore
-from headrace.testing.forwarding import Call
+from headrace.testing.forwarding import StoreCall
 from headrace.worker.context import current
-from headrace.worker.events import Finished, Lifecycle, Lost, Taken
+from headrace.worker.events import JobsClaimed, JobsFinished, LeaseLost, Lifecycle
 from tests.support.stores import SHARED_URLS
 from tests.worker.support import MAIL, SOON_S, Ear, find, handling, job, jobs, work_off, worker_of
 
@@ -81,10 +81,10 @@ async def test_a_handler_whose_lease_was_lost_is_stopped_and_the_worker_goes_on(
         await held.started.wait()
         await flaky.called("wait")  # before it rests the worker may claim once more, and so sweep up the lease itself
         clock.advance(3_000)
-        lost = await ear.hear(Lost)
+        lost = await ear.hear(LeaseLost)
         await timed.jobs.enqueue([job("b")])
-        await ear.hear(Finished, lambda it: it.answers[0].id == "b")
-        in_hand = {answer.id for finished in ear.told(Finished) for answer in finished.answers}
+        await ear.hear(JobsFinished, lambda it: it.answers[0].id == "b")
+        in_hand = {answer.id for finished in ear.told(JobsFinished) for answer in finished.answers}
 
     assert (lost.claim.record.id, lost.why) == ("a", "the store says lease_expired")
     assert held.saw_stopping
@@ -104,7 +104,7 @@ async def test_a_handler_whose_lease_ran_out_and_was_swept_up_is_stopped_as_well
         clock.advance(3_000)
         await timed.jobs.repair(MAIL)
         extension.release()
-        lost = await ear.hear(Lost)
+        lost = await ear.hear(LeaseLost)
 
     assert (lost.claim.record.id, lost.why) == ("a", "the store says not_active")
     assert held.saw_stopping
@@ -125,7 +125,7 @@ async def test_a_worker_that_lost_a_lease_does_not_get_it_back_by_asking_for_mor
         clock.advance(3_000)
         request = ClaimRequest(queues=[MAIL], worker="worker-2", nonce="another-nonce", lease_ms=60_000)
         [claim] = (await timed.jobs.claim(request)).items
-        await ear.hear(Lost)
+        await ear.hear(LeaseLost)
         found = await find(timed, "a")
 
     assert claim.record.id == "a"
@@ -153,7 +153,7 @@ async def test_the_outcome_of_a_lost_delivery_does_not_count(timed: Store, clock
         await started.wait()
         await flaky.inner.queues.configure(MAIL, {"paused": True})
         clock.advance(3_000)
-        await ear.hear(Lost)
+        await ear.hear(LeaseLost)
         await flaky.called("claim", flaky.calls["claim"] + 2)
 
     assert flaky.settled == []
@@ -171,7 +171,7 @@ async def test_a_worker_that_cannot_extend_stops_its_handlers_before_the_lease_e
     async with worker_of(flaky, handling(held=held.work), ear, lease="2s") as worker:
         await held.started.wait()
         flaky.is_down = True
-        lost = await ear.hear(Lost)
+        lost = await ear.hear(LeaseLost)
         worker.stop(0)
         await ear.hear(Lifecycle, lambda it: it.event == "stopping")
         expires_at_ms, now_ms = (await find(flaky.inner, "a")).lease_expires_at_ms, SystemClock().now_ms()
@@ -193,7 +193,7 @@ async def test_leases_are_counted_from_when_the_store_may_first_have_seen_the_cl
     async with worker_of(flaky, handling(held=held.work), ear, lease="2s") as worker:
         await held.started.wait()
         flaky.is_down = True
-        await ear.hear(Lost)
+        await ear.hear(LeaseLost)
         expires_at_ms, now_ms = (await find(flaky.inner, "a")).lease_expires_at_ms, SystemClock().now_ms()
         worker.stop(0)
         flaky.is_down = False
@@ -221,11 +221,11 @@ async def test_what_is_known_of_a_partly_lost_extension_counts(timed: Store, clo
     await flaky.jobs.enqueue([job("a", "held"), job("b", "held")])
 
     async with worker_of(flaky, handling(held=held.work), ear, lease="3s", heartbeat="30ms") as worker:
-        await ear.hear(Taken)
+        await ear.hear(JobsClaimed)
         await timed.jobs.remove(MAIL, ["a"])
         flaky.lose("extend", heard=1)
         flaky.fail("extend", times=1_000)
-        lost = await ear.hear(Lost)
+        lost = await ear.hear(LeaseLost)
         worker.stop(0)
 
     assert (lost.claim.record.id, lost.why) == ("a", "the store says not_active")
@@ -240,7 +240,7 @@ async def test_a_handler_that_blocks_the_loop_costs_no_lease_where_the_heart_has
     extended = threading.Event()
     calls: Counter[str] = Counter()
 
-    def heard(call: Call) -> None:
+    def heard(call: StoreCall) -> None:
         calls[call.verb] += 1
         if calls["extend"] == 4:
             extended.set()
@@ -271,9 +271,9 @@ async def test_a_heart_on_its_own_thread_tells_of_a_lost_lease(shared: Store, sh
     ):
         await held.started.wait()
         await shared.jobs.remove(MAIL, ["a"])
-        lost = await ear.hear(Lost)
+        lost = await ear.hear(LeaseLost)
         await shared.jobs.enqueue([job("b")])
-        await ear.hear(Finished, lambda it: it.answers[0].id == "b")
+        await ear.hear(JobsFinished, lambda it: it.answers[0].id == "b")
 
     assert lost.why == "the store says not_active"
     assert held.stopped_at is not None
@@ -289,7 +289,7 @@ async def test_a_loop_that_was_blocked_too_long_is_told_that_its_work_did_not_co
     await store.jobs.enqueue([job("a", "blocking", max_stalls=1)])
     worker = await work_off(store, handling(blocking=blocking), ear, lease="100ms")
 
-    assert [lost.claim.record.id for lost in ear.told(Lost)] == ["a"]
+    assert [lost.claim.record.id for lost in ear.told(LeaseLost)] == ["a"]
     assert worker.health().totals.done == 0
     assert worker.health().free == worker.settings.capacity
 
@@ -303,7 +303,7 @@ async def test_leases_end_as_usual_while_the_heart_finds_no_store(store: Store) 
 
     await store.jobs.enqueue([job("a", "held")])
     async with worker_of(store, handling(held=held.work), ear, lease="500ms", reopen=reopen):
-        lost = await ear.hear(Lost)
+        lost = await ear.hear(LeaseLost)
 
     assert lost.why == "its lease could not be extended in time"
     assert held.stopped_at is not None
@@ -331,7 +331,7 @@ async def test_a_claim_whose_answer_came_too_late_is_given_back_unstarted(flaky:
     async with worker, asyncio.timeout(SOON_S):
         await flaky.called("claim", 1)
         asyncio.get_running_loop().call_later(0.8, gate.release)
-        await ear.hear(Finished, lambda it: it.answers[0].status == "done")
+        await ear.hear(JobsFinished, lambda it: it.answers[0].status == "done")
 
     assert worker.health().totals.released == 1
     assert len(ran) == 1

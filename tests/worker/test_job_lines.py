@@ -13,12 +13,12 @@ import pytest
 from headrace.model.claim import Claim, Lease
 from headrace.model.job import Record
 from headrace.model.names import Queue
-from headrace.model.outcome import Done, Fail, JobError, Outcome, Release, Retry
+from headrace.model.outcome import Done, Failed, JobError, Outcome, Released, Retried
 from headrace.model.results import Settled
 from headrace.stores.contract.store import Store
-from headrace.worker.events import Finished, Taken
+from headrace.worker.events import JobsClaimed, JobsFinished
 from headrace.worker.handlers import handler_of
-from headrace.worker.job_run import Run, Stop
+from headrace.worker.job_run import JobRun, Stop
 from headrace.worker.log_fields import JOB_LOG
 from headrace.worker.logs import JobLog, setup_logs
 from tests.worker.support import MAIL, handling, job, jobs, work_off
@@ -26,10 +26,10 @@ from tests.worker.support import MAIL, handling, job, jobs, work_off
 LINES = 200
 ENDS: list[tuple[Outcome, Any]] = [
     (Done(), {"status": "done"}),
-    (Retry(JobError("E", "no")), {"status": "retried", "run_at_ms": 9_000}),
+    (Retried(JobError("E", "no")), {"status": "retried", "run_at_ms": 9_000}),
     (Done(b"7"), {"status": "done"}),
-    (Fail(JobError("E")), {"status": "dead"}),
-    (Release(), {"status": "released", "run_at_ms": 9_000}),
+    (Failed(JobError("E")), {"status": "dead"}),
+    (Released(), {"status": "released", "run_at_ms": 9_000}),
     (Done(), {"status": "not_active"}),
 ]
 Shape = Literal["text", "json"]
@@ -62,26 +62,26 @@ async def _nothing() -> None:
     return
 
 
-def run_of(id: str, outcome: Outcome, *, queue: Queue = MAIL, stop: Stop | None = None, **given: Any) -> Run:
+def run_of(id: str, outcome: Outcome, *, queue: Queue = MAIL, stop: Stop | None = None, **given: Any) -> JobRun:
     """A delivery that has ended."""
     fields: dict[str, Any] = {"kind": "work", "payload": b"{}", "run_at_ms": 600, "enqueued_at_ms": 100} | given
     claim = Claim(Lease(queue, id, "t.7", 7, 31_000), Record(id=id, **fields), "worker-1", 5, 0, 1_000)
-    run = Run(1, claim, handler_of("work", _nothing), 30.0, stop=stop)
+    run = JobRun(1, claim, handler_of("work", _nothing), 30.0, stop=stop)
     run.settlement = claim.settle(outcome, 12)
     return run
 
 
-def written(shape: Shape, runs: Sequence[Run], answers: Sequence[Settled], *, process: int | None = None) -> str:
+def written(shape: Shape, runs: Sequence[JobRun], answers: Sequence[Settled], *, process: int | None = None) -> str:
     """What is told of such runs, without the time."""
     stream = io.StringIO()
     with setup_logs(shape, stream, process=process) as logs:
         [log] = logs.listeners
-        log(Taken(runs))
-        log(Finished(runs, answers))
+        log(JobsClaimed(runs))
+        log(JobsFinished(runs, answers))
     return re.sub(r"\d{4}-\d\d-\d\dT[\d:.]+Z", "AT", stream.getvalue())
 
 
-def spelled_out(shape: Shape, runs: Sequence[Run], answers: Sequence[Settled], *, process: int | None = None) -> str:
+def spelled_out(shape: Shape, runs: Sequence[JobRun], answers: Sequence[Settled], *, process: int | None = None) -> str:
     """The same by way of a record for each line, as a program's own filter sees them."""
     seen: list[logging.LogRecord] = []
 
@@ -155,8 +155,8 @@ def test_a_log_from_a_level_on_tells_nothing_below_it(level: int, events: list[s
     answers = [Settled(f"{at}", **given) for at, (_, given) in enumerate(ENDS)]
 
     with setup_logs("json", stream, level=level) as logs:
-        logs.listeners[0](Taken(runs))
-        logs.listeners[0](Finished(runs, answers))
+        logs.listeners[0](JobsClaimed(runs))
+        logs.listeners[0](JobsFinished(runs, answers))
 
     assert re.findall(r'"event":"(\w+)"', stream.getvalue()) == events
 
@@ -168,7 +168,7 @@ def test_a_stream_that_fails_costs_no_job_its_end(monkeypatch: pytest.MonkeyPatc
 
     with setup_logs("json", stream) as logs:
         stream.close()
-        logs.listeners[0](Taken([run_of("a", Done())]))
+        logs.listeners[0](JobsClaimed([run_of("a", Done())]))
 
 
 def test_a_log_of_jobs_needs_no_set_up_of_ours() -> None:
@@ -177,7 +177,7 @@ def test_a_log_of_jobs_needs_no_set_up_of_ours() -> None:
     before, JOB_LOG.level = JOB_LOG.level, logging.INFO
 
     try:
-        log(Taken([run_of("a", Done())]))
+        log(JobsClaimed([run_of("a", Done())]))
     finally:
         JOB_LOG.removeHandler(kept)
         JOB_LOG.level = before

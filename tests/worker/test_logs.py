@@ -22,10 +22,10 @@ from headrace.model.results import Settled
 from headrace.model.times import instant_text
 from headrace.stores.contract.store import Store
 from headrace.worker.context import current
-from headrace.worker.events import Finished, Lifecycle, Lost, Notices, Taken, Wedged
+from headrace.worker.events import HandlerStuck, JobsClaimed, JobsFinished, LeaseLost, Lifecycle, WorkerEvents
 from headrace.worker.exceptions import Fail, Release, Retry
 from headrace.worker.handlers import handler_of
-from headrace.worker.job_run import Run
+from headrace.worker.job_run import JobRun
 from headrace.worker.log_fields import JOB_LOG, WORKER_LOG
 from headrace.worker.log_lines import JsonLines, TextLines
 from headrace.worker.logs import JobLog, setup_logs
@@ -40,13 +40,13 @@ async def _nothing() -> None:
     return
 
 
-def run_of(id: str = "a", *, payload: bytes = b"{}", headers: dict[str, str] | None = None) -> Run:
+def run_of(id: str = "a", *, payload: bytes = b"{}", headers: dict[str, str] | None = None) -> JobRun:
     """A delivery that waited for 400 ms."""
     record = Record(
         id=id, kind="work", payload=payload, run_at_ms=600, enqueued_at_ms=100, attempts=2, headers=headers or {}
     )
     claim = Claim(Lease(MAIL, id, "t.7", 7, 31_000), record, "worker-1", 5, 0, 1_000)
-    return Run(1, claim, handler_of("work", _nothing), 30.0)
+    return JobRun(1, claim, handler_of("work", _nothing), 30.0)
 
 
 async def logged(store: Store, shape: Any = "json", /, **given: Any) -> list[str]:
@@ -155,15 +155,18 @@ async def test_a_job_that_nobody_works_on_is_told_as_dead(store: Store) -> None:
 @pytest.mark.parametrize(
     ("notice", "fields"),
     [
-        (Lost(run_of().claim, "the store says not_active"), {"event": "lost", "reason": "the store says not_active"}),
-        (Wedged(run_of().claim, "timeout", 5.2), {"event": "wedged", "reason": "timeout", "seconds": 5}),
+        (
+            LeaseLost(run_of().claim, "the store says not_active"),
+            {"event": "lost", "reason": "the store says not_active"},
+        ),
+        (HandlerStuck(run_of().claim, "timeout", 5.2), {"event": "wedged", "reason": "timeout", "seconds": 5}),
     ],
     ids=["lost", "wedged"],
 )
 def test_what_goes_wrong_with_a_delivery_is_told_without_a_listener(
-    stream: io.StringIO, notice: Lost | Wedged, fields: dict[str, Any]
+    stream: io.StringIO, notice: LeaseLost | HandlerStuck, fields: dict[str, Any]
 ) -> None:
-    Notices([]).tell(notice)
+    WorkerEvents([]).tell(notice)
 
     line = told(stream)
     assert fields.items() <= line.items()
@@ -171,7 +174,7 @@ def test_what_goes_wrong_with_a_delivery_is_told_without_a_listener(
 
 
 def test_a_settlement_whose_answer_was_lost_is_told_as_presumed(stream: io.StringIO) -> None:
-    settler = Settler(lambda _: None, Notices([JobLog()]))
+    settler = Settler(lambda _: None, WorkerEvents([JobLog()]))
     settler.put(run := run_of(), Done(), 5)
     settler.unanswered(settler.take(), OutcomeUnknown("lost"))
 
@@ -190,7 +193,7 @@ async def test_the_worker_itself_is_told_of(store: Store) -> None:
 
 
 def test_a_store_that_went_away_is_a_warning(stream: io.StringIO) -> None:
-    Notices([], "worker-1").tell(Lifecycle("store_lost", f"cannot reach {SECRET}"))
+    WorkerEvents([], "worker-1").tell(Lifecycle("store_lost", f"cannot reach {SECRET}"))
 
     line = told(stream)
     assert (line["level"], line["event"], line["worker"]) == ("warning", "store_lost", "worker-1")
@@ -372,10 +375,10 @@ def test_nothing_is_made_for_a_log_that_nobody_reads(monkeypatch: pytest.MonkeyP
     shy: Any = Shy()
 
     with contextlib.suppress(Exception):
-        JobLog()(Taken([shy]))
+        JobLog()(JobsClaimed([shy]))
     with contextlib.suppress(Exception):
-        JobLog()(Finished([shy], [Settled("a", "done")]))
-    Notices([]).tell(Wedged(shy, "timeout", 1.0))
+        JobLog()(JobsFinished([shy], [Settled("a", "done")]))
+    WorkerEvents([]).tell(HandlerStuck(shy, "timeout", 1.0))
 
     assert looked_at == []
 
@@ -391,6 +394,6 @@ def test_a_format_that_does_not_exist_is_refused() -> None:
 
 
 def test_the_trace_that_a_job_comes_from_is_told_when_it_is_claimed(stream: io.StringIO) -> None:
-    JobLog()(Taken([run_of(headers={"traceparent": f"00-{'ab' * 16}-{'cd' * 8}-01"})]))
+    JobLog()(JobsClaimed([run_of(headers={"traceparent": f"00-{'ab' * 16}-{'cd' * 8}-01"})]))
 
     assert told(stream)["origin_trace_id"] == "ab" * 16

@@ -19,7 +19,7 @@ from headrace.model.outcome import Done
 from headrace.model.results import Settled
 from headrace.stores.contract.store import Store
 from headrace.worker.counts import WorkerCounts
-from headrace.worker.events import Lifecycle, Lost, Notices
+from headrace.worker.events import LeaseLost, Lifecycle, WorkerEvents
 from headrace.worker.exceptions import Fail, Release
 from headrace.worker.metrics import Metrics
 from headrace.worker.metrics_server import MetricsServer
@@ -107,7 +107,7 @@ async def test_run_times_are_counted_by_kind_and_only_of_what_has_run(store: Sto
     metrics = Metrics()
     run, idle = run_of("ran"), run_of("given-back")
     run.started_at = 1.0
-    settler = Settler(lambda _: None, Notices([metrics]))
+    settler = Settler(lambda _: None, WorkerEvents([metrics]))
     settler.put(run, Done(), 1_500)
     settler.put(idle, Done(), 0)
     settler.answered(settler.take(), [Settled("ran", "done"), Settled("given-back", "done")])
@@ -131,7 +131,7 @@ async def test_whoever_sends_jobs_cannot_make_up_labels(store: Store) -> None:
 
 def test_lost_leases_outages_and_presumed_ends_are_counted_and_refusals_are_no_ends() -> None:
     metrics = Metrics()
-    notices = Notices([metrics])
+    notices = WorkerEvents([metrics])
     settler = Settler(lambda _: None, notices)
     settler.put(run_of("sent"), Done(), 5)
     settler.unanswered(settler.take(), OutcomeUnknown("lost"))
@@ -139,7 +139,7 @@ def test_lost_leases_outages_and_presumed_ends_are_counted_and_refusals_are_no_e
     settler.put(run_of("late"), Done(), 5)
     settler.answered(settler.take(), [Settled("late", "lease_expired")])
 
-    notices.tell(Lost(run_of().claim, "gone"))
+    notices.tell(LeaseLost(run_of().claim, "gone"))
     notices.tell(Lifecycle("store_lost"))
     notices.tell(Lifecycle("store_back"))
 

@@ -16,7 +16,7 @@ from headrace.model.job import State
 from headrace.model.names import Queue
 from headrace.stores.contract.store import Store
 from headrace.testing.faults import DOWN, LOST, FaultyStore
-from headrace.worker.events import Finished, Lifecycle
+from headrace.worker.events import JobsFinished, Lifecycle
 from headrace.worker.handlers import FAIL_KIND, handler_of
 from tests.worker.support import MAIL, SOON_S, Ear, find, handling, job, jobs, work_off, worker_of
 
@@ -38,7 +38,7 @@ async def test_a_store_that_is_away_does_not_end_the_worker(flaky: FaultyStore) 
     async with worker_of(flaky, handling(work=_nothing), ear), asyncio.timeout(SOON_S):
         await flaky.called("claim", 4)
         flaky.is_down = False
-        await ear.hear(Finished)
+        await ear.hear(JobsFinished)
         await ear.hear(Lifecycle, lambda it: it.event == "store_back")
 
     events = [notice.event for notice in ear.told(Lifecycle)]
@@ -62,7 +62,7 @@ async def test_a_store_that_goes_away_in_the_middle_costs_no_job_and_no_second_r
         gate.set()
         await ear.hear(Lifecycle, lambda it: it.event == "store_lost")
         flaky.is_down = False
-        await ear.hear(Finished)
+        await ear.hear(JobsFinished)
 
     assert len(ran) == 5
     assert (await flaky.queues.counts(MAIL)).done == 5
@@ -80,7 +80,7 @@ async def test_a_store_that_cannot_be_opened_yet_is_waited_for(store: Store) -> 
         closed.set()
 
     async with worker_of(opened, handling(work=_nothing), ear), asyncio.timeout(SOON_S):
-        await ear.hear(Finished)
+        await ear.hear(JobsFinished)
 
     events = [notice.event for notice in ear.told(Lifecycle)]
     assert events == ["store_lost", "store_back", "started", "stopping", "stopped"]
@@ -129,7 +129,7 @@ async def test_an_error_of_the_system_is_waited_for_like_an_outage(flaky: Faulty
         flaky.fail(verb, times=2, error=OSError(errno.EMFILE, "Too many open files"))
 
     async with worker_of(flaky, handlers, ear, repair="20ms"), asyncio.timeout(SOON_S):
-        await ear.hear(Finished)
+        await ear.hear(JobsFinished)
         await flaky.called(verbs[0], 2)
 
     told = [notice.event for notice in ear.told(Lifecycle)]
@@ -160,7 +160,7 @@ async def test_a_store_that_cannot_wait_is_asked_all_the_same(flaky: FaultyStore
         flaky.fail("wait", times=3)
         await flaky.called("wait", 1)
         await flaky.jobs.enqueue([job("a")])
-        await ear.hear(Finished)
+        await ear.hear(JobsFinished)
 
     assert (await find(flaky, "a")).state is State.DONE
 

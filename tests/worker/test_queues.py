@@ -7,7 +7,7 @@ import pytest
 from headrace.model.names import Queue
 from headrace.stores.contract.store import Store
 from headrace.testing.faults import FaultyStore
-from headrace.worker.capacity import Order
+from headrace.worker.capacity import QueueOrder
 from headrace.worker.handlers import Handlers, handler_of
 from tests.worker.support import MAIL, job, jobs, work_off
 
@@ -180,7 +180,7 @@ async def test_names_belong_to_the_tenant_of_the_worker(store: Store) -> None:
 
 def test_shares_are_spread_evenly() -> None:
     """Q37: not three in a row and then one, but as even as it goes."""
-    order = Order({URGENT: 3, BULK: 2, REPORTS: 1}, is_weighted=True)
+    order = QueueOrder({URGENT: 3, BULK: 2, REPORTS: 1}, is_weighted=True)
 
     first = []
     for _ in range(12):
@@ -191,7 +191,7 @@ def test_shares_are_spread_evenly() -> None:
 
 
 def test_without_shares_the_order_never_changes() -> None:
-    order = Order({URGENT: 1, BULK: 1}, is_weighted=False)
+    order = QueueOrder({URGENT: 1, BULK: 1}, is_weighted=False)
 
     order.pass_on()
 

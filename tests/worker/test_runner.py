@@ -11,14 +11,14 @@ import pytest
 from headrace.client.eager import is_eager
 from headrace.model.claim import Claim, Lease
 from headrace.model.job import Record
-from headrace.model.outcome import Cancelled, JobError, Outcome, Release, Retry
+from headrace.model.outcome import Cancelled, JobError, Outcome, Released, Retried
 from headrace.stores.contract.store import Store
 from headrace.worker.context import Context
-from headrace.worker.events import Notices
+from headrace.worker.events import WorkerEvents
 from headrace.worker.handlers import handler_of
-from headrace.worker.job_run import Run, Stop
+from headrace.worker.job_run import JobRun, Stop
 from headrace.worker.middleware import Middleware, Next
-from headrace.worker.outcomes import Endings
+from headrace.worker.outcomes import Outcomes
 from headrace.worker.pools.process_pool import ProcessPool
 from headrace.worker.pools.threads import ThreadPool
 from headrace.worker.runner import Runner
@@ -50,16 +50,16 @@ async def end_of(
         pytest.skip("from Python 3.12 on it takes its first step where it is made")
     record = Record(id="a", kind="work", payload=b"{}", run_at_ms=1, enqueued_at_ms=1)
     claim = Claim(Lease(MAIL, "a", "t.7", 7, 31_000), record, "worker-1", 5, timeout_ms, 1_000)
-    run = Run(1, claim, handler := handler_of("work", function), 1e9)
+    run = JobRun(1, claim, handler := handler_of("work", function), 1e9)
     ends: list[Outcome | None] = []
 
-    def ended(_: Run, outcome: Outcome | None, __: int) -> None:
+    def ended(_: JobRun, outcome: Outcome | None, __: int) -> None:
         ends.append(outcome)
 
     with closing(ThreadPool(1)) as threads:
-        endings = Endings(random.Random(7))
+        endings = Outcomes(random.Random(7))
         handlers = handling(work=handler)
-        runner = Runner(handlers, endings, middleware, threads, ProcessPool(1), ended, Notices([]))
+        runner = Runner(handlers, endings, middleware, threads, ProcessPool(1), ended, WorkerEvents([]))
         runner.start([run])
         if stop is not None:
             runner.stop(run, stop)
@@ -72,7 +72,7 @@ async def end_of(
 
 @BEGINNINGS
 @MIDDLEWARE
-@pytest.mark.parametrize(("stop", "outcome"), [("drain", Release()), ("cancel", Cancelled()), ("lost", None)])
+@pytest.mark.parametrize(("stop", "outcome"), [("drain", Released()), ("cancel", Cancelled()), ("lost", None)])
 async def test_a_run_that_is_stopped_before_its_handler_began_never_begins(
     middleware: Sequence[Middleware], has_factory: bool, stop: Stop, outcome: Outcome | None
 ) -> None:
@@ -94,7 +94,7 @@ async def test_a_time_limit_holds_where_tasks_begin_later(middleware: Sequence[M
 
     end = await end_of(work, middleware, has_factory, timeout_ms=20)
 
-    assert isinstance(end, Retry)
+    assert isinstance(end, Retried)
     assert end.error == JobError("TimedOut", "the handler was still running after its 0.02 s")
 
 

@@ -14,9 +14,9 @@ from headrace.model.job import State
 from headrace.model.names import Queue
 from headrace.stores.contract.store import Store
 from headrace.stores.open import open_store
-from headrace.testing.forwarding import Call, Forwarding
+from headrace.testing.forwarding import Forwarding, StoreCall
 from headrace.worker.config import WorkerConfig
-from headrace.worker.events import Finished, Taken
+from headrace.worker.events import JobsClaimed, JobsFinished
 from headrace.worker.exceptions import Retry
 from headrace.worker.handlers import handler_of
 from headrace.worker.worker import Worker
@@ -116,7 +116,7 @@ async def test_until_idle_finds_what_a_handler_sent_to_a_queue_that_was_looked_a
     def plain() -> None:
         ran.append(1)
 
-    async def late(call: Call) -> Any:
+    async def late(call: StoreCall) -> Any:
         answer = await call.act()
         if call.verb == "claim" and threads in call.args[0].queues and not looked.is_set():
             looked.set()
@@ -146,7 +146,7 @@ async def test_a_retry_that_was_settled_beside_a_claim_on_other_queues_is_waited
         ended.set()
         raise Retry(delay="200ms")
 
-    async def late(call: Call) -> Any:
+    async def late(call: StoreCall) -> Any:
         answer = await call.act()
         if call.verb == "claim" and threads in call.args[0].queues and not looked.is_set():
             looked.set()
@@ -182,7 +182,7 @@ async def test_a_clock_that_is_wrong_by_an_hour_makes_nothing_early_and_loses_no
     ear = Ear()
     async with worker_of(store, handling(work=work), ear, poll="1h"), asyncio.timeout(SOON_S):
         await ran_both.wait()
-        await ear.hear(Finished, lambda it: it.answers[0].id == "b")
+        await ear.hear(JobsFinished, lambda it: it.answers[0].id == "b")
 
     assert seen["b"] >= due_at_ms
     assert [(await find(store, id)).state for id in "ab"] == [State.DONE, State.DONE]
@@ -282,8 +282,8 @@ async def test_a_claim_and_what_became_of_it_are_told(store: Store) -> None:
     await store.jobs.enqueue(jobs(3))
     await work_off(store, handling(work=work), ear)
 
-    assert [claim.record.id for taken in ear.told(Taken) for claim in taken.claims] == ["0", "1", "2"]
-    settled = [answer for finished in ear.told(Finished) for answer in finished.answers]
+    assert [claim.record.id for taken in ear.told(JobsClaimed) for claim in taken.claims] == ["0", "1", "2"]
+    settled = [answer for finished in ear.told(JobsFinished) for answer in finished.answers]
     assert [(answer.id, answer.status) for answer in settled] == [("0", "done"), ("1", "done"), ("2", "done")]
 
 

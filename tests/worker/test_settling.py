@@ -10,10 +10,10 @@ from headrace.model.clock import ManualClock
 from headrace.model.job import Record, State
 from headrace.model.limits import BATCH_MAX
 from headrace.model.names import Queue
-from headrace.model.outcome import Cancelled, Done, JobError, Outcome, Release, Retry
+from headrace.model.outcome import Cancelled, Done, JobError, Outcome, Released, Retried
 from headrace.stores.contract.store import Store
 from headrace.testing.faults import DOWN, LOST, FaultyStore, Hold
-from headrace.worker.events import Finished, Lost
+from headrace.worker.events import JobsFinished, LeaseLost
 from headrace.worker.exceptions import Fail
 from headrace.worker.fetch_loop import BESIDE_MIN
 from tests.worker.support import MAIL, SOON_S, Ear, find, handling, job, jobs, work_off, worker_of
@@ -44,7 +44,7 @@ async def test_a_settlement_without_an_answer_is_sent_again(flaky: FaultyStore, 
     assert runs.count == 1
     assert [settlement.lease.id for settlement in flaky.settled] == ["a", "a", "a"]
     assert (await find(flaky, "a")).state is State.DONE
-    assert ear.told(Lost) == []
+    assert ear.told(LeaseLost) == []
     assert worker.health().running == []
 
 
@@ -60,11 +60,11 @@ async def test_what_is_known_of_a_partly_lost_reply_is_not_sent_again(flaky: Fau
     async with worker_of(flaky, handling(work=work), ear, poll="1h"):
         await flaky.called("wait", 1)
         gate.set()
-        await ear.hear(Finished, lambda _: sum(len(it.answers) for it in ear.told(Finished)) == 5)
+        await ear.hear(JobsFinished, lambda _: sum(len(it.answers) for it in ear.told(JobsFinished)) == 5)
 
     assert [settlement.lease.id for settlement in flaky.settled] == ["0", "1", "2", "3", "4", "2", "3", "4"]
     assert (await flaky.queues.counts(MAIL)).done == 5
-    assert ear.told(Lost) == []
+    assert ear.told(LeaseLost) == []
 
 
 @pytest.mark.parametrize("heard", [0, 1, 2])
@@ -88,8 +88,8 @@ async def test_a_partly_lost_reply_about_one_id_in_two_queues_is_not_mixed_up(fl
         await flaky.called("settle", 2)
 
     assert [(await find(flaky, "a", queue)).state for queue in (MAIL, REPORTS)] == [State.DONE, State.DEAD]
-    assert ear.told(Lost) == []
-    pairs = [pair for it in ear.told(Finished) for pair in zip(it.settlements, it.answers, strict=True)]
+    assert ear.told(LeaseLost) == []
+    pairs = [pair for it in ear.told(JobsFinished) for pair in zip(it.settlements, it.answers, strict=True)]
     assert len(pairs) == 3
     assert ("dead", MAIL) not in [(answer.status, each.lease.queue) for each, answer in pairs]
 
@@ -104,7 +104,7 @@ async def test_a_refused_settlement_is_told(timed: Store, clock: ManualClock) ->
     await timed.jobs.enqueue([job("a", max_stalls=1)])
     worker = await work_off(timed, handling(work=work), ear, lease="30s")
 
-    [lost] = ear.told(Lost)
+    [lost] = ear.told(LeaseLost)
     assert (lost.claim.record.id, lost.why) == ("a", "its settlement was refused: lease_expired")
     assert worker.health().totals.refused == 1
 
@@ -184,7 +184,7 @@ async def test_a_nonce_is_given_up_when_what_it_got_has_run_out(flaky: FaultySto
     await flaky.jobs.enqueue([job("a")])
 
     async with worker_of(flaky, handling(work=runs.work), ear := Ear(), lease="200ms", poll="20ms"):
-        await ear.hear(Finished)
+        await ear.hear(JobsFinished)
 
     assert len({request.nonce for request in flaky.claims}) > 1
     finished_job = (await find(flaky, "a")).finished_job
@@ -247,7 +247,7 @@ async def test_many_settlements_do_not_wait_for_a_claim_under_way_and_few_go_wit
             await asyncio.sleep(0)
         settled_meanwhile = flaky.calls["settle"]
         answer.release()
-        await ear.hear(Finished, lambda _: sum(len(it.answers) for it in ear.told(Finished)) == ended + 1)
+        await ear.hear(JobsFinished, lambda _: sum(len(it.answers) for it in ear.told(JobsFinished)) == ended + 1)
 
     assert settled_meanwhile == calls
     assert (await flaky.queues.counts(MAIL)).done == ended + 1
@@ -271,10 +271,10 @@ async def test_settlements_that_failed_beside_a_claim_go_with_the_next_call(flak
         claimed.set()
         await flaky.called("settle", 1)
         answer.release()
-        await ear.hear(Finished, lambda _: sum(len(it.answers) for it in ear.told(Finished)) == BESIDE_MIN + 1)
+        await ear.hear(JobsFinished, lambda _: sum(len(it.answers) for it in ear.told(JobsFinished)) == BESIDE_MIN + 1)
 
     assert (await flaky.queues.counts(MAIL)).done == BESIDE_MIN + 1
-    assert ear.told(Lost) == []
+    assert ear.told(LeaseLost) == []
 
 
 async def test_where_the_store_works_in_this_process_nothing_goes_beside_a_claim(flaky: FaultyStore) -> None:
@@ -296,12 +296,19 @@ async def test_where_the_store_works_in_this_process_nothing_goes_beside_a_claim
             await asyncio.sleep(0)
         settled_meanwhile = flaky.calls["settle"]
         answer.release()
-        await ear.hear(Finished, lambda _: sum(len(it.answers) for it in ear.told(Finished)) == BESIDE_MIN + 1)
+        await ear.hear(JobsFinished, lambda _: sum(len(it.answers) for it in ear.told(JobsFinished)) == BESIDE_MIN + 1)
 
     assert settled_meanwhile == 0
 
 
-ENDS = [Done(), Done(b"7"), Retry(JobError("E", "no"), 5, 9), outcomes.Fail(JobError("E")), Release(3), Cancelled()]
+ENDS = [
+    Done(),
+    Done(b"7"),
+    Retried(JobError("E", "no"), 5, 9),
+    outcomes.Failed(JobError("E")),
+    Released(3),
+    Cancelled(),
+]
 
 
 @pytest.mark.parametrize("outcome", ENDS, ids=lambda outcome: type(outcome).__name__)

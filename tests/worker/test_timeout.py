@@ -12,7 +12,7 @@ from headrace.stores.contract.store import Store
 from headrace.testing.faults import FaultyStore
 from headrace.worker import runner as runner_module
 from headrace.worker.context import current
-from headrace.worker.events import Finished, Raised, Wedged
+from headrace.worker.events import CallbackRaised, HandlerStuck, JobsFinished
 from headrace.worker.handlers import handler_of
 from tests.worker import processes
 from tests.worker.support import SOON_S, Ear, dead_letters, find, handling, job, jobs, work_off, worker_of
@@ -37,7 +37,7 @@ async def test_a_handler_that_takes_too_long_is_cancelled_and_tried_again(store:
     [dead_letter] = await dead_letters(store)
     assert (dead_letter.reason, dead_letter.error) == ("attempts", TIMED_OUT)
     assert (dead_letter.record.attempts, dead_letter.record.stalls) == (3, 0)
-    assert ear.told(Raised) == []
+    assert ear.told(CallbackRaised) == []
     assert worker.health().totals.retried == 2
 
 
@@ -138,7 +138,7 @@ async def test_a_handler_that_ignores_its_end_keeps_place_and_lease_and_is_told_
     handlers = handling(work=plain if mode == "thread" else stubborn)
     worker = worker_of(flaky, handlers, ear, lease="3s", heartbeat="20ms", capacity=1)
     async with worker:
-        wedged = await ear.hear(Wedged)
+        wedged = await ear.hear(HandlerStuck)
         for _ in range(3):
             await flaky.called("extend", flaky.calls["extend"] + 2)
             clock.advance(2_000)
@@ -146,7 +146,7 @@ async def test_a_handler_that_ignores_its_end_keeps_place_and_lease_and_is_told_
         health = worker.health()
         gate.set()
         release.set()
-        await ear.hear(Finished)
+        await ear.hear(JobsFinished)
 
     assert (wedged.claim.record.id, wedged.stop) == ("a", "timeout")
     assert (health.free, [running.stop for running in health.running]) == (0, ["timeout"])

@@ -8,7 +8,7 @@ from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self, TypeVar, Unpack, overload
 
-from headrace.app.connections import Connections, Lent
+from headrace.app.connections import BorrowedStore, Connections
 from headrace.app.decorators import FailDecorator, FailFields, JobDecorator, JobFields, WorkerFields, with_tenant
 from headrace.app.job_function import AsyncJobFunction, JobFunction, PlainJobFunction
 from headrace.app.project import url_of
@@ -20,9 +20,9 @@ from headrace.client.codec import JSON, Codec
 from headrace.client.options import JobMaker
 from headrace.feeds.context import Instance
 from headrace.model.clock import Clock, SystemClock
-from headrace.model.ids import drawn_entropy
+from headrace.model.ids import random_bytes
 from headrace.model.names import DEFAULT_QUEUE, DEFAULT_TENANT, Queue
-from headrace.model.redact import shown
+from headrace.model.redact import redact_url
 from headrace.stores.contract.store import Store
 from headrace.worker.handlers import Handlers
 from headrace.worker.middleware import Middleware
@@ -57,14 +57,14 @@ class App:
         codec: Codec = JSON,
         middleware: Sequence[Middleware] = (),
     ) -> None:
-        self._maker = JobMaker(tenant=tenant, queue=queue, codec=codec, clock=SystemClock(), entropy=drawn_entropy)
+        self._maker = JobMaker(tenant=tenant, queue=queue, codec=codec, clock=SystemClock(), entropy=random_bytes)
         self.registry = Registry()
         self._url = url
         self._middleware = list(middleware)
         self._connections = Connections(self._settled_url, self._client_of)
         self._blocking: dict[str, BlockingClient] = {}
         self._instance = Instance()
-        self._lent: list[Lent] = []
+        self._lent: list[BorrowedStore] = []
 
     @overload
     def job(  # type: ignore[overload-overlap]  # a coroutine function is a function that returns a coroutine
@@ -94,7 +94,7 @@ class App:
     def fail_handler(self, function: F | None = None, /, **fields: Unpack[FailFields]) -> F | FailDecorator:
         """Let a function be told of deaths: `@app.fail_handler(queue="mail")` on `def bury(id, payload, error)`.
 
-        `payload` is that of the job that died, `error` says why: annotate it with `DeathError`, or leave it a dict. The
+        `payload` is that of the job that died, `error` says why: annotate it with `DeathInfo`, or leave it a dict. The
         telling is itself a job with a patient policy, on the fail queue, put there in the same step as the death.
         """
         decorate = FailDecorator(self, fields)
@@ -145,9 +145,9 @@ class App:
         """
         below, ticking = self._maker, clock or SystemClock()
         maker = JobMaker(
-            tenant=below.tenant, queue=below.default_queue, codec=below.codec, clock=ticking, entropy=drawn_entropy
+            tenant=below.tenant, queue=below.default_queue, codec=below.codec, clock=ticking, entropy=random_bytes
         )
-        lent = Lent(store, maker, lambda store: self._client_of(store, ticking))
+        lent = BorrowedStore(store, maker, lambda store: self._client_of(store, ticking))
         self._lent.append(lent)
         try:
             yield
@@ -300,10 +300,10 @@ class App:
         return _remade, (url_of(self._url), maker.tenant, maker.default_queue, maker.codec)
 
     def __repr__(self) -> str:
-        return f"<App at {shown(url_of(self._url))} with {len(self.registry)} jobs>"
+        return f"<App at {redact_url(url_of(self._url))} with {len(self.registry)} jobs>"
 
     @property
-    def _source(self) -> Connections | Lent:
+    def _source(self) -> Connections | BorrowedStore:
         return self._lent[-1] if self._lent else self._connections
 
     def _client_of(self, store: Store, clock: Clock | None = None) -> Client:

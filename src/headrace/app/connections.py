@@ -106,7 +106,7 @@ def _failed(opening: "asyncio.Task[Client]") -> bool:
     return opening.done() and (opening.cancelled() or opening.exception() is not None)
 
 
-class Lent:
+class BorrowedStore:
     """What an app uses while a store is lent to it. The store may be asked on every event loop, and is not closed."""
 
     reopen = None
@@ -114,7 +114,7 @@ class Lent:
 
     def __init__(self, store: Store, maker: JobMaker, client_of: Callable[[Store], Client]) -> None:
         self.maker = maker
-        self.blocking: BlockingClient = LentBlocking(store, maker, client_of)
+        self.blocking: BlockingClient = BorrowedBlockingClient(store, maker, client_of)
         self._store = store
         self._client_of = client_of
         self._clients: WeakKeyDictionary[asyncio.AbstractEventLoop, Client] = WeakKeyDictionary()
@@ -136,7 +136,7 @@ class Lent:
         yield self._store
 
 
-class LentBlocking(BlockingClient):
+class BorrowedBlockingClient(BlockingClient):
     """A blocking client on a store that somebody else has opened, and will close."""
 
     def __init__(self, store: Store, maker: JobMaker, client_of: Callable[[Store], Client]) -> None:

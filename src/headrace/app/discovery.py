@@ -7,7 +7,7 @@ from types import ModuleType
 
 from headrace.app.app import App
 from headrace.model.errors import BadConfig
-from headrace.model.redact import scrubbed
+from headrace.model.redact import redact
 from headrace.model.validate import bounded_repr, nearest
 
 DEFAULT_NAME = "app"
@@ -54,7 +54,7 @@ def _broken(name: str, error: Exception) -> BadConfig:
     while trace is not None and trace.tb_next is not None:
         trace = trace.tb_next
     where = "" if trace is None else f" ({Path(trace.tb_frame.f_code.co_filename).name}, line {trace.tb_lineno})"
-    told = scrubbed(" ".join(str(error).split()))
+    told = redact(" ".join(str(error).split()))
     return BadConfig(
         f"the module {bounded_repr(name)} raised {type(error).__name__}{where} while it was imported: {told}"
     )

@@ -3,7 +3,7 @@
 from msgspec import Struct, field
 
 
-class DeathError(Struct, frozen=True, kw_only=True):
+class DeathInfo(Struct, frozen=True, kw_only=True):
     """Why a job died: annotate the third argument of a fail handler with it.
 
     `reason` is `attempts`, `stalls`, `failed` or `expired`; `cls` and `message` are those of the last error.

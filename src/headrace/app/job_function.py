@@ -5,7 +5,7 @@ import inspect
 from collections.abc import Callable, Coroutine
 from typing import TYPE_CHECKING, Any, cast
 
-from headrace.app.pickling import Carried, carried
+from headrace.app.pickling import PickledFunction, pickled_function
 from headrace.app.sender import P, R, Sender
 from headrace.client.options import Options
 from headrace.model.errors import BadConfig
@@ -36,7 +36,7 @@ class JobFunction(Sender[P, R]):
         return self.handler.kind
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return brought, (type(self), self.app, carried(self.handler, self._options))
+        return restored_function, (type(self), self.app, pickled_function(self.handler, self._options))
 
     def __repr__(self) -> str:
         return f"<job {self.kind!r} on queue {self.queue.name!r}>"
@@ -60,7 +60,7 @@ class PlainJobFunction(JobFunction[P, R]):
         return answer
 
 
-def brought(cls: type[JobFunction[..., Any]], app: "App", was: Carried) -> JobFunction[..., Any]:
+def restored_function(cls: type[JobFunction[..., Any]], app: "App", was: PickledFunction) -> JobFunction[..., Any]:
     """A job function that arrived from another process: the one of that name, else one that can only be sent."""
     found = was.find()
     if isinstance(found, JobFunction) and found.kind == was.kind:

@@ -17,7 +17,7 @@ from headrace.model.errors import Refused
 from headrace.worker.handlers import Handler, handler_of
 
 
-class Carried(Struct, frozen=True):
+class PickledFunction(Struct, frozen=True):
     """A job function on its way."""
 
     module: str
@@ -58,14 +58,14 @@ class Carried(Struct, frozen=True):
         return absent
 
 
-def carried(handler: Handler, options: Options) -> Carried:
+def pickled_function(handler: Handler, options: Options) -> PickledFunction:
     """What travels of a job function: no code, so that the other end needs none."""
     function = handler.function
     hints = get_type_hints(inspect.unwrap(function), include_extras=True)
     signature = inspect.signature(function)
     # Resolved, since the names that annotations use may mean nothing at the other end.
     parameters = [each.replace(annotation=hints.get(each.name, Any)) for each in signature.parameters.values()]
-    return Carried(
+    return PickledFunction(
         function.__module__,
         function.__qualname__,
         handler.kind,

@@ -12,7 +12,7 @@ from headrace.model.validate import bounded_repr
 from headrace.worker.config import WorkerConfig, settings_of
 from headrace.worker.pools import main_module
 from headrace.worker.pools.process import setup_of_program
-from headrace.worker.supervisor.messages import AppSource, Orders, portable
+from headrace.worker.supervisor.messages import AppSource, WorkerSpec, portable
 from headrace.worker.supervisor.supervisor import ProcessSupervisor
 
 MAIN = "__main__"
@@ -52,8 +52,8 @@ def supervisor_of(
     handlers = app.handlers
     settings = settings_of(wanted, handlers.queues, handlers.fail_queues, os.urandom(3).hex())
 
-    def order(number: int, is_again: bool) -> Orders:
-        return Orders(
+    def order(number: int, is_again: bool) -> WorkerSpec:
+        return WorkerSpec(
             setup=setup_of_program(),
             number=number,
             source=source,

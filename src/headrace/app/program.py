@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING
 
 from headrace.app.collector import seldom_collecting
 from headrace.model.errors import BadConfig
-from headrace.model.redact import scrubbed, shown
+from headrace.model.redact import redact, redact_url
 from headrace.worker.logs import JobLog, chosen_logs, default_format, is_logging_set_up, setup_logs
 
 if TYPE_CHECKING:
     from headrace.app.app import App
     from headrace.app.decorators import WorkerFields
-    from headrace.worker.config import Settings
+    from headrace.worker.config import WorkerSettings
     from headrace.worker.events import Listener
 
 KINDS_NAMED_MAX = 12
@@ -81,7 +81,7 @@ def _is_main_thread() -> bool:
 def greeting(
     app: "App",
     name: str | None,
-    settings: "Settings",
+    settings: "WorkerSettings",
     *,
     processes: int = 1,
     until_idle: bool = False,
@@ -94,7 +94,7 @@ def greeting(
     tenant = {queue: "" if queue.tenant == app.maker.tenant else f" of {queue.tenant}" for queue in settings.queues}
     facts = {
         "app": name,
-        "store": shown(app.url or ""),
+        "store": redact_url(app.url or ""),
         "queues": ", ".join(f"{queue.full_name}{tenant[queue]}{share[queue]}" for queue in settings.queues),
         "kinds": ", ".join(kinds[:KINDS_NAMED_MAX]) + more,
         "processes": None if processes == 1 else str(processes),
@@ -104,4 +104,4 @@ def greeting(
         "to stop": "Ctrl-C; it also ends when nothing is due" if until_idle else "Ctrl-C",
     }
     lines = [f"  {label:9} {told}" for label, told in facts.items() if told is not None]
-    return scrubbed("\n".join((f"worker {settings.name}", *lines)))
+    return redact("\n".join((f"worker {settings.name}", *lines)))

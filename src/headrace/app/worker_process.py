@@ -17,7 +17,7 @@ from headrace.worker.counts import WorkerCounts
 from headrace.worker.logs import JobLog, default_format, is_logging_set_up, setup_logs
 from headrace.worker.pools import main_module
 from headrace.worker.supervisor.child import SupervisorLink
-from headrace.worker.supervisor.messages import Orders, failed_of
+from headrace.worker.supervisor.messages import WorkerSpec, failed_of
 
 if TYPE_CHECKING:
     from headrace.worker.events import Listener
@@ -41,7 +41,7 @@ def main(fd: int) -> None:
         sys.exit(1)
 
 
-def app_of_program(orders: Orders) -> App:
+def app_of_program(orders: WorkerSpec) -> App:
     """The app of a program; the words are the name of its module, and its name there."""
     module, name = orders.source.words
     if module == "__main__":
@@ -53,7 +53,7 @@ def app_of_program(orders: Orders) -> App:
     return found
 
 
-def _app(orders: Orders) -> App:
+def _app(orders: WorkerSpec) -> App:
     module, _, function = orders.source.builder.partition(":")
     app: App = getattr(importlib.import_module(module), function)(orders)
     if missing := [kind for kind in orders.kinds if kind not in app.registry.kinds]:
@@ -64,7 +64,7 @@ def _app(orders: Orders) -> App:
     return app.at(orders.url)
 
 
-def _logs(orders: Orders, stack: ExitStack) -> "list[Listener]":
+def _logs(orders: WorkerSpec, stack: ExitStack) -> "list[Listener]":
     """Log as the supervisor does; as the program does where it has set that up where it is imported."""
     chosen = orders.setup.logs
     if chosen is not None:
@@ -75,7 +75,7 @@ def _logs(orders: Orders, stack: ExitStack) -> "list[Listener]":
     return [JobLog(payloads=orders.payloads)] if orders.jobs else []
 
 
-async def _work(app: App, orders: Orders, link: SupervisorLink, listeners: "list[Listener]") -> None:
+async def _work(app: App, orders: WorkerSpec, link: SupervisorLink, listeners: "list[Listener]") -> None:
     counts = WorkerCounts()
     config = msgspec.structs.asdict(orders.config())
     async with app.built(

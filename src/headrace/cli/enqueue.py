@@ -11,14 +11,14 @@ import typer
 
 from headrace.cli.apps import AppName, found_app, is_typed, placed
 from headrace.cli.exits import NO, OK
-from headrace.cli.lines import Tally, opened, send_lines
+from headrace.cli.lines import LineTally, opened, send_lines
 from headrace.cli.making import Making, option_fields
 from headrace.cli.options import QUEUE, TENANT, Json, Url
 from headrace.cli.output import Output
 from headrace.cli.payloads import typed_payload, value_of
 from headrace.cli.reading import pairs, written
 from headrace.cli.sending import (
-    Answer,
+    SendAnswer,
     await_result,
     broken_off_text,
     is_worked_on,
@@ -231,7 +231,7 @@ async def _one(
     return OK if answer.ok else NO
 
 
-def _tell_result(output: Output, answer: Answer) -> None:
+def _tell_result(output: Output, answer: SendAnswer) -> None:
     if answer.outcome == "done":
         output.say(msgspec.json.encode(answer.result).decode())
         return
@@ -256,7 +256,7 @@ def _check_many(
 
 
 async def _many(output: Output, making: Making, kind: str | None, source: str) -> int:
-    tally = Tally()
+    tally = LineTally()
     with ExitStack() as stack:
         file = opened(stack, source, "jobs")
         advance = stack.enter_context(output.progress("sending"))

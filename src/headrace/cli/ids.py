@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from functools import partial
 
 from headrace.cli.looking import locate, look_at_each
-from headrace.cli.walking import Walk
+from headrace.cli.walking import JobScan
 from headrace.model.errors import Refused
 from headrace.model.job import State
 from headrace.model.limits import ID_CANDIDATES_MAX
@@ -64,7 +64,7 @@ async def _ids(store: Store, prefix: str, queue: Queue) -> set[str]:
             cursor = write_cursor(index, prefix)
             page = await store.reads.list(queue, state, cursor=cursor, limit=ID_CANDIDATES_MAX + 1)
             found.update(row.id for row in page.rows if row.id.startswith(prefix))
-    dead_letters = Walk(store, [queue], (State.DEAD,))
+    dead_letters = JobScan(store, [queue], (State.DEAD,))
     while not dead_letters.over and len(found) <= ID_CANDIDATES_MAX:
         found.update(seen.id for seen in await dead_letters.take() if seen.id.startswith(prefix))
     return found

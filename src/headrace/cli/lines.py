@@ -43,7 +43,7 @@ class RefusedLine(Struct, frozen=True):
     error: str | None = None
 
 
-class Tally(Struct):
+class LineTally(Struct):
     """What became of the lines so far."""
 
     lines: int = 0
@@ -55,7 +55,7 @@ class Tally(Struct):
     queues: set[Queue] = field(default_factory=set)
     """Where they went, up to a limit."""
 
-    def count(self, part: "Part", handles: "list[Handle[Any]]") -> None:
+    def count(self, part: "LinePart", handles: "list[Handle[Any]]") -> None:
         """Take in the answers to a part."""
         self.sent += len(handles)
         if len(self.queues) < PAUSED_LOOKS_MAX:
@@ -78,7 +78,7 @@ class Tally(Struct):
         return ", ".join(f"{count:,} {status}" for status, count in sorted(self.statuses.items())) or "nothing"
 
 
-class Part(NamedTuple):
+class LinePart(NamedTuple):
     """Lines that were checked, and are sent together."""
 
     jobs: "list[Job]"
@@ -87,7 +87,7 @@ class Part(NamedTuple):
 
 
 async def send_lines(
-    client: "Client", making: Making, kind: str | None, file: BinaryIO, tally: Tally, advance: Callable[[int], None]
+    client: "Client", making: Making, kind: str | None, file: BinaryIO, tally: LineTally, advance: Callable[[int], None]
 ) -> None:
     """Send all jobs of a file and count them; stops at the first line that is wrong, or when the store is away.
 
@@ -111,7 +111,7 @@ async def send_lines(
         advance(len(handles))
 
 
-def _parts(making: Making, kind: str | None, file: BinaryIO) -> Iterator[Part]:
+def _parts(making: Making, kind: str | None, file: BinaryIO) -> Iterator[LinePart]:
     jobs: list[Job] = []
     numbers: list[int] = []
     size = last = 0
@@ -125,10 +125,10 @@ def _parts(making: Making, kind: str | None, file: BinaryIO) -> Iterator[Part]:
         numbers.append(last)
         size += len(line)
         if len(jobs) == LINES_CHECKED_MAX or size > LINES_CHECKED_BYTES_MAX:
-            yield Part(jobs, numbers, last)
+            yield LinePart(jobs, numbers, last)
             jobs, numbers, size = [], [], 0
     if jobs:
-        yield Part(jobs, numbers, last)
+        yield LinePart(jobs, numbers, last)
 
 
 def opened(stack: ExitStack, source: str, what: str) -> BinaryIO:
@@ -176,13 +176,13 @@ def job_of(making: Making, kind: str | None, line: bytes) -> "Job":
     return making.job(named, payload, option_fields(found))
 
 
-def _so_far(tally: Tally) -> str:
+def _so_far(tally: LineTally) -> str:
     if not tally.lines:
         return "nothing was sent"
     return f"lines 1 to {tally.lines:,} were sent ({tally}) and none behind them; go on from line {tally.lines + 1:,}"
 
 
-def _stopped(error: HeadraceError, tally: Tally, part: Part) -> HeadraceError:
+def _stopped(error: HeadraceError, tally: LineTally, part: LinePart) -> HeadraceError:
     """The error with what was sent."""
     if isinstance(error, StoreUnavailable):
         return OutcomeUnknown(f"{error}; {_so_far(tally)}") if tally.lines else error

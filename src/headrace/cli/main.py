@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from headrace.cli.exits import BAD_INPUT, BROKEN, INTERRUPTED, NO, NO_SERVER, OK, UNKNOWN
 from headrace.model.errors import BadConfig, HeadraceError, OutcomeUnknown, Refused, StoreUnavailable
-from headrace.model.redact import scrubbed
+from headrace.model.redact import redact
 
 TRACEBACK = "HEADRACE_TRACEBACK"
 """Set to anything, a fault of the program shows its traceback."""
@@ -94,7 +94,7 @@ def _misused(given: list[str], wrong: Exception) -> int:
 
 
 def _complain(given: Sequence[str], error: Exception, message: str) -> None:
-    told = scrubbed(" ".join(message.split()))
+    told = redact(" ".join(message.split()))
     if "--json" in given:
         import msgspec
 

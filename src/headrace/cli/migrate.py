@@ -20,21 +20,21 @@ def command(url: Url = None, check: Check = False, json: Json = False) -> int:
     Opening a store does the same by itself: this is for doing it at a time of your choice, or by another user. A store
     of a newer Headrace is refused.
     """
-    from headrace.model.redact import shown
+    from headrace.model.redact import redact_url
     from headrace.stores.open import migrate, schema_of
 
     output, found = Output(json=json), lasting(url)
     if check:
         schema = asyncio.run(schema_of(found))
         output.document({"found": schema.found, "known": schema.known, "pending": schema.pending} | _library(schema))
-        output.say(f"{shown(found)}: {_words(schema)}")
+        output.say(f"{redact_url(found)}: {_words(schema)}")
         for step in schema.pending:
             output.say(f"  {step}")
         return NO if schema.pending else OK
     migrated = asyncio.run(migrate(found))
     output.document({"before": migrated.before, "after": migrated.after, "steps": migrated.before.pending})
     done = len(migrated.before.pending)
-    output.say(f"{shown(found)}: {_words(migrated.after)}" + (f"; {_steps(done)} taken" if done else ""))
+    output.say(f"{redact_url(found)}: {_words(migrated.after)}" + (f"; {_steps(done)} taken" if done else ""))
     return OK
 
 

@@ -9,7 +9,7 @@ import msgspec
 
 from headrace.cli.widths import FOLDED, GAPS, Layout, fit
 from headrace.model.errors import BadConfig
-from headrace.model.redact import scrubbed
+from headrace.model.redact import redact
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -34,7 +34,7 @@ class Output:
     def say(self, text: str) -> None:
         """Print a sentence for people."""
         if not self.json:
-            self._console().print(printable(scrubbed(text)), markup=False, highlight=False, soft_wrap=True)
+            self._console().print(printable(redact(text)), markup=False, highlight=False, soft_wrap=True)
 
     def table(
         self, columns: Sequence[str], rows: Sequence[Sequence[object]], *, empty: str, spare: Sequence[str] = ()
@@ -78,7 +78,7 @@ class Output:
     def hint(self, text: str) -> None:
         """Tell a person something beside the answer."""
         if not self.json:
-            print(printable(scrubbed(text)), file=sys.stderr)
+            print(printable(redact(text)), file=sys.stderr)
 
     def confirm(self, question: str, *, yes: bool) -> None:
         """Ask before something that cannot be undone; ends the command unless the answer is yes."""
@@ -115,7 +115,7 @@ class Output:
 def _cell(value: Any) -> str:
     if isinstance(value, bool):
         return "yes" if value else "no"
-    return f"{value:,}" if isinstance(value, int) else printable(scrubbed(str(value)))
+    return f"{value:,}" if isinstance(value, int) else printable(redact(str(value)))
 
 
 def printable(text: str) -> str:

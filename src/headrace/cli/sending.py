@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from headrace.stores.contract.store import Store
 
 
-class Answer(Struct, omit_defaults=True):
+class SendAnswer(Struct, omit_defaults=True):
     """What became of a job that was sent."""
 
     id: str
@@ -74,9 +74,9 @@ class Answer(Struct, omit_defaults=True):
                 return f"{self.status}: {self.error}"
 
 
-async def send(client: "Client", job: "Job", codec: "Codec") -> "tuple[Answer, Handle[Any] | None]":
+async def send(client: "Client", job: "Job", codec: "Codec") -> "tuple[SendAnswer, Handle[Any] | None]":
     """Send a job; a refusal that depends on what the store holds is an answer like others."""
-    answer = Answer(job.id, job.kind, job.queue.tenant, job.queue.full_name, "")
+    answer = SendAnswer(job.id, job.kind, job.queue.tenant, job.queue.full_name, "")
     try:
         handle = await client.send(job, codec=codec)
     except Refused as refused:
@@ -145,7 +145,7 @@ def worker_command(making: Making, queue: "Queue", app: str | None, url: str | N
     return shlex.join(words)
 
 
-async def await_result(answer: Answer, handle: "Handle[Any]", wait: "Duration") -> None:
+async def await_result(answer: SendAnswer, handle: "Handle[Any]", wait: "Duration") -> None:
     """Wait for the result and write it into the answer; whatever goes wrong now, the job itself was sent."""
     try:
         result = await handle.result(timeout=wait)

@@ -15,7 +15,7 @@ from headrace.model.names import Queue
 from headrace.model.outcome import JobError
 from headrace.model.policy import Policy
 from headrace.model.queue_config import QueueConfig
-from headrace.model.redact import scrubbed
+from headrace.model.redact import redact
 from headrace.model.times import duration_text, instant_text
 
 MESSAGE_CHARS = 60
@@ -64,7 +64,7 @@ def key_text(key: DeadLetterKey) -> str:
 
 def error_dict(error: JobError | None) -> dict[str, str] | None:
     """An error for programs."""
-    return None if error is None else {"class": error.cls, "message": scrubbed(error.message)}
+    return None if error is None else {"class": error.cls, "message": redact(error.message)}
 
 
 def job_dict(seen: Seen) -> dict[str, object]:
@@ -186,7 +186,7 @@ def dead_letter_cells(dead_letter: DeadLetter, now_ms: int) -> tuple[object, ...
         ago(dead_letter.died_at_ms, now_ms),
         (
             f"{dead_letter.reason}: "
-            f"{printable(error.cls)}{': ' if error.message else ''}{first_line(scrubbed(error.message))}"
+            f"{printable(error.cls)}{': ' if error.message else ''}{first_line(redact(error.message))}"
         ),
     )
 
@@ -195,7 +195,7 @@ def event_dict(event: Event) -> dict[str, object]:
     """An event for programs: what is set."""
     found = {name: value for name, value in columns(event).items() if value is not None and name not in _UNTOLD}
     if event.line.error_message is not None:
-        found["error_message"] = scrubbed(event.line.error_message)
+        found["error_message"] = redact(event.line.error_message)
     flaw = {} if event.flaw is None else {"flaw": event.flaw}
     return {"at": instant_text(event.at_ms), **found, **flaw}
 
@@ -220,7 +220,7 @@ def _told(event: Event) -> list[str]:
     if line.reason is not None:
         told.append(line.reason)
     if line.error_class is not None:
-        message = first_line(scrubbed(line.error_message or ""))
+        message = first_line(redact(line.error_message or ""))
         told.append(f"{printable(line.error_class)}: {message}" if message else printable(line.error_class))
     if line.dead_letter is not None:
         told.append(f"dead letter {event.shard.index}:{line.dead_letter}")

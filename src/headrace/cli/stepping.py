@@ -11,7 +11,7 @@ from headrace.model.limits import BATCH_MAX
 T = TypeVar("T")
 
 
-class Tally:
+class StepTally:
     """How many items ended with which status, and how many were looked at."""
 
     def __init__(self) -> None:
@@ -60,7 +60,7 @@ def batches(items: Sequence[T]) -> Iterator[Sequence[T]]:
 
 
 @contextmanager
-def telling(tally: Tally) -> Iterator[None]:
+def telling(tally: StepTally) -> Iterator[None]:
     """Within this block, a store that goes away does not hide what earlier steps have done already."""
     try:
         yield

@@ -10,7 +10,7 @@ from headrace.model.validate import bounded_repr, nearest
 
 if TYPE_CHECKING:
     from headrace.app.app import App
-    from headrace.worker.supervisor.messages import Orders
+    from headrace.worker.supervisor.messages import WorkerSpec
 
 SLEEP_DEFAULT = "1s"
 
@@ -34,7 +34,7 @@ async def sleep(payload: Any = None) -> Any:
 TRIALS: dict[str, Callable[..., Any]] = {"echo": echo, "fail": fail, "sleep": sleep}
 
 
-def app_of_command(orders: "Orders") -> "App":
+def app_of_command(orders: "WorkerSpec") -> "App":
     """The app of `headrace worker` in another process; the words are its name, empty where there is none, and what is
     registered."""
     from headrace.app.app import App

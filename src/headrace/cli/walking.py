@@ -64,7 +64,7 @@ class _Place(Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
     cursor: str | None
 
 
-class Walk:
+class JobScan:
     """A way through states, and in each through queues. It ends although jobs come and go: by cursor, never back.
 
     Raises `Refused` (`bad_cursor`) for a cursor that no such walk gave.

@@ -9,7 +9,7 @@ from headrace.cli.looking import look_at_each, queues_of
 from headrace.cli.opening import with_store
 from headrace.cli.options import TENANT, AnyQueue, Json, Tenant, Url
 from headrace.cli.output import Output
-from headrace.cli.walking import Walk
+from headrace.cli.walking import JobScan
 from headrace.model.job import State
 from headrace.model.times import duration_text, instant_text
 from headrace.stores.contract.store import Store
@@ -17,7 +17,7 @@ from headrace.stores.contract.store import Store
 COLUMNS = ("worker", "seen", "active#", "queues")
 
 
-class WorkerRow(Struct, frozen=True):
+class WorkerLine(Struct, frozen=True):
     """A worker as the store has seen it."""
 
     worker: str
@@ -46,7 +46,7 @@ def command(url: Url = None, tenant: Tenant = TENANT, queue: AnyQueue = None, js
     )
 
 
-async def seen(store: Store, tenant: str, queue: str | None) -> list[WorkerRow]:
+async def seen(store: Store, tenant: str, queue: str | None) -> list[WorkerLine]:
     """The workers of a queue, or of all queues of a tenant."""
     queues: dict[str, set[str]] = defaultdict(set)
     seen_at_ms: dict[str, int] = defaultdict(int)
@@ -56,13 +56,13 @@ async def seen(store: Store, tenant: str, queue: str | None) -> list[WorkerRow]:
         for found in workers:
             queues[found.worker].add(each.full_name)
             seen_at_ms[found.worker] = max(seen_at_ms[found.worker], found.seen_at_ms)
-    walk = Walk(store, known, (State.ACTIVE,))
+    walk = JobScan(store, known, (State.ACTIVE,))
     while not walk.over:
         active.update(job.found.worker for job in await walk.take() if job.found is not None)
     now_ms = await store_now_ms(store)
     latest = sorted(queues, key=lambda worker: (-seen_at_ms[worker], worker))
     return [
-        WorkerRow(
+        WorkerLine(
             worker,
             sorted(queues[worker]),
             active[worker],

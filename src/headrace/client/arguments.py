@@ -12,7 +12,7 @@ from headrace.client.codec import JSON, RAW, Codec
 from headrace.client.foreign import WORKING, from_json_value, is_known
 from headrace.model.errors import BadConfig, Refused
 from headrace.model.limits import RESULT_LOOK_BYTES_MAX
-from headrace.model.redact import scrubbed_head
+from headrace.model.redact import redact_head
 from headrace.model.validate import bounded_repr, cut
 
 R = TypeVar("R")
@@ -131,7 +131,7 @@ class Arguments(Generic[R]):
                 self.codec.decode(data, self.result_type)
             except Refused as refused:
                 found = refused.__cause__ or refused
-                returned = scrubbed_head(
+                returned = redact_head(
                     data[:RESULT_LOOK_BYTES_MAX].decode("utf-8", "replace"), RESULT_LOOK_BYTES_MAX // 2
                 )
                 raise Refused(

@@ -71,7 +71,7 @@ class Background:
         self._gate = threading.RLock()
         """Held while the thread is started, and for as long as a fork takes."""
         self._pid = os.getpid()
-        self._crew: _Crew | None = None
+        self._crew: _LoopThread | None = None
 
     def run(self, make: Callable[[], Coroutine[Any, Any, T]], *, patient: bool = False) -> T:
         """Run the coroutine that `make` makes and return what it returns; safe from every thread but its own.
@@ -118,12 +118,12 @@ class Background:
         with self._gate:
             self._rest()
 
-    def _started(self) -> "_Crew":
+    def _started(self) -> "_LoopThread":
         with self._gate:
             if self._pid != os.getpid():  # a fork that no hook told us of: the thread is not in this process
                 self._crew, self._pid = None, os.getpid()
             if self._crew is None or not self._crew.thread.is_alive():
-                self._crew = _Crew()
+                self._crew = _LoopThread()
             return self._crew
 
     def _rest(self) -> None:
@@ -188,7 +188,7 @@ class _Call(Generic[T]):
         self._latch.release()
 
 
-class _Crew:
+class _LoopThread:
     """One thread, its loop, and what it has under way."""
 
     def __init__(self) -> None:

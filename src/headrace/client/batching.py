@@ -14,7 +14,7 @@ from headrace.model.limits import BATCH_MAX, ENQUEUE_BYTES_MAX, ENQUEUES_IN_FLIG
 from headrace.model.results import Enqueued
 from headrace.stores.contract.jobs import Jobs, Posting
 
-Truth = Enqueued | HeadraceError
+EnqueueOutcome = Enqueued | HeadraceError
 """What became of one job: the store's answer, or the error that its sender is to see."""
 
 
@@ -42,7 +42,7 @@ def check_job(job: object) -> None:
         )
 
 
-async def take_in(store: Jobs, jobs: Sequence[Job]) -> list[Truth]:
+async def enqueue_batch(store: Jobs, jobs: Sequence[Job]) -> list[EnqueueOutcome]:
     """Enqueue jobs in one call and say what became of each, in order; raises nothing that the store says."""
     try:
         return list(await store.enqueue(jobs))
@@ -50,28 +50,28 @@ async def take_in(store: Jobs, jobs: Sequence[Job]) -> list[Truth]:
         if len(jobs) == 1:
             return [refused]
         # The call was refused as a whole and changed nothing: each by itself, so that one does not harm the others.
-        return [truth for job in jobs for truth in await take_in(store, [job])]
+        return [truth for job in jobs for truth in await enqueue_batch(store, [job])]
     except OutcomeUnknown as lost:
         return sorted_out(lost, jobs)
     except HeadraceError as error:
-        return [own(error) for _ in jobs]
+        return [copy_error(error) for _ in jobs]
 
 
-def own(error: HeadraceError) -> HeadraceError:
+def copy_error(error: HeadraceError) -> HeadraceError:
     """A copy for one of several callers: a shared one would collect the tracebacks of all of them."""
     mine = copy.copy(error)
     mine.__cause__ = error.__cause__ or error
     return mine
 
 
-def sorted_out(lost: OutcomeUnknown, jobs: Sequence[Job]) -> list[Truth]:
+def sorted_out(lost: OutcomeUnknown, jobs: Sequence[Job]) -> list[EnqueueOutcome]:
     """What became of each job of a call whose answer got lost, in order."""
     answers: dict[str, deque[Enqueued]] = {}
     for answer in lost.known:
         if isinstance(answer, Enqueued):
             answers.setdefault(answer.id, deque()).append(answer)
     unknown = set(lost.unknown)
-    truths: list[Truth] = []
+    truths: list[EnqueueOutcome] = []
     for job in jobs:
         # An id that was sent twice is unknown when one of the two is: nobody can say which.
         if job.id in unknown or not answers.get(job.id):
@@ -169,7 +169,7 @@ class Coalescer:
         try:
             # One after the other: what was sent first is first in its queue.
             for batch in batches(job for job, _ in senders):
-                for truth in await take_in(self._jobs, batch):
+                for truth in await enqueue_batch(self._jobs, batch):
                     _tell(next(left)[1], truth)
         except Exception as error:  # noqa: BLE001 - a fault of the store's belongs to those who asked
             for answer in answers:
@@ -179,7 +179,7 @@ class Coalescer:
                 answer.cancel()  # nothing where all have been told; else the loop is ending
 
 
-def _tell(answer: "asyncio.Future[Enqueued]", truth: Truth) -> None:
+def _tell(answer: "asyncio.Future[Enqueued]", truth: EnqueueOutcome) -> None:
     if answer.done():
         return  # its sender was cancelled
     if isinstance(truth, HeadraceError):
@@ -193,7 +193,7 @@ def _fail(answer: "asyncio.Future[Enqueued]", error: Exception) -> None:
         answer.set_exception(error)
 
 
-Sent = list[tuple[Job, Truth]]
+Sent = list[tuple[Job, EnqueueOutcome]]
 """Every job with what became of it, in the order given."""
 
 
@@ -202,8 +202,8 @@ async def send_many(store: Jobs, jobs: Iterable[Job], progress: Callable[[int], 
 
     Two calls with the same id are never under way at once, so the later one of two jobs with the same id wins.
     """
-    flights: dict[asyncio.Task[list[Truth]], list[Job]] = {}
-    landed: list[tuple[list[Job], asyncio.Task[list[Truth]]]] = []
+    flights: dict[asyncio.Task[list[EnqueueOutcome]], list[Job]] = {}
+    landed: list[tuple[list[Job], asyncio.Task[list[EnqueueOutcome]]]] = []
     aloft: set[str] = set()
     told = 0
 
@@ -230,7 +230,7 @@ async def send_many(store: Jobs, jobs: Iterable[Job], progress: Callable[[int], 
             complete = await land(ENQUEUES_IN_FLIGHT_MAX - 1 if aloft.isdisjoint(ids) else 0)
             if not complete:
                 break
-            flight = asyncio.create_task(take_in(store, batch))
+            flight = asyncio.create_task(enqueue_batch(store, batch))
             flights[flight] = batch
             landed.append((batch, flight))
             aloft |= ids
@@ -241,7 +241,7 @@ async def send_many(store: Jobs, jobs: Iterable[Job], progress: Callable[[int], 
     return [pair for batch, flight in landed for pair in zip(batch, flight.result(), strict=True)], complete
 
 
-def is_lost(truth: Truth) -> bool:
+def is_lost(truth: EnqueueOutcome) -> bool:
     """Whether the store gave no answer, not even a refusal."""
     return isinstance(truth, HeadraceError) and not isinstance(truth, Refused)
 

@@ -13,7 +13,7 @@ from headrace.client.handle import REFUSALS, Handle
 from headrace.client.options import JobMaker, OptionFields
 from headrace.model.clock import SystemClock, monotonic_ms
 from headrace.model.errors import BadConfig, OutcomeUnknown, Refused, StoreUnavailable
-from headrace.model.ids import drawn_entropy
+from headrace.model.ids import random_bytes
 from headrace.model.job import Job
 from headrace.model.limits import BATCH_MAX, ENQUEUES_IN_FLIGHT_MAX
 from headrace.model.names import DEFAULT_QUEUE, DEFAULT_TENANT, Queue
@@ -45,7 +45,7 @@ class BlockingClient:
                 " Client(store) on your event loop"
             )
         self._url = url
-        self.maker = JobMaker(tenant=tenant, queue=queue, codec=codec, clock=SystemClock(), entropy=drawn_entropy)
+        self.maker = JobMaker(tenant=tenant, queue=queue, codec=codec, clock=SystemClock(), entropy=random_bytes)
         self._opened: tuple[asyncio.AbstractEventLoop, Client] | None = None
         self._closed = False
 

@@ -11,7 +11,7 @@ from headrace.client.handle import Handle, outcome_of, wait_for
 from headrace.client.options import JobMaker, OptionFields
 from headrace.model.clock import Clock, SystemClock
 from headrace.model.errors import Refused
-from headrace.model.ids import drawn_entropy
+from headrace.model.ids import random_bytes
 from headrace.model.job import Job
 from headrace.model.limits import BATCH_MAX
 from headrace.model.names import DEFAULT_QUEUE, DEFAULT_TENANT, Queue
@@ -37,7 +37,7 @@ class Client:
         queue: str | Queue = DEFAULT_QUEUE,
         codec: Codec = JSON,
         clock: Clock | None = None,
-        entropy: Callable[[int], bytes] = drawn_entropy,
+        entropy: Callable[[int], bytes] = random_bytes,
     ) -> None:
         self.store = store
         self.maker = JobMaker(tenant=tenant, queue=queue, codec=codec, clock=clock or SystemClock(), entropy=entropy)
@@ -66,7 +66,7 @@ class Client:
         """
         send = self._coalescer.send
         recording = tracing.tracer()
-        answer = await (send(job) if recording is None else tracing.sent(recording, job, send))
+        answer = await (send(job) if recording is None else tracing.traced_enqueue(recording, job, send))
         if not answer.ok:
             raise _refusal(job, answer)
         return Handle(self, job.queue, answer.id, answer.status, type, codec)
@@ -94,7 +94,7 @@ class Client:
             sent, complete = await send_many(self.store.jobs, jobs, progress)
         else:
             send = partial(send_many, self.store.jobs, progress=progress)
-            sent, complete = await tracing.sent_many(recording, jobs, send)
+            sent, complete = await tracing.traced_enqueue_many(recording, jobs, send)
         if complete:
             return self._handles(sent, type, codec)
         raise unanswered(sent, [*self._handles([each for each in sent if not is_lost(each[1])], type, codec)])
@@ -123,7 +123,9 @@ class Client:
         if recording is None:
             answers: list[Enqueued] = await enqueue_on(connection, jobs)
         else:
-            answers = await tracing.sent_many(recording, jobs, lambda traced: enqueue_on(connection, list(traced)))
+            answers = await tracing.traced_enqueue_many(
+                recording, jobs, lambda traced: enqueue_on(connection, list(traced))
+            )
         return self._handles(list(zip(jobs, answers, strict=True)))
 
     def handle(self, queue: str | Queue, id: str, *, type: Any = Any, codec: Codec | None = None) -> Handle[Any]:

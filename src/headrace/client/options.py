@@ -10,7 +10,7 @@ from msgspec.structs import force_setattr, replace
 from headrace.client.codec import Codec
 from headrace.model.clock import Clock
 from headrace.model.errors import Refused
-from headrace.model.ids import ENTROPY_BYTES, derived_id, uuid7
+from headrace.model.ids import RANDOM_BYTES, derived_id, uuid7
 from headrace.model.job import NO_HEADERS, Job, UpdateRunAt
 from headrace.model.limits import PAYLOAD_BYTES_MAX
 from headrace.model.names import Queue
@@ -279,7 +279,7 @@ class JobMaker:
 
     def fresh_id(self) -> str:
         """An id that nobody has."""
-        return uuid7(self._clock.now_ms(), self._entropy(ENTROPY_BYTES))
+        return uuid7(self._clock.now_ms(), self._entropy(RANDOM_BYTES))
 
     def queue(self, queue: str | Queue) -> Queue:
         """The queue that is meant: itself, or the one of that name and the client's tenant."""

@@ -11,7 +11,7 @@ from msgspec.structs import replace
 from headrace.client.batching import check_job
 from headrace.model.job import Job
 from headrace.model.limits import HEADERS_BYTES_MAX, HEADERS_MAX
-from headrace.model.redact import scrubbed
+from headrace.model.redact import redact
 from headrace.model.results import Enqueued
 
 if TYPE_CHECKING:
@@ -46,7 +46,7 @@ def current_trace_id() -> str | None:
     return f"{context.trace_id:032x}" if context is not None and context.is_valid else None
 
 
-async def sent(tracer: "Tracer", job: Job, send: Callable[[Job], Awaitable[Enqueued]]) -> Enqueued:
+async def traced_enqueue(tracer: "Tracer", job: Job, send: Callable[[Job], Awaitable[Enqueued]]) -> Enqueued:
     """Send one job inside a span, with the span's context in its headers."""
     check_job(job)
     with _Enqueuing(tracer, f"enqueue {job.kind}", destination(job)) as enqueuing:
@@ -60,7 +60,9 @@ async def sent(tracer: "Tracer", job: Job, send: Callable[[Job], Awaitable[Enque
         return answer
 
 
-async def sent_many(tracer: "Tracer", jobs: Iterable[Job], send: Callable[[Iterator[Job]], Awaitable[T]]) -> T:
+async def traced_enqueue_many(
+    tracer: "Tracer", jobs: Iterable[Job], send: Callable[[Iterator[Job]], Awaitable[T]]
+) -> T:
     """Send any number of jobs inside one span, whose context is in the headers of each."""
     with _Enqueuing(tracer, "enqueue", SYSTEM) as enqueuing:
         return await send(enqueuing.each(jobs))
@@ -117,7 +119,7 @@ class _Enqueuing:
         """It was not sent, or nobody knows."""
         from opentelemetry.trace import Status, StatusCode
 
-        self._span.set_status(Status(StatusCode.ERROR, scrubbed(why)))
+        self._span.set_status(Status(StatusCode.ERROR, redact(why)))
 
     def traced(self, job: Job) -> Job:
         """The job with the span's context in its headers."""

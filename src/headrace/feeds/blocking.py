@@ -11,19 +11,19 @@ from headrace.client.blocking import BlockingClient, run_on
 from headrace.client.client import Client
 from headrace.client.codec import JSON, Codec
 from headrace.feeds.change import Change
-from headrace.feeds.context import Access, Instance, access_of
+from headrace.feeds.context import FeedContext, Instance, context_of
 from headrace.feeds.feed import AnyFeed, Feed, FollowedFeed
-from headrace.feeds.feeds import Feeds, Listing, Settings
-from headrace.feeds.item_queue import PlainQueue
+from headrace.feeds.feeds import FeedListing, Feeds, FeedSettings
+from headrace.feeds.item_queue import ItemQueue
 from headrace.feeds.sorted_feed import SortedFeed
-from headrace.feeds.subscription import Stream
+from headrace.feeds.subscription import ChangeStream
 from headrace.model.clock import monotonic_ms
 from headrace.model.feed import FeedConfig, FeedName, FeedType, Item
 from headrace.model.names import DEFAULT_TENANT, Queue
 from headrace.model.results import FeedState
 from headrace.model.times import Duration, duration_ms
 
-Making = Callable[[Access, str | None], Stream]
+Making = Callable[[FeedContext, str | None], ChangeStream]
 """Makes the stream from a cursor; can be pickled."""
 
 
@@ -38,7 +38,7 @@ class BlockingSubscription:
         self._feeds = feeds
         self._make = make
         self._cursor = cursor
-        self._stream: Stream | None = None
+        self._stream: ChangeStream | None = None
         self._fetched: deque[Change] = deque()
         self._is_over = False
 
@@ -86,7 +86,7 @@ class BlockingSubscription:
     def __reduce__(self) -> tuple[Any, ...]:
         return BlockingSubscription, (self._feeds, self._make, self._cursor)
 
-    async def _fetch(self, access: Access) -> None:
+    async def _fetch(self, access: FeedContext) -> None:
         if self._fetched:
             return  # brought by a call that Ctrl-C has interrupted
         if self._stream is None:
@@ -97,7 +97,7 @@ class BlockingSubscription:
         self._fetched.extend(batch)
         self._is_over = not batch
 
-    async def _close(self, access: Access) -> None:
+    async def _close(self, access: FeedContext) -> None:
         if self._stream is not None:
             self._stream.move_to(access.store)
             await self._stream.aclose()
@@ -179,8 +179,8 @@ class BlockingFollowedFeed(BlockingAnyFeed[Followed]):
 
 
 def _subscribed(
-    access: Access, cursor: str | None, *, feed: FeedName, own: bool, heartbeat: Duration | None, type: Any
-) -> Stream:
+    access: FeedContext, cursor: str | None, *, feed: FeedName, own: bool, heartbeat: Duration | None, type: Any
+) -> ChangeStream:
     return FollowedFeed(access, feed).subscribe(cursor=cursor, own=own, heartbeat=heartbeat, type=type)
 
 
@@ -232,22 +232,22 @@ class BlockingSortedFeed(BlockingFollowedFeed[SortedFeed]):
         return self._ask(lambda feed: feed.move(id, before=before, after=after, first=first, last=last))
 
 
-class BlockingPlainQueue(BlockingAnyFeed[PlainQueue]):
-    """A `PlainQueue` for threads."""
+class BlockingItemQueue(BlockingAnyFeed[ItemQueue]):
+    """A `ItemQueue` for threads."""
 
-    blocked_job = PlainQueue
+    blocked_job = ItemQueue
 
     def put(self, item: object, *, high: bool = False) -> str:
         """Put an item last and return its id; with `high` first, next to be got."""
         return self._ask(lambda queue: queue.put(item, high=high))
 
     def put_many(self, items: Iterable[object], *, high: bool = False) -> list[str]:
-        """Put any number of items in their order; see `PlainQueue.put_many`."""
+        """Put any number of items in their order; see `ItemQueue.put_many`."""
         listed = list(items)
         return self._ask(lambda queue: queue.put_many(listed, high=high))
 
     def get(self, timeout: Duration | None = None, *, type: Any = Any) -> Any:
-        """Take the next item out, waiting for one if need be; see `PlainQueue.get`. Ctrl-C leaves it to the next."""
+        """Take the next item out, waiting for one if need be; see `ItemQueue.get`. Ctrl-C leaves it to the next."""
         until_ms = None if timeout is None else monotonic_ms() + duration_ms("timeout", timeout)
         getting = _Getting(self.feed, until_ms)
         try:
@@ -270,9 +270,9 @@ class _Getting:
         self._is_over.set()
         self._got: tuple[Item, Codec] | None = None
 
-    async def get(self, access: Access) -> None:
+    async def get(self, access: FeedContext) -> None:
         """Get an item; begun anew after a fork elsewhere in the program, which breaks it off."""
-        queue = PlainQueue(access, self._feed)
+        queue = ItemQueue(access, self._feed)
         left = None if self._until_ms is None else max(self._until_ms - monotonic_ms(), 0) / 1_000
         self._is_over.clear()
         try:
@@ -283,11 +283,11 @@ class _Getting:
         finally:
             self._is_over.set()
 
-    async def give_back(self, access: Access) -> None:
+    async def give_back(self, access: FeedContext) -> None:
         """Put what was got back to where it was."""
         await self._is_over.wait()
         if self._got is not None:
-            await PlainQueue(access, self._feed).give_back(self._got[0])
+            await ItemQueue(access, self._feed).give_back(self._got[0])
 
     def value(self, type: Any) -> Any:
         """What was got."""
@@ -321,28 +321,28 @@ class BlockingFeeds:
         """Who makes the changes; another one in the child of a fork."""
         return self._instance.name
 
-    def feed(self, name: str, **settings: Unpack[Settings]) -> BlockingFeed:
+    def feed(self, name: str, **settings: Unpack[FeedSettings]) -> BlockingFeed:
         """Open a feed in the order of publication, made when missing; see `Feeds.feed`."""
         return BlockingFeed(self, self._ask(lambda feeds: feeds.feed(name, **settings)).feed)
 
-    def sorted(self, name: str, **settings: Unpack[Settings]) -> BlockingSortedFeed:
+    def sorted(self, name: str, **settings: Unpack[FeedSettings]) -> BlockingSortedFeed:
         """Open a sorted feed, as `feed` does."""
         return BlockingSortedFeed(self, self._ask(lambda feeds: feeds.sorted(name, **settings)).feed)
 
-    def plain(self, name: str, **settings: Unpack[Settings]) -> BlockingPlainQueue:
+    def plain(self, name: str, **settings: Unpack[FeedSettings]) -> BlockingItemQueue:
         """Open a plain queue, as `feed` does."""
-        return BlockingPlainQueue(self, self._ask(lambda feeds: feeds.plain(name, **settings)).feed)
+        return BlockingItemQueue(self, self._ask(lambda feeds: feeds.plain(name, **settings)).feed)
 
     def queue(self, queue: str | Queue, *, shards: int = 1) -> "BlockingQueueEvents":
         """The events of a job queue, to be followed like a feed; looks at nothing."""
         which = queue if isinstance(queue, Queue) else Queue(queue, self._client.maker.tenant, shards)
         return BlockingQueueEvents(self, which)
 
-    def create(self, name: str, type: FeedType = "feed", **settings: Unpack[Settings]) -> FeedConfig:
+    def create(self, name: str, type: FeedType = "feed", **settings: Unpack[FeedSettings]) -> FeedConfig:
         """Make a feed; raises `Refused` (`feed_exists`) when there is one of this name."""
         return self._ask(lambda feeds: feeds.create(name, type, **settings))
 
-    def configure(self, name: str, *, version: int | None = None, **settings: Unpack[Settings]) -> FeedConfig:
+    def configure(self, name: str, *, version: int | None = None, **settings: Unpack[FeedSettings]) -> FeedConfig:
         """Change settings and return the new configuration; see `Feeds.configure`."""
         return self._ask(lambda feeds: feeds.configure(name, version=version, **settings))
 
@@ -354,7 +354,7 @@ class BlockingFeeds:
         """What a feed is and how it stands; None when there is none of this name."""
         return self._ask(lambda feeds: feeds.describe(name))
 
-    def list(self) -> list[Listing]:
+    def list(self) -> list[FeedListing]:
         """The tenant's feeds by name."""
         return self._ask(lambda feeds: feeds.list())
 
@@ -364,11 +364,11 @@ class BlockingFeeds:
         """The tenant's feeds, then how they come, change and go; see `Feeds.subscribe`."""
         return BlockingSubscription(self, partial(_directory, own=own, heartbeat=heartbeat), cursor)
 
-    def run(self, ask: Callable[[Access], Coroutine[Any, Any, T]], *, patient: bool = False) -> T:
+    def run(self, ask: Callable[[FeedContext], Coroutine[Any, Any, T]], *, patient: bool = False) -> T:
         """Have something asked on the background's loop, and return the answer; see `run_on`."""
 
         async def asked(client: Client) -> T:
-            return await ask(access_of(client, self.instance))
+            return await ask(context_of(client, self.instance))
 
         return run_on(self._client, asked, patient=patient)
 
@@ -406,11 +406,13 @@ class BlockingQueueEvents:
         return BlockingSubscription(self._feeds, make, cursor)
 
 
-def _directory(access: Access, cursor: str | None, *, own: bool, heartbeat: Duration | None) -> Stream:
+def _directory(access: FeedContext, cursor: str | None, *, own: bool, heartbeat: Duration | None) -> ChangeStream:
     return Feeds.with_access(access).subscribe(cursor=cursor, own=own, heartbeat=heartbeat)
 
 
-def _queue(access: Access, cursor: str | None, *, queue: Queue, beginning: bool, heartbeat: Duration | None) -> Stream:
+def _queue(
+    access: FeedContext, cursor: str | None, *, queue: Queue, beginning: bool, heartbeat: Duration | None
+) -> ChangeStream:
     return Feeds.with_access(access).queue(queue).subscribe(cursor=cursor, beginning=beginning, heartbeat=heartbeat)
 
 

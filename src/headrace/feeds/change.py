@@ -3,7 +3,7 @@
 from typing import Any
 
 from headrace.client.codec import JSON, Codec
-from headrace.model.feed import Changed, FeedConfig, FeedCursor, FeedName, Item, Place
+from headrace.model.feed import Changed, FeedConfig, FeedCursor, FeedName, Item, ItemPosition
 
 _UNREAD = object()
 _BARE = ("retracted", "deleted")
@@ -54,7 +54,7 @@ class Change:
         codec: Codec = JSON,
         type: Any = Any,
         item: object = _UNREAD,
-        place: Place | None = None,
+        place: ItemPosition | None = None,
         reason: str | None = None,
         instance: str | None = None,
         at_ms: int = 0,

@@ -10,11 +10,11 @@ from headrace.client.client import Client
 from headrace.client.codec import Codec
 from headrace.model.feed import FeedName, check_instance
 from headrace.model.limits import INSTANCE_CHARS_MAX, SNAPSHOT_TRIES
-from headrace.model.results import Items
+from headrace.model.results import ItemsSnapshot
 from headrace.stores.contract.store import Store
 
 
-class Access(Struct, frozen=True):
+class FeedContext(Struct, frozen=True):
     """What a feed in a user's hands goes by. Belongs to the store's event loop."""
 
     store: Store
@@ -30,10 +30,10 @@ class Access(Struct, frozen=True):
         return FeedName(name, self.tenant)
 
 
-def access_of(client: Client, instance: str) -> Access:
+def context_of(client: Client, instance: str) -> FeedContext:
     """The access that a client has, as this instance."""
     maker = client.maker
-    return Access(client.store, maker.tenant, instance, maker.codec, maker.fresh_id)
+    return FeedContext(client.store, maker.tenant, instance, maker.codec, maker.fresh_id)
 
 
 class Instance:
@@ -65,7 +65,7 @@ def new_instance(given: str | None = None) -> str:
     return socket.gethostname()[: INSTANCE_CHARS_MAX - len(tail)] + tail
 
 
-async def snapshot(store: Store, feed: FeedName) -> Items:
+async def snapshot(store: Store, feed: FeedName) -> ItemsSnapshot:
     """Read page by page, which holds up nobody; a feed that never rests is read in one step in the end."""
     for _ in range(SNAPSHOT_TRIES):
         page = await store.items.list(feed)
@@ -74,5 +74,5 @@ async def snapshot(store: Store, feed: FeedName) -> Items:
             page = await store.items.list(feed, cursor=page.cursor)
             rows += page.rows
         if page.as_of == as_of:
-            return Items(rows, as_of)
+            return ItemsSnapshot(rows, as_of)
     return await store.items.snapshot(feed)

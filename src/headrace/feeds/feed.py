@@ -3,19 +3,19 @@
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from headrace.feeds.context import Access, snapshot
+from headrace.feeds.context import FeedContext, snapshot
 from headrace.feeds.publish import publish, publish_many
 from headrace.feeds.subscription import Subscription
 from headrace.model.errors import Refused
 from headrace.model.feed import FeedConfig, FeedName, Publication
-from headrace.model.results import FeedState, Items
+from headrace.model.results import FeedState, ItemsSnapshot
 from headrace.model.times import Duration
 
 
 class AnyFeed:
     """A feed of a tenant, as `Feeds` opens it. Belongs to the store's event loop."""
 
-    def __init__(self, access: Access, feed: FeedName) -> None:
+    def __init__(self, access: FeedContext, feed: FeedName) -> None:
         self.feed = feed
         """Its name and tenant."""
         self._access = access
@@ -64,7 +64,7 @@ class AnyFeed:
         [answer] = await self._access.store.items.retract(self.feed, [id], instance=self._access.instance)
         return answer.status == "retracted"
 
-    async def _all(self) -> Items:
+    async def _all(self) -> ItemsSnapshot:
         found = await snapshot(self._access.store, self.feed)
         if found.as_of is None:
             raise unknown_feed(self.feed)

@@ -8,9 +8,9 @@ from msgspec import Struct
 
 from headrace.client.client import Client
 from headrace.client.codec import JSON, Codec
-from headrace.feeds.context import Access, access_of, new_instance, snapshot
+from headrace.feeds.context import FeedContext, context_of, new_instance, snapshot
 from headrace.feeds.feed import Feed
-from headrace.feeds.item_queue import PlainQueue
+from headrace.feeds.item_queue import ItemQueue
 from headrace.feeds.queue_events import QueueEvents
 from headrace.feeds.sorted_feed import SortedFeed
 from headrace.feeds.subscription import Subscription
@@ -24,7 +24,7 @@ from headrace.model.times import Duration
 from headrace.stores.contract.store import Store
 
 
-class Listing(Struct, frozen=True):
+class FeedListing(Struct, frozen=True):
     """One line of the list: its name and its configuration."""
 
     name: str
@@ -36,7 +36,7 @@ class Listing(Struct, frozen=True):
         return self.config.type
 
 
-class Settings(TypedDict, total=False):
+class FeedSettings(TypedDict, total=False):
     """What can be set of a feed; `FeedConfig` says what each means."""
 
     items_max: int
@@ -64,16 +64,16 @@ class Feeds:
         entropy: Callable[[int], bytes] = os.urandom,
     ) -> None:
         client = Client(store, tenant=tenant, codec=codec, clock=clock, entropy=entropy)
-        self._access = access_of(client, new_instance(instance))
+        self._access = context_of(client, new_instance(instance))
         self._directory = FeedName(DIRECTORY, tenant)
 
     @classmethod
     def of(cls, client: Client, *, instance: str | None = None) -> "Feeds":
         """The feeds of a client's tenant, in the client's store."""
-        return cls.with_access(access_of(client, new_instance(instance)))
+        return cls.with_access(context_of(client, new_instance(instance)))
 
     @classmethod
-    def with_access(cls, access: Access) -> "Feeds":
+    def with_access(cls, access: FeedContext) -> "Feeds":
         """The feeds that are reached so."""
         feeds = cls.__new__(cls)
         feeds._access, feeds._directory = access, FeedName(DIRECTORY, access.tenant)
@@ -84,7 +84,7 @@ class Feeds:
         """Who makes the changes."""
         return self._access.instance
 
-    async def feed(self, name: str, **settings: Unpack[Settings]) -> Feed:
+    async def feed(self, name: str, **settings: Unpack[FeedSettings]) -> Feed:
         """Open a feed in the order of publication; it is made when it is missing.
 
         Settings that an existing one has otherwise are changed. Raises `Refused` (`wrong_type`) when there is a sorted
@@ -92,25 +92,25 @@ class Feeds:
         """
         return Feed(self._access, await self._opened(name, "feed", settings))
 
-    async def sorted(self, name: str, **settings: Unpack[Settings]) -> SortedFeed:
+    async def sorted(self, name: str, **settings: Unpack[FeedSettings]) -> SortedFeed:
         """Open a sorted feed, as `feed` does."""
         return SortedFeed(self._access, await self._opened(name, "sorted", settings))
 
-    async def plain(self, name: str, **settings: Unpack[Settings]) -> PlainQueue:
+    async def plain(self, name: str, **settings: Unpack[FeedSettings]) -> ItemQueue:
         """Open a plain queue, as `feed` does."""
-        return PlainQueue(self._access, await self._opened(name, "plain", settings))
+        return ItemQueue(self._access, await self._opened(name, "plain", settings))
 
     def queue(self, queue: str | Queue, *, shards: int = 1) -> QueueEvents:
         """The events of a job queue, to be followed like a feed; looks at nothing."""
         which = queue if isinstance(queue, Queue) else Queue(queue, self._access.tenant, shards)
         return QueueEvents(self._access.store, which)
 
-    async def create(self, name: str, type: FeedType = "feed", **settings: Unpack[Settings]) -> FeedConfig:
+    async def create(self, name: str, type: FeedType = "feed", **settings: Unpack[FeedSettings]) -> FeedConfig:
         """Make a feed; raises `Refused` (`feed_exists`) when there is one of this name."""
         store, instance = self._access.store, self._access.instance
         return await store.feeds.create(self._access.name(name), type, _set(settings), instance=instance)
 
-    async def configure(self, name: str, *, version: int | None = None, **settings: Unpack[Settings]) -> FeedConfig:
+    async def configure(self, name: str, *, version: int | None = None, **settings: Unpack[FeedSettings]) -> FeedConfig:
         """Change settings and return the new configuration.
 
         With `version`, `Refused` (`version_changed`) is raised when somebody else has changed it since.
@@ -127,10 +127,10 @@ class Feeds:
         """What a feed is and how it stands; None when there is none of this name."""
         return await self._access.store.feeds.describe(self._access.name(name))
 
-    async def list(self) -> list[Listing]:
+    async def list(self) -> list[FeedListing]:
         """The tenant's feeds by name."""
         found = await snapshot(self._access.store, self._directory)
-        return [Listing(item.id, JSON.decode(item.item, FeedConfig)) for item in found.rows]
+        return [FeedListing(item.id, JSON.decode(item.item, FeedConfig)) for item in found.rows]
 
     def subscribe(
         self, *, cursor: str | None = None, own: bool = True, heartbeat: Duration | None = None
@@ -143,7 +143,7 @@ class Feeds:
         access = self._access
         return Subscription(access.store, self._directory, JSON, cursor=cursor, heartbeat=heartbeat, left_out=left_out)
 
-    async def _opened(self, name: str, type: FeedType, settings: Settings) -> FeedName:
+    async def _opened(self, name: str, type: FeedType, settings: FeedSettings) -> FeedName:
         store, feed, wanted = self._access.store, self._access.name(name), _set(settings)
         for _ in range(CONFIGURE_TRIES_MAX):
             state = await store.feeds.describe(feed)

@@ -10,15 +10,15 @@ from weakref import WeakSet
 from headrace.client.codec import Codec
 from headrace.feeds.change import Change, live, of_item, of_log
 from headrace.feeds.context import snapshot
-from headrace.feeds.retry import LOST, Patience, patiently
-from headrace.feeds.singleflight import Flights, seen
+from headrace.feeds.retry import LOST, Backoff, retry_forever
+from headrace.feeds.singleflight import SingleFlight, seen
 from headrace.model.feed import Changed, FeedCursor, FeedName
 from headrace.model.limits import FEED_LOOK_MS, HUB_BYTES_MAX, HUB_CHANGES_MAX
-from headrace.model.results import Items
+from headrace.model.results import ItemsSnapshot
 from headrace.stores.contract.store import Store
 
 
-class Told:
+class DecodedPage:
     """Makes its changes once per codec and type, when the first subscriber asks."""
 
     def __init__(self, make: Callable[[Codec, Any], list[Change]]) -> None:
@@ -37,7 +37,7 @@ class Told:
         return made
 
 
-class Page(Told):
+class LogPage(DecodedPage):
     """Changes of a log without a hole, from behind `after` up to `end`."""
 
     def __init__(self, feed: FeedName, after: FeedCursor, rows: list[Changed], end: FeedCursor) -> None:
@@ -58,26 +58,26 @@ class Page(Told):
         return cursor.epoch == epoch or cursor.seq == 0  # before the first change there was nothing to see
 
 
-class Present(Told):
+class PresentItems(DecodedPage):
     """All items that are there, and that these are all."""
 
-    def __init__(self, feed: FeedName, items: Items) -> None:
+    def __init__(self, feed: FeedName, items: ItemsSnapshot) -> None:
         self.as_of = items.as_of
         super().__init__(
             lambda codec, type: [*(of_item(feed, item, codec, type) for item in items.rows), live(feed, items.as_of)]
         )
 
 
-class Window:
+class ChangeWindow:
     """Keeps pages that follow each other; the oldest fall out."""
 
     def __init__(self) -> None:
-        self._pages: list[Page] = []
+        self._pages: list[LogPage] = []
         self._starts: list[int] = []
         self._changes = 0
         self._bytes = 0
 
-    def add(self, page: Page) -> None:
+    def add(self, page: LogPage) -> None:
         """Keep a page that follows the last one."""
         self._pages.append(page)
         self._starts.append(page.after.seq)
@@ -89,7 +89,7 @@ class Window:
             self._changes -= len(oldest.rows)
             self._bytes -= oldest.size
 
-    def page_behind(self, cursor: FeedCursor) -> Page | None:
+    def page_behind(self, cursor: FeedCursor) -> LogPage | None:
         """The page that holds the change behind a cursor, if the cursor has seen what the window has before it."""
         at = bisect_right(self._starts, cursor.seq) - 1
         if at < 0:
@@ -142,12 +142,12 @@ class Hub:
         self._store = store
         self._feed = feed
         self._key = key
-        self._window = Window()
+        self._window = ChangeWindow()
         self._waiters: dict[asyncio.Future[None], None] = {}
         self._reader: asyncio.Task[None] | None = None
         self._looked_at = self.loop.time()
-        self._presents = Flights(self._look_present)
-        self._births = Flights(self._look_birth)
+        self._presents = SingleFlight(self._look_present)
+        self._births = SingleFlight(self._look_birth)
         self._deletion: tuple[str, asyncio.Task[Changed | None]] | None = None
 
     @property
@@ -155,7 +155,7 @@ class Hub:
         """Whether it may be used on the running event loop."""
         return not self.is_over and self.loop is asyncio.get_running_loop()
 
-    def page_behind(self, cursor: FeedCursor) -> Page | None:
+    def page_behind(self, cursor: FeedCursor) -> LogPage | None:
         """The page that holds the change behind a cursor, if it was read lately."""
         return self._window.page_behind(cursor)
 
@@ -177,7 +177,7 @@ class Hub:
         """Nobody waits for this one."""
         self._waiters.pop(waiter, None)
 
-    async def present(self) -> Present:
+    async def present(self) -> PresentItems:
         """All that is there."""
         return await self._presents.ask()
 
@@ -188,7 +188,7 @@ class Hub:
     async def deletion(self, birth: str) -> Changed | None:
         """How the feed that was born so was deleted, if its tenant's directory still knows."""
         if self._deletion is None or self._deletion[0] != birth:
-            task = self.loop.create_task(patiently(lambda: deletion_of(self._store, self._feed, birth)))
+            task = self.loop.create_task(retry_forever(lambda: deletion_of(self._store, self._feed, birth)))
             task.add_done_callback(seen)
             self._deletion = birth, task
         return await asyncio.shield(self._deletion[1])
@@ -209,13 +209,13 @@ class Hub:
 
     def _end(self) -> None:
         self.is_over = True
-        self._window = Window()
+        self._window = ChangeWindow()
         if _HUBS.get(self._key) is self:
             del _HUBS[self._key]
         self._beat()
 
     async def _read(self) -> None:
-        patience = Patience()
+        patience = Backoff()
         try:
             while self.subscribers:
                 try:
@@ -249,10 +249,10 @@ class Hub:
             if answer.status != "kept":
                 self.lost = self.end, answer.status
                 self.end = None
-                self._window = Window()
+                self._window = ChangeWindow()
             elif answer.rows:
                 assert answer.cursor is not None  # there are rows
-                self._window.add(Page(self._feed, self.end, answer.rows, answer.cursor))
+                self._window.add(LogPage(self._feed, self.end, answer.rows, answer.cursor))
                 self.end = answer.cursor
             else:
                 return came
@@ -275,13 +275,13 @@ class Hub:
         if state is not None and state.config.items_keep_ms:
             await self._store.feeds.sweep(self._feed)
 
-    async def _look_present(self) -> Present:
-        return Present(self._feed, await patiently(lambda: snapshot(self._store, self._feed)))
+    async def _look_present(self) -> PresentItems:
+        return PresentItems(self._feed, await retry_forever(lambda: snapshot(self._store, self._feed)))
 
     async def _look_birth(self) -> FeedCursor:
         while True:
-            await patiently(lambda: self._store.signals.changed(self._feed, None, FEED_LOOK_MS))
-            state = await patiently(lambda: self._store.feeds.describe(self._feed))
+            await retry_forever(lambda: self._store.signals.changed(self._feed, None, FEED_LOOK_MS))
+            state = await retry_forever(lambda: self._store.feeds.describe(self._feed))
             if state is not None:
                 return FeedCursor(state.cursor.birth, 0, 0)
 

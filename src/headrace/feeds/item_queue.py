@@ -8,28 +8,28 @@ from typing import Any
 
 from headrace.feeds.feed import AnyFeed
 from headrace.feeds.publish import publish, publish_many
-from headrace.feeds.retry import LOST, Patience
+from headrace.feeds.retry import LOST, Backoff
 from headrace.model.errors import HeadraceError, OutcomeUnknown, Refused
-from headrace.model.feed import FIRST, LAST, FeedName, Item, Place, Publication
+from headrace.model.feed import FIRST, LAST, FeedName, Item, ItemPosition, Publication
 from headrace.model.limits import BATCH_MAX, FEED_LOOK_MS
 from headrace.model.times import Duration, duration_ms
 from headrace.stores.contract.store import Store
 
 Key = tuple[asyncio.AbstractEventLoop, int, FeedName]
-_TAKERS: dict[Key, "Taker"] = {}
+_TAKERS: dict[Key, "ItemConsumer"] = {}
 
 
-def taker_of(store: Store, feed: FeedName, instance: str) -> "Taker":
+def consumer_of(store: Store, feed: FeedName, instance: str) -> "ItemConsumer":
     """The taker of a plain queue on the running event loop."""
     key = asyncio.get_running_loop(), id(store), feed
     if key not in _TAKERS:
         for other in [other for other in list(_TAKERS) if other[0].is_closed()]:
             _TAKERS.pop(other, None)
-        _TAKERS[key] = Taker(store, feed, instance, key)
+        _TAKERS[key] = ItemConsumer(store, feed, instance, key)
     return _TAKERS[key]
 
 
-class Taker:
+class ItemConsumer:
     """Asks the store once for all who wait, and serves them in the order of their coming.
 
     An item that was taken for somebody who did not wait for it any longer goes to the next one here; without one it
@@ -108,7 +108,7 @@ class Taker:
             self._serving = self._key[0].create_task(self._serve(), context=contextvars.Context())
 
     async def _serve(self) -> None:
-        patience = Patience()
+        patience = Backoff()
         try:
             while self._hand_out() or self._spare:
                 try:
@@ -125,7 +125,7 @@ class Taker:
             if not self._hand_out() and not self._spare:
                 _TAKERS.pop(self._key, None)
 
-    async def _round(self, patience: Patience) -> None:
+    async def _round(self, patience: Backoff) -> None:
         looks, self._looks, self._is_asking = self._looks, [], True
         try:
             is_done = await (self._put_back() if self._spare else self._take())
@@ -194,7 +194,7 @@ class Taker:
             each.set_exception(error)
 
 
-class PlainQueue(AnyFeed):
+class ItemQueue(AnyFeed):
     """First in, first out; every item is handed to exactly one who gets.
 
     There are no leases here: an item that was got is out of the queue, and is lost with the program that got it. Work
@@ -238,8 +238,8 @@ class PlainQueue(AnyFeed):
         await self._taker.settled()
 
     @property
-    def _taker(self) -> Taker:
-        return taker_of(self._access.store, self.feed, self._access.instance)
+    def _taker(self) -> ItemConsumer:
+        return consumer_of(self._access.store, self.feed, self._access.instance)
 
-    def _publication(self, item: object, place: Place) -> Publication:
+    def _publication(self, item: object, place: ItemPosition) -> Publication:
         return Publication(self._access.codec.encode(item), self._access.fresh_id(), place)

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Iterator, Sequence
 
-from headrace.feeds.context import Access
+from headrace.feeds.context import FeedContext
 from headrace.feeds.retry import LOST
 from headrace.model.errors import OutcomeUnknown, Refused, StoreUnavailable
 from headrace.model.feed import FeedName, Publication
@@ -11,7 +11,7 @@ from headrace.model.results import Published
 from headrace.model.validate import cut
 
 
-async def publish(access: Access, feed: FeedName, publication: Publication) -> str:
+async def publish(access: FeedContext, feed: FeedName, publication: Publication) -> str:
     """Publish one item and return its id; raises `Refused` when the store will not have it."""
     [answer] = await access.store.items.publish(feed, [publication], instance=access.instance)
     if not answer.ok or answer.id is None:
@@ -19,7 +19,7 @@ async def publish(access: Access, feed: FeedName, publication: Publication) -> s
     return answer.id
 
 
-async def publish_many(access: Access, feed: FeedName, publications: Iterable[Publication]) -> list[str]:
+async def publish_many(access: FeedContext, feed: FeedName, publications: Iterable[Publication]) -> list[str]:
     """Publish items in their order and return their ids.
 
     Raises `Refused` at the first that the store will not have, and `OutcomeUnknown`, with the ids that are `known` to

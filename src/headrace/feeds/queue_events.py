@@ -9,8 +9,8 @@ from msgspec import Struct
 from msgspec.structs import asdict
 
 from headrace.feeds.change import Change
-from headrace.feeds.retry import patiently
-from headrace.feeds.subscription import Stream
+from headrace.feeds.retry import retry_forever
+from headrace.feeds.subscription import ChangeStream
 from headrace.model.errors import Refused
 from headrace.model.event import Event
 from headrace.model.limits import QUEUE_EVENTS_NAP_MS, QUEUE_EVENTS_NAP_MS_MAX
@@ -24,14 +24,14 @@ _UNTOLD = ("event", "payload")
 """Of a line: the name is the change's own, and whoever watches a queue does not see payloads by that."""
 
 
-class Mark(Struct, frozen=True, gc=False):
+class QueueCheckpoint(Struct, frozen=True, gc=False):
     """How far a shard's journal was read: up to `seq`, which was written in `epoch`."""
 
     epoch: int
     seq: int
 
 
-Look = tuple[Mark | None, Sequence[Event]]
+Look = tuple[QueueCheckpoint | None, Sequence[Event]]
 """Where to go on instead, when the journal does not hold what comes next; and what came."""
 
 
@@ -59,7 +59,7 @@ class QueueEvents:
         return f"<QueueEvents of {self.queue.full_name!r}>"
 
 
-class QueueSubscription(Stream):
+class QueueSubscription(ChangeStream):
     """Follows the journals of all shards of a queue: in order within a shard, by time between them.
 
     The journal wakes nobody, so it is looked at: often while it is busy, once a second while it is not.
@@ -89,49 +89,49 @@ class QueueSubscription(Stream):
         if not is_quiet:
             self._take(self._told([start for start, _ in found], [events for _, events in found]))
 
-    async def _started(self) -> list[Mark]:
+    async def _started(self) -> list[QueueCheckpoint]:
         return await asyncio.gather(*map(self._start, self._queue.all_shards()))
 
-    async def _looked(self, marks: Sequence[Mark]) -> list[Look]:
+    async def _looked(self, marks: Sequence[QueueCheckpoint]) -> list[Look]:
         await asyncio.sleep(self._nap_ms / 1_000)
         looks = [self._look(shard, mark) for shard, mark in zip(self._queue.all_shards(), marks, strict=True)]
         return await asyncio.gather(*looks)
 
-    def _told(self, starts: Sequence[Mark | None], found: Sequence[Sequence[Event]]) -> list[Change]:
+    def _told(self, starts: Sequence[QueueCheckpoint | None], found: Sequence[Sequence[Event]]) -> list[Change]:
         assert self._marks is not None  # it has begun
         marks = [start or mark for start, mark in zip(starts, self._marks, strict=True)]
         is_gap = any(start is not None for start in starts)
         changes = [Change(self._name, "gap", cursor=_text(marks))] if is_gap else []
         for event in merge(*found, key=lambda event: (event.at_ms, event.shard.index)):
-            marks[event.shard.index] = Mark(event.epoch, event.seq)
+            marks[event.shard.index] = QueueCheckpoint(event.epoch, event.seq)
             changes.append(_change(self._name, event, _text(marks)))
         self._marks = marks
         return changes
 
-    async def _start(self, shard: Shard) -> Mark:
+    async def _start(self, shard: Shard) -> QueueCheckpoint:
         """The end of a shard's journal, or what comes before its oldest event."""
         if self._beginning:
             return await self._oldest(shard)
-        bounds = await patiently(lambda: self._store.journal.bounds(shard))
-        return Mark(await self._epoch_of(shard, bounds.last_seq, bounds.epoch), bounds.last_seq)
+        bounds = await retry_forever(lambda: self._store.journal.bounds(shard))
+        return QueueCheckpoint(await self._epoch_of(shard, bounds.last_seq, bounds.epoch), bounds.last_seq)
 
-    async def _oldest(self, shard: Shard) -> Mark:
-        bounds = await patiently(lambda: self._store.journal.bounds(shard))
-        return Mark(await self._epoch_of(shard, bounds.first_seq, bounds.epoch), bounds.first_seq - 1)
+    async def _oldest(self, shard: Shard) -> QueueCheckpoint:
+        bounds = await retry_forever(lambda: self._store.journal.bounds(shard))
+        return QueueCheckpoint(await self._epoch_of(shard, bounds.first_seq, bounds.epoch), bounds.first_seq - 1)
 
     async def _epoch_of(self, shard: Shard, seq: int, otherwise: int) -> int:
         """The epoch in which an event was written."""
-        found = await patiently(lambda: self._store.journal.read(shard, max(seq - 1, 0), seq, limit=1))
+        found = await retry_forever(lambda: self._store.journal.read(shard, max(seq - 1, 0), seq, limit=1))
         return found[0].epoch if found else otherwise
 
-    async def _look(self, shard: Shard, mark: Mark) -> Look:
+    async def _look(self, shard: Shard, mark: QueueCheckpoint) -> Look:
         """What came behind a mark."""
-        bounds = await patiently(lambda: self._store.journal.bounds(shard))
+        bounds = await retry_forever(lambda: self._store.journal.bounds(shard))
         if bounds.last_seq == mark.seq and mark.epoch == bounds.epoch:
             return None, ()
         # The event that was seen last is read again: only together with it is it sure that the rest follows.
         seen = max(mark.seq - 1, 0)
-        entries = await patiently(lambda: self._store.journal.read(shard, seen, max(bounds.last_seq, seen)))
+        entries = await retry_forever(lambda: self._store.journal.read(shard, seen, max(bounds.last_seq, seen)))
         first = entries[0] if entries else None
         if first is None:
             follows = mark.seq == bounds.last_seq and bounds.first_seq > bounds.last_seq and mark.epoch == bounds.epoch
@@ -163,16 +163,16 @@ def _change(name: str, event: Event, cursor: str) -> Change:
     )
 
 
-def _text(marks: Sequence[Mark]) -> str:
+def _text(marks: Sequence[QueueCheckpoint]) -> str:
     return "-".join([f"{mark.epoch}.{mark.seq}" for mark in marks])
 
 
-def _parsed(cursor: object, queue: Queue) -> list[Mark]:
-    marks: list[Mark] = []
+def _parsed(cursor: object, queue: Queue) -> list[QueueCheckpoint]:
+    marks: list[QueueCheckpoint] = []
     if isinstance(cursor, str) and _CURSOR.fullmatch(cursor):
         for part in cursor.split("-"):
             epoch, _, seq = part.partition(".")
-            marks.append(Mark(int(epoch), int(seq)))
+            marks.append(QueueCheckpoint(int(epoch), int(seq)))
     if len(marks) != queue.shards:
         raise Refused(
             "bad_cursor",

@@ -15,7 +15,7 @@ LOST = (StoreUnavailable, OutcomeUnknown)
 _CHANCE = random.Random()
 
 
-class Patience:
+class Backoff:
     """Counts how often in a row it was in vain."""
 
     def __init__(self) -> None:
@@ -32,9 +32,9 @@ class Patience:
         self._times = 0
 
 
-async def patiently(look: Callable[[], Awaitable[T]]) -> T:
+async def retry_forever(look: Callable[[], Awaitable[T]]) -> T:
     """What a look at the store finds, as soon as the store answers."""
-    patience = Patience()
+    patience = Backoff()
     while True:
         try:
             return await look()

@@ -8,7 +8,7 @@ from typing import Any, Generic, TypeVar
 T = TypeVar("T")
 
 
-class Flights(Generic[T]):
+class SingleFlight(Generic[T]):
     """Whoever asks gets what was found by a look that began afterwards, so it has everything that was there before.
 
     At most two are under way: one that began before, and one behind it that all later ones share.

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Sequence
 from headrace.feeds.feed import FollowedFeed, with_ids
 from headrace.feeds.publish import publish, publish_many, unknown_item, unknown_neighbour
 from headrace.model.errors import Refused
-from headrace.model.feed import FIRST, LAST, Move, Place, Publication
+from headrace.model.feed import FIRST, LAST, ItemPosition, Move, Publication
 
 
 class SortedFeed(FollowedFeed):
@@ -24,11 +24,11 @@ class SortedFeed(FollowedFeed):
 
     async def before(self, other: str, item: object, *, id: str | None = None) -> str:
         """Put an item before the one with the id `other`; raises `Refused` (`unknown_neighbour`) without that one."""
-        return await self._put(item, id, Place("before", other))
+        return await self._put(item, id, ItemPosition("before", other))
 
     async def after(self, other: str, item: object, *, id: str | None = None) -> str:
         """Put an item behind the one with the id `other`; raises `Refused` (`unknown_neighbour`) without that one."""
-        return await self._put(item, id, Place("after", other))
+        return await self._put(item, id, ItemPosition("after", other))
 
     async def publish_many(self, items: Iterable[object], *, ids: Sequence[str] | None = None) -> list[str]:
         """Put any number of items last, in their order and in as few calls as possible, and return their ids."""
@@ -52,16 +52,16 @@ class SortedFeed(FollowedFeed):
             raise unknown_neighbour(self.feed, place.id or "")
         return answer.status == "moved"
 
-    async def _put(self, item: object, id: str | None, place: Place) -> str:
+    async def _put(self, item: object, id: str | None, place: ItemPosition) -> str:
         return await publish(self._access, self.feed, Publication(self._access.codec.encode(item), id, place))
 
 
-def _place(before: str | None, after: str | None, first: bool, last: bool) -> Place:
+def _place(before: str | None, after: str | None, first: bool, last: bool) -> ItemPosition:
     said = [before is not None, after is not None, first, last]
     if sum(said) != 1:
         raise Refused("bad_place", f"a move goes to one place; found {sum(said)}; say before, after, first or last")
     if before is not None:
-        return Place("before", before)
+        return ItemPosition("before", before)
     if after is not None:
-        return Place("after", after)
+        return ItemPosition("after", after)
     return FIRST if first else LAST

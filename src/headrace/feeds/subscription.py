@@ -10,8 +10,8 @@ from typing import Any, Self, TypeVar
 
 from headrace.client.codec import Codec
 from headrace.feeds.change import Change, live
-from headrace.feeds.hub import Hub, Page, hub_of
-from headrace.feeds.retry import patiently
+from headrace.feeds.hub import Hub, LogPage, hub_of
+from headrace.feeds.retry import retry_forever
 from headrace.feeds.singleflight import seen
 from headrace.model.errors import Refused
 from headrace.model.feed import FeedCursor, FeedName
@@ -23,7 +23,7 @@ from headrace.stores.contract.store import Store
 T = TypeVar("T")
 
 
-class Stream(ABC):
+class ChangeStream(ABC):
     """Changes in order: `async for change in stream`. One task at a time may ask.
 
     Whoever is cancelled while it waits has missed nothing: the next call gets the change that would have come. Close it
@@ -161,7 +161,7 @@ class Stream(ABC):
         return True
 
 
-class Subscription(Stream):
+class Subscription(ChangeStream):
     """Tells what changes in a feed: in order, without a gap, nothing twice.
 
     Without a cursor it first tells what is there: a `present` for every item in order, then `live`. With the cursor of
@@ -286,18 +286,18 @@ class Subscription(Stream):
             await self._read(hub, position)
 
     async def _read(self, hub: Hub, position: FeedCursor) -> None:
-        look = partial(patiently, lambda: self._store.feeds.changes(self._feed, position))
+        look = partial(retry_forever, lambda: self._store.feeds.changes(self._feed, position))
         answer: Changes = await self._unbroken(position, look)
         if answer.status != "kept":
             await self._go_on(hub, answer.status)
         elif answer.rows:
             assert answer.cursor is not None  # there are rows
-            self._take_page(Page(self._feed, position, answer.rows, answer.cursor))
+            self._take_page(LogPage(self._feed, position, answer.rows, answer.cursor))
             self._is_at_end = not answer.more
         else:
             self._is_at_end = True
 
-    def _take_page(self, page: Page) -> None:
+    def _take_page(self, page: LogPage) -> None:
         assert self._position is not None  # the page is behind it
         self._take(page.changes(self._codec, self._type), self._position.seq - page.after.seq)
         self._position, self._is_at_end = page.end, True

@@ -6,7 +6,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from headrace.model.job import Record
-from headrace.model.outcome import Cancelled, Done, Fail, JobError, Outcome, Release, Retry
+from headrace.model.outcome import Cancelled, Done, Failed, JobError, Outcome, Released, Retried
 from headrace.model.policy import backoff
 from headrace.model.queue_config import QueueConfig
 
@@ -15,14 +15,14 @@ STALLED = JobError("Stalled", "the lease ran out before the delivery was settled
 EXPIRED = JobError("Expired", "the job was not started before its expires_at_ms")
 
 
-class Again(Struct, frozen=True, gc=False):
+class Requeue(Struct, frozen=True, gc=False):
     """The job waits again; `record` has its new time and counters."""
 
     record: Record
     event: Literal["retried", "released", "stalled"]
 
 
-class Ended(Struct, frozen=True, gc=False):
+class Finish(Struct, frozen=True, gc=False):
     """The job is over, done or cancelled."""
 
     record: Record
@@ -30,7 +30,7 @@ class Ended(Struct, frozen=True, gc=False):
     result: bytes | None = None
 
 
-class Died(Struct, frozen=True, gc=False):
+class Kill(Struct, frozen=True, gc=False):
     """The job becomes a dead letter."""
 
     record: Record
@@ -38,42 +38,42 @@ class Died(Struct, frozen=True, gc=False):
     error: JobError
 
 
-Decision = Again | Ended | Died
+Decision = Requeue | Finish | Kill
 
 
-def judge(record: Record, outcome: Outcome, cancel_asked: bool, config: QueueConfig, now_ms: int) -> Decision:
+def decide(record: Record, outcome: Outcome, cancel_asked: bool, config: QueueConfig, now_ms: int) -> Decision:
     """What a settled delivery leads to. Done and Fail win over an asked cancel; the cancel wins over the budget."""
     match outcome:
         case Done(result):
-            return Ended(record, "done", result)
+            return Finish(record, "done", result)
         case Cancelled():
-            return Ended(record, "cancelled")
-        case Fail(error):
-            return Died(_failed(record, error, now_ms), "failed", error)
-        case Retry(error, delay_ms, jitter_ppm):
+            return Finish(record, "cancelled")
+        case Failed(error):
+            return Kill(_failed(record, error, now_ms), "failed", error)
+        case Retried(error, delay_ms, jitter_ppm):
             failed = _failed(record, error, now_ms)
             if cancel_asked:
-                return Ended(failed, "cancelled")
+                return Finish(failed, "cancelled")
             rules = config.effective(record.policy)
             if failed.attempts >= rules.max_attempts:
-                return Died(failed, "attempts", error)
+                return Kill(failed, "attempts", error)
             if delay_ms is None:
                 delay_ms = backoff(failed.attempts, rules.backoff_ms, rules.backoff_ms_max, jitter_ppm)
-            return Again(replace(failed, run_at_ms=now_ms + delay_ms), "retried")
-        case Release(delay_ms):
+            return Requeue(replace(failed, run_at_ms=now_ms + delay_ms), "retried")
+        case Released(delay_ms):
             if cancel_asked:
-                return Ended(record, "cancelled")
-            return Again(replace(record, run_at_ms=now_ms + delay_ms), "released")
+                return Finish(record, "cancelled")
+            return Requeue(replace(record, run_at_ms=now_ms + delay_ms), "released")
 
 
 def decide_stall(record: Record, cancel_asked: bool, config: QueueConfig, now_ms: int) -> Decision:
     """What a delivery leads to whose lease ran out: due at once, or over."""
     stalled = replace(record, stalls=record.stalls + 1, error=STALLED, failed_at_ms=now_ms)
     if cancel_asked:
-        return Ended(stalled, "cancelled")
+        return Finish(stalled, "cancelled")
     if stalled.stalls >= config.effective(record.policy).max_stalls:
-        return Died(stalled, "stalls", STALLED)
-    return Again(replace(stalled, run_at_ms=now_ms), "stalled")
+        return Kill(stalled, "stalls", STALLED)
+    return Requeue(replace(stalled, run_at_ms=now_ms), "stalled")
 
 
 def is_expired(record: Record, now_ms: int) -> bool:

@@ -40,7 +40,7 @@ Int64 = Annotated[int, Meta(ge=-(2**63), le=2**63 - 1)]
 Instant = Annotated[int, Meta(ge=0, le=TIME_MS_MAX)]
 
 
-class Line(Struct, frozen=True, gc=False, omit_defaults=True):
+class EventRecord(Struct, frozen=True, gc=False, omit_defaults=True):
     """One event as it is written: only what is set. docs/journal.md says which event sets what."""
 
     event: EventName
@@ -69,11 +69,11 @@ class Line(Struct, frozen=True, gc=False, omit_defaults=True):
 
 CARRIERS: frozenset[EventName] = frozenset({"enqueued", "updated", "unblocked", "merged", "replayed"})
 """The events that carry a payload where the queue wants it: they open a job, or change what a waiting one holds."""
-LINE_COLUMNS: tuple[str, ...] = Line.__struct_fields__
+LINE_COLUMNS: tuple[str, ...] = EventRecord.__struct_fields__
 _ENCODER = msgspec.json.Encoder()
-_DECODER = msgspec.json.Decoder(Line)
+_DECODER = msgspec.json.Decoder(EventRecord)
 _MEMBERS = msgspec.json.Decoder(dict[str, msgspec.Raw])
-_COLUMNS = {name: msgspec.json.Decoder(type) for name, type in get_type_hints(Line, include_extras=True).items()}
+_COLUMNS = {name: msgspec.json.Decoder(type) for name, type in get_type_hints(EventRecord, include_extras=True).items()}
 _TEXT = msgspec.json.Decoder(str)
 _UNREADABLE = (msgspec.MsgspecError, UnicodeDecodeError, RecursionError)
 
@@ -85,7 +85,7 @@ class Event(Struct, frozen=True, gc=False, kw_only=True):
     epoch: int
     seq: int
     at_ms: int
-    line: Line
+    line: EventRecord
     flaw: str | None = None
     """Why the line could not be read whole, None for one that could. What of it can be read is there, the rest is None;
     an event that cannot be read is `UNREADABLE`."""
@@ -127,7 +127,7 @@ class Entry(Struct, frozen=True, gc=False, kw_only=True):
         for offset, line in enumerate(decoded):
             yield self._event(shard, offset, line, None)
 
-    def _event(self, shard: Shard, offset: int, line: Line, flaw: str | None) -> Event:
+    def _event(self, shard: Shard, offset: int, line: EventRecord, flaw: str | None) -> Event:
         if line.worker is None and line.fence is not None and self.worker is not None:
             line = replace(line, worker=self.worker)
         seq = self.last_seq - self.count + 1 + offset
@@ -145,7 +145,7 @@ class Entry(Struct, frozen=True, gc=False, kw_only=True):
         lines = self._decoded()
         return replace(self, lines=encode_lines([line for line, _ in self._salvaged()] if lines is None else lines))
 
-    def _decoded(self) -> list[Line] | None:
+    def _decoded(self) -> list[EventRecord] | None:
         """The lines, as fast as can be; None where one cannot be read or their number is wrong."""
         try:
             lines = _DECODER.decode_lines(self.lines)
@@ -153,7 +153,7 @@ class Entry(Struct, frozen=True, gc=False, kw_only=True):
             return None
         return lines if len(lines) == self.count else None
 
-    def _salvaged(self) -> list[tuple[Line, str | None]]:
+    def _salvaged(self) -> list[tuple[EventRecord, str | None]]:
         """A line for each event as far as it can be read, and what is wrong with it if anything is."""
         texts = _texts(self.lines)
         found = [_salvage(text) for text in texts[: self.count]]
@@ -176,10 +176,10 @@ def _texts(lines: bytes) -> list[bytes]:
     return texts if texts[-1] else texts[:-1]
 
 
-_NO_LINE = Line(cast("EventName", UNREADABLE))
+_NO_LINE = EventRecord(cast("EventName", UNREADABLE))
 
 
-def _salvage(text: bytes) -> tuple[Line, str | None]:
+def _salvage(text: bytes) -> tuple[EventRecord, str | None]:
     """What can be read of a line, and what is wrong with it if anything is."""
     try:
         return _DECODER.decode(text), None
@@ -197,7 +197,7 @@ def _salvage(text: bytes) -> tuple[Line, str | None]:
             values[name] = decoder.decode(members[name])
         except _UNREADABLE:
             continue
-    return Line(**{"event": UNREADABLE, **values}), why
+    return EventRecord(**{"event": UNREADABLE, **values}), why
 
 
 def payload_text(payload: bytes) -> str | None:
@@ -208,7 +208,7 @@ def payload_text(payload: bytes) -> str | None:
         return None
 
 
-def encode_lines(lines: Sequence[Line]) -> bytes:
+def encode_lines(lines: Sequence[EventRecord]) -> bytes:
     """The text of an entry."""
     return _ENCODER.encode_lines(lines)
 

@@ -121,7 +121,7 @@ def _check(type: FeedType, field: str, value: object) -> None:
         raise Refused("bad_config", f"items of a {type} feed have no age; only a feed of type 'feed' evicts by time")
 
 
-class Place(Struct, frozen=True, gc=False):
+class ItemPosition(Struct, frozen=True, gc=False):
     """Where an item goes in a sorted feed: to an end, or next to another item. In a plain queue, `first` is next."""
 
     where: Where = "last"
@@ -140,11 +140,11 @@ class Place(Struct, frozen=True, gc=False):
 
 def check_place(place: object) -> None:
     """Refuse anything that is not a place of an item."""
-    if type(place) is not Place:
+    if type(place) is not ItemPosition:
         raise Refused("bad_place", f"{bounded_repr(place)} is not a Place; use FIRST, LAST or Place('before', id)")
 
 
-FIRST, LAST = Place("first"), Place("last")
+FIRST, LAST = ItemPosition("first"), ItemPosition("last")
 
 
 class Publication(Struct, frozen=True, gc=False):
@@ -156,7 +156,7 @@ class Publication(Struct, frozen=True, gc=False):
 
     item: bytes
     id: str | None = None
-    place: Place = LAST
+    place: ItemPosition = LAST
     edit: bool = False
 
     def __post_init__(self) -> None:
@@ -173,7 +173,7 @@ class Move(Struct, frozen=True, gc=False):
     """An item of a sorted feed and the place it goes to."""
 
     id: str
-    place: Place
+    place: ItemPosition
 
     def __post_init__(self) -> None:
         check_item_id(self.id)
@@ -229,7 +229,7 @@ class Changed(Struct, frozen=True, gc=False, kw_only=True):
     """Who made the change."""
     id: str = ""
     item: bytes = b""
-    place: Place | None = None
+    place: ItemPosition | None = None
     reason: Literal["count", "age"] | None = None
 
     @property

@@ -8,12 +8,12 @@ from functools import lru_cache
 from headrace.model.names import Queue
 from headrace.model.validate import check_storable
 
-ENTROPY_BYTES = 10
+RANDOM_BYTES = 10
 
 
 def uuid7(now_ms: int, entropy: bytes) -> str:
     """A UUID of version 7: text that sorts by `now_ms`, made unique by ten bytes of `entropy`."""
-    tail = entropy[:ENTROPY_BYTES].hex().zfill(2 * ENTROPY_BYTES)
+    tail = entropy[:RANDOM_BYTES].hex().zfill(2 * RANDOM_BYTES)
     return f"{_start_of(now_ms)}{tail[1:4]}-{_VARIANT[tail[4]]}{tail[5:8]}-{tail[8:]}"
 
 
@@ -69,15 +69,15 @@ _PIECES = 400
 _pieces: list[bytes] = []
 
 
-def drawn_entropy(size: int) -> bytes:
+def random_bytes(size: int) -> bytes:
     """As `os.urandom`; asking the system for each id costs more than making the id."""
-    if size != ENTROPY_BYTES:
+    if size != RANDOM_BYTES:
         return os.urandom(size)
     try:
         return _pieces.pop()  # one step: two threads never take the same
     except IndexError:
-        drawn = os.urandom(_PIECES * ENTROPY_BYTES)
-        piece, *more = [drawn[at : at + ENTROPY_BYTES] for at in range(0, len(drawn), ENTROPY_BYTES)]
+        drawn = os.urandom(_PIECES * RANDOM_BYTES)
+        piece, *more = [drawn[at : at + RANDOM_BYTES] for at in range(0, len(drawn), RANDOM_BYTES)]
         _pieces.extend(more)
         return piece
 

@@ -20,7 +20,7 @@ FLAWS: dict[Flaw, str] = {
 """What can be amiss, and what `mend` does about it."""
 
 
-class Damage(Struct, frozen=True, gc=False, order=True):
+class Problem(Struct, frozen=True, gc=False, order=True):
     """One record that is not as it should be."""
 
     flaw: Flaw
@@ -73,7 +73,7 @@ class Findings(Struct, frozen=True, kw_only=True):
     quarantined: int = 0
     quarantine: tuple[Quarantined, ...] = ()
     """The newest first, as far as the limit."""
-    damages: tuple[Damage, ...] = ()
+    damages: tuple[Problem, ...] = ()
     count_mismatches: tuple[CountMismatch, ...] = ()
     unreadable: tuple[UnreadableLine, ...] = ()
     """Lines of the journal that cannot be read whole. They stay: what was written is never changed."""
@@ -87,10 +87,10 @@ class Findings(Struct, frozen=True, kw_only=True):
         return not (self.damages or self.count_mismatches or self.quarantined or self.unreadable or self.breaks)
 
 
-class Mended(Struct, frozen=True, kw_only=True):
+class RepairResult(Struct, frozen=True, kw_only=True):
     """What a step of mending put right; `cursor` continues it and is None when the shard is through."""
 
-    damages: tuple[Damage, ...] = ()
+    damages: tuple[Problem, ...] = ()
     count_mismatches: tuple[CountMismatch, ...] = ()
     cleared: int = 0
     """Entries of the quarantine that were dealt with and let go."""

@@ -10,7 +10,7 @@ from headrace.model.limits import (
     JITTER_PPM,
     RESULT_BYTES_MAX,
 )
-from headrace.model.redact import scrubbed_head
+from headrace.model.redact import redact_head
 from headrace.model.validate import bounded_repr, check_bytes, check_int, check_storable
 
 
@@ -24,7 +24,7 @@ class JobError(Struct, frozen=True, gc=False):
     def of(name: str, message: str = "") -> "JobError":
         """An error whose texts fit: they are cut to their limits, and URLs in the message lose user, password and
         secret options, since an error is kept with its job, in the journal and in what is made of that."""
-        told = scrubbed_head(message, 2 * ERROR_MESSAGE_CHARS_MAX)
+        told = redact_head(message, 2 * ERROR_MESSAGE_CHARS_MAX)
         return JobError(_fit(name, ERROR_CLASS_CHARS_MAX) or "Error", _fit(told, ERROR_MESSAGE_CHARS_MAX))
 
     def __post_init__(self) -> None:
@@ -65,7 +65,7 @@ class Done(Struct, frozen=True, gc=False, tag="done"):
             check_bytes("result", self.result, RESULT_BYTES_MAX, "return")
 
 
-class Retry(Struct, frozen=True, gc=False, tag="retry"):
+class Retried(Struct, frozen=True, gc=False, tag="retry"):
     """The attempt failed; try again after `delay_ms`, else after the policy's backoff times `jitter_ppm` millionths."""
 
     error: JobError
@@ -79,7 +79,7 @@ class Retry(Struct, frozen=True, gc=False, tag="retry"):
         check_int("jitter_ppm", self.jitter_ppm, 0, JITTER_PPM)
 
 
-class Fail(Struct, frozen=True, gc=False, tag="fail"):
+class Failed(Struct, frozen=True, gc=False, tag="fail"):
     """The attempt failed and no further one would help: a dead letter at once."""
 
     error: JobError
@@ -88,7 +88,7 @@ class Fail(Struct, frozen=True, gc=False, tag="fail"):
         _check_error(self.error)
 
 
-class Release(Struct, frozen=True, gc=False, tag="release"):
+class Released(Struct, frozen=True, gc=False, tag="release"):
     """Not done, and nobody's fault: back to waiting, due after `delay_ms`, nothing counted."""
 
     delay_ms: int = 0
@@ -101,8 +101,8 @@ class Cancelled(Struct, frozen=True, gc=False, tag="cancelled"):
     """The handler stopped because the job was cancelled."""
 
 
-Outcome = Done | Retry | Fail | Release | Cancelled
-OUTCOMES = frozenset((Done, Retry, Fail, Release, Cancelled))
+Outcome = Done | Retried | Failed | Released | Cancelled
+OUTCOMES = frozenset((Done, Retried, Failed, Released, Cancelled))
 
 
 def check_outcome(outcome: object) -> None:

@@ -10,7 +10,7 @@ _USER = re.compile(r"(?<=://)[^\s/?#'\"@]*(?:@[^\s/?#'\"@]*)*@")
 _OPTION = re.compile(r"(?i)(?<![\w-])([\w-]*(?:password|passwd|secret|token|passfile|sslkey)[\w-]*)(=|%3D)[^\s&;,'\"]*")
 
 
-def shown(url: str) -> str:
+def redact_url(url: str) -> str:
     """A URL for people: without user, password and options, any of which may be a secret."""
     try:
         parts = urlsplit(url)
@@ -19,19 +19,19 @@ def shown(url: str) -> str:
     return f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}{parts.path}"
 
 
-def scrubbed(text: str) -> str:
+def redact(text: str) -> str:
     """A text in which URLs keep their hosts and lose their users, passwords and secret options."""
     if "://" not in text and "=" not in text:  # most texts
         return text
     return _OPTION.sub(rf"\1\2{HIDDEN}", _USER.sub(f"{HIDDEN}@", text))
 
 
-def scrubbed_head(text: str, chars_max: int) -> str:
-    """As `scrubbed`, of the beginning of a text that may be long. A URL that would be cut is left out: without its `@`
+def redact_head(text: str, chars_max: int) -> str:
+    """As `redact`, of the beginning of a text that may be long. A URL that would be cut is left out: without its `@`
     nobody could tell the password."""
     if len(text) > chars_max:
         text = text[:chars_max]
         last = text.rfind("://")
         if last >= 0 and not any(map(str.isspace, text[last:])):
             text = text[:last]
-    return scrubbed(text)
+    return redact(text)

@@ -194,7 +194,7 @@ class Moved(Struct, frozen=True, gc=False):
     status: Literal["moved", "unchanged", "unknown", "unknown_neighbour"]
 
 
-class Items(Struct, frozen=True):
+class ItemsSnapshot(Struct, frozen=True):
     """Items in the order of the feed, as they were when its log stood at `as_of`; None when there is no such feed."""
 
     rows: list[Item]

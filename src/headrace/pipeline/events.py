@@ -6,13 +6,13 @@ from msgspec import Struct
 from pyspark.sql import DataFrame, SparkSession
 
 from headrace.model.errors import BadConfig
-from headrace.model.redact import shown
+from headrace.model.redact import redact_url
 from headrace.model.validate import bounded_repr
 from headrace.pipeline.history.read import read_history
 from headrace.pipeline.lake import Lake
 from headrace.pipeline.origin import Origin, default_origin
 from headrace.pipeline.source.machine import check_master
-from headrace.pipeline.source.options import ALL, Options
+from headrace.pipeline.source.options import ALL, SourceOptions
 
 
 class Events(Struct, frozen=True):
@@ -44,7 +44,7 @@ def events(
     if (origin or default_origin(lake)) == "journal":
         if url is None:
             raise BadConfig(f"there is no history in {lake.folder}; name the store whose journal is to be read")
-        return Events(read_journal(spark, url, tenant=tenant, queue=queue), "journal", shown(url))
+        return Events(read_journal(spark, url, tenant=tenant, queue=queue), "journal", redact_url(url))
     found = read_history(spark, lake.history)
     if tenant != ALL:
         found = found.where(found.tenant == tenant)
@@ -58,5 +58,5 @@ def read_journal(spark: SparkSession, url: str, *, tenant: str = ALL, queue: str
     check_master(url, str(spark.sparkContext.master))
     options = {"url": url, "tenant": tenant, "queue": queue}
     # Spark would find the same faults, but wrap them into a traceback of its own.
-    Options.parse(options)
+    SourceOptions.parse(options)
     return spark.read.format("headrace").options(**options).load()

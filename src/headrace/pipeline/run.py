@@ -25,14 +25,14 @@ WINDOW_MS = 60_000
 """Of statistics, unless somebody wants other windows."""
 
 
-class Counts(Struct, frozen=True):
+class TableCounts(Struct, frozen=True):
     """How many rows the tables have."""
 
     jobs: int
     attempts: int
 
 
-def write_jobs(spark: SparkSession, events: Events, lake: Lake) -> Counts:
+def write_jobs(spark: SparkSession, events: Events, lake: Lake) -> TableCounts:
     """Write the tables of jobs and attempts from the same events, and say how many rows they have.
 
     Tables that are there are replaced, each in one step; a folder with anything else in it is refused.
@@ -43,7 +43,7 @@ def write_jobs(spark: SparkSession, events: Events, lake: Lake) -> Counts:
         with described(spark, "jobs"):
             of_jobs = replace_table(jobs(same.frame), lake.table("jobs"))
         with described(spark, "attempts"):
-            return Counts(of_jobs, replace_table(attempts(same.frame), lake.table("attempts")))
+            return TableCounts(of_jobs, replace_table(attempts(same.frame), lake.table("attempts")))
 
 
 def write_errors(spark: SparkSession, events: Events, lake: Lake, *, samples: int = SAMPLES) -> int:

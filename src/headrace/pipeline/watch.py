@@ -28,7 +28,7 @@ class Tasks(Struct, frozen=True):
     all: int
 
 
-class Far(Struct, frozen=True):
+class QueryProgress(Struct, frozen=True):
     """How far a query has come since it was started here."""
 
     batches: int = 0
@@ -53,9 +53,9 @@ def tasks(spark: SparkSession) -> Tasks:
     return Tasks(sum(each.numCompletedTasks for each in stages), sum(each.numTasks for each in stages))
 
 
-def follow(query: StreamingQuery, tell: Callable[[Far], None], stopping: threading.Event) -> Far:
+def follow(query: StreamingQuery, tell: Callable[[QueryProgress], None], stopping: threading.Event) -> QueryProgress:
     """Wait until a query ends by itself or is asked to stop, telling how far it is; raises what it ended with."""
-    walk = Walk()
+    walk = ProgressTracker()
     try:
         while query.isActive and not stopping.wait(LOOK_SECONDS):
             walk.add(query)
@@ -69,11 +69,11 @@ def follow(query: StreamingQuery, tell: Callable[[Far], None], stopping: threadi
     return walk.far
 
 
-class Walk:
+class ProgressTracker:
     """Adds up what a query tells of its batches."""
 
     def __init__(self) -> None:
-        self.far = Far()
+        self.far = QueryProgress()
         self._last = -1
         self._ends: deque[tuple[int, int]] = deque(maxlen=PACE_BATCHES + 1)
         """When batches ended, and how many events there were then."""
@@ -93,7 +93,7 @@ class Walk:
             if not self._ends:
                 self._ends.append((now_ms - fresh[0].batchDuration, 0))
             self._ends.append((now_ms, events))
-        self.far = Far(
+        self.far = QueryProgress(
             batches=self.far.batches + len(fresh),
             events=events,
             events_per_s=self._pace(),

@@ -43,7 +43,7 @@ class Difference(Struct, frozen=True):
         return f"{self.what} {found}, wanted {cut(repr(self.wanted))}"
 
 
-class Wanted:
+class ExpectedJob:
     """A job as a test describes it: its kind, some of its arguments, some of its options."""
 
     def __init__(
@@ -175,7 +175,7 @@ SHOWN_MAX = 5
 """More jobs than these are counted, not shown: the nearest ones come first."""
 
 
-def wanted_but(wanted: Wanted, sent: Sequence[SentJob], times: int | None) -> str | None:
+def wanted_but(wanted: ExpectedJob, sent: Sequence[SentJob], times: int | None) -> str | None:
     """Why an `assert_enqueued` fails, in words; None when it holds."""
     compared = [(wanted.differences(each), each) for each in sent]
     count = sum(not differences for differences, _ in compared)
@@ -185,7 +185,7 @@ def wanted_but(wanted: Wanted, sent: Sequence[SentJob], times: int | None) -> st
     return f"{head}; {_found(compared)}"
 
 
-def unwanted_but(wanted: Wanted, sent: Sequence[SentJob]) -> str | None:
+def unwanted_but(wanted: ExpectedJob, sent: Sequence[SentJob]) -> str | None:
     """Why an `assert_not_enqueued` fails, in words; None when it holds."""
     found = [each for each in sent if not wanted.differences(each)]
     if not found:
@@ -221,7 +221,7 @@ Which = str | Maker[..., Any]
 """A job function, one with `.options(…)`, or a kind by its name."""
 
 
-class Records:
+class SentJobQueries:
     """The looks of a kit; none of them waits, so they are the same in plain tests and in coroutines."""
 
     def __init__(self, app: App, store: KitStore) -> None:
@@ -273,7 +273,7 @@ class Records:
         kind = None if job is None else _kind_of(job)
         return [each for each in self.store.look(_all_dead_letters) if kind is None or each.record.kind == kind]
 
-    def _wanted(self, job: Which, args: tuple[Any, ...], said: Mapping[str, Any]) -> Wanted:
+    def _wanted(self, job: Which, args: tuple[Any, ...], said: Mapping[str, Any]) -> ExpectedJob:
         kind = _kind_of(job)
         handler = self._handler(kind)
         arguments, options = divided(handler, args, said, OPTIONS)
@@ -283,7 +283,7 @@ class Records:
                 "bad_arguments", f"{', '.join(unseen)} cannot be told from a job that was sent; leave it out here"
             )
         codec = self.app.maker.codec if handler is None else handler.codec
-        return Wanted(kind, handler, codec, arguments, options)
+        return ExpectedJob(kind, handler, codec, arguments, options)
 
     def _handler(self, kind: str) -> Handler | None:
         function = self.app.registry.find(kind)

@@ -9,13 +9,13 @@ from headrace.model.job import Job
 from headrace.model.names import Queue
 from headrace.model.results import Enqueued, Settled
 from headrace.stores.contract.store import Store
-from headrace.testing.forwarding import Call
-from headrace.testing.sent_jobs import Sent
+from headrace.testing.forwarding import StoreCall
+from headrace.testing.sent_jobs import SentRecord
 
 Key = tuple[Queue, str]
 
 
-class Ledger:
+class CallLog:
     """Written behind the faults, so that a job whose reply was lost is in it. Nothing is forgotten: a test is short."""
 
     def __init__(self, store: Store, clock: Clock) -> None:
@@ -23,12 +23,12 @@ class Ledger:
         self._clock = clock
         self._open: dict[Key, int] = {}
         """The jobs that no worker has taken yet, and where they stand in `sent`: sending them again changes them."""
-        self.sent: list[Sent] = []
+        self.sent: list[SentRecord] = []
         self.claims: list[Claim] = []
         self.settled: dict[str, tuple[Settlement, Settled]] = {}
         """By the token of the lease."""
 
-    async def note(self, call: Call, answer: Any) -> None:
+    async def note(self, call: StoreCall, answer: Any) -> None:
         """Write down what a call has done; in the same turn of the store's loop."""
         match call.name:
             case "jobs.enqueue":
@@ -50,7 +50,7 @@ class Ledger:
             assert found is not None  # it was sent a moment ago
             record = found.blocked_job if answer.status == "blocked" else found.record
             assert record is not None  # nobody can have taken it meanwhile
-            sent = Sent(job.queue, record, at_ms)
+            sent = SentRecord(job.queue, record, at_ms)
             key = job.queue, answer.id
             if key in self._open:
                 self.sent[self._open[key]] = sent

@@ -19,7 +19,7 @@ from headrace.model.errors import JobFailed, Refused
 from headrace.model.names import Queue
 from headrace.testing.store import KitStore
 from headrace.worker.context import Context
-from headrace.worker.events import Notice, Taken
+from headrace.worker.events import JobsClaimed, Notice
 from headrace.worker.exceptions import HandlerEnd
 from headrace.worker.handlers import Handlers
 from headrace.worker.middleware import Next
@@ -179,7 +179,7 @@ class NoJitter(random.Random):
         return b
 
 
-class Watch:
+class DrainListener:
     """Middleware around all others that keeps what handlers raise."""
 
     def __init__(self) -> None:
@@ -199,12 +199,12 @@ class Watch:
 
     def error_of(self, claim: Claim, outcome: model.Outcome) -> BaseException | None:
         """Why a delivery failed; what the worker says where no handler raised."""
-        if not isinstance(outcome, model.Retry | model.Fail):
+        if not isinstance(outcome, model.Retried | model.Failed):
             return None
         lease = claim.lease
         raised = self.errors.get((lease.queue.tenant, lease.queue.full_name, lease.id, lease.fence))
         if raised is None or isinstance(raised, asyncio.CancelledError):
-            return JobFailed(lease.id, "failed" if isinstance(outcome, model.Fail) else "attempt", outcome.error)
+            return JobFailed(lease.id, "failed" if isinstance(outcome, model.Failed) else "attempt", outcome.error)
         return raised
 
 
@@ -220,7 +220,7 @@ class Drain:
         self._capacity = capacity
         self._handlers = light_handlers(app)
         self._wanted = None if queues is None else [self._meant(queue) for queue in queues]
-        self._watch = Watch()
+        self._watch = DrainListener()
         self._taken: list[Claim] = []
         self._worker: Worker | None = None
 
@@ -276,7 +276,7 @@ class Drain:
             raise Refused("too_many_deliveries", self._told_limit())
 
     def _hear(self, notice: Notice) -> None:
-        if isinstance(notice, Taken):
+        if isinstance(notice, JobsClaimed):
             self._taken.extend(notice.claims)
             if len(self._taken) > self._limit and self._worker is not None:
                 self._worker.stop(0)

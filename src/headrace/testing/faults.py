@@ -10,8 +10,8 @@ from headrace.model.claim import ClaimRequest, Settlement
 from headrace.model.errors import BadConfig, OutcomeUnknown, StoreUnavailable
 from headrace.model.validate import bounded_repr, nearest
 from headrace.stores.contract.store import Store
-from headrace.testing.forwarding import NAMES, Call, Forwarding
-from headrace.testing.loop_thread import Bell
+from headrace.testing.forwarding import NAMES, Forwarding, StoreCall
+from headrace.testing.loop_thread import CrossLoopEvent
 
 DOWN = StoreUnavailable("the store is away, as the test has asked")
 """Nothing is done."""
@@ -23,7 +23,7 @@ class Hold:
     """A call that waits until it is let go: `hold.release()`, or the end of `with hold:`. Any thread may let it go."""
 
     def __init__(self) -> None:
-        self._bell = Bell()
+        self._bell = CrossLoopEvent()
         self._is_reached = False
         self._is_released = False
 
@@ -70,7 +70,7 @@ class FaultyStore(Forwarding):
     `claims` and `settled` keep what was sent; `heard` is called with each call, on the thread of the caller.
     """
 
-    def __init__(self, inner: Store, heard: Callable[[Call], None] = lambda _: None) -> None:
+    def __init__(self, inner: Store, heard: Callable[[StoreCall], None] = lambda _: None) -> None:
         super().__init__(inner, self._pass)
         self.is_remote = True  # a wire that fails leads somewhere
         self.is_down = False
@@ -79,7 +79,7 @@ class FaultyStore(Forwarding):
         self.settled: list[Settlement] = []
         self._faults: list[tuple[frozenset[str], Fault]] = []
         self._heard = heard
-        self._news = Bell()
+        self._news = CrossLoopEvent()
 
     def fail(self, *verbs: str, error: Exception = DOWN, times: int = 1) -> None:
         """Let the next `times` calls raise `error`, and do nothing; `StoreUnavailable` when not given.
@@ -113,7 +113,7 @@ class FaultyStore(Forwarding):
         _checked((verb,))
         await self._news.until(lambda: self.calls[verb] >= times)
 
-    async def _pass(self, call: Call) -> Any:
+    async def _pass(self, call: StoreCall) -> Any:
         self._note(call)
         fault = DOWN if self.is_down else self._fault_of(call)
         if isinstance(fault, Hold):
@@ -130,7 +130,7 @@ class FaultyStore(Forwarding):
             raise fault.with_traceback(None)
         return answer
 
-    def _note(self, call: Call) -> None:
+    def _note(self, call: StoreCall) -> None:
         self.calls.update({call.name, call.verb})
         match call.name:
             case "jobs.claim":
@@ -143,7 +143,7 @@ class FaultyStore(Forwarding):
         self._news.ring()
         self._heard(call)
 
-    def _fault_of(self, call: Call) -> Fault | None:
+    def _fault_of(self, call: StoreCall) -> Fault | None:
         for at, (names, fault) in enumerate(self._faults):
             if call.name in names or call.verb in names:
                 del self._faults[at]

@@ -7,8 +7,8 @@ from typing import Any, cast
 from msgspec import Struct
 
 from headrace.model.results import Health
-from headrace.stores.contract.dead_letters import Dead
-from headrace.stores.contract.feeds import Feeds
+from headrace.stores.contract.dead_letters import DeadLetters
+from headrace.stores.contract.feeds import FeedStore
 from headrace.stores.contract.integrity import Integrity
 from headrace.stores.contract.items import Items
 from headrace.stores.contract.jobs import Jobs
@@ -20,11 +20,11 @@ from headrace.stores.contract.store import Store
 
 PARTS = {
     "jobs": Jobs,
-    "dead": Dead,
+    "dead": DeadLetters,
     "queues": Queues,
     "reads": Reads,
     "journal": Journal,
-    "feeds": Feeds,
+    "feeds": FeedStore,
     "items": Items,
     "signals": Signals,
     "integrity": Integrity,
@@ -35,7 +35,7 @@ NAMES = frozenset(
 """Every call of the contract, by its part and verb: `jobs.claim`, `dead.list`, `health`."""
 
 
-class Call(Struct, frozen=True):
+class StoreCall(Struct, frozen=True):
     """One call to a store on its way."""
 
     name: str
@@ -54,10 +54,10 @@ class Call(Struct, frozen=True):
         return self.args[place] if len(self.args) > place else self.kwargs[name]
 
 
-Through = Callable[[Call], Awaitable[Any]]
+Through = Callable[[StoreCall], Awaitable[Any]]
 
 
-class Part:
+class ForwardedPart:
     """One protocol of a store. It has the verbs of the one inside, and no others; written once for all protocols."""
 
     def __init__(self, name: str, inner: object, through: Through) -> None:
@@ -73,7 +73,7 @@ class Part:
         through = self._through
 
         async def forward(*args: Any, **kwargs: Any) -> Any:
-            return await through(Call(name, args, kwargs, partial(act, *args, **kwargs)))
+            return await through(StoreCall(name, args, kwargs, partial(act, *args, **kwargs)))
 
         setattr(self, verb, forward)  # looked up once
         return forward
@@ -88,21 +88,21 @@ class Forwarding:
         self._through = through
 
         def part(name: str) -> Any:
-            return Part(name, getattr(inner, name), through)
+            return ForwardedPart(name, getattr(inner, name), through)
 
         self.jobs = cast("Jobs", part("jobs"))
-        self.dead = cast("Dead", part("dead"))
+        self.dead = cast("DeadLetters", part("dead"))
         self.queues = cast("Queues", part("queues"))
         self.reads = cast("Reads", part("reads"))
         self.journal = cast("Journal", part("journal"))
-        self.feeds = cast("Feeds", part("feeds"))
+        self.feeds = cast("FeedStore", part("feeds"))
         self.items = cast("Items", part("items"))
         self.signals = cast("Signals", part("signals"))
         self.integrity = cast("Integrity", part("integrity"))
 
     async def health(self) -> Health:
         """What the store inside promises, and how it is."""
-        found: Health = await self._through(Call("health", (), {}, self.inner.health))
+        found: Health = await self._through(StoreCall("health", (), {}, self.inner.health))
         return found
 
     async def close(self) -> None:

@@ -16,10 +16,10 @@ from headrace.model.errors import Refused
 from headrace.model.job import Job
 from headrace.model.names import Queue
 from headrace.model.times import Duration, Instant, duration_ms
-from headrace.testing.assertions import Records, divided
+from headrace.testing.assertions import SentJobQueries, divided
 from headrace.testing.clock import KitClock
 from headrace.testing.drain import Drain, Drained, failure_of
-from headrace.testing.run_job import Running
+from headrace.testing.run_job import SingleRun
 from headrace.testing.store import KitStore
 
 T = TypeVar("T")
@@ -29,7 +29,7 @@ DELIVERIES_MAX = 1_000
 ABOUT_A_RUN = frozenset(OptionFields.__annotations__) | {"attempt"}
 
 
-class AsyncKit(Records):
+class AsyncKit(SentJobQueries):
     """The kit of a test that is a coroutine: handlers run on its event loop. `async with using(app) as kit:`."""
 
     @property
@@ -68,10 +68,10 @@ class AsyncKit(Records):
     async def run_job(self, job: Job | Maker[..., Any], /, *args: Any, **said: Any) -> Any:
         """Run one handler as a worker would, and return what it returns; see `Kit.run_job`."""
         made, attempt = _made(job, args, said)
-        return await Running(self.app, self.store.clock, made, attempt).run()
+        return await SingleRun(self.app, self.store.clock, made, attempt).run()
 
 
-class Kit(Records):
+class Kit(SentJobQueries):
     """The kit of a plain test: `drain` and `run_job` wait for their end. `with using(app) as kit:`.
 
     Coroutine handlers run on an event loop of the kit's, the same for all drains of its block.

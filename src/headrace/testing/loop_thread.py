@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 from headrace.model.errors import StoreUnavailable
 
 
-class Bell:
+class CrossLoopEvent:
     """An `asyncio.Event` belongs to one loop; a test may have several."""
 
     def __init__(self) -> None:
@@ -41,7 +41,7 @@ CLOSE_SECONDS = 5.0
 """What lives here never waits for long, so a thread that does not end in this time never will."""
 
 
-class Home:
+class LoopThread:
     """A store in memory lives on one loop. A test has several: its own, that of a web client, that of blocking calls;
     and a blocking call on the thread of one of them must be answered all the same. So the store lives on none."""
 

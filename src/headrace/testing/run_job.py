@@ -10,11 +10,11 @@ from headrace.model.claim import Claims
 from headrace.model.clock import Clock
 from headrace.model.errors import JobFailed, Refused
 from headrace.model.job import Job
-from headrace.model.outcome import Done, Fail, Outcome, Retry
+from headrace.model.outcome import Done, Failed, Outcome, Retried
 from headrace.model.results import Turned
 from headrace.stores.memory.store import MemoryStore
-from headrace.testing.drain import LEASE, NoJitter, Watch, light_handlers, users_own
-from headrace.testing.forwarding import Call, Forwarding
+from headrace.testing.drain import LEASE, DrainListener, NoJitter, light_handlers, users_own
+from headrace.testing.forwarding import Forwarding, StoreCall
 from headrace.worker.handlers import Handler, Handlers
 from headrace.worker.outcomes import BadPayload
 
@@ -30,7 +30,7 @@ class OneDelivery(Forwarding):
         self.outcome: Outcome | None = None
         """How the delivery ended, as the worker says."""
 
-    async def _pass(self, call: Call) -> Any:
+    async def _pass(self, call: StoreCall) -> Any:
         if call.name in ("jobs.settle", "jobs.turn"):
             self.outcome = call.argument(0, "settlements")[0].outcome
         if call.name == "jobs.turn":
@@ -46,19 +46,20 @@ class OneDelivery(Forwarding):
         return replace(claims, items=items, next_at_ms=None)
 
 
-class Running:
+class SingleRun:
     """One run of one handler."""
 
     def __init__(self, app: App, clock: Clock, job: Job, attempt: int) -> None:
         self._app = app
         self._job = replace(job, run_at_ms=None, delay_ms=None, policy=replace(job.policy, expires_at_ms=None))
         self._store = OneDelivery(clock, attempt)
-        self._watch = Watch()
+        self._watch = DrainListener()
         self._handlers = light_handlers(app)
         self._handler = _handler_of(self._handlers, job)
 
     async def run(self) -> Any:
-        """What the handler returns, as it comes back from a store; raises what it raises, `Retry` and such included."""
+        """What the handler returns, as it comes back from a store; raises what it raises, `Retried` and such
+        included."""
         await self._store.jobs.enqueue([self._job])
         async with self._app.built(
             middleware=[self._watch],
@@ -73,13 +74,13 @@ class Running:
 
     def _end(self, outcome: Outcome | None) -> Any:
         raised = next(iter(self._watch.errors.values()), None)
-        if isinstance(outcome, Retry) and isinstance(raised, asyncio.CancelledError):
+        if isinstance(outcome, Retried) and isinstance(raised, asyncio.CancelledError):
             raise TimeoutError(outcome.error.message) from raised
         if isinstance(raised, BadPayload) and raised.__cause__ is not None:
             raise raised.__cause__
         if raised is not None:
             raise raised.with_traceback(users_own(raised.__traceback__))
-        if isinstance(outcome, Fail):  # the result could not be encoded
+        if isinstance(outcome, Failed):  # the result could not be encoded
             raise JobFailed(self._job.id, "failed", outcome.error)
         if not isinstance(outcome, Done) or outcome.result is None:
             return None

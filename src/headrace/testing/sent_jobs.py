@@ -12,7 +12,7 @@ from headrace.model.names import Queue
 from headrace.worker.handlers import Handler
 
 
-class Sent(Struct, frozen=True):
+class SentRecord(Struct, frozen=True):
     """What the ledger keeps of an enqueue."""
 
     queue: Queue
@@ -44,7 +44,7 @@ class SentJob(Struct, frozen=True):
         return self.record.headers
 
 
-def sent_job(sent: Sent, handler: Handler | None, codec: Codec) -> SentJob:
+def sent_job(sent: SentRecord, handler: Handler | None, codec: Codec) -> SentJob:
     """What a test sees of a job in the ledger."""
     record = sent.record
     arguments = {"payload": _lenient(codec, record.payload)} if handler is None else typed(handler, record.payload)

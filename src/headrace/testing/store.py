@@ -8,11 +8,11 @@ from headrace.model.feed import FeedName
 from headrace.model.names import Queue
 from headrace.stores.engine.signals import has_work, next_later_ms
 from headrace.stores.memory.store import MemoryStore
-from headrace.testing.call_log import Ledger
+from headrace.testing.call_log import CallLog
 from headrace.testing.clock import KitClock
 from headrace.testing.faults import FaultyStore
-from headrace.testing.forwarding import Call, Forwarding
-from headrace.testing.loop_thread import Home
+from headrace.testing.forwarding import Forwarding, StoreCall
+from headrace.testing.loop_thread import LoopThread
 
 T = TypeVar("T")
 
@@ -26,12 +26,12 @@ class KitStore(FaultyStore):
 
     def __init__(self, clock: KitClock | None = None) -> None:
         self.clock = clock or KitClock()
-        self._home = Home()
+        self._home = LoopThread()
         self._memory = MemoryStore(self.clock)
         self._watched: dict[Queue, None] = {}
         self._followed: dict[FeedName, None] = {}
         self._sweeps: set[asyncio.Task[int]] = set()
-        self.ledger = Ledger(self._memory, self.clock)
+        self.ledger = CallLog(self._memory, self.clock)
         super().__init__(Forwarding(self._memory, self._at_home))
         self.is_remote = False
         self.clock.on_move(lambda: self._home.tell(self._wake))
@@ -63,7 +63,7 @@ class KitStore(FaultyStore):
         """Close the store, and end its thread."""
         self._home.close()
 
-    async def _at_home(self, call: Call) -> Any:
+    async def _at_home(self, call: StoreCall) -> Any:
         async def act() -> Any:
             if call.name == "signals.wait":
                 self._watched.update(dict.fromkeys(call.argument(0, "queues")))

@@ -75,7 +75,7 @@ def groups_of(queues: dict[Queue, int], handlers: Handlers, capacity: Capacity, 
     return groups
 
 
-class Order:
+class QueueOrder:
     """Says which queue goes first. Without shares it is always the order given; with shares each queue goes first as
     often as its share says, spread evenly, and the others follow by what is owed to them."""
 

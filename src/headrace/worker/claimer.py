@@ -5,12 +5,12 @@ from collections.abc import Callable, Sequence
 from headrace.model.claim import ClaimRequest
 from headrace.model.limits import BATCH_MAX
 from headrace.model.names import Queue
-from headrace.worker.capacity import Capacity, Group, Order
+from headrace.worker.capacity import Capacity, Group, QueueOrder
 
 NONCE_BYTES = 12
 
 
-class Asked:
+class PendingClaim:
     """A claim that was sent and not answered yet: until it is, nothing else is asked for."""
 
     __slots__ = ("group", "hints", "is_uncertain", "last_sent_at", "request", "sent_at")
@@ -43,12 +43,14 @@ class Claimer:
     ) -> None:
         self._groups = list(groups)
         self._group_of = {queue: group for group in groups for queue in group.queues}
-        self._order = Order({queue: share for group in groups for queue, share in group.queues.items()}, is_weighted)
+        self._order = QueueOrder(
+            {queue: share for group in groups for queue, share in group.queues.items()}, is_weighted
+        )
         self._capacity = capacity
         self._worker = worker
         self._lease_ms = lease_ms
         self._entropy = entropy
-        self._asked: Asked | None = None
+        self._asked: PendingClaim | None = None
         self._hints = 0
         self.is_stopping = False
 
@@ -57,7 +59,7 @@ class Claimer:
         """Whether a claim is still without its answer."""
         return self._asked is not None
 
-    def ask(self, now: float) -> Asked | None:
+    def ask(self, now: float) -> PendingClaim | None:
         """What to claim now, if anything. One whose answer got lost is asked for again under its own nonce: the store
         then hands out the same jobs, and none of them waits for its lease to run out."""
         asked = self._asked
@@ -76,7 +78,7 @@ class Claimer:
         if self._asked is not None and is_uncertain:
             self._asked.is_uncertain = True
 
-    def _next(self, now: float) -> Asked | None:
+    def _next(self, now: float) -> PendingClaim | None:
         order = self._order.look()
         for queue in order:
             group = self._group_of[queue]
@@ -89,7 +91,7 @@ class Claimer:
                 continue
             self._order.pass_on()
             queues = [each for each in order if each in group.queues]
-            return Asked(group, self._request(queues, room), now, self._hints)
+            return PendingClaim(group, self._request(queues, room), now, self._hints)
         return None
 
     def _request(self, queues: list[Queue], room: int) -> ClaimRequest:

@@ -58,7 +58,7 @@ class WorkerConfig(Struct, frozen=True, kw_only=True):
     """After so many jobs a process of the pool is replaced; None is never."""
 
 
-class Settings(Struct, frozen=True):
+class WorkerSettings(Struct, frozen=True):
     """A configuration that was checked, in milliseconds and queues."""
 
     name: str
@@ -75,7 +75,9 @@ class Settings(Struct, frozen=True):
     jobs_per_pool_process: int | None
 
 
-def settings_of(config: WorkerConfig, homes: Sequence[Queue], fail_queues: Sequence[Queue], suffix: str) -> Settings:
+def settings_of(
+    config: WorkerConfig, homes: Sequence[Queue], fail_queues: Sequence[Queue], suffix: str
+) -> WorkerSettings:
     """The settings that hold; `homes` and `fail_queues` are the queues of the handlers, `suffix` makes a name
     unique."""
     queues = _queues(config, homes)
@@ -102,7 +104,7 @@ def settings_of(config: WorkerConfig, homes: Sequence[Queue], fail_queues: Seque
     except Refused as refused:
         raise BadConfig(f"a worker cannot start: {refused}") from refused
     pool_size = config.pool_size if config.pool_size is not None else (os.cpu_count() or 1)
-    return Settings(
+    return WorkerSettings(
         name,
         queues,
         isinstance(config.queues, Mapping),

@@ -37,7 +37,7 @@ class ContextFacts(Struct, frozen=True, gc=False):
     headers: dict[str, str]
 
 
-class Watch(Protocol):
+class JobControl(Protocol):
     """What a context asks of whoever runs the handler."""
 
     def is_stopping(self) -> bool:
@@ -61,7 +61,7 @@ class Context(Struct, frozen=True):
     """A delivery in the hands of a handler. Get it with `headrace.current()`, in a coroutine, a thread or a process."""
 
     job: ContextFacts
-    watch: Watch
+    watch: JobControl
 
     @property
     def attempt(self) -> int:

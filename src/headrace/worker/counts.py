@@ -7,8 +7,8 @@ from collections.abc import Iterator, Sequence
 from msgspec import Struct, field
 
 from headrace.model.names import Queue
-from headrace.worker.events import Finished, Lifecycle, Lost, Notice, Presumed, Taken
-from headrace.worker.job_run import Run
+from headrace.worker.events import AssumedSettled, JobsClaimed, JobsFinished, LeaseLost, Lifecycle, Notice
+from headrace.worker.job_run import JobRun
 
 BUCKETS_MS = (1, 2.5, 5, 10, 25, 50, 100, 250, 500, 1e3, 2.5e3, 5e3, 10e3, 30e3, 60e3, 120e3, 300e3, 600e3)
 BUCKETS = tuple(ms / 1000 for ms in BUCKETS_MS)
@@ -19,7 +19,7 @@ UNKNOWN = "unknown"
 Labels = tuple[str, ...]
 
 
-class Spread(Struct):
+class Histogram(Struct):
     """How many values fell into which bucket, and their sum."""
 
     counts: list[int] = field(default_factory=lambda: [0] * (len(BUCKETS) + 1))
@@ -30,7 +30,7 @@ class Spread(Struct):
         self.counts[bisect_left(BUCKETS_MS, ms)] += 1
         self.sum_ms += ms
 
-    def add_spread(self, other: "Spread") -> None:
+    def add_spread(self, other: "Histogram") -> None:
         """Count all values of another."""
         self.counts = [mine + theirs for mine, theirs in zip(self.counts, other.counts, strict=True)]
         self.sum_ms += other.sum_ms
@@ -53,22 +53,22 @@ class WorkerCounts(Struct):
     lost: dict[Labels, int] = field(default_factory=Counter)
     """By tenant and queue, as are `waits`."""
     outages: int = 0
-    waits: dict[Labels, Spread] = {}
-    runs: dict[Labels, Spread] = {}
+    waits: dict[Labels, Histogram] = {}
+    runs: dict[Labels, Histogram] = {}
     """By tenant, queue and kind."""
 
     def __call__(self, notice: Notice) -> None:
         """Take note."""
         match notice:
-            case Taken(runs):
+            case JobsClaimed(runs):
                 self._take(runs)
-            case Finished(runs, answers):
+            case JobsFinished(runs, answers):
                 if not all(answer.ok for answer in answers):
                     runs = [run for run, answer in zip(runs, answers, strict=True) if answer.ok]
                 self._end(runs, [answer.status for answer in answers if answer.ok])
-            case Presumed(run):
+            case AssumedSettled(run):
                 self._end([run], ["presumed"])
-            case Lost(claim):
+            case LeaseLost(claim):
                 self.lost[_place(claim.lease.queue)] += 1
             case Lifecycle("store_lost"):
                 self.outages += 1
@@ -92,18 +92,18 @@ class WorkerCounts(Struct):
             dict(self.ended),
             dict(self.lost),
             self.outages,
-            {labels: Spread(list(spread.counts), spread.sum_ms) for labels, spread in list(self.waits.items())},
-            {labels: Spread(list(spread.counts), spread.sum_ms) for labels, spread in list(self.runs.items())},
+            {labels: Histogram(list(spread.counts), spread.sum_ms) for labels, spread in list(self.waits.items())},
+            {labels: Histogram(list(spread.counts), spread.sum_ms) for labels, spread in list(self.runs.items())},
         )
 
-    def _take(self, runs: Sequence[Run]) -> None:
+    def _take(self, runs: Sequence[JobRun]) -> None:
         for queue, kind, several in _alike(runs):
             self.claimed[queue.tenant, queue.full_name, kind] += len(several)
             add = _spread(self.waits, (queue.tenant, queue.full_name)).add
             for run in several:
                 add(max(run.claim.claimed_at_ms - run.claim.record.due_since_ms, 0))
 
-    def _end(self, runs: Sequence[Run], outcomes: Sequence[str]) -> None:
+    def _end(self, runs: Sequence[JobRun], outcomes: Sequence[str]) -> None:
         at = 0
         for queue, kind, several in _alike(runs):
             labels = queue.tenant, queue.full_name, kind
@@ -120,7 +120,7 @@ def _place(queue: Queue) -> tuple[str, str]:
     return queue.tenant, queue.full_name
 
 
-def _alike(runs: Sequence[Run]) -> Iterator[tuple[Queue, str, Sequence[Run]]]:
+def _alike(runs: Sequence[JobRun]) -> Iterator[tuple[Queue, str, Sequence[JobRun]]]:
     """The runs in order, neighbours of one queue and kind together: labels are looked up once for them."""
     start = 0
     while start < len(runs):
@@ -132,8 +132,8 @@ def _alike(runs: Sequence[Run]) -> Iterator[tuple[Queue, str, Sequence[Run]]]:
         start = end
 
 
-def _spread(spreads: dict[Labels, Spread], labels: Labels) -> Spread:
+def _spread(spreads: dict[Labels, Histogram], labels: Labels) -> Histogram:
     found = spreads.get(labels)
     if found is None:
-        found = spreads[labels] = Spread()
+        found = spreads[labels] = Histogram()
     return found

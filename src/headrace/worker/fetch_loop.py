@@ -12,10 +12,10 @@ from headrace.model.names import Queue
 from headrace.stores.contract.jobs import Posting
 from headrace.stores.contract.signals import HintSource
 from headrace.stores.contract.store import Store
-from headrace.worker.claimer import Asked, Claimer
+from headrace.worker.claimer import Claimer, PendingClaim
 from headrace.worker.events import settlement_of
-from headrace.worker.job_run import Run
-from headrace.worker.reconnect import AWAY, Outage
+from headrace.worker.job_run import JobRun
+from headrace.worker.reconnect import AWAY, Reconnect
 from headrace.worker.settler import Settler
 
 BLIND_SECONDS = 0.5
@@ -27,7 +27,7 @@ BESIDE_MIN = 50
 do all where the store works in this process, and has only one hand to write with."""
 
 
-class Exchange:
+class FetchLoop:
     """A loop over `turn`, `claim` and `settle`: a call carries all that has gathered while the last one was under way.
     Claims are asked for one at a time; under load settlements leave beside them, so that the store is never without
     work while this process reads what it was handed."""
@@ -37,7 +37,7 @@ class Exchange:
         store: Store,
         settler: Settler,
         claimer: Claimer,
-        outage: Outage,
+        outage: Reconnect,
         start: Callable[[Sequence[Claim], float, bool], None],
         failed: Callable[[BaseException], None],
         rested: Callable[[], None],
@@ -124,7 +124,7 @@ class Exchange:
         if not task.cancelled() and (error := task.exception()) is not None:
             self._failed(error)
 
-    async def _call(self, ended: list[Run], asked: Asked | None) -> None:
+    async def _call(self, ended: list[JobRun], asked: PendingClaim | None) -> None:
         settlements = [settlement_of(run) for run in ended]
         jobs = self._store.jobs
         try:
@@ -165,7 +165,7 @@ class Exchange:
         if asked is not None and now_ms is not None:
             self._take(asked, claims, next_at_ms, now_ms)
 
-    def _take(self, asked: Asked, claims: Sequence[Claim], next_at_ms: int | None, now_ms: int) -> None:
+    def _take(self, asked: PendingClaim, claims: Sequence[Claim], next_at_ms: int | None, now_ms: int) -> None:
         now = self.claimed_at = self._loop.time()
         self._ahead_ms = now_ms - now * 1000
         is_more_there = next_at_ms is not None and next_at_ms <= now_ms
@@ -212,7 +212,7 @@ class Exchange:
         self._posted = self._loop.create_future()
         return True
 
-    def _answer(self, asked: Asked, found: Claims | Exception | None) -> None:
+    def _answer(self, asked: PendingClaim, found: Claims | Exception | None) -> None:
         """Take the answer to a claim that left where a hint arrived."""
         if self._posted is None:
             return  # the exchange has ended

@@ -9,7 +9,7 @@ from msgspec import Struct
 
 from headrace.model.results import LEASE_REFUSALS, Settled
 from headrace.worker.context import Progress
-from headrace.worker.job_run import Run
+from headrace.worker.job_run import JobRun
 
 _STATUS = attrgetter("status")
 State = Literal["new", "running", "stopping", "stopped"]
@@ -123,7 +123,7 @@ def _seconds(ms: int | None) -> str:
     return "the whole time" if ms is None else f"{ms / 1000:.1f} s"
 
 
-def jobs_in_hand(runs: Iterable[Run], now: float) -> list[RunningJob]:
+def jobs_in_hand(runs: Iterable[JobRun], now: float) -> list[RunningJob]:
     """What is being worked on, oldest first."""
     return [
         RunningJob(

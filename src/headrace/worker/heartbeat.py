@@ -14,7 +14,7 @@ from headrace.model.errors import HeadraceError, OutcomeUnknown, Refused
 from headrace.model.limits import BATCH_MAX
 from headrace.model.results import Extended
 from headrace.stores.contract.store import Store
-from headrace.worker.job_run import Run
+from headrace.worker.job_run import JobRun
 from headrace.worker.reconnect import AWAY
 
 MARGIN = 0.1
@@ -22,16 +22,16 @@ MARGIN = 0.1
 RETRY_SECONDS = 0.05
 RETRY_SECONDS_MAX = 2.0
 
-Report = Callable[[Sequence[tuple[Run, str]], Sequence[Run]], None]
+Report = Callable[[Sequence[tuple[JobRun, str]], Sequence[JobRun]], None]
 """Takes the runs that were lost, each with why, and those that were asked to cancel."""
 
 
-class Heart:
+class Heartbeat:
     """Beats on a loop of its own where it can, so that a handler that blocks the worker's loop costs no lease. A lease
     counts as lost before the store can think so: then no two workers believe that they hold it."""
 
     def __init__(
-        self, runs: dict[int, Run], lease_ms: int, heartbeat_ms: int, report: Report, chance: random.Random
+        self, runs: dict[int, JobRun], lease_ms: int, heartbeat_ms: int, report: Report, chance: random.Random
     ) -> None:
         self._runs = runs
         self._lease_ms = lease_ms
@@ -67,11 +67,11 @@ class Heart:
         ends = [self._fences_at(run) for run in self._held()]
         return min([next_at, *(end for end in ends if end > now)])
 
-    def _held(self) -> list[Run]:
+    def _held(self) -> list[JobRun]:
         # The other thread adds and takes away; copying a dict's values is one step for the interpreter.
         return [run for run in list(self._runs.values()) if not run.is_lost]
 
-    def _fences_at(self, run: Run) -> float:
+    def _fences_at(self, run: JobRun) -> float:
         return run.holds_until - self._margin
 
     def fence(self, now: float) -> None:
@@ -94,7 +94,7 @@ class Heart:
             self._failures = 0
             self.beaten_at = asyncio.get_running_loop().time()
 
-    async def _extend_some(self, store: Store, runs: Sequence[Run]) -> bool:
+    async def _extend_some(self, store: Store, runs: Sequence[JobRun]) -> bool:
         loop = asyncio.get_running_loop()
         sent_at = loop.time()
         # Others may have come meanwhile, whose turn is with the next beat.
@@ -114,9 +114,9 @@ class Heart:
         self._take(list(zip(runs, answers, strict=True)), sent_at)
         return True
 
-    def _take(self, answers: Sequence[tuple[Run, Extended]], sent_at: float) -> None:
-        lost: list[tuple[Run, str]] = []
-        asked: list[Run] = []
+    def _take(self, answers: Sequence[tuple[JobRun, Extended]], sent_at: float) -> None:
+        lost: list[tuple[JobRun, str]] = []
+        asked: list[JobRun] = []
         for run, answer in answers:
             if answer.ok:
                 run.holds_until = max(run.holds_until, sent_at + self._lease)
@@ -138,7 +138,7 @@ STILL_LOOKS_MAX = 10
 One that runs is never still, however long a handler blocks it."""
 
 
-class Beat(Protocol):
+class HeartbeatRunner(Protocol):
     """A heart that beats somewhere."""
 
     def start(self) -> None:
@@ -148,10 +148,10 @@ class Beat(Protocol):
         """Let it rest, for good."""
 
 
-class LoopBeat:
+class LoopHeartbeat:
     """On the worker's own loop, with its store: for stores that live on one loop, and for simulations."""
 
-    def __init__(self, heart: Heart, store: Store, failed: Callable[[BaseException], None]) -> None:
+    def __init__(self, heart: Heartbeat, store: Store, failed: Callable[[BaseException], None]) -> None:
         self._heart = heart
         self._store = store
         self._failed = failed
@@ -171,13 +171,13 @@ class LoopBeat:
             await asyncio.wait([self._task])
 
 
-class ThreadBeat:
+class ThreadHeartbeat:
     """On a thread: handlers that block the worker's loop do not stop it. It does not outlive that loop: a worker that
     was left without its end, in a process that goes on, would keep its leases for ever."""
 
     def __init__(
         self,
-        heart: Heart,
+        heart: Heartbeat,
         reopen: Callable[[], Awaitable[Store]],
         failed: Callable[[BaseException], None],
         chance: random.Random,

@@ -15,7 +15,7 @@ from headrace.model.names import Queue
 from headrace.model.results import Settled
 from headrace.model.times import instant_text
 from headrace.worker.events import settlement_of
-from headrace.worker.job_run import Run
+from headrace.worker.job_run import JobRun
 from headrace.worker.log_fields import JOB_LOG, event_record, of_delivery
 from headrace.worker.log_lines import JsonLines, TextLines
 from headrace.worker.tracing import origin_of
@@ -73,12 +73,12 @@ def sole_handler() -> LineHandler | None:
     return None
 
 
-def claimed_lines(handler: LineHandler, runs: Sequence[Run]) -> list[str | None]:
+def claimed_lines(handler: LineHandler, runs: Sequence[JobRun]) -> list[str | None]:
     """The lines of what was claimed; None in the place of one that has to be spelled out."""
     return _lines(handler, "claimed", "wait_ms", runs, list(map(_wait_ms, runs)))
 
 
-def done_lines(handler: LineHandler, runs: Sequence[Run], answers: Sequence[Settled]) -> list[str | None]:
+def done_lines(handler: LineHandler, runs: Sequence[JobRun], answers: Sequence[Settled]) -> list[str | None]:
     """The lines of what is done; None in the place of one that has to be spelled out, such as those of other ends."""
     run_ms = [
         settlement_of(run).facts.run_ms if answer.status == "done" and run.stop is None and run.span is None else None
@@ -87,7 +87,7 @@ def done_lines(handler: LineHandler, runs: Sequence[Run], answers: Sequence[Sett
     return _lines(handler, "done", "run_ms", runs, run_ms)
 
 
-def _wait_ms(run: Run) -> int | None:
+def _wait_ms(run: JobRun) -> int | None:
     claim = run.claim
     record = claim.record
     if record.stalls or (record.headers and origin_of(record.headers)):
@@ -97,7 +97,7 @@ def _wait_ms(run: Run) -> int | None:
 
 
 def _lines(
-    handler: LineHandler, event: str, ms_name: str, runs: Sequence[Run], ms: Sequence[int | None]
+    handler: LineHandler, event: str, ms_name: str, runs: Sequence[JobRun], ms: Sequence[int | None]
 ) -> list[str | None]:
     at = instant_text(_CLOCK.now_ms())
     are_plain = _is_plain("".join([run.claim.record.id for run in runs]))

@@ -16,7 +16,7 @@ Stop = Literal["timeout", "cancel", "lost", "drain"]
 any more, or the worker ends."""
 
 
-class Run(Struct, eq=False):
+class JobRun(Struct, eq=False):
     """Shared by the loop of the worker and the thread of the heart; each field is written by one of them, `is_lost`
     and `holds_until` by the heart, and reading an old value for a moment does no harm."""
 
@@ -63,13 +63,13 @@ class Run(Struct, eq=False):
 
     def context(self, now: Callable[[], float]) -> Context:
         """What `current()` answers inside the handler; `now` is the clock of the worker's loop."""
-        return Context(self.facts(), RunWatch(self, now))
+        return Context(self.facts(), RunControl(self, now))
 
 
-class RunWatch:
+class RunControl:
     """What a handler's context asks of its run."""
 
-    def __init__(self, run: Run, now: Callable[[], float]) -> None:
+    def __init__(self, run: JobRun, now: Callable[[], float]) -> None:
         self._run = run
         self._now = now
 

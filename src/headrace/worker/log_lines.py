@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from headrace.model.limits import TRACE_CHARS_MAX
-from headrace.model.redact import scrubbed
+from headrace.model.redact import redact
 from headrace.model.times import instant_text
 from headrace.worker.context import FIELDS
 from headrace.worker.log_fields import of_surroundings, trace_of
@@ -100,7 +100,7 @@ def shown_fields(record: logging.LogRecord) -> dict[str, Any]:
         found |= {name: value for name, value in of_surroundings().items() if name == "trace_id"}
     return {
         # The usual values need no look: whole numbers, and texts without an address.
-        name: value if type(value) is int else scrubbed(value) if type(value) is str else _clean(value)
+        name: value if type(value) is int else redact(value) if type(value) is str else _clean(value)
         for name, value in found.items()
         if value is not None and value != ""
     }
@@ -124,7 +124,7 @@ def _clean(value: Any, depth: int = 0) -> Any:
 
 def _text(value: object) -> str:
     try:
-        return scrubbed(str(value)[:TRACE_CHARS_MAX])
+        return redact(str(value)[:TRACE_CHARS_MAX])
     except Exception:  # noqa: BLE001 - the text of a value is somebody else's code
         return "(its text could not be made)"
 

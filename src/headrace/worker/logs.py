@@ -9,12 +9,12 @@ from typing import Any, Literal, Self, TextIO
 
 from headrace.model.errors import BadConfig
 from headrace.model.limits import LOG_PAYLOAD_CHARS_MAX
-from headrace.model.outcome import Fail, Retry
+from headrace.model.outcome import Failed, Retried
 from headrace.model.results import Settled
 from headrace.model.times import instant_text
-from headrace.worker.events import Finished, Listener, Notice, Taken, settlement_of
+from headrace.worker.events import JobsClaimed, JobsFinished, Listener, Notice, settlement_of
 from headrace.worker.job_lines import LineHandler, claimed_lines, done_lines, sole_handler
-from headrace.worker.job_run import Run
+from headrace.worker.job_run import JobRun
 from headrace.worker.log_fields import JOB_LOG, WORKER_LOG, of_claim, put
 from headrace.worker.log_lines import JsonLines, TextLines
 from headrace.worker.pools.messages import LogSetup
@@ -37,14 +37,14 @@ class JobLog:
     def __call__(self, notice: Notice) -> None:
         """Take note."""
         match notice:
-            case Taken(runs) if JOB_LOG.isEnabledFor(logging.INFO):
+            case JobsClaimed(runs) if JOB_LOG.isEnabledFor(logging.INFO):
                 handler = None if self._payloads else sole_handler()
                 if handler is None:
                     for run in runs:
                         self._claimed(run)
                 else:
                     _write(handler, claimed_lines(handler, runs), lambda at: self._claimed(runs[at]))
-            case Finished(runs, answers) if JOB_LOG.isEnabledFor(logging.ERROR):
+            case JobsFinished(runs, answers) if JOB_LOG.isEnabledFor(logging.ERROR):
                 handler = sole_handler() if JOB_LOG.isEnabledFor(logging.INFO) else None
                 if handler is None:
                     for run, answer in zip(runs, answers, strict=True):
@@ -52,7 +52,7 @@ class JobLog:
                 else:
                     _write(handler, done_lines(handler, runs, answers), lambda at: _settled(runs[at], answers[at]))
 
-    def _claimed(self, run: Run) -> None:
+    def _claimed(self, run: JobRun) -> None:
         claim, record = run.claim, run.claim.record
         fields: dict[str, Any] = of_claim(claim)
         fields["wait_ms"] = max(claim.claimed_at_ms - record.due_since_ms, 0)
@@ -78,7 +78,7 @@ def _write(handler: LineHandler, lines: Sequence[str | None], spell_out: Callabl
     handler.write(ready)
 
 
-def _settled(run: Run, answer: Settled) -> None:
+def _settled(run: JobRun, answer: Settled) -> None:
     level = LEVELS.get(answer.status, logging.INFO)
     if not answer.ok or not JOB_LOG.isEnabledFor(level):
         return
@@ -88,9 +88,9 @@ def _settled(run: Run, answer: Settled) -> None:
     if answer.run_at_ms is not None:
         fields["run_at"] = instant_text(answer.run_at_ms)
     match settlement.outcome:
-        case Retry(error) | Fail(error):
+        case Retried(error) | Failed(error):
             if answer.status == "dead":
-                fields["reason"] = "failed" if isinstance(settlement.outcome, Fail) else "attempts"
+                fields["reason"] = "failed" if isinstance(settlement.outcome, Failed) else "attempts"
             fields |= {"error_class": error.cls, "error_message": error.message}
     if run.stop is not None:
         fields["stop"] = run.stop

@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any
 
 from headrace.model.errors import BadConfig
-from headrace.worker.counts import Labels, Spread, WorkerCounts
+from headrace.worker.counts import Histogram, Labels, WorkerCounts
 from headrace.worker.events import Notice
 from headrace.worker.health import ProcessesHealth, WorkerHealth
 from headrace.worker.metrics_server import MetricsServer
@@ -108,7 +108,7 @@ def _counter(core: Any, name: str, about: str, labels: Labels, counts: dict[Labe
     return family  # type: ignore[no-any-return]
 
 
-def _histogram(core: Any, name: str, about: str, labels: Labels, spreads: dict[Labels, Spread]) -> "Metric":
+def _histogram(core: Any, name: str, about: str, labels: Labels, spreads: dict[Labels, Histogram]) -> "Metric":
     family = core.core.HistogramMetricFamily(name, about, labels=labels)
     for values, spread in list(spreads.items()):
         family.add_metric(values, list(spread.rows()), spread.sum_ms / 1000)

@@ -75,7 +75,7 @@ class _Server(ThreadingHTTPServer):
 
 
 def _handler(page: Page, health: Health | None) -> type[BaseHTTPRequestHandler]:
-    class Handler(BaseHTTPRequestHandler):
+    class RequestHandler(BaseHTTPRequestHandler):
         timeout = SCRAPE_SECONDS_MAX
         server_version = "headrace"
         sys_version = ""
@@ -105,4 +105,4 @@ def _handler(page: Page, health: Health | None) -> type[BaseHTTPRequestHandler]:
         def log_message(self, format: str, *args: Any) -> None:  # noqa: A002 - its signature is given
             LOG.debug("asked: " + format, *args)  # noqa: G003 - its texts are formats
 
-    return Handler
+    return RequestHandler

@@ -12,7 +12,7 @@ from headrace.model.errors import Refused
 from headrace.model.limits import JITTER_PPM
 from headrace.model.outcome import Cancelled, Done, JobError, Outcome
 from headrace.worker.exceptions import HandlerEnd, Release, Retry, job_error
-from headrace.worker.job_run import Run
+from headrace.worker.job_run import JobRun
 from headrace.worker.pools.process_pool import ChildRaised
 
 Encoded = msgspec.Raw
@@ -23,7 +23,7 @@ class BadPayload(Exception):
     """The payload does not fit the handler's parameters; trying again would not help."""
 
 
-class Endings:
+class Outcomes:
     """Knows the rules; chance draws the jitter of retries, so that many that failed together do not return together."""
 
     def __init__(self, chance: random.Random) -> None:
@@ -40,9 +40,9 @@ class Endings:
             return Done(bytes(result) if type(result) is Encoded else encode(result))
         except Refused as refused:
             # The work is done, and doing it again would bring the same: a person has to look.
-            return model.Fail(JobError.of("BadResult", str(refused)))
+            return model.Failed(JobError.of("BadResult", str(refused)))
 
-    def of_error(self, run: Run, error: BaseException) -> Outcome | None:
+    def of_error(self, run: JobRun, error: BaseException) -> Outcome | None:
         """The outcome of a handler that raised; None when its delivery is no longer ours."""
         if run.is_lost or run.stop == "lost":
             return None
@@ -57,25 +57,25 @@ class Endings:
             case "cancel":
                 return Cancelled()
             case "drain":
-                return model.Release()
+                return model.Released()
         if isinstance(error, BadPayload):
-            return model.Fail(JobError.of("BadPayload", str(error)))
+            return model.Failed(JobError.of("BadPayload", str(error)))
         if isinstance(error, ChildRaised):
             return self._retry(JobError.of(error.cls, error.message))
         return self._retry(job_error(error))
 
     def unknown_kind(self, message: str) -> Outcome:
         """The outcome of a job that nobody works on."""
-        return model.Fail(JobError.of("UnknownKind", message))
+        return model.Failed(JobError.of("UnknownKind", message))
 
     def _of_end(self, end: HandlerEnd) -> Outcome:
         match end:
             case Retry():
                 return self._retry(job_error(end), end.delay_ms)
             case Release():
-                return model.Release(end.delay_ms)
+                return model.Released(end.delay_ms)
             case _:
-                return model.Fail(job_error(end))
+                return model.Failed(job_error(end))
 
     def _of_child(self, raised: ChildRaised) -> Outcome:
         error = JobError.of(raised.cls, raised.message)
@@ -83,18 +83,18 @@ class Endings:
             case "retry":
                 return self._retry(error, raised.delay_ms)
             case "release":
-                return model.Release(raised.delay_ms or 0)
+                return model.Released(raised.delay_ms or 0)
             case _:
-                return model.Fail(error)
+                return model.Failed(error)
 
     def _retry(self, error: JobError, delay_ms: int | None = None) -> Outcome:
-        return model.Retry(error, delay_ms, self._chance.randint(0, JITTER_PPM))
+        return model.Retried(error, delay_ms, self._chance.randint(0, JITTER_PPM))
 
 
 _DONE = Done()
 
 
-def is_told(run: Run, error: BaseException) -> bool:
+def is_told(run: JobRun, error: BaseException) -> bool:
     """Whether an exception is news: not what was asked for by the handler or by us."""
     expected = isinstance(error, HandlerEnd | BadPayload) or (isinstance(error, ChildRaised) and error.how != "error")
     return not expected and not (run.stop is not None and isinstance(error, asyncio.CancelledError))

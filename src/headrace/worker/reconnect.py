@@ -4,7 +4,7 @@ import asyncio
 import random
 
 from headrace.model.errors import OutcomeUnknown, StoreUnavailable
-from headrace.worker.events import Lifecycle, Notices
+from headrace.worker.events import Lifecycle, WorkerEvents
 
 AWAY = (StoreUnavailable, OutcomeUnknown, OSError)
 """What asking again may cure. An error of the system, such as no free file descriptor, is told by no store as what it
@@ -14,11 +14,11 @@ PAUSE_SECONDS_MAX = 5.0
 HURRIED_SECONDS_MAX = 0.25
 
 
-class Outage:
+class Reconnect:
     """Counts failures in a row. Pauses are drawn from half of the full pause to all of it: many workers that lost the
     same store do not come back in the same instant."""
 
-    def __init__(self, notices: Notices, chance: random.Random) -> None:
+    def __init__(self, notices: WorkerEvents, chance: random.Random) -> None:
         self._notices = notices
         self._chance = chance
         self._failures = 0

@@ -14,12 +14,12 @@ from headrace.model.outcome import Outcome
 from headrace.worker import context as contexts
 from headrace.worker import tracing
 from headrace.worker.context import Context
-from headrace.worker.events import LOG, Notices, Raised, Wedged
+from headrace.worker.events import LOG, CallbackRaised, HandlerStuck, WorkerEvents
 from headrace.worker.handlers import Handler, Handlers
-from headrace.worker.job_run import Run, Stop
+from headrace.worker.job_run import JobRun, Stop
 from headrace.worker.log_fields import trace_of
 from headrace.worker.middleware import Middleware, Next, wrapped
-from headrace.worker.outcomes import BadPayload, Encoded, Endings, is_told
+from headrace.worker.outcomes import BadPayload, Encoded, Outcomes, is_told
 from headrace.worker.pools.process_pool import ChildRaised, ChildTask, ProcessPool
 from headrace.worker.pools.threads import ThreadPool
 
@@ -38,12 +38,12 @@ class Runner:
     def __init__(
         self,
         handlers: Handlers,
-        endings: Endings,
+        endings: Outcomes,
         middleware: Sequence[Middleware],
         threads: ThreadPool,
         processes: ProcessPool,
-        ended: Callable[[Run, Outcome | None, int], None],
-        notices: Notices,
+        ended: Callable[[JobRun, Outcome | None, int], None],
+        notices: WorkerEvents,
     ) -> None:
         self._handlers = handlers
         self._endings = endings
@@ -55,7 +55,7 @@ class Runner:
         self._loop = asyncio.get_running_loop()
         self._now = self._loop.time
 
-    def start(self, runs: Sequence[Run]) -> None:
+    def start(self, runs: Sequence[JobRun]) -> None:
         """Start handlers, each on its own."""
         loop = self._loop
         begin = self._run if (recording := tracer()) is None else partial(self._traced, recording)
@@ -72,7 +72,7 @@ class Runner:
                 if run.claim.timeout_ms and run.started_at is not None and not task.done():
                     self._set_limit(run, run.started_at)  # most are done by now, and need no timer
 
-    async def _run_plain(self, run: Run, handler: Handler, timeout_ms: int) -> None:
+    async def _run_plain(self, run: JobRun, handler: Handler, timeout_ms: int) -> None:
         """As `_run`, for a coroutine function with nothing around it: one coroutine, and half of the calls."""
         started_at = run.started_at = self._now()
         if run.stop is not None:  # before its first step, when there was no handler to cancel
@@ -94,18 +94,18 @@ class Runner:
             outcome = self._outcome_of(run, error)
         self._finish(run, started_at, outcome)
 
-    def _set_limit(self, run: Run, started_at: float) -> None:
+    def _set_limit(self, run: JobRun, started_at: float) -> None:
         if run.claim.timeout_ms:
             run.timer = self._loop.call_at(started_at + run.claim.timeout_ms / 1000, self.stop, run, "timeout")
 
-    async def _traced(self, recording: "Tracer", run: Run) -> None:
+    async def _traced(self, recording: "Tracer", run: JobRun) -> None:
         try:
             run.span = tracing.begin(recording, run.claim)
         except Exception:  # noqa: BLE001 - the SDK is somebody else's code, and so are its plug-ins
             LOG.exception("a span could not be started; the job runs without")
         await self._run(run)
 
-    async def _run(self, run: Run) -> None:
+    async def _run(self, run: JobRun) -> None:
         started_at = run.started_at = self._now()
         outcome: Outcome | None
         try:
@@ -122,22 +122,22 @@ class Runner:
                 run.span.end(outcome)
         self._finish(run, started_at, outcome)
 
-    def _outcome_of(self, run: Run, error: BaseException) -> Outcome | None:
+    def _outcome_of(self, run: JobRun, error: BaseException) -> Outcome | None:
         if is_told(run, error):
-            self._notices.tell(Raised(run.claim, error))
+            self._notices.tell(CallbackRaised(run.claim, error))
         return self._endings.of_error(run, error)
 
-    def _finish(self, run: Run, started_at: float, outcome: Outcome | None) -> None:
+    def _finish(self, run: JobRun, started_at: float, outcome: Outcome | None) -> None:
         if run.timer is not None:
             run.timer.cancel()
         # A clock that was set back measures less than nothing, which no store takes.
         run_ms = max(int((self._now() - started_at) * 1000), 0)
         self._ended(run, None if run.is_lost else outcome, run_ms)
 
-    def _stopped(self, run: Run) -> Outcome | None:
+    def _stopped(self, run: JobRun) -> Outcome | None:
         return self._endings.of_error(run, asyncio.CancelledError())
 
-    async def _deliver(self, run: Run) -> Outcome:
+    async def _deliver(self, run: JobRun) -> Outcome:
         handler = run.handler
         if handler is None:
             return self._endings.unknown_kind(self._handlers.unknown(run.claim.record.kind))
@@ -156,7 +156,7 @@ class Runner:
             result = await self._elsewhere(run, handler)
         return self._endings.of_result(handler.arguments, result)
 
-    def _innermost(self, run: Run, handler: Handler, returned: Callable[[Any], None]) -> Next:
+    def _innermost(self, run: JobRun, handler: Handler, returned: Callable[[Any], None]) -> Next:
         async def call(_: Context) -> Any:
             if handler.mode == "async":
                 args, kwargs = _arguments(run, handler)
@@ -170,7 +170,7 @@ class Runner:
 
         return call
 
-    async def _elsewhere(self, run: Run, handler: Handler) -> Any:
+    async def _elsewhere(self, run: JobRun, handler: Handler) -> Any:
         if handler.mode == "thread":
             args, kwargs = _arguments(run, handler)
             return await self._threads.run(partial(handler.function, *args, **kwargs))
@@ -188,7 +188,7 @@ class Runner:
         encoded = await self._processes.run(task, context.progress)
         return None if encoded is None else Encoded(encoded)
 
-    def stop(self, run: Run, why: Stop) -> None:
+    def stop(self, run: JobRun, why: Stop) -> None:
         """Ask a handler to end. The first reason counts, unless the lease is lost."""
         if run.settlement is not None:
             return  # it has ended
@@ -200,17 +200,17 @@ class Runner:
                 run.stopped_at = self._now()
                 self._loop.call_later(NAG_SECONDS, self._nag, run, run.stopped_at)
 
-    def _nag(self, run: Run, since: float) -> None:
+    def _nag(self, run: JobRun, since: float) -> None:
         if run.task is None or run.task.done():
             return
-        self._notices.tell(Wedged(run.claim, run.stop or "", self._now() - since))
+        self._notices.tell(HandlerStuck(run.claim, run.stop or "", self._now() - since))
         # A thread cannot be cancelled twice; a coroutine may have swallowed the first.
         if run.handler is not None and run.handler.mode == "async":
             run.task.cancel()
         self._loop.call_later(NAG_SECONDS, self._nag, run, since)
 
 
-def _arguments(run: Run, handler: Handler) -> tuple[tuple[Any, ...], dict[str, Any]]:
+def _arguments(run: JobRun, handler: Handler) -> tuple[tuple[Any, ...], dict[str, Any]]:
     try:
         return handler.arguments.decode(run.claim.record.payload)
     except Refused as refused:

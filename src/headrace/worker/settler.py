@@ -7,30 +7,30 @@ from headrace.model.errors import HeadraceError, OutcomeUnknown, StoreUnavailabl
 from headrace.model.limits import BATCH_MAX
 from headrace.model.outcome import Outcome
 from headrace.model.results import LEASE_REFUSALS, Settled
-from headrace.worker.events import Finished, Lost, Notices, Presumed
-from headrace.worker.job_run import Run
+from headrace.worker.events import AssumedSettled, JobsFinished, LeaseLost, WorkerEvents
+from headrace.worker.job_run import JobRun
 
 
 class Settler:
     """Settlements leave in batches; their leases are extended until the answer is there, so that an outage of the store
     makes no job run twice. What the store refuses is told, not swallowed."""
 
-    def __init__(self, forget: Callable[[Sequence[Run]], None], notices: Notices) -> None:
+    def __init__(self, forget: Callable[[Sequence[JobRun]], None], notices: WorkerEvents) -> None:
         self._forget = forget
         self._notices = notices
-        self._ended: deque[Run] = deque()
+        self._ended: deque[JobRun] = deque()
 
     def __len__(self) -> int:
         return len(self._ended)
 
-    def put(self, run: Run, outcome: Outcome, run_ms: int) -> None:
+    def put(self, run: JobRun, outcome: Outcome, run_ms: int) -> None:
         """A handler has ended; its lease goes on until this is settled."""
         run.settlement = run.claim.settle_own(outcome, run_ms)
         self._ended.append(run)
 
-    def take(self) -> list[Run]:
+    def take(self) -> list[JobRun]:
         """What is to be settled with the next call."""
-        taken: list[Run] = []
+        taken: list[JobRun] = []
         while self._ended and len(taken) < BATCH_MAX:
             run = self._ended.popleft()
             if run.is_lost:
@@ -40,7 +40,7 @@ class Settler:
             taken.append(run)
         return taken
 
-    def answered(self, runs: Sequence[Run], answers: Sequence[Settled]) -> None:
+    def answered(self, runs: Sequence[JobRun], answers: Sequence[Settled]) -> None:
         """The store has said what became of each."""
         self._forget(runs)
         for run, answer in zip(runs, answers, strict=True):
@@ -48,16 +48,16 @@ class Settler:
                 continue
             if run.is_uncertain and answer.status == "not_active":
                 # Sent before without an answer, and gone now: it was applied then.
-                self._notices.tell(Presumed(run))
+                self._notices.tell(AssumedSettled(run))
             else:
-                self._notices.tell(Lost(run.claim, f"its settlement was refused: {answer.status}"))
-        self._notices.tell(Finished(runs, answers))
+                self._notices.tell(LeaseLost(run.claim, f"its settlement was refused: {answer.status}"))
+        self._notices.tell(JobsFinished(runs, answers))
 
-    def unanswered(self, runs: Sequence[Run], error: Exception) -> None:
+    def unanswered(self, runs: Sequence[JobRun], error: Exception) -> None:
         """The call failed: what it is known to have settled is over, the rest is sent again."""
         known = _known(error)
-        again: list[Run] = []
-        settled: list[tuple[Run, Settled]] = []
+        again: list[JobRun] = []
+        settled: list[tuple[JobRun, Settled]] = []
         for run in runs:
             answer = known.pop(run.claim.lease.id, None)
             if answer is not None:
@@ -70,14 +70,14 @@ class Settler:
         if settled:
             self.answered([run for run, _ in settled], [answer for _, answer in settled])
 
-    def refused(self, runs: Sequence[Run], error: HeadraceError) -> None:
+    def refused(self, runs: Sequence[JobRun], error: HeadraceError) -> None:
         """The store will never take these: their leases run out, and the jobs come again."""
         for run in runs:
             self._drop(run, str(error))
 
-    def _drop(self, run: Run, why: str) -> None:
+    def _drop(self, run: JobRun, why: str) -> None:
         self._forget([run])
-        self._notices.tell(Lost(run.claim, why))
+        self._notices.tell(LeaseLost(run.claim, why))
 
 
 def _known(error: Exception) -> dict[str, Settled]:

@@ -5,8 +5,8 @@ from typing import TYPE_CHECKING, Any
 
 from headrace.client.tracing import destination
 from headrace.model.claim import Claim
-from headrace.model.outcome import Fail, Outcome, Retry
-from headrace.model.redact import scrubbed
+from headrace.model.outcome import Failed, Outcome, Retried
+from headrace.model.redact import redact
 
 if TYPE_CHECKING:
     from opentelemetry.trace import Span, Tracer
@@ -29,22 +29,22 @@ class RunSpan:
         """The handler has ended; None when its lease was lost before."""
         if self._span.is_recording():
             self._span.set_attribute("headrace.outcome", "lost" if outcome is None else _word(outcome))
-            if isinstance(outcome, Retry | Fail):
+            if isinstance(outcome, Retried | Failed):
                 self._fail(outcome)
         self._span.end()
 
-    def _fail(self, outcome: Retry | Fail) -> None:
+    def _fail(self, outcome: Retried | Failed) -> None:
         from opentelemetry.trace import Status, StatusCode
 
         error = outcome.error
-        message = scrubbed(error.message)
+        message = redact(error.message)
         self._span.set_attribute("error.type", error.cls)
         self._span.add_event(
             "exception",
             {
                 "exception.type": error.cls,
                 "exception.message": message,
-                **({"exception.stacktrace": scrubbed(self._trace)} if self._trace else {}),
+                **({"exception.stacktrace": redact(self._trace)} if self._trace else {}),
             },
         )
         self._span.set_status(Status(StatusCode.ERROR, f"{error.cls}: {message}" if message else error.cls))
@@ -101,4 +101,4 @@ def origin_of(headers: Mapping[str, str]) -> str | None:
 
 
 def _word(outcome: Any) -> str:
-    return type(outcome).__name__.lower()
+    return str(outcome.__struct_config__.tag)

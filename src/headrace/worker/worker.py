@@ -15,15 +15,15 @@ from msgspec.structs import replace
 from headrace.model.errors import BadConfig, Refused
 from headrace.stores.contract.store import Store
 from headrace.worker.capacity import Capacity, groups_of
-from headrace.worker.config import Settings, WorkerConfig, settings_of
-from headrace.worker.events import Finished, Lifecycle, Listener, Lost, Notice, Notices, Taken
+from headrace.worker.config import WorkerConfig, WorkerSettings, settings_of
+from headrace.worker.events import JobsClaimed, JobsFinished, LeaseLost, Lifecycle, Listener, Notice, WorkerEvents
 from headrace.worker.handlers import Handlers
 from headrace.worker.health import State, Totals, WorkerHealth, jobs_in_hand, verdict
 from headrace.worker.maintenance import keep_repairing
 from headrace.worker.middleware import Middleware
 from headrace.worker.os_signals import stopping
-from headrace.worker.reconnect import AWAY, Outage
-from headrace.worker.runtime import Crew, Means
+from headrace.worker.reconnect import AWAY, Reconnect
+from headrace.worker.runtime import Dependencies, Runtime
 
 OpenStore = Callable[[], AbstractAsyncContextManager[Store]]
 END_SECONDS = 2.0
@@ -59,15 +59,15 @@ class Worker:
         self._store = store
         self._handlers = handlers
         self._chance = chance or random.Random()
-        self.settings: Settings = settings_of(
+        self.settings: WorkerSettings = settings_of(
             config or WorkerConfig(), handlers.queues, handlers.fail_queues, entropy(3).hex()
         )
         self._totals = Totals()
-        self._notices = Notices((self._count, *listeners), self.settings.name)
+        self._notices = WorkerEvents((self._count, *listeners), self.settings.name)
         self._capacity = Capacity(self.settings.capacity, self.settings.threads, self.settings.pool_size)
         # All but the store, which may have to be waited for.
         self._means = partial(
-            Means,
+            Dependencies,
             reopen=reopen,
             handlers=handlers,
             settings=self.settings,
@@ -82,7 +82,7 @@ class Worker:
         self._grace_ms: int | None = None
         self._failure: BaseException | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
-        self._crew: Crew | None = None
+        self._crew: Runtime | None = None
         self._opening: asyncio.Task[Store] | None = None
         self._task: asyncio.Task[None] | None = None
 
@@ -177,7 +177,7 @@ class Worker:
             self._opening = None
 
     async def _wait_for(self, open_store: OpenStore, stack: contextlib.AsyncExitStack) -> Store:
-        outage = Outage(self._notices, self._chance)
+        outage = Reconnect(self._notices, self._chance)
         while True:
             try:
                 store = await stack.enter_async_context(open_store())
@@ -188,14 +188,14 @@ class Worker:
                 return store
 
     async def _run(self, store: Store, until_idle: bool, is_thorough: bool) -> None:
-        crew = self._crew = Crew(self._means(store), self._fail)
+        crew = self._crew = Runtime(self._means(store), self._fail)
         try:
             if await self._prepared(crew, store):
                 await self._work(crew, store, until_idle, is_thorough)
         finally:
             await crew.close()
 
-    async def _prepared(self, crew: Crew, store: Store) -> bool:
+    async def _prepared(self, crew: Runtime, store: Store) -> bool:
         """Ask for the jobs that tell of deaths, where somebody handles them; False when stopped meanwhile."""
         for fail_queue in self._handlers.fail_queues:
             while self._grace_ms is None:
@@ -208,7 +208,7 @@ class Worker:
                     await crew.outage.wait(error)
         return self._grace_ms is None
 
-    async def _work(self, crew: Crew, store: Store, until_idle: bool, is_thorough: bool) -> None:
+    async def _work(self, crew: Runtime, store: Store, until_idle: bool, is_thorough: bool) -> None:
         crew.exchange.is_thorough = is_thorough
         if self._needs_processes():
             await crew.processes.start()
@@ -244,7 +244,7 @@ class Worker:
     def _queue_names(self) -> str:
         return ", ".join(f"{queue.tenant}/{queue.full_name}" for queue in self.settings.queues)
 
-    async def _drain(self, crew: Crew) -> None:
+    async def _drain(self, crew: Runtime) -> None:
         """Claim no more, let handlers end, cancel those that do not, give back what is left."""
         self._state = "stopping"
         crew.stop_claiming()
@@ -260,13 +260,13 @@ class Worker:
         crew.abandon()
         await self._until(crew, lambda: crew.is_settled, time() + SETTLE_SECONDS)
 
-    async def _until(self, crew: Crew, is_so: Callable[[], bool], deadline: float | None = None) -> None:
+    async def _until(self, crew: Runtime, is_so: Callable[[], bool], deadline: float | None = None) -> None:
         """Wait until it is so, or until the deadline on the loop's clock."""
         time = asyncio.get_running_loop().time
         while not is_so() and (deadline is None or time() < deadline):
             await self._until_changed(crew, deadline)
 
-    async def _until_changed(self, crew: Crew, deadline: float | None) -> None:
+    async def _until_changed(self, crew: Runtime, deadline: float | None) -> None:
         crew.changed.clear()
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout_at(deadline):
@@ -290,9 +290,9 @@ class Worker:
 
     def _count(self, notice: Notice) -> None:
         match notice:
-            case Taken(runs):
+            case JobsClaimed(runs):
                 self._totals.claimed += len(runs)
-            case Finished(_, answers):
+            case JobsFinished(_, answers):
                 self._totals.count(answers)
-            case Lost():
+            case LeaseLost():
                 self._totals.lost += 1

@@ -4,12 +4,12 @@ import asyncio
 
 import pytest
 
-from headrace.worker.pools.threads import Turns
+from headrace.worker.pools.threads import FifoSemaphore
 from tests.worker.pools.support import turn_over
 
 
 async def test_turns_are_given_in_the_order_in_which_they_were_asked_for() -> None:
-    turns, order = Turns(2), list[int]()
+    turns, order = FifoSemaphore(2), list[int]()
 
     async def use(number: int) -> None:
         await turns.take()
@@ -29,7 +29,7 @@ async def test_turns_are_given_in_the_order_in_which_they_were_asked_for() -> No
 
 
 async def test_a_turn_given_in_the_moment_of_its_cancellation_goes_to_the_next() -> None:
-    turns = Turns(1)
+    turns = FifoSemaphore(1)
     await turns.take()
     second, third = (asyncio.create_task(turns.take()) for _ in range(2))
     await turn_over()
@@ -44,7 +44,7 @@ async def test_a_turn_given_in_the_moment_of_its_cancellation_goes_to_the_next()
 
 
 async def test_who_is_cancelled_while_waiting_takes_no_turn() -> None:
-    turns = Turns(1)
+    turns = FifoSemaphore(1)
     await turns.take()
     second, third = (asyncio.create_task(turns.take()) for _ in range(2))
     await turn_over()
@@ -60,7 +60,7 @@ async def test_who_is_cancelled_while_waiting_takes_no_turn() -> None:
 
 
 async def test_cancel_sends_away_all_who_wait() -> None:
-    turns = Turns(1)
+    turns = FifoSemaphore(1)
     await turns.take()
     waiting = [asyncio.create_task(turns.take()) for _ in range(3)]
     await turn_over()

@@ -9,8 +9,8 @@ from headrace.cli.dead.picking import dead_letters_named
 from headrace.cli.instants import store_now_ms
 from headrace.cli.looking import queues_of
 from headrace.cli.output import Advance
-from headrace.cli.stepping import Tally, batches, telling
-from headrace.cli.walking import Walk
+from headrace.cli.stepping import StepTally, batches, telling
+from headrace.cli.walking import JobScan
 from headrace.model.finished import DeadLetter, DeadLetterKey
 from headrace.model.job import State
 from headrace.model.limits import BATCH_MAX
@@ -23,7 +23,7 @@ Foresee = Callable[[Store, Queue, Sequence[DeadLetter], set[str]], Awaitable[lis
 """The statuses that it would give; the ids are those of dead letters that were foreseen before, and are added to."""
 
 
-class Deed(Struct, frozen=True):
+class DeadLetterAction(Struct, frozen=True):
     """Something that can be done to dead letters."""
 
     verb: str
@@ -40,7 +40,7 @@ class Deed(Struct, frozen=True):
         return await self.foresee(store, queue, dead_letters, ids)
 
 
-class Answer(Struct, frozen=True):
+class DeadLetterAnswer(Struct, frozen=True):
     """What became of one dead letter that was named."""
 
     name: str
@@ -51,12 +51,12 @@ class Answer(Struct, frozen=True):
 
 
 async def by_names(
-    store: Store, tenant: str, queue_name: str | None, names: Sequence[str], deed: Deed, *, dry_run: bool
-) -> list[Answer]:
+    store: Store, tenant: str, queue_name: str | None, names: Sequence[str], deed: DeadLetterAction, *, dry_run: bool
+) -> list[DeadLetterAnswer]:
     """Do it to the dead letters that are named."""
     named = await dead_letters_named(store, tenant, queue_name, names)
     statuses: dict[str, str] = {}
-    tally = Tally()
+    tally = StepTally()
     with telling(tally):
         for queue in dict.fromkeys(each.queue for each in named if each.queue is not None):
             own = [
@@ -72,7 +72,7 @@ async def by_names(
                 statuses.update(zip((name for name, _ in part), told, strict=True))
                 tally.add(told)
     return [
-        Answer(
+        DeadLetterAnswer(
             each.name,
             None if each.queue is None else each.queue.full_name,
             each.key,
@@ -84,16 +84,23 @@ async def by_names(
 
 
 async def by_filter(
-    store: Store, tenant: str, queue_name: str | None, meant: Meant, deed: Deed, *, dry_run: bool, advance: Advance
-) -> Tally:
+    store: Store,
+    tenant: str,
+    queue_name: str | None,
+    meant: Meant,
+    deed: DeadLetterAction,
+    *,
+    dry_run: bool,
+    advance: Advance,
+) -> StepTally:
     """Do it to the dead letters that match and were there before: a job that dies again is left alone."""
-    tally = Tally()
+    tally = StepTally()
     begun_at_ms = await store_now_ms(store)
     # Before and not at this instant: what is replayed now may die again within the same millisecond.
     where = meant.where(begun_at_ms, died_before_ms=begun_at_ms - 1)
     with telling(tally):
         for queue in await queues_of(store, tenant, queue_name):
-            walk = Walk(store, [queue], (State.DEAD,), where=where)
+            walk = JobScan(store, [queue], (State.DEAD,), where=where)
             pending: list[DeadLetterKey] = []
             foreseen: set[str] = set()
             while not walk.over:

@@ -11,7 +11,7 @@ from headrace.cli.opening import with_store
 from headrace.cli.options import TENANT, AnyQueue, Json, Limit, Tenant, Url
 from headrace.cli.output import Output
 from headrace.cli.shapes import DEAD_LETTER_COLUMNS, DEAD_LETTER_SPARE, dead_letter_cells, dead_letter_dict
-from headrace.cli.walking import Walk
+from headrace.cli.walking import JobScan
 from headrace.model.finished import DeadLetter
 from headrace.model.job import State
 from headrace.model.names import Queue
@@ -45,7 +45,7 @@ def list_dead_letters(
     async def look(store: Store) -> tuple[list[Listed], str | None, int]:
         queues = await queues_of(store, tenant, queue)
         now_ms = await store_now_ms(store)
-        walk = Walk(store, queues, (State.DEAD,), cursor=cursor, where=meant.where(now_ms))
+        walk = JobScan(store, queues, (State.DEAD,), cursor=cursor, where=meant.where(now_ms))
         rows, following = await walk.page(limit)
         return [(seen.queue, seen.dead_letter) for seen in rows if seen.dead_letter is not None], following, now_ms
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from headrace.cli.dead.acting import Deed
+from headrace.cli.dead.acting import DeadLetterAction
 from headrace.cli.dead.group import (
     ErrorClass,
     Everything,
@@ -16,7 +16,7 @@ from headrace.cli.dead.group import (
     Until,
     commands,
 )
-from headrace.cli.dead.running import Choice, run
+from headrace.cli.dead.running import DeadLetterChoice, run
 from headrace.cli.options import TENANT, AnyQueue, DryRun, Json, Tenant, Url, Yes
 from headrace.cli.output import Output
 from headrace.model.finished import DeadLetterKey
@@ -46,7 +46,7 @@ def purge(
 
     By filter it asks first. Exits with 1 when a dead letter that was named is not there.
     """
-    choice = Choice(
+    choice = DeadLetterChoice(
         url=url,
         tenant=tenant,
         queue=queue,
@@ -54,7 +54,7 @@ def purge(
         meant=Meant(id=id, kind=kind, tag=tag, reason=reason, error_class=error_class, since=since, until=until),
         everything=everything,
     )
-    return run(Output(json=json), choice, Deed("purge", "purged", _purged), dry_run=dry_run, yes=yes)
+    return run(Output(json=json), choice, DeadLetterAction("purge", "purged", _purged), dry_run=dry_run, yes=yes)
 
 
 async def _purged(store: Store, queue: Queue, keys: Sequence[DeadLetterKey]) -> list[str]:

@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from headrace.cli.dead.acting import Deed
+from headrace.cli.dead.acting import DeadLetterAction
 from headrace.cli.dead.group import (
     ErrorClass,
     Everything,
@@ -19,7 +19,7 @@ from headrace.cli.dead.group import (
     Until,
     commands,
 )
-from headrace.cli.dead.running import Choice, run
+from headrace.cli.dead.running import DeadLetterChoice, run
 from headrace.cli.instants import store_now_ms
 from headrace.cli.options import TENANT, AnyQueue, DryRun, Json, Tenant, Url, Yes
 from headrace.cli.output import Output
@@ -71,7 +71,7 @@ def replay(
     A dead letter whose id waits or runs already is kept (id in use). By filter it asks first, and takes what was dead
     when it began: a job that dies again meanwhile is left alone. Exits with 1 when a dead letter that was named was not
     replayed."""
-    choice = Choice(
+    choice = DeadLetterChoice(
         url=url,
         tenant=tenant,
         queue=queue,
@@ -89,7 +89,9 @@ def replay(
         answers = await store.dead.replay(queue, keys, keep_counts=keep_counts, delay_ms=later_ms, spread_ms=spread_ms)
         return [answer.status for answer in answers]
 
-    return run(Output(json=json), choice, Deed("replay", "replayed", apply, _foreseen), dry_run=dry_run, yes=yes)
+    return run(
+        Output(json=json), choice, DeadLetterAction("replay", "replayed", apply, _foreseen), dry_run=dry_run, yes=yes
+    )
 
 
 async def _until_ms(store: Store, run_at_ms: int) -> int:

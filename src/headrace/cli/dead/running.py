@@ -4,18 +4,18 @@ from collections.abc import Sequence
 
 from msgspec import Struct
 
-from headrace.cli.dead.acting import Answer, Deed, by_filter, by_names
+from headrace.cli.dead.acting import DeadLetterAction, DeadLetterAnswer, by_filter, by_names
 from headrace.cli.dead.group import Meant
 from headrace.cli.dead.picking import check_names
 from headrace.cli.exits import NO, OK
 from headrace.cli.opening import with_store
 from headrace.cli.output import Output
-from headrace.cli.stepping import Tally, counted, words
+from headrace.cli.stepping import StepTally, counted, words
 from headrace.model.errors import Refused
 from headrace.stores.contract.store import Store
 
 
-class Choice(Struct, frozen=True, kw_only=True):
+class DeadLetterChoice(Struct, frozen=True, kw_only=True):
     """Which dead letters a person chose."""
 
     url: str | None
@@ -46,7 +46,7 @@ class Choice(Struct, frozen=True, kw_only=True):
         return f"{where} of tenant {self.tenant}{f' ({told})' if told else ''}"
 
 
-def run(output: Output, choice: Choice, deed: Deed, *, dry_run: bool, yes: bool) -> int:
+def run(output: Output, choice: DeadLetterChoice, deed: DeadLetterAction, *, dry_run: bool, yes: bool) -> int:
     """Do it to the dead letters that were chosen."""
     choice.check(deed.verb)
     if choice.names:
@@ -61,12 +61,12 @@ def run(output: Output, choice: Choice, deed: Deed, *, dry_run: bool, yes: bool)
     return OK
 
 
-def _named(output: Output, choice: Choice, deed: Deed, *, dry_run: bool) -> int:
-    async def use(store: Store) -> list[Answer]:
+def _named(output: Output, choice: DeadLetterChoice, deed: DeadLetterAction, *, dry_run: bool) -> int:
+    async def use(store: Store) -> list[DeadLetterAnswer]:
         return await by_names(store, choice.tenant, choice.queue, choice.names, deed, dry_run=dry_run)
 
     answers = with_store(choice.url, use)
-    tally = Tally()
+    tally = StepTally()
     tally.add(answer.status for answer in answers)
     output.document({**_document(deed, tally, dry_run=dry_run), "dead_letters": answers})
     rows = [(answer.name, answer.dead_letter, answer.queue, words(answer.status)) for answer in answers]
@@ -74,8 +74,8 @@ def _named(output: Output, choice: Choice, deed: Deed, *, dry_run: bool) -> int:
     return OK if all(answer.status == deed.done for answer in answers) else NO
 
 
-def _filtered(output: Output, choice: Choice, deed: Deed, *, dry_run: bool) -> Tally:
-    async def use(store: Store) -> Tally:
+def _filtered(output: Output, choice: DeadLetterChoice, deed: DeadLetterAction, *, dry_run: bool) -> StepTally:
+    async def use(store: Store) -> StepTally:
         with output.progress("counting dead letters" if dry_run else f"dead letters to {deed.verb}") as advance:
             return await by_filter(
                 store, choice.tenant, choice.queue, choice.meant, deed, dry_run=dry_run, advance=advance
@@ -84,12 +84,12 @@ def _filtered(output: Output, choice: Choice, deed: Deed, *, dry_run: bool) -> T
     return with_store(choice.url, use)
 
 
-def _tell(output: Output, deed: Deed, tally: Tally, *, dry_run: bool) -> None:
+def _tell(output: Output, deed: DeadLetterAction, tally: StepTally, *, dry_run: bool) -> None:
     output.document(_document(deed, tally, dry_run=dry_run))
     told = tally.text("no dead letter matches")
     output.say(f"would be: {told}" if dry_run and tally.matched else told)
 
 
-def _document(deed: Deed, tally: Tally, *, dry_run: bool) -> dict[str, object]:
+def _document(deed: DeadLetterAction, tally: StepTally, *, dry_run: bool) -> dict[str, object]:
     counts = {"matched": tally.matched, "statuses": dict(tally.statuses)}
     return {"action": deed.verb, "dry_run": dry_run, **counts}

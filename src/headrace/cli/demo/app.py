@@ -5,7 +5,7 @@ import random
 from typing import Any
 
 from headrace.app.app import App
-from headrace.app.fail_handler import DeathError
+from headrace.app.fail_handler import DeathInfo
 from headrace.model.names import Queue
 from headrace.worker.context import current
 from headrace.worker.exceptions import Fail
@@ -120,7 +120,7 @@ async def geocode(address: str) -> dict[str, float]:
 
 
 @app.fail_handler(queue=MAIL["acme"])
-async def on_death(id: str, payload: Any, error: DeathError) -> str:
+async def on_death(id: str, payload: Any, error: DeathInfo) -> str:
     """Told of each mail job of acme that died: the telling is a job, made in the step in which the other one died."""
     await busy(5, 20)
     return f"{id} with {payload} died of {error.cls}"

@@ -14,7 +14,7 @@ from rich.console import Console
 from rich.status import Status
 
 from headrace.cli.demo.app import KINDS, TENANTS
-from headrace.cli.demo.reading import Told, read
+from headrace.cli.demo.reading import DemoReport, read
 from headrace.cli.demo.show import close, look_text, played_text, show, step_text
 from headrace.cli.demo.story import Played, play, quiet
 from headrace.cli.exits import NO, OK
@@ -78,7 +78,7 @@ def command(
     return OK if told.audit.ok else NO
 
 
-def document(folder: Path, url: str, played: Played, told: Told, seconds: float) -> bytes:
+def document(folder: Path, url: str, played: Played, told: DemoReport, seconds: float) -> bytes:
     """Everything as one JSON document."""
     found = {"ok": told.audit is not None and told.audit.ok, "seconds": seconds, "url": url, "folder": str(folder)}
     return msgspec.json.encode(

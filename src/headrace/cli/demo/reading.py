@@ -24,7 +24,7 @@ ANSWERS_SHOWN = 4
 """Of those that have a result, and of those that have none."""
 
 
-class Told(Struct):
+class DemoReport(Struct):
     """What was made, how long it took, and what is worth seeing of it."""
 
     seconds: dict[str, float] = field(default_factory=dict)
@@ -49,12 +49,12 @@ class Told(Struct):
 Going = Callable[[str], AbstractContextManager[Any]]
 
 
-def read(url: str, lake: "Lake", id: str, *, going: Going, done: Callable[[str, Told], None]) -> Told:
+def read(url: str, lake: "Lake", id: str, *, going: Going, done: Callable[[str, DemoReport], None]) -> DemoReport:
     """Run the pipeline once over the store at `url`; `id` is the job whose life is told.
 
     `going` shows that a step goes on, within a block, and `done` hears that it has ended.
     """
-    told = Told()
+    told = DemoReport()
 
     @contextmanager
     def timed(name: str) -> Iterator[None]:
@@ -77,7 +77,7 @@ def read(url: str, lake: "Lake", id: str, *, going: Going, done: Callable[[str, 
     return told
 
 
-def _read(spark: Any, url: str, lake: "Lake", id: str, told: Told, timed: Going) -> None:
+def _read(spark: Any, url: str, lake: "Lake", id: str, told: DemoReport, timed: Going) -> None:
     from headrace.pipeline.audit.run import audit
     from headrace.pipeline.events import events
     from headrace.pipeline.history.run import follow_history
@@ -118,7 +118,7 @@ def _read(spark: Any, url: str, lake: "Lake", id: str, told: Told, timed: Going)
         told.report = write_report(spark, lake, title="Headrace demo")
 
 
-def _map(spark: Any, url: str, lake: "Lake", told: Told) -> None:
+def _map(spark: Any, url: str, lake: "Lake", told: DemoReport) -> None:
     """Let rows go through jobs, on a fleet of this Spark."""
     from headrace.pipeline.map.run import map_rows
     from headrace.pipeline.summary import top

@@ -41,7 +41,7 @@ MIX = {
 """Parts of a hundred."""
 
 
-class Sender:
+class DemoSender:
     """Sends `jobs` jobs or a few more, and keeps count."""
 
     def __init__(self, jobs: int, seed: int = 7) -> None:

@@ -12,8 +12,8 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from headrace.cli.demo.reading import Row, Told
-from headrace.cli.demo.story import Look, Played
+from headrace.cli.demo.reading import DemoReport, Row
+from headrace.cli.demo.story import Played, StoryView
 from headrace.model.times import duration_text
 
 if TYPE_CHECKING:
@@ -23,7 +23,7 @@ BARS = " ▁▂▃▄▅▆▇█"
 FINDINGS_SHOWN = 5
 
 
-def look_text(look: Look) -> str:
+def look_text(look: StoryView) -> str:
     """How the work goes, in a line."""
     counts = look.counts
     told = f"{look.seconds:4.1f} s   {look.sent:,} sent   {counts.done:,} done   {counts.active:,} running"
@@ -40,7 +40,7 @@ def played_text(played: Played) -> str:
     )
 
 
-def step_text(name: str, told: Told) -> str:
+def step_text(name: str, told: DemoReport) -> str:
     """What a step has made."""
     audit = told.audit
     made = {
@@ -58,7 +58,7 @@ def step_text(name: str, told: Told) -> str:
     return f"   [green]✓[/] {name:<9}{made[name]} [dim]{told.seconds[name]:.1f} s[/]"
 
 
-def show(console: Console, played: Played, told: Told) -> None:
+def show(console: Console, played: Played, told: DemoReport) -> None:
     """Print the tables."""
     _print(console, "Second by second", _timeline(told.timeline))
     kinds = _grid("kind", "jobs", "done", "dead", "cancelled", "open", "wait p95", "run p50", "run p95")
@@ -96,7 +96,7 @@ def show(console: Console, played: Played, told: Told) -> None:
     _print(console, "Rows that were jobs for a moment: some of the results, failures among them", answers)
 
 
-def close(console: Console, folder: Path, told: Told, audit: "Audit", seconds: float) -> None:
+def close(console: Console, folder: Path, told: DemoReport, audit: "Audit", seconds: float) -> None:
     """Say whether everything adds up, where the files are, and what to try next."""
     if audit.ok:
         console.print(f"[bold green]The audit found nothing:[/] store and journal agree on all {audit.jobs:,} jobs.")

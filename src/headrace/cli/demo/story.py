@@ -11,7 +11,7 @@ import msgspec
 from msgspec import Struct
 
 from headrace.cli.demo.app import MAIL, MEDIA, TENANTS, WEB, app
-from headrace.cli.demo.sending import Sender
+from headrace.cli.demo.sending import DemoSender
 from headrace.model.clock import monotonic_ms
 from headrace.model.errors import HeadraceError
 from headrace.model.results import Counts
@@ -28,7 +28,7 @@ HELD = 4
 """Jobs that the worker has at once, and so when it is killed."""
 
 
-class Look(Struct, frozen=True):
+class StoryView(Struct, frozen=True):
     """How things stand while the story goes on."""
 
     seconds: float
@@ -45,7 +45,7 @@ class Killed(Struct, frozen=True):
     jobs: tuple[str, ...]
 
 
-class _Line(Struct, frozen=True):
+class _StoryLine(Struct, frozen=True):
     event: str = ""
     id: str | None = None
 
@@ -58,16 +58,16 @@ class Played(Struct, frozen=True):
     killed: Killed
 
 
-async def play(url: str, jobs: int, tell: Callable[[Look], None]) -> Played:
+async def play(url: str, jobs: int, tell: Callable[[StoryView], None]) -> Played:
     """Send jobs to the store at `url` and run them, until nothing is due; `tell` hears how things stand."""
     app.at(url)
-    begun_ms, sender = monotonic_ms(), Sender(jobs)
+    begun_ms, sender = monotonic_ms(), DemoSender(jobs)
     killed: list[Killed] = []
 
     async def look() -> Counts:
         counts = await _counts()
         last = killed[0] if killed else None
-        tell(Look((monotonic_ms() - begun_ms) / 1_000, sender.sent, counts, last))
+        tell(StoryView((monotonic_ms() - begun_ms) / 1_000, sender.sent, counts, last))
         return counts
 
     async def crawl() -> None:
@@ -130,7 +130,7 @@ async def kill_a_worker(url: str) -> Killed:
 def _claimed(line: bytes) -> str | None:
     """The job that a line of a worker's log says it has begun. What is no line of the log says nothing."""
     try:
-        told = msgspec.json.decode(line, type=_Line)
+        told = msgspec.json.decode(line, type=_StoryLine)
     except msgspec.DecodeError:
         return None
     return told.id if told.event == "claimed" else None

@@ -5,7 +5,7 @@ from typing import Literal
 
 from msgspec import Struct
 
-from headrace.cli.doctor.facts import Facts, QueueFacts
+from headrace.cli.doctor.facts import QueueFacts, StoreFacts
 from headrace.cli.doctor.queue_checks import of_queues
 from headrace.cli.doctor.verdicts import Check, look, ok, together, wrong
 from headrace.cli.stepping import counted
@@ -25,7 +25,7 @@ class Versions(Struct, frozen=True):
     driver: str | None
 
 
-def examined(facts: Facts, versions: Versions) -> list[Check]:
+def examined(facts: StoreFacts, versions: Versions) -> list[Check]:
     """Everything that was checked, in the order in which a person asks."""
     return [
         *_store(facts),
@@ -44,7 +44,7 @@ def worst(checks: list[Check]) -> Literal["ok", "look", "wrong"]:
     return "wrong" if "wrong" in found else "look" if "look" in found else "ok"
 
 
-def _store(facts: Facts) -> list[Check]:
+def _store(facts: StoreFacts) -> list[Check]:
     health, skew_ms = facts.health, facts.health.clock_skew_ms
     checks = [
         ok("store", f"{health.store} answers within {max(facts.round_trip_ms, 1)} ms"),
@@ -70,7 +70,7 @@ def _versions(health: Health, versions: Versions) -> Check:
     return ok("versions", ", ".join(parts))
 
 
-def _epochs(facts: Facts) -> Check:
+def _epochs(facts: StoreFacts) -> Check:
     highest = max((parts[0].epoch for queue in facts.queues for parts in queue.shards), default=1)
     if highest <= 1:
         return ok("epochs", "the store never lost the end of its journal")
@@ -80,7 +80,7 @@ def _epochs(facts: Facts) -> Check:
     return ok("epochs", f"{told}; its profile is {facts.health.profile}, so nothing answered was lost")
 
 
-def _queues(facts: Facts) -> list[Check]:
+def _queues(facts: StoreFacts) -> list[Check]:
     checks = of_queues(facts.queues, facts.now_ms)
     if checks:
         return checks
@@ -91,7 +91,7 @@ def _queues(facts: Facts) -> list[Check]:
     ]
 
 
-def _readers(facts: Facts) -> list[Check]:
+def _readers(facts: StoreFacts) -> list[Check]:
     checks: list[Check] = []
     for name in dict.fromkeys(each.consumer.name for queue in facts.queues for each in queue.readers):
         own = [queue for queue in facts.queues if any(each.consumer.name == name for each in queue.readers)]
@@ -116,7 +116,7 @@ def _reader(queue: QueueFacts, name: str, now_ms: int) -> Check:
     return ok("journal", told)
 
 
-def _quarantine(facts: Facts) -> list[Check]:
+def _quarantine(facts: StoreFacts) -> list[Check]:
     found: list[tuple[str, Check]] = []
     for queue in facts.queues:
         total = sum(parts[0].quarantined for parts in queue.shards)
@@ -155,7 +155,7 @@ def _unreadable(queue: QueueFacts) -> list[Check]:
     return checks
 
 
-def _damage(facts: Facts) -> list[Check]:
+def _damage(facts: StoreFacts) -> list[Check]:
     found: dict[str, list[tuple[str, Check]]] = defaultdict(list)
     for queue in facts.queues:
         damages = queue.damages

@@ -5,7 +5,7 @@ from msgspec import Struct
 from headrace.cli.looking import look_at_each
 from headrace.model.clock import SystemClock, monotonic_ms
 from headrace.model.event import Consumer
-from headrace.model.integrity import CountMismatch, Damage, Findings
+from headrace.model.integrity import CountMismatch, Findings, Problem
 from headrace.model.limits import INSPECT_PARTS_MAX, LATE_MS
 from headrace.model.names import DEFAULT_TENANT, Queue, Shard
 from headrace.model.queue_config import QueueConfig
@@ -41,7 +41,7 @@ class QueueFacts(Struct, frozen=True):
         return all(parts[-1].cursor is None for parts in self.shards)
 
     @property
-    def damages(self) -> list[Damage]:
+    def damages(self) -> list[Problem]:
         """What is amiss, each once: a scan may show something twice."""
         each_shard = (dict.fromkeys(each for part in parts for each in part.damages) for parts in self.shards)
         return [each for found in each_shard for each in found]
@@ -58,7 +58,7 @@ class QueueFacts(Struct, frozen=True):
         return queue.full_name if queue.tenant == DEFAULT_TENANT else f"{queue.tenant}/{queue.full_name}"
 
 
-class Facts(Struct, frozen=True):
+class StoreFacts(Struct, frozen=True):
     """What is known of a store."""
 
     health: Health
@@ -68,7 +68,7 @@ class Facts(Struct, frozen=True):
     queues: list[QueueFacts]
 
 
-async def gather(store: Store, *, full: bool) -> Facts:
+async def gather(store: Store, *, full: bool) -> StoreFacts:
     """Look at a store; with `full`, at every record of it."""
     took: list[int] = []
     for _ in range(PINGS):
@@ -79,7 +79,7 @@ async def gather(store: Store, *, full: bool) -> Facts:
     now_ms = SystemClock().now_ms() + health.clock_skew_ms
     queues = await queues_of_all(store)
     looks = look_at_each(queues, lambda queue: _look_at(store, queue, now_ms, full=full))
-    return Facts(health, sorted(took)[PINGS // 2], now_ms, [facts async for _, facts in looks])
+    return StoreFacts(health, sorted(took)[PINGS // 2], now_ms, [facts async for _, facts in looks])
 
 
 async def queues_of_all(store: Store) -> list[Queue]:

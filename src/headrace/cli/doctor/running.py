@@ -5,7 +5,7 @@ from typing import Annotated
 import typer
 
 from headrace.cli.doctor.checks import Versions, examined, worst
-from headrace.cli.doctor.facts import Facts, gather, queues_of_all
+from headrace.cli.doctor.facts import StoreFacts, gather, queues_of_all
 from headrace.cli.doctor.repairing import Repairs, repair
 from headrace.cli.exits import NO, OK
 from headrace.cli.opening import with_store
@@ -48,7 +48,7 @@ def command(url: Url = None, repair: Repair = False, full: Full = False, json: J
     return NO if verdict == "wrong" else OK
 
 
-async def _attend(store: Store, output: Output, *, repair: bool, full: bool) -> tuple[Repairs | None, Facts]:
+async def _attend(store: Store, output: Output, *, repair: bool, full: bool) -> tuple[Repairs | None, StoreFacts]:
     repairs = await _repair(store, output) if repair else None
     return repairs, await gather(store, full=full)
 

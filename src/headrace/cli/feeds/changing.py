@@ -51,7 +51,7 @@ IfVersion = Annotated[
 ]
 
 
-class Change(Struct, frozen=True):
+class FeedSetting(Struct, frozen=True):
     """One setting before and after."""
 
     name: str
@@ -59,16 +59,16 @@ class Change(Struct, frozen=True):
     after: int
 
 
-class Configured(Struct, frozen=True):
+class FeedConfigured(Struct, frozen=True):
     """A feed whose configuration was changed."""
 
     feed: str
     tenant: str
     version: int
-    changes: list[Change]
+    changes: list[FeedSetting]
 
 
-class Deleted(Struct, frozen=True):
+class FeedDeleted(Struct, frozen=True):
     """A feed that was deleted, or would be."""
 
     feed: str
@@ -135,11 +135,11 @@ def configure(
     asked = read_settings("feeds", {field: getattr(DEFAULT, field) for field in FEED_SETTABLE}, changes)
     feed = writable(name, tenant)
 
-    async def change(store: Store) -> Configured:
+    async def change(store: Store) -> FeedConfigured:
         before = (await feed_of(store, tenant, name)).config
         after = await store.feeds.configure(feed, asked, instance=instance(), version=if_version)
-        told = [Change(field, getattr(before, field), getattr(after, field)) for field in asked]
-        return Configured(name, tenant, after.version, told)
+        told = [FeedSetting(field, getattr(before, field), getattr(after, field)) for field in asked]
+        return FeedConfigured(name, tenant, after.version, told)
 
     done = with_store(url, change)
     output.document(done)
@@ -165,7 +165,7 @@ def delete(
     output.say(f"feed {name!r} {'would be' if dry_run else 'was'} deleted")
 
 
-async def _deleted(store: Store, output: Output, feed: FeedName, dry_run: bool, yes: bool) -> Deleted:
+async def _deleted(store: Store, output: Output, feed: FeedName, dry_run: bool, yes: bool) -> FeedDeleted:
     state = await feed_of(store, feed.tenant, feed.name)
     if not dry_run:
         output.confirm(
@@ -174,4 +174,4 @@ async def _deleted(store: Store, output: Output, feed: FeedName, dry_run: bool, 
             yes=yes,
         )
         await store.feeds.delete(feed, instance=instance())
-    return Deleted(feed.name, feed.tenant, state.items, not dry_run, dry_run)
+    return FeedDeleted(feed.name, feed.tenant, state.items, not dry_run, dry_run)

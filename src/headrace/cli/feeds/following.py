@@ -20,7 +20,7 @@ from headrace.stores.contract.store import Store
 
 if TYPE_CHECKING:
     from headrace.feeds.change import Change
-    from headrace.feeds.subscription import Stream
+    from headrace.feeds.subscription import ChangeStream
 
 UNCOUNTED = ("live", "heartbeat")
 """Events that are not about an item: a limit of lines does not count them."""
@@ -48,7 +48,7 @@ class Start(Struct, frozen=True):
     beginning: bool
 
 
-class Following:
+class FeedTail:
     """Prints what comes, and keeps the cursor behind the last change that was printed."""
 
     def __init__(self, screen: Screen, file: CursorFile | None, limit: int | None) -> None:
@@ -98,7 +98,7 @@ class Following:
             self._file.write(cursor)
 
 
-async def _stream(store: Store, subject: Subject, start: Start) -> "Stream":
+async def _stream(store: Store, subject: Subject, start: Start) -> "ChangeStream":
     """What comes; refuses a feed or a queue that is not there."""
     if subject.queue is not None:
         return await _queue_stream(store, subject, start)
@@ -114,7 +114,7 @@ async def _stream(store: Store, subject: Subject, start: Start) -> "Stream":
     return Subscription(store, feed, RAW, cursor=cursor)
 
 
-async def _queue_stream(store: Store, subject: Subject, start: Start) -> "Stream":
+async def _queue_stream(store: Store, subject: Subject, start: Start) -> "ChangeStream":
     from headrace.feeds.queue_events import QueueEvents
 
     assert subject.queue is not None

@@ -12,7 +12,7 @@ from headrace.cli.opening import with_store
 from headrace.cli.options import TENANT, Json, Limit, Url
 from headrace.cli.output import Output, one_line
 from headrace.cli.shapes import carried
-from headrace.cli.stepping import Tally, batches, telling, words
+from headrace.cli.stepping import StepTally, batches, telling, words
 from headrace.model.errors import Refused
 from headrace.model.feed import FeedName, Item, Move
 from headrace.model.limits import PAGE_MAX
@@ -91,7 +91,7 @@ async def _page(store: Store, feed: FeedName, cursor: str | None, limit: int) ->
 
 def retract(name: Name, ids: Ids, url: Url = None, tenant: Tenant = TENANT, json: Json = False) -> int:
     """Retract items: take them out of a feed. Exits with 1 when one of them is not there."""
-    output, feed, tally = Output(json=json), writable(name, tenant), Tally()
+    output, feed, tally = Output(json=json), writable(name, tenant), StepTally()
 
     async def take_out(store: Store) -> list[Retracted]:
         await feed_of(store, tenant, name)

@@ -26,7 +26,7 @@ from headrace.model.validate import bounded_repr, nearest
 from headrace.stores.contract.store import Store
 
 
-class Line(Struct, frozen=True, forbid_unknown_fields=True):
+class FeedLine(Struct, frozen=True, forbid_unknown_fields=True):
     """An item in a file."""
 
     item: Any | UnsetType = UNSET
@@ -37,7 +37,7 @@ class Line(Struct, frozen=True, forbid_unknown_fields=True):
     edit: bool = False
 
 
-class RefusedLine(Struct, frozen=True):
+class RefusedFeedLine(Struct, frozen=True):
     """An item that the feed would not have."""
 
     line: int
@@ -53,14 +53,14 @@ class Numbered(NamedTuple):
     publication: Publication
 
 
-class Tally(Struct):
+class FeedLineTally(Struct):
     """What became of the lines so far."""
 
     lines: int = 0
     """All lines up to this one were published."""
     sent: int = 0
     statuses: Counter[str] = field(default_factory=Counter)
-    refused: list[RefusedLine] = field(default_factory=list)
+    refused: list[RefusedFeedLine] = field(default_factory=list)
     """The first of them."""
     refusals: int = 0
 
@@ -75,14 +75,14 @@ class Tally(Struct):
             self.refusals += 1
             if len(self.refused) < LINES_REFUSED_SHOWN_MAX:
                 told = str(refusal(feed, answer.status, publication.id, publication.place))
-                self.refused.append(RefusedLine(line, answer.id, answer.status, told))
+                self.refused.append(RefusedFeedLine(line, answer.id, answer.status, told))
 
     def __str__(self) -> str:
         return ", ".join(f"{count:,} {status}" for status, count in sorted(self.statuses.items())) or "nothing"
 
 
 async def publish_lines(
-    store: Store, feed: FeedName, type: str, file: BinaryIO, tally: Tally, advance: Callable[[int], None]
+    store: Store, feed: FeedName, type: str, file: BinaryIO, tally: FeedLineTally, advance: Callable[[int], None]
 ) -> None:
     """Publish all items of a file and count them; stops at the first line that is wrong, or when the store is away.
 
@@ -100,7 +100,7 @@ async def publish_lines(
         raise OutcomeUnknown(told) if tally.lines else Refused(refused.reason, told) from refused
 
 
-async def _publish(store: Store, feed: FeedName, type: str, call: list[Numbered], tally: Tally) -> None:
+async def _publish(store: Store, feed: FeedName, type: str, call: list[Numbered], tally: FeedLineTally) -> None:
     first, last = call[0].line, call[-1].line
     publications = [identified(each.publication, type) for each in call]
     try:
@@ -148,13 +148,13 @@ def publication_of(line: bytes) -> Publication:
     try:
         names = msgspec.json.decode(line, type=dict[str, msgspec.Raw])
         for name in names:
-            if name not in Line.__struct_fields__:
-                near = nearest(name, Line.__struct_fields__)
-                hint = f"did you mean {near!r}?" if near else f"known are {', '.join(Line.__struct_fields__)}"
+            if name not in FeedLine.__struct_fields__:
+                near = nearest(name, FeedLine.__struct_fields__)
+                hint = f"did you mean {near!r}?" if near else f"known are {', '.join(FeedLine.__struct_fields__)}"
                 raise Refused(
                     "bad_line", f'a line has no {bounded_repr(name)}; {hint}; the item itself stands in "item"'
                 )
-        found = msgspec.json.decode(line, type=Line)
+        found = msgspec.json.decode(line, type=FeedLine)
     except (ValueError, RecursionError, msgspec.MsgspecError) as error:
         raise Refused(
             "bad_line", f'a JSON object was wanted, such as {{"item": {{"user_id": 42}}, "id": "a"}} ({error})'
@@ -165,7 +165,7 @@ def publication_of(line: bytes) -> Publication:
     return Publication(JSON.encode(found.item), found.id, place or LAST, found.edit)
 
 
-def _so_far(tally: Tally) -> str:
+def _so_far(tally: FeedLineTally) -> str:
     if not tally.lines:
         return "nothing was published"
     return (
@@ -173,7 +173,7 @@ def _so_far(tally: Tally) -> str:
     )
 
 
-def _stopped(error: HeadraceError, tally: Tally, first: int, last: int, feed: FeedName) -> HeadraceError:
+def _stopped(error: HeadraceError, tally: FeedLineTally, first: int, last: int, feed: FeedName) -> HeadraceError:
     """The error with what was published."""
     if isinstance(error, StoreUnavailable):
         return OutcomeUnknown(f"{error}; {_so_far(tally)}") if tally.lines else error

@@ -6,7 +6,7 @@ import typer
 
 from headrace.cli.output import one_line
 from headrace.model.errors import Refused
-from headrace.model.feed import FIRST, LAST, FeedName, Place
+from headrace.model.feed import FIRST, LAST, FeedName, ItemPosition
 from headrace.model.validate import cut
 
 Before = Annotated[str | None, typer.Option("--before", metavar="ID", help="Put it before this item.")]
@@ -15,7 +15,7 @@ First = Annotated[bool, typer.Option("--first", help="Put it first; in a plain q
 Last = Annotated[bool, typer.Option("--last", help="Put it last.")]
 
 
-def chosen_place(before: str | None, after: str | None, first: bool, last: bool = False) -> Place | None:
+def chosen_place(before: str | None, after: str | None, first: bool, last: bool = False) -> ItemPosition | None:
     """The place that was named, None when none was; refuses two."""
     named = {
         "--before": None if before is None else ("before", before),
@@ -27,18 +27,18 @@ def chosen_place(before: str | None, after: str | None, first: bool, last: bool 
     if len(given) > 1:
         raise Refused("bad_place", f"an item has one place; found {' and '.join(given)}; give one of them")
     if before is not None:
-        return Place("before", before)
+        return ItemPosition("before", before)
     if after is not None:
-        return Place("after", after)
+        return ItemPosition("after", after)
     return FIRST if first else LAST if last else None
 
 
-def place_text(place: Place) -> str:
+def place_text(place: ItemPosition) -> str:
     """A place for people."""
     return place.where if place.id is None else f"{place.where} {one_line(place.id)}"
 
 
-def refusal(feed: FeedName, status: str, id: str | None, place: Place) -> Refused:
+def refusal(feed: FeedName, status: str, id: str | None, place: ItemPosition) -> Refused:
     """What a person is told of an item that the feed would not have."""
     look = f"see what is there with: headrace feeds items {feed.name}"
     told = {

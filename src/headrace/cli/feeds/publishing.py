@@ -95,10 +95,10 @@ def identified(publication: Publication, type: str) -> Publication:
 def _many(output: Output, feed: FeedName, source: str, url: str | None) -> int:
     from contextlib import ExitStack
 
-    from headrace.cli.feeds.lines import Tally, publish_lines
+    from headrace.cli.feeds.lines import FeedLineTally, publish_lines
     from headrace.cli.lines import opened
 
-    tally = Tally()
+    tally = FeedLineTally()
     with ExitStack() as stack:
         file = opened(stack, source, "items")
         advance = stack.enter_context(output.progress("publishing"))

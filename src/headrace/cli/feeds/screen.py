@@ -11,7 +11,7 @@ from headrace.cli.feeds.places import place_text
 from headrace.cli.instants import instants
 from headrace.cli.output import one_line
 from headrace.cli.shapes import carried
-from headrace.model.redact import scrubbed
+from headrace.model.redact import redact
 from headrace.model.times import instant_text
 
 if TYPE_CHECKING:
@@ -126,7 +126,7 @@ def _told(change: "Change") -> str:
     if change.event in TOLD:
         return TOLD[change.event]
     if change.raw is not None:
-        return scrubbed(item_text(change.raw))
+        return redact(item_text(change.raw))
     item = _item(change)
     if not isinstance(item, dict):
         return ""
@@ -140,7 +140,7 @@ def _item(change: "Change") -> object:
         return carried(change.raw)
     item = change.item
     if isinstance(item, dict) and "error_message" in item:
-        return {**item, "error_message": scrubbed(item["error_message"])}
+        return {**item, "error_message": redact(item["error_message"])}
     return item
 
 

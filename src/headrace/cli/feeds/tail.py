@@ -6,7 +6,7 @@ from typing import Annotated
 import typer
 
 from headrace.cli.feeds.finding import Tenant
-from headrace.cli.feeds.following import Following, Start, Subject
+from headrace.cli.feeds.following import FeedTail, Start, Subject
 from headrace.cli.feeds.keeping import CursorFile
 from headrace.cli.feeds.screen import Screen
 from headrace.cli.opening import with_store
@@ -62,7 +62,7 @@ def tail(
     file = None if cursor_file is None else CursorFile(cursor_file)
     start = _start(cursor, file, new, beginning, subject)
     for_s = None if duration is None else duration_ms("for", written(duration)) / 1_000
-    following = Following(Screen(json=json), file, limit)
+    following = FeedTail(Screen(json=json), file, limit)
     try:
         with_store(url, lambda store: following.run(store, subject, start, for_s))
     except BrokenPipeError:  # nobody reads any longer, so nobody is told anything
@@ -73,7 +73,7 @@ def tail(
     _tell(output, following, subject, file)
 
 
-def _tell(output: Output, following: Following, subject: Subject, file: CursorFile | None) -> None:
+def _tell(output: Output, following: FeedTail, subject: Subject, file: CursorFile | None) -> None:
     if following.cursor is not None and file is None:
         output.hint(f"go on with: headrace feeds tail {subject.words} --cursor {following.cursor}")
 

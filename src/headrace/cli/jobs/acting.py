@@ -11,8 +11,8 @@ from headrace.cli.instants import store_now_ms
 from headrace.cli.jobs.filters import JobFilter
 from headrace.cli.looking import look_at_each, queues_of
 from headrace.cli.output import Advance
-from headrace.cli.stepping import Tally, batches, telling
-from headrace.cli.walking import Seen, Walk
+from headrace.cli.stepping import StepTally, batches, telling
+from headrace.cli.walking import JobScan, Seen
 from headrace.model.errors import Refused
 from headrace.model.job import State
 from headrace.model.limits import PAGE_MAX
@@ -24,7 +24,7 @@ Apply = Callable[[Store, Queue, State | None, Sequence[str]], Awaitable[list[str
 """Does it to jobs of a queue, seen in a state if by filter, and gives a status for each."""
 
 
-class Deed(Struct, frozen=True):
+class JobAction(Struct, frozen=True):
     """Something that can be done to jobs."""
 
     verb: Literal["cancel", "remove"]
@@ -35,7 +35,7 @@ class Deed(Struct, frozen=True):
     """Whether a job is only meant in its liveliest state, because the deed reaches all of its records."""
 
 
-class Answer(Struct, frozen=True):
+class JobAnswer(Struct, frozen=True):
     """What became of one job that was named."""
 
     id: str
@@ -46,8 +46,8 @@ class Answer(Struct, frozen=True):
 
 
 async def by_ids(
-    store: Store, tenant: str, name: str | None, ids: Sequence[str], deed: Deed, *, dry_run: bool
-) -> list[Answer]:
+    store: Store, tenant: str, name: str | None, ids: Sequence[str], deed: JobAction, *, dry_run: bool
+) -> list[JobAnswer]:
     """Do it to the jobs that are named, wherever they are; refuses, before anything is done, an id in two queues."""
     queues = await queues_of(store, tenant, name)
     ids = list(dict.fromkeys([await whole_id(store, queues, id) for id in ids]))
@@ -59,7 +59,7 @@ async def by_ids(
                     places[id].append((queue, found))
     meant = {id: _place(id, known, deed) for id, known in places.items()}
     statuses: dict[str, str] = dict.fromkeys(ids, "not_found")
-    tally = Tally()
+    tally = StepTally()
     with telling(tally):
         for queue in dict.fromkeys(place[0] for place in meant.values() if place is not None):
             own = [id for id, place in meant.items() if place is not None and place[0] == queue]
@@ -76,17 +76,17 @@ async def by_filter(
     name: str | None,
     states: Sequence[State],
     where: JobFilter,
-    deed: Deed,
+    deed: JobAction,
     *,
     dry_run: bool,
     advance: Advance,
-) -> Tally:
+) -> StepTally:
     """Do it to the jobs that match and were there at the beginning."""
-    tally = Tally()
+    tally = StepTally()
     queues = await queues_of(store, tenant, name)
     begun_at_ms = await store_now_ms(store)
     with telling(tally):
-        async for part in _parts(store, Walk(store, queues, states), tally):
+        async for part in _parts(store, JobScan(store, queues, states), tally):
             meant = [seen for seen in part if where.matches(seen) and seen.body.enqueued_at_ms <= begun_at_ms]
             if deed.liveliest:
                 meant = await _liveliest(store, meant)
@@ -98,7 +98,7 @@ async def by_filter(
     return tally
 
 
-async def _parts(store: Store, walk: Walk, tally: Tally) -> AsyncIterator[list[Seen]]:
+async def _parts(store: Store, walk: JobScan, tally: StepTally) -> AsyncIterator[list[Seen]]:
     """Steps of a walk; a state that grows faster than it is walked through is left when enough was seen of it."""
     station, most, looked = None, 0, 0
     while not walk.over:
@@ -129,7 +129,7 @@ async def _liveliest(store: Store, rows: Sequence[Seen]) -> list[Seen]:
     return [seen for seen in once.values() if seen.found is not None and seen.found.state is seen.state]
 
 
-def _place(id: str, known: Sequence[tuple[Queue, Found]], deed: Deed) -> tuple[Queue, Found] | None:
+def _place(id: str, known: Sequence[tuple[Queue, Found]], deed: JobAction) -> tuple[Queue, Found] | None:
     meant = [(queue, found) for queue, found in known if found.state in deed.concerns]
     if len(meant) > 1:
         names = " and ".join(queue.full_name for queue, _ in meant)
@@ -137,7 +137,7 @@ def _place(id: str, known: Sequence[tuple[Queue, Found]], deed: Deed) -> tuple[Q
     return meant[0] if meant else None
 
 
-def _answer(id: str, place: tuple[Queue, Found] | None, status: str) -> Answer:
+def _answer(id: str, place: tuple[Queue, Found] | None, status: str) -> JobAnswer:
     if place is None:
-        return Answer(id, None, status, None)
-    return Answer(id, place[0].full_name, status, place[1].state)
+        return JobAnswer(id, None, status, None)
+    return JobAnswer(id, place[0].full_name, status, place[1].state)

@@ -6,9 +6,9 @@ from typing import Annotated
 
 import typer
 
-from headrace.cli.jobs.acting import Deed
+from headrace.cli.jobs.acting import JobAction
 from headrace.cli.jobs.group import AnyState, Everything, Ids, Kind, OlderThan, Tag, commands
-from headrace.cli.jobs.running import Choice, run
+from headrace.cli.jobs.running import JobChoice, run
 from headrace.cli.options import TENANT, AnyQueue, DryRun, Json, Tenant, Url, Yes
 from headrace.cli.output import Output
 from headrace.model.errors import Refused
@@ -40,7 +40,7 @@ def cancel(
 
     By filter it asks first. Exits with 1 when a job that was named could not be cancelled.
     """
-    choice = Choice(
+    choice = JobChoice(
         url=url,
         tenant=tenant,
         queue=queue,
@@ -51,7 +51,7 @@ def cancel(
         older_than=older_than,
         everything=everything,
     )
-    deed = Deed("cancel", partial(_cancelled, running=running), _LIVE, liveliest=False)
+    deed = JobAction("cancel", partial(_cancelled, running=running), _LIVE, liveliest=False)
     return run(
         Output(json=json), choice, deed, _states(state, running), ("cancelled", "asked"), dry_run=dry_run, yes=yes
     )

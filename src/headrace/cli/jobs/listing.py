@@ -11,7 +11,7 @@ from headrace.cli.opening import with_store
 from headrace.cli.options import TENANT, AnyQueue, Json, Limit, Tenant, Url
 from headrace.cli.output import Output
 from headrace.cli.shapes import JOB_COLUMNS, JOB_SPARE, job_cells, job_dict
-from headrace.cli.walking import STATES, Seen, Walk
+from headrace.cli.walking import STATES, JobScan, Seen
 from headrace.model.job import State
 from headrace.stores.contract.store import Store
 
@@ -36,7 +36,7 @@ def list_jobs(
 
     async def look(store: Store) -> tuple[list[Seen], str | None, int]:
         queues = await queues_of(store, tenant, queue)
-        rows, following = await Walk(store, queues, states_of(state), cursor=cursor).page(limit)
+        rows, following = await JobScan(store, queues, states_of(state), cursor=cursor).page(limit)
         return rows, following, await store_now_ms(store)
 
     rows, following, now_ms = with_store(url, look)

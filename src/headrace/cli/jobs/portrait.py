@@ -22,7 +22,7 @@ from headrace.model.names import Queue
 from headrace.model.outcome import JobError
 from headrace.model.policy import Policy
 from headrace.model.queue_config import QueueConfig
-from headrace.model.redact import scrubbed
+from headrace.model.redact import redact
 from headrace.model.results import Found
 from headrace.model.times import duration_text, instant_text
 
@@ -96,7 +96,7 @@ def fact(label: str, value: str) -> str:
 
 def error_text(error: JobError) -> str:
     """An error for people, whole."""
-    message = scrubbed(error.message)
+    message = redact(error.message)
     return f"{error.cls}: {message}" if message else error.cls
 
 

@@ -2,9 +2,9 @@
 
 from collections.abc import Sequence
 
-from headrace.cli.jobs.acting import Deed
+from headrace.cli.jobs.acting import JobAction
 from headrace.cli.jobs.group import AnyState, Everything, Ids, Kind, OlderThan, Tag, commands
-from headrace.cli.jobs.running import Choice, run
+from headrace.cli.jobs.running import JobChoice, run
 from headrace.cli.options import TENANT, AnyQueue, DryRun, Json, Tenant, Url, Yes
 from headrace.cli.output import Output
 from headrace.model.errors import Refused
@@ -38,7 +38,7 @@ def remove(
     """
     if state is State.BLOCKED:
         raise Refused("bad_state", "to remove a blocked job is to remove the active one before it; use jobs cancel")
-    choice = Choice(
+    choice = JobChoice(
         url=url,
         tenant=tenant,
         queue=queue,
@@ -50,7 +50,7 @@ def remove(
         everything=everything,
     )
     states = STATES if state is None else (state,)
-    deed = Deed("remove", _removed, frozenset(State), liveliest=True)
+    deed = JobAction("remove", _removed, frozenset(State), liveliest=True)
     return run(Output(json=json), choice, deed, states, ("removed",), dry_run=dry_run, yes=yes)
 
 

@@ -21,14 +21,14 @@ from headrace.client.codec import RAW
 from headrace.client.handle import outcome_of, wait_for
 from headrace.model.errors import JobCancelled, JobFailed, Refused
 from headrace.model.outcome import JobError
-from headrace.model.redact import scrubbed
+from headrace.model.redact import redact
 from headrace.model.times import duration_ms
 from headrace.stores.contract.store import Store
 
 Wait = Annotated[str, typer.Option("--wait", metavar="DURATION", help="Wait so long for the job to end: 30s, 5m.")]
 
 
-class Answer(Struct, frozen=True):
+class ResultAnswer(Struct, frozen=True):
     """What became of a job: its result, or why there is none."""
 
     status: str
@@ -61,7 +61,7 @@ def result(
         answer = with_store(url, lambda store: asked(store, tenant, queue, id, wait_ms))
     except KeyboardInterrupt:
         typed_url = None if url == os.environ.get("HEADRACE_URL") else url
-        answer = Answer("not_ended", id, queue, message=broken_off_text(id, queue, tenant, typed_url))
+        answer = ResultAnswer("not_ended", id, queue, message=broken_off_text(id, queue, tenant, typed_url))
         code = INTERRUPTED
     told: dict[str, object] = {"id": answer.id, "queue": answer.queue, "status": answer.status}
     if answer.status == "done":
@@ -70,32 +70,32 @@ def result(
             # As it is: whoever reads it wants exactly what the handler returned.
             sys.stdout.buffer.write((b"null" if answer.result is None else answer.result) + b"\n")
         return OK
-    why = {"reason": answer.reason, "error": error_dict(answer.error), "message": scrubbed(answer.message)}
+    why = {"reason": answer.reason, "error": error_dict(answer.error), "message": redact(answer.message)}
     output.document({**told, **why})
     output.hint(answer.message)
     return code
 
 
-async def asked(store: Store, tenant: str, name: str | None, id: str, wait_ms: int) -> Answer:
+async def asked(store: Store, tenant: str, name: str | None, id: str, wait_ms: int) -> ResultAnswer:
     """What became of a job within `wait_ms`."""
     queues = await queues_of(store, tenant, name)
     id = await whole_id(store, queues, id)
     located = await locate(store, queues, id)
     if located is None:
         names = [queue.full_name for queue in queues]
-        return Answer("not_found", id, message=nowhere_text(id, tenant, Nowhere(names, None)))
+        return ResultAnswer("not_found", id, message=nowhere_text(id, tenant, Nowhere(names, None)))
     queue = located[0]
     where = queue.full_name
     try:
         found = await wait_for(store, queue, id, wait_ms, blocked_job=False)
-        return Answer("done", id, where, outcome_of(found, RAW, bytes, blocked_job=False))
+        return ResultAnswer("done", id, where, outcome_of(found, RAW, bytes, blocked_job=False))
     except JobFailed as failed:
-        return Answer("dead", id, where, reason=failed.reason, error=failed.error, message=str(failed))
+        return ResultAnswer("dead", id, where, reason=failed.reason, error=failed.error, message=str(failed))
     except JobCancelled as cancelled:
-        return Answer("cancelled", id, where, message=str(cancelled))
+        return ResultAnswer("cancelled", id, where, message=str(cancelled))
     except TimeoutError as late:
-        return Answer("not_ended", id, where, message=str(late).replace("wait longer", "wait longer with --wait"))
+        return ResultAnswer("not_ended", id, where, message=str(late).replace("wait longer", "wait longer with --wait"))
     except Refused as refused:
         if refused.reason not in ("not_found", "nothing_kept"):
             raise
-        return Answer(refused.reason, id, where, message=str(refused))
+        return ResultAnswer(refused.reason, id, where, message=str(refused))

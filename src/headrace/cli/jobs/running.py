@@ -6,17 +6,17 @@ from msgspec import Struct
 
 from headrace.cli.exits import NO, OK, STOPPED
 from headrace.cli.instants import store_now_ms
-from headrace.cli.jobs.acting import Answer, Deed, by_filter, by_ids
+from headrace.cli.jobs.acting import JobAction, JobAnswer, by_filter, by_ids
 from headrace.cli.jobs.filters import job_filter
 from headrace.cli.opening import with_store
 from headrace.cli.output import Output
-from headrace.cli.stepping import Tally, counted, words
+from headrace.cli.stepping import StepTally, counted, words
 from headrace.model.errors import Refused
 from headrace.model.job import State
 from headrace.stores.contract.store import Store
 
 
-class Choice(Struct, frozen=True, kw_only=True):
+class JobChoice(Struct, frozen=True, kw_only=True):
     """Which jobs a person chose."""
 
     url: str | None
@@ -54,8 +54,8 @@ class Choice(Struct, frozen=True, kw_only=True):
 
 def run(
     output: Output,
-    choice: Choice,
-    deed: Deed,
+    choice: JobChoice,
+    deed: JobAction,
     states: Sequence[State],
     fine: Sequence[str],
     *,
@@ -75,7 +75,7 @@ def run(
     return tell(output, deed.verb, done, dry_run=False)
 
 
-def tell(output: Output, verb: str, tally: Tally, *, dry_run: bool) -> int:
+def tell(output: Output, verb: str, tally: StepTally, *, dry_run: bool) -> int:
     """Print what was done by filter, or would be, and return the exit code."""
     output.document({"action": verb, **tally.document(dry_run=dry_run)})
     told = f"{tally.text('no job matches')}; looked at {counted(tally.looked, 'job')}"
@@ -86,12 +86,12 @@ def tell(output: Output, verb: str, tally: Tally, *, dry_run: bool) -> int:
     return STOPPED
 
 
-def _named(output: Output, choice: Choice, deed: Deed, fine: Sequence[str], *, dry_run: bool) -> int:
-    async def use(store: Store) -> list[Answer]:
+def _named(output: Output, choice: JobChoice, deed: JobAction, fine: Sequence[str], *, dry_run: bool) -> int:
+    async def use(store: Store) -> list[JobAnswer]:
         return await by_ids(store, choice.tenant, choice.queue, choice.ids, deed, dry_run=dry_run)
 
     answers = with_store(choice.url, use)
-    tally = Tally()
+    tally = StepTally()
     tally.add(answer.status for answer in answers)
     output.document({"action": deed.verb, **tally.document(dry_run=dry_run), "jobs": answers})
     rows = [(answer.id, answer.queue, answer.state, words(answer.status)) for answer in answers]
@@ -101,8 +101,10 @@ def _named(output: Output, choice: Choice, deed: Deed, fine: Sequence[str], *, d
     return OK if all(answer.status in fine or answer.status == "found" for answer in answers) else NO
 
 
-def _filtered(output: Output, choice: Choice, deed: Deed, states: Sequence[State], *, dry_run: bool) -> Tally:
-    async def use(store: Store) -> Tally:
+def _filtered(
+    output: Output, choice: JobChoice, deed: JobAction, states: Sequence[State], *, dry_run: bool
+) -> StepTally:
+    async def use(store: Store) -> StepTally:
         where = job_filter(await store_now_ms(store), kind=choice.kind, tag=choice.tag, older_than=choice.older_than)
         what = "counting jobs" if dry_run else f"going through jobs to {deed.verb}"
         with output.progress(what) as advance:

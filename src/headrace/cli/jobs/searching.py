@@ -16,7 +16,7 @@ from headrace.cli.options import TENANT, AnyQueue, Json, Limit, Tenant, Url
 from headrace.cli.output import Advance, Output
 from headrace.cli.shapes import job_dict
 from headrace.cli.stepping import counted
-from headrace.cli.walking import Seen, Walk
+from headrace.cli.walking import JobScan, Seen
 from headrace.model.limits import PAGE_MAX, SEARCH_SCAN_MAX
 from headrace.stores.contract.store import Store
 
@@ -74,7 +74,7 @@ def search(
             newer_than=newer_than,
         )
         with output.progress("looking at jobs") as advance:
-            return await searched(Walk(store, queues, states_of(state)), where, limit, scan_max, advance), now_ms
+            return await searched(JobScan(store, queues, states_of(state)), where, limit, scan_max, advance), now_ms
 
     hits, now_ms = with_store(url, look)
     output.document({"jobs": [job_dict(seen) for seen in hits.rows], "looked": hits.looked, "stopped": hits.stopped})
@@ -85,7 +85,7 @@ def search(
     return OK if hits.rows else STOPPED if unseen else NO
 
 
-async def searched(walk: Walk, where: JobFilter, limit: int, scan_max: int, advance: Advance) -> Hits:
+async def searched(walk: JobScan, where: JobFilter, limit: int, scan_max: int, advance: Advance) -> Hits:
     """The first `limit` jobs of a walk that match, among `scan_max`."""
     rows: list[Seen] = []
     looked = 0

@@ -6,7 +6,7 @@ from typing import Annotated, Protocol, TypeVar
 import typer
 
 from headrace.cli.output import Output
-from headrace.cli.pipeline.line import Line
+from headrace.cli.pipeline.line import ProgressLine
 
 Delay = Annotated[str, typer.Option("--delay", metavar="DURATION", help="Let them be due after this time: 10m, 2h.")]
 Spread = Annotated[
@@ -17,19 +17,19 @@ GROUPS_SHOWN = 20
 """Groups that people are shown: what they decide by, the largest first."""
 
 
-class Deed(Protocol):
+class ReprocessAction(Protocol):
     """What doing something came to, or would come to."""
 
     def sentence(self) -> str:
         """The counts for people."""
 
 
-D = TypeVar("D", bound=Deed)
+D = TypeVar("D", bound=ReprocessAction)
 
 
 def counted_first(
     output: Output,
-    line: Line,
+    line: ProgressLine,
     *,
     count: Callable[[], D],
     size: Callable[[D], int],

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Literal
 from msgspec import Struct
 
 from headrace.cli.output import Output
-from headrace.cli.pipeline.line import Line
-from headrace.cli.pipeline.looking import Look, look
-from headrace.cli.pipeline.options import ALL, FOLDER, Engine, folder_of, spark_url
+from headrace.cli.pipeline.line import ProgressLine
+from headrace.cli.pipeline.looking import Backlog, look
+from headrace.cli.pipeline.options import ALL, FOLDER, SparkEngine, folder_of, spark_url
 from headrace.cli.pipeline.sparking import sparked
 from headrace.cli.stepping import counted
 from headrace.model.errors import BadConfig
@@ -23,14 +23,14 @@ if TYPE_CHECKING:
 NOTHING = "there are no events yet: a queue comes to be with its first job, as in: headrace enqueue KIND"
 
 
-class Asked(Struct, frozen=True, kw_only=True):
+class PipelineRequest(Struct, frozen=True, kw_only=True):
     """Which events, into which folder, by which Spark."""
 
     url: str | None
     dir: str
     tenant: str
     queue: str
-    engine: Engine
+    engine: SparkEngine
     origin: Literal["history", "journal"] | None = None
 
     @property
@@ -45,7 +45,7 @@ class Asked(Struct, frozen=True, kw_only=True):
         """The URL of the store."""
         return spark_url(self.url)
 
-    def look(self) -> Look:
+    def look(self) -> Backlog:
         """What the store's journals hold; refuses a store that cannot be reached, and queues that are not there."""
         return look(self.store, self.tenant, self.queue)
 
@@ -54,18 +54,18 @@ class Asked(Struct, frozen=True, kw_only=True):
         return f"headrace pipeline {command}" + ("" if self.dir == FOLDER else f" --dir {self.dir}")
 
 
-class Work(Struct, frozen=True):
+class PipelineWork(Struct, frozen=True):
     """A batch of work: Spark, the events, and the line that tells of it."""
 
     spark: "Spark"
     events: "Events"
-    line: Line
+    line: ProgressLine
     said: str
     """Which events, for people."""
 
 
 @contextmanager
-def working(asked: Asked, output: Output) -> Iterator[Work | None]:
+def working(asked: PipelineRequest, output: Output) -> Iterator[PipelineWork | None]:
     """What is needed to make tables; None when there are no events, which is said then."""
     from headrace.pipeline.origin import default_origin
 
@@ -79,7 +79,7 @@ def working(asked: Asked, output: Output) -> Iterator[Work | None]:
             output.say(NOTHING)
             yield None
             return
-    line = Line(output)
+    line = ProgressLine(output)
     with sparked(asked.engine, line, count) as spark:
         from headrace.pipeline.events import events
 
@@ -87,7 +87,9 @@ def working(asked: Asked, output: Output) -> Iterator[Work | None]:
         is_whole = origin == "journal" or (asked.tenant, asked.queue) == (ALL, ALL)
         said = f"{counted(count, 'event')} of {of}" if is_whole else of
         line.stage(f"reading {said}")
-        yield Work(spark, events(spark, url, lake, tenant=asked.tenant, queue=asked.queue, origin=origin), line, said)
+        yield PipelineWork(
+            spark, events(spark, url, lake, tenant=asked.tenant, queue=asked.queue, origin=origin), line, said
+        )
 
 
 def _events_of(lake: "Lake", queue: str) -> int:

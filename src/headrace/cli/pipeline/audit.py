@@ -3,8 +3,8 @@
 from headrace.cli.exits import NO, OK
 from headrace.cli.options import Json, Url
 from headrace.cli.output import Output, one_line
-from headrace.cli.pipeline.asking import NOTHING, Asked
-from headrace.cli.pipeline.line import Line
+from headrace.cli.pipeline.asking import NOTHING, PipelineRequest
+from headrace.cli.pipeline.line import ProgressLine
 from headrace.cli.pipeline.options import ALL, FOLDER, MASTER, Conf, Master, Queues, Rows, Tenants, engine
 from headrace.cli.pipeline.sparking import sparked
 from headrace.cli.stepping import counted
@@ -25,13 +25,13 @@ def audit(
 ) -> int:
     """Compare the store with its journal while workers go on; ends with 1 when something does not add up."""
     output, began_ms = Output(json=json), monotonic_ms()
-    asked = Asked(url=url, dir=FOLDER, tenant=tenant, queue=queue, engine=engine(master, conf))
+    asked = PipelineRequest(url=url, dir=FOLDER, tenant=tenant, queue=queue, engine=engine(master, conf))
     there = asked.look()
     if not there.queues:
         output.document({"events": 0, "jobs": 0, "findings": []})
         output.say(NOTHING)
         return OK
-    line = Line(output)
+    line = ProgressLine(output)
     with sparked(asked.engine, line, there.events) as spark:
         from headrace.pipeline.audit.run import audit as compare
 

@@ -7,7 +7,7 @@ import typer
 from headrace.cli.options import DryRun, Json, Url, Yes
 from headrace.cli.output import Output
 from headrace.cli.pipeline.again import GROUPS_SHOWN, Delay, Most, Spread, counted_first
-from headrace.cli.pipeline.asking import Asked, working
+from headrace.cli.pipeline.asking import PipelineRequest, working
 from headrace.cli.pipeline.looking import look
 from headrace.cli.pipeline.options import ALL, FOLDER, MASTER, Conf, Dir, From, Master, Queues, Tenants, engine
 from headrace.cli.reading import written
@@ -66,7 +66,7 @@ def backfill(
     from headrace.pipeline.again.asking import check_name, check_target, check_times
 
     output = Output(json=json)
-    asked = Asked(url=url, dir=dir, tenant=tenant, queue=queue, origin=origin, engine=engine(master, conf))
+    asked = PipelineRequest(url=url, dir=dir, tenant=tenant, queue=queue, origin=origin, engine=engine(master, conf))
     later, over = written(delay), written(spread)
     check_name(name)
     check_times(later, over)

@@ -9,7 +9,7 @@ from headrace.cli.apps import AppName, found_app, worker_tenant
 from headrace.cli.exits import INTERRUPTED, NO, OK
 from headrace.cli.options import Json, Url
 from headrace.cli.output import Output
-from headrace.cli.pipeline.line import Line
+from headrace.cli.pipeline.line import ProgressLine
 from headrace.cli.pipeline.looking import reach
 from headrace.cli.pipeline.options import MASTER, Conf, Master, engine, spark_url
 from headrace.cli.pipeline.sparking import sparked
@@ -130,7 +130,7 @@ def fleet(
     for_ms = None if for_ is None else duration_ms("for", written(for_))
     found = _checked(found_app(name, context, url), name, config)
     reach(spark_url(found.url), new=True)
-    stopping, line = Stopping(), Line(output)
+    stopping, line = Stopping(), ProgressLine(output)
     with sparked(engine(master, conf), line, None) as spark:
         from headrace.pipeline.fleet.run import run_fleet
 

@@ -5,14 +5,14 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from headrace.cli.output import Output
-from headrace.cli.pipeline.line import Line
+from headrace.cli.pipeline.line import ProgressLine
 from headrace.cli.pipeline.stopping import Stopping
 from headrace.cli.stepping import counted
 from headrace.model.clock import monotonic_ms
 from headrace.model.times import duration_text
 
 if TYPE_CHECKING:
-    from headrace.pipeline.watch import Far, Query
+    from headrace.pipeline.watch import Query, QueryProgress
 
 
 class Followed:
@@ -25,10 +25,10 @@ class Followed:
     def run(
         self,
         query: "Query",
-        line: Line,
+        line: ProgressLine,
         more: Callable[[], str] = str,
-        tell: "Callable[[Far], None] | None" = None,
-    ) -> "Far":
+        tell: "Callable[[QueryProgress], None] | None" = None,
+    ) -> "QueryProgress":
         """Wait for the end of a query; Ctrl-C and SIGTERM are asked-for ends. `more` is told of it besides, or `tell`
         tells how far it is instead."""
         from headrace.pipeline.watch import follow
@@ -52,7 +52,7 @@ class Followed:
         """How long it has run."""
         return (monotonic_ms() - self._began_ms) / 1_000
 
-    def close(self, output: Output, name: str, far: "Far") -> None:
+    def close(self, output: Output, name: str, far: "QueryProgress") -> None:
         """The closing line for people."""
         pace = far.events / max(self.seconds, 0.001)
         behind = "nothing is behind" if not far.behind else f"{far.behind:,} are behind"

@@ -7,9 +7,9 @@ import typer
 from headrace.cli.exits import INTERRUPTED, OK
 from headrace.cli.options import Json, Url
 from headrace.cli.output import Output
-from headrace.cli.pipeline.asking import NOTHING, Asked, short
+from headrace.cli.pipeline.asking import NOTHING, PipelineRequest, short
 from headrace.cli.pipeline.following import Followed
-from headrace.cli.pipeline.line import Line
+from headrace.cli.pipeline.line import ProgressLine
 from headrace.cli.pipeline.options import (
     ALL,
     FOLDER,
@@ -67,7 +67,7 @@ def history(
     history/day=*/queue=*/*.parquet.
     """
     output, followed = Output(json=json), Followed()
-    asked = Asked(url=url, dir=dir, tenant=tenant, queue=queue, engine=engine(master, conf))
+    asked = PipelineRequest(url=url, dir=dir, tenant=tenant, queue=queue, engine=engine(master, conf))
     every_ms, lake = duration_ms("every", written(every)), asked.lake
     if no_consumer and hold:
         raise BadConfig("--hold is for a consumer, and --no-consumer was given; leave one out")
@@ -76,7 +76,7 @@ def history(
         output.document({"events": 0, "history": str(lake.history)})
         output.say(NOTHING)
         return OK
-    line = Line(output)
+    line = ProgressLine(output)
     with sparked(asked.engine, line, found.events if once else None) as spark:
         from headrace.pipeline.history.run import follow_history
 
@@ -129,7 +129,7 @@ def compact(
         output.document({"folders": 0})
         output.say(f"there is no history in {short(lake.folder)} yet; write one with: headrace pipeline history --once")
         return
-    line = Line(output)
+    line = ProgressLine(output)
     with line.running(f"compacting {short(lake.history)}"):
         from headrace.pipeline.history.compact import compact as merge
 

@@ -11,17 +11,17 @@ from headrace.cli.options import TENANT, DryRun, Json, Tenant, Url
 from headrace.cli.output import Output, one_line
 from headrace.cli.pipeline.asking import short
 from headrace.cli.pipeline.following import Followed
-from headrace.cli.pipeline.line import Line
+from headrace.cli.pipeline.line import ProgressLine
 from headrace.cli.pipeline.looking import reach
 from headrace.cli.pipeline.options import (
     FOLDER,
     MASTER,
     Conf,
     Dir,
-    Engine,
     Every,
     Master,
     Once,
+    SparkEngine,
     engine,
     folder_of,
     spark_url,
@@ -83,7 +83,7 @@ NoCheck = Annotated[
 ]
 
 
-class Asked(Struct, frozen=True, kw_only=True):
+class IngestRequest(Struct, frozen=True, kw_only=True):
     """What is ingested, and where to."""
 
     source: "Source"
@@ -101,7 +101,7 @@ class Asked(Struct, frozen=True, kw_only=True):
     folder: Path
     """Where a stream remembers how far it is."""
     refused: Path
-    engine: Engine
+    engine: SparkEngine
 
     @property
     def said(self) -> str:
@@ -155,7 +155,7 @@ def ingest(
     if follow and dry_run:
         raise BadConfig("--dry-run is for what is there now; leave out --follow")
     every_ms = duration_ms("every", written(every))
-    asked = Asked(
+    asked = IngestRequest(
         source=source_of(source, format, pairs("--option", option or []), master),
         schema=schema,
         sql=sql,
@@ -176,7 +176,7 @@ def ingest(
     return _follow(output, asked, every_ms, once=once) if follow else _batch(output, asked, dry_run, not no_check)
 
 
-def _check(asked: Asked, *, dry_run: bool) -> None:
+def _check(asked: IngestRequest, *, dry_run: bool) -> None:
     """Refuse what makes no sense, and a store that is not there, before Spark is started."""
     with needing_spark():
         from headrace.pipeline.ingest.mapping import Mapping
@@ -189,8 +189,8 @@ def _check(asked: Asked, *, dry_run: bool) -> None:
     reach(asked.url, new=not dry_run)
 
 
-def _batch(output: Output, asked: Asked, dry_run: bool, check: bool) -> int:
-    line = Line(output)
+def _batch(output: Output, asked: IngestRequest, dry_run: bool, check: bool) -> int:
+    line = ProgressLine(output)
     with sparked(asked.engine, line, asked.few) as spark:
         from headrace.pipeline.ingest.reading import read_source
         from headrace.pipeline.ingest.run import ingest_rows
@@ -218,8 +218,8 @@ def _batch(output: Output, asked: Asked, dry_run: bool, check: bool) -> int:
     return NO if done.refused else OK
 
 
-def _follow(output: Output, asked: Asked, every_ms: int, *, once: bool) -> int:
-    line, followed = Line(output), Followed()
+def _follow(output: Output, asked: IngestRequest, every_ms: int, *, once: bool) -> int:
+    line, followed = ProgressLine(output), Followed()
     with sparked(asked.engine, line, None) as spark:
         from headrace.pipeline.ingest.follow import follow_rows, read_followed
         from headrace.pipeline.ingest.reading import read_source
@@ -254,7 +254,7 @@ def _follow(output: Output, asked: Asked, every_ms: int, *, once: bool) -> int:
     return NO if done.refused else OK
 
 
-def _tell(output: Output, asked: Asked, done: "Ingested") -> None:
+def _tell(output: Output, asked: IngestRequest, done: "Ingested") -> None:
     output.document(done)
     rows: list[tuple[str, int, str]] = [
         (name, count, WORDS[name]) for name, count in done.counts().items() if count or name in ("created", "jobs")

@@ -11,13 +11,13 @@ from headrace.cli.stepping import counted
 from headrace.model.times import duration_text
 
 if TYPE_CHECKING:
-    from headrace.pipeline.watch import Far, Spark
+    from headrace.pipeline.watch import QueryProgress, Spark
 
 LOOK_SECONDS = 0.25
 """How often Spark is asked for its tasks."""
 
 
-class Line:
+class ProgressLine:
     """A line that moves where somebody watches, and nothing elsewhere."""
 
     def __init__(self, output: Output) -> None:
@@ -28,7 +28,7 @@ class Line:
         self._ends = threading.Event()
 
     @contextmanager
-    def running(self, what: str) -> Iterator["Line"]:
+    def running(self, what: str) -> Iterator["ProgressLine"]:
         """Show the line within this block, which begins with doing `what`."""
         if not self.shown:
             yield self
@@ -72,7 +72,7 @@ class Line:
         self._is_told = True
         self.tell(told, done, total)
 
-    def far(self, far: "Far", more: str = "") -> None:
+    def far(self, far: "QueryProgress", more: str = "") -> None:
         """Say how far a stream is, from its first batch on; until then the tasks of that are told."""
         if far.behind is not None:
             self.own(f"{far_text(far)}{more}", far.events, far.events + far.behind)
@@ -100,7 +100,7 @@ class Line:
                 self.tell(f"{found.done:,}/{counted(found.all, 'task')}", found.done, found.all)
 
 
-def far_text(far: "Far") -> str:
+def far_text(far: "QueryProgress") -> str:
     """How far a stream is, for people."""
     told = [counted(far.events, "event")]
     if far.behind:

@@ -7,25 +7,25 @@ from headrace.cli.stepping import batches
 from headrace.stores.contract.store import Store
 
 
-class Look(Struct, frozen=True):
+class Backlog(Struct, frozen=True):
     """What there is to be read."""
 
     queues: int
     events: int
 
 
-def look(url: str, tenant: str, queue: str) -> Look:
+def look(url: str, tenant: str, queue: str) -> Backlog:
     """What the journals hold; refuses a store or a queue that is not there, which takes Spark seconds to find out."""
 
-    async def looked(store: Store) -> Look:
-        from headrace.pipeline.source.options import Options
+    async def looked(store: Store) -> Backlog:
+        from headrace.pipeline.source.options import SourceOptions
         from headrace.pipeline.source.targets import find_queues
 
-        queues = await find_queues(store, Options.parse({"url": url, "tenant": tenant, "queue": queue}))
+        queues = await find_queues(store, SourceOptions.parse({"url": url, "tenant": tenant, "queue": queue}))
         events = 0
         for some in batches([shard for each in queues for shard in each.all_shards()]):
             events += sum(each.last_seq - each.first_seq + 1 for each in await store.journal.all_bounds(some))
-        return Look(len(queues), events)
+        return Backlog(len(queues), events)
 
     return with_store(url, looked)
 

@@ -12,7 +12,7 @@ from headrace.cli.output import Output, one_line
 from headrace.cli.pipeline.asking import short
 from headrace.cli.pipeline.fleet import Workers
 from headrace.cli.pipeline.ingest import Shards
-from headrace.cli.pipeline.line import Line
+from headrace.cli.pipeline.line import ProgressLine
 from headrace.cli.pipeline.looking import reach
 from headrace.cli.pipeline.options import FOLDER, MASTER, Conf, Dir, Master, Rows, engine, folder_of, spark_url
 from headrace.cli.pipeline.sources import Format, Given, Named, Schema, Sql, Where, source_of
@@ -25,7 +25,7 @@ from headrace.model.times import duration_ms
 from headrace.pipeline.packages import needing_spark
 
 if TYPE_CHECKING:
-    from headrace.pipeline.map.mapped import Far, Mapped
+    from headrace.pipeline.map.mapped import Mapped, MapProgress
 
 WORDS = {
     "done": "with a result",
@@ -136,7 +136,7 @@ def map(  # noqa: A001 - the command's name
     }
     settings = {"capacity": capacity, "threads": threads, "lease": lease, "grace": grace}
     given |= {each: written(value) if isinstance(value, str) else value for each, value in settings.items() if value}
-    line = Line(output)
+    line = ProgressLine(output)
     with sparked(engine(master, conf), line, None) as spark:
         from headrace.pipeline.ingest.reading import read_source
         from headrace.pipeline.map.answers import by_error
@@ -173,11 +173,11 @@ def _store(context: typer.Context, app: str, url: str | None, kind: str, name: s
 class _Told:
     """Tells the line how far a map is."""
 
-    def __init__(self, line: Line) -> None:
+    def __init__(self, line: ProgressLine) -> None:
         self._line = line
         self._step: str | None = None
 
-    def __call__(self, far: "Far") -> None:
+    def __call__(self, far: "MapProgress") -> None:
         if far.step != self._step:
             self._step = far.step
             self._line.stage(STAGES[far.step])

@@ -65,16 +65,16 @@ Lossy = Annotated[
 ]
 
 
-class Engine(Struct, frozen=True):
+class SparkEngine(Struct, frozen=True):
     """The Spark that a command runs on."""
 
     master: str
     conf: dict[str, str]
 
 
-def engine(master: str, conf: list[str] | None) -> Engine:
+def engine(master: str, conf: list[str] | None) -> SparkEngine:
     """The Spark that was asked for."""
-    return Engine(master, pairs("--conf", conf or []))
+    return SparkEngine(master, pairs("--conf", conf or []))
 
 
 def folder_of(text: str) -> Path:

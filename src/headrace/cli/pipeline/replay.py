@@ -7,8 +7,8 @@ import typer
 from headrace.cli.options import DryRun, Json, Url, Yes
 from headrace.cli.output import Output, one_line
 from headrace.cli.pipeline.again import GROUPS_SHOWN, Delay, Most, Spread, counted_first
-from headrace.cli.pipeline.asking import NOTHING, Asked
-from headrace.cli.pipeline.line import Line
+from headrace.cli.pipeline.asking import NOTHING, PipelineRequest
+from headrace.cli.pipeline.line import ProgressLine
 from headrace.cli.pipeline.options import ALL, FOLDER, MASTER, Conf, Master, Queues, Tenants, engine
 from headrace.cli.pipeline.sparking import sparked
 from headrace.cli.reading import written
@@ -51,7 +51,7 @@ def replay(
     from headrace.pipeline.again.asking import check_times
 
     output = Output(json=json)
-    asked = Asked(url=url, dir=FOLDER, tenant=tenant, queue=queue, engine=engine(master, conf))
+    asked = PipelineRequest(url=url, dir=FOLDER, tenant=tenant, queue=queue, engine=engine(master, conf))
     later, over = written(delay), written(spread)
     check_times(later, over)
     there = asked.look()
@@ -59,7 +59,7 @@ def replay(
         output.document({"found": 0, "dry": dry_run})
         output.say(NOTHING)
         return
-    line = Line(output)
+    line = ProgressLine(output)
     with sparked(asked.engine, line, there.events) as spark:
         from headrace.pipeline.again.dead_letters import replay_dead_letters
 

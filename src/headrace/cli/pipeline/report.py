@@ -6,8 +6,8 @@ import typer
 
 from headrace.cli.options import Json, Url
 from headrace.cli.output import Output
-from headrace.cli.pipeline.asking import Asked, short, working
-from headrace.cli.pipeline.line import Line
+from headrace.cli.pipeline.asking import PipelineRequest, short, working
+from headrace.cli.pipeline.line import ProgressLine
 from headrace.cli.pipeline.options import ALL, FOLDER, MASTER, Conf, Dir, From, Master, Queues, Tenants, engine
 from headrace.cli.pipeline.sparking import sparked
 from headrace.cli.pipeline.tables import tell_part
@@ -43,7 +43,7 @@ def report(
     The page is one HTML file that opens from a disk and from a mail.
     """
     output = Output(json=json)
-    asked = Asked(url=url, dir=dir, tenant=tenant, queue=queue, origin=origin, engine=engine(master, conf))
+    asked = PipelineRequest(url=url, dir=dir, tenant=tenant, queue=queue, origin=origin, engine=engine(master, conf))
     window_ms = None if window is None else duration_ms("window", written(window))
     said = None
     if as_is and queue != ALL:
@@ -51,7 +51,7 @@ def report(
             "--as-is cannot show one queue: the tables of errors and usage do not tell queues apart; leave out --as-is"
         )
     if as_is:
-        line = Line(output)
+        line = ProgressLine(output)
         with sparked(asked.engine, line, 0) as spark:
             from headrace.pipeline.page.write import write_report
 

@@ -6,8 +6,8 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from headrace.cli.main import TRACEBACK
-from headrace.cli.pipeline.line import Line
-from headrace.cli.pipeline.options import Engine
+from headrace.cli.pipeline.line import ProgressLine
+from headrace.cli.pipeline.options import SparkEngine
 from headrace.pipeline.packages import needing_spark
 
 if TYPE_CHECKING:
@@ -18,7 +18,7 @@ FEW_EVENTS = 500_000
 
 
 @contextmanager
-def sparked(engine: Engine, line: Line, events: int | None) -> Iterator["Spark"]:
+def sparked(engine: SparkEngine, line: ProgressLine, events: int | None) -> Iterator["Spark"]:
     """A Spark for this block, whose tasks the line shows; quick to start when there are few `events` to read, and None
     when nobody knows how many there will be."""
     with line.running("starting Spark"):

@@ -7,9 +7,9 @@ import typer
 from headrace.cli.exits import INTERRUPTED, OK
 from headrace.cli.options import Json, Url
 from headrace.cli.output import Output
-from headrace.cli.pipeline.asking import Asked, short, working
+from headrace.cli.pipeline.asking import PipelineRequest, short, working
 from headrace.cli.pipeline.following import Followed
-from headrace.cli.pipeline.line import Line
+from headrace.cli.pipeline.line import ProgressLine
 from headrace.cli.pipeline.options import (
     ALL,
     FOLDER,
@@ -66,7 +66,7 @@ def stats(
     With --once, all windows are counted from the history (or the journal), then it ends; beside a live run, too.
     """
     output = Output(json=json)
-    asked = Asked(url=url, dir=dir, tenant=tenant, queue=queue, origin=origin, engine=engine(master, conf))
+    asked = PipelineRequest(url=url, dir=dir, tenant=tenant, queue=queue, origin=origin, engine=engine(master, conf))
     window_ms, every_ms = duration_ms("window", written(window)), duration_ms("every", written(every))
     chosen = None if no_feed else feed
     if once:
@@ -77,7 +77,7 @@ def stats(
     return _live(output, asked, window_ms, every_ms, events_max, chosen, allow_loss)
 
 
-def _all_windows(output: Output, asked: Asked, window_ms: int, feed: str | None, limit: int) -> None:
+def _all_windows(output: Output, asked: PipelineRequest, window_ms: int, feed: str | None, limit: int) -> None:
     with working(asked, output) as work:
         if work is None:
             return
@@ -106,7 +106,7 @@ def _all_windows(output: Output, asked: Asked, window_ms: int, feed: str | None,
 
 def _live(
     output: Output,
-    asked: Asked,
+    asked: PipelineRequest,
     window_ms: int,
     every_ms: int,
     events_max: int,
@@ -114,7 +114,7 @@ def _live(
     allow_loss: bool,
 ) -> int:
     asked.look()
-    followed, line, counts = Followed(), Line(output), Counts()
+    followed, line, counts = Followed(), ProgressLine(output), StatsCounts()
     folder = asked.lake.table("stats")
     with sparked(asked.engine, line, None) as spark:
         from headrace.pipeline.stats.run import follow_stats
@@ -154,7 +154,7 @@ def _live(
     return INTERRUPTED if followed.interrupted else OK
 
 
-class Counts:
+class StatsCounts:
     """What the batches of live statistics came to."""
 
     def __init__(self) -> None:
@@ -171,7 +171,7 @@ class Counts:
         return f" · {counted(self.windows, 'window')} written"
 
 
-def _say_feed(output: Output, asked: Asked, feed: str | None, items: int) -> None:
+def _say_feed(output: Output, asked: PipelineRequest, feed: str | None, items: int) -> None:
     if feed is not None:
         whose = "each tenant" if asked.tenant == ALL else f"tenant {asked.tenant}"
         output.say(f"  {counted(items, 'item')} published to feed {feed!r} of {whose}")

@@ -5,7 +5,7 @@ from typing import Any
 
 from headrace.cli.options import Json, Url
 from headrace.cli.output import Output, one_line
-from headrace.cli.pipeline.asking import Asked, short, working
+from headrace.cli.pipeline.asking import PipelineRequest, short, working
 from headrace.cli.pipeline.options import (
     ALL,
     FOLDER,
@@ -21,7 +21,7 @@ from headrace.cli.pipeline.options import (
     engine,
 )
 from headrace.cli.stepping import counted
-from headrace.model.redact import scrubbed
+from headrace.model.redact import redact
 from headrace.model.times import duration_text
 
 SHOWN = 20
@@ -44,7 +44,7 @@ def jobs(
     The tables are folders of Parquet files, `jobs` and `attempts`; each is replaced in one step.
     """
     output = Output(json=json)
-    asked = Asked(url=url, dir=dir, tenant=tenant, queue=queue, origin=origin, engine=engine(master, conf))
+    asked = PipelineRequest(url=url, dir=dir, tenant=tenant, queue=queue, origin=origin, engine=engine(master, conf))
     with working(asked, output) as work:
         if work is None:
             return
@@ -88,7 +88,7 @@ def errors(
     Each row has a fingerprint, counts, when it was first and last seen, and the last jobs that failed so.
     """
     output = Output(json=json)
-    asked = Asked(url=url, dir=dir, tenant=tenant, queue=queue, origin=origin, engine=engine(master, conf))
+    asked = PipelineRequest(url=url, dir=dir, tenant=tenant, queue=queue, origin=origin, engine=engine(master, conf))
     with working(asked, output) as work:
         if work is None:
             return
@@ -99,8 +99,8 @@ def errors(
         count = write_errors(work.spark, work.events, asked.lake, samples=samples)
         rows, more = top(most_failures(read_table(work.spark, asked.lake, "errors")), limit)
     for row in rows:
-        row["template"] = scrubbed(row["template"])
-        row["sample_jobs"] = [{**each, "message": scrubbed(each["message"] or "")} for each in row["sample_jobs"]]
+        row["template"] = redact(row["template"])
+        row["sample_jobs"] = [{**each, "message": redact(each["message"] or "")} for each in row["sample_jobs"]]
     _document(output, work.events.origin, {"errors": count}, asked, errors=rows)
     output.table(
         ("failures#", "deaths#", "jobs#", "tenant", "kinds", "last seen", "a job", "error"),
@@ -123,7 +123,7 @@ def usage(
 ) -> None:
     """Write what each tenant used, day by day: jobs, deliveries, running time, bytes."""
     output = Output(json=json)
-    asked = Asked(url=url, dir=dir, tenant=tenant, queue=queue, origin=origin, engine=engine(master, conf))
+    asked = PipelineRequest(url=url, dir=dir, tenant=tenant, queue=queue, origin=origin, engine=engine(master, conf))
     with working(asked, output) as work:
         if work is None:
             return
@@ -143,12 +143,16 @@ def usage(
     _close(output, asked, work.said, {"usage": count}, more, "report")
 
 
-def _document(output: Output, origin: str, counts: dict[str, int], asked: Asked, **rows: Sequence[Row]) -> None:
+def _document(
+    output: Output, origin: str, counts: dict[str, int], asked: PipelineRequest, **rows: Sequence[Row]
+) -> None:
     tables = {name: {"rows": count, "folder": str(asked.lake.table(name))} for name, count in counts.items()}
     output.document({"origin": origin, "tables": tables, **rows})
 
 
-def _close(output: Output, asked: Asked, said: str, counts: dict[str, int], more: int, following: str) -> None:
+def _close(
+    output: Output, asked: PipelineRequest, said: str, counts: dict[str, int], more: int, following: str
+) -> None:
     if more:
         output.say(f"and {more:,} more in the files; --limit shows them here")
     output.say(f"from {said}:")
@@ -158,7 +162,7 @@ def _close(output: Output, asked: Asked, said: str, counts: dict[str, int], more
     output.hint(f"next: {asked.words(following)}")
 
 
-def tell_part(output: Output, asked: Asked, *names: str) -> None:
+def tell_part(output: Output, asked: PipelineRequest, *names: str) -> None:
     """Say which tables now hold a part alone, whatever they held before."""
     asked_for = [("tenant", asked.tenant), ("queue", asked.queue)]
     of = " and ".join(f"{what} {name}" for what, name in asked_for if name != ALL)

@@ -42,7 +42,7 @@ class Paused(Struct, frozen=True):
     version: int
 
 
-class Change(Struct, frozen=True):
+class QueueSetting(Struct, frozen=True):
     """One setting before and after."""
 
     name: str
@@ -50,13 +50,13 @@ class Change(Struct, frozen=True):
     after: bool | int
 
 
-class Configured(Struct, frozen=True):
+class QueueConfigured(Struct, frozen=True):
     """A queue whose configuration was changed."""
 
     queue: str
     tenant: str
     version: int
-    changes: list[Change]
+    changes: list[QueueSetting]
 
 
 def pause(names: Names, url: Url = None, tenant: Tenant = TENANT, json: Json = False) -> None:
@@ -111,12 +111,12 @@ def configure(
         raise Refused("bad_config", "a queue keeps its shards for ever; --shards goes with --new")
     asked = read_changes(changes)
 
-    async def change(store: Store) -> Configured:
+    async def change(store: Store) -> QueueConfigured:
         queue = await _queue(store, tenant, name, shards) if new else await queue_of(store, tenant, name)
         before = await store.queues.configuration(queue)
         after = await store.queues.configure(queue, asked, version=if_version)
-        told = [Change(field, getattr(before, field), getattr(after, field)) for field in asked]
-        return Configured(queue.full_name, tenant, after.version, told)
+        told = [QueueSetting(field, getattr(before, field), getattr(after, field)) for field in asked]
+        return QueueConfigured(queue.full_name, tenant, after.version, told)
 
     done = with_store(url, change, new=new)
     output.document(done)

@@ -68,7 +68,7 @@ def _jobs(count: int) -> str:
     return counted(count, "waiting job")
 
 
-class Deleted(Struct, frozen=True):
+class QueueDeleted(Struct, frozen=True):
     """A queue that was forgotten, or would be."""
 
     queue: str
@@ -95,7 +95,7 @@ def delete(
     output.say(f"queue {done.queue!r} {'would be' if dry_run else 'was'} deleted")
 
 
-async def _deleted(store: Store, output: Output, tenant: str, name: str, dry_run: bool, yes: bool) -> Deleted:
+async def _deleted(store: Store, output: Output, tenant: str, name: str, dry_run: bool, yes: bool) -> QueueDeleted:
     queue = await queue_of(store, tenant, name)
     row = await row_of(store, queue, await store_now_ms(store))
     if live := live_text(row):  # the store refuses it as well: this is for not asking in vain
@@ -113,4 +113,4 @@ async def _deleted(store: Store, output: Output, tenant: str, name: str, dry_run
         with output.progress("deleting") as advance:
             while not await store.queues.delete(queue, limit=BATCH_MAX):
                 advance(BATCH_MAX)
-    return Deleted(queue.full_name, tenant, not dry_run, dry_run)
+    return QueueDeleted(queue.full_name, tenant, not dry_run, dry_run)

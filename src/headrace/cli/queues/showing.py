@@ -13,7 +13,7 @@ from headrace.cli.output import Output
 from headrace.cli.queues.rows import COLUMNS, SPARE, QueueRow, row_of
 from headrace.cli.queues.settings import Setting, settings_of
 from headrace.cli.workers import COLUMNS as WORKER_COLUMNS
-from headrace.cli.workers import WorkerRow, seen
+from headrace.cli.workers import WorkerLine, seen
 from headrace.model.event import Bounds
 from headrace.model.times import instant_text
 from headrace.stores.contract.store import Store
@@ -41,7 +41,7 @@ class Shown(Struct, frozen=True):
     version: int
     """Of the configuration: rises by one with every change."""
     settings: list[Setting]
-    workers: list[WorkerRow]
+    workers: list[WorkerLine]
     journal: list[JournalRow]
 
 

@@ -11,7 +11,7 @@ from headrace.pipeline.again.counting import GROUPS_MAX, DeadLetterGroup, Replay
 from headrace.pipeline.again.holding import counted_rows
 from headrace.pipeline.again.times import now_ms
 from headrace.pipeline.source.machine import check_master
-from headrace.pipeline.source.options import ALL, Options
+from headrace.pipeline.source.options import ALL, SourceOptions
 from headrace.pipeline.sql import filtered
 from headrace.pipeline.write import replay
 
@@ -85,7 +85,7 @@ def _read(spark: SparkSession, url: str, tenant: str, queue: str, where: str) ->
     payloads = str(names_bodies(where)).lower()
     options = {"url": url, "what": "dead", "tenant": tenant, "queue": queue, "payloads": payloads}
     # Spark would find the same faults, but wrap them into a traceback of its own.
-    Options.parse(options)
+    SourceOptions.parse(options)
     return spark.read.format("headrace").options(**options).load()
 
 

@@ -24,7 +24,7 @@ Suspects = list[tuple[Place, str, dict[str, Any] | None]]
 """Jobs by place and id, each with its row of `fold` if it has events."""
 
 
-class Held(Struct, frozen=True):
+class StoredRecords(Struct, frozen=True):
     """The events that were read of a shard: the first and when it happened, the last, and how many."""
 
     first_seq: int
@@ -63,7 +63,7 @@ class Frames:
             stood[place] = max(stood.get(place, 0), row["seq"])
         return counts, stood
 
-    def read_events(self) -> dict[Place, Held]:
+    def read_events(self) -> dict[Place, StoredRecords]:
         """Read all events, and say what there is of each shard. What retention drops meanwhile is left out."""
         self._events = self._keep(self._read(what="journal", columns=",".join(EVENT), failOnDataLoss="false"))
         held = self._events.groupBy(*SHARD).agg(
@@ -73,7 +73,9 @@ class Frames:
             F.count("*").alias("n"),
         )
         return {
-            (row["tenant"], row["queue"], row["shard"]): Held(row["first"], row["at_ms"], row["last"], row["n"])
+            (row["tenant"], row["queue"], row["shard"]): StoredRecords(
+                row["first"], row["at_ms"], row["last"], row["n"]
+            )
             for row in held.collect()
         }
 

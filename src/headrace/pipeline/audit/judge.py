@@ -6,7 +6,7 @@ from headrace.model.job import Record, State
 from headrace.model.names import Shard
 from headrace.model.results import Found
 from headrace.pipeline.audit.finding import Finding, What
-from headrace.pipeline.audit.story import Story, Told
+from headrace.pipeline.audit.story import ExpectedRecord, Story
 
 _ALIVE = (State.WAITING, State.ACTIVE)
 
@@ -92,7 +92,7 @@ class Case:
         if story.record is not None:
             yield from self._differences(story.record, found.record, self._state is State.WAITING)
 
-    def _differences(self, told: Told, record: Record, has_time: bool) -> Iterator[Finding]:
+    def _differences(self, told: ExpectedRecord, record: Record, has_time: bool) -> Iterator[Finding]:
         if told.kind != record.kind:
             yield self._finding("kind", f"kind {told.kind!r}", f"kind {record.kind!r}")
         if (told.attempts, told.stalls) != (record.attempts, record.stalls):

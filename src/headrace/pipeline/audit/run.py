@@ -11,7 +11,7 @@ from headrace.model.limits import AUDIT_FLAWS_MAX
 from headrace.model.names import Queue, Shard
 from headrace.pipeline.audit.checking import check_counts, check_misplaced, check_records
 from headrace.pipeline.audit.finding import TORN, Audit, Finding
-from headrace.pipeline.audit.frames import Frames, Held, Place, Suspects, place_of
+from headrace.pipeline.audit.frames import Frames, Place, StoredRecords, Suspects, place_of
 from headrace.pipeline.audit.judge import MAYBE_OVER
 from headrace.pipeline.audit.looking import Stories, Tail, is_another, look_again
 from headrace.pipeline.audit.story import Story
@@ -19,7 +19,7 @@ from headrace.pipeline.audit.words import flaw_finding, missing_finding
 from headrace.pipeline.source.journal.ranges import bounds_of
 from headrace.pipeline.source.machine import check_master
 from headrace.pipeline.source.opening import opened
-from headrace.pipeline.source.options import ALL, Options
+from headrace.pipeline.source.options import ALL, SourceOptions
 from headrace.pipeline.source.targets import find_queues
 from headrace.stores.contract.store import Store
 
@@ -42,7 +42,7 @@ def audit(
     """
     options = {"url": url, "tenant": tenant, "queue": queue}
     # Spark would find the same faults, but wrap them into a traceback of its own.
-    parsed = Options.parse(options)
+    parsed = SourceOptions.parse(options)
     check_master(url, str(spark.sparkContext.master))
     frames = Frames(spark, options)
     try:
@@ -55,7 +55,7 @@ def audit(
 class _Auditing:
     """One audit, step by step. Spark's own steps hold up the event loop, on which nothing else is under way."""
 
-    def __init__(self, frames: Frames, store: Store, options: Options, tell: Callable[[str], None]) -> None:
+    def __init__(self, frames: Frames, store: Store, options: SourceOptions, tell: Callable[[str], None]) -> None:
         self._frames, self._store, self._options, self._tell = frames, store, options, tell
         self._findings: list[Finding] = []
         self._unlisted: Counter[Place] = Counter()
@@ -98,13 +98,13 @@ class _Auditing:
         queues = await find_queues(self._store, self._options)
         return await bounds_of(self._store.journal, [shard for queue in queues for shard in queue.all_shards()])
 
-    def _check_held(self, before: Shards, shards: Shards, held: Mapping[Place, Held]) -> None:
+    def _check_held(self, before: Shards, shards: Shards, held: Mapping[Place, StoredRecords]) -> None:
         for shard, bounds in shards.items():
             last_seq = before[shard].last_seq if shard in before else 0
             found = missing_finding(shard, bounds, held.get(place_of(shard)), last_seq)
             self._findings += [found] if found else []
 
-    async def _look_again(self, suspects: Suspects, shards: Shards, held: Mapping[Place, Held]) -> None:
+    async def _look_again(self, suspects: Suspects, shards: Shards, held: Mapping[Place, StoredRecords]) -> None:
         places = {place_of(shard): shard for shard in shards}
         stories: dict[Queue, dict[Shard, Stories]] = defaultdict(lambda: defaultdict(dict))
         for place, id, folded in suspects:
@@ -163,13 +163,13 @@ def doubting_losses(findings: list[Finding]) -> list[Finding]:
     return [replace(each, hint=MAYBE_OVER) if each.what == "lost" and each.place in torn else each for each in findings]
 
 
-def _last_seq(shard: Shard, bounds: Bounds, held: Mapping[Place, Held]) -> int:
+def _last_seq(shard: Shard, bounds: Bounds, held: Mapping[Place, StoredRecords]) -> int:
     """How far a journal was read: to its last event, or up to its beginning if it had none."""
     found = held.get(place_of(shard))
     return bounds.first_seq - 1 if found is None else found.last_seq
 
 
-def _lasting(before: Shards, after: Shards, stood: Mapping[Place, int], held: Mapping[Place, Held]) -> Shards:
+def _lasting(before: Shards, after: Shards, stood: Mapping[Place, int], held: Mapping[Place, StoredRecords]) -> Shards:
     """The shards that are there after everything was read, and were not made anew in between."""
     return {
         shard: bounds
@@ -180,7 +180,7 @@ def _lasting(before: Shards, after: Shards, stood: Mapping[Place, int], held: Ma
     }
 
 
-def _is_of(bounds: Bounds, held: Held | None) -> bool:
+def _is_of(bounds: Bounds, held: StoredRecords | None) -> bool:
     """Whether the events that were read are those of the journal that is there now."""
     if held is None:
         return True

@@ -5,7 +5,7 @@ from typing import Any
 
 from msgspec import Struct
 
-from headrace.model.event import Event, Line
+from headrace.model.event import Event, EventRecord
 from headrace.pipeline.audit.rules import (
     BLOCKED,
     ENDLESS,
@@ -19,7 +19,7 @@ from headrace.pipeline.audit.rules import (
 )
 
 
-class Told(Struct, frozen=True):
+class ExpectedRecord(Struct, frozen=True):
     """What the journal says of a record; None where it does not say."""
 
     kind: str | None
@@ -40,14 +40,14 @@ class Story(Struct):
     event: str | None = None
     state: str | None = None
     """waiting, active or over."""
-    record: Told | None = None
+    record: ExpectedRecord | None = None
     fence: int | None = None
-    blocked_job: Told | None = None
+    blocked_job: ExpectedRecord | None = None
     has_blocked_job: bool | None = None
     finished_job: str | None = None
     """done, cancelled or none."""
-    ended: Told | None = None
-    dead_letters: dict[int, Told] = {}
+    ended: ExpectedRecord | None = None
+    dead_letters: dict[int, ExpectedRecord] = {}
     gone: set[int] = set()
     """Dead letters that were there once."""
 
@@ -99,7 +99,7 @@ class Story(Struct):
             self.finished_job = "none"
         self._take_dead_letters(event, line)
 
-    def _take_dead_letters(self, event: Event, line: Line) -> None:
+    def _take_dead_letters(self, event: Event, line: EventRecord) -> None:
         if line.event == "removed" and line.reason != LOST:
             self.gone |= set(self.dead_letters)
             self.dead_letters.clear()
@@ -110,15 +110,15 @@ class Story(Struct):
             self.dead_letters[line.dead_letter] = _of(event)
 
 
-def _of(event: Event) -> Told:
+def _of(event: Event) -> ExpectedRecord:
     line = event.line
-    return Told(
+    return ExpectedRecord(
         line.kind, line.attempts or 0, line.stalls or 0, line.run_at_ms, line.payload_bytes, line.reason, event.seq
     )
 
 
-def _told(row: Mapping[str, Any]) -> Told:
-    return Told(
+def _told(row: Mapping[str, Any]) -> ExpectedRecord:
+    return ExpectedRecord(
         row["kind"],
         row.get("attempts") or 0,
         row.get("stalls") or 0,

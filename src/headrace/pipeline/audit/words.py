@@ -5,7 +5,7 @@ from typing import Any
 from headrace.model.event import Bounds
 from headrace.model.names import Shard
 from headrace.pipeline.audit.finding import Finding, What
-from headrace.pipeline.audit.frames import Held
+from headrace.pipeline.audit.frames import StoredRecords
 
 _RESTORED = "readers of this journal miss events; compare with the history, and find out who deletes entries"
 _HINTS: dict[str, str] = {
@@ -50,7 +50,7 @@ def _said(row: Any) -> str:
             return f"{row['event']} of a job that was {before}"
 
 
-def missing_finding(shard: Shard, bounds: Bounds, held: Held | None, last_seq: int) -> Finding | None:
+def missing_finding(shard: Shard, bounds: Bounds, held: StoredRecords | None, last_seq: int) -> Finding | None:
     """A finding where a journal does not hold what it says: from `bounds.first_seq` to `last_seq`."""
     if last_seq < bounds.first_seq:
         return None

@@ -13,7 +13,7 @@ from headrace.app.app import App
 from headrace.app.discovery import load_app
 from headrace.app.job_function import JobFunction
 from headrace.model.errors import BadConfig
-from headrace.model.redact import scrubbed
+from headrace.model.redact import redact
 from headrace.model.validate import cut
 from headrace.pipeline.fleet.value import PROGRAM, is_found, packed, unpacked
 from headrace.pipeline.source.machine import here
@@ -58,7 +58,7 @@ class Cargo(Struct, frozen=True):
             try:
                 importlib.import_module(module)
             except Exception as error:
-                told = scrubbed(" ".join(f"{type(error).__name__}: {error}".split()))
+                told = redact(" ".join(f"{type(error).__name__}: {error}".split()))
                 raise _cannot_import(module, told) from error
 
 

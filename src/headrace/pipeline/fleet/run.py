@@ -24,13 +24,13 @@ from headrace.pipeline.fleet.places import placed, store_url
 from headrace.pipeline.fleet.post import context_of
 from headrace.pipeline.fleet.report import FleetReport, counted, missed
 from headrace.pipeline.fleet.squad import FleetProgress, Squad
-from headrace.pipeline.fleet.tally import Tally, starts_of
+from headrace.pipeline.fleet.tally import FleetTally, starts_of
 from headrace.pipeline.source.machine import check_master, here
 from headrace.pipeline.source.urls import check_url
 from headrace.pipeline.source.write.patience import patiently
 from headrace.stores.catalog import all_queues
 from headrace.stores.contract.store import Store
-from headrace.worker.config import Settings, WorkerConfig, settings_of
+from headrace.worker.config import WorkerConfig, WorkerSettings, settings_of
 
 __all__ = ["FleetProgress", "FleetReport", "run_fleet"]
 
@@ -63,7 +63,9 @@ def run_fleet(
     plan = _planned(spark, app, url, workers, until, for_ms, config)
     with Desk(plan.orders.url) as desk:
         starts = desk.ask(lambda store: starts_of(store, plan.queues))
-        squad = Squad(spark, plan.orders, plan.workers, desk, Tally(prefix_of(plan.orders.fleet), starts), plan.queues)
+        squad = Squad(
+            spark, plan.orders, plan.workers, desk, FleetTally(prefix_of(plan.orders.fleet), starts), plan.queues
+        )
         took = squad.run(plan.settings.grace_ms, for_ms, stopping or threading.Event(), on_progress)
         return _report(spark, plan, squad, desk, starts, took)
 
@@ -79,7 +81,7 @@ class _Plan(Struct, frozen=True):
     """What was asked for, checked."""
 
     orders: Orders
-    settings: Settings
+    settings: WorkerSettings
     queues: list[Queue]
     workers: int
 

@@ -18,7 +18,7 @@ from headrace.pipeline.fleet.desk import Desk
 from headrace.pipeline.fleet.drained import counts_of
 from headrace.pipeline.fleet.orders import Orders
 from headrace.pipeline.fleet.post import Post, tag_of, told_of
-from headrace.pipeline.fleet.tally import Tally
+from headrace.pipeline.fleet.tally import FleetTally
 from headrace.stores.contract.store import Store
 
 LOOK_SECONDS = 0.2
@@ -61,7 +61,7 @@ class Squad:
     """Runs the posts of one fleet, on the thread that calls `run`."""
 
     def __init__(
-        self, spark: SparkSession, orders: Orders, workers: int, desk: Desk, tally: Tally, queues: Sequence[Queue]
+        self, spark: SparkSession, orders: Orders, workers: int, desk: Desk, tally: FleetTally, queues: Sequence[Queue]
     ) -> None:
         self._spark = spark
         self._orders = orders

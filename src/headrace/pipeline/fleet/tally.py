@@ -14,7 +14,7 @@ _BEGINS = {event: f'{{"event":"{event}",'.encode() for event in ENDS}
 """How lines begin: no text inside a line can hold this, its quotes would be escaped."""
 
 
-class Tally:
+class FleetTally:
     """Counts the ends of deliveries that the workers of one fleet have settled, from where the journals stood when it
     was made. Lines are counted and not read: a driver keeps up with many executors."""
 

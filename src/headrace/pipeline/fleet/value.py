@@ -13,7 +13,7 @@ from headrace.app.app import App
 from headrace.app.job_function import JobFunction
 from headrace.app.registry import FailHandler
 from headrace.model.errors import BadConfig
-from headrace.model.redact import scrubbed
+from headrace.model.redact import redact
 from headrace.model.validate import cut
 from headrace.worker.handlers import Handler, handler_of
 
@@ -124,7 +124,7 @@ def packed(app: App) -> bytes:
     except BadConfig:
         raise
     except Exception as error:
-        told = scrubbed(" ".join(f"{type(error).__name__}: {error}".split()))
+        told = redact(" ".join(f"{type(error).__name__}: {error}".split()))
         raise BadConfig(
             "an app that no module holds travels to Spark's executors by value, and something that its functions use"
             f" cannot travel ({cut(told, 300)}); put the app into a module and name it, as in shop.jobs:app"

@@ -9,20 +9,20 @@ from headrace.model.errors import BadConfig
 from headrace.pipeline.history import check, delta, steps
 from headrace.pipeline.history.cursor import Cursor
 from headrace.pipeline.history.place import place, remove_leftovers
-from headrace.pipeline.history.planned import Planned, read_planned
+from headrace.pipeline.history.planned import PlannedBatch, read_planned
 from headrace.pipeline.history.resume import is_named, is_reached
 from headrace.pipeline.history.staging import clear, stage
-from headrace.pipeline.history.state import State, read_state, write_state
+from headrace.pipeline.history.state import HistoryState, read_state, write_state
 from headrace.pipeline.history.writing import Writing
 from headrace.pipeline.source.opening import opened
-from headrace.pipeline.source.options import Options
+from headrace.pipeline.source.options import SourceOptions
 
 
 class Writer:
     """What Spark calls for each batch (`foreachBatch`). Killed anywhere, the next run brings the batch to its end."""
 
     def __init__(
-        self, folder: Path, writing: Writing, first_batch: int, options: Options, cursor: Cursor | None
+        self, folder: Path, writing: Writing, first_batch: int, options: SourceOptions, cursor: Cursor | None
     ) -> None:
         self._folder = folder
         self._writing = writing
@@ -48,13 +48,13 @@ class Writer:
         self._advance(planned)
         steps.reached("advanced", batch)
 
-    def _state(self) -> State:
+    def _state(self) -> HistoryState:
         state = read_state(self._folder)
         if state is None:
             raise BadConfig(f"the history in {self._folder} was removed while it was written; start again")
         return state
 
-    def _add(self, frame: DataFrame, batch: int, planned: Planned, state: State) -> None:
+    def _add(self, frame: DataFrame, batch: int, planned: PlannedBatch, state: HistoryState) -> None:
         if self._is_first:
             remove_leftovers(self._folder, batch)
             self._is_first = False
@@ -74,7 +74,9 @@ class Writer:
         steps.reached("noted", batch)
         clear(self._folder)
 
-    def _next(self, state: State, batch: int, planned: Planned, counts: check.Counts) -> State:
+    def _next(
+        self, state: HistoryState, batch: int, planned: PlannedBatch, counts: check.VerifiedCounts
+    ) -> HistoryState:
         # Journals that the options leave out keep their place; one that is gone begins anew if it comes back.
         others = {name: mark for name, mark in state.shards.items() if not is_named(name, self._options)}
         return replace(
@@ -87,7 +89,7 @@ class Writer:
             shards=others | planned.end.shards,
         )
 
-    def _advance(self, planned: Planned) -> None:
+    def _advance(self, planned: PlannedBatch) -> None:
         if self._cursor is None:
             return
         seqs = {name: span.upto for name, span in planned.spans.items() if span.count}

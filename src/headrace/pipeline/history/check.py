@@ -8,13 +8,13 @@ import pyarrow.parquet as pq
 from msgspec import Struct
 
 from headrace.model.errors import StoreUnavailable
-from headrace.pipeline.history.planned import Planned, Span
+from headrace.pipeline.history.planned import PlannedBatch, SeqSpan
 from headrace.pipeline.source.journal.offset import Mark
 
 _COLUMNS = ["tenant", "shard", "seq"]
 
 
-class Held(Struct, frozen=True):
+class StoredFiles(Struct, frozen=True):
     """What staged files hold of a journal."""
 
     first: int
@@ -23,7 +23,7 @@ class Held(Struct, frozen=True):
     distinct: int
 
 
-class Counts(Struct):
+class VerifiedCounts(Struct):
     """What a batch adds to the totals of a history."""
 
     events: int = 0
@@ -31,7 +31,7 @@ class Counts(Struct):
     lost: int = 0
 
 
-def held_by(files: Sequence[Path]) -> dict[str, Held]:
+def held_by(files: Sequence[Path]) -> dict[str, StoredFiles]:
     """What staged files hold, by `tenant/queue/shard`; read back from the files themselves."""
     if not files:
         return {}
@@ -45,19 +45,21 @@ def held_by(files: Sequence[Path]) -> dict[str, Held]:
     wanted = [("seq", "min"), ("seq", "max"), ("seq", "count"), ("seq", "count_distinct")]
     found = rows.group_by(["tenant", "queue", "shard"]).aggregate(wanted).to_pylist()
     return {
-        f"{row['tenant']}/{row['queue']}/{row['shard']}": Held(
+        f"{row['tenant']}/{row['queue']}/{row['shard']}": StoredFiles(
             row["seq_min"], row["seq_max"], row["seq_count"], row["seq_count_distinct"]
         )
         for row in found
     }
 
 
-def check(planned: Planned, held: Mapping[str, Held], marks: Mapping[str, Mark], *, strict: bool) -> Counts:
+def check(
+    planned: PlannedBatch, held: Mapping[str, StoredFiles], marks: Mapping[str, Mark], *, strict: bool
+) -> VerifiedCounts:
     """Compare what a batch holds with what it is to hold, and that with where the history ended.
 
     `strict` allows nothing to be missing; otherwise it is counted what the stream has gone on without.
     """
-    counts = Counts()
+    counts = VerifiedCounts()
     for name in held.keys() - planned.spans.keys():
         raise _wrong(name, "nothing", held[name])
     for name, span in planned.spans.items():
@@ -77,7 +79,7 @@ def check(planned: Planned, held: Mapping[str, Held], marks: Mapping[str, Mark],
     return counts
 
 
-def _check_begin(planned: Planned, name: str, mark: Mark | None, counts: Counts, *, strict: bool) -> None:
+def _check_begin(planned: PlannedBatch, name: str, mark: Mark | None, counts: VerifiedCounts, *, strict: bool) -> None:
     after = planned.spans[name].after
     if mark is None or mark.seq == after:
         return
@@ -91,11 +93,11 @@ def _check_begin(planned: Planned, name: str, mark: Mark | None, counts: Counts,
     counts.lost += max(mark.seq - after, 0)
 
 
-def _told(span: Span) -> str:
+def _told(span: SeqSpan) -> str:
     return f"seq {span.after + 1:,} to {span.upto:,}"
 
 
-def _wrong(name: str, wanted: str, found: Held | None) -> StoreUnavailable:
+def _wrong(name: str, wanted: str, found: StoredFiles | None) -> StoreUnavailable:
     told = "nothing" if found is None else f"seq {found.first:,} to {found.last:,} in {found.rows:,} rows"
     if found is not None and found.rows != found.distinct:
         told += f" of which {found.rows - found.distinct:,} are doubles"

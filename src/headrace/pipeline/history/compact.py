@@ -13,7 +13,7 @@ from headrace.pipeline.history import layout, steps
 from headrace.pipeline.history.alone import alone
 from headrace.pipeline.history.compacted import Compacted
 from headrace.pipeline.history.merge import merge
-from headrace.pipeline.history.state import State, read_state
+from headrace.pipeline.history.state import HistoryState, read_state
 
 _COMPACTED = "compacted.parquet"
 _DAY = re.compile(r"\d{4}-\d{2}-\d{2}")
@@ -49,7 +49,7 @@ def compact(
 
 
 def _compact_files(
-    home: Path, state: State, until_day: str | None, small_bytes: int, on_progress: Progress
+    home: Path, state: HistoryState, until_day: str | None, small_bytes: int, on_progress: Progress
 ) -> Compacted:
     done = Compacted()
     # What a killed run has left.

@@ -7,7 +7,7 @@ from msgspec.structs import replace
 
 from headrace.model.errors import Refused
 from headrace.model.names import Shard
-from headrace.pipeline.source.options import Options
+from headrace.pipeline.source.options import SourceOptions
 from headrace.pipeline.source.targets import find_queues
 from headrace.stores.contract.store import Store
 
@@ -18,7 +18,7 @@ _AT_ONCE = 16
 class Cursor:
     """The places of one consumer in the journals of a store."""
 
-    def __init__(self, consumer: str, options: Options, *, hold: bool) -> None:
+    def __init__(self, consumer: str, options: SourceOptions, *, hold: bool) -> None:
         self._consumer = consumer
         # Without names: one that is gone would be refused.
         self._options = replace(options, names=())

@@ -16,7 +16,7 @@ from headrace.pipeline.files import sync_folder
 from headrace.pipeline.history.compacted import Compacted
 from headrace.pipeline.history.layout import DELTA_LOG
 from headrace.pipeline.history.place import sync_file
-from headrace.pipeline.history.state import State
+from headrace.pipeline.history.state import HistoryState
 from headrace.pipeline.source.journal.offset import Mark
 from headrace.pipeline.source.schema import JOURNAL, JOURNAL_BODIES
 
@@ -49,7 +49,7 @@ def check_installed() -> None:
         raise BadConfig("the form delta needs the package deltalake; install it with pip install 'headrace[delta]'")
 
 
-def prepare_table(folder: Path, state: State, *, payloads: bool) -> State:
+def prepare_table(folder: Path, state: HistoryState, *, payloads: bool) -> HistoryState:
     """Make the table if it is new, and give the state as the table has it: it may be a batch ahead."""
     check_installed()
     from deltalake import DeltaTable, Field
@@ -69,7 +69,7 @@ def prepare_table(folder: Path, state: State, *, payloads: bool) -> State:
     return _as_committed(folder, table, state)
 
 
-def commit(folder: Path, files: Sequence[Path], before: State, after: State) -> None:
+def commit(folder: Path, files: Sequence[Path], before: HistoryState, after: HistoryState) -> None:
     """Add the files of a batch to the table, in one transaction with what it changes in the state; safe on disk."""
     from deltalake import CommitProperties, DeltaTable, Transaction
 
@@ -161,7 +161,7 @@ def _names(folder: Path) -> set[str]:
     return {path.name for path in (folder / DELTA_LOG).iterdir()}
 
 
-def _as_committed(folder: Path, table: "DeltaTable", state: State) -> State:
+def _as_committed(folder: Path, table: "DeltaTable", state: HistoryState) -> HistoryState:
     last = table.transaction_version(APP)
     if (-1 if last is None else last) < state.committed:
         raise BadConfig(

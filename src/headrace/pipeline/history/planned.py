@@ -10,7 +10,7 @@ from headrace.pipeline.source.checkpoint import unknown_form
 from headrace.pipeline.source.journal.offset import Offset
 
 
-class Span(Struct, frozen=True, gc=False):
+class SeqSpan(Struct, frozen=True, gc=False):
     """The events of a journal with `after < seq <= upto`."""
 
     after: int
@@ -22,11 +22,11 @@ class Span(Struct, frozen=True, gc=False):
         return max(self.upto - self.after, 0)
 
 
-class Planned(Struct, frozen=True):
+class PlannedBatch(Struct, frozen=True):
     """Where a batch ends, and what it is to hold of each journal."""
 
     end: Offset
-    spans: dict[str, Span]
+    spans: dict[str, SeqSpan]
 
     @property
     def events(self) -> int:
@@ -34,12 +34,12 @@ class Planned(Struct, frozen=True):
         return sum(span.count for span in self.spans.values())
 
 
-def read_planned(folder: Path, number: int) -> Planned:
+def read_planned(folder: Path, number: int) -> PlannedBatch:
     """The batch that Spark gives this number."""
     end = read_end(folder, number)
     # The first batch of a checkpoint says itself where each journal begins; one that says nothing holds nothing.
     before = read_end(folder, number - 1) if number else end
-    return Planned(end, {name: Span(end.begins(before, name), mark.seq) for name, mark in end.shards.items()})
+    return PlannedBatch(end, {name: SeqSpan(end.begins(before, name), mark.seq) for name, mark in end.shards.items()})
 
 
 def last_number(folder: Path) -> int | None:

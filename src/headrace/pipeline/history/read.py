@@ -8,7 +8,7 @@ from pyspark.sql.types import DateType, StructField, StructType
 from headrace.model.errors import BadConfig
 from headrace.pipeline.history.delta import table_files
 from headrace.pipeline.history.layout import history_folder, spark_path
-from headrace.pipeline.history.state import State, read_state
+from headrace.pipeline.history.state import HistoryState, read_state
 from headrace.pipeline.source.schema import JOURNAL, JOURNAL_BODIES
 
 
@@ -31,7 +31,7 @@ def read_history(spark: SparkSession, folder: str | Path) -> DataFrame:
     return spark.read.schema(schema).parquet(spark_path(home)).select(*schema.names)
 
 
-def schema_of(state: State) -> StructType:
+def schema_of(state: HistoryState) -> StructType:
     """The columns of a history; said, since Spark would take a queue called 2024 for a number."""
     bodies = JOURNAL_BODIES.spark.fields if state.payloads else []
     return StructType([*JOURNAL.spark.fields, StructField("day", DateType()), *bodies])

@@ -12,13 +12,13 @@ from headrace.pipeline.files import write_whole
 from headrace.pipeline.history.delta import prepare_table
 from headrace.pipeline.history.layout import CHECKPOINT, DELTA_LOG, STATE, WRITING
 from headrace.pipeline.history.planned import last_number, read_end
-from headrace.pipeline.history.state import Form, State, read_state, write_state
+from headrace.pipeline.history.state import Form, HistoryState, read_state, write_state
 from headrace.pipeline.source.journal.known import Known
 from headrace.pipeline.source.journal.loss import Loss
 from headrace.pipeline.source.journal.offset import Mark, Offset
-from headrace.pipeline.source.journal.watch import Watch
+from headrace.pipeline.source.journal.watch import JournalIdentity
 from headrace.pipeline.source.lacking import refuse
-from headrace.pipeline.source.options import ALL, Options
+from headrace.pipeline.source.options import ALL, SourceOptions
 from headrace.stores.contract.store import Store
 
 _ORIGIN = "_origin.json"
@@ -33,7 +33,7 @@ class Origin(Struct, frozen=True, kw_only=True):
     names: tuple[str, ...]
 
 
-def check_folder(folder: Path, form: Form) -> State | None:
+def check_folder(folder: Path, form: Form) -> HistoryState | None:
     """The state of the history in a folder, None of one that is new; refuses what is no history of this form, and
     changes nothing."""
     state = read_state(folder)
@@ -46,12 +46,12 @@ def check_folder(folder: Path, form: Form) -> State | None:
     return state
 
 
-def begin(folder: Path, form: Form, *, payloads: bool) -> State:
+def begin(folder: Path, form: Form, *, payloads: bool) -> HistoryState:
     """The state of the history in a folder, which is made if it is new; refuses what is no history of this form."""
     state = check_folder(folder, form)
     if state is None:
         folder.mkdir(parents=True, exist_ok=True)
-        state = State(form=form)
+        state = HistoryState(form=form)
         # Before anything else: from now on this folder is a history.
         write_state(folder, state)
     if form == "delta":
@@ -62,7 +62,7 @@ def begin(folder: Path, form: Form, *, payloads: bool) -> State:
     return state
 
 
-def first_batch(folder: Path, state: State, options: Options) -> int | None:
+def first_batch(folder: Path, state: HistoryState, options: SourceOptions) -> int | None:
     """The history's number of the batch that the checkpoint counts as 0; None when the checkpoint is of no use."""
     number = last_number(folder)
     origin = _read_origin(folder)
@@ -83,18 +83,18 @@ def first_batch(folder: Path, state: State, options: Options) -> int | None:
     return None
 
 
-def is_reached(state: State, end: Offset) -> bool:
+def is_reached(state: HistoryState, end: Offset) -> bool:
     """Whether the history ends where a batch does."""
     return all(state.shards.get(name) == mark for name, mark in end.shards.items())
 
 
-def is_named(name: str, options: Options) -> bool:
+def is_named(name: str, options: SourceOptions) -> bool:
     """Whether the options mean the journal `tenant/queue/shard`."""
     tenant, queue, _ = name.split("/")
     return options.tenant in (ALL, tenant) and (not options.names or queue in options.names)
 
 
-def renew(folder: Path, state: State, options: Options) -> int:
+def renew(folder: Path, state: HistoryState, options: SourceOptions) -> int:
     """Make room for a new checkpoint, and say which number its first batch has."""
     checkpoint = folder / CHECKPOINT
     # First, since a checkpoint without it counts as lost, also when we are stopped half-way.
@@ -106,10 +106,10 @@ def renew(folder: Path, state: State, options: Options) -> int:
     return origin.first_batch
 
 
-async def find_begins(store: Store, options: Options, marks: dict[str, Mark]) -> dict[str, int]:
+async def find_begins(store: Store, options: SourceOptions, marks: dict[str, Mark]) -> dict[str, int]:
     """The seq that each journal goes on with behind its mark; refuses or goes on, as the options say, where a
     journal is no longer the one that was read."""
-    watch = Watch(Known(store, options, monotonic_ms))
+    watch = JournalIdentity(Known(store, options, monotonic_ms))
     bounds, losses = await watch.look(Offset(shards=marks), is_first=False)
     if options.fails_on_loss:
         refuse([_sentence(each) for each in losses], "shards")

@@ -20,7 +20,7 @@ from headrace.pipeline.history.resume import begin, check_folder, find_begins, f
 from headrace.pipeline.history.state import FORMS, Form
 from headrace.pipeline.history.writing import take_writing
 from headrace.pipeline.source.opening import opened
-from headrace.pipeline.source.options import ALL, EVENTS_PER_TRIGGER_MAX, Options
+from headrace.pipeline.source.options import ALL, EVENTS_PER_TRIGGER_MAX, SourceOptions
 from headrace.stores.contract.store import Store
 
 NAME = "history"
@@ -65,7 +65,7 @@ def follow_history(
     if payloads:
         given["payloads"] = "true"
     # Spark would find the same faults, but wrap them into a page of its own.
-    options = Options.parse(given)
+    options = SourceOptions.parse(given)
     cursor = None if consumer is None else Cursor(consumer, options, hold=hold)
     check_folder(home, form)
     home.mkdir(parents=True, exist_ok=True)
@@ -87,7 +87,7 @@ def follow_history(
     return query
 
 
-def _resume(home: Path, form: Form, options: Options, cursor: Cursor | None) -> tuple[int, dict[str, int] | None]:
+def _resume(home: Path, form: Form, options: SourceOptions, cursor: Cursor | None) -> tuple[int, dict[str, int] | None]:
     """The number of the first batch of the checkpoint, and where journals begin if it is a new one."""
     state = begin(home, form, payloads=options.payloads)
     begins = None

@@ -16,7 +16,7 @@ Form = Literal["parquet", "delta"]
 FORMS: tuple[str, ...] = get_args(Form)
 
 
-class State(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class HistoryState(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """The truth about a history. Checkpoints may get lost: they are made anew from it."""
 
     v: int = VERSION
@@ -36,14 +36,14 @@ class State(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """The last event of each journal, by `tenant/queue/shard`."""
 
 
-def read_state(folder: Path) -> State | None:
+def read_state(folder: Path) -> HistoryState | None:
     """The state of the history in a folder; None when there is none."""
     try:
         content = (folder / STATE).read_bytes()
     except FileNotFoundError:
         return None
     try:
-        state = msgspec.json.decode(content, type=State)
+        state = msgspec.json.decode(content, type=HistoryState)
     except msgspec.DecodeError:
         state = None
     if state is None or state.v != VERSION:
@@ -54,6 +54,6 @@ def read_state(folder: Path) -> State | None:
     return state
 
 
-def write_state(folder: Path, state: State) -> None:
+def write_state(folder: Path, state: HistoryState) -> None:
     """Note what is in place from now on."""
     write_whole(folder / STATE, msgspec.json.encode(state))

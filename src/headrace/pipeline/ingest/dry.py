@@ -15,15 +15,15 @@ from headrace.model.job import Job
 from headrace.model.times import instant_text
 from headrace.model.validate import cut
 from headrace.pipeline.ingest.counts import Ingested
-from headrace.pipeline.ingest.planned import Planned
+from headrace.pipeline.ingest.planned import PlannedIngest
 from headrace.pipeline.source.machine import check_here, here
 from headrace.pipeline.source.opening import opened
 from headrace.pipeline.source.options import WriteOptions
 from headrace.pipeline.source.write.counts import EXAMPLE_CHARS_MAX
 from headrace.pipeline.source.write.jobs import job_hashes
 from headrace.pipeline.source.write.keeping import Row
-from headrace.pipeline.source.write.making import Rows
-from headrace.pipeline.source.write.queues import Queues
+from headrace.pipeline.source.write.making import JobFrame
+from headrace.pipeline.source.write.queues import TargetQueues
 from headrace.stores.contract.store import Store
 
 SAMPLES = 5
@@ -42,7 +42,7 @@ _ARROW = pa.schema(
 )
 
 
-def look_at(planned: Planned, name: str) -> Ingested:
+def look_at(planned: PlannedIngest, name: str) -> Ingested:
     """What would become of the rows, as far as that can be told without writing them."""
     looker = _Looker(planned.options, tuple(planned.frame.columns), here())
     told = _added_up(planned.frame.mapInArrow(looker, _TOLD)).collect()
@@ -105,14 +105,14 @@ class _Looker:
         check_here(self._options.url, self._planned_on)
         shown = 0
         with opened(self._options.url) as (runner, store):
-            queues = Queues(self._options.shards or 1)
+            queues = TargetQueues(self._options.shards or 1)
             for batch in rows:
                 told = runner.run(self._look(store, queues, batch, SAMPLES - shown))
                 shown += len(told["sample"].drop_null())
                 yield told
 
-    async def _look(self, store: Store, queues: Queues, batch: pa.RecordBatch, samples: int) -> pa.RecordBatch:
-        made = Rows(self._options, self._names, batch)
+    async def _look(self, store: Store, queues: TargetQueues, batch: pa.RecordBatch, samples: int) -> pa.RecordBatch:
+        made = JobFrame(self._options, self._names, batch)
         await queues.learn(store, made.places())
         refusals: list[Refused] = []
 

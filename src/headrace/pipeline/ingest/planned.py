@@ -57,7 +57,7 @@ class Target(Struct, frozen=True, kw_only=True):
         return {option: value for option, value in given.items() if value is not None}
 
 
-class Planned(Struct, frozen=True):
+class PlannedIngest(Struct, frozen=True):
     """What is written."""
 
     frame: DataFrame
@@ -68,14 +68,16 @@ class Planned(Struct, frozen=True):
     sink: JobSink
 
 
-def plan(frame: DataFrame, url: str, mapping: Mapping | Pairs[str, str] | None, target: Target, what: str) -> Planned:
+def plan(
+    frame: DataFrame, url: str, mapping: Mapping | Pairs[str, str] | None, target: Target, what: str
+) -> PlannedIngest:
     """Check everything that can be checked before a row is read; raises `BadConfig` with one sentence."""
     found = mapping if isinstance(mapping, Mapping) else Mapping(dict(mapping or {}))
     given = {"url": url} | target.options(found.columns)
     options = WriteOptions.parse(given)
     check_master(url, frame.sparkSession.conf.get("spark.master", "local") or "local")
     jobs = mapped(frame, found, what)
-    return Planned(jobs, given, options, JobSink(options, jobs.schema))
+    return PlannedIngest(jobs, given, options, JobSink(options, jobs.schema))
 
 
 def whole_path(folder: str | Path) -> str:

@@ -14,7 +14,7 @@ from headrace.stores.catalog import find_queue
 from headrace.stores.contract.store import Store
 
 
-class Watch:
+class DrainWatch:
     """The queue of a map, as the driver sees it."""
 
     def __init__(self, desk: Desk, queue: Queue) -> None:
@@ -62,10 +62,10 @@ class Watch:
 
 
 @contextmanager
-def watching(url: str, queue: Queue) -> Iterator[Watch]:
+def watching(url: str, queue: Queue) -> Iterator[DrainWatch]:
     """A look at a queue for this block."""
     with Desk(url) as desk:
-        yield Watch(desk, queue)
+        yield DrainWatch(desk, queue)
 
 
 def open_jobs(counts: Counts) -> int:

@@ -13,7 +13,7 @@ Step = Literal["reading", "enqueuing", "running", "collecting"]
 STEPS: tuple[Step, ...] = ("reading", "enqueuing", "running", "collecting")
 
 
-class Far(Struct, frozen=True):
+class MapProgress(Struct, frozen=True):
     """How far a map is."""
 
     step: Step

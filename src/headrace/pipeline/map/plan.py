@@ -17,7 +17,7 @@ from headrace.pipeline.fleet.places import store_url
 from headrace.pipeline.map.answers import result_type_of
 from headrace.pipeline.map.keys import Key, check_name, key_of
 from headrace.pipeline.map.table import check_table
-from headrace.pipeline.map.taking import Work, payload_of, work_of
+from headrace.pipeline.map.taking import MapWork, payload_of, work_of
 from headrace.pipeline.source.urls import check_url
 
 
@@ -46,7 +46,7 @@ class Plan(Struct, frozen=True, kw_only=True):
     queue: Queue
     is_own: bool
     """Whether the queue is the map's own, so that it may be configured."""
-    work: Work
+    work: MapWork
     key: Key
     payload: str
     """SQL."""
@@ -79,7 +79,7 @@ def planned(frame: DataFrame, wish: Wish) -> Plan:
     )
 
 
-def _queue_of(wish: Wish, work: Work) -> Queue:
+def _queue_of(wish: Wish, work: MapWork) -> Queue:
     if isinstance(wish.queue, Queue):
         return wish.queue
     return Queue(wish.queue or f"map-{wish.name}", wish.tenant or work.app.maker.tenant, wish.shards or 1)

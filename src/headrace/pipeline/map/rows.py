@@ -18,7 +18,7 @@ from headrace.model.job import Job
 from headrace.model.limits import MAP_SAMPLES, PAYLOAD_BYTES_MAX
 from headrace.model.validate import check_bytes, cut
 from headrace.pipeline.map.keys import Key, id_of, quoted
-from headrace.pipeline.map.taking import Work
+from headrace.pipeline.map.taking import MapWork
 from headrace.pipeline.source.write.cells import json_texts
 from headrace.pipeline.sql import at_run_time
 
@@ -28,7 +28,7 @@ _UNREADABLE = re.compile(r"\[(?:FAILED_READ_FILE|MALFORMED_RECORD)[A-Z_.]*\] ([^
 _WRITTEN = "text string, reason string, sentence string"
 
 
-class Rows(Struct, frozen=True):
+class MapRows(Struct, frozen=True):
     """The rows of one map, read once and held until it is over.
 
     Columns: those of the key; `_key` (its text), `_id`, `_payload` (JSON), `_tag` (what the row says, in short),
@@ -45,7 +45,7 @@ class Rows(Struct, frozen=True):
 
 
 @contextmanager
-def held(frame: DataFrame, key: Key, payload: str, work: Work, name: str) -> Iterator[Rows]:
+def held(frame: DataFrame, key: Key, payload: str, work: MapWork, name: str) -> Iterator[MapRows]:
     """The rows, read once for this block: what is wrong with their SQL shows here, before anything is written."""
     rows = prepared(frame, key, payload, work.kind, name)
     try:
@@ -53,13 +53,13 @@ def held(frame: DataFrame, key: Key, payload: str, work: Work, name: str) -> Ite
             [found] = rows.persist().agg(F.count(F.lit(1)).alias("rows"), F.count("_reason").alias("bad")).collect()
             good = rows.where(F.col("_reason").isNull()).limit(MAP_SAMPLES)
             samples = tuple(row._payload for row in good.select("_payload").collect())
-        yield Rows(rows, key, found.rows, found.bad, samples)
+        yield MapRows(rows, key, found.rows, found.bad, samples)
     finally:
         rows.unpersist()
 
 
 def prepared(frame: DataFrame, key: Key, payload: str, kind: str, name: str) -> DataFrame:
-    """The columns of `Rows`, from those of the frame."""
+    """The columns of `MapRows`, from those of the frame."""
     told = frame.select(*key.columns(), F.expr(payload).alias("_given"))
     told = told.withColumn("_key", key.text()).withColumn("_written", _written(F.col("_given")))
     reason = F.when(key.missing(), F.lit("bad_key")).otherwise(F.col("_written.reason"))
@@ -80,7 +80,7 @@ def tag_of(kind: str, payload: Column) -> Column:
     return F.concat(F.lit("row-"), F.substring(F.sha2(F.concat(F.lit(f"{kind}\n"), payload), 256), 1, 24))
 
 
-def jobs_of(rows: Rows, sample: Job, keep_ms: int) -> DataFrame:
+def jobs_of(rows: MapRows, sample: Job, keep_ms: int) -> DataFrame:
     """The rows as what=jobs takes them; what they do not say is as in `sample`."""
     columns = [
         F.col("_id").alias("id"),

@@ -17,17 +17,17 @@ from headrace.model.results import Counts
 from headrace.model.times import Duration
 from headrace.pipeline.fleet.run import FleetProgress, FleetReport, check_fleet, run_fleet
 from headrace.pipeline.map.answers import MARKS, OUTCOMES, answers, no_jobs, read_jobs, remembered
-from headrace.pipeline.map.draining import Watch, open_jobs, watching
-from headrace.pipeline.map.mapped import Far, Mapped
+from headrace.pipeline.map.draining import DrainWatch, open_jobs, watching
+from headrace.pipeline.map.mapped import Mapped, MapProgress
 from headrace.pipeline.map.plan import Plan, Wish, planned
-from headrace.pipeline.map.rows import Rows, held, jobs_of
+from headrace.pipeline.map.rows import MapRows, held, jobs_of
 from headrace.pipeline.map.table import read_answers
 from headrace.pipeline.map.taking import check_samples
 from headrace.pipeline.replacing import replace_table
 from headrace.pipeline.running import our_words
 from headrace.pipeline.write import Written, enqueue
 
-Tell = Callable[[Far], None]
+Tell = Callable[[MapProgress], None]
 
 
 def map_rows(
@@ -90,15 +90,15 @@ def map_rows(
     with our_words():
         plan = planned(frame, wish)
         crew.check(frame.sparkSession, plan)
-        tell(Far("reading"))
+        tell(MapProgress("reading"))
         with held(frame, plan.key, plan.payload, plan.work, name) as rows, watching(plan.url, plan.queue) as watch:
             check_samples(plan.work, rows.samples)
-            tell(Far("enqueuing", rows.count))
+            tell(MapProgress("enqueuing", rows.count))
             written = _enqueued(plan, rows)
             is_there, report = watch.found(), None
             if is_there:
                 report = _run(plan, frame, rows, watch, crew, tell, stop)
-            tell(Far("collecting", rows.count))
+            tell(MapProgress("collecting", rows.count))
             found = _answered(plan, frame, rows, is_there=is_there)
     counted = {row.outcome: row["count"] for row in found.groupBy("outcome").count().collect()}
     return Mapped(
@@ -146,7 +146,7 @@ def _check_by(by: str, workers: int | None, config: dict[str, Any]) -> None:
         raise BadConfig("a map has one queue; name it with queue")
 
 
-def _enqueued(plan: Plan, rows: Rows) -> Written:
+def _enqueued(plan: Plan, rows: MapRows) -> Written:
     """Put in what is not there yet; a row whose key stands for other work is left to the answer."""
     options: dict[str, str | int | bool] = {
         "queue": plan.queue.full_name,
@@ -170,12 +170,12 @@ def _enqueued(plan: Plan, rows: Rows) -> Written:
 
 
 def _run(
-    plan: Plan, frame: DataFrame, rows: Rows, watch: Watch, crew: _Crew, tell: Tell, stop: threading.Event
+    plan: Plan, frame: DataFrame, rows: MapRows, watch: DrainWatch, crew: _Crew, tell: Tell, stop: threading.Event
 ) -> FleetReport | None:
     """Have the jobs done that are open."""
 
     def told(counts: Counts) -> None:
-        tell(Far("running", rows.count, open_jobs(counts), counts.done, counts.dead))
+        tell(MapProgress("running", rows.count, open_jobs(counts), counts.done, counts.dead))
 
     def looked(_: FleetProgress) -> None:
         watch.look(told)
@@ -201,7 +201,7 @@ def _run(
     )
 
 
-def _answered(plan: Plan, frame: DataFrame, rows: Rows, *, is_there: bool) -> DataFrame:
+def _answered(plan: Plan, frame: DataFrame, rows: MapRows, *, is_there: bool) -> DataFrame:
     """The answer, read from the store once, which keeps it for a while only."""
     spark = frame.sparkSession
     jobs = read_jobs(spark, plan.url, plan.queue, plan.name) if is_there else no_jobs(spark)
@@ -219,5 +219,5 @@ def _answered(plan: Plan, frame: DataFrame, rows: Rows, *, is_there: bool) -> Da
     return written.drop(*MARKS)
 
 
-def _nobody(far: Far) -> None:
+def _nobody(far: MapProgress) -> None:
     """Nobody wants to know."""

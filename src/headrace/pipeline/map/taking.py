@@ -23,7 +23,7 @@ from headrace.pipeline.sql import selected
 PAYLOAD = "payload"
 
 
-class Work(Struct, frozen=True):
+class MapWork(Struct, frozen=True):
     """The function that does the rows, and what its jobs are like."""
 
     app: App
@@ -40,7 +40,7 @@ class Work(Struct, frozen=True):
         return self.app.maker.job_of(self.kind, b"null", self.options)
 
 
-def work_of(app: App | str, kind: str | Maker[..., Any]) -> Work:
+def work_of(app: App | str, kind: str | Maker[..., Any]) -> MapWork:
     """The function of an app that does jobs of a kind; `kind` may be the job function itself, with other options."""
     found = load_app(app) if isinstance(app, str) else app
     wanted = kind if isinstance(kind, str) else kind.function.kind
@@ -52,10 +52,10 @@ def work_of(app: App | str, kind: str | Maker[..., Any]) -> Work:
             f"jobs of kind {wanted!r} are read with the codec {function.handler.codec.name!r}, and rows are written as"
             " JSON; map them with a function that takes JSON"
         )
-    return Work(found, function, function.given if isinstance(kind, str) else kind.given)
+    return MapWork(found, function, function.given if isinstance(kind, str) else kind.given)
 
 
-def payload_of(work: Work, frame: DataFrame, payload: str | None) -> str:
+def payload_of(work: MapWork, frame: DataFrame, payload: str | None) -> str:
     """The SQL of what a row's job is given: as said, else the columns that the function takes, by name.
 
     `BadConfig` when the function cannot be called with it.
@@ -73,7 +73,7 @@ def payload_of(work: Work, frame: DataFrame, payload: str | None) -> str:
     return payload
 
 
-def check_samples(work: Work, payloads: Sequence[str]) -> None:
+def check_samples(work: MapWork, payloads: Sequence[str]) -> None:
     """Refuse rows of which none could be done: not one of the first ones fits the function."""
     first: Refused | None = None
     for payload in payloads:
@@ -90,7 +90,7 @@ def check_samples(work: Work, payloads: Sequence[str]) -> None:
         )
 
 
-def _by_name(work: Work, frame: DataFrame) -> str:
+def _by_name(work: MapWork, frame: DataFrame) -> str:
     if work.function.handler.arguments.style != "named":
         return "struct(*)"
     _check_names(work, frame.columns, "the rows have columns", others=True)
@@ -101,7 +101,7 @@ def _by_name(work: Work, frame: DataFrame) -> str:
     return f"struct({', '.join(map(quoted, names))})"
 
 
-def _check_names(work: Work, names: Sequence[str], has: str, *, others: bool = False) -> None:
+def _check_names(work: MapWork, names: Sequence[str], has: str, *, others: bool = False) -> None:
     taken, takes_all = _parameters(work)
     shown = f"{has} {', '.join(names) or 'none'}"
     told = work.function.handler.arguments
@@ -119,7 +119,7 @@ def _check_names(work: Work, names: Sequence[str], has: str, *, others: bool = F
         )
 
 
-def _parameters(work: Work) -> tuple[dict[str, bool], bool]:
+def _parameters(work: MapWork) -> tuple[dict[str, bool], bool]:
     """The arguments by name, whether each must be given, and whether any others are taken as well."""
     found = inspect.signature(work.function.handler.function).parameters.values()
     plain = [each for each in found if each.kind is not inspect.Parameter.VAR_KEYWORD]

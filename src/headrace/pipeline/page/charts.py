@@ -7,7 +7,7 @@ from msgspec import Struct
 
 from headrace.pipeline.page import scale, svg
 from headrace.pipeline.page.markup import Content, Html, joined, named, tag
-from headrace.pipeline.page.numbers import Span
+from headrace.pipeline.page.numbers import TimeSpan
 from headrace.pipeline.page.texts import NONE, instant
 
 PLOT_PX = 200
@@ -36,7 +36,7 @@ class Series(Struct, frozen=True):
 
 
 def stacked_columns(
-    title: str, about: Content, span: Span, series: Sequence[Series], text: Callable[[int], str]
+    title: str, about: Content, span: TimeSpan, series: Sequence[Series], text: Callable[[int], str]
 ) -> Html:
     """Columns on top of each other, the first series at the bottom."""
     axis, levels = _stack(series)
@@ -44,7 +44,9 @@ def stacked_columns(
     return _figure(title, about, span, series, text, axis, shapes, legend=_legend(series))
 
 
-def stacked_areas(title: str, about: Content, span: Span, series: Sequence[Series], text: Callable[[int], str]) -> Html:
+def stacked_areas(
+    title: str, about: Content, span: TimeSpan, series: Sequence[Series], text: Callable[[int], str]
+) -> Html:
     """Areas on top of each other, the first series at the bottom; a value holds from the middle of its bucket."""
     axis, levels = _stack(series)
     xs = _middles(span)
@@ -58,7 +60,7 @@ def stacked_areas(title: str, about: Content, span: Span, series: Sequence[Serie
     return _figure(title, about, span, series, text, axis, shapes, legend=_legend(series))
 
 
-def lines(title: str, about: Content, span: Span, series: Sequence[Series], text: Callable[[int], str]) -> Html:
+def lines(title: str, about: Content, span: TimeSpan, series: Sequence[Series], text: Callable[[int], str]) -> Html:
     """A line for each series, with its name at its end; values are durations in ms."""
     axis = scale.durations([value for one in series for value in one.values if value is not None])
     xs = _middles(span)
@@ -105,7 +107,7 @@ def _stack(series: Sequence[Series]) -> tuple[scale.Scale, list[list[float]]]:
 def _figure(
     title: str,
     about: Content,
-    span: Span,
+    span: TimeSpan,
     series: Sequence[Series],
     text: Callable[[int], str],
     axis: scale.Scale,
@@ -174,7 +176,7 @@ def _ends(ends: list[tuple[float, Series]]) -> Html | None:
     return tag("div", *labels, class_="ends", aria_hidden="true")
 
 
-def _table(span: Span, series: Sequence[Series], text: Callable[[int], str]) -> Html:
+def _table(span: TimeSpan, series: Sequence[Series], text: Callable[[int], str]) -> Html:
     head = [tag("th", named(one.name), scope="col", data_look=one.look) for one in series]
     rows = [
         tag(
@@ -188,5 +190,5 @@ def _table(span: Span, series: Sequence[Series], text: Callable[[int], str]) -> 
     return tag("details", tag("summary", "Numbers"), tag("div", table, class_="scroll"))
 
 
-def _middles(span: Span) -> list[float]:
+def _middles(span: TimeSpan) -> list[float]:
     return [(index + 0.5) / span.buckets for index in range(span.buckets)]

@@ -12,10 +12,10 @@ from headrace.model.errors import BadConfig
 from headrace.model.limits import PAGE_DAYS_MAX, PAGE_FAILURES_MAX, PAGE_KINDS_MAX, PAGE_SAMPLES_MAX
 from headrace.pipeline.lake import Lake
 from headrace.pipeline.page import queries
-from headrace.pipeline.page.numbers import WRITTEN_BY, Numbers, Scope, Span
-from headrace.pipeline.page.part import EVERYTHING, Part
+from headrace.pipeline.page.numbers import WRITTEN_BY, Numbers, Scope, TimeSpan
+from headrace.pipeline.page.part import EVERYTHING, ReportPart
 from headrace.pipeline.page.scopes import named_of, scopes_of, span_of
-from headrace.pipeline.page.views import Asked, Row, views_of
+from headrace.pipeline.page.views import Row, ViewRequest, views_of
 from headrace.pipeline.stats.run import read_stats
 
 READ_TRIES = 5
@@ -25,7 +25,7 @@ often than we read them."""
 T = TypeVar("T")
 
 
-def collect(spark: SparkSession, lake: Lake, *, made_at_ms: int, part: Part = EVERYTHING) -> Numbers:
+def collect(spark: SparkSession, lake: Lake, *, made_at_ms: int, part: ReportPart = EVERYTHING) -> Numbers:
     """All that the report shows of a part. Tables that are not there are named in `lacking`; BadConfig if none is."""
     there = [name for name in WRITTEN_BY if next(_folder(lake, name).glob(_GLOBS.get(name, "*.parquet")), None)]
     if not there:
@@ -50,7 +50,7 @@ def read_again(ask: Callable[[], T]) -> T:
 _GLOBS = {"stats": "day=*/*.parquet"}
 
 
-def _collect(spark: SparkSession, lake: Lake, there: Sequence[str], made_at_ms: int, part: Part) -> Numbers:
+def _collect(spark: SparkSession, lake: Lake, there: Sequence[str], made_at_ms: int, part: ReportPart) -> Numbers:
     tables = {name: part.of(spark.read.parquet(f"file:{_folder(lake, name)}")) for name in there if name != "stats"}
     stats = part.of(read_stats(spark, _folder(lake, "stats"))).cache()  # read once: it may be a file for each minute
     try:
@@ -72,11 +72,11 @@ def _collect(spark: SparkSession, lake: Lake, there: Sequence[str], made_at_ms: 
 def _ask(
     stats: DataFrame,
     tables: dict[str, DataFrame],
-    span: Span | None,
+    span: TimeSpan | None,
     scopes: Sequence[Scope],
     named: Sequence[Scope],
-) -> Asked:
-    asked = Asked()
+) -> ViewRequest:
+    asked = ViewRequest()
     attempts = queries.scoped(tables["attempts"], named) if "attempts" in tables else None
     if span is not None:
         shown = queries.scoped(stats, named)

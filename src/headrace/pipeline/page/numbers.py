@@ -32,7 +32,7 @@ class Scope(Struct, frozen=True, order=True):
 ALL = Scope()
 
 
-class Span(Struct, frozen=True):
+class TimeSpan(Struct, frozen=True):
     """The time that the report is about, cut into equal buckets, each of one or more windows of statistics."""
 
     start_ms: int
@@ -142,7 +142,7 @@ class Numbers(Struct, frozen=True):
     everything."""
 
     views: list[View]
-    span: Span | None
+    span: TimeSpan | None
     made_at_ms: int
     latency_of_slowest: bool = False
     part: str = ""

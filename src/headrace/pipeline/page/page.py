@@ -7,7 +7,7 @@ from importlib import resources
 from headrace.pipeline.page import charts, lists
 from headrace.pipeline.page.charts import Series
 from headrace.pipeline.page.markup import Html, escaped, joined, tag
-from headrace.pipeline.page.numbers import OUTCOMES, QUANTILES, WRITTEN_BY, Numbers, Scope, Span, View
+from headrace.pipeline.page.numbers import OUTCOMES, QUANTILES, WRITTEN_BY, Numbers, Scope, TimeSpan, View
 from headrace.pipeline.page.queries import OTHERS
 from headrace.pipeline.page.texts import every, exact, instant, milliseconds, queues_text, short
 from headrace.pipeline.page.tiles import tiles
@@ -51,7 +51,7 @@ def _view(view: View, numbers: Numbers) -> Html:
     )
 
 
-def _throughput(view: View, span: Span | None) -> Html:
+def _throughput(view: View, span: TimeSpan | None) -> Html:
     if view.counts is None or span is None:
         return _lacking("Throughput", "stats")
     series = [Series(name, name, view.counts[name], short(sum(view.counts[name]))) for name in OUTCOMES]
@@ -76,7 +76,7 @@ def _latency(what: str, view: View, numbers: Numbers) -> Html:
     return charts.lines(title, about, numbers.span, series, milliseconds)
 
 
-def _backlog(view: View, span: Span | None) -> Html:
+def _backlog(view: View, span: TimeSpan | None) -> Html:
     if view.counts is None or span is None:
         return _lacking("Backlog", "stats")
     if view.backlog is None:

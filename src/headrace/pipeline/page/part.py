@@ -7,7 +7,7 @@ from pyspark.sql import functions as F  # noqa: N812  (as everybody on Spark wri
 from headrace.pipeline.source.options import ALL
 
 
-class Part(Struct, frozen=True):
+class ReportPart(Struct, frozen=True):
     """A tenant and queues, as commands are given them: a name, queues with commas between them, or `*`."""
 
     tenant: str = ALL
@@ -32,4 +32,4 @@ class Part(Struct, frozen=True):
         return [] if self.queue == ALL else [name.strip() for name in self.queue.split(",")]
 
 
-EVERYTHING = Part()
+EVERYTHING = ReportPart()

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F  # noqa: N812  (as everybody on Spark writes it)
 
-from headrace.pipeline.page.numbers import COUNTED, QUANTILES, Scope, Span
+from headrace.pipeline.page.numbers import COUNTED, QUANTILES, Scope, TimeSpan
 
 _FAILED = ("retried", "stalled", "dead")
 _SCOPE = ("shown_tenant", "shown_queue")
@@ -34,13 +34,13 @@ def scoped(frame: DataFrame, scopes: Sequence[Scope]) -> DataFrame:
     return named.withColumn("shown_queue", _or_others(F.col("queue"), _is_queue_of(scopes)))
 
 
-def counts(stats: DataFrame, span: Span) -> DataFrame:
+def counts(stats: DataFrame, span: TimeSpan) -> DataFrame:
     """Reads stats that are scoped; returns `bucket shown_tenant shown_queue done retried stalled dead expired`."""
     bucket = _bucket(F.col("window_start"), span).alias("bucket")
     return stats.groupBy(bucket, *_SCOPE).agg(*(F.sum(name).alias(name) for name in COUNTED))
 
 
-def backlogs(stats: DataFrame, span: Span) -> DataFrame:
+def backlogs(stats: DataFrame, span: TimeSpan) -> DataFrame:
     """Reads stats that are scoped; returns `bucket shown_tenant shown_queue change`: by how much the open jobs grew
     from the end of the bucket before, or from nothing."""
     series = ("tenant", "queue", "kind", *_SCOPE)
@@ -62,7 +62,7 @@ def unknowns(stats: DataFrame) -> DataFrame:
     return queues.where("last.is_unknown").groupBy(*_SCOPE).agg(F.count("*").alias("queues"))
 
 
-def latencies(attempts: DataFrame, span: Span) -> DataFrame:
+def latencies(attempts: DataFrame, span: TimeSpan) -> DataFrame:
     """Reads attempts that are scoped; returns percentiles for each bucket of everything, of each tenant and queue that
     is shown: `bucket shown_tenant shown_queue wait_p50 … run_p99 run_max`; a name is null where all are meant."""
     ended = _ended(attempts).withColumn("bucket", _bucket(F.col("ended_at"), span))
@@ -70,7 +70,7 @@ def latencies(attempts: DataFrame, span: Span) -> DataFrame:
     return inside.groupingSets(_sets("bucket"), "bucket", *_SCOPE).agg(*_percentiles())
 
 
-def latencies_of_slowest(stats: DataFrame, span: Span) -> DataFrame:
+def latencies_of_slowest(stats: DataFrame, span: TimeSpan) -> DataFrame:
     """As `latencies`, from stats: percentiles of parts do not add up to those of the whole, so the largest is taken."""
     rows = stats.withColumn("bucket", _bucket(F.col("window_start"), span))
     names = [f"{what}_{quantile}" for what in ("wait", "run") for quantile in (*QUANTILES, "max")]
@@ -169,7 +169,7 @@ def _percentiles() -> list[Column]:
     ]
 
 
-def _bucket(at: Column, span: Span) -> Column:
+def _bucket(at: Column, span: TimeSpan) -> Column:
     return F.floor((F.unix_millis(at) - F.lit(span.start_ms)) / F.lit(span.bucket_ms)).cast("int")
 
 

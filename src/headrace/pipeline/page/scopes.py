@@ -5,7 +5,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from headrace.model.limits import PAGE_BUCKETS_MAX, PAGE_QUEUES_MAX, PAGE_TENANTS_MAX
-from headrace.pipeline.page.numbers import ALL, Scope, Span
+from headrace.pipeline.page.numbers import ALL, Scope, TimeSpan
 from headrace.pipeline.page.scale import bucket_ms
 
 
@@ -42,7 +42,7 @@ def named_of(rows: Iterable[dict[str, Any]], scopes: Iterable[Scope]) -> list[Sc
     return [*views, *alone]
 
 
-def span_of(rows: Iterable[dict[str, Any]]) -> Span | None:
+def span_of(rows: Iterable[dict[str, Any]]) -> TimeSpan | None:
     """The time that rows of the overview cover; None when there are none."""
     known = list(rows)
     if not known:
@@ -51,7 +51,7 @@ def span_of(rows: Iterable[dict[str, Any]]) -> Span | None:
     window = max(min(row["window_ms"] for row in known), 1)
     length = bucket_ms(start, end, window, PAGE_BUCKETS_MAX)
     first = start // length * length
-    return Span(first, length, -(-(end - first) // length), window)
+    return TimeSpan(first, length, -(-(end - first) // length), window)
 
 
 def _most(amounts: Counter[Any]) -> list[tuple[Any, int]]:

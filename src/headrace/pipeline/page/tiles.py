@@ -4,16 +4,16 @@ from collections.abc import Sequence
 
 from headrace.pipeline.page.charts import sparkline
 from headrace.pipeline.page.markup import Html, tag
-from headrace.pipeline.page.numbers import Quantiles, Span, View
+from headrace.pipeline.page.numbers import Quantiles, TimeSpan, View
 from headrace.pipeline.page.texts import NONE, exact, milliseconds, percent, queues_text, short
 
 
-def tiles(view: View, span: Span | None) -> Html:
+def tiles(view: View, span: TimeSpan | None) -> Html:
     """All tiles of a view."""
     return tag("div", *_of_counts(view, span), *_of_latency(view), _open(view), class_="tiles")
 
 
-def _of_counts(view: View, span: Span | None) -> list[Html]:
+def _of_counts(view: View, span: TimeSpan | None) -> list[Html]:
     if view.counts is None or span is None:
         return []
     done, dead = view.counts["done"], view.counts["dead"]

@@ -8,7 +8,7 @@ from typing import Any
 from msgspec import Struct
 
 from headrace.model.limits import PAGE_DAYS_MAX, PAGE_TENANTS_MAX
-from headrace.model.redact import scrubbed
+from headrace.model.redact import redact
 from headrace.pipeline.page.numbers import (
     ALL,
     COUNTED,
@@ -19,7 +19,7 @@ from headrace.pipeline.page.numbers import (
     Quantiles,
     Sample,
     Scope,
-    Span,
+    TimeSpan,
     Usage,
     View,
 )
@@ -28,7 +28,7 @@ from headrace.pipeline.page.queries import OTHERS
 Row = dict[str, Any]
 
 
-class Asked(Struct):
+class ViewRequest(Struct):
     """The answers, as rows of `queries`; None where the table is not there."""
 
     counts: list[Row] | None = None
@@ -40,12 +40,12 @@ class Asked(Struct):
     usage: list[Row] | None = None
 
 
-def views_of(scopes: Sequence[Scope], span: Span | None, asked: Asked) -> list[View]:
+def views_of(scopes: Sequence[Scope], span: TimeSpan | None, asked: ViewRequest) -> list[View]:
     """A view for each scope."""
     return [_view(scope, span, asked) for scope in scopes]
 
 
-def _view(scope: Scope, span: Span | None, asked: Asked) -> View:
+def _view(scope: Scope, span: TimeSpan | None, asked: ViewRequest) -> View:
     kinds = None if asked.kinds is None else [row for row in asked.kinds if _exactly(row) == scope]
     failures = None if asked.failures is None else [row for row in asked.failures if _is_of(row, scope)]
     totals = next((row for row in kinds or [] if row["is_total"]), None)
@@ -66,7 +66,7 @@ def _view(scope: Scope, span: Span | None, asked: Asked) -> View:
     )
 
 
-def _counts(scope: Scope, span: Span | None, rows: list[Row] | None) -> dict[str, list[int]] | None:
+def _counts(scope: Scope, span: TimeSpan | None, rows: list[Row] | None) -> dict[str, list[int]] | None:
     if span is None or rows is None:
         return None
     counts = {name: [0] * span.buckets for name in COUNTED}
@@ -77,7 +77,7 @@ def _counts(scope: Scope, span: Span | None, rows: list[Row] | None) -> dict[str
     return counts
 
 
-def _backlog(scope: Scope, span: Span | None, rows: list[Row] | None) -> dict[str, list[int]] | None:
+def _backlog(scope: Scope, span: TimeSpan | None, rows: list[Row] | None) -> dict[str, list[int]] | None:
     """Open jobs by tenant; of a tenant, or where there is only one, by queue."""
     inside = [row for row in rows or [] if scope.covers(_of(row))]
     if span is None or not inside:
@@ -91,7 +91,7 @@ def _backlog(scope: Scope, span: Span | None, rows: list[Row] | None) -> dict[st
     return {name: levels[name] for name in names}
 
 
-def _by_bucket(scope: Scope, span: Span | None, rows: list[Row] | None) -> list[Latency] | None:
+def _by_bucket(scope: Scope, span: TimeSpan | None, rows: list[Row] | None) -> list[Latency] | None:
     if span is None or rows is None:
         return None
     found = {row["bucket"]: _latency(row) for row in rows if _exactly(row) == scope}
@@ -109,11 +109,9 @@ def _kind(row: Row) -> Kind:
 
 def _failure(row: Row) -> Failure:
     # The page is sent around: what a handler said may hold the password of a URL.
-    samples = [
-        Sample(s["tenant"], s["queue"], s["id"], s["at_ms"], scrubbed(s["message"] or "")) for s in row["samples"]
-    ]
+    samples = [Sample(s["tenant"], s["queue"], s["id"], s["at_ms"], redact(s["message"] or "")) for s in row["samples"]]
     names = [name for name in Failure.__struct_fields__ if name not in ("samples", "template")]
-    return Failure(**{name: row[name] for name in names}, template=scrubbed(row["template"]), samples=samples)
+    return Failure(**{name: row[name] for name in names}, template=redact(row["template"]), samples=samples)
 
 
 def _more(rows: list[Row]) -> tuple[int, int]:

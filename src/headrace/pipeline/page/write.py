@@ -9,7 +9,7 @@ from headrace.pipeline.files import write_whole
 from headrace.pipeline.lake import Lake
 from headrace.pipeline.page.collect import collect
 from headrace.pipeline.page.page import page
-from headrace.pipeline.page.part import Part
+from headrace.pipeline.page.part import ReportPart
 from headrace.pipeline.source.options import ALL
 
 TITLE = "Headrace report"
@@ -34,6 +34,6 @@ def write_report(
     usage do not tell queues apart: they must have been made from that queue's events.
     """
     made_at_ms = SystemClock().now_ms() if now_ms is None else now_ms
-    numbers = collect(spark, lake, made_at_ms=made_at_ms, part=Part(tenant, queue))
+    numbers = collect(spark, lake, made_at_ms=made_at_ms, part=ReportPart(tenant, queue))
     write_whole(lake.report, page(numbers, title=title or TITLE).encode())
     return lake.report

@@ -10,9 +10,9 @@ import pyarrow as pa
 from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, ReadMaxRows, SupportsTriggerAvailableNow
 
-from headrace.pipeline.source.machine import Part, check_here
+from headrace.pipeline.source.machine import LocalPartition, check_here
 from headrace.pipeline.source.opening import opened
-from headrace.pipeline.source.options import Options
+from headrace.pipeline.source.options import SourceOptions
 from headrace.pipeline.source.schema import Table
 from headrace.stores.contract.store import Store
 
@@ -74,7 +74,7 @@ class Follows(Protocol[Offset, Span]):
         """What the batch between two offsets reads."""
 
 
-class StreamPart(Part, Generic[Span]):
+class StreamPart(LocalPartition, Generic[Span]):
     """What one task reads."""
 
     def __init__(self, spans: tuple[Span, ...]) -> None:
@@ -82,14 +82,14 @@ class StreamPart(Part, Generic[Span]):
         self.spans = spans
 
 
-class Following(DataSourceStreamReader, SupportsTriggerAvailableNow, Generic[Offset, Span]):
+class OffsetFollower(DataSourceStreamReader, SupportsTriggerAvailableNow, Generic[Offset, Span]):
     """A stream, batch by batch. What is read is up to the four methods that a kind of stream brings along.
 
     Spark keeps one of these in a process of its own for as long as the query lives; the store stays open there. A task
     gets a copy that has `options` and `table` only.
     """
 
-    def __init__(self, options: Options, table: Table) -> None:
+    def __init__(self, options: SourceOptions, table: Table) -> None:
         self.options = options
         self.table = table
         self._runner: Runner | None = None

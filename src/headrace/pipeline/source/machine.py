@@ -34,7 +34,7 @@ def _name(machine: str) -> str:
     return machine.partition(" ")[0]
 
 
-class Part(InputPartition):
+class LocalPartition(InputPartition):
     """What one task does, and the machine on which that was planned: made there, and checked in the task."""
 
     def __init__(self, value: object = None) -> None:

@@ -11,7 +11,7 @@ from headrace.model.errors import BadConfig
 from headrace.model.feed import FeedName
 from headrace.model.limits import ID_CHARS_MAX, KEY_KEEP_MS, KIND_CHARS_MAX, PARTITIONS_MAX, SHARDS_MAX
 from headrace.model.names import DEFAULT_TENANT, Queue, check_tenant
-from headrace.model.redact import shown
+from headrace.model.redact import redact_url
 from headrace.model.times import duration_ms
 from headrace.model.validate import cut
 from headrace.pipeline.source.place import Place
@@ -40,7 +40,7 @@ _OF_SPARK = ("checkpointlocation", "path", "queryname")
 """What Spark itself hands to the sink of a stream."""
 
 
-class Options(Struct, frozen=True, kw_only=True):
+class SourceOptions(Struct, frozen=True, kw_only=True):
     """What is to be read."""
 
     url: str
@@ -66,7 +66,7 @@ class Options(Struct, frozen=True, kw_only=True):
         return _shown(self)
 
     @staticmethod
-    def parse(given: Mapping[str, str]) -> "Options":
+    def parse(given: Mapping[str, str]) -> "SourceOptions":
         """The options of a read; `BadConfig` with a sentence to act on when they make no sense."""
         options, what = _known(given, _READ, "journal", "read")
         tenant = options.get("tenant", DEFAULT_TENANT)
@@ -76,7 +76,7 @@ class Options(Struct, frozen=True, kw_only=True):
         most = [options[name] for name in ("maxeventspertrigger", "maxoffsetspertrigger") if name in options]
         if len(most) > 1:
             raise BadConfig("options maxEventsPerTrigger and maxOffsetsPerTrigger mean the same; give one of them")
-        return Options(
+        return SourceOptions(
             url=check_url(options.get("url", "")),
             what=what,  # type: ignore[arg-type]  # looked up in the table of what can be read
             tenant=tenant,
@@ -153,9 +153,9 @@ class WriteOptions(Struct, frozen=True, kw_only=True):
         )
 
 
-def _shown(options: Options | WriteOptions) -> str:
+def _shown(options: SourceOptions | WriteOptions) -> str:
     # A debugger, or a log that somebody adds, would tell the password of the URL.
-    fields = {**asdict(options), "url": shown(options.url)}
+    fields = {**asdict(options), "url": redact_url(options.url)}
     return f"{type(options).__name__}({', '.join(f'{name}={value!r}' for name, value in fields.items())})"
 
 

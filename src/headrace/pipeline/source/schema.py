@@ -21,7 +21,7 @@ from pyspark.sql.types import (
 from headrace.model.errors import BadConfig
 from headrace.model.event import LINE_COLUMNS
 from headrace.model.validate import cut
-from headrace.pipeline.source.options import Options
+from headrace.pipeline.source.options import SourceOptions
 
 INSTANT = pa.timestamp("us", tz="UTC")
 
@@ -235,7 +235,7 @@ JSON_SCHEMA = pa.schema(
 """A line as it is written: the same columns, instants as milliseconds under their own names."""
 
 
-def table_of(options: Options) -> Table:
+def table_of(options: SourceOptions) -> Table:
     """The columns that a read gives."""
     table = TABLES[options.what]
     if not options.payloads and options.what in ("jobs", "dead"):

@@ -10,7 +10,7 @@ from pyspark.sql.datasource import (
 from pyspark.sql.types import StructType
 
 from headrace.model.errors import BadConfig
-from headrace.pipeline.source.options import Options, WriteOptions
+from headrace.pipeline.source.options import SourceOptions, WriteOptions
 from headrace.pipeline.source.schema import Table, table_of
 
 
@@ -75,7 +75,7 @@ class HeadraceSource(DataSource):
 
         return StreamWriter(self._writing(overwrite), schema)
 
-    def _reading(self, schema: StructType) -> tuple[Options, Table]:
+    def _reading(self, schema: StructType) -> tuple[SourceOptions, Table]:
         options = self._options()
         table = table_of(options)
         if schema != table.spark:
@@ -93,6 +93,6 @@ class HeadraceSource(DataSource):
             )
         return WriteOptions.parse(self.options.copy())  # type: ignore[attr-defined]
 
-    def _options(self) -> Options:
+    def _options(self) -> SourceOptions:
         # A copy keeps the options' own lookup; dict(…) would not.
-        return Options.parse(self.options.copy())  # type: ignore[attr-defined]
+        return SourceOptions.parse(self.options.copy())  # type: ignore[attr-defined]

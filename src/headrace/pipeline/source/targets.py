@@ -5,12 +5,12 @@ from collections.abc import Iterable
 from headrace.model.errors import BadConfig
 from headrace.model.feed import FeedName
 from headrace.model.names import Queue
-from headrace.pipeline.source.options import ALL, Options
+from headrace.pipeline.source.options import ALL, SourceOptions
 from headrace.stores.catalog import all_feeds, all_queues, all_tenants, find_queue
 from headrace.stores.contract.store import Store
 
 
-async def find_queues(store: Store, options: Options) -> list[Queue]:
+async def find_queues(store: Store, options: SourceOptions) -> list[Queue]:
     """The queues that are meant, by tenant and name; refuses a name that no tenant in question has."""
     tenants = await all_tenants(store) if options.tenant == ALL else [options.tenant]
     if not options.names:
@@ -24,7 +24,7 @@ async def find_queues(store: Store, options: Options) -> list[Queue]:
     return found
 
 
-async def find_feeds(store: Store, options: Options) -> list[FeedName]:
+async def find_feeds(store: Store, options: SourceOptions) -> list[FeedName]:
     """The feeds that are meant, by tenant and name; refuses a name that no tenant in question has."""
     if options.tenant == ALL:
         raise BadConfig("feeds are read of one tenant at a time; name it with option tenant")
@@ -35,7 +35,7 @@ async def find_feeds(store: Store, options: Options) -> list[FeedName]:
     return [feed for feed in known if feed.name in options.names]
 
 
-def _check_known(thing: str, known: Iterable[str], options: Options) -> None:
+def _check_known(thing: str, known: Iterable[str], options: SourceOptions) -> None:
     names = sorted(set(known))
     missing = [name for name in options.names if name not in names]
     if missing:

@@ -13,9 +13,9 @@ from headrace.pipeline.source.opening import opened
 from headrace.pipeline.stats.files import Files
 from headrace.pipeline.stats.merge import Visited, merge
 from headrace.pipeline.stats.publish import publish
-from headrace.pipeline.stats.state import State, load, save
+from headrace.pipeline.stats.state import StatsState, load, save
 from headrace.pipeline.stats.touched import Touched, Window, count_anew, touched_by
-from headrace.pipeline.stats.whole import Look, Looking
+from headrace.pipeline.stats.whole import Looking, WholeWindows
 
 
 class Counted(Struct, frozen=True):
@@ -50,7 +50,7 @@ class Live:
         self._tell = tell
         self._on_batch = on_batch
         self._looking = Looking()
-        self._seen: dict[Window, Look] = {}
+        self._seen: dict[Window, WholeWindows] = {}
         self._is_first = True
 
     def take(self, frame: DataFrame, batch: int) -> None:
@@ -100,7 +100,7 @@ class Live:
         look = self._seen.get(each.window)
         return 0 if look is None else look.last_seq(each.name, each.epoch)
 
-    def _remember(self, windows: Iterable[Window], look: Look) -> None:
+    def _remember(self, windows: Iterable[Window], look: WholeWindows) -> None:
         for window in windows:
             self._seen.pop(window, None)
             self._seen[window] = look
@@ -108,7 +108,11 @@ class Live:
             del self._seen[next(iter(self._seen))]
 
     def _write(
-        self, state: State, touched: Sequence[Touched], fresh: dict[int, list[dict[str, object]]], look: Look
+        self,
+        state: StatsState,
+        touched: Sequence[Touched],
+        fresh: dict[int, list[dict[str, object]]],
+        look: WholeWindows,
     ) -> tuple[list[Visited], int]:
         late, doubted_ms = _note(state, touched, look, self._counted_upto)
         # An earlier run may have been killed between its files and the feed: all that follows is compared once.
@@ -125,7 +129,7 @@ class Live:
 
 
 def _note(
-    state: State, touched: Sequence[Touched], look: Look, counted_upto: Callable[[Touched], int]
+    state: StatsState, touched: Sequence[Touched], look: WholeWindows, counted_upto: Callable[[Touched], int]
 ) -> tuple[int, int | None]:
     """Count what comes too late, and find the first window that must be written anew since its backlog is no longer
     known."""
@@ -156,7 +160,7 @@ def _note(
     return late, doubted_ms
 
 
-def _sentence(late: int, touched: Sequence[Touched], look: Look) -> str:
+def _sentence(late: int, touched: Sequence[Touched], look: WholeWindows) -> str:
     gone = [each for each in touched if not look.is_whole((each.tenant, each.queue), each.start_ms)]
     queues = sorted({f"{each.tenant}/{each.queue}" for each in gone})
     first, last = min(each.start_ms for each in gone), max(each.start_ms for each in gone)

@@ -8,7 +8,7 @@ from msgspec import Struct
 
 from headrace.pipeline.stats.columns import Key, Row, key_of, order_of
 from headrace.pipeline.stats.files import Files
-from headrace.pipeline.stats.state import State, move_sums, note_unpublished
+from headrace.pipeline.stats.state import StatsState, move_sums, note_unpublished
 
 Fresh = Iterable[tuple[int, list[Row]]]
 """Rows by the start of their window, oldest first."""
@@ -25,7 +25,7 @@ class Visited(Struct, frozen=True):
 
 
 def merge(
-    folder: Path, state: State, files: Files, first_ms: int, fresh: Fresh, *, to_end: bool = False
+    folder: Path, state: StatsState, files: Files, first_ms: int, fresh: Fresh, *, to_end: bool = False
 ) -> Iterator[Visited]:
     """Put rows in place of those of the same window and queue, and go on as far as backlogs change, or `to_end`.
 

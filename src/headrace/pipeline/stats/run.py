@@ -15,13 +15,13 @@ from pyspark.sql.types import DateType, StructField, StructType
 from headrace.model.feed import FeedName
 from headrace.pipeline.files import locked
 from headrace.pipeline.source.opening import opened
-from headrace.pipeline.source.options import ALL, Options
+from headrace.pipeline.source.options import ALL, SourceOptions
 from headrace.pipeline.stats.columns import ROW, STATS, Row
 from headrace.pipeline.stats.files import GLOB, Files
 from headrace.pipeline.stats.live import Counted, Live
 from headrace.pipeline.stats.merge import Visited, merge
 from headrace.pipeline.stats.publish import Publisher
-from headrace.pipeline.stats.state import State, check_folder, load, save
+from headrace.pipeline.stats.state import StatsState, check_folder, load, save
 from headrace.pipeline.stats.touched import NAMED
 from headrace.pipeline.tables.stats import beginnings, stats
 
@@ -29,7 +29,7 @@ ROWS_PER_PART = 50_000
 """Rows of statistics that come to the driver at once: some 20 MB."""
 
 
-class Written(Struct, frozen=True):
+class StatsWritten(Struct, frozen=True):
     """What a batch of statistics came to."""
 
     windows: int
@@ -66,7 +66,7 @@ def follow_stats(
     """
     options = {"url": url, "tenant": tenant, "queue": queue}
     # Spark would find the same faults, but wrap them into a traceback of its own.
-    Options.parse(options)
+    SourceOptions.parse(options)
     if feed is not None:
         _ = FeedName(feed)
     place = check_folder(folder, window_ms)
@@ -92,7 +92,7 @@ def write_stats(
     url: str | None = None,
     feed: str | None = None,
     on_window: Callable[[Visited], None] | None = None,
-) -> Written:
+) -> StatsWritten:
     """Count all windows of a frame of events (the history, or the journal), into the files that `follow_stats` writes.
 
     What is there with as many events or more stays: a query that runs beside it may be ahead of the history. With
@@ -132,7 +132,7 @@ def _tell(sentence: str) -> None:
     print(f"headrace: {sentence}", file=sys.stderr, flush=True)
 
 
-def _note(state: State, events: DataFrame) -> None:
+def _note(state: StatsState, events: DataFrame) -> None:
     """Note how far the events go, and of which queues all of them are there."""
     found = events.groupBy("tenant", "queue", "shard").agg(F.max(F.struct("epoch", "seq")).alias("last")).collect()
     lasts = {f"{row.tenant}/{row.queue}/{row.shard}": (int(row.last.epoch), int(row.last.seq)) for row in found}
@@ -158,22 +158,22 @@ def _fresh(frame: DataFrame) -> Iterator[tuple[int, list[Row]]]:
         yield start_ms, [{**{name: row[name] for name in names}, "backlog": None} for row in found]
 
 
-def _count(visits: Iterator[Visited], on_window: Callable[[Visited], None] | None) -> Written:
+def _count(visits: Iterator[Visited], on_window: Callable[[Visited], None] | None) -> StatsWritten:
     windows = rows = changed = 0
     for each in visits:
         windows, rows, changed = windows + 1, rows + len(each.rows), changed + each.is_changed
         if on_window is not None:
             on_window(each)
-    return Written(windows, rows, changed, 0)
+    return StatsWritten(windows, rows, changed, 0)
 
 
 def _publish(
     runner: Runner, publisher: Publisher, visits: Iterator[Visited], on_window: Callable[[Visited], None] | None
-) -> Written:
+) -> StatsWritten:
     def take(each: Visited) -> None:
         runner.run(publisher.add(each))
         if on_window is not None:
             on_window(each)
 
     counted = _count(visits, take)
-    return Written(counted.windows, counted.rows, counted.changed, runner.run(publisher.flush()))
+    return StatsWritten(counted.windows, counted.rows, counted.changed, runner.run(publisher.flush()))

@@ -15,7 +15,7 @@ VERSION = 1
 _NAME = "_state.json"
 
 
-class State(Struct, kw_only=True, forbid_unknown_fields=True):
+class StatsState(Struct, kw_only=True, forbid_unknown_fields=True):
     """Kept in one file, which is written whole."""
 
     v: int = VERSION
@@ -79,7 +79,7 @@ class State(Struct, kw_only=True, forbid_unknown_fields=True):
         return queue in self.queues and (since_ms is None or start_ms < since_ms)
 
 
-def move_sums(folder: Path, state: State, files: Files, to_ms: int) -> None:
+def move_sums(folder: Path, state: StatsState, files: Files, to_ms: int) -> None:
     """Move the totals to the beginning of another window, by the windows between, here and on disk."""
     at_ms, sums = state.totals_at_ms, state.sums() if to_ms else {}
     if at_ms == to_ms:
@@ -95,7 +95,7 @@ def move_sums(folder: Path, state: State, files: Files, to_ms: int) -> None:
     save(folder, kept)
 
 
-def note_unpublished(folder: Path, state: State, first_ms: int) -> None:
+def note_unpublished(folder: Path, state: StatsState, first_ms: int) -> None:
     """Note, here and on disk, that a window is about to get new rows, which no feed has until it is published to."""
     feeds: dict[str, int | None] = {}
     for name, since_ms in state.feeds.items():
@@ -120,14 +120,14 @@ def check_folder(folder: Path | str, window_ms: int) -> Path:
         load(folder, window_ms)
     else:
         folder.mkdir(parents=True, exist_ok=True)
-        save(folder, State(window_ms=window_ms))
+        save(folder, StatsState(window_ms=window_ms))
     return folder
 
 
-def load(folder: Path, window_ms: int) -> State:
+def load(folder: Path, window_ms: int) -> StatsState:
     """The state of a folder; `BadConfig` when it is of windows of another length, or of another version."""
     try:
-        state = msgspec.json.decode((folder / _NAME).read_bytes(), type=State)
+        state = msgspec.json.decode((folder / _NAME).read_bytes(), type=StatsState)
     except (msgspec.DecodeError, OSError) as error:
         raise BadConfig(f"{folder / _NAME} cannot be read ({error}); delete {folder}, or name another") from error
     if state.v != VERSION:
@@ -140,7 +140,7 @@ def load(folder: Path, window_ms: int) -> State:
     return state
 
 
-def save(folder: Path, state: State) -> None:
+def save(folder: Path, state: StatsState) -> None:
     """Write the state, safe on disk."""
     write_whole(folder / _NAME, msgspec.json.encode(state))
 
@@ -148,7 +148,7 @@ def save(folder: Path, state: State) -> None:
 def window_of(folder: Path) -> int | None:
     """The length of the windows in a folder, in milliseconds; None when it has none yet."""
     try:
-        return msgspec.json.decode((folder / _NAME).read_bytes(), type=State).window_ms
+        return msgspec.json.decode((folder / _NAME).read_bytes(), type=StatsState).window_ms
     except (OSError, msgspec.DecodeError):
         return None  # where there is something wrong, who loads it says so
 

@@ -16,7 +16,7 @@ QueueKey = tuple[str, str]
 """Tenant and name, fail queues with their `.fail`."""
 
 
-class Look(Struct, frozen=True):
+class WholeWindows(Struct, frozen=True):
     """What the journals of some queues held when they were looked at."""
 
     bounds: dict[str, Bounds]
@@ -45,7 +45,7 @@ class Looking:
     def __init__(self) -> None:
         self._known: dict[QueueKey, Queue] = {}
 
-    async def look(self, store: Store, shards: Iterable[tuple[str, str, int]]) -> Look:
+    async def look(self, store: Store, shards: Iterable[tuple[str, str, int]]) -> WholeWindows:
         """At the journals of all queues that these shards belong to."""
         wanted = {(tenant, queue): 0 for tenant, queue, _ in shards}
         for tenant, queue, index in shards:
@@ -63,7 +63,7 @@ class Looking:
             self._known = {name: queue for name, queue in self._known.items() if name[0] != tenant}
             self._known |= {(tenant, queue.full_name): queue for queue in await all_queues(store, tenant)}
 
-    async def _look(self, store: Store, wanted: Iterable[QueueKey]) -> Look:
+    async def _look(self, store: Store, wanted: Iterable[QueueKey]) -> WholeWindows:
         queues = {name: self._known[name] for name in wanted if name in self._known}
         every = [shard for queue in queues.values() for shard in queue.all_shards()]
         found: dict[Shard, Bounds] = {}
@@ -74,7 +74,7 @@ class Looking:
             name: max([await _since(store, each, found[each]) for each in queue.all_shards()])
             for name, queue in queues.items()
         }
-        return Look({str(shard): bounds for shard, bounds in found.items()}, since_ms)
+        return WholeWindows({str(shard): bounds for shard, bounds in found.items()}, since_ms)
 
     def _knows(self, name: QueueKey, index: int) -> bool:
         return name in self._known and index < self._known[name].shards

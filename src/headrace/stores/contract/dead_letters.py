@@ -46,7 +46,7 @@ class DeadLetterFilter(Struct, frozen=True):
 ALL_DEAD_LETTERS = DeadLetterFilter()
 
 
-class Dead(Protocol):
+class DeadLetters(Protocol):
     """The dead letters of jobs that died, under numbers that only grow per shard; kept while `now < until`."""
 
     async def list(

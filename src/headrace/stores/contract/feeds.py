@@ -7,7 +7,7 @@ from headrace.model.feed import FeedConfig, FeedCursor, FeedName, FeedType
 from headrace.model.results import Changes, FeedState
 
 
-class Feeds(Protocol):
+class FeedStore(Protocol):
     """Feeds of a tenant. Every change is written to the feed's log in the same atomic step, under a gap-free `seq`,
     with the `instance` that made it; what comes and goes is written to the log of the tenant's directory as well.
 

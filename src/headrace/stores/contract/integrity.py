@@ -2,7 +2,7 @@
 
 from typing import Protocol
 
-from headrace.model.integrity import Findings, Mended
+from headrace.model.integrity import Findings, RepairResult
 from headrace.model.names import Shard
 
 
@@ -20,7 +20,7 @@ class Integrity(Protocol):
 
     async def mend(
         self, shard: Shard, *, cursor: str | None = None, limit: int = 1_000, now_ms: int | None = None
-    ) -> Mended:
+    ) -> RepairResult:
         """Look at about `limit` records and put right what `inspect` would show of them, in one atomic step; go on with
         the cursor that the answer has.
 

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from typing import Protocol
 
 from headrace.model.feed import FeedName, Item, Move, Publication
-from headrace.model.results import Items as Page
+from headrace.model.results import ItemsSnapshot as Page
 from headrace.model.results import Moved, Published, Retracted
 
 

@@ -3,8 +3,8 @@
 from typing import Protocol
 
 from headrace.model.results import Health
-from headrace.stores.contract.dead_letters import Dead
-from headrace.stores.contract.feeds import Feeds
+from headrace.stores.contract.dead_letters import DeadLetters
+from headrace.stores.contract.feeds import FeedStore
 from headrace.stores.contract.integrity import Integrity
 from headrace.stores.contract.items import Items
 from headrace.stores.contract.jobs import Jobs
@@ -22,7 +22,7 @@ class Store(Protocol):
         """Transitions of jobs."""
 
     @property
-    def dead(self) -> Dead:
+    def dead(self) -> DeadLetters:
         """Dead letters."""
 
     @property
@@ -38,7 +38,7 @@ class Store(Protocol):
         """What happened."""
 
     @property
-    def feeds(self) -> Feeds:
+    def feeds(self) -> FeedStore:
         """Feeds, and what changed in them."""
 
     @property

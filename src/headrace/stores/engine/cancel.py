@@ -2,7 +2,7 @@
 
 from msgspec.structs import replace
 
-from headrace.model.event import EventName, Line
+from headrace.model.event import EventName, EventRecord
 from headrace.model.finished import DeadLetterKey
 from headrace.model.job import ZERO_COUNTS, Record
 from headrace.model.limits import TIME_MS_MAX
@@ -36,12 +36,12 @@ def _cancel_one(step: Step, id: str, running: bool) -> Cancellation:
     if running:
         if not row.delivery.cancel_asked:
             step.rows.put(Row(row.record, replace(row.delivery, cancel_asked=True)))
-            step.note(Line("asked", id, fence=row.delivery.fence, worker=row.delivery.worker))
+            step.note(EventRecord("asked", id, fence=row.delivery.fence, worker=row.delivery.worker))
         return Cancellation(id, "asked", blocked_job is not None)
     return Cancellation(id, "active" if blocked_job is None else "cancelled", blocked_job is not None)
 
 
-def _gone(event: EventName, step: Step, record: Record) -> Line:
+def _gone(event: EventName, step: Step, record: Record) -> EventRecord:
     line = step.line_of(event, record)
     return replace(line, run_at_ms=None, enqueued_at_ms=record.enqueued_at_ms)
 
@@ -71,7 +71,9 @@ def _remove_one(step: Step, id: str) -> Removed:
     rows.drop_finished_job(id)
     for dead_letter in dead_letters:
         rows.drop_dead_letter(dead_letter.key.number)
-    step.note(Line("removed", id) if row is None else Line("removed", id, row.record.kind, reason=_stood(row)))
+    step.note(
+        EventRecord("removed", id) if row is None else EventRecord("removed", id, row.record.kind, reason=_stood(row))
+    )
     return Removed(id, "removed")
 
 

@@ -6,7 +6,7 @@ from msgspec.structs import replace
 
 from headrace.model.claim import Claim, ClaimRequest, Delivery, Lease
 from headrace.model.decision import EXPIRED, decide_stall, is_expired
-from headrace.model.event import Line
+from headrace.model.event import EventRecord
 from headrace.model.job import Record
 from headrace.model.limits import (
     CLAIM_BYTES_MAX,
@@ -91,7 +91,7 @@ def _activate(step: Step, record: Record, request: ClaimRequest) -> Claim:
     delivery = Delivery(rows.head.fence, request.nonce, request.worker, now_ms, now_ms + request.lease_ms)
     record = replace(record, place=None)
     rows.put(Row(record, delivery))
-    step.note(Line("claimed", record.id, fence=delivery.fence))
+    step.note(EventRecord("claimed", record.id, fence=delivery.fence))
     return claim_of(rows, record, delivery)
 
 

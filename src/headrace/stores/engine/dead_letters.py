@@ -18,7 +18,7 @@ from headrace.stores.shared.sharding import picks_by_shard
 from headrace.stores.shared.validate import check_pick
 
 
-class EngineDead:
+class EngineDeadLetters:
     """Dead letters, shard by shard."""
 
     def __init__(self, engine: Engine) -> None:

@@ -2,12 +2,12 @@
 
 from typing import Literal
 
-from headrace.model.feed import Changed, ChangeEvent, FeedCursor, Place
+from headrace.model.feed import Changed, ChangeEvent, FeedCursor, ItemPosition
 from headrace.model.limits import CHANGES_SLACK, CHANGES_TRIM_PER_CALL_MAX
 from headrace.stores.engine.feed_rows import FeedRows
 
 
-class Log:
+class FeedLog:
     """Notes the changes of one call to a feed, and writes them when it is closed."""
 
     def __init__(self, rows: FeedRows, instance: str, now_ms: int) -> None:
@@ -21,7 +21,7 @@ class Log:
         event: ChangeEvent,
         id: str = "",
         item: bytes = b"",
-        place: Place | None = None,
+        place: ItemPosition | None = None,
         reason: Literal["count", "age"] | None = None,
     ) -> int:
         """Note a change and return its number."""

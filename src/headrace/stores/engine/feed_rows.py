@@ -17,7 +17,7 @@ class ItemRow(Struct, frozen=True, gc=False):
     at_ms: int
 
 
-class FeedHead:
+class FeedCounters:
     """The counters of a feed."""
 
     __slots__ = (
@@ -81,7 +81,7 @@ class FeedRows(Protocol):
         """Which feed."""
 
     @property
-    def head(self) -> FeedHead:
+    def head(self) -> FeedCounters:
         """Its counters, to be changed in place; the driver counts none of them, `items` included."""
 
     def load(self, ids: Sequence[str]) -> None:

@@ -18,8 +18,8 @@ from headrace.model.feed import (
 from headrace.model.limits import BATCH_MAX, CHANGES_PAGE_BYTES, PAGE_MAX
 from headrace.model.results import Changes, FeedState
 from headrace.model.validate import check_int, check_version_number
-from headrace.stores.engine.feed_log import Log, end_of, status_of, trim
-from headrace.stores.engine.feed_rows import FeedHead, FeedRows, ItemRow
+from headrace.stores.engine.feed_log import FeedLog, end_of, status_of, trim
+from headrace.stores.engine.feed_rows import FeedCounters, FeedRows, ItemRow
 from headrace.stores.engine.item_changes import evict
 from headrace.stores.engine.jobs import at
 from headrace.stores.engine.rows import Engine, Tx
@@ -153,18 +153,18 @@ def create(tx: Tx, feed: FeedName, config: FeedConfig, instance: str, now_ms: in
     """Make a feed, and its tenant's directory if this is the first."""
     directory = tx.feed(feed.directory)
     if directory is None:
-        directory = tx.make_feed(feed.directory, DIRECTORY_CONFIG, FeedHead(f"{now_ms}.0", now_ms))
+        directory = tx.make_feed(feed.directory, DIRECTORY_CONFIG, FeedCounters(f"{now_ms}.0", now_ms))
     if directory.row(feed.name) is not None:
         raise feed_exists(feed)
     text = encode_config(config)
-    listing = Log(directory, instance, now_ms)
+    listing = FeedLog(directory, instance, now_ms)
     directory.put(ItemRow(feed.name, text, feed.name, listing.at_ms))
     directory.head.items += 1
     directory.head.total += 1
     seq = listing.note("created", feed.name, text)
     listing.close()
-    rows = tx.make_feed(feed, config, FeedHead(f"{listing.at_ms}.{seq}", listing.at_ms))
-    log = Log(rows, instance, listing.at_ms)
+    rows = tx.make_feed(feed, config, FeedCounters(f"{listing.at_ms}.{seq}", listing.at_ms))
+    log = FeedLog(rows, instance, listing.at_ms)
     log.note("created", item=text)
     log.close()
 
@@ -180,12 +180,12 @@ def configure(
         raise feed_version_changed(feed, rows.config, version)
     rows.config = config = rows.config.changed(changes)
     text = encode_config(config)
-    listing = Log(directory, instance, now_ms)
+    listing = FeedLog(directory, instance, now_ms)
     directory.put(ItemRow(feed.name, text, feed.name, listing.at_ms))
     directory.head.total += 1
     listing.note("configured", feed.name, text)
     listing.close()
-    log = Log(rows, instance, now_ms)
+    log = FeedLog(rows, instance, now_ms)
     log.note("configured", item=text)
     log.close()
     return config
@@ -198,7 +198,7 @@ def delete(tx: Tx, feed: FeedName, instance: str, now_ms: int) -> None:
     assert directory is not None  # it holds the feed
     listed = directory.row(feed.name)
     assert listed is not None  # likewise
-    listing = Log(directory, instance, now_ms)
+    listing = FeedLog(directory, instance, now_ms)
     directory.drop(listed)
     directory.head.items -= 1
     listing.note("deleted", feed.name)
@@ -211,7 +211,7 @@ def sweep(tx: Tx, feed: FeedName, instance: str, now_ms: int) -> int:
     rows = tx.feed(feed)
     if rows is None:
         return 0
-    log, head = Log(rows, instance, now_ms), rows.head
+    log, head = FeedLog(rows, instance, now_ms), rows.head
     first_seq = head.first_seq
     evicted = evict(log) if rows.config.type == "feed" and not feed.is_directory else 0
     log.close()

@@ -7,8 +7,8 @@ import json
 from msgspec.structs import replace
 
 from headrace.model.claim import Delivery, Facts
-from headrace.model.decision import Again, Decision, Died, Ended, Reason
-from headrace.model.event import EventName, Line
+from headrace.model.decision import Decision, Finish, Kill, Reason, Requeue
+from headrace.model.event import EventName, EventRecord
 from headrace.model.finished import DeadLetter, DeadLetterKey, FinishedJob
 from headrace.model.job import Record
 from headrace.model.limits import SWEEP_PER_CALL_MAX
@@ -35,26 +35,26 @@ def facts_of(step: Step, record: Record, delivery: Delivery) -> Facts:
 def conclude(step: Step, decision: Decision, delivery: Delivery, facts: Facts) -> tuple[Record, DeadLetterKey | None]:
     """Carry out the decision on a delivery; returns the record as it stands and the dead letter, if it died."""
     match decision:
-        case Again(record, event):
+        case Requeue(record, event):
             return _wait_again(step, record, event, delivery, facts), None
-        case Ended(record, event, result):
+        case Finish(record, event, result):
             step.rows.drop(record.id)
             end(step, record, event, result)
             step.note(delivered(event, record, delivery, facts, step.worker))
             free_blocked_job(step, record.id)
             return record, None
-        case Died(record, reason, error):
+        case Kill(record, reason, error):
             step.rows.drop(record.id)
             key = die(step, record, reason, error, delivered("dead", record, delivery, facts, step.worker))
             free_blocked_job(step, record.id)
             return record, key
 
 
-def delivered(event: EventName, record: Record, delivery: Delivery, facts: Facts, worker: str | None) -> Line:
+def delivered(event: EventName, record: Record, delivery: Delivery, facts: Facts, worker: str | None) -> EventRecord:
     """A line about the end of a delivery."""
     waits = event in ("retried", "released", "stalled")
     error = record.error if event in ("retried", "dead") else None
-    return Line(
+    return EventRecord(
         event,
         record.id,
         facts.kind,
@@ -125,7 +125,7 @@ def sweep_finished_jobs(step: Step) -> int:
     return step.rows.sweep_finished_jobs(step.now_ms, step.rows.config.keep_done_max, SWEEP_PER_CALL_MAX)
 
 
-def die(step: Step, record: Record, reason: Reason, error: JobError, line: Line) -> DeadLetterKey:
+def die(step: Step, record: Record, reason: Reason, error: JobError, line: EventRecord) -> DeadLetterKey:
     """Write the dead letter of a job that has left its row, and hand it to the fail handler if there is one."""
     rows, config, now_ms = step.rows, step.rows.config, step.now_ms
     rows.head.dead_letter += 1
@@ -161,7 +161,7 @@ def purge_dead_letter(step: Step, dead_letter: DeadLetter) -> None:
     """Throw one dead letter away."""
     step.rows.drop_dead_letter(dead_letter.key.number)
     step.note(
-        Line(
+        EventRecord(
             "purged",
             dead_letter.record.id,
             dead_letter.record.kind,

@@ -7,7 +7,7 @@ from typing import NamedTuple
 from msgspec.structs import replace
 
 from headrace.model.event import Bounds, Entry
-from headrace.model.integrity import CountMismatch, Damage, Findings, JournalBreak, Mended
+from headrace.model.integrity import CountMismatch, Findings, JournalBreak, Problem, RepairResult
 from headrace.model.limits import BATCH_MAX, INSPECT_JOURNAL_BYTES
 from headrace.model.names import Shard
 from headrace.model.validate import check_int
@@ -31,7 +31,7 @@ class EngineIntegrity:
         self, shard: Shard, *, cursor: str | None = None, limit: int = BATCH_MAX, now_ms: int | None = None
     ) -> Findings:
         check_int("limit", limit, 1, BATCH_MAX)
-        place = InspectPlace.read(shard, cursor)
+        place = CheckCursor.read(shard, cursor)
 
         def look(tx: Tx, now_ms: int) -> tuple[Findings, list[Entry]]:
             rows = tx.rows(shard)
@@ -58,13 +58,13 @@ class EngineIntegrity:
 
     async def mend(
         self, shard: Shard, *, cursor: str | None = None, limit: int = BATCH_MAX, now_ms: int | None = None
-    ) -> Mended:
+    ) -> RepairResult:
         after = read_place(shard, cursor, limit)
 
-        def act(tx: Tx, now_ms: int) -> Mended:
+        def act(tx: Tx, now_ms: int) -> RepairResult:
             rows = tx.rows(shard)
             if rows is None:
-                return Mended()
+                return RepairResult()
             step = Step(rows, now_ms)
             rows.number()
             wrong: list[CountMismatch] = [] if cursor else recount(step)
@@ -72,12 +72,12 @@ class EngineIntegrity:
             for id in ids:
                 free(step, id)
             finish(self._engine, step)
-            return Mended(damages=_stranded(ids), count_mismatches=tuple(wrong), cursor=_next(rows, ids, limit))
+            return RepairResult(damages=_stranded(ids), count_mismatches=tuple(wrong), cursor=_next(rows, ids, limit))
 
         return await self._engine.write(at(now_ms, act))
 
 
-class InspectPlace(NamedTuple):
+class CheckCursor(NamedTuple):
     """How far a look at a shard has got: in its records, and in its journal, which are walked beside each other."""
 
     records: str | None = ""
@@ -87,15 +87,15 @@ class InspectPlace(NamedTuple):
     """How far the journal is read, which is where it ended when the look began; None at the beginning."""
 
     @staticmethod
-    def read(shard: Shard, cursor: str | None) -> "InspectPlace":
+    def read(shard: Shard, cursor: str | None) -> "CheckCursor":
         """The place of a cursor; refuses one of another shard."""
         if cursor is None:
-            return InspectPlace()
+            return CheckCursor()
         match = _CURSOR.fullmatch(read_cursor(cursor, shard.queue)[1])
         if match is None:
             raise bad_cursor("a look at this shard")
         after, upto, more, records = match.groups()
-        return InspectPlace(records if more else None, int(after), int(upto))
+        return CheckCursor(records if more else None, int(after), int(upto))
 
     def journal(self, bounds: Bounds) -> tuple[int, int]:
         """What is to be read of the journal: after, and up to."""
@@ -133,8 +133,8 @@ def read_place(shard: Shard, cursor: str | None, limit: int) -> str:
     return "" if cursor is None else read_cursor(cursor, shard.queue)[1]
 
 
-def _stranded(ids: list[str]) -> tuple[Damage, ...]:
-    return tuple(Damage("stranded", id) for id in ids)
+def _stranded(ids: list[str]) -> tuple[Problem, ...]:
+    return tuple(Problem("stranded", id) for id in ids)
 
 
 def _next(rows: Rows, ids: list[str], limit: int) -> str | None:

@@ -2,11 +2,11 @@
 
 from collections.abc import Sequence
 
-from headrace.model.feed import Item, Move, Place, Publication
+from headrace.model.feed import Item, ItemPosition, Move, Publication
 from headrace.model.limits import CHANGES_PAGE_BYTES, EVICT_PER_CALL_MAX, RANK_CHARS_MAX, RERANK_MAX
 from headrace.model.rank import SIGNS, between, spread
 from headrace.model.results import Moved, Published, Retracted
-from headrace.stores.engine.feed_log import Log
+from headrace.stores.engine.feed_log import FeedLog
 from headrace.stores.engine.feed_rows import FeedRows, ItemRow
 from headrace.stores.shared.validate import check_publication, wrong_type
 
@@ -15,7 +15,7 @@ _NUMBER_MAX = 10**_NUMBER_DIGITS - 1
 AGED_PAGE = 16
 
 
-def publish(log: Log, publications: Sequence[Publication]) -> list[Published]:
+def publish(log: FeedLog, publications: Sequence[Publication]) -> list[Published]:
     """Put items into a feed in the order given; a feed evicts afterwards if something new came."""
     rows = log.rows
     for each in publications:
@@ -27,7 +27,7 @@ def publish(log: Log, publications: Sequence[Publication]) -> list[Published]:
     return answers
 
 
-def _publish(log: Log, publication: Publication) -> Published:
+def _publish(log: FeedLog, publication: Publication) -> Published:
     rows, head, type = log.rows, log.rows.head, log.rows.config.type
     id, item, place = publication.id, publication.item, publication.place
     known = None if id is None else rows.row(id)
@@ -60,7 +60,7 @@ def _publish(log: Log, publication: Publication) -> Published:
     return Published(id, "published")
 
 
-def _edit(log: Log, known: ItemRow, publication: Publication) -> None:
+def _edit(log: FeedLog, known: ItemRow, publication: Publication) -> None:
     rows, item = log.rows, publication.item
     if rows.config.type == "feed":
         rows.drop(known)
@@ -80,7 +80,7 @@ def _number_of(id: str) -> int:
     return int(id) if is_number else 0
 
 
-def move(log: Log, moves: Sequence[Move]) -> list[Moved]:
+def move(log: FeedLog, moves: Sequence[Move]) -> list[Moved]:
     """Put items elsewhere in the order given."""
     rows = log.rows
     if rows.config.type != "sorted":
@@ -98,7 +98,7 @@ def move(log: Log, moves: Sequence[Move]) -> list[Moved]:
     return answers
 
 
-def _move(log: Log, row: ItemRow, place: Place) -> bool:
+def _move(log: FeedLog, row: ItemRow, place: ItemPosition) -> bool:
     """Whether the item stood elsewhere before; next to itself it is where it is."""
     rows = log.rows
     if row.rank in _neighbours(rows, place):
@@ -109,14 +109,14 @@ def _move(log: Log, row: ItemRow, place: Place) -> bool:
     return True
 
 
-def _rank_at(rows: FeedRows, place: Place) -> str:
+def _rank_at(rows: FeedRows, place: ItemPosition) -> str:
     """A rank for an item that comes to a place; those around it get new ones when it would be too long."""
     low, high = _neighbours(rows, place)
     rank = between(low, high)
     return rank if len(rank) <= RANK_CHARS_MAX else _rerank(rows, low, high)
 
 
-def _neighbours(rows: FeedRows, place: Place) -> tuple[str | None, str | None]:
+def _neighbours(rows: FeedRows, place: ItemPosition) -> tuple[str | None, str | None]:
     """The ranks on either side of a place; None at an end."""
     if place.where == "first":
         return None, _rank(rows.first(1))
@@ -149,7 +149,7 @@ def _rerank(rows: FeedRows, low: str | None, high: str | None) -> str:
     return fresh
 
 
-def retract(log: Log, ids: Sequence[str]) -> list[Retracted]:
+def retract(log: FeedLog, ids: Sequence[str]) -> list[Retracted]:
     """Take items out in the order given."""
     rows, is_logged = log.rows, log.rows.config.type != "plain"
     rows.load(ids)
@@ -187,7 +187,7 @@ def take(rows: FeedRows, limit: int) -> list[Item]:
     return [Item(row.id, row.item, row.at_ms) for row in taken]
 
 
-def evict(log: Log) -> int:
+def evict(log: FeedLog) -> int:
     """Take the oldest items beyond the bounds out of a feed, a bounded number; says how many."""
     rows, head, config = log.rows, log.rows.head, log.rows.config
     surplus = min(head.items - config.items_max, EVICT_PER_CALL_MAX)

@@ -6,10 +6,10 @@ from typing import TypeVar
 from headrace.model.errors import Refused
 from headrace.model.feed import FeedName, Item, Move, Publication, check_writable
 from headrace.model.limits import BATCH_MAX, CHANGES_PAGE_BYTES, CURSOR_CHARS_MAX, PAGE_MAX
-from headrace.model.results import Items, Moved, Published, Retracted
+from headrace.model.results import ItemsSnapshot, Moved, Published, Retracted
 from headrace.model.validate import check_int
 from headrace.stores.engine import item_changes
-from headrace.stores.engine.feed_log import Log, end_of
+from headrace.stores.engine.feed_log import FeedLog, end_of
 from headrace.stores.engine.feed_rows import FeedRows, ItemRow
 from headrace.stores.engine.feeds import known_feed
 from headrace.stores.engine.jobs import at
@@ -32,7 +32,7 @@ class EngineItems:
         check_call(feed, "publications", len(publications), instance)
 
         def act(tx: Tx, now_ms: int) -> list[Published]:
-            log = Log(known_feed(tx, feed), instance, now_ms)
+            log = FeedLog(known_feed(tx, feed), instance, now_ms)
             answers = item_changes.publish(log, publications)
             log.close()
             if any(answer.ok for answer in answers):
@@ -49,7 +49,7 @@ class EngineItems:
         check_item_ids(ids)
 
         def act(tx: Tx, now_ms: int) -> list[Retracted]:
-            log = Log(known_feed(tx, feed), instance, now_ms)
+            log = FeedLog(known_feed(tx, feed), instance, now_ms)
             answers = item_changes.retract(log, ids)
             if log.close():
                 self._engine.tell_changed(feed)
@@ -63,7 +63,7 @@ class EngineItems:
         check_call(feed, "moves", len(moves), instance)
 
         def act(tx: Tx, now_ms: int) -> list[Moved]:
-            log = Log(known_feed(tx, feed), instance, now_ms)
+            log = FeedLog(known_feed(tx, feed), instance, now_ms)
             answers = item_changes.move(log, moves)
             if log.close():
                 self._engine.tell_changed(feed)
@@ -100,28 +100,28 @@ class EngineItems:
 
     async def list(
         self, feed: FeedName, *, cursor: str | None = None, limit: int = PAGE_MAX, now_ms: int | None = None
-    ) -> Items:
+    ) -> ItemsSnapshot:
         check_int("limit", limit, 1, PAGE_MAX)
         rank, last_id = read_place(cursor)
 
-        def look(tx: Tx, now_ms: int) -> Items:
+        def look(tx: Tx, now_ms: int) -> ItemsSnapshot:
             rows = tx.feed(feed)
             if rows is None:
-                return Items([], None)
+                return ItemsSnapshot([], None)
             found = _page(rows, _start(rows, rank, last_id), limit, _over_ms(rows, now_ms))
             more = write_place(found[-1]) if found and rows.first(1, found[-1].rank) else None
-            return Items([_shown(row) for row in found], end_of(rows), more)
+            return ItemsSnapshot([_shown(row) for row in found], end_of(rows), more)
 
         return await self._engine.read(at(now_ms, look))
 
-    async def snapshot(self, feed: FeedName, *, now_ms: int | None = None) -> Items:
-        def look(tx: Tx, now_ms: int) -> Items:
+    async def snapshot(self, feed: FeedName, *, now_ms: int | None = None) -> ItemsSnapshot:
+        def look(tx: Tx, now_ms: int) -> ItemsSnapshot:
             rows = tx.feed(feed)
             if rows is None:
-                return Items([], None)
+                return ItemsSnapshot([], None)
             over_ms = _over_ms(rows, now_ms)
             found = rows.first(rows.head.items)
-            return Items([_shown(row) for row in found if row.at_ms > over_ms], end_of(rows))
+            return ItemsSnapshot([_shown(row) for row in found if row.at_ms > over_ms], end_of(rows))
 
         return await self._engine.read(at(now_ms, look))
 

@@ -16,7 +16,7 @@ from headrace.model.names import Shard
 from headrace.model.validate import check_batch, check_bool, check_int, check_text
 from headrace.stores.engine.jobs import at
 from headrace.stores.engine.journal_entries import trim
-from headrace.stores.engine.rows import Engine, Head, Rows, Tx
+from headrace.stores.engine.rows import Engine, Rows, ShardCounters, Tx
 from headrace.stores.shared.validate import (
     SEQ_MAX,
     beyond_journal,
@@ -118,7 +118,7 @@ class EngineJournal:
         return await self._engine.write(at(now_ms, act))
 
 
-def bounds_of(head: Head) -> Bounds:
+def bounds_of(head: ShardCounters) -> Bounds:
     """What the journal of a shard holds."""
     is_empty = head.first_seq > head.seq
     return Bounds(

@@ -3,7 +3,7 @@
 from headrace.model.event import Entry
 from headrace.model.limits import CONSUMER_SILENT_MS, JOURNAL_TRIM_PER_CALL_MAX
 from headrace.model.queue_config import QueueConfig
-from headrace.stores.engine.rows import DirectRows, Head, OldestEntry, Rows
+from headrace.stores.engine.rows import DirectRows, OldestEntry, Rows, ShardCounters
 
 
 def append(rows: DirectRows, lines: bytes, count: int, now_ms: int, worker: str | None) -> None:
@@ -16,7 +16,7 @@ def append(rows: DirectRows, lines: bytes, count: int, now_ms: int, worker: str 
     trim(rows, now_ms, JOURNAL_TRIM_PER_CALL_MAX)
 
 
-def number(head: Head, count: int, size: int, now_ms: int) -> None:
+def number(head: ShardCounters, count: int, size: int, now_ms: int) -> None:
     """Give the lines of one call, which take so many bytes, the next numbers: the last of them is `head.seq` then, and
     their time `head.at_ms`."""
     head.seq += count
@@ -70,7 +70,7 @@ def _drop_oldest(rows: Rows, oldest: OldestEntry) -> None:
     rows.head.journal_bytes -= oldest.bytes
 
 
-def _may_trim(config: QueueConfig, head: Head, now_ms: int) -> bool:
+def _may_trim(config: QueueConfig, head: ShardCounters, now_ms: int) -> bool:
     # Decided from the counters alone, so that an ordinary call need not look at the journal's front.
     return (
         head.journal_bytes > config.journal_bytes_max

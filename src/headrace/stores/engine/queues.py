@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 
-from headrace.model.event import Line
+from headrace.model.event import EventRecord
 from headrace.model.limits import BATCH_MAX, PAGE_MAX
 from headrace.model.names import Queue, check_tenant
 from headrace.model.queue_config import QueueConfig, first_config
@@ -43,7 +43,7 @@ class EngineQueues:
             for step in steps:
                 step.rows.number()  # what happened before is kept by the rules of before
                 step.rows.config = config
-                step.note(Line("configured", version=config.version))
+                step.note(EventRecord("configured", version=config.version))
                 step.woke = old.paused and not config.paused
                 finish(self._engine, step)
             return config

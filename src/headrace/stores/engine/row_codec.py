@@ -9,12 +9,12 @@ import msgspec
 
 from headrace.model.claim import Delivery
 from headrace.model.event import Consumer
-from headrace.model.feed import FIRST, LAST, Changed, ChangeEvent, FeedConfig, Place
+from headrace.model.feed import FIRST, LAST, Changed, ChangeEvent, FeedConfig, ItemPosition
 from headrace.model.finished import DeadLetter, FinishedJob
 from headrace.model.job import NO_HEADERS, BlockedJob, Job, Record
 from headrace.model.outcome import JobError
 from headrace.model.policy import NO_POLICY, Policy
-from headrace.stores.engine.feed_rows import FeedHead
+from headrace.stores.engine.feed_rows import FeedCounters
 from headrace.stores.shared.lookup import Row
 
 
@@ -199,14 +199,14 @@ _counters = attrgetter(
 )
 
 
-def counters_of(head: FeedHead) -> tuple[int, ...]:
+def counters_of(head: FeedCounters) -> tuple[int, ...]:
     """What changes of a head, in the order of its columns; its birth and when it was created come before."""
     counters: tuple[int, ...] = _counters(head)
     return counters
 
 
-def head_columns(head: FeedHead) -> tuple[Any, ...]:
-    """A whole head, as `FeedHead` takes it back."""
+def head_columns(head: FeedCounters) -> tuple[Any, ...]:
+    """A whole head, as `FeedCounters` takes it back."""
     return head.birth, head.created_at_ms, *counters_of(head)
 
 
@@ -302,7 +302,7 @@ def _line_of(change: Changed) -> tuple[object, ...]:
     return event, change.id, change.item
 
 
-def _place(where: Literal["first", "last", "before", "after"] | None, neighbour: str | None) -> Place | None:
+def _place(where: Literal["first", "last", "before", "after"] | None, neighbour: str | None) -> ItemPosition | None:
     match where:
         case None:
             return None
@@ -311,4 +311,4 @@ def _place(where: Literal["first", "last", "before", "after"] | None, neighbour:
         case "last":
             return LAST
         case _:
-            return Place(where, neighbour)
+            return ItemPosition(where, neighbour)

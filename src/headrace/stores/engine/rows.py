@@ -12,7 +12,7 @@ from headrace.model.job import BlockedJob, State
 from headrace.model.names import Queue, Shard
 from headrace.model.queue_config import QueueConfig
 from headrace.model.results import Counts
-from headrace.stores.engine.feed_rows import FeedHead, FeedRows
+from headrace.stores.engine.feed_rows import FeedCounters, FeedRows
 from headrace.stores.shared.lookup import Row
 
 
@@ -38,7 +38,7 @@ class OldestEntry(Struct, frozen=True, gc=False):
     bytes: int
 
 
-class Head:
+class ShardCounters:
     """The counters of a shard; they only grow, except the bytes."""
 
     __slots__ = (
@@ -86,7 +86,7 @@ class Rows(Protocol):
         """Which shard."""
 
     @property
-    def head(self) -> Head:
+    def head(self) -> ShardCounters:
         """Its counters, to be counted up in place."""
 
     def fail_queue(self) -> "Rows":
@@ -262,7 +262,7 @@ class Tx(Protocol):
     def feed(self, feed: FeedName) -> FeedRows | None:
         """The rows of a feed or of a directory; None when there is none."""
 
-    def make_feed(self, feed: FeedName, config: FeedConfig, head: FeedHead) -> FeedRows:
+    def make_feed(self, feed: FeedName, config: FeedConfig, head: FeedCounters) -> FeedRows:
         """The rows of a feed that is not there yet."""
 
     def forget_feed(self, rows: FeedRows) -> None:

@@ -3,7 +3,7 @@
 from msgspec.structs import replace
 
 from headrace.model.claim import Lease, Settlement
-from headrace.model.decision import Again, Died, judge
+from headrace.model.decision import Kill, Requeue, decide
 from headrace.model.results import Extended, LeaseRefusal, Settled
 from headrace.stores.engine.finish import conclude, sweep_finished_jobs
 from headrace.stores.engine.step import Step
@@ -38,11 +38,11 @@ def _settle_one(step: Step, settlement: Settlement) -> Settled:
     refused = refusal(row, lease, step.now_ms)
     if row is None or row.delivery is None or refused is not None:
         return Settled(lease.id, refused or "not_active")
-    decision = judge(row.record, settlement.outcome, row.delivery.cancel_asked, step.rows.config, step.now_ms)
+    decision = decide(row.record, settlement.outcome, row.delivery.cancel_asked, step.rows.config, step.now_ms)
     record, dead_letter = conclude(step, decision, row.delivery, settlement.facts)
-    if isinstance(decision, Again):
+    if isinstance(decision, Requeue):
         return Settled(lease.id, "retried" if decision.event == "retried" else "released", record.run_at_ms)
-    if isinstance(decision, Died):
+    if isinstance(decision, Kill):
         return Settled(lease.id, "dead", dead_letter=dead_letter)
     return Settled(lease.id, decision.event)
 

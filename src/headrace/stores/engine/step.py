@@ -2,7 +2,7 @@
 
 from msgspec.structs import replace
 
-from headrace.model.event import CARRIERS, EventName, Line, encode_lines, payload_text
+from headrace.model.event import CARRIERS, EventName, EventRecord, encode_lines, payload_text
 from headrace.model.job import Record
 from headrace.model.limits import PLACE_BITS, PRIORITY_MAX
 from headrace.model.names import Queue
@@ -20,7 +20,7 @@ class Step:
         self.rows = rows
         self.now_ms = now_ms
         self.worker = worker
-        self.lines: list[Line] = []
+        self.lines: list[EventRecord] = []
         self.woke = False
         self._fail_queue: Step | None = None
 
@@ -34,7 +34,7 @@ class Step:
         """The rows of the fail queue's shard when a death left a job there."""
         return None if self._fail_queue is None else self._fail_queue.rows
 
-    def note(self, line: Line) -> None:
+    def note(self, line: EventRecord) -> None:
         """Add a journal line."""
         self.lines.append(line)
 
@@ -69,11 +69,11 @@ class Step:
         self.rows.head.number += 1
         return place_of(self.rows.config.priority_of(record.policy), self.rows.head.number)
 
-    def line_of(self, event: EventName, record: Record, *, dead_letter: int | None = None) -> Line:
+    def line_of(self, event: EventName, record: Record, *, dead_letter: int | None = None) -> EventRecord:
         """A line about a record that waits: what it is and when it is due."""
         config = self.rows.config
         fresh = event in ("enqueued", "blocked", "unblocked")
-        return Line(
+        return EventRecord(
             event,
             record.id,
             record.kind,

@@ -5,13 +5,13 @@ from collections.abc import Sequence
 from itertools import islice
 
 from headrace.model.feed import Changed, FeedConfig, FeedName
-from headrace.stores.engine.feed_rows import FeedHead, ItemRow
+from headrace.stores.engine.feed_rows import FeedCounters, ItemRow
 
 
 class MemoryFeed:
     """A feed whose order is a sorted list of ranks."""
 
-    def __init__(self, feed: FeedName, config: FeedConfig, head: FeedHead) -> None:
+    def __init__(self, feed: FeedName, config: FeedConfig, head: FeedCounters) -> None:
         self.feed = feed
         self.config = config
         self.head = head

@@ -16,7 +16,7 @@ from headrace.model.names import Shard
 from headrace.model.queue_config import QueueConfig
 from headrace.model.results import Counts
 from headrace.stores.engine.journal_entries import append
-from headrace.stores.engine.rows import Head, KeyRow, OldestEntry, WorkerRow, part_of
+from headrace.stores.engine.rows import KeyRow, OldestEntry, ShardCounters, WorkerRow, part_of
 from headrace.stores.shared.lookup import Row
 
 
@@ -25,7 +25,7 @@ class MemoryRows:
 
     def __init__(self, shard: Shard, config: QueueConfig, fail_queue: Callable[[], "MemoryRows"]) -> None:
         self.shard = shard
-        self.head = Head()
+        self.head = ShardCounters()
         self.config = config
         self._fail_queue = fail_queue
         self._jobs: SortedDict[str, Row] = SortedDict()

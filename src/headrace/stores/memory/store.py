@@ -9,8 +9,8 @@ from headrace.model.feed import FeedConfig, FeedCursor, FeedName
 from headrace.model.names import Queue, Shard
 from headrace.model.queue_config import QueueConfig, first_config
 from headrace.model.results import Health
-from headrace.stores.engine.dead_letters import EngineDead
-from headrace.stores.engine.feed_rows import FeedHead, FeedRows
+from headrace.stores.engine.dead_letters import EngineDeadLetters
+from headrace.stores.engine.feed_rows import FeedCounters, FeedRows
 from headrace.stores.engine.feeds import EngineFeeds
 from headrace.stores.engine.integrity import EngineIntegrity
 from headrace.stores.engine.items import EngineItems
@@ -95,7 +95,7 @@ class MemoryTx:
     def feed(self, feed: FeedName) -> MemoryFeed | None:
         return self._feeds.get(feed)
 
-    def make_feed(self, feed: FeedName, config: FeedConfig, head: FeedHead) -> MemoryFeed:
+    def make_feed(self, feed: FeedName, config: FeedConfig, head: FeedCounters) -> MemoryFeed:
         rows = self._feeds[feed] = MemoryFeed(feed, config, head)
         return rows
 
@@ -165,7 +165,7 @@ class MemoryStore:
     def __init__(self, clock: Clock | None = None) -> None:
         self._engine = MemoryEngine(clock or SystemClock())
         self.jobs = EngineJobs(self._engine)
-        self.dead = EngineDead(self._engine)
+        self.dead = EngineDeadLetters(self._engine)
         self.queues = EngineQueues(self._engine)
         self.reads = EngineReads(self._engine)
         self.journal = EngineJournal(self._engine)

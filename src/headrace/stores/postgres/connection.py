@@ -51,7 +51,7 @@ PROMISES = {
 NO_FSYNC = "; fsync or full_page_writes is off, so that a crash of the system may ruin the whole database"
 
 
-class Settings(Struct, frozen=True):
+class ConnectionSettings(Struct, frozen=True):
     """What a URL says."""
 
     conninfo: str
@@ -69,7 +69,7 @@ OPTIONS = ("schema", "profile", "connections")
 """Options of a URL that are ours; all others are libpq's (sslmode, sslrootcert, connect_timeout, …)."""
 
 
-def settings_of(url: str) -> Settings:
+def settings_of(url: str) -> ConnectionSettings:
     """Read a URL; whatever is wrong in it is said without showing it, since it may hold a password."""
     parts = urlsplit(url)
     given = dict(parse_qsl(parts.query, keep_blank_values=True))
@@ -90,7 +90,7 @@ def settings_of(url: str) -> Settings:
         raise BadConfig(
             "a PostgreSQL URL reads postgres://user:password@host:port/database, with special characters as %XX"
         ) from None
-    return Settings(
+    return ConnectionSettings(
         conninfo=make_conninfo("", **{"connect_timeout": CONNECT_SECONDS, "application_name": "headrace", **libpq}),
         place=_place(libpq),
         schema=_schema(given.get("schema", SCHEMA_DEFAULT)),
@@ -136,7 +136,7 @@ def _connections(text: str) -> int:
     return int(text)
 
 
-def connect(settings: Settings) -> Connection:
+def connect(settings: ConnectionSettings) -> Connection:
     """A connection of its own, set up as those of the pool; raises psycopg's errors."""
     try:
         connection = psycopg.connect(settings.conninfo, autocommit=True)
@@ -150,7 +150,7 @@ def connect(settings: Settings) -> Connection:
     return connection
 
 
-def pool_of(settings: Settings, meet: Callable[[Connection], object]) -> Pool:
+def pool_of(settings: ConnectionSettings, meet: Callable[[Connection], object]) -> Pool:
     """As many connections as there are threads, made when needed, and met before they are used; not open yet."""
 
     def prepare(connection: Connection) -> None:
@@ -172,7 +172,7 @@ def pool_of(settings: Settings, meet: Callable[[Connection], object]) -> Pool:
     )
 
 
-def configure(connection: Connection, settings: Settings) -> None:
+def configure(connection: Connection, settings: ConnectionSettings) -> None:
     """Set what every connection is set to: transactions are begun and ended by hand."""
     # A statement that psycopg decides to prepare later, inside a pipeline that fails, is taken for prepared for ever:
     # so all of them are prepared when they are first used, which it gets right.
@@ -227,7 +227,7 @@ def check_alive(connection: Connection) -> None:
         connection.execute("")
 
 
-def check_server(connection: Connection, settings: Settings) -> str:
+def check_server(connection: Connection, settings: ConnectionSettings) -> str:
     """Refuse a server that cannot keep the profile's promise; returns the promise in words."""
     version = connection.info.server_version
     if version < SERVER_VERSION_MIN:
@@ -258,7 +258,7 @@ def version_of(connection: Connection) -> str:
     return f"{version // 10_000}.{version % 10_000}"
 
 
-def notes_on(connection: Connection, settings: Settings) -> tuple[str, ...]:
+def notes_on(connection: Connection, settings: ConnectionSettings) -> tuple[str, ...]:
     """What a person should know of the server, as it is set up now."""
     [(fsync, full_page_writes, autovacuum, used, room)] = connection.execute(sql("settings")).fetchall()
     place, notes = settings.place, list[str]()

@@ -9,19 +9,19 @@ from typing import TypeVar
 import psycopg
 
 from headrace.model.errors import StoreUnavailable
-from headrace.stores.postgres.connection import Connection, Pool, Settings, connect, pool_of
+from headrace.stores.postgres.connection import Connection, ConnectionSettings, Pool, connect, pool_of
 from headrace.stores.postgres.errors import not_connected, ours
 
 T = TypeVar("T")
 CLOSE_SECONDS = 5
 
 
-class Lanes:
+class ConnectionThreads:
     """Keeps the waiting for the server out of the event loop. A call that is cancelled lets its thread finish, so a
     connection never answers somebody else. Threads and connections come with the first call, and come anew in a forked
     process: neither may be carried over a fork."""
 
-    def __init__(self, settings: Settings) -> None:
+    def __init__(self, settings: ConnectionSettings) -> None:
         self._settings = settings
         self.meet: Callable[[Connection], object] = lambda _: None
         """What a new connection does before it is used."""

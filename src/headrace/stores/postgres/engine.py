@@ -9,12 +9,12 @@ import psycopg
 from headrace.model.feed import FeedName
 from headrace.model.names import Queue, Shard
 from headrace.stores.engine.rows import Tx
-from headrace.stores.postgres.connection import Connection, Settings
-from headrace.stores.postgres.connection_threads import Lanes
+from headrace.stores.postgres.connection import Connection, ConnectionSettings
+from headrace.stores.postgres.connection_threads import ConnectionThreads
 from headrace.stores.postgres.errors import AGAIN, TRIES, busy, errors
-from headrace.stores.postgres.job_waiters import Ended
-from headrace.stores.postgres.journal import Numberer
-from headrace.stores.postgres.lazy_transaction import READING, WRITING, Link
+from headrace.stores.postgres.job_waiters import EndedJobs
+from headrace.stores.postgres.journal import Sequencer
+from headrace.stores.postgres.lazy_transaction import READING, WRITING, LazyTransaction
 from headrace.stores.postgres.notify import PostgresSignals
 from headrace.stores.postgres.open_feeds import SeenFeeds
 from headrace.stores.postgres.sql import sql
@@ -29,11 +29,11 @@ READ_TRIES = 100
 class PostgresEngine:
     """Writes under row locks, each seeing what was committed before its statement; reads on one snapshot."""
 
-    def __init__(self, settings: Settings) -> None:
+    def __init__(self, settings: ConnectionSettings) -> None:
         self.settings = settings
-        self.lanes = Lanes(settings)
+        self.lanes = ConnectionThreads(settings)
         self.signals = PostgresSignals(settings, self.lanes, self.read)
-        self._numberer = Numberer(self._number)
+        self._numberer = Sequencer(self._number)
         self._seen_feeds = SeenFeeds()
         self._thread = threading.local()
 
@@ -49,7 +49,7 @@ class PostgresEngine:
         self,
         woken: Iterable[Name],
         gathered: Mapping[Shard, int],
-        ended: Iterable[Ended] = (),
+        ended: Iterable[EndedJobs] = (),
         changed: Iterable[FeedName] = (),
     ) -> None:
         """Wake whom a transaction woke, and have numbered what it left in inboxes; on the event loop."""
@@ -58,13 +58,13 @@ class PostgresEngine:
 
     def _write(
         self, connection: Connection, act: Callable[[Tx], T]
-    ) -> tuple[T, set[Name], dict[Shard, int], list[Ended], set[FeedName]]:
+    ) -> tuple[T, set[Name], dict[Shard, int], list[EndedJobs], set[FeedName]]:
         def attempt(tx: PostgresTx) -> tuple[T, dict[Shard, int], set[Name]]:
             self._thread.woken, self._thread.ended, self._thread.changed = set(), [], set()
             return act(tx), tx.gathered(), tx.awaited
 
         answer, gathered, awaited = self._tried(connection, attempt, WRITING, TRIES)
-        ended = [Ended(queue, ids, name_of(queue) in awaited) for queue, ids in self._thread.ended]
+        ended = [EndedJobs(queue, ids, name_of(queue) in awaited) for queue, ids in self._thread.ended]
         return answer, self._thread.woken, gathered, ended, self._thread.changed
 
     async def _number(self, shard: Shard) -> None:
@@ -93,7 +93,7 @@ class PostgresEngine:
         raise busy(last, self.settings.place) from last
 
     def _attempt(self, connection: Connection, act: Callable[[PostgresTx], T], begin: bytes) -> T:
-        tx = PostgresTx(Link(connection, begin), self._seen_feeds)
+        tx = PostgresTx(LazyTransaction(connection, begin), self._seen_feeds)
         try:
             answer = act(tx)
             tx.write_back()

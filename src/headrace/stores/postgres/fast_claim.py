@@ -5,7 +5,7 @@ from operator import itemgetter
 
 from headrace.model.claim import Claim, ClaimRequest, Claims, Lease, token_of
 from headrace.model.decision import is_expired
-from headrace.model.event import Line, encode_lines
+from headrace.model.event import EventRecord, encode_lines
 from headrace.model.limits import CLAIM_BYTES_MAX, WORKER_SEEN_MS
 from headrace.model.names import Shard
 from headrace.model.policy import NO_POLICY
@@ -13,15 +13,15 @@ from headrace.stores.engine.row_codec import PackedLease, pack, record_of, unpac
 from headrace.stores.postgres.arrays import numbers, texts
 from headrace.stores.postgres.connection import Connection
 from headrace.stores.postgres.fast_enqueue import UNKNOWN_MS, around_time
-from headrace.stores.postgres.lazy_transaction import Cursor, Link
-from headrace.stores.postgres.queue_cache import Due, DueShard, KnownQueue, KnownQueues, Unusual
+from headrace.stores.postgres.lazy_transaction import Cursor, LazyTransaction
+from headrace.stores.postgres.queue_cache import Due, DueShard, KnownQueue, KnownQueues, NotFastPath
 from headrace.stores.shared.sharding import visiting_order
 
 _fence = itemgetter(1)
 """Of a row of claim_take: fences grow as places do."""
 
 
-class Visit:
+class ShardVisit:
     """A shard that the claim may visit, and what became of it."""
 
     def __init__(self, known: KnownQueue, shard: Shard) -> None:
@@ -53,19 +53,19 @@ class ClaimTry:
         self._given_ms = now_ms
         self.now_ms = 0
         self._visits = [
-            Visit(queues.get(connection, queue), shard)
+            ShardVisit(queues.get(connection, queue), shard)
             for queue in dict.fromkeys(request.queues)
             for shard in visiting_order(queue, request.nonce)
         ]
-        self._visited: list[Visit] = []
+        self._visited: list[ShardVisit] = []
         self._bytes_left = CLAIM_BYTES_MAX
         self._wanted = request.limit
         self._stopped = False
         self._looked: Cursor | None = None
-        self._first: Visit | None = None
+        self._first: ShardVisit | None = None
         self._taken: Cursor | None = None
 
-    def send(self, link: Link, now_ms: int | None = None) -> None:
+    def send(self, link: LazyTransaction, now_ms: int | None = None) -> None:
         """Look at every shard, and take from the first that is not paused."""
         self._given_ms = self._given_ms if now_ms is None else now_ms
         self.look(link.run)
@@ -78,7 +78,7 @@ class ClaimTry:
         ids, configs = [visit.shard_id for visit in self._visits], [visit.known.text for visit in self._visits]
         self._looked = run("claim_look", self._given_ms, numbers(ids), texts(configs), self._request.worker)
 
-    def _take(self, link: Link, visit: Visit) -> Cursor:
+    def _take(self, link: LazyTransaction, visit: ShardVisit) -> Cursor:
         request = self._request
         lease = around_time(pack(PackedLease(request.worker, UNKNOWN_MS, False)))
         return link.run(
@@ -90,14 +90,14 @@ class ClaimTry:
         assert self._looked is not None  # sent before
         found = self._looked.fetchall()
         if len(found) != len(self._visits):
-            raise Unusual
+            raise NotFastPath
         for visit, columns in zip(self._visits, found, strict=True):
             self.now_ms, _, is_known, visit.lease_end_ms, visit.later_ms, place, nonce, visit.seen_at_ms = columns
             if not is_known or nonce == self._request.nonce:
-                raise Unusual
+                raise NotFastPath
             visit.has_ready = place is not None
 
-    def read(self, link: Link) -> None:
+    def read(self, link: LazyTransaction) -> None:
         """See what was taken, and take from further shards while more is wanted; raises when anything is unusual."""
         self.seen()
         if self._given_ms is None:
@@ -108,7 +108,7 @@ class ClaimTry:
                 break
             self._visited.append(visit)
             if visit.lease_end_ms is not None and visit.lease_end_ms <= self.now_ms:
-                raise Unusual
+                raise NotFastPath
             if visit.later_ms is not None and visit.later_ms <= self.now_ms and visit.shard_id not in self._promoted:
                 raise Due(DueShard(visit.known, visit.shard_id))
             if visit is self._first and self._taken is not None:
@@ -117,13 +117,13 @@ class ClaimTry:
                 self._keep(visit, self._take(link, visit))
             self._check_seen(visit)
 
-    def _check_seen(self, visit: Visit) -> None:
+    def _check_seen(self, visit: ShardVisit) -> None:
         # That an idle worker is there is noted now and then, by the transitions.
         is_fresh = visit.seen_at_ms is not None and visit.seen_at_ms > self.now_ms - WORKER_SEEN_MS
         if not visit.claims and not is_fresh:
-            raise Unusual
+            raise NotFastPath
 
-    def _keep(self, visit: Visit, taken: Cursor) -> None:
+    def _keep(self, visit: ShardVisit, taken: Cursor) -> None:
         request, config, queue = self._request, visit.known.config, visit.shard.queue
         nonce, worker, lease_ms, bytes_left = request.nonce, request.worker, request.lease_ms, self._bytes_left
         usual = config.priority_of(NO_POLICY), config.timeout_of(NO_POLICY)
@@ -136,13 +136,13 @@ class ClaimTry:
                 priority, timeout_ms = usual
             else:
                 if is_expired(record, now_ms):
-                    raise Unusual
+                    raise NotFastPath
                 priority, timeout_ms = config.priority_of(policy), config.timeout_of(policy)
             lease = Lease(queue, id, token_of(nonce, fence), fence, now_ms + lease_ms)
             visit.claims.append(Claim(lease, record, worker, priority, timeout_ms, now_ms))
             visit.last_place = place
         if bytes_left < 0:
-            raise Unusual
+            raise NotFastPath
         self._bytes_left = bytes_left
         self._wanted -= len(visit.claims)
 
@@ -151,11 +151,11 @@ class ClaimTry:
         """Whether nothing was taken, so that nothing has to be written."""
         return not any(visit.claims for visit in self._visited)
 
-    def write(self, link: Link) -> None:
+    def write(self, link: LazyTransaction) -> None:
         """Note what was taken."""
         for visit in self._visited:
             if visit.claims:
-                lines = [Line("claimed", claim.lease.id, fence=claim.lease.fence) for claim in visit.claims]
+                lines = [EventRecord("claimed", claim.lease.id, fence=claim.lease.fence) for claim in visit.claims]
                 visit.noted = link.run(
                     "claim_note",
                     visit.shard_id,
@@ -175,7 +175,7 @@ class ClaimTry:
         items = [claim for visit in self._visited for claim in visit.claims]
         return Claims(items, min((each for each in times if each is not None), default=None), self.now_ms)
 
-    def _next_at(self, visit: Visit) -> int | None:
+    def _next_at(self, visit: ShardVisit) -> int | None:
         times = [visit.lease_end_ms]
         if visit.noted is not None:
             times.append(visit.claims[0].lease.expires_at_ms)

@@ -2,14 +2,14 @@
 
 from collections.abc import Sequence
 
-from headrace.model.event import Line, encode_lines, payload_text
+from headrace.model.event import EventRecord, encode_lines, payload_text
 from headrace.model.job import Job
 from headrace.model.names import Shard
 from headrace.stores.engine.row_codec import pack_body
 from headrace.stores.engine.step import place_of
 from headrace.stores.postgres.arrays import blobs, numbers, texts
 from headrace.stores.postgres.connection import Connection
-from headrace.stores.postgres.queue_cache import KnownQueue, KnownQueues, Unusual
+from headrace.stores.postgres.queue_cache import KnownQueue, KnownQueues, NotFastPath
 from headrace.stores.postgres.sql import sql
 from headrace.stores.shared.sharding import by_shard
 
@@ -33,7 +33,7 @@ Calls = list[tuple[Shard, tuple[object, ...]]]
 def prepare(connection: Connection, queues: KnownQueues, jobs: Sequence[Job], now_ms: int | None) -> Calls:
     """What to send; asks the server for what is not known yet, and changes nothing."""
     if any(job.idempotency_key is not None for job in jobs):
-        raise Unusual
+        raise NotFastPath
     groups = list(by_shard(jobs, lambda job: (job.queue, job.id)))
     known = {shard.queue: queues.get(connection, shard.queue) for shard, _ in groups}
     if now_ms is None and (len(groups) > 1 or any(job.delay_ms for job in jobs)):
@@ -63,7 +63,7 @@ def _arguments(known: KnownQueue, shard: Shard, jobs: list[Job], now_ms: int | N
         places.append(place_of(priority, 0))
         runs_at_ms.append(run_at_ms)
         lines.append(
-            Line(
+            EventRecord(
                 "enqueued",
                 job.id,
                 job.kind,

@@ -1,7 +1,7 @@
 """Fast paths: the hot calls in one or two round trips each, for batches in which nothing unusual happens.
 
 Whatever is unusual (a known id, a key, a lost lease, a blocked job, a job too late or too large, a new configuration)
-raises `Unusual`; what was done so far is rolled back and the call runs again through the transitions, which decide
+raises `NotFastPath`; what was done so far is rolled back and the call runs again through the transitions, which decide
 everything. So a fast path may only be right or give up."""
 
 from collections.abc import Callable, Iterator, Sequence
@@ -25,8 +25,8 @@ from headrace.stores.postgres.fast_claim import ClaimTry
 from headrace.stores.postgres.fast_enqueue import enqueue_new, prepare
 from headrace.stores.postgres.fast_settle import PlainTry, SettleTry
 from headrace.stores.postgres.jobs import PostgresJobs
-from headrace.stores.postgres.lazy_transaction import WRITING, Link
-from headrace.stores.postgres.queue_cache import Due, DueShard, KnownQueues, NotPlain, NotThere, Unusual
+from headrace.stores.postgres.lazy_transaction import WRITING, LazyTransaction
+from headrace.stores.postgres.queue_cache import Due, DueShard, KnownQueues, NotFastPath, NotPlain, NotThere
 from headrace.stores.postgres.sql import sql
 from headrace.stores.shared.validate import naming
 from headrace.stores.shared.waiters import name_of
@@ -121,7 +121,7 @@ class FastJobs(PostgresJobs):
                 idle = looking.idle()
                 if idle is not None:
                     return idle
-            link = Link(connection, WRITING)
+            link = LazyTransaction(connection, WRITING)
             taking = ClaimTry(connection, self._queues, request, now_ms, promoted)
             with link.together():
                 taking.send(link)
@@ -159,7 +159,10 @@ class FastJobs(PostgresJobs):
             else:
                 return plain
         with errors(place):
-            link, settling = Link(connection, WRITING), SettleTry(connection, self._queues, settlements, now_ms)
+            link, settling = (
+                LazyTransaction(connection, WRITING),
+                SettleTry(connection, self._queues, settlements, now_ms),
+            )
             with link.together():
                 settling.send(link)
             settling.read()
@@ -227,7 +230,7 @@ class FastJobs(PostgresJobs):
         promoted: set[int],
     ) -> Claims:
         with errors(self._postgres.settings.place):
-            link = Link(connection, WRITING)
+            link = LazyTransaction(connection, WRITING)
             taking = ClaimTry(connection, self._queues, request, now_ms, promoted)
             with _plain_only(), link.together():
                 settling.send(link)
@@ -242,7 +245,7 @@ class FastJobs(PostgresJobs):
         self._commit(connection, link, taking)
         return taking.answer()
 
-    def _commit(self, connection: Connection, link: Link, tried: ClaimTry | SettleTry) -> None:
+    def _commit(self, connection: Connection, link: LazyTransaction, tried: ClaimTry | SettleTry) -> None:
         with errors(self._postgres.settings.place, sent=True), link.together():
             tried.write(link)
             connection.execute("COMMIT", prepare=False)
@@ -257,7 +260,7 @@ class FastJobs(PostgresJobs):
             return await self._postgres.lanes.run(lambda connection: _whole(connection, act))
         except NotThere:
             return None
-        except Unusual:
+        except NotFastPath:
             self._queues.forget()
             self._slow_left[kind] = self._slow_calls
             return None
@@ -272,7 +275,7 @@ def _whole(connection: Connection, act: Callable[[Connection], T]) -> T:
             roll_back(connection)
         cause = error.__cause__
         if isinstance(error, AGAIN) or (isinstance(cause, psycopg.Error) and cause.sqlstate == UNUSUAL):
-            raise Unusual from error
+            raise NotFastPath from error
         raise
 
 

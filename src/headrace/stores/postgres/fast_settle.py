@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from headrace.model.claim import Settlement, token_of
-from headrace.model.event import Line, encode_lines
+from headrace.model.event import EventRecord, encode_lines
 from headrace.model.limits import SWEEP_PER_CALL_MAX
 from headrace.model.names import Shard
 from headrace.model.outcome import Done
@@ -11,17 +11,17 @@ from headrace.model.results import Settled
 from headrace.stores.engine.row_codec import Body, pack_finished_job, unpack_body
 from headrace.stores.postgres.arrays import blobs, numbers, texts
 from headrace.stores.postgres.connection import Connection
-from headrace.stores.postgres.job_waiters import Ended
-from headrace.stores.postgres.lazy_transaction import Cursor, Link
-from headrace.stores.postgres.queue_cache import KnownQueue, KnownQueues, NotPlain, Unusual
+from headrace.stores.postgres.job_waiters import EndedJobs
+from headrace.stores.postgres.lazy_transaction import Cursor, LazyTransaction
+from headrace.stores.postgres.queue_cache import KnownQueue, KnownQueues, NotFastPath, NotPlain
 from headrace.stores.postgres.sql import sql
 from headrace.stores.shared.sharding import by_shard
 
 
-def line_of(settlement: Settlement, entry_worker: str, attempts: int, stalls: int, fence: int) -> Line:
+def line_of(settlement: Settlement, entry_worker: str, attempts: int, stalls: int, fence: int) -> EventRecord:
     """The line of a delivery that is done."""
     facts = settlement.facts
-    return Line(
+    return EventRecord(
         "done",
         settlement.lease.id,
         facts.kind,
@@ -49,15 +49,15 @@ class SettleTry:
         self, connection: Connection, queues: KnownQueues, settlements: Sequence[Settlement], now_ms: int | None
     ) -> None:
         if not all(isinstance(each.outcome, Done) for each in settlements):
-            raise Unusual
+            raise NotFastPath
         self.now_ms = now_ms
         self._settlements = settlements
         self._parts = [
-            ShardPart(queues.get(connection, shard.queue), shard, [settlements[index] for index in picks])
+            ShardSettle(queues.get(connection, shard.queue), shard, [settlements[index] for index in picks])
             for shard, picks in by_shard(settlements, lambda each: (each.lease.queue, each.lease.id))
         ]
 
-    def send(self, link: Link) -> None:
+    def send(self, link: LazyTransaction) -> None:
         """Drop the jobs."""
         for part in self._parts:
             part.send(link, self.now_ms)
@@ -67,7 +67,7 @@ class SettleTry:
         for part in self._parts:
             self.now_ms = part.read(self.now_ms)
 
-    def write(self, link: Link) -> None:
+    def write(self, link: LazyTransaction) -> None:
         """Write finished jobs and lines."""
         for part in self._parts:
             part.write(link)
@@ -80,9 +80,9 @@ class SettleTry:
         """How many calls are in each shard's inbox."""
         return {part.shard: part.gathered() for part in self._parts}
 
-    def ended(self) -> list[Ended]:
+    def ended(self) -> list[EndedJobs]:
         """What has ended on each shard."""
-        return [Ended(part.shard.queue, part.ids, part.is_awaited) for part in self._parts]
+        return [EndedJobs(part.shard.queue, part.ids, part.is_awaited) for part in self._parts]
 
 
 class PlainTry:
@@ -102,7 +102,7 @@ class PlainTry:
             for shard, picks in by_shard(settlements, lambda each: (each.lease.queue, each.lease.id))
         ]
 
-    def send(self, link: Link) -> None:
+    def send(self, link: LazyTransaction) -> None:
         """Drop the jobs, write finished jobs and lines."""
         for part in self._parts:
             part.written = link.run("settle_plain", *part.arguments)
@@ -124,7 +124,7 @@ class PlainTry:
             assert part.written is not None  # sent before
             [(self.now_ms, part.is_awaited, part.unnumbered)] = part.written.fetchall()
 
-    def write(self, link: Link) -> None:
+    def write(self, link: LazyTransaction) -> None:
         """Write nothing: all is done."""
 
     def answers(self) -> list[Settled]:
@@ -135,9 +135,9 @@ class PlainTry:
         """How many calls are in each shard's inbox."""
         return {part.shard: part.unnumbered for part in self._parts}
 
-    def ended(self) -> list[Ended]:
+    def ended(self) -> list[EndedJobs]:
         """What has ended on each shard."""
-        return [Ended(part.shard.queue, part.ids, part.is_awaited) for part in self._parts]
+        return [EndedJobs(part.shard.queue, part.ids, part.is_awaited) for part in self._parts]
 
 
 class PlainPart:
@@ -158,13 +158,13 @@ class PlainPart:
             # The server compares tokens: behind the point of a true one is its fence.
             fence, facts = each.lease.token.rpartition(".")[2], each.facts
             if not fence.isdecimal():
-                raise Unusual
+                raise NotFastPath
             lines.append(line_of(each, worker, facts.attempts, facts.stalls, int(fence)))
         places = sorted(range(len(settlements)), key=self.ids.__getitem__)
         settlements = [settlements[place] for place in places]
         results = [each.outcome.result for each in settlements if isinstance(each.outcome, Done)]
         if len(results) != len(settlements):
-            raise Unusual
+            raise NotFastPath
         self.arguments = (
             known.queue_id,
             known.text,
@@ -182,7 +182,7 @@ class PlainPart:
         )
 
 
-class ShardPart:
+class ShardSettle:
     """The settlements of one shard."""
 
     def __init__(self, known: KnownQueue, shard: Shard, settlements: list[Settlement]) -> None:
@@ -193,14 +193,14 @@ class ShardPart:
         self.ids = [each.lease.id for each in settlements]
         self.is_awaited = False
         self._worker = settlements[0].facts.worker
-        self._lines: list[Line] = []
+        self._lines: list[EventRecord] = []
         self._unkept: list[str] = []
         self._finished_jobs: list[tuple[str, int, int, bytes, bytes | None]] = []
         self._now_ms = 0
         self._dropped: Cursor | None = None
         self._written: Cursor | None = None
 
-    def send(self, link: Link, now_ms: int | None) -> None:
+    def send(self, link: LazyTransaction, now_ms: int | None) -> None:
         """Drop the jobs."""
         known = self._known
         self._dropped = link.run("settle_drop", now_ms, known.text, known.queue_id, self._shard_id, texts(self.ids))
@@ -210,16 +210,16 @@ class ShardPart:
         assert self._dropped is not None  # sent before
         found = self._dropped.fetchall()
         if len(found) != len(self.ids):
-            raise Unusual
+            raise NotFastPath
         self._now_ms = found[0][0] if now_ms is None else now_ms
         held = {columns[2]: columns for columns in found}
         for settlement in self._settlements:
             _, is_awaited, id, fence, nonce, expires_at_ms, has_blocked_job, body = held[settlement.lease.id]
             if is_awaited is None or fence is None or has_blocked_job or expires_at_ms <= self._now_ms:
-                raise Unusual
+                raise NotFastPath
             self.is_awaited = is_awaited
             if token_of(nonce, fence) != settlement.lease.token:
-                raise Unusual
+                raise NotFastPath
             self._end(id, fence, unpack_body(body), settlement)
         return self._now_ms
 
@@ -235,7 +235,7 @@ class ShardPart:
         ended = pack_finished_job(body.kind, body.tag, body.enqueued_at_ms, self._now_ms, body.attempts, body.stalls)
         self._finished_jobs.append((id, self._now_ms + keep_ms, int(pin_ms > 0), ended, settlement.outcome.result))
 
-    def write(self, link: Link) -> None:
+    def write(self, link: LazyTransaction) -> None:
         """Write finished jobs and lines."""
         finished_jobs = self._finished_jobs
         self._written = link.run(

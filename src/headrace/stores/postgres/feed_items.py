@@ -6,7 +6,7 @@ from typing import Any
 
 from headrace.stores.engine.feed_rows import ItemRow
 from headrace.stores.postgres.arrays import Array, blobs, numbers, texts
-from headrace.stores.postgres.lazy_transaction import Cursor, Link
+from headrace.stores.postgres.lazy_transaction import Cursor, LazyTransaction
 
 START = ""
 """Stands before the first item: every rank is greater."""
@@ -14,7 +14,7 @@ END = "~"
 """Stands behind the last item: no sign of a rank or of a feed's name is as great."""
 
 
-class Order:
+class KnownOrder:
     """Ranks with the ids that have them. Of some it is known that the next one in the feed is the next one here."""
 
     def __init__(self) -> None:
@@ -102,7 +102,7 @@ UNREAD = Unread()
 class FeedItems:
     """Steps that write learn the order of a feed without the bytes of its items, which may be large and many."""
 
-    def __init__(self, link: Link, feed_id: int, is_sorted: bool) -> None:
+    def __init__(self, link: LazyTransaction, feed_id: int, is_sorted: bool) -> None:
         self._link = link
         self._feed_id = feed_id
         self._is_sorted = is_sorted
@@ -110,7 +110,7 @@ class FeedItems:
         self._absent: set[str] = set()
         """Ids that were looked up and of which nothing is stored."""
         self._changed: dict[str, None] = {}
-        self._order = Order()
+        self._order = KnownOrder()
 
     def look_up(self, ids: Iterable[str]) -> tuple[list[str], Cursor] | None:
         """Ask for items that are not known yet, when nothing is unwritten; `learn_items` takes the answer."""

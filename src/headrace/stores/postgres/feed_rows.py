@@ -5,11 +5,11 @@ from typing import Any, NamedTuple
 
 from headrace.model.feed import Changed, FeedName
 from headrace.model.limits import EVICT_PER_CALL_MAX
-from headrace.stores.engine.feed_rows import FeedHead, ItemRow
+from headrace.stores.engine.feed_rows import FeedCounters, ItemRow
 from headrace.stores.engine.row_codec import change_columns, change_of, head_columns, read_config, write_config
 from headrace.stores.postgres.arrays import blobs, numbers
 from headrace.stores.postgres.feed_items import END, FeedItems
-from headrace.stores.postgres.lazy_transaction import Cursor, Link
+from headrace.stores.postgres.lazy_transaction import Cursor, LazyTransaction
 
 FRONT = 64
 """Changes at the front that are looked at in one go when nobody knows how many are over; then twice as many."""
@@ -18,10 +18,10 @@ Front = tuple[int, int, int]
 """What retention has to know of a change: seq, at_ms and size."""
 
 
-class FeedLog:
+class PostgresFeedLog:
     """Changes under their seq."""
 
-    def __init__(self, link: Link, feed_id: int, head: FeedHead) -> None:
+    def __init__(self, link: LazyTransaction, feed_id: int, head: FeedCounters) -> None:
         self._link = link
         self._feed_id = feed_id
         self._stored_first = head.first_seq
@@ -91,7 +91,7 @@ CHANGES_PER_ITEM = 2
 """What one item of a batch may add to the log: it is published and another one evicted, or it is edited and moved."""
 
 
-class Asked(NamedTuple):
+class FeedQuestion(NamedTuple):
     """What was asked of a feed; to be read behind `together`."""
 
     ids: Sequence[str]
@@ -105,15 +105,15 @@ class Asked(NamedTuple):
 class PostgresFeed:
     """A feed whose row is locked when the step writes, so that everything under it stands still."""
 
-    def __init__(self, link: Link, feed: FeedName, feed_id: int, config: str, head: tuple[Any, ...]) -> None:
+    def __init__(self, link: LazyTransaction, feed: FeedName, feed_id: int, config: str, head: tuple[Any, ...]) -> None:
         self.feed = feed
         self.feed_id = feed_id
         self.config = read_config(config)
-        self.head = FeedHead(*head)
+        self.head = FeedCounters(*head)
         self._link = link
         self._stored = (self.config, head)
         self._items = FeedItems(link, feed_id, self.config.type == "sorted")
-        self._log = FeedLog(link, feed_id, self.head)
+        self._log = PostgresFeedLog(link, feed_id, self.head)
         self._read_ahead: frozenset[str] = frozenset()
 
     def load(self, ids: Sequence[str]) -> None:
@@ -125,10 +125,10 @@ class PostgresFeed:
                 asked = self.ask(ids)
             self.learn(asked)
 
-    def ask(self, ids: Sequence[str]) -> "Asked":
+    def ask(self, ids: Sequence[str]) -> "FeedQuestion":
         """Ask for everything that a step of so many items usually needs, when nothing is unwritten."""
         firsts, front = self._surplus(len(ids)), self._surplus_of_log(len(ids))
-        return Asked(
+        return FeedQuestion(
             ids,
             self._items.look_up(ids),
             firsts,
@@ -137,7 +137,7 @@ class PostgresFeed:
             self._log.ask_front(front) if front else None,
         )
 
-    def learn(self, asked: "Asked") -> None:
+    def learn(self, asked: "FeedQuestion") -> None:
         """Keep what `ask` has found."""
         self._items.learn_items(asked.items)
         if asked.first is not None:
@@ -146,7 +146,7 @@ class PostgresFeed:
         if asked.front is not None:
             self._log.learn_front(asked.front)
 
-    def read_ahead(self, asked: "Asked") -> None:
+    def read_ahead(self, asked: "FeedQuestion") -> None:
         """Keep what was asked for together with the lock, before this step: `load` need not ask for it."""
         self.learn(asked)
         self._read_ahead = frozenset(asked.ids)

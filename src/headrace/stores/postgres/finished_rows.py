@@ -3,18 +3,18 @@
 from headrace.model.finished import DeadLetter, FinishedJob
 from headrace.stores.engine.row_codec import finished_job_columns, finished_job_of, pack, unpack_dead_letter
 from headrace.stores.engine.rows import part_of
-from headrace.stores.postgres.head import AllDraws, PostgresHead
-from headrace.stores.postgres.lazy_transaction import Link
-from headrace.stores.postgres.part import Part
+from headrace.stores.postgres.head import PostgresShardCounters, Sequences
+from headrace.stores.postgres.lazy_transaction import LazyTransaction
+from headrace.stores.postgres.part import PostgresRowGroup
 
 Standing = tuple[str, bool]
 """What is counted of a finished job: its state, and whether it is pinned."""
 
 
-class FinishedJobRows(Part):
+class PostgresFinishedRows(PostgresRowGroup):
     """Jobs that are done or cancelled, at most one finished job per id."""
 
-    def __init__(self, link: Link, shard_id: int, head: PostgresHead, draws: AllDraws) -> None:
+    def __init__(self, link: LazyTransaction, shard_id: int, head: PostgresShardCounters, draws: Sequences) -> None:
         super().__init__(link, shard_id, head, draws)
         self._known_finished_jobs: dict[str, Standing | None] = {}
         self._stored_finished_jobs: set[str] = set()
@@ -118,10 +118,10 @@ FRONT = 64
 """Dead letters at the front that are looked at in one go: each death asks whether the oldest are over."""
 
 
-class DeadLetterRows(Part):
+class PostgresDeadLetterRows(PostgresRowGroup):
     """Dead letters under numbers that only grow."""
 
-    def __init__(self, link: Link, shard_id: int, head: PostgresHead, draws: AllDraws) -> None:
+    def __init__(self, link: LazyTransaction, shard_id: int, head: PostgresShardCounters, draws: Sequences) -> None:
         super().__init__(link, shard_id, head, draws)
         self._new_dead_letters: dict[int, DeadLetter] = {}
         self._gone_dead_letters: list[int] = []

@@ -2,8 +2,8 @@
 
 from collections import deque
 
-from headrace.stores.engine.rows import Head
-from headrace.stores.postgres.lazy_transaction import Link
+from headrace.stores.engine.rows import ShardCounters
+from headrace.stores.postgres.lazy_transaction import LazyTransaction
 from headrace.stores.shared.lookup import Row
 
 JOURNAL: tuple[str, ...] = ("epoch", "seq", "at_ms", "first_seq", "journal_bytes", "oldest_at_ms")
@@ -11,10 +11,10 @@ COUNTS: tuple[str, ...] = ("ready", "later", "blocked", "active", "done", "cance
 DRAWN_AT_ONCE = 8
 
 
-class Draws:
+class SequenceBatch:
     """Numbers that were drawn from a sequence in this transaction, ascending; what is left over is never used."""
 
-    def __init__(self, link: Link, sequence: str) -> None:
+    def __init__(self, link: LazyTransaction, sequence: str) -> None:
         self._link = link
         self._sequence = sequence
         self._drawn: deque[int] = deque()
@@ -34,16 +34,16 @@ class Draws:
         self.last = self._drawn.popleft()
 
 
-class AllDraws:
+class Sequences:
     """The sequences of a store within one transaction."""
 
-    def __init__(self, link: Link) -> None:
-        self.number = Draws(link, "next_number")
-        self.fence = Draws(link, "next_fence")
-        self.dead_letter = Draws(link, "next_dead_letter")
+    def __init__(self, link: LazyTransaction) -> None:
+        self.number = SequenceBatch(link, "next_number")
+        self.fence = SequenceBatch(link, "next_fence")
+        self.dead_letter = SequenceBatch(link, "next_dead_letter")
 
 
-class PostgresHead(Head):
+class PostgresShardCounters(ShardCounters):
     """Counting up `number`, `fence` or `dead_letter` draws the next one; the counts are what was folded into the
     shard's row, and what the inbox holds, and what this step has changed."""
 
@@ -57,7 +57,7 @@ class PostgresHead(Head):
     dead: int
     unpinned: int
 
-    def __init__(self, journal: tuple[int, ...], counts: tuple[int, ...], draws: AllDraws) -> None:
+    def __init__(self, journal: tuple[int, ...], counts: tuple[int, ...], draws: Sequences) -> None:
         self._draws = draws
         self.set_journal(journal)
         self.set_counts(counts)

@@ -1,11 +1,11 @@
 """Counts the rows of a shard anew, for those who look after a database."""
 
 from headrace.stores.postgres.head import COUNTS
-from headrace.stores.postgres.jobs_part import JobRows
-from headrace.stores.postgres.journal_rows import EntryRows
+from headrace.stores.postgres.jobs_part import PostgresJobRows
+from headrace.stores.postgres.journal_rows import PostgresJournalRows
 
 
-class IntegrityRows(JobRows, EntryRows):
+class PostgresIntegrityRows(PostgresJobRows, PostgresJournalRows):
     """The rows are the truth; the counts in the shard's row spare looking."""
 
     def leases_over(self, now_ms: int, limit: int) -> int:

@@ -11,7 +11,7 @@ from headrace.model.errors import HeadraceError
 from headrace.model.names import Queue
 from headrace.stores.engine.rows import Tx
 from headrace.stores.postgres.connection import Connection
-from headrace.stores.postgres.connection_threads import Lanes
+from headrace.stores.postgres.connection_threads import ConnectionThreads
 from headrace.stores.postgres.sql import sql
 from headrace.stores.postgres.transaction import PostgresTx
 from headrace.stores.shared.sharding import by_shard
@@ -27,7 +27,7 @@ PAYLOAD_BYTES_MAX = 7_000
 """PostgreSQL takes payloads of less than 8,000 bytes, and the names need some."""
 
 
-class Ended(NamedTuple):
+class EndedJobs(NamedTuple):
     """Jobs that a transaction has ended."""
 
     queue: Queue
@@ -64,10 +64,10 @@ def has_ended(tx: Tx, queue: Queue, ids: Sequence[str]) -> bool:
     return bool(tx.link.run("ended", shard_ids, asked).fetchall()[0][0])
 
 
-class Awaiting:
+class JobWaiters:
     """What this process has said of the queues whose jobs it waits for."""
 
-    def __init__(self, lanes: Lanes) -> None:
+    def __init__(self, lanes: ConnectionThreads) -> None:
         self._lanes = lanes
         self._said_until: dict[Name, float] = {}
         self._saying: dict[Name, asyncio.Task[None]] = {}

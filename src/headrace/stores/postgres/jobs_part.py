@@ -6,13 +6,13 @@ from typing import Any, NamedTuple
 from headrace.model.job import BlockedJob
 from headrace.stores.engine.row_codec import lease_columns, pack, pack_body, row_of, unpack_blocked_job
 from headrace.stores.engine.rows import part_of
-from headrace.stores.postgres.head import AllDraws, PostgresHead
-from headrace.stores.postgres.lazy_transaction import Cursor, Link
-from headrace.stores.postgres.part import Part
+from headrace.stores.postgres.head import PostgresShardCounters, Sequences
+from headrace.stores.postgres.lazy_transaction import Cursor, LazyTransaction
+from headrace.stores.postgres.part import PostgresRowGroup
 from headrace.stores.shared.lookup import Row
 
 
-class Firsts(NamedTuple):
+class NextDue(NamedTuple):
     """What comes first in each order of a shard."""
 
     lease_end_ms: int | None
@@ -20,10 +20,10 @@ class Firsts(NamedTuple):
     place: int | None
 
 
-class JobRows(Part):
+class PostgresJobRows(PostgresRowGroup):
     """Whatever the step puts or drops is kept here until somebody has to see it in the table."""
 
-    def __init__(self, link: Link, shard_id: int, head: PostgresHead, draws: AllDraws) -> None:
+    def __init__(self, link: LazyTransaction, shard_id: int, head: PostgresShardCounters, draws: Sequences) -> None:
         super().__init__(link, shard_id, head, draws)
         self.handing_out = False
         """Whether ready jobs are asked for to be handed out, and not only to see whether there are any."""
@@ -31,7 +31,7 @@ class JobRows(Part):
         self._blocked_jobs: dict[str, BlockedJob] = {}
         self._stored: dict[str, tuple[bytes, bytes]] = {}
         self._changed: dict[str, None] = {}
-        self._firsts: Firsts | None = None
+        self._firsts: NextDue | None = None
         self._ready_end: int | None = None
 
     def load(self, ids: list[str]) -> None:
@@ -158,7 +158,7 @@ class JobRows(Part):
             self.flush()
             return self.run(name, *args)
 
-    def firsts(self) -> Firsts:
+    def firsts(self) -> NextDue:
         """What comes first in each order."""
         if self._firsts is None:
             self.keep_firsts(self.ask("job_firsts", [self.shard_id]).fetchall()[0])
@@ -167,7 +167,7 @@ class JobRows(Part):
 
     def keep_firsts(self, columns: tuple[Any, ...]) -> None:
         """Keep what was found to come first."""
-        self._firsts = Firsts(*columns[1:])
+        self._firsts = NextDue(*columns[1:])
 
     def overdue(self, now_ms: int, limit: int) -> list[Row]:
         end_ms = self.firsts().lease_end_ms

@@ -20,7 +20,7 @@ GATHERED = 64
 """Calls in a shard's inbox from which on it is worth a transaction to number them: reading counts adds them up."""
 
 
-class Numberer:
+class Sequencer:
     """One numbering at a time for each shard, as far as this process goes. Whoever reads the journal numbers what is
     left, so nothing depends on this one: what fails here is done later."""
 
@@ -46,7 +46,7 @@ class Numberer:
         await asyncio.gather(*self._running.values(), return_exceptions=True)
 
 
-class Seen(NamedTuple):
+class JournalState(NamedTuple):
     """A journal as the row of its shard has it, without what is still in the inbox."""
 
     shard_id: int
@@ -54,7 +54,7 @@ class Seen(NamedTuple):
     bounds: Bounds
 
 
-NOT_THERE = Seen(0, False, NO_BOUNDS)
+NOT_THERE = JournalState(0, False, NO_BOUNDS)
 
 
 class PostgresJournal(EngineJournal):
@@ -74,7 +74,7 @@ class PostgresJournal(EngineJournal):
             return await super().reached(spans, at_ms)
         check_spans(spans, at_ms)
 
-        def look(tx: Tx) -> tuple[list[Seen], list[int]]:
+        def look(tx: Tx) -> tuple[list[JournalState], list[int]]:
             seen = _look(tx, [span.shard for span in spans])
             return seen, _reached(tx, spans, seen, at_ms)
 
@@ -102,7 +102,7 @@ class PostgresJournal(EngineJournal):
         return found
 
 
-def _look(tx: Tx, shards: Sequence[Shard]) -> list[Seen]:
+def _look(tx: Tx, shards: Sequence[Shard]) -> list[JournalState]:
     assert isinstance(tx, PostgresTx)
     queues = [shard.queue for shard in shards]
     names = ([each.tenant for each in queues], [each.full_name for each in queues])
@@ -116,13 +116,13 @@ def _look(tx: Tx, shards: Sequence[Shard]) -> list[Seen]:
     return seen
 
 
-def _seen(shard_id: int | None, has_inbox: bool, *columns: Any) -> Seen:
+def _seen(shard_id: int | None, has_inbox: bool, *columns: Any) -> JournalState:
     if shard_id is None:
         return NOT_THERE
     epoch, first_seq, last_seq, first_at_ms, last_at_ms, size = columns
     if first_seq > last_seq:
         first_at_ms = last_at_ms = None
-    return Seen(shard_id, has_inbox, Bounds(epoch, first_seq, last_seq, first_at_ms, last_at_ms, size))
+    return JournalState(shard_id, has_inbox, Bounds(epoch, first_seq, last_seq, first_at_ms, last_at_ms, size))
 
 
 def _number_free(tx: Tx, *, shards: Mapping[int, Shard]) -> dict[int, Bounds]:
@@ -130,7 +130,7 @@ def _number_free(tx: Tx, *, shards: Mapping[int, Shard]) -> dict[int, Bounds]:
     return {rows.shard_id: bounds_of(rows.head) for rows in tx.number_free(shards)}
 
 
-def _reached(tx: Tx, spans: Sequence[Span], seen: Sequence[Seen], at_ms: int) -> list[int]:
+def _reached(tx: Tx, spans: Sequence[Span], seen: Sequence[JournalState], at_ms: int) -> list[int]:
     assert isinstance(tx, PostgresTx)
     lows = [max(span.after, each.bounds.first_seq - 1) for span, each in zip(spans, seen, strict=True)]
     highs = [min(span.upto, each.bounds.last_seq) for span, each in zip(spans, seen, strict=True)]

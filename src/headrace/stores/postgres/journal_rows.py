@@ -9,9 +9,9 @@ from headrace.model.event import Consumer, Entry
 from headrace.stores.engine.row_codec import consumer_of
 from headrace.stores.engine.rows import OldestEntry
 from headrace.stores.postgres.arrays import numbers
-from headrace.stores.postgres.head import COUNTS, AllDraws, PostgresHead
-from headrace.stores.postgres.lazy_transaction import Link
-from headrace.stores.postgres.part import Part
+from headrace.stores.postgres.head import COUNTS, PostgresShardCounters, Sequences
+from headrace.stores.postgres.lazy_transaction import LazyTransaction
+from headrace.stores.postgres.part import PostgresRowGroup
 
 FRONT = 200
 """Entries at the front that are looked at in one go: every appended entry asks whether the oldest are over."""
@@ -29,7 +29,7 @@ class Appended(msgspec.Struct, frozen=True, gc=False):
     lines: bytes
 
 
-class Numbered(msgspec.Struct, frozen=True, gc=False):
+class NumberedCall(msgspec.Struct, frozen=True, gc=False):
     """A call of the inbox with the number of its last event, None when it has no lines."""
 
     ticket: int
@@ -37,17 +37,17 @@ class Numbered(msgspec.Struct, frozen=True, gc=False):
     at_ms: int
 
 
-class EntryRows(Part):
+class PostgresJournalRows(PostgresRowGroup):
     """Entries under the seq of their last event."""
 
-    def __init__(self, link: Link, shard_id: int, head: PostgresHead, draws: AllDraws) -> None:
+    def __init__(self, link: LazyTransaction, shard_id: int, head: PostgresShardCounters, draws: Sequences) -> None:
         super().__init__(link, shard_id, head, draws)
         self.unnumbered = 0
         """How many calls were in the inbox when the step began."""
         self.folded: tuple[int, ...] | None = None
         """The counts of the shard's row, once it is locked and has to be written."""
         self._appended: list[Appended] = []
-        self._numbered: list[Numbered] = []
+        self._numbered: list[NumberedCall] = []
         self._front: deque[OldestEntry] = deque()
         self._front_is_all = False
         self._dropped_seq = 0
@@ -77,7 +77,7 @@ class EntryRows(Part):
     def take_out(self, ticket: int, count: int, size: int) -> None:
         """Let a call leave the inbox for the journal, under the number that the head has reached."""
         head = self.head
-        self._numbered.append(Numbered(ticket, head.seq if count else None, head.at_ms))
+        self._numbered.append(NumberedCall(ticket, head.seq if count else None, head.at_ms))
         if count and self._front_is_all:
             self._front.append(OldestEntry(head.seq, head.at_ms, size))
 

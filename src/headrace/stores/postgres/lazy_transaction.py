@@ -15,7 +15,7 @@ WRITING = b"BEGIN"
 READING = b"BEGIN ISOLATION LEVEL REPEATABLE READ"
 
 
-class Link:
+class LazyTransaction:
     """Runs statements by name inside one transaction."""
 
     def __init__(self, connection: Connection, begin: bytes) -> None:

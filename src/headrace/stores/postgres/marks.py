@@ -1,15 +1,15 @@
 """Small rows beside the jobs of a shard: idempotency keys and workers."""
 
 from headrace.stores.engine.rows import KeyRow, WorkerRow
-from headrace.stores.postgres.head import AllDraws, PostgresHead
-from headrace.stores.postgres.lazy_transaction import Link
-from headrace.stores.postgres.part import Part
+from headrace.stores.postgres.head import PostgresShardCounters, Sequences
+from headrace.stores.postgres.lazy_transaction import LazyTransaction
+from headrace.stores.postgres.part import PostgresRowGroup
 
 
-class MarkRows(Part):
+class PostgresKeyRows(PostgresRowGroup):
     """Looked up for a whole batch, kept while the step lasts."""
 
-    def __init__(self, link: Link, shard_id: int, head: PostgresHead, draws: AllDraws) -> None:
+    def __init__(self, link: LazyTransaction, shard_id: int, head: PostgresShardCounters, draws: Sequences) -> None:
         super().__init__(link, shard_id, head, draws)
         self._keys: dict[tuple[str, str], KeyRow | None] = {}
         self._new_keys: dict[tuple[str, str], KeyRow] = {}

@@ -7,12 +7,12 @@ from psycopg.sql import SQL, Identifier
 
 from headrace.model.errors import BadConfig
 from headrace.model.integrity import Schema, schema_at
-from headrace.stores.postgres.connection import Connection, Settings, connect, roll_back
+from headrace.stores.postgres.connection import Connection, ConnectionSettings, connect, roll_back
 from headrace.stores.postgres.errors import errors, not_connected
 from headrace.stores.postgres.sql import migration_names, migrations, sql
 
 
-def migrate(connection: Connection, settings: Settings, upto: int | None = None) -> int:
+def migrate(connection: Connection, settings: ConnectionSettings, upto: int | None = None) -> int:
     """Bring the schema up to date, whole or not at all; returns its version. `upto` stops early, for tests.
 
     One that is up to date is only looked at, so a user without the right to change schemas can open it.
@@ -43,7 +43,7 @@ def migrate(connection: Connection, settings: Settings, upto: int | None = None)
     return version
 
 
-def check_known(settings: Settings, version: int) -> None:
+def check_known(settings: ConnectionSettings, version: int) -> None:
     """Refuse a schema that a newer Headrace has made."""
     newest = migrations()[-1][0]
     if version > newest:
@@ -53,7 +53,7 @@ def check_known(settings: Settings, version: int) -> None:
         )
 
 
-def schema_of(settings: Settings) -> Schema:
+def schema_of(settings: ConnectionSettings) -> Schema:
     """How far a schema has got, without making anything; waits for the server, so not for an event loop."""
     try:
         connection = connect(settings)

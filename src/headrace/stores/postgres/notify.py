@@ -14,9 +14,9 @@ from headrace.model.errors import HeadraceError
 from headrace.model.feed import FeedCursor, FeedName
 from headrace.model.names import Queue
 from headrace.stores.engine.signals import has_work, next_later_ms
-from headrace.stores.postgres.connection import Connection, Settings, connect
-from headrace.stores.postgres.connection_threads import Lanes
-from headrace.stores.postgres.job_waiters import Awaiting, Ended, has_ended, packed
+from headrace.stores.postgres.connection import Connection, ConnectionSettings, connect
+from headrace.stores.postgres.connection_threads import ConnectionThreads
+from headrace.stores.postgres.job_waiters import EndedJobs, JobWaiters, has_ended, packed
 from headrace.stores.postgres.looks import Looks, Read
 from headrace.stores.shared.waiters import (
     JobName,
@@ -33,11 +33,11 @@ from headrace.stores.shared.waiters import (
 RECONNECT_SECONDS = 0.5
 
 
-class Listening:
+class NotifyListener:
     """Hands on what is said in a channel, and says when something may have been missed."""
 
     def __init__(
-        self, settings: Settings, channel: str, take: Callable[[str], None], missed: Callable[[], None]
+        self, settings: ConnectionSettings, channel: str, take: Callable[[str], None], missed: Callable[[], None]
     ) -> None:
         self._settings = settings
         self._channel = channel
@@ -142,15 +142,15 @@ def payload_of_feed(sender: str, name: Name) -> str:
 class PostgresSignals:
     """Hints, never truth: every waiter looks before it sleeps, and now and then while it does."""
 
-    def __init__(self, settings: Settings, lanes: Lanes, read: Read) -> None:
+    def __init__(self, settings: ConnectionSettings, lanes: ConnectionThreads, read: Read) -> None:
         self._lanes = lanes
         self._read = read
         self._sender = secrets.token_hex(6)
         self._channel = channel_of(settings.schema)
-        self._listening = Listening(settings, self._channel, self._take, self._wake_all)
+        self._listening = NotifyListener(settings, self._channel, self._take, self._wake_all)
         self._waiters = Waiters[Name]()
         self._ends = Waiters[JobName]()
-        self._awaiting = Awaiting(lanes)
+        self._awaiting = JobWaiters(lanes)
         self._followers = Waiters[Name]()
         self._looks = Looks(read)
         self._asleep: set[asyncio.Event] = set()
@@ -168,7 +168,7 @@ class PostgresSignals:
         """How many waiters have looked and sleep until somebody wakes them."""
         return len(self._asleep)
 
-    def woke(self, names: Iterable[Name], ended: Iterable[Ended] = (), changed: Iterable[FeedName] = ()) -> None:
+    def woke(self, names: Iterable[Name], ended: Iterable[EndedJobs] = (), changed: Iterable[FeedName] = ()) -> None:
         """Wake the waiters of this process and tell the others; after the commit, on the event loop."""
         names, feeds = set(names), {(feed.tenant, feed.name) for feed in changed}
         self._followers.wake(feeds)

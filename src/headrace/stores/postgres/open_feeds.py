@@ -6,10 +6,10 @@ from typing import Any
 from psycopg import errors as pg
 
 from headrace.model.feed import FeedConfig, FeedName
-from headrace.stores.engine.feed_rows import FeedHead, FeedRows
+from headrace.stores.engine.feed_rows import FeedCounters, FeedRows
 from headrace.stores.engine.row_codec import head_columns, write_config
 from headrace.stores.postgres.feed_rows import PostgresFeed
-from headrace.stores.postgres.lazy_transaction import Link
+from headrace.stores.postgres.lazy_transaction import LazyTransaction
 
 Seen = tuple[int, str, tuple[Any, ...]]
 """A feed as it was seen last: its id, its configuration as it is stored, its counters."""
@@ -38,7 +38,7 @@ class SeenFeeds:
 class OpenFeeds:
     """A feed is read when it is first asked for, and locked then if the transaction writes."""
 
-    def __init__(self, link: Link, seen: SeenFeeds) -> None:
+    def __init__(self, link: LazyTransaction, seen: SeenFeeds) -> None:
         self._link = link
         self._seen = seen
         self.now_ms: int | None = None
@@ -92,7 +92,7 @@ class OpenFeeds:
             feed = FeedName(name, tenant)
             self._feeds[feed] = PostgresFeed(self._link, feed, feed_id, config, tuple(head))
 
-    def make(self, feed: FeedName, config: FeedConfig, head: FeedHead) -> PostgresFeed:
+    def make(self, feed: FeedName, config: FeedConfig, head: FeedCounters) -> PostgresFeed:
         """The rows of a feed that is not there yet."""
         text, columns = write_config(config), head_columns(head)
         [(feed_id,)] = self._link.run("feed_create", feed.tenant, feed.name, text, *columns).fetchall()

@@ -1,13 +1,13 @@
 """A part of a shard's rows: what all parts share."""
 
-from headrace.stores.postgres.head import AllDraws, PostgresHead
-from headrace.stores.postgres.lazy_transaction import Link
+from headrace.stores.postgres.head import PostgresShardCounters, Sequences
+from headrace.stores.postgres.lazy_transaction import LazyTransaction
 
 
-class Part:
+class PostgresRowGroup:
     """The transaction, the shard and its counters."""
 
-    def __init__(self, link: Link, shard_id: int, head: PostgresHead, draws: AllDraws) -> None:
+    def __init__(self, link: LazyTransaction, shard_id: int, head: PostgresShardCounters, draws: Sequences) -> None:
         self.link = link
         self.run = link.run
         self.shard_id = shard_id

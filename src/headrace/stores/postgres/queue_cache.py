@@ -14,15 +14,15 @@ QUEUES_MAX = 1_024
 """As many queues as a busy process uses; then everything is forgotten and read again."""
 
 
-class Unusual(Exception):
+class NotFastPath(Exception):
     """The fast path does not apply; the transitions decide."""
 
 
-class NotThere(Unusual):
+class NotThere(NotFastPath):
     """The queue is not there yet: nothing unusual once the transitions have made it."""
 
 
-class NotPlain(Unusual):
+class NotPlain(NotFastPath):
     """A settlement needs a look at its jobs before it can be written."""
 
 
@@ -43,7 +43,7 @@ class DueShard(NamedTuple):
     shard_id: int
 
 
-class Due(Unusual):
+class Due(NotFastPath):
     """Jobs of a shard are due, and must be made ready before a claim."""
 
     def __init__(self, shard: DueShard) -> None:
@@ -71,7 +71,7 @@ class KnownQueues:
                 self._known = {}
             self._known[name] = known
         if len(known.shard_ids) != queue.shards:
-            raise Unusual
+            raise NotFastPath
         return known
 
     def forget(self) -> None:

@@ -11,29 +11,29 @@ from headrace.model.queue_config import QueueConfig
 from headrace.model.results import Counts
 from headrace.stores.engine.journal_entries import number, trim
 from headrace.stores.engine.row_codec import due_since, finished_job_of, row_of, unpack_blocked_job, unpack_dead_letter
-from headrace.stores.postgres.finished_rows import DeadLetterRows, FinishedJobRows
-from headrace.stores.postgres.head import JOURNAL, AllDraws, PostgresHead
-from headrace.stores.postgres.integrity import IntegrityRows
+from headrace.stores.postgres.finished_rows import PostgresDeadLetterRows, PostgresFinishedRows
+from headrace.stores.postgres.head import JOURNAL, PostgresShardCounters, Sequences
+from headrace.stores.postgres.integrity import PostgresIntegrityRows
 from headrace.stores.postgres.journal_rows import PARTITION_SEQS
-from headrace.stores.postgres.lazy_transaction import Link
-from headrace.stores.postgres.marks import MarkRows
+from headrace.stores.postgres.lazy_transaction import LazyTransaction
+from headrace.stores.postgres.marks import PostgresKeyRows
 from headrace.stores.shared.lookup import Row
 
 
-class PostgresRows(IntegrityRows, FinishedJobRows, DeadLetterRows, MarkRows):
+class PostgresRows(PostgresIntegrityRows, PostgresFinishedRows, PostgresDeadLetterRows, PostgresKeyRows):
     """Rows that a step names are locked as they are read; the shard's own row is locked by `number` alone."""
 
     def __init__(
         self,
-        link: Link,
+        link: LazyTransaction,
         shard: Shard,
         stored: tuple[int, ...],
         config: QueueConfig,
-        draws: AllDraws,
+        draws: Sequences,
         fail_queue: Callable[[], "PostgresRows"],
     ) -> None:
         shard_id, unnumbered, *columns = stored
-        head = PostgresHead(tuple(columns[: len(JOURNAL)]), tuple(columns[len(JOURNAL) :]), draws)
+        head = PostgresShardCounters(tuple(columns[: len(JOURNAL)]), tuple(columns[len(JOURNAL) :]), draws)
         super().__init__(link, shard_id, head, draws)
         self.unnumbered = unnumbered
         self.shard = shard

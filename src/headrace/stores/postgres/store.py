@@ -7,14 +7,14 @@ from headrace.model.errors import BadConfig
 from headrace.model.integrity import schema_at
 from headrace.model.job import Job
 from headrace.model.results import Enqueued, Health
-from headrace.stores.engine.dead_letters import EngineDead
+from headrace.stores.engine.dead_letters import EngineDeadLetters
 from headrace.stores.engine.feeds import EngineFeeds
 from headrace.stores.engine.integrity import EngineIntegrity
 from headrace.stores.engine.queues import EngineQueues
 from headrace.stores.engine.reads import EngineReads
 from headrace.stores.postgres.connection import (
     Connection,
-    Settings,
+    ConnectionSettings,
     check_server,
     notes_on,
     notice_lost_tail,
@@ -39,7 +39,7 @@ class PostgresStore:
         self._engine = engine
         self._promise = promise
         self.jobs = FastJobs(engine, slow_calls)
-        self.dead = EngineDead(engine)
+        self.dead = EngineDeadLetters(engine)
         self.queues = EngineQueues(engine)
         self.reads = EngineReads(engine)
         self.journal = PostgresJournal(engine)
@@ -49,12 +49,14 @@ class PostgresStore:
         self.items = PostgresItems(engine)
 
     @property
-    def settings(self) -> Settings:
+    def settings(self) -> ConnectionSettings:
         """What the URL said."""
         return self._engine.settings
 
     @staticmethod
-    async def open(settings: Settings, *, clock: Clock | None = None, slow_calls: int = SLOW_CALLS) -> "PostgresStore":
+    async def open(
+        settings: ConnectionSettings, *, clock: Clock | None = None, slow_calls: int = SLOW_CALLS
+    ) -> "PostgresStore":
         """Open the schema that the settings name, making it when missing."""
         if clock is not None:
             raise BadConfig(

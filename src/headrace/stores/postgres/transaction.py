@@ -12,10 +12,10 @@ from headrace.model.feed import FeedConfig, FeedName
 from headrace.model.limits import INBOX_PER_ROUND_MAX
 from headrace.model.names import Queue, Shard
 from headrace.model.queue_config import QueueConfig, first_config
-from headrace.stores.engine.feed_rows import FeedHead, FeedRows
+from headrace.stores.engine.feed_rows import FeedCounters, FeedRows
 from headrace.stores.postgres.feed_rows import PostgresFeed
-from headrace.stores.postgres.head import AllDraws
-from headrace.stores.postgres.lazy_transaction import Link
+from headrace.stores.postgres.head import Sequences
+from headrace.stores.postgres.lazy_transaction import LazyTransaction
 from headrace.stores.postgres.open_feeds import OpenFeeds, SeenFeeds
 from headrace.stores.postgres.rows import PostgresRows
 from headrace.stores.shared.validate import wrong_shards
@@ -27,9 +27,9 @@ Known = tuple[int, int, str]
 class PostgresTx:
     """Queues and shards are read when they are first asked for, with the store's clock in the same round trip."""
 
-    def __init__(self, link: Link, seen_feeds: SeenFeeds | None = None) -> None:
+    def __init__(self, link: LazyTransaction, seen_feeds: SeenFeeds | None = None) -> None:
         self.link = link
-        self._draws = AllDraws(self.link)
+        self._draws = Sequences(self.link)
         self._now_ms: int | None = None
         self._queues: dict[tuple[str, str], Known | None] = {}
         self.awaited: set[tuple[str, str]] = set()
@@ -146,7 +146,7 @@ class PostgresTx:
     def feed(self, feed: FeedName) -> PostgresFeed | None:
         return self.feeds.find(feed)
 
-    def make_feed(self, feed: FeedName, config: FeedConfig, head: FeedHead) -> PostgresFeed:
+    def make_feed(self, feed: FeedName, config: FeedConfig, head: FeedCounters) -> PostgresFeed:
         return self.feeds.make(feed, config, head)
 
     def forget_feed(self, rows: FeedRows) -> None:

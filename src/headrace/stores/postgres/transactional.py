@@ -23,7 +23,7 @@ from headrace.stores.postgres.connection import adapt
 from headrace.stores.postgres.engine import PostgresEngine
 from headrace.stores.postgres.errors import AGAIN, TRIES, busy, errors
 from headrace.stores.postgres.jobs import PostgresJobs
-from headrace.stores.postgres.lazy_transaction import Link
+from headrace.stores.postgres.lazy_transaction import LazyTransaction
 from headrace.stores.postgres.notify import channel_of, payload_of
 from headrace.stores.postgres.sql import sql
 from headrace.stores.postgres.transaction import PostgresTx
@@ -34,7 +34,7 @@ NOBODY = ""
 """As the sender of a wake-up: every process listens, also the one that enqueued."""
 
 
-class Found:
+class CallerRows:
     """The rows of a statement, read already."""
 
     def __init__(self, rows: list[tuple[Any, ...]], rowcount: int) -> None:
@@ -53,11 +53,11 @@ class Found:
         return iter(self._rows)
 
 
-Run = Callable[[bytes, Sequence[object]], Found]
+Run = Callable[[bytes, Sequence[object]], CallerRows]
 """Runs a statement on the caller's connection, from a thread that may wait."""
 
 
-class GuestLink(Link):
+class CallerTransaction(LazyTransaction):
     """Statements in a transaction that somebody else has begun and will end."""
 
     def __init__(self, run: Run) -> None:
@@ -72,14 +72,14 @@ class GuestLink(Link):
         yield
 
 
-class GuestJobs(PostgresJobs):
+class TransactionalJobs(PostgresJobs):
     """The transitions of enqueue, which remember whom to wake."""
 
     def __init__(self, engine: PostgresEngine) -> None:
         super().__init__(engine)
         self.woken: set[Name] = set()
 
-    def take_in(self, link: Link, jobs: Sequence[Job], now_ms: int | None) -> list[Enqueued]:
+    def take_in(self, link: LazyTransaction, jobs: Sequence[Job], now_ms: int | None) -> list[Enqueued]:
         """Take in jobs and write them."""
         self.woken = set()
         tx = PostgresTx(link)
@@ -123,19 +123,19 @@ def _make(queues: set[Queue], tx: Tx) -> None:
 def _runner(connection: Callers) -> Run:
     if isinstance(connection, psycopg.Connection):
 
-        def run(query: bytes, args: Sequence[object]) -> Found:
+        def run(query: bytes, args: Sequence[object]) -> CallerRows:
             with psycopg.Cursor(connection, row_factory=tuple_row) as cursor:
                 adapt(cursor)
                 cursor.execute(query, args, binary=True)
-                return Found(cursor.fetchall() if cursor.description else [], cursor.rowcount)
+                return CallerRows(cursor.fetchall() if cursor.description else [], cursor.rowcount)
 
         return run
 
-    async def ask(query: bytes, args: Sequence[object]) -> Found:
+    async def ask(query: bytes, args: Sequence[object]) -> CallerRows:
         async with psycopg.AsyncCursor(connection, row_factory=tuple_row) as cursor:
             adapt(cursor)
             await cursor.execute(query, args, binary=True)
-            return Found(await cursor.fetchall() if cursor.description else [], cursor.rowcount)
+            return CallerRows(await cursor.fetchall() if cursor.description else [], cursor.rowcount)
 
     loop = asyncio.get_running_loop()
     return lambda query, args: asyncio.run_coroutine_threadsafe(ask(query, args), loop).result()
@@ -146,8 +146,8 @@ def _enqueue(engine: PostgresEngine, run: Run, jobs: Sequence[Job], now_ms: int 
     try:
         with errors(settings.place):
             [(path,)] = run(sql("guest_enter"), (settings.schema,)).fetchall()
-            guest = GuestJobs(engine)
-            answers = _tried(settings.place, run, lambda: guest.take_in(GuestLink(run), jobs, now_ms))
+            guest = TransactionalJobs(engine)
+            answers = _tried(settings.place, run, lambda: guest.take_in(CallerTransaction(run), jobs, now_ms))
             payloads = [payload_of(NOBODY, name) for name in sorted(guest.woken)]
             run(sql("guest_leave"), (path, channel_of(settings.schema), payloads))
     except AGAIN as undone:

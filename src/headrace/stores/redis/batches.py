@@ -5,7 +5,7 @@ from typing import Any, Generic, NamedTuple, TypeVar
 
 from headrace.model.errors import BadConfig, HeadraceError, OutcomeUnknown, StoreUnavailable
 from headrace.model.names import Queue, Shard
-from headrace.stores.redis.client import Argument, Call, Link
+from headrace.stores.redis.client import Argument, RedisClient, ServerCall
 from headrace.stores.redis.errors import ScriptRefusal
 from headrace.stores.redis.fanout import check_shards
 from headrace.stores.redis.keys import first_shard, head_key
@@ -15,10 +15,10 @@ from headrace.stores.shared.validate import wrong_shards
 Item = TypeVar("Item")
 Answer = TypeVar("Answer")
 _CHECKED_MAX = 10_000
-ArgumentsOf = Callable[[Sequence["Part"]], list[Argument]]
+ArgumentsOf = Callable[[Sequence["ShardCall"]], list[Argument]]
 
 
-class Part(NamedTuple):
+class ShardCall(NamedTuple):
     """What a batch asks of one shard: where its items stand in the batch, and what its function is told of them."""
 
     shard: Shard
@@ -26,7 +26,7 @@ class Part(NamedTuple):
     args: list[Argument]
 
 
-class Reply(NamedTuple):
+class ShardReply(NamedTuple):
     """What came back for a part: the shard's answer, and what stood before those of all shards."""
 
     answer: Any
@@ -39,40 +39,40 @@ def cut(
     items: Sequence[Item],
     address: Callable[[Item], tuple[Queue, str]],
     own: Callable[[list[Item]], list[Argument]],
-) -> list[Part]:
+) -> list[ShardCall]:
     """The parts of a batch, one for each shard."""
     return [
-        Part(shard, picks, own(list(items) if len(picks) == len(items) else [items[index] for index in picks]))
+        ShardCall(shard, picks, own(list(items) if len(picks) == len(items) else [items[index] for index in picks]))
         for shard, picks in by_shard(items, address)
     ]
 
 
-def shards_of(parts: Sequence[Part]) -> list[Argument]:
+def shards_of(parts: Sequence[ShardCall]) -> list[Argument]:
     """How many shards the queue of each part has."""
     return [part.shard.queue.shards for part in parts]
 
 
-def own_args(parts: Sequence[Part]) -> list[Argument]:
+def own_args(parts: Sequence[ShardCall]) -> list[Argument]:
     """What the functions are told of each part, one after the other."""
     return [argument for part in parts for argument in part.args]
 
 
-def in_words(parts: Sequence[Part], refusal: ScriptRefusal) -> HeadraceError:
+def in_words(parts: Sequence[ShardCall], refusal: ScriptRefusal) -> HeadraceError:
     """The error that a caller gets for a shard that knows another number of shards."""
     known, _, index = refusal.details.partition(" ")
     return wrong_shards(parts[int(index or 1) - 1].shard.queue, int(known))
 
 
 async def send(
-    link: Link, function: str, parts: Sequence[Part], arguments: ArgumentsOf, *, lead: int = 0
-) -> list[Reply | HeadraceError]:
+    link: RedisClient, function: str, parts: Sequence[ShardCall], arguments: ArgumentsOf, *, lead: int = 0
+) -> list[ShardReply | HeadraceError]:
     """What came back for each part, or the error in its place. With `lead`, a reply begins with a value for all shards;
     a text has a character for each, '1' for one whose fail queue was made."""
     if not parts:
         return []
     groups = [[part] for part in parts] if link.clustered else [parts]
-    calls = [Call(function, [head_key(part.shard) for part in group], arguments(group)) for group in groups]
-    replies: list[Reply | HeadraceError] = []
+    calls = [ServerCall(function, [head_key(part.shard) for part in group], arguments(group)) for group in groups]
+    replies: list[ShardReply | HeadraceError] = []
     for group, reply in zip(groups, await link.call_each(calls), strict=True):
         if isinstance(reply, ScriptRefusal):
             raise in_words(group, reply) from reply
@@ -81,11 +81,11 @@ async def send(
             continue
         first = reply[0] if lead else None
         made = first if isinstance(first, bytes) else b""
-        replies += [Reply(answer, first, made[at : at + 1] == b"1") for at, answer in enumerate(reply[lead:])]
+        replies += [ShardReply(answer, first, made[at : at + 1] == b"1") for at, answer in enumerate(reply[lead:])]
     return replies
 
 
-class Batch(Generic[Answer]):
+class ShardedBatch(Generic[Answer]):
     """The answers to a batch as they come in."""
 
     def __init__(self, ids: Sequence[str]) -> None:
@@ -114,10 +114,10 @@ class Batch(Generic[Answer]):
         raise OutcomeUnknown(str(error), known=known, unknown=unknown) from error
 
 
-class Checked:
+class ShardCountCache:
     """The queues that were found to be cut as their callers say, so that few batches have to ask."""
 
-    def __init__(self, link: Link) -> None:
+    def __init__(self, link: RedisClient) -> None:
         self._link = link
         self._known: set[Queue] = set()
 
@@ -131,7 +131,7 @@ class Checked:
         """Refuse a batch over several queues of which one is cut otherwise, before anything changes. A batch on one
         queue needs no question: either all its shards refuse, or none does."""
         unsure = [queue for queue in queues if queue not in self._known] if len(queues) > 1 else []
-        calls = [Call("shards", [head_key(first_shard(queue))], [queue.shards], reads=True) for queue in unsure]
+        calls = [ServerCall("shards", [head_key(first_shard(queue))], [queue.shards], reads=True) for queue in unsure]
         for queue, reply in zip(unsure, await self._link.call_each(calls) if calls else (), strict=True):
             if isinstance(reply, ScriptRefusal):
                 raise wrong_shards(queue, int(reply.details)) from reply

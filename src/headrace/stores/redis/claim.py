@@ -11,12 +11,12 @@ from headrace.model.job import Record
 from headrace.model.limits import CLAIM_BYTES_MAX
 from headrace.model.names import Queue, Shard
 from headrace.stores.contract.jobs import ClaimAnswered
-from headrace.stores.redis.batches import Checked
-from headrace.stores.redis.client import Argument, Call, Link
+from headrace.stores.redis.batches import ShardCountCache
+from headrace.stores.redis.client import Argument, RedisClient, ServerCall
 from headrace.stores.redis.errors import ScriptRefusal
 from headrace.stores.redis.keys import head_key
 from headrace.stores.redis.packing import HEAD_AT, NO_SHAPE, record_of, shape_of
-from headrace.stores.redis.queues import FailQueues
+from headrace.stores.redis.queues import FailQueueRegistration
 from headrace.stores.shared.sharding import visiting_order
 from headrace.stores.shared.validate import wrong_shards
 
@@ -35,10 +35,12 @@ def request_args(request: ClaimRequest, limit: int, bytes_left: int) -> list[Arg
     return [request.worker, request.nonce, request.lease_ms, limit, bytes_left]
 
 
-def claim_call(request: ClaimRequest, shards: Sequence[Shard], now: int | str, limit: int, bytes_left: int) -> Call:
+def claim_call(
+    request: ClaimRequest, shards: Sequence[Shard], now: int | str, limit: int, bytes_left: int
+) -> ServerCall:
     """The call of the claim function."""
     args = [now, *request_args(request, limit, bytes_left), *(shard.queue.shards for shard in shards)]
-    return Call("claim", [head_key(shard) for shard in shards], args)
+    return ServerCall("claim", [head_key(shard) for shard in shards], args)
 
 
 def claims_of(request: ClaimRequest, shards: Sequence[Shard], reply: list[Any]) -> Claims:
@@ -112,10 +114,10 @@ def _again_of(request: ClaimRequest, queue: Queue, answer: list[Any]) -> list[Cl
     return claims
 
 
-class Claiming:
+class ClaimCall:
     """Claims on one server in one call; on a cluster shard by shard, once it is clear that no shard knows the nonce."""
 
-    def __init__(self, link: Link, checked: Checked, fail_queues: FailQueues) -> None:
+    def __init__(self, link: RedisClient, checked: ShardCountCache, fail_queues: FailQueueRegistration) -> None:
         self._link = link
         self._checked = checked
         self._fail_queues = fail_queues
@@ -200,7 +202,7 @@ class Claiming:
         self, request: ClaimRequest, shards: Sequence[Shard], now: int | str, is_all: int
     ) -> list[list[Any]]:
         common: list[Argument] = [now, request.worker, request.nonce, is_all]
-        calls = [Call("again", [head_key(shard)], [*common, shard.queue.shards], reads=True) for shard in shards]
+        calls = [ServerCall("again", [head_key(shard)], [*common, shard.queue.shards], reads=True) for shard in shards]
         answers: list[list[Any]] = []
         for shard, answer in zip(shards, await self._link.call_each(calls), strict=True):
             if isinstance(answer, ScriptRefusal):

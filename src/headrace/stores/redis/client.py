@@ -5,10 +5,10 @@ from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 from headrace.model.errors import HeadraceError, OutcomeUnknown, StoreUnavailable
-from headrace.stores.redis.connection import Command, Wire
+from headrace.stores.redis.connection import Command, RedisConnection
 from headrace.stores.redis.errors import (
-    Lost,
     NotSent,
+    ReplyLost,
     bad_start,
     came_from_inside,
     code_of,
@@ -31,7 +31,7 @@ ELSEWHERE = frozenset({"MOVED", "ASK", "TRYAGAIN", "CLUSTERDOWN", "READONLY", "M
 """Replies of a server that is not, or not yet, the one to ask."""
 
 
-class Call(NamedTuple):
+class ServerCall(NamedTuple):
     """One call of a function; on a cluster all its keys are in one slot."""
 
     function: str
@@ -73,7 +73,7 @@ class _Posted:
         self.answered(reply)
 
 
-class Link:
+class RedisClient:
     """What all parts of the store speak through. Belongs to the event loop that opened it."""
 
     def __init__(self, topology: Topology, library: Library, *, replicas: int = 0, wait_ms: int = 0) -> None:
@@ -84,18 +84,18 @@ class Link:
         self.clustered = topology.clustered
         self._is_closed = False
 
-    async def call(self, call: Call) -> Any:
+    async def call(self, call: ServerCall) -> Any:
         """The reply to one call."""
         return _raised(await self._answer(self._request(call)))
 
-    async def call_each(self, calls: Sequence[Call]) -> list[Any]:
+    async def call_each(self, calls: Sequence[ServerCall]) -> list[Any]:
         """The replies to several calls in order, one round trip per server; an error that concerns one call stands in
         its place."""
         if len(calls) == 1:
             return [await self._answer(self._request(calls[0]))]
         return await self._send([self._request(call) for call in calls])
 
-    def post(self, call: Call, answered: Callable[[Any], None]) -> bool:
+    def post(self, call: ServerCall, answered: Callable[[Any], None]) -> bool:
         """Write a call at once, for `answered` to take the reply or the error where it arrives: without a task, a turn
         of the loop and a repetition. False when nothing was sent, as where no single server has a connection."""
         server, wire = self._ready()
@@ -112,12 +112,12 @@ class Link:
         """As `call_each`, for plain commands."""
         return await self._send([_plain(command) for command in commands])
 
-    def _request(self, call: Call) -> _Request:
+    def _request(self, call: ServerCall) -> _Request:
         verb = "FCALL_RO" if call.reads else "FCALL"
         command = [verb, self.library.function(call.function), len(call.keys), *call.keys, *call.args]
         return _Request(call.keys[0], command, call.reads, call.function)
 
-    def _ready(self) -> tuple[Server | None, Wire | None]:
+    def _ready(self) -> tuple[Server | None, RedisConnection | None]:
         """The server that holds all keys, and a connection that can be asked at once, where there are such."""
         server = self.topology.sole
         return server, None if server is None or self._wait or self._is_closed else server.ready
@@ -216,7 +216,7 @@ class Link:
         """Whether it surely did not run, or changes nothing, and another attempt may go better."""
         if isinstance(reply, NotSent):
             return True
-        if isinstance(reply, Lost):
+        if isinstance(reply, ReplyLost):
             return request.reads
         if isinstance(reply, StoreUnavailable):  # no connection
             return await self.topology.look_again(server, reply)
@@ -236,7 +236,7 @@ class Link:
         [reply] = await server.ask([["FUNCTION", "LOAD", self.library.source]])
         if isinstance(reply, HeadraceError):
             raise reply
-        if isinstance(reply, (NotSent, Lost)):
+        if isinstance(reply, (NotSent, ReplyLost)):
             raise StoreUnavailable(f"redis at {server.address} dropped the connection ({reply}); is it running?")
         if isinstance(reply, Exception) and "already exists" not in str(reply):
             raise bad_start(str(server.address), reply)

@@ -9,7 +9,7 @@ from typing import Any, Protocol, cast
 
 import hiredis
 
-from headrace.stores.redis.errors import Lost, NotSent
+from headrace.stores.redis.errors import NotSent, ReplyLost
 
 Command = Sequence[str | bytes | int | float]
 
@@ -36,14 +36,14 @@ class _Exchange:
         self.told = told
 
 
-class Wire(asyncio.Protocol):
+class RedisConnection(asyncio.Protocol):
     """Shared by all callers at once: a server answers in order, so the n-th reply belongs to the n-th command.
 
     A caller that goes away leaves its place in the line: its reply is thrown away when it comes, and can never be taken
     for another's. A server that says nothing for `reply_ms` loses the connection, with all who wait on it.
     """
 
-    def __init__(self, where: str, reply_ms: int, on_lost: Callable[["Wire"], None]) -> None:
+    def __init__(self, where: str, reply_ms: int, on_lost: Callable[["RedisConnection"], None]) -> None:
         self.where = where
         self._reply_seconds = reply_ms / 1000
         self._on_lost = on_lost
@@ -66,7 +66,7 @@ class Wire(asyncio.Protocol):
         return len(self._sent) + len(self._unsent)
 
     async def ask(self, commands: Sequence[Command]) -> list[Any]:
-        """Replies in order; an error reply, `NotSent` or `Lost` stands in the place of the reply it concerns."""
+        """Replies in order; an error reply, `NotSent` or `ReplyLost` stands in the place of the reply it concerns."""
         if not self.is_open:
             return [NotSent(self._why)] * len(commands)
         packed = _packed(commands[0]) if len(commands) == 1 else b"".join(map(_packed, commands))
@@ -188,7 +188,7 @@ class Wire(asyncio.Protocol):
             self._watch.cancel()
             self._watch = None
         sent, self._sent = self._sent, deque()
-        self._tell(list(sent), Lost(self._why))
+        self._tell(list(sent), ReplyLost(self._why))
         unsent, self._unsent = self._unsent, []
         self._tell(unsent, NotSent(self._why))
         self._on_lost(self)

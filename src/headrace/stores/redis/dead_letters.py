@@ -11,11 +11,11 @@ from headrace.model.results import Page, Replayed
 from headrace.model.validate import check_batch, check_bool, check_int
 from headrace.stores.contract.dead_letters import ALL_DEAD_LETTERS, DeadLetterFilter
 from headrace.stores.engine.dead_letters import not_found
-from headrace.stores.redis.client import Argument, Link
-from headrace.stores.redis.fanout import ask, instant
+from headrace.stores.redis.client import Argument, RedisClient
+from headrace.stores.redis.fanout import ask, now_argument
 from headrace.stores.redis.keys import first_shard, head_key
 from headrace.stores.redis.packing import dead_letter_of
-from headrace.stores.redis.queues import Registry
+from headrace.stores.redis.queues import QueueRegistry
 from headrace.stores.shared.cursors import read_dead_letter_cursor, write_cursor
 from headrace.stores.shared.sharding import picks_by_shard
 from headrace.stores.shared.validate import check_pick
@@ -24,10 +24,10 @@ _LOOK = 100
 """Dead letters fetched at a time: whole ones, so that a filter can be asked here."""
 
 
-class RedisDead:
+class RedisDeadLetters:
     """Dead letters, shard by shard."""
 
-    def __init__(self, link: Link, registry: Registry) -> None:
+    def __init__(self, link: RedisClient, registry: QueueRegistry) -> None:
         self._link = link
         self._registry = registry
 
@@ -42,7 +42,7 @@ class RedisDead:
     ) -> Page[DeadLetter]:
         check_int("limit", limit, 1, PAGE_MAX)
         start, after = read_dead_letter_cursor(cursor, queue)
-        now = instant(now_ms)
+        now = now_argument(now_ms)
         found: builtins.list[DeadLetter] = []
         budget = PAGE_MAX
         for shard in queue.all_shards()[start:]:
@@ -95,7 +95,7 @@ class RedisDead:
             [part for at in positions for part in (_pick_of(picks[at]), delay_ms + at * spread_ms // len(picks))]
             for positions in groups.values()
         ]
-        answers = await self._ask(queue, "replay", groups, [instant(now_ms), int(keep_counts)], own)
+        answers = await self._ask(queue, "replay", groups, [now_argument(now_ms), int(keep_counts)], own)
         replayed = [not_found(pick) for pick in picks]
         for (index, positions), answer in zip(groups.items(), answers, strict=True):
             for at, parts in zip(positions, _triples(answer), strict=False):
@@ -108,7 +108,7 @@ class RedisDead:
             check_pick(queue, pick)
         groups = picks_by_shard(queue, picks)
         own = [[picks[at].number for at in positions] for positions in groups.values()]
-        answers = await self._ask(queue, "purge_dead_letters", groups, [instant(now_ms)], own)
+        answers = await self._ask(queue, "purge_dead_letters", groups, [now_argument(now_ms)], own)
         return sum(int(answer or 0) for answer in answers)
 
     async def _ask(

@@ -5,9 +5,9 @@ from collections.abc import Sequence
 from msgspec import Struct
 
 from headrace.model.errors import BadConfig, HeadraceError, StoreUnavailable
-from headrace.stores.redis.errors import Lost, NotSent, bad_start
+from headrace.stores.redis.errors import NotSent, ReplyLost, bad_start
 from headrace.stores.redis.server import Server
-from headrace.stores.redis.url import Options
+from headrace.stores.redis.url import RedisOptions
 
 VERSION_MIN = (7, 0)
 """The first Redis with functions and sharded pub/sub; every Valkey has them."""
@@ -63,7 +63,7 @@ ORDER = ("always", "everysec", "no", "hidden", "snapshots")
 """From the safest on; a store is as safe as its weakest server."""
 
 
-async def check_servers(servers: Sequence[Server], options: Options) -> Profile:
+async def check_servers(servers: Sequence[Server], options: RedisOptions) -> Profile:
     """Refuse servers that are too old, may evict jobs, or do not keep the profile that was asked for."""
     seen = [await _look(server, options) for server in servers]
     weakest = max(seen, key=lambda each: ORDER.index(each.fsync))
@@ -77,12 +77,12 @@ async def check_servers(servers: Sequence[Server], options: Options) -> Profile:
     return Profile(name, PROMISES[weakest.fsync], version)
 
 
-async def _look(server: Server, options: Options) -> _Seen:
+async def _look(server: Server, options: RedisOptions) -> _Seen:
     where = str(server.address)
     info, config = await server.ask([["INFO"], ["CONFIG", "GET", *SETTINGS]])
     if isinstance(info, HeadraceError):
         raise info
-    if isinstance(info, (NotSent, Lost)):
+    if isinstance(info, (NotSent, ReplyLost)):
         raise StoreUnavailable(f"redis at {where} dropped the connection ({info}); is it running?")
     if isinstance(info, Exception):
         raise bad_start(where, info)
@@ -126,7 +126,7 @@ def _check_durable(seen: _Seen) -> None:
         )
 
 
-def _check_replicated(seen: _Seen, options: Options) -> int:
+def _check_replicated(seen: _Seen, options: RedisOptions) -> int:
     _check_durable(seen)
     wanted = options.replicas or max(seen.replicas, 1)
     if seen.replicas < wanted:

@@ -10,11 +10,11 @@ from headrace.model.job import Job
 from headrace.model.names import Queue, Shard
 from headrace.model.results import Enqueued
 from headrace.stores.contract.jobs import Answered
-from headrace.stores.redis.batches import Batch, Checked, Part, cut, own_args, send, shards_of
-from headrace.stores.redis.client import Argument, Call, Link
+from headrace.stores.redis.batches import ShardCall, ShardCountCache, ShardedBatch, cut, own_args, send, shards_of
+from headrace.stores.redis.client import Argument, RedisClient, ServerCall
 from headrace.stores.redis.keys import head_key
 from headrace.stores.redis.packing import enqueue_arguments
-from headrace.stores.redis.queues import Registry
+from headrace.stores.redis.queues import QueueRegistry
 
 _TRIES_MAX = 5
 """How often a queue is made that somebody else deletes at the same time."""
@@ -32,10 +32,10 @@ _STATUSES: dict[int, Any] = {
 }
 
 
-class Enqueuing:
+class EnqueueCall:
     """Sends jobs, and makes their queues."""
 
-    def __init__(self, link: Link, registry: Registry, checked: Checked) -> None:
+    def __init__(self, link: RedisClient, registry: QueueRegistry, checked: ShardCountCache) -> None:
         self._link = link
         self._registry = registry
         self._checked = checked
@@ -43,7 +43,7 @@ class Enqueuing:
         """Queues that want payloads in their journals, as far as they have said so."""
 
     async def enqueue(self, jobs: Sequence[Job], now: int | str) -> list[Enqueued]:
-        batch = Batch[Enqueued]([job.id for job in jobs])
+        batch = ShardedBatch[Enqueued]([job.id for job in jobs])
         parts = cut(jobs, lambda job: (job.queue, job.id), self._args)
         for _ in range(_TRIES_MAX):
             parts = await self._try(batch, jobs, parts, now)
@@ -65,7 +65,7 @@ class Enqueuing:
             if len(parts) != 1:
                 return False
             [(shard, _, args)] = parts
-        call = Call("enqueue", [head_key(shard)], ["", shard.queue.shards, *args])
+        call = ServerCall("enqueue", [head_key(shard)], ["", shard.queue.shards, *args])
         return self._link.post(call, partial(self._take, jobs, answered))
 
     def _take(self, jobs: Sequence[Job], answered: Answered, reply: Any) -> None:
@@ -81,13 +81,15 @@ class Enqueuing:
             found = error
         answered(found)
 
-    async def _try(self, batch: Batch[Enqueued], jobs: Sequence[Job], parts: list[Part], now: int | str) -> list[Part]:
+    async def _try(
+        self, batch: ShardedBatch[Enqueued], jobs: Sequence[Job], parts: list[ShardCall], now: int | str
+    ) -> list[ShardCall]:
         """Send parts and take the answers; returns those whose queue is not there."""
 
-        def arguments(group: Sequence[Part]) -> list[Argument]:
+        def arguments(group: Sequence[ShardCall]) -> list[Argument]:
             return [now, *shards_of(group), *own_args(group)]
 
-        missing: list[Part] = []
+        missing: list[ShardCall] = []
         for part, reply in zip(parts, await send(self._link, "enqueue", parts, arguments), strict=True):
             if isinstance(reply, HeadraceError):
                 batch.lose(reply)
@@ -97,7 +99,9 @@ class Enqueuing:
                 self._answer(batch, jobs, part, reply.answer)
         return missing
 
-    async def _create(self, batch: Batch[Enqueued], jobs: Sequence[Job], parts: list[Part]) -> list[Part]:
+    async def _create(
+        self, batch: ShardedBatch[Enqueued], jobs: Sequence[Job], parts: list[ShardCall]
+    ) -> list[ShardCall]:
         """Make the queues of parts; returns those that can be sent again."""
         made: dict[Queue, bool] = {}
         for part in parts:
@@ -127,7 +131,9 @@ class Enqueuing:
         are_texts = is_asked and _are_texts([job.payload for job in jobs])
         return enqueue_arguments(jobs, are_distinct, are_texts, keeps_lines=are_distinct and not is_asked)
 
-    def _answer(self, batch: Batch[Enqueued], jobs: Sequence[Job], part: Part, answer: bytes | list[bytes]) -> None:
+    def _answer(
+        self, batch: ShardedBatch[Enqueued], jobs: Sequence[Job], part: ShardCall, answer: bytes | list[bytes]
+    ) -> None:
         batch.fill(part.picks, self._answers([jobs[at] for at in part.picks], part.shard.queue, answer))
 
     def _answers(self, jobs: Sequence[Job], queue: Queue, answer: bytes | list[bytes]) -> list[Enqueued]:

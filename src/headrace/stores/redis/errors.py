@@ -39,7 +39,7 @@ class NotSent(Exception):
     """A command that surely did not leave this process."""
 
 
-class Lost(Exception):
+class ReplyLost(Exception):
     """A command that may have reached the server, whose reply did not come back."""
 
 
@@ -78,7 +78,7 @@ def error_of(where: str, what: str, reply: object, *, reads: bool) -> HeadraceEr
         return StoreUnavailable(
             f"redis at {where} could not be asked for {what} ({text}); nothing was changed, ask again"
         )
-    if isinstance(reply, Lost):
+    if isinstance(reply, ReplyLost):
         return lost(where, what, text, reads=reads)
     if (code_of(text) in NOT_EXECUTED or text.startswith("ERR max number of clients")) and not came_from_inside(text):
         return StoreUnavailable(f"redis at {where} turned {what} away ({text}); nothing was changed, ask again later")

@@ -7,13 +7,13 @@ from typing import Any
 from headrace.model.errors import HeadraceError, OutcomeUnknown, Refused, StoreUnavailable
 from headrace.model.names import Queue, Shard
 from headrace.model.validate import check_time
-from headrace.stores.redis.client import Argument, Call, Link
+from headrace.stores.redis.client import Argument, RedisClient, ServerCall
 from headrace.stores.redis.errors import ScriptRefusal
 from headrace.stores.redis.keys import first_shard, head_key
 from headrace.stores.shared.validate import not_empty, wrong_shards
 
 
-def instant(now_ms: int | None) -> int | str:
+def now_argument(now_ms: int | None) -> int | str:
     """The instant of a call as functions take it: the given one, else '', which is the server's clock."""
     if now_ms is None:
         return ""
@@ -22,7 +22,7 @@ def instant(now_ms: int | None) -> int | str:
 
 
 async def ask(
-    link: Link,
+    link: RedisClient,
     function: str,
     shards: Sequence[Shard],
     common: Sequence[Argument] = (),
@@ -40,26 +40,26 @@ async def ask(
     groups = [[]] * len(shards) if own is None else own
     if link.clustered:
         calls = [
-            Call(function, [head_key(shard)], [queue.shards, *common, len(group), *group], reads)
+            ServerCall(function, [head_key(shard)], [queue.shards, *common, len(group), *group], reads)
             for shard, group in zip(shards, groups, strict=True)
         ]
         found = [answer[0] for answer in await each(link, queue, calls)]
     else:
         listed = [argument for group in groups for argument in (len(group), *group)]
         found = await one(
-            link, queue, Call(function, [*map(head_key, shards)], [queue.shards, *common, *listed], reads)
+            link, queue, ServerCall(function, [*map(head_key, shards)], [queue.shards, *common, *listed], reads)
         )
     if None in found and all(shard.index for shard in shards):
         await check_shards(link, queue)
     return found
 
 
-async def check_shards(link: Link, queue: Queue) -> None:
+async def check_shards(link: RedisClient, queue: Queue) -> None:
     """Refuse a queue that is cut into another number of shards, or whose main queue is."""
-    await one(link, queue, Call("shards", [head_key(first_shard(queue))], [queue.shards], reads=True))
+    await one(link, queue, ServerCall("shards", [head_key(first_shard(queue))], [queue.shards], reads=True))
 
 
-async def one(link: Link, queue: Queue, call: Call) -> Any:
+async def one(link: RedisClient, queue: Queue, call: ServerCall) -> Any:
     """The answer to one call, its refusals in words."""
     try:
         return await link.call(call)
@@ -67,7 +67,7 @@ async def one(link: Link, queue: Queue, call: Call) -> Any:
         raise in_words(queue, refusal) from refusal
 
 
-async def each(link: Link, queue: Queue, calls: Sequence[Call]) -> list[Any]:
+async def each(link: RedisClient, queue: Queue, calls: Sequence[ServerCall]) -> list[Any]:
     """The answers to several calls; the first error among them is raised when all have been answered."""
     answers = await link.call_each(calls)
     for answer in answers:
@@ -103,7 +103,7 @@ SHARDS_PER_CALL = 50
 
 
 async def ask_across(
-    link: Link,
+    link: RedisClient,
     function: str,
     shards: Sequence[Shard],
     common: Sequence[Argument] = (),
@@ -119,7 +119,7 @@ async def ask_across(
     size = 1 if link.clustered else SHARDS_PER_CALL
     groups = [range(start, min(start + size, len(shards))) for start in range(0, len(shards), size)]
     calls = [
-        Call(
+        ServerCall(
             function,
             [head_key(shards[place]) for place in group],
             [
@@ -143,9 +143,9 @@ async def ask_across(
     return found
 
 
-async def _check_shards(link: Link, queues: Sequence[Queue]) -> None:
+async def _check_shards(link: RedisClient, queues: Sequence[Queue]) -> None:
     """Refuse queues of which a shard is not there because they are cut into fewer."""
-    calls = [Call("shards", [head_key(first_shard(queue))], [queue.shards], reads=True) for queue in queues]
+    calls = [ServerCall("shards", [head_key(first_shard(queue))], [queue.shards], reads=True) for queue in queues]
     for queue, reply in zip(queues, await link.call_each(calls), strict=True):
         if isinstance(reply, ScriptRefusal):
             raise wrong_shards(queue, int(reply.details)) from reply

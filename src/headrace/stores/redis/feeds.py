@@ -21,9 +21,9 @@ from headrace.model.limits import CONFIGURE_TRIES_MAX, PAGE_MAX
 from headrace.model.results import Changes, FeedState
 from headrace.model.validate import check_int, check_version_number
 from headrace.stores.engine.feeds import SWEEPER, encode_config
-from headrace.stores.redis.client import Argument, Call, Link
+from headrace.stores.redis.client import Argument, RedisClient, ServerCall
 from headrace.stores.redis.errors import ScriptRefusal
-from headrace.stores.redis.fanout import instant, looking
+from headrace.stores.redis.fanout import looking, now_argument
 from headrace.stores.redis.keys import feed_key
 from headrace.stores.redis.packing import change_of, cursor_of
 from headrace.stores.shared.validate import feed_exists, feed_version_changed, unknown_feed
@@ -35,7 +35,7 @@ _DIRECTORY = encode_config(DIRECTORY_CONFIG)
 class RedisFeeds:
     """Makes and deletes feeds, and reads their logs."""
 
-    def __init__(self, link: Link) -> None:
+    def __init__(self, link: RedisClient) -> None:
         self._link = link
 
     async def create(
@@ -50,7 +50,7 @@ class RedisFeeds:
         check_writable(feed)
         check_instance(instance)
         config = first_feed_config(type, changes)
-        given = [instant(now_ms), instance, feed.name, encode_config(config), _DIRECTORY]
+        given = [now_argument(now_ms), instance, feed.name, encode_config(config), _DIRECTORY]
         await self._change("feed_create", feed, given)
         return config
 
@@ -66,7 +66,7 @@ class RedisFeeds:
         check_writable(feed)
         check_version_number(version)
         check_instance(instance)
-        now = instant(now_ms)
+        now = now_argument(now_ms)
         for _ in range(CONFIGURE_TRIES_MAX):
             known: bytes | None = await self._link.command("HGET", feed_key(feed), "cfg")
             if known is None:
@@ -85,15 +85,15 @@ class RedisFeeds:
     async def delete(self, feed: FeedName, *, instance: str, now_ms: int | None = None) -> None:
         check_writable(feed)
         check_instance(instance)
-        await self._change("feed_delete", feed, [instant(now_ms), instance, feed.name, _DIRECTORY])
+        await self._change("feed_delete", feed, [now_argument(now_ms), instance, feed.name, _DIRECTORY])
 
     async def _change(self, function: str, feed: FeedName, given: Sequence[Argument]) -> Any:
         keys = [feed_key(feed), feed_key(feed.directory)]
-        return await call_feed(self._link, feed, Call(function, keys, [*given]))
+        return await call_feed(self._link, feed, ServerCall(function, keys, [*given]))
 
     async def describe(self, feed: FeedName) -> FeedState | None:
         with looking():
-            answer = await self._link.call(Call("feed_describe", [feed_key(feed)], []))
+            answer = await self._link.call(ServerCall("feed_describe", [feed_key(feed)], []))
         if answer is None:
             return None
         config, birth, epoch, seq, *counters = answer
@@ -104,7 +104,7 @@ class RedisFeeds:
         check_int("limit", limit, 1, PAGE_MAX)
         given: list[Argument] = [limit] if after is None else [limit, after.birth, after.epoch, after.seq]
         with looking():
-            answer = await self._link.call(Call("feed_changes", [feed_key(feed)], given))
+            answer = await self._link.call(ServerCall("feed_changes", [feed_key(feed)], given))
         if answer is None:
             return Changes("gone", [], None)
         status, birth, epoch, seq, entries = answer
@@ -118,12 +118,12 @@ class RedisFeeds:
         return Changes("kept", found, FeedCursor(end.birth, last.epoch, last.seq), last.seq < end.seq)
 
     async def sweep(self, feed: FeedName, *, now_ms: int | None = None) -> int:
-        given = [instant(now_ms), SWEEPER, int(feed.is_directory)]
-        swept: int = await self._link.call(Call("feed_sweep", [feed_key(feed)], [*given]))
+        given = [now_argument(now_ms), SWEEPER, int(feed.is_directory)]
+        swept: int = await self._link.call(ServerCall("feed_sweep", [feed_key(feed)], [*given]))
         return swept
 
 
-async def call_feed(link: Link, feed: FeedName, call: Call) -> Any:
+async def call_feed(link: RedisClient, feed: FeedName, call: ServerCall) -> Any:
     """The answer to one call about a feed, its refusals in words; what a feed of its type cannot do is left to the
     caller."""
     try:

@@ -10,16 +10,16 @@ from headrace.model.errors import BadConfig, HeadraceError, StoreUnavailable
 from headrace.model.integrity import Schema
 from headrace.model.limits import NEARLY_FULL_PERCENT
 from headrace.model.names import Queue
-from headrace.stores.redis.client import Link
+from headrace.stores.redis.client import RedisClient
 from headrace.stores.redis.durability import facts_of
-from headrace.stores.redis.errors import Lost, NotSent, bad_start
+from headrace.stores.redis.errors import NotSent, ReplyLost, bad_start
 from headrace.stores.redis.keys import head_key
 from headrace.stores.redis.library import LAYOUT, Library, read_library
 from headrace.stores.redis.packing import counters_of
 from headrace.stores.redis.queues import RedisQueues
 from headrace.stores.redis.server import Server
 from headrace.stores.redis.topology import topology_of
-from headrace.stores.redis.url import Options
+from headrace.stores.redis.url import RedisOptions
 
 
 def server_name(facts: Mapping[str, str]) -> str:
@@ -78,7 +78,7 @@ class Servers(Struct, frozen=True):
     notes: tuple[str, ...]
 
 
-async def look_at_servers(link: Link, replicas: int) -> Servers:
+async def look_at_servers(link: RedisClient, replicas: int) -> Servers:
     """Ask every master; one of a cluster that is away becomes a note, one that is alone an error."""
     skews: list[int] = []
     names: list[str] = []
@@ -114,7 +114,7 @@ async def _ask(server: Server) -> tuple[int, dict[str, str]]:
     return int(time[0]) * 1000 + int(time[1]) // 1000 - middle_ms, facts_of(info)
 
 
-async def highest_epoch(link: Link, queues: RedisQueues) -> int:
+async def highest_epoch(link: RedisClient, queues: RedisQueues) -> int:
     """The highest epoch of any shard, 1 when there is none; 0 when the server of a cluster that knows is away."""
     try:
         heads = [head_key(shard) for queue in await _some_queues(queues) for shard in queue.all_shards()]
@@ -142,7 +142,7 @@ async def _some_queues(queues: RedisQueues) -> list[Queue]:
 _LIBRARY = re.compile(rb"headrace_(\d+)_[0-9a-f]+")
 
 
-async def schema_of(options: Options) -> Schema:
+async def schema_of(options: RedisOptions) -> Schema:
     """The layout that the libraries on the servers are of, None where there are none; pending is our own library where
     a master lacks it. Refuses servers on which a newer layout is in use."""
     topology = topology_of(options)
@@ -167,7 +167,7 @@ async def _libraries(server: Server, library: Library) -> list[bytes]:
     [reply] = await server.ask([["FUNCTION", "LIST", "LIBRARYNAME", "headrace_*"]])
     if isinstance(reply, HeadraceError):
         raise reply
-    if isinstance(reply, (NotSent, Lost)):
+    if isinstance(reply, (NotSent, ReplyLost)):
         raise StoreUnavailable(f"redis at {server.address} dropped the connection ({reply}); is it running?")
     if isinstance(reply, Exception):
         raise bad_start(str(server.address), reply)

@@ -5,13 +5,13 @@ from typing import Any, Literal
 
 from msgspec.structs import replace
 
-from headrace.model.integrity import CountMismatch, Damage, Findings, Mended, Quarantined
+from headrace.model.integrity import CountMismatch, Findings, Problem, Quarantined, RepairResult
 from headrace.model.limits import BATCH_MAX, INSPECT_JOURNAL_BYTES
 from headrace.model.names import Shard
 from headrace.model.validate import check_int
-from headrace.stores.engine.integrity import InspectPlace, read_place
-from headrace.stores.redis.client import Argument, Link
-from headrace.stores.redis.fanout import ask, instant
+from headrace.stores.engine.integrity import CheckCursor, read_place
+from headrace.stores.redis.client import Argument, RedisClient
+from headrace.stores.redis.fanout import ask, now_argument
 from headrace.stores.redis.journal import EntryReader, RedisJournal, bounds_of
 from headrace.stores.shared.cursors import bad_cursor, write_cursor
 
@@ -26,14 +26,14 @@ _MISSED: dict[bytes, Literal["body", "delivery", "dead_letter"]] = {b"b": "body"
 class RedisIntegrity:
     """A walk names the key it is at and how far a scan of it has got; what moves meanwhile is seen or is new."""
 
-    def __init__(self, link: Link, journal: RedisJournal) -> None:
+    def __init__(self, link: RedisClient, journal: RedisJournal) -> None:
         self._link = link
         self._journal = journal
 
     async def inspect(
         self, shard: Shard, *, cursor: str | None = None, limit: int = BATCH_MAX, now_ms: int | None = None
     ) -> Findings:
-        place = InspectPlace.read(shard, cursor)
+        place = CheckCursor.read(shard, cursor)
         records = THROUGH if place.records is None else place.records
         given = _given(records, limit, now_ms)
         [answer] = await ask(self._link, "inspect", [shard], given, reads=True)
@@ -63,13 +63,13 @@ class RedisIntegrity:
 
     async def mend(
         self, shard: Shard, *, cursor: str | None = None, limit: int = BATCH_MAX, now_ms: int | None = None
-    ) -> Mended:
+    ) -> RepairResult:
         given = _given(read_place(shard, cursor, limit), limit, now_ms)
         [answer] = await ask(self._link, "mend", [shard], given)
         if answer is None:
-            return Mended()
+            return RepairResult()
         damages, count_mismatches, cleared, *place = answer
-        return Mended(
+        return RepairResult(
             damages=_damages(damages),
             count_mismatches=_count_mismatches(count_mismatches),
             cleared=int(cleared),
@@ -82,7 +82,7 @@ def _given(place: str, limit: int, now_ms: int | None) -> list[Argument]:
     phase, _, at = (place or "1 0").partition(" ")
     if not (phase.isdigit() and at.isdigit() and 1 <= int(phase) <= PHASES):
         raise bad_cursor("a look at this shard")
-    return [instant(now_ms), int(phase), at, limit]
+    return [now_argument(now_ms), int(phase), at, limit]
 
 
 def _place(scan: Sequence[Any]) -> str | None:
@@ -90,9 +90,9 @@ def _place(scan: Sequence[Any]) -> str | None:
     return None if phase == b"" else f"{int(phase)} {at.decode()}"
 
 
-def _damages(flat: list[bytes]) -> tuple[Damage, ...]:
+def _damages(flat: list[bytes]) -> tuple[Problem, ...]:
     # A job may be amiss in several places, and a scan may show one twice.
-    found = [Damage(flaw.decode(), id.decode()) for flaw, id in zip(flat[::2], flat[1::2], strict=True)]  # type: ignore[arg-type]  # the functions say nothing else
+    found = [Problem(flaw.decode(), id.decode()) for flaw, id in zip(flat[::2], flat[1::2], strict=True)]  # type: ignore[arg-type]  # the functions say nothing else
     return tuple(dict.fromkeys(found))
 
 

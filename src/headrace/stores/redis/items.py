@@ -4,14 +4,14 @@ import builtins
 from collections.abc import Callable, Sequence
 from typing import Any, Literal
 
-from headrace.model.feed import FeedName, Item, Move, Place, Publication, check_writable
+from headrace.model.feed import FeedName, Item, ItemPosition, Move, Publication, check_writable
 from headrace.model.limits import BATCH_MAX, PAGE_MAX
-from headrace.model.results import Items, Moved, Published, Retracted
+from headrace.model.results import ItemsSnapshot, Moved, Published, Retracted
 from headrace.model.validate import check_int
 from headrace.stores.engine.items import read_place, write_place
-from headrace.stores.redis.client import Argument, Call, Link
+from headrace.stores.redis.client import Argument, RedisClient, ServerCall
 from headrace.stores.redis.errors import ScriptRefusal
-from headrace.stores.redis.fanout import instant
+from headrace.stores.redis.fanout import now_argument
 from headrace.stores.redis.feeds import call_feed
 from headrace.stores.redis.keys import feed_key
 from headrace.stores.redis.packing import WHERE, cursor_of, item_of, items_of, row_of
@@ -36,7 +36,7 @@ _MOVED: dict[str, Literal["moved", "unchanged", "unknown", "unknown_neighbour"]]
 class RedisItems:
     """Puts items into feeds, takes them out and shows them."""
 
-    def __init__(self, link: Link) -> None:
+    def __init__(self, link: RedisClient) -> None:
         self._link = link
 
     async def publish(
@@ -45,7 +45,7 @@ class RedisItems:
         check_call(feed, "publications", len(publications), instance)
         if not publications:
             return []
-        given: list[Argument] = [instant(now_ms), instance]
+        given: list[Argument] = [now_argument(now_ms), instance]
         for each in publications:
             where, neighbour = _place_args(each.place)
             given += ["e" if each.edit else where, each.id or "", neighbour, each.item]
@@ -68,7 +68,7 @@ class RedisItems:
         check_item_ids(ids)
         if not ids:
             return []
-        signs = await self._call(feed, "item_retract", [instant(now_ms), instance, *ids])
+        signs = await self._call(feed, "item_retract", [now_argument(now_ms), instance, *ids])
         found = zip(ids, signs.decode(), strict=True)
         return [Retracted(id, "retracted" if sign == "1" else "not_found") for id, sign in found]
 
@@ -78,7 +78,7 @@ class RedisItems:
         check_call(feed, "moves", len(moves), instance)
         if not moves:
             return []
-        given: list[Argument] = [instant(now_ms), instance]
+        given: list[Argument] = [now_argument(now_ms), instance]
         for each in moves:
             where, neighbour = _place_args(each.place)
             given += [where, each.id, neighbour]
@@ -88,12 +88,12 @@ class RedisItems:
     async def take(self, feed: FeedName, limit: int = 1, *, now_ms: int | None = None) -> Sequence[Item]:
         check_writable(feed)
         check_int("limit", limit, 1, BATCH_MAX)
-        instant(now_ms)
+        now_argument(now_ms)
         return items_of(await self._call(feed, "item_take", [limit], _refusing(feed, "hand out items")))
 
     async def find(self, feed: FeedName, ids: Sequence[str], *, now_ms: int | None = None) -> Sequence[Item | None]:
         check_item_ids(ids)
-        answer = await self._look(feed, "item_find", [instant(now_ms), *ids])
+        answer = await self._look(feed, "item_find", [now_argument(now_ms), *ids])
         if answer is None:
             return [None] * len(ids)
         over_ms, *rows = answer
@@ -102,26 +102,26 @@ class RedisItems:
 
     async def list(
         self, feed: FeedName, *, cursor: str | None = None, limit: int = PAGE_MAX, now_ms: int | None = None
-    ) -> Items:
+    ) -> ItemsSnapshot:
         check_int("limit", limit, 1, PAGE_MAX)
         rank, last_id = read_place(cursor)
-        answer = await self._look(feed, "item_list", [instant(now_ms), limit, rank, last_id])
+        answer = await self._look(feed, "item_list", [now_argument(now_ms), limit, rank, last_id])
         if answer is None:
-            return Items([], None)
+            return ItemsSnapshot([], None)
         birth, epoch, seq, is_more, flat = answer
         more = write_place(row_of(*flat[-2:])) if flat and is_more else None
-        return Items(items_of(flat), cursor_of(birth, epoch, seq), more)
+        return ItemsSnapshot(items_of(flat), cursor_of(birth, epoch, seq), more)
 
-    async def snapshot(self, feed: FeedName, *, now_ms: int | None = None) -> Items:
-        answer = await self._look(feed, "item_snapshot", [instant(now_ms)])
+    async def snapshot(self, feed: FeedName, *, now_ms: int | None = None) -> ItemsSnapshot:
+        answer = await self._look(feed, "item_snapshot", [now_argument(now_ms)])
         if answer is None:
-            return Items([], None)
+            return ItemsSnapshot([], None)
         birth, epoch, seq, over_ms, flat = answer
         rows = [item for item in items_of(flat) if item.at_ms > int(over_ms)]
-        return Items(rows, cursor_of(birth, epoch, seq))
+        return ItemsSnapshot(rows, cursor_of(birth, epoch, seq))
 
     async def _look(self, feed: FeedName, function: str, given: "builtins.list[Argument]") -> Any:
-        return await self._link.call(Call(function, [feed_key(feed)], given, reads=True))
+        return await self._link.call(ServerCall(function, [feed_key(feed)], given, reads=True))
 
     async def _call(
         self,
@@ -132,7 +132,7 @@ class RedisItems:
     ) -> Any:
         """The answer to a call; `refuse` says what a feed of the type that it turned out to be cannot do."""
         try:
-            return await call_feed(self._link, feed, Call(function, [feed_key(feed)], given))
+            return await call_feed(self._link, feed, ServerCall(function, [feed_key(feed)], given))
         except ScriptRefusal as refusal:
             type = refusal.details
             if refuse is not None:
@@ -147,5 +147,5 @@ def _refusing(feed: FeedName, wanted: str) -> Callable[[str], None]:
     return refuse
 
 
-def _place_args(place: Place) -> tuple[str, str]:
+def _place_args(place: ItemPosition) -> tuple[str, str]:
     return WHERE[place.where], place.id or ""

@@ -19,14 +19,23 @@ from headrace.model.names import Queue
 from headrace.model.results import Cancellation, Enqueued, Extended, Removed, Repaired, Settled, Turned
 from headrace.model.validate import check_batch, check_bool, check_int
 from headrace.stores.contract.jobs import Answered, ClaimAnswered
-from headrace.stores.redis.batches import Batch, Checked, Part, Reply, cut, own_args, send, shards_of
-from headrace.stores.redis.claim import Claiming, refused, request_args, shards_to_visit
-from headrace.stores.redis.client import Argument, Call, Link
-from headrace.stores.redis.enqueue import Enqueuing
+from headrace.stores.redis.batches import (
+    ShardCall,
+    ShardCountCache,
+    ShardedBatch,
+    ShardReply,
+    cut,
+    own_args,
+    send,
+    shards_of,
+)
+from headrace.stores.redis.claim import ClaimCall, refused, request_args, shards_to_visit
+from headrace.stores.redis.client import Argument, RedisClient, ServerCall
+from headrace.stores.redis.enqueue import EnqueueCall
 from headrace.stores.redis.errors import ScriptRefusal
-from headrace.stores.redis.fanout import ask, instant
+from headrace.stores.redis.fanout import ask, now_argument
 from headrace.stores.redis.keys import head_key
-from headrace.stores.redis.queues import FailQueues, Registry
+from headrace.stores.redis.queues import FailQueueRegistration, QueueRegistry
 from headrace.stores.redis.settle import extend_args, extended_of, settle_args, settled_of
 from headrace.stores.shared.validate import check_ids, naming
 
@@ -44,16 +53,16 @@ Answer = TypeVar("Answer")
 class RedisJobs:
     """One call per batch on one server, one round trip per server on a cluster."""
 
-    def __init__(self, link: Link, registry: Registry) -> None:
+    def __init__(self, link: RedisClient, registry: QueueRegistry) -> None:
         self._link = link
-        self._checked = Checked(link)
-        self._fail_queues = FailQueues(registry)
-        self._enqueuing = Enqueuing(link, registry, self._checked)
-        self._claiming = Claiming(link, self._checked, self._fail_queues)
+        self._checked = ShardCountCache(link)
+        self._fail_queues = FailQueueRegistration(registry)
+        self._enqueuing = EnqueueCall(link, registry, self._checked)
+        self._claiming = ClaimCall(link, self._checked, self._fail_queues)
 
     async def enqueue(self, jobs: Sequence[Job], *, now_ms: int | None = None) -> list[Enqueued]:
         check_batch("jobs", len(jobs), BATCH_MAX)
-        return await self._enqueuing.enqueue(jobs, instant(now_ms))
+        return await self._enqueuing.enqueue(jobs, now_argument(now_ms))
 
     def post_enqueue(self, jobs: Sequence[Job], answered: Answered) -> bool:
         """See `Posting`."""
@@ -64,19 +73,19 @@ class RedisJobs:
         return self._claiming.post(request, answered)
 
     async def claim(self, request: ClaimRequest, *, now_ms: int | None = None) -> Claims:
-        return await self._claiming.claim(request, instant(now_ms))
+        return await self._claiming.claim(request, now_argument(now_ms))
 
     async def extend(self, leases: Sequence[Lease], *, lease_ms: int, now_ms: int | None = None) -> list[Extended]:
         check_leases(leases)
         check_lease_ms(lease_ms)
-        now = instant(now_ms)
+        now = now_argument(now_ms)
         parts = cut(leases, lambda lease: (lease.queue, lease.id), extend_args)
         await self._checked.check(queues_of(parts))
 
-        def arguments(group: Sequence[Part]) -> list[Argument]:
+        def arguments(group: Sequence[ShardCall]) -> list[Argument]:
             return [now, lease_ms, *shards_of(group), *own_args(group)]
 
-        batch = Batch[Extended]([lease.id for lease in leases])
+        batch = ShardedBatch[Extended]([lease.id for lease in leases])
         for part, reply in zip(parts, await send(self._link, "extend", parts, arguments, lead=1), strict=True):
             if isinstance(reply, HeadraceError):
                 batch.lose(reply)
@@ -88,16 +97,16 @@ class RedisJobs:
 
     async def settle(self, settlements: Sequence[Settlement], *, now_ms: int | None = None) -> list[Settled]:
         check_settlements(settlements)
-        now = instant(now_ms)
+        now = now_argument(now_ms)
         parts = cut(settlements, _address, settle_args)
         await self._checked.check(queues_of(parts))
         return await self._settle(settlements, parts, now)
 
-    async def _settle(self, settlements: Sequence[Settlement], parts: list[Part], now: int | str) -> list[Settled]:
+    async def _settle(self, settlements: Sequence[Settlement], parts: list[ShardCall], now: int | str) -> list[Settled]:
         replies = await send(
             self._link, "settle", parts, lambda group: [now, *shards_of(group), *own_args(group)], lead=1
         )
-        batch = Batch[Settled]([each.lease.id for each in settlements])
+        batch = ShardedBatch[Settled]([each.lease.id for each in settlements])
         for part, reply in zip(parts, replies, strict=True):
             if isinstance(reply, HeadraceError):
                 batch.lose(reply)
@@ -107,20 +116,20 @@ class RedisJobs:
         made = [
             part.shard.queue
             for part, reply in zip(parts, replies, strict=True)
-            if isinstance(reply, Reply) and reply.made
+            if isinstance(reply, ShardReply) and reply.made
         ]
         if made:
             await self._fail_queues.made(made)
         return batch.whole()
 
-    def _settled(self, settlements: Sequence[Settlement], part: Part, answer: list[Any] | None) -> list[Settled]:
+    def _settled(self, settlements: Sequence[Settlement], part: ShardCall, answer: list[Any] | None) -> list[Settled]:
         return settled_of(part.shard.index, [settlements[index] for index in part.picks], answer)
 
     async def turn(
         self, settlements: Sequence[Settlement], request: ClaimRequest, *, now_ms: int | None = None
     ) -> Turned:
         check_settlements(settlements)
-        now = instant(now_ms)
+        now = now_argument(now_ms)
         parts = cut(settlements, _address, settle_args)
         shards = shards_to_visit(request)
         await self._checked.check(list(dict.fromkeys([*queues_of(parts), *request.queues])))
@@ -138,7 +147,7 @@ class RedisJobs:
         return Turned(settled, claims.items, claims.next_at_ms, claims.now_ms)
 
     async def _turn(
-        self, settlements: Sequence[Settlement], parts: list[Part], request: ClaimRequest, now: int | str
+        self, settlements: Sequence[Settlement], parts: list[ShardCall], request: ClaimRequest, now: int | str
     ) -> Turned:
         visited = shards_to_visit(request)
         shards = [*(part.shard for part in parts), *visited]
@@ -146,11 +155,11 @@ class RedisJobs:
         args += [shard.queue.shards for shard in shards]
         args += own_args(parts)
         try:
-            reply = await self._link.call(Call("turn", [head_key(shard) for shard in shards], args))
+            reply = await self._link.call(ServerCall("turn", [head_key(shard) for shard in shards], args))
         except ScriptRefusal as refusal:
             raise refused(shards, refusal) from refusal
         (made, *answers), claimed = reply
-        settled = Batch[Settled]([each.lease.id for each in settlements])
+        settled = ShardedBatch[Settled]([each.lease.id for each in settlements])
         for part, answer in zip(parts, answers, strict=True):
             settled.fill(part.picks, self._settled(settlements, part, answer))
         if b"1" in made:
@@ -162,7 +171,7 @@ class RedisJobs:
 
     async def repair(self, queue: Queue, *, limit: int = 100, now_ms: int | None = None) -> Repaired:
         check_int("limit", limit, 1, BATCH_MAX)
-        answers = await ask(self._link, "repair", queue.all_shards(), [instant(now_ms), limit])
+        answers = await ask(self._link, "repair", queue.all_shards(), [now_argument(now_ms), limit])
         found = [answer for answer in answers if answer is not None]
         if any(made for _, _, _, made in found):
             await self._fail_queues.made([queue])
@@ -180,13 +189,13 @@ class RedisJobs:
         def read(id: str, status: str) -> Cancellation:
             return Cancellation(id, *_CANCELLED[status])
 
-        return await self._for_ids("cancel", queue, ids, [instant(now_ms), int(running)], read)
+        return await self._for_ids("cancel", queue, ids, [now_argument(now_ms), int(running)], read)
 
     async def remove(self, queue: Queue, ids: Sequence[str], *, now_ms: int | None = None) -> list[Removed]:
         def read(id: str, status: str) -> Removed:
             return Removed(id, "removed" if status == "r" else "not_found")
 
-        return await self._for_ids("remove", queue, ids, [instant(now_ms)], read)
+        return await self._for_ids("remove", queue, ids, [now_argument(now_ms)], read)
 
     async def _for_ids(
         self,
@@ -199,7 +208,7 @@ class RedisJobs:
         check_ids(queue, ids)
         parts = cut(ids, lambda id: (queue, id), lambda picked: [len(picked), *picked])
         replies = await send(self._link, function, parts, lambda group: [queue.shards, *common, *own_args(group)])
-        batch = Batch[Answer](ids)
+        batch = ShardedBatch[Answer](ids)
         for part, reply in zip(parts, replies, strict=True):
             if isinstance(reply, HeadraceError):
                 batch.lose(reply)
@@ -209,14 +218,14 @@ class RedisJobs:
             batch.fill(part.picks, [read(ids[at], status) for at, status in zip(part.picks, statuses, strict=True)])
         return batch.whole()
 
-    async def _note(self, part: Part, reply: Reply) -> None:
+    async def _note(self, part: ShardCall, reply: ShardReply) -> None:
         if reply.answer is None:
             await self._checked.check_missing(part.shard)
         else:
             self._checked.note(part.shard.queue)
 
 
-def queues_of(parts: Sequence[Part]) -> list[Queue]:
+def queues_of(parts: Sequence[ShardCall]) -> list[Queue]:
     """The queues of a batch, each once."""
     return list(dict.fromkeys(part.shard.queue for part in parts))
 

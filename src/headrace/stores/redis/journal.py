@@ -17,8 +17,8 @@ from headrace.model.limits import (
 from headrace.model.names import Shard
 from headrace.model.validate import check_batch, check_bool, check_int, check_text
 from headrace.stores.engine.journal import NO_BOUNDS, cut
-from headrace.stores.redis.client import Argument, Link
-from headrace.stores.redis.fanout import ask, ask_across, instant, looking
+from headrace.stores.redis.client import Argument, RedisClient
+from headrace.stores.redis.fanout import ask, ask_across, looking, now_argument
 from headrace.stores.redis.keys import journal_key
 from headrace.stores.redis.packed_lines import claimed_lines, enqueued_lines
 from headrace.stores.shared.validate import (
@@ -42,7 +42,7 @@ BYTES_AT_ONCE = 1024 * 1024
 class EntryReader:
     """Reads a page: few entries first, then as many at once as their sizes allow."""
 
-    def __init__(self, link: Link, shard: Shard, after: int, upto: int) -> None:
+    def __init__(self, link: RedisClient, shard: Shard, after: int, upto: int) -> None:
         self._link = link
         self._key = journal_key(shard)
         self._last_seq = after
@@ -106,7 +106,7 @@ def lines_of(fields: Mapping[bytes, bytes]) -> bytes:
 class RedisJournal:
     """Reads entries, and remembers who read how far."""
 
-    def __init__(self, link: Link) -> None:
+    def __init__(self, link: RedisClient) -> None:
         self._link = link
 
     async def read(self, shard: Shard, after: int, upto: int, *, limit: int = JOURNAL_PAGE_MAX) -> Sequence[Entry]:
@@ -147,11 +147,13 @@ class RedisJournal:
         check_text("consumer", consumer, CONSUMER_CHARS_MAX)
         check_int("seq", seq, 0, SEQ_MAX)
         check_bool("hold", hold)
-        return await self._move(shard, consumer, seq, "journal_register", [instant(now_ms), consumer, seq, int(hold)])
+        return await self._move(
+            shard, consumer, seq, "journal_register", [now_argument(now_ms), consumer, seq, int(hold)]
+        )
 
     async def advance(self, shard: Shard, consumer: str, seq: int, *, now_ms: int | None = None) -> Consumer:
         check_int("seq", seq, 0, SEQ_MAX)
-        return await self._move(shard, consumer, seq, "journal_advance", [instant(now_ms), _name(consumer), seq])
+        return await self._move(shard, consumer, seq, "journal_advance", [now_argument(now_ms), _name(consumer), seq])
 
     async def _move(self, shard: Shard, consumer: str, seq: int, function: str, given: list[Argument]) -> Consumer:
         [answer] = await ask(self._link, function, [shard], given)
@@ -175,7 +177,7 @@ class RedisJournal:
 
     async def trim(self, shard: Shard, *, limit: int = SWEEP_PER_CALL_MAX, now_ms: int | None = None) -> int:
         check_int("limit", limit, 1, SWEEP_PER_CALL_MAX)
-        [answer] = await ask(self._link, "journal_trim", [shard], [instant(now_ms), limit])
+        [answer] = await ask(self._link, "journal_trim", [shard], [now_argument(now_ms), limit])
         return int(answer or 0)
 
 

@@ -10,10 +10,10 @@ import msgspec
 
 from headrace.model.claim import Delivery
 from headrace.model.decision import Reason
-from headrace.model.feed import Changed, ChangeEvent, FeedCursor, Item, Place, Where
+from headrace.model.feed import Changed, ChangeEvent, FeedCursor, Item, ItemPosition, Where
 from headrace.model.finished import DeadLetter, DeadLetterKey, FinishedJob
 from headrace.model.job import NO_HEADERS, BlockedJob, Job, Record, UpdateRunAt
-from headrace.model.outcome import Cancelled, Done, Fail, JobError, Outcome, Release, Retry
+from headrace.model.outcome import Cancelled, Done, Failed, JobError, Outcome, Released, Retried
 from headrace.model.policy import NO_POLICY, Policy
 from headrace.stores.engine.feed_rows import ItemRow
 from headrace.stores.redis.packed_lines import pack_enqueued
@@ -67,7 +67,7 @@ def pack_counters(counters: Mapping[str, int]) -> bytes:
     return _COUNTERS.pack(*(counters[name] for name in COUNTERS))
 
 
-def six(number: int) -> bytes:
+def pack_uint48(number: int) -> bytes:
     """A time, or a span of time, as six bytes."""
     return number.to_bytes(6, "big")
 
@@ -87,7 +87,7 @@ def _head_of(kind: str, tag: str | None, policy: Policy) -> tuple[bytes, str]:
     """The head of a new body behind its times, and what its line says of the kind and tag."""
     values = [getattr(policy, field) for field in _FIELDS]
     mask = sum(1 << bit for bit, value in enumerate(values) if value is not None)
-    fields = b"".join(six(value) for value in values if value is not None)
+    fields = b"".join(pack_uint48(value) for value in values if value is not None)
     priority = _NO_PRIORITY if policy.priority is None else policy.priority
     work = kind.encode() + (tag or "").encode()
     size = _HEAD.size + len(fields) + len(work)
@@ -146,11 +146,11 @@ def _steer(job: Job) -> bytes:
     else:
         mode, number = b"d", job.delay_ms or 0
     flags = b"%d%d%d" % (job.update_payload, job.update_policy, job.reset_counts)
-    steer = _TIME_FLAGS[job.run_at_flag] + flags + mode + six(number)
+    steer = _TIME_FLAGS[job.run_at_flag] + flags + mode + pack_uint48(number)
     if job.idempotency_key is None:
         return steer
     ttl_ms = 0 if job.idempotency_ttl_ms is None else job.idempotency_ttl_ms + 1
-    return steer + six(ttl_ms) + job.fingerprint.encode() + job.idempotency_key.encode()
+    return steer + pack_uint48(ttl_ms) + job.fingerprint.encode() + job.idempotency_key.encode()
 
 
 def pack_outcome(outcome: Outcome) -> tuple[str, bytes]:
@@ -162,13 +162,13 @@ def pack_outcome(outcome: Outcome) -> tuple[str, bytes]:
             return "D", result or b""
         case Cancelled():
             return "c", b""
-        case Release(delay_ms):
-            return "l", six(delay_ms)
-        case Fail(error):
+        case Released(delay_ms):
+            return "l", pack_uint48(delay_ms)
+        case Failed(error):
             return "f", _pack_error(error)
-        case Retry(error, delay_ms, jitter_ppm):
+        case Retried(error, delay_ms, jitter_ppm):
             delay = 0 if delay_ms is None else delay_ms + 1
-            return "r", six(delay) + jitter_ppm.to_bytes(4, "big") + _pack_error(error)
+            return "r", pack_uint48(delay) + jitter_ppm.to_bytes(4, "big") + _pack_error(error)
 
 
 def _pack_error(error: JobError) -> bytes:
@@ -362,7 +362,7 @@ def change_of(entry: Sequence[Any]) -> Changed:
     )
 
 
-def _place_of(event: int, mark: int, neighbour: bytes) -> Place | None:
+def _place_of(event: int, mark: int, neighbour: bytes) -> ItemPosition | None:
     if event not in b"pm" or mark not in _PLACES:
         return None
-    return Place(_PLACES[mark], neighbour.decode() or None)
+    return ItemPosition(_PLACES[mark], neighbour.decode() or None)

@@ -9,7 +9,7 @@ from typing import Any
 from hiredis import ReplyError
 
 from headrace.model.errors import HeadraceError, StoreUnavailable
-from headrace.stores.redis.connection import Wire
+from headrace.stores.redis.connection import RedisConnection
 from headrace.stores.redis.server import Server, shared
 from headrace.stores.redis.topology import Topology
 
@@ -17,13 +17,13 @@ PING_SECONDS = 5.0
 """How long a dead connection may look alive; waiters also look by themselves."""
 
 
-class Ear:
+class PubSubConnection:
     """Listens to channels of one server until the connection is lost; a new ear is made then."""
 
     def __init__(self, server: Server, on_message: Callable[[str, bytes], None]) -> None:
         self.server = server
         self._on_message = on_message
-        self._wire: Wire | None = None
+        self._wire: RedisConnection | None = None
         self._asked: deque[tuple[str, asyncio.Future[None]]] = deque()
         self._heard: dict[str, asyncio.Future[None]] = {}
         self._pinged_at = 0.0
@@ -101,7 +101,7 @@ class Ear:
             del self._heard[channel]
         _settle(told, error)
 
-    def _lost(self, _: Wire) -> None:
+    def _lost(self, _: RedisConnection) -> None:
         self.is_lost = True
         for _channel, told in self._asked:
             _settle(told, StoreUnavailable(f"redis at {self.server.address} dropped the connection; is it running?"))
@@ -125,7 +125,7 @@ LINGERING_MAX = 1_000
 """Channels that are listened to although nobody waits; beyond, those that were left first go."""
 
 
-class Ears:
+class PubSub:
     """One listening connection for each master, opened when somebody waits and shared by all."""
 
     def __init__(
@@ -134,7 +134,7 @@ class Ears:
         self._topology = topology
         self._on_message = on_message
         self._linger_seconds = linger_seconds
-        self._ears: dict[Server, asyncio.Task[Ear]] = {}
+        self._ears: dict[Server, asyncio.Task[PubSubConnection]] = {}
         self._users: Counter[str] = Counter()
         self._left: dict[str, float] = {}
         self._leaving: asyncio.TimerHandle | None = None
@@ -204,12 +204,12 @@ class Ears:
         finally:
             self._drop_lost()
 
-    async def _open(self, server: Server) -> Ear:
-        ear = Ear(server, self._on_message)
+    async def _open(self, server: Server) -> PubSubConnection:
+        ear = PubSubConnection(server, self._on_message)
         await ear.open()
         return ear
 
-    def _open_ears(self) -> list[Ear]:
+    def _open_ears(self) -> list[PubSubConnection]:
         return [ear for task in self._ears.values() if (ear := _opened(task)) is not None]
 
     def _drop_lost(self) -> None:
@@ -227,7 +227,7 @@ class Ears:
         self._ears.clear()
 
 
-def _opened(task: asyncio.Task[Ear] | None) -> Ear | None:
+def _opened(task: asyncio.Task[PubSubConnection] | None) -> PubSubConnection | None:
     if task is None or not task.done() or task.cancelled() or task.exception() is not None:
         return None
     ear = task.result()

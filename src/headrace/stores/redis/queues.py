@@ -11,13 +11,13 @@ from headrace.model.names import Queue, Shard, check_tenant
 from headrace.model.queue_config import QueueConfig, first_config
 from headrace.model.results import Counts, Page
 from headrace.model.validate import check_int, check_version_number
-from headrace.stores.redis.client import Call, Link
-from headrace.stores.redis.fanout import ask, check_shards, each, instant, one
+from headrace.stores.redis.client import RedisClient, ServerCall
+from headrace.stores.redis.fanout import ask, check_shards, each, now_argument, one
 from headrace.stores.redis.keys import TENANTS, first_shard, head_key, names_key
 from headrace.stores.shared.validate import check_version, not_empty
 
 
-class Registry:
+class QueueRegistry:
     """Makes and finds queues.
 
     Shard 0 decides whether there is a queue and how it is cut: it is opened before the others and forgotten after
@@ -25,7 +25,7 @@ class Registry:
     whoever dies in between; what they name too much is not shown.
     """
 
-    def __init__(self, link: Link) -> None:
+    def __init__(self, link: RedisClient) -> None:
         self._link = link
 
     async def create(self, queue: Queue) -> None:
@@ -85,7 +85,7 @@ class Registry:
     async def _there(self, tenant: str, names: list[str]) -> list[Queue]:
         """Those of the named queues that there are."""
         first = [Queue.parse(name, tenant, 1) for name in names]
-        calls = [Call("shards", [head_key(first_shard(queue))], [""], reads=True) for queue in first]
+        calls = [ServerCall("shards", [head_key(first_shard(queue))], [""], reads=True) for queue in first]
         answers: list[Any] = await each(self._link, first[0], calls) if first else []
         found: list[Queue] = []
         for name, [(own, main_queue)] in zip(names, answers, strict=True):
@@ -96,14 +96,14 @@ class Registry:
 
     async def _has_shards(self, queue: Queue) -> bool:
         # A fail queue is made where a job died, so it may be there without its shard 0 if its maker died as well.
-        others = [Call("shards", [head_key(shard)], [""], reads=True) for shard in queue.all_shards()[1:]]
+        others = [ServerCall("shards", [head_key(shard)], [""], reads=True) for shard in queue.all_shards()[1:]]
         return queue.is_fail_queue and any(own for [(own, _)] in await each(self._link, queue, others))
 
 
-class FailQueues:
+class FailQueueRegistration:
     """What is left to be named; tried again with the next death, since the call itself has succeeded."""
 
-    def __init__(self, registry: Registry) -> None:
+    def __init__(self, registry: QueueRegistry) -> None:
         self._registry = registry
         self._unnamed: dict[Queue, None] = {}
 
@@ -124,7 +124,7 @@ _CONFIG = msgspec.json.Decoder(QueueConfig)
 class RedisQueues:
     """Queues whose shard 0 decides what is decided once."""
 
-    def __init__(self, link: Link, registry: Registry) -> None:
+    def __init__(self, link: RedisClient, registry: QueueRegistry) -> None:
         self._link = link
         self._registry = registry
 
@@ -138,7 +138,7 @@ class RedisQueues:
     ) -> QueueConfig:
         check_version_number(version)
         first_config(queue).changed(changes)
-        now = instant(now_ms)
+        now = now_argument(now_ms)
         for _ in range(CONFIGURE_TRIES_MAX):
             [known] = await ask(self._link, "configuration", [first_shard(queue)], reads=True)
             old = first_config(queue) if known is None else _CONFIG.decode(known)
@@ -170,7 +170,7 @@ class RedisQueues:
         return first_config(queue) if known is None else _CONFIG.decode(known)
 
     async def counts(self, queue: Queue, *, now_ms: int | None = None) -> Counts:
-        answers = await ask(self._link, "counts", queue.all_shards(), [instant(now_ms)], reads=True)
+        answers = await ask(self._link, "counts", queue.all_shards(), [now_argument(now_ms)], reads=True)
         return sum((_counts_of(answer) for answer in answers if answer is not None), start=Counts())
 
     async def names(self, tenant: str, *, cursor: str | None = None, limit: int = 100) -> Page[Queue]:
@@ -186,7 +186,7 @@ class RedisQueues:
 
     async def purge(self, queue: Queue, *, limit: int = BATCH_MAX, now_ms: int | None = None) -> int:
         check_int("limit", limit, 1, BATCH_MAX)
-        now = instant(now_ms)
+        now = now_argument(now_ms)
         purged = 0
         for shard in queue.all_shards():
             if purged < limit:
@@ -210,7 +210,7 @@ class RedisQueues:
         """How many rows went, and whether the shards were forgotten because nothing was left of them."""
         queue = shards[0].queue
         keys = [head_key(shard) for shard in shards]
-        erased, gone = await one(self._link, queue, Call("erase", keys, [queue.shards, limit, int(forget)]))
+        erased, gone = await one(self._link, queue, ServerCall("erase", keys, [queue.shards, limit, int(forget)]))
         return int(erased), bool(gone)
 
     async def _erase_each(self, shards: list[Shard], limit: int) -> bool:

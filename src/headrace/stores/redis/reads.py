@@ -17,8 +17,8 @@ from headrace.model.queue_config import QueueConfig
 from headrace.model.results import Found, Group, Page, Scan, Snapshot, WorkerSeen
 from headrace.model.validate import check_int
 from headrace.stores.engine.reads import shows, snapshot_rows
-from headrace.stores.redis.client import Link
-from headrace.stores.redis.fanout import ask, instant, looking
+from headrace.stores.redis.client import RedisClient
+from headrace.stores.redis.fanout import ask, looking, now_argument
 from headrace.stores.redis.keys import first_shard, head_key
 from headrace.stores.redis.packing import blocked_job_of, dead_letter_of, delivery_of, finished_job_of, record_of
 from headrace.stores.shared.cursors import bad_cursor, is_number, read_cursor, read_place, write_cursor, write_place
@@ -58,7 +58,7 @@ class _Kept(Struct, frozen=True):
 class IdPages:
     """Gives walks through a list their pages. Belongs to the event loop of its link."""
 
-    def __init__(self, link: Link) -> None:
+    def __init__(self, link: RedisClient) -> None:
         self._link = link
         self._walks: dict[tuple[Shard, State, str], _Kept] = {}
         """What is kept for walks through a state that came to the shard at the same seq, the last used at the end."""
@@ -88,7 +88,9 @@ class IdPages:
             total -= len(self._walks.pop(next(iter(self._walks))).ids)
 
 
-async def _smallest_ids(link: Link, shard: Shard, state: State, after: bytes, count: int) -> tuple[str, list[bytes]]:
+async def _smallest_ids(
+    link: RedisClient, shard: Shard, state: State, after: bytes, count: int
+) -> tuple[str, list[bytes]]:
     """How far the journal was at the beginning, and the ids of a state with `id > after`, by code point, at most
     `count`."""
     found: set[bytes] = set()  # a scan may show an id twice
@@ -117,13 +119,13 @@ _AT = "@"
 class RedisReads:
     """Looks, each on one consistent state of a shard."""
 
-    def __init__(self, link: Link) -> None:
+    def __init__(self, link: RedisClient) -> None:
         self._link = link
         self._id_pages = IdPages(link)
 
     async def find(self, queue: Queue, ids: Sequence[str], *, now_ms: int | None = None) -> Sequence[Found | None]:
         check_ids(queue, ids)
-        now = instant(now_ms)
+        now = now_argument(now_ms)
         if not ids:
             await self._link.command("EXISTS", head_key(first_shard(queue)))  # says whether the store is closed
             return []
@@ -146,7 +148,7 @@ class RedisReads:
         start, place = read_cursor(cursor, queue)
         if cursor is not None and not is_place(place):
             raise bad_cursor("a list of this queue")
-        instant(now_ms)
+        now_argument(now_ms)
         found: builtins.list[Found] = []
         for shard in queue.all_shards()[start:]:
             wanted = limit - len(found)
@@ -160,7 +162,7 @@ class RedisReads:
 
     async def finished_job(self, queue: Queue, id: str, *, now_ms: int | None = None) -> FinishedJob | None:
         check_ids(queue, [id])
-        [answer] = await ask(self._link, "finished_job", [queue.shard_of(id)], [instant(now_ms), id], reads=True)
+        [answer] = await ask(self._link, "finished_job", [queue.shard_of(id)], [now_argument(now_ms), id], reads=True)
         if answer is None or answer[1] is None:
             return None
         finished_job = finished_job_of(id, answer[1])
@@ -168,7 +170,7 @@ class RedisReads:
 
     async def snapshot(self, shard: Shard, *, now_ms: int | None = None) -> Snapshot:
         with looking():
-            [answer] = await ask(self._link, "snapshot", [shard], [instant(now_ms)])
+            [answer] = await ask(self._link, "snapshot", [shard], [now_argument(now_ms)])
         if answer is None:
             return Snapshot(0, 0, [])
         told_ms, epoch, seq, config, waiting, active, blocked_jobs, finished_jobs, dead_letters = answer
@@ -198,7 +200,7 @@ class RedisReads:
     ) -> Scan:
         check_int("limit", limit, 1, PAGE_MAX)
         at, _, server = read_place(shard, group, cursor, _is_server_place).partition(_AT)
-        given = [instant(now_ms), group, server, at, limit, SCAN_PART_BYTES]
+        given = [now_argument(now_ms), group, server, at, limit, SCAN_PART_BYTES]
         with looking():
             [answer] = await ask(self._link, "scan", [shard], given)
         if answer is None:
@@ -210,7 +212,7 @@ class RedisReads:
 
     async def workers(self, queue: Queue, *, now_ms: int | None = None) -> Sequence[WorkerSeen]:
         shards = queue.all_shards()
-        answers = await ask(self._link, "workers", shards, [instant(now_ms), WORKER_KEEP_MS], reads=True)
+        answers = await ask(self._link, "workers", shards, [now_argument(now_ms), WORKER_KEEP_MS], reads=True)
         seen = [
             WorkerSeen(name.decode(), shard.index, int(seen_at_ms))
             for shard, answer in zip(shards, answers, strict=True)

@@ -6,9 +6,9 @@ from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
 from headrace.model.errors import BadConfig, HeadraceError, StoreUnavailable
-from headrace.stores.redis.connection import Command, Wire
-from headrace.stores.redis.errors import Lost, NotSent, bad_start
-from headrace.stores.redis.url import Address, Credentials, Options
+from headrace.stores.redis.connection import Command, RedisConnection
+from headrace.stores.redis.errors import NotSent, ReplyLost, bad_start
+from headrace.stores.redis.url import Address, Credentials, RedisOptions
 
 T = TypeVar("T")
 DEPTH = 64
@@ -21,7 +21,7 @@ class Server:
     def __init__(
         self,
         address: Address,
-        options: Options,
+        options: RedisOptions,
         *,
         credentials: Credentials | None = None,
         must_be_master: bool = False,
@@ -32,12 +32,12 @@ class Server:
         # Behind a `WAIT` all others on the connection would have to wait too.
         self._depth = 1 if options.profile == "replicated" else DEPTH
         self._must_be_master = must_be_master
-        self._wires: list[Wire] = []
+        self._wires: list[RedisConnection] = []
         self._opening: asyncio.Task[None] | None = None
         self._is_closed = False
 
     @property
-    def ready(self) -> Wire | None:
+    def ready(self) -> RedisConnection | None:
         """A connection that can be asked at once, where there is nothing to choose."""
         if len(self._wires) == 1 and not self._is_closed:
             wire = self._wires[0]
@@ -46,14 +46,16 @@ class Server:
         return None
 
     async def ask(self, commands: Sequence[Command]) -> list[Any]:
-        """As `Wire.ask`; when no connection can be had, the reason stands in the place of every reply."""
+        """As `RedisConnection.ask`; when no connection can be had, the reason stands in the place of every reply."""
         try:
             wire = await self._wire()
         except HeadraceError as error:
             return [error] * len(commands)
         return await wire.ask(commands)
 
-    async def listening(self, listener: Callable[[Any], None], on_lost: Callable[[Wire], None]) -> Wire:
+    async def listening(
+        self, listener: Callable[[Any], None], on_lost: Callable[[RedisConnection], None]
+    ) -> RedisConnection:
         """A connection of its own that only listens."""
         if self._is_closed:
             raise closed(self.address)
@@ -61,7 +63,7 @@ class Server:
         wire.listener = listener
         return wire
 
-    async def _wire(self) -> Wire:
+    async def _wire(self) -> RedisConnection:
         while True:  # every turn opens a connection, and their number is bounded
             if self._is_closed:
                 raise closed(self.address)
@@ -81,7 +83,7 @@ class Server:
     async def _open(self) -> None:
         self._wires.append(await self._connect(self._lost))
 
-    async def _connect(self, on_lost: Callable[[Wire], None]) -> Wire:
+    async def _connect(self, on_lost: Callable[[RedisConnection], None]) -> RedisConnection:
         wire = await connect(self.address, self._options, self._credentials, on_lost)
         if self._must_be_master:
             [role] = await wire.ask([["ROLE"]])
@@ -90,7 +92,7 @@ class Server:
                 raise StoreUnavailable(f"redis at {self.address} is not the master any more; ask again")
         return wire
 
-    def _lost(self, wire: Wire) -> None:
+    def _lost(self, wire: RedisConnection) -> None:
         if wire in self._wires:
             self._wires.remove(wire)
 
@@ -110,15 +112,18 @@ class Server:
 
 
 async def connect(
-    address: Address, options: Options, credentials: Credentials, on_lost: Callable[[Wire], None]
-) -> Wire:
+    address: Address, options: RedisOptions, credentials: Credentials, on_lost: Callable[[RedisConnection], None]
+) -> RedisConnection:
     """A connection on which the user has been let in and the database chosen."""
     loop = asyncio.get_running_loop()
-    wire: Wire | None = None
+    wire: RedisConnection | None = None
     try:
         async with asyncio.timeout(options.connect_ms / 1000):
             _, wire = await loop.create_connection(
-                lambda: Wire(str(address), options.reply_ms, on_lost), address.host, address.port, ssl=_tls(options)
+                lambda: RedisConnection(str(address), options.reply_ms, on_lost),
+                address.host,
+                address.port,
+                ssl=_tls(options),
             )
             await greet(wire, address, _handshake(options, credentials))
     except (OSError, TimeoutError) as error:
@@ -139,7 +144,7 @@ async def shared(task: asyncio.Task[T]) -> T | None:
     return None if task.cancelled() else task.result()
 
 
-async def greet(wire: Wire, address: Address, commands: Sequence[Command]) -> list[Any]:
+async def greet(wire: RedisConnection, address: Address, commands: Sequence[Command]) -> list[Any]:
     """Ask what has to be asked before a connection is of use."""
     replies = await wire.ask(commands) if commands else []
     for reply in replies:
@@ -157,12 +162,12 @@ def not_there(address: Address, reply: Exception) -> HeadraceError:
     """Our error for a connection that could not be made fit for use."""
     if isinstance(reply, HeadraceError):
         return reply
-    if isinstance(reply, (NotSent, Lost)):
+    if isinstance(reply, (NotSent, ReplyLost)):
         return StoreUnavailable(f"redis at {address} dropped the connection ({reply}); is it running?")
     return bad_start(str(address), reply)
 
 
-def _handshake(options: Options, credentials: Credentials) -> list[Command]:
+def _handshake(options: RedisOptions, credentials: Credentials) -> list[Command]:
     commands: list[Command] = []
     if credentials.password or credentials.user:
         user = [credentials.user] if credentials.user else []
@@ -172,7 +177,7 @@ def _handshake(options: Options, credentials: Credentials) -> list[Command]:
     return commands
 
 
-def _tls(options: Options) -> ssl.SSLContext | None:
+def _tls(options: RedisOptions) -> ssl.SSLContext | None:
     if not options.tls:
         return None
     try:

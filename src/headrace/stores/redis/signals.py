@@ -7,11 +7,11 @@ from collections.abc import Callable, Sequence
 from headrace.model.errors import HeadraceError
 from headrace.model.feed import FeedCursor, FeedName
 from headrace.model.names import Queue, Shard
-from headrace.stores.redis.client import Argument, Call, Link
+from headrace.stores.redis.client import Argument, RedisClient, ServerCall
 from headrace.stores.redis.errors import ScriptRefusal
 from headrace.stores.redis.fanout import ask, in_words, looking
 from headrace.stores.redis.keys import ends_channel, feed_key, feed_prefix, head_key, prefix_of
-from headrace.stores.redis.pubsub import LINGER_SECONDS, Ears
+from headrace.stores.redis.pubsub import LINGER_SECONDS, PubSub
 from headrace.stores.redis.server import shared
 from headrace.stores.shared.sharding import by_shard
 from headrace.stores.shared.waiters import Waiters, check_changed, check_ended, check_wait, is_set_within
@@ -35,10 +35,10 @@ class _Sight:
         """A look that has not begun yet: who joins it misses nothing that was told before."""
 
 
-class Following:
+class FeedWaiters:
     """Sleeps on an event that messages set; of many readers at one place only one looks for all."""
 
-    def __init__(self, link: Link, ears: Ears) -> None:
+    def __init__(self, link: RedisClient, ears: PubSub) -> None:
         self._link = link
         self._ears = ears
         self._waiters = Waiters[str]()
@@ -93,7 +93,7 @@ class Following:
         began_at = asyncio.get_running_loop().time()
         feed, after = place
         given: list[Argument] = [] if after is None else [after.birth, after.epoch, after.seq]
-        found = bool(await self._link.call(Call("feed_changed", [feed_key(feed)], given, reads=True)))
+        found = bool(await self._link.call(ServerCall("feed_changed", [feed_key(feed)], given, reads=True)))
         sight.looked_at = began_at
         return found
 
@@ -109,12 +109,12 @@ TELL_MS = 15_000
 class RedisSignals:
     """Sleeps on an event that messages set; a shard has a channel for wake-ups and one for ends of jobs."""
 
-    def __init__(self, link: Link, linger_seconds: float = LINGER_SECONDS) -> None:
+    def __init__(self, link: RedisClient, linger_seconds: float = LINGER_SECONDS) -> None:
         self._link = link
         self._waiters = Waiters[str]()
         self._ends = Waiters[tuple[str, str]]()
-        self._ears = Ears(link.topology, self._take, linger_seconds)
-        self._following = Following(link, self._ears)
+        self._ears = PubSub(link.topology, self._take, linger_seconds)
+        self._following = FeedWaiters(link, self._ears)
 
     async def wait(self, queues: Sequence[Queue], timeout_ms: int) -> bool:
         return await self.wait_unless(queues, timeout_ms, lambda: False)
@@ -142,12 +142,12 @@ class RedisSignals:
                 if await is_set_within(event, min(left, POLL_SECONDS * random.uniform(0.8, 1.2))):
                     return True
 
-    def _looks(self, queue: Queue) -> list[tuple[Queue, Call]]:
+    def _looks(self, queue: Queue) -> list[tuple[Queue, ServerCall]]:
         keys = [head_key(shard) for shard in queue.all_shards()]
         groups = [[key] for key in keys] if self._link.clustered else [keys]
-        return [(queue, Call("peek", group, ["", *[queue.shards] * len(group)], reads=True)) for group in groups]
+        return [(queue, ServerCall("peek", group, ["", *[queue.shards] * len(group)], reads=True)) for group in groups]
 
-    async def _has_work(self, looks: Sequence[tuple[Queue, Call]]) -> bool:
+    async def _has_work(self, looks: Sequence[tuple[Queue, ServerCall]]) -> bool:
         """Whether a claim now, by the server's clock, would find something; refuses a wrong number of shards."""
         answers = await self._link.call_each([call for _, call in looks])
         for (queue, _), answer in zip(looks, answers, strict=True):

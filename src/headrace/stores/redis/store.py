@@ -3,8 +3,8 @@
 from collections.abc import Callable
 
 from headrace.model.results import Health
-from headrace.stores.redis.client import Link
-from headrace.stores.redis.dead_letters import RedisDead
+from headrace.stores.redis.client import RedisClient
+from headrace.stores.redis.dead_letters import RedisDeadLetters
 from headrace.stores.redis.durability import Profile, check_servers
 from headrace.stores.redis.feeds import RedisFeeds
 from headrace.stores.redis.health import highest_epoch, library_schema, look_at_servers
@@ -13,11 +13,11 @@ from headrace.stores.redis.items import RedisItems
 from headrace.stores.redis.jobs import RedisJobs
 from headrace.stores.redis.journal import RedisJournal
 from headrace.stores.redis.library import LAYOUT, read_library
-from headrace.stores.redis.queues import RedisQueues, Registry
+from headrace.stores.redis.queues import QueueRegistry, RedisQueues
 from headrace.stores.redis.reads import RedisReads
 from headrace.stores.redis.signals import RedisSignals
 from headrace.stores.redis.topology import topology_of
-from headrace.stores.redis.url import Options
+from headrace.stores.redis.url import RedisOptions
 
 
 class RedisStore:
@@ -25,12 +25,12 @@ class RedisStore:
 
     is_remote = True
 
-    def __init__(self, link: Link, profile: Profile) -> None:
-        registry = Registry(link)
+    def __init__(self, link: RedisClient, profile: Profile) -> None:
+        registry = QueueRegistry(link)
         self._link = link
         self._profile = profile
         self.jobs = RedisJobs(link, registry)
-        self.dead = RedisDead(link, registry)
+        self.dead = RedisDeadLetters(link, registry)
         self.queues = RedisQueues(link, registry)
         self.reads = RedisReads(link)
         self.journal = RedisJournal(link)
@@ -40,7 +40,7 @@ class RedisStore:
         self.integrity = RedisIntegrity(link, self.journal)
 
     @staticmethod
-    async def open(options: Options, *, edit: Callable[[str], str] | None = None) -> "RedisStore":
+    async def open(options: RedisOptions, *, edit: Callable[[str], str] | None = None) -> "RedisStore":
         """Reach the servers, check that they keep what they are given, and load the functions on every master.
 
         `edit` changes the source of the functions first, for tests that plant a fault.
@@ -49,7 +49,7 @@ class RedisStore:
         try:
             profile = await check_servers(await topology.masters(), options)
             library = read_library(clustered=topology.clustered, edit=edit)
-            link = Link(topology, library, replicas=profile.replicas, wait_ms=options.wait_ms)
+            link = RedisClient(topology, library, replicas=profile.replicas, wait_ms=options.wait_ms)
             await link.load_everywhere()
         except BaseException:
             await topology.close()

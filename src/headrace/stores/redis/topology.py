@@ -7,10 +7,10 @@ from typing import Any, Protocol
 from msgspec.structs import replace
 
 from headrace.model.errors import BadConfig, HeadraceError, StoreUnavailable
-from headrace.stores.redis.connection import Wire
+from headrace.stores.redis.connection import RedisConnection
 from headrace.stores.redis.errors import code_of
 from headrace.stores.redis.server import Server
-from headrace.stores.redis.url import Address, Options
+from headrace.stores.redis.url import Address, RedisOptions
 
 
 class Topology(Protocol):
@@ -38,7 +38,7 @@ class Single:
 
     clustered = False
 
-    def __init__(self, options: Options) -> None:
+    def __init__(self, options: RedisOptions) -> None:
         self._server = Server(options.addresses[0], options)
         self.sole: Server | None = self._server
 
@@ -67,14 +67,14 @@ class Sentinel:
     clustered = False
     sole: Server | None = None
 
-    def __init__(self, options: Options) -> None:
+    def __init__(self, options: RedisOptions) -> None:
         self._options = options
         plain = replace(options, db=0, profile=None)
         self._sentinels = [Server(each, plain, credentials=options.sentinel_credentials) for each in options.addresses]
         self._master: Server | None = None
         self._is_doubtful = True
         self._looking = asyncio.Lock()
-        self._ear: Wire | None = None
+        self._ear: RedisConnection | None = None
 
     async def server_of(self, key: str) -> Server:  # noqa: ARG002 - the master holds all
         if self._master is None or self._is_doubtful:
@@ -110,7 +110,7 @@ class Sentinel:
             case [b"message", _, bytes() as text] if self._options.service in text.decode().split(" ")[:2]:
                 self._is_doubtful = True
 
-    def _deaf(self, _: Wire) -> None:
+    def _deaf(self, _: RedisConnection) -> None:
         self._ear, self._is_doubtful = None, True
 
     async def _ask_sentinels(self) -> Address:
@@ -167,7 +167,7 @@ class Cluster:
     clustered = True
     sole: Server | None = None
 
-    def __init__(self, options: Options) -> None:
+    def __init__(self, options: RedisOptions) -> None:
         self._options = options
         self._servers: dict[Address, Server] = {}
         self._slots: list[Server | None] = []
@@ -262,7 +262,7 @@ class Cluster:
             await server.close()
 
 
-def topology_of(options: Options) -> Topology:
+def topology_of(options: RedisOptions) -> Topology:
     """The servers of a URL; nothing is asked yet."""
     match options.kind:
         case "single":

@@ -55,7 +55,7 @@ class Address(Struct, frozen=True, order=True):
         return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
 
 
-class Options(Struct, frozen=True, kw_only=True):
+class RedisOptions(Struct, frozen=True, kw_only=True):
     """Everything that a URL says."""
 
     kind: Kind
@@ -74,7 +74,7 @@ class Options(Struct, frozen=True, kw_only=True):
     connections: int = CONNECTIONS
 
 
-def options_of(parts: SplitResult, given: Mapping[str, str]) -> Options:
+def options_of(parts: SplitResult, given: Mapping[str, str]) -> RedisOptions:
     """Read a URL that was split, its query read apart; refuses what cannot be right, without showing a password."""
     kind = KINDS[parts.scheme]
     if "@" in parts.path + parts.query:
@@ -88,7 +88,7 @@ def options_of(parts: SplitResult, given: Mapping[str, str]) -> Options:
     if kind == "single" and len(addresses) > 1:
         raise BadConfig("redis:// names one server; write redis+sentinel:// or redis+cluster:// for several")
     path = unquote(parts.path.strip("/"))
-    return Options(
+    return RedisOptions(
         kind=kind,
         addresses=addresses,
         service=_service(path) if kind == "sentinel" else "",

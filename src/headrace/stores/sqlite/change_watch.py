@@ -27,7 +27,7 @@ def data_version(connection: sqlite3.Connection) -> int:
         return -1  # busy for a moment: unlike any version, so the waiter looks on the lane, which can wait
 
 
-class Watch:
+class ChangeWatch:
     """One connection for everybody and one look for all who wait for the same, as long as somebody waits."""
 
     def __init__(self, path: str, read: Read) -> None:

@@ -19,7 +19,7 @@ class Occupied(Exception):
     """A call cannot run outside the lane's thread now; nothing was done."""
 
 
-class Lane:
+class ConnectionThread:
     """Keeps SQLite's waiting (locks, fsync) out of the event loop. The thread and its connection come with the first
     call, and come anew in a forked process: neither may be carried over a fork."""
 

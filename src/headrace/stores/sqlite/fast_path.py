@@ -1,8 +1,8 @@
 """Fast paths: the three hot calls in a few statements each, for batches in which nothing unusual happens.
 
-Whatever is unusual (a known id, a key, a lost lease, a blocked job, a job too late or too large) raises `Unusual`; the
-engine then rolls the transaction back and runs it again through the transitions, which decide everything. So a fast
-path may only be right or give up."""
+Whatever is unusual (a known id, a key, a lost lease, a blocked job, a job too late or too large) raises
+`NotOnFastPath`; the engine then rolls the transaction back and runs it again through the transitions, which decide
+everything. So a fast path may only be right or give up."""
 
 import sqlite3
 from collections.abc import Callable, Iterable
@@ -10,7 +10,7 @@ from typing import Protocol
 
 from headrace.model.claim import Claim, ClaimRequest, Claims, Lease, Settlement, token_of
 from headrace.model.decision import is_expired
-from headrace.model.event import Line, payload_text
+from headrace.model.event import EventRecord, payload_text
 from headrace.model.job import Job
 from headrace.model.outcome import Done
 from headrace.model.results import Enqueued, Settled
@@ -36,7 +36,7 @@ NO_BODY = Body("", None, 0)
 """Before the first job of a batch."""
 
 
-class Unusual(Exception):
+class NotOnFastPath(Exception):
     """The fast path does not apply."""
 
 
@@ -106,18 +106,18 @@ def enqueue(step: Step, rows: SqliteRows, jobs: list[Job]) -> list[Enqueued]:
     """Take in jobs that are all new."""
     head, config, now_ms, shard_id = rows.head, rows.config, step.now_ms, rows.shard_id
     if rows.held() + len(jobs) > config.waiting_max:
-        raise Unusual
+        raise NotOnFastPath
     number, lines, columns = head.number, step.lines, []
     for job in jobs:
         if job.idempotency_key is not None:
-            raise Unusual
+            raise NotOnFastPath
         priority, run_at_ms, place = config.priority_of(job.policy), job.due_ms(now_ms), None
         if run_at_ms <= now_ms:
             number += 1
             place = place_of(priority, number)
         columns.append((shard_id, job.id, place, run_at_ms, pack_body(job, now_ms), job.payload))
         lines.append(
-            Line(
+            EventRecord(
                 "enqueued",
                 job.id,
                 job.kind,
@@ -131,7 +131,7 @@ def enqueue(step: Step, rows: SqliteRows, jobs: list[Job]) -> list[Enqueued]:
     try:
         rows.connection.executemany(sql("enqueue"), columns)
     except sqlite3.IntegrityError as known:
-        raise Unusual from known
+        raise NotOnFastPath from known
     ready = number - head.number
     head.number = number
     head.ready += ready
@@ -161,14 +161,14 @@ def hand_out(step: Step, rows: SqliteRows, request: ClaimRequest, limit: int, by
         record = record_of(id, run_at_ms, body, payload)
         bytes_left -= len(payload)
         if bytes_left < 0 or (is_new and is_expired(record, now_ms)):
-            raise Unusual
+            raise NotOnFastPath
         if place != before + 1:
             runs.append([fence + 1 - place, place, place])
         fence += 1
         runs[-1][2] = before = place
         lease = Lease(queue, id, token_of(nonce, fence), fence, expires_at_ms)
         claims.append(Claim(lease, record, worker, priority, timeout_ms, now_ms))
-        lines.append(Line("claimed", id, fence=fence))
+        lines.append(EventRecord("claimed", id, fence=fence))
     lease_rest = pack(PackedLease(worker, now_ms, False))
     for fence_of_place_0, first, last in runs:
         # One statement for each unbroken run of places: there, fences count up as places do.
@@ -185,7 +185,7 @@ def settle(step: Step, rows: SqliteRows, settlements: list[Settlement]) -> list[
     """End deliveries that are all done and all hold their leases."""
     head, config, now_ms, shard_id = rows.head, rows.config, step.now_ms, rows.shard_id
     if head.blocked or not settlements:
-        raise Unusual
+        raise NotOnFastPath
     rows.forget()
     step.worker = worker = step.worker or settlements[0].facts.worker
     ids = [settlement.lease.id for settlement in settlements]
@@ -193,14 +193,14 @@ def settle(step: Step, rows: SqliteRows, settlements: list[Settlement]) -> list[
     found = rows.connection.execute(sql("settle_look"), (json_array(ids), shard_id, now_ms)).fetchall()
     held = {id: (token_of(nonce, fence), fence, packed) for _, id, fence, nonce, packed in found}
     if len(held) != len(settlements):
-        raise Unusual
+        raise NotOnFastPath
     lines, finished_jobs = step.lines, []
     known, body, keep_ms, is_pinned, ended = b"", NO_BODY, 0, False, b""
     for settlement in settlements:
         lease, outcome, facts = settlement.lease, settlement.outcome, settlement.facts
         token, fence, packed = held[lease.id]
         if token != lease.token or not isinstance(outcome, Done):
-            raise Unusual
+            raise NotOnFastPath
         if packed != known:  # as above: jobs with one body have one finished job, but for their results
             known, body = packed, unpack_body(packed)
             pin_ms = config.result_ttl_of(body.policy)
@@ -208,7 +208,7 @@ def settle(step: Step, rows: SqliteRows, settlements: list[Settlement]) -> list[
             is_pinned = pin_ms > 0
             ended = pack_finished_job(body.kind, body.tag, body.enqueued_at_ms, now_ms, body.attempts, body.stalls)
         lines.append(
-            Line(
+            EventRecord(
                 "done",
                 lease.id,
                 facts.kind,
@@ -234,7 +234,7 @@ def settle(step: Step, rows: SqliteRows, settlements: list[Settlement]) -> list[
     try:
         rows.insert_finished_jobs(finished_jobs)
     except sqlite3.IntegrityError as older:
-        raise Unusual from older
+        raise NotOnFastPath from older
     sweep_finished_jobs(step)
     return [Settled(settlement.lease.id, "done") for settlement in settlements]
 

@@ -4,17 +4,17 @@ import sqlite3
 from collections.abc import Iterator, Sequence
 
 from headrace.model.feed import Changed, FeedConfig, FeedName
-from headrace.stores.engine.feed_rows import FeedHead, ItemRow
+from headrace.stores.engine.feed_rows import FeedCounters, ItemRow
 from headrace.stores.engine.row_codec import changes_of, counters_of, pieces_of, sizes_of, write_config
 from headrace.stores.sqlite.packing import json_array
 from headrace.stores.sqlite.sql import sql
 
 
-class FeedLog:
+class SqliteFeedLog:
     """Changes in pieces, each under the number of its last. A piece goes when its last change does, so the first may
     hold some that are dropped already."""
 
-    def __init__(self, connection: sqlite3.Connection, feed_id: int, head: FeedHead) -> None:
+    def __init__(self, connection: sqlite3.Connection, feed_id: int, head: FeedCounters) -> None:
         self.feed_id = feed_id
         self.head = head
         self._run = connection.execute
@@ -54,11 +54,11 @@ ABOVE_ALL = "\U0010ffff"
 """A text above every rank."""
 
 
-class SqliteFeed(FeedLog):
+class SqliteFeed(SqliteFeedLog):
     """Items are written before the file is asked for their order; whoever only appends never has to ask."""
 
     def __init__(
-        self, connection: sqlite3.Connection, feed: FeedName, feed_id: int, config: FeedConfig, head: FeedHead
+        self, connection: sqlite3.Connection, feed: FeedName, feed_id: int, config: FeedConfig, head: FeedCounters
     ) -> None:
         super().__init__(connection, feed_id, head)
         self.feed = feed

@@ -7,14 +7,14 @@ from typing import Any
 from headrace.model.finished import DeadLetter, FinishedJob
 from headrace.stores.engine.row_codec import finished_job_columns, finished_job_of, pack, unpack_dead_letter
 from headrace.stores.sqlite.packing import json_array
-from headrace.stores.sqlite.part import PINNED, Part
+from headrace.stores.sqlite.part import PINNED, SqliteRowGroup
 from headrace.stores.sqlite.sql import sql
 
 RUN_MIN = 4
 """From here on a run of finished jobs is cheaper as one statement than as one statement each."""
 
 
-class FinishedJobRows(Part):
+class SqliteFinishedRows(SqliteRowGroup):
     """Jobs that are done or cancelled, at most one finished job per id."""
 
     def __init__(self, connection: sqlite3.Connection, shard_id: int, stored: tuple[int, ...]) -> None:
@@ -114,7 +114,7 @@ def _shape(columns: tuple[Any, ...]) -> tuple[str, bool, int, bytes | None, int]
     return state, pinned, until_ms, result, len(body)
 
 
-class DeadLetterRows(Part):
+class SqliteDeadLetterRows(SqliteRowGroup):
     """Dead letters under numbers that only grow."""
 
     def dead_letter(self, number: int) -> DeadLetter | None:

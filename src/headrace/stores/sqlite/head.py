@@ -1,12 +1,12 @@
 """The counters of a shard as SQLite keeps them."""
 
-from headrace.stores.engine.rows import Head
+from headrace.stores.engine.rows import ShardCounters
 from headrace.stores.shared.lookup import Row
 
 COUNTS = ("ready", "later", "blocked", "active", "done", "cancelled", "dead", "unpinned")
 
 
-class SqliteHead(Head):
+class SqliteShardCounters(ShardCounters):
     """The counters of a shard as they are stored."""
 
     __slots__ = ("active", "blocked", "cancelled", "dead", "done", "finished_job", "later", "ready", "unpinned")

@@ -4,13 +4,13 @@ from headrace.model.event import Consumer, Entry
 from headrace.stores.engine.row_codec import consumer_of
 from headrace.stores.engine.rows import OldestEntry
 from headrace.stores.sqlite.head import COUNTS
-from headrace.stores.sqlite.part import KEY_BITS, Part
+from headrace.stores.sqlite.part import KEY_BITS, SqliteRowGroup
 from headrace.stores.sqlite.sql import sql
 
 SEQ_MAX = (1 << KEY_BITS) - 1
 
 
-class JournalRows(Part):
+class SqliteJournalRows(SqliteRowGroup):
     """Entries under the seq of their last event."""
 
     def put_entry(self, entry: Entry) -> None:
@@ -65,7 +65,7 @@ class JournalRows(Part):
         self.run(sql("consumer_drop"), (self.shard_id, name))
 
 
-class IntegrityRows(Part):
+class SqliteIntegrityRows(SqliteRowGroup):
     """The rows are the truth; what is counted beside them spares looking."""
 
     def leases_over(self, now_ms: int, limit: int) -> int:

@@ -17,7 +17,7 @@ from enum import Enum
 from typing import TypeVar
 
 from headrace.stores.sqlite.connection import CHECKPOINT_PAGES, set_waits
-from headrace.stores.sqlite.connection_thread import Lane, Occupied
+from headrace.stores.sqlite.connection_thread import ConnectionThread, Occupied
 
 T = TypeVar("T")
 ROWS_MAX = 500
@@ -53,7 +53,7 @@ class Mode(Enum):
 class LoopWriter:
     """Decides which write runs where, and sets the lane's connection for it."""
 
-    def __init__(self, lane: Lane, profile: str, timer: Callable[[], float] | None = None) -> None:
+    def __init__(self, lane: ConnectionThread, profile: str, timer: Callable[[], float] | None = None) -> None:
         self._lane = lane
         self._is_fast = profile == "fast"
         self._timer = timer or (lambda: asyncio.get_running_loop().time())

@@ -3,11 +3,11 @@
 from headrace.model.job import BlockedJob
 from headrace.stores.engine.row_codec import pack, unpack_blocked_job
 from headrace.stores.engine.rows import KeyRow, WorkerRow
-from headrace.stores.sqlite.part import Part
+from headrace.stores.sqlite.part import SqliteRowGroup
 from headrace.stores.sqlite.sql import sql
 
 
-class MarkRows(Part):
+class SqliteKeyRows(SqliteRowGroup):
     """Written and read straight away: there are few of them in a step."""
 
     def blocked_job(self, id: str) -> BlockedJob | None:

@@ -5,7 +5,7 @@ from contextlib import closing
 from typing import Any
 
 from headrace.stores.engine.rows import part_of
-from headrace.stores.sqlite.head import SqliteHead
+from headrace.stores.sqlite.head import SqliteShardCounters
 from headrace.stores.sqlite.sql import sql
 
 KEY_BITS = 40
@@ -13,14 +13,14 @@ KEY_BITS = 40
 PINNED = 1 << KEY_BITS - 1
 
 
-class Part:
+class SqliteRowGroup:
     """The connection, the shard and its counters."""
 
     def __init__(self, connection: sqlite3.Connection, shard_id: int, stored: tuple[int, ...]) -> None:
         self.connection = connection
         self.run = connection.execute
         self.shard_id = shard_id
-        self.head = SqliteHead(stored)
+        self.head = SqliteShardCounters(stored)
         self.base = shard_id << KEY_BITS
 
     def part(self, name: str, after: int | str, limit: int, bytes_max: int) -> tuple[list[tuple[Any, ...]], bool]:

@@ -12,14 +12,14 @@ from headrace.model.results import Counts
 from headrace.stores.engine.journal_entries import append
 from headrace.stores.engine.row_codec import due_since, finished_job_of, lease_columns, row_of, unpack_blocked_job
 from headrace.stores.shared.lookup import Row
-from headrace.stores.sqlite.finished_rows import DeadLetterRows, FinishedJobRows
-from headrace.stores.sqlite.journal_rows import IntegrityRows, JournalRows
-from headrace.stores.sqlite.marks import MarkRows
+from headrace.stores.sqlite.finished_rows import SqliteDeadLetterRows, SqliteFinishedRows
+from headrace.stores.sqlite.journal_rows import SqliteIntegrityRows, SqliteJournalRows
+from headrace.stores.sqlite.marks import SqliteKeyRows
 from headrace.stores.sqlite.packing import columns_of, json_array
 from headrace.stores.sqlite.sql import sql
 
 
-class SqliteRows(FinishedJobRows, DeadLetterRows, MarkRows, JournalRows, IntegrityRows):
+class SqliteRows(SqliteFinishedRows, SqliteDeadLetterRows, SqliteKeyRows, SqliteJournalRows, SqliteIntegrityRows):
     """Jobs and finished jobs that a step touches are kept here and written together; the rest goes straight to the
     file."""
 

@@ -14,7 +14,7 @@ from headrace.model.integrity import schema_at
 from headrace.model.names import Queue
 from headrace.model.results import Health
 from headrace.model.validate import bounded_repr
-from headrace.stores.engine.dead_letters import EngineDead
+from headrace.stores.engine.dead_letters import EngineDeadLetters
 from headrace.stores.engine.feeds import EngineFeeds
 from headrace.stores.engine.integrity import EngineIntegrity
 from headrace.stores.engine.items import EngineItems
@@ -34,7 +34,7 @@ from headrace.stores.shared.waiters import (
     name_of,
     names_of,
 )
-from headrace.stores.sqlite.change_watch import WATCH_SECONDS, Watch, data_version
+from headrace.stores.sqlite.change_watch import WATCH_SECONDS, ChangeWatch, data_version
 from headrace.stores.sqlite.connection import (
     PROFILES,
     PROMISES,
@@ -47,8 +47,8 @@ from headrace.stores.sqlite.connection import (
     version_of,
     watch,
 )
-from headrace.stores.sqlite.connection_thread import Lane, Occupied
-from headrace.stores.sqlite.fast_path import SqliteJobs, Unusual
+from headrace.stores.sqlite.connection_thread import ConnectionThread, Occupied
+from headrace.stores.sqlite.fast_path import NotOnFastPath, SqliteJobs
 from headrace.stores.sqlite.loop_writer import LoopWriter, Mode
 from headrace.stores.sqlite.sql import migration_names, sql
 from headrace.stores.sqlite.transaction import SqliteTx
@@ -58,7 +58,7 @@ SLOW_CALLS = 8
 """How many calls go straight through the transitions after a fast path had to give up."""
 
 
-class Told:
+class Wakeups:
     """Whom to wake once a transaction is committed."""
 
     def __init__(self) -> None:
@@ -75,15 +75,15 @@ class SqliteEngine:
         self._slow_calls = slow_calls
         self.profile = profile
         self._clock = clock
-        self.writer = Lane("headrace-sqlite-writer", lambda: connect(path, profile))
-        self.reader = Lane("headrace-sqlite-reader", lambda: connect(path, profile))
+        self.writer = ConnectionThread("headrace-sqlite-writer", lambda: connect(path, profile))
+        self.reader = ConnectionThread("headrace-sqlite-reader", lambda: connect(path, profile))
         self.loop_writer = LoopWriter(self.writer, profile)
-        self._told = Told()
+        self._told = Wakeups()
         self._slow_left = 0
         self._waiters = Waiters[Name]()
         self._ends = Waiters[JobName]()
         self._followers = Waiters[FeedName]()
-        self._watch = Watch(path, self.read)
+        self._watch = ChangeWatch(path, self.read)
 
     async def read(self, look: Callable[[Tx], T]) -> T:
         return await self.reader.run(lambda connection: self._read(connection, look))
@@ -125,18 +125,18 @@ class SqliteEngine:
         self._tell(told)
         return answer
 
-    def _tell(self, told: "Told") -> None:
+    def _tell(self, told: "Wakeups") -> None:
         self._waiters.wake(told.woken)
         self._ends.wake(told.ended)
         self._followers.wake(told.changed)
 
-    def _write(self, connection: sqlite3.Connection, act: Callable[[Tx], T], mode: Mode) -> tuple[T, "Told"]:
+    def _write(self, connection: sqlite3.Connection, act: Callable[[Tx], T], mode: Mode) -> tuple[T, "Wakeups"]:
         with errors(self.path):
             self.loop_writer.set_mode(connection, mode)
             try:
                 answer = self._attempt(connection, act, fast=self._slow_left == 0)
                 self._slow_left = max(self._slow_left - 1, 0)
-            except Unusual:
+            except NotOnFastPath:
                 # What is unusual now is likely to be so again: spare the next calls the vain attempt.
                 self._slow_left = self._slow_calls
                 answer = self._attempt(connection, act, fast=False)
@@ -151,7 +151,7 @@ class SqliteEngine:
             raise
 
     def _attempt(self, connection: sqlite3.Connection, act: Callable[[Tx], T], fast: bool) -> T:
-        self._told = Told()
+        self._told = Wakeups()
         self._begin(connection)
         try:
             tx = SqliteTx(connection, self._clock, fast)
@@ -233,7 +233,7 @@ class SqliteStore:
     def __init__(self, engine: SqliteEngine) -> None:
         self._engine = engine
         self.jobs = SqliteJobs(engine)
-        self.dead = EngineDead(engine)
+        self.dead = EngineDeadLetters(engine)
         self.queues = EngineQueues(engine)
         self.reads = EngineReads(engine)
         self.journal = EngineJournal(engine)

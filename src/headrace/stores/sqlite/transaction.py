@@ -10,7 +10,7 @@ from headrace.model.clock import Clock
 from headrace.model.feed import FeedConfig, FeedName
 from headrace.model.names import Queue, Shard
 from headrace.model.queue_config import QueueConfig, first_config
-from headrace.stores.engine.feed_rows import FeedHead, FeedRows
+from headrace.stores.engine.feed_rows import FeedCounters, FeedRows
 from headrace.stores.engine.row_codec import head_columns, read_config, write_config
 from headrace.stores.shared.validate import wrong_shards
 from headrace.stores.sqlite.feed_rows import SqliteFeed
@@ -102,9 +102,9 @@ class SqliteTx:
         return self._feeds[feed]
 
     def _feed(self, feed: FeedName, feed_id: int, config: str, *head: Any) -> SqliteFeed:
-        return SqliteFeed(self._connection, feed, feed_id, read_config(config), FeedHead(*head))
+        return SqliteFeed(self._connection, feed, feed_id, read_config(config), FeedCounters(*head))
 
-    def make_feed(self, feed: FeedName, config: FeedConfig, head: FeedHead) -> SqliteFeed:
+    def make_feed(self, feed: FeedName, config: FeedConfig, head: FeedCounters) -> SqliteFeed:
         columns = (feed.tenant, feed.name, write_config(config), *head_columns(head))
         feed_id = self._connection.execute(sql("feed_make"), columns).lastrowid or 0
         rows = self._feeds[feed] = SqliteFeed(self._connection, feed, feed_id, config, head)

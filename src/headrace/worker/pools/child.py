@@ -32,11 +32,11 @@ from headrace.worker.pools import main_module
 from headrace.worker.pools.messages import (
     ChildTask,
     LogSetup,
-    Raised,
     Ready,
     Returned,
-    Said,
     Setup,
+    TaskProgress,
+    TaskRaised,
     ToChild,
     ToParent,
     Unpacker,
@@ -108,7 +108,7 @@ PR_SET_PDEATHSIG = 1
 IGNORED = (signal.SIGINT, signal.SIGTERM)
 
 
-class Link:
+class ParentLink:
     """The way to the parent; threads of a handler may report progress at the same time."""
 
     def __init__(self, fd: int) -> None:
@@ -135,10 +135,10 @@ class Link:
         self._link.detach()
 
 
-class ChildWatch:
+class ChildControl:
     """What a handler's context asks, in a process: nobody tells it to stop, because it is killed instead."""
 
-    def __init__(self, task: ChildTask, link: Link) -> None:
+    def __init__(self, task: ChildTask, link: ParentLink) -> None:
         left_ms = task.remaining_ms
         if left_ms is None and task.context.deadline_at_ms is not None:
             left_ms = task.context.deadline_at_ms - SystemClock().now_ms()
@@ -156,7 +156,7 @@ class ChildWatch:
     def progress(self, fraction: float, note: str) -> None:
         with self._lock:
             if not self._is_over:
-                self._link.send(Said(fraction, note))
+                self._link.send(TaskProgress(fraction, note))
 
     def end(self) -> None:
         """The handler has ended: a thread that it has left behind speaks for nobody."""
@@ -169,10 +169,10 @@ def main(fd: int, parent: int) -> None:
     _die_with(parent)
     _leave_signals_to_parent()
     with suppress(OSError):  # the parent is gone
-        _work(Link(fd))
+        _work(ParentLink(fd))
 
 
-def _work(link: Link) -> None:
+def _work(link: ParentLink) -> None:
     setup = link.receive()
     if not isinstance(setup, Setup):
         return
@@ -184,7 +184,7 @@ def _work(link: Link) -> None:
     pid = os.getpid()
     link.send(Ready())
     while isinstance(task := link.receive(), ChildTask):
-        watch = ChildWatch(task, link)
+        watch = ChildControl(task, link)
         ended = contextvars.copy_context().run(_run, task, loader, watch)
         watch.end()
         _flush()
@@ -200,7 +200,7 @@ def _log_as(chosen: LogSetup) -> None:
     setup_logs(chosen.format, getattr(sys, chosen.stream), level=chosen.level, process=chosen.process)
 
 
-def _run(task: ChildTask, loader: Loader, watch: ChildWatch) -> Returned | Raised:
+def _run(task: ChildTask, loader: Loader, watch: ChildControl) -> Returned | TaskRaised:
     try:
         with entering(Context(task.context, watch)):
             loaded = loader.find(task)
@@ -208,7 +208,7 @@ def _run(task: ChildTask, loader: Loader, watch: ChildWatch) -> Returned | Raise
             try:
                 args, kwargs = loaded.arguments.decode(task.payload)
             except Refused as refused:
-                return Raised("BadPayload", job_error(refused).message, "fail")
+                return TaskRaised("BadPayload", job_error(refused).message, "fail")
             result = loaded.function(*args, **kwargs)
             if inspect.isawaitable(result):
                 result = asyncio.run(_awaited(result))
@@ -228,7 +228,7 @@ async def _awaited(result: Awaitable[Any]) -> Any:
     return await result
 
 
-def _returned(arguments: Arguments[Any], result: Any) -> Returned | Raised:
+def _returned(arguments: Arguments[Any], result: Any) -> Returned | TaskRaised:
     if result is None and arguments.may_return_none:
         return Returned(None)
     if isinstance(result, HandlerEnd):
@@ -237,20 +237,20 @@ def _returned(arguments: Arguments[Any], result: Any) -> Returned | Raised:
         done = Done(arguments.encode_result(result))
     except Refused as refused:
         # The work is done, and doing it again would bring the same: a person has to look.
-        return Raised("BadResult", job_error(refused).message, "fail")
+        return TaskRaised("BadResult", job_error(refused).message, "fail")
     return Returned(done.result)
 
 
-def _raised(error: BaseException) -> Raised:
+def _raised(error: BaseException) -> TaskRaised:
     told = job_error(error)
     match error:
         case Retry():
-            return Raised(told.cls, told.message, "retry", error.delay_ms)
+            return TaskRaised(told.cls, told.message, "retry", error.delay_ms)
         case Fail():
-            return Raised(told.cls, told.message, "fail")
+            return TaskRaised(told.cls, told.message, "fail")
         case Release():
-            return Raised(told.cls, told.message, "release", error.delay_ms)
-    return Raised(told.cls, told.message, "error", None, _trace(error))
+            return TaskRaised(told.cls, told.message, "release", error.delay_ms)
+    return TaskRaised(told.cls, told.message, "error", None, _trace(error))
 
 
 def _trace(error: BaseException) -> str:

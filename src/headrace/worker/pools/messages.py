@@ -59,7 +59,7 @@ class Ready(Struct, frozen=True, tag="ready"):
     """The process waits for its first task."""
 
 
-class Said(Struct, frozen=True, tag="progress"):
+class TaskProgress(Struct, frozen=True, tag="progress"):
     """How far the handler says it is."""
 
     fraction: float
@@ -72,7 +72,7 @@ class Returned(Struct, frozen=True, tag="returned"):
     result: bytes | None
 
 
-class Raised(Struct, frozen=True, tag="raised"):
+class TaskRaised(Struct, frozen=True, tag="raised"):
     """The handler raised, or could not be called."""
 
     cls: str
@@ -83,7 +83,7 @@ class Raised(Struct, frozen=True, tag="raised"):
 
 
 ToChild = Setup | ChildTask
-ToParent = Ready | Said | Returned | Raised
+ToParent = Ready | TaskProgress | Returned | TaskRaised
 
 _ENCODER = msgspec.msgpack.Encoder()
 

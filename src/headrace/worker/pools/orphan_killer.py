@@ -21,7 +21,7 @@ for group in $groups; do kill -s KILL -- "-$group"; done
 """
 
 
-class Guard:
+class OrphanKiller:
     """Kills the process groups it was told of when this program dies. The processes themselves die anyway; the guard
     is for the programs that handlers have started. Where there is no shell, there is no guard."""
 

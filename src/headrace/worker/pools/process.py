@@ -18,20 +18,20 @@ from headrace.worker.pools.messages import (
     ChildRaised,
     ChildTask,
     ProcessDied,
-    Raised,
     Ready,
     Returned,
-    Said,
     Setup,
+    TaskProgress,
+    TaskRaised,
     ToChild,
     ToParent,
     Unpacker,
     packed,
 )
-from headrace.worker.pools.orphan_killer import Guard
+from headrace.worker.pools.orphan_killer import OrphanKiller
 
 OnProgress = Callable[[float, str], None]
-Answer = Ready | Returned | Raised
+Answer = Ready | Returned | TaskRaised
 
 NOTHING = memoryview(b"")
 READ_BYTES = 256 * 1024
@@ -48,7 +48,7 @@ class Process:
     """A process in a session of its own, which does one task at a time. Made by `start`, over after `kill` or
     `retire`, or when it dies by itself."""
 
-    def __init__(self, popen: subprocess.Popen[bytes], link: socket.socket, guard: Guard) -> None:
+    def __init__(self, popen: subprocess.Popen[bytes], link: socket.socket, guard: OrphanKiller) -> None:
         self.pid = popen.pid
         self.jobs = 0
         self._popen = popen
@@ -68,7 +68,7 @@ class Process:
             self._loop.add_reader(self._pidfd, self._on_death)
 
     @staticmethod
-    async def start(guard: Guard) -> "Process":
+    async def start(guard: OrphanKiller) -> "Process":
         """A process that is ready; raises `ProcessDied` for one that is dead before it is."""
         ours, theirs = socket.socketpair()
         with theirs:
@@ -110,7 +110,7 @@ class Process:
         self._on_progress = on_progress
         answer = await self._ask(task)
         self._on_progress = None
-        if isinstance(answer, Raised):
+        if isinstance(answer, TaskRaised):
             raise ChildRaised(answer.cls, answer.message, answer.how, answer.delay_ms, answer.trace)
         assert isinstance(answer, Returned)
         return answer.result
@@ -182,7 +182,7 @@ class Process:
         return data
 
     def _on_message(self, message: ToParent) -> None:
-        if not isinstance(message, Said):
+        if not isinstance(message, TaskProgress):
             if not self._answer.done():
                 self._answer.set_result(message)
         elif self._on_progress is not None:

@@ -9,9 +9,9 @@ from headrace.model.errors import BadConfig, Refused
 from headrace.model.limits import PROCESS_EXIT_MS
 from headrace.worker.pools import main_module
 from headrace.worker.pools.messages import ChildRaised, ChildTask, ProcessDied
-from headrace.worker.pools.orphan_killer import Guard
+from headrace.worker.pools.orphan_killer import OrphanKiller
 from headrace.worker.pools.process import OnProgress, Process
-from headrace.worker.pools.threads import Turns
+from headrace.worker.pools.threads import FifoSemaphore
 
 __all__ = ["ChildRaised", "ChildTask", "OnProgress", "ProcessDied", "ProcessPool"]
 
@@ -31,8 +31,8 @@ class ProcessPool:
         if size < 1 or (jobs_max is not None and jobs_max < 1):
             raise BadConfig(f"a pool of processes needs numbers of at least 1; found size {size!r}, jobs {jobs_max!r}")
         self._jobs_max = jobs_max
-        self._turns = Turns(size)
-        self._guard: Guard | None = None
+        self._turns = FifoSemaphore(size)
+        self._guard: OrphanKiller | None = None
         self._processes: set[Process] = set()
         """Those that are ready or have been, and are not known to be dead."""
         self._idle: list[Process] = []
@@ -146,7 +146,7 @@ class ProcessPool:
 
     async def _new(self) -> Process:
         if self._guard is None:
-            self._guard = Guard()
+            self._guard = OrphanKiller()
         process = await Process.start(self._guard)
         self._processes.add(process)
         return process

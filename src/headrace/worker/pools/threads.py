@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 from headrace.model.errors import BadConfig, Refused
 
 
-class Turns:
+class FifoSemaphore:
     """So many turns at once; who comes when all are taken waits."""
 
     def __init__(self, size: int) -> None:
@@ -100,7 +100,7 @@ class ThreadPool:
         if size < 1:
             raise BadConfig(f"a pool of threads needs a size of at least 1; found {size!r}")
         self._name = name
-        self._turns = Turns(size)
+        self._turns = FifoSemaphore(size)
         self._idle: list[_Thread] = []
         self._running: set[_Run] = set()
         self._started = 0

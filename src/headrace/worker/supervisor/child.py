@@ -11,7 +11,7 @@ from msgspec.structs import replace
 from headrace.model.limits import PROCESS_STOP_MARGIN_MS
 from headrace.worker.counts import WorkerCounts
 from headrace.worker.pools.messages import BadMessage, Unpacker, packed
-from headrace.worker.supervisor.messages import Look, Orders, Report, Stop, ToSupervisor, ToWorker
+from headrace.worker.supervisor.messages import HealthRequest, Report, Stop, ToSupervisor, ToWorker, WorkerSpec
 from headrace.worker.worker import Worker
 
 READ_BYTES = 256 * 1024
@@ -26,10 +26,10 @@ class SupervisorLink:
         self._messages = self._receive()
         self._sending = threading.Lock()
 
-    def orders(self) -> Orders | None:
+    def orders(self) -> WorkerSpec | None:
         """The first message; None when the supervisor is gone already."""
         first = next(self._messages, None)
-        return first if isinstance(first, Orders) else None
+        return first if isinstance(first, WorkerSpec) else None
 
     def serve(self, worker: Worker, counts: WorkerCounts) -> None:
         """Answer the supervisor on a thread of its own, also while the worker's loop is blocked."""
@@ -49,7 +49,7 @@ class SupervisorLink:
     def _serve(self, worker: Worker, counts: WorkerCounts) -> None:
         grace_ms = worker.settings.grace_ms
         for message in self._messages:
-            if isinstance(message, Look):
+            if isinstance(message, HealthRequest):
                 self.report(worker, counts, running=message.running)
             elif isinstance(message, Stop):
                 grace_ms = grace_ms if message.grace_ms is None else min(grace_ms, message.grace_ms)

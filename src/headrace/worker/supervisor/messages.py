@@ -5,7 +5,7 @@ from msgspec.structs import replace
 
 from headrace.model.errors import BadConfig, HeadraceError, OutcomeUnknown, Refused, StoreUnavailable
 from headrace.model.names import Queue
-from headrace.worker.config import Settings, WorkerConfig
+from headrace.worker.config import WorkerConfig, WorkerSettings
 from headrace.worker.counts import WorkerCounts
 from headrace.worker.health import WorkerHealth
 from headrace.worker.pools.messages import Setup
@@ -19,7 +19,7 @@ class AppSource(Struct, frozen=True):
     """What the function needs to know besides."""
 
 
-class Orders(Struct, frozen=True, tag="orders"):
+class WorkerSpec(Struct, frozen=True, tag="orders"):
     """The first message to a worker process: all that it needs to work."""
 
     setup: Setup
@@ -29,7 +29,7 @@ class Orders(Struct, frozen=True, tag="orders"):
     url: str
     kinds: list[str]
     """Those that the supervisor has found in the app: where a process finds others, it would not do all of the work."""
-    settings: Settings
+    settings: WorkerSettings
     shares: list[tuple[Queue, int]]
     """The queues of the settings, in their order; they are no keys that MessagePack has."""
     name: str | None
@@ -61,7 +61,7 @@ class Orders(Struct, frozen=True, tag="orders"):
         )
 
 
-class Look(Struct, frozen=True, tag="look"):
+class HealthRequest(Struct, frozen=True, tag="look"):
     """Asks how the worker is."""
 
     running: bool
@@ -82,7 +82,7 @@ class Report(Struct, frozen=True, tag="report"):
     counts: WorkerCounts
 
 
-class Failed(Struct, frozen=True, tag="failed"):
+class WorkerFailed(Struct, frozen=True, tag="failed"):
     """The worker is impossible, and starting it again would change nothing."""
 
     cls: str
@@ -90,22 +90,22 @@ class Failed(Struct, frozen=True, tag="failed"):
     reason: str = ""
 
 
-ToWorker = Orders | Look | Stop
-ToSupervisor = Report | Failed
+ToWorker = WorkerSpec | HealthRequest | Stop
+ToSupervisor = Report | WorkerFailed
 _PLAIN: dict[str, type[HeadraceError]] = {cls.__name__: cls for cls in (BadConfig, StoreUnavailable, OutcomeUnknown)}
 
 
-def portable(settings: Settings) -> Settings:
+def portable(settings: WorkerSettings) -> WorkerSettings:
     """Settings as they travel: without the queues, which go beside them."""
     return replace(settings, queues={})
 
 
-def failed_of(error: HeadraceError) -> Failed:
+def failed_of(error: HeadraceError) -> WorkerFailed:
     """An error as it travels."""
-    return Failed(type(error).__name__, str(error), getattr(error, "reason", ""))
+    return WorkerFailed(type(error).__name__, str(error), getattr(error, "reason", ""))
 
 
-def error_of(failed: Failed) -> HeadraceError:
+def error_of(failed: WorkerFailed) -> HeadraceError:
     """The error that a worker process ended with."""
     cls = _PLAIN.get(failed.cls)
     return Refused(failed.reason or "bad_worker", failed.message) if cls is None else cls(failed.message)

@@ -15,12 +15,12 @@ from headrace.model.limits import (
     PROCESS_RESTART_MS_MAX,
     PROCESS_STOP_MARGIN_MS,
 )
-from headrace.worker.config import Settings
+from headrace.worker.config import WorkerSettings
 from headrace.worker.counts import WorkerCounts
 from headrace.worker.health import ProcessesHealth, ProcessHealth, Totals
 from headrace.worker.log_fields import WORKER_LOG, put
 from headrace.worker.os_signals import stopping
-from headrace.worker.supervisor.messages import Orders, error_of
+from headrace.worker.supervisor.messages import WorkerSpec, error_of
 from headrace.worker.supervisor.worker_process import WorkerProcess
 
 LOOK_SECONDS = 1.0
@@ -53,7 +53,12 @@ class ProcessSupervisor:
     """
 
     def __init__(
-        self, order: Callable[[int, bool], Orders], count: int, settings: Settings, *, until_idle: bool = False
+        self,
+        order: Callable[[int, bool], WorkerSpec],
+        count: int,
+        settings: WorkerSettings,
+        *,
+        until_idle: bool = False,
     ) -> None:
         self.settings = settings
         """Those of each worker; the name is that of the supervisor."""

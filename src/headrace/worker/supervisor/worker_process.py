@@ -10,7 +10,15 @@ from pathlib import Path
 from headrace.model.clock import monotonic_ms
 from headrace.model.limits import REPORT_BYTES_MAX
 from headrace.worker.pools.messages import BadMessage, Unpacker, packed
-from headrace.worker.supervisor.messages import Failed, Look, Orders, Report, Stop, ToSupervisor, ToWorker
+from headrace.worker.supervisor.messages import (
+    HealthRequest,
+    Report,
+    Stop,
+    ToSupervisor,
+    ToWorker,
+    WorkerFailed,
+    WorkerSpec,
+)
 
 READ_BYTES = 256 * 1024
 LAST_WORDS_SECONDS = 1.0
@@ -30,14 +38,14 @@ class WorkerProcess:
         self.started_ms = monotonic_ms()
         self.report: Report | None = None
         """The last one; of a process that has ended in order it is what became of all of its jobs."""
-        self.failed: Failed | None = None
+        self.failed: WorkerFailed | None = None
         self._process = process
         self._reader = reader
         self._writer = writer
         self._waiting: list[asyncio.Future[None]] = []
 
     @staticmethod
-    async def start(orders: Orders, count: int) -> "WorkerProcess":
+    async def start(orders: WorkerSpec, count: int) -> "WorkerProcess":
         """Start one that has its orders; raises OSError where the system has no room for it."""
         ours, theirs = socket.socketpair()
         with theirs:
@@ -81,7 +89,7 @@ class WorkerProcess:
         """Ask for a new report; False when none came in time."""
         waiting: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._waiting.append(waiting)
-        self._send(Look(running))
+        self._send(HealthRequest(running))
         done, _ = await asyncio.wait([waiting], timeout=seconds)
         if waiting in self._waiting:
             self._waiting.remove(waiting)
@@ -108,7 +116,7 @@ class WorkerProcess:
             self.kill()  # it cannot be understood any more, and is of no use
 
     def _take(self, message: ToSupervisor) -> None:
-        if isinstance(message, Failed):
+        if isinstance(message, WorkerFailed):
             self.failed = message
             return
         self.report = message

@@ -15,7 +15,7 @@ from headrace.pipeline.source.feed.shares import shares
 from headrace.pipeline.source.feed.states import states_of
 from headrace.pipeline.source.following import FIND_EVERY_MS, Pause
 from headrace.pipeline.source.lacking import refuse
-from headrace.pipeline.source.options import Options
+from headrace.pipeline.source.options import SourceOptions
 from headrace.pipeline.source.place import Place
 from headrace.pipeline.source.targets import find_feeds
 from headrace.stores.catalog import all_feeds
@@ -39,7 +39,7 @@ class _Waiting(Struct, frozen=True):
 class FeedFollower:
     """Decides how far each batch goes. One for each stream that runs; it remembers what it has looked at."""
 
-    def __init__(self, store: Store, options: Options, now_ms: Callable[[], int] = monotonic_ms) -> None:
+    def __init__(self, store: Store, options: SourceOptions, now_ms: Callable[[], int] = monotonic_ms) -> None:
         self._store = store
         self._options = options
         self._now_ms = now_ms

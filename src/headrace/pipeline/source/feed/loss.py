@@ -44,7 +44,7 @@ class FeedLoss(Struct, frozen=True):
         )
 
 
-class Resumed(Struct, frozen=True):
+class ResumedFeed(Struct, frozen=True):
     """Where a stream goes on after a loss, and what that costs."""
 
     after: FeedCursor
@@ -70,7 +70,7 @@ async def find(store: Store, name: str, cursor: FeedCursor, state: FeedState | N
     return FeedLoss(name, "changed", cursor, state) if found.status == "gap" else None
 
 
-async def resume(store: Store, loss: FeedLoss) -> Resumed | None:
+async def resume(store: Store, loss: FeedLoss) -> ResumedFeed | None:
     """Where to go on; None when there is nothing to go on with.
 
     A store that has lost its tail says so with a higher epoch: what it still has from before was read.
@@ -80,14 +80,14 @@ async def resume(store: Store, loss: FeedLoss) -> Resumed | None:
         return None
     oldest = oldest_of(state)
     if loss.kind == "trimmed":
-        return Resumed(oldest, skipped=oldest.seq - seq)
+        return ResumedFeed(oldest, skipped=oldest.seq - seq)
     if loss.kind == "anew":
-        return Resumed(oldest)
+        return ResumedFeed(oldest)
     known = oldest
     async for birth, change in changes_behind(store, state, oldest):
         if change.epoch > loss.cursor.epoch:
             break
         known = FeedCursor(birth, change.epoch, change.seq)
     if known.epoch == OLDEST and known.seq > seq:
-        return Resumed(known, skipped=known.seq - seq)
-    return Resumed(known, lost=max(seq - known.seq, 0))
+        return ResumedFeed(known, skipped=known.seq - seq)
+    return ResumedFeed(known, lost=max(seq - known.seq, 0))

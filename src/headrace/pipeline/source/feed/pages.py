@@ -14,7 +14,7 @@ from headrace.pipeline.source.feed.rows import of_changes
 from headrace.pipeline.source.lacking import GO_ON
 from headrace.pipeline.source.opening import opened
 from headrace.pipeline.source.schema import Table
-from headrace.stores.contract.feeds import Feeds
+from headrace.stores.contract.feeds import FeedStore
 
 
 def read_spans(url: str, spans: Sequence[FeedSpan], table: Table, fails_on_loss: bool) -> Iterator[pa.RecordBatch]:
@@ -48,7 +48,7 @@ def _batches(url: str, spans: Sequence[FeedSpan], table: Table, fails_on_loss: b
         )
 
 
-class Page(Struct, frozen=True):
+class FeedPage(Struct, frozen=True):
     """Changes of a span that are there."""
 
     rows: list[Changed]
@@ -58,7 +58,7 @@ class Page(Struct, frozen=True):
     """Whether they are what follows, without a hole and in the log that was planned."""
 
 
-async def read_page(feeds: Feeds, span: FeedSpan, after: FeedCursor) -> Page:
+async def read_page(feeds: FeedStore, span: FeedSpan, after: FeedCursor) -> FeedPage:
     """The changes of a span behind a place, as far as they are there."""
     page = await feeds.changes(span.feed, None if after.epoch == OLDEST else after)
     is_kept = page.status == "kept"
@@ -66,9 +66,9 @@ async def read_page(feeds: Feeds, span: FeedSpan, after: FeedCursor) -> Page:
         page = await feeds.changes(span.feed)
     rows = [row for row in page.rows if after.seq < row.seq <= span.upto]
     if not rows or page.cursor is None or page.cursor.birth != after.birth:
-        return Page([], FeedCursor(after.birth, OLDEST, span.upto), False)
+        return FeedPage([], FeedCursor(after.birth, OLDEST, span.upto), False)
     reached = FeedCursor(after.birth, rows[-1].epoch, rows[-1].seq)
-    return Page(rows, reached, is_kept and rows[0].seq == after.seq + 1)
+    return FeedPage(rows, reached, is_kept and rows[0].seq == after.seq + 1)
 
 
 def _dropped(span: FeedSpan, after: FeedCursor) -> Refused:

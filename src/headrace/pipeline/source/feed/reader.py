@@ -12,16 +12,16 @@ from headrace.pipeline.source.building import gathered
 from headrace.pipeline.source.feed.rows import PRESENT, of_items
 from headrace.pipeline.source.feed.states import states_of
 from headrace.pipeline.source.filters import Filters, Pushing
-from headrace.pipeline.source.machine import Part, check_here
+from headrace.pipeline.source.machine import LocalPartition, check_here
 from headrace.pipeline.source.opening import opened
-from headrace.pipeline.source.options import Options
+from headrace.pipeline.source.options import SourceOptions
 from headrace.pipeline.source.packing import pack
 from headrace.pipeline.source.schema import Table
 from headrace.pipeline.source.targets import find_feeds
 from headrace.stores.contract.store import Store
 
 
-class FeedPart(Part):
+class FeedPart(LocalPartition):
     """The feeds that one task reads."""
 
     def __init__(self, feeds: tuple[FeedName, ...]) -> None:
@@ -32,7 +32,7 @@ class FeedPart(Part):
 class FeedReader(Pushing):
     """The items of the feeds that the options name. A feed is read in one piece, so that its items belong together."""
 
-    def __init__(self, options: Options, table: Table) -> None:
+    def __init__(self, options: SourceOptions, table: Table) -> None:
         self._options = options
         self._table = table
 
@@ -56,7 +56,7 @@ class FeedReader(Pushing):
                         yield of_items(self._table, feed, found.as_of, items, first)
 
 
-async def _plan(store: Store, options: Options, filters: Filters) -> list[tuple[FeedName, ...]]:
+async def _plan(store: Store, options: SourceOptions, filters: Filters) -> list[tuple[FeedName, ...]]:
     feeds = await find_feeds(store, options)
     if not filters.allows("event", PRESENT) or not filters.allows("tenant", options.tenant):
         return []

@@ -7,12 +7,12 @@ import pyarrow as pa
 from headrace.pipeline.source.feed.follow import FeedFollower
 from headrace.pipeline.source.feed.offset import FeedOffset, FeedSpan
 from headrace.pipeline.source.feed.pages import read_spans
-from headrace.pipeline.source.following import Following, Told
+from headrace.pipeline.source.following import OffsetFollower, Told
 from headrace.pipeline.source.packing import pack
 from headrace.stores.contract.store import Store
 
 
-class FeedStream(Following[FeedOffset, FeedSpan]):
+class FeedStream(OffsetFollower[FeedOffset, FeedSpan]):
     """The changes of the feeds that the options name, from a beginning on, batch by batch. Feeds that come later join
     with everything that is kept of them."""
 

@@ -14,7 +14,7 @@ from headrace.model.names import Queue
 from headrace.model.results import Found
 from headrace.pipeline.source.building import gathered, texts
 from headrace.pipeline.source.filters import Filters
-from headrace.pipeline.source.journal.holders import BLOCKED_JOB, LIVE, Holder, Told, holders
+from headrace.pipeline.source.journal.holders import BLOCKED_JOB, LIVE, Holder, PayloadHolder, holders
 from headrace.pipeline.source.schema import JOURNAL_BODIES, JOURNAL_CARRIED, Table
 from headrace.stores.contract.store import Store
 
@@ -96,7 +96,7 @@ class _Wanted:
         ]
         held, may_end = holders(
             [
-                Told(event, key, reason, dead_letter)
+                PayloadHolder(event, key, reason, dead_letter)
                 for event, key, reason, dead_letter in zip(
                     rows["event"], self._keys, rows["reason"], self._dead_letters, strict=True
                 )

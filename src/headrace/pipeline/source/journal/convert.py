@@ -24,7 +24,7 @@ _WRITTEN = {column.name: written for column, written in zip(LINE, JSON_SCHEMA.na
 """The field of a line that a column comes from."""
 
 
-class Page(Struct, frozen=True, gc=False):
+class JournalPage(Struct, frozen=True, gc=False):
     """Entries of one shard that follow each other."""
 
     shard: Shard
@@ -42,16 +42,16 @@ class Converter:
         schema = pa.schema([JSON_SCHEMA.field(name) for name in needed])
         self._parsing = pj.ParseOptions(explicit_schema=schema, unexpected_field_behavior="ignore") if needed else None
 
-    def record_batch(self, pages: Sequence[Page]) -> pa.RecordBatch:
+    def record_batch(self, pages: Sequence[JournalPage]) -> pa.RecordBatch:
         """The events of the pages in order; there must be one at least. A line that cannot be read is an event all the
         same, with the columns that can."""
         try:
             return self._converted(pages)
         except pa.ArrowInvalid as error:
             _warn(pages, error)
-        return self._converted([Page(page.shard, [each.readable() for each in page.entries]) for page in pages])
+        return self._converted([JournalPage(page.shard, [each.readable() for each in page.entries]) for page in pages])
 
-    def _converted(self, pages: Sequence[Page]) -> pa.RecordBatch:
+    def _converted(self, pages: Sequence[JournalPage]) -> pa.RecordBatch:
         entries = [entry for page in pages for entry in page.entries]
         counts = np.array([entry.count for entry in entries], dtype=np.int64)
         lines = self._parse(entries)
@@ -82,7 +82,7 @@ def _reading(entries: Sequence[Entry]) -> pj.ReadOptions:
 class _Rows:
     """The columns of some pages, each made when it is asked for."""
 
-    def __init__(self, pages: Sequence[Page], entries: Sequence[Entry], counts: Any, lines: Any) -> None:
+    def __init__(self, pages: Sequence[JournalPage], entries: Sequence[Entry], counts: Any, lines: Any) -> None:
         self._pages = pages
         self._entries = entries
         self._counts = counts
@@ -151,7 +151,7 @@ def _instants(millis: pa.Array) -> pa.Array:
     return millis.cast(pa.timestamp("ms", tz="UTC")).cast(INSTANT)
 
 
-def _warn(pages: Sequence[Page], error: Exception) -> None:
+def _warn(pages: Sequence[JournalPage], error: Exception) -> None:
     found = [(page.shard, line) for page in pages for entry in page.entries for line in entry.unreadable()]
     for shard, line in found[:1]:
         _log.warning(

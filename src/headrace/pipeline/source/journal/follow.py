@@ -10,12 +10,12 @@ from headrace.model.event import Bounds, Span
 from headrace.pipeline.source.following import Pause
 from headrace.pipeline.source.journal.admission import admit
 from headrace.pipeline.source.journal.known import Known
-from headrace.pipeline.source.journal.loss import Loss, Resumed
+from headrace.pipeline.source.journal.loss import Loss, ResumedJournal
 from headrace.pipeline.source.journal.offset import Mark, Offset
 from headrace.pipeline.source.journal.ranges import check_named, find_seqs, reached
-from headrace.pipeline.source.journal.watch import Watch
+from headrace.pipeline.source.journal.watch import JournalIdentity
 from headrace.pipeline.source.lacking import refuse
-from headrace.pipeline.source.options import Options
+from headrace.pipeline.source.options import SourceOptions
 from headrace.pipeline.source.place import Place
 from headrace.stores.contract.store import Store
 
@@ -28,7 +28,7 @@ class _Batch(Struct):
     skipped: int
     lost: int
 
-    def jump(self, name: str, resumed: Resumed) -> None:
+    def jump(self, name: str, resumed: ResumedJournal) -> None:
         self.begins[name] = self.jumps[name] = resumed.after
         self.skipped += resumed.skipped
         self.lost += resumed.lost
@@ -37,12 +37,12 @@ class _Batch(Struct):
 class Follower:
     """Decides how far each batch goes. One for each stream that runs; it remembers what it has looked at."""
 
-    def __init__(self, store: Store, options: Options, now_ms: Callable[[], int] = monotonic_ms) -> None:
+    def __init__(self, store: Store, options: SourceOptions, now_ms: Callable[[], int] = monotonic_ms) -> None:
         self._journal = store.journal
         self._options = options
         self._now_ms = now_ms
         self._known = Known(store, options, now_ms)
-        self._watch = Watch(self._known)
+        self._watch = JournalIdentity(self._known)
         self._initial: Offset | None = None
         self._handed: Offset | None = None
         self._aims: dict[str, Bounds] | None = None

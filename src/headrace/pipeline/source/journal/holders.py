@@ -17,7 +17,7 @@ class Holder(Struct, frozen=True, gc=False):
     then: str | None = None
 
 
-class Told(Struct, frozen=True, gc=False):
+class PayloadHolder(Struct, frozen=True, gc=False):
     """What has to be known of an event."""
 
     event: str
@@ -39,7 +39,7 @@ class _Story:
         self.finished_job_is_own = True
 
 
-def holders(events: Sequence[Told]) -> tuple[list[Holder | None], list[bool]]:
+def holders(events: Sequence[PayloadHolder]) -> tuple[list[Holder | None], list[bool]]:
     """For each event, in the order of the journal: where its payload may be, None when it can be nowhere; and whether
     a finished job that the store holds may be its own.
 
@@ -58,7 +58,7 @@ def holders(events: Sequence[Told]) -> tuple[list[Holder | None], list[bool]]:
     return found[::-1], finished_jobs[::-1]
 
 
-def _taken(story: _Story, told: Told) -> Holder | None:
+def _taken(story: _Story, told: PayloadHolder) -> Holder | None:
     """Where the payload of the event is; the story is then as it was before it."""
     held = story.held
     match told.event:

@@ -11,7 +11,7 @@ from headrace.model.names import Shard
 from headrace.pipeline.source.following import FIND_EVERY_MS
 from headrace.pipeline.source.journal.offset import Mark, Offset
 from headrace.pipeline.source.journal.ranges import bounds_of, reached
-from headrace.pipeline.source.options import ALL, Options
+from headrace.pipeline.source.options import ALL, SourceOptions
 from headrace.pipeline.source.plan import span_of
 from headrace.pipeline.source.targets import find_queues
 from headrace.stores.contract.store import Store
@@ -23,7 +23,7 @@ EVENTS_AT_ONCE = 16
 class Known:
     """Shards by name, found anew every second; and what stands in their journals."""
 
-    def __init__(self, store: Store, options: Options, now_ms: Callable[[], int]) -> None:
+    def __init__(self, store: Store, options: SourceOptions, now_ms: Callable[[], int]) -> None:
         self._store = store
         self._options = options
         self._now_ms = now_ms

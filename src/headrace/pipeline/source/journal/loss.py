@@ -43,7 +43,7 @@ class Loss(Struct, frozen=True):
         return self.kind in ("shorter", "changed")
 
 
-class Resumed(Struct, frozen=True):
+class ResumedJournal(Struct, frozen=True):
     """Where a stream goes on after a loss, and what that costs."""
 
     after: int
@@ -62,7 +62,7 @@ def find(name: str, mark: Mark, bounds: Bounds, now: Mark) -> Loss | None:
     return None
 
 
-def resume(loss: Loss, cut: int) -> Resumed:
+def resume(loss: Loss, cut: int) -> ResumedJournal:
     """Where to go on; `cut` is the last seq that is kept and as old as the mark: not of a later epoch or instant.
 
     What is older than the last event that was read was read as well, and what is younger is new: so it is with a store
@@ -71,7 +71,7 @@ def resume(loss: Loss, cut: int) -> Resumed:
     """
     seq, first = loss.mark.seq, loss.bounds.first_seq
     if loss.kind == "trimmed":
-        return Resumed(first - 1, skipped=first - 1 - seq)
+        return ResumedJournal(first - 1, skipped=first - 1 - seq)
     if cut < seq:
-        return Resumed(cut, lost=seq - cut)
-    return Resumed(first - 1, lost=seq)
+        return ResumedJournal(cut, lost=seq - cut)
+    return ResumedJournal(first - 1, lost=seq)

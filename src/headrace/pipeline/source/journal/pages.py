@@ -14,7 +14,7 @@ from headrace.model.limits import JOURNAL_PAGE_BYTES, JOURNAL_PAGE_MAX
 from headrace.pipeline.source.ahead import ahead
 from headrace.pipeline.source.filters import Filters
 from headrace.pipeline.source.journal.bodies import Bodies, asks_for_bodies, events_for
-from headrace.pipeline.source.journal.convert import Converter, Page
+from headrace.pipeline.source.journal.convert import Converter, JournalPage
 from headrace.pipeline.source.opening import opened
 from headrace.pipeline.source.schema import Table
 from headrace.stores.contract.journal import Journal
@@ -76,9 +76,9 @@ def _with_bodies(
             yield from bodies.batches(events)
 
 
-def _gathered(pages: Iterator[Page]) -> Iterator[list[Page]]:
+def _gathered(pages: Iterator[JournalPage]) -> Iterator[list[JournalPage]]:
     """Pages in groups of about `BATCH_ROWS` events, fewer where they are large."""
-    group: list[Page] = []
+    group: list[JournalPage] = []
     rows = size = 0
     for page in pages:
         group.append(page)
@@ -99,7 +99,7 @@ class Fetching:
         self._url = url
         self.spans = spans
         self._fails_on_loss = fails_on_loss
-        self._fetched: SimpleQueue[Page | BaseException | None] = SimpleQueue()
+        self._fetched: SimpleQueue[JournalPage | BaseException | None] = SimpleQueue()
         self._loop: asyncio.AbstractEventLoop | None = None
         self._task: asyncio.Task[None] | None = None
         self._room = asyncio.Semaphore(PAGES_AHEAD)
@@ -116,7 +116,7 @@ class Fetching:
         """How many pages wait to be read."""
         return self._fetched.qsize()
 
-    def pages(self) -> Iterator[Page]:
+    def pages(self) -> Iterator[JournalPage]:
         """The pages in order; raises what the thread has met."""
         while (found := self._fetched.get()) is not None:
             if isinstance(found, BaseException):
@@ -159,7 +159,7 @@ class Fetching:
                 await self._room.acquire()
                 self._fetched.put(page)
 
-    async def _pages_of(self, journal: Journal, span: Span) -> AsyncIterator[Page]:
+    async def _pages_of(self, journal: Journal, span: Span) -> AsyncIterator[JournalPage]:
         after = span.after
         while after < span.upto:
             # A page is a transaction of its own: a long one would keep SQLite's log from being cut.
@@ -171,7 +171,7 @@ class Fetching:
                 self.skipped += reached - after
             after = reached
             if entries:
-                yield Page(span.shard, entries)
+                yield JournalPage(span.shard, entries)
                 after = entries[-1].last_seq
                 # So many entries that the next page is about a batch: one entry holds a line, another a thousand.
                 events = after - reached

@@ -8,7 +8,7 @@ from headrace.model.limits import BATCH_MAX, TIME_MS_MAX
 from headrace.model.names import Shard
 from headrace.model.validate import cut
 from headrace.pipeline.source.filters import Filters
-from headrace.pipeline.source.options import Options
+from headrace.pipeline.source.options import SourceOptions
 from headrace.pipeline.source.place import EARLIEST, LATEST, Place
 from headrace.pipeline.source.plan import span_of
 from headrace.pipeline.source.targets import find_queues
@@ -16,7 +16,7 @@ from headrace.stores.contract.journal import Journal
 from headrace.stores.contract.store import Store
 
 
-async def find_ranges(store: Store, options: Options, filters: Filters) -> list[Span]:
+async def find_ranges(store: Store, options: SourceOptions, filters: Filters) -> list[Span]:
     """The ranges that are in the store now, one for each shard that can hold what is asked for."""
     shards = [shard for queue in await find_queues(store, options) for shard in queue.all_shards()]
     check_named("startingOffsets", options.starting, shards)
@@ -67,7 +67,7 @@ async def reached(journal: Journal, spans: Sequence[Span], at_ms: int) -> list[i
 
 
 async def find_seqs(
-    journal: Journal, option: str, options: Options, place: Place, bounds: dict[Shard, Bounds]
+    journal: Journal, option: str, options: SourceOptions, place: Place, bounds: dict[Shard, Bounds]
 ) -> list[int]:
     """The seq of each shard that a place means: the first event at or behind it, one more than the last for the end."""
     if place.at_ms is not None:
@@ -79,7 +79,7 @@ async def find_seqs(
     return [_seq(option, options, shard, each, named.get(str(shard), default)) for shard, each in bounds.items()]
 
 
-def _seq(option: str, options: Options, shard: Shard, bounds: Bounds, seq: int) -> int:
+def _seq(option: str, options: SourceOptions, shard: Shard, bounds: Bounds, seq: int) -> int:
     first, last = bounds.first_seq, bounds.last_seq
     if seq == EARLIEST:
         return first

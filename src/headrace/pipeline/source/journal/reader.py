@@ -9,14 +9,14 @@ from headrace.model.event import Span
 from headrace.pipeline.source.filters import Pushing
 from headrace.pipeline.source.journal.pages import read_spans
 from headrace.pipeline.source.journal.ranges import find_ranges
-from headrace.pipeline.source.machine import Part, check_here
+from headrace.pipeline.source.machine import LocalPartition, check_here
 from headrace.pipeline.source.opening import opened
-from headrace.pipeline.source.options import Options
+from headrace.pipeline.source.options import SourceOptions
 from headrace.pipeline.source.plan import split
 from headrace.pipeline.source.schema import Table
 
 
-class JournalPart(Part):
+class JournalPart(LocalPartition):
     """The ranges that one task reads."""
 
     def __init__(self, spans: tuple[Span, ...]) -> None:
@@ -27,7 +27,7 @@ class JournalPart(Part):
 class JournalReader(Pushing):
     """The journals that the options name, as they were when the query was planned."""
 
-    def __init__(self, options: Options, table: Table) -> None:
+    def __init__(self, options: SourceOptions, table: Table) -> None:
         self._options = options
         self._table = table
 

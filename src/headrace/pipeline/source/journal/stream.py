@@ -6,7 +6,7 @@ import pyarrow as pa
 
 from headrace.model.event import Span
 from headrace.pipeline.source.filters import Filters
-from headrace.pipeline.source.following import Following, StreamPart, Told
+from headrace.pipeline.source.following import OffsetFollower, StreamPart, Told
 from headrace.pipeline.source.journal.follow import Follower
 from headrace.pipeline.source.journal.offset import Offset
 from headrace.pipeline.source.journal.pages import read_spans
@@ -16,7 +16,7 @@ from headrace.stores.contract.store import Store
 __all__ = ["JournalStream", "StreamPart"]
 
 
-class JournalStream(Following[Offset, Span]):
+class JournalStream(OffsetFollower[Offset, Span]):
     """The journals that the options name, from a beginning on, batch by batch.
 
     What a task makes of the events of its spans is `read_spans`: another stream over the same journals (results)

@@ -5,14 +5,14 @@ from collections.abc import Mapping
 from headrace.model.event import Bounds
 from headrace.pipeline.source.journal import loss
 from headrace.pipeline.source.journal.known import Known
-from headrace.pipeline.source.journal.loss import Loss, Resumed
+from headrace.pipeline.source.journal.loss import Loss, ResumedJournal
 from headrace.pipeline.source.journal.offset import Mark, Offset
 
 _NONE = Bounds(0, 1, 0, None, None, 0)
 """Of a journal that is not there."""
 
 
-class Watch:
+class JournalIdentity:
     """Remembers what it has seen of the journals, and looks into those that tell another story."""
 
     def __init__(self, known: Known) -> None:
@@ -51,7 +51,7 @@ class Watch:
                 losses.append(found)
         return bounds, losses
 
-    async def resume(self, found: Loss) -> Resumed:
+    async def resume(self, found: Loss) -> ResumedJournal:
         """Where to go on after a loss."""
         mark = found.mark
         cut = await self._known.cut(found.name, found.bounds, mark.epoch, mark.at_ms) if found.is_other else 0

@@ -10,7 +10,7 @@ from headrace.model.limits import LOOKS_AT_ONCE
 from headrace.model.names import Queue, Shard
 from headrace.model.results import Counts, Group
 from headrace.pipeline.source.filters import Filters
-from headrace.pipeline.source.options import Options
+from headrace.pipeline.source.options import SourceOptions
 from headrace.pipeline.source.packing import pack
 from headrace.pipeline.source.targets import find_queues
 from headrace.stores.contract.store import Store
@@ -31,7 +31,7 @@ class ShardGroups(Struct, frozen=True):
     groups: tuple[Group, ...]
 
 
-async def plan(store: Store, options: Options, filters: Filters) -> list[tuple[ShardGroups, ...]]:
+async def plan(store: Store, options: SourceOptions, filters: Filters) -> list[tuple[ShardGroups, ...]]:
     """What each task goes through, about equal counts of rows.
 
     A shard stays in one task, so that its groups are gone through in order; only when more tasks are asked for than
@@ -62,7 +62,7 @@ async def plan(store: Store, options: Options, filters: Filters) -> list[tuple[S
     return pack(pairs, options.partitions_min)
 
 
-def wanted(options: Options, filters: Filters) -> tuple[Group, ...]:
+def wanted(options: SourceOptions, filters: Filters) -> tuple[Group, ...]:
     """The groups that can have rows that are asked for."""
     if options.what == "dead":
         return ("dead",)

@@ -11,16 +11,16 @@ from headrace.model.queue_config import DEFAULT_CONFIG
 from headrace.model.results import Found, Group, Scan
 from headrace.pipeline.source.building import gathered
 from headrace.pipeline.source.filters import Pushing
-from headrace.pipeline.source.machine import Part, check_here
+from headrace.pipeline.source.machine import LocalPartition, check_here
 from headrace.pipeline.source.opening import opened
-from headrace.pipeline.source.options import Options
+from headrace.pipeline.source.options import SourceOptions
 from headrace.pipeline.source.records.plan import ShardGroups, plan
-from headrace.pipeline.source.records.rows import Rows
+from headrace.pipeline.source.records.rows import RecordRows
 from headrace.pipeline.source.schema import Table
 from headrace.stores.contract.store import Store
 
 
-class RecordPart(Part):
+class RecordPart(LocalPartition):
     """What one task goes through."""
 
     def __init__(self, held: tuple[ShardGroups, ...]) -> None:
@@ -31,7 +31,7 @@ class RecordPart(Part):
 class RecordReader(Pushing):
     """The records of the queues that the options name, each part of them as it is when it is read."""
 
-    def __init__(self, options: Options, table: Table) -> None:
+    def __init__(self, options: SourceOptions, table: Table) -> None:
         self._options = options
         self._table = table
 
@@ -51,7 +51,7 @@ class RecordReader(Pushing):
                 config = DEFAULT_CONFIG
                 if "priority" in self._table.names:
                     config = runner.run(store.queues.configuration(each.shard.queue))
-                rows = Rows(self._table, each.shard, config)
+                rows = RecordRows(self._table, each.shard, config)
                 for group in each.groups:
                     for part in scanned(runner, store, each.shard, group):
                         yield from _rows(rows, group, part)
@@ -77,7 +77,7 @@ def scanned(runner: Runner, store: Store, shard: Shard, group: Group) -> Iterato
         cursor = part.cursor
 
 
-def _rows(rows: Rows, group: Group, part: Scan) -> Iterator[pa.RecordBatch]:
+def _rows(rows: RecordRows, group: Group, part: Scan) -> Iterator[pa.RecordBatch]:
     found: list[Found] = part.rows
     as_of: dict[str, object] = {"epoch": part.epoch, "as_of_seq": part.as_of_seq, "seq": part.as_of_seq}
     if group == "alive":

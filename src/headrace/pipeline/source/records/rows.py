@@ -15,7 +15,7 @@ from headrace.pipeline.source.schema import Table
 Values = dict[str, object]
 
 
-class Rows:
+class RecordRows:
     """Makes rows of the records of one shard, with the columns of a table. What a record has no value for is null."""
 
     def __init__(self, table: Table, shard: Shard, config: QueueConfig) -> None:

@@ -82,7 +82,7 @@ class Written(Struct, frozen=True, kw_only=True):
 
 
 @dataclass
-class Tally:
+class WriteTally:
     """The counts of one task, as they grow."""
 
     rows: int = 0
@@ -114,12 +114,12 @@ class Message(WriterCommitMessage):
     """What a task tells the driver."""
 
     run: Run
-    tally: Tally
+    tally: WriteTally
     query_id: str | None = None
     """Of a stream."""
 
 
-def total(what: str, run: Run, tallies: Sequence[Tally], ended_at_ms: int) -> Written:
+def total(what: str, run: Run, tallies: Sequence[WriteTally], ended_at_ms: int) -> Written:
     """What the tasks of a run come to together: a row that several report as put in was put in once."""
     counts, refused = Counter[str](), Counter[str]()
     examples: dict[str, str] = {}
@@ -147,6 +147,6 @@ def total(what: str, run: Run, tallies: Sequence[Tally], ended_at_ms: int) -> Wr
     )
 
 
-def _distinct(tallies: Sequence[Tally]) -> int:
+def _distinct(tallies: Sequence[WriteTally]) -> int:
     hashes = np.frombuffer(b"".join(bytes(tally.hashes) for tally in tallies), dtype=np.uint64)
     return len(np.unique(hashes))

@@ -18,10 +18,10 @@ from headrace.model.validate import check_int
 from headrace.pipeline.source.options import WriteOptions
 from headrace.pipeline.source.write.cells import texts, values
 from headrace.pipeline.source.write.columns import TEXT, WHOLE, Wanted, check_columns
-from headrace.pipeline.source.write.counts import HASH_BYTES, Tally
+from headrace.pipeline.source.write.counts import HASH_BYTES, WriteTally
 from headrace.pipeline.source.write.patience import patiently
-from headrace.pipeline.source.write.queues import Place, Queues, places
-from headrace.pipeline.source.write.replays import Replays
+from headrace.pipeline.source.write.queues import Place, TargetQueues, places
+from headrace.pipeline.source.write.replays import ReplayBatches
 from headrace.pipeline.source.write.run import Run
 from headrace.pipeline.source.write.spread import Spread
 from headrace.stores.catalog import find_queue
@@ -54,10 +54,10 @@ class DeadSink:
         if name is not None and await find_queue(store, tenant, name) is None:
             raise BadConfig(f"there is no queue {name!r} of tenant {tenant!r} whose dead letters could be replayed")
 
-    async def write(self, store: Store, run: Run, rows: Iterator[pa.RecordBatch]) -> Tally:
+    async def write(self, store: Store, run: Run, rows: Iterator[pa.RecordBatch]) -> WriteTally:
         """Replay a task's rows."""
-        tally, queues = Tally(), Queues(None)
-        task = _Task(store, Replays(store.journal, run.started_at_ms), self._options, tally)
+        tally, queues = WriteTally(), TargetQueues(None)
+        task = _ReplayTask(store, ReplayBatches(store.journal, run.started_at_ms), self._options, tally)
         for batch in rows:
             tally.rows += batch.num_rows
             cells = {
@@ -72,7 +72,7 @@ class DeadSink:
 
 
 def _picks(
-    queues: Queues, named: Sequence[Place], cells: dict[str, list[Any]], tally: Tally
+    queues: TargetQueues, named: Sequence[Place], cells: dict[str, list[Any]], tally: WriteTally
 ) -> dict[Queue, list[Pick]]:
     """What the rows name, by queue."""
     found: dict[Queue, list[Pick]] = {}
@@ -99,10 +99,10 @@ def _pick(queue: Queue, shard: int | None, dead_letter: int | None, id: str | No
     return id
 
 
-class _Task:
+class _ReplayTask:
     """Replays picks of a queue and counts what became of them."""
 
-    def __init__(self, store: Store, replays: Replays, options: WriteOptions, tally: Tally) -> None:
+    def __init__(self, store: Store, replays: ReplayBatches, options: WriteOptions, tally: WriteTally) -> None:
         self._store = store
         self._replays = replays
         self._options = options
@@ -162,7 +162,7 @@ class _Task:
         return found
 
 
-def _parted(queue: Queue, picks: Sequence[Pick], replays: Replays) -> tuple[list[Pick], list[DeadLetterKey]]:
+def _parted(queue: Queue, picks: Sequence[Pick], replays: ReplayBatches) -> tuple[list[Pick], list[DeadLetterKey]]:
     """What is still to be replayed, each once, and the dead letters of what this run has replayed."""
     fresh: list[Pick] = []
     known: list[DeadLetterKey] = []

@@ -16,7 +16,7 @@ from headrace.model.results import Published
 from headrace.pipeline.source.options import WriteOptions
 from headrace.pipeline.source.write.cells import json_texts, texts
 from headrace.pipeline.source.write.columns import JSON_VALUE, TEXT, Wanted, check_columns
-from headrace.pipeline.source.write.counts import HASH_BYTES, Tally
+from headrace.pipeline.source.write.counts import HASH_BYTES, WriteTally
 from headrace.pipeline.source.write.keys import row_keys
 from headrace.pipeline.source.write.patience import patiently
 from headrace.pipeline.source.write.run import Run
@@ -44,10 +44,10 @@ class FeedSink:
             if await store.feeds.describe(feed) is None:
                 raise BadConfig(str(_unknown(feed)))
 
-    async def write(self, store: Store, run: Run, rows: Iterator[pa.RecordBatch]) -> Tally:
+    async def write(self, store: Store, run: Run, rows: Iterator[pa.RecordBatch]) -> WriteTally:
         """Publish a task's rows."""
-        tally = Tally()
-        task = _Task(store, run, tally)
+        tally = WriteTally()
+        task = _FeedTask(store, run, tally)
         for batch in rows:
             tally.rows += batch.num_rows
             for feed, publications in self._publications(batch, tally).items():
@@ -55,7 +55,7 @@ class FeedSink:
                     await task.publish(feed, part)
         return tally
 
-    def _publications(self, batch: pa.RecordBatch, tally: Tally) -> dict[FeedName, list[Publication]]:
+    def _publications(self, batch: pa.RecordBatch, tally: WriteTally) -> dict[FeedName, list[Publication]]:
         """The items of the rows, by feed."""
         cells: dict[str, Any] = {}
         for at, name in enumerate(self._names):
@@ -81,10 +81,10 @@ class FeedSink:
         return FeedName(name, self._options.tenant)
 
 
-class _Task:
+class _FeedTask:
     """Publishes items into feeds and counts what became of them."""
 
-    def __init__(self, store: Store, run: Run, tally: Tally) -> None:
+    def __init__(self, store: Store, run: Run, tally: WriteTally) -> None:
         self._store = store
         self._run = run
         self._tally = tally

@@ -8,7 +8,7 @@ from hashlib import blake2b
 import pyarrow as pa
 from pyspark.sql.types import StructType
 
-from headrace.client.batching import Truth, batches
+from headrace.client.batching import EnqueueOutcome, batches
 from headrace.model.errors import BadConfig, Refused
 from headrace.model.job import Job
 from headrace.model.limits import CLOCK_SKEW_MS_MAX
@@ -16,13 +16,13 @@ from headrace.model.results import Enqueued
 from headrace.model.validate import cut
 from headrace.pipeline.source.options import WriteOptions
 from headrace.pipeline.source.write.columns import check_columns
-from headrace.pipeline.source.write.counts import HASH_BYTES, Tally
+from headrace.pipeline.source.write.counts import HASH_BYTES, WriteTally
 from headrace.pipeline.source.write.keeping import Keeper, Row
 from headrace.pipeline.source.write.keys import key_start
-from headrace.pipeline.source.write.making import COLUMNS, Refuse, Rows, job_row
-from headrace.pipeline.source.write.queues import Queues
+from headrace.pipeline.source.write.making import COLUMNS, JobFrame, Refuse, job_row
+from headrace.pipeline.source.write.queues import TargetQueues
 from headrace.pipeline.source.write.run import Run, store_now_ms
-from headrace.pipeline.source.write.sending import Sender
+from headrace.pipeline.source.write.sending import BatchSender
 from headrace.stores.contract.store import Store
 
 _HINT = "put it into the payload, for example with struct(…), or leave it out"
@@ -52,22 +52,22 @@ class JobSink:
     async def check(self, store: Store) -> None:
         """Nothing need be there: queues are made when they are first used."""
 
-    async def write(self, store: Store, run: Run, rows: Iterator[pa.RecordBatch]) -> Tally:
+    async def write(self, store: Store, run: Run, rows: Iterator[pa.RecordBatch]) -> WriteTally:
         """Take in a task's rows."""
-        tally, queues = Tally(), Queues(self._options.shards or 1)
+        tally, queues = WriteTally(), TargetQueues(self._options.shards or 1)
         refusals = _Refusals(self._options, run, tally)
-        sender = Sender(store.jobs, ordered="id" in self._names)
+        sender = BatchSender(store.jobs, ordered="id" in self._names)
         judge = _Judge(store, run, self._options, tally, refusals.refuse)
         with refusals:
             await self._write(store, rows, queues, sender, judge)
         return tally
 
     async def _write(
-        self, store: Store, rows: Iterator[pa.RecordBatch], queues: Queues, sender: Sender, judge: "_Judge"
+        self, store: Store, rows: Iterator[pa.RecordBatch], queues: TargetQueues, sender: BatchSender, judge: "_Judge"
     ) -> None:
         try:
             for batch in rows:
-                made = Rows(self._options, self._names, batch)
+                made = JobFrame(self._options, self._names, batch)
                 judge.tally.rows += made.count
                 await queues.learn(store, made.places())
                 for jobs in batches(made.jobs(queues, judge.refuse)):
@@ -82,7 +82,7 @@ class JobSink:
 class _Refusals:
     """Counts refused rows and keeps them where that is wanted: all of a block, or none when it fails."""
 
-    def __init__(self, options: WriteOptions, run: Run, tally: Tally) -> None:
+    def __init__(self, options: WriteOptions, run: Run, tally: WriteTally) -> None:
         self._tally = tally
         self._keeper = None if options.refused_dir is None else Keeper(options.refused_dir, run.id)
 
@@ -107,7 +107,7 @@ class _Refusals:
 class _Judge:
     """Tells what the store's answers mean for the counts of this run."""
 
-    def __init__(self, store: Store, run: Run, options: WriteOptions, tally: Tally, refuse: Refuse) -> None:
+    def __init__(self, store: Store, run: Run, options: WriteOptions, tally: WriteTally, refuse: Refuse) -> None:
         self._store = store
         self._run = run
         self._options = options
@@ -116,7 +116,7 @@ class _Judge:
         self.refuse = refuse
         self._now_ms: int | None = None
 
-    async def count(self, jobs: Sequence[Job], truths: Sequence[Truth]) -> None:
+    async def count(self, jobs: Sequence[Job], truths: Sequence[EnqueueOutcome]) -> None:
         """Count the answers to one call."""
         ours: list[Job] = []
         statuses: Counter[str] = Counter()

@@ -19,7 +19,7 @@ from headrace.pipeline.source.write.cells import UNREADABLE, by_cell, instants_m
 from headrace.pipeline.source.write.columns import INSTANT, JSON_VALUE, TEXT, TEXTS, WHOLE, Wanted
 from headrace.pipeline.source.write.keeping import Row
 from headrace.pipeline.source.write.keys import given_keys, key_start, row_keys
-from headrace.pipeline.source.write.queues import Place, Queues, places
+from headrace.pipeline.source.write.queues import Place, TargetQueues, places
 
 POLICY = (
     "priority",
@@ -55,7 +55,7 @@ _NO_KIND = Refused("bad_kind", "the row names no kind; fill column 'kind', or gi
 _policy = lru_cache(maxsize=1_024)(Policy)  # most rows of a frame have the same
 
 
-class Rows:
+class JobFrame:
     """A batch of rows as lists, a column each."""
 
     def __init__(self, options: WriteOptions, names: tuple[str, ...], batch: pa.RecordBatch) -> None:
@@ -88,7 +88,7 @@ class Rows:
             found["payload"] = _text(self._batch.column(self._names.index("payload"))[at])
         return found
 
-    def jobs(self, queues: Queues, refuse: Refuse) -> Iterator[Job]:
+    def jobs(self, queues: TargetQueues, refuse: Refuse) -> Iterator[Job]:
         """A job of each row; those that can be none are refused."""
         start = key_start(self._options.key_space)
         derive: Callable[[str], str] = str

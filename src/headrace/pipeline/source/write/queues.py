@@ -23,7 +23,7 @@ def places(options: WriteOptions, count: int, tenants: list[Any] | None, queues:
     )
 
 
-class Queues:
+class TargetQueues:
     """What is known of queues, asked once for each tenant."""
 
     def __init__(self, shards: int | None) -> None:

@@ -6,7 +6,7 @@ from headrace.model.names import Queue
 from headrace.stores.contract.journal import Journal
 
 
-class Replays:
+class ReplayBatches:
     """The replays of queues since the start of a run, read as far as the journals have got."""
 
     def __init__(self, journal: Journal, started_at_ms: int) -> None:

@@ -5,7 +5,7 @@ import os
 from msgspec import Struct
 
 from headrace.model.clock import SystemClock
-from headrace.model.ids import ENTROPY_BYTES, uuid7
+from headrace.model.ids import RANDOM_BYTES, uuid7
 from headrace.pipeline.source.machine import check_here, here
 from headrace.stores.contract.store import Store
 
@@ -30,7 +30,7 @@ class Run(Struct, frozen=True):
 async def begin(store: Store, id: str | None) -> Run:
     """A run that starts now."""
     started_at_ms = await store_now_ms(store)
-    return Run(id or uuid7(started_at_ms, os.urandom(ENTROPY_BYTES)), started_at_ms, here())
+    return Run(id or uuid7(started_at_ms, os.urandom(RANDOM_BYTES)), started_at_ms, here())
 
 
 async def store_now_ms(store: Store) -> int:

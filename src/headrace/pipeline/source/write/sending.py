@@ -4,16 +4,16 @@ import asyncio
 from collections import deque
 from collections.abc import Sequence
 
-from headrace.client.batching import Truth, is_lost, take_in
+from headrace.client.batching import EnqueueOutcome, enqueue_batch, is_lost
 from headrace.model.job import Job
 from headrace.model.limits import WRITE_RETRY_MS, WRITE_TRIES_MAX, WRITES_IN_FLIGHT
 from headrace.model.results import Enqueued
 from headrace.stores.contract.jobs import Jobs
 
-Sent = tuple[Sequence[Job], list[Truth]]
+Sent = tuple[Sequence[Job], list[EnqueueOutcome]]
 
 
-class Sender:
+class BatchSender:
     """Keeps calls under way. Jobs have keys, so that sending one twice is harmless."""
 
     def __init__(self, jobs: Jobs, *, ordered: bool) -> None:
@@ -21,7 +21,7 @@ class Sender:
         self._ordered = ordered
         """Whether jobs have ids of their own: then two calls with the same one are never under way at once, so that
         the later row wins."""
-        self._flights: deque[tuple[Sequence[Job], asyncio.Task[list[Truth]]]] = deque()
+        self._flights: deque[tuple[Sequence[Job], asyncio.Task[list[EnqueueOutcome]]]] = deque()
 
     async def send(self, jobs: Sequence[Job]) -> list[Sent]:
         """Send jobs; returns what has been answered of earlier ones meanwhile."""
@@ -50,15 +50,15 @@ class Sender:
         return any(job.id in aloft for job in jobs)
 
 
-async def _answers(store: Jobs, jobs: Sequence[Job]) -> list[Truth]:
+async def _answers(store: Jobs, jobs: Sequence[Job]) -> list[EnqueueOutcome]:
     """An answer or a refusal for each job; raises when the store does not answer for longer than a moment."""
-    truths = await take_in(store, jobs)
+    truths = await enqueue_batch(store, jobs)
     for tried in range(WRITE_TRIES_MAX - 1):
         lost = [at for at, truth in enumerate(truths) if is_lost(truth)]
         if not lost:
             return truths
         await asyncio.sleep(WRITE_RETRY_MS * 2**tried / 1_000)
-        for at, truth in zip(lost, await take_in(store, [jobs[at] for at in lost]), strict=True):
+        for at, truth in zip(lost, await enqueue_batch(store, [jobs[at] for at in lost]), strict=True):
             truths[at] = truth
     for truth in truths:
         if not isinstance(truth, Enqueued) and is_lost(truth):

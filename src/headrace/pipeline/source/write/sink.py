@@ -12,7 +12,7 @@ from headrace.model.errors import Refused
 from headrace.model.feed import FeedName
 from headrace.pipeline.source.opening import opened
 from headrace.pipeline.source.options import WriteOptions
-from headrace.pipeline.source.write.counts import Message, Tally, Written, total
+from headrace.pipeline.source.write.counts import Message, WriteTally, Written, total
 from headrace.pipeline.source.write.dead import DeadSink
 from headrace.pipeline.source.write.feed import FeedSink
 from headrace.pipeline.source.write.jobs import JobSink
@@ -28,7 +28,7 @@ class Sink(Protocol):
     async def check(self, store: Store) -> None:
         """Refuse, on the driver, a write that cannot succeed."""
 
-    async def write(self, store: Store, run: Run, rows: Iterator[pa.RecordBatch]) -> Tally:
+    async def write(self, store: Store, run: Run, rows: Iterator[pa.RecordBatch]) -> WriteTally:
         """Put a task's rows in and count what became of them."""
 
 
@@ -66,7 +66,7 @@ def end_run(options: WriteOptions, run: Run, messages: Sequence[WriterCommitMess
     return written
 
 
-def _kept(options: WriteOptions, run: Run, tallies: Sequence[Tally]) -> str | None:
+def _kept(options: WriteOptions, run: Run, tallies: Sequence[WriteTally]) -> str | None:
     """Where the refused rows are, now that it is known which tasks count."""
     if options.refused_dir is None:
         return None

@@ -11,7 +11,7 @@ from pyspark.sql.types import StructType
 from headrace.model.feed import FeedName
 from headrace.pipeline.source.opening import opened
 from headrace.pipeline.source.options import WriteOptions
-from headrace.pipeline.source.write.counts import Message, Tally
+from headrace.pipeline.source.write.counts import Message, WriteTally
 from headrace.pipeline.source.write.report import first_start
 from headrace.pipeline.source.write.run import Run
 from headrace.pipeline.source.write.sink import begin_run, end_run, sink_of
@@ -34,7 +34,7 @@ class StreamWriter(DataSourceStreamArrowWriter):
             run, tally = runner.run(self._write(store, run, iterator))
             return Message(run, tally, query_id)
 
-    async def _write(self, store: Store, run: Run, iterator: Iterator[pa.RecordBatch]) -> tuple[Run, Tally]:
+    async def _write(self, store: Store, run: Run, iterator: Iterator[pa.RecordBatch]) -> tuple[Run, WriteTally]:
         if self._options.report is not None:
             feed = FeedName(self._options.report, self._options.tenant)
             run = replace(run, started_at_ms=await first_start(store, feed, run))

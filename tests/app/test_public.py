@@ -12,9 +12,9 @@ from headrace.model import outcome
 from headrace.worker import exceptions
 
 NAMES = """
-JSON RAW App BadConfig BlockingClient BlockingFeed BlockingFeeds BlockingPlainQueue BlockingSortedFeed
-BlockingSubscription Change Claim ClaimRequest Claims Client Codec Context DeathError Fail Feed Feeds Handle Handlers
-HeadraceError Job JobCancelled JobFailed JobFunction Lease OutcomeUnknown PlainQueue Policy Queue QueueEvents Refused
+JSON RAW App BadConfig BlockingClient BlockingFeed BlockingFeeds BlockingItemQueue BlockingSortedFeed
+BlockingSubscription Change Claim ClaimRequest Claims Client Codec Context DeathInfo Fail Feed Feeds Handle Handlers
+HeadraceError ItemQueue Job JobCancelled JobFailed JobFunction Lease OutcomeUnknown Policy Queue QueueEvents Refused
 Release Retry Settlement Shard SortedFeed State Store StoreUnavailable Subscription UpdateRunAt Worker WorkerConfig
 current handler_of new_job open_store uuid7
 """

@@ -97,7 +97,7 @@ async def test_cancel_leaves_an_active_job_alone(play: Play) -> None:
     assert (await play.settle(claim)).status == "done"
 
 
-async def test_cancel_ends_the_blocked_job_without_an_finished_job_and_leaves_the_active_one(play: Play) -> None:
+async def test_cancel_ends_the_blocked_job_without_a_finished_job_and_leaves_the_active_one(play: Play) -> None:
     """Q15: a blocked job can be cancelled like a waiting one."""
     claim = await play.start("a")
     await play.enqueue("a", payload=b"2")

@@ -421,7 +421,7 @@ async def test_a_replayed_job_can_die_again_under_a_larger_number(play: Play) ->
     assert answer.dead_letter > first
 
 
-async def test_a_replay_deletes_an_finished_job_of_its_id(play: Play) -> None:
+async def test_a_replay_deletes_a_finished_job_of_its_id(play: Play) -> None:
     await play.die("a")
     await play.settle(await play.start("a"), Done(b"1"))
 

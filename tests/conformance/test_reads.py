@@ -366,7 +366,7 @@ async def test_a_list_of_an_unknown_queue_is_empty(play: Play) -> None:
 # Finished jobs.
 
 
-async def test_an_finished_job_is_read_with_its_result_until_its_time_and_not_longer(play: Play) -> None:
+async def test_a_finished_job_is_read_with_its_result_until_its_time_and_not_longer(play: Play) -> None:
     """K22, K23: the result of a finished job can be fetched while it is kept."""
     await play.settle(await play.start("a", policy=Policy(result_ttl_ms=10_000)), Done(b'{"ok":1}'))
 
@@ -381,7 +381,7 @@ async def test_an_finished_job_is_read_with_its_result_until_its_time_and_not_lo
     assert await play.find("a") is None
 
 
-async def test_an_finished_job_without_a_time_of_its_own_is_kept_for_keep_done_ms(play: Play) -> None:
+async def test_a_finished_job_without_a_time_of_its_own_is_kept_for_keep_done_ms(play: Play) -> None:
     await play.settle(await play.start("a"), Done(b""))
 
     play.advance(HOUR_MS - 1)

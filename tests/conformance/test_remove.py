@@ -76,7 +76,7 @@ async def test_remove_deletes_the_blocked_job_together_with_the_active_job(play:
 
 
 @pytest.mark.parametrize("outcome", [Done(b"1"), Cancelled()], ids=["done", "cancelled"])
-async def test_remove_deletes_an_finished_job(play: Play, outcome: Outcome) -> None:
+async def test_remove_deletes_a_finished_job(play: Play, outcome: Outcome) -> None:
     """K27: finished jobs can be removed too."""
     await play.settle(await play.start("a"), outcome)
 
@@ -140,7 +140,7 @@ async def test_remove_finds_nothing_in_a_queue_that_nobody_used_and_does_not_mak
     assert (await play.store.queues.names("acme")).rows == []
 
 
-async def test_remove_does_not_find_an_finished_job_whose_time_is_over(play: Play) -> None:
+async def test_remove_does_not_find_a_finished_job_whose_time_is_over(play: Play) -> None:
     await play.settle(await play.start("a"), Done())
 
     play.advance(3_600_000)

@@ -496,7 +496,7 @@ async def test_an_asked_cancel_goes_before_the_budget(play: Play) -> None:
     assert await play.dead_letters() == []
 
 
-async def test_an_finished_job_is_kept_until_its_time_is_over(play: Play) -> None:
+async def test_a_finished_job_is_kept_until_its_time_is_over(play: Play) -> None:
     """K22, K23, KB10: kept while now < until, an hour by default, and then not shown, swept or not."""
     await play.settle(await claimed(play), Done(b"1"))
     play.advance(3_600_000 - 1)

@@ -70,7 +70,7 @@ SHAPES = {
 
 @pytest.mark.parametrize("attempts", [0, 1])
 @pytest.mark.parametrize("shape", SHAPES)
-async def test_an_finished_job_made_in_the_server_says_what_one_made_here_says(
+async def test_a_finished_job_made_in_the_server_says_what_one_made_here_says(
     store: PostgresStore, shape: str, attempts: int
 ) -> None:
     """A settlement in one statement has the server make finished jobs of the bodies that it drops."""

@@ -44,7 +44,7 @@ def scan_part(rows: Rows, group: Group, place: str, limit: int, now_ms: int) -> 
                 found.append(found_of(row.record.id, row, blocked, None, [], paused, now_ms))
             last = jobs[-1].record.id if more else None
         case "ended":
-            finished_jobs, more = rows.scan_finished_jobs(place, limit, SCAN_PART_BYTES)
+            finished_jobs, more = rows.sca_finished_jobs(place, limit, SCAN_PART_BYTES)
             found = [found_of(each.id, None, None, each, [], paused, now_ms) for each in finished_jobs]
             last = finished_jobs[-1].id if more else None
         case "dead":

@@ -194,7 +194,7 @@ class Rows(Protocol):
         """Jobs that wait or are active with `id > after_id`, by id, until `limit` or `bytes_max` of payloads is
         reached, and whether there may be more."""
 
-    def scan_finished_jobs(self, after_id: str, limit: int, bytes_max: int) -> tuple[list[FinishedJob], bool]:
+    def sca_finished_jobs(self, after_id: str, limit: int, bytes_max: int) -> tuple[list[FinishedJob], bool]:
         """The same for finished jobs and their results."""
 
     def scan_dead_letters(self, after: int, limit: int, bytes_max: int) -> tuple[list[DeadLetter], bool]:

@@ -81,7 +81,7 @@ class PostgresFinishedRows(PostgresRowGroup):
         if kept:
             self.run("finished_job_write", self.shard_id, *map(list, zip(*kept, strict=True)))
 
-    def scan_finished_jobs(self, after_id: str, limit: int, bytes_max: int) -> tuple[list[FinishedJob], bool]:
+    def sca_finished_jobs(self, after_id: str, limit: int, bytes_max: int) -> tuple[list[FinishedJob], bool]:
         with self.link.together():
             self.flush_finished_jobs()
             found = self.run("finished_job_scan", self.shard_id, after_id, limit, bytes_max)

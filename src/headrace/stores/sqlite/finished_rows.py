@@ -77,7 +77,7 @@ class SqliteFinishedRows(SqliteRowGroup):
         if few:
             self.connection.executemany(sql("finished_job_write"), few)
 
-    def scan_finished_jobs(self, after_id: str, limit: int, bytes_max: int) -> tuple[list[FinishedJob], bool]:
+    def sca_finished_jobs(self, after_id: str, limit: int, bytes_max: int) -> tuple[list[FinishedJob], bool]:
         self.flush_finished_jobs()
         found, more = self.part("finished_job_scan", after_id, limit, bytes_max)
         return [finished_job_of(columns) for columns in found], more

@@ -1,0 +1,130 @@
+"""Counts the files of Headrace that one operation enters: how much a reader opens to follow it from beginning to end.
+
+tools/walks.py             an enqueue up to its Redis call, and a claim up to the answer of its settlement
+tools/walks.py --files     name the files, in the order in which they are entered first
+
+Calls are counted once everything is warm, on a Redis server of their own. Rooms and sizes come with them.
+"""
+
+import ast
+import asyncio
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from types import FrameType
+from typing import Any
+
+from headrace import App
+from headrace.worker.events import JobsFinished
+from tests.support.redis_servers import RedisServer
+
+ROOT = Path(__file__).resolve().parent.parent
+SOURCE = ROOT / "src" / "headrace"
+WARM_CALLS = 20
+
+
+@contextmanager
+def entered_files(files: dict[str, None]) -> Iterator[None]:
+    """Note the files of Headrace whose functions are called meanwhile."""
+
+    def on_event(frame: FrameType, event: str, argument: Any) -> None:  # noqa: ARG001 - the interpreter gives three
+        if event == "call" and frame.f_code.co_filename.startswith(str(SOURCE)):
+            files.setdefault(Path(frame.f_code.co_filename).relative_to(SOURCE).as_posix())
+
+    sys.setprofile(on_event)
+    try:
+        yield
+    finally:
+        sys.setprofile(None)
+
+
+async def walk_enqueue(url: str) -> list[str]:
+    """The files of one awaited enqueue of a job function."""
+    app = App(url)
+
+    @app.job
+    def send(to: str) -> None: ...
+
+    for number in range(WARM_CALLS):
+        await send.enqueue(to=str(number))
+    files: dict[str, None] = {}
+    with entered_files(files):
+        await send.enqueue(to="last")
+    await app.close()
+    return list(files)
+
+
+async def walk_job(url: str) -> list[str]:
+    """The files of one job in a worker that waits: heard of, claimed, run, settled."""
+    app = App(url, tenant="worked")  # jobs of its own
+    started: list[str] = []
+    settled: list[str] = []
+    changed = asyncio.Event()
+
+    @app.job
+    async def send(to: str) -> None:
+        started.append(to)
+
+    def listen(notice: object) -> None:
+        if isinstance(notice, JobsFinished):
+            settled.extend(started[len(settled) :])
+            changed.set()
+
+    async def until_settled(to: str) -> None:
+        while to not in settled:
+            await changed.wait()
+            changed.clear()
+
+    async with app.worker(listeners=[listen]):
+        for number in range(WARM_CALLS):
+            await send.enqueue(to=str(number))
+            await until_settled(str(number))
+        files: dict[str, None] = {}
+        await send.options(delay="200ms").enqueue(to="last")
+        with entered_files(files):
+            await until_settled("last")
+    await app.close()
+    return list(files)
+
+
+def code_lines(path: Path) -> int:
+    """Lines of a module that hold code: no blank lines, comments or docstrings."""
+    text = path.read_text("utf-8")
+    lines = {number for number, line in enumerate(text.splitlines(), 1) if line.strip() and line.strip()[0] != "#"}
+    for node in ast.walk(ast.parse(text)):
+        if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant) and isinstance(node.value.value, str):
+            lines -= set(range(node.lineno, (node.end_lineno or node.lineno) + 1))
+    return len(lines)
+
+
+def rooms() -> list[tuple[str, int, int]]:
+    """Each room with its modules, `__init__` left out, and their lines of code."""
+    found = []
+    for room in sorted(each for each in SOURCE.iterdir() if each.is_dir() and each.name != "__pycache__"):
+        modules = [each for each in room.rglob("*.py") if each.name != "__init__.py"]
+        found.append((room.name, len(modules), sum(code_lines(each) for each in modules)))
+    return found
+
+
+async def main(arguments: list[str]) -> None:
+    server = RedisServer()
+    server.start()
+    try:
+        walks = {
+            "enqueue → Redis": await walk_enqueue(server.url),
+            "claim → settled": await walk_job(server.url),
+        }
+    finally:
+        server.stop()
+    for name, files in walks.items():
+        own = [each for each in files if not each.startswith("model/")]
+        print(f"{name}: {len(files)} files, {len(own)} without model")
+        if "--files" in arguments:
+            print(*(f"  {each}" for each in files), sep="\n")
+    for room, modules, lines in rooms():
+        print(f"{room}: {modules} modules, {lines:,} lines of code")
+
+
+if __name__ == "__main__":
+    asyncio.run(main(sys.argv[1:]))

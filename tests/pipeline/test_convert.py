@@ -15,7 +15,7 @@ SHARD = Shard(Queue("mail", "acme", 3).fail_queue, 2)
 LINES = (
     b'{"event":"claimed","id":"a\\"b","fence":9007199254740993}\n'
     b'{"event":"retried","id":"\xf0\x9f\x98\x80","kind":"k","tag":"t","priority":5,"attempts":1,"stalls":0,"fence":8,'
-    b'"worker":"own","run_at_ms":1700000000123,"enqueued_at_ms":0,"wait_ms":4,"run_ms":5,"reason":"r","dead letter":6,'
+    b'"worker":"own","run_at_ms":1700000000123,"enqueued_at_ms":0,"wait_ms":4,"run_ms":5,"reason":"r","dead_letter":6,'
     b'"error_class":"E","error_message":"x\\ny","payload_bytes":7,"version":3}\n'
 )
 

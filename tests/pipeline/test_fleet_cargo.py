@@ -99,7 +99,7 @@ def test_an_app_of_the_program_itself_travels_by_value_with_all_that_its_functio
     assert unpacked.stderr.decode() == ""
     assert unpacked.stdout.decode().splitlines() == [
         "['note', 'twice', 'chain'] acme 1 1",
-        "['notes', 'dead letters', 'notes.fail']",
+        "['notes', 'dead_letters', 'notes.fail']",
         "HEY!!! 7",
         f"URL!!!URL!!!{url}",
         "1",

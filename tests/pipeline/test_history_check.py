@@ -117,7 +117,7 @@ def test_a_folder_that_is_no_history_or_another_one_is_refused(tmp_path: Path) -
     begin(tmp_path / "parquet", "parquet", payloads=False)
 
     for name, form, sentence in (
-        ("foreign", "parquet", r"holds something else \('dead letters.txt'\); name a folder that is new or empty"),
+        ("foreign", "parquet", r"holds something else \('dead_letters.txt'\); name a folder that is new or empty"),
         ("stateless", "parquet", r"holds a history whose _state.json is missing"),
         ("parquet", "delta", r"is kept as parquet, and delta was asked for; use another folder"),
         ("strange", "parquet", r"_state.json was written by another version"),

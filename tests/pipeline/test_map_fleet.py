@@ -30,7 +30,7 @@ def test_a_fleet_does_the_jobs_of_all_rows_and_results_have_the_type_that_was_as
         "name": "hi",
         "url": url,
         "shards": 2,
-        "schema": "said string, dead letters int",
+        "schema": "said string, dead_letters int",
     }
 
     found = map_rows(

@@ -195,6 +195,6 @@ def test_options_are_shown_without_the_secrets_of_the_url() -> None:
 
     texts = [repr(SourceOptions(url=url, names=("mail",))), str(WriteOptions(url=url, what="jobs"))]
 
-    assert texts[0].startswith("Options(url='redis://host:6379/0', what='journal'")
+    assert texts[0].startswith("SourceOptions(url='redis://host:6379/0', what='journal'")
     assert texts[1].startswith("WriteOptions(url='redis://host:6379/0', what='jobs'")
     assert "hunter2" not in "".join(texts)

@@ -238,7 +238,7 @@ def test_without_payloads_and_with_columns_only_what_is_asked_for_is_there(file_
     ask(file_url, all_states)
 
     jobs = Batch(url=file_url, what="jobs", tenant="acme", payloads="false").rows
-    dead = Batch(url=file_url, what="dead", tenant="acme", columns="dead letter,payload").rows
+    dead = Batch(url=file_url, what="dead", tenant="acme", columns="dead_letter,payload").rows
 
     assert {"payload", "headers", "result"}.isdisjoint(jobs[0])
     assert "payload_bytes" in jobs[0]
@@ -277,9 +277,9 @@ def test_sql_joins_dead_letters_with_jobs_through_views(spark: SparkSession, fil
     counted = {what: spark.table(f"hr_{what}").count() for what in ("jobs", "results", "dead", "feed")}
     joined = spark.sql(
         "SELECT d.dead_letter, j.state, j.dead_letter IS NOT NULL AS is_dead, e.events FROM hr_dead d"
-        " JOIN hr_jobs j ON j.queue = d.queue AND j.id = d.id AND j.dead letter = d.dead letter"
+        " JOIN hr_jobs j ON j.queue = d.queue AND j.id = d.id AND j.dead_letter = d.dead_letter"
         " JOIN (SELECT id, count(*) AS events FROM hr_journal WHERE event = 'dead' GROUP BY id) e ON e.id = d.id"
-        " WHERE j.state = 'dead' ORDER BY d.dead letter"
+        " WHERE j.state = 'dead' ORDER BY d.dead_letter"
     ).collect()
 
     assert counted == {"jobs": 9, "results": 2, "dead": 2, "feed": 0}

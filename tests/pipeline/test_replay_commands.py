@@ -26,11 +26,11 @@ ASKING = """
 import typer
 from headrace.cli.output import Output
 from headrace.cli.pipeline.again import counted_first
-from headrace.cli.pipeline.line import Line
+from headrace.cli.pipeline.line import ProgressLine
 from headrace.pipeline.again.counting import Replays
 
 output = Output(json=False)
-line = Line(output)
+line = ProgressLine(output)
 try:
     with line.running("counting"):
         done = counted_first(
@@ -92,7 +92,7 @@ def test_replay_shows_what_it_would_do_and_does_it_when_told_so(run: Run, url: s
     again, _ = run("replay", *WHERE, "--yes")
 
     lines = dry.splitlines()
-    assert lines[0].split() == ["dead_letters", "queue", "kind", "reason", "first", "died", "last", "died", "error"]
+    assert lines[0].split() == ["dead", "letters", "queue", "kind", "reason", "first", "died", "last", "died", "error"]
     assert lines[2].split()[:4] == ["5", "acme/mail", "send", "failed"]
     assert lines[-1] == "5 dead letters would be replayed"
     assert (document(unanswered)["dry"], document(unanswered)["found"], untouched) == (True, 5, [])
@@ -137,10 +137,10 @@ def test_backfill_of_a_history_without_payloads_says_what_to_do_instead(run: Run
 
 
 def test_sql_that_cannot_be_is_one_sentence(run: Run, url: str) -> None:
-    told = run("replay", "--where", "dead letter > 'x'", "--yes", code=2)
+    told = run("replay", "--where", "dead_letter > 'x'", "--yes", code=2)
     other = run("backfill", "--where", "true", "--name", "n", "--payload", "idd", "--yes", code=2)
 
-    assert "headrace: --where \"dead letter > 'x'\" fails on a row: 'x' is no bigint; let it give null" in told[1]
+    assert "headrace: --where \"dead_letter > 'x'\" fails on a row: 'x' is no bigint; let it give null" in told[1]
     assert (told[0], "Traceback" in told[1]) == ("", False)
     assert "headrace: --payload 'idd' names 'idd', which is not there; columns are tenant, queue," in other[1]
     assert waiting(url, MAIL) == []

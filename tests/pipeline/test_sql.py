@@ -16,7 +16,7 @@ DEAD_LETTERS = [(1, "a", '{"total": 3}'), (2, "7", "no JSON")]
 
 @pytest.fixture
 def dead_letters(spark: SparkSession) -> DataFrame:
-    return spark.createDataFrame(DEAD_LETTERS, "dead letter bigint, id string, payload string")
+    return spark.createDataFrame(DEAD_LETTERS, "dead_letter bigint, id string, payload string")
 
 
 @pytest.fixture
@@ -48,8 +48,8 @@ def quiet(spark: SparkSession) -> Iterator[None]:
 def test_a_condition_keeps_the_rows_for_which_it_is_true_and_columns_come_from_expressions(
     dead_letters: DataFrame,
 ) -> None:
-    kept = filtered(dead_letters, "dead letter > 1 or id is null").collect()
-    made = selected(dead_letters, {"key": "concat('k-', id)", "payload": "struct(dead letter)"}).collect()
+    kept = filtered(dead_letters, "dead_letter > 1 or id is null").collect()
+    made = selected(dead_letters, {"key": "concat('k-', id)", "payload": "struct(dead_letter)"}).collect()
 
     assert [row.id for row in kept] == ["7"]
     assert [(row.key, row.payload.dead_letter) for row in made] == [("k-a", 1), ("k-7", 2)]
@@ -59,21 +59,21 @@ def test_a_condition_keeps_the_rows_for_which_it_is_true_and_columns_come_from_e
     ("where", "sentence"),
     [
         (
-            "dead letter >",
-            "--where 'dead letter >' is no SQL that Spark understands: Syntax error at or near end of input",
+            "dead_letter >",
+            "--where 'dead_letter >' is no SQL that Spark understands: Syntax error at or near end of input",
         ),
         ("", "--where is empty; write SQL, as in: kind = 'mail'"),
         (
             "leter = 1",
-            "--where 'leter = 1' names 'leter', which is not there; columns are dead letter, id, payload",
+            "--where 'leter = 1' names 'leter', which is not there; columns are dead_letter, id, payload",
         ),
         (
             "lenght(id) = 1",
             "--where 'lenght(id) = 1' calls 'lenght', which Spark does not know; see the functions of Spark SQL",
         ),
         (
-            "dead letter + 1",
-            "--where 'dead letter + 1' is bigint, not true or false; write a condition, as in: kind = 'mail'",
+            "dead_letter + 1",
+            "--where 'dead_letter + 1' is bigint, not true or false; write a condition, as in: kind = 'mail'",
         ),
         (
             "id = array(1)",
@@ -99,7 +99,7 @@ def test_a_condition_that_cannot_be_is_one_sentence_and_nothing_is_logged(
 
 def test_an_expression_that_cannot_be_a_column_is_one_sentence(dead_letters: DataFrame) -> None:
     with pytest.raises(
-        BadConfig, match=r"^--map key 'ids' names 'ids', which is not there; columns are dead letter, id,"
+        BadConfig, match=r"^--map key 'ids' names 'ids', which is not there; columns are dead_letter, id,"
     ):
         selected(dead_letters, {"payload": "id", "key": "ids"}, "--map")
     with pytest.raises(BadConfig, match=r"^--map key '\*' gives 3 columns, and one is wanted; put them into one with"):
@@ -109,11 +109,11 @@ def test_an_expression_that_cannot_be_a_column_is_one_sentence(dead_letters: Dat
 @pytest.mark.parametrize(
     ("where", "sentence"),
     [
-        ("dead letter > 'x'", "--where \"dead letter > 'x'\" fails on a row: 'x' is no bigint; let it give null there"),
+        ("dead_letter > 'x'", "--where \"dead_letter > 'x'\" fails on a row: 'x' is no bigint; let it give null there"),
         ("cast(id as int) > 0", "--where 'cast(id as int) > 0' fails on a row: 'a' is no int; let it give null there"),
         (
-            "1 / (dead letter - 1) > 0",
-            "--where '1 / (dead letter - 1) > 0' fails on a row: Division by zero; let it give null",
+            "1 / (dead_letter - 1) > 0",
+            "--where '1 / (dead_letter - 1) > 0' fails on a row: Division by zero; let it give null",
         ),
         (
             "parse_json(payload):total::int > 1",
@@ -136,10 +136,10 @@ def test_a_value_that_a_condition_cannot_take_is_one_sentence_and_pyspark_logs_n
 
 
 def test_of_several_texts_the_one_that_fails_is_named_and_errors_of_others_pass(dead_letters: DataFrame) -> None:
-    texts = {"--where": "id <> ''", "--payload": "dead letter / 0"}
+    texts = {"--where": "id <> ''", "--payload": "dead_letter / 0"}
     made = selected(filtered(dead_letters, texts["--where"]), {"payload": texts["--payload"]})
 
-    fails = r"^--payload 'dead letter / 0' fails on a row: Division by zero;"
+    fails = r"^--payload 'dead_letter / 0' fails on a row: Division by zero;"
     with pytest.raises(BadConfig, match=fails), at_run_time(texts):
         made.collect()
     with pytest.raises(RuntimeError, match="ours"), at_run_time(texts):

@@ -45,9 +45,9 @@ class Replays(Struct, frozen=True, kw_only=True):
         if not self.found:
             return "no dead letter matches"
         if self.dry:
-            return f"{_counted(self.found, 'dead_letter')} would be replayed"
+            return f"{_counted(self.found, 'dead letter')} would be replayed"
         counts = {name: getattr(self, name) for name in ("replayed", "in_use", "not_found")}
-        return f"of {_counted(self.found, 'dead_letter')} {_told(counts, self.refused, self.examples)}"
+        return f"of {_counted(self.found, 'dead letter')} {_told(counts, self.refused, self.examples)}"
 
 
 class JobGroup(Struct, frozen=True, kw_only=True):

@@ -124,12 +124,12 @@ async def inserting(place: Contender, quick: bool, say: Say) -> dict[str, float]
     await _long_feed(store, count)
     middle = ItemPosition("before", f"item-{count // 2}")
     found = {}
-    await store.items.publish(FEED, [Publication(ITEM, place=middle)], instance="bench")
+    await store.items.publish(FEED, [Publication(ITEM, position=middle)], instance="bench")
     if place.redis is not None:
         place.redis.ask("CONFIG", "RESETSTAT")
     start = time.perf_counter()
     for _ in range(inserts):
-        await store.items.publish(FEED, [Publication(ITEM, place=middle)], instance="bench")
+        await store.items.publish(FEED, [Publication(ITEM, position=middle)], instance="bench")
     found["insert us"] = (time.perf_counter() - start) / inserts * 1e6
     if place.redis is not None:
         found["insert server us"] = _usec_per_call(place, "fcall")
@@ -137,7 +137,7 @@ async def inserting(place: Contender, quick: bool, say: Say) -> dict[str, float]
     batches = max(inserts // 25, 2)
     start = time.perf_counter()
     for _ in range(batches):
-        await store.items.publish(FEED, [Publication(ITEM, place=middle)] * 100, instance="bench")
+        await store.items.publish(FEED, [Publication(ITEM, position=middle)] * 100, instance="bench")
     found["insert us, batch 100"] = (time.perf_counter() - start) / batches / 100 * 1e6
     if place.redis is not None:
         found["insert server us, batch 100"] = _usec_per_call(place, "fcall") / 100

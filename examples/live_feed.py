@@ -9,7 +9,7 @@ app = App("memory://")
 
 def show(change: Change) -> None:
     """One line for everything that a subscription tells."""
-    where = "" if change.place is None else f" {change.place.where} {change.place.id or ''}".rstrip()
+    where = "" if change.position is None else f" {change.position.where} {change.position.id or ''}".rstrip()
     what = "" if change.item is None else f" {change.item!r}"
     print(f"{change.event:<9} {change.id}{what}{where}".rstrip())
 

@@ -110,8 +110,8 @@ async def known_calls(play: Play) -> dict[str, Callable[..., Awaitable[object]]]
         "signals.wait": partial(store.signals.wait, [queue]),
         "signals.ended": partial(store.signals.ended, queue, ["waiting"]),
         "signals.changed": partial(store.signals.changed, name, None),
-        "integrity.inspect": partial(store.integrity.inspect, shard),
-        "integrity.mend": partial(store.integrity.mend, shard),
+        "integrity.check": partial(store.integrity.check, shard),
+        "integrity.repair": partial(store.integrity.repair, shard),
     }
 
 

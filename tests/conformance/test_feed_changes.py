@@ -31,12 +31,12 @@ async def test_changes_are_numbered_without_a_hole_in_the_order_in_which_they_ha
     await feed.create("sorted", items_max=3)
     await feed.put("a", "b")
     await feed.move("a", LAST)
-    await feed.publish("a", place=ItemPosition("before", "nobody"))
+    await feed.publish("a", position=ItemPosition("before", "nobody"))
     await feed.edit("b")
     await feed.configure(items_max=2)
     await feed.retract("a", "nobody", "b")
     await feed.move("a", FIRST)
-    await feed.publish("c", place=FIRST)
+    await feed.publish("c", position=FIRST)
 
     told = await feed.changes()
 
@@ -101,7 +101,7 @@ async def test_every_change_names_the_instance_that_made_it(feed: FeedPlay) -> N
     for instance, act in (
         ("b", feed.put("x")),
         ("a c", feed.edit("x")),
-        ("ü:{}*/", feed.put("y", place=FIRST)),
+        ("ü:{}*/", feed.put("y", position=FIRST)),
         ("d", feed.move("x", FIRST)),
         ("e", feed.retract("x")),
         ("f", feed.configure(items_max=3)),

@@ -35,7 +35,7 @@ async def test_every_publication_is_told_with_its_item_and_who_made_it(feed: Fee
         ("published", "a", b"x", "me"),
         ("edited", "a", b"y", "another"),
     ]
-    assert [(each.place, each.reason) for each in told] == [(None, None)] * 2
+    assert [(each.position, each.reason) for each in told] == [(None, None)] * 2
 
 
 async def test_a_known_id_is_edited_and_goes_last(feed: FeedPlay) -> None:

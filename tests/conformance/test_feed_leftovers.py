@@ -31,9 +31,9 @@ async def live(feed: FeedPlay) -> list[FeedPlay]:
         await each.store.signals.changed(each.name, None, 0)
         await each.store.signals.changed(each.name, await each.end(), 1)
     await feeds[0].publish("26")
-    await feeds[1].publish_all(*[Publication(b"", place=ItemPosition("before", "5")) for _ in range(20)])
+    await feeds[1].publish_all(*[Publication(b"", position=ItemPosition("before", "5")) for _ in range(20)])
     await feeds[1].move("5", FIRST)
-    await feeds[2].put("x", place=FIRST)
+    await feeds[2].put("x", position=FIRST)
     await feeds[2].take(10)
     await feed.store.signals.changed(feed.name, None, 1)
     await feed.store.signals.changed(feed.name.directory, None, 1)
@@ -91,7 +91,7 @@ async def test_a_plain_queue_that_was_emptied_holds_its_settings_only(
 
     await feed.put(*[str(number) for number in range(50)])
     await feed.retract("3", "4")
-    await feed.put("x", "y", place=FIRST)
+    await feed.put("x", "y", position=FIRST)
     while await feed.take(7):
         pass
 

@@ -72,7 +72,7 @@ async def test_ids_of_any_text_survive_in_items_lists_and_places(feed: FeedPlay,
 
 
 async def test_ids_of_any_text_are_edited_moved_and_stood_beside(feed: FeedPlay) -> None:
-    """K14, K15, KB18: also in the places that the log tells."""
+    """K14, K15, KB18: also in the positions that the log tells."""
     await feed.create("sorted")
     await feed.put("x", "w")
     start = await feed.end()
@@ -80,14 +80,14 @@ async def test_ids_of_any_text_are_edited_moved_and_stood_beside(feed: FeedPlay)
     for name, id in ODD.items():
         await feed.publish(id)
         assert await feed.edit(id, b"\0") == "edited"
-        assert await feed.put("beside " + name, place=ItemPosition("after", id)) == ["published"]
+        assert await feed.put("beside " + name, position=ItemPosition("after", id)) == ["published"]
         assert await feed.move("x", ItemPosition("before", id)) == "moved"
 
     told = await feed.changes(start)
-    places = [each.place for each in told if each.place is not None]
+    positions = [each.position for each in told if each.position is not None]
     assert [each.id for each in told if each.event == "edited"] == list(ODD.values())
-    assert [place.id for place in places if place.where == "after"] == list(ODD.values())
-    assert [place.id for place in places if place.where == "before"] == list(ODD.values())
+    assert [position.id for position in positions if position.where == "after"] == list(ODD.values())
+    assert [position.id for position in positions if position.where == "before"] == list(ODD.values())
     assert len(await feed.ids()) == 2 * len(ODD) + 2
 
 
@@ -163,7 +163,7 @@ async def test_ids_that_are_none_are_refused_by_every_call_that_takes_ids(feed: 
         return await feed.store.items.move(feed.name, moves, instance="me", now_ms=feed.now_ms)
 
     async def beside(id: Any) -> object:
-        return await feed.publish("c", place=ItemPosition("before", id))
+        return await feed.publish("c", position=ItemPosition("before", id))
 
     takers: dict[str, Callable[[Any], Awaitable[object]]] = {
         "publish": publish,

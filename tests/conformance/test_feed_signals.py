@@ -149,7 +149,7 @@ async def test_who_waits_for_items_is_woken_by_a_put_at_either_end(feed: FeedPla
     await feed.take()
 
     assert woken == [True, True]
-    assert await woken_by(await asleep(feed, None), feed.put("b", place=FIRST))
+    assert await woken_by(await asleep(feed, None), feed.put("b", position=FIRST))
 
 
 async def test_all_who_wait_for_a_change_are_woken_and_one_who_gives_up_leaves_the_others(feed: FeedPlay) -> None:
@@ -207,7 +207,7 @@ async def test_a_reader_sleeps_on_while_other_feeds_change(feed: FeedPlay, type:
         await other.publish("a")
         await other.retract("a")
     await stranger.delete()
-    await refused(feed.publish("x", place=FIRST) if type == "feed" else feed.edit("x"))
+    await refused(feed.publish("x", position=FIRST) if type == "feed" else feed.edit("x"))
     await feed.retract("nobody")
     if type == "feed":
         await feed.edit("nobody")

@@ -33,9 +33,9 @@ async def findings(play: Play, queue: Queue | None = None, limit: int = 1_000) -
     """What looks at all shards of a queue find, each to its end."""
     found: list[Findings] = []
     for shard in (queue or play.queue).all_shards():
-        found.append(await play.store.integrity.inspect(shard, limit=limit, now_ms=play.now_ms))
+        found.append(await play.store.integrity.check(shard, limit=limit, now_ms=play.now_ms))
         while (cursor := found[-1].cursor) is not None:
-            found.append(await play.store.integrity.inspect(shard, cursor=cursor, limit=limit, now_ms=play.now_ms))
+            found.append(await play.store.integrity.check(shard, cursor=cursor, limit=limit, now_ms=play.now_ms))
     return found
 
 
@@ -43,10 +43,10 @@ async def mend(play: Play, limit: int = 1_000) -> list[RepairResult]:
     """What mending all shards does, each to its end."""
     done: list[RepairResult] = []
     for shard in play.queue.all_shards():
-        done.append(await play.store.integrity.mend(shard, limit=limit, now_ms=play.now_ms))
+        done.append(await play.store.integrity.repair(shard, limit=limit, now_ms=play.now_ms))
         while done[-1].more:
             cursor = done[-1].cursor
-            done.append(await play.store.integrity.mend(shard, cursor=cursor, limit=limit, now_ms=play.now_ms))
+            done.append(await play.store.integrity.repair(shard, cursor=cursor, limit=limit, now_ms=play.now_ms))
     return done
 
 
@@ -89,7 +89,7 @@ async def test_a_look_in_small_parts_finds_no_more_than_one_in_a_single_part(pla
     found, mended = await findings(play, limit=1), await mend(play, limit=1)
 
     assert [each for each in found if not each.ok] == []
-    assert {(each.damages, each.count_mismatches, each.cleared) for each in mended} == {((), (), 0)}
+    assert {(each.problems, each.count_mismatches, each.cleared) for each in mended} == {((), (), 0)}
 
 
 async def test_integrity_of_a_queue_that_is_not_there_makes_none(play: Play) -> None:
@@ -103,7 +103,7 @@ async def test_integrity_refuses_what_cannot_be_right(play: Play) -> None:
     await play.enqueue("a")
     shard, other = Shard(play.queue, 0), Shard(Queue(play.queue.name, play.queue.tenant, play.queue.shards + 1), 0)
 
-    for call in (play.store.integrity.inspect, play.store.integrity.mend):
+    for call in (play.store.integrity.check, play.store.integrity.repair):
         for limit in (0, 1_001):
             with pytest.raises(Refused, match="limit"):
                 await call(shard, limit=limit)
@@ -116,7 +116,7 @@ async def test_integrity_refuses_what_cannot_be_right(play: Play) -> None:
 async def test_integrity_of_a_store_that_was_closed_is_unavailable(play: Play) -> None:
     await play.store.close()
 
-    for call in (play.store.integrity.inspect, play.store.integrity.mend):
+    for call in (play.store.integrity.check, play.store.integrity.repair):
         with pytest.raises(StoreUnavailable, match="closed"):
             await call(Shard(play.queue, 0))
 
@@ -128,6 +128,6 @@ async def test_no_random_history_leaves_anything_amiss(store: Store, shards: int
     for _ in range(OPERATIONS):
         await actor.play(draw.op(len(actor.claims)))
 
-    found = [await store.integrity.inspect(shard) for queue in draw.queues for shard in queue.all_shards()]
+    found = [await store.integrity.check(shard) for queue in draw.queues for shard in queue.all_shards()]
     assert [each for each in found if not each.ok] == []
     assert sum(each.journal.last_seq for each in found) > OPERATIONS / 2

@@ -83,9 +83,9 @@ async def test_an_inspection_names_the_lines_that_cannot_be_read(play: Play, rew
     [seq] = [event.seq for event in await events_of(play, shard) if event.line.run_ms == 77]
     await rewrite(b'"run_ms":77', b'"run_ms":"x"')
 
-    found = [await play.store.integrity.inspect(shard, limit=limit, now_ms=play.now_ms)]
+    found = [await play.store.integrity.check(shard, limit=limit, now_ms=play.now_ms)]
     while (cursor := found[-1].cursor) is not None:
-        found.append(await play.store.integrity.inspect(shard, cursor=cursor, limit=limit, now_ms=play.now_ms))
+        found.append(await play.store.integrity.check(shard, cursor=cursor, limit=limit, now_ms=play.now_ms))
 
     assert [line.seq for each in found for line in each.unreadable] == [seq]
     assert [each.ok for each in found].count(False) == 1
@@ -117,10 +117,10 @@ async def test_an_inspection_names_the_entries_that_overlap(
 
 async def all_breaks(play: Play, shard: Shard, limit: int) -> list[JournalBreak]:
     """What all parts of a look find of entries that do not follow each other."""
-    found = await play.store.integrity.inspect(shard, limit=limit, now_ms=play.now_ms)
+    found = await play.store.integrity.check(shard, limit=limit, now_ms=play.now_ms)
     breaks = list(found.breaks)
     while found.cursor is not None:
-        found = await play.store.integrity.inspect(shard, cursor=found.cursor, limit=limit, now_ms=play.now_ms)
+        found = await play.store.integrity.check(shard, cursor=found.cursor, limit=limit, now_ms=play.now_ms)
         breaks += found.breaks
     return breaks
 

@@ -27,9 +27,9 @@ async def test_what_is_put_in_front_is_taken_next_and_the_last_of_several_first(
     await feed.create("plain")
     await feed.put("a", "b")
 
-    await feed.put("x", "y", place=FIRST)
-    await feed.put("c", place=LAST)
-    await feed.put("z", place=FIRST)
+    await feed.put("x", "y", position=FIRST)
+    await feed.put("c", position=LAST)
+    await feed.put("z", position=FIRST)
 
     assert await feed.ids() == ["z", "y", "x", "a", "b", "c"]
     assert [await feed.take() for _ in range(6)] == [["z"], ["y"], ["x"], ["a"], ["b"], ["c"]]
@@ -40,7 +40,7 @@ async def test_every_put_counts_towards_the_total(feed: FeedPlay) -> None:
     await feed.create("plain")
 
     await feed.put("a", "b")
-    await feed.put("c", place=FIRST)
+    await feed.put("c", position=FIRST)
     await feed.take(2)
 
     state = await feed.state()
@@ -54,7 +54,7 @@ async def test_items_are_not_told_in_the_log_of_a_plain_queue(feed: FeedPlay) ->
     await feed.take()
     await feed.retract("b")
     await feed.configure(items_max=9)
-    await feed.put("d", place=FIRST)
+    await feed.put("d", position=FIRST)
 
     assert await feed.told() == ["created", "configured"]
     assert (await feed.state()).cursor.seq == 2
@@ -161,7 +161,7 @@ async def test_a_full_queue_refuses_more_until_something_is_taken(feed: FeedPlay
     await feed.create("plain", items_max=2)
 
     statuses = await feed.put("a", "b", "c")
-    in_front = await feed.put("d", place=FIRST)
+    in_front = await feed.put("d", position=FIRST)
     await feed.take()
     later = await feed.put("c")
 
@@ -173,7 +173,7 @@ async def test_what_waits_in_line_can_be_looked_at_and_retracted(feed: FeedPlay)
     """K19: the ids in the order in which they will be taken."""
     await feed.create("plain")
     await feed.put("a", "b", "c")
-    await feed.put("x", place=FIRST)
+    await feed.put("x", position=FIRST)
 
     statuses = await feed.retract("b", "nobody")
     pages = await feed.pages(limit=2)
@@ -193,7 +193,7 @@ async def test_a_plain_queue_edits_and_moves_nothing_and_only_it_hands_out(feed:
     reasons = [
         await refused(feed.edit("a")),
         await refused(feed.move("a", FIRST)),
-        await refused(feed.publish("b", place=ItemPosition("before", "a"))),
+        await refused(feed.publish("b", position=ItemPosition("before", "a"))),
         await refused(feed.publish_all(Publication(b"1", "b"), Publication(b"1", "c", ItemPosition("after", "a")))),
     ]
     after = await feed.snapshot()

@@ -7,12 +7,12 @@ from tests.support.feed_play import FeedPlay, refused
 
 
 def before(id: str) -> ItemPosition:
-    """The place before an item."""
+    """The position before an item."""
     return ItemPosition("before", id)
 
 
 def after(id: str) -> ItemPosition:
-    """The place behind an item."""
+    """The position behind an item."""
     return ItemPosition("after", id)
 
 
@@ -20,36 +20,44 @@ def after(id: str) -> ItemPosition:
 
 
 async def test_items_go_to_the_end_the_beginning_or_beside_another(feed: FeedPlay) -> None:
-    """K11, K12, K14: each is told as published, with its place."""
+    """K11, K12, K14: each is told as published, with its position."""
     await feed.create("sorted")
-    places = {"m": LAST, "z": LAST, "a": FIRST, "l": before("m"), "n": after("m"), "zz": after("z"), "aa": before("a")}
+    positions = {
+        "m": LAST,
+        "z": LAST,
+        "a": FIRST,
+        "l": before("m"),
+        "n": after("m"),
+        "zz": after("z"),
+        "aa": before("a"),
+    }
 
-    for id, place in places.items():
-        assert await feed.publish(id, id.encode(), place) == Published(id, "published")
+    for id, position in positions.items():
+        assert await feed.publish(id, id.encode(), position) == Published(id, "published")
 
     assert await feed.ids() == ["aa", "a", "l", "m", "n", "z", "zz"]
     told = (await feed.changes())[1:]
-    assert {each.id: each.place for each in told} == places
-    assert [(each.event, each.item) for each in told] == [("published", id.encode()) for id in places]
+    assert {each.id: each.position for each in told} == positions
+    assert [(each.event, each.item) for each in told] == [("published", id.encode()) for id in positions]
     assert (await feed.state()).total == 7
 
 
 async def test_the_first_item_may_go_to_either_end(feed: FeedPlay) -> None:
     """K12: an empty feed has both."""
-    for name, place in (("one", FIRST), ("two", LAST)):
+    for name, position in (("one", FIRST), ("two", LAST)):
         board = FeedPlay(feed.store, name=name)
         await board.create("sorted")
-        await board.publish("a", place=place)
+        await board.publish("a", position=position)
         assert await board.ids() == ["a"]
 
 
 async def test_items_without_an_id_are_given_the_next_number(feed: FeedPlay) -> None:
-    """K11: across calls and inside one, at whatever place; a retracted number is not given again."""
+    """K11: across calls and inside one, at whatever position; a retracted number is not given again."""
     await feed.create("sorted")
 
     first = await feed.publish(None, b"x")
     batch = await feed.publish_all(
-        Publication(b"y"), Publication(b"z", place=FIRST), Publication(b"w", place=before("2"))
+        Publication(b"y"), Publication(b"z", position=FIRST), Publication(b"w", position=before("2"))
     )
     await feed.retract("4")
     last = await feed.publish(None)
@@ -100,11 +108,11 @@ async def test_beside_an_unknown_item_nothing_is_published_and_no_number_is_burn
     unchanged = await feed.snapshot()
 
     answers = [
-        await feed.publish(None, place=before("nobody")),
-        await feed.publish(None, place=after("nobody")),
-        await feed.publish("a", place=before("nobody")),
+        await feed.publish(None, position=before("nobody")),
+        await feed.publish(None, position=after("nobody")),
+        await feed.publish("a", position=before("nobody")),
         await feed.publish("1", b"new", after("nobody")),
-        await feed.publish("a", place=before("a")),
+        await feed.publish("a", position=before("a")),
     ]
     changed = await feed.snapshot()
     drawn = await feed.publish(None)
@@ -160,7 +168,7 @@ async def test_an_edit_replaces_the_item_and_keeps_its_place(feed: FeedPlay) -> 
     assert await feed.items() == {"a": b"1", "b": b"new", "c": b"1"}
     assert await feed.item("b") == Item("b", b"new", feed.now_ms)
     [told] = await feed.changes(start)
-    assert (told.event, told.id, told.item, told.place) == ("edited", "b", b"new", None)
+    assert (told.event, told.id, told.item, told.position) == ("edited", "b", b"new", None)
     state = await feed.state()
     assert (state.items, state.total) == (3, 4)
 
@@ -178,7 +186,7 @@ async def test_publishing_a_known_id_edits_it_and_moves_it_to_the_place_named(fe
     assert {answer.status for answer in (first, again, beside_itself)} == {"edited"}
     assert await feed.items() == {"c": b"4", "a": b"1", "b": b"1"}
     told = await feed.changes(start)
-    assert [(each.event, each.item, each.place) for each in told] == [
+    assert [(each.event, each.item, each.position) for each in told] == [
         ("edited", b"2", None),
         ("moved", b"2", FIRST),
         ("edited", b"3", None),
@@ -191,20 +199,20 @@ async def test_publishing_a_known_id_edits_it_and_moves_it_to_the_place_named(fe
 
 
 async def test_an_item_moves_to_either_end_and_beside_another(feed: FeedPlay) -> None:
-    """K15: nothing else changes; the change carries item and place."""
+    """K15: nothing else changes; the change carries item and position."""
     await feed.create("sorted")
     await feed.put("a", "b", "c", "d")
     start, at_ms = await feed.end(), feed.now_ms
     steps = [("c", FIRST, "cabd"), ("a", LAST, "cbda"), ("a", before("b"), "cabd"), ("c", after("b"), "abcd")]
 
     feed.advance(5)
-    for id, place, order in steps:
-        assert await feed.move(id, place) == "moved"
+    for id, position, order in steps:
+        assert await feed.move(id, position) == "moved"
         assert "".join(await feed.ids()) == order
 
     told = await feed.changes(start)
-    assert [(each.event, each.id, each.item, each.place) for each in told] == [
-        ("moved", id, b"1", place) for id, place, _ in steps
+    assert [(each.event, each.id, each.item, each.position) for each in told] == [
+        ("moved", id, b"1", position) for id, position, _ in steps
     ]
     assert await feed.item("c") == Item("c", b"1", at_ms)
     state = await feed.state()
@@ -221,7 +229,7 @@ async def test_a_move_to_where_the_item_stands_changes_nothing(feed: FeedPlay) -
         *[("b", before("b")), ("b", after("b")), ("a", before("a")), ("c", after("c"))],
         *[("a", FIRST), ("c", LAST), ("b", before("c")), ("b", after("a")), ("a", before("b")), ("c", after("b"))],
     ]
-    statuses = {await feed.move(id, place) for id, place in moves}
+    statuses = {await feed.move(id, position) for id, position in moves}
 
     assert statuses == {"unchanged"}
     assert await feed.snapshot() == unchanged
@@ -263,7 +271,7 @@ async def test_only_a_sorted_feed_moves_items_and_has_places(feed: FeedPlay) -> 
 
     reasons = [
         await refused(feed.move("a", FIRST)),
-        await refused(feed.publish("b", place=FIRST)),
+        await refused(feed.publish("b", position=FIRST)),
         await refused(feed.publish_all(Publication(b"1", "b"), Publication(b"1", "c", after("a")))),
         await refused(feed.publish(None)),
     ]
@@ -284,7 +292,7 @@ async def test_a_retracted_item_leaves_the_order_of_the_others(feed: FeedPlay) -
 
     assert statuses == ["retracted", "not_found"]
     assert await feed.items() == {"a": b"1", "c": b"1"}
-    assert (await feed.publish("x", place=after("b"))).status == "unknown_neighbour"
+    assert (await feed.publish("x", position=after("b"))).status == "unknown_neighbour"
     assert (await feed.told())[-1] == "retracted b"
 
 

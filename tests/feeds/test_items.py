@@ -62,7 +62,7 @@ async def test_a_known_id_is_edited_and_goes_last_and_beyond_the_bound_the_oldes
 
 
 async def test_an_edit_wants_the_item_to_be_there(feeds: Feeds) -> None:
-    """K13: also in a sorted feed, where it keeps its place."""
+    """K13: also in a sorted feed, where it keeps its position."""
     news, board = await feeds.feed("news"), await feeds.sorted("board")
     ids = await board.publish_many("abc")
 
@@ -76,7 +76,7 @@ async def test_an_edit_wants_the_item_to_be_there(feeds: Feeds) -> None:
 
 
 async def test_a_sorted_feed_stands_as_it_was_put_and_moved(feeds: Feeds) -> None:
-    """K11, K12, K14, K15, K16, KB8, KB11: ids are numbers, a refusal draws none, and the changes name the places."""
+    """K11, K12, K14, K15, K16, KB8, KB11: ids are numbers, a refusal draws none, and the changes name the positions."""
     board = await feeds.sorted("board")
     subscription = board.subscribe()
     await take_until(subscription, "live")
@@ -108,8 +108,8 @@ async def test_a_sorted_feed_stands_as_it_was_put_and_moved(feeds: Feeds) -> Non
         "moved 2",
         "moved four",
     ]
-    places = [(change.place.where, change.place.id) for change in changes if change.place is not None]
-    assert places == [
+    positions = [(change.position.where, change.position.id) for change in changes if change.position is not None]
+    assert positions == [
         ("last", None),
         ("first", None),
         ("before", "1"),
@@ -123,8 +123,8 @@ async def test_a_sorted_feed_stands_as_it_was_put_and_moved(feeds: Feeds) -> Non
 @pytest.mark.parametrize(
     ("said", "reason"),
     [
-        ({}, "bad_place"),
-        ({"first": True, "last": True}, "bad_place"),
+        ({}, "bad_position"),
+        ({"first": True, "last": True}, "bad_position"),
         ({"before": "nobody"}, "unknown_neighbour"),
     ],
 )

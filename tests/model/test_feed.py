@@ -1,4 +1,4 @@
-"""Feeds: names, settings, places, publications and cursors that can be, and those that cannot."""
+"""Feeds: names, settings, positions, publications and cursors that can be, and those that cannot."""
 
 from typing import Any, get_args
 
@@ -132,13 +132,13 @@ def test_a_type_that_there_is_not_is_refused(type: Any) -> None:
     "given", [("before",), ("after", None), ("first", "a"), ("last", "a"), ("between", "a"), ("", None), (None, "a")]
 )
 def test_a_place_names_a_neighbour_exactly_when_it_is_beside_one(given: tuple[Any, ...]) -> None:
-    """K15: a malformed place is refused."""
-    assert reason_of(ItemPosition, *given) == "bad_place"
+    """K15: a malformed position is refused."""
+    assert reason_of(ItemPosition, *given) == "bad_position"
 
 
 def test_there_are_four_places() -> None:
     """K11, K12, K14."""
-    assert [(place.where, place.id) for place in (FIRST, LAST)] == [("first", None), ("last", None)]
+    assert [(position.where, position.id) for position in (FIRST, LAST)] == [("first", None), ("last", None)]
     assert get_args(Where) == ("first", "last", "before", "after")
     assert [ItemPosition(where, "a").id for where in ("before", "after")] == ["a", "a"]
 
@@ -173,8 +173,8 @@ def test_an_item_is_bytes_up_to_a_bound() -> None:
 
 def test_an_edit_names_an_item_and_no_place() -> None:
     assert Publication(b"", "a", edit=True).edit
-    assert reason_of(Publication, b"", None, edit=True) == "bad_place"
-    assert reason_of(Publication, b"", "a", FIRST, edit=True) == "bad_place"
+    assert reason_of(Publication, b"", None, edit=True) == "bad_position"
+    assert reason_of(Publication, b"", "a", FIRST, edit=True) == "bad_position"
 
 
 @pytest.mark.parametrize("instance", ["host:1:abc", "ü 🙂", "i" * 128])

@@ -220,7 +220,13 @@ def test_a_new_record_has_what_the_job_says_and_counters_of_zero() -> None:
         1_005,
         1_000,
     )
-    assert (record.attempts, record.stalls, record.error, record.failed_at_ms, record.place) == (0, 0, None, None, None)
+    assert (record.attempts, record.stalls, record.error, record.failed_at_ms, record.order_key) == (
+        0,
+        0,
+        None,
+        None,
+        None,
+    )
 
 
 def test_an_upsert_with_every_flag_off_changes_nothing() -> None:

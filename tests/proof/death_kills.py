@@ -119,9 +119,9 @@ async def _compare(store: Store, figures: DeathFigures, began: list[Delivery]) -
             problems.append(f"the journal of {queue.full_name} does not tell what is there: {broken}")
         cursor: str | None = None
         while True:
-            found = await store.integrity.inspect(shard, cursor=cursor)
+            found = await store.integrity.check(shard, cursor=cursor)
             problems += [
-                f"{queue.full_name}: {each}" for each in (*found.damages, *found.count_mismatches, *found.breaks)
+                f"{queue.full_name}: {each}" for each in (*found.problems, *found.count_mismatches, *found.breaks)
             ]
             if (cursor := found.cursor) is None:
                 break

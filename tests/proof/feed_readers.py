@@ -93,6 +93,6 @@ def changed_of(change: Change) -> Changed:
         instance=change.instance or "",
         id=change.id,
         item=change.raw or b"",
-        place=change.place,
+        position=change.position,
         reason=change.reason,  # type: ignore[arg-type]
     )

@@ -45,11 +45,11 @@ def key_of(play: Play, suffix: str) -> str:
 
 
 async def inspect(play: Play) -> Findings:
-    return await play.store.integrity.inspect(Shard(play.queue, 0), now_ms=play.now_ms)
+    return await play.store.integrity.check(Shard(play.queue, 0), now_ms=play.now_ms)
 
 
 async def mend(play: Play) -> RepairResult:
-    return await play.store.integrity.mend(Shard(play.queue, 0), now_ms=play.now_ms)
+    return await play.store.integrity.repair(Shard(play.queue, 0), now_ms=play.now_ms)
 
 
 async def run_all(play: Play) -> list[str]:
@@ -94,7 +94,7 @@ async def test_a_job_that_waits_nowhere_or_twice_waits_again_and_runs_once(
 
     found, mended, again = await inspect(play), await mend(play), await inspect(play)
 
-    assert (found.damages, mended.damages, again.ok) == ((Problem(flaw, "job"),), (Problem(flaw, "job"),), True)
+    assert (found.problems, mended.problems, again.ok) == ((Problem(flaw, "job"),), (Problem(flaw, "job"),), True)
     assert await run_all(play) == ["job"]
     assert await play.history("job") == ["enqueued", "claimed", "done"]
 
@@ -105,7 +105,7 @@ async def test_an_active_job_that_also_stands_in_line_is_not_handed_out_again(se
 
     mended, again = await mend(play), await inspect(play)
 
-    assert (mended.damages, again.ok) == ((Problem("doubled", "job"),), True)
+    assert (mended.problems, again.ok) == ((Problem("doubled", "job"),), True)
     assert await play.claim_ids() == []
     assert (await play.settle(claim)).ok
 
@@ -129,7 +129,7 @@ async def test_a_lease_without_an_end_gets_one_so_that_its_worker_can_still_sett
 
     mended = await mend(play)
 
-    assert mended.damages == (Problem("unleased", "job"),)
+    assert mended.problems == (Problem("unleased", "job"),)
     assert (await play.found("job")).lease_expires_at_ms == play.now_ms + LEASE_MS_DEFAULT
     assert (await play.settle(claim)).ok
     assert await run_all(play) == []
@@ -159,7 +159,7 @@ async def test_a_job_whose_delivery_is_lost_waits_again_uncharged_and_the_journa
 
     found, mended = await inspect(play), await mend(play)
 
-    assert [each.flaw for each in mended.damages] == ["unindexed" if is_noticed else "undelivered"]
+    assert [each.flaw for each in mended.problems] == ["unindexed" if is_noticed else "undelivered"]
     assert found.quarantine == ((Quarantined("delivery", "job"),) if is_noticed else ())
     assert (await inspect(play)).ok
     record = await play.record("job")
@@ -181,7 +181,7 @@ async def test_a_place_without_its_job_is_dropped_and_the_journal_says_so(
 
     found, mended, again = await inspect(play), await mend(play), await inspect(play)
 
-    assert (found.damages, mended.damages, again.ok) == (
+    assert (found.problems, mended.problems, again.ok) == (
         (Problem("bodiless", "lost"),),
         (Problem("bodiless", "lost"),),
         True,
@@ -215,7 +215,7 @@ async def test_a_blocked_job_behind_nothing_comes_forward(server: RedisServer, p
 
     found, mended = await inspect(play), await mend(play)
 
-    assert (found.damages, mended.damages) == ((Problem("stranded", "job"),), (Problem("stranded", "job"),))
+    assert (found.problems, mended.problems) == ((Problem("stranded", "job"),), (Problem("stranded", "job"),))
     assert (await play.history("job"))[-1] == ("merged" if has_body else "unblocked")
     assert await run_all(play) == ["job"]
 
@@ -247,7 +247,7 @@ async def test_a_dead_letter_that_no_list_shows_is_listed_again(server: RedisSer
 
     mended = await mend(play)
 
-    assert (unlisted, mended.damages) == ([], (Problem("unlisted", str(key.number)),))
+    assert (unlisted, mended.problems) == ([], (Problem("unlisted", str(key.number)),))
     assert [dead_letter.key for dead_letter in await play.dead_letters()] == [key]
     assert (await inspect(play)).ok
     assert (await play.replay("job")).status == "replayed"
@@ -262,7 +262,7 @@ async def test_a_place_among_the_dead_letters_without_its_dead_letter_is_dropped
 
     mended = await mend(play)
 
-    assert mended.damages == (Problem("bodiless", str(key.number)),)
+    assert mended.problems == (Problem("bodiless", str(key.number)),)
     assert (await inspect(play)).ok
     last = (await play.events())[-1].line
     assert (last.event, last.id, last.dead_letter) == ("purged", "job", key.number)
@@ -297,13 +297,13 @@ async def test_a_large_shard_is_mended_in_bounded_steps_and_every_job_runs_once(
     shard, cursor, steps, ran = Shard(play.queue, 0), None, 0, []
 
     while steps == 0 or cursor is not None:
-        mended = await play.store.integrity.mend(shard, cursor=cursor, limit=100, now_ms=play.now_ms)
-        assert len(mended.damages) <= 1_000
+        mended = await play.store.integrity.repair(shard, cursor=cursor, limit=100, now_ms=play.now_ms)
+        assert len(mended.problems) <= 1_000
         ran += await play.claim_ids(20)
         cursor, steps = mended.cursor, steps + 1
 
     assert steps > 5
-    assert (await inspect(play)).damages == ()
+    assert (await inspect(play)).problems == ()
     while more := await play.claim_ids(100):
         ran += more
     assert sorted(ran) == sorted({*ids} - {*ids[1::3]})

@@ -64,11 +64,11 @@ def known(rows: Rows | None) -> Rows:
 
 
 async def inspect(play: Play) -> Findings:
-    return await play.store.integrity.inspect(Shard(play.queue, 0), now_ms=play.now_ms)
+    return await play.store.integrity.check(Shard(play.queue, 0), now_ms=play.now_ms)
 
 
 async def mend(play: Play) -> RepairResult:
-    return await play.store.integrity.mend(Shard(play.queue, 0), now_ms=play.now_ms)
+    return await play.store.integrity.repair(Shard(play.queue, 0), now_ms=play.now_ms)
 
 
 async def test_a_counter_that_hides_a_job_is_set_right_and_the_job_runs_once(play: Play, damage: Damager) -> None:
@@ -140,7 +140,7 @@ async def test_a_blocked_job_behind_nothing_is_merged_into_the_job_that_waits(pl
 
     found, mended, again = await inspect(play), await mend(play), await inspect(play)
 
-    assert (found.damages, mended.damages, again.ok) == (
+    assert (found.problems, mended.problems, again.ok) == (
         (Problem("stranded", "job"),),
         (Problem("stranded", "job"),),
         True,
@@ -160,5 +160,5 @@ async def test_memory_frees_a_blocked_job_behind_nothing() -> None:
 
     found, mended = await inspect(play), await mend(play)
 
-    assert (found.damages, mended.damages) == ((Problem("stranded", "job"),), (Problem("stranded", "job"),))
+    assert (found.problems, mended.problems) == ((Problem("stranded", "job"),), (Problem("stranded", "job"),))
     assert (await play.claim_one()).record.payload == b"2"

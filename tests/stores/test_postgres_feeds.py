@@ -46,9 +46,9 @@ async def open_feed(url: str, type: FeedType = "feed", **settings: object) -> Po
     return store
 
 
-async def publish(store: PostgresStore, *ids: str, place: ItemPosition = LAST) -> None:
+async def publish(store: PostgresStore, *ids: str, position: ItemPosition = LAST) -> None:
     """Publish items in one call."""
-    await store.items.publish(NEWS, [Publication(b"x", id, place) for id in ids], instance="me")
+    await store.items.publish(NEWS, [Publication(b"x", id, position) for id in ids], instance="me")
 
 
 async def end(store: PostgresStore) -> FeedCursor:
@@ -340,8 +340,8 @@ BUSY: dict[str, tuple[FeedType, dict[str, int], Act]] = {
     "one item": ("feed", {}, publish),
     "a batch": ("feed", {}, lambda store, id: publish(store, *[f"{id}-{each}" for each in range(50)])),
     "a feed that evicts and drops as much as it takes": ("feed", FULL, publish),
-    "beside another": ("sorted", {}, lambda store, id: publish(store, id, place=ItemPosition("before", "1-0"))),
-    "to the beginning": ("sorted", {}, lambda store, id: publish(store, id, place=FIRST)),
+    "beside another": ("sorted", {}, lambda store, id: publish(store, id, position=ItemPosition("before", "1-0"))),
+    "to the beginning": ("sorted", {}, lambda store, id: publish(store, id, position=FIRST)),
     "moves": (
         "sorted",
         {},

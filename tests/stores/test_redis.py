@@ -357,7 +357,7 @@ async def test_a_shard_that_a_newer_headrace_has_written_is_refused_and_left_alo
         lambda: play.find("a"),
         lambda: store.journal.bounds(shard),
         lambda: store.reads.scan(shard, "alive"),
-        lambda: store.integrity.inspect(shard),
+        lambda: store.integrity.check(shard),
     ]
 
     for call in calls:

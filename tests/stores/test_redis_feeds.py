@@ -144,7 +144,9 @@ async def test_ranks_that_functions_draw_are_those_of_the_model(server: RedisSer
         batch = [Publication(b"", random.choice(ids), a_place()) for _ in range(20)]
         moves = [Move(random.choice(ids), a_place()) for _ in range(20)]
         # Always into the same gap, which uses up its room.
-        batch += [Publication(b"", place=ItemPosition(random.choice(["before", "after"]), ids[0])) for _ in range(20)]
+        batch += [
+            Publication(b"", position=ItemPosition(random.choice(["before", "after"]), ids[0])) for _ in range(20)
+        ]
         answers = [await play.publish_all(*batch) for play in plays]
         moved = [await play.store.items.move(play.name, moves, instance="me", now_ms=play.now_ms) for play in plays]
         assert answers[0] == answers[1]

@@ -25,8 +25,8 @@ class CountingTx(MemoryTx):
 
     def _new_rows(self, shard: Shard, config: QueueConfig) -> MemoryRows:
         rows = super()._new_rows(shard, config)
-        rows.head.number = rows.head.dead_letter = self._drawn
-        rows.head.fence = self._fence
+        rows.counters.number = rows.counters.dead_letter = self._drawn
+        rows.counters.fence = self._fence
         return rows
 
 

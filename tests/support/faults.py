@@ -58,7 +58,7 @@ def wrap(owner: Any, name: str, around: Callable[..., Any]) -> None:
 
 def _with(rows: Rows, **counters: int) -> Rows:
     for name, value in counters.items():
-        setattr(rows.head, name, value)
+        setattr(rows.counters, name, value)
     return rows
 
 
@@ -154,7 +154,7 @@ def promotion_has_no_bound() -> None:
 
 @fault("test_claim.py::test_ready_jobs_come_by_priority_and_then_in_order_of_arrival")
 def priority_is_ignored() -> None:
-    swap(step.place_of, lambda priority, number: number)
+    swap(step.order_key_of, lambda priority, number: number)
 
 
 @fault("test_claim.py::test_ready_jobs_come_by_priority_and_then_in_order_of_arrival")
@@ -164,7 +164,7 @@ def the_last_in_is_the_first_out() -> None:
 
 @fault("test_enqueue.py::test_a_ready_job_that_stays_due_keeps_its_number")
 def an_update_loses_its_place() -> None:
-    wrap(enqueue, "_update", lambda old, at, record, given: old(at, replace(record, place=None), given))
+    wrap(enqueue, "_update", lambda old, at, record, given: old(at, replace(record, order_key=None), given))
 
 
 @fault("test_enqueue.py::test_update_run_at_steers_the_time_of_a_waiting_job")
@@ -187,8 +187,8 @@ def if_later_moves_earlier_too() -> None:
 def a_retried_job_goes_to_the_front() -> None:
     def wait(old: Any, at: Any, record: Any) -> Any:
         stored = old(at, record)
-        if record.attempts and stored.place is not None:
-            stored = replace(stored, place=stored.place >> 48 << 48)
+        if record.attempts and stored.order_key is not None:
+            stored = replace(stored, order_key=stored.order_key >> 48 << 48)
             at.rows.put(Row(stored))
         return stored
 
@@ -545,7 +545,7 @@ def a_death_writes_a_retry_too() -> None:
 
 @fault("test_journal.py::test_an_event_is_one_flat_row_with_its_tenant_queue_shard_epoch_seq_and_time")
 def the_journal_has_gaps() -> None:
-    wrap(Rows, "append", lambda old, rows, *args: old(_with(rows, seq=rows.head.seq + 1), *args))
+    wrap(Rows, "append", lambda old, rows, *args: old(_with(rows, seq=rows.counters.seq + 1), *args))
 
 
 @fault("test_journal.py::test_at_ms_never_decreases_in_a_shard_even_when_the_clock_goes_back")
@@ -563,7 +563,7 @@ def a_journal_had_not_got_to_what_happened_at_the_instant() -> None:
     wrap(Rows, "reached", lambda old, rows, after, upto, at_ms: old(rows, after, upto, at_ms - 1))
 
 
-@fault("test_journals.py::test_many_journals_each_had_got_to_a_place_of_its_own")
+@fault("test_journals.py::test_many_journals_each_had_got_to_a_order_key_of_its_own")
 def a_span_is_not_cut_at_its_start() -> None:
     wrap(Rows, "reached", lambda old, rows, _, upto, at_ms: old(rows, 0, upto, at_ms))
 

@@ -23,7 +23,7 @@ def _leave_out(is_left_out: Any) -> None:
 
     def note(old: Any, log: Any, event: str, *args: Any, **given: Any) -> Any:
         if is_left_out(log, event, given.get("reason")):
-            return log.rows.head.seq
+            return log.rows.counters.seq
         return old(log, event, *args, **given)
 
     wrap(Log, "note", note)
@@ -101,7 +101,7 @@ def the_epoch_of_a_cursor_is_ignored() -> None:
 def a_feed_made_anew_is_taken_for_the_old_one() -> None:
     swap(
         _STATUS_OF,
-        lambda rows, after: _STATUS_OF(rows, after if rows is None else replace(after, birth=rows.head.birth)),
+        lambda rows, after: _STATUS_OF(rows, after if rows is None else replace(after, birth=rows.counters.birth)),
     )
 
 
@@ -148,11 +148,11 @@ def the_bytes_of_a_log_have_no_bound() -> None:
 def an_edit_evicts() -> None:
     def publish(old: Any, log: Any, publications: Any) -> Any:
         answers = old(log, publications)
-        head, config = log.rows.head, log.rows.config
-        if config.type == "feed" and answers[-1].status == "edited" and head.items == config.items_max:
-            head.items += 1
+        counters, config = log.rows.counters, log.rows.config
+        if config.type == "feed" and answers[-1].status == "edited" and counters.items == config.items_max:
+            counters.items += 1
             item_changes.evict(log)
-            head.items -= 1
+            counters.items -= 1
         return answers
 
     wrap(item_changes, "publish", publish)
@@ -180,10 +180,10 @@ def an_edited_item_keeps_its_place_in_a_feed() -> None:
 
 @fault("test_sorted_feeds.py::test_a_move_to_where_the_item_stands_changes_nothing")
 def a_move_next_to_itself_loses_the_item() -> None:
-    def move(old: Any, log: Any, row: Any, place: Any) -> Any:
-        if place.id == row.id:
+    def move(old: Any, log: Any, row: Any, position: Any) -> Any:
+        if position.id == row.id:
             log.rows.drop(row)
-        return old(log, row, place)
+        return old(log, row, position)
 
     wrap(item_changes, "_move", move)
 
@@ -192,7 +192,7 @@ def a_move_next_to_itself_loses_the_item() -> None:
 def a_refusal_burns_a_number() -> None:
     def publish(old: Any, log: Any, publication: Any) -> Any:
         answer = old(log, publication)
-        log.rows.head.number += publication.id is None and not answer.ok
+        log.rows.counters.number += publication.id is None and not answer.ok
         return answer
 
     wrap(item_changes, "_publish", publish)
@@ -232,12 +232,20 @@ def ranks_drawn_anew_disturb_the_order() -> None:
 
 @fault("test_plain_queues.py::test_items_come_out_in_the_order_in_which_they_were_put")
 def a_plain_queue_is_last_in_first_out() -> None:
-    wrap(item_changes, "_rank_at", lambda old, rows, place: old(rows, FIRST if rows.config.type == "plain" else place))
+    wrap(
+        item_changes,
+        "_rank_at",
+        lambda old, rows, position: old(rows, FIRST if rows.config.type == "plain" else position),
+    )
 
 
 @fault("test_plain_queues.py::test_what_is_put_in_front_is_taken_next_and_the_last_of_several_first")
 def what_is_urgent_comes_last() -> None:
-    wrap(item_changes, "_rank_at", lambda old, rows, place: old(rows, LAST if rows.config.type == "plain" else place))
+    wrap(
+        item_changes,
+        "_rank_at",
+        lambda old, rows, position: old(rows, LAST if rows.config.type == "plain" else position),
+    )
 
 
 @fault("test_plain_queues.py::test_items_come_out_in_the_order_in_which_they_were_put")
@@ -247,7 +255,7 @@ def an_item_is_handed_out_twice() -> None:
         taken = old(rows, limit)
         if taken:
             rows.put(first[0])
-            rows.head.items += 1
+            rows.counters.items += 1
         return taken
 
     wrap(item_changes, "take", take)

@@ -62,10 +62,10 @@ class FeedFold:
         return at
 
     def _put(self, item: Item, change: Changed) -> None:
-        place = change.place
-        assert (place is not None) == (self.config["type"] == "sorted"), "places are for sorted feeds"
-        beside = None if place is None else self._at(place.id)
-        match None if place is None else place.where:
+        position = change.position
+        assert (position is not None) == (self.config["type"] == "sorted"), "positions are for sorted feeds"
+        beside = None if position is None else self._at(position.id)
+        match None if position is None else position.where:
             case None | "last":
                 self.items.append(item)
             case "first":

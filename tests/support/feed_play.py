@@ -69,14 +69,14 @@ class FeedPlay:
         answers = await self.store.items.publish(self.name, publications, instance=self.instance, now_ms=self.now_ms)
         return list(answers)
 
-    async def publish(self, id: str | None = None, item: bytes = b"1", place: ItemPosition = LAST) -> Published:
+    async def publish(self, id: str | None = None, item: bytes = b"1", position: ItemPosition = LAST) -> Published:
         """Publish one item now."""
-        [answer] = await self.publish_all(Publication(item, id, place))
+        [answer] = await self.publish_all(Publication(item, id, position))
         return answer
 
-    async def put(self, *ids: str, item: bytes = b"1", place: ItemPosition = LAST) -> list[str]:
+    async def put(self, *ids: str, item: bytes = b"1", position: ItemPosition = LAST) -> list[str]:
         """Publish items under these ids in one call, and say what became of each."""
-        return [answer.status for answer in await self.publish_all(*[Publication(item, id, place) for id in ids])]
+        return [answer.status for answer in await self.publish_all(*[Publication(item, id, position) for id in ids])]
 
     async def edit(self, id: str, item: bytes = b"2") -> str:
         """Replace the item of a known id now, and say what became of it."""
@@ -88,9 +88,11 @@ class FeedPlay:
         answers = await self.store.items.retract(self.name, ids, instance=self.instance, now_ms=self.now_ms)
         return [answer.status for answer in answers]
 
-    async def move(self, id: str, place: ItemPosition) -> str:
+    async def move(self, id: str, position: ItemPosition) -> str:
         """Move one item now, and say what became of it."""
-        [answer] = await self.store.items.move(self.name, [Move(id, place)], instance=self.instance, now_ms=self.now_ms)
+        [answer] = await self.store.items.move(
+            self.name, [Move(id, position)], instance=self.instance, now_ms=self.now_ms
+        )
         return answer.status
 
     async def take(self, limit: int = 1) -> list[str]:

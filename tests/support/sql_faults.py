@@ -7,7 +7,7 @@ from headrace.stores.postgres.sql import edit
 
 FAULTS: dict[str, tuple[tuple[str, str, str], str]] = {
     "sql_claims_go_by_id": (
-        ("claim_take", "ORDER BY place LIMIT", "ORDER BY id LIMIT"),
+        ("claim_take", "ORDER BY order_key LIMIT", "ORDER BY id LIMIT"),
         "test_claim.py::test_ready_jobs_come_by_priority_and_then_in_order_of_arrival",
     ),
     "sql_a_lease_is_longer_than_asked_for": (

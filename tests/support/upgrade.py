@@ -116,8 +116,8 @@ async def signals(store: Store) -> None:
 
 async def integrity(store: Store) -> None:
     """Look after the store."""
-    await store.integrity.inspect(SHARD)
-    await store.integrity.mend(SHARD)
+    await store.integrity.check(SHARD)
+    await store.integrity.repair(SHARD)
     await store.health()
 
 

@@ -17,10 +17,10 @@ class Change:
     what you know, all that is there follows) or `heartbeat` (nothing came for a while); from a job queue, the name of
     the journal's event.
 
-    `id` is that of the item, in a directory the name of a feed, from a job queue the id of a job. `place` says where an
-    item of a sorted feed was put. `reason` says why an item was retracted by itself: `count` or `age`; from a job
-    queue it is the journal's. `instance` says who made the change, `at_ms` when, by the store's clock (of a `present`
-    item, when it was last written). `seq` is its number in the log. Both are 0 for what no log has.
+    `id` is that of the item, in a directory the name of a feed, from a job queue the id of a job. `position`
+    says where an item of a sorted feed was put. `reason` says why an item was retracted by itself: `count` or `age`;
+    from a job queue it is the journal's. `instance` says who made the change, `at_ms` when, by the store's clock (of a
+    `present` item, when it was last written). `seq` is its number in the log. Both are 0 for what no log has.
 
     `cursor` is the text to resume behind this change: `feed.subscribe(cursor=change.cursor)`. It is None while the
     items are told that are there: who stops then starts over.
@@ -38,7 +38,7 @@ class Change:
         "feed",
         "id",
         "instance",
-        "place",
+        "position",
         "raw",
         "reason",
         "seq",
@@ -54,7 +54,7 @@ class Change:
         codec: Codec = JSON,
         type: Any = Any,
         item: object = _UNREAD,
-        place: ItemPosition | None = None,
+        position: ItemPosition | None = None,
         reason: str | None = None,
         instance: str | None = None,
         at_ms: int = 0,
@@ -66,7 +66,7 @@ class Change:
         self.id = id
         self.raw = raw
         """The item as the store keeps it; None when the change has none."""
-        self.place = place
+        self.position = position
         self.reason = reason
         self.instance = instance
         self.at_ms = at_ms
@@ -98,7 +98,7 @@ class Change:
         return _remade, (fields | {"codec": self._codec, "type": self._type} | known,)
 
 
-_FIELDS = ("feed", "event", "id", "raw", "place", "reason", "instance", "at_ms", "seq", "cursor")
+_FIELDS = ("feed", "event", "id", "raw", "position", "reason", "instance", "at_ms", "seq", "cursor")
 
 
 def _remade(fields: dict[str, Any]) -> Change:
@@ -115,7 +115,7 @@ def of_log(feed: FeedName, birth: str, changed: Changed, codec: Codec, type: Any
         raw=None if changed.event in _BARE else changed.item,
         codec=JSON if is_config else codec,
         type=FeedConfig if is_config else type,
-        place=changed.place,
+        position=changed.position,
         reason=changed.reason,
         instance=changed.instance,
         at_ms=changed.at_ms,

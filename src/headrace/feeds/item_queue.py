@@ -208,8 +208,8 @@ class ItemQueue(AnyFeed):
     async def put_many(self, items: Iterable[object], *, high: bool = False) -> list[str]:
         """Put any number of items in their order, in as few calls as possible, and return their ids; with `high`, the
         last of them is next."""
-        place = FIRST if high else LAST
-        return await publish_many(self._access, self.feed, (self._publication(item, place) for item in items))
+        position = FIRST if high else LAST
+        return await publish_many(self._access, self.feed, (self._publication(item, position) for item in items))
 
     async def get(self, timeout: Duration | None = None, *, type: Any = Any) -> Any:  # noqa: ASYNC109 - it says more
         """Take the next item out, waiting for one if need be, and return it, read as `type`.
@@ -234,12 +234,12 @@ class ItemQueue(AnyFeed):
         await self.settled()
 
     async def settled(self) -> None:
-        """Wait until what was taken for those who were cancelled is back in its place: before the store is closed."""
+        """Wait until what was taken for those who were cancelled is back: before the store is closed."""
         await self._taker.settled()
 
     @property
     def _taker(self) -> ItemConsumer:
         return consumer_of(self._access.store, self.feed, self._access.instance)
 
-    def _publication(self, item: object, place: ItemPosition) -> Publication:
-        return Publication(self._access.codec.encode(item), self._access.fresh_id(), place)
+    def _publication(self, item: object, position: ItemPosition) -> Publication:
+        return Publication(self._access.codec.encode(item), self._access.fresh_id(), position)

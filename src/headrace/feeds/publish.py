@@ -64,7 +64,7 @@ def refusal(feed: FeedName, publication: Publication, answer: Published, publish
         case "unknown":
             refused = unknown_item(feed, publication.id or "")
         case "unknown_neighbour":
-            refused = unknown_neighbour(feed, publication.place.id or "")
+            refused = unknown_neighbour(feed, publication.position.id or "")
         case "full":
             told = f"{str(feed)!r} is full; retract or take items, or raise its items_max"
             refused = Refused("full", told if not published else f"{published:,} items were published, then {told}")
@@ -80,7 +80,7 @@ def unknown_item(feed: FeedName, id: str) -> Refused:
 
 
 def unknown_neighbour(feed: FeedName, id: str) -> Refused:
-    """The refusal of a place next to an item that is not there."""
+    """The refusal of a position next to an item that is not there."""
     return Refused(
         "unknown_neighbour", f"{str(feed)!r} holds no item {cut(id)!r} to stand next to (any more); choose another"
     )

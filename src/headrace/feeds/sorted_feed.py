@@ -11,7 +11,7 @@ from headrace.model.feed import FIRST, LAST, ItemPosition, Move, Publication
 class SortedFeed(FollowedFeed):
     """Items that stand where they were put, until they are moved. Ids that are not given are numbers: "1", "2", …
 
-    A known id is edited, and moved to the place that is named.
+    A known id is edited, and moved to the position that is named.
     """
 
     async def append(self, item: object, *, id: str | None = None) -> str:
@@ -39,27 +39,29 @@ class SortedFeed(FollowedFeed):
     async def move(
         self, id: str, *, before: str | None = None, after: str | None = None, first: bool = False, last: bool = False
     ) -> bool:
-        """Put an item elsewhere; say one place. False when it stands there already, as it does next to itself.
+        """Put an item elsewhere; say one position. False when it stands there already, as it does next to itself.
 
         Raises `Refused`: `unknown_item`, or `unknown_neighbour` when that one is not there.
         """
-        place = _place(before, after, first, last)
+        position = _position(before, after, first, last)
         store, instance = self._access.store, self._access.instance
-        [answer] = await store.items.move(self.feed, [Move(id, place)], instance=instance)
+        [answer] = await store.items.move(self.feed, [Move(id, position)], instance=instance)
         if answer.status == "unknown":
             raise unknown_item(self.feed, id)
         if answer.status == "unknown_neighbour":
-            raise unknown_neighbour(self.feed, place.id or "")
+            raise unknown_neighbour(self.feed, position.id or "")
         return answer.status == "moved"
 
-    async def _put(self, item: object, id: str | None, place: ItemPosition) -> str:
-        return await publish(self._access, self.feed, Publication(self._access.codec.encode(item), id, place))
+    async def _put(self, item: object, id: str | None, position: ItemPosition) -> str:
+        return await publish(self._access, self.feed, Publication(self._access.codec.encode(item), id, position))
 
 
-def _place(before: str | None, after: str | None, first: bool, last: bool) -> ItemPosition:
+def _position(before: str | None, after: str | None, first: bool, last: bool) -> ItemPosition:
     said = [before is not None, after is not None, first, last]
     if sum(said) != 1:
-        raise Refused("bad_place", f"a move goes to one place; found {sum(said)}; say before, after, first or last")
+        raise Refused(
+            "bad_position", f"a move goes to one position; found {sum(said)}; say before, after, first or last"
+        )
     if before is not None:
         return ItemPosition("before", before)
     if after is not None:

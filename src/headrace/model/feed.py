@@ -1,4 +1,4 @@
-"""Feeds: their names, kinds and configuration, items and places, and the changes that are kept of them."""
+"""Feeds: their names, kinds and configuration, items and positions, and the changes that are kept of them."""
 
 import re
 from collections.abc import Mapping
@@ -130,18 +130,21 @@ class ItemPosition(Struct, frozen=True, gc=False):
     def __post_init__(self) -> None:
         if self.where not in get_args(Where):
             raise Refused(
-                "bad_place", f"there is no place {bounded_repr(self.where)}; use {', '.join(get_args(Where))}"
+                "bad_position", f"there is no position {bounded_repr(self.where)}; use {', '.join(get_args(Where))}"
             )
         if (self.where in ("before", "after")) != (self.id is not None):
-            raise Refused("bad_place", "the places 'before' and 'after' name an item, 'first' and 'last' do not")
+            raise Refused("bad_position", "the positions 'before' and 'after' name an item, 'first' and 'last' do not")
         if self.id is not None:
             check_item_id(self.id)
 
 
-def check_place(place: object) -> None:
-    """Refuse anything that is not a place of an item."""
-    if type(place) is not ItemPosition:
-        raise Refused("bad_place", f"{bounded_repr(place)} is not a Place; use FIRST, LAST or Place('before', id)")
+def check_position(position: object) -> None:
+    """Refuse anything that is not a position of an item."""
+    if type(position) is not ItemPosition:
+        raise Refused(
+            "bad_position",
+            f"{bounded_repr(position)} is not an ItemPosition; use FIRST, LAST or ItemPosition('before', id)",
+        )
 
 
 FIRST, LAST = ItemPosition("first"), ItemPosition("last")
@@ -151,33 +154,33 @@ class Publication(Struct, frozen=True, gc=False):
     """An item on its way into a feed.
 
     Without an id a sorted feed draws the next number; the other types need one. With `edit`, only a known item is
-    replaced, and in a sorted feed it keeps its place.
+    replaced, and in a sorted feed it keeps its position.
     """
 
     item: bytes
     id: str | None = None
-    place: ItemPosition = LAST
+    position: ItemPosition = LAST
     edit: bool = False
 
     def __post_init__(self) -> None:
         check_bytes("item", self.item, ITEM_BYTES_MAX, "publish")
         if self.id is not None:
             check_item_id(self.id)
-        check_place(self.place)
+        check_position(self.position)
         check_bool("edit", self.edit)
-        if self.edit and (self.id is None or self.place != LAST):
-            raise Refused("bad_place", "an edit names an item and no place; move the item to put it elsewhere")
+        if self.edit and (self.id is None or self.position != LAST):
+            raise Refused("bad_position", "an edit names an item and no position; move the item to put it elsewhere")
 
 
 class Move(Struct, frozen=True, gc=False):
-    """An item of a sorted feed and the place it goes to."""
+    """An item of a sorted feed and the position it goes to."""
 
     id: str
-    place: ItemPosition
+    position: ItemPosition
 
     def __post_init__(self) -> None:
         check_item_id(self.id)
-        check_place(self.place)
+        check_position(self.position)
 
 
 class Item(Struct, frozen=True, gc=False):
@@ -215,7 +218,7 @@ _CURSOR = re.compile(r"(\d{1,15}\.\d{1,15})-(\d{1,15})-(\d{1,15})", re.ASCII)
 class Changed(Struct, frozen=True, gc=False, kw_only=True):
     """One change as the log of a feed keeps it.
 
-    `published` and `edited` carry the item and, in a sorted feed, `published` and `moved` the place. `moved` carries
+    `published` and `edited` carry the item and, in a sorted feed, `published` and `moved` the position. `moved` carries
     the item too. `retracted` says why: None when asked for, `count` or `age` when evicted. `created` and `configured`
     carry the configuration as JSON in `item`; in a tenant's directory `id` is the name of the feed, and `deleted` is
     kept there.
@@ -229,7 +232,7 @@ class Changed(Struct, frozen=True, gc=False, kw_only=True):
     """Who made the change."""
     id: str = ""
     item: bytes = b""
-    place: ItemPosition | None = None
+    position: ItemPosition | None = None
     reason: Literal["count", "age"] | None = None
 
     @property
@@ -239,7 +242,7 @@ class Changed(Struct, frozen=True, gc=False, kw_only=True):
 
 
 def check_cursor(after: object) -> None:
-    """Refuse anything that is not the place of a reader, or None for the beginning."""
+    """Refuse anything that is not the position of a reader, or None for the beginning."""
     if after is None:
         return
     if type(after) is not FeedCursor:

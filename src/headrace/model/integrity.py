@@ -17,7 +17,7 @@ FLAWS: dict[Flaw, str] = {
     "stranded": "a blocked job that waits behind nothing; it is freed, or merged into the job that waits",
     "unlisted": "a dead letter that no list shows; it is listed again",
 }
-"""What can be amiss, and what `mend` does about it."""
+"""What can be wrong, and what `repair` does about it."""
 
 
 class Problem(Struct, frozen=True, gc=False, order=True):
@@ -73,7 +73,7 @@ class Findings(Struct, frozen=True, kw_only=True):
     quarantined: int = 0
     quarantine: tuple[Quarantined, ...] = ()
     """The newest first, as far as the limit."""
-    damages: tuple[Problem, ...] = ()
+    problems: tuple[Problem, ...] = ()
     count_mismatches: tuple[CountMismatch, ...] = ()
     unreadable: tuple[UnreadableLine, ...] = ()
     """Lines of the journal that cannot be read whole. They stay: what was written is never changed."""
@@ -84,13 +84,13 @@ class Findings(Struct, frozen=True, kw_only=True):
     @property
     def ok(self) -> bool:
         """Whether nothing is amiss."""
-        return not (self.damages or self.count_mismatches or self.quarantined or self.unreadable or self.breaks)
+        return not (self.problems or self.count_mismatches or self.quarantined or self.unreadable or self.breaks)
 
 
 class RepairResult(Struct, frozen=True, kw_only=True):
-    """What a step of mending put right; `cursor` continues it and is None when the shard is through."""
+    """What a step of the repair put right; `cursor` continues it and is None when the shard is through."""
 
-    damages: tuple[Problem, ...] = ()
+    problems: tuple[Problem, ...] = ()
     count_mismatches: tuple[CountMismatch, ...] = ()
     cleared: int = 0
     """Entries of the quarantine that were dealt with and let go."""

@@ -202,7 +202,7 @@ class Record(Struct, frozen=True, gc=False, kw_only=True):
     stalls: int = 0
     error: JobError | None = None
     failed_at_ms: int | None = None
-    place: int | None = None
+    order_key: int | None = None
     """Where it stands among the ready ones; None while it is later or active."""
 
     @property
@@ -226,7 +226,7 @@ def record_of(job: Job, now_ms: int) -> Record:
 
 
 def upsert(old: Record, job: Job, now_ms: int) -> Record:
-    """A waiting record after its id was enqueued again; its place is the caller's to decide."""
+    """A waiting record after its id was enqueued again; its order key is the caller's to decide."""
     changes: dict[str, object] = {"run_at_ms": job.run_at_flag.merge(old.run_at_ms, job.due_ms(now_ms))}
     if job.update_payload:
         changes |= {"kind": job.kind, "payload": job.payload, "headers": job.headers, "tag": job.tag}

@@ -74,7 +74,7 @@ PRIORITY_MAX: Final = 9
 PRIORITY_DEFAULT: Final = 5
 """Ten tiers, higher first; the default leaves room on both sides."""
 
-PLACE_BITS: Final = 48
+NUMBER_BITS: Final = 48
 """Ready jobs are ordered by (9 - priority) * 2^48 + number: below 2^52, so exact in a double as well."""
 
 SHARDS_MAX: Final = 256

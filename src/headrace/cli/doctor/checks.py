@@ -158,7 +158,7 @@ def _unreadable(queue: QueueFacts) -> list[Check]:
 def _damage(facts: StoreFacts) -> list[Check]:
     found: dict[str, list[tuple[str, Check]]] = defaultdict(list)
     for queue in facts.queues:
-        damages = queue.damages
+        damages = queue.problems
         flaws: Counter[Flaw] = Counter(each.flaw for each in damages)
         for flaw, number in flaws.items():
             first = next(each.id for each in damages if each.flaw == flaw)

@@ -41,9 +41,9 @@ class QueueFacts(Struct, frozen=True):
         return all(parts[-1].cursor is None for parts in self.shards)
 
     @property
-    def damages(self) -> list[Problem]:
+    def problems(self) -> list[Problem]:
         """What is amiss, each once: a scan may show something twice."""
-        each_shard = (dict.fromkeys(each for part in parts for each in part.damages) for parts in self.shards)
+        each_shard = (dict.fromkeys(each for part in parts for each in part.problems) for parts in self.shards)
         return [each for found in each_shard for each in found]
 
     @property
@@ -104,7 +104,7 @@ async def _look_at(store: Store, queue: Queue, now_ms: int, *, full: bool) -> Qu
 async def _inspect(store: Store, shard: Shard, now_ms: int, *, full: bool) -> list[Findings]:
     # A lease that ran out a moment ago is no fault: the next claim takes it back.
     late_ms = max(now_ms - LATE_MS, 0)
-    parts = [await store.integrity.inspect(shard, now_ms=late_ms)]
+    parts = [await store.integrity.check(shard, now_ms=late_ms)]
     while (cursor := parts[-1].cursor) is not None and (full or len(parts) < INSPECT_PARTS_MAX):
-        parts.append(await store.integrity.inspect(shard, cursor=cursor, now_ms=late_ms))
+        parts.append(await store.integrity.check(shard, cursor=cursor, now_ms=late_ms))
     return parts

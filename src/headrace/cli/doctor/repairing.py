@@ -55,8 +55,8 @@ async def repair(store: Store, queues: list[Queue], advance: Callable[[int], Non
         for shard in queue.all_shards():
             cursor: str | None = None
             while True:
-                step = await store.integrity.mend(shard, cursor=cursor)
-                mended.update(each.flaw for each in step.damages)
+                step = await store.integrity.repair(shard, cursor=cursor)
+                mended.update(each.flaw for each in step.problems)
                 recounted, cleared = recounted + len(step.count_mismatches), cleared + step.cleared
                 cursor = step.cursor
                 if cursor is None:

@@ -123,7 +123,7 @@ def move(
     output, feed = Output(json=json), writable(name, tenant)
     place = chosen_place(before, after, first, last)
     if place is None:
-        raise Refused("bad_place", "nothing says where to; give --before ID, --after ID, --first or --last")
+        raise Refused("bad_position", "nothing says where to; give --before ID, --after ID, --first or --last")
 
     async def put(store: Store) -> Moved:
         await feed_of(store, tenant, name)

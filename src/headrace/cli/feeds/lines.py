@@ -74,7 +74,7 @@ class FeedLineTally(Struct):
                 continue
             self.refusals += 1
             if len(self.refused) < LINES_REFUSED_SHOWN_MAX:
-                told = str(refusal(feed, answer.status, publication.id, publication.place))
+                told = str(refusal(feed, answer.status, publication.id, publication.position))
                 self.refused.append(RefusedFeedLine(line, answer.id, answer.status, told))
 
     def __str__(self) -> str:

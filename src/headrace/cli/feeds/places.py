@@ -25,7 +25,7 @@ def chosen_place(before: str | None, after: str | None, first: bool, last: bool 
     }
     given = [option for option, place in named.items() if place is not None]
     if len(given) > 1:
-        raise Refused("bad_place", f"an item has one place; found {' and '.join(given)}; give one of them")
+        raise Refused("bad_position", f"an item has one place; found {' and '.join(given)}; give one of them")
     if before is not None:
         return ItemPosition("before", before)
     if after is not None:

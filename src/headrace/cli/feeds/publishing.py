@@ -81,7 +81,7 @@ async def _one(store: Store, feed: FeedName, publication: Publication) -> Publis
     type = (await feed_of(store, feed.tenant, feed.name)).config.type
     [answer] = await store.items.publish(feed, [identified(publication, type)], instance=instance())
     if not answer.ok:
-        raise refusal(feed, answer.status, publication.id, publication.place)
+        raise refusal(feed, answer.status, publication.id, publication.position)
     return answer
 
 
@@ -89,7 +89,7 @@ def identified(publication: Publication, type: str) -> Publication:
     """The publication with an id; a sorted feed draws its own."""
     if publication.id is not None or type == "sorted":
         return publication
-    return Publication(publication.item, uuid7(SystemClock().now_ms(), os.urandom(10)), publication.place)
+    return Publication(publication.item, uuid7(SystemClock().now_ms(), os.urandom(10)), publication.position)
 
 
 def _many(output: Output, feed: FeedName, source: str, url: str | None) -> int:

@@ -94,7 +94,7 @@ def plain_line(change: "Change") -> str:
 
 def change_dict(change: "Change") -> dict[str, object]:
     """A change for programs."""
-    place = change.place
+    place = change.position
     return {
         "feed": change.feed,
         "event": change.event,
@@ -117,8 +117,8 @@ def _time(change: "Change") -> str:
 def _subject(change: "Change") -> str:
     """What it is about, and where that went or why."""
     subject = one_line(change.id or "")
-    if change.place is not None:
-        subject += f" → {place_text(change.place)}"
+    if change.position is not None:
+        subject += f" → {place_text(change.position)}"
     return f"{subject} ({change.reason})" if change.reason else subject
 
 

@@ -27,7 +27,7 @@ async def check_records(store: Store, shard: Shard) -> AsyncIterator[Finding]:
     """Records that do not fit together, and counters that are off, each as it was at one instant."""
     cursor: str | None = None
     while True:
-        found = await store.integrity.inspect(shard, cursor=cursor)
+        found = await store.integrity.check(shard, cursor=cursor)
         for finding in _told(shard, found, is_first=cursor is None):
             yield finding
         cursor = found.cursor
@@ -38,7 +38,7 @@ async def check_records(store: Store, shard: Shard) -> AsyncIterator[Finding]:
 def _told(shard: Shard, found: Findings, is_first: bool) -> list[Finding]:
     findings = [
         _finding(shard, "damage", each.id, f"{each.flaw}: {FLAWS[each.flaw].partition(';')[0]}")
-        for each in found.damages
+        for each in found.problems
     ]
     findings += [
         _finding(shard, "count", None, f"{each.counter} is kept as {each.kept:,}, counted {each.counted:,}")

@@ -83,9 +83,9 @@ def _stood(row: Row) -> str:
 
 def purge_waiting(step: Step, limit: int) -> int:
     """Drop waiting jobs in the order in which they would be handed out, at most `limit`; says how many."""
-    purged, after_place = 0, -1
-    while purged < limit and (ready := step.rows.ready(after_place, limit - purged)):
-        after_place = ready[-1].record.place or 0
+    purged, after_order_key = 0, -1
+    while purged < limit and (ready := step.rows.ready(after_order_key, limit - purged)):
+        after_order_key = ready[-1].record.order_key or 0
         purged += _purge(step, ready)
     if purged < limit:
         purged += _purge(step, step.rows.due(2 * TIME_MS_MAX, limit - purged))

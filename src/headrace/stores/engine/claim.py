@@ -62,13 +62,13 @@ def hand_out_ready(step: Step, request: ClaimRequest, limit: int, bytes_left: in
     nothing else was in this call (`bytes_left == CLAIM_BYTES_MAX`)."""
     rows, now_ms = step.rows, step.now_ms
     claims: list[Claim] = []
-    expired, after_place = 0, -1
+    expired, after_order_key = 0, -1
     # Every round but the last hands out or expires something, and both are bounded.
     while len(claims) < limit and expired < EXPIRIES_PER_CALL_MAX:
-        batch = rows.ready(after_place, limit - len(claims))
+        batch = rows.ready(after_order_key, limit - len(claims))
         for row in batch:
             record = row.record
-            after_place = record.place or 0
+            after_order_key = record.order_key or 0
             if is_expired(record, now_ms):
                 _expire(step, record)
                 expired += 1
@@ -87,9 +87,9 @@ def hand_out_ready(step: Step, request: ClaimRequest, limit: int, bytes_left: in
 
 def _activate(step: Step, record: Record, request: ClaimRequest) -> Claim:
     rows, now_ms = step.rows, step.now_ms
-    rows.head.fence += 1
-    delivery = Delivery(rows.head.fence, request.nonce, request.worker, now_ms, now_ms + request.lease_ms)
-    record = replace(record, place=None)
+    rows.counters.fence += 1
+    delivery = Delivery(rows.counters.fence, request.nonce, request.worker, now_ms, now_ms + request.lease_ms)
+    record = replace(record, order_key=None)
     rows.put(Row(record, delivery))
     step.note(EventRecord("claimed", record.id, fence=delivery.fence))
     return claim_of(rows, record, delivery)
@@ -125,7 +125,7 @@ def promote(step: Step, limit: int) -> int:
     """Make later jobs ready whose time has come, at most `limit`; says how many."""
     due = step.rows.due(step.now_ms, limit)
     for row in due:
-        step.rows.put(Row(replace(row.record, place=step.draw(row.record))))
+        step.rows.put(Row(replace(row.record, order_key=step.draw(row.record))))
     return len(due)
 
 

@@ -6,7 +6,7 @@ from headrace.model.job import Job, Record, block, record_of, upsert
 from headrace.model.limits import SWEEP_PER_CALL_MAX
 from headrace.model.results import Enqueued
 from headrace.stores.engine.rows import KeyRow
-from headrace.stores.engine.step import Step, number_at, place_of
+from headrace.stores.engine.step import Step, number_at, order_key_of
 from headrace.stores.shared.lookup import Row
 
 
@@ -50,13 +50,13 @@ def _enqueue_one(step: Step, job: Job) -> Enqueued:
 def _update(step: Step, old: Record, job: Job) -> Record:
     record = upsert(old, job, step.now_ms)
     if record.run_at_ms > step.now_ms:
-        place = None
-    elif old.place is None:
-        place = step.draw(record)
+        order_key = None
+    elif old.order_key is None:
+        order_key = step.draw(record)
     else:
         # Still due: it keeps its number, in the line of the priority it has now.
-        place = place_of(step.rows.config.priority_of(record.policy), number_at(old.place))
-    record = replace(record, place=place)
+        order_key = order_key_of(step.rows.config.priority_of(record.policy), number_at(old.order_key))
+    record = replace(record, order_key=order_key)
     step.rows.put(Row(record))
     step.woke = True
     return record

@@ -81,7 +81,7 @@ class FeedRows(Protocol):
         """Which feed."""
 
     @property
-    def head(self) -> FeedCounters:
+    def counters(self) -> FeedCounters:
         """Its counters, to be changed in place; the driver counts none of them, `items` included."""
 
     def load(self, ids: Sequence[str]) -> None:

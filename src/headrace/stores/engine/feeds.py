@@ -100,17 +100,17 @@ class EngineFeeds:
             rows = tx.feed(feed)
             if rows is None:
                 return None
-            head = rows.head
+            counters = rows.counters
             return FeedState(
                 feed,
                 rows.config,
                 end_of(rows),
-                head.items,
-                head.total,
-                head.first_seq,
-                head.changes_bytes,
-                head.created_at_ms,
-                head.at_ms,
+                counters.items,
+                counters.total,
+                counters.first_seq,
+                counters.changes_bytes,
+                counters.created_at_ms,
+                counters.at_ms,
             )
 
         return await self._engine.read(look)
@@ -126,13 +126,13 @@ class EngineFeeds:
             status = "kept" if after is None else status_of(rows, after)
             if status != "kept":
                 return Changes(status, [], end_of(rows))
-            head = rows.head
-            seq = head.first_seq - 1 if after is None else after.seq
+            counters = rows.counters
+            seq = counters.first_seq - 1 if after is None else after.seq
             found = rows.changes(seq, limit, CHANGES_PAGE_BYTES)
             if not found:
                 return Changes(status, [], after or end_of(rows))
             last = found[-1]
-            return Changes(status, found, FeedCursor(head.birth, last.epoch, last.seq), last.seq < head.seq)
+            return Changes(status, found, FeedCursor(counters.birth, last.epoch, last.seq), last.seq < counters.seq)
 
         return await self._engine.read(look)
 
@@ -159,8 +159,8 @@ def create(tx: Tx, feed: FeedName, config: FeedConfig, instance: str, now_ms: in
     text = encode_config(config)
     listing = FeedLog(directory, instance, now_ms)
     directory.put(ItemRow(feed.name, text, feed.name, listing.at_ms))
-    directory.head.items += 1
-    directory.head.total += 1
+    directory.counters.items += 1
+    directory.counters.total += 1
     seq = listing.note("created", feed.name, text)
     listing.close()
     rows = tx.make_feed(feed, config, FeedCounters(f"{listing.at_ms}.{seq}", listing.at_ms))
@@ -182,7 +182,7 @@ def configure(
     text = encode_config(config)
     listing = FeedLog(directory, instance, now_ms)
     directory.put(ItemRow(feed.name, text, feed.name, listing.at_ms))
-    directory.head.total += 1
+    directory.counters.total += 1
     listing.note("configured", feed.name, text)
     listing.close()
     log = FeedLog(rows, instance, now_ms)
@@ -200,7 +200,7 @@ def delete(tx: Tx, feed: FeedName, instance: str, now_ms: int) -> None:
     assert listed is not None  # likewise
     listing = FeedLog(directory, instance, now_ms)
     directory.drop(listed)
-    directory.head.items -= 1
+    directory.counters.items -= 1
     listing.note("deleted", feed.name)
     listing.close()
     tx.forget_feed(rows)
@@ -211,13 +211,13 @@ def sweep(tx: Tx, feed: FeedName, instance: str, now_ms: int) -> int:
     rows = tx.feed(feed)
     if rows is None:
         return 0
-    log, head = FeedLog(rows, instance, now_ms), rows.head
-    first_seq = head.first_seq
+    log, counters = FeedLog(rows, instance, now_ms), rows.counters
+    first_seq = counters.first_seq
     evicted = evict(log) if rows.config.type == "feed" and not feed.is_directory else 0
     log.close()
     trim(rows, log.at_ms)
-    swept = evicted + head.first_seq - first_seq
-    if feed.is_directory and not head.items and head.first_seq > head.seq:
+    swept = evicted + counters.first_seq - first_seq
+    if feed.is_directory and not counters.items and counters.first_seq > counters.seq:
         tx.forget_feed(rows)
     return swept
 

@@ -128,9 +128,9 @@ def sweep_finished_jobs(step: Step) -> int:
 def die(step: Step, record: Record, reason: Reason, error: JobError, line: EventRecord) -> DeadLetterKey:
     """Write the dead letter of a job that has left its row, and hand it to the fail handler if there is one."""
     rows, config, now_ms = step.rows, step.rows.config, step.now_ms
-    rows.head.dead_letter += 1
-    key = DeadLetterKey(rows.shard.index, rows.head.dead_letter)
-    record = replace(record, place=None)
+    rows.counters.dead_letter += 1
+    key = DeadLetterKey(rows.shard.index, rows.counters.dead_letter)
+    record = replace(record, order_key=None)
     rows.put_dead_letter(DeadLetter(key, record, reason, error, now_ms, now_ms + config.keep_dead_ms))
     step.note(replace(line, reason=reason, dead_letter=key.number, error_class=error.cls, error_message=error.message))
     sweep_dead_letters(step, 2)

@@ -27,7 +27,7 @@ class EngineIntegrity:
     def __init__(self, engine: Engine) -> None:
         self._engine = engine
 
-    async def inspect(
+    async def check(
         self, shard: Shard, *, cursor: str | None = None, limit: int = BATCH_MAX, now_ms: int | None = None
     ) -> Findings:
         check_int("limit", limit, 1, BATCH_MAX)
@@ -40,13 +40,13 @@ class EngineIntegrity:
             rows.number()
             wrong: list[CountMismatch] = [] if cursor else count_mismatches(rows)
             ids = [] if place.records is None else rows.stranded(place.records, limit)
-            bounds = bounds_of(rows.head)
+            bounds = bounds_of(rows.counters)
             after, upto = place.journal(bounds)
             found = Findings(
-                epoch=rows.head.epoch,
+                epoch=rows.counters.epoch,
                 journal=bounds,
                 leases_over=rows.leases_over(now_ms, limit),
-                damages=_stranded(ids),
+                problems=_stranded(ids),
                 count_mismatches=tuple(wrong),
                 cursor=ids[-1] if len(ids) == limit else None,
             )
@@ -56,7 +56,7 @@ class EngineIntegrity:
         found, entries = await self._engine.read(at(now_ms, look))
         return place.finish(shard, found, entries)
 
-    async def mend(
+    async def repair(
         self, shard: Shard, *, cursor: str | None = None, limit: int = BATCH_MAX, now_ms: int | None = None
     ) -> RepairResult:
         after = read_place(shard, cursor, limit)
@@ -72,7 +72,7 @@ class EngineIntegrity:
             for id in ids:
                 free(step, id)
             finish(self._engine, step)
-            return RepairResult(damages=_stranded(ids), count_mismatches=tuple(wrong), cursor=_next(rows, ids, limit))
+            return RepairResult(problems=_stranded(ids), count_mismatches=tuple(wrong), cursor=_next(rows, ids, limit))
 
         return await self._engine.write(at(now_ms, act))
 

@@ -20,7 +20,7 @@ def publish(log: FeedLog, publications: Sequence[Publication]) -> list[Published
     rows = log.rows
     for each in publications:
         check_publication(rows.feed, rows.config.type, each)
-    rows.load([id for each in publications for id in (each.id, each.place.id) if id is not None])
+    rows.load([id for each in publications for id in (each.id, each.position.id) if id is not None])
     answers = [_publish(log, each) for each in publications]
     if rows.config.type == "feed" and any(each.status == "published" for each in answers):
         evict(log)
@@ -28,35 +28,35 @@ def publish(log: FeedLog, publications: Sequence[Publication]) -> list[Published
 
 
 def _publish(log: FeedLog, publication: Publication) -> Published:
-    rows, head, type = log.rows, log.rows.head, log.rows.config.type
-    id, item, place = publication.id, publication.item, publication.place
+    rows, counters, type = log.rows, log.rows.counters, log.rows.config.type
+    id, item, position = publication.id, publication.item, publication.position
     known = None if id is None else rows.row(id)
     if known is None and publication.edit:
         return Published(id, "unknown")
     if known is not None and type == "plain":
         return Published(id, "known")
-    if place.id is not None and rows.row(place.id) is None:
+    if position.id is not None and rows.row(position.id) is None:
         return Published(id, "unknown_neighbour")
-    if known is None and type != "feed" and head.items >= rows.config.items_max:
+    if known is None and type != "feed" and counters.items >= rows.config.items_max:
         return Published(id, "full")
-    if id is None and head.number == _NUMBER_MAX:
+    if id is None and counters.number == _NUMBER_MAX:
         return Published(id, "full")  # whoever gives such numbers has to go on giving them
-    head.total += 1
+    counters.total += 1
     if known is not None:
         assert id is not None  # it was found by it
         _edit(log, known, publication)
         return Published(id, "edited")
     if id is None:
-        head.number += 1
-        id = str(head.number)
+        counters.number += 1
+        id = str(counters.number)
     elif type == "sorted":
-        head.number = max(head.number, _number_of(id))
-    rows.put(ItemRow(id, item, _rank_at(rows, place), log.at_ms))
-    head.items += 1
+        counters.number = max(counters.number, _number_of(id))
+    rows.put(ItemRow(id, item, _rank_at(rows, position), log.at_ms))
+    counters.items += 1
     if type == "plain":
         log.touch()
     else:
-        log.note("published", id, item, place if type == "sorted" else None)
+        log.note("published", id, item, position if type == "sorted" else None)
     return Published(id, "published")
 
 
@@ -64,14 +64,14 @@ def _edit(log: FeedLog, known: ItemRow, publication: Publication) -> None:
     rows, item = log.rows, publication.item
     if rows.config.type == "feed":
         rows.drop(known)
-        rows.put(ItemRow(known.id, item, _rank_at(rows, publication.place), log.at_ms))
+        rows.put(ItemRow(known.id, item, _rank_at(rows, publication.position), log.at_ms))
         log.note("edited", known.id, item)
         return
     edited = ItemRow(known.id, item, known.rank, log.at_ms)
     rows.put(edited)
     log.note("edited", known.id, item)
     if not publication.edit:
-        _move(log, edited, publication.place)
+        _move(log, edited, publication.position)
 
 
 def _number_of(id: str) -> int:
@@ -85,46 +85,46 @@ def move(log: FeedLog, moves: Sequence[Move]) -> list[Moved]:
     rows = log.rows
     if rows.config.type != "sorted":
         raise wrong_type(rows.feed, rows.config.type, "move items")
-    rows.load([id for each in moves for id in (each.id, each.place.id) if id is not None])
+    rows.load([id for each in moves for id in (each.id, each.position.id) if id is not None])
     answers: list[Moved] = []
     for each in moves:
         known = rows.row(each.id)
         if known is None:
             answers.append(Moved(each.id, "unknown"))
-        elif each.place.id is not None and rows.row(each.place.id) is None:
+        elif each.position.id is not None and rows.row(each.position.id) is None:
             answers.append(Moved(each.id, "unknown_neighbour"))
         else:
-            answers.append(Moved(each.id, "moved" if _move(log, known, each.place) else "unchanged"))
+            answers.append(Moved(each.id, "moved" if _move(log, known, each.position) else "unchanged"))
     return answers
 
 
-def _move(log: FeedLog, row: ItemRow, place: ItemPosition) -> bool:
+def _move(log: FeedLog, row: ItemRow, position: ItemPosition) -> bool:
     """Whether the item stood elsewhere before; next to itself it is where it is."""
     rows = log.rows
-    if row.rank in _neighbours(rows, place):
+    if row.rank in _neighbours(rows, position):
         return False
     rows.drop(row)
-    rows.put(ItemRow(row.id, row.item, _rank_at(rows, place), row.at_ms))
-    log.note("moved", row.id, row.item, place)
+    rows.put(ItemRow(row.id, row.item, _rank_at(rows, position), row.at_ms))
+    log.note("moved", row.id, row.item, position)
     return True
 
 
-def _rank_at(rows: FeedRows, place: ItemPosition) -> str:
-    """A rank for an item that comes to a place; those around it get new ones when it would be too long."""
-    low, high = _neighbours(rows, place)
+def _rank_at(rows: FeedRows, position: ItemPosition) -> str:
+    """A rank for an item that comes to a position; those around it get new ones when it would be too long."""
+    low, high = _neighbours(rows, position)
     rank = between(low, high)
     return rank if len(rank) <= RANK_CHARS_MAX else _rerank(rows, low, high)
 
 
-def _neighbours(rows: FeedRows, place: ItemPosition) -> tuple[str | None, str | None]:
-    """The ranks on either side of a place; None at an end."""
-    if place.where == "first":
+def _neighbours(rows: FeedRows, position: ItemPosition) -> tuple[str | None, str | None]:
+    """The ranks on either side of a position; None at an end."""
+    if position.where == "first":
         return None, _rank(rows.first(1))
-    if place.where == "last":
+    if position.where == "last":
         return _rank(rows.last(1)), None
-    neighbour = rows.row(place.id or "")
+    neighbour = rows.row(position.id or "")
     assert neighbour is not None  # looked up before
-    if place.where == "before":
+    if position.where == "before":
         return _rank(rows.last(1, neighbour.rank)), neighbour.rank
     return neighbour.rank, _rank(rows.first(1, neighbour.rank))
 
@@ -134,7 +134,7 @@ def _rank(found: list[ItemRow]) -> str | None:
 
 
 def _rerank(rows: FeedRows, low: str | None, high: str | None) -> str:
-    """Draw the ranks around a place anew, with room for one between `low` and `high`; their order stays."""
+    """Draw the ranks around a position anew, with room for one between `low` and `high`; their order stays."""
     before = [] if low is None else rows.last(RERANK_MAX + 1, low + SIGNS[0])[::-1]
     after = [] if high is None else rows.first(RERANK_MAX + 1, low or "")
     low_end = before.pop(0).rank if len(before) > RERANK_MAX else None
@@ -160,7 +160,7 @@ def retract(log: FeedLog, ids: Sequence[str]) -> list[Retracted]:
             answers.append(Retracted(id, "not_found"))
             continue
         rows.drop(known)
-        rows.head.items -= 1
+        rows.counters.items -= 1
         if is_logged:
             log.note("retracted", id)
         else:
@@ -173,7 +173,7 @@ def holds(rows: FeedRows) -> bool:
     """Whether a plain queue has something to hand out; refuses another type."""
     if rows.config.type != "plain":
         raise wrong_type(rows.feed, rows.config.type, "hand out items")
-    return rows.head.items > 0
+    return rows.counters.items > 0
 
 
 def take(rows: FeedRows, limit: int) -> list[Item]:
@@ -183,14 +183,14 @@ def take(rows: FeedRows, limit: int) -> list[Item]:
     taken = rows.first(limit, bytes_max=CHANGES_PAGE_BYTES)
     for row in taken:
         rows.drop(row)
-    rows.head.items -= len(taken)
+    rows.counters.items -= len(taken)
     return [Item(row.id, row.item, row.at_ms) for row in taken]
 
 
 def evict(log: FeedLog) -> int:
     """Take the oldest items beyond the bounds out of a feed, a bounded number; says how many."""
-    rows, head, config = log.rows, log.rows.head, log.rows.config
-    surplus = min(head.items - config.items_max, EVICT_PER_CALL_MAX)
+    rows, counters, config = log.rows, log.rows.counters, log.rows.config
+    surplus = min(counters.items - config.items_max, EVICT_PER_CALL_MAX)
     evicted = rows.first(surplus) if surplus > 0 else []
     for row in evicted:
         rows.drop(row)
@@ -207,7 +207,7 @@ def evict(log: FeedLog) -> int:
         aged += len(over)
         if len(over) < AGED_PAGE:
             break
-    head.items -= len(evicted) + aged
+    counters.items -= len(evicted) + aged
     return len(evicted) + aged
 
 

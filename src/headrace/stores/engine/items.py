@@ -39,7 +39,7 @@ class EngineItems:
                 self._engine.tell_changed(feed)
             return answers
 
-        named = [id for each in publications for id in (each.id, each.place.id) if id is not None]
+        named = [id for each in publications for id in (each.id, each.position.id) if id is not None]
         return await self._write(feed, named, at(now_ms, act)) if publications else []
 
     async def retract(
@@ -69,7 +69,7 @@ class EngineItems:
                 self._engine.tell_changed(feed)
             return answers
 
-        named = [id for each in moves for id in (each.id, each.place.id) if id is not None]
+        named = [id for each in moves for id in (each.id, each.position.id) if id is not None]
         return await self._write(feed, named, at(now_ms, act)) if moves else []
 
     async def _write(self, feed: FeedName, ids: Sequence[str], act: Callable[[Tx], T]) -> T:  # noqa: ARG002 - for drivers
@@ -102,14 +102,14 @@ class EngineItems:
         self, feed: FeedName, *, cursor: str | None = None, limit: int = PAGE_MAX, now_ms: int | None = None
     ) -> ItemsSnapshot:
         check_int("limit", limit, 1, PAGE_MAX)
-        rank, last_id = read_place(cursor)
+        rank, last_id = read_rank_cursor(cursor)
 
         def look(tx: Tx, now_ms: int) -> ItemsSnapshot:
             rows = tx.feed(feed)
             if rows is None:
                 return ItemsSnapshot([], None)
             found = _page(rows, _start(rows, rank, last_id), limit, _over_ms(rows, now_ms))
-            more = write_place(found[-1]) if found and rows.first(1, found[-1].rank) else None
+            more = write_rank_cursor(found[-1]) if found and rows.first(1, found[-1].rank) else None
             return ItemsSnapshot([_shown(row) for row in found], end_of(rows), more)
 
         return await self._engine.read(at(now_ms, look))
@@ -120,18 +120,18 @@ class EngineItems:
             if rows is None:
                 return ItemsSnapshot([], None)
             over_ms = _over_ms(rows, now_ms)
-            found = rows.first(rows.head.items)
+            found = rows.first(rows.counters.items)
             return ItemsSnapshot([_shown(row) for row in found if row.at_ms > over_ms], end_of(rows))
 
         return await self._engine.read(at(now_ms, look))
 
 
-def write_place(row: ItemRow) -> str:
+def write_rank_cursor(row: ItemRow) -> str:
     """The cursor that continues a list behind an item."""
     return write_text(f"{row.rank}/{row.id}")
 
 
-def read_place(cursor: str | None) -> tuple[str, str]:
+def read_rank_cursor(cursor: str | None) -> tuple[str, str]:
     """The rank and the id of the last item shown; empty for the beginning."""
     if cursor is None:
         return "", ""
@@ -164,7 +164,7 @@ def _start(rows: FeedRows, rank: str, last_id: str) -> str:
 
 
 def _over_ms(rows: FeedRows, now_ms: int) -> int:
-    over_ms = item_changes.over_before_ms(rows, max(now_ms, rows.head.at_ms))
+    over_ms = item_changes.over_before_ms(rows, max(now_ms, rows.counters.at_ms))
     return -1 if over_ms is None else over_ms
 
 

@@ -118,16 +118,16 @@ class EngineJournal:
         return await self._engine.write(at(now_ms, act))
 
 
-def bounds_of(head: ShardCounters) -> Bounds:
+def bounds_of(counters: ShardCounters) -> Bounds:
     """What the journal of a shard holds."""
-    is_empty = head.first_seq > head.seq
+    is_empty = counters.first_seq > counters.seq
     return Bounds(
-        head.epoch,
-        head.first_seq,
-        head.seq,
-        None if is_empty else head.oldest_at_ms,
-        None if is_empty else head.at_ms,
-        head.journal_bytes,
+        counters.epoch,
+        counters.first_seq,
+        counters.seq,
+        None if is_empty else counters.oldest_at_ms,
+        None if is_empty else counters.at_ms,
+        counters.journal_bytes,
     )
 
 
@@ -141,7 +141,7 @@ def cut(entries: list[Entry], after: int, upto: int) -> list[Entry]:
 
 def _bounds(tx: Tx, shard: Shard) -> Bounds:
     rows = _numbered(tx, shard)
-    return NO_BOUNDS if rows is None else bounds_of(rows.head)
+    return NO_BOUNDS if rows is None else bounds_of(rows.counters)
 
 
 def _reached(tx: Tx, span: Span, at_ms: int) -> int:
@@ -164,5 +164,5 @@ def _known(tx: Tx, shard: Shard) -> Rows:
 
 
 def _check_within(rows: Rows, seq: int) -> None:
-    if seq > rows.head.seq:
-        raise beyond_journal(rows.shard, rows.head.seq, seq)
+    if seq > rows.counters.seq:
+        raise beyond_journal(rows.shard, rows.counters.seq, seq)

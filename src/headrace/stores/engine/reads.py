@@ -44,7 +44,7 @@ def scan_part(rows: Rows, group: Group, place: str, limit: int, now_ms: int) -> 
                 found.append(found_of(row.record.id, row, blocked, None, [], paused, now_ms))
             last = jobs[-1].record.id if more else None
         case "ended":
-            finished_jobs, more = rows.sca_finished_jobs(place, limit, SCAN_PART_BYTES)
+            finished_jobs, more = rows.scan_finished_jobs(place, limit, SCAN_PART_BYTES)
             found = [found_of(each.id, None, None, each, [], paused, now_ms) for each in finished_jobs]
             last = finished_jobs[-1].id if more else None
         case "dead":
@@ -110,7 +110,9 @@ class EngineReads:
             if rows is None:
                 return Snapshot(0, 0, [])
             rows.number()
-            return Snapshot(rows.head.epoch, rows.head.seq, snapshot_rows(rows.config, *rows.everything(), now_ms))
+            return Snapshot(
+                rows.counters.epoch, rows.counters.seq, snapshot_rows(rows.config, *rows.everything(), now_ms)
+            )
 
         return await self._engine.read(at(now_ms, look))
 
@@ -132,7 +134,7 @@ class EngineReads:
                 return Scan(0, 0, [], None)
             rows.number()
             found, last = scan_part(rows, group, place, limit, now_ms)
-            return Scan(rows.head.epoch, rows.head.seq, found, write_place(shard, group, last))
+            return Scan(rows.counters.epoch, rows.counters.seq, found, write_place(shard, group, last))
 
         return await self._engine.read(at(now_ms, look))
 

@@ -78,7 +78,7 @@ def pack_body(job: Job | Record, enqueued_at_ms: int) -> bytes:
     )
 
 
-def record_of(id: str, run_at_ms: int, body: Body, payload: bytes, place: int | None = None) -> Record:
+def record_of(id: str, run_at_ms: int, body: Body, payload: bytes, order_key: int | None = None) -> Record:
     """A record from its columns."""
     return Record(
         id=id,
@@ -93,14 +93,14 @@ def record_of(id: str, run_at_ms: int, body: Body, payload: bytes, place: int | 
         stalls=body.stalls,
         error=body.error,
         failed_at_ms=body.failed_at_ms,
-        place=place,
+        order_key=order_key,
     )
 
 
 def row_of(columns: tuple[Any, ...]) -> Row:
     """A job from its columns, in the order of job_load."""
-    id, place, run_at_ms, expires_at_ms, fence, nonce, lease, body, payload = columns
-    record = record_of(id, run_at_ms, unpack_body(body), payload, place)
+    id, order_key, run_at_ms, expires_at_ms, fence, nonce, lease, body, payload = columns
+    record = record_of(id, run_at_ms, unpack_body(body), payload, order_key)
     if fence is None:
         return Row(record)
     packed = unpack_lease(lease)
@@ -199,15 +199,15 @@ _counters = attrgetter(
 )
 
 
-def counters_of(head: FeedCounters) -> tuple[int, ...]:
-    """What changes of a head, in the order of its columns; its birth and when it was created come before."""
-    counters: tuple[int, ...] = _counters(head)
-    return counters
+def counters_of(counters: FeedCounters) -> tuple[int, ...]:
+    """The counters that change, in the order of their columns, behind birth and time of creation."""
+    columns: tuple[int, ...] = _counters(counters)
+    return columns
 
 
-def head_columns(head: FeedCounters) -> tuple[Any, ...]:
-    """A whole head, as `FeedCounters` takes it back."""
-    return head.birth, head.created_at_ms, *counters_of(head)
+def counter_columns(counters: FeedCounters) -> tuple[Any, ...]:
+    """All columns of the counters, as `FeedCounters` takes them."""
+    return counters.birth, counters.created_at_ms, *counters_of(counters)
 
 
 def write_config(config: FeedConfig) -> str:
@@ -223,9 +223,9 @@ def read_config(text: str) -> FeedConfig:
 
 def change_columns(change: Changed) -> tuple[int, int, bytes, bytes, bytes]:
     """The columns of a change: its number, its instant, the id in UTF-8, the rest packed, and the item."""
-    event, place = _NUMBERS[change.event], change.place
-    if place is not None:
-        about = _pack((event, change.epoch, change.instance, change.reason, place.where, place.id))
+    event, position = _NUMBERS[change.event], change.position
+    if position is not None:
+        about = _pack((event, change.epoch, change.instance, change.reason, position.where, position.id))
     elif change.reason is not None:
         about = _pack((event, change.epoch, change.instance, change.reason))
     else:
@@ -245,7 +245,7 @@ def change_of(columns: Sequence[Any]) -> Changed:
         instance=about.instance,
         id=id.decode(),
         item=item,
-        place=_place(about.where, about.neighbour),
+        position=_position(about.where, about.neighbour),
         reason=about.reason,
     )
 
@@ -274,7 +274,7 @@ def changes_of(columns: Sequence[Any], after: int) -> Iterator[Changed]:
             instance=instance,
             id=line.id,
             item=line.item,
-            place=_place(line.where, line.neighbour),
+            position=_position(line.where, line.neighbour),
             reason=line.reason,
         )
 
@@ -294,15 +294,15 @@ def _lines_behind(after: int, last_seq: int, packed: bytes) -> Iterator[tuple[in
 
 
 def _line_of(change: Changed) -> tuple[object, ...]:
-    event, place = _NUMBERS[change.event], change.place
-    if place is not None:
-        return event, change.id, change.item, change.reason, place.where, place.id
+    event, position = _NUMBERS[change.event], change.position
+    if position is not None:
+        return event, change.id, change.item, change.reason, position.where, position.id
     if change.reason is not None:
         return event, change.id, change.item, change.reason
     return event, change.id, change.item
 
 
-def _place(where: Literal["first", "last", "before", "after"] | None, neighbour: str | None) -> ItemPosition | None:
+def _position(where: Literal["first", "last", "before", "after"] | None, neighbour: str | None) -> ItemPosition | None:
     match where:
         case None:
             return None

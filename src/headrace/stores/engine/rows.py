@@ -86,7 +86,7 @@ class Rows(Protocol):
         """Which shard."""
 
     @property
-    def head(self) -> ShardCounters:
+    def counters(self) -> ShardCounters:
         """Its counters, to be counted up in place."""
 
     def fail_queue(self) -> "Rows":
@@ -108,8 +108,8 @@ class Rows(Protocol):
     def due(self, now_ms: int, limit: int) -> list[Row]:
         """Later ones with `run_at <= now`, by time, then id."""
 
-    def ready(self, after_place: int, limit: int) -> list[Row]:
-        """Ready ones with `place > after_place`, by place."""
+    def ready(self, after_order_key: int, limit: int) -> list[Row]:
+        """Ready ones with `order_key > after_order_key`, by order key."""
 
     def next_later_ms(self) -> int | None:
         """The earliest time of a later one."""
@@ -194,7 +194,7 @@ class Rows(Protocol):
         """Jobs that wait or are active with `id > after_id`, by id, until `limit` or `bytes_max` of payloads is
         reached, and whether there may be more."""
 
-    def sca_finished_jobs(self, after_id: str, limit: int, bytes_max: int) -> tuple[list[FinishedJob], bool]:
+    def scan_finished_jobs(self, after_id: str, limit: int, bytes_max: int) -> tuple[list[FinishedJob], bool]:
         """The same for finished jobs and their results."""
 
     def scan_dead_letters(self, after: int, limit: int, bytes_max: int) -> tuple[list[DeadLetter], bool]:
@@ -262,7 +262,7 @@ class Tx(Protocol):
     def feed(self, feed: FeedName) -> FeedRows | None:
         """The rows of a feed or of a directory; None when there is none."""
 
-    def make_feed(self, feed: FeedName, config: FeedConfig, head: FeedCounters) -> FeedRows:
+    def make_feed(self, feed: FeedName, config: FeedConfig, counters: FeedCounters) -> FeedRows:
         """The rows of a feed that is not there yet."""
 
     def forget_feed(self, rows: FeedRows) -> None:

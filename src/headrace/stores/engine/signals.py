@@ -14,7 +14,7 @@ def has_changed(tx: Tx, feed: FeedName, after: FeedCursor | None) -> bool:
     rows = tx.feed(feed)
     if rows is None:
         return after is not None
-    if rows.config.type == "plain" and rows.head.items:
+    if rows.config.type == "plain" and rows.counters.items:
         return True
     if after is None:
         return rows.config.type != "plain"

@@ -4,7 +4,7 @@ from msgspec.structs import replace
 
 from headrace.model.event import CARRIERS, EventName, EventRecord, encode_lines, payload_text
 from headrace.model.job import Record
-from headrace.model.limits import PLACE_BITS, PRIORITY_MAX
+from headrace.model.limits import NUMBER_BITS, PRIORITY_MAX
 from headrace.model.names import Queue
 from headrace.stores.engine.rows import Rows
 from headrace.stores.shared.lookup import Row
@@ -58,16 +58,16 @@ class Step:
 
     def wait(self, record: Record) -> Record:
         """Let a record wait, ready (with a new number) when it is due and later otherwise; returns it as stored."""
-        place = self.draw(record) if record.run_at_ms <= self.now_ms else None
-        record = replace(record, place=place)
+        order_key = self.draw(record) if record.run_at_ms <= self.now_ms else None
+        record = replace(record, order_key=order_key)
         self.rows.put(Row(record))
         self.woke = True
         return record
 
     def draw(self, record: Record) -> int:
-        """A new place at the end of the line of the record's priority."""
-        self.rows.head.number += 1
-        return place_of(self.rows.config.priority_of(record.policy), self.rows.head.number)
+        """A new order key at the end of the line of the record's priority."""
+        self.rows.counters.number += 1
+        return order_key_of(self.rows.config.priority_of(record.policy), self.rows.counters.number)
 
     def line_of(self, event: EventName, record: Record, *, dead_letter: int | None = None) -> EventRecord:
         """A line about a record that waits: what it is and when it is due."""
@@ -88,11 +88,11 @@ class Step:
         )
 
 
-def place_of(priority: int, number: int) -> int:
-    """The place in line: higher priorities first, then by number."""
-    return (PRIORITY_MAX - priority << PLACE_BITS) + number
+def order_key_of(priority: int, number: int) -> int:
+    """The order key: higher priorities first, then by number."""
+    return (PRIORITY_MAX - priority << NUMBER_BITS) + number
 
 
-def number_at(place: int) -> int:
-    """The number that a place was drawn with."""
-    return place & ((1 << PLACE_BITS) - 1)
+def number_at(order_key: int) -> int:
+    """The number that an order key was drawn with."""
+    return order_key & ((1 << NUMBER_BITS) - 1)

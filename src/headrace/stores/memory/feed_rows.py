@@ -11,10 +11,10 @@ from headrace.stores.engine.feed_rows import FeedCounters, ItemRow
 class MemoryFeed:
     """A feed whose order is a sorted list of ranks."""
 
-    def __init__(self, feed: FeedName, config: FeedConfig, head: FeedCounters) -> None:
+    def __init__(self, feed: FeedName, config: FeedConfig, counters: FeedCounters) -> None:
         self.feed = feed
         self.config = config
-        self.head = head
+        self.counters = counters
         self._items: dict[str, ItemRow] = {}
         self._ranks: list[str] = []
         self._by_rank: dict[str, str] = {}

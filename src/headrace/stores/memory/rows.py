@@ -11,7 +11,7 @@ from sortedcontainers import SortedDict, SortedList
 from headrace.model.event import Consumer, Entry
 from headrace.model.finished import DeadLetter, FinishedJob
 from headrace.model.job import BlockedJob, State
-from headrace.model.limits import PLACE_BITS, PRIORITY_MAX
+from headrace.model.limits import NUMBER_BITS, PRIORITY_MAX
 from headrace.model.names import Shard
 from headrace.model.queue_config import QueueConfig
 from headrace.model.results import Counts
@@ -25,7 +25,7 @@ class MemoryRows:
 
     def __init__(self, shard: Shard, config: QueueConfig, fail_queue: Callable[[], "MemoryRows"]) -> None:
         self.shard = shard
-        self.head = ShardCounters()
+        self.counters = ShardCounters()
         self.config = config
         self._fail_queue = fail_queue
         self._jobs: SortedDict[str, Row] = SortedDict()
@@ -71,8 +71,8 @@ class MemoryRows:
         record = row.record
         if row.delivery is not None:
             return self._leases, (row.delivery.expires_at_ms, record.id)
-        if record.place is not None:
-            return self._ready, (record.place, record.id)
+        if record.order_key is not None:
+            return self._ready, (record.order_key, record.id)
         return self._later, (record.run_at_ms, record.id)
 
     def overdue(self, now_ms: int, limit: int) -> list[Row]:
@@ -85,8 +85,8 @@ class MemoryRows:
         found = islice(index.irange(maximum=(upto + 1, ""), inclusive=(True, False)), limit)
         return [self._jobs[id] for _, id in found]
 
-    def ready(self, after_place: int, limit: int) -> list[Row]:
-        found = islice(self._ready.irange(minimum=(after_place + 1, "")), limit)
+    def ready(self, after_order_key: int, limit: int) -> list[Row]:
+        found = islice(self._ready.irange(minimum=(after_order_key + 1, "")), limit)
         return [self._jobs[id] for _, id in found]
 
     def next_later_ms(self) -> int | None:
@@ -239,7 +239,7 @@ class MemoryRows:
 
     def reached(self, after: int, upto: int, at_ms: int) -> int:
         written = bisect_right(self._entries, at_ms, key=lambda entry: entry.at_ms)
-        last_seq = self._entries[written - 1].last_seq if written else self.head.first_seq - 1
+        last_seq = self._entries[written - 1].last_seq if written else self.counters.first_seq - 1
         return max(after, min(last_seq, upto))
 
     def counts(self, now_ms: int) -> Counts:
@@ -264,7 +264,7 @@ class MemoryRows:
     def _first_of_each_priority(self) -> list[tuple[int, str]]:
         found: list[tuple[int, str]] = []
         for rank in range(PRIORITY_MAX + 1):
-            lowest, highest = rank << PLACE_BITS, rank + 1 << PLACE_BITS
+            lowest, highest = rank << NUMBER_BITS, rank + 1 << NUMBER_BITS
             found += islice(self._ready.irange((lowest, ""), (highest, ""), (True, False)), 1)
         return found
 
@@ -294,7 +294,7 @@ class MemoryRows:
         found = (self._jobs[id] for id in self._jobs.irange(minimum=after_id, inclusive=(False, True)))
         return part_of(found, lambda row: len(row.record.payload), limit, bytes_max)
 
-    def sca_finished_jobs(self, after_id: str, limit: int, bytes_max: int) -> tuple[list[FinishedJob], bool]:
+    def scan_finished_jobs(self, after_id: str, limit: int, bytes_max: int) -> tuple[list[FinishedJob], bool]:
         found = (
             self._finished_jobs[id] for id in self._finished_jobs.irange(minimum=after_id, inclusive=(False, True))
         )

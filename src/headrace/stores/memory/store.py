@@ -95,8 +95,8 @@ class MemoryTx:
     def feed(self, feed: FeedName) -> MemoryFeed | None:
         return self._feeds.get(feed)
 
-    def make_feed(self, feed: FeedName, config: FeedConfig, head: FeedCounters) -> MemoryFeed:
-        rows = self._feeds[feed] = MemoryFeed(feed, config, head)
+    def make_feed(self, feed: FeedName, config: FeedConfig, counters: FeedCounters) -> MemoryFeed:
+        rows = self._feeds[feed] = MemoryFeed(feed, config, counters)
         return rows
 
     def forget_feed(self, rows: FeedRows) -> None:

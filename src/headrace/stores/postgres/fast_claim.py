@@ -18,7 +18,7 @@ from headrace.stores.postgres.queue_cache import Due, DueShard, KnownQueue, Know
 from headrace.stores.shared.sharding import visiting_order
 
 _fence = itemgetter(1)
-"""Of a row of claim_take: fences grow as places do."""
+"""Of a row of claim_take: fences grow as order keys do."""
 
 
 class ShardVisit:
@@ -33,7 +33,7 @@ class ShardVisit:
         self.has_ready = False
         self.seen_at_ms: int | None = None
         self.claims: list[Claim] = []
-        self.last_place = 0
+        self.last_order_key = 0
         self.noted: Cursor | None = None
 
 
@@ -92,10 +92,10 @@ class ClaimTry:
         if len(found) != len(self._visits):
             raise NotFastPath
         for visit, columns in zip(self._visits, found, strict=True):
-            self.now_ms, _, is_known, visit.lease_end_ms, visit.later_ms, place, nonce, visit.seen_at_ms = columns
+            self.now_ms, _, is_known, visit.lease_end_ms, visit.later_ms, order_key, nonce, visit.seen_at_ms = columns
             if not is_known or nonce == self._request.nonce:
                 raise NotFastPath
-            visit.has_ready = place is not None
+            visit.has_ready = order_key is not None
 
     def read(self, link: LazyTransaction) -> None:
         """See what was taken, and take from further shards while more is wanted; raises when anything is unusual."""
@@ -127,7 +127,7 @@ class ClaimTry:
         request, config, queue = self._request, visit.known.config, visit.shard.queue
         nonce, worker, lease_ms, bytes_left = request.nonce, request.worker, request.lease_ms, self._bytes_left
         usual = config.priority_of(NO_POLICY), config.timeout_of(NO_POLICY)
-        for now_ms, fence, id, place, run_at_ms, body, payload in sorted(taken.fetchall(), key=_fence):
+        for now_ms, fence, id, order_key, run_at_ms, body, payload in sorted(taken.fetchall(), key=_fence):
             self.now_ms = now_ms
             record = record_of(id, run_at_ms, unpack_body(body), payload)
             bytes_left -= len(payload)
@@ -140,7 +140,7 @@ class ClaimTry:
                 priority, timeout_ms = config.priority_of(policy), config.timeout_of(policy)
             lease = Lease(queue, id, token_of(nonce, fence), fence, now_ms + lease_ms)
             visit.claims.append(Claim(lease, record, worker, priority, timeout_ms, now_ms))
-            visit.last_place = place
+            visit.last_order_key = order_key
         if bytes_left < 0:
             raise NotFastPath
         self._bytes_left = bytes_left
@@ -164,7 +164,7 @@ class ClaimTry:
                     len(visit.claims),
                     encode_lines(lines),
                     self._request.nonce,
-                    visit.last_place,
+                    visit.last_order_key,
                 )
 
     def answer(self) -> Claims:

@@ -6,7 +6,7 @@ from headrace.model.event import EventRecord, encode_lines, payload_text
 from headrace.model.job import Job
 from headrace.model.names import Shard
 from headrace.stores.engine.row_codec import pack_body
-from headrace.stores.engine.step import place_of
+from headrace.stores.engine.step import order_key_of
 from headrace.stores.postgres.arrays import blobs, numbers, texts
 from headrace.stores.postgres.connection import Connection
 from headrace.stores.postgres.queue_cache import KnownQueue, KnownQueues, NotFastPath
@@ -53,14 +53,14 @@ def enqueue_new(connection: Connection, calls: Calls) -> dict[Shard, int]:
 
 def _arguments(known: KnownQueue, shard: Shard, jobs: list[Job], now_ms: int | None) -> tuple[object, ...]:
     config = known.config
-    heads, tails, lines, places, runs_at_ms = [], [], [], [], []
+    heads, tails, lines, order_keys, runs_at_ms = [], [], [], [], []
     for job in jobs:
         priority = config.priority_of(job.policy)
         run_at_ms = now_ms + job.delay_ms if now_ms is not None and job.delay_ms else job.run_at_ms
         head, tail = around_time(pack_body(job, UNKNOWN_MS))
         heads.append(head)
         tails.append(tail)
-        places.append(place_of(priority, 0))
+        order_keys.append(order_key_of(priority, 0))
         runs_at_ms.append(run_at_ms)
         lines.append(
             EventRecord(
@@ -81,7 +81,7 @@ def _arguments(known: KnownQueue, shard: Shard, jobs: list[Job], now_ms: int | N
         now_ms,
         config.waiting_max,
         texts([job.id for job in jobs]),
-        numbers(places),
+        numbers(order_keys),
         numbers(runs_at_ms),
         blobs(heads),
         blobs(tails),

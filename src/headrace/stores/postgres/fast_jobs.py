@@ -17,7 +17,7 @@ from headrace.model.names import Shard
 from headrace.model.policy import NO_POLICY
 from headrace.model.results import Enqueued, Settled, Turned
 from headrace.model.validate import check_batch, check_time
-from headrace.stores.engine.step import place_of
+from headrace.stores.engine.step import order_key_of
 from headrace.stores.postgres.connection import Connection, roll_back
 from headrace.stores.postgres.engine import PostgresEngine
 from headrace.stores.postgres.errors import AGAIN, errors
@@ -104,8 +104,8 @@ class FastJobs(PostgresJobs):
 
     def _promote(self, connection: Connection, due: DueShard, now_ms: int | None) -> None:
         known = due.known
-        first_place = place_of(known.config.priority_of(NO_POLICY), 0)
-        args = known.queue_id, known.text, due.shard_id, now_ms, first_place, PROMOTIONS_PER_CALL_MAX
+        first_order_key = order_key_of(known.config.priority_of(NO_POLICY), 0)
+        args = known.queue_id, known.text, due.shard_id, now_ms, first_order_key, PROMOTIONS_PER_CALL_MAX
         self._due = None
         with errors(self._postgres.settings.place):
             [(promoted,)] = connection.execute(sql("promote_plain"), args, binary=True).fetchall()

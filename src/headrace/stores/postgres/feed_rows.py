@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 from headrace.model.feed import Changed, FeedName
 from headrace.model.limits import EVICT_PER_CALL_MAX
 from headrace.stores.engine.feed_rows import FeedCounters, ItemRow
-from headrace.stores.engine.row_codec import change_columns, change_of, head_columns, read_config, write_config
+from headrace.stores.engine.row_codec import change_columns, change_of, counter_columns, read_config, write_config
 from headrace.stores.postgres.arrays import blobs, numbers
 from headrace.stores.postgres.feed_items import END, FeedItems
 from headrace.stores.postgres.lazy_transaction import Cursor, LazyTransaction
@@ -21,11 +21,11 @@ Front = tuple[int, int, int]
 class PostgresFeedLog:
     """Changes under their seq."""
 
-    def __init__(self, link: LazyTransaction, feed_id: int, head: FeedCounters) -> None:
+    def __init__(self, link: LazyTransaction, feed_id: int, counters: FeedCounters) -> None:
         self._link = link
         self._feed_id = feed_id
-        self._stored_first = head.first_seq
-        self._stored_last = head.seq
+        self._stored_first = counters.first_seq
+        self._stored_last = counters.seq
         self._appended: list[Changed] = []
         self._dropped_seq = 0
         self._front: list[Front] = []
@@ -105,15 +105,17 @@ class FeedQuestion(NamedTuple):
 class PostgresFeed:
     """A feed whose row is locked when the step writes, so that everything under it stands still."""
 
-    def __init__(self, link: LazyTransaction, feed: FeedName, feed_id: int, config: str, head: tuple[Any, ...]) -> None:
+    def __init__(
+        self, link: LazyTransaction, feed: FeedName, feed_id: int, config: str, counters: tuple[Any, ...]
+    ) -> None:
         self.feed = feed
         self.feed_id = feed_id
         self.config = read_config(config)
-        self.head = FeedCounters(*head)
+        self.counters = FeedCounters(*counters)
         self._link = link
-        self._stored = (self.config, head)
+        self._stored = (self.config, counters)
         self._items = FeedItems(link, feed_id, self.config.type == "sorted")
-        self._log = PostgresFeedLog(link, feed_id, self.head)
+        self._log = PostgresFeedLog(link, feed_id, self.counters)
         self._read_ahead: frozenset[str] = frozenset()
 
     def load(self, ids: Sequence[str]) -> None:
@@ -156,12 +158,12 @@ class PostgresFeed:
         them, which may be over its age; that of a sorted feed, since it may get another one before it."""
         if self.config.type != "feed":
             return int(self.config.type == "sorted")
-        surplus = min(max(self.head.items + count - self.config.items_max, 0), EVICT_PER_CALL_MAX)
+        surplus = min(max(self.counters.items + count - self.config.items_max, 0), EVICT_PER_CALL_MAX)
         return surplus + 1 if surplus or self.config.items_keep_ms else 0
 
     def _surplus_of_log(self, count: int) -> int:
         """How many changes would have to go, and the one behind them; 0 when none would for their number."""
-        kept = self.head.seq - self.head.first_seq + 1
+        kept = self.counters.seq - self.counters.first_seq + 1
         surplus = kept + count * CHANGES_PER_ITEM - self.config.changes_keep_max
         return min(surplus, kept) + 1 if surplus > 0 and self.config.type != "plain" else 0
 
@@ -206,7 +208,7 @@ class PostgresFeed:
     def write_back(self) -> None:
         """Write everything that the step has changed; all in one go inside `together`."""
         self.flush()
-        head = head_columns(self.head)
-        if (self.config, head) != self._stored:
-            self._link.run("feed_write", write_config(self.config), *head, self.feed_id)
-            self._stored = (self.config, head)
+        counters = counter_columns(self.counters)
+        if (self.config, counters) != self._stored:
+            self._link.run("feed_write", write_config(self.config), *counters, self.feed_id)
+            self._stored = (self.config, counters)

@@ -3,7 +3,7 @@
 from headrace.model.finished import DeadLetter, FinishedJob
 from headrace.stores.engine.row_codec import finished_job_columns, finished_job_of, pack, unpack_dead_letter
 from headrace.stores.engine.rows import part_of
-from headrace.stores.postgres.head import PostgresShardCounters, Sequences
+from headrace.stores.postgres.counters import PostgresShardCounters, Sequences
 from headrace.stores.postgres.lazy_transaction import LazyTransaction
 from headrace.stores.postgres.part import PostgresRowGroup
 
@@ -14,8 +14,8 @@ Standing = tuple[str, bool]
 class PostgresFinishedRows(PostgresRowGroup):
     """Jobs that are done or cancelled, at most one finished job per id."""
 
-    def __init__(self, link: LazyTransaction, shard_id: int, head: PostgresShardCounters, draws: Sequences) -> None:
-        super().__init__(link, shard_id, head, draws)
+    def __init__(self, link: LazyTransaction, shard_id: int, counters: PostgresShardCounters, draws: Sequences) -> None:
+        super().__init__(link, shard_id, counters, draws)
         self._known_finished_jobs: dict[str, Standing | None] = {}
         self._stored_finished_jobs: set[str] = set()
         self._finished_jobs: dict[str, FinishedJob | None] = {}
@@ -29,7 +29,7 @@ class PostgresFinishedRows(PostgresRowGroup):
         return None if found is None else finished_job_of(found)
 
     def _are_kept(self) -> bool:
-        return self.head.done + self.head.cancelled > 0
+        return self.counters.done + self.counters.cancelled > 0
 
     def _may_be_kept(self) -> bool:
         # Who writes does not go by the counter: it was read before the job was locked, and may not know its end yet.
@@ -50,7 +50,7 @@ class PostgresFinishedRows(PostgresRowGroup):
         self._finished_jobs.pop(finished_job.id, None)  # the newest is the last
         self._finished_jobs[finished_job.id] = finished_job
         self._known_finished_jobs[finished_job.id] = (finished_job.state, finished_job.pinned)
-        self.head.ended(finished_job.state, finished_job.pinned, 1)
+        self.counters.ended(finished_job.state, finished_job.pinned, 1)
 
     def drop_finished_job(self, id: str) -> None:
         if self._count_out(id):
@@ -60,7 +60,7 @@ class PostgresFinishedRows(PostgresRowGroup):
     def _count_out(self, id: str) -> bool:
         old = self._standing(id)
         if old is not None:
-            self.head.ended(*old, -1)
+            self.counters.ended(*old, -1)
         return old is not None
 
     def flush_finished_jobs(self) -> None:
@@ -81,7 +81,7 @@ class PostgresFinishedRows(PostgresRowGroup):
         if kept:
             self.run("finished_job_write", self.shard_id, *map(list, zip(*kept, strict=True)))
 
-    def sca_finished_jobs(self, after_id: str, limit: int, bytes_max: int) -> tuple[list[FinishedJob], bool]:
+    def scan_finished_jobs(self, after_id: str, limit: int, bytes_max: int) -> tuple[list[FinishedJob], bool]:
         with self.link.together():
             self.flush_finished_jobs()
             found = self.run("finished_job_scan", self.shard_id, after_id, limit, bytes_max)
@@ -91,7 +91,7 @@ class PostgresFinishedRows(PostgresRowGroup):
     def sweep_finished_jobs(self, now_ms: int, keep_max: int, limit: int) -> int:
         if not self._are_kept():
             return 0
-        over = min(max(self.head.unpinned - keep_max, 0), limit)
+        over = min(max(self.counters.unpinned - keep_max, 0), limit)
         with self.link.together():
             self.flush_finished_jobs()
             surplus = self.run("finished_job_sweep", self.shard_id, over) if over else None
@@ -108,7 +108,7 @@ class PostgresFinishedRows(PostgresRowGroup):
 
     def _swept(self, gone: list[tuple[str, str]], pinned: bool) -> int:
         for id, state in gone:
-            self.head.ended(state, pinned, -1)
+            self.counters.ended(state, pinned, -1)
             self._known_finished_jobs[id] = None
             self._stored_finished_jobs.discard(id)
         return len(gone)
@@ -121,8 +121,8 @@ FRONT = 64
 class PostgresDeadLetterRows(PostgresRowGroup):
     """Dead letters under numbers that only grow."""
 
-    def __init__(self, link: LazyTransaction, shard_id: int, head: PostgresShardCounters, draws: Sequences) -> None:
-        super().__init__(link, shard_id, head, draws)
+    def __init__(self, link: LazyTransaction, shard_id: int, counters: PostgresShardCounters, draws: Sequences) -> None:
+        super().__init__(link, shard_id, counters, draws)
         self._new_dead_letters: dict[int, DeadLetter] = {}
         self._gone_dead_letters: list[int] = []
         self._of_id: dict[str, list[DeadLetter]] = {}
@@ -139,7 +139,7 @@ class PostgresDeadLetterRows(PostgresRowGroup):
 
     def dead_letters_of(self, id: str) -> list[DeadLetter]:
         # Who writes does not go by the counter: it was read before the job was locked, and may not know its death yet.
-        if not self.link.writes and not self.head.dead:
+        if not self.link.writes and not self.counters.dead:
             return []
         if id not in self._of_id:
             ids = [each for each in dict.fromkeys([id, *self.hint]) if each not in self._of_id]
@@ -169,7 +169,7 @@ class PostgresDeadLetterRows(PostgresRowGroup):
         return [unpack_dead_letter(body) for (body,) in found.fetchall()]
 
     def put_dead_letter(self, dead_letter: DeadLetter) -> None:
-        self.head.dead += 1
+        self.counters.dead += 1
         self._new_dead_letters[dead_letter.key.number] = dead_letter
         if dead_letter.record.id in self._of_id:
             self._of_id[dead_letter.record.id].append(dead_letter)
@@ -177,7 +177,7 @@ class PostgresDeadLetterRows(PostgresRowGroup):
             self._dead_letter_front.append((dead_letter.key.number, dead_letter.until_ms))
 
     def drop_dead_letter(self, number: int) -> None:
-        self.head.dead -= 1
+        self.counters.dead -= 1
         if self._new_dead_letters.pop(number, None) is None:
             self._gone_dead_letters.append(number)
         for id, dead_letters in self._of_id.items():
@@ -199,11 +199,11 @@ class PostgresDeadLetterRows(PostgresRowGroup):
             self.run("dead_letter_write", self.shard_id, *map(list, zip(*columns, strict=True)))
 
     def dead_letters_over(self, now_ms: int, keep_max: int, limit: int) -> list[DeadLetter]:
-        if not self.head.dead:
+        if not self.counters.dead:
             return []
         over = 0
         for _, until_ms in self._oldest_dead_letters(limit):
-            if self.head.dead - over <= keep_max and until_ms > now_ms:
+            if self.counters.dead - over <= keep_max and until_ms > now_ms:
                 break
             over += 1
         return self.dead_letters(0, over) if over else []

@@ -1,6 +1,6 @@
 """Counts the rows of a shard anew, for those who look after a database."""
 
-from headrace.stores.postgres.head import COUNTS
+from headrace.stores.postgres.counters import COUNTS
 from headrace.stores.postgres.jobs_part import PostgresJobRows
 from headrace.stores.postgres.journal_rows import PostgresJournalRows
 
@@ -15,7 +15,7 @@ class PostgresIntegrityRows(PostgresJobRows, PostgresJournalRows):
         return [id for (id,) in self.ask("job_stranded", self.shard_id, after_id, limit).fetchall()]
 
     def kept(self) -> dict[str, int]:
-        return {name: getattr(self.head, name) for name in COUNTS}
+        return {name: getattr(self.counters, name) for name in COUNTS}
 
     def counted(self) -> dict[str, int]:
         # One statement, so one state of the table: whoever changes rows meanwhile has them and their counts in the
@@ -27,4 +27,4 @@ class PostgresIntegrityRows(PostgresJobRows, PostgresJournalRows):
         assert self.folded is not None  # the shard's row is locked since it was numbered
         kept = dict(zip(COUNTS, self.folded, strict=True)) | counted
         self.folded = tuple(kept[name] for name in COUNTS)
-        self.head.set_counts(self.folded)
+        self.counters.set_counts(self.folded)

@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 from headrace.model.job import BlockedJob
 from headrace.stores.engine.row_codec import lease_columns, pack, pack_body, row_of, unpack_blocked_job
 from headrace.stores.engine.rows import part_of
-from headrace.stores.postgres.head import PostgresShardCounters, Sequences
+from headrace.stores.postgres.counters import PostgresShardCounters, Sequences
 from headrace.stores.postgres.lazy_transaction import Cursor, LazyTransaction
 from headrace.stores.postgres.part import PostgresRowGroup
 from headrace.stores.shared.lookup import Row
@@ -17,14 +17,14 @@ class NextDue(NamedTuple):
 
     lease_end_ms: int | None
     later_ms: int | None
-    place: int | None
+    order_key: int | None
 
 
 class PostgresJobRows(PostgresRowGroup):
     """Whatever the step puts or drops is kept here until somebody has to see it in the table."""
 
-    def __init__(self, link: LazyTransaction, shard_id: int, head: PostgresShardCounters, draws: Sequences) -> None:
-        super().__init__(link, shard_id, head, draws)
+    def __init__(self, link: LazyTransaction, shard_id: int, counters: PostgresShardCounters, draws: Sequences) -> None:
+        super().__init__(link, shard_id, counters, draws)
         self.handing_out = False
         """Whether ready jobs are asked for to be handed out, and not only to see whether there are any."""
         self._jobs: dict[str, Row | None] = {}
@@ -76,15 +76,15 @@ class PostgresJobRows(PostgresRowGroup):
 
     def put(self, row: Row) -> None:
         id = row.record.id
-        self.head.count(self.job(id), -1)
-        self.head.count(row, 1)
+        self.counters.count(self.job(id), -1)
+        self.counters.count(row, 1)
         self._jobs[id] = row
         self._change(id)
 
     def drop(self, id: str) -> None:
         old = self.job(id)
         if old is not None:
-            self.head.count(old, -1)
+            self.counters.count(old, -1)
             self._jobs[id] = None
             self._change(id)
 
@@ -95,13 +95,13 @@ class PostgresJobRows(PostgresRowGroup):
     def put_blocked_job(self, blocked_job: BlockedJob) -> None:
         id = blocked_job.record.id
         if self.blocked_job(id) is None:
-            self.head.blocked += 1
+            self.counters.blocked += 1
         self._blocked_jobs[id] = blocked_job
         self._change(id)
 
     def drop_blocked_job(self, id: str) -> None:
         if self.blocked_job(id) is not None:
-            self.head.blocked -= 1
+            self.counters.blocked -= 1
             del self._blocked_jobs[id]
             self._change(id)
 
@@ -142,7 +142,7 @@ class PostgresJobRows(PostgresRowGroup):
         blocked_job = self._blocked_jobs.get(id)
         return (
             id,
-            record.place,
+            record.order_key,
             record.run_at_ms,
             *lease,
             None if old is not None and old[0] == body else body,
@@ -183,22 +183,22 @@ class PostgresJobRows(PostgresRowGroup):
         self.draws.number.add([columns[-1] for columns in found])
         return [self._keep(columns[:-1]) for columns in found]
 
-    def ready(self, after_place: int, limit: int) -> list[Row]:
+    def ready(self, after_order_key: int, limit: int) -> list[Row]:
         if not self.handing_out:
-            return self._glance(after_place, limit)
-        if self._ready_end is not None and after_place >= self._ready_end:
+            return self._glance(after_order_key, limit)
+        if self._ready_end is not None and after_order_key >= self._ready_end:
             return []
-        found = self.ask("job_ready", self.shard_id, after_place, limit).fetchall()
+        found = self.ask("job_ready", self.shard_id, after_order_key, limit).fetchall()
         self.draws.fence.add([columns[-1] for columns in found])
         rows = [self._keep(columns[:-1]) for columns in found]
         if len(rows) < limit:  # what stands behind them is none of this step's
-            self._ready_end = rows[-1].record.place if rows else after_place
+            self._ready_end = rows[-1].record.order_key if rows else after_order_key
         return rows
 
-    def _glance(self, after_place: int, limit: int) -> list[Row]:
-        if self.firsts().place is None:
+    def _glance(self, after_order_key: int, limit: int) -> list[Row]:
+        if self.firsts().order_key is None:
             return []
-        return self._seen(self.ask("job_glance", self.shard_id, after_place, limit))
+        return self._seen(self.ask("job_glance", self.shard_id, after_order_key, limit))
 
     def next_later_ms(self) -> int | None:
         return self.firsts().later_ms

@@ -127,7 +127,7 @@ def _seen(shard_id: int | None, has_inbox: bool, *columns: Any) -> JournalState:
 
 def _number_free(tx: Tx, *, shards: Mapping[int, Shard]) -> dict[int, Bounds]:
     assert isinstance(tx, PostgresTx)
-    return {rows.shard_id: bounds_of(rows.head) for rows in tx.number_free(shards)}
+    return {rows.shard_id: bounds_of(rows.counters) for rows in tx.number_free(shards)}
 
 
 def _reached(tx: Tx, spans: Sequence[Span], seen: Sequence[JournalState], at_ms: int) -> list[int]:

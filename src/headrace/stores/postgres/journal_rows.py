@@ -9,7 +9,7 @@ from headrace.model.event import Consumer, Entry
 from headrace.stores.engine.row_codec import consumer_of
 from headrace.stores.engine.rows import OldestEntry
 from headrace.stores.postgres.arrays import numbers
-from headrace.stores.postgres.head import COUNTS, PostgresShardCounters, Sequences
+from headrace.stores.postgres.counters import COUNTS, PostgresShardCounters, Sequences
 from headrace.stores.postgres.lazy_transaction import LazyTransaction
 from headrace.stores.postgres.part import PostgresRowGroup
 
@@ -40,8 +40,8 @@ class NumberedCall(msgspec.Struct, frozen=True, gc=False):
 class PostgresJournalRows(PostgresRowGroup):
     """Entries under the seq of their last event."""
 
-    def __init__(self, link: LazyTransaction, shard_id: int, head: PostgresShardCounters, draws: Sequences) -> None:
-        super().__init__(link, shard_id, head, draws)
+    def __init__(self, link: LazyTransaction, shard_id: int, counters: PostgresShardCounters, draws: Sequences) -> None:
+        super().__init__(link, shard_id, counters, draws)
         self.unnumbered = 0
         """How many calls were in the inbox when the step began."""
         self.folded: tuple[int, ...] | None = None
@@ -52,7 +52,7 @@ class PostgresJournalRows(PostgresRowGroup):
         self._front_is_all = False
         self._dropped_seq = 0
         self._consumers: list[Consumer] | None = None
-        self._reached = head.seq // PARTITION_SEQS
+        self._reached = counters.seq // PARTITION_SEQS
 
     def append(self, lines: bytes, count: int, now_ms: int, worker: str | None) -> None:
         self._appended.append(Appended(now_ms, count, worker, lines))
@@ -60,7 +60,7 @@ class PostgresJournalRows(PostgresRowGroup):
     def take_inbox(self) -> list[tuple[object, ...]]:
         """What the step leaves in the inbox, as columns; the last row carries the changes of the counts."""
         appended, self._appended = self._appended, []
-        deltas = self.head.take_deltas()
+        deltas = self.counters.take_deltas()
         if any(deltas) and not appended:
             appended = [Appended(0, 0, None, b"")]
         last = len(appended) - 1
@@ -75,11 +75,11 @@ class PostgresJournalRows(PostgresRowGroup):
             self.run("inbox_write", *map(list, zip(*columns, strict=True)))
 
     def take_out(self, ticket: int, count: int, size: int) -> None:
-        """Let a call leave the inbox for the journal, under the number that the head has reached."""
-        head = self.head
-        self._numbered.append(NumberedCall(ticket, head.seq if count else None, head.at_ms))
+        """Let a call leave the inbox for the journal, under the number that the counters have reached."""
+        counters = self.counters
+        self._numbered.append(NumberedCall(ticket, counters.seq if count else None, counters.at_ms))
         if count and self._front_is_all:
-            self._front.append(OldestEntry(head.seq, head.at_ms, size))
+            self._front.append(OldestEntry(counters.seq, counters.at_ms, size))
 
     def flush_entries(self) -> None:
         """Move what has numbers from the inbox to the journal, inside the server, and drop what retention has given up;
@@ -94,7 +94,7 @@ class PostgresJournalRows(PostgresRowGroup):
                 numbers([each.last_seq for each in numbered]),
                 numbers([each.at_ms for each in numbered]),
                 self.shard_id,
-                self.head.epoch,
+                self.counters.epoch,
                 self._dropped_seq,
             )
         if self._dropped_seq:
@@ -103,8 +103,8 @@ class PostgresJournalRows(PostgresRowGroup):
 
     def set_journal(self, journal: tuple[int, ...]) -> None:
         """Take over the journal's counters from the shard's row, now that it is locked."""
-        self.head.set_journal(journal)
-        self._reached = self.head.seq // PARTITION_SEQS
+        self.counters.set_journal(journal)
+        self._reached = self.counters.seq // PARTITION_SEQS
         self._front.clear()
         self._front_is_all = False
 
@@ -118,7 +118,7 @@ class PostgresJournalRows(PostgresRowGroup):
         if not self._front and not self._front_is_all:
             with self.link.together():
                 self.flush_entries()
-                found = self.run("entry_front", self.shard_id, self.head.first_seq, FRONT)
+                found = self.run("entry_front", self.shard_id, self.counters.first_seq, FRONT)
             self._front = deque(OldestEntry(*columns) for columns in found.fetchall())
             self._front_is_all = len(self._front) < FRONT
         return self._front[0] if self._front else None
@@ -139,7 +139,7 @@ class PostgresJournalRows(PostgresRowGroup):
         ]
 
     def reached(self, after: int, upto: int, at_ms: int) -> int:
-        low, high = max(after, self.head.first_seq - 1), min(upto, self.head.seq)
+        low, high = max(after, self.counters.first_seq - 1), min(upto, self.counters.seq)
         with self.link.together():
             self.flush_entries()
             found = self.run("entry_reached", at_ms, [self.shard_id], [low], [high])

@@ -1,7 +1,7 @@
 """Small rows beside the jobs of a shard: idempotency keys and workers."""
 
 from headrace.stores.engine.rows import KeyRow, WorkerRow
-from headrace.stores.postgres.head import PostgresShardCounters, Sequences
+from headrace.stores.postgres.counters import PostgresShardCounters, Sequences
 from headrace.stores.postgres.lazy_transaction import LazyTransaction
 from headrace.stores.postgres.part import PostgresRowGroup
 
@@ -9,8 +9,8 @@ from headrace.stores.postgres.part import PostgresRowGroup
 class PostgresKeyRows(PostgresRowGroup):
     """Looked up for a whole batch, kept while the step lasts."""
 
-    def __init__(self, link: LazyTransaction, shard_id: int, head: PostgresShardCounters, draws: Sequences) -> None:
-        super().__init__(link, shard_id, head, draws)
+    def __init__(self, link: LazyTransaction, shard_id: int, counters: PostgresShardCounters, draws: Sequences) -> None:
+        super().__init__(link, shard_id, counters, draws)
         self._keys: dict[tuple[str, str], KeyRow | None] = {}
         self._new_keys: dict[tuple[str, str], KeyRow] = {}
         self._stored_keys: set[tuple[str, str]] = set()

@@ -7,7 +7,7 @@ from psycopg import errors as pg
 
 from headrace.model.feed import FeedConfig, FeedName
 from headrace.stores.engine.feed_rows import FeedCounters, FeedRows
-from headrace.stores.engine.row_codec import head_columns, write_config
+from headrace.stores.engine.row_codec import counter_columns, write_config
 from headrace.stores.postgres.feed_rows import PostgresFeed
 from headrace.stores.postgres.lazy_transaction import LazyTransaction
 
@@ -80,21 +80,21 @@ class OpenFeeds:
         if found and feed.directory in self._feeds and self._feeds[feed.directory] is None:
             raise pg.SerializationFailure("the tenant's first feed was made by somebody else meanwhile")
         self._feeds[feed] = None
-        for self.now_ms, feed_id, config, *head in found:
-            self._feeds[feed] = PostgresFeed(self._link, feed, feed_id, config, tuple(head))
-            self._seen.keep(feed, (feed_id, config, tuple(head)))
+        for self.now_ms, feed_id, config, *counters in found:
+            self._feeds[feed] = PostgresFeed(self._link, feed, feed_id, config, tuple(counters))
+            self._seen.keep(feed, (feed_id, config, tuple(counters)))
 
     def read(self, feeds: Sequence[FeedName]) -> None:
         """Read feeds in one go."""
         found = self._link.run("feed_find", [each.tenant for each in feeds], [each.name for each in feeds])
         self._feeds |= dict.fromkeys(feeds)
-        for tenant, name, feed_id, config, *head in found.fetchall():
+        for tenant, name, feed_id, config, *counters in found.fetchall():
             feed = FeedName(name, tenant)
-            self._feeds[feed] = PostgresFeed(self._link, feed, feed_id, config, tuple(head))
+            self._feeds[feed] = PostgresFeed(self._link, feed, feed_id, config, tuple(counters))
 
-    def make(self, feed: FeedName, config: FeedConfig, head: FeedCounters) -> PostgresFeed:
+    def make(self, feed: FeedName, config: FeedConfig, counters: FeedCounters) -> PostgresFeed:
         """The rows of a feed that is not there yet."""
-        text, columns = write_config(config), head_columns(head)
+        text, columns = write_config(config), counter_columns(counters)
         [(feed_id,)] = self._link.run("feed_create", feed.tenant, feed.name, text, *columns).fetchall()
         rows = self._feeds[feed] = PostgresFeed(self._link, feed, feed_id, text, columns)
         return rows
@@ -123,4 +123,6 @@ class OpenFeeds:
             if rows is not None:
                 rows.write_back()
                 if self._link.writes:
-                    self._seen.keep(rows.feed, (rows.feed_id, write_config(rows.config), head_columns(rows.head)))
+                    self._seen.keep(
+                        rows.feed, (rows.feed_id, write_config(rows.config), counter_columns(rows.counters))
+                    )

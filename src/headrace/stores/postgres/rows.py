@@ -5,14 +5,14 @@ from typing import Any
 
 from headrace.model.finished import DeadLetter, FinishedJob
 from headrace.model.job import BlockedJob, State
-from headrace.model.limits import INBOX_PER_ROUND_MAX, JOURNAL_TRIM_PER_CALL_MAX, PLACE_BITS
+from headrace.model.limits import INBOX_PER_ROUND_MAX, JOURNAL_TRIM_PER_CALL_MAX, NUMBER_BITS
 from headrace.model.names import Shard
 from headrace.model.queue_config import QueueConfig
 from headrace.model.results import Counts
 from headrace.stores.engine.journal_entries import number, trim
 from headrace.stores.engine.row_codec import due_since, finished_job_of, row_of, unpack_blocked_job, unpack_dead_letter
+from headrace.stores.postgres.counters import JOURNAL, PostgresShardCounters, Sequences
 from headrace.stores.postgres.finished_rows import PostgresDeadLetterRows, PostgresFinishedRows
-from headrace.stores.postgres.head import JOURNAL, PostgresShardCounters, Sequences
 from headrace.stores.postgres.integrity import PostgresIntegrityRows
 from headrace.stores.postgres.journal_rows import PARTITION_SEQS
 from headrace.stores.postgres.lazy_transaction import LazyTransaction
@@ -33,8 +33,8 @@ class PostgresRows(PostgresIntegrityRows, PostgresFinishedRows, PostgresDeadLett
         fail_queue: Callable[[], "PostgresRows"],
     ) -> None:
         shard_id, unnumbered, *columns = stored
-        head = PostgresShardCounters(tuple(columns[: len(JOURNAL)]), tuple(columns[len(JOURNAL) :]), draws)
-        super().__init__(link, shard_id, head, draws)
+        counters = PostgresShardCounters(tuple(columns[: len(JOURNAL)]), tuple(columns[len(JOURNAL) :]), draws)
+        super().__init__(link, shard_id, counters, draws)
         self.unnumbered = unnumbered
         self.shard = shard
         self.config = config
@@ -68,7 +68,7 @@ class PostgresRows(PostgresIntegrityRows, PostgresFinishedRows, PostgresDeadLett
 
     def all_numbered(self) -> None:
         """Count from what was folded into the row of the shard."""
-        self.head.set_counts(self.folded or ())
+        self.counters.set_counts(self.folded or ())
         self.unnumbered = 0
 
     def try_number(self) -> bool:
@@ -76,9 +76,9 @@ class PostgresRows(PostgresIntegrityRows, PostgresFinishedRows, PostgresDeadLett
         that it had not reached."""
         if not self.run("shard_try_lock", self.shard_id).fetchall():
             return False
-        reached = self.head.seq // PARTITION_SEQS
+        reached = self.counters.seq // PARTITION_SEQS
         self.number()
-        return self.head.seq // PARTITION_SEQS > reached
+        return self.counters.seq // PARTITION_SEQS > reached
 
     def fold(self, calls: Sequence[Sequence[Any]]) -> None:
         """Give calls of the inbox their numbers, and fold their counts. Their lines stay on the server."""
@@ -86,31 +86,31 @@ class PostgresRows(PostgresIntegrityRows, PostgresFinishedRows, PostgresDeadLett
         for ticket, now_ms, count, size, *deltas in calls:
             folded = [old + delta for old, delta in zip(folded, deltas, strict=True)]
             if count:
-                number(self.head, count, size, now_ms)
+                number(self.counters, count, size, now_ms)
             self.take_out(ticket, count, size)
             if count:
                 trim(self, now_ms, JOURNAL_TRIM_PER_CALL_MAX)
         self.folded = tuple(folded)
 
     def counts(self, now_ms: int) -> Counts:
-        head = self.head
+        counters = self.counters
         return Counts(
-            head.ready + head.later,
-            head.later,
-            head.blocked,
-            head.active,
-            head.done,
-            head.cancelled,
-            head.dead,
+            counters.ready + counters.later,
+            counters.later,
+            counters.blocked,
+            counters.active,
+            counters.done,
+            counters.cancelled,
+            counters.dead,
             self._oldest_due_ms(now_ms),
         )
 
     def _oldest_due_ms(self, now_ms: int) -> int | None:
-        found = self.ask("job_oldest", self.shard_id, PLACE_BITS, PLACE_BITS, self.shard_id, now_ms).fetchall()
+        found = self.ask("job_oldest", self.shard_id, NUMBER_BITS, NUMBER_BITS, self.shard_id, now_ms).fetchall()
         return min((due_since(run_at_ms, body) for run_at_ms, body in found), default=None)
 
     def held(self) -> int:
-        return self.head.ready + self.head.later + self.head.blocked
+        return self.counters.ready + self.counters.later + self.counters.blocked
 
     def ids_in(self, state: State, after_id: str, limit: int) -> list[str]:
         match state:
@@ -142,9 +142,9 @@ class PostgresRows(PostgresIntegrityRows, PostgresFinishedRows, PostgresDeadLett
     def erase(self, limit: int) -> int:
         gone = self.run("erase_finished_job", self.shard_id, limit).fetchall()
         for state, pinned in gone:
-            self.head.ended(state, pinned, -1)
+            self.counters.ended(state, pinned, -1)
         dead_letters = self.run("erase_dead_letter", self.shard_id, limit - len(gone)).rowcount
-        self.head.dead -= dead_letters
+        self.counters.dead -= dead_letters
         erased = len(gone) + dead_letters
         for name in ("erase_key", "erase_worker", "erase_consumer"):
             erased += self.run(name, self.shard_id, limit - erased).rowcount
@@ -159,4 +159,4 @@ class PostgresRows(PostgresIntegrityRows, PostgresFinishedRows, PostgresDeadLett
         self.flush_workers()
         self.flush_entries()
         if self.folded is not None:
-            self.run("shard_write", *self.head.journal(), *self.folded, self.shard_id)
+            self.run("shard_write", *self.counters.journal(), *self.folded, self.shard_id)

@@ -13,8 +13,8 @@ from headrace.model.limits import INBOX_PER_ROUND_MAX
 from headrace.model.names import Queue, Shard
 from headrace.model.queue_config import QueueConfig, first_config
 from headrace.stores.engine.feed_rows import FeedCounters, FeedRows
+from headrace.stores.postgres.counters import Sequences
 from headrace.stores.postgres.feed_rows import PostgresFeed
-from headrace.stores.postgres.head import Sequences
 from headrace.stores.postgres.lazy_transaction import LazyTransaction
 from headrace.stores.postgres.open_feeds import OpenFeeds, SeenFeeds
 from headrace.stores.postgres.rows import PostgresRows
@@ -146,8 +146,8 @@ class PostgresTx:
     def feed(self, feed: FeedName) -> PostgresFeed | None:
         return self.feeds.find(feed)
 
-    def make_feed(self, feed: FeedName, config: FeedConfig, head: FeedCounters) -> PostgresFeed:
-        return self.feeds.make(feed, config, head)
+    def make_feed(self, feed: FeedName, config: FeedConfig, counters: FeedCounters) -> PostgresFeed:
+        return self.feeds.make(feed, config, counters)
 
     def forget_feed(self, rows: FeedRows) -> None:
         self.feeds.forget(rows)

@@ -30,7 +30,7 @@ class RedisIntegrity:
         self._link = link
         self._journal = journal
 
-    async def inspect(
+    async def check(
         self, shard: Shard, *, cursor: str | None = None, limit: int = BATCH_MAX, now_ms: int | None = None
     ) -> Findings:
         place = CheckCursor.read(shard, cursor)
@@ -40,7 +40,7 @@ class RedisIntegrity:
         if answer is None:
             return Findings()
         journal, leases_over, quarantine, walked = answer
-        damages, count_mismatches, _, *scan = walked if place.records is not None else NOTHING_WALKED
+        problems, count_mismatches, _, *scan = walked if place.records is not None else NOTHING_WALKED
         bounds = bounds_of(journal)
         after, upto = place.journal(bounds)
         entries = await EntryReader(self._link, shard, after, upto).read(limit, INSPECT_JOURNAL_BYTES)
@@ -50,7 +50,7 @@ class RedisIntegrity:
             leases_over=int(leases_over),
             quarantined=len(quarantine),
             quarantine=tuple(Quarantined(_MISSED[each[:1]], each[2:].decode()) for each in quarantine[:limit]),
-            damages=_damages(damages),
+            problems=_problems(problems),
             count_mismatches=_count_mismatches(count_mismatches),
             cursor=_place(scan),
         )
@@ -61,16 +61,16 @@ class RedisIntegrity:
             found = replace(found, journal=replace(bounds, first_seq=max(first_seq, bounds.first_seq)))
         return place.finish(shard, found, entries)
 
-    async def mend(
+    async def repair(
         self, shard: Shard, *, cursor: str | None = None, limit: int = BATCH_MAX, now_ms: int | None = None
     ) -> RepairResult:
         given = _given(read_place(shard, cursor, limit), limit, now_ms)
         [answer] = await ask(self._link, "mend", [shard], given)
         if answer is None:
             return RepairResult()
-        damages, count_mismatches, cleared, *place = answer
+        problems, count_mismatches, cleared, *place = answer
         return RepairResult(
-            damages=_damages(damages),
+            problems=_problems(problems),
             count_mismatches=_count_mismatches(count_mismatches),
             cleared=int(cleared),
             cursor=None if (at := _place(place)) is None else write_cursor(shard.index, at),
@@ -90,7 +90,7 @@ def _place(scan: Sequence[Any]) -> str | None:
     return None if phase == b"" else f"{int(phase)} {at.decode()}"
 
 
-def _damages(flat: list[bytes]) -> tuple[Problem, ...]:
+def _problems(flat: list[bytes]) -> tuple[Problem, ...]:
     # A job may be amiss in several places, and a scan may show one twice.
     found = [Problem(flaw.decode(), id.decode()) for flaw, id in zip(flat[::2], flat[1::2], strict=True)]  # type: ignore[arg-type]  # the functions say nothing else
     return tuple(dict.fromkeys(found))

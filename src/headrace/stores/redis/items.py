@@ -8,7 +8,7 @@ from headrace.model.feed import FeedName, Item, ItemPosition, Move, Publication,
 from headrace.model.limits import BATCH_MAX, PAGE_MAX
 from headrace.model.results import ItemsSnapshot, Moved, Published, Retracted
 from headrace.model.validate import check_int
-from headrace.stores.engine.items import read_place, write_place
+from headrace.stores.engine.items import read_rank_cursor, write_rank_cursor
 from headrace.stores.redis.client import Argument, RedisClient, ServerCall
 from headrace.stores.redis.errors import ScriptRefusal
 from headrace.stores.redis.fanout import now_argument
@@ -47,7 +47,7 @@ class RedisItems:
             return []
         given: list[Argument] = [now_argument(now_ms), instance]
         for each in publications:
-            where, neighbour = _place_args(each.place)
+            where, neighbour = _position_args(each.position)
             given += ["e" if each.edit else where, each.id or "", neighbour, each.item]
 
         def refuse(type: str) -> None:
@@ -80,7 +80,7 @@ class RedisItems:
             return []
         given: list[Argument] = [now_argument(now_ms), instance]
         for each in moves:
-            where, neighbour = _place_args(each.place)
+            where, neighbour = _position_args(each.position)
             given += [where, each.id, neighbour]
         signs = await self._call(feed, "item_move", given, _refusing(feed, "move items"))
         return [Moved(each.id, _MOVED[sign]) for each, sign in zip(moves, signs.decode(), strict=True)]
@@ -104,12 +104,12 @@ class RedisItems:
         self, feed: FeedName, *, cursor: str | None = None, limit: int = PAGE_MAX, now_ms: int | None = None
     ) -> ItemsSnapshot:
         check_int("limit", limit, 1, PAGE_MAX)
-        rank, last_id = read_place(cursor)
+        rank, last_id = read_rank_cursor(cursor)
         answer = await self._look(feed, "item_list", [now_argument(now_ms), limit, rank, last_id])
         if answer is None:
             return ItemsSnapshot([], None)
         birth, epoch, seq, is_more, flat = answer
-        more = write_place(row_of(*flat[-2:])) if flat and is_more else None
+        more = write_rank_cursor(row_of(*flat[-2:])) if flat and is_more else None
         return ItemsSnapshot(items_of(flat), cursor_of(birth, epoch, seq), more)
 
     async def snapshot(self, feed: FeedName, *, now_ms: int | None = None) -> ItemsSnapshot:
@@ -147,5 +147,5 @@ def _refusing(feed: FeedName, wanted: str) -> Callable[[str], None]:
     return refuse
 
 
-def _place_args(place: ItemPosition) -> tuple[str, str]:
-    return WHERE[place.where], place.id or ""
+def _position_args(position: ItemPosition) -> tuple[str, str]:
+    return WHERE[position.where], position.id or ""

@@ -183,7 +183,7 @@ def _policy_of(priority: int, mask: int, fields: bytes) -> Policy:
     return Policy(priority=None if priority == _NO_PRIORITY else priority, **given)
 
 
-def record_of(id: str, packed: bytes, place: int | None) -> Record:
+def record_of(id: str, packed: bytes, order_key: int | None) -> Record:
     """The record of a body."""
     since, since_low, due, due_low, attempts, stalls, size, priority, mask, kind_size = _HEAD.unpack_from(packed)
     policy, at = NO_POLICY, _HEAD.size
@@ -208,7 +208,7 @@ def record_of(id: str, packed: bytes, place: int | None) -> Record:
         stalls=stalls,
         error=error,
         failed_at_ms=failed_at_ms,
-        place=place,
+        order_key=order_key,
     )
 
 
@@ -340,7 +340,7 @@ def items_of(flat: Sequence[bytes]) -> list[Item]:
 
 
 def cursor_of(birth: bytes, epoch: bytes, seq: bytes) -> FeedCursor:
-    """A place in a log."""
+    """A position in a log."""
     return FeedCursor(birth.decode(), int(epoch), int(seq))
 
 
@@ -357,12 +357,12 @@ def change_of(entry: Sequence[Any]) -> Changed:
         instance=head[_CHANGE_HEAD.size : end].decode(),
         id=id.decode(),
         item=item,
-        place=_place_of(event, mark, head[end:]),
+        position=_position_of(event, mark, head[end:]),
         reason=_EVICTION_REASONS.get(mark) if event == ord("r") else None,
     )
 
 
-def _place_of(event: int, mark: int, neighbour: bytes) -> ItemPosition | None:
+def _position_of(event: int, mark: int, neighbour: bytes) -> ItemPosition | None:
     if event not in b"pm" or mark not in _PLACES:
         return None
     return ItemPosition(_PLACES[mark], neighbour.decode() or None)

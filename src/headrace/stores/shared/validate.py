@@ -44,8 +44,8 @@ def check_publication(feed: FeedName, type: str, publication: Publication) -> No
         return
     if type == "plain" and publication.edit:
         raise wrong_type(feed, type, "edit")
-    if publication.place.where not in (("first", "last") if type == "plain" else ("last",)):
-        raise wrong_type(feed, type, f"publish {publication.place.where!r}")
+    if publication.position.where not in (("first", "last") if type == "plain" else ("last",)):
+        raise wrong_type(feed, type, f"publish {publication.position.where!r}")
 
 
 def wrong_type(feed: FeedName, type: str, wanted: str) -> Refused:
@@ -94,13 +94,13 @@ SEQ_MAX = 2**63 - 1
 
 
 def check_range(after: int, upto: int) -> None:
-    """Refuse places that no journal can have."""
+    """Refuse positions that no journal can have."""
     check_int("after", after, 0, SEQ_MAX)
     check_int("upto", upto, 0, SEQ_MAX)
 
 
 def check_spans(spans: Sequence[Span], at_ms: int) -> None:
-    """Refuse too many spans, places that no journal can have, and an instant that is none."""
+    """Refuse too many spans, positions that no journal can have, and an instant that is none."""
     check_batch("spans", len(spans), BATCH_MAX)
     check_time("at_ms", at_ms)
     for span in spans:
@@ -121,7 +121,7 @@ def unknown_consumer(shard: Shard, consumer: str) -> Refused:
 
 
 def beyond_journal(shard: Shard, last_seq: int, seq: int) -> Refused:
-    """The refusal of a place behind the end of a journal."""
+    """The refusal of a position behind the end of a journal."""
     return Refused(
         "beyond_journal",
         f"the journal of {shard} ends with seq {last_seq:,} and cannot be read up to {seq:,};"

@@ -24,7 +24,7 @@ WAL_BUSY_SECONDS = 0.1
 WAL_PAUSE_SECONDS = 0.01
 WAL_BYTES_KEPT = 64 * 1024 * 1024
 CHECKPOINT_PAGES = 4_000
-"""16 MiB of log before it is folded into the file: the heads of queues change often and are then copied once."""
+"""16 MiB of log before it is folded into the file: the counters of shards change often and are then copied once."""
 CACHE_KIB = 32_000
 """Pages kept by a connection; the default of 2 MiB does not hold the indexes of a large backlog."""
 

@@ -27,7 +27,7 @@ from headrace.stores.engine.row_codec import (
     unpack_body,
 )
 from headrace.stores.engine.rows import Engine, Tx
-from headrace.stores.engine.step import Step, place_of
+from headrace.stores.engine.step import Step, order_key_of
 from headrace.stores.sqlite.packing import json_array, json_keys
 from headrace.stores.sqlite.rows import SqliteRows
 from headrace.stores.sqlite.sql import sql
@@ -104,18 +104,18 @@ def _look(tx: Tx, request: ClaimRequest, now_ms: int) -> Claims | None:
 
 def enqueue(step: Step, rows: SqliteRows, jobs: list[Job]) -> list[Enqueued]:
     """Take in jobs that are all new."""
-    head, config, now_ms, shard_id = rows.head, rows.config, step.now_ms, rows.shard_id
+    counters, config, now_ms, shard_id = rows.counters, rows.config, step.now_ms, rows.shard_id
     if rows.held() + len(jobs) > config.waiting_max:
         raise NotOnFastPath
-    number, lines, columns = head.number, step.lines, []
+    number, lines, columns = counters.number, step.lines, []
     for job in jobs:
         if job.idempotency_key is not None:
             raise NotOnFastPath
-        priority, run_at_ms, place = config.priority_of(job.policy), job.due_ms(now_ms), None
+        priority, run_at_ms, order_key = config.priority_of(job.policy), job.due_ms(now_ms), None
         if run_at_ms <= now_ms:
             number += 1
-            place = place_of(priority, number)
-        columns.append((shard_id, job.id, place, run_at_ms, pack_body(job, now_ms), job.payload))
+            order_key = order_key_of(priority, number)
+        columns.append((shard_id, job.id, order_key, run_at_ms, pack_body(job, now_ms), job.payload))
         lines.append(
             EventRecord(
                 "enqueued",
@@ -132,10 +132,10 @@ def enqueue(step: Step, rows: SqliteRows, jobs: list[Job]) -> list[Enqueued]:
         rows.connection.executemany(sql("enqueue"), columns)
     except sqlite3.IntegrityError as known:
         raise NotOnFastPath from known
-    ready = number - head.number
-    head.number = number
-    head.ready += ready
-    head.later += len(jobs) - ready
+    ready = number - counters.number
+    counters.number = number
+    counters.ready += ready
+    counters.later += len(jobs) - ready
     rows.drop_finished_jobs([job.id for job in jobs])
     step.woke = True
     return [Enqueued(job.id, "created") for job in jobs]
@@ -144,15 +144,15 @@ def enqueue(step: Step, rows: SqliteRows, jobs: list[Job]) -> list[Enqueued]:
 def hand_out(step: Step, rows: SqliteRows, request: ClaimRequest, limit: int, bytes_left: int) -> list[Claim]:
     """Hand out the first ready jobs, if all of them may start and fit."""
     rows.forget()
-    head, now_ms = rows.head, step.now_ms
-    if not head.ready:
+    counters, now_ms = rows.counters, step.now_ms
+    if not counters.ready:
         return []
     queue, config, nonce, worker = rows.shard.queue, rows.config, request.nonce, request.worker
-    expires_at_ms, fence, before = now_ms + request.lease_ms, head.fence, -1
+    expires_at_ms, fence, before = now_ms + request.lease_ms, counters.fence, -1
     runs: list[list[int]] = []
     claims, lines = [], step.lines
     known, body, priority, timeout_ms = b"", NO_BODY, 0, 0
-    for place, id, run_at_ms, packed, payload in rows.connection.execute(sql("claim_look"), (rows.shard_id, limit)):
+    for order_key, id, run_at_ms, packed, payload in rows.connection.execute(sql("claim_look"), (rows.shard_id, limit)):
         is_new = packed != known  # jobs that were sent in one call have one body, mostly: 0.5 µs less for each
         if is_new:
             body = unpack_body(packed)
@@ -162,29 +162,29 @@ def hand_out(step: Step, rows: SqliteRows, request: ClaimRequest, limit: int, by
         bytes_left -= len(payload)
         if bytes_left < 0 or (is_new and is_expired(record, now_ms)):
             raise NotOnFastPath
-        if place != before + 1:
-            runs.append([fence + 1 - place, place, place])
+        if order_key != before + 1:
+            runs.append([fence + 1 - order_key, order_key, order_key])
         fence += 1
-        runs[-1][2] = before = place
+        runs[-1][2] = before = order_key
         lease = Lease(queue, id, token_of(nonce, fence), fence, expires_at_ms)
         claims.append(Claim(lease, record, worker, priority, timeout_ms, now_ms))
         lines.append(EventRecord("claimed", id, fence=fence))
     lease_rest = pack(PackedLease(worker, now_ms, False))
-    for fence_of_place_0, first, last in runs:
-        # One statement for each unbroken run of places: there, fences count up as places do.
+    for fence_of_order_key_0, first, last in runs:
+        # One statement for each unbroken run of order keys: there, fences count up as order keys do.
         rows.connection.execute(
-            sql("claim"), (fence_of_place_0, expires_at_ms, nonce, lease_rest, rows.shard_id, first, last)
+            sql("claim"), (fence_of_order_key_0, expires_at_ms, nonce, lease_rest, rows.shard_id, first, last)
         )
-    head.fence = fence
-    head.ready -= len(claims)
-    head.active += len(claims)
+    counters.fence = fence
+    counters.ready -= len(claims)
+    counters.active += len(claims)
     return claims
 
 
 def settle(step: Step, rows: SqliteRows, settlements: list[Settlement]) -> list[Settled]:
     """End deliveries that are all done and all hold their leases."""
-    head, config, now_ms, shard_id = rows.head, rows.config, step.now_ms, rows.shard_id
-    if head.blocked or not settlements:
+    counters, config, now_ms, shard_id = rows.counters, rows.config, step.now_ms, rows.shard_id
+    if counters.blocked or not settlements:
         raise NotOnFastPath
     rows.forget()
     step.worker = worker = step.worker or settlements[0].facts.worker
@@ -228,7 +228,7 @@ def settle(step: Step, rows: SqliteRows, settlements: list[Settlement]) -> list[
         if keep_ms:
             finished_jobs.append((lease.id, "done", is_pinned, now_ms + keep_ms, ended, outcome.result))
     _drop(rows, [job_id for job_id, *_ in found])
-    head.active -= len(found)
+    counters.active -= len(found)
     if len(finished_jobs) < len(ids):  # some are not kept; neither is an older finished job of theirs
         rows.drop_finished_jobs(sorted(set(ids) - {finished_job[0] for finished_job in finished_jobs}))
     try:

@@ -14,9 +14,9 @@ class SqliteFeedLog:
     """Changes in pieces, each under the number of its last. A piece goes when its last change does, so the first may
     hold some that are dropped already."""
 
-    def __init__(self, connection: sqlite3.Connection, feed_id: int, head: FeedCounters) -> None:
+    def __init__(self, connection: sqlite3.Connection, feed_id: int, counters: FeedCounters) -> None:
         self.feed_id = feed_id
-        self.head = head
+        self.counters = counters
         self._run = connection.execute
         self._run_many = connection.executemany
 
@@ -39,7 +39,7 @@ class SqliteFeedLog:
 
     def oldest_changes(self, limit: int) -> Iterator[tuple[int, int, int]]:
         # One by one: most calls drop as many as they write, and could drop thousands.
-        after = self.head.first_seq - 1
+        after = self.counters.first_seq - 1
         for columns in self._pieces(after, limit):
             yield from sizes_of(columns, after)
 
@@ -58,12 +58,12 @@ class SqliteFeed(SqliteFeedLog):
     """Items are written before the file is asked for their order; whoever only appends never has to ask."""
 
     def __init__(
-        self, connection: sqlite3.Connection, feed: FeedName, feed_id: int, config: FeedConfig, head: FeedCounters
+        self, connection: sqlite3.Connection, feed: FeedName, feed_id: int, config: FeedConfig, counters: FeedCounters
     ) -> None:
-        super().__init__(connection, feed_id, head)
+        super().__init__(connection, feed_id, counters)
         self.feed = feed
         self.config = config
-        self._stored = (config, counters_of(head))
+        self._stored = (config, counters_of(counters))
         self._known: dict[str, ItemRow | None] = {}
         self._dirty: dict[str, None] = {}
         # The ends of the feed, as far as they are known.
@@ -75,7 +75,7 @@ class SqliteFeed(SqliteFeedLog):
         wanted = [id for id in ids if id not in self._known and "\0" not in id]
         for id in wanted:
             self._known[id] = None
-        if self.head.items and wanted:
+        if self.counters.items and wanted:
             for key, item, rank, at_ms in self._run(sql("feed_item_load"), (self.feed_id, json_array(wanted))):
                 id = key.decode()
                 self._known[id] = ItemRow(id, item, rank, at_ms)
@@ -149,7 +149,7 @@ class SqliteFeed(SqliteFeedLog):
         """Write what the step changed."""
         self._flush()
         config, counters = self._stored
-        now = counters_of(self.head)
+        now = counters_of(self.counters)
         if now != counters:
             self._run(sql("feed_write"), (*now, self.feed_id))
         if self.config is not config:

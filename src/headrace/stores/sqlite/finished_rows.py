@@ -35,18 +35,18 @@ class SqliteFinishedRows(SqliteRowGroup):
 
     def drop_finished_jobs(self, ids: list[str]) -> None:
         """Drop the finished jobs of these ids, if there are finished jobs at all."""
-        if self.head.done or self.head.cancelled:
+        if self.counters.done or self.counters.cancelled:
             self._finished_jobs |= dict.fromkeys(ids)
 
     def flush_finished_jobs(self) -> None:
         """Write the finished jobs that the step has changed so far."""
         if not self._finished_jobs:
             return
-        head = self.head
-        if head.done or head.cancelled:
+        counters = self.counters
+        if counters.done or counters.cancelled:
             ids = json_array(list(self._finished_jobs))
             for state, pinned in self.run(sql("finished_job_drop"), (self.shard_id, ids)).fetchall():
-                head.ended(state, pinned, -1)
+                counters.ended(state, pinned, -1)
         written = [
             finished_job_columns(finished_job)
             for finished_job in self._finished_jobs.values()
@@ -62,39 +62,39 @@ class SqliteFinishedRows(SqliteRowGroup):
         # One statement for a run of finished jobs that differ in id and body only: 0.6 instead of 2.0 µs a finished
         # job, since
         # neither Python nor SQLite starts anew for each. Bodies of one length travel as one blob and are cut from it.
-        head, few = self.head, []
+        counters, few = self.counters, []
         for (state, pinned, until_ms, result, width), group in groupby(finished_jobs, _shape):
             run = list(group)
-            number = self.base + head.finished_job + 1 + PINNED * pinned
+            number = self.base + counters.finished_job + 1 + PINNED * pinned
             if len(run) < RUN_MIN:
                 few += [(number + index, self.shard_id, *columns) for index, columns in enumerate(run)]
             else:
                 ids, bodies = json_array([each[0] for each in run]), b"".join([each[4] for each in run])
                 shared = (number, self.shard_id, state, pinned, until_ms)
                 self.run(sql("finished_job_write_run"), (*shared, bodies, width, width, result, ids))
-            head.finished_job += len(run)
-            head.ended(state, pinned, len(run))
+            counters.finished_job += len(run)
+            counters.ended(state, pinned, len(run))
         if few:
             self.connection.executemany(sql("finished_job_write"), few)
 
-    def sca_finished_jobs(self, after_id: str, limit: int, bytes_max: int) -> tuple[list[FinishedJob], bool]:
+    def scan_finished_jobs(self, after_id: str, limit: int, bytes_max: int) -> tuple[list[FinishedJob], bool]:
         self.flush_finished_jobs()
         found, more = self.part("finished_job_scan", after_id, limit, bytes_max)
         return [finished_job_of(columns) for columns in found], more
 
     def sweep_finished_jobs(self, now_ms: int, keep_max: int, limit: int) -> int:
         self.flush_finished_jobs()
-        head, span = self.head, (self.base, self.base + PINNED - 1)
-        swept = self._drop_oldest(min(max(head.unpinned - keep_max, 0), limit))
-        if head.unpinned and swept < limit:
+        counters, span = self.counters, (self.base, self.base + PINNED - 1)
+        swept = self._drop_oldest(min(max(counters.unpinned - keep_max, 0), limit))
+        if counters.unpinned and swept < limit:
             oldest = self.run(sql("finished_job_oldest"), (*span, 1)).fetchone()
             if oldest[0] <= now_ms:
                 ends = self.run(sql("finished_job_oldest"), (*span, limit - swept)).fetchall()
                 swept += self._drop_oldest(len(list(takewhile(lambda end: end[0] <= now_ms, ends))))
-        if head.done + head.cancelled > head.unpinned and swept < limit:
+        if counters.done + counters.cancelled > counters.unpinned and swept < limit:
             gone = self.run(sql("finished_job_drop_pinned"), (self.shard_id, now_ms, limit - swept)).fetchall()
             for (state,) in gone:
-                head.ended(state, True, -1)
+                counters.ended(state, True, -1)
             swept += len(gone)
         return swept
 
@@ -104,7 +104,7 @@ class SqliteFinishedRows(SqliteRowGroup):
         span = {"lowest": self.base, "highest": self.base + PINNED - 1, "others": count - 1}
         gone = self.run(sql("finished_job_drop_oldest"), span).fetchall()
         for (state,) in gone:
-            self.head.ended(state, False, -1)
+            self.counters.ended(state, False, -1)
         return len(gone)
 
 
@@ -126,7 +126,7 @@ class SqliteDeadLetterRows(SqliteRowGroup):
         return None if found is None else unpack_dead_letter(found[0])
 
     def dead_letters_of(self, id: str) -> list[DeadLetter]:
-        if not self.head.dead:
+        if not self.counters.dead:
             return []
         return [unpack_dead_letter(body) for (body,) in self.run(sql("dead_letter_of_id"), (self.shard_id, id))]
 
@@ -140,7 +140,7 @@ class SqliteDeadLetterRows(SqliteRowGroup):
         return [unpack_dead_letter(body) for (body,) in found], more
 
     def put_dead_letter(self, dead_letter: DeadLetter) -> None:
-        self.head.dead += 1
+        self.counters.dead += 1
         columns = (
             self.shard_id,
             dead_letter.key.number,
@@ -151,12 +151,12 @@ class SqliteDeadLetterRows(SqliteRowGroup):
         self.run(sql("dead_letter_write"), columns)
 
     def drop_dead_letter(self, number: int) -> None:
-        self.head.dead -= self.run(sql("dead_letter_drop"), (self.shard_id, number)).rowcount
+        self.counters.dead -= self.run(sql("dead_letter_drop"), (self.shard_id, number)).rowcount
 
     def dead_letters_over(self, now_ms: int, keep_max: int, limit: int) -> list[DeadLetter]:
         over: list[DeadLetter] = []
-        for dead_letter in self.dead_letters(0, min(limit, max(self.head.dead, 0))):
-            if self.head.dead - len(over) <= keep_max and dead_letter.until_ms > now_ms:
+        for dead_letter in self.dead_letters(0, min(limit, max(self.counters.dead, 0))):
+            if self.counters.dead - len(over) <= keep_max and dead_letter.until_ms > now_ms:
                 break
             over.append(dead_letter)
         return over

@@ -3,7 +3,7 @@
 from headrace.model.event import Consumer, Entry
 from headrace.stores.engine.row_codec import consumer_of
 from headrace.stores.engine.rows import OldestEntry
-from headrace.stores.sqlite.head import COUNTS
+from headrace.stores.sqlite.counters import COUNTS
 from headrace.stores.sqlite.part import KEY_BITS, SqliteRowGroup
 from headrace.stores.sqlite.sql import sql
 
@@ -39,7 +39,7 @@ class SqliteJournalRows(SqliteRowGroup):
         return found
 
     def reached(self, after: int, upto: int, at_ms: int) -> int:
-        low, high = max(after, self.head.first_seq - 1), min(upto, self.head.seq)
+        low, high = max(after, self.counters.first_seq - 1), min(upto, self.counters.seq)
         while low < high:
             middle = (low + high + 1) // 2
             keys = (self.base + middle, self.base + SEQ_MAX)
@@ -75,7 +75,7 @@ class SqliteIntegrityRows(SqliteRowGroup):
         return [id for (id,) in self.run(sql("blocked_job_stranded"), (self.shard_id, after_id, limit))]
 
     def kept(self) -> dict[str, int]:
-        return self.head.kept()
+        return self.counters.kept()
 
     def counted(self) -> dict[str, int]:
         found = self.run(sql("shard_count"), {"shard_id": self.shard_id}).fetchone()
@@ -83,4 +83,4 @@ class SqliteIntegrityRows(SqliteRowGroup):
 
     def recount(self, counted: dict[str, int]) -> None:
         for name, number in counted.items():
-            setattr(self.head, name, number)
+            setattr(self.counters, name, number)

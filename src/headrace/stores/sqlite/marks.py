@@ -11,19 +11,19 @@ class SqliteKeyRows(SqliteRowGroup):
     """Written and read straight away: there are few of them in a step."""
 
     def blocked_job(self, id: str) -> BlockedJob | None:
-        if not self.head.blocked:
+        if not self.counters.blocked:
             return None
         found = self.run(sql("blocked_job_find"), (self.shard_id, id)).fetchone()
         return None if found is None else unpack_blocked_job(found[0])
 
     def put_blocked_job(self, blocked_job: BlockedJob) -> None:
         if self.blocked_job(blocked_job.record.id) is None:
-            self.head.blocked += 1
+            self.counters.blocked += 1
         self.run(sql("blocked_job_write"), (self.shard_id, blocked_job.record.id, pack(blocked_job)))
 
     def drop_blocked_job(self, id: str) -> None:
-        if self.head.blocked:
-            self.head.blocked -= self.run(sql("blocked_job_drop"), (self.shard_id, id)).rowcount
+        if self.counters.blocked:
+            self.counters.blocked -= self.run(sql("blocked_job_drop"), (self.shard_id, id)).rowcount
 
     def key(self, id: str, key: str) -> KeyRow | None:
         found = self.run(sql("key_find"), (self.shard_id, id, key)).fetchone()

@@ -21,4 +21,4 @@ def columns_of(row: Row) -> tuple[object, ...]:
     record = row.record
     lease = (None, None, None, None) if row.delivery is None else lease_columns(row.delivery)
     body = pack_body(record, record.enqueued_at_ms)
-    return (record.id, record.place, record.run_at_ms, *lease, body, record.payload)
+    return (record.id, record.order_key, record.run_at_ms, *lease, body, record.payload)

@@ -5,7 +5,7 @@ from contextlib import closing
 from typing import Any
 
 from headrace.stores.engine.rows import part_of
-from headrace.stores.sqlite.head import SqliteShardCounters
+from headrace.stores.sqlite.counters import SqliteShardCounters
 from headrace.stores.sqlite.sql import sql
 
 KEY_BITS = 40
@@ -20,7 +20,7 @@ class SqliteRowGroup:
         self.connection = connection
         self.run = connection.execute
         self.shard_id = shard_id
-        self.head = SqliteShardCounters(stored)
+        self.counters = SqliteShardCounters(stored)
         self.base = shard_id << KEY_BITS
 
     def part(self, name: str, after: int | str, limit: int, bytes_max: int) -> tuple[list[tuple[Any, ...]], bool]:

@@ -5,7 +5,7 @@ from collections.abc import Callable
 
 from headrace.model.finished import DeadLetter, FinishedJob
 from headrace.model.job import BlockedJob, State
-from headrace.model.limits import PLACE_BITS, PRIORITY_MAX
+from headrace.model.limits import NUMBER_BITS, PRIORITY_MAX
 from headrace.model.names import Shard
 from headrace.model.queue_config import QueueConfig
 from headrace.model.results import Counts
@@ -56,7 +56,7 @@ class SqliteRows(SqliteFinishedRows, SqliteDeadLetterRows, SqliteKeyRows, Sqlite
         wanted = [id for id in ids if id not in self._jobs]
         for id in wanted:
             self._jobs[id] = None
-        if self.head.ready or self.head.later or self.head.active:
+        if self.counters.ready or self.counters.later or self.counters.active:
             self._keep(self.run(sql("job_load"), (self.shard_id, json_array(wanted))))
 
     def seal(self, ids: list[str]) -> None:
@@ -70,8 +70,8 @@ class SqliteRows(SqliteFinishedRows, SqliteDeadLetterRows, SqliteKeyRows, Sqlite
     def put(self, row: Row) -> None:
         id = row.record.id
         old = self.job(id)
-        self.head.count(old, -1)
-        self.head.count(row, 1)
+        self.counters.count(old, -1)
+        self.counters.count(row, 1)
         # A delivery changes only its own columns, unless the job itself is still to be written.
         lease_only = row.delivery is not None and old is not None and self._dirty.get(id, True)
         self._jobs[id] = row
@@ -80,7 +80,7 @@ class SqliteRows(SqliteFinishedRows, SqliteDeadLetterRows, SqliteKeyRows, Sqlite
     def drop(self, id: str) -> None:
         old = self.job(id)
         if old is not None:
-            self.head.count(old, -1)
+            self.counters.count(old, -1)
             self._jobs[id] = None
             self._dirty[id] = False
 
@@ -121,20 +121,20 @@ class SqliteRows(SqliteFinishedRows, SqliteDeadLetterRows, SqliteKeyRows, Sqlite
         return rows
 
     def overdue(self, now_ms: int, limit: int) -> list[Row]:
-        return self._ordered("job_overdue", now_ms, limit) if self.head.active else []
+        return self._ordered("job_overdue", now_ms, limit) if self.counters.active else []
 
     def due(self, now_ms: int, limit: int) -> list[Row]:
-        return self._ordered("job_due", now_ms, limit) if self.head.later else []
+        return self._ordered("job_due", now_ms, limit) if self.counters.later else []
 
-    def ready(self, after_place: int, limit: int) -> list[Row]:
-        return self._ordered("job_ready", after_place, limit) if self.head.ready else []
+    def ready(self, after_order_key: int, limit: int) -> list[Row]:
+        return self._ordered("job_ready", after_order_key, limit) if self.counters.ready else []
 
     def _ordered(self, name: str, bound: int | str, limit: int) -> list[Row]:
         self.flush()
         return self._keep(self.run(sql(name), (self.shard_id, bound, limit)))
 
     def next_later_ms(self) -> int | None:
-        found = self._first_later() if self.head.later else None
+        found = self._first_later() if self.counters.later else None
         return None if found is None else found[0]
 
     def _first_later(self) -> tuple[int, bytes] | None:
@@ -144,7 +144,7 @@ class SqliteRows(SqliteFinishedRows, SqliteDeadLetterRows, SqliteKeyRows, Sqlite
 
     def next_lease_end_ms(self) -> int | None:
         self.flush()
-        found = self.run(sql("job_first_lease"), (self.shard_id,)).fetchone() if self.head.active else None
+        found = self.run(sql("job_first_lease"), (self.shard_id,)).fetchone() if self.counters.active else None
         return None if found is None else int(found[0])
 
     def of_nonce(self, nonce: str) -> list[Row]:
@@ -152,31 +152,31 @@ class SqliteRows(SqliteFinishedRows, SqliteDeadLetterRows, SqliteKeyRows, Sqlite
         return self._keep(self.run(sql("job_of_nonce"), (self.shard_id, nonce)))
 
     def counts(self, now_ms: int) -> Counts:
-        head = self.head
+        counters = self.counters
         return Counts(
-            head.ready + head.later,
-            head.later,
-            head.blocked,
-            head.active,
-            head.done,
-            head.cancelled,
-            head.dead,
+            counters.ready + counters.later,
+            counters.later,
+            counters.blocked,
+            counters.active,
+            counters.done,
+            counters.cancelled,
+            counters.dead,
             self._oldest_due_ms(now_ms),
         )
 
     def _oldest_due_ms(self, now_ms: int) -> int | None:
         self.flush()
         firsts: list[int] = []
-        for rank in range(PRIORITY_MAX + 1 if self.head.ready else 0):
-            places = (self.shard_id, rank << PLACE_BITS, (rank + 1 << PLACE_BITS) - 1)
-            firsts += (due_since(*each) for each in self.run(sql("job_first_ready"), places))
-        later = self._first_later() if self.head.later else None
+        for rank in range(PRIORITY_MAX + 1 if self.counters.ready else 0):
+            order_keys = (self.shard_id, rank << NUMBER_BITS, (rank + 1 << NUMBER_BITS) - 1)
+            firsts += (due_since(*each) for each in self.run(sql("job_first_ready"), order_keys))
+        later = self._first_later() if self.counters.later else None
         if later is not None and later[0] <= now_ms:
             firsts.append(due_since(*later))
         return min(firsts, default=None)
 
     def held(self) -> int:
-        return self.head.ready + self.head.later + self.head.blocked
+        return self.counters.ready + self.counters.later + self.counters.blocked
 
     def ids_in(self, state: State, after_id: str, limit: int) -> list[str]:
         self.flush()
@@ -205,16 +205,16 @@ class SqliteRows(SqliteFinishedRows, SqliteDeadLetterRows, SqliteKeyRows, Sqlite
             [row_of(columns) for columns in self.run(sql("job_all"), shard)],
             [unpack_blocked_job(body) for (body,) in self.run(sql("blocked_job_all"), shard)],
             [finished_job_of(columns) for columns in self.run(sql("finished_job_all"), shard)],
-            self.dead_letters(0, self.head.dead),
+            self.dead_letters(0, self.counters.dead),
         )
 
     def erase(self, limit: int) -> int:
         shard = self.shard_id
         gone = self.run(sql("erase_finished_job"), (shard, limit)).fetchall()
         for state, pinned in gone:
-            self.head.ended(state, pinned, -1)
+            self.counters.ended(state, pinned, -1)
         dead_letters = self.run(sql("erase_dead_letter"), (shard, limit - len(gone))).rowcount
-        self.head.dead -= dead_letters
+        self.counters.dead -= dead_letters
         erased = len(gone) + dead_letters
         for name in ("erase_idempotency", "erase_worker", "erase_consumer"):
             erased += self.run(sql(name), (shard, shard, limit - erased)).rowcount
@@ -224,7 +224,7 @@ class SqliteRows(SqliteFinishedRows, SqliteDeadLetterRows, SqliteKeyRows, Sqlite
         """Write what the step changed."""
         self.flush()
         self.flush_finished_jobs()
-        stored = self.head.stored()
+        stored = self.counters.stored()
         if stored != self._stored:
             self.run(sql("shard_write"), (*stored, self.shard_id))
             self._stored = stored

@@ -11,7 +11,7 @@ from headrace.model.feed import FeedConfig, FeedName
 from headrace.model.names import Queue, Shard
 from headrace.model.queue_config import QueueConfig, first_config
 from headrace.stores.engine.feed_rows import FeedCounters, FeedRows
-from headrace.stores.engine.row_codec import head_columns, read_config, write_config
+from headrace.stores.engine.row_codec import counter_columns, read_config, write_config
 from headrace.stores.shared.validate import wrong_shards
 from headrace.stores.sqlite.feed_rows import SqliteFeed
 from headrace.stores.sqlite.rows import SqliteRows
@@ -101,13 +101,13 @@ class SqliteTx:
             self._feeds[feed] = None if found is None else self._feed(feed, *found)
         return self._feeds[feed]
 
-    def _feed(self, feed: FeedName, feed_id: int, config: str, *head: Any) -> SqliteFeed:
-        return SqliteFeed(self._connection, feed, feed_id, read_config(config), FeedCounters(*head))
+    def _feed(self, feed: FeedName, feed_id: int, config: str, *counters: Any) -> SqliteFeed:
+        return SqliteFeed(self._connection, feed, feed_id, read_config(config), FeedCounters(*counters))
 
-    def make_feed(self, feed: FeedName, config: FeedConfig, head: FeedCounters) -> SqliteFeed:
-        columns = (feed.tenant, feed.name, write_config(config), *head_columns(head))
+    def make_feed(self, feed: FeedName, config: FeedConfig, counters: FeedCounters) -> SqliteFeed:
+        columns = (feed.tenant, feed.name, write_config(config), *counter_columns(counters))
         feed_id = self._connection.execute(sql("feed_make"), columns).lastrowid or 0
-        rows = self._feeds[feed] = SqliteFeed(self._connection, feed, feed_id, config, head)
+        rows = self._feeds[feed] = SqliteFeed(self._connection, feed, feed_id, config, counters)
         return rows
 
     def forget_feed(self, rows: FeedRows) -> None:

@@ -52,8 +52,8 @@ def of_changes(table: Table, feed: FeedName, birth: str, changes: Sequence[Chang
             # What happens to the feed itself is about no item.
             "id": lambda: [each.id or None for each in changes],
             "item": lambda: texts([None if each.event in _BARE else each.item for each in changes]),
-            "place": lambda: [None if each.place is None else each.place.where for each in changes],
-            "neighbour": lambda: [None if each.place is None else each.place.id for each in changes],
+            "place": lambda: [None if each.position is None else each.position.where for each in changes],
+            "neighbour": lambda: [None if each.position is None else each.position.id for each in changes],
             "reason": lambda: [each.reason for each in changes],
             "instance": lambda: [each.instance for each in changes],
         },

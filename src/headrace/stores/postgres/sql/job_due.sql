@@ -3,7 +3,7 @@
 --
 -- args     shard_id, now_ms, limit
 WITH due AS MATERIALIZED (
-  SELECT id, place, run_at_ms, expires_at_ms, fence, nonce, lease, body, payload, blocked_job
-  FROM job WHERE shard_id = %s AND place IS NULL AND fence IS NULL AND run_at_ms <= %s
+  SELECT id, order_key, run_at_ms, expires_at_ms, fence, nonce, lease, body, payload, blocked_job
+  FROM job WHERE shard_id = %s AND order_key IS NULL AND fence IS NULL AND run_at_ms <= %s
   ORDER BY run_at_ms, id LIMIT %s FOR UPDATE SKIP LOCKED)
 SELECT *, nextval('next_number') FROM due;

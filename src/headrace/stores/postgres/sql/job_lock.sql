@@ -5,6 +5,6 @@
 SELECT found.*
 FROM unnest(%s::bigint[], %s::text[]) AS wanted (shard_id, id)
 CROSS JOIN LATERAL (
-  SELECT shard_id, id, place, run_at_ms, expires_at_ms, fence, nonce, lease, body, payload, blocked_job
+  SELECT shard_id, id, order_key, run_at_ms, expires_at_ms, fence, nonce, lease, body, payload, blocked_job
   FROM job WHERE job.shard_id = wanted.shard_id AND job.id = wanted.id FOR UPDATE
 ) AS found;

@@ -4,8 +4,8 @@
 -- args     shard_id nine times
 -- answers  ready, later, blocked, active, done, cancelled, dead, unpinned
 SELECT
-  (SELECT count(*) FROM job WHERE shard_id = %s AND place IS NOT NULL) - i.ready,
-  (SELECT count(*) FROM job WHERE shard_id = %s AND place IS NULL AND fence IS NULL) - i.later,
+  (SELECT count(*) FROM job WHERE shard_id = %s AND order_key IS NOT NULL) - i.ready,
+  (SELECT count(*) FROM job WHERE shard_id = %s AND order_key IS NULL AND fence IS NULL) - i.later,
   (SELECT count(*) FROM job WHERE shard_id = %s AND blocked_job IS NOT NULL) - i.blocked,
   (SELECT count(*) FROM job WHERE shard_id = %s AND fence IS NOT NULL) - i.active,
   (SELECT count(*) FROM finished_job WHERE shard_id = %s AND state = 'done') - i.done,

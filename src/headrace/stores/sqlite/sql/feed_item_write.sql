@@ -1,4 +1,4 @@
--- Keep an item, new or in place of the one with its id.
+-- Keep an item, new or in order key of the one with its id.
 --
 -- args     feed_id, id, rank, at_ms, item
 INSERT INTO feed_item (feed_id, id, rank, at_ms, item) VALUES (?, ?, ?, ?, ?)

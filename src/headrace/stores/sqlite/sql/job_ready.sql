@@ -1,5 +1,5 @@
--- Ready jobs behind a place, in the order in which they are handed out.
+-- Ready jobs behind an order key, in the order in which they are handed out.
 --
--- args     shard_id, after place, limit
-SELECT id, place, run_at_ms, expires_at_ms, fence, nonce, lease, body, payload
-FROM job WHERE shard_id = ? AND place > ? ORDER BY place LIMIT ?;
+-- args     shard_id, after order key, limit
+SELECT id, order_key, run_at_ms, expires_at_ms, fence, nonce, lease, body, payload
+FROM job WHERE shard_id = ? AND order_key > ? ORDER BY order_key LIMIT ?;

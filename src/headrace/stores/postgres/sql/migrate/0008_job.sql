@@ -1,9 +1,9 @@
--- Jobs that wait or are active: ready with a place, active with a fence, later with neither; the blocked job of an
+-- Jobs that wait or are active: ready with an order key, active with a fence, later with neither; the blocked job of an
 -- active one is inside its row. What no statement looks at is packed into lease, blocked job and body. A row lives through
 -- three versions and goes, so pages keep some room and vacuum comes early and without pauses.
 CREATE TABLE job (
   shard_id bigint NOT NULL,
-  place bigint,
+  order_key bigint,
   run_at_ms bigint NOT NULL,
   expires_at_ms bigint,
   fence bigint,

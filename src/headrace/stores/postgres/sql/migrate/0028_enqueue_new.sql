@@ -25,13 +25,13 @@ BEGIN
   IF held IS NULL OR held + cardinality(ids) > waiting_max THEN
     RAISE 'the shard is full' USING ERRCODE = 'HR001';
   END IF;
-  INSERT INTO job (shard_id, id, place, run_at_ms, body, payload)
-  SELECT the_shard_id, id, CASE WHEN run_at_ms <= the_now_ms THEN first_place + nextval('next_number') END, run_at_ms,
+  INSERT INTO job (shard_id, id, order_key, run_at_ms, body, payload)
+  SELECT the_shard_id, id, CASE WHEN run_at_ms <= the_now_ms THEN first_order_key + nextval('next_number') END, run_at_ms,
     head || int8send(the_now_ms) || tail, payload
   FROM (
-    SELECT id, first_place, coalesce(run_at_ms, the_now_ms) AS run_at_ms, head, tail, payload
+    SELECT id, first_order_key, coalesce(run_at_ms, the_now_ms) AS run_at_ms, head, tail, payload
     FROM unnest(ids, first_places, runs_at_ms, heads, tails, payloads)
-      AS new (id, first_place, run_at_ms, head, tail, payload)
+      AS new (id, first_order_key, run_at_ms, head, tail, payload)
   ) AS new;
   SELECT count(*) INTO made_later FROM unnest(runs_at_ms) AS run_at_ms WHERE run_at_ms > the_now_ms;
   WITH gone AS (DELETE FROM finished_job WHERE shard_id = the_shard_id AND id = ANY (ids) RETURNING state, pinned)

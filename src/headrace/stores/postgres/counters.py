@@ -114,7 +114,7 @@ class PostgresShardCounters(ShardCounters):
             return
         if row.delivery is not None:
             self.active += by
-        elif row.record.place is not None:
+        elif row.record.order_key is not None:
             self.ready += by
         else:
             self.later += by

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from headrace.cli.widths import FOLDED, GAPS, Layout, fit
+from headrace.cli.widths import FOLDED, GAPS, TableLayout, fit
 from headrace.model.errors import BadConfig
 from headrace.model.redact import redact
 
@@ -56,7 +56,7 @@ class Output:
         console = self._console()
         layout = fit(columns, cells, console.width, spare) if sys.stdout.isatty() else None
         if layout is None:  # nothing is cut: a program reads along, or the terminal breaks the lines
-            layout = Layout(list(range(len(columns))), {}, GAPS[0], [])
+            layout = TableLayout(list(range(len(columns))), {}, GAPS[0], [])
             console = Console(width=max(PIPE_WIDTH, *(sum(map(len, row)) + len(row) * GAPS[0] for row in cells)))
         gap = layout.gap - 1  # the box puts one between two columns
         table = Table(box=SIMPLE_HEAD, pad_edge=False, show_edge=False, padding=(0, gap // 2 + gap % 2, 0, gap // 2))

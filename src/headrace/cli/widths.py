@@ -19,7 +19,7 @@ GAPS = (3, 2)
 EMPTY = ("–", "", "0", "0 ms")
 
 
-class Layout(Struct, frozen=True):
+class TableLayout(Struct, frozen=True):
     """Which columns are shown, how wide those are that are cut, and what stands between them."""
 
     shown: list[int]
@@ -29,7 +29,7 @@ class Layout(Struct, frozen=True):
     """Columns that hold something and are not shown."""
 
 
-def fit(columns: Sequence[str], rows: Sequence[Sequence[str]], width: int, spare: Sequence[str]) -> Layout | None:
+def fit(columns: Sequence[str], rows: Sequence[Sequence[str]], width: int, spare: Sequence[str]) -> TableLayout | None:
     """The layout of a table in a terminal of that width, None where it cannot be narrow enough.
 
     `spare` are the columns that may be left out, the least needed first. Widths are those of `rich`, which knows that
@@ -43,7 +43,7 @@ def fit(columns: Sequence[str], rows: Sequence[Sequence[str]], width: int, spare
     shown = list(range(len(names)))
     for gap in GAPS:
         if _sum(needed, shown, gap) <= width:
-            return Layout(shown, {}, gap, [])
+            return TableLayout(shown, {}, gap, [])
     texts = [[row[index] for row in rows] for index in shown]
     droppable = [names.index(name) for name in spare if name in names]
     empty = [index for index in droppable if all(text in EMPTY for text in texts[index])]
@@ -55,7 +55,7 @@ def fit(columns: Sequence[str], rows: Sequence[Sequence[str]], width: int, spare
             left_out.append(names[index])
         widths = _cut(names, needed, texts, shown, width - gap * (len(shown) - 1))
         if widths is not None:
-            return Layout(shown, widths, gap, left_out)
+            return TableLayout(shown, widths, gap, left_out)
     return None
 
 

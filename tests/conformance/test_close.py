@@ -53,6 +53,7 @@ async def test_every_call_on_a_closed_store_is_unavailable(play: Play) -> None:
         "trim": lambda: store.journal.trim(shard),
         "wait": lambda: store.signals.wait([queue], 1),
         "ended": lambda: store.signals.ended(queue, ["a"], 1),
+        "now_ms": store.now_ms,
         "health": store.health,
     }
 

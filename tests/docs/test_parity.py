@@ -21,7 +21,7 @@ def ids(prefix: str, *numbers: int | range) -> set[str]:
 EVERY_LINE = (
     ids("Q", range(1, 42))
     | ids("QB", range(1, 18))
-    | {f"v1-{dead_letter}" for dead_letter in "abcde"}
+    | {f"v1-{letter}" for letter in "abcde"}
     | ids("T", range(1, 40))
     | ids("TB", range(1, 17))
     | ids("C", range(1, 40))
@@ -32,7 +32,7 @@ EVERY_LINE = (
 IN_SCOPE = (
     ids("Q", range(3, 14), range(15, 19), range(20, 28))
     | ids("QB", range(1, 11))
-    | {f"v1-{dead_letter}" for dead_letter in "abcde"}
+    | {f"v1-{letter}" for letter in "abcde"}
     | ids("T", range(3, 9), 11, 12, 14, 15, range(17, 22), 28, 32)
     | ids("TB", 1, 2, 4, range(8, 14))
     | ids("C", 1, 3, 5, 8, 10, 11, 12, 17, 18, 19)

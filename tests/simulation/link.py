@@ -233,6 +233,9 @@ class Link:
     def integrity(self) -> Any:
         raise AssertionError("integrity is not simulated; add it here")
 
+    async def now_ms(self) -> int:
+        return await Look(self.way, "now_ms", None, self.way.server.store.now_ms).run()
+
     async def health(self) -> Health:
         return await Look(self.way, "health", None, self.way.server.store.health).run()
 

@@ -1,18 +1,8 @@
-"""Instants of commands: the store's own clock, and times as people give them."""
+"""Reads and shows the times of commands: instants and how long ago something was."""
 
-from headrace.model.clock import SystemClock
 from headrace.model.errors import Refused
 from headrace.model.times import duration_ms, duration_text, instant_text, read_instant_ms
 from headrace.model.validate import bounded_repr
-from headrace.stores.contract.store import Store
-
-
-async def store_now_ms(store: Store) -> int:
-    """The store's clock; rather a little early than late, so that nothing that is yet to happen counts as past."""
-    clock = SystemClock()
-    before_ms = clock.now_ms()
-    skew_ms = (await store.health()).clock_skew_ms
-    return before_ms + skew_ms - (clock.now_ms() - before_ms)
 
 
 def past_ms(what: str, text: str, now_ms: int) -> int:

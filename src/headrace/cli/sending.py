@@ -8,7 +8,6 @@ from msgspec import Struct
 
 from headrace.cli.making import Making
 from headrace.client.handle import REFUSALS
-from headrace.model.clock import SystemClock
 from headrace.model.errors import (
     HeadraceError,
     JobCancelled,
@@ -115,9 +114,8 @@ def _tenant_words(tenant: str) -> list[str]:
 
 async def is_worked_on(client: "Client", queue: "Queue") -> bool:
     """Whether a worker has asked for jobs of the queue lately, by the store's clock; looks twice, see the limit."""
-    skew_ms = (await client.store.health()).clock_skew_ms
     for pause_ms in (WORKER_SECOND_LOOK_MS, 0):
-        now_ms = SystemClock().now_ms() + skew_ms
+        now_ms = await client.store.now_ms()
         if any(now_ms - each.seen_at_ms <= WORKER_LATELY_MS for each in await client.store.reads.workers(queue)):
             return True
         await asyncio.sleep(pause_ms / 1_000)

@@ -4,7 +4,6 @@ from collections import Counter, defaultdict
 
 from msgspec import Struct
 
-from headrace.cli.instants import store_now_ms
 from headrace.cli.looking import look_at_each, queues_of
 from headrace.cli.opening import with_store
 from headrace.cli.options import TENANT, AnyQueue, Json, Tenant, Url
@@ -59,7 +58,7 @@ async def seen(store: Store, tenant: str, queue: str | None) -> list[WorkerLine]
     walk = JobScan(store, known, (State.ACTIVE,))
     while not walk.over:
         active.update(job.found.worker for job in await walk.take() if job.found is not None)
-    now_ms = await store_now_ms(store)
+    now_ms = await store.now_ms()
     latest = sorted(queues, key=lambda worker: (-seen_at_ms[worker], worker))
     return [
         WorkerLine(

@@ -31,8 +31,8 @@ PARTS = {
 }
 NAMES = frozenset(
     f"{part}.{verb}" for part, protocol in PARTS.items() for verb in vars(protocol) if not verb.startswith("_")
-) | {"health"}
-"""Every call of the contract, by its part and verb: `jobs.claim`, `dead.list`, `health`."""
+) | {"now_ms", "health"}
+"""Every call of the contract, by its part and verb: `jobs.claim`, `dead.list`, `now_ms`."""
 
 
 class StoreCall(Struct, frozen=True):
@@ -99,6 +99,11 @@ class Forwarding:
         self.items = cast("Items", part("items"))
         self.signals = cast("Signals", part("signals"))
         self.integrity = cast("Integrity", part("integrity"))
+
+    async def now_ms(self) -> int:
+        """The clock of the store inside."""
+        now_ms: int = await self._through(StoreCall("now_ms", (), {}, self.inner.now_ms))
+        return now_ms
 
     async def health(self) -> Health:
         """What the store inside promises, and how it is."""

@@ -6,7 +6,6 @@ from msgspec import Struct
 
 from headrace.cli.dead.group import Meant
 from headrace.cli.dead.picking import dead_letters_named
-from headrace.cli.instants import store_now_ms
 from headrace.cli.looking import queues_of
 from headrace.cli.output import Advance
 from headrace.cli.stepping import StepTally, batches, telling
@@ -95,7 +94,7 @@ async def by_filter(
 ) -> StepTally:
     """Do it to the dead letters that match and were there before: a job that dies again is left alone."""
     tally = StepTally()
-    begun_at_ms = await store_now_ms(store)
+    begun_at_ms = await store.now_ms()
     # Before and not at this instant: what is replayed now may die again within the same millisecond.
     where = meant.where(begun_at_ms, died_before_ms=begun_at_ms - 1)
     with telling(tally):

@@ -5,7 +5,6 @@ from typing import Annotated
 import typer
 
 from headrace.cli.dead.group import ErrorClass, Kind, Meant, OfId, OfReason, Since, Tag, Until, commands
-from headrace.cli.instants import store_now_ms
 from headrace.cli.looking import queues_of
 from headrace.cli.opening import with_store
 from headrace.cli.options import TENANT, AnyQueue, Json, Limit, Tenant, Url
@@ -44,7 +43,7 @@ def list_dead_letters(
 
     async def look(store: Store) -> tuple[list[Listed], str | None, int]:
         queues = await queues_of(store, tenant, queue)
-        now_ms = await store_now_ms(store)
+        now_ms = await store.now_ms()
         walk = JobScan(store, queues, (State.DEAD,), cursor=cursor, where=meant.where(now_ms))
         rows, following = await walk.page(limit)
         return [(seen.queue, seen.dead_letter) for seen in rows if seen.dead_letter is not None], following, now_ms

@@ -20,7 +20,6 @@ from headrace.cli.dead.group import (
     commands,
 )
 from headrace.cli.dead.running import DeadLetterChoice, run
-from headrace.cli.instants import store_now_ms
 from headrace.cli.options import TENANT, AnyQueue, DryRun, Json, Tenant, Url, Yes
 from headrace.cli.output import Output
 from headrace.model.errors import BadConfig
@@ -95,7 +94,7 @@ def replay(
 
 
 async def _until_ms(store: Store, run_at_ms: int) -> int:
-    later_ms = max(run_at_ms - await store_now_ms(store), 0)
+    later_ms = max(run_at_ms - await store.now_ms(), 0)
     if later_ms > DURATION_MS_MAX:
         raise BadConfig("--run-at is more than a year ahead, and a replay can be for a year from now at most")
     return later_ms

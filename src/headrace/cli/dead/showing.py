@@ -7,7 +7,7 @@ import typer
 from headrace.cli.dead.group import commands
 from headrace.cli.dead.picking import Named, dead_letters_named
 from headrace.cli.exits import NO, OK
-from headrace.cli.instants import ago, store_now_ms
+from headrace.cli.instants import ago
 from headrace.cli.jobs.portrait import error_text, fact, record_facts
 from headrace.cli.jobs.showing import NoPayload, ScanMax, life_dict, print_life
 from headrace.cli.journeys import Journey, journey_of
@@ -42,7 +42,7 @@ def show(
     output = Output(json=json)
 
     async def look(store: Store) -> Looked:
-        now_ms = await store_now_ms(store)
+        now_ms = await store.now_ms()
         [named] = await dead_letters_named(store, tenant, queue, [name])
         if named.queue is None or named.dead_letter is None:
             return named, None, None, now_ms

@@ -3,7 +3,7 @@
 from msgspec import Struct
 
 from headrace.cli.looking import look_at_each
-from headrace.model.clock import SystemClock, monotonic_ms
+from headrace.model.clock import monotonic_ms
 from headrace.model.event import Consumer
 from headrace.model.integrity import CountMismatch, Findings, Problem
 from headrace.model.limits import INSPECT_PARTS_MAX, LATE_MS
@@ -76,7 +76,7 @@ async def gather(store: Store, *, full: bool) -> StoreFacts:
         await store.queues.tenants(limit=1)
         took.append(monotonic_ms() - before_ms)
     health = await store.health()
-    now_ms = SystemClock().now_ms() + health.clock_skew_ms
+    now_ms = await store.now_ms()
     queues = await queues_of_all(store)
     looks = look_at_each(queues, lambda queue: _look_at(store, queue, now_ms, full=full))
     return StoreFacts(health, sorted(took)[PINGS // 2], now_ms, [facts async for _, facts in looks])

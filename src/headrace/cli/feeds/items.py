@@ -7,7 +7,7 @@ import typer
 from headrace.cli.exits import NO, OK
 from headrace.cli.feeds.finding import Name, ReadName, Tenant, feed_of, instance, writable
 from headrace.cli.feeds.places import After, Before, First, Last, chosen_place, place_text, refusal
-from headrace.cli.instants import ago, instants, store_now_ms
+from headrace.cli.instants import ago, instants
 from headrace.cli.opening import with_store
 from headrace.cli.options import TENANT, Json, Limit, Url
 from headrace.cli.output import Output, one_line
@@ -44,7 +44,7 @@ def items(
 
     async def look(store: Store) -> tuple[list[Item], str | None, int]:
         await feed_of(store, tenant, name)
-        now_ms = await store_now_ms(store)
+        now_ms = await store.now_ms()
         if ids:
             return await _named(store, feed, ids), None, now_ms
         return *await _page(store, feed, cursor, limit), now_ms

@@ -4,7 +4,7 @@ from msgspec import Struct
 from msgspec.structs import asdict
 
 from headrace.cli.feeds.finding import Tenant
-from headrace.cli.instants import ago, instants, store_now_ms
+from headrace.cli.instants import ago, instants
 from headrace.cli.looking import look_at_each
 from headrace.cli.opening import with_store
 from headrace.cli.options import TENANT, Json, Url
@@ -72,6 +72,6 @@ def feed_dict(state: FeedState) -> dict[str, object]:
 
 async def _listed(store: Store, tenant: str) -> Listed:
     feeds = await all_feeds(store, tenant)
-    now_ms = await store_now_ms(store)
+    now_ms = await store.now_ms()
     states = [state async for _, state in look_at_each(feeds, store.feeds.describe)]
     return Listed([state for state in states if state is not None], now_ms)  # one may have gone meanwhile

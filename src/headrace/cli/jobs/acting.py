@@ -7,7 +7,6 @@ from typing import Literal
 from msgspec import Struct
 
 from headrace.cli.ids import whole_id
-from headrace.cli.instants import store_now_ms
 from headrace.cli.jobs.filters import JobFilter
 from headrace.cli.looking import look_at_each, queues_of
 from headrace.cli.output import Advance
@@ -84,7 +83,7 @@ async def by_filter(
     """Do it to the jobs that match and were there at the beginning."""
     tally = StepTally()
     queues = await queues_of(store, tenant, name)
-    begun_at_ms = await store_now_ms(store)
+    begun_at_ms = await store.now_ms()
     with telling(tally):
         async for part in _parts(store, JobScan(store, queues, states), tally):
             meant = [seen for seen in part if where.matches(seen) and seen.body.enqueued_at_ms <= begun_at_ms]

@@ -4,7 +4,6 @@ from typing import Annotated
 
 import typer
 
-from headrace.cli.instants import store_now_ms
 from headrace.cli.jobs.group import AnyState, commands
 from headrace.cli.looking import queues_of
 from headrace.cli.opening import with_store
@@ -37,7 +36,7 @@ def list_jobs(
     async def look(store: Store) -> tuple[list[Seen], str | None, int]:
         queues = await queues_of(store, tenant, queue)
         rows, following = await JobScan(store, queues, states_of(state), cursor=cursor).page(limit)
-        return rows, following, await store_now_ms(store)
+        return rows, following, await store.now_ms()
 
     rows, following, now_ms = with_store(url, look)
     output.document({"jobs": [job_dict(seen) for seen in rows], "cursor": following})

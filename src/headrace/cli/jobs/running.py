@@ -5,7 +5,6 @@ from collections.abc import Sequence
 from msgspec import Struct
 
 from headrace.cli.exits import NO, OK, STOPPED
-from headrace.cli.instants import store_now_ms
 from headrace.cli.jobs.acting import JobAction, JobAnswer, by_filter, by_ids
 from headrace.cli.jobs.filters import job_filter
 from headrace.cli.opening import with_store
@@ -105,7 +104,7 @@ def _filtered(
     output: Output, choice: JobChoice, deed: JobAction, states: Sequence[State], *, dry_run: bool
 ) -> StepTally:
     async def use(store: Store) -> StepTally:
-        where = job_filter(await store_now_ms(store), kind=choice.kind, tag=choice.tag, older_than=choice.older_than)
+        where = job_filter(await store.now_ms(), kind=choice.kind, tag=choice.tag, older_than=choice.older_than)
         what = "counting jobs" if dry_run else f"going through jobs to {deed.verb}"
         with output.progress(what) as advance:
             return await by_filter(

@@ -6,7 +6,6 @@ import typer
 from msgspec import Struct
 
 from headrace.cli.exits import NO, OK, STOPPED
-from headrace.cli.instants import store_now_ms
 from headrace.cli.jobs.filters import JobFilter, job_filter
 from headrace.cli.jobs.group import AnyState, Kind, NewerThan, OlderThan, Tag, commands
 from headrace.cli.jobs.listing import print_jobs, states_of
@@ -62,7 +61,7 @@ def search(
 
     async def look(store: Store) -> tuple[Hits, int]:
         queues = await queues_of(store, tenant, queue)
-        now_ms = await store_now_ms(store)
+        now_ms = await store.now_ms()
         where = job_filter(
             now_ms,
             text=text,

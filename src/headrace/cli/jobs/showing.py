@@ -8,7 +8,6 @@ from msgspec import Struct
 
 from headrace.cli.exits import NO, OK, STOPPED
 from headrace.cli.ids import complete, whole_id
-from headrace.cli.instants import store_now_ms
 from headrace.cli.jobs.group import JobId, commands
 from headrace.cli.jobs.portrait import fact, portrait_dict, portrait_text
 from headrace.cli.journeys import Journey, first_enqueue_ms, gap_text, journey_of
@@ -110,7 +109,7 @@ async def portrayed(
 
 async def _known(store: Store, queues: Sequence[Queue], id: str, scan_max: int, advance: Advance) -> Portrait | Nowhere:
     """Everything about a job, from the queue that knows it, else from the first whose journal does."""
-    now_ms = await store_now_ms(store)
+    now_ms = await store.now_ms()
     located = await locate(store, queues, id)
     if located is not None:
         queue, found = located

@@ -2,7 +2,6 @@
 
 from msgspec import Struct
 
-from headrace.cli.instants import store_now_ms
 from headrace.cli.looking import queue_of
 from headrace.cli.opening import with_store
 from headrace.cli.options import TENANT, DryRun, Json, Tenant, Url, Yes
@@ -97,7 +96,7 @@ def delete(
 
 async def _deleted(store: Store, output: Output, tenant: str, name: str, dry_run: bool, yes: bool) -> QueueDeleted:
     queue = await queue_of(store, tenant, name)
-    row = await row_of(store, queue, await store_now_ms(store))
+    row = await row_of(store, queue, await store.now_ms())
     if live := live_text(row):  # the store refuses it as well: this is for not asking in vain
         raise Refused(
             "not_empty",

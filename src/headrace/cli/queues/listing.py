@@ -4,7 +4,6 @@ from typing import Annotated
 
 import typer
 
-from headrace.cli.instants import store_now_ms
 from headrace.cli.looking import look_at_each
 from headrace.cli.opening import with_store
 from headrace.cli.options import TENANT, Json, Tenant, Url
@@ -40,7 +39,7 @@ async def _rows(store: Store, tenant: str | None) -> tuple[list[QueueRow], list[
     """The rows, and the tenants there are when there is no row."""
     tenants = [tenant] if tenant is not None else await all_tenants(store)
     queues = [queue for each in tenants for queue in await all_queues(store, each)]
-    now_ms = await store_now_ms(store)
+    now_ms = await store.now_ms()
     rows = [row async for _, row in look_at_each(queues, lambda queue: row_of(store, queue, now_ms))]
     return rows, [] if rows else await all_tenants(store)
 

@@ -5,7 +5,6 @@ from typing import Annotated
 import typer
 from msgspec import Struct
 
-from headrace.cli.instants import store_now_ms
 from headrace.cli.looking import queue_of
 from headrace.cli.opening import with_store
 from headrace.cli.options import TENANT, Json, Tenant, Url
@@ -80,7 +79,7 @@ async def _shown(store: Store, tenant: str, name: str) -> Shown:
     queue = await queue_of(store, tenant, name)
     config = await store.queues.configuration(queue)
     return Shown(
-        await row_of(store, queue, await store_now_ms(store)),
+        await row_of(store, queue, await store.now_ms()),
         config.version,
         settings_of(queue, config),
         await seen(store, tenant, name),

@@ -16,7 +16,6 @@ from headrace.model.results import FeedState
 from headrace.model.times import instant_text, read_instant_ms
 from headrace.pipeline.source.write.patience import patiently
 from headrace.pipeline.source.write.report import make_feed
-from headrace.pipeline.source.write.run import store_now_ms
 from headrace.pipeline.stats.columns import ROW, Row, key_of
 from headrace.pipeline.stats.merge import Visited
 from headrace.stores.contract.store import Store
@@ -115,7 +114,7 @@ class Publisher:
     async def _floor(self, state: FeedState) -> int:
         """The last window that a feed holds, or that its items may be too old for."""
         keep_ms = state.config.items_keep_ms
-        floor_ms = await store_now_ms(self._store) - keep_ms if keep_ms else -1
+        floor_ms = await self._store.now_ms() - keep_ms if keep_ms else -1
         page = await patiently(lambda: self._store.items.list(state.feed))
         while True:
             floor_ms = max(floor_ms, *(_start(item.id) for item in page.rows), -1)

@@ -8,7 +8,6 @@ from headrace.model.errors import Refused
 from headrace.model.event import Bounds
 from headrace.model.limits import BATCH_MAX
 from headrace.model.names import Queue, Shard
-from headrace.pipeline.source.write.run import store_now_ms
 from headrace.stores.catalog import all_queues
 from headrace.stores.contract.store import Store
 
@@ -89,4 +88,4 @@ async def _since(store: Store, shard: Shard, bounds: Bounds) -> int:
         return bounds.first_at_ms
     # Nothing is left, which only age can do.
     keep_ms = (await store.queues.configuration(shard.queue)).journal_keep_ms
-    return await store_now_ms(store) - keep_ms
+    return await store.now_ms() - keep_ms

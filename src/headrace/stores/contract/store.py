@@ -58,6 +58,9 @@ class Store(Protocol):
         """Whether the work of a call is done outside this process: then calls under way at once do not slow each other
         down here."""
 
+    async def now_ms(self) -> int:
+        """The store's clock, which decides wherever a call gives no `now_ms`; of several servers the slowest clock."""
+
     async def health(self) -> Health:
         """What the store promises and how it is."""
 

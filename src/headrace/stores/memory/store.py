@@ -174,6 +174,9 @@ class MemoryStore:
         self.signals = self._engine
         self.integrity = EngineIntegrity(self._engine)
 
+    async def now_ms(self) -> int:
+        return await self._engine.read(lambda tx: tx.now_ms())
+
     async def health(self) -> Health:
         epoch = await self._engine.read(lambda _: 1)
         return Health("memory", "volatile", PROMISE, "1", 0, epoch, "this process", None, (NOTE,))

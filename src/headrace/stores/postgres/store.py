@@ -88,6 +88,9 @@ class PostgresStore:
         new stays, empty, when the transaction is rolled back."""
         return await enqueue_on(self._engine, connection, jobs, now_ms)
 
+    async def now_ms(self) -> int:
+        return await self._engine.read(lambda tx: tx.now_ms())
+
     async def health(self) -> Health:
         settings, promise = self._engine.settings, self._promise
 

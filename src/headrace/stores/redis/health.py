@@ -1,7 +1,8 @@
 """How the servers are: their clocks, what endangers jobs on them, and the highest epoch."""
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 from msgspec import Struct
 
@@ -98,20 +99,55 @@ async def look_at_servers(link: RedisClient, replicas: int) -> Servers:
         names.append(server_name(facts))
         notes += notes_on(str(server.address), facts, replicas)
     if not skews:
-        raise StoreUnavailable(f"none of the {len(masters)} masters of the cluster answers ({last}); are they running?")
+        raise _none_answers(len(masters), last)
     return Servers(max(skews, key=abs), " and ".join(sorted({*names})), tuple(notes))
 
 
 async def _ask(server: Server) -> tuple[int, dict[str, str]]:
     before_ms = SystemClock().now_ms()
-    time, info = await server.ask([["TIME"], ["INFO"]])
+    time, info = await _replies(server, "TIME", "INFO")
     middle_ms = (before_ms + SystemClock().now_ms()) // 2
-    for reply in (time, info):
+    return _time_ms(time) - middle_ms, facts_of(info)
+
+
+async def _replies(server: Server, *commands: str) -> list[Any]:
+    replies = await server.ask([[command] for command in commands])
+    for reply in replies:
         if isinstance(reply, HeadraceError):
             raise reply
         if isinstance(reply, Exception):
-            raise StoreUnavailable(f"redis at {server.address} did not say how it is ({reply}); ask again")
-    return int(time[0]) * 1000 + int(time[1]) // 1000 - middle_ms, facts_of(info)
+            raise StoreUnavailable(
+                f"redis at {server.address} did not answer {' and '.join(commands)} ({reply}); ask again"
+            )
+    return replies
+
+
+def _time_ms(time: Sequence[bytes]) -> int:
+    """The answer to TIME: seconds and microseconds."""
+    return int(time[0]) * 1000 + int(time[1]) // 1000
+
+
+async def earliest_clock_ms(link: RedisClient) -> int:
+    """The clock of the master that is furthest behind; masters of a cluster that do not answer are left out."""
+    clocks_ms: list[int] = []
+    last: StoreUnavailable | None = None
+    masters = await link.topology.masters()
+    for server in masters:
+        try:
+            [time] = await _replies(server, "TIME")
+        except StoreUnavailable as error:
+            if not link.clustered:
+                raise
+            last = error
+        else:
+            clocks_ms.append(_time_ms(time))
+    if not clocks_ms:
+        raise _none_answers(len(masters), last)
+    return min(clocks_ms)
+
+
+def _none_answers(masters: int, last: StoreUnavailable | None) -> StoreUnavailable:
+    return StoreUnavailable(f"none of the {masters} masters of the cluster answers ({last}); are they running?")
 
 
 async def highest_epoch(link: RedisClient, queues: RedisQueues) -> int:

@@ -7,7 +7,7 @@ from headrace.stores.redis.client import RedisClient
 from headrace.stores.redis.dead_letters import RedisDeadLetters
 from headrace.stores.redis.durability import Profile, check_servers
 from headrace.stores.redis.feeds import RedisFeeds
-from headrace.stores.redis.health import highest_epoch, library_schema, look_at_servers
+from headrace.stores.redis.health import earliest_clock_ms, highest_epoch, library_schema, look_at_servers
 from headrace.stores.redis.integrity import RedisIntegrity
 from headrace.stores.redis.items import RedisItems
 from headrace.stores.redis.jobs import RedisJobs
@@ -55,6 +55,9 @@ class RedisStore:
             await topology.close()
             raise
         return RedisStore(link, profile)
+
+    async def now_ms(self) -> int:
+        return await earliest_clock_ms(self._link)
 
     async def health(self) -> Health:
         profile = self._profile

@@ -270,6 +270,9 @@ class SqliteStore:
             raise
         return SqliteStore(engine)
 
+    async def now_ms(self) -> int:
+        return await self._engine.read(lambda tx: tx.now_ms())
+
     async def health(self) -> Health:
         path, profile = self._engine.path, self._engine.profile
 

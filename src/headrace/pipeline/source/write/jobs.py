@@ -21,7 +21,7 @@ from headrace.pipeline.source.write.keeping import Keeper, Row
 from headrace.pipeline.source.write.keys import key_start
 from headrace.pipeline.source.write.making import COLUMNS, JobFrame, Refuse, job_row
 from headrace.pipeline.source.write.queues import TargetQueues
-from headrace.pipeline.source.write.run import Run, store_now_ms
+from headrace.pipeline.source.write.run import Run
 from headrace.pipeline.source.write.sending import BatchSender
 from headrace.stores.contract.store import Store
 
@@ -147,7 +147,7 @@ class _Judge:
             return False
         if self._now_ms is None or made_at_ms > self._now_ms:
             # A key that an earlier run was to remember for longer would seem to be of the future.
-            self._now_ms = await store_now_ms(self._store) + CLOCK_SKEW_MS_MAX
+            self._now_ms = await self._store.now_ms() + CLOCK_SKEW_MS_MAX
         return made_at_ms <= self._now_ms
 
     def _why(self, job: Job, status: str) -> str:

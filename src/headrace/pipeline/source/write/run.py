@@ -4,12 +4,9 @@ import os
 
 from msgspec import Struct
 
-from headrace.model.clock import SystemClock
 from headrace.model.ids import RANDOM_BYTES, uuid7
 from headrace.pipeline.source.machine import check_here, here
 from headrace.stores.contract.store import Store
-
-_CLOCK = SystemClock()
 
 
 class Run(Struct, frozen=True):
@@ -29,10 +26,5 @@ class Run(Struct, frozen=True):
 
 async def begin(store: Store, id: str | None) -> Run:
     """A run that starts now."""
-    started_at_ms = await store_now_ms(store)
+    started_at_ms = await store.now_ms()
     return Run(id or uuid7(started_at_ms, os.urandom(RANDOM_BYTES)), started_at_ms, here())
-
-
-async def store_now_ms(store: Store) -> int:
-    """The store's clock, as well as it can be told from here."""
-    return _CLOCK.now_ms() + (await store.health()).clock_skew_ms

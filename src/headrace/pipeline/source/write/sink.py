@@ -18,7 +18,7 @@ from headrace.pipeline.source.write.feed import FeedSink
 from headrace.pipeline.source.write.jobs import JobSink
 from headrace.pipeline.source.write.keeping import settle_refused
 from headrace.pipeline.source.write.report import publish_report
-from headrace.pipeline.source.write.run import Run, begin, store_now_ms
+from headrace.pipeline.source.write.run import Run, begin
 from headrace.stores.contract.store import Store
 
 
@@ -58,7 +58,7 @@ def end_run(options: WriteOptions, run: Run, messages: Sequence[WriterCommitMess
     else:
         feed = FeedName(options.report, options.tenant)
         with opened(options.url) as (runner, store):
-            found = total(options.what, run, tallies, runner.run(store_now_ms(store)))
+            found = total(options.what, run, tallies, runner.run(store.now_ms()))
             written = replace(found, refused_folder=folder)
             runner.run(publish_report(store, feed, written))
     if written.refused and options.fails_on_refusal:

@@ -132,7 +132,7 @@ async def test_a_fault_of_the_store_where_it_writes_at_once_reaches_every_sender
     def post(*_: object) -> bool:
         raise ZeroDivisionError("a fault")
 
-    store.jobs.post_enqueue = post  # type: ignore[attr-defined]  # one that has it writes at once
+    store.jobs.enqueue_nowait = post  # type: ignore[attr-defined]  # one that has it writes at once
     client = Client(store)
 
     answers = await asyncio.gather(*(client.enqueue(kind) for kind in "abc"), return_exceptions=True)

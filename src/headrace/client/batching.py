@@ -12,7 +12,7 @@ from headrace.model.errors import HeadraceError, OutcomeUnknown, Refused
 from headrace.model.job import Job
 from headrace.model.limits import BATCH_MAX, ENQUEUE_BYTES_MAX, ENQUEUES_IN_FLIGHT_MAX
 from headrace.model.results import Enqueued
-from headrace.stores.contract.jobs import Jobs, Posting
+from headrace.stores.contract.jobs import Jobs, NowaitJobs
 
 EnqueueOutcome = Enqueued | HeadraceError
 """What became of one job: the store's answer, or the error that its sender is to see."""
@@ -99,7 +99,7 @@ class Coalescer:
 
     def __init__(self, jobs: Jobs) -> None:
         self._jobs = jobs
-        self._posting = cast("Posting", jobs) if hasattr(jobs, "post_enqueue") else None
+        self._nowait_jobs = cast("NowaitJobs", jobs) if hasattr(jobs, "enqueue_nowait") else None
         self._senders: list[_Sender] = []
         self._flights: set[asyncio.Task[None]] = set()
         self._posted = 0
@@ -113,7 +113,7 @@ class Coalescer:
         answer: asyncio.Future[Enqueued] = loop.create_future()
         self._senders.append((job, answer))
         count = len(self._senders)
-        if count == (EARLY if self._is_shared else 1) and self._posting is not None and not self._is_aloft:
+        if count == (EARLY if self._is_shared else 1) and self._nowait_jobs is not None and not self._is_aloft:
             self._leave()
         elif count == 1:
             loop.call_soon(self._leave)
@@ -129,16 +129,16 @@ class Coalescer:
         if senders:
             self._is_shared = len(senders) > 1 or self._is_aloft
             try:
-                if self._posting is None or not self._is_posted(senders, self._posting):
+                if self._nowait_jobs is None or not self._is_posted(senders, self._nowait_jobs):
                     self._start(senders)
             except Exception as error:  # noqa: BLE001 - a fault of the store's belongs to those who asked
                 for _, answer in senders:
                     _fail(answer, error)
 
-    def _is_posted(self, senders: list[_Sender], posting: Posting) -> bool:
+    def _is_posted(self, senders: list[_Sender], nowait_jobs: NowaitJobs) -> bool:
         # One call at most: what was sent first is first in its queue, also where a call has to be made again.
         batch, *more = [[senders[0][0]]] if len(senders) == 1 else batches(job for job, _ in senders)
-        if more or not posting.post_enqueue(batch, partial(self._take, senders)):
+        if more or not nowait_jobs.enqueue_nowait(batch, partial(self._take, senders)):
             return False
         self._posted += 1
         return True

@@ -9,7 +9,7 @@ from typing import cast
 from headrace.model.claim import Claim, Claims
 from headrace.model.errors import HeadraceError, OutcomeUnknown, StoreUnavailable
 from headrace.model.names import Queue
-from headrace.stores.contract.jobs import Posting
+from headrace.stores.contract.jobs import NowaitJobs
 from headrace.stores.contract.signals import HintSource
 from headrace.stores.contract.store import Store
 from headrace.worker.claimer import Claimer, PendingClaim
@@ -58,8 +58,8 @@ class FetchLoop:
         self._is_calling = False
         self._is_asleep = False
         """Nothing is to be done until there is news."""
-        can_post = hasattr(store.jobs, "post_claim") and hasattr(store.signals, "wait_unless")
-        self._posting = cast("Posting", store.jobs) if can_post else None
+        can_post = hasattr(store.jobs, "claim_nowait") and hasattr(store.signals, "wait_unless")
+        self._nowait_jobs = cast("NowaitJobs", store.jobs) if can_post else None
         self._posted: asyncio.Future[None] | None = None
         """A claim that left where a hint arrived, and is not answered yet."""
         self._context = contextvars.Context()
@@ -202,11 +202,11 @@ class FetchLoop:
     def _claim_at_once(self) -> bool:
         """Claim where a hint arrives and nothing else is to be done, without waking the waiter and then the exchange:
         the claim leaves after 64 instead of 134 µs, and the waiter need not look again for each job."""
-        if not self._is_asleep or self._news.is_set() or self._posting is None:
+        if not self._is_asleep or self._news.is_set() or self._nowait_jobs is None:
             return False
         self._claimer.hint()
         asked = self._claimer.ask(self._loop.time())
-        if asked is None or not self._posting.post_claim(asked.request, partial(self._answer, asked)):
+        if asked is None or not self._nowait_jobs.claim_nowait(asked.request, partial(self._answer, asked)):
             return False  # the waiter is woken, and wakes the exchange
         self._is_asleep, self.is_resting, self._is_calling = False, False, True
         self._posted = self._loop.create_future()
@@ -230,7 +230,7 @@ class FetchLoop:
 
     async def _wait(self) -> None:
         try:
-            if self._posting is None:
+            if self._nowait_jobs is None:
                 await self._store.signals.wait(self._queues, self._poll_ms)
             else:
                 signals = cast("HintSource", self._store.signals)

@@ -1,4 +1,4 @@
-"""The way of a job through a store: enqueue, claim, extend, settle, and the ways out of it."""
+"""Jobs: enqueue, claim, extend, settle, repair, cancel and remove."""
 
 from collections.abc import Callable, Sequence
 from typing import Protocol
@@ -13,28 +13,28 @@ class Jobs(Protocol):
     """Transitions of jobs, each decided by the store in one atomic step per shard, with its journal event.
 
     Every call takes `now_ms`; None is the store's own clock. Batches hold at most 1,000 items, are answered item by
-    item in the order given, and are not all-or-nothing. Input that can never be right raises `Refused` before
-    anything is changed; so does a queue with another number of shards, except in `enqueue`, which answers
+    item in order, and are not all-or-nothing. Invalid input raises `Refused` before anything is changed; so does a
+    queue with another number of shards, except in `enqueue`, which answers
     `wrong_shards` for those items.
     """
 
     async def enqueue(self, jobs: Sequence[Job], *, now_ms: int | None = None) -> list[Enqueued]:
-        """Take in jobs, one after the other.
+        """Enqueue jobs, one after the other.
 
-        Idempotency key first: a key that holds (`now < until`) answers `duplicate`, or `conflict` when it stands for
-        other work. Then by id: unknown, `created`, and an old finished job of the id goes; waiting, `updated`; active,
-        `blocked` as a blocked job. A job is ready when `run_at <= now` and draws its number then; an update that leaves
-        a ready job due keeps its number, one that leaves a later job due draws it now."""
+        Idempotency key first: a key that holds (`now < until`) answers `duplicate`, or `conflict` when it was used for
+        other work. Then by id: unknown, `created`, and an old finished job of the id is dropped; waiting, `updated`;
+        active, `blocked` as a blocked job. A job is ready when `run_at <= now` and draws its number then; an update
+        that leaves a ready job due keeps its number, one that leaves a later job due draws it now."""
 
     async def claim(self, request: ClaimRequest, *, now_ms: int | None = None) -> Claims:
         """Hand out ready jobs under leases until `now + lease_ms`.
 
-        A nonce that some shard of the call knows as its worker's last returns the claims of that call which still
-        hold, and nothing new. Otherwise queue by queue in the order given, and shard by shard from one that the nonce
-        picks: repair leases with `expires_at <= now` (100 at most, by end, then id), promote later jobs with
-        `run_at <= now` (1,000 at most, by time, then id), hand out by priority descending, then number. A job with
-        `expires_at_ms < now` dies instead and does not count against the limit (100 at most). Ends at the limit, or
-        at 4 MiB of bodies, never below one job. Shards behind the limit are not visited: `next_at_ms` is then now.
+        If a shard has the nonce as its worker's last one, returns those claims of that call that still hold, and
+        nothing new. Otherwise queue by queue in order, and shard by shard from one that the nonce picks: repair leases
+        with `expires_at <= now` (100 at most, by end, then id), promote later jobs with `run_at <= now` (1,000 at most,
+        by time, then id), hand out by priority descending, then number. A job with `expires_at_ms < now` dies instead
+        and does not count against the limit (100 at most). Ends at the limit, or at 4 MiB of bodies, but after one job
+        at least. Shards behind the limit are not visited: `next_at_ms` is then now.
         """
 
     async def extend(self, leases: Sequence[Lease], *, lease_ms: int, now_ms: int | None = None) -> list[Extended]:
@@ -47,8 +47,8 @@ class Jobs(Protocol):
         """End deliveries whose leases hold, with the refusals of `extend`.
 
         Done and Cancelled leave a finished job, Fail a dead letter. Retry counts an attempt and dies at `attempts >=
-        max_attempts`; Retry and Release end cancelled when that was asked. Then the blocked job: freed when the job is
-        over, applied on top when it waits again."""
+        max_attempts`; Retry and Release end cancelled after a cancel request. Then the blocked job: freed when the job
+        is over, applied on top when it waits again."""
 
     async def turn(
         self, settlements: Sequence[Settlement], request: ClaimRequest, *, now_ms: int | None = None
@@ -57,15 +57,16 @@ class Jobs(Protocol):
 
     async def repair(self, queue: Queue, *, limit: int = 100, now_ms: int | None = None) -> Repaired:
         """Repair leases with `expires_at <= now` (by end, then id), at most `limit` per shard, and drop finished jobs,
-        keys, dead letters, workers and journal entries whose time is over, in bounded steps. For a background sweep."""
+        keys, dead letters, workers and journal entries past their retention, in bounded steps. For a background
+        sweep."""
 
     async def cancel(
         self, queue: Queue, ids: Sequence[str], *, running: bool = False, now_ms: int | None = None
     ) -> list[Cancellation]:
-        """End waiting jobs (with a finished job) and blocked jobs (without one); with `running`, also ask the active
-        one.
+        """End waiting jobs (with a finished job) and blocked jobs (without one); with `running`, ask active ones to
+        stop.
 
-        An asked cancel sticks to the delivery: Retry, Release or a stall end it cancelled; Done and Fail still win.
+        A cancel request belongs to the delivery: Retry, Release or a stall end it cancelled; Done and Fail still win.
         """
 
     async def remove(self, queue: Queue, ids: Sequence[str], *, now_ms: int | None = None) -> list[Removed]:
@@ -73,20 +74,19 @@ class Jobs(Protocol):
         a lease. The idempotency key stays."""
 
 
-Answered = Callable[[list[Enqueued] | Exception | None], None]
-"""Takes what came of jobs that were posted: answers, an error that holds for all, or None when nothing was changed."""
+OnEnqueued = Callable[[list[Enqueued] | Exception | None], None]
+"""Receives the answers to an enqueue, an error of the whole call, or None when nothing was changed."""
+
+OnClaimed = Callable[[Claims | Exception | None], None]
+"""Receives the answer to a claim, an error, or None when nothing was changed."""
 
 
-ClaimAnswered = Callable[[Claims | Exception | None], None]
-"""The same for a claim."""
+class NowaitJobs(Protocol):
+    """Calls that are written to the connection at once, without a task; the jobs of a store may have them as well."""
 
+    def enqueue_nowait(self, jobs: Sequence[Job], on_answer: OnEnqueued) -> bool:
+        """Send jobs as `enqueue` does, by the store's clock; False when nothing was sent. `on_answer` is called later,
+        once; after None, call `enqueue`, which creates whatever is missing."""
 
-class Posting(Protocol):
-    """What the jobs of a store offer besides that can write a call where it is made, without a task of its own."""
-
-    def post_enqueue(self, jobs: Sequence[Job], answered: Answered) -> bool:
-        """Send jobs as `enqueue` does, by the store's clock; False when nothing was sent. `answered` is called later,
-        once; given None, `enqueue` should be asked: it makes what is missing on the way."""
-
-    def post_claim(self, request: ClaimRequest, answered: ClaimAnswered) -> bool:
-        """Claim as `claim` does, in the same way; given None, `claim` should be asked."""
+    def claim_nowait(self, request: ClaimRequest, on_answer: OnClaimed) -> bool:
+        """Claim as `claim` does, in the same way; after None, call `claim`."""

@@ -10,7 +10,7 @@ from headrace.model.errors import HeadraceError, OutcomeUnknown, StoreUnavailabl
 from headrace.model.job import Record
 from headrace.model.limits import CLAIM_BYTES_MAX
 from headrace.model.names import Queue, Shard
-from headrace.stores.contract.jobs import ClaimAnswered
+from headrace.stores.contract.jobs import OnClaimed
 from headrace.stores.redis.batches import ShardCountCache
 from headrace.stores.redis.client import Argument, RedisClient, ServerCall
 from headrace.stores.redis.errors import ScriptRefusal
@@ -123,13 +123,13 @@ class ClaimCall:
         self._fail_queues = fail_queues
         self._naming: set[asyncio.Task[None]] = set()
 
-    def post(self, request: ClaimRequest, answered: ClaimAnswered) -> bool:
+    def post(self, request: ClaimRequest, answered: OnClaimed) -> bool:
         """As `claim`, by the server's clock, written at once and without a task; False when nothing was sent."""
         shards = shards_to_visit(request)
         call = claim_call(request, shards, "", request.limit, CLAIM_BYTES_MAX)
         return self._link.post(call, partial(self._take, request, shards, answered))
 
-    def _take(self, request: ClaimRequest, shards: Sequence[Shard], answered: ClaimAnswered, reply: Any) -> None:
+    def _take(self, request: ClaimRequest, shards: Sequence[Shard], answered: OnClaimed, reply: Any) -> None:
         """Take the reply to what was posted. What has surely changed nothing is asked for again the long way."""
         found: Claims | Exception | None = None
         try:
@@ -147,7 +147,7 @@ class ClaimCall:
         answered(found)
 
     async def _read_later(
-        self, request: ClaimRequest, shards: Sequence[Shard], answered: ClaimAnswered, reply: list[Any]
+        self, request: ClaimRequest, shards: Sequence[Shard], answered: OnClaimed, reply: list[Any]
     ) -> None:
         answered(await self.read(request, shards, reply))
 

@@ -9,7 +9,7 @@ from headrace.model.event import payload_text
 from headrace.model.job import Job
 from headrace.model.names import Queue, Shard
 from headrace.model.results import Enqueued
-from headrace.stores.contract.jobs import Answered
+from headrace.stores.contract.jobs import OnEnqueued
 from headrace.stores.redis.batches import ShardCall, ShardCountCache, ShardedBatch, cut, own_args, send, shards_of
 from headrace.stores.redis.client import Argument, RedisClient, ServerCall
 from headrace.stores.redis.keys import head_key
@@ -55,7 +55,7 @@ class EnqueueCall:
             batch.lose(StoreUnavailable(f"queue {name!r} was deleted {_TRIES_MAX} times while it was made; ask again"))
         return batch.whole()
 
-    def post(self, jobs: Sequence[Job], answered: Answered) -> bool:
+    def post(self, jobs: Sequence[Job], answered: OnEnqueued) -> bool:
         """As `enqueue`, by the server's clock, written at once and without a task; False when nothing was sent."""
         first = jobs[0]
         if len(jobs) == 1:
@@ -68,7 +68,7 @@ class EnqueueCall:
         call = ServerCall("enqueue", [head_key(shard)], ["", shard.queue.shards, *args])
         return self._link.post(call, partial(self._take, jobs, answered))
 
-    def _take(self, jobs: Sequence[Job], answered: Answered, reply: Any) -> None:
+    def _take(self, jobs: Sequence[Job], answered: OnEnqueued, reply: Any) -> None:
         """Take the reply to what was posted. What has surely changed nothing goes the long way, which makes queues,
         loads functions and asks again."""
         found: list[Enqueued] | Exception | None = None

@@ -18,7 +18,7 @@ from headrace.model.limits import BATCH_MAX, CLAIM_BYTES_MAX
 from headrace.model.names import Queue
 from headrace.model.results import Cancellation, Enqueued, Extended, Removed, Repaired, Settled, Turned
 from headrace.model.validate import check_batch, check_bool, check_int
-from headrace.stores.contract.jobs import Answered, ClaimAnswered
+from headrace.stores.contract.jobs import OnClaimed, OnEnqueued
 from headrace.stores.redis.batches import (
     ShardCall,
     ShardCountCache,
@@ -64,12 +64,12 @@ class RedisJobs:
         check_batch("jobs", len(jobs), BATCH_MAX)
         return await self._enqueuing.enqueue(jobs, now_argument(now_ms))
 
-    def post_enqueue(self, jobs: Sequence[Job], answered: Answered) -> bool:
-        """See `Posting`."""
+    def enqueue_nowait(self, jobs: Sequence[Job], answered: OnEnqueued) -> bool:
+        """See `NowaitJobs`."""
         return self._enqueuing.post(jobs, answered)
 
-    def post_claim(self, request: ClaimRequest, answered: ClaimAnswered) -> bool:
-        """See `Posting`."""
+    def claim_nowait(self, request: ClaimRequest, answered: OnClaimed) -> bool:
+        """See `NowaitJobs`."""
         return self._claiming.post(request, answered)
 
     async def claim(self, request: ClaimRequest, *, now_ms: int | None = None) -> Claims:

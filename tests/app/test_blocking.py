@@ -1,4 +1,4 @@
-"""The blocking blocked job: the same verbs without an event loop."""
+"""The blocking client: the same verbs without an event loop."""
 
 import asyncio
 import threading

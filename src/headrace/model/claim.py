@@ -30,7 +30,7 @@ from headrace.model.validate import bounded_repr, check_batch, check_int, check_
 
 
 def token_of(nonce: str, fence: int) -> str:
-    """The token of a lease: what the claimer alone knows, and what the store alone decides."""
+    """The token of a lease: the nonce, known to the claimer alone, and the fence, chosen by the store alone."""
     return f"{nonce}.{fence}"
 
 
@@ -62,7 +62,7 @@ class Delivery(Struct, frozen=True, gc=False):
 
 
 class Facts(Struct, frozen=True, gc=False):
-    """What a worker knows of its delivery and sends along, so that the store need not look it up for the journal."""
+    """What a worker knows about its delivery; sent with the settlement to spare the store a lookup for the journal."""
 
     kind: str
     tag: str | None
@@ -85,8 +85,8 @@ class Settlement(Struct, frozen=True, gc=False):
     facts: Facts
 
     def __post_init__(self) -> None:
-        # Every job passes here, so what nearly all settlements are is seen in one expression; whatever else is looked
-        # at member by member.
+        # Every job passes here: one expression accepts nearly all settlements, only the others are checked member by
+        # member.
         facts, lease = self.facts, self.lease
         if not (
             type(self.outcome) in OUTCOMES
@@ -122,16 +122,16 @@ class Settlement(Struct, frozen=True, gc=False):
 
 
 class OwnSettlement(Settlement, frozen=True, gc=False):
-    """How a worker settles a claim that a store handed to it, with an outcome that the worker itself has made: nothing
-    in it comes from elsewhere, and looking at all of it would cost a worker 0.4 µs for each job."""
+    """A settlement that a worker builds from its own claim and its own outcome. Not validated: both are trusted, and
+    validation would cost a worker 0.4 µs a job."""
 
     def __post_init__(self) -> None:
-        # Not inherited: there is nothing to check.
+        # Replaces the validation of `Settlement`.
         pass
 
 
 def _check_lease(lease: object) -> None:
-    # One that is built by hand may hold anything.
+    # A lease built by hand may hold anything.
     if type(lease) is not Lease:
         raise Refused("bad_lease", f"a Lease was wanted, as a claim holds it; found {bounded_repr(lease)}")
     check_queue(lease.queue)
@@ -170,11 +170,11 @@ class Claim(Struct, frozen=True, gc=False):
         return Settlement(self.lease, outcome, self.facts(run_ms))
 
     def settle_own(self, outcome: Outcome, run_ms: int) -> Settlement:
-        """The same, for the worker that was handed the claim and has made the outcome: neither is looked at."""
+        """The same without validation, for the worker that received the claim and built the outcome."""
         return OwnSettlement(self.lease, outcome, self.facts(run_ms))
 
     def facts(self, run_ms: int) -> Facts:
-        """What is sent along with the settlement."""
+        """The facts that go with the settlement."""
         # Without `max` and a property, each of which would cost a tenth of this; every job passes here.
         record = self.record
         due_since_ms = enqueued_at_ms = record.enqueued_at_ms
@@ -200,16 +200,16 @@ class Claims(Struct, frozen=True, gc=False):
 
     items: list[Claim]
     next_at_ms: int | None
-    """When it is worth asking again if nothing else happens: the present while work is left, the next due time or
-    lease end otherwise, None when the queues are empty."""
+    """When to claim again if no signal arrives: now while work is left, else at the next due time or lease end; None
+    when the queues are empty."""
     now_ms: int
-    """The store's clock at the answer, the given instant if one was given: the way to wait is `next_at_ms - now_ms`,
-    whatever the clock of the caller says."""
+    """The store's clock at the answer, or the `now_ms` of the call: wait for `next_at_ms - now_ms`, whatever the
+    caller's own clock shows."""
 
 
 class ClaimRequest(Struct, frozen=True, gc=False, kw_only=True):
-    """What a worker asks for. The nonce is the worker's own secret: 8 or more random characters, new for each claim
-    and repeated only when the answer to a claim was lost."""
+    """A worker's request for jobs. The nonce is the worker's own secret: 8 or more random characters, new for each
+    claim and repeated only after the answer to a claim was lost."""
 
     queues: Sequence[Queue]
     worker: str

@@ -1,11 +1,11 @@
-"""The only door to the system clock; everything else is handed an instant."""
+"""Reads the system clock; all other modules take instants as arguments."""
 
 import time
 from typing import Protocol
 
 
 class Clock(Protocol):
-    """Tells the time as integer milliseconds UTC."""
+    """A clock in whole milliseconds since 1970 UTC."""
 
     def now_ms(self) -> int:
         """The present instant."""

@@ -1,4 +1,4 @@
-"""The decision: what follows when a delivery ends, decided from the record, the queue and the outcome alone."""
+"""Decides what follows when a delivery ends, from the record, the queue's configuration and the outcome alone."""
 
 from typing import Literal
 
@@ -42,7 +42,7 @@ Decision = Requeue | Finish | Kill
 
 
 def decide(record: Record, outcome: Outcome, cancel_asked: bool, config: QueueConfig, now_ms: int) -> Decision:
-    """What a settled delivery leads to. Done and Fail win over an asked cancel; the cancel wins over the budget."""
+    """What follows a settlement. Done and Fail win over a requested cancel; the cancel wins over the retry budget."""
     match outcome:
         case Done(result):
             return Finish(record, "done", result)
@@ -67,7 +67,7 @@ def decide(record: Record, outcome: Outcome, cancel_asked: bool, config: QueueCo
 
 
 def decide_stall(record: Record, cancel_asked: bool, config: QueueConfig, now_ms: int) -> Decision:
-    """What a delivery leads to whose lease ran out: due at once, or over."""
+    """What follows an expired lease: the job is due again at once, or over."""
     stalled = replace(record, stalls=record.stalls + 1, error=STALLED, failed_at_ms=now_ms)
     if cancel_asked:
         return Finish(stalled, "cancelled")

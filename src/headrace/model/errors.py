@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 class HeadraceError(Exception):
-    """The root of everything that Headrace raises on purpose."""
+    """The root of all errors that Headrace raises itself."""
 
     def __reduce__(self) -> tuple[Callable[..., "HeadraceError"], tuple[Any, ...]]:
         # The usual way calls the class with the message alone, which most of these classes do not take.
@@ -64,8 +64,8 @@ class JobFailed(HeadraceError):
     letter."""
 
     def __init__(self, id: str, reason: str, error: "JobError") -> None:
-        told = f": {error.message}" if error.message else ""
-        super().__init__(f"job {id!r} died ({reason}) of {error.cls}{told}")
+        reason_text = f": {error.message}" if error.message else ""
+        super().__init__(f"job {id!r} died ({reason}) of {error.cls}{reason_text}")
         self.id = id
         self.reason = reason
         self.error = error

@@ -1,4 +1,4 @@
-"""Journal events: one line each, many lines to an entry, one entry to a call."""
+"""Events of the journal: an event is a line, and the lines of a call are an entry."""
 
 from collections.abc import Iterator, Sequence
 from typing import Annotated, Any, Final, Literal, cast, get_args, get_type_hints
@@ -32,16 +32,16 @@ EventName = Literal[
 ]
 EVENTS: tuple[str, ...] = get_args(EventName)
 UNREADABLE: Final = "unreadable"
-"""The event of a line that does not even tell its own; never written."""
+"""The event of a line whose own event cannot be read; never written."""
 
-# The widths of the columns that readers make of a line: a larger number would stop them.
+# The widths of the columns into which readers decode a line: a larger number would stop them.
 Int32 = Annotated[int, Meta(ge=-(2**31), le=2**31 - 1)]
 Int64 = Annotated[int, Meta(ge=-(2**63), le=2**63 - 1)]
 Instant = Annotated[int, Meta(ge=0, le=TIME_MS_MAX)]
 
 
 class EventRecord(Struct, frozen=True, gc=False, omit_defaults=True):
-    """One event as it is written: only what is set. docs/journal.md says which event sets what."""
+    """One event as it is written: only the fields that are set. docs/journal.md lists the fields of each event."""
 
     event: EventName
     id: str | None = None
@@ -79,7 +79,7 @@ _UNREADABLE = (msgspec.MsgspecError, UnicodeDecodeError, RecursionError)
 
 
 class Event(Struct, frozen=True, gc=False, kw_only=True):
-    """One event as it is read: a line with its place and time."""
+    """One event as it is read: a line with its shard, `seq` and time."""
 
     shard: Shard
     epoch: int
@@ -87,8 +87,8 @@ class Event(Struct, frozen=True, gc=False, kw_only=True):
     at_ms: int
     line: EventRecord
     flaw: str | None = None
-    """Why the line could not be read whole, None for one that could. What of it can be read is there, the rest is None;
-    an event that cannot be read is `UNREADABLE`."""
+    """Why the line could not be read whole; None for a sound line. Readable fields are set, the others are None; an
+    unreadable event is `UNREADABLE`."""
 
 
 class Entry(Struct, frozen=True, gc=False, kw_only=True):
@@ -141,12 +141,12 @@ class Entry(Struct, frozen=True, gc=False, kw_only=True):
         return [UnreadableLine(seq, flaw) for seq, (_, flaw) in lines if flaw is not None]
 
     def readable(self) -> "Entry":
-        """This entry with lines that every reader takes: of an unreadable one, what can be read."""
+        """This entry with lines that every reader accepts: an unreadable line keeps its readable fields."""
         lines = self._decoded()
         return replace(self, lines=encode_lines([line for line, _ in self._salvaged()] if lines is None else lines))
 
     def _decoded(self) -> list[EventRecord] | None:
-        """The lines, as fast as can be; None where one cannot be read or their number is wrong."""
+        """The lines decoded in one step; None when a line cannot be read or their number is wrong."""
         try:
             lines = _DECODER.decode_lines(self.lines)
         except _UNREADABLE:
@@ -154,7 +154,7 @@ class Entry(Struct, frozen=True, gc=False, kw_only=True):
         return lines if len(lines) == self.count else None
 
     def _salvaged(self) -> list[tuple[EventRecord, str | None]]:
-        """A line for each event as far as it can be read, and what is wrong with it if anything is."""
+        """The readable fields of each line, and its error, if any."""
         texts = _texts(self.lines)
         found = [_salvage(text) for text in texts[: self.count]]
         found += [(_NO_LINE, "the entry holds fewer lines than events")] * (self.count - len(found))
@@ -171,7 +171,7 @@ class UnreadableLine(Struct, frozen=True, gc=False, order=True):
 
 
 def _texts(lines: bytes) -> list[bytes]:
-    # A damaged line may hold a carriage return, which ends none.
+    # Not `splitlines`: a damaged line may hold a carriage return.
     texts = lines.split(b"\n")
     return texts if texts[-1] else texts[:-1]
 
@@ -180,7 +180,7 @@ _NO_LINE = EventRecord(cast("EventName", UNREADABLE))
 
 
 def _salvage(text: bytes) -> tuple[EventRecord, str | None]:
-    """What can be read of a line, and what is wrong with it if anything is."""
+    """The readable fields of a line, and its error, if any."""
     try:
         return _DECODER.decode(text), None
     except _UNREADABLE as error:
@@ -191,7 +191,7 @@ def _salvage(text: bytes) -> tuple[EventRecord, str | None]:
         return _NO_LINE, why
     values: dict[str, Any] = {}
     for name in members.keys() & _COLUMNS.keys():
-        # An event of an unknown name is told under it: a newer Headrace may have written it.
+        # An unknown event keeps its name: a newer Headrace may have written it.
         decoder = _TEXT if name == "event" else _COLUMNS[name]
         try:
             values[name] = decoder.decode(members[name])
@@ -201,7 +201,7 @@ def _salvage(text: bytes) -> tuple[EventRecord, str | None]:
 
 
 def payload_text(payload: bytes) -> str | None:
-    """A payload as a line carries it; None for one that is no UTF-8, which only a codec of one's own writes."""
+    """A payload as a line carries it; None for a payload that is not UTF-8, which only a custom codec writes."""
     try:
         return payload.decode()
     except UnicodeDecodeError:
@@ -247,12 +247,12 @@ class Span(Struct, frozen=True, gc=False):
 
     @property
     def count(self) -> int:
-        """How many they are; a journal has no gaps."""
+        """The number of events; a journal has no gaps."""
         return self.upto - self.after
 
 
 class Consumer(Struct, frozen=True, gc=False):
-    """A reader that the journal remembers: it has everything up to `seq`, and may ask to be waited for."""
+    """A registered reader of a journal: `seq` is the offset up to which it has read; `hold` holds back retention."""
 
     name: str
     seq: int

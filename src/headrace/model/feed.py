@@ -1,4 +1,4 @@
-"""Feeds: their names, kinds and configuration, items and positions, and the changes that are kept of them."""
+"""Feeds: names, types and configuration, items and their positions, and the log of changes."""
 
 import re
 from collections.abc import Mapping
@@ -64,7 +64,7 @@ class FeedName(Struct, frozen=True, gc=False, order=True):
 
 
 class FeedConfig(Struct, frozen=True):
-    """What a feed is and how much of it is kept. The type is chosen when it is created, for ever."""
+    """The type of a feed, fixed at its creation, and how much of the feed is kept."""
 
     type: FeedType = "feed"
     version: int = 0
@@ -76,7 +76,7 @@ class FeedConfig(Struct, frozen=True):
     changes_keep_max: int = 10_000
     changes_keep_ms: int = _DAY_MS
     changes_bytes_max: int = 64 * 1024 * 1024
-    """How much of what changed is kept for readers that were away: by count, age and bytes of ids and items."""
+    """How much of the log is kept for readers that were offline: by count, age and bytes of ids and items."""
 
     def changed(self, changes: Mapping[str, object]) -> "FeedConfig":
         """The next version with `changes` (field to value); refuses unknown fields and values out of bounds."""
@@ -97,7 +97,7 @@ FEED_SETTABLE: tuple[str, ...] = tuple(_BOUNDS)
 
 
 def first_feed_config(type: FeedType, changes: Mapping[str, object] | None = None) -> FeedConfig:
-    """The configuration that a new feed starts with; only a feed in order of publication is bounded by itself."""
+    """The configuration of a new feed; only type `feed` has a bound on its items by default."""
     if type not in FEED_TYPES:
         raise Refused(
             "bad_type", f"there is no feed of type {bounded_repr(type)}; known types: {', '.join(FEED_TYPES)}"
@@ -192,7 +192,8 @@ class Item(Struct, frozen=True, gc=False):
 
 
 class FeedCursor(Struct, frozen=True, gc=False):
-    """How far a reader has got: everything up to `seq`, which was written in `epoch`, of the feed born as `birth`."""
+    """The position of a reader in the log: everything up to `seq`, written in `epoch`, of the feed created as
+    `birth`."""
 
     birth: str
     epoch: int
@@ -229,7 +230,7 @@ class Changed(Struct, frozen=True, gc=False, kw_only=True):
     at_ms: int
     event: ChangeEvent
     instance: str
-    """Who made the change."""
+    """The process or program that made the change."""
     id: str = ""
     item: bytes = b""
     position: ItemPosition | None = None
@@ -265,7 +266,7 @@ def check_item_id(id: object) -> None:
 
 
 def check_instance(instance: object) -> None:
-    """Refuse anything that cannot say who makes a change."""
+    """Refuse anything that is not the name of an instance."""
     check_text("instance", instance, INSTANCE_CHARS_MAX)
     check_storable("instance", str(instance))
 
@@ -273,4 +274,4 @@ def check_instance(instance: object) -> None:
 def check_writable(feed: FeedName) -> None:
     """Refuse to write to a directory."""
     if feed.is_directory:
-        raise Refused("read_only", "a tenant's directory of feeds is kept by creating and deleting feeds; only read it")
+        raise Refused("read_only", "the feed directory is read-only; create or delete feeds instead")

@@ -1,4 +1,4 @@
-"""What is left of a job that is over: the finished job of a finished one, the dead letter of a dead one."""
+"""Jobs that are over: the finished job of a done or cancelled one, the dead letter of a dead one."""
 
 from typing import Literal
 

@@ -1,4 +1,4 @@
-"""Ids: a fresh one that sorts by time, and one derived from an idempotency key."""
+"""Makes ids: fresh ones that sort by time, and ones derived from an idempotency key."""
 
 import hashlib
 import os
@@ -11,9 +11,9 @@ from headrace.model.validate import check_storable
 RANDOM_BYTES = 10
 
 
-def uuid7(now_ms: int, entropy: bytes) -> str:
-    """A UUID of version 7: text that sorts by `now_ms`, made unique by ten bytes of `entropy`."""
-    tail = entropy[:RANDOM_BYTES].hex().zfill(2 * RANDOM_BYTES)
+def uuid7(now_ms: int, random: bytes) -> str:
+    """A UUID of version 7: text that sorts by `now_ms`, made unique by ten `random` bytes."""
+    tail = random[:RANDOM_BYTES].hex().zfill(2 * RANDOM_BYTES)
     return f"{_start_of(now_ms)}{tail[1:4]}-{_VARIANT[tail[4]]}{tail[5:8]}-{tail[8:]}"
 
 
@@ -30,14 +30,14 @@ def _start_of(now_ms: int) -> str:
 def derived_id(queue: Queue, key: str) -> str:
     """The id of the job with idempotency key `key` and no id of its own, so that key and job share a shard.
 
-    Refuses a key that cannot be hashed; what else is wrong with one, the job finds.
+    Refuses a key that cannot be hashed; `Job` checks the rest.
     """
     return "key-" + hashlib.blake2b(_encoded(f"{queue.tenant}\0{queue.full_name}\0{key}"), digest_size=16).hexdigest()
 
 
 def id_deriver(queue: Queue, start: str) -> Callable[[str], str]:
-    """`derived_id` for many keys of a queue that all begin with `start`, of each only the rest: what they share is
-    hashed once."""
+    """A function that makes `derived_id` of `start` plus a rest, for many keys of a queue with the same beginning:
+    the shared part is hashed once."""
     shared = hashlib.blake2b(_encoded(f"{queue.tenant}\0{queue.full_name}\0{start}"), digest_size=16)
 
     def derive(rest: str) -> str:
@@ -70,11 +70,11 @@ _pieces: list[bytes] = []
 
 
 def random_bytes(size: int) -> bytes:
-    """As `os.urandom`; asking the system for each id costs more than making the id."""
+    """As `os.urandom`, but drawn in advance: a system call for each id would cost more than the id."""
     if size != RANDOM_BYTES:
         return os.urandom(size)
     try:
-        return _pieces.pop()  # one step: two threads never take the same
+        return _pieces.pop()  # atomic: two threads never take the same piece
     except IndexError:
         drawn = os.urandom(_PIECES * RANDOM_BYTES)
         piece, *more = [drawn[at : at + RANDOM_BYTES] for at in range(0, len(drawn), RANDOM_BYTES)]

@@ -1,4 +1,4 @@
-"""Integrity of a shard: what may be amiss in it, what was found, what was put right; and how far a schema has got."""
+"""Results of integrity checks and repairs of a shard, and the version of a store's schema."""
 
 from typing import Literal
 
@@ -9,19 +9,19 @@ from headrace.model.event import Bounds, UnreadableLine
 Flaw = Literal["unindexed", "bodiless", "doubled", "unleased", "undelivered", "stranded", "unlisted"]
 
 FLAWS: dict[Flaw, str] = {
-    "unindexed": "a job that neither waits nor runs, so nobody would ever get it; it is let wait again",
-    "bodiless": "a place in line, a lease or a place among the dead letters without its record; it is dropped",
-    "doubled": "a job that stands in two places at once; it keeps the one that holds",
-    "unleased": "an active job whose lease has no end; it gets one, so that it runs out if nobody extends it",
-    "undelivered": "a lease of which nobody knows who holds it; the job is let wait again, uncharged",
-    "stranded": "a blocked job that waits behind nothing; it is freed, or merged into the job that waits",
-    "unlisted": "a dead letter that no list shows; it is listed again",
+    "unindexed": "a job in neither the waiting nor the active index, so no claim would find it; it waits again",
+    "bodiless": "an index entry of a waiting job, a lease or a dead letter without its record; it is dropped",
+    "doubled": "a job in two indexes at once; it keeps the valid one",
+    "unleased": "an active job whose lease has no end; it gets one, so that it runs out unless it is extended",
+    "undelivered": "a lease without a delivery; the job waits again, and no stall is counted",
+    "stranded": "a blocked job without an active job; it is freed, or merged into the waiting job",
+    "unlisted": "a dead letter missing from the index; it is listed again",
 }
-"""What can be wrong, and what `repair` does about it."""
+"""The flaws that `check` finds, each with what `repair` does about it."""
 
 
 class Problem(Struct, frozen=True, gc=False, order=True):
-    """One record that is not as it should be."""
+    """A flaw of one record."""
 
     flaw: Flaw
     id: str
@@ -29,7 +29,7 @@ class Problem(Struct, frozen=True, gc=False, order=True):
 
 
 class CountMismatch(Struct, frozen=True, gc=False, order=True):
-    """A counter that differs from what it counts."""
+    """A counter that differs from the rows it counts."""
 
     counter: str
     kept: int
@@ -37,14 +37,14 @@ class CountMismatch(Struct, frozen=True, gc=False, order=True):
 
 
 class Quarantined(Struct, frozen=True, gc=False):
-    """A record that a call missed and went on without."""
+    """A missing record that a call has skipped."""
 
     what: Literal["body", "delivery", "dead_letter"]
     id: str
 
 
 class JournalBreak(Struct, frozen=True, gc=False, order=True):
-    """A place where the entries of a journal do not follow each other: numbers that are missing, or there twice."""
+    """A break in the numbering of a journal: missing or repeated numbers."""
 
     seq: int
     """The first number of the entry after it."""
@@ -53,57 +53,57 @@ class JournalBreak(Struct, frozen=True, gc=False, order=True):
 
     @property
     def is_overlap(self) -> bool:
-        """Whether numbers are there twice; readers see the events of the first entry that has them."""
+        """Whether numbers are repeated; readers see the events of the first entry that has them."""
         return self.seq <= self.after
 
     def __str__(self) -> str:
         if self.is_overlap:
-            return f"the events from seq {self.seq} to {self.after} are there twice, and readers see only the first"
+            return f"the events from seq {self.seq} to {self.after} are repeated, and readers see only the first"
         return f"the events from seq {self.after + 1} to {self.seq - 1} are missing"
 
 
 class Findings(Struct, frozen=True, kw_only=True):
-    """What a look at a shard found. Damages, count_mismatches and what is amiss in the journal are those of this part
-    of the look, the rest is of the whole shard; `cursor` continues the look and is None at its end."""
+    """The result of one `check` call. Problems, count mismatches and flaws of the journal are those of this part of the
+    shard, the other fields are of the whole shard; `cursor` continues the check and is None at its end."""
 
     epoch: int = 0
     journal: Bounds = Bounds(0, 1, 0, None, None, 0)
     leases_over: int = 0
-    """Leases that ran out and wait for `jobs.repair`, as far as the limit."""
+    """Expired leases that wait for `jobs.repair`, at most `limit`."""
     quarantined: int = 0
     quarantine: tuple[Quarantined, ...] = ()
-    """The newest first, as far as the limit."""
+    """The newest first, at most `limit`."""
     problems: tuple[Problem, ...] = ()
     count_mismatches: tuple[CountMismatch, ...] = ()
     unreadable: tuple[UnreadableLine, ...] = ()
-    """Lines of the journal that cannot be read whole. They stay: what was written is never changed."""
+    """Lines of the journal that cannot be read whole. `repair` leaves them: the journal is never rewritten."""
     breaks: tuple[JournalBreak, ...] = ()
-    """Where the entries of the journal overlap or leave a gap. They stay as well."""
+    """Overlaps and gaps of the journal's entries. `repair` leaves them as well."""
     cursor: str | None = None
 
     @property
     def ok(self) -> bool:
-        """Whether nothing is amiss."""
+        """Whether the check found no flaw."""
         return not (self.problems or self.count_mismatches or self.quarantined or self.unreadable or self.breaks)
 
 
 class RepairResult(Struct, frozen=True, kw_only=True):
-    """What a step of the repair put right; `cursor` continues it and is None when the shard is through."""
+    """The result of one `repair` call: what it corrected. `cursor` continues the repair and is None at its end."""
 
     problems: tuple[Problem, ...] = ()
     count_mismatches: tuple[CountMismatch, ...] = ()
     cleared: int = 0
-    """Entries of the quarantine that were dealt with and let go."""
+    """Entries of the quarantine that were handled and removed."""
     cursor: str | None = None
 
     @property
     def more(self) -> bool:
-        """Whether there is more to look at: call again with the cursor."""
+        """Whether to call again with the cursor."""
         return self.cursor is not None
 
 
 class Schema(Struct, frozen=True, kw_only=True):
-    """How far the schema of a store has got, and how far this Headrace knows."""
+    """The version of a store's schema, and the version that this Headrace knows."""
 
     found: int | None
     """None where there is no store yet."""
@@ -115,14 +115,14 @@ class Schema(Struct, frozen=True, kw_only=True):
 
 
 class Migrated(Struct, frozen=True, kw_only=True):
-    """How far the schema of a store had got, and how far it has got now."""
+    """The schema of a store before and after a migration."""
 
     before: Schema
     after: Schema
 
 
 def schema_at(found: int | None, steps: list[str]) -> Schema:
-    """The schema of a store that has taken the steps up to a number; each step's name is opened by its own."""
+    """The schema of a store with the migrations up to `found`; the name of a migration begins with its number."""
     numbers = {name: int(name.partition("_")[0]) for name in steps}
     pending = tuple(name for name, number in numbers.items() if number > (found or 0))
     return Schema(found=found, known=max(numbers.values()), pending=pending)

@@ -1,4 +1,4 @@
-"""A job: what a caller sends, what a store keeps, and the blocked job that waits behind an active one."""
+"""A job as a caller sends it, the record that a store keeps, and the blocked job behind an active one."""
 
 from enum import StrEnum
 
@@ -62,7 +62,7 @@ class UpdateRunAt(StrEnum):
 class Job(Struct, frozen=True, gc=False, kw_only=True):
     """A job as a caller sends it. The payload is encoded already; JSON by default.
 
-    Build one with `new_job`, which finds the id. `run_at_ms` is an instant, `delay_ms` is added to the store's own
+    Build one with `new_job`, which chooses the id. `run_at_ms` is an instant, `delay_ms` is added to the store's own
     clock; give one of them or neither, which means now. The four update fields steer what happens when the id is
     known: see the contract's `enqueue`.
     """
@@ -108,14 +108,14 @@ class Job(Struct, frozen=True, gc=False, kw_only=True):
             check_int("idempotency_ttl_ms", self.idempotency_ttl_ms, 1, DURATION_MS_MAX)
 
     def due_ms(self, now_ms: int) -> int:
-        """When the job is to run: as given (also when past), else `now_ms` plus its delay."""
+        """When the job is due: its `run_at_ms` (also when past), else `now_ms` plus its delay."""
         if self.run_at_ms is not None:
             return self.run_at_ms
         return now_ms + (self.delay_ms or 0)
 
     @property
     def run_at_flag(self) -> UpdateRunAt:
-        """The flag that holds: `always` when a time was given, else `never`, unless the caller chose."""
+        """The effective flag: the caller's choice, else `always` for a job with a time and `never` for one without."""
         if self.update_run_at is not None:
             return self.update_run_at
         timed = self.run_at_ms is not None or self.delay_ms is not None
@@ -128,18 +128,18 @@ class Job(Struct, frozen=True, gc=False, kw_only=True):
 
 
 def new_job(
-    queue: Queue, kind: str, payload: bytes = b"null", *, fresh_id: str, id: str | None = None, **given: object
+    queue: Queue, kind: str, payload: bytes = b"null", *, fresh_id: str, id: str | None = None, **options: object
 ) -> Job:
-    """A job whose id is the given one, else derived from its idempotency key, else `fresh_id`.
+    """A job with the id `id`, else one derived from its idempotency key, else `fresh_id`.
 
-    `given` are the other fields of `Job`. `fresh_id` is an argument because chance comes in from outside:
+    `options` are the other fields of `Job`. `fresh_id` is an argument because the model draws no random numbers:
     `uuid7(now_ms, os.urandom(10))` is the usual one.
     """
-    key = given.get("idempotency_key")
+    key = options.get("idempotency_key")
     if id is not None:
-        return Job(queue=queue, id=id, kind=kind, payload=payload, **given)  # type: ignore[arg-type]
+        return Job(queue=queue, id=id, kind=kind, payload=payload, **options)  # type: ignore[arg-type]
     id = derived_id(queue, key) if isinstance(key, str) else fresh_id
-    return Job(queue=queue, id=id, kind=kind, payload=payload, id_given=False, **given)  # type: ignore[arg-type]
+    return Job(queue=queue, id=id, kind=kind, payload=payload, id_given=False, **options)  # type: ignore[arg-type]
 
 
 def check_id(id: object, queue: Queue) -> None:
@@ -203,11 +203,11 @@ class Record(Struct, frozen=True, gc=False, kw_only=True):
     error: JobError | None = None
     failed_at_ms: int | None = None
     order_key: int | None = None
-    """Where it stands among the ready ones; None while it is later or active."""
+    """Its position among the ready jobs; None while it is later or active."""
 
     @property
     def due_since_ms(self) -> int:
-        """The instant from which it could have been handed out."""
+        """The first instant at which it could have been claimed."""
         return max(self.run_at_ms, self.enqueued_at_ms)
 
 
@@ -238,7 +238,7 @@ def upsert(old: Record, job: Job, now_ms: int) -> Record:
 
 
 ZERO_COUNTS: dict[str, object] = {"attempts": 0, "stalls": 0, "error": None, "failed_at_ms": None}
-"""What a record with fresh counters looks like."""
+"""The changes that reset the counters of a record."""
 
 
 UNBOUNDED_LO_MS = -1
@@ -246,7 +246,8 @@ UNBOUNDED_HI_MS = TIME_MS_MAX + 1
 
 
 class BlockedJob(Struct, frozen=True, gc=False, kw_only=True):
-    """A record of its own for the case that the active one ends, and an update for the case that it comes back."""
+    """A job enqueued behind an active one of its id: becomes a waiting job when that one ends, and an update of it when
+    it is retried, released or stalled."""
 
     record: Record
     update_payload: bool
@@ -256,11 +257,11 @@ class BlockedJob(Struct, frozen=True, gc=False, kw_only=True):
     hi_ms: int = UNBOUNDED_HI_MS
 
     def freed(self) -> Record:
-        """The waiting job that the blocked job becomes when the active one is done, dead or cancelled."""
+        """The waiting record when the active job is done, dead or cancelled."""
         return self.record
 
     def applied(self, active: Record) -> Record:
-        """The record that waits again when the active one was retried, released or stalled."""
+        """The waiting record when the active job is retried, released or stalled."""
         changes: dict[str, object] = {"run_at_ms": min(max(active.run_at_ms, self.lo_ms), self.hi_ms)}
         if self.update_payload:
             changes |= {
@@ -279,8 +280,8 @@ class BlockedJob(Struct, frozen=True, gc=False, kw_only=True):
 def block(old: BlockedJob | None, job: Job, now_ms: int) -> BlockedJob:
     """The blocked job after `job` was enqueued behind an active record of its id.
 
-    A first one keeps the whole job and a clamp on the time; a further one merges into it: flags are OR-ed, so what
-    one caller asked for is not undone by the next, and the clamp follows the flag of the time.
+    The first blocked job keeps the whole job and a clamp on the time; later ones merge into it: flags are OR-ed, so no
+    caller undoes the request of another, and the clamp follows `update_run_at`.
     """
     if old is None:
         old = BlockedJob(record=record_of(job, now_ms), update_payload=False, update_policy=False, reset_counts=False)

@@ -31,20 +31,20 @@ NONCE_CHARS_MAX: Final = 64
 """A nonce is half of a lease's token: too short could be guessed, too long is stored with every active job."""
 
 TOKEN_CHARS_MAX: Final = 1_024
-"""Far more than a nonce, a dot and a fence: a wrong token is told to be one, a megabyte is not sent to find out."""
+"""Far more than a nonce, a dot and a fence; a longer token is refused before it is sent."""
 
 ECHO_CHARS_MAX: Final = 40
-"""What a message shows of a value that was found: enough to know it again, not a second copy of it."""
+"""How much of a value an error shows: enough to recognize it, not a second copy."""
 
 USAGE_CHARS_MAX: Final = 400
-"""A complaint about wrong usage, whose words are another library's and quote what was typed whole."""
+"""A usage error of the command line, which another library words and which quotes the whole argument."""
 
 ECHO_ITEMS_MAX: Final = 3
 ECHO_DEPTH_MAX: Final = 2
-"""Items of a collection, and collections within each other, that a message shows of such a value."""
+"""Items of a collection, and levels of nesting, that an error shows of such a value."""
 
 NEAREST_CHARS_MAX: Final = 200
-"""A longer name is no misspelt one: looking for the nearest costs the square of its length."""
+"""The search for the nearest name takes quadratic time, and a longer name is no misspelling."""
 
 CONSUMER_CHARS_MAX: Final = 128
 """The name under which a journal reader is remembered."""
@@ -53,13 +53,13 @@ PAYLOAD_BYTES_MAX: Final = 256 * 1024
 """Larger things belong into object storage, with their address in the payload."""
 
 FACT_BYTES_MAX: Final = 4 * PAYLOAD_BYTES_MAX
-"""What a settlement may say of a payload's size: a fail job's holds another payload as base64, and its error."""
+"""The payload size in a settlement: the payload of a fail job holds another payload as base64, and an error."""
 
 RESULT_BYTES_MAX: Final = 256 * 1024
-"""A result is kept beside the finished job of its job; the same reason as for payloads."""
+"""A result is kept with the finished job; the same reason as for payloads."""
 
 RESULT_LOOK_BYTES_MAX: Final = 2_048
-"""Of a result that is not as annotated, whose beginning an error shows: secrets are looked for in no more than this."""
+"""The part of a result that is searched for secrets before an error shows its beginning."""
 
 HEADERS_MAX: Final = 32
 HEADERS_BYTES_MAX: Final = 4 * 1024
@@ -67,7 +67,7 @@ HEADERS_BYTES_MAX: Final = 4 * 1024
 
 ERROR_CLASS_CHARS_MAX: Final = 128
 ERROR_MESSAGE_CHARS_MAX: Final = 1_024
-"""What a person reads first; a stack trace belongs into the worker's log. Longer texts are cut, not refused."""
+"""For people; a stack trace belongs into the worker's log. Longer texts are cut, not refused."""
 
 PRIORITY_MIN: Final = 0
 PRIORITY_MAX: Final = 9
@@ -96,10 +96,10 @@ PROMOTIONS_PER_CALL_MAX: Final = 1_000
 """Later jobs that become ready per shard and call."""
 
 EXPIRIES_PER_CALL_MAX: Final = 100
-"""Jobs that a claim may find too late (`expires_at_ms`) per shard and call; each becomes a dead letter."""
+"""Jobs past their `expires_at_ms` that a claim handles per shard and call; each becomes a dead letter."""
 
 SWEEP_PER_CALL_MAX: Final = 1_000
-"""Finished jobs, keys, dead letters and workers whose time is over, dropped per shard and call, each kind by itself."""
+"""Rows past their retention that one call drops per shard, for each of finished jobs, keys, dead letters, workers."""
 
 JOURNAL_TRIM_PER_CALL_MAX: Final = 4
 """Journal entries that one appending call may drop: more than the one it adds, so the bounds are reached."""
@@ -111,10 +111,10 @@ DURATION_MS_MAX: Final = 366 * 24 * 3_600_000
 """A year: longer leases, delays, backoffs and retentions are mistakes in the unit."""
 
 VERSION_MAX: Final = 2**53 - 1
-"""Of a configuration: what every reader of JSON tells exactly."""
+"""Of a configuration: the largest integer that every JSON reader keeps exact."""
 
 FEED_NUMBER_MAX: Final = 2**63 - 1
-"""Of an epoch or a `seq` in a feed's cursor: what the columns of every store hold."""
+"""Of an epoch or a `seq` in a feed's cursor: the width of the columns in every store."""
 
 RETENTION_MAX: Final = 100_000_000
 """Upper bound for what is counted (finished jobs, dead letters, waiting jobs, journal events)."""
@@ -130,8 +130,9 @@ LEASE_MS_MIN: Final = 1
 """A lease of zero would have ended before it is granted."""
 
 FENCE_JUMP: Final = 2**20
-"""Added to a shard's fence when its epoch rises and the clock was put back: more deliveries than a lost tail can have
-held. A clock that goes on is taken itself, in microseconds: a jump from what was lost twice would end in one place."""
+"""Added to a shard's fence when its epoch rises and the clock went back: more deliveries than a lost tail can hold.
+Otherwise the fence is set to the clock in microseconds, since two losses of the same tail would jump to the same
+fence."""
 
 CURSOR_CHARS_MAX: Final = 1_024
 """A cursor is a shard and an id."""
@@ -140,7 +141,7 @@ PAGE_MAX: Final = 1_000
 """Rows in one page of a list."""
 
 WORKER_SEEN_MS: Final = 10_000
-"""An idle worker's claim writes its presence this often and otherwise only looks."""
+"""An idle worker's claim writes its presence this often and otherwise only reads."""
 
 WORKER_KEEP_MS: Final = 24 * 3_600_000
 """Workers not seen for a day are forgotten."""
@@ -149,93 +150,93 @@ CONSUMER_SILENT_MS: Final = 7 * 24 * 3_600_000
 """A journal consumer that has not advanced for a week no longer holds anything back."""
 
 JOURNAL_PAGE_BYTES: Final = 8 * 1024 * 1024
-"""A page of journal entries ends after this many bytes, never before one entry."""
+"""A page of journal entries ends after this many bytes, but has at least one entry."""
 
 INSPECT_JOURNAL_BYTES: Final = 1024 * 1024
-"""Lines of a journal that one look at a shard decodes, never below one entry: some milliseconds."""
+"""Lines of a journal that one call of `check` decodes, but at least one entry: some milliseconds."""
 
 UNREADABLE_CHARS_MAX: Final = 200
-"""What is said of a line that cannot be read: a decoder may quote all of it."""
+"""The error of an unreadable line: a decoder may quote the whole line."""
 
 JOURNAL_PAGE_MAX: Final = 10_000
-"""Entries in one page of a journal: calls of one job each write entries of one line, and a thousand would be little."""
+"""Entries in one page of a journal: calls with one job write entries of one line, so a thousand would be small."""
 
 SCAN_PER_CALL_MAX: Final = 1_000
-"""Ids that a list looks at in one step on a store without an index by id."""
+"""Ids that a list reads in one step on a store without an index by id."""
 
 LIST_IDS_KEPT_MAX: Final = 250_000
-"""Ids that a store without an index by id keeps for the next pages of lists under way: some 20 MB. A walk through a
-million jobs looks at all of them five times, not a thousand times."""
+"""Ids that a store without an index by id caches for the next pages of a list: some 20 MB. A list of a million jobs
+reads all ids five times then, not a thousand times."""
 
 SCAN_PART_BYTES: Final = 4 * 1024 * 1024
-"""A part of a scan ends once its payloads and results hold this many bytes, never before one row; as a claim does."""
+"""A part of a scan ends at this many bytes of payloads and results, but has at least one row; as a claim does."""
 
 CONFIGURE_TRIES_MAX: Final = 100
-"""How often a change of configuration is decided anew when others are faster; each of them made progress."""
+"""Retries of a change of configuration that lost a race; each of the winners made progress."""
 
 INBOX_PER_ROUND_MAX: Final = 1_000
-"""Calls whose journal lines are given their numbers in one go, where that is a step of its own (PostgreSQL)."""
+"""Calls whose journal lines are numbered in one step, where numbering is a step of its own (PostgreSQL)."""
 
 NEARLY_FULL_PERCENT: Final = 80
-"""From here on a person is warned that memory, connections or a queue's bounds are running out: a fifth is time to act
-in."""
+"""The threshold of warnings about memory, connections and the bounds of queues: a fifth leaves time to act."""
 
 CLOCK_SKEW_MS_MAX: Final = 1_000
-"""Clocks that differ by more than this make times in logs and lists misleading; leases go by the store's alone."""
+"""A larger difference of clocks makes times in logs and lists misleading; leases go by the store's clock alone."""
 
 LATE_MS: Final = 60_000
-"""What is due, or whose lease ran out, for longer than this has nobody who cares: a worker looks every few seconds."""
+"""A job due, or a lease expired, for longer than this shows that no worker is there: one claims every few seconds."""
 
 CONSUMER_QUIET_MS: Final = 24 * 3_600_000
-"""A journal reader that holds back retention and was not heard of for a day has probably been forgotten."""
+"""A journal reader that holds back retention and has not advanced for a day is probably abandoned."""
 
 QUEUES_LISTED_MAX: Final = 10
-"""Queues with the same finding that `doctor` lists one by one; more are counted: a person acts on their one cause."""
+"""Queues with the same finding that `doctor` lists; more are only counted, since they have one cause."""
 
 INSPECT_PARTS_MAX: Final = 10
-"""Parts of a shard, of 1,000 records each, that `doctor` looks at unless it is told to look at all: a blink each."""
+"""Parts of a shard, of 1,000 records each, that `doctor` checks without `--full`: some tenths of a second each."""
 
 CAPACITY_MAX: Final = 10_000
 """Units of a worker: more handlers than this on one event loop are slower than two workers."""
 
 CAPACITY_DEFAULT: Final = 400
-"""Half of it is a claim, whose price is shared by so many jobs: 100 cost a worker 1.4 times as much a job as 1,000, and
-400 a tenth more. Handlers that hold two sockets each stay below the 1,024 files that a process may usually open."""
+"""A claim asks for half of it, and its cost is shared by so many jobs: with 100 units a job costs a worker 1.4 times as
+much as with 1,000, with 400 a tenth more. Handlers with two sockets each stay below the usual limit of 1,024 open
+files."""
 
 COLLECT_AFTER: Final = 50_000
 COLLECT_OLDER_AFTER: Final = 20
-"""Objects made, and collections of younger ones, before the garbage collector of a worker's program looks again. A job
-leaves some twenty objects that are soon freed without it: at Python's own 700 it took a fifth of a worker's time, at
-50,000 it takes a twentieth for 15 MB, and turned off it would save no more than that."""
+"""Thresholds of the garbage collector in a worker: new objects, and collections of the younger generation. A job leaves
+some twenty objects that reference counting frees: at Python's own 700 the collector took a fifth of a worker's time, at
+50,000 it takes a twentieth for 15 MB, and without it the worker would be no faster."""
 
 THREADS_MAX: Final = 1_000
 PROCESSES_MAX: Final = 512
 """What one machine can reasonably start."""
 
 PROCESS_START_MS: Final = 60_000
-"""How long a process of a worker may take to say that it is ready: a loaded machine needs seconds."""
+"""How long a process of a worker may take until it is ready: a loaded machine needs seconds."""
 
 PROCESS_EXIT_MS: Final = 2_000
 """How long an idle process of a worker may take to end by itself (its exit functions run) before it is killed."""
 
 PROCESS_RESTART_MS: Final = 200
 PROCESS_RESTART_MS_MAX: Final = 30_000
-"""Between the death of a worker process and the next start: doubled with each that follows, so that one which dies at
-once takes less than a hundredth of a core, and is there half a minute after its cause is gone."""
+"""The pause between the death of a worker process and its restart, doubled with each death in a row: a process that
+dies at once takes less than a hundredth of a core, and is back half a minute after its cause is gone."""
 
 PROCESS_CALM_MS: Final = 60_000
-"""A worker process that has worked for this long was well: its death is the first one again."""
+"""A worker process that has run for this long was healthy: its death counts as the first one again."""
 
 PROCESS_DEATHS_MAX: Final = 5
-"""Deaths in a row after which a run that is to end by itself (`--until-idle`) gives up: it would never end. A run that
-goes on for ever goes on trying, since its other processes work."""
+"""Deaths in a row after which a run with `--until-idle` gives up, since it would never end. A run without end keeps
+trying, since its other processes work."""
 
 PROCESS_STOP_MARGIN_MS: Final = 15_000
-"""What a worker process has beyond its grace before it is killed: to cancel handlers (2 s), to settle (5 s), and to be
-slow on a loaded machine."""
+"""The time beyond its grace after which a worker process is killed: to cancel handlers (2 s), to settle (5 s), and
+some seconds for a loaded machine."""
 
 REPORT_BYTES_MAX: Final = 16 * 1024 * 1024
-"""What a worker process reports at once: 10,000 jobs in hand and as many series, each some hundred bytes."""
+"""One report of a worker process: 10,000 running jobs and as many time series, each some hundred bytes."""
 
 PROCESS_MESSAGE_BYTES_MAX: Final = 1024 * 1024
 """A message between a worker and its process: a payload or a result, with headers, texts and names to spare."""
@@ -244,83 +245,83 @@ TRACE_CHARS_MAX: Final = 8 * 1024
 """The end of a stack trace that a process sends to the worker's log."""
 
 SCRAPE_SECONDS_MAX: Final = 5
-"""How long whoever asks for a worker's metrics may take to say so, and to read the answer."""
+"""How long a client of a worker's metrics may take to send its request, and to read the response."""
 
 LOG_PAYLOAD_CHARS_MAX: Final = 1_024
-"""What a worker's log shows of a payload, if it is asked to: enough to know it again, not a second store."""
+"""How much of a payload a worker's log shows, where it is set to: enough to recognize it, not a second store."""
 
 LOG_WRITE_BYTES_MAX: Final = 4_096
-"""Lines of a worker's log that are written at once: what Linux puts into a pipe as a whole (PIPE_BUF), so that the
-lines of several processes stay whole."""
+"""Lines of a worker's log that are written at once: what Linux writes to a pipe atomically (PIPE_BUF), so that lines of
+several processes do not mix."""
 
 LOG_LAYOUTS_MAX: Final = 1_000
-"""Layouts of lines about jobs that a worker keeps, two for each kind and queue; each takes some 2 KB."""
+"""Layouts of log lines that a worker caches, two for each kind and queue; each takes some 2 KB."""
 
 ENQUEUE_BYTES_MAX: Final = 4 * 1024 * 1024
-"""Payloads that a client puts into one call, never below one job: a thousand of the largest would be 256 MiB."""
+"""Payloads that a client sends in one call, but at least one job: a thousand of the largest would be 256 MiB."""
 
 ENQUEUES_IN_FLIGHT_MAX: Final = 4
-"""Calls of one `enqueue_many` under way at once: enough to keep a server busy while the next jobs are packed."""
+"""Concurrent calls of one `enqueue_many`: enough to keep a server busy while the next jobs are packed."""
 
 RESULT_LOOK_MS: Final = 30_000
-"""Whoever waits for a result looks at least this often: what a lost wake-up may cost."""
+"""A caller that waits for a result polls at least this often: the cost of a lost signal."""
 
 RESULT_NAP_MS: Final = 50
 RESULT_NAP_MS_MAX: Final = 1_000
-"""Pauses between looks at a job that was said to have ended and has not: doubled each time, so never a busy loop."""
+"""Pauses between reads of a job that was signalled as ended and has not ended: doubled each time, so no busy loop."""
 
 FORK_REST_MS: Final = 5_000
-"""How long a fork waits for the calls that other threads have under way."""
+"""How long a fork waits for calls of other threads."""
 
 CTRL_C_MS: Final = 500
-"""How often a thread that waits for an answer looks whether a signal came while it fell asleep."""
+"""How often a waiting thread checks for a signal of the system that came just before it slept."""
 
 ID_CANDIDATES_MAX: Final = 5
-"""Ids that a refusal names where what was written could be the beginning of several: enough to see what differs."""
+"""Ids that a refusal lists for an ambiguous prefix: enough to see the difference."""
 
 LOOKS_AT_ONCE: Final = 50
-"""Queues that a command asks after at the same time: a far server answers a thousand in a second, none is flooded."""
+"""Queues that a command reads concurrently: a distant server answers a thousand in a second, none is flooded."""
 
 SEARCH_SCAN_MAX: Final = 10_000
-"""Records that a search on the command line looks at unless told otherwise: some seconds on the slowest store."""
+"""Records that a search on the command line reads by default: some seconds on the slowest store."""
 
 JOURNEY_SCAN_MAX: Final = 200_000
-"""Events of the journal that are looked at for one job's life unless told otherwise: a second or two."""
+"""Events of the journal that are read for the history of one job by default: a second or two."""
 
 JOURNEY_WINDOW_EVENTS: Final = 5_000
-"""Events that are read at once on the way back through a journal: about a megabyte."""
+"""Events in one page of a journal that is read backwards: about a megabyte."""
 
 WORKER_LATELY_MS: Final = 60_000
-"""A worker that was not seen for this long is probably not there: an idle one asks several times a minute."""
+"""A worker that was not seen for this long is probably gone: an idle one claims several times a minute."""
 
 WORKER_SECOND_LOOK_MS: Final = 250
-"""Workers leave no trace on a queue that has never had a job: after the first one they get this long to take it."""
+"""Workers leave no trace on a queue that never had a job: they get this long to claim the first one."""
 
 LINES_CHECKED_MAX: Final = 10_000
 LINES_CHECKED_BYTES_MAX: Final = 16 * 1024 * 1024
-"""Lines of a file of jobs that are all checked before the first of them is sent: a whole file, unless it is large."""
+"""Lines of a file of jobs that are checked before the first job is sent: the whole file, unless it is large."""
 
 LINE_BYTES_MAX: Final = 4 * 1024 * 1024
-"""A line of a file of jobs: the largest payload with every character escaped, and then some."""
+"""A line of a file of jobs: the largest payload with every character escaped, with room to spare."""
 
 PATH_BYTES_MAX: Final = 4_095
 FILE_NAME_BYTES_MAX: Final = 255
-"""What Linux takes: a longer path is no file's, and each system call has an error of its own for it."""
+"""The limits of Linux: each system call has another error for a longer path."""
 
 PATH_CHARS_SHOWN_MAX: Final = 200
-"""Of a path, in a refusal."""
+"""How much of a path a refusal shows."""
 
 LINES_REFUSED_SHOWN_MAX: Final = 20
-"""Refused lines of a file of jobs that are shown; beyond that they are counted."""
+"""Refused lines of a file of jobs that are shown; more are only counted."""
 
 PAUSED_LOOKS_MAX: Final = 20
-"""Queues of a file of jobs that are looked at for being paused: each is a call, and a file may name a thousand."""
+"""Queues of a file of jobs that are checked for a pause: each check is a call, and a file may name a thousand."""
 
 ITEM_BYTES_MAX: Final = 256 * 1024
 """An item of a feed; larger things belong into object storage, with their address in the item."""
 
 INSTANCE_CHARS_MAX: Final = 128
-"""Who made a change: written with every one, so it stays short."""
+"""The name of a process that changes feeds: written with every change, so it stays short."""
 
 EVICT_PER_CALL_MAX: Final = 2_000
 """Items that one call may evict from a feed: twice what it may add, so the bounds are reached."""
@@ -329,69 +330,65 @@ CHANGES_TRIM_PER_CALL_MAX: Final = 2 * EVICT_PER_CALL_MAX
 """Changes that one call may drop from a feed's log: more than a call can write (an item and an eviction each)."""
 
 CHANGES_SLACK: Final = 64
-"""A log may hold a 64th more changes than it is to keep before it is cut: else every publication would have to."""
+"""A log may exceed its retention by a 64th before it is trimmed, else every publication would have to trim it."""
 
 CHANGES_PAGE_BYTES: Final = 4 * 1024 * 1024
-"""A page of changes or items ends once it holds this many bytes, never before one."""
+"""A page of changes or items ends at this many bytes, but has at least one."""
 
 RANK_CHARS_MAX: Final = 128
-"""A rank that would be longer has the ranks around it drawn anew: 30 levels of 24 bits below the first."""
+"""Instead of a longer rank, the ranks around it are redistributed: 30 levels of 24 bits below the first."""
 
 RERANK_MAX: Final = 500
-"""Items on either side of a place whose ranks are drawn anew in one call, when one would grow too long."""
+"""Items on either side of a position whose ranks one call redistributes."""
 
 FEED_LOOK_MS: Final = 5_000
-"""Whoever follows a feed looks at least this often, and then has items evicted that are over their age: what a lost
-wake-up may cost."""
+"""A subscription polls its feed at least this often, and then has aged items evicted: the cost of a lost signal."""
 
 FEED_RETRY_MS: Final = 100
 FEED_RETRY_MS_MAX: Final = 5_000
-"""Pauses of whoever follows a feed of a store that is away: doubled each time, and never the same for two."""
+"""Pauses of a subscription whose store is unavailable: doubled each time, with jitter."""
 
 HUB_CHANGES_MAX: Final = 4_000
 HUB_BYTES_MAX: Final = 8 * 1024 * 1024
-"""The last changes of a feed that its subscribers in one process share; who is further behind reads for himself."""
+"""The last changes of a feed that subscribers in one process share; a subscriber further behind reads alone."""
 
 SNAPSHOT_TRIES: Final = 3
-"""How often the pages of a feed's items are read from the start because it changed meanwhile, before all are read in
-one step."""
+"""How often the pages of a changing feed are read from the start before all items are read in one step."""
 
 TOLD_PER_BATCH_MAX: Final = 1_000
 """Changes that a subscription hands out in one batch."""
 
 PUBLISH_BYTES_MAX: Final = 4 * 1024 * 1024
-"""Items that one call of a `publish_many` carries, never below one."""
+"""Items that one call of a `publish_many` carries, but at least one."""
 
 QUEUE_EVENTS_NAP_MS: Final = 20
 QUEUE_EVENTS_NAP_MS_MAX: Final = 1_000
-"""Pauses between looks at the journal of a queue: short while it is busy, doubled while nothing comes."""
+"""Pauses between reads of a queue's journal: short while it is busy, doubled while it is idle."""
 
 PARTITIONS_MAX: Final = 10_000
-"""Tasks that a read through Spark may ask for: more than any cluster runs at once, and already a minute of mere
-scheduling."""
+"""Tasks of one read through Spark: more than any cluster runs at once, and a minute of scheduling alone."""
 
 KEY_KEEP_MS: Final = 30 * 24 * 3_600_000
-"""How long a row that Spark wrote is known as written: whoever runs a write again does so within days."""
+"""How long a row written by Spark is remembered as written: a write is repeated within days, if at all."""
 
 WRITE_KEYS_MAX: Final = 20_000_000
-"""Rows of one write through Spark that are counted exactly, by eight bytes each on the driver: 160 MB; beyond that it
-says "at least"."""
+"""Rows of one write through Spark that are counted exactly, with eight bytes each on the driver: 160 MB; beyond that
+the count is a lower bound."""
 
 WRITES_IN_FLIGHT: Final = 2
-"""Calls that a writing task has under way: the store works on one while the other is packed; more only wait there."""
+"""Concurrent calls of a writing task: the store works on one while the other is packed; more would only queue."""
 
 REFUSED_ROWS_BUFFERED: Final = 1_000
 REFUSED_BYTES_BUFFERED: Final = 8 * 2**20
-"""Refused rows, and bytes of them, that a writing task holds before they go to its file: whole columns are quick to
-write, and a task whose every row is refused must not grow."""
+"""Refused rows, and their bytes, that a writing task buffers before it writes them to its file: whole columns are quick
+to write, and the memory of a task with many refused rows must be bounded."""
 
 WRITE_TRIES_MAX: Final = 6
 WRITE_RETRY_MS: Final = 100
-"""How often a writing task sends again what was not answered, with pauses that double from the first: three seconds,
-then it is for Spark to run the task again."""
+"""Retries of a call by a writing task, with doubling pauses: three seconds in all, then Spark retries the task."""
 
 PAGE_BUCKETS_MAX: Final = 120
-"""Points of a curve in the report: as many as a narrow chart has room for; longer times get longer buckets."""
+"""Points of a curve in the report: as many as fit into a narrow chart; longer periods get longer buckets."""
 
 PAGE_TENANTS_MAX: Final = 8
 PAGE_QUEUES_MAX: Final = 12
@@ -401,77 +398,76 @@ PAGE_FAILURES_MAX: Final = 8
 PAGE_KINDS_MAX: Final = 10
 PAGE_DAYS_MAX: Final = 14
 PAGE_SAMPLES_MAX: Final = 3
-"""Lines of a list in the report: what a person reads; the tables have the rest."""
+"""Lines of a list in the report: as many as people read; the tables have the rest."""
 
 PAGE_TEXT_CHARS_MAX: Final = 300
-"""Characters of a text that a program wrote, such as an error message, in the report."""
+"""Characters of a text from a program, such as an error message, in the report."""
 
 STATS_WINDOW_MS_MIN: Final = 1_000
 STATS_WINDOW_MS_MAX: Final = 24 * 3_600_000
 """Windows of statistics: files are named by seconds and lie in folders by day."""
 
 STATS_RANGES_MAX: Final = 3
-"""Parts of the journal that are read for one batch of statistics: each costs some tenths of a second to plan, so
-windows that lie scattered are read with what is between them."""
+"""Ranges of the journal that are read for one batch of statistics: each takes some tenths of a second to plan, so
+scattered windows are read with the events between them."""
 
 STATS_NAMES_MAX: Final = 100
-"""Queues that a batch of statistics reads by name; beyond that all are read, since each name is a comparison."""
+"""Queues that a batch of statistics reads by name; beyond that it reads all, since each name is a comparison."""
 
 STATS_SEEN_MAX: Final = 10_000
-"""Windows of queues of which is remembered how far they were read, so that a stream that catches up reads each once."""
+"""Windows whose read offset is cached, so that a stream that catches up reads each window once."""
 
 AUDIT_ROUNDS: Final = 5
-"""How often an audit looks at a job that moves while it is looked at, with ever smaller batches: what five looks do not
-catch standing still is at work."""
+"""How often an audit rereads a job that changes during the audit, in ever smaller batches: a job that changed five
+times is at work."""
 
 AUDIT_LOOKS_MAX: Final = 50_000
-"""Jobs that an audit looks at a second time, with their stories in memory: some 100 MB. Where more differ, the first
-of them tell enough."""
+"""Jobs that an audit checks a second time, with their histories in memory: some 100 MB. Where more differ, the first
+ones are enough."""
 
 AUDIT_FLAWS_MAX: Final = 1_000
-"""Findings of one sort in the journal itself that an audit shows: what is broken throughout needs no longer list."""
+"""Findings of one type in the journal itself that an audit shows: more would have the same cause."""
 
 HISTORY_EVENTS_MAX: Final = 200_000
-"""In a batch of the history: a few seconds of work, and some 10 MB on the driver while it is checked."""
+"""Events of one batch of the history: a few seconds of work, and some 10 MB on the driver for the check."""
 
 HISTORY_TASK_EVENTS: Final = 20_000
 """A batch of the history up to this is written by one task: a fifth of a second of work."""
 
 HISTORY_EVERY_MS: Final = 10_000
-"""Between batches of the history: every batch makes a file for each queue that something happened in."""
+"""The pause between batches of the history: every batch writes a file for each queue with new events."""
 
 HISTORY_SMALL_BYTES: Final = 64 * 2**20
 """Files of the history below this are merged: engines read larger ones at full speed."""
 
 HISTORY_GROUP_ROWS: Final = 250_000
 HISTORY_GROUP_BYTES: Final = 128 * 2**20
-"""Rows that are in memory while files are merged, and their size where they are large."""
+"""Rows in memory during a merge of files, and their total size."""
 
 MAP_NAME_CHARS_MAX: Final = 96
-"""Of the name of a map, which is part of its queue's name, of the space of its keys and of every id."""
+"""The name of a map is part of its queue's name, of its keys and of every id."""
 
 MAP_SAMPLES: Final = 20
-"""First rows of a map that are tried on the handler before any is sent: if none of them fits, no other is likely to."""
+"""First rows of a map that are checked against the handler before any is sent: if none fits, hardly any other will."""
 
 MAP_LOOK_MS: Final = 500
-"""Between two looks at the queue of a map whose jobs are done by workers elsewhere: each is one call."""
+"""The pause between polls of a map's queue whose jobs run elsewhere: each poll is one call."""
 
 FLEET_WORKERS_MAX: Final = 1_000
 """Workers of a fleet: each is a job of Spark and a thread on the driver."""
 
 FLEET_FALLS_MAX: Final = 10
-"""How often in a row a worker of a fleet may fall while the whole fleet ends no job: what falls ten times will fall an
-eleventh time."""
+"""Crashes in a row of a fleet's worker while the whole fleet ends no job: after ten, an eleventh is certain."""
 
 FLEET_STOP_LOOK_MS: Final = 1_000
-"""How often a worker of a fleet asks the store whether it is to stop."""
+"""How often a worker of a fleet polls the store for a stop request."""
 
 FLEET_DRAINED_LOOK_MS: Final = 500
-"""How often a worker of a fleet that has nothing to do asks whether anything is left at all."""
+"""How often an idle worker of a fleet checks whether any job is left."""
 
 FLEET_LEFTOVER_MS: Final = 5_000
-"""How long what a worker of a fleet left behind may take to end before its process is ended: Spark would use it again,
-with a handler still running in it."""
+"""How long remaining handlers of a fleet's worker may take to end before its process is killed: Spark would reuse the
+process with a handler still running in it."""
 
 FLEET_MARGIN_MS: Final = 10_000
-"""What a fleet is given beyond the grace of its workers to end, before Spark is told to end it."""
+"""The time beyond the grace of its workers after which Spark cancels a fleet."""

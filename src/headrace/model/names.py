@@ -1,4 +1,4 @@
-"""Names: tenant, queue, shard, and which shard an id belongs to."""
+"""Names of tenants, queues and shards, and the shard that an id belongs to."""
 
 import re
 import zlib
@@ -38,7 +38,7 @@ def check_queue_name(name: object) -> None:
         raise Refused(
             "bad_queue",
             f"queue name {bounded_repr(name)} ends in '.fail', which is kept for fail queues; choose another name, or"
-            " reach the fail queue through Queue.fail queue",
+            " reach the fail queue through Queue.fail_queue",
         )
 
 
@@ -74,8 +74,13 @@ class Queue(Struct, frozen=True, gc=False, order=True):
 
     @property
     def main_queue(self) -> "Queue":
-        """The fail queue of a queue, the queue of a fail queue: they have the same shards."""
-        return Queue(self.name, self.tenant, self.shards, not self.is_fail_queue)
+        """The queue whose dead jobs this fail queue gets; a queue that is no fail queue is its own."""
+        return Queue(self.name, self.tenant, self.shards) if self.is_fail_queue else self
+
+    @property
+    def paired_queue(self) -> "Queue":
+        """The fail queue of a main queue, the main queue of a fail queue: a pair has the same number of shards."""
+        return self.main_queue if self.is_fail_queue else self.fail_queue
 
     @property
     def full_name(self) -> str:

@@ -1,4 +1,4 @@
-"""Outcomes: how a delivery ended, as the worker says."""
+"""Outcomes: how a delivery ended, as its worker reports it."""
 
 from msgspec import Struct
 
@@ -15,17 +15,17 @@ from headrace.model.validate import bounded_repr, check_bytes, check_int, check_
 
 
 class JobError(Struct, frozen=True, gc=False):
-    """What went wrong: the class for grouping, the message for people."""
+    """An error of a job: the class for grouping, the message for people."""
 
     cls: str
     message: str = ""
 
     @staticmethod
     def of(name: str, message: str = "") -> "JobError":
-        """An error whose texts fit: they are cut to their limits, and URLs in the message lose user, password and
-        secret options, since an error is kept with its job, in the journal and in what is made of that."""
-        told = redact_head(message, 2 * ERROR_MESSAGE_CHARS_MAX)
-        return JobError(_fit(name, ERROR_CLASS_CHARS_MAX) or "Error", _fit(told, ERROR_MESSAGE_CHARS_MAX))
+        """An error whose texts are cut to their limits and whose URLs lose user, password and secret options, since
+        errors are kept with jobs, in the journal and in tables built from it."""
+        redacted = redact_head(message, 2 * ERROR_MESSAGE_CHARS_MAX)
+        return JobError(_fit(name, ERROR_CLASS_CHARS_MAX) or "Error", _fit(redacted, ERROR_MESSAGE_CHARS_MAX))
 
     def __post_init__(self) -> None:
         _check_error_text(self.cls, ERROR_CLASS_CHARS_MAX)

@@ -43,8 +43,8 @@ class Policy(Struct, frozen=True, gc=False, omit_defaults=True):
 
     def over(self, below: "Policy") -> "Policy":
         """This policy on top of another: a field that is not set here is taken from `below`."""
-        given = {name: value for name, value in asdict(self).items() if value is not None}
-        return replace(below, **given) if given else below
+        own = {name: value for name, value in asdict(self).items() if value is not None}
+        return replace(below, **own) if own else below
 
 
 _BOUNDS = (

@@ -16,10 +16,10 @@ _DAY_MS = 24 * _HOUR_MS
 
 
 class QueueConfig(Struct, frozen=True):
-    """What a queue says for all its jobs. A change works at once, also for jobs that wait already."""
+    """The settings of a queue, for all its jobs. A change takes effect at once, also for jobs that wait already."""
 
     version: int = 0
-    """Rises by one with every change; 0 is the configuration nobody has touched."""
+    """Rises by one with every change; 0 is the initial configuration."""
     paused: bool = False
     """Nothing is handed out; repair, promotion and enqueue go on."""
     fail_handler: bool = False
@@ -43,7 +43,7 @@ class QueueConfig(Struct, frozen=True):
     journal_keep_ms: int = 7 * _DAY_MS
     journal_keep_max: int = 10_000_000
     journal_bytes_max: int = 256 * 1024 * 1024
-    """Always wins, also over a consumer that asked to be waited for."""
+    """Always wins, also over a consumer that holds back retention."""
     journal_payloads: bool = False
     """Events that open a job or change what it holds carry its payload; their bytes count for `journal_bytes_max`."""
 
@@ -55,10 +55,10 @@ class QueueConfig(Struct, frozen=True):
 
     def effective(self, policy: Policy) -> "QueueConfig":
         """This configuration with the fields that a job sets for itself on top."""
-        given = {
+        own = {
             field: value for field, value in asdict(policy).items() if value is not None and field != "expires_at_ms"
         }
-        return replace(self, **given) if given else self
+        return replace(self, **own) if own else self
 
     def priority_of(self, policy: Policy) -> int:
         """The priority of a job with `policy` at this moment."""

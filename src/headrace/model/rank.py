@@ -1,9 +1,9 @@
 """Ranks: short texts whose order is the order of a feed, with room for another between any two.
 
 A rank is a row of numbers, each written with a fixed number of signs that sort like the numbers: the first has 48 bits,
-the others 24. At the ends the first number steps on for ever; in between, a new number is opened below its neighbour
-when there is no room left. New ones keep a step away from the neighbour that came last, so items that are put one after
-the other into the same place do not use up the room by halves. No rank ends with a zero: below that there is no room.
+the others 24. At the ends the first number goes on in steps; in between, a rank without room gets a further number. New
+ranks keep a step away from the neighbour that came last, so items inserted one after the other at the same position
+do not halve the room each time. No rank ends with a zero: below that there is no room.
 """
 
 from collections.abc import Iterator

@@ -1,4 +1,4 @@
-"""What must not be shown: users, passwords and options of URLs, wherever a text may hold one."""
+"""Removes secrets from texts: users, passwords and secret options of URLs."""
 
 import re
 from urllib.parse import urlsplit
@@ -6,7 +6,7 @@ from urllib.parse import urlsplit
 HIDDEN = "…"
 _USER = re.compile(r"(?<=://)[^\s/?#'\"@]*(?:@[^\s/?#'\"@]*)*@")
 """Everything between `://` and the last `@` before the path: a password may itself hold an unquoted `@` or `:`."""
-# From the beginning of a word only: a try at each of its letters would take the square of a long one.
+# Anchored at the beginning of a word: trying each letter would take quadratic time on a long one.
 _OPTION = re.compile(r"(?i)(?<![\w-])([\w-]*(?:password|passwd|secret|token|passfile|sslkey)[\w-]*)(=|%3D)[^\s&;,'\"]*")
 
 
@@ -27,8 +27,8 @@ def redact(text: str) -> str:
 
 
 def redact_head(text: str, chars_max: int) -> str:
-    """As `redact`, of the beginning of a text that may be long. A URL that would be cut is left out: without its `@`
-    nobody could tell the password."""
+    """As `redact`, of the first `chars_max` characters. A URL that would be cut is left out: without its `@`, the
+    password cannot be recognized."""
     if len(text) > chars_max:
         text = text[:chars_max]
         last = text.rfind("://")

@@ -1,4 +1,4 @@
-"""Answers of a store, item by item. An expected refusal is an answer; nothing was changed then."""
+"""Results of store calls, item by item. An expected refusal is a result, too; it has changed nothing."""
 
 from typing import Generic, Literal, TypeVar, get_args
 
@@ -16,7 +16,7 @@ LEASE_REFUSALS = frozenset(get_args(LeaseRefusal))
 
 
 class Enqueued(Struct, frozen=True, gc=False):
-    """What became of one job of an enqueue.
+    """The result of one job of an enqueue.
 
     `created`: waits. `updated`: the waiting job was changed. `blocked`: waits behind its active namesake.
     `duplicate`: its idempotency key was used before, nothing changed. Refusals: `conflict` (the key was used for
@@ -26,7 +26,7 @@ class Enqueued(Struct, frozen=True, gc=False):
     id: str
     status: Literal["created", "updated", "blocked", "duplicate", "conflict", "wrong_shards", "full"]
     until_ms: int | None = None
-    """Of a `duplicate`: until when its key is remembered; what it was given to live tells when it was first used."""
+    """Of a `duplicate`: until when its key is remembered; minus the key's TTL, when it was first used."""
 
     @property
     def ok(self) -> bool:
@@ -35,7 +35,7 @@ class Enqueued(Struct, frozen=True, gc=False):
 
 
 class Extended(Struct, frozen=True, gc=False):
-    """What became of one lease of an extend: a new lease, or a refusal."""
+    """The result of one lease of an extend: a new lease, or a refusal."""
 
     id: str
     status: Literal["extended"] | LeaseRefusal
@@ -49,7 +49,7 @@ class Extended(Struct, frozen=True, gc=False):
 
 
 class Settled(Struct, frozen=True, gc=False):
-    """What became of one settlement: `done`, `retried`, `released`, `dead`, `cancelled`, or a refusal."""
+    """The result of one settlement: `done`, `retried`, `released`, `dead`, `cancelled`, or a refusal."""
 
     id: str
     status: Literal["done", "retried", "released", "dead", "cancelled"] | LeaseRefusal
@@ -70,11 +70,11 @@ class Turned(Struct, frozen=True, gc=False):
     claimed: list[Claim]
     next_at_ms: int | None
     now_ms: int
-    """The store's clock at the answer, as that of `Claims`."""
+    """The store's clock at the answer, as in `Claims`."""
 
 
 class Cancellation(Struct, frozen=True, gc=False):
-    """What became of one id of a cancel.
+    """The result of one id of a cancel.
 
     `cancelled`: the waiting job or the blocked job has ended. `asked`: the active one was asked to stop. `active`:
     it runs and was left alone. `not_found`: nothing waits or runs under this id.
@@ -94,7 +94,7 @@ class Removed(Struct, frozen=True, gc=False):
 
 
 class Replayed(Struct, frozen=True, gc=False):
-    """What became of one dead letter of a replay; `id_in_use` keeps the dead letter."""
+    """The result of one dead letter of a replay; `id_in_use` keeps the dead letter."""
 
     key: DeadLetterKey | None
     id: str | None
@@ -102,27 +102,27 @@ class Replayed(Struct, frozen=True, gc=False):
 
 
 class Repaired(Struct, frozen=True, gc=False):
-    """What a sweep found: leases that had run out, and what was dropped because its time was over."""
+    """The result of a sweep: the number of expired leases, and of rows dropped at the end of their retention."""
 
     stalled: int = 0
     swept: int = 0
     more: bool = False
-    """Whether a bound was reached: sweep again."""
+    """Whether a limit was reached: sweep again."""
 
 
 class Counts(Struct, frozen=True, gc=False):
-    """How many jobs of a queue stand where. Done, cancelled and dead count what is kept and not yet swept."""
+    """The jobs of a queue by state. Done, cancelled and dead count the rows that are kept and not yet swept."""
 
     waiting: int = 0
     later: int = 0
-    """Those of the waiting ones that were not yet ready."""
+    """The waiting jobs that are not yet ready."""
     blocked: int = 0
     active: int = 0
     done: int = 0
     cancelled: int = 0
     dead: int = 0
     oldest_due_ms: int | None = None
-    """Since when the first in line of some priority has been due; None when nothing is due."""
+    """The earliest due time among the first ready jobs of each priority; None when nothing is due."""
 
     def __add__(self, other: "Counts") -> "Counts":
         oldest = [each for each in (self.oldest_due_ms, other.oldest_due_ms) if each is not None]
@@ -139,7 +139,7 @@ class Counts(Struct, frozen=True, gc=False):
 
 
 class Found(Struct, frozen=True, gc=False):
-    """Everything a store knows of one id. The lease is shown without its token: to see is not to own."""
+    """Everything a store knows of one id. The lease is shown without its token: reading gives no right to settle."""
 
     id: str
     state: State
@@ -152,7 +152,7 @@ class Found(Struct, frozen=True, gc=False):
     finished_job: FinishedJob | None = None
     dead_letters: tuple[DeadLetter, ...] = ()
     why: str | None = None
-    """Why it is not running, in words, if it waits."""
+    """Why a waiting job does not run, in words."""
 
 
 class Page(Struct, Generic[Row], frozen=True):
@@ -163,11 +163,11 @@ class Page(Struct, Generic[Row], frozen=True):
 
 
 class Published(Struct, frozen=True, gc=False):
-    """What became of one publication.
+    """The result of one publication.
 
     `published`: a new item. `edited`: the known item was replaced. Refusals: `known` (a plain queue holds this id),
-    `unknown` (an edit of an item that is not there), `unknown_neighbour` (the place is next to an item that is not
-    there), `full` (`items_max` of a sorted feed or a plain queue, or no number is left to draw).
+    `unknown` (an edit of an unknown item), `unknown_neighbour` (the position is next to an unknown item), `full`
+    (`items_max` of a sorted feed or a plain queue, or all numbers are used).
     """
 
     id: str | None
@@ -188,7 +188,7 @@ class Retracted(Struct, frozen=True, gc=False):
 
 
 class Moved(Struct, frozen=True, gc=False):
-    """What became of one move; `unchanged` when the item stands there already."""
+    """The result of one move; `unchanged` when the item is at that position already."""
 
     id: str
     status: Literal["moved", "unchanged", "unknown", "unknown_neighbour"]
@@ -219,7 +219,7 @@ class Changes(Struct, frozen=True):
 
 
 class FeedState(Struct, frozen=True):
-    """What a feed is and how it stands."""
+    """The configuration and counters of a feed."""
 
     feed: FeedName
     config: FeedConfig
@@ -258,7 +258,7 @@ class Snapshot(Struct, frozen=True):
 
 
 Group = Literal["alive", "ended", "dead"]
-"""What a scan goes through: jobs that wait or run (with their blocked jobs), finished jobs, or dead letters."""
+"""The rows of a scan: jobs that wait or run (with their blocked jobs), finished jobs, or dead letters."""
 GROUPS: tuple[str, ...] = get_args(Group)
 
 
@@ -284,20 +284,20 @@ class WorkerSeen(Struct, frozen=True):
 
 
 class Health(Struct, frozen=True):
-    """How a store is: what it promises, and what a person should know."""
+    """The state of a store: its durability promise, and warnings for its operator."""
 
     store: str
     profile: str
     """`durable`, `replicated`, `fast`, or `volatile` for memory."""
     promise: str
-    """In words: what survives what."""
+    """The profile in words: what survives which failure."""
     version: str
     clock_skew_ms: int
     """The store's clock minus this process's."""
     epoch: int
     """The highest epoch of any shard; 0 while the server that knows the queues is away."""
     server: str = ""
-    """What does the work, with its version, for people."""
+    """The server or library with its version, for people."""
     schema: Schema | None = None
     notes: tuple[str, ...] = ()
-    """What endangers jobs, a sentence each, with what to do about it."""
+    """Warnings about risks to jobs, a sentence each, with what to do."""

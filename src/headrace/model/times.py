@@ -1,4 +1,4 @@
-"""Times as people write them, made into integer milliseconds: durations ("30s") and instants."""
+"""Parses and formats durations ("30s") and instants, in whole milliseconds."""
 
 import math
 import re
@@ -34,7 +34,7 @@ def duration_ms(what: str, value: Duration) -> int:
         ms = value / _MS
     else:
         raise _no_duration(what, value)
-    if not 0 <= ms <= DURATION_MS_MAX:  # also true for a number that is none
+    if not 0 <= ms <= DURATION_MS_MAX:  # also true for NaN
         raise _out_of_bounds(what, value, ms)
     return math.ceil(ms) if ms < 1 else round(ms)
 

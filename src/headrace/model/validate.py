@@ -1,4 +1,4 @@
-"""Checks of what callers give: each returns nothing, or raises `Refused` with a sentence to act on."""
+"""Checks arguments: each check returns nothing, or raises `Refused` with a sentence to act on."""
 
 from collections.abc import Iterable
 from itertools import islice
@@ -117,19 +117,19 @@ def cut(text: str, chars_max: int = ECHO_CHARS_MAX) -> str:
 
 
 def abridge(text: str, chars_max: int) -> str:
-    """`text`, without its middle where it is longer: what quotes a value says before and after it what is wrong."""
+    """`text` without its middle: an error that quotes a value explains itself before and after the quotation."""
     half = chars_max // 2
     return text if len(text) <= chars_max else f"{text[:half]}…{text[-half:]}"
 
 
 def bounded_repr(value: object, chars_max: int = ECHO_CHARS_MAX) -> str:
-    """`repr(value)`, shortened for a message; what is large is cut before it is written out."""
+    """`repr(value)`, shortened for a message; large values are cut before they are formatted."""
     return cut(_repr(value, chars_max, ECHO_DEPTH_MAX), 2 * chars_max)
 
 
 def nearest(name: str, known: Iterable[str], cutoff: float = 0.6) -> str | None:
     """The known name that `name` is most like, if it may be misspelt."""
-    from difflib import get_close_matches  # only where something is wrong: commands start faster without it
+    from difflib import get_close_matches  # imported on errors only: commands start faster without it
 
     return next(iter(get_close_matches(name[:NEAREST_CHARS_MAX], [*known], n=1, cutoff=cutoff)), None)
 
@@ -162,7 +162,7 @@ def _repr(value: object, chars_max: int, depth: int) -> str:
         case _:
             try:
                 return repr(value)
-            except Exception:  # noqa: BLE001 - the code of a stranger, in the middle of a refusal
+            except Exception:  # noqa: BLE001 - foreign code must not fail in the middle of a refusal
                 return f"<{type(value).__name__}>"
     if count and not depth:
         return f"{first}…{last}"

@@ -1,1 +1,1 @@
-"""What every store promises; each protocol in a file of its own."""
+"""The contract of every store; each protocol in a file of its own."""

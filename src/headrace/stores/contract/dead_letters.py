@@ -12,7 +12,7 @@ from headrace.model.validate import check_time
 
 
 class DeadLetterFilter(Struct, frozen=True):
-    """Which dead letters are meant; None matches all. Times are `died_after_ms < died_at_ms <= died_before_ms`."""
+    """Selects dead letters; None matches all. Times are `died_after_ms < died_at_ms <= died_before_ms`."""
 
     id: str | None = None
     kind: str | None = None
@@ -23,12 +23,12 @@ class DeadLetterFilter(Struct, frozen=True):
     died_before_ms: int | None = None
 
     def __post_init__(self) -> None:
-        for what in ("died_after_ms", "died_before_ms"):
-            if (time_ms := getattr(self, what)) is not None:
-                check_time(what, time_ms)
+        for name in ("died_after_ms", "died_before_ms"):
+            if (time_ms := getattr(self, name)) is not None:
+                check_time(name, time_ms)
 
     def matches(self, dead_letter: DeadLetter) -> bool:
-        """Whether the dead letter is meant."""
+        """Whether the filter selects the dead letter."""
         wanted = (
             (self.id, dead_letter.record.id),
             (self.kind, dead_letter.record.kind),
@@ -37,7 +37,7 @@ class DeadLetterFilter(Struct, frozen=True):
             (self.error_class, dead_letter.error.cls),
         )
         return (
-            all(want is None or want == have for want, have in wanted)
+            all(want is None or want == found for want, found in wanted)
             and (self.died_after_ms is None or dead_letter.died_at_ms > self.died_after_ms)
             and (self.died_before_ms is None or dead_letter.died_at_ms <= self.died_before_ms)
         )
@@ -47,7 +47,7 @@ ALL_DEAD_LETTERS = DeadLetterFilter()
 
 
 class DeadLetters(Protocol):
-    """The dead letters of jobs that died, under numbers that only grow per shard; kept while `now < until`."""
+    """Dead letters, under numbers that only grow per shard; kept while `now < until`."""
 
     async def list(
         self,
@@ -58,7 +58,7 @@ class DeadLetters(Protocol):
         limit: int = 100,
         now_ms: int | None = None,
     ) -> Page[DeadLetter]:
-        """Dead letters by shard, then number (oldest first). A page looks at 1,000 dead letters at most, so it may be
+        """Dead letters by shard, then number (oldest first). A call reads 1,000 dead letters at most, so a page may be
         short or empty and still have a cursor."""
 
     async def replay(
@@ -71,8 +71,8 @@ class DeadLetters(Protocol):
         spread_ms: int = 0,
         now_ms: int | None = None,
     ) -> Sequence[Replayed]:
-        """Dead letter out, job in, in one step each, in the order given; a text picks the newest dead letter of that
-        id.
+        """Turn dead letters into waiting jobs, one atomic step each, in order; a string picks the newest dead letter of
+        that id.
 
         Due after `delay_ms`, the i-th of n another `i * spread_ms / n` later; counters zero unless kept; an
         `expires_at_ms` that has passed is dropped. An id that waits, is blocked or active answers `id_in_use` and keeps
@@ -80,4 +80,4 @@ class DeadLetters(Protocol):
         """
 
     async def purge(self, queue: Queue, picks: Sequence[DeadLetterKey], *, now_ms: int | None = None) -> int:
-        """Throw dead letters away and say how many there were; each writes `purged`."""
+        """Drop dead letters and return how many there were; each writes the event `purged`."""

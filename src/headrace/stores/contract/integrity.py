@@ -1,4 +1,4 @@
-"""Integrity: whether what a shard holds fits together, and putting right what does not."""
+"""Integrity: checks the rows of a shard against each other, and repairs damage."""
 
 from typing import Protocol
 
@@ -7,24 +7,24 @@ from headrace.model.names import Shard
 
 
 class Integrity(Protocol):
-    """For a person or a program that looks after a store: damage that no call of ours leaves behind, as after a server
-    lost something, a restore, or a change by hand. Where rows are the truth, little can be amiss: their counters."""
+    """For operators of a store: finds and repairs damage from lost writes, restores and changes by hand, which no call
+    of Headrace causes. In stores whose indexes the database maintains, only counters and blocked jobs can be wrong."""
 
     async def check(
         self, shard: Shard, *, cursor: str | None = None, limit: int = 1_000, now_ms: int | None = None
     ) -> Findings:
-        """Look without changing anything, at about `limit` records; go on with the cursor that the answer has.
+        """Check about `limit` records and change nothing; continue with the cursor of the answer.
 
-        Where rows are the truth, the first part counts them all. An unknown shard has nothing amiss.
+        On stores with database indexes the first call counts all rows. An unknown shard has no flaws.
         """
 
     async def repair(
         self, shard: Shard, *, cursor: str | None = None, limit: int = 1_000, now_ms: int | None = None
     ) -> RepairResult:
-        """Look at about `limit` records and put right what `check` would show of them, in one atomic step; go on with
-        the cursor that the answer has.
+        """Repair the flaws that `check` finds in about `limit` records, in one atomic step; continue with the cursor of
+        the answer.
 
-        Lets jobs wait again that are in no index, drops what points at nothing, sets counters right, and empties the
-        quarantine in the end. What the journal would otherwise not know gets its event: `stalled` without a fence for a
-        job that lost its delivery, `removed` for one whose record is gone. Repairing again changes nothing.
+        Lets jobs wait again that are in no index, drops index entries without a record, corrects counters, and empties
+        the quarantine at the end. The journal gets the events that it lacks: `stalled` without a fence for a job that
+        lost its delivery, `removed` for a job whose record is gone. Repairing again changes nothing.
         """

@@ -1,4 +1,4 @@
-"""The journal: what happened, in order, replayable; and who reads it."""
+"""The journal: events in order, and its registered readers."""
 
 from collections.abc import Sequence
 from typing import Protocol
@@ -12,37 +12,37 @@ class Journal(Protocol):
 
     async def read(self, shard: Shard, after: int, upto: int, *, limit: int = 10_000) -> Sequence[Entry]:
         """Entries with the events of `after < seq <= upto`, cut to that range, oldest first; at most `limit` entries
-        or 8 MiB of lines, never below one entry while there is one. The same range gives the same events again.
-        What retention has dropped is missing at the front: compare with `bounds`."""
+        or 8 MiB of lines, at least one entry while there is one. The same range gives the same events again. Events
+        that retention has dropped are missing at the front: compare with `bounds`."""
 
     async def bounds(self, shard: Shard) -> Bounds:
-        """What is there to read; an unknown shard is empty."""
+        """The range of readable events; an unknown shard is empty."""
 
     async def all_bounds(self, shards: Sequence[Shard]) -> Sequence[Bounds]:
-        """The bounds of many shards, at most 1,000, in their order: for readers of many journals, who ask often. Each
-        is a look of its own, not all of one instant."""
+        """The bounds of many shards, at most 1,000, in their order: for frequent reads of many journals. They are not
+        of one instant."""
 
     async def reached(self, spans: Sequence[Span], at_ms: int) -> Sequence[int]:
-        """How far the journals had got at an instant, for at most 1,000 spans: the last seq in each span
+        """The ends of the journals at an instant, for at most 1,000 spans: the last seq in each span
         (`after < seq <= upto`) whose event happened at or before `at_ms`; its `after` when there is none. The cost
         grows with the logarithm of a span. What retention has dropped counts as before any instant."""
 
     async def register(
         self, shard: Shard, consumer: str, *, seq: int = 0, hold: bool = False, now_ms: int | None = None
     ) -> Consumer:
-        """Remember a reader that has everything up to `seq`; a known one keeps its place and takes the new `hold`.
+        """Register a reader at the offset `seq`; a registered one keeps its offset and takes the new `hold`.
 
-        With `hold`, retention by age and count waits for it while it is heard of; the byte limit does not wait.
+        With `hold`, retention by age and count waits for the reader while it is active; the byte limit does not wait.
         """
 
     async def advance(self, shard: Shard, consumer: str, seq: int, *, now_ms: int | None = None) -> Consumer:
-        """Move a reader's place to `seq`, never back; refuses an unknown one and a place beyond the end."""
+        """Move a reader's offset to `seq`, never back; refuses an unknown reader and an offset beyond the end."""
 
     async def forget(self, shard: Shard, consumer: str) -> bool:
-        """Forget a reader; whether it was known."""
+        """Remove a reader; returns whether it was registered."""
 
     async def consumers(self, shard: Shard) -> Sequence[Consumer]:
-        """The readers that are remembered, by name."""
+        """The registered readers, by name."""
 
     async def trim(self, shard: Shard, *, limit: int = 1_000, now_ms: int | None = None) -> int:
-        """Drop entries beyond the queue's retention, oldest first, at most `limit`, and say how many."""
+        """Drop entries beyond the queue's retention, oldest first, at most `limit`, and return how many."""

@@ -1,4 +1,4 @@
-"""Reads: one job with everything known of it, lists, finished jobs, snapshots, workers."""
+"""Reads: jobs by id, lists, finished jobs, snapshots, scans and workers."""
 
 from collections.abc import Sequence
 from typing import Protocol
@@ -10,23 +10,23 @@ from headrace.model.results import Found, Group, Page, Scan, Snapshot, WorkerSee
 
 
 class Reads(Protocol):
-    """Looks that change nothing. What is over (`until <= now`) is not shown even when it was not swept yet."""
+    """Reads change nothing. Rows past their retention (`until <= now`) are not shown, even before they are swept."""
 
     async def find(self, queue: Queue, ids: Sequence[str], *, now_ms: int | None = None) -> Sequence[Found | None]:
-        """All that is known of each id, None for an unknown one. The state is that of the liveliest record: active,
-        waiting, then the finished job, then dead."""
+        """All records of each id, None for an unknown one. The state is that of the first record in the order active,
+        waiting, finished, dead."""
 
     async def list(
         self, queue: Queue, state: State, *, cursor: str | None = None, limit: int = 100, now_ms: int | None = None
     ) -> Page[Found]:
-        """The jobs in a state by shard, then id: one that stays in the state is listed exactly once, whatever else
-        moves. Dead ones are listed by `store.dead`; asking for them here is refused."""
+        """The jobs in a state by shard, then id: a job that stays in the state is listed exactly once, whatever other
+        jobs do. Refuses the state dead: `store.dead` lists dead letters."""
 
     async def finished_job(self, queue: Queue, id: str, *, now_ms: int | None = None) -> FinishedJob | None:
-        """The finished job of a job, with its result, while it is kept."""
+        """A finished job with its result, while it is kept."""
 
     async def snapshot(self, shard: Shard, *, now_ms: int | None = None) -> Snapshot:
-        """Every record of a shard at one instant of its journal, so that the two can be compared."""
+        """Every record of a shard at one instant of its journal, for a comparison of the two."""
 
     async def scan(
         self,
@@ -41,9 +41,8 @@ class Reads(Protocol):
         or somewhat larger, and still have a cursor), each of one instant of the journal. The cost of a part does not
         grow with the shard.
 
-        In no order. What stays in its group from the beginning of a scan to its end is shown at least once, nearly
-        always exactly once; what comes or goes meanwhile may be shown or not. An unknown shard has nothing, and
-        `as_of_seq` 0.
+        In no order. A row that stays in its group during the whole scan is shown at least once, nearly always exactly
+        once; other rows may be shown or not. An unknown shard has no rows, and `as_of_seq` 0.
         """
 
     async def workers(self, queue: Queue, *, now_ms: int | None = None) -> Sequence[WorkerSeen]:

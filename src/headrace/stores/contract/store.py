@@ -1,4 +1,4 @@
-"""A store: the protocols together."""
+"""A store: all protocols of the contract together."""
 
 from typing import Protocol
 
@@ -31,19 +31,19 @@ class Store(Protocol):
 
     @property
     def reads(self) -> Reads:
-        """Looks."""
+        """Reads that change nothing."""
 
     @property
     def journal(self) -> Journal:
-        """What happened."""
+        """Events, and their readers."""
 
     @property
     def feeds(self) -> FeedStore:
-        """Feeds, and what changed in them."""
+        """Feeds, and their logs of changes."""
 
     @property
     def items(self) -> Items:
-        """What feeds hold."""
+        """Items of feeds."""
 
     @property
     def signals(self) -> Signals:
@@ -51,18 +51,17 @@ class Store(Protocol):
 
     @property
     def integrity(self) -> Integrity:
-        """What may be amiss, and putting it right."""
+        """Checks and repairs."""
 
     @property
     def is_remote(self) -> bool:
-        """Whether the work of a call is done outside this process: then calls under way at once do not slow each other
-        down here."""
+        """Whether another process does the work of a call: then concurrent calls do not slow each other down here."""
 
     async def now_ms(self) -> int:
         """The store's clock, which decides wherever a call gives no `now_ms`; of several servers the slowest clock."""
 
     async def health(self) -> Health:
-        """What the store promises and how it is."""
+        """The durability promise of the store, and its state."""
 
     async def close(self) -> None:
         """Let go of connections and threads; closing twice is fine, any other call afterwards raises

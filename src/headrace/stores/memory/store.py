@@ -75,7 +75,7 @@ class MemoryTx:
     def shards_of(self, queue: Queue) -> int | None:
         known = self._queues.get((queue.tenant, queue.full_name))
         if known is None:
-            known = self._queues.get((queue.tenant, queue.main_queue.full_name))
+            known = self._queues.get((queue.tenant, queue.paired_queue.full_name))
         return None if known is None else len(known)
 
     def configure(self, queue: Queue, config: QueueConfig) -> None:

@@ -106,7 +106,7 @@ def _look(tx: Tx, shards: Sequence[Shard]) -> list[JournalState]:
     assert isinstance(tx, PostgresTx)
     queues = [shard.queue for shard in shards]
     names = ([each.tenant for each in queues], [each.full_name for each in queues])
-    others = [each.main_queue.full_name for each in queues]
+    others = [each.paired_queue.full_name for each in queues]
     seen = [NOT_THERE] * len(shards)
     for place, known, *columns in tx.link.run("shard_bounds", *names, others, [each.index for each in shards]):
         queue = queues[place - 1]

@@ -56,7 +56,7 @@ class PostgresTx:
             indexes = [index for index in indexes if (known[0], index) not in self._rows]
         if name in self._queues and (known is None or not indexes):
             return
-        names = [queue.full_name, queue.main_queue.full_name]
+        names = [queue.full_name, queue.paired_queue.full_name]
         found = self.link.run("queue_open", queue.full_name, indexes, queue.tenant, names).fetchall()
         self._queues |= {(queue.tenant, each): None for each in names}
         for now_ms, full_name, queue_id, shards, config, is_awaited, index, *stored in found:
@@ -102,7 +102,7 @@ class PostgresTx:
         return known
 
     def shards_of(self, queue: Queue) -> int | None:
-        names = [(queue.tenant, queue.full_name), (queue.tenant, queue.main_queue.full_name)]
+        names = [(queue.tenant, queue.full_name), (queue.tenant, queue.paired_queue.full_name)]
         if any(name not in self._queues for name in names):
             self.open(queue, [])
         known = self._queues[names[0]] or self._queues[names[1]]

@@ -73,7 +73,7 @@ class SqliteTx:
         return known
 
     def shards_of(self, queue: Queue) -> int | None:
-        known = self._queue(queue) or self._queue(queue.main_queue)
+        known = self._queue(queue) or self._queue(queue.paired_queue)
         return None if known is None else known[1]
 
     def configure(self, queue: Queue, config: QueueConfig) -> None:

@@ -1,148 +1,95 @@
 """Headrace: job queues with leases, tenants and a journal, and a data pipeline on Spark."""
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from headrace.app.app import App
-    from headrace.app.fail_handler import DeathInfo
-    from headrace.app.job_function import JobFunction
-    from headrace.client.blocking import BlockingClient
-    from headrace.client.client import Client
-    from headrace.client.codec import JSON, RAW, Codec
-    from headrace.client.handle import Handle
+    from headrace.app.app import App as App
+    from headrace.app.fail_handler import DeathInfo as DeathInfo
+    from headrace.app.job_function import JobFunction as JobFunction
+    from headrace.client.blocking import BlockingClient as BlockingClient
+    from headrace.client.client import Client as Client
+    from headrace.client.codec import JSON as JSON
+    from headrace.client.codec import RAW as RAW
+    from headrace.client.codec import Codec as Codec
+    from headrace.client.handle import Handle as Handle
     from headrace.feeds.blocking import (
-        BlockingFeed,
-        BlockingFeeds,
-        BlockingItemQueue,
-        BlockingSortedFeed,
-        BlockingSubscription,
+        BlockingFeed as BlockingFeed,
     )
-    from headrace.feeds.change import Change
-    from headrace.feeds.feed import Feed
-    from headrace.feeds.feeds import Feeds
-    from headrace.feeds.item_queue import ItemQueue
-    from headrace.feeds.queue_events import QueueEvents
-    from headrace.feeds.sorted_feed import SortedFeed
-    from headrace.feeds.subscription import Subscription
-    from headrace.model.claim import Claim, ClaimRequest, Claims, Lease, Settlement
+    from headrace.feeds.blocking import (
+        BlockingFeeds as BlockingFeeds,
+    )
+    from headrace.feeds.blocking import (
+        BlockingItemQueue as BlockingItemQueue,
+    )
+    from headrace.feeds.blocking import (
+        BlockingSortedFeed as BlockingSortedFeed,
+    )
+    from headrace.feeds.blocking import (
+        BlockingSubscription as BlockingSubscription,
+    )
+    from headrace.feeds.change import Change as Change
+    from headrace.feeds.feed import Feed as Feed
+    from headrace.feeds.feeds import Feeds as Feeds
+    from headrace.feeds.item_queue import ItemQueue as ItemQueue
+    from headrace.feeds.queue_events import QueueEvents as QueueEvents
+    from headrace.feeds.sorted_feed import SortedFeed as SortedFeed
+    from headrace.feeds.subscription import Subscription as Subscription
+    from headrace.model.claim import (
+        Claim as Claim,
+    )
+    from headrace.model.claim import (
+        ClaimRequest as ClaimRequest,
+    )
+    from headrace.model.claim import (
+        Claims as Claims,
+    )
+    from headrace.model.claim import (
+        Lease as Lease,
+    )
+    from headrace.model.claim import (
+        Settlement as Settlement,
+    )
     from headrace.model.errors import (
-        BadConfig,
-        HeadraceError,
-        JobCancelled,
-        JobFailed,
-        OutcomeUnknown,
-        Refused,
-        StoreUnavailable,
+        BadConfig as BadConfig,
     )
-    from headrace.model.ids import uuid7
-    from headrace.model.job import Job, State, UpdateRunAt, new_job
-    from headrace.model.names import Queue, Shard
-    from headrace.model.policy import Policy
-    from headrace.stores.contract.store import Store
-    from headrace.stores.open import open_store
-    from headrace.worker.config import WorkerConfig
-    from headrace.worker.context import Context, current
-    from headrace.worker.exceptions import Fail, Release, Retry
-    from headrace.worker.handlers import Handlers, handler_of
-    from headrace.worker.worker import Worker
+    from headrace.model.errors import (
+        HeadraceError as HeadraceError,
+    )
+    from headrace.model.errors import (
+        JobCancelled as JobCancelled,
+    )
+    from headrace.model.errors import (
+        JobFailed as JobFailed,
+    )
+    from headrace.model.errors import (
+        OutcomeUnknown as OutcomeUnknown,
+    )
+    from headrace.model.errors import (
+        Refused as Refused,
+    )
+    from headrace.model.errors import (
+        StoreUnavailable as StoreUnavailable,
+    )
+    from headrace.model.ids import uuid7 as uuid7
+    from headrace.model.job import Job as Job
+    from headrace.model.job import State as State
+    from headrace.model.job import UpdateRunAt as UpdateRunAt
+    from headrace.model.job import new_job as new_job
+    from headrace.model.names import Queue as Queue
+    from headrace.model.names import Shard as Shard
+    from headrace.model.policy import Policy as Policy
+    from headrace.stores.contract.store import Store as Store
+    from headrace.stores.open import open_store as open_store
+    from headrace.worker.config import WorkerConfig as WorkerConfig
+    from headrace.worker.context import Context as Context
+    from headrace.worker.context import current as current
+    from headrace.worker.exceptions import Fail as Fail
+    from headrace.worker.exceptions import Release as Release
+    from headrace.worker.exceptions import Retry as Retry
+    from headrace.worker.handlers import Handlers as Handlers
+    from headrace.worker.handlers import handler_of as handler_of
+    from headrace.worker.worker import Worker as Worker
+else:
+    from headrace._lazy import attach
 
-__all__ = [
-    "JSON",
-    "RAW",
-    "App",
-    "BadConfig",
-    "BlockingClient",
-    "BlockingFeed",
-    "BlockingFeeds",
-    "BlockingItemQueue",
-    "BlockingSortedFeed",
-    "BlockingSubscription",
-    "Change",
-    "Claim",
-    "ClaimRequest",
-    "Claims",
-    "Client",
-    "Codec",
-    "Context",
-    "DeathInfo",
-    "Fail",
-    "Feed",
-    "Feeds",
-    "Handle",
-    "Handlers",
-    "HeadraceError",
-    "ItemQueue",
-    "Job",
-    "JobCancelled",
-    "JobFailed",
-    "JobFunction",
-    "Lease",
-    "OutcomeUnknown",
-    "Policy",
-    "Queue",
-    "QueueEvents",
-    "Refused",
-    "Release",
-    "Retry",
-    "Settlement",
-    "Shard",
-    "SortedFeed",
-    "State",
-    "Store",
-    "StoreUnavailable",
-    "Subscription",
-    "UpdateRunAt",
-    "Worker",
-    "WorkerConfig",
-    "current",
-    "handler_of",
-    "new_job",
-    "open_store",
-    "uuid7",
-]
-
-# Whoever wants one name pays for that one: a command line starts in a third of the time that all would take.
-_HOMES = {
-    "headrace.app.app": "App",
-    "headrace.app.fail_handler": "DeathInfo",
-    "headrace.app.job_function": "JobFunction",
-    "headrace.client.blocking": "BlockingClient",
-    "headrace.client.client": "Client",
-    "headrace.client.codec": "Codec JSON RAW",
-    "headrace.client.handle": "Handle",
-    "headrace.feeds.blocking": "BlockingFeed BlockingFeeds BlockingItemQueue BlockingSortedFeed BlockingSubscription",
-    "headrace.feeds.change": "Change",
-    "headrace.feeds.feed": "Feed",
-    "headrace.feeds.feeds": "Feeds",
-    "headrace.feeds.item_queue": "ItemQueue",
-    "headrace.feeds.queue_events": "QueueEvents",
-    "headrace.feeds.sorted_feed": "SortedFeed",
-    "headrace.feeds.subscription": "Subscription",
-    "headrace.model.claim": "Claim ClaimRequest Claims Lease Settlement",
-    "headrace.model.errors": "BadConfig HeadraceError JobCancelled JobFailed OutcomeUnknown Refused StoreUnavailable",
-    "headrace.model.ids": "uuid7",
-    "headrace.model.job": "Job State UpdateRunAt new_job",
-    "headrace.model.names": "Queue Shard",
-    "headrace.model.policy": "Policy",
-    "headrace.stores.contract.store": "Store",
-    "headrace.stores.open": "open_store",
-    "headrace.worker.config": "WorkerConfig",
-    "headrace.worker.context": "Context current",
-    "headrace.worker.handlers": "Handlers handler_of",
-    "headrace.worker.exceptions": "Fail Release Retry",
-    "headrace.worker.worker": "Worker",
-}
-
-
-def __getattr__(name: str) -> Any:
-    for home, names in _HOMES.items():
-        if name in names.split():
-            from importlib import import_module
-
-            found = globals()[name] = getattr(import_module(home), name)
-            return found
-    raise AttributeError(f"module 'headrace' has no attribute {name!r}")
-
-
-def __dir__() -> list[str]:
-    return sorted({*globals(), *__all__})
+    __getattr__, __dir__ = attach(__name__)  # a program pays for the names that it uses

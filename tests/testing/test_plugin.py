@@ -41,7 +41,7 @@ def test_the_plugin_brings_nothing_that_a_run_without_jobs_would_pay_for() -> No
 
     told = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True).stdout.split()
 
-    assert told == ["headrace", "headrace.testing", "headrace.testing.plugin"]
+    assert told == ["headrace", "headrace._lazy", "headrace.testing", "headrace.testing.plugin"]
 
 
 def test_the_project_names_its_app_also_for_a_run_in_a_folder_below(pytester: pytest.Pytester) -> None:

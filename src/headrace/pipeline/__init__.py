@@ -1,107 +1,69 @@
 """The data pipeline on Spark: queues, feeds and the journal as DataFrames, and tables made from them."""
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from headrace.pipeline.again.counting import Backfilled, Replays
-    from headrace.pipeline.again.dead_letters import replay_dead_letters
-    from headrace.pipeline.again.history import backfill_jobs
-    from headrace.pipeline.events import Events
-    from headrace.pipeline.fleet.run import FleetProgress, FleetReport, run_fleet
-    from headrace.pipeline.history.compact import compact
-    from headrace.pipeline.history.read import read_history
-    from headrace.pipeline.history.run import follow_history
-    from headrace.pipeline.ingest.counts import Ingested
-    from headrace.pipeline.ingest.follow import follow_rows, read_followed
-    from headrace.pipeline.ingest.mapping import Mapping
-    from headrace.pipeline.ingest.reading import read_source
-    from headrace.pipeline.ingest.refused import read_refused
-    from headrace.pipeline.ingest.run import ingest_rows
-    from headrace.pipeline.lake import Lake
-    from headrace.pipeline.map.mapped import Mapped
-    from headrace.pipeline.map.run import map_rows
-    from headrace.pipeline.page.write import write_report
-    from headrace.pipeline.progress import lag, lost, skipped
-    from headrace.pipeline.run import write_errors, write_jobs, write_tables, write_usage
-    from headrace.pipeline.start import session
-    from headrace.pipeline.stats.run import follow_stats, read_stats, write_stats
-    from headrace.pipeline.write import Written, enqueue, publish, replay
+    from headrace.pipeline.again.counting import Backfilled as Backfilled
+    from headrace.pipeline.again.counting import Replays as Replays
+    from headrace.pipeline.again.dead_letters import replay_dead_letters as replay_dead_letters
+    from headrace.pipeline.again.history import backfill_jobs as backfill_jobs
+    from headrace.pipeline.events import Events as Events
+    from headrace.pipeline.fleet.run import (
+        FleetProgress as FleetProgress,
+    )
+    from headrace.pipeline.fleet.run import (
+        FleetReport as FleetReport,
+    )
+    from headrace.pipeline.fleet.run import (
+        run_fleet as run_fleet,
+    )
+    from headrace.pipeline.history.compact import compact as compact
+    from headrace.pipeline.history.read import read_history as read_history
+    from headrace.pipeline.history.run import follow_history as follow_history
+    from headrace.pipeline.ingest.counts import Ingested as Ingested
+    from headrace.pipeline.ingest.follow import follow_rows as follow_rows
+    from headrace.pipeline.ingest.follow import read_followed as read_followed
+    from headrace.pipeline.ingest.mapping import Mapping as Mapping
+    from headrace.pipeline.ingest.reading import read_source as read_source
+    from headrace.pipeline.ingest.refused import read_refused as read_refused
+    from headrace.pipeline.ingest.run import ingest_rows as ingest_rows
+    from headrace.pipeline.lake import Lake as Lake
+    from headrace.pipeline.map.mapped import Mapped as Mapped
+    from headrace.pipeline.map.run import map_rows as map_rows
+    from headrace.pipeline.page.write import write_report as write_report
+    from headrace.pipeline.progress import lag as lag
+    from headrace.pipeline.progress import lost as lost
+    from headrace.pipeline.progress import skipped as skipped
+    from headrace.pipeline.run import (
+        write_errors as write_errors,
+    )
+    from headrace.pipeline.run import (
+        write_jobs as write_jobs,
+    )
+    from headrace.pipeline.run import (
+        write_tables as write_tables,
+    )
+    from headrace.pipeline.run import (
+        write_usage as write_usage,
+    )
+    from headrace.pipeline.start import session as session
+    from headrace.pipeline.stats.run import (
+        follow_stats as follow_stats,
+    )
+    from headrace.pipeline.stats.run import (
+        read_stats as read_stats,
+    )
+    from headrace.pipeline.stats.run import (
+        write_stats as write_stats,
+    )
+    from headrace.pipeline.write import Written as Written
+    from headrace.pipeline.write import enqueue as enqueue
+    from headrace.pipeline.write import publish as publish
+    from headrace.pipeline.write import replay as replay
+else:
+    from headrace._lazy import attach
+    from headrace.pipeline.packages import needing_spark
 
-__all__ = [
-    "Backfilled",
-    "Events",
-    "FleetProgress",
-    "FleetReport",
-    "Ingested",
-    "Lake",
-    "Mapped",
-    "Mapping",
-    "Replays",
-    "Written",
-    "backfill_jobs",
-    "compact",
-    "enqueue",
-    "follow_history",
-    "follow_rows",
-    "follow_stats",
-    "ingest_rows",
-    "lag",
-    "lost",
-    "map_rows",
-    "publish",
-    "read_followed",
-    "read_history",
-    "read_refused",
-    "read_source",
-    "read_stats",
-    "replay",
-    "replay_dead_letters",
-    "run_fleet",
-    "session",
-    "skipped",
-    "write_errors",
-    "write_jobs",
-    "write_report",
-    "write_stats",
-    "write_tables",
-    "write_usage",
-]
-
-# Loaded when they are asked for: a task that reads a journal needs none of them. What bears the name of its module is
-# found there alone: `from headrace.pipeline.audit import audit`, `from headrace.pipeline.events import events`.
-_HOMES = {
-    "headrace.pipeline.again.counting": ("Backfilled", "Replays"),
-    "headrace.pipeline.again.history": ("backfill_jobs",),
-    "headrace.pipeline.again.dead_letters": ("replay_dead_letters",),
-    "headrace.pipeline.events": ("Events",),
-    "headrace.pipeline.fleet.run": ("FleetProgress", "FleetReport", "run_fleet"),
-    "headrace.pipeline.history.compact": ("compact",),
-    "headrace.pipeline.history.read": ("read_history",),
-    "headrace.pipeline.history.run": ("follow_history",),
-    "headrace.pipeline.ingest.counts": ("Ingested",),
-    "headrace.pipeline.ingest.follow": ("follow_rows", "read_followed"),
-    "headrace.pipeline.ingest.mapping": ("Mapping",),
-    "headrace.pipeline.ingest.reading": ("read_source",),
-    "headrace.pipeline.ingest.refused": ("read_refused",),
-    "headrace.pipeline.ingest.run": ("ingest_rows",),
-    "headrace.pipeline.lake": ("Lake",),
-    "headrace.pipeline.map.mapped": ("Mapped",),
-    "headrace.pipeline.map.run": ("map_rows",),
-    "headrace.pipeline.page.write": ("write_report",),
-    "headrace.pipeline.progress": ("lag", "lost", "skipped"),
-    "headrace.pipeline.run": ("write_errors", "write_jobs", "write_tables", "write_usage"),
-    "headrace.pipeline.start": ("session",),
-    "headrace.pipeline.stats.run": ("follow_stats", "read_stats", "write_stats"),
-    "headrace.pipeline.write": ("Written", "enqueue", "publish", "replay"),
-}
-
-
-def __getattr__(name: str) -> Any:
-    for home, names in _HOMES.items():
-        if name in names:
-            from headrace.pipeline.packages import needing_spark
-
-            with needing_spark():
-                return getattr(import_module(home), name)
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    # A task that reads a journal needs none of them. A name that is also a module is not here: `from
+    # headrace.pipeline.audit import audit`, `from headrace.pipeline.events import events`.
+    __getattr__, __dir__ = attach(__name__, guard=needing_spark)

@@ -1,48 +1,21 @@
 """The testing kit: a user's own handlers run by the real worker on a store in memory, with a clock that is moved."""
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from headrace.testing.clock import KitClock
-    from headrace.testing.drain import Drained, DrainedJob, JobsFailed
-    from headrace.testing.faults import FaultyStore, Hold
-    from headrace.testing.kit import AsyncKit, Kit, using
-    from headrace.testing.sent_jobs import SentJob
-    from headrace.testing.store import KitStore
+    from headrace.testing.clock import KitClock as KitClock
+    from headrace.testing.drain import Drained as Drained
+    from headrace.testing.drain import DrainedJob as DrainedJob
+    from headrace.testing.drain import JobsFailed as JobsFailed
+    from headrace.testing.faults import FaultyStore as FaultyStore
+    from headrace.testing.faults import Hold as Hold
+    from headrace.testing.kit import AsyncKit as AsyncKit
+    from headrace.testing.kit import Kit as Kit
+    from headrace.testing.kit import using as using
+    from headrace.testing.sent_jobs import SentJob as SentJob
+    from headrace.testing.store import KitStore as KitStore
+else:
+    from headrace._lazy import attach
 
-__all__ = [
-    "AsyncKit",
-    "Drained",
-    "DrainedJob",
-    "FaultyStore",
-    "Hold",
-    "JobsFailed",
-    "Kit",
-    "KitClock",
-    "KitStore",
-    "SentJob",
-    "using",
-]
-
-_ROOMS = {
-    "AsyncKit": "kit",
-    "Drained": "drain",
-    "DrainedJob": "drain",
-    "FaultyStore": "faults",
-    "Hold": "faults",
-    "JobsFailed": "drain",
-    "Kit": "kit",
-    "KitClock": "clock",
-    "KitStore": "store",
-    "SentJob": "sent_jobs",
-    "using": "kit",
-}
-
-
-def __getattr__(name: str) -> Any:
     # pytest imports the plugin beside this in every run, also in those that test no jobs.
-    if name in _ROOMS:
-        from importlib import import_module
-
-        return getattr(import_module(f"headrace.testing.{_ROOMS[name]}"), name)
-    raise AttributeError(f"module 'headrace.testing' has no attribute {name!r}")
+    __getattr__, __dir__ = attach(__name__)

@@ -340,8 +340,8 @@ async def test_a_store_that_comes_back_in_time_is_told(flaky: FaultyStore) -> No
 
 async def test_a_worker_that_ends_does_not_pause_for_long(flaky: FaultyStore, monkeypatch: pytest.MonkeyPatch) -> None:
     """TB5: there is little time to tell the store what has ended, and it is used."""
-    monkeypatch.setattr(outage_module, "PAUSE_SECONDS", 60.0)
-    monkeypatch.setattr(outage_module, "PAUSE_SECONDS_MAX", 60.0)
+    monkeypatch.setattr(outage_module, "PAUSE_MS", 60_000)
+    monkeypatch.setattr(outage_module, "PAUSE_MS_MAX", 60_000)
     gate = Gate()
     await flaky.jobs.enqueue([job("a")])
     worker = worker_of(flaky, handling(work=gate.work), poll="1h")

@@ -8,9 +8,9 @@ from typing import Any, Literal
 from weakref import WeakSet
 
 from headrace.client.codec import Codec
+from headrace.client.retry import UNANSWERED, feed_backoff, retry_forever
 from headrace.feeds.change import Change, live, of_item, of_log
 from headrace.feeds.context import snapshot
-from headrace.feeds.retry import LOST, Backoff, retry_forever
 from headrace.feeds.singleflight import SingleFlight, seen
 from headrace.model.feed import Changed, FeedCursor, FeedName
 from headrace.model.limits import FEED_LOOK_MS, HUB_BYTES_MAX, HUB_CHANGES_MAX
@@ -215,7 +215,7 @@ class Hub:
         self._beat()
 
     async def _read(self) -> None:
-        patience = Backoff()
+        backoff = feed_backoff()
         try:
             while self.subscribers:
                 try:
@@ -224,13 +224,13 @@ class Hub:
                     if self.end is None:
                         return  # whoever goes on from elsewhere has it read there
                     await self._look()
-                except LOST:
-                    await patience.pause()
+                except UNANSWERED:
+                    await backoff.pause()
                 else:
                     if came or not woken:
-                        patience.rest()
+                        backoff.reset()
                     else:
-                        await patience.pause()  # woken for nothing: never a busy loop
+                        await backoff.pause()  # woken for nothing: never a busy loop
             self._end()  # all were dropped, and none was closed
         except Exception as error:  # noqa: BLE001 - told to the subscribers
             self.error = error

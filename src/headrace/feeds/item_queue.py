@@ -6,9 +6,9 @@ from collections import deque
 from collections.abc import Iterable
 from typing import Any
 
+from headrace.client.retry import UNANSWERED, Backoff, feed_backoff
 from headrace.feeds.feed import AnyFeed
 from headrace.feeds.publish import publish, publish_many
-from headrace.feeds.retry import LOST, Backoff
 from headrace.model.errors import HeadraceError, OutcomeUnknown, Refused
 from headrace.model.feed import FIRST, LAST, FeedName, Item, ItemPosition, Publication
 from headrace.model.limits import BATCH_MAX, FEED_LOOK_MS
@@ -108,15 +108,15 @@ class ItemConsumer:
             self._serving = self._key[0].create_task(self._serve(), context=contextvars.Context())
 
     async def _serve(self) -> None:
-        patience = Backoff()
+        backoff = feed_backoff()
         try:
             while self._hand_out() or self._spare:
                 try:
-                    await self._round(patience)
-                except LOST as error:
+                    await self._round(backoff)
+                except UNANSWERED as error:
                     self._trouble = error
                     self._looked(self._looks)
-                    await patience.pause()
+                    await backoff.pause()
         except Exception as error:  # noqa: BLE001 - told to those who wait
             self._fail(len(self._waiting), error)
         finally:
@@ -125,7 +125,7 @@ class ItemConsumer:
             if not self._hand_out() and not self._spare:
                 _TAKERS.pop(self._key, None)
 
-    async def _round(self, patience: Backoff) -> None:
+    async def _round(self, backoff: Backoff) -> None:
         looks, self._looks, self._is_asking = self._looks, [], True
         try:
             is_done = await (self._put_back() if self._spare else self._take())
@@ -134,9 +134,9 @@ class ItemConsumer:
             self._is_asking = False
             self._looked(looks)
         if is_done:
-            patience.rest()
+            backoff.reset()
         elif self._spare:
-            await patience.pause()
+            await backoff.pause()
         else:
             await self._sleep()
 

@@ -2,8 +2,8 @@
 
 from collections.abc import Iterable, Iterator, Sequence
 
+from headrace.client.retry import UNANSWERED
 from headrace.feeds.context import FeedContext
-from headrace.feeds.retry import LOST
 from headrace.model.errors import OutcomeUnknown, Refused, StoreUnavailable
 from headrace.model.feed import FeedName, Publication
 from headrace.model.limits import BATCH_MAX, PUBLISH_BYTES_MAX
@@ -29,7 +29,7 @@ async def publish_many(access: FeedContext, feed: FeedName, publications: Iterab
     for part in parts(publications):
         try:
             answers = await access.store.items.publish(feed, part, instance=access.instance)
-        except LOST as error:
+        except UNANSWERED as error:
             if not ids and isinstance(error, StoreUnavailable):
                 raise
             raise OutcomeUnknown(

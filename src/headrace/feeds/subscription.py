@@ -9,9 +9,9 @@ from types import TracebackType
 from typing import Any, Self, TypeVar
 
 from headrace.client.codec import Codec
+from headrace.client.retry import retry_forever
 from headrace.feeds.change import Change, live
 from headrace.feeds.hub import Hub, LogPage, hub_of
-from headrace.feeds.retry import retry_forever
 from headrace.feeds.singleflight import seen
 from headrace.model.errors import Refused
 from headrace.model.feed import FeedCursor, FeedName

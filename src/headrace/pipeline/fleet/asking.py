@@ -1,9 +1,9 @@
 """Asking a fleet to stop, through the store: the one thing that its driver and all its workers can reach."""
 
+from headrace.client.retry import retry
 from headrace.model.errors import Refused
 from headrace.model.feed import FeedName, Publication
 from headrace.pipeline.fleet.orders import FEED
-from headrace.pipeline.source.write.patience import patiently
 from headrace.pipeline.source.write.report import make_feed
 from headrace.stores.contract.store import Store
 
@@ -15,12 +15,12 @@ async def ask_to_stop(store: Store, tenant: str, fleet: str) -> None:
     feed = FeedName(FEED, tenant)
     asking = [Publication(b'{"stop":true}', fleet)]
     try:
-        await patiently(lambda: store.items.publish(feed, asking, instance=_INSTANCE))
+        await retry(lambda: store.items.publish(feed, asking, instance=_INSTANCE))
     except Refused as refused:
         if refused.reason != "unknown_feed":
             raise
         await make_feed(store, feed, _INSTANCE)
-        await patiently(lambda: store.items.publish(feed, asking, instance=_INSTANCE))
+        await retry(lambda: store.items.publish(feed, asking, instance=_INSTANCE))
 
 
 async def is_asked(store: Store, tenant: str, fleet: str) -> bool:

@@ -10,6 +10,7 @@ from pyspark.sql import SparkSession
 
 from headrace.app.app import App
 from headrace.app.decorators import WorkerFields, with_tenant
+from headrace.client.retry import retry
 from headrace.model.errors import BadConfig, Refused
 from headrace.model.event import Bounds
 from headrace.model.limits import FLEET_WORKERS_MAX
@@ -27,7 +28,6 @@ from headrace.pipeline.fleet.squad import FleetProgress, Squad
 from headrace.pipeline.fleet.tally import FleetTally, starts_of
 from headrace.pipeline.source.machine import check_master, here
 from headrace.pipeline.source.urls import check_url
-from headrace.pipeline.source.write.patience import patiently
 from headrace.stores.catalog import all_queues
 from headrace.stores.contract.store import Store
 from headrace.worker.config import WorkerConfig, WorkerSettings, settings_of
@@ -148,7 +148,7 @@ def _report(
         known = {(tenant, queue.full_name) for tenant in tenants for queue in await all_queues(store, tenant)}
         return await counts_of(store, plan.queues), await starts_of(store, plan.queues), known
 
-    left, now, known = desk.ask(lambda store: patiently(lambda: look(store)))
+    left, now, known = desk.ask(lambda store: retry(lambda: look(store)))
     there = {shard: at for shard, at in starts.items() if (shard.queue.tenant, shard.queue.full_name) in known}
     found, shares = counted(spark, plan.orders.url, there, prefix_of(plan.orders.fleet))
     sums = {name: sum(getattr(share, name) for share in shares) for name in _SUMMED}

@@ -12,6 +12,7 @@ from headrace.model.clock import monotonic_ms
 from headrace.model.errors import HeadraceError, Refused
 from headrace.model.limits import FLEET_FALLS_MAX, FLEET_MARGIN_MS
 from headrace.model.names import Queue
+from headrace.model.policy import backoff
 from headrace.model.results import Counts
 from headrace.pipeline.fleet.asking import ask_to_stop, forget
 from headrace.pipeline.fleet.desk import Desk
@@ -147,7 +148,7 @@ class Squad:
             pass  # the store does not answer the driver either: an outage, which says nothing about the worker
         else:
             self._count_fall(post)
-            pause_ms = min(PAUSE_MS << min(post.falls - 1, 10), PAUSE_MS_MAX)
+            pause_ms = backoff(post.falls, PAUSE_MS, PAUSE_MS_MAX)
         post.begins_at_ms = None if self._is_finished_job else monotonic_ms() + pause_ms
 
     def _count_fall(self, post: Post) -> None:

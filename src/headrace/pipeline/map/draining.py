@@ -4,12 +4,12 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
+from headrace.client.retry import retry
 from headrace.model.errors import OutcomeUnknown, StoreUnavailable
 from headrace.model.limits import MAP_LOOK_MS, RETENTION_MAX
 from headrace.model.names import Queue
 from headrace.model.results import Counts
 from headrace.pipeline.fleet.desk import Desk
-from headrace.pipeline.source.write.patience import patiently
 from headrace.stores.catalog import find_queue
 from headrace.stores.contract.store import Store
 
@@ -25,13 +25,13 @@ class DrainWatch:
     def found(self) -> bool:
         """Whether the queue is there."""
         named = self.queue
-        found = self._desk.ask(lambda store: patiently(lambda: find_queue(store, named.tenant, named.full_name)))
+        found = self._desk.ask(lambda store: retry(lambda: find_queue(store, named.tenant, named.full_name)))
         self.queue = found or named
         return found is not None
 
     def counts(self) -> Counts:
         """How many jobs stand where."""
-        return self._desk.ask(lambda store: patiently(lambda: store.queues.counts(self.queue)))
+        return self._desk.ask(lambda store: retry(lambda: store.queues.counts(self.queue)))
 
     def look(self, tell: Callable[[Counts], None]) -> Counts | None:
         """Tell how many jobs stand where; None from a store that does not answer, which workers wait for as well."""
@@ -58,7 +58,7 @@ class DrainWatch:
             if changes:
                 await store.queues.configure(self.queue, changes)
 
-        self._desk.ask(lambda store: patiently(lambda: configure(store)))
+        self._desk.ask(lambda store: retry(lambda: configure(store)))
 
 
 @contextmanager

@@ -8,13 +8,13 @@ from hashlib import blake2b
 import msgspec
 from msgspec import Struct
 
+from headrace.client.retry import retry
 from headrace.feeds.publish import parts, refusal
 from headrace.model.errors import BadConfig, HeadraceError
 from headrace.model.feed import FeedName, FeedType, Publication
 from headrace.model.limits import ID_CHARS_MAX
 from headrace.model.results import FeedState
 from headrace.model.times import instant_text, read_instant_ms
-from headrace.pipeline.source.write.patience import patiently
 from headrace.pipeline.source.write.report import make_feed
 from headrace.pipeline.stats.columns import ROW, Row, key_of
 from headrace.pipeline.stats.merge import Visited
@@ -84,7 +84,7 @@ class Publisher:
 
     async def _publish(self, feed: _Feed, publications: Sequence[Publication], due: Collection[str | None]) -> int:
         ids = [each.id or "" for each in publications]
-        there = await patiently(lambda: self._store.items.find(feed.name, ids))
+        there = await retry(lambda: self._store.items.find(feed.name, ids))
         changed: list[Publication] = []
         for each, item in zip(publications, there, strict=True):
             if item is None and each.id in due:
@@ -93,17 +93,17 @@ class Publisher:
                 # In a sorted feed an edit keeps its place.
                 changed.append(msgspec.structs.replace(each, edit=feed.type == "sorted"))
         if changed:
-            answers = await patiently(lambda: self._store.items.publish(feed.name, changed, instance=_INSTANCE))
+            answers = await retry(lambda: self._store.items.publish(feed.name, changed, instance=_INSTANCE))
             for each, answer in zip(changed, answers, strict=True):
                 if not answer.ok:
                     raise refusal(feed.name, each, answer)
         return len(changed)
 
     async def _described(self, name: FeedName) -> _Feed:
-        state = await patiently(lambda: self._store.feeds.describe(name))
+        state = await retry(lambda: self._store.feeds.describe(name))
         if state is None:
             await make_feed(self._store, name, _INSTANCE)
-            state = await patiently(lambda: self._store.feeds.describe(name))
+            state = await retry(lambda: self._store.feeds.describe(name))
         if state is None or state.config.type == "plain":
             raise BadConfig(f"feed {str(name)!r} is a plain queue, whose items cannot be edited; name another feed")
         evicts = _may_evict(state)
@@ -115,13 +115,13 @@ class Publisher:
         """The last window that a feed holds, or that its items may be too old for."""
         keep_ms = state.config.items_keep_ms
         floor_ms = await self._store.now_ms() - keep_ms if keep_ms else -1
-        page = await patiently(lambda: self._store.items.list(state.feed))
+        page = await retry(lambda: self._store.items.list(state.feed))
         while True:
             floor_ms = max(floor_ms, *(_start(item.id) for item in page.rows), -1)
             cursor = page.cursor
             if cursor is None:
                 return floor_ms
-            page = await patiently(partial(self._store.items.list, state.feed, cursor=cursor))
+            page = await retry(partial(self._store.items.list, state.feed, cursor=cursor))
 
 
 def _may_evict(state: FeedState) -> bool:

@@ -8,6 +8,7 @@ from typing import Any
 import pyarrow as pa
 from pyspark.sql.types import StructType
 
+from headrace.client.retry import retry
 from headrace.model.errors import BadConfig, Refused
 from headrace.model.finished import DeadLetterKey
 from headrace.model.job import check_id
@@ -19,7 +20,6 @@ from headrace.pipeline.source.options import WriteOptions
 from headrace.pipeline.source.write.cells import texts, values
 from headrace.pipeline.source.write.columns import TEXT, WHOLE, Wanted, check_columns
 from headrace.pipeline.source.write.counts import HASH_BYTES, WriteTally
-from headrace.pipeline.source.write.patience import patiently
 from headrace.pipeline.source.write.queues import Place, TargetQueues, places
 from headrace.pipeline.source.write.replays import ReplayBatches
 from headrace.pipeline.source.write.run import Run
@@ -120,7 +120,7 @@ class _ReplayTask:
             fresh, known = _parted(queue, picks, self._replays)
             return fresh, known, await self._ask(queue, fresh)
 
-        fresh, ours, answers = await patiently(ask)
+        fresh, ours, answers = await retry(ask)
         gone: list[Pick] = []
         for pick, answer in zip(fresh, answers, strict=True):
             if answer.status == "replayed" and answer.key is not None:

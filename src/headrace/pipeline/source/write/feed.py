@@ -9,6 +9,7 @@ from typing import Any
 import pyarrow as pa
 from pyspark.sql.types import StructType
 
+from headrace.client.retry import retry
 from headrace.feeds.publish import parts, refusal
 from headrace.model.errors import BadConfig, Refused
 from headrace.model.feed import FeedName, FeedType, Item, Publication
@@ -18,7 +19,6 @@ from headrace.pipeline.source.write.cells import json_texts, texts
 from headrace.pipeline.source.write.columns import JSON_VALUE, TEXT, Wanted, check_columns
 from headrace.pipeline.source.write.counts import HASH_BYTES, WriteTally
 from headrace.pipeline.source.write.keys import row_keys
-from headrace.pipeline.source.write.patience import patiently
 from headrace.pipeline.source.write.run import Run
 from headrace.stores.contract.store import Store
 
@@ -107,7 +107,7 @@ class _FeedTask:
                 ours.append(item.id)
             else:
                 self._tally.counts["unchanged"] += 1
-        for publication, answer in await patiently(lambda: self._send(feed, changed)):
+        for publication, answer in await retry(lambda: self._send(feed, changed)):
             if answer.ok:
                 self._tally.counts["written"] += 1
                 ours.append(publication.id or "")
@@ -120,7 +120,7 @@ class _FeedTask:
         self, feed: FeedName, publications: Sequence[Publication]
     ) -> tuple[list[Publication], list[Item]]:
         """What is to be published, and the items that are there as they should be."""
-        there = await patiently(lambda: self._store.items.find(feed, [each.id or "" for each in publications]))
+        there = await retry(lambda: self._store.items.find(feed, [each.id or "" for each in publications]))
         changed: list[Publication] = []
         unchanged: list[Item] = []
         for publication, item in zip(publications, there, strict=True):

@@ -3,10 +3,10 @@
 import msgspec
 from msgspec import Struct
 
+from headrace.client.retry import retry
 from headrace.model.errors import Refused
 from headrace.model.feed import FeedName, Publication
 from headrace.pipeline.source.write.counts import Written
-from headrace.pipeline.source.write.patience import patiently
 from headrace.pipeline.source.write.run import Run
 from headrace.stores.contract.store import Store
 
@@ -25,17 +25,17 @@ _decode_begun = msgspec.json.Decoder(_Begun).decode
 
 async def publish_report(store: Store, feed: FeedName, written: Written) -> None:
     """Make the counts an item of a feed, which is made if it is missing."""
-    await patiently(lambda: _publish(store, feed, written.run, _encode(written)))
+    await retry(lambda: _publish(store, feed, written.run, _encode(written)))
 
 
 async def first_start(store: Store, feed: FeedName, run: Run) -> int:
     """When a write was first begun that may have been begun before, as a batch of a stream that is run again: what an
     attempt that failed has put in counts as put in by that batch."""
-    [item] = await patiently(lambda: store.items.find(feed, [run.id]))
+    [item] = await retry(lambda: store.items.find(feed, [run.id]))
     if item is not None:
         return _decode_begun(item.item).started_at_ms
     begun = _encode({"run": run.id, "what": "", "started_at_ms": run.started_at_ms})
-    await patiently(lambda: _publish(store, feed, run.id, begun))
+    await retry(lambda: _publish(store, feed, run.id, begun))
     return run.started_at_ms
 
 

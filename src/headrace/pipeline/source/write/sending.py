@@ -5,8 +5,9 @@ from collections import deque
 from collections.abc import Sequence
 
 from headrace.client.batching import EnqueueOutcome, enqueue_batch, is_lost
+from headrace.client.retry import write_backoff
 from headrace.model.job import Job
-from headrace.model.limits import WRITE_RETRY_MS, WRITE_TRIES_MAX, WRITES_IN_FLIGHT
+from headrace.model.limits import WRITE_TRIES_MAX, WRITES_IN_FLIGHT
 from headrace.model.results import Enqueued
 from headrace.stores.contract.jobs import Jobs
 
@@ -53,11 +54,12 @@ class BatchSender:
 async def _answers(store: Jobs, jobs: Sequence[Job]) -> list[EnqueueOutcome]:
     """An answer or a refusal for each job; raises when the store does not answer for longer than a moment."""
     truths = await enqueue_batch(store, jobs)
-    for tried in range(WRITE_TRIES_MAX - 1):
+    backoff = write_backoff()
+    for _ in range(WRITE_TRIES_MAX - 1):
         lost = [at for at, truth in enumerate(truths) if is_lost(truth)]
         if not lost:
             return truths
-        await asyncio.sleep(WRITE_RETRY_MS * 2**tried / 1_000)
+        await backoff.pause()
         for at, truth in zip(lost, await enqueue_batch(store, [jobs[at] for at in lost]), strict=True):
             truths[at] = truth
     for truth in truths:

@@ -1,0 +1,72 @@
+"""Repeats calls that a store did not answer, with growing pauses between the tries."""
+
+import asyncio
+import random
+from collections.abc import Awaitable, Callable
+from typing import TypeVar
+
+from headrace.model.errors import OutcomeUnknown, StoreUnavailable
+from headrace.model.limits import FEED_RETRY_MS, FEED_RETRY_MS_MAX, WRITE_RETRY_MS, WRITE_TRIES_MAX
+from headrace.model.policy import backoff
+
+T = TypeVar("T")
+UNANSWERED = (StoreUnavailable, OutcomeUnknown)
+"""Errors of a store that is away for now: the same call may succeed later."""
+
+
+class Backoff:
+    """Counts failures in a row; each pause is twice the one before, up to a bound.
+
+    With `rng` a pause lasts from half of that to all of it: clients that lost the same store do not come back in the
+    same instant.
+    """
+
+    def __init__(self, pause_ms: int, pause_ms_max: int, rng: random.Random | None = None) -> None:
+        self.failures = 0
+        self._pause_ms = pause_ms
+        self._pause_ms_max = pause_ms_max
+        self._rng = rng
+
+    async def pause(self, pause_ms_max: int | None = None) -> None:
+        """Count a failure and wait before the next try; with another bound when one is given."""
+        self.failures += 1
+        full_ms = backoff(self.failures, self._pause_ms, pause_ms_max or self._pause_ms_max)
+        await asyncio.sleep(full_ms * (1.0 if self._rng is None else self._rng.uniform(0.5, 1.0)) / 1_000)
+
+    def reset(self) -> None:
+        """Count a success."""
+        self.failures = 0
+
+
+_RNG = random.Random()
+
+
+def feed_backoff() -> Backoff:
+    """The pauses of a feed's readers."""
+    return Backoff(FEED_RETRY_MS, FEED_RETRY_MS_MAX, _RNG)
+
+
+def write_backoff() -> Backoff:
+    """The pauses of a writing task, which gives up after `WRITE_TRIES_MAX` tries."""
+    return Backoff(WRITE_RETRY_MS, WRITE_RETRY_MS << WRITE_TRIES_MAX)
+
+
+async def retry_forever(call: Callable[[], Awaitable[T]]) -> T:
+    """What `call` returns, as soon as the store answers."""
+    pauses = feed_backoff()
+    while True:
+        try:
+            return await call()
+        except UNANSWERED:
+            await pauses.pause()
+
+
+async def retry(call: Callable[[], Awaitable[T]], *, times: int = WRITE_TRIES_MAX) -> T:
+    """What `call` returns; tried so many times at most, then its last error. For calls that may be repeated."""
+    pauses = write_backoff()
+    for _ in range(times - 1):
+        try:
+            return await call()
+        except UNANSWERED:
+            await pauses.pause()
+    return await call()

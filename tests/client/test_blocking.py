@@ -52,7 +52,7 @@ def sqlite(tmp_path: Path) -> str:
 def rested() -> Iterator[None]:
     """The servers are shared by tests: nobody may keep a connection."""
     yield
-    BACKGROUND.rest()
+    BACKGROUND.stop()
 
 
 def do_next(url: str, outcome: Outcome) -> None:

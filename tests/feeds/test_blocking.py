@@ -43,7 +43,7 @@ def feeds(url: str) -> Iterator[BlockingFeeds]:
     """The feeds in that file."""
     with BlockingFeeds(url, instance="here") as feeds:
         yield feeds
-    BACKGROUND.rest()
+    BACKGROUND.stop()
 
 
 def tell(story: str, url: str) -> None:
@@ -147,7 +147,7 @@ def test_feeds_and_subscriptions_are_pickled_and_go_on_where_they_were(url: str)
         there._feeds.close()
     with pytest.raises(StoreUnavailable, match="this client was closed"):
         news.ids()
-    BACKGROUND.rest()
+    BACKGROUND.stop()
 
 
 def test_the_blocked_jobs_have_the_same_verbs() -> None:

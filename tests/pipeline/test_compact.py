@@ -8,9 +8,9 @@ import pyarrow.parquet as pq
 import pytest
 
 from headrace.model.errors import BadConfig
+from headrace.pipeline.files import exclusive
 from headrace.pipeline.history import layout, steps
 from headrace.pipeline.history import merge as merging
-from headrace.pipeline.history.alone import alone
 from headrace.pipeline.history.compact import compact
 from headrace.pipeline.history.compacted import Compacted
 from headrace.pipeline.history.place import place
@@ -208,7 +208,7 @@ def test_a_second_run_a_folder_without_a_history_and_a_day_that_is_none_are_refu
     with pytest.raises(BadConfig, match=r"until_day is '31.1.'; give a day such as"):
         compact(tmp_path, until_day="31.1.")
     with (
-        alone(tmp_path / layout.COMPACTING_LOCK, ""),
+        exclusive(tmp_path / layout.COMPACTING_LOCK, ""),
         pytest.raises(BadConfig, match="another run compacts"),
     ):
         compact(tmp_path)

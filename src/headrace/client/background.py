@@ -1,4 +1,4 @@
-"""The background: one thread with an event loop per process, for callers that have none."""
+"""Runs coroutines for threads without an event loop, on one loop thread that the whole process shares."""
 
 import asyncio
 import atexit
@@ -6,24 +6,25 @@ import concurrent.futures.thread  # noqa: F401 - its own hooks must not be regis
 import contextlib
 import os
 import threading
-from collections.abc import Callable, Coroutine
-from typing import Any, Generic, TypeVar
+from collections.abc import Awaitable, Callable, Coroutine
+from types import TracebackType
+from typing import Any, Generic, Self, TypeVar
 
 from headrace.model.errors import OutcomeUnknown, Refused
-from headrace.model.limits import CTRL_C_MS, FORK_REST_MS
+from headrace.model.limits import CTRL_C_MS, FORK_WAIT_MS
 from headrace.stores.contract.store import Store
 from headrace.stores.open import open_store
 
 
 class SharedStores:
-    """Opens each URL once, whoever asks and how many at the same time; closed when the last user has let go."""
+    """Opens each URL once for all its users, and closes it behind the last one."""
 
     def __init__(self) -> None:
         self._opening: dict[str, asyncio.Task[Store]] = {}
         self._users: dict[str, int] = {}
 
-    async def take(self, url: str) -> Store:
-        """The store at `url`, with one user more; give it back with `let_go`."""
+    async def acquire(self, url: str) -> Store:
+        """The store at `url`, with one user more; ends with `release`."""
         opening = self._opening.get(url)
         if opening is None or has_failed(opening):
             opening = self._opening[url] = asyncio.create_task(open_store(url))
@@ -34,7 +35,7 @@ class SharedStores:
             self._users[url] -= 1
             raise
 
-    async def let_go(self, url: str) -> None:
+    async def release(self, url: str) -> None:
         """One user less; the last one closes the store."""
         self._users[url] -= 1
         if not self._users[url]:
@@ -42,7 +43,7 @@ class SharedStores:
             await (await self._opening.pop(url)).close()
 
     async def close(self, seconds: float) -> None:
-        """Close all of them, whoever uses them; what cannot be closed in time is left to the end of the process."""
+        """Close all of them, used or not; a store that does not close in time is left to the end of the process."""
         for opening in self._opening.values():
             with contextlib.suppress(Exception):
                 async with asyncio.timeout(seconds):
@@ -59,93 +60,94 @@ T = TypeVar("T")
 
 
 class Background:
-    """Runs coroutines for threads that wait for them. The thread is made on first use, and again after a rest.
+    """Runs coroutines for threads that wait for them. The loop thread starts with the first call.
 
-    Before a fork the background rests: calls under way are finished, waits are broken off, everything that was opened
-    is closed and the thread ends; afterwards parent and child each start anew with their next call. So nothing is
-    carried over: SQLite would take the child's connections for the parent's and lock nothing, and servers would hear
-    two processes on one connection.
+    A fork stops it: calls under way are finished, interruptible ones are cancelled, every store is closed and the
+    thread ends; afterwards parent and child each start a new one with their next call. So no connection is in two
+    processes: SQLite would take the child's for the parent's and lock nothing, and a server would hear two processes
+    on one connection.
     """
 
     def __init__(self) -> None:
         self._gate = threading.RLock()
         """Held while the thread is started, and for as long as a fork takes."""
         self._pid = os.getpid()
-        self._crew: _LoopThread | None = None
+        self._loop_thread: _BackgroundLoop | None = None
 
-    def run(self, make: Callable[[], Coroutine[Any, Any, T]], *, patient: bool = False) -> T:
-        """Run the coroutine that `make` makes and return what it returns; safe from every thread but its own.
+    def run(self, make: Callable[[], Coroutine[Any, Any, T]], *, interruptible: bool = False) -> T:
+        """Run the coroutine that `make` returns, and return its result; safe from every thread but the loop's own.
 
-        A `patient` one changes nothing and may wait for long: a rest breaks it off, and it is made anew.
+        An `interruptible` one changes nothing and may wait for long: a fork cancels it, and it is made and run again.
         """
         while True:
-            crew = self._started()
-            if threading.current_thread() is crew.thread:
+            loop_thread = self._start()
+            if threading.current_thread() is loop_thread.thread:
                 raise Refused(
                     "wrong_thread",
                     "a blocking call on the thread of the event loop that would answer it never ends; await the client"
                     " itself there, or call from another thread",
                 )
-            call = _Call(make, crew.loop)
+            call = _Call(make, loop_thread.loop)
             try:
-                if crew.submit(call, patient):
+                if loop_thread.submit(call, interruptible):
                     return call.wait()
-                # else it went to rest just now
-            except asyncio.CancelledError as broken:
-                if not crew.resting:
+                # else it was stopped just now
+            except asyncio.CancelledError as cancelled:
+                if not loop_thread.is_stopping:
                     raise
-                if not patient:
+                if not interruptible:
                     raise OutcomeUnknown(
                         "a fork of this process did not wait for this call any longer; look before asking again"
-                    ) from broken
+                    ) from cancelled
             except BaseException:
-                call.give_up()  # Ctrl-C, for one: nobody waits for it any more
+                call.cancel()  # Ctrl-C, for one: nobody waits for it any more
                 raise
 
     @property
     def stores(self) -> SharedStores:
-        """What the running call may open; on the background's own thread."""
-        assert self._crew is not None  # whoever asks is run by it
-        return self._crew.stores
+        """The stores of the running call; on the loop thread."""
+        assert self._loop_thread is not None  # it runs the caller
+        return self._loop_thread.stores
 
     @property
     def is_waiting(self) -> bool:
-        """Whether a patient call is under way."""
-        return self._crew is not None and self._crew.is_waiting
+        """Whether an interruptible call is under way."""
+        return self._loop_thread is not None and self._loop_thread.is_waiting
 
-    def rest(self) -> None:
-        """Finish what is under way, close what was opened, and end the thread; the next call starts it anew."""
+    def stop(self) -> None:
+        """Finish the calls under way, close the stores and end the thread; the next call starts another."""
         with self._gate:
-            self._rest()
+            self._stop()
 
-    def _started(self) -> "_LoopThread":
+    def _start(self) -> "_BackgroundLoop":
         with self._gate:
-            if self._pid != os.getpid():  # a fork that no hook told us of: the thread is not in this process
-                self._crew, self._pid = None, os.getpid()
-            if self._crew is None or not self._crew.thread.is_alive():
-                self._crew = _LoopThread()
-            return self._crew
+            if self._pid != os.getpid():  # a fork without hooks: the thread is not in this process
+                self._loop_thread, self._pid = None, os.getpid()
+            if self._loop_thread is None or not self._loop_thread.thread.is_alive():
+                self._loop_thread = _BackgroundLoop()
+            return self._loop_thread
 
-    def _rest(self) -> None:
-        crew = self._crew
-        if crew is not None and self._pid == os.getpid() and threading.current_thread() is not crew.thread:
-            crew.end()
-            self._crew = None
+    def _stop(self) -> None:
+        loop_thread = self._loop_thread
+        is_ours = self._pid == os.getpid()
+        if loop_thread is not None and is_ours and threading.current_thread() is not loop_thread.thread:
+            loop_thread.stop()
+            self._loop_thread = None
 
     def before_fork(self) -> None:
-        """Rest, and let nobody start before the fork is over."""
+        """Stop, and keep callers out until the fork is over."""
         self._gate.acquire()
-        self._rest()
+        self._stop()
 
     def after_fork(self) -> None:
         """Let callers in again, in the parent and in the child."""
         if self._pid != os.getpid():
-            self._crew, self._pid = None, os.getpid()  # a thread that would not rest has stayed with the parent
+            self._loop_thread, self._pid = None, os.getpid()  # a thread that did not end has stayed with the parent
         self._gate.release()
 
 
 class _Call(Generic[T]):
-    """A coroutine on the background's loop, and the thread that waits for it.
+    """A coroutine on the background's loop, with the thread that waits for it.
 
     Ctrl-C may come between any two lines of the waiting thread. So it holds no lock that the loop needs, as a future of
     `concurrent.futures` would have it do: a C lock is its latch, and all else happens on the loop.
@@ -160,75 +162,75 @@ class _Call(Generic[T]):
 
     def wait(self) -> T:
         """What the coroutine returns or raises."""
-        # A signal that comes just before the thread falls asleep does not wake it: it looks by itself now and then.
+        # A signal just before the thread falls asleep does not wake it, so it wakes by itself now and then.
         while not self._latch.acquire(timeout=CTRL_C_MS / 1_000):
             pass
         assert self._task is not None  # the latch is opened when it is done
         return self._task.result()
 
-    def give_up(self) -> None:
-        """Break it off if it is still under way."""
+    def cancel(self) -> None:
+        """Cancel it if it is still under way."""
         with contextlib.suppress(RuntimeError):  # its loop is closed, and it is over
-            self._loop.call_soon_threadsafe(self._cancel)
+            self._loop.call_soon_threadsafe(self._cancel_task)
 
     def start(self, under_way: "set[asyncio.Task[Any]]") -> None:
         """Begin; on the loop."""
         self._task = self._loop.create_task(self._make())
         under_way.add(self._task)
         self._task.add_done_callback(under_way.discard)
-        self._task.add_done_callback(self._tell)
+        self._task.add_done_callback(self._on_done)
 
-    def _cancel(self) -> None:
+    def _cancel_task(self) -> None:
         if self._task is not None:
             self._task.cancel()
 
-    def _tell(self, task: "asyncio.Task[T]") -> None:
+    def _on_done(self, task: "asyncio.Task[T]") -> None:
         if not task.cancelled():
-            task.exception()  # seen: whoever waited may be gone, and asyncio would complain
+            task.exception()  # marks it as retrieved: asyncio complains of an error that nobody waits for
         self._latch.release()
 
 
-class _LoopThread:
-    """One thread, its loop, and what it has under way."""
+class _BackgroundLoop:
+    """A thread with its event loop, its stores and the calls under way."""
 
     def __init__(self) -> None:
-        self.resting = False
+        self.is_stopping = False
         self.stores = SharedStores()
         self._lock = threading.Lock()
-        self._patient: set[asyncio.Task[Any]] = set()
-        self._brisk: set[asyncio.Task[Any]] = set()
+        self._calls: set[asyncio.Task[Any]] = set()
+        self._interruptible: set[asyncio.Task[Any]] = set()
         self.loop = asyncio.new_event_loop()
         self.thread = threading.Thread(target=self._work, name="headrace-background", daemon=True)
         self.thread.start()
 
-    def submit(self, call: "_Call[Any]", patient: bool) -> bool:
-        """Start a call; False when it is too late for that."""
+    def submit(self, call: "_Call[Any]", interruptible: bool) -> bool:
+        """Start a call; False when the thread is stopping."""
         with self._lock:
-            if not self.resting:
-                self.loop.call_soon_threadsafe(call.start, self._patient if patient else self._brisk)
-            return not self.resting
+            if not self.is_stopping:
+                self.loop.call_soon_threadsafe(call.start, self._interruptible if interruptible else self._calls)
+            return not self.is_stopping
 
     @property
     def is_waiting(self) -> bool:
-        """Whether a patient call is under way."""
-        return bool(self._patient)
+        """Whether an interruptible call is under way."""
+        return bool(self._interruptible)
 
-    def end(self) -> None:
-        """Wait for the brisk, break off the patient, close everything, and let the thread end."""
+    def stop(self) -> None:
+        """Wait for the calls, cancel the interruptible ones, close the stores and end the thread."""
         with self._lock:
-            self.resting = True  # whatever was submitted before is started before `_finish`
-        with contextlib.suppress(RuntimeError):  # its loop is closed: somebody else has ended it
+            self.is_stopping = True  # a call that was submitted before starts before `_finish`
+        with contextlib.suppress(RuntimeError):  # its loop is closed: another thread has stopped it
             asyncio.run_coroutine_threadsafe(self._finish(), self.loop)
-        self.thread.join(2 * FORK_REST_MS / 1_000)
+        self.thread.join(2 * FORK_WAIT_MS / 1_000)
 
     async def _finish(self) -> None:
         try:
-            under_way = self._patient | self._brisk
-            for task in self._patient:
+            under_way = self._calls | self._interruptible
+            for task in self._interruptible:
                 task.cancel()
-            if under_way:  # also those that were broken off: what they hold goes back while the store is open
-                await asyncio.wait(under_way, timeout=FORK_REST_MS / 1_000)
-            await self.stores.close(FORK_REST_MS / 1_000)
+            if under_way:  # the cancelled ones as well: they give back what they hold while the store is open
+                await asyncio.wait(under_way, timeout=FORK_WAIT_MS / 1_000)
+            await self.stores.close(FORK_WAIT_MS / 1_000)
         finally:
             self.loop.stop()
 
@@ -248,14 +250,52 @@ class _LoopThread:
 
 
 BACKGROUND = Background()
-"""The one of this process."""
+"""The loop thread of this process."""
+
+
+class StorePortal:
+    """Calls a store from any thread, inside an event loop or not: `with StorePortal(url) as portal:`.
+
+    The store stays open until the block ends. A notebook has a running loop in its thread already, so calls run on the
+    process's loop thread.
+    """
+
+    def __init__(self, url: str) -> None:
+        self._url = url
+
+    def __enter__(self) -> Self:
+        BACKGROUND.run(lambda: BACKGROUND.stores.acquire(self._url))
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        BACKGROUND.run(self._release)
+
+    def call(self, function: Callable[[Store], Awaitable[T]]) -> T:
+        """The result of an async function of the store."""
+
+        async def run() -> T:
+            # A fork closes the store, and the next call opens another.
+            store = await BACKGROUND.stores.acquire(self._url)
+            try:
+                return await function(store)
+            finally:
+                await self._release()
+
+        return BACKGROUND.run(run)
+
+    async def _release(self) -> None:
+        with contextlib.suppress(KeyError):  # a fork has closed it already
+            await BACKGROUND.stores.release(self._url)
+
 
 os.register_at_fork(
     before=BACKGROUND.before_fork,
     after_in_parent=BACKGROUND.after_fork,
     after_in_child=BACKGROUND.after_fork,
 )
-atexit.register(BACKGROUND.rest)
+atexit.register(BACKGROUND.stop)
 # Exit functions come too late for stores that use executors, which end before them. Executors use this same hook, and
-# the last one in goes first; a Python without it leaves what is open to the end of the process.
-getattr(threading, "_register_atexit", atexit.register)(BACKGROUND.rest)
+# the last one registered runs first; without it, open stores are left to the end of the process.
+getattr(threading, "_register_atexit", atexit.register)(BACKGROUND.stop)

@@ -150,33 +150,33 @@ class BlockingClient:
             left = None if until_ms is None else max(until_ms - monotonic_ms(), 0) / 1_000
             return client.result(queue, id, timeout=left, type=type, codec=codec, blocked_job=blocked_job)
 
-        return self._run(wait, patient=True)
+        return self._run(wait, interruptible=True)
 
-    def _run(self, ask: Callable[[Client], Coroutine[Any, Any, T]], *, patient: bool = False) -> T:
+    def _run(self, ask: Callable[[Client], Coroutine[Any, Any, T]], *, interruptible: bool = False) -> T:
         async def call() -> T:
             return await ask(await self._client())
 
         if self._closed:
             raise StoreUnavailable("this client was closed; make a new one")
-        return BACKGROUND.run(call, patient=patient)
+        return BACKGROUND.run(call, interruptible=interruptible)
 
     async def _client(self) -> Client:
-        """The client on the background's loop, which is another one after a rest."""
+        """The client on the background's loop, which is another one after a fork."""
         loop = asyncio.get_running_loop()
         if self._opened is None or self._opened[0] is not loop:
-            store = await BACKGROUND.stores.take(self._url)
+            store = await BACKGROUND.stores.acquire(self._url)
             if self._opened is None or self._opened[0] is not loop:
                 maker = self.maker
                 client = Client(store, tenant=maker.tenant, queue=maker.default_queue, codec=maker.codec)
                 self._opened = loop, client
-            else:  # another thread's call was faster
-                await BACKGROUND.stores.let_go(self._url)
+            else:  # another thread's call opened it meanwhile
+                await BACKGROUND.stores.release(self._url)
         return self._opened[1]
 
     async def _close(self) -> None:
         opened, self._opened = self._opened, None
         if opened is not None and opened[0] is asyncio.get_running_loop():
-            await BACKGROUND.stores.let_go(self._url)
+            await BACKGROUND.stores.release(self._url)
 
 
 class BlockingHandle(Generic[R]):
@@ -238,12 +238,11 @@ class BlockingHandle(Generic[R]):
         return f"<BlockingHandle {self.id!r} on {self.queue.full_name!r}: {self.status}>"
 
 
-def run_on(client: BlockingClient, ask: Callable[[Client], Coroutine[Any, Any, T]], *, patient: bool = False) -> T:
-    """Have the client behind a blocking one asked, on its event loop, and return the answer.
-
-    A `patient` question changes nothing and may wait for long: a fork breaks it off, and it is asked anew.
-    """
-    return client._run(ask, patient=patient)
+def run_on(
+    client: BlockingClient, ask: Callable[[Client], Coroutine[Any, Any, T]], *, interruptible: bool = False
+) -> T:
+    """Run an async function of the client behind a blocking one, on its event loop; see `Background.run`."""
+    return client._run(ask, interruptible=interruptible)
 
 
 def _blocking(

@@ -52,7 +52,7 @@ class BlockingSubscription:
 
     def __next__(self) -> Change:
         if not self._fetched and not self._is_over:
-            self._feeds.run(self._fetch, patient=True)
+            self._feeds.run(self._fetch, interruptible=True)
         if not self._fetched:
             raise StopIteration
         change = self._fetched.popleft()
@@ -251,7 +251,7 @@ class BlockingItemQueue(BlockingAnyFeed[ItemQueue]):
         until_ms = None if timeout is None else monotonic_ms() + duration_ms("timeout", timeout)
         getting = _Getting(self.feed, until_ms)
         try:
-            self._feeds.run(getting.get, patient=True)
+            self._feeds.run(getting.get, interruptible=True)
         except Exception:
             raise
         except BaseException:
@@ -364,13 +364,13 @@ class BlockingFeeds:
         """The tenant's feeds, then how they come, change and go; see `Feeds.subscribe`."""
         return BlockingSubscription(self, partial(_directory, own=own, heartbeat=heartbeat), cursor)
 
-    def run(self, ask: Callable[[FeedContext], Coroutine[Any, Any, T]], *, patient: bool = False) -> T:
+    def run(self, ask: Callable[[FeedContext], Coroutine[Any, Any, T]], *, interruptible: bool = False) -> T:
         """Have something asked on the background's loop, and return the answer; see `run_on`."""
 
         async def asked(client: Client) -> T:
             return await ask(context_of(client, self.instance))
 
-        return run_on(self._client, asked, patient=patient)
+        return run_on(self._client, asked, interruptible=interruptible)
 
     def close(self) -> None:
         """Let go of the store; closing twice is fine, any other call afterwards raises `StoreUnavailable`."""

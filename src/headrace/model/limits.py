@@ -270,8 +270,8 @@ RESULT_NAP_MS: Final = 50
 RESULT_NAP_MS_MAX: Final = 1_000
 """Pauses between reads of a job that was signalled as ended and has not ended: doubled each time, so no busy loop."""
 
-FORK_REST_MS: Final = 5_000
-"""How long a fork waits for calls of other threads."""
+FORK_WAIT_MS: Final = 5_000
+"""How long a fork waits for the calls that other threads have under way."""
 
 CTRL_C_MS: Final = 500
 """How often a waiting thread checks for a signal of the system that came just before it slept."""

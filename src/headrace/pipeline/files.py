@@ -7,6 +7,7 @@ import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import BinaryIO
 
 from headrace.model.errors import BadConfig
 
@@ -59,7 +60,25 @@ def _unable(folder: Path) -> BadConfig:
 
 @contextmanager
 def locked(path: Path, *, shared: bool = False) -> Iterator[None]:
-    """Hold the lock file at `path`, alone or with others that share it; it is free again when the process ends."""
+    """Wait for the lock file at `path` and hold it, exclusively or shared; it is free again when the process ends."""
     with path.open("ab") as file:
         fcntl.flock(file, fcntl.LOCK_SH if shared else fcntl.LOCK_EX)
         yield
+
+
+@contextmanager
+def exclusive(path: Path, message: str) -> Iterator[None]:
+    """Hold the lock file at `path`, or refuse with the message when another holder has it."""
+    with open_exclusive(path, message):
+        yield
+
+
+def open_exclusive(path: Path, message: str) -> BinaryIO:
+    """The lock file at `path`, locked until it is closed or the process ends; refuses as `exclusive` does."""
+    file = path.open("ab")
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        file.close()
+        raise BadConfig(message) from None
+    return file

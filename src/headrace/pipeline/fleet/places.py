@@ -5,8 +5,8 @@ from collections.abc import Mapping
 from headrace.app.app import App
 from headrace.app.decorators import WorkerFields
 from headrace.app.project import url_of
+from headrace.client.background import StorePortal
 from headrace.model.names import Queue
-from headrace.pipeline.fleet.desk import Desk
 from headrace.stores.catalog import all_queues
 from headrace.stores.open import with_whole_path
 from headrace.worker.config import QueueWish, Wishes
@@ -17,7 +17,7 @@ def store_url(url: str | None) -> str:
     return with_whole_path(url_of(url))
 
 
-def placed(config: WorkerFields, app: App, desk: Desk) -> Wishes | None:
+def placed(config: WorkerFields, app: App, portal: StorePortal) -> Wishes | None:
     """The queues that are wished for, where only a name was given as the store has them: into how many shards a queue
     is cut that no handler calls its home, only the store knows."""
     wishes = config.get("queues")
@@ -25,7 +25,7 @@ def placed(config: WorkerFields, app: App, desk: Desk) -> Wishes | None:
         return wishes
     tenant = config.get("tenant") or app.maker.tenant
     homes = {(queue.name, queue.tenant) for queue in app.handlers.queues}
-    known = {queue.full_name: queue for queue in desk.ask(lambda store: all_queues(store, tenant))}
+    known = {queue.full_name: queue for queue in portal.call(lambda store: all_queues(store, tenant))}
 
     def queue_of(wish: QueueWish) -> QueueWish:
         if isinstance(wish, Queue) or (wish, tenant) in homes:

@@ -10,6 +10,7 @@ from pyspark.sql import SparkSession
 
 from headrace.app.app import App
 from headrace.app.decorators import WorkerFields, with_tenant
+from headrace.client.background import StorePortal
 from headrace.client.retry import retry
 from headrace.model.errors import BadConfig, Refused
 from headrace.model.event import Bounds
@@ -18,7 +19,6 @@ from headrace.model.names import Queue, Shard
 from headrace.model.results import Counts
 from headrace.model.validate import bounded_repr, check_int
 from headrace.pipeline.fleet.cargo import pack
-from headrace.pipeline.fleet.desk import Desk
 from headrace.pipeline.fleet.drained import counts_of
 from headrace.pipeline.fleet.orders import Orders, Until, prefix_of
 from headrace.pipeline.fleet.places import placed, store_url
@@ -61,13 +61,13 @@ def run_fleet(
     Raises `BadConfig` for what cannot work, and `Refused` when workers fall again and again without ending a job.
     """
     plan = _planned(spark, app, url, workers, until, for_ms, config)
-    with Desk(plan.orders.url) as desk:
-        starts = desk.ask(lambda store: starts_of(store, plan.queues))
+    with StorePortal(plan.orders.url) as portal:
+        starts = portal.call(lambda store: starts_of(store, plan.queues))
         squad = Squad(
-            spark, plan.orders, plan.workers, desk, FleetTally(prefix_of(plan.orders.fleet), starts), plan.queues
+            spark, plan.orders, plan.workers, portal, FleetTally(prefix_of(plan.orders.fleet), starts), plan.queues
         )
         took = squad.run(plan.settings.grace_ms, for_ms, stopping or threading.Event(), on_progress)
-        return _report(spark, plan, squad, desk, starts, took)
+        return _report(spark, plan, squad, portal, starts, took)
 
 
 def check_fleet(
@@ -108,8 +108,8 @@ def _planned(
     check_url(here_url)
     _check_spark(spark, here_url)
     given = with_tenant(config, found.maker.tenant)
-    with Desk(here_url) as desk:
-        given = {**given, "queues": placed(given, found, desk)}
+    with StorePortal(here_url) as portal:
+        given = {**given, "queues": placed(given, found, portal)}
         fleet = secrets.token_hex(4)
         settings = settings_of(WorkerConfig(**given), found.handlers.queues, found.handlers.fail_queues, fleet)
     orders = Orders(fleet, here_url, cargo, dict(given), until, given.get("tenant") or found.maker.tenant, here())
@@ -141,14 +141,14 @@ def _workers(spark: SparkSession, workers: int | None) -> int:
 
 
 def _report(
-    spark: SparkSession, plan: _Plan, squad: Squad, desk: Desk, starts: dict[Shard, Bounds], took_ms: int
+    spark: SparkSession, plan: _Plan, squad: Squad, portal: StorePortal, starts: dict[Shard, Bounds], took_ms: int
 ) -> FleetReport:
     async def look(store: Store) -> tuple[Counts, dict[Shard, Bounds], set[tuple[str, str]]]:
         tenants = {queue.tenant for queue in plan.queues}
         known = {(tenant, queue.full_name) for tenant in tenants for queue in await all_queues(store, tenant)}
         return await counts_of(store, plan.queues), await starts_of(store, plan.queues), known
 
-    left, now, known = desk.ask(lambda store: retry(lambda: look(store)))
+    left, now, known = portal.call(lambda store: retry(lambda: look(store)))
     there = {shard: at for shard, at in starts.items() if (shard.queue.tenant, shard.queue.full_name) in known}
     found, shares = counted(spark, plan.orders.url, there, prefix_of(plan.orders.fleet))
     sums = {name: sum(getattr(share, name) for share in shares) for name in _SUMMED}

@@ -8,6 +8,7 @@ from typing import Literal
 from msgspec import Struct
 from pyspark.sql import SparkSession
 
+from headrace.client.background import StorePortal
 from headrace.model.clock import monotonic_ms
 from headrace.model.errors import HeadraceError, Refused
 from headrace.model.limits import FLEET_FALLS_MAX, FLEET_MARGIN_MS
@@ -15,7 +16,6 @@ from headrace.model.names import Queue
 from headrace.model.policy import backoff
 from headrace.model.results import Counts
 from headrace.pipeline.fleet.asking import ask_to_stop, forget
-from headrace.pipeline.fleet.desk import Desk
 from headrace.pipeline.fleet.drained import counts_of
 from headrace.pipeline.fleet.orders import Orders
 from headrace.pipeline.fleet.post import Post, tag_of, told_of
@@ -62,11 +62,17 @@ class Squad:
     """Runs the posts of one fleet, on the thread that calls `run`."""
 
     def __init__(
-        self, spark: SparkSession, orders: Orders, workers: int, desk: Desk, tally: FleetTally, queues: Sequence[Queue]
+        self,
+        spark: SparkSession,
+        orders: Orders,
+        workers: int,
+        portal: StorePortal,
+        tally: FleetTally,
+        queues: Sequence[Queue],
     ) -> None:
         self._spark = spark
         self._orders = orders
-        self._desk = desk
+        self._portal = portal
         self._tally = tally
         self._queues = list(queues)
         self._news = threading.Event()
@@ -143,7 +149,7 @@ class Squad:
     def _fell(self, post: Post) -> None:
         pause_ms = PAUSE_MS_MAX
         try:
-            self._desk.ask(self._tally.look)
+            self._portal.call(self._tally.look)
         except HeadraceError:
             pass  # the store does not answer the driver either: an outage, which says nothing about the worker
         else:
@@ -163,7 +169,7 @@ class Squad:
 
     def _ask_to_stop(self) -> None:
         with contextlib.suppress(HeadraceError):  # then Spark ends it, and its leases run out
-            self._desk.ask(lambda store: ask_to_stop(store, self._orders.feed_tenant, self._orders.fleet))
+            self._portal.call(lambda store: ask_to_stop(store, self._orders.feed_tenant, self._orders.fleet))
 
     def _end(self) -> None:
         """Leave nothing running, whatever the reason is."""
@@ -181,7 +187,7 @@ class Squad:
             threading.Event().wait(KILLED_SECONDS)
         if self._is_finished_job or was_cancelled:
             with contextlib.suppress(HeadraceError):
-                self._desk.ask(lambda store: forget(store, self._orders.feed_tenant, self._orders.fleet))
+                self._portal.call(lambda store: forget(store, self._orders.feed_tenant, self._orders.fleet))
 
     def _tell(self, on_progress: Callable[[FleetProgress], None] | None) -> None:
         if on_progress is None:
@@ -192,7 +198,7 @@ class Squad:
             return await counts_of(store, self._queues)
 
         try:
-            counts = self._desk.ask(look)
+            counts = self._portal.call(look)
         except HeadraceError:
             return  # the store does not answer; the workers wait for it as well
         told, passed_ms = self._tally.counts, max(monotonic_ms() - self._looked_ms, 1)

@@ -8,9 +8,8 @@ from pathlib import Path
 
 from headrace.model.errors import BadConfig
 from headrace.model.limits import HISTORY_SMALL_BYTES
-from headrace.pipeline.files import exchange, locked, sync_folder
+from headrace.pipeline.files import exchange, exclusive, locked, sync_folder
 from headrace.pipeline.history import layout, steps
-from headrace.pipeline.history.alone import alone
 from headrace.pipeline.history.compacted import Compacted
 from headrace.pipeline.history.merge import merge
 from headrace.pipeline.history.state import HistoryState, read_state
@@ -40,7 +39,7 @@ def compact(
     state = read_state(home)
     if state is None:
         raise BadConfig(f"there is no history in {home}; check the path")
-    with alone(home / layout.COMPACTING_LOCK, f"another run compacts the history in {home}; let it end"):
+    with exclusive(home / layout.COMPACTING_LOCK, f"another run compacts the history in {home}; let it end"):
         if state.form == "delta":
             from headrace.pipeline.history.delta import compact_table
 

@@ -1,14 +1,12 @@
 """Runs the history: a stream of the journals into files, each event exactly once."""
 
-from collections.abc import Callable, Coroutine
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import Any, TypeVar
 
 import msgspec
 from pyspark.sql import SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
+from headrace.client.background import StorePortal
 from headrace.model.errors import BadConfig
 from headrace.model.limits import HISTORY_EVENTS_MAX, HISTORY_EVERY_MS
 from headrace.model.validate import check_int
@@ -19,14 +17,11 @@ from headrace.pipeline.history.layout import CHECKPOINT, history_folder, spark_p
 from headrace.pipeline.history.resume import begin, check_folder, find_begins, first_batch, is_named, renew
 from headrace.pipeline.history.state import FORMS, Form
 from headrace.pipeline.history.writing import take_writing
-from headrace.pipeline.source.opening import opened
 from headrace.pipeline.source.options import ALL, EVENTS_PER_TRIGGER_MAX, SourceOptions
-from headrace.stores.contract.store import Store
 
 NAME = "history"
 """Of the query, and of the consumer in the journals unless another is given."""
 _DAY_MS = 86_400_000
-Answer = TypeVar("Answer")
 
 
 def follow_history(
@@ -94,22 +89,13 @@ def _resume(home: Path, form: Form, options: SourceOptions, cursor: Cursor | Non
     first = first_batch(home, state, options)
     if first is None:
         if state.shards:
-            begins = _ask(options.url, lambda store: find_begins(store, options, state.shards))
+            with StorePortal(options.url) as portal:
+                begins = portal.call(lambda store: find_begins(store, options, state.shards))
         first = renew(home, state, options)
     seqs = {name: mark.seq for name, mark in state.shards.items() if is_named(name, options)}
     if cursor is not None and seqs:
         # A run that was killed may have noted a batch and not told the store; and where nothing happens for now,
         # retention must hold what happens next.
-        _ask(options.url, lambda store: cursor.advance(store, seqs))
+        with StorePortal(options.url) as portal:
+            portal.call(lambda store: cursor.advance(store, seqs))
     return first, begins
-
-
-def _ask(url: str, question: Callable[[Store], Coroutine[Any, Any, Answer]]) -> Answer:
-    """What the store says; asked in a thread, since a notebook has a running loop in this one."""
-
-    def ask() -> Answer:
-        with opened(url) as (runner, store):
-            return runner.run(question(store))
-
-    with ThreadPoolExecutor(1) as pool:
-        return pool.submit(ask).result()

@@ -1,6 +1,5 @@
 """The right to write a history: one query has it, from before it begins until it has ended."""
 
-import fcntl
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -9,6 +8,7 @@ from pathlib import Path
 from pyspark.sql.streaming.query import StreamingQuery
 
 from headrace.model.errors import BadConfig
+from headrace.pipeline.files import open_exclusive
 from headrace.pipeline.history.layout import WRITING
 
 _all: dict[Path, "Writing"] = {}
@@ -21,14 +21,11 @@ class Writing:
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
-        self._file = (folder / WRITING).open("ab")
+        self._file = open_exclusive(
+            folder / WRITING, f"another run writes the history in {folder}; let it end, or use another folder"
+        )
         self._batch = threading.Lock()
         self._query: StreamingQuery | None = None
-        try:
-            fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            self._file.close()
-            raise BadConfig(f"another run writes the history in {folder}; let it end, or use another folder") from None
 
     @contextmanager
     def batch(self) -> Iterator[None]:

@@ -4,12 +4,12 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
+from headrace.client.background import StorePortal
 from headrace.client.retry import retry
 from headrace.model.errors import OutcomeUnknown, StoreUnavailable
 from headrace.model.limits import MAP_LOOK_MS, RETENTION_MAX
 from headrace.model.names import Queue
 from headrace.model.results import Counts
-from headrace.pipeline.fleet.desk import Desk
 from headrace.stores.catalog import find_queue
 from headrace.stores.contract.store import Store
 
@@ -17,21 +17,21 @@ from headrace.stores.contract.store import Store
 class DrainWatch:
     """The queue of a map, as the driver sees it."""
 
-    def __init__(self, desk: Desk, queue: Queue) -> None:
-        self._desk = desk
+    def __init__(self, portal: StorePortal, queue: Queue) -> None:
+        self._portal = portal
         self.queue = queue
         """With the number of shards that it has, once it was `found`."""
 
     def found(self) -> bool:
         """Whether the queue is there."""
         named = self.queue
-        found = self._desk.ask(lambda store: retry(lambda: find_queue(store, named.tenant, named.full_name)))
+        found = self._portal.call(lambda store: retry(lambda: find_queue(store, named.tenant, named.full_name)))
         self.queue = found or named
         return found is not None
 
     def counts(self) -> Counts:
         """How many jobs stand where."""
-        return self._desk.ask(lambda store: retry(lambda: store.queues.counts(self.queue)))
+        return self._portal.call(lambda store: retry(lambda: store.queues.counts(self.queue)))
 
     def look(self, tell: Callable[[Counts], None]) -> Counts | None:
         """Tell how many jobs stand where; None from a store that does not answer, which workers wait for as well."""
@@ -58,14 +58,14 @@ class DrainWatch:
             if changes:
                 await store.queues.configure(self.queue, changes)
 
-        self._desk.ask(lambda store: retry(lambda: configure(store)))
+        self._portal.call(lambda store: retry(lambda: configure(store)))
 
 
 @contextmanager
 def watching(url: str, queue: Queue) -> Iterator[DrainWatch]:
     """A look at a queue for this block."""
-    with Desk(url) as desk:
-        yield DrainWatch(desk, queue)
+    with StorePortal(url) as portal:
+        yield DrainWatch(portal, queue)
 
 
 def open_jobs(counts: Counts) -> int:

@@ -22,7 +22,7 @@ from tests.pipeline.served import SERVED, ask, fresh_url
 from tests.pipeline.writes import FAILED, Batch, Row, batches, drain, events, schema_of, shown, waiting, work, write
 
 MAIL = Queue("mail", shards=2)
-NAMED = "queue string, shard int, dead letter bigint, kind string"
+NAMED = "queue string, shard int, dead_letter bigint, kind string"
 
 
 @pytest.fixture(params=SERVED)
@@ -135,7 +135,7 @@ async def test_a_replay_that_is_not_answered_is_looked_up_before_it_is_asked_for
         (
             "kind string",
             {"queue": "mail"},
-            r"replays need columns 'shard' and 'dead letter', as what=dead gives them, or 'id'",
+            r"replays need columns 'shard' and 'dead_letter', as what=dead gives them, or 'id'",
         ),
         ("id string", {}, r"replays need a queue; give a column 'queue' or option queue"),
         ("id int", {"queue": "mail"}, r"column 'id' of what is written as dead must be string; found int; cast it"),

@@ -44,7 +44,7 @@ class DeadSink:
         if "queue" not in self._at and options.name is None:
             raise BadConfig("replays need a queue; give a column 'queue' or option queue")
         if "id" not in self._at and not {"shard", "dead_letter"} <= self._at.keys():
-            raise BadConfig("replays need columns 'shard' and 'dead letter', as what=dead gives them, or 'id'")
+            raise BadConfig("replays need columns 'shard' and 'dead_letter', as what=dead gives them, or 'id'")
         if options.delay_ms + options.spread_ms > DURATION_MS_MAX:
             raise BadConfig("options delay and spread together are more than a year; make them shorter")
 
@@ -93,7 +93,7 @@ def _pick(queue: Queue, shard: int | None, dead_letter: int | None, id: str | No
         return DeadLetterKey(shard, dead_letter)
     if id is None:
         raise Refused(
-            "bad_dead_letter", "the row names no dead letter; fill columns 'shard' and 'dead letter', or 'id'"
+            "bad_dead_letter", "the row names no dead letter; fill columns 'shard' and 'dead_letter', or 'id'"
         )
     check_id(id, queue)
     return id

@@ -36,7 +36,7 @@ def test_list_shows_people_what_died_and_of_what(url: str) -> None:
 
     assert (ran.code, ran.err) == (0, "")
     assert ran.lines[0].split() == [
-        *("queue", "dead_letter", "id", "kind", "died", "why"),
+        *("queue", "key", "id", "kind", "died", "why"),
     ]
     rows = [line.split() for line in ran.lines[2:]]
     assert [(row[0], *row[2:4], *row[7:9]) for row in rows] == [

@@ -22,7 +22,7 @@ MESSAGE_CHARS = 60
 """Of an error's message in a table; `show` has all of it."""
 JOB_COLUMNS = ("id", "kind", "state", "failures#", "when", "tag")
 JOB_SPARE = ("tag", "failures", "kind")
-DEAD_LETTER_COLUMNS = ("dead_letter", "id", "kind", "died", "why")
+DEAD_LETTER_COLUMNS = ("key", "id", "kind", "died", "why")
 DEAD_LETTER_SPARE = ("kind",)
 EVENT_COLUMNS = ("time", "event", "failures#", "worker", "waited", "ran", "what")
 EVENT_SPARE = ("waited", "failures", "ran", "worker")

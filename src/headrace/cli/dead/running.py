@@ -70,7 +70,7 @@ def _named(output: Output, choice: DeadLetterChoice, deed: DeadLetterAction, *, 
     tally.add(answer.status for answer in answers)
     output.document({**_document(deed, tally, dry_run=dry_run), "dead_letters": answers})
     rows = [(answer.name, answer.dead_letter, answer.queue, words(answer.status)) for answer in answers]
-    output.table(("name", "dead_letter", "queue", "would be" if dry_run else "now"), rows, empty="")
+    output.table(("name", "key", "queue", "would be" if dry_run else "now"), rows, empty="")
     return OK if all(answer.status == deed.done for answer in answers) else NO
 
 

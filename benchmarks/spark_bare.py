@@ -13,6 +13,7 @@ import pyarrow.json as pj
 from benchmarks.load import QUEUE
 from benchmarks.raw_redis import RawRedis
 from headrace.pipeline.source.schema import JSON_SCHEMA
+from headrace.stores.redis.journal import lines_of
 from headrace.stores.redis.keys import journal_key
 
 PAGE_ENTRIES = 100
@@ -41,7 +42,8 @@ def _redis(url: str) -> Iterator[list[bytes]]:
         assert isinstance(reply, list)
         if not reply:
             break
-        yield [fields[3] for _, fields in reply]
+        # Entries of enqueues and claims are packed: without their lines there is nothing to parse.
+        yield [lines_of(dict(zip(fields[::2], fields[1::2], strict=True))) for _, fields in reply]
         last = reply[-1][0].decode()
     connection.close()
 

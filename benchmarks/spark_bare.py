@@ -63,9 +63,9 @@ def _postgres(url: str) -> Iterator[list[bytes]]:
 def _sqlite(url: str) -> Iterator[list[bytes]]:
     with closing(sqlite3.connect(unquote(urlsplit(url).path))) as connection:
         # The queue was made first, so its entries come first; those of the many others stand behind the first gap.
-        upto = connection.execute("SELECT min(entry_id) + (1 << 40) FROM entry").fetchone()[0]
+        upto = connection.execute("SELECT min(entry_id) + (1 << 40) FROM journal").fetchone()[0]
         page, last = (
-            "SELECT entry_id, lines FROM entry WHERE entry_id > ? AND entry_id < ? ORDER BY entry_id LIMIT ?",
+            "SELECT entry_id, lines FROM journal WHERE entry_id > ? AND entry_id < ? ORDER BY entry_id LIMIT ?",
             0,
         )
         while rows := connection.execute(page, (last, upto, PAGE_ENTRIES)).fetchall():

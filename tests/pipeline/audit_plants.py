@@ -79,7 +79,7 @@ class Rows:
 
     def __init__(self, name: str, folder: Path) -> None:
         self._file = folder / "headrace.db" if name == "sqlite" else None
-        self._journal = ("entry", "entry_id") if self._file else ("journal", "last_seq")
+        self._journal_key = "entry_id" if self._file else "last_seq"
 
     def run(self, statement: str, *values: Any) -> list[tuple[Any, ...]]:
         """Run a statement past the store."""
@@ -164,15 +164,15 @@ class Rows:
         )  # fmt: skip
 
     def _in_the_journal(self) -> None:
-        table, key = self._journal
-        entries = sorted(self.run(f"SELECT {key}, lines FROM {table}"))  # noqa: S608 - our own names
+        key = self._journal_key
+        entries = sorted(self.run(f"SELECT {key}, lines FROM journal"))  # noqa: S608 - our own names
         configured = [(seq, lines) for seq, lines in entries if is_second(lines)]
         claimed = [(seq, lines) for seq, lines in entries if b'"claimed"' in lines and names(lines, "impossible")]
         for found in configured:
-            self.run(f"DELETE FROM {table} WHERE {key} = ? AND lines = ?", *found)  # noqa: S608
+            self.run(f"DELETE FROM journal WHERE {key} = ? AND lines = ?", *found)  # noqa: S608
         [(seq, lines)] = claimed
         altered = lines.replace(b'"claimed"', b'"updated"')
-        self.run(f"UPDATE {table} SET lines = ? WHERE {key} = ? AND lines = ?", altered, seq, lines)  # noqa: S608
+        self.run(f"UPDATE journal SET lines = ? WHERE {key} = ? AND lines = ?", altered, seq, lines)  # noqa: S608
 
 
 def is_second(lines: bytes) -> bool:

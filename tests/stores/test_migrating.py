@@ -14,7 +14,7 @@ from headrace.stores.postgres.connection import settings_of
 from headrace.stores.postgres.migrate import migrate as migrate_postgres
 from headrace.stores.postgres.sql import migration_names as postgres_steps
 from headrace.stores.redis.library import LAYOUT, read_library
-from headrace.stores.sqlite.sql import migration_names, sql
+from headrace.stores.sqlite.sql import migration_names, migrations
 from tests.support.redis_servers import RedisServer
 from tests.support.servers import PASSWORD, USER, postgres_server, redis_cluster, redis_server
 
@@ -63,16 +63,19 @@ async def test_migrating_makes_a_file_and_then_has_nothing_left_to_do(url: str) 
     assert (second.before, second.after) == (whole, whole)
 
 
-async def test_a_file_that_has_got_half_way_names_the_steps_that_are_left(url: str, file: Path) -> None:
-    with closing(sqlite3.connect(file)) as connection:
-        for step in STEPS[:3]:
-            connection.execute(sql(f"migrate/{step}"))
-        connection.execute("PRAGMA user_version = 3")
+async def test_a_file_of_an_older_version_names_the_steps_that_are_left(
+    url: str, file: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await migrate(url)
     before = bytes_of(file)
+    step = (9999, ["CREATE TABLE later (a)"])
+    monkeypatch.setattr("headrace.stores.sqlite.connection.migrations", lambda: [*migrations(), step])
+    for module in ("connection", "store"):
+        monkeypatch.setattr(f"headrace.stores.sqlite.{module}.migration_names", lambda: [*STEPS, "9999_later"])
 
     schema = await schema_of(url)
 
-    assert schema == Schema(found=3, known=KNOWN, pending=tuple(STEPS[3:]))
+    assert schema == Schema(found=KNOWN, known=9999, pending=("9999_later",))
     assert bytes_of(file) == before
     assert (await migrate(url)).after.pending == ()
 

@@ -15,7 +15,6 @@ from typing import Any
 
 import pytest
 
-import headrace
 from headrace.model.claim import ClaimRequest
 from headrace.model.clock import ManualClock
 from headrace.model.errors import BadConfig, HeadraceError, OutcomeUnknown, StoreUnavailable
@@ -25,7 +24,7 @@ from headrace.model.limits import FENCE_JUMP
 from headrace.model.names import Queue, Shard
 from headrace.model.outcome import Done
 from headrace.stores.sqlite.connection import connect, migrate
-from headrace.stores.sqlite.sql import migrations, sql
+from headrace.stores.sqlite.sql import migrations, sql, statement_names
 from headrace.stores.sqlite.store import SqliteStore
 from tests.support.forking import CONTEXT
 from tests.support.racing import PATIENCE_S
@@ -84,13 +83,13 @@ def plan(connection: sqlite3.Connection, name: str) -> list[str]:
     return [step for _, _, _, step in connection.execute(f"EXPLAIN QUERY PLAN {text}", arguments)]
 
 
-STATEMENTS = sorted(file.stem for file in Path(headrace.__file__).parent.glob("stores/sqlite/sql/*.sql"))
+STATEMENTS = sorted(statement_names())
 
 
 @pytest.mark.parametrize(
     ("name", "index"),
     [
-        ("job_ready", "job_ready (shard_id=? AND place>?)"),
+        ("job_ready", "job_ready (shard_id=? AND order_key>?)"),
         ("job_due", "job_later (shard_id=? AND run_at_ms<?)"),
         ("job_overdue", "job_lease (shard_id=? AND expires_at_ms<?)"),
         ("job_first_later", "job_later (shard_id=?)"),
@@ -110,7 +109,7 @@ def test_the_plans_stay_when_there_are_many_rows_and_statistics(raw: sqlite3.Con
     if analyzed:
         rows = [(number % 3, f"job-{number}", number, number, b"", b"") for number in range(5_000)]
         raw.executemany(
-            "INSERT INTO job (shard_id, id, place, run_at_ms, body, payload) VALUES (?, ?, ?, ?, ?, ?)", rows
+            "INSERT INTO job (shard_id, id, order_key, run_at_ms, body, payload) VALUES (?, ?, ?, ?, ?, ?)", rows
         )
         raw.execute("ANALYZE")
 
@@ -129,7 +128,7 @@ def test_no_statement_scans_a_table_and_few_sort(raw: sqlite3.Connection) -> Non
     sorting = [name for name, steps in plans.items() if any("TEMP B-TREE" in step for step in steps)]
     assert len(plans) > 40
     rare = "one row per shard and feed, once after a restart of the machine"
-    assert scanning == ["epoch_raise", "feed_epoch_raise"], rare
+    assert scanning == ["feed_raise_epoch", "shard_raise_epoch"], rare
     assert sorting == ["job_ids_active", "job_of_nonce"], "these sort the active jobs of one shard only"
 
 
@@ -149,24 +148,37 @@ async def test_a_new_file_gets_the_whole_schema(path: str) -> None:
 
     version, names = schema(path)
     assert version == migrations()[-1][0]
-    assert {"store", "queue", "shard", "job", "blocked_job", "finished_job", "dead_letter", "entry", "consumer"} <= set(
-        names
-    )
+    assert {
+        "store",
+        "queue",
+        "shard",
+        "job",
+        "blocked_job",
+        "finished_job",
+        "dead_letter",
+        "journal",
+        "consumer",
+    } <= set(names)
 
 
-async def test_a_file_that_stopped_half_way_is_brought_up_to_date(path: str) -> None:
-    half = migrations()[:10]
-    with closing(sqlite3.connect(path)) as connection:
-        for _, statement in half:
-            connection.execute(statement)
-        connection.execute(f"PRAGMA user_version = {half[-1][0]}")
+async def test_a_file_of_an_older_version_keeps_its_jobs_and_gets_the_steps_that_it_lacks(
+    path: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    older = await SqliteStore.open(path)
+    await older.jobs.enqueue([job("a")])
+    await older.close()
+    newest = migrations()[-1][0]
+    steps = [*migrations(), (newest + 1, ["CREATE TABLE one (a)", "CREATE TABLE two (a)"])]
+    monkeypatch.setattr("headrace.stores.sqlite.connection.migrations", lambda: steps)
 
     store = await SqliteStore.open(path)
     [answer] = await store.jobs.enqueue([job("a")])
     await store.close()
 
-    assert answer.status == "created"
-    assert schema(path)[0] == migrations()[-1][0]
+    version, names = schema(path)
+    assert answer.status == "updated"
+    assert version == newest + 1
+    assert {"one", "two", "job"} <= set(names)
 
 
 async def test_a_migration_that_fails_leaves_nothing_behind(path: str) -> None:

@@ -15,7 +15,7 @@ from headrace.model.names import Queue
 from headrace.stores.engine import feeds
 from headrace.stores.engine.row_codec import PIECE_BYTES, PIECE_MAX
 from headrace.stores.sqlite.connection import connect, migrate
-from headrace.stores.sqlite.sql import migrations, sql
+from headrace.stores.sqlite.sql import sql
 from headrace.stores.sqlite.store import SqliteStore
 
 NEWS = FeedName("news", "acme")
@@ -275,25 +275,3 @@ async def test_a_batch_sees_what_it_has_done_so_far(store: SqliteStore) -> None:
     found = await store.items.snapshot(NEWS)
 
     assert [row.id for row in found.rows] == ["g", "a", "e", "c", "d", "f", "b"]
-
-
-# Old files.
-
-
-async def test_a_file_from_before_there_were_feeds_gets_them_and_keeps_its_jobs(path: str) -> None:
-    mail = Queue("mail")
-    with closing(connect(path, "fast")) as connection:
-        for _, statement in migrations()[:19]:
-            connection.execute(statement)
-        connection.execute("PRAGMA user_version = 19")
-        connection.execute("INSERT INTO queue VALUES (1, 'default', 'mail', 1, '{}')")
-        connection.execute("INSERT INTO shard (queue_id, shard) VALUES (1, 0)")
-
-    store = await SqliteStore.open(path)
-    await store.jobs.enqueue([new_job(mail, "send", fresh_id="a")])
-    await store.feeds.create(NEWS, instance=ME)
-    await publish(store, "a")
-    counts, found = await store.queues.counts(mail), await store.items.snapshot(NEWS)
-    await store.close()
-
-    assert (counts.waiting, [row.id for row in found.rows]) == (1, ["a"])

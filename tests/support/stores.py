@@ -93,14 +93,14 @@ async def memory_recount(store: Store, _: Path, at_ms: int) -> None:
 async def sqlite_recount(_: Store, folder: Path, at_ms: int) -> None:
     """Let the entries of an instant claim one event more than they have in the file."""
     with closing(sqlite3.connect(folder / "headrace.db")) as connection, connection:
-        connection.execute("UPDATE entry SET count = count + 1 WHERE at_ms = ?", (at_ms,))
+        connection.execute("UPDATE journal SET count = count + 1 WHERE at_ms = ?", (at_ms,))
 
 
 async def sqlite_rewrite(store: Store, folder: Path, old: bytes, new: bytes) -> None:
     """Put `new` where the journals of the file hold `old`."""
     with closing(sqlite3.connect(folder / "headrace.db")) as connection, connection:
-        for entry_id, lines in connection.execute("SELECT entry_id, lines FROM entry").fetchall():
-            connection.execute("UPDATE entry SET lines = ? WHERE entry_id = ?", (lines.replace(old, new), entry_id))
+        for entry_id, lines in connection.execute("SELECT entry_id, lines FROM journal").fetchall():
+            connection.execute("UPDATE journal SET lines = ? WHERE entry_id = ?", (lines.replace(old, new), entry_id))
 
 
 def late(name: str) -> Callable[..., Any]:

@@ -1,4 +1,4 @@
-"""Promises of the tree itself: trusted locks, SQL one statement a file, Lua that says what it is for, extras."""
+"""Promises of the tree itself: trusted locks, SQL and Lua that says what it is for, extras."""
 
 import ast
 import re
@@ -8,6 +8,8 @@ from itertools import takewhile
 from pathlib import Path
 
 import pytest
+
+from headrace.stores.package_files import split_statements
 
 ROOT = Path(__file__).resolve().parents[2]
 LOCKS = sorted((ROOT / "requirements").glob("*.txt"))
@@ -60,6 +62,12 @@ def postgres_statements(sql: str) -> list[str]:
     """The statements of a script as PostgreSQL cuts them: a semicolon in a comment, a text or a body ends nothing."""
     quiet = re.sub(r"--[^\n]*|/\*.*?\*/|'(?:[^']|'')*'|\$(\w*)\$.*?\$\1\$", "quiet", sql, flags=re.DOTALL)
     return [each for each in quiet.split(";") if each.replace("quiet", "").strip()]
+
+
+def named_statements(file: Path) -> list[str]:
+    """The statements of a file of SQL, each with its comments; the whole file where it names none."""
+    sql = file.read_text()
+    return list(split_statements(sql).values()) if "-- name: " in sql else [sql]
 
 
 def statements(sql: str) -> list[str]:
@@ -146,12 +154,14 @@ def test_there_are_sql_files_where_a_driver_keeps_them() -> None:
 
 
 @pytest.mark.parametrize("file", SQL_FILES, ids=lambda file: str(file.relative_to(SQL_ROOT)))
-def test_a_sql_file_opens_with_its_purpose_and_holds_one_statement(file: Path) -> None:
-    sql = file.read_text()
-
+def test_a_sql_statement_opens_with_its_purpose_and_is_one(file: Path) -> None:
     cut = postgres_statements if "postgres" in file.parts else statements
-    assert sql.startswith("-- ")
-    assert len(cut(sql)) == 1
+
+    named = named_statements(file)
+
+    assert named
+    assert [sql for sql in named if not re.match("-- [A-Z]", sql)] == []
+    assert [sql for sql in named if len(cut(sql)) != 1] == []
 
 
 @pytest.mark.parametrize("file", LUA_FILES, ids=lambda file: str(file.relative_to(LUA_ROOT)))

@@ -99,9 +99,8 @@ def migrate(connection: sqlite3.Connection, path: str) -> int:
             connection.execute("BEGIN IMMEDIATE")
             try:
                 version = version_of(connection)  # another process may have been faster
-                for number, statement in steps:
-                    if number > version:
-                        connection.execute(statement)
+                for statement in (each for number, statements in steps if number > version for each in statements):
+                    connection.execute(statement)
                 connection.execute(f"PRAGMA user_version = {max(version, newest)}")
             except BaseException:
                 connection.execute("ROLLBACK")
@@ -141,8 +140,8 @@ def notice_lost_tail(connection: sqlite3.Connection, path: str, boot_id: str, pr
         same_boot = found is not None and found[0] == boot_id
         lost = found is not None and not same_boot and found[1] == "fast"
         if lost:
-            connection.execute(sql("epoch_raise"), (now_ms, now_ms * 1_000, now_ms * 1_000, FENCE_JUMP))
-            connection.execute(sql("feed_epoch_raise"), (now_ms,))
+            connection.execute(sql("shard_raise_epoch"), (now_ms, now_ms * 1_000, now_ms * 1_000, FENCE_JUMP))
+            connection.execute(sql("feed_raise_epoch"), (now_ms,))
         connection.execute(sql("store_write"), (boot_id, "fast" if same_boot and found[1] == "fast" else profile))
         connection.execute("COMMIT")
     return lost

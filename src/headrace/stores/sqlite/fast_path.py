@@ -129,7 +129,7 @@ def enqueue(step: Step, rows: SqliteRows, jobs: list[Job]) -> list[Enqueued]:
             )
         )
     try:
-        rows.connection.executemany(sql("enqueue"), columns)
+        rows.connection.executemany(sql("job_enqueue"), columns)
     except sqlite3.IntegrityError as known:
         raise NotOnFastPath from known
     ready = number - counters.number
@@ -152,7 +152,9 @@ def hand_out(step: Step, rows: SqliteRows, request: ClaimRequest, limit: int, by
     runs: list[list[int]] = []
     claims, lines = [], step.lines
     known, body, priority, timeout_ms = b"", NO_BODY, 0, 0
-    for order_key, id, run_at_ms, packed, payload in rows.connection.execute(sql("claim_look"), (rows.shard_id, limit)):
+    for order_key, id, run_at_ms, packed, payload in rows.connection.execute(
+        sql("job_claim_next"), (rows.shard_id, limit)
+    ):
         is_new = packed != known  # jobs that were sent in one call have one body, mostly: 0.5 µs less for each
         if is_new:
             body = unpack_body(packed)
@@ -173,7 +175,7 @@ def hand_out(step: Step, rows: SqliteRows, request: ClaimRequest, limit: int, by
     for fence_of_order_key_0, first, last in runs:
         # One statement for each unbroken run of order keys: there, fences count up as order keys do.
         rows.connection.execute(
-            sql("claim"), (fence_of_order_key_0, expires_at_ms, nonce, lease_rest, rows.shard_id, first, last)
+            sql("job_claim_run"), (fence_of_order_key_0, expires_at_ms, nonce, lease_rest, rows.shard_id, first, last)
         )
     counters.fence = fence
     counters.ready -= len(claims)
@@ -190,7 +192,7 @@ def settle(step: Step, rows: SqliteRows, settlements: list[Settlement]) -> list[
     step.worker = worker = step.worker or settlements[0].facts.worker
     ids = [settlement.lease.id for settlement in settlements]
     # Look, then drop by key: a DELETE that returns its rows keeps them aside, and costs 0.5 µs a job more.
-    found = rows.connection.execute(sql("settle_look"), (json_array(ids), shard_id, now_ms)).fetchall()
+    found = rows.connection.execute(sql("job_settle_find"), (json_array(ids), shard_id, now_ms)).fetchall()
     held = {id: (token_of(nonce, fence), fence, packed) for _, id, fence, nonce, packed in found}
     if len(held) != len(settlements):
         raise NotOnFastPath
@@ -242,6 +244,6 @@ def settle(step: Step, rows: SqliteRows, settlements: list[Settlement]) -> list[
 def _drop(rows: SqliteRows, job_ids: list[int]) -> None:
     first, last = min(job_ids), max(job_ids)
     if last - first + 1 == len(job_ids):  # as they were sent, and no other came between: 0.3 µs a job less
-        rows.connection.execute(sql("settle_span"), (first, last))
+        rows.connection.execute(sql("job_settle_run"), (first, last))
     else:
-        rows.connection.execute(sql("settle_each"), (json_keys(job_ids),))
+        rows.connection.execute(sql("job_settle_each"), (json_keys(job_ids),))

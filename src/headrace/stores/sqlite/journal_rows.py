@@ -15,22 +15,22 @@ class SqliteJournalRows(SqliteRowGroup):
 
     def put_entry(self, entry: Entry) -> None:
         columns = (self.base + entry.last_seq, entry.count, entry.epoch, entry.at_ms, entry.worker, entry.lines)
-        self.run(sql("entry_write"), columns)
+        self.run(sql("journal_write"), columns)
 
     def oldest_entry(self) -> OldestEntry | None:
-        found = self.run(sql("entry_oldest"), (self.base, self.base + SEQ_MAX)).fetchone()
+        found = self.run(sql("journal_oldest"), (self.base, self.base + SEQ_MAX)).fetchone()
         return None if found is None else OldestEntry(found[0] - self.base, found[1], found[2])
 
     def drop_oldest_entry(self) -> None:
         oldest = self.oldest_entry()
         if oldest is not None:
-            self.run(sql("entry_drop"), (self.base + oldest.last_seq,))
+            self.run(sql("journal_drop"), (self.base + oldest.last_seq,))
 
     def entries(self, after: int, upto: int, limit: int, bytes_max: int) -> list[Entry]:
         found: list[Entry] = []
         base = self.base
         keys = (base + min(after, SEQ_MAX) + 1, base + SEQ_MAX)
-        for key, count, epoch, at_ms, worker, lines in self.run(sql("entry_read"), (*keys, limit)):
+        for key, count, epoch, at_ms, worker, lines in self.run(sql("journal_read"), (*keys, limit)):
             last_seq = key - base
             if last_seq - count >= upto or bytes_max <= 0:
                 break
@@ -43,7 +43,7 @@ class SqliteJournalRows(SqliteRowGroup):
         while low < high:
             middle = (low + high + 1) // 2
             keys = (self.base + middle, self.base + SEQ_MAX)
-            key, count, written_at_ms = self.run(sql("entry_at"), keys).fetchone()
+            key, count, written_at_ms = self.run(sql("journal_at"), keys).fetchone()
             if written_at_ms <= at_ms:
                 low = key - self.base
             else:

@@ -26,14 +26,14 @@ class SqliteKeyRows(SqliteRowGroup):
             self.counters.blocked -= self.run(sql("blocked_job_drop"), (self.shard_id, id)).rowcount
 
     def key(self, id: str, key: str) -> KeyRow | None:
-        found = self.run(sql("key_find"), (self.shard_id, id, key)).fetchone()
+        found = self.run(sql("idempotency_key_find"), (self.shard_id, id, key)).fetchone()
         return None if found is None else KeyRow(*found)
 
     def put_key(self, id: str, key: str, row: KeyRow) -> None:
-        self.run(sql("key_write"), (self.shard_id, id, key, row.fingerprint, row.until_ms))
+        self.run(sql("idempotency_key_write"), (self.shard_id, id, key, row.fingerprint, row.until_ms))
 
     def sweep_keys(self, now_ms: int, limit: int) -> int:
-        return self.run(sql("key_sweep"), (self.shard_id, self.shard_id, now_ms, limit)).rowcount
+        return self.run(sql("idempotency_key_sweep"), (self.shard_id, self.shard_id, now_ms, limit)).rowcount
 
     def worker(self, name: str) -> WorkerRow | None:
         found = self.run(sql("worker_find"), (self.shard_id, name)).fetchone()

@@ -102,7 +102,7 @@ class SqliteRows(SqliteFinishedRows, SqliteDeadLetterRows, SqliteKeyRows, Sqlite
         if dropped:
             many(sql("job_drop"), dropped)
         if leased:
-            many(sql("job_lease"), leased)
+            many(sql("job_write_lease"), leased)
         if written:
             many(sql("job_write"), written)
 
@@ -210,13 +210,13 @@ class SqliteRows(SqliteFinishedRows, SqliteDeadLetterRows, SqliteKeyRows, Sqlite
 
     def erase(self, limit: int) -> int:
         shard = self.shard_id
-        gone = self.run(sql("erase_finished_job"), (shard, limit)).fetchall()
+        gone = self.run(sql("finished_job_erase"), (shard, limit)).fetchall()
         for state, pinned in gone:
             self.counters.ended(state, pinned, -1)
-        dead_letters = self.run(sql("erase_dead_letter"), (shard, limit - len(gone))).rowcount
+        dead_letters = self.run(sql("dead_letter_erase"), (shard, limit - len(gone))).rowcount
         self.counters.dead -= dead_letters
         erased = len(gone) + dead_letters
-        for name in ("erase_idempotency", "erase_worker", "erase_consumer"):
+        for name in ("idempotency_key_erase", "worker_erase", "consumer_erase"):
             erased += self.run(sql(name), (shard, shard, limit - erased)).rowcount
         return erased
 

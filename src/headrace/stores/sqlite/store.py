@@ -278,7 +278,7 @@ class SqliteStore:
 
         def look(connection: sqlite3.Connection) -> Health:
             with errors(path):
-                epoch = int(connection.execute(sql("epoch_highest")).fetchone()[0])
+                epoch = int(connection.execute(sql("store_highest_epoch")).fetchone()[0])
                 schema = schema_at(version_of(connection), migration_names())
             version = sqlite3.sqlite_version
             notes = notes_on(path, profile)

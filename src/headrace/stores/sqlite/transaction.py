@@ -106,7 +106,7 @@ class SqliteTx:
 
     def make_feed(self, feed: FeedName, config: FeedConfig, counters: FeedCounters) -> SqliteFeed:
         columns = (feed.tenant, feed.name, write_config(config), *counter_columns(counters))
-        feed_id = self._connection.execute(sql("feed_make"), columns).lastrowid or 0
+        feed_id = self._connection.execute(sql("feed_create"), columns).lastrowid or 0
         rows = self._feeds[feed] = SqliteFeed(self._connection, feed, feed_id, config, counters)
         return rows
 
@@ -115,7 +115,7 @@ class SqliteTx:
         if known is not None:
             self._feeds[rows.feed] = None
             self._connection.execute(sql("feed_forget"), (known.feed_id,))
-            self._connection.execute(sql("feed_gone_note"), (known.feed_id,))
+            self._connection.execute(sql("feed_gone_add"), (known.feed_id,))
 
     def erase_feeds(self, limit: int) -> int:
         erased, feed_id = 0, 0
@@ -124,7 +124,7 @@ class SqliteTx:
             if found is None:
                 break
             [feed_id] = found
-            for name in ("erase_feed_item", "erase_feed_change"):
+            for name in ("feed_item_erase", "feed_change_erase"):
                 erased += self._connection.execute(sql(name), (feed_id, limit - erased)).rowcount
             if erased < limit:
                 self._connection.execute(sql("feed_gone_drop"), (feed_id,))

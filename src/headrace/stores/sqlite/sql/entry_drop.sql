@@ -1,4 +1,0 @@
--- Drop an entry.
---
--- args     entry_id
-DELETE FROM entry WHERE entry_id = ?;

@@ -1,4 +1,0 @@
--- Items behind a rank, in order.
---
--- args     feed_id, rank, limit
-SELECT id, item, rank, at_ms FROM feed_item WHERE feed_id = ? AND rank > ? ORDER BY rank LIMIT ?;

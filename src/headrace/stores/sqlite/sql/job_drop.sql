@@ -1,4 +1,0 @@
--- Drop a job.
---
--- args     shard_id, id
-DELETE FROM job WHERE shard_id = ? AND id = ?;

@@ -1,4 +1,0 @@
--- A used idempotency key.
---
--- args     shard_id, id, key
-SELECT fingerprint, until_ms FROM idempotency WHERE shard_id = ? AND id = ? AND key = ?;

@@ -1,4 +1,0 @@
--- A queue by name.
---
--- args     tenant, name
-SELECT queue_id, shards, config FROM queue WHERE tenant = ? AND name = ?;

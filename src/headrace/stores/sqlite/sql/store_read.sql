@@ -1,2 +1,0 @@
--- The boot and profile under which the file was last opened.
-SELECT boot_id, profile FROM store WHERE one = 1;

@@ -28,9 +28,8 @@ from headrace.stores.engine.row_codec import (
 )
 from headrace.stores.engine.rows import Engine, Tx
 from headrace.stores.engine.step import Step, order_key_of
-from headrace.stores.sqlite.packing import json_array, json_keys
-from headrace.stores.sqlite.rows import SqliteRows
-from headrace.stores.sqlite.sql import sql
+from headrace.stores.sqlite.job_rows import SqliteRows
+from headrace.stores.sqlite.sql import json_array, sql
 
 NO_BODY = Body("", None, 0)
 """Before the first job of a batch."""
@@ -136,7 +135,7 @@ def enqueue(step: Step, rows: SqliteRows, jobs: list[Job]) -> list[Enqueued]:
     counters.number = number
     counters.ready += ready
     counters.later += len(jobs) - ready
-    rows.drop_finished_jobs([job.id for job in jobs])
+    rows.finished.drop_all([job.id for job in jobs])
     step.woke = True
     return [Enqueued(job.id, "created") for job in jobs]
 
@@ -232,9 +231,9 @@ def settle(step: Step, rows: SqliteRows, settlements: list[Settlement]) -> list[
     _drop(rows, [job_id for job_id, *_ in found])
     counters.active -= len(found)
     if len(finished_jobs) < len(ids):  # some are not kept; neither is an older finished job of theirs
-        rows.drop_finished_jobs(sorted(set(ids) - {finished_job[0] for finished_job in finished_jobs}))
+        rows.finished.drop_all(sorted(set(ids) - {finished_job[0] for finished_job in finished_jobs}))
     try:
-        rows.insert_finished_jobs(finished_jobs)
+        rows.finished.insert(finished_jobs)
     except sqlite3.IntegrityError as older:
         raise NotOnFastPath from older
     sweep_finished_jobs(step)
@@ -246,4 +245,4 @@ def _drop(rows: SqliteRows, job_ids: list[int]) -> None:
     if last - first + 1 == len(job_ids):  # as they were sent, and no other came between: 0.3 µs a job less
         rows.connection.execute(sql("job_settle_run"), (first, last))
     else:
-        rows.connection.execute(sql("job_settle_each"), (json_keys(job_ids),))
+        rows.connection.execute(sql("job_settle_each"), (json_array(job_ids),))

@@ -6,8 +6,7 @@ from collections.abc import Iterator, Sequence
 from headrace.model.feed import Changed, FeedConfig, FeedName
 from headrace.stores.engine.feed_rows import FeedCounters, ItemRow
 from headrace.stores.engine.row_codec import changes_of, counters_of, pieces_of, sizes_of, write_config
-from headrace.stores.sqlite.packing import json_array
-from headrace.stores.sqlite.sql import sql
+from headrace.stores.sqlite.sql import json_array, sql
 
 
 class SqliteFeedLog:

@@ -1,7 +1,13 @@
-"""Reads the SQL of the store once, when this module is imported."""
+"""The SQL of the store, read once when this module is imported, and how values go into its statements and come out."""
 
+import sqlite3
+from contextlib import closing
 from functools import cache
+from typing import Any
 
+import msgspec
+
+from headrace.stores.engine.rows import part_of
 from headrace.stores.package_files import SqlFiles
 
 _FILES = SqlFiles("headrace.stores.sqlite")
@@ -15,3 +21,15 @@ statement_names = _FILES.statement_names
 def sql(name: str) -> str:
     """The statement of that name in `sql/<table>.sql`."""
     return _FILES.statement(name)
+
+
+def json_array(values: list[str] | list[int]) -> str:
+    """Ids or keys of rows as one argument."""
+    return msgspec.json.encode(values).decode()
+
+
+def read_page(cursor: sqlite3.Cursor, limit: int, bytes_max: int) -> tuple[list[tuple[Any, ...]], bool]:
+    """Rows until `limit` or `bytes_max` of their last columns is reached, and whether there may be more. They are
+    fetched one by one: SQLite reads none behind the page."""
+    with closing(cursor):
+        return part_of(cursor, lambda columns: len(columns[-1] or b""), limit, bytes_max)

@@ -14,7 +14,7 @@ from headrace.stores.engine.feed_rows import FeedCounters, FeedRows
 from headrace.stores.engine.row_codec import counter_columns, read_config, write_config
 from headrace.stores.shared.validate import wrong_shards
 from headrace.stores.sqlite.feed_rows import SqliteFeed
-from headrace.stores.sqlite.rows import SqliteRows
+from headrace.stores.sqlite.job_rows import SqliteRows
 from headrace.stores.sqlite.sql import sql
 
 

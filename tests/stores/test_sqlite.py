@@ -189,7 +189,7 @@ async def test_a_migration_that_fails_leaves_nothing_behind(path: str) -> None:
         await SqliteStore.open(path)
 
     assert schema(path) == (0, ["dead_letter"])
-    assert lanes() == []
+    assert store_threads() == []
 
 
 async def test_a_file_of_a_newer_headrace_is_refused_and_left_alone(path: str) -> None:
@@ -230,7 +230,7 @@ def test_a_file_that_another_connection_reads_is_taken_into_wal_mode_when_that_e
         with closing(connect(path, "fast", pause=lambda _: other.execute("ROLLBACK"))) as mine:
             assert mine.execute("PRAGMA journal_mode").fetchone() == ("wal",)
 
-        assert not other.in_transaction, "nobody had to wait"
+        assert not other.in_transaction, "no writer had to wait"
 
 
 def test_several_processes_may_open_a_new_file_at_once(path: str) -> None:
@@ -268,7 +268,7 @@ async def test_what_is_no_headrace_file_is_refused_in_one_sentence_and_left_alon
     assert "\n" not in str(refused.value)
     assert text.read_text() == "Dear diary, " * 100
     assert names_in(tmp_path) == ["notes.txt"]
-    assert lanes() == []
+    assert store_threads() == []
 
 
 async def test_an_unknown_profile_is_refused(path: str) -> None:
@@ -390,8 +390,8 @@ async def test_a_queue_made_after_a_lost_tail_begins_in_the_epoch_of_the_others(
 # Threads, forks and closing.
 
 
-def lanes() -> list[str]:
-    """The threads of stores that are still there."""
+def store_threads() -> list[str]:
+    """The names of the threads of open stores."""
     return [thread.name for thread in threading.enumerate() if thread.name.startswith("headrace-sqlite")]
 
 
@@ -399,12 +399,12 @@ async def test_a_closed_store_leaves_no_thread_and_folds_its_log_into_the_file(p
     store = await SqliteStore.open(path)
     await store.jobs.enqueue([job("a")])
     await store.reads.find(QUEUE, ["a"])
-    running = lanes()
+    running = store_threads()
     await store.close()
     await store.close()
 
     assert len(running) == 2
-    assert lanes() == []
+    assert store_threads() == []
     assert size_of(path + "-wal") == 0
 
 
@@ -452,7 +452,7 @@ def test_many_threads_may_each_have_a_store_of_their_own(path: str) -> None:
         try:
             meet.wait(PATIENCE_S)
             asyncio.run(work(number))
-        except BaseException as error:  # noqa: BLE001 - told to the test
+        except BaseException as error:  # noqa: BLE001 - the test shows it
             failures.append(error)
 
     threads = [threading.Thread(target=run, args=(number,)) for number in range(6)]
@@ -599,25 +599,25 @@ def fill_the_disk(path: str, answers: Any) -> None:
         await store.jobs.enqueue([job("before")])
         soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
         resource.setrlimit(resource.RLIMIT_FSIZE, (size_of(path + "-wal") + 20_000, hard))
-        said: list[object] = []
+        results: list[object] = []
         try:
             await store.jobs.enqueue([job(f"large-{number}", b"x" * 200_000) for number in range(10)])
         except (StoreUnavailable, OutcomeUnknown) as full:
-            said.append(str(full))
+            results.append(str(full))
             if isinstance(full, OutcomeUnknown):
                 assert full.unknown == tuple(f"large-{number}" for number in range(10))  # noqa: PT017 - a process of its own
         resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
-        said += [answer.status for answer in await store.jobs.enqueue([job("after")])]
+        results += [answer.status for answer in await store.jobs.enqueue([job("after")])]
         ids = ["before", "large-0", "large-9", "after"]
-        said += [found is not None for found in await store.reads.find(QUEUE, ids)]
-        said.append((await store.queues.counts(QUEUE)).waiting)
+        results += [found is not None for found in await store.reads.find(QUEUE, ids)]
+        results.append((await store.queues.counts(QUEUE)).waiting)
         await store.close()
-        return said
+        return results
 
     answers.put(asyncio.run(run()))
 
 
-def test_a_full_disk_is_told_changes_nothing_and_is_used_again_when_there_is_room(path: str) -> None:
+def test_a_full_disk_is_reported_changes_nothing_and_is_used_again_when_there_is_room(path: str) -> None:
     answers = CONTEXT.SimpleQueue()
     process = CONTEXT.Process(target=fill_the_disk, args=(path, answers), daemon=True)
 

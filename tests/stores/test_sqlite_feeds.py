@@ -1,4 +1,4 @@
-"""What only the SQLite store promises of feeds: plans, one watch for all who follow, epochs, leftovers, old files."""
+"""What only the SQLite store promises of feeds: plans, one watch for all followers, epochs, leftovers."""
 
 import asyncio
 import sqlite3
@@ -95,7 +95,7 @@ def test_places_items_and_changes_are_found_without_a_scan_or_a_sort(raw: sqlite
     assert found == {name: [f"SEARCH {index}"] for name, index in PLANS.items()}
 
 
-# Those who wait.
+# Waiting for changes.
 
 
 async def test_hundreds_who_follow_a_feed_share_their_looks_and_are_woken_by_another_connection(
@@ -109,14 +109,14 @@ async def test_hundreds_who_follow_a_feed_share_their_looks_and_are_woken_by_ano
     waiters = [asyncio.create_task(store.signals.changed(NEWS, end, LONG_MS)) for _ in range(300)]
     while len(store.signals._watch) < len(waiters):
         await store.items.find(FeedName("nobody"), ["a"])
-    await store.items.find(FeedName("nobody"), ["a"])  # returns after the look of those who came
+    await store.items.find(FeedName("nobody"), ["a"])  # returns after the checks of the new waiters
 
     await publish(other, "a")
     woken = await asyncio.wait_for(asyncio.gather(*waiters), LONG_MS / 2_000)
 
     assert all(woken)
     assert 2 <= len([each for each in statements if "FROM feed WHERE" in each and "'acme'" in each]) < 10
-    assert (len(store.signals._watch), store.signals._watch._asking) == (0, None)
+    assert (len(store.signals._watch), store.signals._watch._poll) == (0, None)
     await other.close()
 
 
@@ -257,7 +257,7 @@ async def test_the_changes_of_a_batch_take_few_rows(store: SqliteStore, path: st
 
 
 async def test_a_batch_sees_what_it_has_done_so_far(store: SqliteStore) -> None:
-    """The file is asked for the order only where it must be, and then knows of everything before."""
+    """Items are read in order of rank only where they must be, and after all earlier writes."""
     await store.feeds.create(NEWS, "sorted", instance=ME)
     places = [
         ("a", ItemPosition("last")),

@@ -1,4 +1,4 @@
-"""Which writes of the SQLite store run on the event loop itself, and that none of them makes it wait."""
+"""Short writes of the SQLite store run on the event loop itself, and none of them makes it wait."""
 
 import asyncio
 import sqlite3
@@ -19,11 +19,11 @@ from headrace.stores.sqlite.loop_writer import REST, SLOW_SECONDS, LoopWriter, M
 from headrace.stores.sqlite.store import SqliteStore
 
 QUEUE = Queue("mail", "acme")
-HELD_SECONDS = 0.5
+LOCKED_SECONDS = 0.5
 
 
 class ThreadClock(SystemClock):
-    """Notes in which thread a store reads the time: it does so inside each step."""
+    """Records the thread in which a store reads the time, which it does inside each step."""
 
     def __init__(self) -> None:
         self.threads: list[bool] = []
@@ -46,8 +46,8 @@ def size_of(path: str) -> int:
     return Path(path).stat().st_size
 
 
-async def opened(path: str, profile: str = "fast") -> tuple[SqliteStore, ThreadClock]:
-    """A store after its first writes, with the clock that notes where the next ones run."""
+async def open_store(path: str, profile: str = "fast") -> tuple[SqliteStore, ThreadClock]:
+    """A store after its first writes, with the clock that records the thread of the next ones."""
     clock = ThreadClock()
     store = await SqliteStore.open(path, profile=profile, clock=clock)
     await store.jobs.enqueue([job("first")])
@@ -57,7 +57,7 @@ async def opened(path: str, profile: str = "fast") -> tuple[SqliteStore, ThreadC
 
 
 async def test_short_writes_of_a_fast_file_run_on_the_event_loop(path: str) -> None:
-    store, clock = await opened(path)
+    store, clock = await open_store(path)
 
     await store.jobs.enqueue([job("a")])
     claims = await store.jobs.claim(ClaimRequest(queues=[QUEUE], worker="worker-1", nonce="nonce-000001", limit=3))
@@ -67,9 +67,9 @@ async def test_short_writes_of_a_fast_file_run_on_the_event_loop(path: str) -> N
     assert clock.threads == [True, True, True]
 
 
-async def test_writes_of_a_durable_file_run_on_the_lane(path: str) -> None:
+async def test_writes_of_a_durable_file_run_on_the_thread_of_the_writer(path: str) -> None:
     """Each of their commits waits for the disk."""
-    store, clock = await opened(path, "durable")
+    store, clock = await open_store(path, "durable")
 
     await store.jobs.enqueue([job("a")])
     await store.close()
@@ -82,20 +82,22 @@ async def test_writes_of_a_durable_file_run_on_the_lane(path: str) -> None:
     [[job(f"job-{number}") for number in range(501)], [job("large", b"x" * 200_000)]],
     ids=["many jobs", "a large one"],
 )
-async def test_a_long_write_runs_on_the_lane_and_a_short_one_soon_on_the_loop_again(path: str, jobs: list[Job]) -> None:
-    store, clock = await opened(path)
+async def test_a_long_write_runs_on_the_thread_and_a_short_one_soon_on_the_loop_again(
+    path: str, jobs: list[Job]
+) -> None:
+    store, clock = await open_store(path)
 
     await store.jobs.enqueue(jobs)
-    await store.jobs.enqueue([job("after the lane")])
+    await store.jobs.enqueue([job("after the long write")])
     await store.jobs.enqueue([job("soon")])
     await store.close()
 
     assert clock.threads == [False, False, True]
 
 
-async def test_claims_of_large_jobs_go_to_the_lane_once_they_were_met(path: str) -> None:
-    """Nobody knows before the first of them."""
-    store, clock = await opened(path)
+async def test_claims_of_large_jobs_go_to_the_thread_after_the_first(path: str) -> None:
+    """Their size is unknown before the first of them."""
+    store, clock = await open_store(path)
     for number in range(0, 120, 40):
         await store.jobs.enqueue([job(f"job-{number + each}", b"x" * 200_000) for each in range(40)])
     await store.jobs.enqueue([job("last")])
@@ -109,7 +111,7 @@ async def test_claims_of_large_jobs_go_to_the_lane_once_they_were_met(path: str)
 
 
 async def test_a_lock_of_another_process_never_holds_up_the_event_loop(path: str) -> None:
-    store, clock = await opened(path)
+    store, clock = await open_store(path)
     loop = asyncio.get_running_loop()
     ticks: list[float] = []
 
@@ -122,23 +124,23 @@ async def test_a_lock_of_another_process_never_holds_up_the_event_loop(path: str
     with closing(sqlite3.connect(path, isolation_level=None)) as other:
         other.execute("BEGIN IMMEDIATE")
         waiting = [asyncio.create_task(store.jobs.enqueue([job(f"job-{number}")])) for number in range(3)]
-        await asyncio.wait(waiting, timeout=HELD_SECONDS)
-        held = [call.done() for call in waiting]
+        await asyncio.wait(waiting, timeout=LOCKED_SECONDS)
+        done = [call.done() for call in waiting]
         other.execute("ROLLBACK")
     answers = [(await call)[0].status for call in waiting]
     ticking.cancel()
     await store.close()
 
     gaps = [after - before for before, after in pairwise(ticks)]
-    assert held == [False, False, False]
+    assert done == [False, False, False]
     assert answers == ["created", "created", "created"]
     assert clock.threads == [False, False, False]
     assert len(ticks) > 5
-    assert max(gaps) < HELD_SECONDS / 2
+    assert max(gaps) < LOCKED_SECONDS / 2
 
 
-async def test_a_caller_who_only_enqueues_lets_others_run(path: str) -> None:
-    store, _ = await opened(path)
+async def test_a_caller_that_only_enqueues_lets_other_tasks_run(path: str) -> None:
+    store, _ = await open_store(path)
     turns = 0
 
     async def count() -> None:
@@ -156,8 +158,8 @@ async def test_a_caller_who_only_enqueues_lets_others_run(path: str) -> None:
     assert turns >= 20
 
 
-async def test_the_log_of_short_writes_is_folded_into_the_file_by_the_lane(path: str) -> None:
-    store, clock = await opened(path)
+async def test_the_thread_checkpoints_the_log_of_short_writes(path: str) -> None:
+    store, clock = await open_store(path)
     longest = 0
 
     for number in range(1_500):
@@ -169,37 +171,37 @@ async def test_the_log_of_short_writes_is_folded_into_the_file_by_the_lane(path:
     assert 2 <= clock.threads.count(False) < 100
 
 
-async def test_after_a_call_that_took_long_the_lane_writes_for_a_while(path: str) -> None:
-    """Whatever held it up, such as a busy disk, may do so again."""
+async def test_after_a_slow_call_the_thread_writes_for_a_while(path: str) -> None:
+    """The cause, such as a busy disk, may be there for a while."""
     now = 100.0
-    lane = ConnectionThread("lane", lambda: sqlite3.connect(path, check_same_thread=False))
-    writer = LoopWriter(lane, "fast", lambda: now)
+    thread = ConnectionThread("writer", lambda: sqlite3.connect(path, check_same_thread=False))
+    writer = LoopWriter(thread, "fast", lambda: now)
 
     def take(seconds: float) -> str:
         nonlocal now
         now += seconds
         return "written"
 
-    await lane.run(lambda connection: take(0))
-    writer.lane_mode(is_short=True)
+    await thread.run(lambda connection: take(0))
+    writer.thread_mode(is_short=True)
     quick = writer.write(lambda connection: take(SLOW_SECONDS / 2), 1, 1)
     slow = writer.write(lambda connection: take(SLOW_SECONDS * 2), 1, 1)
     with pytest.raises(Occupied):
         writer.write(lambda connection: take(0), 1, 1)
-    modes = [writer.lane_mode(is_short=True) for _ in range(3)]
+    modes = [writer.thread_mode(is_short=True) for _ in range(3)]
     now += REST * SLOW_SECONDS * 2 + 1
     with pytest.raises(Occupied):
         writer.write(lambda connection: take(0), 1, 1)
-    last = writer.lane_mode(is_short=True)
+    last = writer.thread_mode(is_short=True)
     rested = writer.write(lambda connection: take(0), 1, 1)
-    await lane.close()
+    await thread.close()
 
     assert [quick, slow, rested] == ["written", "written", "written"]
-    assert (modes, last) == ([Mode.FOLD] * 3, Mode.APPEND)
+    assert (modes, last) == ([Mode.CHECKPOINT] * 3, Mode.APPEND)
 
 
 def test_threads_with_loops_of_their_own_may_share_a_store(path: str) -> None:
-    store, _ = asyncio.run(opened(path))
+    store, _ = asyncio.run(open_store(path))
     failures: list[BaseException] = []
 
     async def send(name: str) -> None:
@@ -209,7 +211,7 @@ def test_threads_with_loops_of_their_own_may_share_a_store(path: str) -> None:
     def run(name: str) -> None:
         try:
             asyncio.run(send(name))
-        except BaseException as failure:  # noqa: BLE001 - told to the test
+        except BaseException as failure:  # noqa: BLE001 - the test shows it
             failures.append(failure)
 
     threads = [threading.Thread(target=run, args=(name,)) for name in ("one", "two", "three")]
@@ -218,10 +220,10 @@ def test_threads_with_loops_of_their_own_may_share_a_store(path: str) -> None:
     for thread in threads:
         thread.join()
 
-    async def look() -> int:
+    async def count_and_close() -> int:
         waiting = (await store.queues.counts(QUEUE)).waiting
         await store.close()
         return waiting
 
     assert failures == []
-    assert asyncio.run(look()) == 302
+    assert asyncio.run(count_and_close()) == 302

@@ -1,4 +1,4 @@
-"""Waiting for ends on a SQLite file: one watch for all, gone with the last who waits."""
+"""Waiting for ends on a SQLite file: one watch for all waiters, which ends with the last of them."""
 
 import asyncio
 from pathlib import Path
@@ -41,13 +41,13 @@ async def test_hundreds_who_wait_for_ends_share_one_connection_and_are_all_woken
 
     assert while_waiting - before <= 3  # the file and what SQLite keeps beside it
     assert all(woken)
-    assert (len(mine.signals._watch), mine.signals._watch._asking) == (0, None)
+    assert (len(mine.signals._watch), mine.signals._watch._poll) == (0, None)
     await mine.close()
     await other.close()
 
 
 async def test_who_waits_for_an_end_hears_of_it_although_the_file_is_busy_with_others(tmp_path: Path) -> None:
-    """Every write of another process is a reason to look, and none of them may be the last one that counts."""
+    """Every write of another process is a reason to check, and the last one of them must not be missed."""
     path = str(tmp_path / "headrace.db")
     mine, other = await SqliteStore.open(path, profile="fast"), await SqliteStore.open(path, profile="fast")
     claims = await claimed(other, 100)

@@ -1,1 +1,1 @@
-"""The store in memory: the reference that every other store is compared with."""
+"""The store in memory: the reference for the behaviour of every other store."""

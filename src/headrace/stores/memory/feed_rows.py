@@ -1,4 +1,4 @@
-"""The rows of a feed in memory: sorted lists and dicts."""
+"""The rows of one feed in dictionaries and sorted lists."""
 
 from bisect import bisect_left, bisect_right, insort
 from collections.abc import Sequence
@@ -9,7 +9,7 @@ from headrace.stores.engine.feed_rows import FeedCounters, ItemRow
 
 
 class MemoryFeed:
-    """A feed whose order is a sorted list of ranks."""
+    """A dict of items with a sorted list of their ranks."""
 
     def __init__(self, feed: FeedName, config: FeedConfig, counters: FeedCounters) -> None:
         self.feed = feed
@@ -21,7 +21,7 @@ class MemoryFeed:
         self._changes: list[Changed] = []
 
     def load(self, ids: Sequence[str]) -> None:
-        """Everything is at hand."""
+        """Nothing to do: the items are in memory."""
 
     def row(self, id: str) -> ItemRow | None:
         return self._items.get(id)

@@ -21,7 +21,7 @@ from headrace.stores.shared.lookup import Row
 
 
 class MemoryRows:
-    """Every index is derived from the record that is put, so that none can disagree with it."""
+    """Every index key is derived from the record itself, so no index can disagree with it."""
 
     def __init__(self, shard: Shard, config: QueueConfig, fail_queue: Callable[[], "MemoryRows"]) -> None:
         self.shard = shard
@@ -50,7 +50,7 @@ class MemoryRows:
         pass
 
     def seal(self, ids: list[str]) -> None:
-        pass  # a step is alone anyway
+        pass  # a step in memory has no others beside it
 
     def job(self, id: str) -> Row | None:
         return self._jobs.get(id)
@@ -201,7 +201,7 @@ class MemoryRows:
         append(self, lines, count, now_ms, worker)
 
     def number(self) -> None:
-        pass  # numbered as it was appended
+        pass  # `append` has numbered it
 
     def put_entry(self, entry: Entry) -> None:
         self._entries.append(entry)
@@ -325,7 +325,7 @@ class MemoryRows:
         )
 
     def kept(self) -> dict[str, int]:
-        return {}  # every count is the size of what it counts
+        return {}  # every count is the length of a collection
 
     def counted(self) -> dict[str, int]:
         return {}

@@ -1,4 +1,4 @@
-"""The store in memory: nothing survives the process, and nothing is kept from being obvious."""
+"""Keeps jobs and feeds in the memory of this process, for tests, simulations and comparisons."""
 
 from collections.abc import Callable, Iterable, Sequence
 from typing import TypeVar
@@ -41,7 +41,7 @@ NOTE = "every job is gone with this process; use sqlite:///headrace.db to keep t
 
 
 class MemoryTx:
-    """The rows of all shards. Nothing awaits inside a step, so every step is atomic."""
+    """The rows of all shards and feeds. A step never awaits, so it is atomic."""
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
@@ -67,7 +67,7 @@ class MemoryTx:
     def _new_rows(self, shard: Shard, config: QueueConfig) -> MemoryRows:
         def fail_queue() -> MemoryRows:
             rows = self.rows(Shard(shard.queue.fail_queue, shard.index), create=True)
-            assert rows is not None  # made when missing
+            assert rows is not None  # create=True
             return rows
 
         return MemoryRows(shard, config, fail_queue)
@@ -107,7 +107,7 @@ class MemoryTx:
 
 
 class MemoryEngine:
-    """Runs steps at once; wakes waiters through events."""
+    """Runs each step at once and wakes waiters through events."""
 
     def __init__(self, clock: Clock) -> None:
         self.tx = MemoryTx(clock)
@@ -128,7 +128,7 @@ class MemoryEngine:
         self._waiters.wake(map(name_of, queues))
 
     async def wait(self, queues: Sequence[Queue], timeout_ms: int) -> bool:
-        """Return True when work may be there, False after the time."""
+        """Return True when there may be work, False after the timeout."""
         with self._waiters.watching(check_wait(queues, timeout_ms)) as event:
             if await self.read(lambda tx: has_work(tx, queues)):
                 return True
@@ -139,7 +139,7 @@ class MemoryEngine:
             self._ends.wake(names_of(queue, ids))
 
     async def ended(self, queue: Queue, ids: Sequence[str], timeout_ms: int) -> bool:
-        """Return True when one of the jobs may have ended, False after the time."""
+        """Return True when one of the jobs may have ended, False after the timeout."""
         check_ended(queue, ids, timeout_ms)
         with self._ends.watching(names_of(queue, ids)) as event:
             if await self.read(lambda tx: has_ended(tx, queue, ids)):
@@ -150,7 +150,7 @@ class MemoryEngine:
         self._followers.wake([feed])
 
     async def changed(self, feed: FeedName, after: FeedCursor | None, timeout_ms: int) -> bool:
-        """Return True when a feed may have changed, False after the time."""
+        """Return True when a feed may have changed, False after the timeout."""
         with self._followers.watching([check_changed(feed, after, timeout_ms)]) as event:
             if await self.read(lambda tx: has_changed(tx, feed, after)):
                 return True
@@ -158,7 +158,7 @@ class MemoryEngine:
 
 
 class MemoryStore:
-    """A store for tests, simulations and the comparison with other stores."""
+    """A store whose jobs are gone with the process."""
 
     is_remote = False
 

@@ -1,4 +1,4 @@
-"""Opens connections to the file, brings its schema up to date, and turns SQLite's errors into ours."""
+"""Opens connections to a file, migrates its schema, and turns SQLite's errors into Headrace's."""
 
 import sqlite3
 from collections.abc import Callable, Iterator
@@ -24,18 +24,18 @@ WAL_BUSY_SECONDS = 0.1
 WAL_PAUSE_SECONDS = 0.01
 WAL_BYTES_KEPT = 64 * 1024 * 1024
 CHECKPOINT_PAGES = 4_000
-"""16 MiB of log before it is folded into the file: the counters of shards change often and are then copied once."""
+"""16 MiB of log before a checkpoint: pages that change often, such as the counters of shards, are then copied once."""
 CACHE_KIB = 32_000
 """Pages kept by a connection; the default of 2 MiB does not hold the indexes of a large backlog."""
 
 
 def pause(seconds: float) -> None:
-    """Let others go on. For a lane's thread, never for the event loop's."""
+    """Sleep; for the thread of a connection, never for that of the event loop."""
     Event().wait(seconds)
 
 
-def watch(path: str) -> sqlite3.Connection:
-    """A bare connection that only asks whether others have written; it never waits, so the event loop may use it."""
+def connect_for_polling(path: str) -> sqlite3.Connection:
+    """A bare connection for `PRAGMA data_version`; it never waits, so the event loop may use it."""
     with errors(path):
         return sqlite3.connect(path, timeout=0, isolation_level=None)
 
@@ -43,7 +43,7 @@ def watch(path: str) -> sqlite3.Connection:
 def connect(path: str, profile: str, pause: Callable[[float], object] = pause) -> sqlite3.Connection:
     """A connection in WAL mode with the durability of the profile; transactions are begun and ended by hand.
 
-    It may have to `pause` while others hold a new file, so it is opened on a lane's thread.
+    It may have to `pause` while other processes lock a new file, so a thread of its own opens it.
     """
     if sqlite3.sqlite_version_info < SQLITE_VERSION_MIN:
         raise BadConfig(f"SQLite 3.37 or newer is needed; found {sqlite3.sqlite_version}; use a newer Python build")
@@ -52,7 +52,7 @@ def connect(path: str, profile: str, pause: Callable[[float], object] = pause) -
             path, timeout=WAL_BUSY_SECONDS, isolation_level=None, check_same_thread=False, cached_statements=256
         )
         try:
-            _check_wal(path, _into_wal(connection, pause))
+            _check_wal_mode(path, _enter_wal_mode(connection, pause))
             connection.execute(f"PRAGMA busy_timeout = {BUSY_SECONDS * 1_000}")
             connection.execute(f"PRAGMA synchronous = {PROFILES[profile]}")
             connection.execute(f"PRAGMA journal_size_limit = {WAL_BYTES_KEPT}")
@@ -65,15 +65,15 @@ def connect(path: str, profile: str, pause: Callable[[float], object] = pause) -
         return connection
 
 
-def set_waits(connection: sqlite3.Connection, waits: bool, checkpoint_pages: int) -> None:
-    """Say whether a write waits for other writers, and at which length of the log its commit folds it into the file."""
+def configure_writes(connection: sqlite3.Connection, waits: bool, checkpoint_pages: int) -> None:
+    """Set whether a write waits for other writers, and the length of the log at which its commit makes a checkpoint."""
     connection.execute(f"PRAGMA busy_timeout = {int(BUSY_SECONDS * 1_000) if waits else 0}")
     connection.execute(f"PRAGMA wal_autocheckpoint = {checkpoint_pages}")
 
 
-def _into_wal(connection: sqlite3.Connection, pause: Callable[[float], object]) -> str:
-    # Several processes may meet a new file at once; where two of them would wait for each other, SQLite refuses at
-    # once whatever the busy timeout, so trying again is ours to do.
+def _enter_wal_mode(connection: sqlite3.Connection, pause: Callable[[float], object]) -> str:
+    # Several processes may open a new file at once. Where two would deadlock, SQLite fails without waiting for the busy
+    # timeout, so retry here.
     for _ in range(WAL_TRIES - 1):
         try:
             return str(connection.execute("PRAGMA journal_mode = WAL").fetchone()[0])
@@ -84,21 +84,21 @@ def _into_wal(connection: sqlite3.Connection, pause: Callable[[float], object]) 
     return str(connection.execute("PRAGMA journal_mode = WAL").fetchone()[0])
 
 
-def _check_wal(path: str, mode: str) -> None:
+def _check_wal_mode(path: str, mode: str) -> None:
     if mode != "wal":
         raise BadConfig(f"{path!r} cannot be opened in WAL mode (found {mode!r}); use a file on a local disk")
 
 
 def migrate(connection: sqlite3.Connection, path: str) -> int:
-    """Bring the schema up to date, whole or not at all; returns its version."""
+    """Take the missing steps of the schema in one transaction; returns its version."""
     steps = migrations()
     newest = steps[-1][0]
     with errors(path):
-        version = version_of(connection)
+        version = schema_version(connection)
         if version < newest:
             connection.execute("BEGIN IMMEDIATE")
             try:
-                version = version_of(connection)  # another process may have been faster
+                version = schema_version(connection)  # another process may have been faster
                 for statement in (each for number, statements in steps if number > version for each in statements):
                     connection.execute(statement)
                 connection.execute(f"PRAGMA user_version = {max(version, newest)}")
@@ -106,13 +106,13 @@ def migrate(connection: sqlite3.Connection, path: str) -> int:
                 connection.execute("ROLLBACK")
                 raise
             connection.execute("COMMIT")
-        version = version_of(connection)
-    check_known(path, version)
+        version = schema_version(connection)
+    check_schema_version(path, version)
     return version
 
 
-def check_known(path: str, version: int) -> None:
-    """Refuse a file that a newer Headrace has written."""
+def check_schema_version(path: str, version: int) -> None:
+    """Refuse a file of a newer Headrace."""
     newest = migrations()[-1][0]
     if version > newest:
         raise BadConfig(
@@ -120,15 +120,15 @@ def check_known(path: str, version: int) -> None:
         )
 
 
-def version_of(connection: sqlite3.Connection) -> int:
-    """The number of the last step of the schema that was taken."""
+def schema_version(connection: sqlite3.Connection) -> int:
+    """The number of the last step that the schema of the file has taken."""
     return int(connection.execute("PRAGMA user_version").fetchone()[0])
 
 
-def notice_lost_tail(connection: sqlite3.Connection, path: str, boot_id: str, profile: str, now_ms: int) -> bool:
+def detect_lost_tail(connection: sqlite3.Connection, path: str, boot_id: str, profile: str, now_ms: int) -> bool:
     """Raise the epoch of every shard and feed when the machine was restarted since the file was last open under `fast`.
 
-    Under `fast` a restart of the machine may have lost what was written last; a restart of the process cannot.
+    Under `fast` a restart of the machine may have lost the last writes; a restart of the process cannot.
     """
     with errors(path):
         found = connection.execute(sql("store_read")).fetchone()
@@ -149,7 +149,7 @@ def notice_lost_tail(connection: sqlite3.Connection, path: str, boot_id: str, pr
 
 @contextmanager
 def errors(path: str) -> Iterator[None]:
-    """Turn SQLite's errors into ours, with what to do."""
+    """Raise SQLite's errors as StoreUnavailable, with advice."""
     try:
         yield
     except sqlite3.OperationalError as error:
@@ -161,7 +161,7 @@ def errors(path: str) -> Iterator[None]:
 
 
 def commit(connection: sqlite3.Connection, path: str) -> None:
-    """Commit; an error here leaves open whether the work was kept, unless the file was merely busy."""
+    """Commit; after an error here the outcome is unknown, unless the file was merely busy."""
     try:
         connection.execute("COMMIT")
     except sqlite3.Error as error:
@@ -184,37 +184,37 @@ def _advice(error: str) -> str:
 
 
 def schema_of(path: str) -> Schema:
-    """The schema of a file; one that is missing is not made. Refuses a file of a newer Headrace."""
+    """The schema of a file, which is not created when missing. Refuses a file of a newer Headrace."""
     file = Path(path).absolute()
     if not file.exists():
         return schema_at(None, migration_names())
-    # Not read-only: SQLite could not read what another process has not yet folded into the file.
+    # Not read-only: SQLite could not read writes of another process that are still in the log.
     with errors(path), closing(sqlite3.connect(f"{file.as_uri()}?mode=rw", uri=True)) as connection:
-        version = version_of(connection)
-    check_known(path, version)
+        version = schema_version(connection)
+    check_schema_version(path, version)
     return schema_at(version, migration_names())
 
 
 MOUNTS = Path("/proc/self/mounts")
-NETWORKED = frozenset(
+NETWORK_FILE_SYSTEMS = frozenset(
     {"nfs", "nfs4", "cifs", "smb3", "smbfs", "afs", "ceph", "lustre", "fuse.sshfs", "fuse.glusterfs", "glusterfs"}
 )
-"""File systems over a network: SQLite's WAL mode needs memory that all processes share, and locks that hold."""
-FAST = (
+"""SQLite's WAL mode needs shared memory and reliable locks, which these do not offer."""
+FAST_NOTE = (
     "profile=fast: a power cut or a crash of the system may lose the last moments; open the file without it to keep"
     " every answered call"
 )
 
 
 def notes_on(path: str, profile: str) -> tuple[str, ...]:
-    """What a person should know of a file that is open under a profile."""
-    notes = [FAST] if profile == "fast" else []
+    """Warnings about a file that is open under a profile."""
+    notes = [FAST_NOTE] if profile == "fast" else []
     try:
         mounts = MOUNTS.read_text("utf-8", "replace")
-    except OSError:  # another system than Linux does not say
+    except OSError:  # not Linux
         mounts = ""
     kind = file_system(str(Path(path).resolve()), mounts)
-    if kind in NETWORKED:
+    if kind in NETWORK_FILE_SYSTEMS:
         notes.append(
             f"{path!r} is on a network file system ({kind}), where SQLite may lose or ruin it; move it to a local disk"
         )
@@ -222,11 +222,11 @@ def notes_on(path: str, profile: str) -> tuple[str, ...]:
 
 
 def file_system(path: str, mounts: str) -> str:
-    """The kind of file system that a path is on, by the system's list of mounts; empty when it does not say."""
+    """The type of the file system of a path, from the list of mounts; empty when the list does not have it."""
     found, depth = "", -1
     for line in mounts.splitlines():
         _, point, kind, *_ = [*line.split(" "), "", "", ""]
-        point = point.replace("\\040", " ")  # how the list writes a space
+        point = point.replace("\\040", " ")  # an escaped space
         if point and PurePosixPath(path).is_relative_to(point) and len(PurePosixPath(point).parts) >= depth:
             found, depth = kind, len(PurePosixPath(point).parts)
     return found

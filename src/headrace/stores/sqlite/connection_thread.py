@@ -1,4 +1,4 @@
-"""A lane: one thread that owns one connection and runs calls on it, one after the other."""
+"""Runs the calls on a SQLite connection one after the other, in a thread of its own."""
 
 import asyncio
 import contextlib
@@ -12,21 +12,21 @@ from typing import Any, TypeVar
 from headrace.model.errors import StoreUnavailable
 
 T = TypeVar("T")
-_Job = tuple[Callable[[sqlite3.Connection], Any], asyncio.AbstractEventLoop, "asyncio.Future[Any]"]
+_Call = tuple[Callable[[sqlite3.Connection], Any], asyncio.AbstractEventLoop, "asyncio.Future[Any]"]
 
 
 class Occupied(Exception):
-    """A call cannot run outside the lane's thread now; nothing was done."""
+    """The connection cannot be used outside its thread now; nothing was done."""
 
 
 class ConnectionThread:
-    """Keeps SQLite's waiting (locks, fsync) out of the event loop. The thread and its connection come with the first
-    call, and come anew in a forked process: neither may be carried over a fork."""
+    """Keeps SQLite's waits (locks, fsync) out of the event loop. The first call starts the thread and opens the
+    connection; so does the first call in a forked process, since neither survives a fork."""
 
     def __init__(self, name: str, open_connection: Callable[[], sqlite3.Connection]) -> None:
         self._name = name
         self._open = open_connection
-        self._queue: queue.SimpleQueue[_Job | None] = queue.SimpleQueue()
+        self._queue: queue.SimpleQueue[_Call | None] = queue.SimpleQueue()
         self._thread: threading.Thread | None = None
         self._connection: sqlite3.Connection | None = None
         self._in_use = threading.Lock()
@@ -34,18 +34,18 @@ class ConnectionThread:
         self._closed = False
 
     async def run(self, act: Callable[[sqlite3.Connection], T]) -> T:
-        """Run `act` on the lane's connection and return what it returns."""
+        """Run `act` on the connection in its thread and return the result."""
         if self._closed:
             raise StoreUnavailable("the SQLite store was closed; open a new one")
         if self._thread is None or self._pid != os.getpid():
             self._start()
         loop = asyncio.get_running_loop()
-        answer: asyncio.Future[T] = loop.create_future()
-        self._queue.put((act, loop, answer))
-        return await answer
+        future: asyncio.Future[T] = loop.create_future()
+        self._queue.put((act, loop, future))
+        return await future
 
     def run_here(self, act: Callable[[sqlite3.Connection], T]) -> T:
-        """Run `act` in the calling thread on the lane's connection, while the lane has nothing to do."""
+        """Run `act` on the connection in the calling thread; raises Occupied while the connection is in use."""
         if self._closed or self._pid != os.getpid() or not self._queue.empty():
             raise Occupied
         if not self._in_use.acquire(blocking=False):
@@ -65,20 +65,20 @@ class ConnectionThread:
         )
         self._thread.start()
 
-    def _work(self, todo: "queue.SimpleQueue[_Job | None]", in_use: threading.Lock) -> None:
+    def _work(self, calls: "queue.SimpleQueue[_Call | None]", in_use: threading.Lock) -> None:
         connection: sqlite3.Connection | None = None
         try:
-            while (job := todo.get()) is not None:
-                act, loop, answer = job
+            while (call := calls.get()) is not None:
+                act, loop, future = call
                 try:
                     with in_use:
                         if connection is None:
                             connection = self._connection = self._open()
                         result = act(connection)
-                except BaseException as error:  # noqa: BLE001 - whatever it is belongs to the caller
-                    _tell(loop, answer, answer.set_exception, error)
+                except BaseException as error:  # noqa: BLE001 - any error belongs to the caller
+                    _deliver(loop, future, future.set_exception, error)
                 else:
-                    _tell(loop, answer, answer.set_result, result)
+                    _deliver(loop, future, future.set_result, result)
         finally:
             if connection is not None:
                 with in_use:
@@ -86,7 +86,7 @@ class ConnectionThread:
                     connection.close()
 
     async def close(self) -> None:
-        """Finish what was asked, then let go of the connection."""
+        """Finish the calls that were queued, then close the connection."""
         if self._closed:
             return
         self._closed = True
@@ -96,13 +96,13 @@ class ConnectionThread:
             await asyncio.get_running_loop().run_in_executor(None, thread.join)
 
 
-def _tell(
-    loop: asyncio.AbstractEventLoop, answer: "asyncio.Future[Any]", say: Callable[[Any], None], what: object
+def _deliver(
+    loop: asyncio.AbstractEventLoop, future: "asyncio.Future[Any]", setter: Callable[[Any], None], result: object
 ) -> None:
     def deliver() -> None:
-        if not answer.done():
-            say(what)
+        if not future.done():
+            setter(result)
 
-    # The caller's loop may be gone; then nobody waits for the answer.
+    # A closed loop has no waiter for the result.
     with contextlib.suppress(RuntimeError):
         loop.call_soon_threadsafe(deliver)

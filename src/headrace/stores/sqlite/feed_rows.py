@@ -1,4 +1,4 @@
-"""The rows of one feed in SQLite: items that a step touches are kept, and written together."""
+"""The rows of one feed in SQLite: items are collected during a step and written together."""
 
 import sqlite3
 from collections.abc import Iterator, Sequence
@@ -10,8 +10,8 @@ from headrace.stores.sqlite.sql import json_array, sql
 
 
 class SqliteFeedLog:
-    """Changes in pieces, each under the number of its last. A piece goes when its last change does, so the first may
-    hold some that are dropped already."""
+    """Changes in pieces, each under the seq of its last change. A piece is dropped with its last change, so the first
+    piece may hold dropped changes."""
 
     def __init__(self, connection: sqlite3.Connection, feed_id: int, counters: FeedCounters) -> None:
         self.feed_id = feed_id
@@ -37,7 +37,7 @@ class SqliteFeedLog:
         return found
 
     def oldest_changes(self, limit: int) -> Iterator[tuple[int, int, int]]:
-        # One by one: most calls drop as many as they write, and could drop thousands.
+        # One by one: a caller may drop thousands, but most drop as few as they write.
         after = self.counters.first_seq - 1
         for columns in self._pieces(after, limit):
             yield from sizes_of(columns, after)
@@ -50,11 +50,11 @@ class SqliteFeedLog:
 
 
 ABOVE_ALL = "\U0010ffff"
-"""A text above every rank."""
+"""Sorts behind every rank."""
 
 
 class SqliteFeed(SqliteFeedLog):
-    """Items are written before the file is asked for their order; whoever only appends never has to ask."""
+    """Items are written before the file is read in order of rank; a caller that only appends needs no such read."""
 
     def __init__(
         self, connection: sqlite3.Connection, feed: FeedName, feed_id: int, config: FeedConfig, counters: FeedCounters
@@ -65,12 +65,12 @@ class SqliteFeed(SqliteFeedLog):
         self._stored = (config, counters_of(counters))
         self._known: dict[str, ItemRow | None] = {}
         self._dirty: dict[str, None] = {}
-        # The ends of the feed, as far as they are known.
+        # The first and last item of the feed, if known.
         self._first: ItemRow | None = None
         self._last: ItemRow | None = None
 
     def load(self, ids: Sequence[str]) -> None:
-        # Those with a NUL are found one by one: SQLite's JSON ends a text there.
+        # Ids with a NUL are read one by one: SQLite's JSON ends a text there.
         wanted = [id for id in ids if id not in self._known and "\0" not in id]
         for id in wanted:
             self._known[id] = None
@@ -145,7 +145,7 @@ class SqliteFeed(SqliteFeedLog):
         return rows
 
     def write_back(self) -> None:
-        """Write what the step changed."""
+        """Write the changes of the step."""
         self._flush()
         config, counters = self._stored
         now = counters_of(self.counters)

@@ -52,7 +52,7 @@ class SqliteFinishedRows:
         if counters.done or counters.cancelled:
             ids = json_array(list(self._changed))
             for state, pinned in self._run(sql("finished_job_drop"), (self._shard_id, ids)).fetchall():
-                counters.ended(state, pinned, -1)
+                counters.count_finished(state, pinned, -1)
         written = [
             finished_job_columns(finished_job) for finished_job in self._changed.values() if finished_job is not None
         ]
@@ -76,7 +76,7 @@ class SqliteFinishedRows:
                 shared = (number, self._shard_id, state, pinned, until_ms)
                 self._run(sql("finished_job_write_run"), (*shared, bodies, width, width, result, ids))
             counters.finished_job += len(run)
-            counters.ended(state, pinned, len(run))
+            counters.count_finished(state, pinned, len(run))
         if few:
             self._run_many(sql("finished_job_write"), few)
 
@@ -99,7 +99,7 @@ class SqliteFinishedRows:
         if counters.done + counters.cancelled > counters.unpinned and swept < limit:
             dropped = self._run(sql("finished_job_drop_pinned"), (self._shard_id, now_ms, limit - swept)).fetchall()
             for (state,) in dropped:
-                counters.ended(state, True, -1)
+                counters.count_finished(state, True, -1)
             swept += len(dropped)
         return swept
 
@@ -109,7 +109,7 @@ class SqliteFinishedRows:
         span = {"lowest": self._base, "highest": self._base + PINNED - 1, "others": count - 1}
         dropped = self._run(sql("finished_job_drop_oldest"), span).fetchall()
         for (state,) in dropped:
-            self._counters.ended(state, False, -1)
+            self._counters.count_finished(state, False, -1)
         return len(dropped)
 
 

@@ -53,7 +53,7 @@ class SqliteRows:
         self.base = shard_id << KEY_BITS
         self.config = config
         self.fast = fast
-        """Whether fast paths may be tried in this step."""
+        """Whether this step may try fast paths."""
         self._stored = stored
         self._fail_queue = fail_queue
         self._jobs: dict[str, Row | None] = {}
@@ -70,7 +70,7 @@ class SqliteRows:
             self._keep(self.run(sql("job_load"), (self.shard_id, json_array(wanted))))
 
     def seal(self, ids: list[str]) -> None:
-        pass  # a step is alone anyway
+        pass  # a step of SQLite has no others beside it
 
     def job(self, id: str) -> Row | None:
         if id not in self._jobs:
@@ -82,7 +82,7 @@ class SqliteRows:
         old = self.job(id)
         self.counters.count(old, -1)
         self.counters.count(row, 1)
-        # A delivery changes only its own columns, unless the job itself is still to be written.
+        # A delivery changes only its own columns, unless the job itself is still unwritten.
         lease_only = row.delivery is not None and old is not None and self._dirty.get(id, True)
         self._jobs[id] = row
         self._dirty[id] = lease_only
@@ -117,7 +117,7 @@ class SqliteRows:
             many(sql("job_write"), written)
 
     def forget(self) -> None:
-        """Write what was changed and read anew whatever is asked for next."""
+        """Write the changes and drop the read jobs: the next call reads them anew."""
         self.flush()
         self.finished.flush()
         self._jobs = {}
@@ -275,7 +275,7 @@ class SqliteRows:
         append(self, lines, count, now_ms, worker)
 
     def number(self) -> None:
-        pass  # numbered as it was appended
+        pass  # `append` has numbered it
 
     def put_entry(self, entry: Entry) -> None:
         columns = (self.base + entry.last_seq, entry.count, entry.epoch, entry.at_ms, entry.worker, entry.lines)
@@ -311,7 +311,7 @@ class SqliteRows:
             if written_at_ms <= at_ms:
                 low = key - self.base
             else:
-                high = min(key - self.base - count, middle - 1)  # also where an entry is missing
+                high = min(key - self.base - count, middle - 1)  # an entry may be missing
         return max(after, min(low, upto))
 
     def consumer(self, name: str) -> Consumer | None:
@@ -408,18 +408,18 @@ class SqliteRows:
 
     def erase(self, limit: int) -> int:
         shard = self.shard_id
-        gone = self.run(sql("finished_job_erase"), (shard, limit)).fetchall()
-        for state, pinned in gone:
-            self.counters.ended(state, pinned, -1)
-        dead_letters = self.run(sql("dead_letter_erase"), (shard, limit - len(gone))).rowcount
+        erased_jobs = self.run(sql("finished_job_erase"), (shard, limit)).fetchall()
+        for state, pinned in erased_jobs:
+            self.counters.count_finished(state, pinned, -1)
+        dead_letters = self.run(sql("dead_letter_erase"), (shard, limit - len(erased_jobs))).rowcount
         self.counters.dead -= dead_letters
-        erased = len(gone) + dead_letters
+        erased = len(erased_jobs) + dead_letters
         for name in ("idempotency_key_erase", "worker_erase", "consumer_erase"):
             erased += self.run(sql(name), (shard, shard, limit - erased)).rowcount
         return erased
 
     def write_back(self) -> None:
-        """Write what the step changed."""
+        """Write the changes of the step."""
         self.flush()
         self.finished.flush()
         stored = self.counters.stored()

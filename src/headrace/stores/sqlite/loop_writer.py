@@ -1,12 +1,12 @@
-"""Runs short writes on the event loop's own thread, as long as nothing there can make the loop wait.
+"""Runs short writes on the event loop's own thread, as long as they cannot make the loop wait.
 
-A hop to the lane's thread and back costs 0.1 ms, most of it the handover of the interpreter lock: more than a single
-enqueue itself. What could wait stays on the lane:
+A hop to the writer's thread and back costs 0.1 ms, most of it the handover of the interpreter lock: more than a single
+enqueue itself. Writes that could wait stay on the writer's thread:
 
-- the lock of another writer: here nothing waits for it, the call goes to the lane at once;
-- the disk: under `fast` a commit only appends to the log. Folding the log into the file waits for the disk, and so
-  does the first write after that, which begins the log anew. Both are done by the lane, in good time;
-- anything else, such as a disk that is too busy to take writes: after a call that took long the lane has all of them
+- for the lock of another writer: on the loop a write that meets a lock gives up and goes to the thread;
+- for the disk: under `fast` a commit only appends to the write-ahead log. A checkpoint waits for the disk, and so does
+  the first write after it, which restarts the log. The thread does both, before the log gets long;
+- for anything else, such as a disk too busy to take writes: after a slow call on the loop, all writes go to the thread
   for a while.
 """
 
@@ -16,92 +16,93 @@ from collections.abc import Callable
 from enum import Enum
 from typing import TypeVar
 
-from headrace.stores.sqlite.connection import CHECKPOINT_PAGES, set_waits
+from headrace.stores.sqlite.connection import CHECKPOINT_PAGES, configure_writes
 from headrace.stores.sqlite.connection_thread import ConnectionThread, Occupied
 
 T = TypeVar("T")
 ROWS_MAX = 500
-"""A larger batch goes to the lane: some 5 ms of work, as long as Python lets one thread run before another."""
+"""A larger batch goes to the thread: some 5 ms of work, as long as Python lets one thread run before another."""
 BYTES_MAX = 128 * 1024
-"""A batch with more bytes goes to the lane."""
+"""A batch with more bytes goes to the thread."""
 CALL_PAGES = 6
-"""Pages that a call of one job adds to the log."""
+"""Pages that a call with one job adds to the log."""
 ROWS_PER_PAGE = 4
 """Rows, of all tables and indexes, are some 1,000 bytes a job and call."""
 BYTES_PER_PAGE = 4_096
-FOLD_AFTER_PAGES = 2_000
-"""About so many pages on the lane has its turn, and folds the log if it has got long."""
+CHECKPOINT_AFTER_PAGES = 2_000
+"""After about this many pages a write goes to the thread, which checkpoints a long log."""
 LOOP_CHECKPOINT_PAGES = 4 * CHECKPOINT_PAGES
-"""Where the estimates are so wrong that the log gets this long, the loop folds it, for it must not grow for ever."""
+"""Should the estimates be so wrong that the log gets this long, the loop checkpoints it: it must not grow for ever."""
 SLOW_SECONDS = 0.1
-"""A call that took longer had to wait for something."""
+"""A call that took longer had to wait."""
 REST = 10
-"""So many times as long all writes go to the lane then: the loop is held up for a tenth of the time at most."""
+"""After a slow call all writes go to the thread for this many times its duration: the loop loses a tenth of the time at
+most."""
 
 
 class Mode(Enum):
-    """What a write may do besides writing."""
+    """Whether a write waits for other writers, and the length of the log at which its commit checkpoints."""
 
-    FOLD = (True, CHECKPOINT_PAGES)
-    """Wait for other writers, and fold the log if it is long."""
+    CHECKPOINT = (True, CHECKPOINT_PAGES)
+    """Wait for other writers, and checkpoint a long log."""
     APPEND = (True, LOOP_CHECKPOINT_PAGES)
-    """Wait for other writers, and for the disk where the log begins anew."""
+    """Wait for other writers, and for the disk where the log restarts."""
     LOOP = (False, LOOP_CHECKPOINT_PAGES)
-    """Wait for nothing."""
+    """Never wait."""
 
 
 class LoopWriter:
-    """Decides which write runs where, and sets the lane's connection for it."""
+    """Decides in which thread a write runs, and configures the connection for it."""
 
-    def __init__(self, lane: ConnectionThread, profile: str, timer: Callable[[], float] | None = None) -> None:
-        self._lane = lane
+    def __init__(self, thread: ConnectionThread, profile: str, timer: Callable[[], float] | None = None) -> None:
+        self._thread = thread
         self._is_fast = profile == "fast"
         self._timer = timer or (lambda: asyncio.get_running_loop().time())
-        self._set: tuple[sqlite3.Connection, Mode] | None = None
+        self._current: tuple[sqlite3.Connection, Mode] | None = None
         self._pages = 0
-        self._may_begin_anew = True
-        self._rests_until = 0.0
+        self._log_may_restart = True
+        self._rest_until = 0.0
         self._is_resting = False
 
-    def lane_mode(self, is_short: bool) -> Mode:
-        """How the lane is to run a write."""
-        if is_short and self._may_begin_anew and not self._is_resting:
-            # The lane has written, and may have folded the log: this write may begin it anew, the next may not.
-            self._may_begin_anew = False
+    def thread_mode(self, is_short: bool) -> Mode:
+        """The mode of a write that runs on the thread."""
+        if is_short and self._log_may_restart and not self._is_resting:
+            # The thread has written and may have made a checkpoint: this write may restart the log, the next may not.
+            self._log_may_restart = False
             return Mode.APPEND
-        self._may_begin_anew = True
+        self._log_may_restart = True
         self._pages = 0
-        return Mode.FOLD
+        return Mode.CHECKPOINT
 
     def set_mode(self, connection: sqlite3.Connection, mode: Mode) -> None:
-        """Set the lane's connection for a write; in the thread that is about to write."""
-        if self._set != (connection, mode):
-            set_waits(connection, *mode.value)
-            self._set = (connection, mode)
+        """Configure the connection for a write, in the thread that is about to write."""
+        if self._current != (connection, mode):
+            configure_writes(connection, *mode.value)
+            self._current = (connection, mode)
 
     @property
     def is_on_loop(self) -> bool:
-        """Whether the write under way must not wait."""
-        return self._set is not None and self._set[1] is Mode.LOOP
+        """Whether the current write must not wait."""
+        return self._current is not None and self._current[1] is Mode.LOOP
 
     def is_short(self, rows: int, size: int) -> bool:
-        """Whether a write of so many rows and bytes could run on the loop."""
+        """Whether a write of this many rows and bytes could run on the loop."""
         return self._is_fast and rows <= ROWS_MAX and size <= BYTES_MAX
 
     def count(self, rows: int, size: int) -> None:
-        """Remember about how far the log has grown."""
+        """Estimate how far the log has grown."""
         self._pages += CALL_PAGES + rows // ROWS_PER_PAGE + size // BYTES_PER_PAGE
 
     def write(self, act: Callable[[sqlite3.Connection], T], rows: int, size: int) -> T:
-        """Run a short write here and now; raises Occupied, having done nothing, where it has to go to the lane."""
+        """Run a short write on the loop; raises Occupied, having done nothing, when it has to go to the thread."""
         began = self._timer()
-        self._is_resting = began < self._rests_until
-        if self._is_resting or self._may_begin_anew or self._pages >= FOLD_AFTER_PAGES:
+        self._is_resting = began < self._rest_until
+        if self._is_resting or self._log_may_restart or self._pages >= CHECKPOINT_AFTER_PAGES:
             raise Occupied
         self.count(rows, size)
         try:
-            return self._lane.run_here(act)
+            return self._thread.run_here(act)
         finally:
             ended = self._timer()
             if ended - began > SLOW_SECONDS:
-                self._rests_until = ended + REST * (ended - began)
+                self._rest_until = ended + REST * (ended - began)

@@ -1,4 +1,4 @@
-"""The counters of a shard as SQLite keeps them."""
+"""The counters of a shard with the number of records in each state, as columns of its row."""
 
 from headrace.stores.engine.rows import ShardCounters
 from headrace.stores.shared.lookup import Row
@@ -7,7 +7,7 @@ COUNTS = ("ready", "later", "blocked", "active", "done", "cancelled", "dead", "u
 
 
 class SqliteShardCounters(ShardCounters):
-    """The counters of a shard as they are stored."""
+    """Read with the row of the shard, and written back when a step has changed them."""
 
     __slots__ = ("active", "blocked", "cancelled", "dead", "done", "finished_job", "later", "ready", "unpinned")
     ready: int
@@ -50,11 +50,11 @@ class SqliteShardCounters(ShardCounters):
         return tuple(getattr(self, column) for column in self.COLUMNS)
 
     def kept(self) -> dict[str, int]:
-        """How many stand where, by name."""
+        """The number of records in each state."""
         return {name: getattr(self, name) for name in COUNTS}
 
     def count(self, row: Row | None, by: int) -> None:
-        """Count a job in or out."""
+        """Add a job that waits or is active, or take it off."""
         if row is None:
             return
         if row.delivery is not None:
@@ -64,8 +64,8 @@ class SqliteShardCounters(ShardCounters):
         else:
             self.later += by
 
-    def ended(self, state: str, pinned: bool, by: int) -> None:
-        """Count a finished job in or out."""
+    def count_finished(self, state: str, pinned: bool, by: int) -> None:
+        """Add a finished job, or take it off."""
         if state == "done":
             self.done += by
         else:

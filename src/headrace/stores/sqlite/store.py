@@ -34,18 +34,18 @@ from headrace.stores.shared.waiters import (
     name_of,
     names_of,
 )
-from headrace.stores.sqlite.change_watch import WATCH_SECONDS, ChangeWatch, data_version
+from headrace.stores.sqlite.change_watch import POLL_SECONDS, ChangeWatch, data_version
 from headrace.stores.sqlite.connection import (
     PROFILES,
     PROMISES,
     commit,
     connect,
+    connect_for_polling,
+    detect_lost_tail,
     errors,
     migrate,
     notes_on,
-    notice_lost_tail,
-    version_of,
-    watch,
+    schema_version,
 )
 from headrace.stores.sqlite.connection_thread import ConnectionThread, Occupied
 from headrace.stores.sqlite.fast_path import NotOnFastPath, SqliteJobs
@@ -55,20 +55,20 @@ from headrace.stores.sqlite.transaction import SqliteTx
 
 T = TypeVar("T")
 SLOW_CALLS = 8
-"""How many calls go straight through the transitions after a fast path had to give up."""
+"""How many calls skip the fast path after it had to give up."""
 
 
 class Wakeups:
-    """Whom to wake once a transaction is committed."""
+    """The waiters to wake when a transaction is committed."""
 
     def __init__(self) -> None:
-        self.woken: set[Name] = set()
+        self.queues: set[Name] = set()
         self.ended: list[JobName] = []
         self.changed: set[FeedName] = set()
 
 
 class SqliteEngine:
-    """Writes on one lane, reads on another; each in a transaction of its own."""
+    """Writes in one thread and reads in another, each in a transaction of its own."""
 
     def __init__(self, path: str, profile: str, clock: Clock, slow_calls: int = SLOW_CALLS) -> None:
         self.path = path
@@ -78,7 +78,7 @@ class SqliteEngine:
         self.writer = ConnectionThread("headrace-sqlite-writer", lambda: connect(path, profile))
         self.reader = ConnectionThread("headrace-sqlite-reader", lambda: connect(path, profile))
         self.loop_writer = LoopWriter(self.writer, profile)
-        self._told = Wakeups()
+        self._wakeups = Wakeups()
         self._slow_left = 0
         self._waiters = Waiters[Name]()
         self._ends = Waiters[JobName]()
@@ -97,38 +97,38 @@ class SqliteEngine:
                 connection.execute("ROLLBACK")
 
     async def write(self, act: Callable[[Tx], T]) -> T:
-        return await self._write_on_lane(act, is_short=False)
+        return await self._write_on_thread(act, is_short=False)
 
     async def write_short(self, act: Callable[[Tx], T], rows: int, size: int) -> T:
-        """Likewise for a step of so many rows and bytes, on the event loop itself where it is short and cannot wait."""
+        """As `write`, for a step of this many rows and bytes: on the event loop if it is short and cannot wait."""
         is_short = self.loop_writer.is_short(rows, size)
         if is_short:
             try:
-                answer, told = self.loop_writer.write(
+                answer, wakeups = self.loop_writer.write(
                     lambda connection: self._write(connection, act, Mode.LOOP), rows, size
                 )
             except Occupied:
                 pass
             else:
-                self._tell(told)
-                await asyncio.sleep(0)  # a caller who does nothing else must not keep the loop to itself
+                self._wake(wakeups)
+                await asyncio.sleep(0)  # a caller that only writes must not starve other tasks
                 return answer
-        return await self._write_on_lane(act, is_short)
+        return await self._write_on_thread(act, is_short)
 
-    def count(self, size: int) -> None:
-        """Remember bytes that a step met and nobody knew of before."""
+    def count_bytes(self, size: int) -> None:
+        """Count payload bytes that were unknown before the step."""
         self.loop_writer.count(0, size)
 
-    async def _write_on_lane(self, act: Callable[[Tx], T], is_short: bool) -> T:
-        mode = self.loop_writer.lane_mode(is_short)
-        answer, told = await self.writer.run(lambda connection: self._write(connection, act, mode))
-        self._tell(told)
+    async def _write_on_thread(self, act: Callable[[Tx], T], is_short: bool) -> T:
+        mode = self.loop_writer.thread_mode(is_short)
+        answer, wakeups = await self.writer.run(lambda connection: self._write(connection, act, mode))
+        self._wake(wakeups)
         return answer
 
-    def _tell(self, told: "Wakeups") -> None:
-        self._waiters.wake(told.woken)
-        self._ends.wake(told.ended)
-        self._followers.wake(told.changed)
+    def _wake(self, wakeups: "Wakeups") -> None:
+        self._waiters.wake(wakeups.queues)
+        self._ends.wake(wakeups.ended)
+        self._followers.wake(wakeups.changed)
 
     def _write(self, connection: sqlite3.Connection, act: Callable[[Tx], T], mode: Mode) -> tuple[T, "Wakeups"]:
         with errors(self.path):
@@ -137,10 +137,10 @@ class SqliteEngine:
                 answer = self._attempt(connection, act, fast=self._slow_left == 0)
                 self._slow_left = max(self._slow_left - 1, 0)
             except NotOnFastPath:
-                # What is unusual now is likely to be so again: spare the next calls the vain attempt.
+                # The next calls are likely to give up as well: spare them the attempt.
                 self._slow_left = self._slow_calls
                 answer = self._attempt(connection, act, fast=False)
-        return answer, self._told
+        return answer, self._wakeups
 
     def _begin(self, connection: sqlite3.Connection) -> None:
         try:
@@ -151,7 +151,7 @@ class SqliteEngine:
             raise
 
     def _attempt(self, connection: sqlite3.Connection, act: Callable[[Tx], T], fast: bool) -> T:
-        self._told = Wakeups()
+        self._wakeups = Wakeups()
         self._begin(connection)
         try:
             tx = SqliteTx(connection, self._clock, fast)
@@ -164,65 +164,65 @@ class SqliteEngine:
         return answer
 
     def wake(self, queues: Iterable[Queue]) -> None:
-        """Remember whom to wake once the transaction is committed."""
-        self._told.woken.update(map(name_of, queues))
+        """Wake the waiters for work on these queues when the transaction is committed."""
+        self._wakeups.queues.update(map(name_of, queues))
 
     def tell_ended(self, queue: Queue, ids: list[str]) -> None:
-        """Remember whom to tell once the transaction is committed, if anybody is there: who comes later sees it."""
+        """Wake the waiters for the end of these jobs when the transaction is committed; later waiters see the end."""
         if len(self._ends):
-            self._told.ended += names_of(queue, ids)
+            self._wakeups.ended += names_of(queue, ids)
 
     def tell_changed(self, feed: FeedName) -> None:
-        """Likewise, for those who follow a feed."""
-        self._told.changed.add(feed)
+        """Wake the followers of a feed when the transaction is committed."""
+        self._wakeups.changed.add(feed)
 
     async def wait(self, queues: Sequence[Queue], timeout_ms: int) -> bool:
-        """Return True when work may be there, False after the time.
+        """Return True when there may be work, False after the timeout.
 
-        Writes of this process set an event; those of others show in `PRAGMA data_version`, which costs microseconds.
+        Writes of this process set an event; writes of others change `PRAGMA data_version`, which costs microseconds.
         """
         names = check_wait(queues, timeout_ms)
         loop = asyncio.get_running_loop()
         deadline = loop.time() + timeout_ms / 1000
-        looks = 0
+        has_read = False
         known_ms: int | None = None
-        with self._waiters.watching(names) as event, closing(watch(self.path)) as watcher:
+        with self._waiters.watching(names) as event, closing(connect_for_polling(self.path)) as watcher:
             while True:
                 version = data_version(watcher)
                 ready, later_ms = await self.read(lambda tx: (has_work(tx, queues), next_later_ms(tx, queues)))
-                # Another process may have enqueued something for a time before the one that the caller waits for.
+                # Another process may have enqueued a job for an earlier time than the caller waits for.
                 earlier = later_ms is not None and (known_ms is None or later_ms < known_ms)
-                if ready or (earlier and looks):
+                if ready or (earlier and has_read):
                     return True
-                looks, known_ms = looks + 1, later_ms
+                has_read, known_ms = True, later_ms
                 while not event.is_set() and data_version(watcher) == version:
                     left = deadline - loop.time()
                     if left <= 0:
                         return False
-                    await is_set_within(event, min(left, WATCH_SECONDS))
+                    await is_set_within(event, min(left, POLL_SECONDS))
                 if event.is_set():
                     return True
 
     async def ended(self, queue: Queue, ids: Sequence[str], timeout_ms: int) -> bool:
-        """Return True when one of the jobs may have ended, False after the time."""
+        """Return True when one of the jobs may have ended, False after the timeout."""
         check_ended(queue, ids, timeout_ms)
 
-        def look(tx: Tx) -> bool:
+        def check(tx: Tx) -> bool:
             return has_ended(tx, queue, ids)
 
-        with self._ends.watching(names_of(queue, ids)) as event, self._watch.joined((queue, *ids), look, event):
-            return await self.read(look) or await is_set_within(event, timeout_ms / 1000)
+        with self._ends.watching(names_of(queue, ids)) as event, self._watch.watching((queue, *ids), check, event):
+            return await self.read(check) or await is_set_within(event, timeout_ms / 1000)
 
     async def changed(self, feed: FeedName, after: FeedCursor | None, timeout_ms: int) -> bool:
-        """Return True when a feed may have changed, False after the time."""
+        """Return True when a feed may have changed, False after the timeout."""
         check_changed(feed, after, timeout_ms)
 
-        def look(tx: Tx) -> bool:
+        def check(tx: Tx) -> bool:
             return has_changed(tx, feed, after)
 
-        what = (feed, after)
-        with self._followers.watching([feed]) as event, self._watch.joined(what, look, event):
-            return await self._watch.finds(what, look) or await is_set_within(event, timeout_ms / 1000)
+        key = (feed, after)
+        with self._followers.watching([feed]) as event, self._watch.watching(key, check, event):
+            return await self._watch.is_true(key, check) or await is_set_within(event, timeout_ms / 1000)
 
 
 class SqliteStore:
@@ -251,7 +251,7 @@ class SqliteStore:
         boot_id: str | None = None,
         slow_calls: int = SLOW_CALLS,
     ) -> "SqliteStore":
-        """Open the file, making it when missing. `boot_id` tells restarts of the machine apart; tests give one."""
+        """Open the file, creating it when missing. `boot_id` tells restarts of the machine apart; tests pass one."""
         if profile not in PROFILES:
             raise BadConfig(
                 f"SQLite has no durability profile {bounded_repr(profile)}; known profiles: {', '.join(PROFILES)}"
@@ -261,7 +261,9 @@ class SqliteStore:
 
         def prepare(connection: sqlite3.Connection) -> None:
             migrate(connection, path)
-            notice_lost_tail(connection, path, this_boot() if boot_id is None else boot_id, profile, clock.now_ms())
+            detect_lost_tail(
+                connection, path, boot_id_of_machine() if boot_id is None else boot_id, profile, clock.now_ms()
+            )
 
         try:
             await engine.writer.run(prepare)
@@ -276,23 +278,23 @@ class SqliteStore:
     async def health(self) -> Health:
         path, profile = self._engine.path, self._engine.profile
 
-        def look(connection: sqlite3.Connection) -> Health:
+        def health(connection: sqlite3.Connection) -> Health:
             with errors(path):
                 epoch = int(connection.execute(sql("store_highest_epoch")).fetchone()[0])
-                schema = schema_at(version_of(connection), migration_names())
+                schema = schema_at(schema_version(connection), migration_names())
             version = sqlite3.sqlite_version
             notes = notes_on(path, profile)
             return Health("sqlite", profile, PROMISES[profile], version, 0, epoch, f"SQLite {version}", schema, notes)
 
-        return await self._engine.reader.run(look)
+        return await self._engine.reader.run(health)
 
     async def close(self) -> None:
         await self._engine.writer.close()
         await self._engine.reader.close()
 
 
-def this_boot() -> str:
-    """What tells one run of the operating system from the next; empty where the system does not say."""
+def boot_id_of_machine() -> str:
+    """The id of this boot of the machine; empty where the system has none."""
     try:
         return Path("/proc/sys/kernel/random/boot_id").read_text("ascii").strip()
     except OSError:

@@ -1,4 +1,4 @@
-"""One transaction over the shards and feeds of a file: the rows it touches, written back before it commits."""
+"""Opens the rows of shards and feeds in one transaction of a SQLite file, and writes them back before it commits."""
 
 import sqlite3
 from functools import lru_cache
@@ -19,7 +19,7 @@ from headrace.stores.sqlite.sql import sql
 
 
 class SqliteTx:
-    """One transaction: the rows it touches, written back before it commits."""
+    """Each shard and feed of the transaction has one rows object, which collects its changes."""
 
     def __init__(self, connection: sqlite3.Connection, clock: Clock, fast: bool = False) -> None:
         self._connection = connection
@@ -60,7 +60,7 @@ class SqliteTx:
 
     def _fail_queue(self, shard: Shard) -> SqliteRows:
         rows = self.rows(Shard(shard.queue.fail_queue, shard.index), create=True)
-        assert rows is not None  # made when missing
+        assert rows is not None  # create=True
         return rows
 
     def _create(self, queue: Queue) -> tuple[int, int, QueueConfig]:
@@ -131,7 +131,7 @@ class SqliteTx:
         return erased
 
     def write_back(self) -> None:
-        """Write what was changed in any shard or feed."""
+        """Write the changes of all shards and feeds."""
         for rows in self._rows.values():
             rows.write_back()
         for feed in self._feeds.values():
@@ -139,6 +139,6 @@ class SqliteTx:
                 feed.write_back()
 
 
-@lru_cache(maxsize=1_024)  # as many queues as a busy file has, at one version each
+@lru_cache(maxsize=1_024)  # the queues of a busy file, at one version of their configuration each
 def _config(text: str) -> QueueConfig:
     return msgspec.json.decode(text, type=QueueConfig)

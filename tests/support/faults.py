@@ -12,8 +12,8 @@ from msgspec.structs import replace
 from headrace.model import decision, event, ids, job, policy, queue_config
 from headrace.model.names import Queue
 from headrace.model.results import Replayed
-from headrace.stores.engine import cancel, claim, enqueue, finish, journal_entries, rows, settle, step
-from headrace.stores.engine import jobs as calls
+from headrace.stores.engine import cancel, claim, dead_letters, enqueue, finish, journal, rows, settle, step
+from headrace.stores.engine import jobs as engine_jobs
 from headrace.stores.engine.journal import EngineJournal
 from headrace.stores.memory import rows as memory_rows
 from headrace.stores.memory import store as memory_store
@@ -197,8 +197,8 @@ def a_retried_job_goes_to_the_front() -> None:
 
 @fault("test_claim.py::test_a_paused_queue_hands_out_nothing_and_everything_else_goes_on")
 def a_paused_queue_hands_out() -> None:
-    wrap(claim, "claim", _unpaused)
-    swap(claim.claim, claim.claim)
+    old = claim.claim
+    swap(old, lambda *args: _unpaused(old, *args))
 
 
 def _unpaused(old: Any, at: Any, *args: Any) -> Any:
@@ -483,13 +483,13 @@ def a_replayed_dead_letter_stays() -> None:
             at.rows.put_dead_letter(dead_letter)
         return answer
 
-    old = cancel.replay
+    old = dead_letters.replay
     swap(old, replay)
 
 
 @fault("test_dead.py::test_replay_refuses_an_id_that_is_in_use_and_keeps_its_dead_letter")
 def a_dead_letter_is_replayed_beside_its_waiting_namesake() -> None:
-    old = cancel.replay
+    old = dead_letters.replay
 
     def replay(at: Any, *args: Any) -> Any:
         rows = at.rows
@@ -575,7 +575,7 @@ def the_bounds_of_many_shards_come_in_the_order_of_their_names() -> None:
 
 @fault("test_journal.py::test_age_and_count_wait_for_a_holding_consumer")
 def a_holding_consumer_beats_the_byte_limit() -> None:
-    old = journal_entries.trim
+    old = journal.trim
     swap(
         old, lambda rows, now_ms, limit: 0 if any(each.hold for each in rows.consumers()) else old(rows, now_ms, limit)
     )
@@ -593,7 +593,7 @@ def a_full_queue_takes_more() -> None:
 
 @fault("test_enqueue.py::test_a_batch_is_answered_in_the_order_given_whatever_the_shards")
 def a_batch_is_answered_out_of_order() -> None:
-    old = calls._fill
+    old = engine_jobs._fill
     swap(old, lambda answers, picks, given: old(answers, picks, list(reversed(given))))
 
 
@@ -602,7 +602,7 @@ def queues_are_tried_in_order_of_name() -> None:
     def run(old: Any, self: Any, tx: Any, request: Any, now_ms: int) -> Any:
         return old(self, tx, replace(request, queues=sorted(request.queues, key=_name)), now_ms)
 
-    wrap(calls.EngineJobs, "_claim", run)
+    wrap(engine_jobs.EngineJobs, "_claim", run)
 
 
 def _name(queue: Queue) -> str:

@@ -9,7 +9,7 @@ from typing import Any
 from msgspec.structs import replace
 
 from headrace.model.feed import FIRST, LAST
-from headrace.stores.engine import feed_log, item_changes
+from headrace.stores.engine import feed_log, items
 from headrace.stores.memory import store as memory_store
 from headrace.stores.memory.feed_rows import MemoryFeed
 from tests.support.faults import fault, swap, wrap
@@ -151,11 +151,11 @@ def an_edit_evicts() -> None:
         counters, config = log.rows.counters, log.rows.config
         if config.type == "feed" and answers[-1].status == "edited" and counters.items == config.items_max:
             counters.items += 1
-            item_changes.evict(log)
+            items.evict(log)
             counters.items -= 1
         return answers
 
-    wrap(item_changes, "publish", publish)
+    wrap(items, "publish", publish)
 
 
 @fault("test_feed_items.py::test_items_over_their_age_are_not_shown_whether_they_were_swept_or_not")
@@ -163,7 +163,7 @@ def an_item_is_shown_at_its_age() -> None:
     def over(rows: Any, at_ms: int) -> Any:
         return old(rows, at_ms - 1)
 
-    old = item_changes.over_before_ms
+    old = items.over_before_ms
     swap(old, over)
 
 
@@ -175,7 +175,7 @@ def an_edited_item_keeps_its_place_in_a_feed() -> None:
         log.rows.drop(edited)
         log.rows.put(replace(edited, rank=known.rank))
 
-    wrap(item_changes, "_edit", edit)
+    wrap(items, "_edit", edit)
 
 
 @fault("test_sorted_feeds.py::test_a_move_to_where_the_item_stands_changes_nothing")
@@ -185,7 +185,7 @@ def a_move_next_to_itself_loses_the_item() -> None:
             log.rows.drop(row)
         return old(log, row, position)
 
-    wrap(item_changes, "_move", move)
+    wrap(items, "_move", move)
 
 
 @fault("test_sorted_feeds.py::test_beside_an_unknown_item_nothing_is_published_and_no_number_is_burned")
@@ -195,12 +195,12 @@ def a_refusal_burns_a_number() -> None:
         log.rows.counters.number += publication.id is None and not answer.ok
         return answer
 
-    wrap(item_changes, "_publish", publish)
+    wrap(items, "_publish", publish)
 
 
 @fault("test_sorted_feeds.py::test_a_number_that_was_given_as_an_id_is_never_drawn_for_another_item")
 def a_number_that_was_given_is_drawn_again() -> None:
-    swap(item_changes._number_of, lambda id: 0)
+    swap(items._number_of, lambda id: 0)
 
 
 @fault("test_sorted_feeds.py::test_a_full_sorted_feed_refuses_more_and_takes_it_when_something_leaves")
@@ -213,7 +213,7 @@ def a_full_sorted_feed_takes_more() -> None:
         finally:
             log.rows.config = was
 
-    wrap(item_changes, "_publish", publish)
+    wrap(items, "_publish", publish)
 
 
 @fault("test_sorted_feeds.py::test_ranks_that_would_grow_long_are_drawn_anew_and_nobody_notices")
@@ -227,13 +227,13 @@ def ranks_drawn_anew_disturb_the_order() -> None:
         rows.put(replace(two, rank=one.rank))
         return fresh
 
-    wrap(item_changes, "_rerank", rerank)
+    wrap(items, "_rerank", rerank)
 
 
 @fault("test_plain_queues.py::test_items_come_out_in_the_order_in_which_they_were_put")
 def a_plain_queue_is_last_in_first_out() -> None:
     wrap(
-        item_changes,
+        items,
         "_rank_at",
         lambda old, rows, position: old(rows, FIRST if rows.config.type == "plain" else position),
     )
@@ -242,7 +242,7 @@ def a_plain_queue_is_last_in_first_out() -> None:
 @fault("test_plain_queues.py::test_what_is_put_in_front_is_taken_next_and_the_last_of_several_first")
 def what_is_urgent_comes_last() -> None:
     wrap(
-        item_changes,
+        items,
         "_rank_at",
         lambda old, rows, position: old(rows, LAST if rows.config.type == "plain" else position),
     )
@@ -258,7 +258,7 @@ def an_item_is_handed_out_twice() -> None:
             rows.counters.items += 1
         return taken
 
-    wrap(item_changes, "take", take)
+    wrap(items, "take", take)
 
 
 # Tenants.

@@ -1,13 +1,12 @@
-"""The ways out: cancel, remove, purge; and the way back from the dead, replay."""
+"""Cancel, remove and purge: ends jobs, deletes all records of an id, drops waiting jobs."""
 
 from msgspec.structs import replace
 
 from headrace.model.event import EventName, EventRecord
-from headrace.model.finished import DeadLetterKey
-from headrace.model.job import ZERO_COUNTS, Record
+from headrace.model.job import Record
 from headrace.model.limits import TIME_MS_MAX
-from headrace.model.results import Cancellation, Removed, Replayed
-from headrace.stores.engine.finish import end, purge_dead_letter, sweep_finished_jobs
+from headrace.model.results import Cancellation, Removed
+from headrace.stores.engine.finish import end, sweep_finished_jobs
 from headrace.stores.engine.step import Step
 from headrace.stores.shared.lookup import Row
 
@@ -101,34 +100,3 @@ def _purge(step: Step, seen: list[Row]) -> int:
         step.rows.drop(row.record.id)
         step.note(_gone("purged", step, row.record))
     return len(waiting)
-
-
-def purge_dead_letters(step: Step, numbers: list[int]) -> int:
-    """Throw dead letters away; says how many there were."""
-    dead_letters = [
-        dead_letter for number in dict.fromkeys(numbers) if (dead_letter := step.rows.dead_letter(number)) is not None
-    ]
-    kept = [dead_letter for dead_letter in dead_letters if step.now_ms < dead_letter.until_ms]
-    for dead_letter in kept:
-        purge_dead_letter(step, dead_letter)
-    return len(kept)
-
-
-def replay(step: Step, pick: DeadLetterKey | str, keep_counts: bool, delay_ms: int) -> Replayed:
-    """One dead letter out, its job in."""
-    rows, now_ms = step.rows, step.now_ms
-    dead_letter = rows.newest_dead_letter(pick) if isinstance(pick, str) else rows.dead_letter(pick.number)
-    if dead_letter is None or dead_letter.until_ms <= now_ms:
-        return Replayed(None, pick, "not_found") if isinstance(pick, str) else Replayed(pick, None, "not_found")
-    record = dead_letter.record
-    if rows.job(record.id) is not None:
-        return Replayed(dead_letter.key, record.id, "id_in_use")
-    changes: dict[str, object] = {} if keep_counts else dict(ZERO_COUNTS)
-    changes["run_at_ms"] = now_ms + delay_ms
-    expires_at_ms = record.policy.expires_at_ms
-    if expires_at_ms is not None and expires_at_ms < now_ms:
-        changes["policy"] = replace(record.policy, expires_at_ms=None)
-    rows.drop_dead_letter(dead_letter.key.number)
-    rows.drop_finished_job(record.id)
-    step.note(step.line_of("replayed", step.wait(replace(record, **changes)), dead_letter=dead_letter.key.number))
-    return Replayed(dead_letter.key, record.id, "replayed")

@@ -1,18 +1,20 @@
-"""The dead-letter protocol over an engine."""
+"""Dead letters: list, replay, purge."""
 
 import builtins
 from collections.abc import Sequence
 
+from msgspec.structs import replace
+
 from headrace.model.finished import DeadLetter, DeadLetterKey
+from headrace.model.job import ZERO_COUNTS
 from headrace.model.limits import BATCH_MAX, DURATION_MS_MAX, PAGE_MAX
 from headrace.model.names import Queue
 from headrace.model.results import Page, Replayed
 from headrace.model.validate import check_batch, check_bool, check_int
 from headrace.stores.contract.dead_letters import ALL_DEAD_LETTERS, DeadLetterFilter
-from headrace.stores.engine import cancel
-from headrace.stores.engine.jobs import at, finish
+from headrace.stores.engine.finish import purge_dead_letter
 from headrace.stores.engine.rows import Engine, Tx
-from headrace.stores.engine.step import Step
+from headrace.stores.engine.step import Step, at, finish_step
 from headrace.stores.shared.cursors import read_dead_letter_cursor, write_cursor
 from headrace.stores.shared.sharding import picks_by_shard
 from headrace.stores.shared.validate import check_pick
@@ -82,11 +84,11 @@ class EngineDeadLetters:
                     pick = picks[position]
                     if step is not None:
                         later_ms = delay_ms + position * spread_ms // len(picks)
-                        answers[position] = cancel.replay(step, pick, keep_counts, later_ms)
+                        answers[position] = replay(step, pick, keep_counts, later_ms)
                     else:
                         answers[position] = not_found(pick)
                 if step is not None:
-                    finish(self._engine, step)
+                    finish_step(self._engine, step)
             return [answers[position] for position in range(len(picks))]
 
         return await self._engine.write(at(now_ms, act))
@@ -102,11 +104,42 @@ class EngineDeadLetters:
                 rows = tx.rows(queue.all_shards()[shard_index])
                 if rows is not None:
                     step = Step(rows, now_ms)
-                    purged += cancel.purge_dead_letters(step, [picks[position].number for position in positions])
-                    finish(self._engine, step)
+                    purged += purge_dead_letters(step, [picks[position].number for position in positions])
+                    finish_step(self._engine, step)
             return purged
 
         return await self._engine.write(at(now_ms, act))
+
+
+def purge_dead_letters(step: Step, numbers: list[int]) -> int:
+    """Drop dead letters; returns how many there were."""
+    dead_letters = [
+        dead_letter for number in dict.fromkeys(numbers) if (dead_letter := step.rows.dead_letter(number)) is not None
+    ]
+    kept = [dead_letter for dead_letter in dead_letters if step.now_ms < dead_letter.until_ms]
+    for dead_letter in kept:
+        purge_dead_letter(step, dead_letter)
+    return len(kept)
+
+
+def replay(step: Step, pick: DeadLetterKey | str, keep_counts: bool, delay_ms: int) -> Replayed:
+    """Turn one dead letter into a waiting job."""
+    rows, now_ms = step.rows, step.now_ms
+    dead_letter = rows.newest_dead_letter(pick) if isinstance(pick, str) else rows.dead_letter(pick.number)
+    if dead_letter is None or dead_letter.until_ms <= now_ms:
+        return not_found(pick)
+    record = dead_letter.record
+    if rows.job(record.id) is not None:
+        return Replayed(dead_letter.key, record.id, "id_in_use")
+    changes: dict[str, object] = {} if keep_counts else dict(ZERO_COUNTS)
+    changes["run_at_ms"] = now_ms + delay_ms
+    expires_at_ms = record.policy.expires_at_ms
+    if expires_at_ms is not None and expires_at_ms < now_ms:
+        changes["policy"] = replace(record.policy, expires_at_ms=None)
+    rows.drop_dead_letter(dead_letter.key.number)
+    rows.drop_finished_job(record.id)
+    step.note(step.line_of("replayed", step.wait(replace(record, **changes)), dead_letter=dead_letter.key.number))
+    return Replayed(dead_letter.key, record.id, "replayed")
 
 
 def not_found(pick: DeadLetterKey | str) -> Replayed:

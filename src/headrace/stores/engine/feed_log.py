@@ -2,9 +2,11 @@
 
 from typing import Literal
 
-from headrace.model.feed import Changed, ChangeEvent, FeedCursor, ItemPosition
+from headrace.model.feed import Changed, ChangeEvent, FeedCursor, FeedName, ItemPosition
 from headrace.model.limits import CHANGES_SLACK, CHANGES_TRIM_PER_CALL_MAX
 from headrace.stores.engine.feed_rows import FeedRows
+from headrace.stores.engine.rows import Tx
+from headrace.stores.shared.validate import unknown_feed
 
 
 class FeedLog:
@@ -104,3 +106,11 @@ def status_of(rows: FeedRows, after: FeedCursor) -> Literal["kept", "gap", "gone
         return "kept" if seen is not None and seen.epoch == after.epoch else "gap"
     # What it has seen last was dropped, so it cannot be compared; before the first change there was nothing to lose.
     return "kept" if after.seq == 0 or after.epoch == counters.epoch else "gap"
+
+
+def known_feed(tx: Tx, feed: FeedName) -> FeedRows:
+    """The rows of a feed; refuses an unknown one."""
+    rows = tx.feed(feed)
+    if rows is None:
+        raise unknown_feed(feed)
+    return rows

@@ -18,12 +18,12 @@ from headrace.model.feed import (
 from headrace.model.limits import BATCH_MAX, CHANGES_PAGE_BYTES, PAGE_MAX
 from headrace.model.results import Changes, FeedState
 from headrace.model.validate import check_int, check_version_number
-from headrace.stores.engine.feed_log import FeedLog, end_of, status_of, trim
-from headrace.stores.engine.feed_rows import FeedCounters, FeedRows, ItemRow
-from headrace.stores.engine.item_changes import evict
-from headrace.stores.engine.jobs import at
+from headrace.stores.engine.feed_log import FeedLog, end_of, known_feed, status_of, trim
+from headrace.stores.engine.feed_rows import FeedCounters, ItemRow
+from headrace.stores.engine.items import evict
 from headrace.stores.engine.rows import Engine, Tx
-from headrace.stores.shared.validate import feed_exists, feed_version_changed, unknown_feed
+from headrace.stores.engine.step import at
+from headrace.stores.shared.validate import feed_exists, feed_version_changed
 
 SWEEPER = "sweep"
 """The instance of changes that nobody asked for."""
@@ -220,11 +220,3 @@ def sweep(tx: Tx, feed: FeedName, instance: str, now_ms: int) -> int:
     if feed.is_directory and not counters.items and counters.first_seq > counters.seq:
         tx.forget_feed(rows)
     return swept
-
-
-def known_feed(tx: Tx, feed: FeedName) -> FeedRows:
-    """The rows of a feed; refuses an unknown one."""
-    rows = tx.feed(feed)
-    if rows is None:
-        raise unknown_feed(feed)
-    return rows

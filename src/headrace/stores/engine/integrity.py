@@ -12,10 +12,9 @@ from headrace.model.limits import BATCH_MAX, INSPECT_JOURNAL_BYTES
 from headrace.model.names import Shard
 from headrace.model.validate import check_int
 from headrace.stores.engine.finish import free_blocked_job
-from headrace.stores.engine.jobs import at, finish
 from headrace.stores.engine.journal import bounds_of, cut
 from headrace.stores.engine.rows import Engine, Rows, Tx
-from headrace.stores.engine.step import Step
+from headrace.stores.engine.step import Step, at, finish_step
 from headrace.stores.shared.cursors import bad_cursor, read_cursor, write_cursor
 
 _CURSOR = re.compile(r"(\d{1,18}) (\d{1,18}) (\+?)(.*)", re.ASCII | re.DOTALL)
@@ -71,7 +70,7 @@ class EngineIntegrity:
             ids = rows.stranded(after, limit)
             for id in ids:
                 free(step, id)
-            finish(self._engine, step)
+            finish_step(self._engine, step)
             return RepairResult(problems=_stranded(ids), count_mismatches=tuple(wrong), cursor=_next(rows, ids, limit))
 
         return await self._engine.write(at(now_ms, act))

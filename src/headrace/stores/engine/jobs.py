@@ -1,7 +1,6 @@
 """The jobs protocol over an engine."""
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import TypeVar
 
 from headrace.model.claim import (
     Claim,
@@ -18,17 +17,15 @@ from headrace.model.limits import BATCH_MAX, CLAIM_BYTES_MAX
 from headrace.model.names import Queue, Shard
 from headrace.model.outcome import Done
 from headrace.model.results import Cancellation, Enqueued, Extended, Removed, Repaired, Settled, Turned
-from headrace.model.validate import check_batch, check_bool, check_int, check_time
-from headrace.stores.engine import cancel
-from headrace.stores.engine import claim as claiming
+from headrace.model.validate import check_batch, check_bool, check_int
+from headrace.stores.engine.cancel import cancel, remove
+from headrace.stores.engine.claim import claim, hand_out_ready, is_known, known_claims, next_at, sweep
 from headrace.stores.engine.enqueue import enqueue
 from headrace.stores.engine.rows import Engine, Tx
 from headrace.stores.engine.settle import extend, settle
-from headrace.stores.engine.step import Step
+from headrace.stores.engine.step import Answer, Step, at, finish_step
 from headrace.stores.shared.sharding import Item, by_shard, visiting_order
 from headrace.stores.shared.validate import check_ids, naming
-
-Answer = TypeVar("Answer")
 
 
 class EngineJobs:
@@ -66,8 +63,8 @@ class EngineJobs:
         queues = dict.fromkeys(request.queues)  # one named twice is still one
         shards = [shard for queue in queues for shard in visiting_order(queue, request.nonce)]
         visited = [rows for shard in shards if (rows := tx.rows(shard)) is not None]
-        if any(claiming.is_known(rows, request) for rows in visited):
-            again = [each for rows in visited for each in claiming.known_claims(rows, request, now_ms)]
+        if any(is_known(rows, request) for rows in visited):
+            again = [each for rows in visited for each in known_claims(rows, request, now_ms)]
             return Claims(again, now_ms, now_ms)
         items: list[Claim] = []
         bytes_left = CLAIM_BYTES_MAX
@@ -76,14 +73,14 @@ class EngineJobs:
             if len(items) == request.limit or bytes_left <= 0:
                 return Claims(items, now_ms, now_ms)
             step = Step(rows, now_ms, request.worker)
-            handed = claiming.claim(step, request, request.limit - len(items), bytes_left, self._hand_out)
+            handed = claim(step, request, request.limit - len(items), bytes_left, self._hand_out)
             items += handed
             bytes_left -= sum(len(each.record.payload) for each in handed)
             self._finish(step)
             if (fail_queue := step.left_on()) is not None and fail_queue.shard.queue in queues:
                 claimable[fail_queue.shard] = fail_queue
         # Asked at the end, of all: a job that dies leaves one on its fail queue, which was visited before or is new.
-        times = [claiming.next_at(rows, now_ms) for rows in claimable.values()]
+        times = [next_at(rows, now_ms) for rows in claimable.values()]
         return Claims(items, min((each for each in times if each is not None), default=None), now_ms)
 
     async def extend(self, leases: Sequence[Lease], *, lease_ms: int, now_ms: int | None = None) -> list[Extended]:
@@ -144,7 +141,7 @@ class EngineJobs:
                 rows = tx.rows(shard)
                 if rows is not None:
                     step = Step(rows, now_ms)
-                    part = claiming.sweep(step, limit)
+                    part = sweep(step, limit)
                     self._finish(step)
                     total = Repaired(total.stalled + part.stalled, total.swept + part.swept, total.more or part.more)
             return total
@@ -162,7 +159,7 @@ class EngineJobs:
                 tx,
                 ids,
                 lambda id: (queue, id),
-                lambda step, items: cancel.cancel(step, items, running),
+                lambda step, items: cancel(step, items, running),
                 lambda id: Cancellation(id, "not_found"),
                 now_ms,
             )
@@ -174,9 +171,7 @@ class EngineJobs:
         check_ids(queue, ids)
 
         def act(tx: Tx, now_ms: int) -> list[Removed]:
-            return self._batch(
-                tx, ids, lambda id: (queue, id), cancel.remove, lambda id: Removed(id, "not_found"), now_ms
-            )
+            return self._batch(tx, ids, lambda id: (queue, id), remove, lambda id: Removed(id, "not_found"), now_ms)
 
         with naming(ids):
             return await self._engine.write(at(now_ms, act))
@@ -205,7 +200,7 @@ class EngineJobs:
         return [answer for answer in answers if answer is not None]
 
     def _finish(self, step: Step) -> None:
-        finish(self._engine, step)
+        finish_step(self._engine, step)
 
     # A driver may do these faster, as long as nobody can tell.
 
@@ -217,7 +212,7 @@ class EngineJobs:
         return enqueue(step, jobs)
 
     def _hand_out(self, step: Step, request: ClaimRequest, limit: int, bytes_left: int) -> list[Claim]:
-        return claiming.hand_out_ready(step, request, limit, bytes_left)
+        return hand_out_ready(step, request, limit, bytes_left)
 
     def _settle_step(self, step: Step, settlements: list[Settlement]) -> list[Settled]:
         return settle(step, settlements)
@@ -229,23 +224,6 @@ def results_of(settlements: Iterable[Settlement]) -> Iterator[bytes]:
         outcome = each.outcome
         if isinstance(outcome, Done) and outcome.result is not None:
             yield outcome.result
-
-
-def finish(engine: Engine, step: Step) -> None:
-    """End a step; tell waiters if it made something claimable, and those who wait for jobs that it ended."""
-    ended = step.ended()  # before they are written and forgotten
-    for woken in step.finish():
-        engine.wake([woken])
-    if ended:
-        engine.tell_ended(step.rows.shard.queue, ended)
-
-
-def at(now_ms: int | None, act: Callable[[Tx, int], Answer]) -> Callable[[Tx], Answer]:
-    """A step at the instant of its call: the given one, else the store's clock, read inside the step."""
-    if now_ms is None:
-        return lambda tx: act(tx, tx.now_ms())
-    check_time("now_ms", now_ms)
-    return lambda tx: act(tx, now_ms)
 
 
 def _fill(answers: list[Answer | None], picks: list[int], given: Sequence[Answer]) -> None:

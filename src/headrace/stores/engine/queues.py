@@ -8,11 +8,10 @@ from headrace.model.names import Queue, check_tenant
 from headrace.model.queue_config import QueueConfig, first_config
 from headrace.model.results import Counts, Page
 from headrace.model.validate import check_int, check_version_number
-from headrace.stores.engine import cancel
-from headrace.stores.engine.jobs import at, finish
-from headrace.stores.engine.journal_entries import erase_journal
+from headrace.stores.engine.cancel import purge_waiting
+from headrace.stores.engine.journal import erase_journal
 from headrace.stores.engine.rows import Engine, Tx
-from headrace.stores.engine.step import Step
+from headrace.stores.engine.step import Step, at, finish_step
 from headrace.stores.shared.validate import check_version, not_empty
 
 
@@ -45,7 +44,7 @@ class EngineQueues:
                 step.rows.config = config
                 step.note(EventRecord("configured", version=config.version))
                 step.woke = old.paused and not config.paused
-                finish(self._engine, step)
+                finish_step(self._engine, step)
             return config
 
         return await self._engine.write(at(now_ms, act))
@@ -89,8 +88,8 @@ class EngineQueues:
                 rows = tx.rows(shard)
                 if rows is not None and purged < limit:
                     step = Step(rows, now_ms)
-                    purged += cancel.purge_waiting(step, limit - purged)
-                    finish(self._engine, step)
+                    purged += purge_waiting(step, limit - purged)
+                    finish_step(self._engine, step)
             return purged
 
         return await self._engine.write(at(now_ms, act))

@@ -10,8 +10,8 @@ from headrace.model.names import Queue, Shard
 from headrace.model.queue_config import QueueConfig
 from headrace.model.results import Found, Group, Page, Scan, Snapshot, SnapshotRow, WorkerSeen
 from headrace.model.validate import check_int
-from headrace.stores.engine.jobs import at
 from headrace.stores.engine.rows import Engine, Rows, Tx
+from headrace.stores.engine.step import at
 from headrace.stores.shared.cursors import is_key, read_cursor, read_place, write_cursor, write_place
 from headrace.stores.shared.lookup import Row, found_of
 from headrace.stores.shared.validate import check_ids, check_state

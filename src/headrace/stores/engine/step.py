@@ -1,14 +1,19 @@
 """One atomic step on a shard: the instant, the rows, and the journal lines that are written at its end."""
 
+from collections.abc import Callable
+from typing import TypeVar
+
 from msgspec.structs import replace
 
 from headrace.model.event import CARRIERS, EventName, EventRecord, encode_lines, payload_text
 from headrace.model.job import Record
 from headrace.model.limits import NUMBER_BITS, PRIORITY_MAX
 from headrace.model.names import Queue
-from headrace.stores.engine.rows import Rows
+from headrace.model.validate import check_time
+from headrace.stores.engine.rows import Engine, Rows, Tx
 from headrace.stores.shared.lookup import Row
 
+Answer = TypeVar("Answer")
 ENDS: frozenset[EventName] = frozenset({"done", "cancelled", "dead", "removed", "purged"})
 """The events after which nobody has to wait for a job any more."""
 
@@ -96,3 +101,20 @@ def order_key_of(priority: int, number: int) -> int:
 def number_at(order_key: int) -> int:
     """The number that an order key was drawn with."""
     return order_key & ((1 << NUMBER_BITS) - 1)
+
+
+def finish_step(engine: Engine, step: Step) -> None:
+    """Write the journal of a step; wake waiters for work that it made claimable and for jobs that it ended."""
+    ended = step.ended()  # `finish` clears the lines
+    for woken in step.finish():
+        engine.wake([woken])
+    if ended:
+        engine.tell_ended(step.rows.shard.queue, ended)
+
+
+def at(now_ms: int | None, act: Callable[[Tx, int], Answer]) -> Callable[[Tx], Answer]:
+    """A step at `now_ms`, or by the store's clock, read inside the step."""
+    if now_ms is None:
+        return lambda tx: act(tx, tx.now_ms())
+    check_time("now_ms", now_ms)
+    return lambda tx: act(tx, now_ms)

@@ -15,7 +15,7 @@ from headrace.model.limits import NUMBER_BITS, PRIORITY_MAX
 from headrace.model.names import Shard
 from headrace.model.queue_config import QueueConfig
 from headrace.model.results import Counts
-from headrace.stores.engine.journal_entries import append
+from headrace.stores.engine.journal import append
 from headrace.stores.engine.rows import KeyRow, OldestEntry, ShardCounters, WorkerRow, part_of
 from headrace.stores.shared.lookup import Row
 

@@ -9,7 +9,7 @@ from headrace.model.limits import INBOX_PER_ROUND_MAX, JOURNAL_TRIM_PER_CALL_MAX
 from headrace.model.names import Shard
 from headrace.model.queue_config import QueueConfig
 from headrace.model.results import Counts
-from headrace.stores.engine.journal_entries import number, trim
+from headrace.stores.engine.journal import number, trim
 from headrace.stores.engine.row_codec import due_since, finished_job_of, row_of, unpack_blocked_job, unpack_dead_letter
 from headrace.stores.postgres.counters import JOURNAL, PostgresShardCounters, Sequences
 from headrace.stores.postgres.finished_rows import PostgresDeadLetterRows, PostgresFinishedRows

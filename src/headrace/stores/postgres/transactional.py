@@ -16,9 +16,8 @@ from headrace.model.limits import BATCH_MAX
 from headrace.model.names import Queue, Shard
 from headrace.model.results import Enqueued
 from headrace.model.validate import check_batch, check_time
-from headrace.stores.engine.jobs import at
 from headrace.stores.engine.rows import Tx
-from headrace.stores.engine.step import Step
+from headrace.stores.engine.step import Step, at
 from headrace.stores.postgres.connection import adapt
 from headrace.stores.postgres.engine import PostgresEngine
 from headrace.stores.postgres.errors import AGAIN, TRIES, busy, errors

@@ -110,9 +110,7 @@ async def test_an_inspection_names_the_entries_that_overlap(
 
     assert whole == []
     assert broken == [JournalBreak(seq - 1, seq - 1)]
-    assert (
-        str(broken[0]) == f"the events from seq {seq - 1} to {seq - 1} are repeated, and readers see only the first"
-    )
+    assert str(broken[0]) == f"the events from seq {seq - 1} to {seq - 1} are repeated, and readers see only the first"
 
 
 async def all_breaks(play: Play, shard: Shard, limit: int) -> list[JournalBreak]:

@@ -42,7 +42,7 @@ async def test_a_fail_queue_that_a_death_opens_a_second_time_is_noticed(tmp_path
 
     figures = await kill_among_deaths(url, 200, 1, 500, "lua_a_death_opens_its_fail_queue_a_second_time")
 
-    assert any("are there twice" in problem for problem in figures.problems)
+    assert any("are repeated" in problem for problem in figures.problems)
 
 
 @pytest.mark.parametrize("store_name", ["sqlite", "redis", "postgres"])

@@ -39,16 +39,16 @@ async def all_feeds(store: Store, tenant: str) -> list[FeedName]:
 
 
 async def find_queue(store: Store, tenant: str, full_name: str) -> Queue | None:
-    """The queue of that name with its shards, None when there is none; one call, however many queues there are."""
+    """The queue of that name with its shards, None when it is unknown; one call, however many queues there are."""
     try:
         Queue.parse(full_name, DEFAULT_TENANT, 1)
-    except Refused:  # what cannot be a name is no queue's
+    except Refused:  # no queue can have this name
         return None
     page = await store.queues.names(tenant, cursor=_cursor_before(full_name), limit=1)
     return next((queue for queue in page.rows if queue.full_name == full_name), None)
 
 
 def _cursor_before(full_name: str) -> str:
-    """A cursor behind every name that sorts before this one: the cursor of names is a name, and names hold nothing that
-    sorts behind DEL."""
+    """A cursor after every name that sorts before this one: the cursor of names is a name, and no character of a name
+    sorts after DEL."""
     return f"{full_name[:-1]}{chr(ord(full_name[-1]) - 1)}\x7f"

@@ -25,8 +25,9 @@ _RELATIVE = "sqlite:///"
 async def open_store(url: str, *, clock: Clock | None = None) -> Store:
     """Open the store at `url`; close it with `await store.close()`.
 
-    `memory://` lives in this process. `sqlite:///headrace.db` is a file beside you, `sqlite:////var/lib/headrace.db` an
-    absolute path; `?profile=durable` (the default) or `?profile=fast` chooses what survives a power cut.
+    `memory://` lives in this process. `sqlite:///headrace.db` is a file in the working directory,
+    `sqlite:////var/lib/headrace.db` an absolute path; `?profile=durable` (the default) survives a power cut,
+    `?profile=fast` may not.
     `postgres://user:password@host/database` is a schema (`?schema=headrace`) of a PostgreSQL server, reached over a
     pool (`?connections=8`), with the options of libpq; its profiles are durable, replicated and fast. `clock` replaces
     the clock of this process, for tests; a server's clock rules its store.
@@ -37,7 +38,7 @@ async def open_store(url: str, *, clock: Clock | None = None) -> Store:
     parts, options = split(url)
     if parts.scheme == "memory":
         check_memory(parts, options)
-        # A driver is imported when it is asked for: nobody pays for the others.
+        # A driver is imported only for its scheme: the others need not be installed.
         from headrace.stores.memory.store import MemoryStore
 
         return MemoryStore(clock)
@@ -67,7 +68,7 @@ async def _open_redis(parts: SplitResult, options: dict[str, str], clock: Clock 
 
 @contextmanager
 def needing_postgres() -> Iterator[None]:
-    """Say which extra to install where an import of the driver fails for want of it."""
+    """Name the extra to install when an import of the driver fails."""
     try:
         yield
     except ModuleNotFoundError as missing:
@@ -92,7 +93,7 @@ def split(url: str) -> tuple[SplitResult, dict[str, str]]:
     try:
         parts = urlsplit(url)
     except ValueError:
-        # What it says may show the URL, which may hold a password.
+        # Its message may show the URL, which may hold a password.
         raise BadConfig(f"this is not a URL; known URLs: {KNOWN}") from None
     if "\0" in url or "%00" in url:
         raise BadConfig("the URL holds %00, which no file, host, name or password may; write it without")
@@ -102,7 +103,7 @@ def split(url: str) -> tuple[SplitResult, dict[str, str]]:
 
 
 def check_memory(parts: SplitResult, options: dict[str, str]) -> None:
-    """Refuse a URL of the store in memory that says more than that."""
+    """Refuse a URL of the memory store with a host, path or options."""
     _check_options("memory://", options, ())
     if parts.netloc or parts.path:
         raise BadConfig("the store in memory has no name; write memory://")
@@ -136,15 +137,15 @@ def _check_options(store: str, options: dict[str, str], known: tuple[str, ...]) 
 
 
 def with_whole_path(url: str) -> str:
-    """The URL, of a file with its whole path: for processes that may run in another folder."""
+    """The URL, with an absolute path for a file: for processes that may run in another folder."""
     if url.startswith(_RELATIVE) and not url.startswith(f"{_RELATIVE}/"):
         return f"{_RELATIVE}{quote(str(Path.cwd()))}/{url.removeprefix(_RELATIVE)}"
     return url
 
 
 async def schema_of(url: str) -> Schema:
-    """Look how far the schema of the store at `url` has got. Nothing is made, migrated or loaded: a file or schema that
-    is missing has `found=None`. A store of a newer Headrace raises `BadConfig`."""
+    """Read the schema version of the store at `url`, without creating, migrating or loading anything: a missing file or
+    schema has `found=None`. A store of a newer Headrace raises `BadConfig`."""
     parts, options = split(url)
     if parts.scheme == "memory":
         check_memory(parts, options)
@@ -168,7 +169,7 @@ async def schema_of(url: str) -> Schema:
 
 
 async def migrate(url: str) -> Migrated:
-    """Bring the store at `url` up to date, making it when missing: what opening it does, told before and after."""
+    """Migrate the store at `url` as opening it does, creating it when missing; returns the schema before and after."""
     before = await schema_of(url)
     store = await open_store(url)
     await store.close()

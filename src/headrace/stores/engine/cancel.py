@@ -26,12 +26,12 @@ def _cancel_one(step: Step, id: str, running: bool) -> Cancellation:
     if row.delivery is None:
         step.rows.drop(id)
         end(step, row.record, "cancelled")
-        step.note(_gone("cancelled", step, row.record))
+        step.note(_end_line("cancelled", step, row.record))
         return Cancellation(id, "cancelled")
     blocked_job = step.rows.blocked_job(id)
     if blocked_job is not None:
         step.rows.drop_blocked_job(id)
-        step.note(replace(_gone("cancelled", step, blocked_job.record), reason="blocked"))
+        step.note(replace(_end_line("cancelled", step, blocked_job.record), reason="blocked"))
     if running:
         if not row.delivery.cancel_asked:
             step.rows.put(Row(row.record, replace(row.delivery, cancel_asked=True)))
@@ -40,7 +40,7 @@ def _cancel_one(step: Step, id: str, running: bool) -> Cancellation:
     return Cancellation(id, "active" if blocked_job is None else "cancelled", blocked_job is not None)
 
 
-def _gone(event: EventName, step: Step, record: Record) -> EventRecord:
+def _end_line(event: EventName, step: Step, record: Record) -> EventRecord:
     line = step.line_of(event, record)
     return replace(line, run_at_ms=None, enqueued_at_ms=record.enqueued_at_ms)
 
@@ -49,13 +49,13 @@ def remove(step: Step, ids: list[str]) -> list[Removed]:
     """Delete everything of each id."""
     rows = step.rows
     rows.load(ids)
-    # What is over may be enqueued anew by somebody else meanwhile: then the event would tell of another job.
+    # An ended id may be enqueued again concurrently: then the event would be about another job.
     rows.seal([id for id in dict.fromkeys(ids) if rows.job(id) is None and _is_kept(step, id)])
     return [_remove_one(step, id) for id in ids]
 
 
 def _is_kept(step: Step, id: str) -> bool:
-    """Whether a finished job or a dead letter of an id is there."""
+    """Whether an id has a finished job or a dead letter."""
     kept = (step.rows.finished_job(id), *step.rows.dead_letters_of(id))
     return any(each is not None and step.now_ms < each.until_ms for each in kept)
 
@@ -71,17 +71,19 @@ def _remove_one(step: Step, id: str) -> Removed:
     for dead_letter in dead_letters:
         rows.drop_dead_letter(dead_letter.key.number)
     step.note(
-        EventRecord("removed", id) if row is None else EventRecord("removed", id, row.record.kind, reason=_stood(row))
+        EventRecord("removed", id)
+        if row is None
+        else EventRecord("removed", id, row.record.kind, reason=_state_of(row))
     )
     return Removed(id, "removed")
 
 
-def _stood(row: Row) -> str:
+def _state_of(row: Row) -> str:
     return "waiting" if row.delivery is None else "active"
 
 
 def purge_waiting(step: Step, limit: int) -> int:
-    """Drop waiting jobs in the order in which they would be handed out, at most `limit`; says how many."""
+    """Drop waiting jobs in the order of claims, at most `limit`; returns how many."""
     purged, after_order_key = 0, -1
     while purged < limit and (ready := step.rows.ready(after_order_key, limit - purged)):
         after_order_key = ready[-1].record.order_key or 0
@@ -91,12 +93,12 @@ def purge_waiting(step: Step, limit: int) -> int:
     return purged
 
 
-def _purge(step: Step, seen: list[Row]) -> int:
-    """Drop those of the jobs that still wait: they were seen, and somebody else may have been faster."""
-    ids = [row.record.id for row in seen]
+def _purge(step: Step, rows_read: list[Row]) -> int:
+    """Drop the jobs that still wait: others may have been claimed since they were read."""
+    ids = [row.record.id for row in rows_read]
     step.rows.load(ids)
     waiting = [row for id in ids if (row := step.rows.job(id)) is not None and row.delivery is None]
     for row in waiting:
         step.rows.drop(row.record.id)
-        step.note(_gone("purged", step, row.record))
+        step.note(_end_line("purged", step, row.record))
     return len(waiting)

@@ -28,13 +28,13 @@ HandOut = Callable[[Step, ClaimRequest, int, int], list[Claim]]
 
 
 def is_known(rows: Rows, request: ClaimRequest) -> bool:
-    """Whether this very claim was answered here before."""
+    """Whether the shard has answered this claim before."""
     seen = rows.worker(request.worker)
     return seen is not None and seen.nonce == request.nonce
 
 
 def known_claims(rows: Rows, request: ClaimRequest, now_ms: int) -> list[Claim]:
-    """What an earlier call with this nonce was handed and still holds."""
+    """The claims of an earlier call with this nonce whose leases still hold."""
     return [
         claim_of(rows, row.record, row.delivery)
         for row in rows.of_nonce(request.nonce)
@@ -45,7 +45,7 @@ def known_claims(rows: Rows, request: ClaimRequest, now_ms: int) -> list[Claim]:
 def claim(
     step: Step, request: ClaimRequest, limit: int, bytes_left: int, hand_out: HandOut | None = None
 ) -> list[Claim]:
-    """Repair and promote on one shard, then hand out (a driver may bring a faster way of doing just that)."""
+    """Repair and promote on one shard, then hand out (a driver may pass a faster `hand_out`)."""
     repair(step, REPAIRS_PER_CALL_MAX)
     promote(step, PROMOTIONS_PER_CALL_MAX)
     claims = [] if step.rows.config.paused else (hand_out or hand_out_ready)(step, request, limit, bytes_left)
@@ -58,12 +58,12 @@ def claim(
 
 
 def hand_out_ready(step: Step, request: ClaimRequest, limit: int, bytes_left: int) -> list[Claim]:
-    """Hand out at most `limit` jobs and `bytes_left` bytes of bodies, in order; one job is always handed out when
-    nothing else was in this call (`bytes_left == CLAIM_BYTES_MAX`)."""
+    """Hand out at most `limit` jobs and `bytes_left` bytes of bodies, in order; the first job of a call
+    (`bytes_left == CLAIM_BYTES_MAX`) is always handed out."""
     rows, now_ms = step.rows, step.now_ms
     claims: list[Claim] = []
     expired, after_order_key = 0, -1
-    # Every round but the last hands out or expires something, and both are bounded.
+    # Ends: every round but the last hands out or expires a job, and both are bounded.
     while len(claims) < limit and expired < EXPIRIES_PER_CALL_MAX:
         batch = rows.ready(after_order_key, limit - len(claims))
         for row in batch:
@@ -96,7 +96,7 @@ def _activate(step: Step, record: Record, request: ClaimRequest) -> Claim:
 
 
 def claim_of(rows: Rows, record: Record, delivery: Delivery) -> Claim:
-    """A delivery as its worker gets it."""
+    """The claim of a delivery."""
     config, policy = rows.config, record.policy
     lease = Lease(rows.shard.queue, record.id, delivery.token, delivery.fence, delivery.expires_at_ms)
     priority, timeout_ms = config.priority_of(policy), config.timeout_of(policy)
@@ -110,7 +110,7 @@ def _expire(step: Step, record: Record) -> None:
 
 
 def repair(step: Step, limit: int) -> int:
-    """Take back jobs whose lease has run out, at most `limit`; says how many."""
+    """Repair expired leases, at most `limit`; returns how many."""
     overdue = step.rows.overdue(step.now_ms, limit)
     for row in overdue:
         if row.delivery is not None:
@@ -122,7 +122,7 @@ def repair(step: Step, limit: int) -> int:
 
 
 def promote(step: Step, limit: int) -> int:
-    """Make later jobs ready whose time has come, at most `limit`; says how many."""
+    """Make due later jobs ready, at most `limit`; returns how many."""
     due = step.rows.due(step.now_ms, limit)
     for row in due:
         step.rows.put(Row(replace(row.record, order_key=step.draw(row.record))))
@@ -130,7 +130,7 @@ def promote(step: Step, limit: int) -> int:
 
 
 def is_idle(rows: Rows, request: ClaimRequest, now_ms: int) -> bool:
-    """Whether a claim would find nothing to do on this shard, not even to note that the worker was seen."""
+    """Whether a claim would change nothing on this shard, not even the time at which the worker was seen."""
     seen = rows.worker(request.worker)
     times = (rows.next_lease_end_ms(), rows.next_later_ms())
     return (
@@ -143,7 +143,7 @@ def is_idle(rows: Rows, request: ClaimRequest, now_ms: int) -> bool:
 
 
 def next_at(rows: Rows, now_ms: int) -> int | None:
-    """When it is worth claiming from this shard again; a paused queue needs it for repair only."""
+    """When to claim from this shard again; a paused queue needs claims for repair only."""
     times = [rows.next_lease_end_ms()]
     if not rows.config.paused:
         times.append(rows.next_later_ms())
@@ -154,7 +154,7 @@ def next_at(rows: Rows, now_ms: int) -> int | None:
 
 
 def sweep(step: Step, limit: int) -> Repaired:
-    """The background sweep of one shard: leases, and everything whose time is over."""
+    """The background sweep of one shard: expired leases, and rows past their retention."""
     rows, now_ms = step.rows, step.now_ms
     rows.number()
     stalled = repair(step, limit)

@@ -83,8 +83,8 @@ class EngineDeadLetters:
                 for position in positions:
                     pick = picks[position]
                     if step is not None:
-                        later_ms = delay_ms + position * spread_ms // len(picks)
-                        answers[position] = replay(step, pick, keep_counts, later_ms)
+                        due_in_ms = delay_ms + position * spread_ms // len(picks)
+                        answers[position] = replay(step, pick, keep_counts, due_in_ms)
                     else:
                         answers[position] = not_found(pick)
                 if step is not None:
@@ -143,5 +143,5 @@ def replay(step: Step, pick: DeadLetterKey | str, keep_counts: bool, delay_ms: i
 
 
 def not_found(pick: DeadLetterKey | str) -> Replayed:
-    """The answer to a pick that names no dead letter."""
+    """The answer to a pick without a dead letter."""
     return Replayed(None, pick, "not_found") if isinstance(pick, str) else Replayed(pick, None, "not_found")

@@ -1,4 +1,4 @@
-"""Enqueue: take in jobs, merge those whose id is known, and honour idempotency keys."""
+"""Enqueue: adds jobs, merges known ids, and honours idempotency keys."""
 
 from msgspec.structs import replace
 
@@ -11,7 +11,7 @@ from headrace.stores.shared.lookup import Row
 
 
 def enqueue(step: Step, jobs: list[Job]) -> list[Enqueued]:
-    """Take in the jobs of one shard, in order."""
+    """Enqueue the jobs of one shard, in order."""
     step.rows.load([job.id for job in jobs])
     answers = [_enqueue_one(step, job) for job in jobs]
     if any(job.idempotency_key is not None for job in jobs):
@@ -54,7 +54,7 @@ def _update(step: Step, old: Record, job: Job) -> Record:
     elif old.order_key is None:
         order_key = step.draw(record)
     else:
-        # Still due: it keeps its number, in the line of the priority it has now.
+        # Still due: it keeps its number, under its present priority.
         order_key = order_key_of(step.rows.config.priority_of(record.policy), number_at(old.order_key))
     record = replace(record, order_key=order_key)
     step.rows.put(Row(record))

@@ -1,4 +1,4 @@
-"""The log of a feed: what changed, under numbers without a hole, for as long as its configuration says."""
+"""The log of a feed: its changes under gap-free numbers, and their retention."""
 
 from typing import Literal
 
@@ -10,7 +10,7 @@ from headrace.stores.shared.validate import unknown_feed
 
 
 class FeedLog:
-    """Notes the changes of one call to a feed, and writes them when it is closed."""
+    """Collects the changes of one call to a feed, and writes them on `close`."""
 
     def __init__(self, rows: FeedRows, instance: str, now_ms: int) -> None:
         self.rows = rows
@@ -47,11 +47,11 @@ class FeedLog:
         return counters.seq
 
     def touch(self) -> None:
-        """Something changes now, whether it is noted or not; a call that changes nothing leaves no trace."""
+        """Set the time of the last write; a call that changes nothing leaves it."""
         self.rows.counters.at_ms = self.at_ms
 
     def close(self) -> bool:
-        """Write what was noted and drop what is beyond the retention; whether anything was noted."""
+        """Write the changes and trim the log; returns whether there were changes."""
         if self._noted:
             counters = self.rows.counters
             if counters.first_seq == self._noted[0].seq:
@@ -63,7 +63,7 @@ class FeedLog:
 
 
 def trim(rows: FeedRows, at_ms: int) -> int:
-    """Drop changes beyond the retention from the front of the log, a bounded number; says how many."""
+    """Drop changes beyond the retention from the front of the log, a bounded number; returns how many."""
     counters, config = rows.counters, rows.config
     surplus = counters.seq - counters.first_seq + 1 - config.changes_keep_max
     if surplus <= config.changes_keep_max // CHANGES_SLACK:
@@ -73,7 +73,7 @@ def trim(rows: FeedRows, at_ms: int) -> int:
     if surplus <= 0 and counters.changes_bytes <= config.changes_bytes_max and not is_aged:
         return 0
     dropped, upto = 0, 0
-    # One more than may go, to know the age of the first that stays.
+    # One more than may be dropped, for the age of the first one kept.
     for seq, change_at_ms, size in rows.oldest_changes(CHANGES_TRIM_PER_CALL_MAX + 1):
         is_over = dropped < surplus or counters.changes_bytes > config.changes_bytes_max or change_at_ms <= over_ms
         if not is_over or dropped == CHANGES_TRIM_PER_CALL_MAX:
@@ -89,13 +89,13 @@ def trim(rows: FeedRows, at_ms: int) -> int:
 
 
 def end_of(rows: FeedRows) -> FeedCursor:
-    """The cursor of a reader who has everything."""
+    """The cursor at the end of the log."""
     counters = rows.counters
     return FeedCursor(counters.birth, counters.seq_epoch, counters.seq)
 
 
 def status_of(rows: FeedRows, after: FeedCursor) -> Literal["kept", "gap", "gone"]:
-    """Whether a reader at `after` can go on from there."""
+    """Whether a reader at `after` can continue from there."""
     counters = rows.counters
     if counters.birth != after.birth:
         return "gone"
@@ -104,7 +104,7 @@ def status_of(rows: FeedRows, after: FeedCursor) -> Literal["kept", "gap", "gone
     if after.seq >= counters.first_seq:
         seen = rows.change(after.seq)
         return "kept" if seen is not None and seen.epoch == after.epoch else "gap"
-    # What it has seen last was dropped, so it cannot be compared; before the first change there was nothing to lose.
+    # The last change it has read is dropped, so its epoch cannot be compared; a reader at 0 has read none.
     return "kept" if after.seq == 0 or after.epoch == counters.epoch else "gap"
 
 

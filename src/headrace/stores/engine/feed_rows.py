@@ -9,7 +9,7 @@ from headrace.model.feed import Changed, FeedConfig, FeedName
 
 
 class ItemRow(Struct, frozen=True, gc=False):
-    """An item and the rank that is its place; in a directory the rank is the name of the feed."""
+    """An item and its rank; in a directory the rank is the name of the feed."""
 
     id: str
     item: bytes
@@ -51,30 +51,30 @@ class FeedCounters:
         number: int = 0,
     ) -> None:
         self.birth = birth
-        """What tells it from another feed of the same name."""
+        """Distinguishes it from an earlier feed of the same name."""
         self.created_at_ms = created_at_ms
         self.epoch = epoch
         self.seq = seq
         """The last change."""
         self.seq_epoch = seq_epoch
-        """The epoch in which that one was written."""
+        """The epoch of the last change."""
         self.at_ms = at_ms
         """The latest instant of any write; it never goes back."""
         self.first_seq = first_seq
         self.oldest_at_ms = oldest_at_ms
-        """The instant of the first change that is kept, 0 when none is."""
+        """The instant of the oldest change in the log, 0 when it is empty."""
         self.changes_bytes = changes_bytes
         self.items = items
         self.total = total
         self.number = number
-        """The highest number that was drawn, or given, as an id."""
+        """The highest number that is or was an id."""
 
 
 class FeedRows(Protocol):
-    """What a driver keeps for one feed. Ranks and ids are compared by code point."""
+    """The rows of one feed in a driver. Ranks and ids are compared by code point."""
 
     config: FeedConfig
-    """Set it to store another."""
+    """Assign to it to store a new one."""
 
     @property
     def feed(self) -> FeedName:
@@ -91,7 +91,7 @@ class FeedRows(Protocol):
         """The item of an id."""
 
     def put(self, row: ItemRow) -> None:
-        """Keep an item, new or in place of the one with its id."""
+        """Insert an item, or replace the one of its id."""
 
     def drop(self, row: ItemRow) -> None:
         """Drop an item."""
@@ -103,16 +103,16 @@ class FeedRows(Protocol):
         """Items with `rank < before_rank` (all for None), backwards by rank, at most `limit`."""
 
     def append(self, changes: Sequence[Changed]) -> None:
-        """Keep changes of the log."""
+        """Append changes to the log."""
 
     def change(self, seq: int) -> Changed | None:
-        """One change that is kept."""
+        """One change in the log."""
 
     def changes(self, after: int, limit: int, bytes_max: int) -> list[Changed]:
         """Changes with `seq > after`, by that, until `limit` or `bytes_max` of their sizes is reached."""
 
     def oldest_changes(self, limit: int) -> Iterable[tuple[int, int, int]]:
-        """The first changes that are kept: seq, at_ms and size of each. Few of them may be looked at."""
+        """The oldest changes: seq, at_ms and size of each. The caller may read only few of them."""
 
     def drop_changes(self, upto: int) -> None:
         """Drop changes with `seq <= upto`."""

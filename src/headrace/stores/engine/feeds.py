@@ -1,4 +1,4 @@
-"""The feeds protocol over an engine."""
+"""Feeds: create, configure, delete, describe and sweep them, and read their logs."""
 
 from collections.abc import Mapping
 
@@ -26,11 +26,11 @@ from headrace.stores.engine.step import at
 from headrace.stores.shared.validate import feed_exists, feed_version_changed
 
 SWEEPER = "sweep"
-"""The instance of changes that nobody asked for."""
+"""The instance of evictions by a sweep."""
 
 
 class EngineFeeds:
-    """Makes and deletes feeds, and reads their logs."""
+    """Feeds and their logs."""
 
     def __init__(self, engine: Engine) -> None:
         self._engine = engine
@@ -87,7 +87,7 @@ class EngineFeeds:
         await self._erase()
 
     async def _erase(self) -> None:
-        # Nobody finds it any more; whoever dies here leaves the rest to the next who deletes or sweeps.
+        # The feed is unreachable already: after a crash here, the next delete or sweep erases the rest.
         while await self._engine.write(lambda tx: tx.erase_feeds(BATCH_MAX)) == BATCH_MAX:
             pass
 
@@ -150,7 +150,7 @@ encode_config = msgspec.json.Encoder().encode
 
 
 def create(tx: Tx, feed: FeedName, config: FeedConfig, instance: str, now_ms: int) -> None:
-    """Make a feed, and its tenant's directory if this is the first."""
+    """Create a feed, and the directory of its tenant with the first one."""
     directory = tx.feed(feed.directory)
     if directory is None:
         directory = tx.make_feed(feed.directory, DIRECTORY_CONFIG, FeedCounters(f"{now_ms}.0", now_ms))
@@ -173,7 +173,7 @@ def configure(
     tx: Tx, feed: FeedName, changes: Mapping[str, object], version: int | None, instance: str, now_ms: int
 ) -> FeedConfig:
     """Change settings of a feed."""
-    directory = tx.feed(feed.directory)  # locked first by everybody who needs both
+    directory = tx.feed(feed.directory)  # always locked before the feed
     rows = known_feed(tx, feed)
     assert directory is not None  # it holds the feed
     if version is not None and version != rows.config.version:
@@ -192,7 +192,7 @@ def configure(
 
 
 def delete(tx: Tx, feed: FeedName, instance: str, now_ms: int) -> None:
-    """Drop a feed; its directory remembers that it was there."""
+    """Delete a feed, and write that to the log of the directory."""
     directory = tx.feed(feed.directory)
     rows = known_feed(tx, feed)
     assert directory is not None  # it holds the feed
@@ -207,7 +207,7 @@ def delete(tx: Tx, feed: FeedName, instance: str, now_ms: int) -> None:
 
 
 def sweep(tx: Tx, feed: FeedName, instance: str, now_ms: int) -> int:
-    """Evict items and drop changes beyond the bounds; says how many."""
+    """Evict items and drop changes beyond the bounds; returns how many."""
     rows = tx.feed(feed)
     if rows is None:
         return 0

@@ -1,5 +1,4 @@
-"""What follows when a delivery or a job is over: finished jobs, dead letters, fail queues, and the blocked job behind
-it."""
+"""Ends deliveries and jobs: finished jobs, dead letters, fail queues, and freed blocked jobs."""
 
 import base64
 import json
@@ -19,7 +18,7 @@ FAIL_KIND = "headrace.fail"
 
 
 def facts_of(step: Step, record: Record, delivery: Delivery) -> Facts:
-    """What a worker would have said of a delivery that it did not settle itself."""
+    """The facts of a delivery that no worker has settled."""
     return Facts(
         record.kind,
         record.tag,
@@ -33,7 +32,7 @@ def facts_of(step: Step, record: Record, delivery: Delivery) -> Facts:
 
 
 def conclude(step: Step, decision: Decision, delivery: Delivery, facts: Facts) -> tuple[Record, DeadLetterKey | None]:
-    """Carry out the decision on a delivery; returns the record as it stands and the dead letter, if it died."""
+    """Apply the decision on a delivery; returns the record and, if it died, its dead letter."""
     match decision:
         case Requeue(record, event):
             return _wait_again(step, record, event, delivery, facts), None
@@ -51,7 +50,7 @@ def conclude(step: Step, decision: Decision, delivery: Delivery, facts: Facts) -
 
 
 def delivered(event: EventName, record: Record, delivery: Delivery, facts: Facts, worker: str | None) -> EventRecord:
-    """A line about the end of a delivery."""
+    """The line of an event that ends a delivery."""
     waits = event in ("retried", "released", "stalled")
     error = record.error if event in ("retried", "dead") else None
     return EventRecord(
@@ -87,7 +86,7 @@ def _wait_again(step: Step, record: Record, event: EventName, delivery: Delivery
 
 
 def free_blocked_job(step: Step, id: str) -> None:
-    """Let the blocked job of a job that is over wait on its own."""
+    """Turn the blocked job of an ended job into a waiting one."""
     blocked_job = step.rows.blocked_job(id)
     if blocked_job is not None:
         step.rows.drop_blocked_job(id)
@@ -95,7 +94,7 @@ def free_blocked_job(step: Step, id: str) -> None:
 
 
 def end(step: Step, record: Record, state: str, result: bytes | None = None) -> None:
-    """Keep the finished job of a job as long as the queue or the job asks for."""
+    """Store a finished job for as long as the queue or the job sets."""
     config, now_ms = step.rows.config, step.now_ms
     pin_ms = config.result_ttl_of(record.policy)
     keep_ms = pin_ms or (config.keep_done_ms if config.keep_done_max else 0)
@@ -116,7 +115,7 @@ def end(step: Step, record: Record, state: str, result: bytes | None = None) -> 
             )
         )
     else:
-        # An older finished job of the same id (of a delivery before the blocked job's) is not this one's.
+        # A finished job of the same id may be left from before the blocked job.
         step.rows.drop_finished_job(record.id)
 
 
@@ -126,7 +125,7 @@ def sweep_finished_jobs(step: Step) -> int:
 
 
 def die(step: Step, record: Record, reason: Reason, error: JobError, line: EventRecord) -> DeadLetterKey:
-    """Write the dead letter of a job that has left its row, and hand it to the fail handler if there is one."""
+    """Write the dead letter of a dropped job, and a job for the fail handler, if there is one."""
     rows, config, now_ms = step.rows, step.rows.config, step.now_ms
     rows.counters.dead_letter += 1
     key = DeadLetterKey(rows.shard.index, rows.counters.dead_letter)
@@ -150,7 +149,7 @@ def die(step: Step, record: Record, reason: Reason, error: JobError, line: Event
 
 
 def sweep_dead_letters(step: Step, limit: int) -> int:
-    """Drop dead letters beyond the queue's bounds, each with its event; says how many."""
+    """Drop dead letters beyond the queue's bounds, each with its event; returns how many."""
     over = step.rows.dead_letters_over(step.now_ms, step.rows.config.keep_dead_max, limit)
     for dead_letter in over:
         purge_dead_letter(step, dead_letter)
@@ -158,7 +157,7 @@ def sweep_dead_letters(step: Step, limit: int) -> int:
 
 
 def purge_dead_letter(step: Step, dead_letter: DeadLetter) -> None:
-    """Throw one dead letter away."""
+    """Drop one dead letter, with its event."""
     step.rows.drop_dead_letter(dead_letter.key.number)
     step.note(
         EventRecord(
@@ -172,7 +171,7 @@ def purge_dead_letter(step: Step, dead_letter: DeadLetter) -> None:
 
 
 def fail_payload(record: Record, reason: str, error: JobError) -> bytes:
-    """What a fail handler reads: `[id, payload, error]`. A payload that is not JSON comes as `{"base64": …}`."""
+    """The payload of a fail job: `[id, payload, error]`. A payload that is not JSON becomes `{"base64": …}`."""
     text = json.dumps({"class": error.cls, "message": error.message, "reason": reason}, ensure_ascii=False)
     payload = record.payload
     if not _is_json(payload):
@@ -181,8 +180,8 @@ def fail_payload(record: Record, reason: str, error: JobError) -> bytes:
 
 
 def _is_json(payload: bytes) -> bool:
-    # Strictly UTF-8 and without NaN, which Python alone would take; numbers are not converted, they may be of any size.
-    # A value nested too deeply to be checked must not keep its job from dying.
+    # Strict UTF-8 without NaN, which only Python accepts; numbers of any size stay unconverted. Nesting too deep to
+    # check must not keep a job from dying.
     try:
         json.loads(payload.decode(), parse_int=str, parse_float=str, parse_constant=_no_constant)
     except (ValueError, RecursionError):

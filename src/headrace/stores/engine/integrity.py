@@ -1,4 +1,4 @@
-"""The integrity protocol over an engine: rows are the truth, so only what is kept beside them can differ."""
+"""Checks and repairs counters and blocked jobs; the database itself keeps rows and indexes consistent."""
 
 import re
 from collections.abc import Sequence
@@ -21,7 +21,7 @@ _CURSOR = re.compile(r"(\d{1,18}) (\d{1,18}) (\+?)(.*)", re.ASCII | re.DOTALL)
 
 
 class EngineIntegrity:
-    """Counts what is counted twice, and finds blocked jobs that nothing blocks."""
+    """Compares counters with rows, and finds blocked jobs without an active job."""
 
     def __init__(self, engine: Engine) -> None:
         self._engine = engine
@@ -30,7 +30,7 @@ class EngineIntegrity:
         self, shard: Shard, *, cursor: str | None = None, limit: int = BATCH_MAX, now_ms: int | None = None
     ) -> Findings:
         check_int("limit", limit, 1, BATCH_MAX)
-        place = CheckCursor.read(shard, cursor)
+        position = CheckCursor.read(shard, cursor)
 
         def look(tx: Tx, now_ms: int) -> tuple[Findings, list[Entry]]:
             rows = tx.rows(shard)
@@ -38,9 +38,9 @@ class EngineIntegrity:
                 return Findings(), []
             rows.number()
             wrong: list[CountMismatch] = [] if cursor else count_mismatches(rows)
-            ids = [] if place.records is None else rows.stranded(place.records, limit)
+            ids = [] if position.records is None else rows.stranded(position.records, limit)
             bounds = bounds_of(rows.counters)
-            after, upto = place.journal(bounds)
+            after, upto = position.journal(bounds)
             found = Findings(
                 epoch=rows.counters.epoch,
                 journal=bounds,
@@ -53,12 +53,12 @@ class EngineIntegrity:
             return found, list(entries)
 
         found, entries = await self._engine.read(at(now_ms, look))
-        return place.finish(shard, found, entries)
+        return position.finish(shard, found, entries)
 
     async def repair(
         self, shard: Shard, *, cursor: str | None = None, limit: int = BATCH_MAX, now_ms: int | None = None
     ) -> RepairResult:
-        after = read_place(shard, cursor, limit)
+        after = read_repair_cursor(shard, cursor, limit)
 
         def act(tx: Tx, now_ms: int) -> RepairResult:
             rows = tx.rows(shard)
@@ -77,45 +77,45 @@ class EngineIntegrity:
 
 
 class CheckCursor(NamedTuple):
-    """How far a look at a shard has got: in its records, and in its journal, which are walked beside each other."""
+    """The position of a check: in the records of a shard, and in its journal, which it reads side by side."""
 
     records: str | None = ""
-    """Where the records go on; None when they are through."""
+    """The position in the records; None at their end."""
     after: int = 0
     upto: int | None = None
-    """How far the journal is read, which is where it ended when the look began; None at the beginning."""
+    """The end of the journal when the check began; None at the beginning."""
 
     @staticmethod
     def read(shard: Shard, cursor: str | None) -> "CheckCursor":
-        """The place of a cursor; refuses one of another shard."""
+        """The position of a cursor; refuses the cursor of another shard."""
         if cursor is None:
             return CheckCursor()
         match = _CURSOR.fullmatch(read_cursor(cursor, shard.queue)[1])
         if match is None:
-            raise bad_cursor("a look at this shard")
+            raise bad_cursor("a check of this shard")
         after, upto, more, records = match.groups()
         return CheckCursor(records if more else None, int(after), int(upto))
 
     def journal(self, bounds: Bounds) -> tuple[int, int]:
-        """What is to be read of the journal: after, and up to."""
+        """The range of the journal to read: after, and up to."""
         upto = bounds.last_seq if self.upto is None else min(self.upto, bounds.last_seq)
         return max(self.after, bounds.first_seq - 1), upto
 
     def finish(self, shard: Shard, found: Findings, entries: list[Entry]) -> Findings:
-        """What a look found, whose cursor is where its records go on, with what the entries show as they stand."""
+        """Add the flaws of the journal's entries, and the cursor of both positions, to the findings of the records."""
         after, upto = self.journal(found.journal)
         breaks = journal_breaks(after, upto, entries)
         entries = cut(entries, after, upto)
         after = entries[-1].last_seq if entries else upto
         unreadable = tuple(line for entry in entries for line in entry.unreadable())
         is_through = found.cursor is None and after >= upto
-        place = f"{after} {upto} {'' if found.cursor is None else '+' + found.cursor}"
-        cursor = None if is_through else write_cursor(shard.index, place)
+        text = f"{after} {upto} {'' if found.cursor is None else '+' + found.cursor}"
+        cursor = None if is_through else write_cursor(shard.index, text)
         return replace(found, unreadable=unreadable, breaks=breaks, cursor=cursor)
 
 
 def journal_breaks(after: int, upto: int, entries: Sequence[Entry]) -> tuple[JournalBreak, ...]:
-    """Where entries that are to begin behind `after` do not follow each other; none at all are a gap up to `upto`."""
+    """The breaks in the numbering of the entries after `after`; no entries at all are a gap up to `upto`."""
     breaks: list[JournalBreak] = []
     for entry in entries:
         if entry.first_seq != after + 1:
@@ -126,8 +126,8 @@ def journal_breaks(after: int, upto: int, entries: Sequence[Entry]) -> tuple[Jou
     return tuple(breaks)
 
 
-def read_place(shard: Shard, cursor: str | None, limit: int) -> str:
-    """Where a look goes on, '' for the beginning; refuses a bad limit, and a cursor of another shard."""
+def read_repair_cursor(shard: Shard, cursor: str | None, limit: int) -> str:
+    """The position of a repair, '' for the beginning; refuses a bad limit, and the cursor of another shard."""
     check_int("limit", limit, 1, BATCH_MAX)
     return "" if cursor is None else read_cursor(cursor, shard.queue)[1]
 
@@ -141,22 +141,22 @@ def _next(rows: Rows, ids: list[str], limit: int) -> str | None:
 
 
 def count_mismatches(rows: Rows) -> list[CountMismatch]:
-    """The counters that differ from what is there."""
+    """The counters that differ from the rows."""
     kept, counted = rows.kept(), rows.counted()
     return [CountMismatch(name, kept[name], counted[name]) for name in kept if kept[name] != counted[name]]
 
 
 def recount(step: Step) -> list[CountMismatch]:
-    """Set wrong counters right; says which."""
+    """Correct wrong counters; returns them."""
     wrong = count_mismatches(step.rows)
     if wrong:
         step.rows.recount({each.counter: each.counted for each in wrong})
-        step.woke = True  # a counter that was too low may have hidden jobs that are due
+        step.woke = True  # a counter that was too low may have hidden due jobs
     return wrong
 
 
 def free(step: Step, id: str) -> None:
-    """Let the blocked job of a job that is not active wait: on its own, or on top of the one that waits."""
+    """Free a blocked job without an active one: it waits on its own, or is merged into the waiting job."""
     rows = step.rows
     blocked_job, row = rows.blocked_job(id), rows.job(id)
     if blocked_job is None or row is None:

@@ -31,7 +31,7 @@ AGED_PAGE = 16
 
 
 class EngineItems:
-    """Puts items into feeds, takes them out and shows them."""
+    """Items of feeds."""
 
     def __init__(self, engine: Engine) -> None:
         self._engine = engine
@@ -83,13 +83,13 @@ class EngineItems:
         return await self._write(feed, named, at(now_ms, act)) if moves else []
 
     async def _write(self, feed: FeedName, ids: Sequence[str], act: Callable[[Tx], T]) -> T:  # noqa: ARG002 - for drivers
-        """Run a step on a feed that names these ids; a driver may ask for all that it needs at once."""
+        """Run a step on a feed with these ids; a driver may read their rows in one query."""
         return await self._engine.write(act)
 
     async def take(self, feed: FeedName, limit: int = 1, *, now_ms: int | None = None) -> Sequence[Item]:
         check_writable(feed)
         check_int("limit", limit, 1, BATCH_MAX)
-        # Many may wait for few items: who finds none has written nothing.
+        # Many callers may wait for few items: without an item, no write transaction begins.
         if not await self._engine.read(lambda tx: holds(known_feed(tx, feed))):
             return []
         return await self._engine.write(at(now_ms, lambda tx, _: take(known_feed(tx, feed), limit)))
@@ -137,7 +137,7 @@ class EngineItems:
 
 
 def publish(log: FeedLog, publications: Sequence[Publication]) -> list[Published]:
-    """Put items into a feed in the order given; a feed evicts afterwards if something new came."""
+    """Publish items in order; a feed then evicts if one of them is new."""
     rows = log.rows
     for each in publications:
         check_publication(rows.feed, rows.config.type, each)
@@ -161,10 +161,10 @@ def _publish(log: FeedLog, publication: Publication) -> Published:
     if known is None and type != "feed" and counters.items >= rows.config.items_max:
         return Published(id, "full")
     if id is None and counters.number == _NUMBER_MAX:
-        return Published(id, "full")  # whoever gives such numbers has to go on giving them
+        return Published(id, "full")  # no number is left to draw; the caller must choose ids
     counters.total += 1
     if known is not None:
-        assert id is not None  # it was found by it
+        assert id is not None  # the item was found by its id
         _edit(log, known, publication)
         return Published(id, "edited")
     if id is None:
@@ -196,13 +196,13 @@ def _edit(log: FeedLog, known: ItemRow, publication: Publication) -> None:
 
 
 def _number_of(id: str) -> int:
-    """The number that an id is, so that it is never drawn for another item; 0 for any other text."""
+    """The number that an id stands for, so that it is not drawn again; 0 for other texts."""
     is_number = id.isascii() and id.isdigit() and id[0] != "0" and len(id) <= _NUMBER_DIGITS
     return int(id) if is_number else 0
 
 
 def move(log: FeedLog, moves: Sequence[Move]) -> list[Moved]:
-    """Put items elsewhere in the order given."""
+    """Move items in order."""
     rows = log.rows
     if rows.config.type != "sorted":
         raise wrong_type(rows.feed, rows.config.type, "move items")
@@ -220,7 +220,7 @@ def move(log: FeedLog, moves: Sequence[Move]) -> list[Moved]:
 
 
 def _move(log: FeedLog, row: ItemRow, position: ItemPosition) -> bool:
-    """Whether the item stood elsewhere before; next to itself it is where it is."""
+    """Move an item; returns whether its position has changed. Next to itself it stays."""
     rows = log.rows
     if row.rank in _neighbours(rows, position):
         return False
@@ -231,7 +231,7 @@ def _move(log: FeedLog, row: ItemRow, position: ItemPosition) -> bool:
 
 
 def _rank_at(rows: FeedRows, position: ItemPosition) -> str:
-    """A rank for an item that comes to a position; those around it get new ones when it would be too long."""
+    """A rank for a position; where it would be too long, the ranks around it are redistributed."""
     low, high = _neighbours(rows, position)
     rank = between(low, high)
     return rank if len(rank) <= RANK_CHARS_MAX else _rerank(rows, low, high)
@@ -255,7 +255,7 @@ def _rank(found: list[ItemRow]) -> str | None:
 
 
 def _rerank(rows: FeedRows, low: str | None, high: str | None) -> str:
-    """Draw the ranks around a position anew, with room for one between `low` and `high`; their order stays."""
+    """Redistribute the ranks around a position in the same order; returns a rank between `low` and `high`."""
     before = [] if low is None else rows.last(RERANK_MAX + 1, low + SIGNS[0])[::-1]
     after = [] if high is None else rows.first(RERANK_MAX + 1, low or "")
     low_end = before.pop(0).rank if len(before) > RERANK_MAX else None
@@ -271,7 +271,7 @@ def _rerank(rows: FeedRows, low: str | None, high: str | None) -> str:
 
 
 def retract(log: FeedLog, ids: Sequence[str]) -> list[Retracted]:
-    """Take items out in the order given."""
+    """Remove items in order."""
     rows, is_logged = log.rows, log.rows.config.type != "plain"
     rows.load(ids)
     answers: list[Retracted] = []
@@ -291,7 +291,7 @@ def retract(log: FeedLog, ids: Sequence[str]) -> list[Retracted]:
 
 
 def holds(rows: FeedRows) -> bool:
-    """Whether a plain queue has something to hand out; refuses another type."""
+    """Whether a plain queue has items; refuses other types."""
     if rows.config.type != "plain":
         raise wrong_type(rows.feed, rows.config.type, "hand out items")
     return rows.counters.items > 0
@@ -309,7 +309,7 @@ def take(rows: FeedRows, limit: int) -> list[Item]:
 
 
 def evict(log: FeedLog) -> int:
-    """Take the oldest items beyond the bounds out of a feed, a bounded number; says how many."""
+    """Take the oldest items beyond the bounds out of a feed, a bounded number; returns how many."""
     rows, counters, config = log.rows, log.rows.counters, log.rows.config
     surplus = min(counters.items - config.items_max, EVICT_PER_CALL_MAX)
     evicted = rows.first(surplus) if surplus > 0 else []
@@ -319,7 +319,7 @@ def evict(log: FeedLog) -> int:
     aged = 0
     over_ms = over_before_ms(rows, log.at_ms)
     while over_ms is not None and len(evicted) + aged < EVICT_PER_CALL_MAX:
-        # Mostly there is one or none: who publishes finds what has come of age since the last time.
+        # Mostly one item or none: each publication evicts the items that aged since the last one.
         page = rows.first(min(AGED_PAGE, EVICT_PER_CALL_MAX - len(evicted) - aged))
         over = [row for row in page if row.at_ms <= over_ms]
         for row in over:
@@ -333,12 +333,12 @@ def evict(log: FeedLog) -> int:
 
 
 def over_before_ms(rows: FeedRows, at_ms: int) -> int | None:
-    """Items that were published at this instant or before are over; None when they have no age."""
+    """The instant up to which published items are past their age; None without a limit of age."""
     return at_ms - rows.config.items_keep_ms if rows.config.items_keep_ms else None
 
 
 def write_rank_cursor(row: ItemRow) -> str:
-    """The cursor that continues a list behind an item."""
+    """The cursor that continues a list after an item."""
     return write_text(f"{row.rank}/{row.id}")
 
 
@@ -359,7 +359,7 @@ def read_rank_cursor(cursor: str | None) -> tuple[str, str]:
 
 
 def _page(rows: FeedRows, start: str, limit: int, over_ms: int) -> list[ItemRow]:
-    """The next items that are not over; those that are stand at the front of their feed."""
+    """The next items that are not past their age; those that are stand at the front of their feed."""
     found = rows.first(limit, start, CHANGES_PAGE_BYTES)
     while found and found[-1].at_ms <= over_ms:
         found = rows.first(limit, found[-1].rank, CHANGES_PAGE_BYTES)
@@ -367,8 +367,8 @@ def _page(rows: FeedRows, start: str, limit: int, over_ms: int) -> list[ItemRow]
 
 
 def _start(rows: FeedRows, rank: str, last_id: str) -> str:
-    """The rank behind which a list goes on. Those of a sorted feed may have been drawn anew: there it is that of the
-    last item shown, wherever it stands by now."""
+    """The rank after which a list continues. Ranks of a sorted feed may have changed: there it is the present rank of
+    the last item shown."""
     if rows.config.type == "sorted" and last_id and (last := rows.row(last_id)) is not None:
         return last.rank
     return rank

@@ -1,4 +1,4 @@
-"""The jobs protocol over an engine."""
+"""Jobs: groups a batch by shard, runs one step for each, and answers item by item."""
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 
@@ -29,7 +29,7 @@ from headrace.stores.shared.validate import check_ids, naming
 
 
 class EngineJobs:
-    """Groups each batch by shard, takes one step per shard, and answers in the order given."""
+    """Jobs: one step for each shard of a batch, answers in the order of the batch."""
 
     def __init__(self, engine: Engine) -> None:
         self._engine = engine
@@ -60,12 +60,12 @@ class EngineJobs:
         return await self._write(act, request.limit)
 
     def _claim(self, tx: Tx, request: ClaimRequest, now_ms: int) -> Claims:
-        queues = dict.fromkeys(request.queues)  # one named twice is still one
+        queues = dict.fromkeys(request.queues)  # a repeated queue counts once
         shards = [shard for queue in queues for shard in visiting_order(queue, request.nonce)]
         visited = [rows for shard in shards if (rows := tx.rows(shard)) is not None]
         if any(is_known(rows, request) for rows in visited):
-            again = [each for rows in visited for each in known_claims(rows, request, now_ms)]
-            return Claims(again, now_ms, now_ms)
+            repeated = [each for rows in visited for each in known_claims(rows, request, now_ms)]
+            return Claims(repeated, now_ms, now_ms)
         items: list[Claim] = []
         bytes_left = CLAIM_BYTES_MAX
         claimable = {rows.shard: rows for rows in visited}
@@ -73,13 +73,13 @@ class EngineJobs:
             if len(items) == request.limit or bytes_left <= 0:
                 return Claims(items, now_ms, now_ms)
             step = Step(rows, now_ms, request.worker)
-            handed = claim(step, request, request.limit - len(items), bytes_left, self._hand_out)
-            items += handed
-            bytes_left -= sum(len(each.record.payload) for each in handed)
+            claims = claim(step, request, request.limit - len(items), bytes_left, self._hand_out)
+            items += claims
+            bytes_left -= sum(len(each.record.payload) for each in claims)
             self._finish(step)
-            if (fail_queue := step.left_on()) is not None and fail_queue.shard.queue in queues:
+            if (fail_queue := step.fail_queue_rows()) is not None and fail_queue.shard.queue in queues:
                 claimable[fail_queue.shard] = fail_queue
-        # Asked at the end, of all: a job that dies leaves one on its fail queue, which was visited before or is new.
+        # At the end, of all shards: a job that dies puts one on its fail queue, which may have been visited before.
         times = [next_at(rows, now_ms) for rows in claimable.values()]
         return Claims(items, min((each for each in times if each is not None), default=None), now_ms)
 
@@ -187,7 +187,7 @@ class EngineJobs:
     ) -> list[Answer]:
         answers: list[Answer | None] = [None] * len(items)
         groups = list(by_shard(items, address))
-        # Every queue is looked at before anything is written: a wrong number of shards refuses the whole call.
+        # All rows are opened before the first write: a wrong number of shards refuses the whole call.
         opened = [(tx.rows(shard), picks) for shard, picks in groups]
         for rows, picks in opened:
             if rows is None:
@@ -202,10 +202,10 @@ class EngineJobs:
     def _finish(self, step: Step) -> None:
         finish_step(self._engine, step)
 
-    # A driver may do these faster, as long as nobody can tell.
+    # A driver may override these with faster ones of the same results.
 
     async def _write(self, act: Callable[[Tx], Answer], count: int, bodies: Iterable[bytes] = ()) -> Answer:  # noqa: ARG002 - for drivers
-        """Take a step about so many jobs, with these payloads or results."""
+        """Run a step on `count` jobs with these payloads or results."""
         return await self._engine.write(act)
 
     def _enqueue_step(self, step: Step, jobs: list[Job]) -> list[Enqueued]:
@@ -226,6 +226,6 @@ def results_of(settlements: Iterable[Settlement]) -> Iterator[bytes]:
             yield outcome.result
 
 
-def _fill(answers: list[Answer | None], picks: list[int], given: Sequence[Answer]) -> None:
-    for index, answer in zip(picks, given, strict=True):
+def _fill(answers: list[Answer | None], picks: list[int], part: Sequence[Answer]) -> None:
+    for index, answer in zip(picks, part, strict=True):
         answers[index] = answer

@@ -29,11 +29,11 @@ from headrace.stores.shared.validate import (
 )
 
 NO_BOUNDS = Bounds(0, 1, 0, None, None, 0)
-"""Those of a journal that is not there."""
+"""The bounds of an unknown shard."""
 
 
 class EngineJournal:
-    """Reads entries, and remembers who read how far."""
+    """Reads entries, and keeps the offsets of registered readers."""
 
     def __init__(self, engine: Engine) -> None:
         self._engine = engine
@@ -121,7 +121,7 @@ class EngineJournal:
 
 
 def append(rows: DirectRows, lines: bytes, count: int, now_ms: int, worker: str | None) -> None:
-    """Number the lines of one call, write them as an entry, and keep the journal within its bounds."""
+    """Number the lines of one call, write them as an entry, and trim the journal."""
     counters = rows.counters
     number(counters, count, len(lines), now_ms)
     rows.put_entry(
@@ -133,8 +133,8 @@ def append(rows: DirectRows, lines: bytes, count: int, now_ms: int, worker: str 
 
 
 def number(counters: ShardCounters, count: int, size: int, now_ms: int) -> None:
-    """Give the lines of one call the next numbers: afterwards the last of them is `counters.seq`, and their time
-    `counters.at_ms`."""
+    """Give the lines of one call the next numbers: then `counters.seq` is the last of them, `counters.at_ms` their
+    time."""
     counters.seq += count
     counters.at_ms = max(counters.at_ms, now_ms)
     if counters.first_seq == counters.seq - count + 1:
@@ -143,9 +143,9 @@ def number(counters: ShardCounters, count: int, size: int, now_ms: int) -> None:
 
 
 def trim(rows: Rows, now_ms: int, limit: int) -> int:
-    """Drop journal entries beyond the queue's retention, oldest first, at most `limit`; says how many.
+    """Drop journal entries beyond the queue's retention, oldest first, at most `limit`; returns how many.
 
-    Age and count wait for consumers that asked for it and were heard of within a week; the byte limit waits for nobody.
+    Age and count wait for consumers with `hold` that were active within a week; the byte limit does not wait.
     """
     config, counters = rows.config, rows.counters
     if not _may_trim(config, counters, now_ms):
@@ -171,7 +171,7 @@ def trim(rows: Rows, now_ms: int, limit: int) -> int:
 
 
 def erase_journal(rows: Rows, limit: int) -> int:
-    """Drop entries of a queue that goes, oldest first, whatever its retention, at most `limit`; says how many."""
+    """Drop entries of a deleted queue, oldest first, at most `limit`; returns how many."""
     dropped = 0
     while (oldest := rows.oldest_entry()) is not None and dropped < limit:
         _drop_oldest(rows, oldest)
@@ -187,7 +187,7 @@ def _drop_oldest(rows: Rows, oldest: OldestEntry) -> None:
 
 
 def _may_trim(config: QueueConfig, counters: ShardCounters, now_ms: int) -> bool:
-    # Decided from the counters alone, so that an ordinary call need not look at the journal's front.
+    # Decided from the counters alone, so that an ordinary call need not read the oldest entry.
     return (
         counters.journal_bytes > config.journal_bytes_max
         or counters.seq - counters.first_seq >= config.journal_keep_max
@@ -196,7 +196,7 @@ def _may_trim(config: QueueConfig, counters: ShardCounters, now_ms: int) -> bool
 
 
 def bounds_of(counters: ShardCounters) -> Bounds:
-    """What the journal of a shard holds."""
+    """The bounds of a shard's journal."""
     is_empty = counters.first_seq > counters.seq
     return Bounds(
         counters.epoch,
@@ -209,7 +209,7 @@ def bounds_of(counters: ShardCounters) -> Bounds:
 
 
 def cut(entries: list[Entry], after: int, upto: int) -> list[Entry]:
-    """The entries of a page without the events that nobody asked for: only its first and its last can hold such."""
+    """The entries of a page without events beyond the range: only the first and the last can have such events."""
     if entries:
         entries[0] = entries[0].within(after, upto)
         entries[-1] = entries[-1].within(after, upto)

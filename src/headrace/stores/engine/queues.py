@@ -1,4 +1,4 @@
-"""The queues protocol over an engine."""
+"""Queues: configure, count, list, purge and delete them."""
 
 from collections.abc import Mapping
 
@@ -16,7 +16,7 @@ from headrace.stores.shared.validate import check_version, not_empty
 
 
 class EngineQueues:
-    """Queues, all shards of one in one step."""
+    """Queues: a call is one step on all shards of its queue."""
 
     def __init__(self, engine: Engine) -> None:
         self._engine = engine
@@ -40,7 +40,7 @@ class EngineQueues:
             steps = [Step(rows, now_ms) for shard in queue.all_shards() if (rows := tx.rows(shard, create=True))]
             tx.configure(queue, config)
             for step in steps:
-                step.rows.number()  # what happened before is kept by the rules of before
+                step.rows.number()  # earlier lines are kept by the old retention
                 step.rows.config = config
                 step.note(EventRecord("configured", version=config.version))
                 step.woke = old.paused and not config.paused

@@ -1,4 +1,4 @@
-"""The reads protocol over an engine."""
+"""Reads: jobs by id, lists, finished jobs, snapshots, scans, workers."""
 
 import builtins
 from collections.abc import Sequence
@@ -12,13 +12,13 @@ from headrace.model.results import Found, Group, Page, Scan, Snapshot, SnapshotR
 from headrace.model.validate import check_int
 from headrace.stores.engine.rows import Engine, Rows, Tx
 from headrace.stores.engine.step import at
-from headrace.stores.shared.cursors import is_key, read_cursor, read_place, write_cursor, write_place
+from headrace.stores.shared.cursors import is_row_key, read_cursor, read_scan_cursor, write_cursor, write_scan_cursor
 from headrace.stores.shared.lookup import Row, found_of
 from headrace.stores.shared.validate import check_ids, check_state
 
 
 def find_one(rows: Rows, id: str, now_ms: int) -> Found | None:
-    """All that a shard knows of an id."""
+    """All records of an id on its shard."""
     blocked_job = rows.blocked_job(id)
     known = (
         rows.job(id),
@@ -29,14 +29,14 @@ def find_one(rows: Rows, id: str, now_ms: int) -> Found | None:
     return found_of(id, *known, rows.config.paused, now_ms)
 
 
-def scan_part(rows: Rows, group: Group, place: str, limit: int, now_ms: int) -> tuple[list[Found], str | None]:
-    """What is shown of a group behind a place, and behind what to go on; None at the end."""
+def scan_part(rows: Rows, group: Group, position: str, limit: int, now_ms: int) -> tuple[list[Found], str | None]:
+    """The rows of a group after a position, and the position to continue from; None at the end."""
     paused = rows.config.paused
     last: str | None = None
     found: list[Found | None]
     match group:
         case "alive":
-            jobs, more = rows.scan_jobs(place, limit, SCAN_PART_BYTES)
+            jobs, more = rows.scan_jobs(position, limit, SCAN_PART_BYTES)
             found = []
             for row in jobs:
                 blocked_job = None if row.delivery is None else rows.blocked_job(row.record.id)
@@ -44,18 +44,18 @@ def scan_part(rows: Rows, group: Group, place: str, limit: int, now_ms: int) -> 
                 found.append(found_of(row.record.id, row, blocked, None, [], paused, now_ms))
             last = jobs[-1].record.id if more else None
         case "ended":
-            finished_jobs, more = rows.scan_finished_jobs(place, limit, SCAN_PART_BYTES)
+            finished_jobs, more = rows.scan_finished_jobs(position, limit, SCAN_PART_BYTES)
             found = [found_of(each.id, None, None, each, [], paused, now_ms) for each in finished_jobs]
             last = finished_jobs[-1].id if more else None
         case "dead":
-            dead_letters, more = rows.scan_dead_letters(int(place or 0), limit, SCAN_PART_BYTES)
+            dead_letters, more = rows.scan_dead_letters(int(position or 0), limit, SCAN_PART_BYTES)
             found = [found_of(each.record.id, None, None, None, [each], paused, now_ms) for each in dead_letters]
             last = str(dead_letters[-1].key.number) if more else None
     return [each for each in found if each is not None], last
 
 
 class EngineReads:
-    """Looks on one consistent state."""
+    """Reads of one consistent state."""
 
     def __init__(self, engine: Engine) -> None:
         self._engine = engine
@@ -126,15 +126,15 @@ class EngineReads:
         now_ms: int | None = None,
     ) -> Scan:
         check_int("limit", limit, 1, PAGE_MAX)
-        place = read_place(shard, group, cursor, is_key)
+        position = read_scan_cursor(shard, group, cursor, is_row_key)
 
         def look(tx: Tx, now_ms: int) -> Scan:
             rows = tx.rows(shard)
             if rows is None:
                 return Scan(0, 0, [], None)
             rows.number()
-            found, last = scan_part(rows, group, place, limit, now_ms)
-            return Scan(rows.counters.epoch, rows.counters.seq, found, write_place(shard, group, last))
+            found, last = scan_part(rows, group, position, limit, now_ms)
+            return Scan(rows.counters.epoch, rows.counters.seq, found, write_scan_cursor(shard, group, last))
 
         return await self._engine.read(at(now_ms, look))
 
@@ -159,7 +159,7 @@ def _finished_job(rows: Rows, id: str, now_ms: int) -> FinishedJob | None:
 
 
 def shows(found: Found, state: State) -> bool:
-    """Whether a list of the state shows what was found."""
+    """Whether a list of the state includes the found records."""
     match state:
         case State.BLOCKED:
             return found.blocked_job is not None

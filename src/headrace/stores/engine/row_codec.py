@@ -1,4 +1,4 @@
-"""Records as bytes and columns, for stores of rows: what no statement looks at is packed, since columns cost time."""
+"""Converts records to bytes and columns; fields that no SQL statement uses are packed, since columns cost time."""
 
 from collections.abc import Iterator, Sequence
 from functools import lru_cache
@@ -19,7 +19,7 @@ from headrace.stores.shared.lookup import Row
 
 
 class Body(msgspec.Struct, frozen=True, gc=False, array_like=True):
-    """What no statement looks at of a job. Written short when the rarely set fields at its end are not set."""
+    """The packed fields of a job. Unset fields at its end are left out."""
 
     kind: str
     tag: str | None
@@ -33,7 +33,7 @@ class Body(msgspec.Struct, frozen=True, gc=False, array_like=True):
 
 
 class PackedLease(msgspec.Struct, frozen=True, gc=False, array_like=True):
-    """What no statement looks at of a delivery."""
+    """The packed fields of a delivery."""
 
     worker: str
     claimed_at_ms: int
@@ -48,7 +48,7 @@ unpack_dead_letter = msgspec.msgpack.Decoder(DeadLetter).decode
 
 
 def due_since(run_at_ms: int, body: bytes) -> int:
-    """Since when a job could have been handed out."""
+    """The first instant at which a job could have been claimed."""
     return max(run_at_ms, unpack_body(body).enqueued_at_ms)
 
 
@@ -119,7 +119,7 @@ def lease_columns(delivery: Delivery) -> tuple[int, int, str, bytes]:
 def pack_finished_job(
     kind: str, tag: str | None, enqueued_at_ms: int, ended_at_ms: int, attempts: int, stalls: int
 ) -> bytes:
-    """What no statement looks at of a finished job."""
+    """The packed fields of a finished job."""
     return pack((kind, tag, enqueued_at_ms, ended_at_ms, attempts, stalls))
 
 
@@ -152,14 +152,14 @@ def consumer_of(columns: tuple[Any, ...]) -> Consumer:
 
 
 EVENTS: tuple[ChangeEvent, ...] = ("created", "configured", "deleted", "published", "edited", "retracted", "moved")
-"""Events by the number under which they are stored: add behind the last, and never put them into another order."""
+"""Events by their stored number: append only, never reorder."""
 PIECE_MAX, PIECE_BYTES = 100, 64 * 1024
-"""Changes of one call lie together in pieces of this size: a reader unpacks a piece whole, retention drops it whole."""
+"""Changes of one call are stored in pieces of this size: a reader unpacks, and retention drops, whole pieces."""
 _NUMBERS = {event: number for number, event in enumerate(EVENTS)}
 
 
-class _About(msgspec.Struct, frozen=True, gc=False, array_like=True):
-    """What no statement looks at of a change; written short when the fields at its end are not set."""
+class _ChangeFields(msgspec.Struct, frozen=True, gc=False, array_like=True):
+    """The packed fields of a change; unset fields at its end are left out."""
 
     event: int
     epoch: int
@@ -170,7 +170,7 @@ class _About(msgspec.Struct, frozen=True, gc=False, array_like=True):
 
 
 class _Line(msgspec.Struct, frozen=True, gc=False, array_like=True):
-    """A change among others of the same call; written short when the fields at its end are not set."""
+    """A change in a piece of its call; unset fields at its end are left out."""
 
     event: int
     id: str
@@ -181,7 +181,7 @@ class _Line(msgspec.Struct, frozen=True, gc=False, array_like=True):
 
 
 _pack = msgspec.msgpack.Encoder().encode
-_unpack = msgspec.msgpack.Decoder(_About).decode
+_unpack = msgspec.msgpack.Decoder(_ChangeFields).decode
 _unpack_lines = msgspec.msgpack.Decoder(list[_Line]).decode
 
 
@@ -200,7 +200,7 @@ _counters = attrgetter(
 
 
 def counters_of(counters: FeedCounters) -> tuple[int, ...]:
-    """The counters that change, in the order of their columns, behind birth and time of creation."""
+    """The counters that change, in the order of their columns, which follow birth and time of creation."""
     columns: tuple[int, ...] = _counters(counters)
     return columns
 
@@ -211,13 +211,13 @@ def counter_columns(counters: FeedCounters) -> tuple[Any, ...]:
 
 
 def write_config(config: FeedConfig) -> str:
-    """The text that a configuration is stored as."""
+    """The stored text of a configuration."""
     return msgspec.json.encode(config).decode()
 
 
-@lru_cache(maxsize=1_024)  # as many feeds as a busy store has, at one version each
+@lru_cache(maxsize=1_024)  # the feeds of a busy store, at one version each
 def read_config(text: str) -> FeedConfig:
-    """The configuration that is stored as this text."""
+    """The configuration of a stored text."""
     return msgspec.json.decode(text, type=FeedConfig)
 
 
@@ -280,7 +280,7 @@ def changes_of(columns: Sequence[Any], after: int) -> Iterator[Changed]:
 
 
 def sizes_of(columns: Sequence[Any], after: int) -> Iterator[tuple[int, int, int]]:
-    """What retention has to know of the changes of a piece with `seq > after`: the number, instant and size of each."""
+    """The number, instant and size of the changes of a piece with `seq > after`, for retention."""
     last_seq, at_ms, _, _, packed = columns
     for seq, line in _lines_behind(after, last_seq, packed):
         yield seq, at_ms, len(line.id.encode()) + len(line.item)

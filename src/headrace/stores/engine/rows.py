@@ -1,4 +1,4 @@
-"""The rows of one shard as transitions see them: plain reads and writes inside one atomic step."""
+"""The interface of drivers to the engine: the rows of a shard, a transaction, and the engine that runs it."""
 
 from collections.abc import Callable, Iterable
 from typing import Protocol, TypeVar
@@ -24,14 +24,14 @@ class KeyRow(Struct, frozen=True, gc=False):
 
 
 class WorkerRow(Struct, frozen=True, gc=False):
-    """A worker as a shard remembers it: its last nonce that was handed jobs, and when it was seen."""
+    """A worker on a shard: its last nonce with claims, and when it was seen."""
 
     nonce: str
     seen_at_ms: int
 
 
 class OldestEntry(Struct, frozen=True, gc=False):
-    """What retention has to know of the first entry of a journal."""
+    """The first entry of a journal, for retention."""
 
     last_seq: int
     at_ms: int
@@ -77,26 +77,26 @@ class ShardCounters:
 
 
 class Rows(Protocol):
-    """What a driver keeps for one shard. Lists are ordered as they say, ids by code point."""
+    """The rows of one shard in a driver. Lists have the stated order, ids by code point."""
 
     config: QueueConfig
 
     @property
     def shard(self) -> Shard:
-        """Which shard."""
+        """The shard."""
 
     @property
     def counters(self) -> ShardCounters:
-        """Its counters, to be counted up in place."""
+        """The counters, changed in place."""
 
     def fail_queue(self) -> "Rows":
-        """The rows of the fail queue's shard with the same index, in the same atomic step; made when missing."""
+        """The rows of the fail queue's shard with the same index, in the same atomic step; created when missing."""
 
     def load(self, ids: list[str]) -> None:
         """A hint that these ids come next."""
 
     def seal(self, ids: list[str]) -> None:
-        """Let nobody else make jobs of these ids, which have none, before this step is over."""
+        """Keep others from creating jobs of these ids, which have none, until the step ends."""
 
     # Jobs that wait or are active.
     def job(self, id: str) -> Row | None: ...
@@ -118,7 +118,7 @@ class Rows(Protocol):
         """The earliest end of a lease."""
 
     def of_nonce(self, nonce: str) -> list[Row]:
-        """Active ones that were handed out under this nonce, by fence."""
+        """Active ones that were claimed with this nonce, by fence."""
 
     # Blocked jobs.
     def blocked_job(self, id: str) -> BlockedJob | None: ...
@@ -161,10 +161,10 @@ class Rows(Protocol):
 
     # Journal.
     def append(self, lines: bytes, count: int, now_ms: int, worker: str | None) -> None:
-        """Append the lines of one call. A store may give them their numbers later, when `number` asks for it."""
+        """Append the lines of one call. A store may number them later, on `number`."""
 
     def number(self) -> None:
-        """Give everything appended so far its numbers: before the journal, its bounds or its rules are touched."""
+        """Number all appended lines: called before the journal, its bounds or its retention are used."""
 
     def oldest_entry(self) -> OldestEntry | None: ...
     def drop_oldest_entry(self) -> None: ...
@@ -174,18 +174,18 @@ class Rows(Protocol):
     def drop_consumer(self, name: str) -> None: ...
 
     def entries(self, after: int, upto: int, limit: int, bytes_max: int) -> list[Entry]:
-        """Entries that hold an event of `after < seq <= upto`, oldest first, until `limit` or `bytes_max` is passed."""
+        """Entries with an event of `after < seq <= upto`, oldest first, until `limit` or `bytes_max` is exceeded."""
 
     def reached(self, after: int, upto: int, at_ms: int) -> int:
-        """The last seq of `after < seq <= upto` that was written at or before an instant, `after` when there is none;
-        what was dropped was written before. After `number`."""
+        """The last seq of `after < seq <= upto` written at or before an instant, `after` when there is none; dropped
+        entries count as written before. After `number`."""
 
-    # For those who look.
+    # Reads.
     def counts(self, now_ms: int) -> Counts:
-        """How many stand where."""
+        """The number of jobs by state."""
 
     def held(self) -> int:
-        """How many wait or are blocked."""
+        """The number of waiting and blocked jobs."""
 
     def ids_in(self, state: State, after_id: str, limit: int) -> list[str]:
         """The ids of records in a state with `id > after_id`, by id."""
@@ -204,30 +204,30 @@ class Rows(Protocol):
         """All records, for a snapshot."""
 
     def workers(self) -> list[tuple[str, WorkerRow]]:
-        """The workers that are remembered, by name."""
+        """The known workers, by name."""
 
-    # For those who look after it.
+    # Integrity.
     def leases_over(self, now_ms: int, limit: int) -> int:
-        """How many leases have `expires_at <= now`, as far as `limit`."""
+        """The number of leases with `expires_at <= now`, at most `limit`."""
 
     def stranded(self, after_id: str, limit: int) -> list[str]:
-        """The ids of blocked jobs with `id > after_id` that no active job blocks, by id."""
+        """The ids of blocked jobs with `id > after_id` and without an active job, by id."""
 
     def kept(self) -> dict[str, int]:
-        """The counters that are kept beside the rows, by name; none where nothing is counted twice."""
+        """The stored counters of rows, by name; none where rows are always counted."""
 
     def counted(self) -> dict[str, int]:
-        """What these counters should be: the rows, counted. After `number`."""
+        """The same counters from the rows themselves. After `number`."""
 
     def recount(self, counted: dict[str, int]) -> None:
-        """Set the counters to what was counted."""
+        """Set the stored counters."""
 
     def erase(self, limit: int) -> int:
-        """Delete what is left of a shard without live jobs, except its journal, at most `limit` rows; says how many."""
+        """Delete the rows of a shard without live jobs, except its journal, at most `limit`; returns how many."""
 
 
 class DirectRows(Rows, Protocol):
-    """Rows whose journal is numbered as it is appended."""
+    """Rows whose journal is numbered on append."""
 
     def put_entry(self, entry: Entry) -> None:
         """Write an entry."""
@@ -240,12 +240,12 @@ class Tx(Protocol):
         """The store's clock."""
 
     def rows(self, shard: Shard, create: bool = False) -> Rows | None:
-        """The rows of a shard; None when its queue is unknown and not to be made. A queue with another number of
+        """The rows of a shard; None when its queue is unknown and `create` is False. A queue with another number of
         shards raises `Refused`."""
 
     def shards_of(self, queue: Queue) -> int | None:
-        """How many shards the queue of this name has, or else its fail queue or the queue it is a fail queue of: they
-        are the same number; None when none of them is known."""
+        """The number of shards of the queue or, if it is unknown, of its paired queue, which has the same number; None
+        when both are unknown."""
 
     def configure(self, queue: Queue, config: QueueConfig) -> None:
         """Store the configuration of a known queue."""
@@ -260,16 +260,16 @@ class Tx(Protocol):
         """Drop a queue whose shards are erased."""
 
     def feed(self, feed: FeedName) -> FeedRows | None:
-        """The rows of a feed or of a directory; None when there is none."""
+        """The rows of a feed or of a directory; None when it is unknown."""
 
     def make_feed(self, feed: FeedName, config: FeedConfig, counters: FeedCounters) -> FeedRows:
-        """The rows of a feed that is not there yet."""
+        """Create a feed, and return its rows."""
 
     def forget_feed(self, rows: FeedRows) -> None:
-        """Drop a feed: nobody finds it any more. What it held may be erased later."""
+        """Make a feed unreachable; its rows may be erased later."""
 
     def erase_feeds(self, limit: int) -> int:
-        """Erase what is left of dropped feeds, at most `limit` rows; says how many."""
+        """Erase rows of dropped feeds, at most `limit`; returns how many."""
 
 
 T = TypeVar("T")
@@ -279,23 +279,24 @@ class Engine(Protocol):
     """Runs functions as atomic steps."""
 
     async def read(self, look: Callable[[Tx], T]) -> T:
-        """Run a function that only looks, on one consistent state."""
+        """Run a function that only reads, on one consistent state."""
 
     async def write(self, act: Callable[[Tx], T]) -> T:
-        """Run a function whose writes are kept whole, or not at all when it raises."""
+        """Run a function whose writes are committed together, or not at all when it raises."""
 
     def wake(self, queues: Iterable[Queue]) -> None:
-        """Tell waiters that something may be there."""
+        """Wake waiters for work on these queues."""
 
     def tell_ended(self, queue: Queue, ids: list[str]) -> None:
-        """Tell those who wait for the end of these jobs."""
+        """Wake waiters for the end of these jobs."""
 
     def tell_changed(self, feed: FeedName) -> None:
-        """Tell those who follow a feed, or wait for items of a plain queue."""
+        """Wake subscribers of a feed, and waiters for items of a plain queue."""
 
 
 def part_of(found: Iterable[T], size: Callable[[T], int], limit: int, bytes_max: int) -> tuple[list[T], bool]:
-    """The first rows until `limit` or `bytes_max` is reached, never none of some, and whether there may be more."""
+    """The first rows until `limit` or `bytes_max` is reached, at least one if there is any, and whether there may be
+    more."""
     part: list[T] = []
     for row in found:
         part.append(row)

@@ -1,4 +1,4 @@
-"""Settle and extend: end or prolong deliveries, each only while its lease holds."""
+"""Settle and extend: ends deliveries or extends leases, each only while its lease holds."""
 
 from msgspec.structs import replace
 
@@ -11,7 +11,7 @@ from headrace.stores.shared.lookup import Row
 
 
 def refusal(row: Row | None, lease: Lease, now_ms: int) -> LeaseRefusal | None:
-    """Why a lease does not hold: active? then expired? then token? – None when it does."""
+    """Why a lease does not hold, in the order not active, expired, mismatch; None when it holds."""
     if row is None or row.delivery is None:
         return "not_active"
     if row.delivery.expires_at_ms <= now_ms:
@@ -48,7 +48,7 @@ def _settle_one(step: Step, settlement: Settlement) -> Settled:
 
 
 def extend(step: Step, leases: list[Lease], lease_ms: int) -> list[Extended]:
-    """Prolong the leases of one shard, in order."""
+    """Extend the leases of one shard, in order."""
     step.rows.load([lease.id for lease in leases])
     return [_extend_one(step, lease, lease_ms) for lease in leases]
 

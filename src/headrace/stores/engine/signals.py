@@ -1,4 +1,4 @@
-"""What waiters look at before they sleep: work that is there, jobs that have ended, feeds that have changed."""
+"""The checks of waiters before they sleep: claimable work, ended jobs, changed feeds."""
 
 from collections.abc import Sequence
 
@@ -10,7 +10,7 @@ from headrace.stores.shared.sharding import by_shard
 
 
 def has_changed(tx: Tx, feed: FeedName, after: FeedCursor | None) -> bool:
-    """Whether there is something for a reader at `after`, or for who wants items of a plain queue."""
+    """Whether the log has changes for a reader at `after`, or a plain queue has items."""
     rows = tx.feed(feed)
     if rows is None:
         return after is not None
@@ -54,7 +54,7 @@ def has_work(tx: Tx, queues: Sequence[Queue]) -> bool:
 
 
 def next_later_ms(tx: Tx, queues: Sequence[Queue]) -> int | None:
-    """The earliest time of a later job: when it moves forward, a waiter has to think again."""
+    """The earliest due time of a later job: a waiter must wake when it becomes earlier."""
     times = [
         rows.next_later_ms()
         for queue in queues

@@ -1,4 +1,4 @@
-"""One atomic step on a shard: the instant, the rows, and the journal lines that are written at its end."""
+"""One atomic step on a shard: its time, its rows, and the journal lines written at its end."""
 
 from collections.abc import Callable
 from typing import TypeVar
@@ -15,11 +15,11 @@ from headrace.stores.shared.lookup import Row
 
 Answer = TypeVar("Answer")
 ENDS: frozenset[EventName] = frozenset({"done", "cancelled", "dead", "removed", "purged"})
-"""The events after which nobody has to wait for a job any more."""
+"""The events that end the wait for a job."""
 
 
 class Step:
-    """Collects what happens in one call, so that all of it becomes one journal entry."""
+    """Collects the journal lines of one call, so that they become one entry."""
 
     def __init__(self, rows: Rows, now_ms: int, worker: str | None = None) -> None:
         self.rows = rows
@@ -30,13 +30,13 @@ class Step:
         self._fail_queue: Step | None = None
 
     def fail_queue(self) -> "Step":
-        """The step on the fail queue's shard that is taken together with this one."""
+        """The step on the fail queue's shard in the same transaction."""
         if self._fail_queue is None:
             self._fail_queue = Step(self.rows.fail_queue(), self.now_ms)
         return self._fail_queue
 
-    def left_on(self) -> Rows | None:
-        """The rows of the fail queue's shard when a death left a job there."""
+    def fail_queue_rows(self) -> Rows | None:
+        """The rows of the fail queue's shard, if this step has put a job there."""
         return None if self._fail_queue is None else self._fail_queue.rows
 
     def note(self, line: EventRecord) -> None:
@@ -44,7 +44,8 @@ class Step:
         self.lines.append(line)
 
     def ended(self) -> list[str]:
-        """The ids of jobs that have ended or went so far. A purged dead letter is of one that had ended before."""
+        """The ids of jobs that have ended or were dropped so far; a purged dead letter is of a job that ended
+        before."""
         return [
             line.id
             for line in self.lines
@@ -52,7 +53,7 @@ class Step:
         ]
 
     def finish(self) -> list[Queue]:
-        """Append what happened to the journal, and say which queues may have work now that had none."""
+        """Append the lines to the journal, and return the queues that may have new work."""
         woken = [] if self._fail_queue is None else self._fail_queue.finish()
         if self.woke:
             woken.append(self.rows.shard.queue)
@@ -62,7 +63,7 @@ class Step:
         return woken
 
     def wait(self, record: Record) -> Record:
-        """Let a record wait, ready (with a new number) when it is due and later otherwise; returns it as stored."""
+        """Store a waiting record: ready (with a new number) when it is due, later otherwise; returns it as stored."""
         order_key = self.draw(record) if record.run_at_ms <= self.now_ms else None
         record = replace(record, order_key=order_key)
         self.rows.put(Row(record))
@@ -70,12 +71,12 @@ class Step:
         return record
 
     def draw(self, record: Record) -> int:
-        """A new order key at the end of the line of the record's priority."""
+        """A new order key, last of the record's priority."""
         self.rows.counters.number += 1
         return order_key_of(self.rows.config.priority_of(record.policy), self.rows.counters.number)
 
     def line_of(self, event: EventName, record: Record, *, dead_letter: int | None = None) -> EventRecord:
-        """A line about a record that waits: what it is and when it is due."""
+        """The line of an event about a waiting record."""
         config = self.rows.config
         fresh = event in ("enqueued", "blocked", "unblocked")
         return EventRecord(
@@ -99,7 +100,7 @@ def order_key_of(priority: int, number: int) -> int:
 
 
 def number_at(order_key: int) -> int:
-    """The number that an order key was drawn with."""
+    """The number in an order key."""
     return order_key & ((1 << NUMBER_BITS) - 1)
 
 

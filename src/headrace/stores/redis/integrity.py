@@ -9,7 +9,7 @@ from headrace.model.integrity import CountMismatch, Findings, Problem, Quarantin
 from headrace.model.limits import BATCH_MAX, INSPECT_JOURNAL_BYTES
 from headrace.model.names import Shard
 from headrace.model.validate import check_int
-from headrace.stores.engine.integrity import CheckCursor, read_place
+from headrace.stores.engine.integrity import CheckCursor, read_repair_cursor
 from headrace.stores.redis.client import Argument, RedisClient
 from headrace.stores.redis.fanout import ask, now_argument
 from headrace.stores.redis.journal import EntryReader, RedisJournal, bounds_of
@@ -64,7 +64,7 @@ class RedisIntegrity:
     async def repair(
         self, shard: Shard, *, cursor: str | None = None, limit: int = BATCH_MAX, now_ms: int | None = None
     ) -> RepairResult:
-        given = _given(read_place(shard, cursor, limit), limit, now_ms)
+        given = _given(read_repair_cursor(shard, cursor, limit), limit, now_ms)
         [answer] = await ask(self._link, "mend", [shard], given)
         if answer is None:
             return RepairResult()

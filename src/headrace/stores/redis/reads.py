@@ -21,7 +21,14 @@ from headrace.stores.redis.client import RedisClient
 from headrace.stores.redis.fanout import ask, looking, now_argument
 from headrace.stores.redis.keys import first_shard, head_key
 from headrace.stores.redis.packing import blocked_job_of, dead_letter_of, delivery_of, finished_job_of, record_of
-from headrace.stores.shared.cursors import bad_cursor, is_number, read_cursor, read_place, write_cursor, write_place
+from headrace.stores.shared.cursors import (
+    bad_cursor,
+    is_number,
+    read_cursor,
+    read_scan_cursor,
+    write_cursor,
+    write_scan_cursor,
+)
 from headrace.stores.shared.lookup import Row, found_of
 from headrace.stores.shared.sharding import by_shard
 from headrace.stores.shared.validate import check_ids, check_state
@@ -199,7 +206,7 @@ class RedisReads:
         now_ms: int | None = None,
     ) -> Scan:
         check_int("limit", limit, 1, PAGE_MAX)
-        at, _, server = read_place(shard, group, cursor, _is_server_place).partition(_AT)
+        at, _, server = read_scan_cursor(shard, group, cursor, _is_server_place).partition(_AT)
         given = [now_argument(now_ms), group, server, at, limit, SCAN_PART_BYTES]
         with looking():
             [answer] = await ask(self._link, "scan", [shard], given)
@@ -208,7 +215,7 @@ class RedisReads:
         told_ms, epoch, seq, paused, server, at, flat = answer
         found = _scanned(shard, group, flat, bool(paused), int(told_ms))
         last = None if at == b"0" else at.decode() + _AT + server.decode()
-        return Scan(int(epoch), int(seq), found, write_place(shard, group, last))
+        return Scan(int(epoch), int(seq), found, write_scan_cursor(shard, group, last))
 
     async def workers(self, queue: Queue, *, now_ms: int | None = None) -> Sequence[WorkerSeen]:
         shards = queue.all_shards()

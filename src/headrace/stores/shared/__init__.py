@@ -1,1 +1,1 @@
-"""What every driver shares: cursors of lists, look-ups by id, waiters."""
+"""Helpers of all drivers: cursors, sharding, validation, lookups by id, waiters."""

@@ -1,4 +1,4 @@
-"""Everything that a shard knows of one id, as one answer."""
+"""Combines all records of one id into one `Found`."""
 
 from msgspec import Struct
 
@@ -24,7 +24,7 @@ def found_of(
     paused: bool,
     now_ms: int,
 ) -> Found | None:
-    """All records of an id as one answer; what is over is left out."""
+    """All records of an id; rows past their retention are left out."""
     if finished_job is not None and finished_job.until_ms <= now_ms:
         finished_job = None
     kept = tuple(dead_letter for dead_letter in dead_letters if dead_letter.until_ms > now_ms)

@@ -1,4 +1,4 @@
-"""Checks of what callers give to a store, and the refusals that several drivers share."""
+"""Checks arguments of store calls, and builds the refusals that drivers share."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
@@ -18,17 +18,17 @@ from headrace.model.validate import bounded_repr, check_batch, check_int, check_
 
 
 def unknown_feed(feed: FeedName) -> Refused:
-    """The refusal of a feed that is not there."""
+    """The refusal of an unknown feed."""
     return Refused("unknown_feed", f"there is no feed {str(feed)!r}; create it first")
 
 
 def feed_exists(feed: FeedName) -> Refused:
-    """The refusal to make a feed that is there."""
+    """The refusal to create an existing feed."""
     return Refused("feed_exists", f"there is a feed {str(feed)!r} already; configure it, or choose another name")
 
 
 def feed_version_changed(feed: FeedName, config: FeedConfig, version: int) -> Refused:
-    """The refusal of a change that was made looking at an older configuration."""
+    """The refusal of a change to an outdated version of the configuration."""
     return Refused(
         "version_changed",
         f"feed {str(feed)!r} was to be at version {version} and is at {config.version};"
@@ -37,7 +37,7 @@ def feed_version_changed(feed: FeedName, config: FeedConfig, version: int) -> Re
 
 
 def check_publication(feed: FeedName, type: str, publication: Publication) -> None:
-    """Refuse what a feed of this type cannot do."""
+    """Refuse a publication that a feed of this type cannot take."""
     if publication.id is None and type != "sorted":
         raise Refused("bad_id", f"an item of {str(feed)!r} needs an id; only sorted feeds draw them")
     if type == "sorted":
@@ -49,12 +49,12 @@ def check_publication(feed: FeedName, type: str, publication: Publication) -> No
 
 
 def wrong_type(feed: FeedName, type: str, wanted: str) -> Refused:
-    """The refusal of what only feeds of another type can do."""
+    """The refusal of an operation of another type of feed."""
     return Refused("wrong_type", f"{str(feed)!r} is of type {type!r} and cannot {wanted}; use a feed of another type")
 
 
 def check_state(state: object) -> None:
-    """Refuse what is no state, and the one that is listed elsewhere."""
+    """Refuse anything that is not a state, and the state dead, which `store.dead` lists."""
     if type(state) is not State:
         raise Refused(
             "bad_state", f"{bounded_repr(state)} is not a State; use one of {', '.join(each.name for each in State)}"
@@ -64,7 +64,7 @@ def check_state(state: object) -> None:
 
 
 def check_call(feed: FeedName, what: str, count: int, instance: str) -> None:
-    """Refuse a call that can never be right."""
+    """Refuse a call to a directory, of a too large batch, or without a valid instance."""
     check_writable(feed)
     check_batch(what, count, BATCH_MAX)
     check_instance(instance)
@@ -78,7 +78,7 @@ def check_item_ids(ids: Sequence[str]) -> None:
 
 
 def check_pick(queue: Queue, pick: object) -> None:
-    """Refuse anything that names no dead letter."""
+    """Refuse anything that does not name a dead letter."""
     if isinstance(pick, str):
         check_id(pick, queue)
     elif isinstance(pick, DeadLetterKey):
@@ -94,13 +94,13 @@ SEQ_MAX = 2**63 - 1
 
 
 def check_range(after: int, upto: int) -> None:
-    """Refuse positions that no journal can have."""
+    """Refuse offsets that no journal can have."""
     check_int("after", after, 0, SEQ_MAX)
     check_int("upto", upto, 0, SEQ_MAX)
 
 
 def check_spans(spans: Sequence[Span], at_ms: int) -> None:
-    """Refuse too many spans, positions that no journal can have, and an instant that is none."""
+    """Refuse too many spans, offsets that no journal can have, and an invalid instant."""
     check_batch("spans", len(spans), BATCH_MAX)
     check_time("at_ms", at_ms)
     for span in spans:
@@ -108,20 +108,20 @@ def check_spans(spans: Sequence[Span], at_ms: int) -> None:
 
 
 def unknown_queue(shard: Shard) -> Refused:
-    """The refusal to remember a reader of a journal that is not there."""
+    """The refusal to register a reader of an unknown queue."""
     return Refused("unknown_queue", f"there is no queue {shard.queue.full_name!r} yet; enqueue to it first")
 
 
 def unknown_consumer(shard: Shard, consumer: str) -> Refused:
-    """The refusal to move a reader that is not remembered."""
+    """The refusal to advance an unregistered reader."""
     return Refused(
         "unknown_consumer",
-        f"nobody registered as {bounded_repr(consumer, CONSUMER_CHARS_MAX)} on {shard}; register before advancing",
+        f"no consumer {bounded_repr(consumer, CONSUMER_CHARS_MAX)} is registered on {shard}; register before advancing",
     )
 
 
 def beyond_journal(shard: Shard, last_seq: int, seq: int) -> Refused:
-    """The refusal of a position behind the end of a journal."""
+    """The refusal of an offset beyond the end of a journal."""
     return Refused(
         "beyond_journal",
         f"the journal of {shard} ends with seq {last_seq:,} and cannot be read up to {seq:,};"
@@ -130,7 +130,7 @@ def beyond_journal(shard: Shard, last_seq: int, seq: int) -> Refused:
 
 
 def check_version(queue: Queue, known: QueueConfig, version: int | None) -> None:
-    """Refuse a change that was decided on another configuration than the one in force."""
+    """Refuse a change to an outdated version of the configuration."""
     if version is not None and version != known.version:
         raise Refused(
             "version_changed",
@@ -149,7 +149,7 @@ def not_empty(queue: Queue, live: int) -> Refused:
 
 
 def wrong_shards(queue: Queue, known: int) -> Refused:
-    """The refusal of a queue that was cut into another number of shards."""
+    """The refusal of a queue with another number of shards."""
     return Refused(
         "wrong_shards",
         f"queue {queue.full_name!r} of tenant {queue.tenant!r} has {known} shards, the call said {queue.shards};"
@@ -159,7 +159,7 @@ def wrong_shards(queue: Queue, known: int) -> Refused:
 
 @contextmanager
 def naming(ids: Iterable[str]) -> Iterator[None]:
-    """Tell a caller whose answer got lost which ids it was about."""
+    """Add the ids of the call to an `OutcomeUnknown`."""
     try:
         yield
     except OutcomeUnknown as lost:

@@ -1,4 +1,4 @@
-"""Waiters: what they look at before they sleep, and how they are woken."""
+"""Wakes coroutines of this process that wait for queues, jobs or feeds."""
 
 import asyncio
 from collections.abc import Hashable, Iterable, Iterator, Sequence
@@ -12,27 +12,27 @@ from headrace.model.validate import check_batch, check_int
 from headrace.stores.shared.validate import check_ids
 
 Name = tuple[str, str]
-"""A queue as waiters know it: tenant and full name."""
+"""The key of a queue for waiters: tenant and full name."""
 Watched = TypeVar("Watched", bound=Hashable)
 
 
 def name_of(queue: Queue) -> Name:
-    """The name under which a queue is watched."""
+    """The key of a queue for waiters."""
     return queue.tenant, queue.full_name
 
 
 class Woken(Protocol):
-    """What is set when something happens: an event, or a callback in its shape."""
+    """An event that a signal sets, or a callback with the same method."""
 
     def set(self) -> None:
         """Be woken."""
 
 
 class Waiters(Generic[Watched]):
-    """Those of this process who sleep until something happens to what they watch: queues, or jobs."""
+    """The waiting coroutines of this process, by the key that they watch: a queue, a job or a feed."""
 
     def __init__(self) -> None:
-        # In the order of their coming: what happens next must not depend on where objects lie in memory.
+        # Dictionaries keep the order of arrival: sets would wake in the order of memory addresses.
         self._events: dict[Watched, dict[Woken, None]] = {}
 
     def __len__(self) -> int:
@@ -40,14 +40,14 @@ class Waiters(Generic[Watched]):
 
     @contextmanager
     def watching(self, names: Sequence[Watched]) -> Iterator[asyncio.Event]:
-        """An event that is set when one of these is woken, as long as the block lasts."""
+        """An event that is set when one of the names is woken, as long as the block lasts."""
         event = asyncio.Event()
         with self.waking(names, event):
             yield event
 
     @contextmanager
     def waking(self, names: Sequence[Watched], event: Woken) -> Iterator[None]:
-        """`event` is set when one of these is woken, as long as the block lasts."""
+        """Set `event` when one of the names is woken, as long as the block lasts."""
         for name in names:
             self._events.setdefault(name, {})[event] = None
         try:
@@ -59,7 +59,7 @@ class Waiters(Generic[Watched]):
                     del self._events[name]
 
     def wake(self, names: Iterable[Watched]) -> None:
-        """Wake all who watch one of these; on the event loop's thread."""
+        """Wake all waiters of the names; call it on the event loop's thread."""
         if not self._events:
             return
         for name in names:
@@ -70,7 +70,7 @@ class Waiters(Generic[Watched]):
 async def is_set_within(event: asyncio.Event, seconds: float) -> bool:
     """Whether the event is set before the time is over."""
     try:
-        # Not wait_for, whose task of its own costs turns of the loop just when somebody is woken.
+        # Not wait_for: its task costs turns of the loop just when a waiter is woken.
         async with asyncio.timeout(seconds):
             return await event.wait()
     except TimeoutError:
@@ -78,30 +78,30 @@ async def is_set_within(event: asyncio.Event, seconds: float) -> bool:
 
 
 def check_wait(queues: Sequence[Queue], timeout_ms: object) -> list[Name]:
-    """Refuse a wait that can never be right; returns the names to watch, each once."""
+    """Refuse an invalid wait; returns the names to watch, each once."""
     check_batch("queues", len(queues), QUEUES_PER_CLAIM_MAX)
     check_int("timeout_ms", timeout_ms, 0, DURATION_MS_MAX)
     return list(dict.fromkeys(map(name_of, queues)))
 
 
 JobName = tuple[str, str, str]
-"""A job as those who wait for its end know it: tenant and full name of its queue, and its id."""
+"""The key of a job for waiters: tenant and full name of its queue, and its id."""
 
 
 def names_of(queue: Queue, ids: Iterable[str]) -> list[JobName]:
-    """The names under which jobs are watched, each once."""
+    """The keys of jobs for waiters, each once."""
     tenant, name = queue.tenant, queue.full_name
     return [(tenant, name, id) for id in dict.fromkeys(ids)]
 
 
 def check_ended(queue: Queue, ids: Sequence[str], timeout_ms: object) -> None:
-    """Refuse a wait that can never be right."""
+    """Refuse an invalid wait."""
     check_ids(queue, ids)
     check_int("timeout_ms", timeout_ms, 0, DURATION_MS_MAX)
 
 
 def check_changed(feed: FeedName, after: object, timeout_ms: object) -> FeedName:
-    """Refuse a wait that can never be right; returns the name to watch."""
+    """Refuse an invalid wait; returns the name to watch."""
     check_cursor(after)
     check_int("timeout_ms", timeout_ms, 0, DURATION_MS_MAX)
     return feed

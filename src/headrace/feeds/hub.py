@@ -11,11 +11,11 @@ from headrace.client.codec import Codec
 from headrace.client.retry import UNANSWERED, feed_backoff, retry_forever
 from headrace.feeds.change import Change, live, of_item, of_log
 from headrace.feeds.context import snapshot
-from headrace.feeds.singleflight import SingleFlight, seen
 from headrace.model.feed import Changed, FeedCursor, FeedName
 from headrace.model.limits import FEED_LOOK_MS, HUB_BYTES_MAX, HUB_CHANGES_MAX
 from headrace.model.results import ItemsSnapshot
 from headrace.stores.contract.store import Store
+from headrace.stores.shared.singleflight import SingleFlight, retrieve_error
 
 
 class DecodedPage:
@@ -179,17 +179,17 @@ class Hub:
 
     async def present(self) -> PresentItems:
         """All that is there."""
-        return await self._presents.ask()
+        return await self._presents.run()
 
     async def birth(self) -> FeedCursor:
         """The cursor before the first change of a feed, as soon as there is one."""
-        return await self._births.ask()
+        return await self._births.run()
 
     async def deletion(self, birth: str) -> Changed | None:
         """How the feed that was born so was deleted, if its tenant's directory still knows."""
         if self._deletion is None or self._deletion[0] != birth:
             task = self.loop.create_task(retry_forever(lambda: deletion_of(self._store, self._feed, birth)))
-            task.add_done_callback(seen)
+            task.add_done_callback(retrieve_error)
             self._deletion = birth, task
         return await asyncio.shield(self._deletion[1])
 

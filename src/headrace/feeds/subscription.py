@@ -12,13 +12,13 @@ from headrace.client.codec import Codec
 from headrace.client.retry import retry_forever
 from headrace.feeds.change import Change, live
 from headrace.feeds.hub import Hub, LogPage, hub_of
-from headrace.feeds.singleflight import seen
 from headrace.model.errors import Refused
 from headrace.model.feed import FeedCursor, FeedName
 from headrace.model.limits import FEED_LOOK_MS, TOLD_PER_BATCH_MAX
 from headrace.model.results import Changes
 from headrace.model.times import Duration, duration_ms
 from headrace.stores.contract.store import Store
+from headrace.stores.shared.singleflight import retrieve_error
 
 T = TypeVar("T")
 
@@ -110,7 +110,7 @@ class ChangeStream(ABC):
         if self._asking is None or self._asking[0] != key or self._asking[1].get_loop() is not loop:
             self._break_off()
             self._asking = key, loop.create_task(look())
-            self._asking[1].add_done_callback(seen)
+            self._asking[1].add_done_callback(retrieve_error)
         task: asyncio.Task[T] = self._asking[1]
         try:
             return await asyncio.shield(task)

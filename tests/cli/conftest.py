@@ -12,7 +12,7 @@ def url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
     """An empty store in a new file, and an empty Redis with a password."""
     name: str = request.param
     if name == "redis":
-        from tests.support.emptying import flush
+        from tests.support.server_cleanup import flush
         from tests.support.servers import redis_server
 
         flush([redis_server()])

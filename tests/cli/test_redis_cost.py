@@ -6,8 +6,8 @@ from headrace.model.job import Job
 from headrace.model.names import Queue
 from headrace.stores.contract.store import Store
 from tests.cli.support import run, with_store
-from tests.support.emptying import flush
 from tests.support.redis_servers import RedisServer
+from tests.support.server_cleanup import flush
 from tests.support.servers import PASSWORD, USER, redis_server
 
 MAIL = Queue("mail")

@@ -11,9 +11,9 @@ from headrace.model.claim import ClaimRequest
 from headrace.model.errors import OutcomeUnknown, Refused, StoreUnavailable
 from headrace.model.names import Queue
 from headrace.stores.open import open_store
-from tests.support.emptying import flush
 from tests.support.proxy import Proxy
 from tests.support.redis_servers import RedisServer
+from tests.support.server_cleanup import flush
 from tests.support.servers import redis_server
 
 QUEUE = Queue("default")

@@ -9,8 +9,8 @@ from zlib import crc32
 import pytest
 
 from headrace.stores.contract.store import Store
+from tests.support.fault_registry import plant
 from tests.support.feed_play import FeedPlay
-from tests.support.planting import plant
 from tests.support.play import Play
 from tests.support.stores import SHARED_URLS, STORES
 
@@ -22,7 +22,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     """Choose the stores, and plant a fault in one to see whether the suite notices."""
     parser.addoption("--stores", default=",".join(STORES), help="the stores to run on, separated by commas")
     parser.addoption("--everything", action="store_true", help="run also what `make test` leaves to `make proof`")
-    parser.addoption("--fault", default=None, help="a fault of tests/support/planting.py to plant in its store")
+    parser.addoption("--fault", default=None, help="a fault of tests/support/fault_registry.py to plant in its store")
 
 
 def pytest_configure(config: pytest.Config) -> None:

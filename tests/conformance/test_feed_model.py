@@ -12,10 +12,10 @@ import msgspec
 from hypothesis import given, note
 from hypothesis import strategies as st
 
-from tests.support.beside import open_beside_memory
 from tests.support.examples import EXAMPLES, playing
 from tests.support.feed_fold import Follower
 from tests.support.feed_histories import EVERYWHERE, START_MS, FeedActor, FeedDraw
+from tests.support.reference_store import open_with_reference
 from tests.support.stores import STORES
 
 OPERATIONS_MAX = 60
@@ -36,7 +36,7 @@ async def compare(store_name: str, random: Random, operations: int, say: Callabl
     """Play the same history on both and compare as it goes."""
     folder = Path(tempfile.mkdtemp(prefix="headrace-feeds-"))
     try:
-        async with open_beside_memory(store_name, folder) as stores:
+        async with open_with_reference(store_name, folder) as stores:
             draw, actors = FeedDraw(random), [FeedActor(store) for store in stores]
             for number in range(operations):
                 op = draw.op()

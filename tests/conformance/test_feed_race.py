@@ -11,9 +11,9 @@ import pytest
 from headrace.model.feed import Changed, FeedName, Publication
 from headrace.stores.contract.store import Store
 from tests.support.feed_fold import Follower
-from tests.support.feed_racing import CREATED, TAKEN_AT_ONCE, Taker, publish_and_arrange, publish_until_told
-from tests.support.forking import CONTEXT
-from tests.support.racing import PATIENCE_S, together
+from tests.support.feed_races import CREATED, TAKEN_AT_ONCE, Taker, publish_and_arrange, publish_until_told
+from tests.support.forkserver import CONTEXT
+from tests.support.races import PATIENCE_S, together
 
 NEWS, BOARD, INBOX = FeedName("news", "acme"), FeedName("board", "acme"), FeedName("inbox", "acme")
 PROCESSES = 3

@@ -11,9 +11,9 @@ from random import Random
 from hypothesis import given, note
 from hypothesis import strategies as st
 
-from tests.support.beside import open_beside_memory
 from tests.support.examples import EXAMPLES, playing
 from tests.support.histories import Actor, Draw, Pairing
+from tests.support.reference_store import open_with_reference
 
 OPERATIONS_MAX = 40
 
@@ -33,7 +33,7 @@ async def compare(store_name: str, shards: int, random: Random, operations: int,
     """Play the same history on both and compare as it goes."""
     folder = Path(tempfile.mkdtemp(prefix="headrace-model-"))
     try:
-        async with open_beside_memory(store_name, folder) as (reference, candidate):
+        async with open_with_reference(store_name, folder) as (reference, candidate):
             draw = Draw(random, shards)
             actors = Actor(reference, draw), Actor(candidate, draw)
             pairing = Pairing()

@@ -1,11 +1,11 @@
-"""Planted faults: the suite that passes on a store must fail on that store broken in any of these ways."""
+"""Planted faults: the suite must fail on a store with any of these faults."""
 
 from pathlib import Path
 
 import pytest
 
-from tests.support.apart import run_apart
-from tests.support.planting import all_faults
+from tests.support.fault_registry import all_faults
+from tests.support.isolated_run import run_isolated
 
 HERE = Path(__file__).parent
 FAULTS = all_faults()
@@ -23,20 +23,20 @@ def test_there_are_enough_faults_to_trust_the_suite(store: str, count: int) -> N
 
 @pytest.mark.parametrize("store", ["memory", "redis", "postgres"])
 def test_nothing_fails_in_such_a_process_without_a_fault(store: str, tmp_path: Path) -> None:
-    seen = run_apart(store, [str(HERE / "test_close.py")], tmp_path / "log")
+    result = run_isolated(store, [str(HERE / "test_close.py")], tmp_path / "log")
 
-    assert (seen.failed, seen.broken) == ([], []), seen.said
-    assert seen.passed > 0, seen.said
+    assert (result.failed, result.errors) == ([], []), result.output
+    assert result.passed > 0, result.output
 
 
 @pytest.mark.parametrize("fault", sorted(FAULTS))
 def test_the_suite_notices_that(fault: str, tmp_path: Path) -> None:
     store, noticed_by, _ = FAULTS[fault]
 
-    seen = run_apart(store, [str(HERE / noticed_by)], tmp_path / "log", fault)
+    result = run_isolated(store, [str(HERE / noticed_by)], tmp_path / "log", fault)
 
-    # A test has failed, and not what opens the store for it: a fault that breaks everything proves nothing.
-    if not seen.failed:
-        others = run_apart(store, EXAMPLES, tmp_path / "others", fault)
+    # The test itself has failed, not its fixtures: a fault that breaks everything proves nothing.
+    if not result.failed:
+        others = run_isolated(store, EXAMPLES, tmp_path / "others", fault)
         advice = f"name {others.failed[0]} beside it" if others.failed else "and neither has any other: write one"
-        pytest.fail(f"{noticed_by} has not failed although {fault}; {advice}:\n{seen.said}")
+        pytest.fail(f"{noticed_by} has not failed although {fault}; {advice}:\n{result.output}")

@@ -18,7 +18,7 @@ from headrace.stores.contract.store import Store
 from headrace.stores.open import open_store
 from tests.support.fold import Folded
 from tests.support.play import Play
-from tests.support.racing import (
+from tests.support.races import (
     JOBS,
     PATIENCE_S,
     Racer,

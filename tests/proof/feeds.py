@@ -96,7 +96,7 @@ class Crew:
         plan, stop = self._plan, self._folder / "stop"
         reading = [*(each.read() for each in self.witnesses), *(each.read() for each in self.late)]
         readers = [asyncio.create_task(each) for each in reading]
-        CONTEXT.set_forkserver_preload(["tests.proof.feed_programs", "tests.support.networked"])
+        CONTEXT.set_forkserver_preload(["tests.proof.feed_programs", "tests.support.server_stores"])
         try:
             publishers = [
                 self._start(publish, (self._url, number, plan.tasks, plan.pace_s, stop))

@@ -22,7 +22,7 @@ from headrace.worker.events import Lifecycle, Notice
 from headrace.worker.exceptions import Fail
 from headrace.worker.handlers import FAIL_KIND, Handlers, handler_of
 from headrace.worker.worker import Worker
-from tests.support.planting import plant
+from tests.support.fault_registry import plant
 
 QUEUE = Queue("runs", "proof")
 CAPACITY = 200

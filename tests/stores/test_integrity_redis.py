@@ -14,9 +14,9 @@ from headrace.stores.contract.store import Store
 from headrace.stores.open import open_store
 from headrace.stores.redis.keys import prefix_of
 from headrace.stores.redis.packing import counters_of, pack_counters
-from tests.support.emptying import flush
 from tests.support.play import Play
 from tests.support.redis_servers import RedisServer
+from tests.support.server_cleanup import flush
 from tests.support.servers import PASSWORD, USER, redis_server
 
 

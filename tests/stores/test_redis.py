@@ -21,11 +21,11 @@ from headrace.stores.contract.store import Store
 from headrace.stores.open import open_store
 from headrace.stores.redis.keys import TENANTS, feed_key, head_key, names_key, prefix_of
 from headrace.stores.redis.library import LAYOUT, read_library
-from tests.support.emptying import count_keys, flush
 from tests.support.feed_play import FeedPlay
 from tests.support.lua_faults import FAULTS, planted
 from tests.support.play import BOOM, Play
 from tests.support.redis_servers import RedisServer
+from tests.support.server_cleanup import count_keys, flush
 from tests.support.servers import PASSWORD, USER, redis_cluster, redis_server
 
 

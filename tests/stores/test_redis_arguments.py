@@ -7,8 +7,8 @@ from headrace.stores.open import open_store
 from headrace.stores.redis.store import RedisStore
 from headrace.stores.redis.url import options_of
 from tests.conformance.test_leftovers import drain, live, sweep
-from tests.support.emptying import flush
 from tests.support.play import Play
+from tests.support.server_cleanup import flush
 from tests.support.servers import PASSWORD, USER, redis_server
 
 STRICT = """

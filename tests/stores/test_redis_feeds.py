@@ -17,10 +17,10 @@ from headrace.stores.contract.store import Store
 from headrace.stores.memory.store import MemoryStore
 from headrace.stores.open import open_store
 from headrace.stores.redis.keys import feed_key, feed_prefix
-from tests.support.emptying import admin_of, flush
 from tests.support.feed_play import FeedPlay
 from tests.support.process import wait_until
 from tests.support.redis_servers import RedisServer
+from tests.support.server_cleanup import admin_of, flush
 from tests.support.servers import PASSWORD, USER, redis_server
 
 

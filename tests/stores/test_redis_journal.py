@@ -15,8 +15,8 @@ from headrace.stores.redis.client import RedisClient
 from headrace.stores.redis.journal import ENTRIES_FIRST, EntryReader
 from headrace.stores.redis.keys import journal_key
 from headrace.stores.redis.store import RedisStore
-from tests.support.emptying import flush
 from tests.support.play import START_MS, Play
+from tests.support.server_cleanup import flush
 from tests.support.servers import PASSWORD, USER, redis_server
 
 LONG = JobError("Boom", "\1" * 1_024)

@@ -11,9 +11,9 @@ from headrace.model.limits import PAYLOAD_BYTES_MAX, SCAN_PART_BYTES
 from headrace.stores.contract.store import Store
 from headrace.stores.open import open_store
 from headrace.stores.redis import reads
-from tests.support.emptying import flush
 from tests.support.play import Play
 from tests.support.redis_servers import RedisServer
+from tests.support.server_cleanup import flush
 from tests.support.servers import PASSWORD, USER, redis_server
 
 

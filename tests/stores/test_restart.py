@@ -8,11 +8,11 @@ import pytest
 
 from headrace.model.errors import OutcomeUnknown, StoreUnavailable
 from headrace.stores.open import open_store
-from tests.support.crew import Crew
 from tests.support.play import Play
 from tests.support.postgres_servers import PostgresServer
 from tests.support.process import Server
 from tests.support.redis_servers import RedisCluster, RedisServer
+from tests.support.workload import Workload
 
 CALLS = 30
 ERRORS = 4
@@ -54,22 +54,22 @@ async def test_whoever_works_goes_on_after_the_server_was_killed_and_nothing_is_
     with SERVERS[name]() as (url, server):
         store = await open_store(url)
         play = Play(store, shards)
-        crew = Crew(store, play.queue)
+        workload = Workload(store, play.queue)
 
-        async def come_and_go(crew: Crew) -> None:
-            await crew.until(lambda: len(crew.answers) == 4)
+        async def come_and_go(workload: Workload) -> None:
+            await workload.until(lambda: len(workload.answers) == 4)
             for _ in range(kills):
-                await crew.until_all_go_on(CALLS)
+                await workload.until_all_go_on(CALLS)
                 server.kill()
-                await crew.until_errors(ERRORS)
+                await workload.until_errors(ERRORS)
                 server.start_soon()
                 await asyncio.to_thread(server.wait_ready)
-                await crew.until_all_go_on(1)
+                await workload.until_all_go_on(1)
 
-        await crew.run(come_and_go)
+        await workload.run(come_and_go)
 
         events = await play.events()
         await store.close()
-    assert set(crew.errors) <= {StoreUnavailable, OutcomeUnknown}
-    assert len(crew.taken) > kills * CALLS
-    crew.check(events)
+    assert set(workload.errors) <= {StoreUnavailable, OutcomeUnknown}
+    assert len(workload.taken) > kills * CALLS
+    workload.check(events)

@@ -26,8 +26,8 @@ from headrace.model.outcome import Done
 from headrace.stores.sqlite.connection import connect, migrate
 from headrace.stores.sqlite.sql import migrations, sql, statement_names
 from headrace.stores.sqlite.store import SqliteStore
-from tests.support.forking import CONTEXT
-from tests.support.racing import PATIENCE_S
+from tests.support.forkserver import CONTEXT
+from tests.support.races import PATIENCE_S
 
 QUEUE = Queue("mail", "acme")
 SHARD = Shard(QUEUE, 0)

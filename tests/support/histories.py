@@ -258,10 +258,10 @@ class Actor:
     async def _remove(self, now_ms: int, ids: list[str]) -> object:
         return await self.store.jobs.remove(self.main, ids, now_ms=now_ms)
 
-    async def _replay(self, now_ms: int, picks: list[str | int], **given: Any) -> object:
+    async def _replay(self, now_ms: int, picks: list[str | int], **options: Any) -> object:
         keys = await self._dead_letters()
         found = [pick if isinstance(pick, str) else keys.get(pick, NO_DEAD_LETTER) for pick in picks]
-        return await self.store.dead.replay(self.main, found, now_ms=now_ms, **given)
+        return await self.store.dead.replay(self.main, found, now_ms=now_ms, **options)
 
     async def _purge_dead(self, now_ms: int, picks: list[int]) -> object:
         keys = await self._dead_letters()

@@ -44,15 +44,15 @@ class Play:
         wanted = self.queue.index_of(f"{prefix}-00000")
         return list(islice((id for id in candidates if self.queue.index_of(id) == wanted), number))
 
-    def job(self, id: str | None = None, **given: Any) -> Job:
+    def job(self, id: str | None = None, **options: Any) -> Job:
         """A job of the play's queue; `kind` and `payload` have defaults."""
-        given = {"kind": "send", "payload": b'{"n":1}', "queue": self.queue, **given}
-        queue, kind, payload = (given.pop(field) for field in ("queue", "kind", "payload"))
-        return new_job(queue, kind, payload, fresh_id=next(self._fresh), id=id, **given)
+        options = {"kind": "send", "payload": b'{"n":1}', "queue": self.queue, **options}
+        queue, kind, payload = (options.pop(field) for field in ("queue", "kind", "payload"))
+        return new_job(queue, kind, payload, fresh_id=next(self._fresh), id=id, **options)
 
-    async def enqueue(self, id: str | None = None, **given: Any) -> Enqueued:
+    async def enqueue(self, id: str | None = None, **options: Any) -> Enqueued:
         """Enqueue one job now."""
-        [answer] = await self.store.jobs.enqueue([self.job(id, **given)], now_ms=self.now_ms)
+        [answer] = await self.store.jobs.enqueue([self.job(id, **options)], now_ms=self.now_ms)
         return answer
 
     async def enqueue_all(self, *jobs: Job) -> list[Enqueued]:
@@ -74,17 +74,17 @@ class Play:
         )
         return await self.store.jobs.claim(request, now_ms=self.now_ms)
 
-    async def claim(self, limit: int = 1, **given: Any) -> list[Claim]:
+    async def claim(self, limit: int = 1, **options: Any) -> list[Claim]:
         """Claim now and return the jobs."""
-        return (await self.claims(limit, **given)).items
+        return (await self.claims(limit, **options)).items
 
-    async def claim_ids(self, limit: int = 1_000, **given: Any) -> list[str]:
+    async def claim_ids(self, limit: int = 1_000, **options: Any) -> list[str]:
         """Claim now and return the ids, in the order in which they were handed out."""
-        return [claim.record.id for claim in await self.claim(limit, **given)]
+        return [claim.record.id for claim in await self.claim(limit, **options)]
 
-    async def claim_one(self, **given: Any) -> Claim:
+    async def claim_one(self, **options: Any) -> Claim:
         """Claim the one job that must be there."""
-        [claim] = await self.claim(1, **given)
+        [claim] = await self.claim(1, **options)
         return claim
 
     async def settle(self, claim: Claim, outcome: Outcome = Done(), run_ms: int = 0) -> Settled:  # noqa: B008 - immutable
@@ -102,16 +102,16 @@ class Play:
         [answer] = await self.store.jobs.cancel(self.queue, [id], running=running, now_ms=self.now_ms)
         return answer
 
-    async def start(self, id: str, *, worker: str = "worker-1", lease_ms: int = 30_000, **given: Any) -> Claim:
+    async def start(self, id: str, *, worker: str = "worker-1", lease_ms: int = 30_000, **options: Any) -> Claim:
         """Enqueue one job and claim it; no other job may be ready."""
-        await self.enqueue(id, **given)
+        await self.enqueue(id, **options)
         claim = await self.claim_one(worker=worker, lease_ms=lease_ms)
         assert claim.lease.id == id, f"{claim.lease.id} was ready too"
         return claim
 
-    async def die(self, id: str, error: JobError = BOOM, **given: Any) -> DeadLetterKey:
+    async def die(self, id: str, error: JobError = BOOM, **options: Any) -> DeadLetterKey:
         """Enqueue one job, claim it and let it fail for good; no other job may be ready."""
-        answer = await self.settle(await self.start(id, **given), Failed(error))
+        answer = await self.settle(await self.start(id, **options), Failed(error))
         assert answer.dead_letter is not None, f"{id} left no dead letter"
         return answer.dead_letter
 
@@ -164,7 +164,7 @@ class Play:
         return (await self.store.dead.list(self.queue, limit=1_000, now_ms=self.now_ms)).rows
 
     async def events(self, queue: Queue | None = None, id: str | None = None) -> list[Event]:
-        """The journal of a queue, shard after shard; of one id when given."""
+        """The journal of a queue, shard after shard; of one id when options."""
         found: list[Event] = []
         for shard in (queue or self.queue).all_shards():
             after = 0

@@ -54,8 +54,8 @@ async def memory_leftovers(store: Store, _: Path) -> dict[str, int]:
     waiters = len(engine._waiters) + len(engine._ends) + len(engine._followers)
     found = Counter({"queues": len(engine.tx._queues), "feeds": len(engine.tx._feeds), "waiters": waiters})
     shards = [rows for each in engine.tx._queues.values() for rows in each]
-    for held_by in (*shards, *engine.tx._feeds.values()):
-        found.update({name: len(held) for name, held in vars(held_by).items() if isinstance(held, Sized)})
+    for owner in (*shards, *engine.tx._feeds.values()):
+        found.update({name: len(value) for name, value in vars(owner).items() if isinstance(value, Sized)})
     return {name: size for name, size in found.items() if size}
 
 
@@ -103,12 +103,12 @@ async def sqlite_rewrite(store: Store, folder: Path, old: bytes, new: bytes) -> 
             connection.execute("UPDATE journal SET lines = ? WHERE entry_id = ?", (lines.replace(old, new), entry_id))
 
 
-def late(name: str) -> Callable[..., Any]:
-    """A function of tests.support.networked, which is imported when it is called: who runs on memory does not pay for
-    the clients of servers."""
+def lazy(name: str) -> Callable[..., Any]:
+    """A function of tests.support.server_stores, imported on its first call: runs on memory need no clients of
+    servers."""
 
-    def call(*given: Any) -> Any:
-        return getattr(import_module("tests.support.networked"), name)(*given)
+    def call(*args: Any) -> Any:
+        return getattr(import_module("tests.support.server_stores"), name)(*args)
 
     return call
 
@@ -116,38 +116,38 @@ def late(name: str) -> Callable[..., Any]:
 STORES: dict[str, Opener] = {
     "memory": open_memory,
     "sqlite": open_sqlite,
-    "redis": late("open_redis"),
-    "redis-cluster": late("open_cluster"),
-    "postgres": late("open_postgres"),
+    "redis": lazy("open_redis"),
+    "redis-cluster": lazy("open_cluster"),
+    "postgres": lazy("open_postgres"),
 }
 SHARED_URLS: dict[str, Callable[[Path], str]] = {
     "sqlite": sqlite_url,
-    "redis": late("redis_url"),
-    "redis-cluster": late("cluster_url"),
-    "postgres": late("postgres_url"),
+    "redis": lazy("redis_url"),
+    "redis-cluster": lazy("cluster_url"),
+    "postgres": lazy("postgres_url"),
 }
 """Stores that several processes can open at once, by the URL for a folder."""
 LEFTOVERS: dict[str, Callable[[Store, Path], Awaitable[dict[str, int]]]] = {
     "memory": memory_leftovers,
     "sqlite": sqlite_leftovers,
-    "redis": late("redis_leftovers"),
-    "redis-cluster": late("cluster_leftovers"),
-    "postgres": late("postgres_leftovers"),
+    "redis": lazy("redis_leftovers"),
+    "redis-cluster": lazy("cluster_leftovers"),
+    "postgres": lazy("postgres_leftovers"),
 }
-"""What a store still holds, by structure or table, without what is empty: the one place that looks inside."""
+"""The sizes of a store's structures or tables that are not empty: only here tests look inside stores."""
 REWRITES: dict[str, Callable[[Store, Path, bytes, bytes], Awaitable[None]]] = {
     "memory": memory_rewrite,
     "sqlite": sqlite_rewrite,
-    "redis": late("redis_rewrite"),
-    "redis-cluster": late("cluster_rewrite"),
-    "postgres": late("postgres_rewrite"),
+    "redis": lazy("redis_rewrite"),
+    "redis-cluster": lazy("cluster_rewrite"),
+    "postgres": lazy("postgres_rewrite"),
 }
-"""Damages journals past the store: puts one piece of their lines in the place of another."""
+"""Damages journals past the store: replaces bytes in their lines."""
 RECOUNTS: dict[str, Callable[[Store, Path, int], Awaitable[None]]] = {
     "memory": memory_recount,
     "sqlite": sqlite_recount,
-    "redis": late("redis_recount"),
-    "redis-cluster": late("cluster_recount"),
-    "postgres": late("postgres_recount"),
+    "redis": lazy("redis_recount"),
+    "redis-cluster": lazy("cluster_recount"),
+    "postgres": lazy("postgres_recount"),
 }
 """Lets the entries of an instant overlap those before them by one event, past the store."""

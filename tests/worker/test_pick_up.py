@@ -8,9 +8,9 @@ import pytest
 from headrace import App
 from headrace.stores.open import open_store
 from headrace.worker.worker import Worker
-from tests.support.emptying import flush
 from tests.support.proxy import Proxy
 from tests.support.redis_servers import RedisServer
+from tests.support.server_cleanup import flush
 from tests.support.servers import redis_server
 
 BRAND = ContextVar("BRAND", default="none")

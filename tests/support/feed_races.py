@@ -11,8 +11,8 @@ from headrace.model.errors import Refused
 from headrace.model.feed import FIRST, LAST, FeedName, ItemPosition, Move, Publication
 from headrace.stores.contract.store import Store
 from headrace.stores.open import open_store
-from tests.support.forking import CONTEXT
-from tests.support.racing import PATIENCE_S, Meet
+from tests.support.forkserver import CONTEXT
+from tests.support.races import PATIENCE_S, Meet
 
 CREATED = 5
 """Feeds that all processes want to create."""

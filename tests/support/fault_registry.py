@@ -1,4 +1,4 @@
-"""All planted faults: those of the memory store, of the Redis functions and of the SQL for PostgreSQL."""
+"""Lists all planted faults: of the memory store, of the Redis functions and of the SQL for PostgreSQL."""
 
 from collections.abc import Callable
 from importlib import import_module
@@ -30,7 +30,7 @@ def all_faults() -> dict[str, Fault]:
 
 def plant(name: str) -> None:
     """Break the store of this process that the fault is for."""
-    if name in faults.FAULTS:  # the others' lists are not loaded for it: they bring the clients of servers
+    if name in faults.FAULTS:  # avoids loading the other lists, which import the clients of servers
         faults.plant(name)
     else:
         all_faults()[name].plant(name)

@@ -16,11 +16,11 @@ from headrace.model.names import Queue
 from headrace.model.outcome import Done
 from headrace.stores.contract.store import Store
 from headrace.stores.open import open_store
-from tests.support.forking import CONTEXT
+from tests.support.forkserver import CONTEXT
 
 JOBS = 120
 PATIENCE_S = 60
-"""How long to wait for a process that should have ended long ago."""
+"""How long to wait for a process to end."""
 Meet = Callable[[], object]
 """Waits until all processes have come here."""
 On = TypeVar("On")
@@ -56,7 +56,7 @@ def _take_part(url: str, on: On, act: Act[On], number: int, meet: Barrier, answe
 
 
 class Racer:
-    """A process that claims until it is told to stop, and tells its log what it was handed and what it was answered."""
+    """A process that claims until a stop file exists, and logs its claims and the answers to its settlements."""
 
     def __init__(self, folder: Path, url: str, queue: Queue, name: str, *, lease_ms: int, settles: bool) -> None:
         self.log = folder / f"{name}.log"
@@ -67,7 +67,7 @@ class Racer:
         self._process.start()
 
     def lines(self) -> list[dict[str, Any]]:
-        """What it has told so far; a last line that a kill cut off is left out."""
+        """The lines of its log so far, without a last line that a kill has cut."""
         return [json.loads(line) for line in self.log.read_text().splitlines(keepends=True) if line.endswith("\n")]
 
     def kill(self) -> None:
@@ -87,25 +87,25 @@ def _race(url: str, queue: Queue, name: str, log: Path, stop: Path, lease_ms: in
 
 async def _claim_until(url: str, queue: Queue, name: str, log: Path, stop: Path, lease_ms: int, settles: bool) -> None:
     store = await open_store(url)
-    with log.open("a", buffering=1) as tell:
+    with log.open("a", buffering=1) as log_file:
         while not stop.exists():  # noqa: ASYNC240 - a file is what another process can see
             request = ClaimRequest(queues=[queue], worker=name, nonce=os.urandom(8).hex(), limit=4, lease_ms=lease_ms)
             claims = (await store.jobs.claim(request)).items
             for claim in claims:
-                tell.write(json.dumps({"claimed": claim.record.id, "fence": claim.lease.fence}) + "\n")
+                log_file.write(json.dumps({"claimed": claim.record.id, "fence": claim.lease.fence}) + "\n")
             if claims and settles:
-                await _settle(store, claims, tell.write)
+                await _settle(store, claims, log_file.write)
             elif not claims:
                 await store.signals.wait([queue], 20)
     await store.close()
 
 
-async def _settle(store: Store, claims: list[Claim], tell: Callable[[str], object]) -> None:
+async def _settle(store: Store, claims: list[Claim], write: Callable[[str], object]) -> None:
     for answer in await store.jobs.settle([claim.settle(Done()) for claim in claims]):
-        tell(json.dumps({"settled": answer.id, "status": answer.status}) + "\n")
+        write(json.dumps({"settled": answer.id, "status": answer.status}) + "\n")
 
 
-# What several processes do together.
+# Functions that several processes run.
 
 
 async def enqueue_the_same(store: Store, queue: Queue, number: int, _: Meet) -> list[str]:

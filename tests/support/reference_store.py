@@ -1,4 +1,4 @@
-"""Opens a store beside one in memory, so that whatever is done to both can be compared."""
+"""Opens a store with a memory store as its reference, to compare the two after the same calls."""
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -13,7 +13,7 @@ from headrace.stores.memory.store import MemoryStore, MemoryTx
 from tests.support.stores import STORES
 
 FIRST_DRAWN = 10**9
-"""Where counters start in stores that are compared although they count differently."""
+"""The first value of counters in two stores that count differently."""
 
 
 class CountingTx(MemoryTx):
@@ -31,7 +31,7 @@ class CountingTx(MemoryTx):
 
 
 @asynccontextmanager
-async def open_beside_memory(name: str, folder: Path) -> AsyncIterator[tuple[Store, Store]]:
+async def open_with_reference(name: str, folder: Path) -> AsyncIterator[tuple[Store, Store]]:
     """A fresh store in memory, and one of that name.
 
     PostgreSQL draws fences and the like for all shards together, memory for each shard by itself; a Redis that keeps no
@@ -40,10 +40,10 @@ async def open_beside_memory(name: str, folder: Path) -> AsyncIterator[tuple[Sto
     """
     async with STORES["memory"](folder) as reference, STORES[name](folder) as candidate:
         if name == "postgres":
-            from tests.support.emptying import emptier_of
+            from tests.support.server_cleanup import cleaner_of
             from tests.support.servers import postgres_server
 
-            emptier_of(postgres_server()).draw_from(FIRST_DRAWN)
+            cleaner_of(postgres_server()).draw_from(FIRST_DRAWN)
             assert isinstance(reference, MemoryStore)
             reference._engine.tx = CountingTx(drawn=FIRST_DRAWN, fence=FIRST_DRAWN)
         elif name.startswith("redis"):

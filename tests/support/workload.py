@@ -1,4 +1,4 @@
-"""Tasks that work on one store without pause while its server comes and goes, and remember what they were answered."""
+"""Enqueues, claims and settles on one store while its server restarts, and checks the answers."""
 
 import asyncio
 from collections import Counter, defaultdict
@@ -21,7 +21,7 @@ LEASE_MS = 10 * 60_000
 Answer = TypeVar("Answer")
 
 
-class Crew:
+class Workload:
     """Some enqueue, others claim, extend and settle. Each goes on by itself after an error that the contract names;
     any other error, or an answer that cannot be true, ends the run."""
 
@@ -40,7 +40,7 @@ class Crew:
         """Ids that were enqueued, may have been, and surely were not."""
         self.done: Counter[str] = Counter()
 
-    async def run(self, story: Callable[["Crew"], Awaitable[None]], hands: int = 2) -> None:
+    async def run(self, story: Callable[["Workload"], Awaitable[None]], hands: int = 2) -> None:
         """Work until the story is over, then until nothing is left."""
         try:
             async with asyncio.timeout(PATIENCE_S), asyncio.TaskGroup() as group:
@@ -168,13 +168,13 @@ class Crew:
 
     def check(self, events: list[Event]) -> None:
         """Compare what was answered with the journal: nothing is missing, and nothing happened twice."""
-        lives: dict[str, list[str]] = defaultdict(list)
+        histories: dict[str, list[str]] = defaultdict(list)
         for event in events:
             if event.line.id is not None:
-                lives[event.line.id].append(event.line.event)
+                histories[event.line.id].append(event.line.event)
         whole = ["enqueued", "claimed", "done"]
-        assert {id: lives[id] for id in self.taken if lives[id] != whole} == {}
-        assert {id: lives[id] for id in self.unsure if lives[id] not in ([], whole)} == {}
-        assert {id: lives[id] for id in self.untaken if lives[id]} == {}
+        assert {id: histories[id] for id in self.taken if histories[id] != whole} == {}
+        assert {id: histories[id] for id in self.unsure if histories[id] not in ([], whole)} == {}
+        assert {id: histories[id] for id in self.untaken if histories[id]} == {}
         assert {id for id, number in self.done.items() if number > 1} == set()
-        assert set(self.done) == {id for id, life in lives.items() if life}
+        assert set(self.done) == {id for id, events in histories.items() if events}

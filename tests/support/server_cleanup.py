@@ -1,4 +1,4 @@
-"""Empties the servers that tests share, and counts what is in them: the one place that looks inside them."""
+"""Empties the servers that tests share, and counts their rows and keys: only here tests look inside them."""
 
 import re
 from collections import Counter
@@ -15,13 +15,13 @@ from tests.support.redis_servers import RedisServer
 
 SCHEMA = "headrace"
 TRUNCATE_EVERY = 100
-"""Deleting few rows is faster than truncating, until the dead ones pile up."""
+"""Deleting few rows is faster than truncating, until dead tuples pile up."""
 SIZES = {b"hash": "HLEN", b"zset": "ZCARD", b"list": "LLEN", b"set": "SCARD", b"stream": "XLEN"}
 KINDS = {"m": "shard", "names": "queue", "queues": "queue", "tenants": "queue", "feed": "feed"}
 """What describes a queue or a feed and not what it holds, by the last part of its key."""
 FEED_KEY = re.compile(r"hr:\{[^{}/]+\}:f:[^:]+:([miol])")
 FEED_PARTS = {"m": "feed", "i": "feed_items", "o": "feed_order", "l": "feed_changes"}
-"""What the last part of a feed's key stands for; a shard has other things under the same dead letters."""
+"""The meaning of the last part of a feed's key; a shard uses the same letters for other things."""
 
 
 @cache
@@ -31,13 +31,13 @@ def admin_of(server: RedisServer) -> "redis.Redis":
 
 
 def flush(servers: list[RedisServer]) -> None:
-    """Empty Redis servers; what they were taught to do stays."""
+    """Empty Redis servers; their functions stay."""
     for server in servers:
         admin_of(server).flushall()
 
 
 def rewrite_streams(servers: list[RedisServer], old: bytes, new: bytes) -> None:
-    """Put `new` where the journals of Redis servers hold `old`; a stream cannot be changed, so it is made anew, with
+    """Put `new` where the journals of Redis servers hold `old`; a stream cannot be changed, so it is written anew, with
     all lines as they are."""
     for admin in map(admin_of, servers):
         for key in admin.keys("hr:*:j"):
@@ -49,12 +49,12 @@ def rewrite_streams(servers: list[RedisServer], old: bytes, new: bytes) -> None:
 
 
 def count_keys(servers: list[RedisServer], lingering: Collection[str] = ()) -> dict[str, int]:
-    """How many members the keys of Redis servers have, by the last part of their names, and who listens to them: to
-    other channels than those that a store has left and still hears for a while."""
+    """The members of the keys of Redis servers, by the last part of their names, and their subscriptions, except the
+    `lingering` channels that a store has left and still receives for a while."""
     found: Counter[str] = Counter()
     for server in servers:
-        heard = {channel.decode() for channel in server.ask("PUBSUB", "SHARDCHANNELS")}
-        found["subscriptions"] += len(heard - {*lingering})
+        channels = {channel.decode() for channel in server.ask("PUBSUB", "SHARDCHANNELS")}
+        found["subscriptions"] += len(channels - {*lingering})
         found["subscriptions"] += len(server.ask("PUBSUB", "CHANNELS"))
         for key in admin_of(server).scan_iter(count=1_000):
             of_feed = FEED_KEY.fullmatch(key.decode())
@@ -66,7 +66,7 @@ def count_keys(servers: list[RedisServer], lingering: Collection[str] = ()) -> d
     return dict(found)
 
 
-class Emptier:
+class PostgresCleaner:
     """Empties the tables of one PostgreSQL server."""
 
     def __init__(self, server: PostgresServer) -> None:
@@ -100,7 +100,7 @@ class Emptier:
         )
 
     def draw_from(self, number: int) -> None:
-        """Let numbers, fences and dead letters go on behind a number."""
+        """Let numbers, fences and dead letters continue after a number."""
         for sequence in ("next_number", "next_fence", "next_dead_letter"):
             self._connection.execute("SELECT setval(%s::regclass, %s)", [f"{SCHEMA}.{sequence}", number])
 
@@ -116,6 +116,6 @@ class Emptier:
 
 
 @cache
-def emptier_of(server: PostgresServer) -> Emptier:
-    """The connection that empties this server, which stays open."""
-    return Emptier(server)
+def cleaner_of(server: PostgresServer) -> PostgresCleaner:
+    """The cleaner of this server, whose connection stays open."""
+    return PostgresCleaner(server)

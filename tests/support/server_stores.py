@@ -9,8 +9,8 @@ from headrace.stores.open import open_store
 from headrace.stores.postgres.connection import settings_of
 from headrace.stores.postgres.store import PostgresStore
 from headrace.stores.redis.store import RedisStore
-from tests.support.emptying import SCHEMA, count_keys, emptier_of, flush, rewrite_streams
 from tests.support.redis_servers import RedisServer
+from tests.support.server_cleanup import SCHEMA, cleaner_of, count_keys, flush, rewrite_streams
 from tests.support.servers import PASSWORD, USER, postgres_server, redis_cluster, redis_server
 
 
@@ -54,14 +54,14 @@ async def open_cluster(folder: Path) -> AsyncIterator[Store]:
 @asynccontextmanager
 async def open_postgres(folder: Path) -> AsyncIterator[Store]:
     """A store on emptied tables; fast paths are tried on every call, so that both ways are."""
-    emptier_of(postgres_server()).empty()
+    cleaner_of(postgres_server()).empty()
     store = await PostgresStore.open(settings_of(postgres_url(folder)), slow_calls=0)
     yield store
     await store.close()
 
 
-def held_by(store: Store, servers: list[RedisServer]) -> dict[str, int]:
-    """What the servers hold for a store, and how many wait on it."""
+def sizes_of(store: Store, servers: list[RedisServer]) -> dict[str, int]:
+    """The sizes of a store's keys on the servers, and the number of its waiters."""
     assert isinstance(store, RedisStore)
     signals = store.signals
     found = count_keys(servers, signals._ears._left)
@@ -72,12 +72,12 @@ def held_by(store: Store, servers: list[RedisServer]) -> dict[str, int]:
 
 async def redis_leftovers(store: Store, _: Path) -> dict[str, int]:
     """How many members the keys have, by kind."""
-    return held_by(store, [redis_server()])
+    return sizes_of(store, [redis_server()])
 
 
 async def cluster_leftovers(store: Store, _: Path) -> dict[str, int]:
     """How many members the keys of all masters have, by kind."""
-    return held_by(store, redis_cluster().servers)
+    return sizes_of(store, redis_cluster().servers)
 
 
 async def postgres_leftovers(store: Store, _: Path) -> dict[str, int]:
@@ -87,7 +87,7 @@ async def postgres_leftovers(store: Store, _: Path) -> dict[str, int]:
             for shard in queue.all_shards():
                 await store.journal.bounds(shard)
     assert isinstance(store, PostgresStore)
-    found = {**emptier_of(postgres_server()).count(), "waiters": len(store.signals)}
+    found = {**cleaner_of(postgres_server()).count(), "waiters": len(store.signals)}
     return {name: size for name, size in found.items() if size}
 
 

@@ -144,7 +144,7 @@ async def test_every_number_and_flag_of_every_call_is_checked(play: Play, kind: 
     assert await play.snapshot() == before
 
 
-async def test_numbers_within_what_a_call_is_given_are_checked(play: Play) -> None:
+async def test_numbers_within_arguments_are_checked(play: Play) -> None:
     calls = await known_calls(play)
     store, queue, name = play.store, play.queue, FeedPlay(play.store).name
     shard = Shard(queue, 0)
@@ -191,7 +191,7 @@ async def test_idempotency_keys_with_half_a_character_are_refused(play: Play) ->
     assert await play.snapshot() == before
 
 
-def test_every_part_of_the_contract_is_asked() -> None:
+def test_every_protocol_of_the_contract_is_covered() -> None:
     protocols = {name for name, value in inspect.getmembers(Store) if isinstance(value, property)} - {"is_remote"}
 
     assert protocols == set(PARTS)

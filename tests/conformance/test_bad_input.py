@@ -130,7 +130,7 @@ async def test_one_bad_id_refuses_the_whole_call(play: Play) -> None:
     assert reasons(refused) == {"bad_id"}
 
 
-async def test_what_makes_no_job_is_refused(play: Play) -> None:
+async def test_an_invalid_job_is_refused(play: Play) -> None:
     """T7, T9: kinds, tags, keys, headers and payloads out of bounds."""
     bad: dict[str, dict[str, Any]] = {
         "no kind": {"kind": ""},
@@ -173,7 +173,7 @@ async def test_what_makes_no_job_is_refused(play: Play) -> None:
     assert {refused[name].reason for name in ("many headers", "large headers")} == {"headers_too_large"}
 
 
-async def test_the_largest_payload_is_taken_and_handed_out_whole(play: Play) -> None:
+async def test_the_largest_payload_reaches_the_claim_unchanged(play: Play) -> None:
     payload = b"x" * (256 * 1024)
 
     await play.enqueue("a", payload=payload)
@@ -293,7 +293,7 @@ async def test_outcomes_that_are_none_are_refused(play: Play) -> None:
     assert (await play.settle(claim)).status == "done"
 
 
-async def test_the_largest_result_is_taken_and_kept_whole(play: Play) -> None:
+async def test_the_largest_result_is_kept_unchanged(play: Play) -> None:
     result = b"x" * (256 * 1024)
 
     await play.settle(await play.start("a"), Done(result))
@@ -425,7 +425,7 @@ async def test_durations_that_are_none_are_refused(play: Play) -> None:
     assert reasons(refused) == {"bad_delay_ms", "bad_lease_ms", "bad_spread_ms", "bad_timeout_ms"}
 
 
-async def test_dead_letters_that_are_none_are_refused(play: Play) -> None:
+async def test_invalid_picks_of_dead_letters_are_refused(play: Play) -> None:
     bad: list[Any] = [
         DeadLetterKey(play.queue.shards, 1),
         DeadLetterKey(-1, 1),
@@ -449,7 +449,7 @@ async def test_dead_letters_that_are_none_are_refused(play: Play) -> None:
     assert reasons(refused) == {"bad_shard", "bad_dead_letter"}
 
 
-async def test_journal_places_and_consumers_that_are_none_are_refused(play: Play) -> None:
+async def test_bad_offsets_and_consumers_are_refused(play: Play) -> None:
     shard = Shard(play.queue, 0)
     journal = play.store.journal
 
@@ -500,7 +500,7 @@ async def test_a_token_of_another_queue_settles_and_extends_nothing(play: Play) 
     assert (await play.snapshot(), await other.snapshot()) == before
 
 
-async def test_a_made_up_token_settles_and_extends_nothing(play: Play) -> None:
+async def test_an_invented_token_settles_and_extends_nothing(play: Play) -> None:
     """KB5, T17: knowing the id, the fence and the worker is not enough."""
     claim = await play.start("a")
     before = await play.snapshot()

@@ -67,7 +67,7 @@ async def come_back(play: Play, claim: Claim, how: str, delay_ms: int = 0) -> No
             await stall(play)
 
 
-async def test_an_enqueue_of_an_active_id_is_held_apart(play: Play) -> None:
+async def test_an_enqueue_of_an_active_id_becomes_a_blocked_job(play: Play) -> None:
     """Q4, Q5, Q12: blocked, and the active one is not touched."""
     claim = await active(play)
     before = await play.record("a")
@@ -168,7 +168,7 @@ async def test_a_freed_blocked_job_leaves_the_finished_job_of_the_first_in_sight
     assert found.finished_job.result == b"1"
 
 
-async def test_a_freed_blocked_job_of_a_dead_job_waits_beside_the_dead_letter(play: Play) -> None:
+async def test_a_freed_blocked_job_of_a_dead_job_waits_while_the_dead_letter_is_kept(play: Play) -> None:
     """v1-a: the death is recorded and the blocked job lives."""
     claim = await active(play)
     await play.enqueue("a", payload=b"new")
@@ -227,7 +227,7 @@ async def test_an_applied_blocked_job_that_resets_counts_puts_them_back(play: Pl
 
 
 @pytest.mark.parametrize(("update_payload", "expected"), [(True, b"new"), (False, b"old")])
-async def test_an_applied_blocked_job_brings_its_payload_only_if_told_to(
+async def test_an_applied_blocked_job_brings_its_payload_only_with_update_payload(
     play: Play, update_payload: bool, expected: bytes
 ) -> None:
     """Q8, Q25: the flag that was given with the blocked enqueue decides."""
@@ -302,7 +302,7 @@ CLAMPS: list[tuple[list[tuple[UpdateRunAt | None, int | None]], int]] = [
 
 
 @pytest.mark.parametrize(("enqueues", "expected"), CLAMPS)
-async def test_the_time_of_a_job_that_comes_back_is_clamped_by_what_was_enqueued_behind_it(
+async def test_the_time_of_a_returning_job_is_clamped_by_its_blocked_job(
     play: Play, enqueues: list[tuple[UpdateRunAt | None, int | None]], expected: int
 ) -> None:
     """Q9, Q25, QB2: as if the enqueues had come after the retry, one by one."""
@@ -348,7 +348,7 @@ OWN_TIMES: list[tuple[list[tuple[UpdateRunAt | None, int | None]], int]] = [
 
 
 @pytest.mark.parametrize(("enqueues", "expected"), OWN_TIMES)
-async def test_the_own_time_of_a_blocked_job_is_merged_by_the_flags_of_what_follows(
+async def test_the_time_of_a_blocked_job_is_merged_by_the_flags_of_later_enqueues(
     play: Play, enqueues: list[tuple[UpdateRunAt | None, int | None]], expected: int
 ) -> None:
     """QB2: the first one brings a time in any case; without one it is the instant of the enqueue."""
@@ -363,7 +363,7 @@ async def test_the_own_time_of_a_blocked_job_is_merged_by_the_flags_of_what_foll
     assert (await play.record("a")).run_at_ms == start_ms + expected
 
 
-async def test_what_one_enqueue_asked_for_is_not_undone_by_the_next(play: Play) -> None:
+async def test_flags_of_one_enqueue_are_not_undone_by_the_next(play: Play) -> None:
     """QB7: payload, policy and reset flags of several blocked enqueues are OR-ed."""
     claim = await active(play)
     await play.enqueue("a", payload=b"new", policy=Policy(priority=8), reset_counts=True)

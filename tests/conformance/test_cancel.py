@@ -16,7 +16,7 @@ COMES_BACK = [
 ]
 
 
-async def test_cancel_ends_a_ready_job_and_says_so(play: Play) -> None:
+async def test_cancel_ends_a_ready_job(play: Play) -> None:
     """Q15: cancel of a waiting job removes it and answers yes."""
     await play.enqueue("a")
 
@@ -65,7 +65,7 @@ async def test_cancel_answers_not_found_for_an_unknown_id_and_changes_nothing(pl
     assert await play.snapshot() == before
 
 
-async def test_cancel_finds_nothing_in_a_queue_that_nobody_used_and_does_not_make_it(play: Play) -> None:
+async def test_cancel_finds_nothing_in_an_unknown_queue_and_does_not_create_it(play: Play) -> None:
     answer = await play.cancel("a")
 
     assert answer.status == "not_found"
@@ -147,7 +147,7 @@ async def test_cancel_running_ends_a_waiting_job_like_a_plain_cancel(play: Play)
     assert await play.history("a") == ["enqueued", "cancelled"]
 
 
-async def test_an_asked_worker_hears_of_it_when_it_extends(play: Play) -> None:
+async def test_extend_reports_a_cancel_request_to_its_worker(play: Play) -> None:
     claim = await play.start("a")
 
     before = await play.extend(claim.lease)
@@ -196,7 +196,7 @@ async def test_a_plain_cancel_does_not_take_the_asking_back(play: Play) -> None:
 
 
 @pytest.mark.parametrize("outcome", COMES_BACK)
-async def test_an_asked_job_ends_cancelled_when_its_delivery_comes_back(play: Play, outcome: Outcome) -> None:
+async def test_a_retried_job_with_a_cancel_request_ends_cancelled(play: Play, outcome: Outcome) -> None:
     claim = await play.start("a")
     await play.cancel("a", running=True)
 
@@ -209,7 +209,7 @@ async def test_an_asked_job_ends_cancelled_when_its_delivery_comes_back(play: Pl
     assert await play.history("a") == ["enqueued", "claimed", "asked", "cancelled"]
 
 
-async def test_an_asked_job_ends_cancelled_when_its_lease_runs_out(play: Play) -> None:
+async def test_a_job_with_a_cancel_request_ends_cancelled_when_its_lease_runs_out(play: Play) -> None:
     await play.start("a", lease_ms=1_000)
     await play.cancel("a", running=True)
 
@@ -223,7 +223,7 @@ async def test_an_asked_job_ends_cancelled_when_its_lease_runs_out(play: Play) -
     assert await play.history("a") == ["enqueued", "claimed", "asked", "cancelled"]
 
 
-async def test_done_wins_over_an_asked_cancel(play: Play) -> None:
+async def test_done_wins_over_a_cancel_request(play: Play) -> None:
     claim = await play.start("a")
     await play.cancel("a", running=True)
 
@@ -235,7 +235,7 @@ async def test_done_wins_over_an_asked_cancel(play: Play) -> None:
     assert (finished_job.state, finished_job.result) == ("done", b"7")
 
 
-async def test_fail_wins_over_an_asked_cancel(play: Play) -> None:
+async def test_fail_wins_over_a_cancel_request(play: Play) -> None:
     claim = await play.start("a")
     await play.cancel("a", running=True)
 
@@ -245,7 +245,7 @@ async def test_fail_wins_over_an_asked_cancel(play: Play) -> None:
     assert [dead_letter.reason for dead_letter in await play.dead_letters()] == ["failed"]
 
 
-async def test_an_asked_job_out_of_attempts_ends_cancelled_without_a_dead_letter(play: Play) -> None:
+async def test_a_cancel_request_on_the_last_attempt_ends_cancelled_without_a_dead_letter(play: Play) -> None:
     claim = await play.start("a", policy=Policy(max_attempts=1))
     await play.cancel("a", running=True)
 
@@ -258,7 +258,7 @@ async def test_an_asked_job_out_of_attempts_ends_cancelled_without_a_dead_letter
     assert finished_job.attempts == 1
 
 
-async def test_an_asked_job_out_of_stalls_ends_cancelled_without_a_dead_letter(play: Play) -> None:
+async def test_a_cancel_request_on_the_last_stall_ends_cancelled_without_a_dead_letter(play: Play) -> None:
     await play.start("a", lease_ms=1_000, policy=Policy(max_stalls=1))
     await play.cancel("a", running=True)
 
@@ -269,7 +269,7 @@ async def test_an_asked_job_out_of_stalls_ends_cancelled_without_a_dead_letter(p
     assert await play.dead_letters() == []
 
 
-async def test_a_job_enqueued_after_the_asking_waits_on_its_own_when_the_asked_one_ends(play: Play) -> None:
+async def test_a_job_enqueued_after_a_cancel_request_waits_when_the_cancelled_one_ends(play: Play) -> None:
     claim = await play.start("a", payload=b"1")
     await play.cancel("a", running=True)
     await play.enqueue("a", payload=b"2")
@@ -301,7 +301,7 @@ async def test_the_finished_job_of_a_cancelled_job_is_kept_for_keep_done_ms_and_
     assert gone is None
 
 
-async def test_a_cancelled_id_can_be_enqueued_anew_and_its_finished_job_goes(play: Play) -> None:
+async def test_a_cancelled_id_can_be_enqueued_again_and_its_finished_job_goes(play: Play) -> None:
     await play.enqueue("a")
     await play.cancel("a")
 
@@ -323,7 +323,7 @@ async def test_an_idempotency_key_outlives_the_cancelled_job(play: Play) -> None
     assert await play.claim(10) == []
 
 
-async def test_cancel_answers_a_batch_item_by_item_in_the_order_given(play: Play) -> None:
+async def test_cancel_answers_a_batch_item_by_item_in_order(play: Play) -> None:
     active = await play.start("active")
     await play.enqueue("waiting")
 

@@ -28,7 +28,7 @@ async def test_ready_jobs_come_by_priority_and_then_in_order_of_arrival(play: Pl
     assert handed == [id for id, _ in sorted(arrivals, key=lambda arrival: -arrival[1])]
 
 
-async def test_a_batch_arrives_in_the_order_in_which_it_was_given(play: Play) -> None:
+async def test_a_batch_is_enqueued_in_order(play: Play) -> None:
     """T11: runnable jobs are handed out first in, first out."""
     ids = play.ids(20)
     shuffled = random.Random(3).sample(ids, len(ids))
@@ -65,7 +65,7 @@ async def test_a_changed_priority_of_the_queue_ranks_what_becomes_ready_from_the
     assert await play.claim_ids() == [follows, later, seven]
 
 
-async def test_a_claim_tells_the_time_of_the_store(play: Play) -> None:
+async def test_a_claim_returns_the_time_of_the_store(play: Play) -> None:
     """The given instant, however the claim is answered; without one the store's clock."""
     unknown = await play.claims()
     await play.enqueue_all(*[play.job(id) for id in play.ids(3)])
@@ -151,7 +151,7 @@ async def test_ids_of_the_same_time_are_ordered_by_code_point(play: Play) -> Non
     assert await play.claim_ids() == sorted(ids)
 
 
-async def test_a_promoted_job_stands_behind_what_was_ready_and_before_what_comes_later(play: Play) -> None:
+async def test_a_promoted_job_is_behind_ready_jobs_and_before_later_ones(play: Play) -> None:
     """TB11: scheduled work is not starved by immediate work that keeps arriving."""
     first, second, third, scheduled = play.ids(4)
     await play.enqueue(scheduled, delay_ms=1_000)
@@ -349,7 +349,7 @@ async def test_a_retried_job_that_is_too_late_dies_expired(play: Play) -> None:
     assert (dead_letter.reason, dead_letter.record.attempts) == ("expired", 1)
 
 
-async def test_queues_are_tried_in_the_order_given(play: Play) -> None:
+async def test_queues_are_tried_in_order(play: Play) -> None:
     """C6: all tiers of the first before the second; an unknown queue is no obstacle."""
     second = Queue("second", play.queue.tenant, play.queue.shards)
     unknown = Queue("unknown", play.queue.tenant, play.queue.shards)
@@ -380,7 +380,7 @@ async def test_the_limit_holds_for_all_queues_together(play: Play) -> None:
     assert (await play.counts(second)).waiting == 1
 
 
-async def test_next_at_is_nothing_when_there_is_nothing_to_wait_for(play: Play) -> None:
+async def test_next_at_is_none_for_empty_queues(play: Play) -> None:
     unknown = await play.claims()
     await play.enqueue("a")
     await play.settle(await play.claim_one())
@@ -488,7 +488,7 @@ async def test_a_repeated_nonce_returns_the_same_claims_and_nothing_new(play: Pl
     assert await play.snapshot() == before
 
 
-async def test_a_repeated_nonce_leaves_out_what_was_settled(play: Play) -> None:
+async def test_a_repeated_nonce_leaves_out_settled_jobs(play: Play) -> None:
     first, second = play.ids(2)
     await play.enqueue_all(play.job(first), play.job(second), play.job("job-new"))
     nonce = play.nonce()
@@ -528,7 +528,7 @@ async def test_a_repeated_nonce_shows_an_extended_lease_with_its_new_end(play: P
     assert (await play.settle(again)).status == "done"
 
 
-async def test_a_repeated_nonce_is_looked_for_in_every_queue_before_anything_is_handed_out(play: Play) -> None:
+async def test_a_repeated_nonce_is_searched_in_every_queue_before_a_claim(play: Play) -> None:
     """If any shard of the call knows it, nothing new is handed out."""
     second = Queue("second", play.queue.tenant, play.queue.shards)
     await play.enqueue("a", queue=second)
@@ -595,7 +595,7 @@ async def test_a_claimed_job_is_active_under_the_name_of_its_worker(play: Play) 
     assert (counts.waiting, counts.active) == (0, 1)
 
 
-async def test_the_journal_says_who_claimed_what(play: Play) -> None:
+async def test_the_journal_names_the_worker_of_each_claim(play: Play) -> None:
     await play.enqueue("a")
 
     claim = await play.claim_one(worker="worker-7")

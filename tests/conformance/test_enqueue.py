@@ -88,7 +88,7 @@ async def test_everything_a_caller_sends_reaches_the_handler(play: Play) -> None
     assert (claim.priority, claim.timeout_ms, record.attempts, record.stalls) == (7, 1_500, 0, 0)
 
 
-async def test_a_batch_is_answered_in_the_order_given_whatever_the_shards(play: Play) -> None:
+async def test_a_batch_is_answered_in_order_across_shards(play: Play) -> None:
     ids = [f"job-{number}" for number in range(40)]
 
     answers = await play.enqueue_all(*[play.job(id) for id in ids])
@@ -330,7 +330,7 @@ async def test_a_changed_priority_moves_a_ready_job_to_the_other_line_with_its_n
     assert await play.claim_ids() == [second, third, fourth, first]
 
 
-async def test_a_priority_that_is_put_back_gives_the_old_place_back(play: Play) -> None:
+async def test_a_restored_priority_restores_the_old_order(play: Play) -> None:
     first, second, third = ids = play.ids(3)
     await play.enqueue_all(*[play.job(id) for id in ids])
 
@@ -340,7 +340,7 @@ async def test_a_priority_that_is_put_back_gives_the_old_place_back(play: Play) 
     assert await play.claim_ids() == [first, second, third]
 
 
-async def test_a_past_time_is_kept_as_given_and_counts_as_now(play: Play) -> None:
+async def test_a_past_time_is_kept_and_counts_as_now(play: Play) -> None:
     """T11, Q6: RunAt zero or past is runnable at once, first in first out, not by its time."""
     first, second, third = play.ids(3)
     await play.enqueue(first)
@@ -392,7 +392,7 @@ async def test_a_full_shard_refuses_new_jobs_and_changes_nothing(play: Play) -> 
     assert (await play.enqueue(third, idempotency_key="k")).status == "created"
 
 
-async def test_a_full_shard_still_takes_updates_of_what_waits(play: Play) -> None:
+async def test_a_full_shard_still_takes_updates_of_waiting_jobs(play: Play) -> None:
     first, second = play.ids(2)
     await play.configure(waiting_max=1)
     await play.enqueue(first)
@@ -486,7 +486,7 @@ async def test_tenants_do_not_see_each_other(play: Play) -> None:
     assert [claim.record.payload for claim in await play.claim(10)] == [b"1"]
 
 
-async def test_counts_are_those_of_the_queue_and_tenant_that_was_asked_for(play: Play) -> None:
+async def test_counts_are_those_of_one_queue_of_one_tenant(play: Play) -> None:
     """CB8: nobody's numbers are mixed with another's."""
     rival, second = Queue("mail", "rival", play.queue.shards), Queue("second", "acme", play.queue.shards)
     jobs = [play.job("a"), play.job("b"), play.job("a", queue=rival), play.job("a", queue=second)]
@@ -511,7 +511,7 @@ async def test_the_same_id_in_two_queues_is_two_jobs(play: Play) -> None:
     assert (await play.counts(second)).active == 1
 
 
-async def test_an_id_that_has_ended_can_be_created_anew_and_loses_its_old_finished_job(play: Play) -> None:
+async def test_an_ended_id_can_be_created_again_and_loses_its_old_finished_job(play: Play) -> None:
     """Q24: after finish the id is free."""
     await play.enqueue("a")
     await play.settle(await play.claim_one(), Done(b"1"))
@@ -537,7 +537,7 @@ async def test_an_id_that_died_is_free_again_and_keeps_its_dead_letter(play: Pla
     assert (await play.record("a")).attempts == 0
 
 
-async def test_a_batch_beyond_the_limit_is_refused_whole(play: Play) -> None:
+async def test_a_batch_beyond_the_limit_is_refused_as_a_whole(play: Play) -> None:
     await play.enqueue("a")
     before = await play.snapshot()
 

@@ -117,7 +117,7 @@ async def test_refusals_come_in_this_order_not_active_expired_mismatch(play: Pla
 
 
 @pytest.mark.parametrize("why", ["done", "released", "unknown", "elsewhere"])
-async def test_what_is_not_active_cannot_be_extended(play: Play, why: str) -> None:
+async def test_a_job_that_is_not_active_cannot_be_extended(play: Play, why: str) -> None:
     """CB6, C17: done, waiting, unknown, or of a queue that nobody knows."""
     claim = await claimed(play)
     lease = claim.lease
@@ -163,7 +163,7 @@ async def test_extend_is_not_written_to_the_journal(play: Play) -> None:
     assert await play.history("a") == before == ["enqueued", "claimed"]
 
 
-async def test_a_worker_hears_of_an_asked_cancel_with_its_next_extend(play: Play) -> None:
+async def test_the_next_extend_reports_a_cancel_request(play: Play) -> None:
     claim = await claimed(play)
     await play.cancel("a", running=True)
 
@@ -222,7 +222,7 @@ async def test_a_lease_without_a_sensible_length_is_refused(play: Play, lease_ms
     assert await play.snapshot() == before
 
 
-async def test_an_extend_with_a_wrong_number_of_shards_refuses_the_whole_call(play: Play) -> None:
+async def test_extend_with_a_wrong_number_of_shards_refuses_the_whole_call(play: Play) -> None:
     claim = await claimed(play)
     before = await play.snapshot()
     wrong = replace(claim.lease, queue=Queue(play.queue.name, play.queue.tenant, play.queue.shards + 1))

@@ -31,7 +31,7 @@ def read(claim: Claim) -> tuple[str, Any, dict[str, str]]:
     return id, payload, error
 
 
-async def test_a_dying_job_puts_a_job_on_the_fail_queue_queue_in_the_same_step(play: Play) -> None:
+async def test_a_dying_job_puts_a_job_on_the_fail_queue_in_the_same_step(play: Play) -> None:
     """Q27: the fail job is created as the original ends, with id, payload and error."""
     await play.configure(fail_handler=True)
 
@@ -86,7 +86,7 @@ async def test_the_fail_job_can_be_claimed_and_is_counted(play: Play) -> None:
     assert [claim.lease.queue for claim in claims.items] == [play.queue.fail_queue]
 
 
-async def test_what_the_fail_handler_reads_is_valid_json_whatever_the_id(play: Play) -> None:
+async def test_the_payload_of_a_fail_job_is_valid_json_for_any_id(play: Play) -> None:
     """v1-b: an id with quotes must not break the payload."""
     await play.configure(fail_handler=True)
 
@@ -363,7 +363,7 @@ def ordered(deaths: list[Settlement], tellings: list[Settlement], is_fail_queue_
 
 @BOTH_ORDERS
 @pytest.mark.parametrize("number", [1, 3])
-async def test_a_settle_of_deaths_and_of_fail_jobs_keeps_both_journals_whole(
+async def test_a_settle_of_deaths_and_of_fail_jobs_keeps_both_journals_intact(
     play: Play, is_fail_queue_first: bool, number: int
 ) -> None:
     dying, told = await deaths_and_tellings(play, number)
@@ -380,7 +380,7 @@ async def test_a_settle_of_deaths_and_of_fail_jobs_keeps_both_journals_whole(
 
 
 @BOTH_ORDERS
-async def test_a_turn_of_deaths_and_of_fail_jobs_keeps_both_journals_whole(
+async def test_a_turn_of_deaths_and_of_fail_jobs_keeps_both_journals_intact(
     play: Play, is_fail_queue_first: bool
 ) -> None:
     dying, told = await deaths_and_tellings(play, 2)
@@ -397,7 +397,7 @@ async def test_a_turn_of_deaths_and_of_fail_jobs_keeps_both_journals_whole(
 
 
 @BOTH_ORDERS
-async def test_a_claim_that_lets_jobs_die_keeps_both_journals_whole(play: Play, is_fail_queue_first: bool) -> None:
+async def test_a_claim_that_lets_jobs_die_keeps_both_journals_intact(play: Play, is_fail_queue_first: bool) -> None:
     await play.configure(fail_handler=True, max_stalls=1)
     first, second, third, fourth = play.ids(4)
     await play.enqueue_all(play.job(first), play.job(second))

@@ -56,7 +56,7 @@ async def test_changes_are_numbered_without_a_hole_in_the_order_in_which_they_ha
     assert state.changes_bytes == sum(each.size for each in told)
 
 
-async def test_a_log_and_the_items_tell_the_same_story_while_many_publish_at_once(feed: FeedPlay) -> None:
+async def test_log_and_items_agree_while_many_publish_at_once(feed: FeedPlay) -> None:
     """KB9: a change is written in the same step as the item, so neither comes alone or in another order."""
     await feed.create(items_max=7)
 
@@ -115,7 +115,7 @@ async def test_every_change_names_the_instance_that_made_it(feed: FeedPlay) -> N
 # Cursors.
 
 
-async def test_a_cursor_gives_what_comes_behind_it_and_the_same_again(feed: FeedPlay) -> None:
+async def test_a_cursor_returns_the_changes_after_it_repeatedly(feed: FeedPlay) -> None:
     """KB9: a reader that was away goes on where it was."""
     await feed.create()
     await feed.put("a", "b", "c")
@@ -200,7 +200,7 @@ async def test_a_cursor_before_the_first_change_has_everything_before_it(feed: F
 # Feeds that come and go.
 
 
-async def test_a_cursor_of_a_feed_that_was_deleted_is_gone_also_when_one_of_the_same_name_is_there(
+async def test_a_cursor_of_a_deleted_feed_is_gone_even_if_the_name_is_used_again(
     feed: FeedPlay,
 ) -> None:
     """K2: within the same millisecond, too; the answer says where the new one stands."""

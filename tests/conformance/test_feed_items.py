@@ -21,7 +21,7 @@ async def test_items_stand_in_the_order_in_which_they_were_published(feed: FeedP
     assert await feed.item("b") == Item("b", b"first", feed.now_ms - 7)
 
 
-async def test_every_publication_is_told_with_its_item_and_who_made_it(feed: FeedPlay) -> None:
+async def test_every_publication_is_logged_with_its_item_and_instance(feed: FeedPlay) -> None:
     """K6, K7, K30: the change carries id and item as they are, in fields of their own."""
     await feed.create()
     start = await feed.end()
@@ -52,7 +52,7 @@ async def test_a_known_id_is_edited_and_goes_last(feed: FeedPlay) -> None:
     assert (await feed.state()).items == 3
 
 
-async def test_an_edit_replaces_a_known_item_and_makes_no_new_one(feed: FeedPlay) -> None:
+async def test_an_edit_replaces_a_known_item_and_creates_no_new_one(feed: FeedPlay) -> None:
     await feed.create()
     await feed.put("a", "b")
     start = await feed.end()
@@ -64,7 +64,7 @@ async def test_an_edit_replaces_a_known_item_and_makes_no_new_one(feed: FeedPlay
     assert await feed.told(start) == ["edited a"]
 
 
-async def test_a_batch_happens_in_the_order_given(feed: FeedPlay) -> None:
+async def test_a_batch_happens_in_order(feed: FeedPlay) -> None:
     """The same id twice is published, then edited; all of it is one step of the log."""
     await feed.create()
 
@@ -107,7 +107,7 @@ async def test_order_is_that_of_publication_within_one_second_and_when_the_clock
 # Bounds.
 
 
-async def test_the_oldest_items_beyond_the_bound_are_evicted_and_that_is_told(feed: FeedPlay) -> None:
+async def test_the_oldest_items_beyond_the_bound_are_evicted_and_logged(feed: FeedPlay) -> None:
     """K8: never the item that is being published."""
     await feed.create(items_max=2)
     await feed.put("a", "b")
@@ -273,7 +273,7 @@ async def test_items_without_an_age_stay(feed: FeedPlay) -> None:
 # Retracting.
 
 
-async def test_a_retracted_item_is_gone_and_that_is_told_once(feed: FeedPlay) -> None:
+async def test_a_retracted_item_is_gone_and_logged_once(feed: FeedPlay) -> None:
     """K9: what is not there is an answer and changes nothing."""
     await feed.create()
     await feed.put("a", "b", "c")
@@ -305,7 +305,7 @@ async def test_a_retracted_id_may_be_published_again_as_a_new_item(feed: FeedPla
 # Reading.
 
 
-async def test_items_are_found_in_the_order_asked_for_and_unknown_ones_are_none(feed: FeedPlay) -> None:
+async def test_items_are_found_in_the_order_of_their_ids_and_unknown_ones_are_none(feed: FeedPlay) -> None:
     """K10: also the same one twice."""
     await feed.create()
     await feed.put("a", "b", "c")

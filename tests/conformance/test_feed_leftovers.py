@@ -98,9 +98,7 @@ async def test_a_plain_queue_that_was_emptied_holds_its_settings_only(
     assert await held() == fresh
 
 
-async def test_what_a_bounded_feed_holds_does_not_grow(
-    feed: FeedPlay, held: Callable[[], Awaitable[dict[str, int]]]
-) -> None:
+async def test_a_bounded_feed_does_not_grow(feed: FeedPlay, held: Callable[[], Awaitable[dict[str, int]]]) -> None:
     """KB10: by count, and after its time by nothing at all."""
     await feed.create(items_max=3, items_keep_ms=1_000, changes_keep_max=5)
     fresh = await held()
@@ -119,7 +117,7 @@ async def test_what_a_bounded_feed_holds_does_not_grow(
     assert await feed.ids() == []
 
 
-async def test_nobody_who_stopped_waiting_is_remembered(
+async def test_waiters_that_gave_up_leave_nothing_behind(
     feed: FeedPlay, held: Callable[[], Awaitable[dict[str, int]]]
 ) -> None:
     """Woken, timed out or cancelled; of feeds that are there, and of those that never came."""

@@ -21,7 +21,7 @@ from tests.support.stores import STORES
 OPERATIONS_MAX = 60
 
 
-def test_the_feeds_of_a_store_cannot_be_told_from_those_in_memory(other_store: str) -> None:
+def test_the_feeds_of_a_store_behave_like_those_in_memory(other_store: str) -> None:
     """K6-K32: every answer, and everything that can be seen afterwards, is the same as in memory."""
 
     @playing(EXAMPLES[other_store].feeds_compared)
@@ -55,7 +55,7 @@ def plain(answer: object) -> object:
     return msgspec.to_builtins(answer)
 
 
-def test_the_log_of_a_feed_folds_to_what_it_holds_whatever_happens(store_name: str) -> None:
+def test_the_log_of_a_feed_folds_to_its_items(store_name: str) -> None:
     """KB7, KB8, KB9: after every call the items are those that the changes tell of, in their order."""
     seen: Counter[str] = Counter()
 

@@ -50,7 +50,7 @@ Call = Callable[[], Awaitable[object]]
 
 
 @pytest.mark.parametrize("type", ["feed", "sorted", "plain"])
-async def test_ids_of_any_text_survive_in_items_lists_and_places(feed: FeedPlay, type: FeedType) -> None:
+async def test_ids_of_any_text_survive_in_items_lists_and_positions(feed: FeedPlay, type: FeedType) -> None:
     """K30, KB18: no character separates anything."""
     await feed.create(type)
     ids = list(ODD.values())
@@ -71,7 +71,7 @@ async def test_ids_of_any_text_survive_in_items_lists_and_places(feed: FeedPlay,
     assert (await feed.state()).items == 0
 
 
-async def test_ids_of_any_text_are_edited_moved_and_stood_beside(feed: FeedPlay) -> None:
+async def test_ids_of_any_text_are_edited_moved_and_used_as_neighbours(feed: FeedPlay) -> None:
     """K14, K15, KB18: also in the positions that the log tells."""
     await feed.create("sorted")
     await feed.put("x", "w")
@@ -177,7 +177,7 @@ async def test_ids_that_are_none_are_refused_by_every_call_that_takes_ids(feed: 
     assert await refusals(feed, calls) == {"bad_id"}
 
 
-async def test_what_is_no_item_or_too_large_is_refused(feed: FeedPlay) -> None:
+async def test_an_invalid_or_too_large_item_is_refused(feed: FeedPlay) -> None:
     """KB16: before anything is stored; also as the last of a batch."""
     await feed.create("plain")
     await feed.publish("a")

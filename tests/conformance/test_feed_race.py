@@ -31,7 +31,7 @@ async def log_of(store: Store, feed: FeedName) -> list[Changed]:
     return found
 
 
-async def test_what_several_processes_do_to_feeds_at_once_has_one_order(store: Store, shared_url: str) -> None:
+async def test_concurrent_changes_of_several_processes_have_one_order(store: Store, shared_url: str) -> None:
     """K4, K14-K20, KB9: one creator; a log without holes that holds every publication once, in the order of who made
     it, and that folds to the items in their order."""
     await store.feeds.create(NEWS, instance="test")
@@ -55,9 +55,7 @@ async def test_what_several_processes_do_to_feeds_at_once_has_one_order(store: S
         await Follower(feed).look(store, 0)
 
 
-async def test_a_publication_beside_a_deletion_is_refused_or_in_the_feed_that_was_there(
-    store: Store, shared_url: str
-) -> None:
+async def test_a_publication_during_a_deletion_is_refused_or_in_the_old_feed(store: Store, shared_url: str) -> None:
     """K2, KB10: what was taken is in the log of one feed; what was refused is in none."""
     await store.feeds.create(NEWS, instance="test")
 

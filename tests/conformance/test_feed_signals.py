@@ -62,7 +62,7 @@ async def test_a_reader_that_has_everything_waits_until_its_time_is_over(feed: F
     assert not await feed.store.signals.changed(feed.name, end, 20)
 
 
-async def test_a_feed_that_is_not_there_is_waited_for_without_a_cursor_and_is_gone_with_one(feed: FeedPlay) -> None:
+async def test_an_unknown_feed_is_waited_for_without_a_cursor_and_gone_with_one(feed: FeedPlay) -> None:
     """K2: a reader of a deleted feed must learn that it is gone."""
     unknown = await feed.store.signals.changed(feed.name, None, 1)
     await feed.create()
@@ -73,7 +73,7 @@ async def test_a_feed_that_is_not_there_is_waited_for_without_a_cursor_and_is_go
     assert await feed.store.signals.changed(feed.name, cursor, LONG_MS)
 
 
-async def test_items_of_a_plain_queue_are_there_for_everybody_who_waits(feed: FeedPlay) -> None:
+async def test_items_of_a_plain_queue_wake_all_waiters(feed: FeedPlay) -> None:
     """K18: without a cursor an empty one is waited for, although its log has changes."""
     await feed.create("plain")
     end = await feed.end()
@@ -139,7 +139,7 @@ async def test_the_readers_of_a_directory_hear_of_feeds_that_come_change_and_go(
     assert await directory.told() == ["created news", "configured news", "deleted news", "created news"]
 
 
-async def test_who_waits_for_items_is_woken_by_a_put_at_either_end(feed: FeedPlay) -> None:
+async def test_a_waiter_for_items_is_woken_by_a_put_at_either_end(feed: FeedPlay) -> None:
     """K18: however many wait."""
     await feed.create("plain")
     waiters = [await asleep(feed, None), await asleep(feed, await feed.end())]
@@ -152,7 +152,7 @@ async def test_who_waits_for_items_is_woken_by_a_put_at_either_end(feed: FeedPla
     assert await woken_by(await asleep(feed, None), feed.put("b", position=FIRST))
 
 
-async def test_all_who_wait_for_a_change_are_woken_and_one_who_gives_up_leaves_the_others(feed: FeedPlay) -> None:
+async def test_all_waiters_for_a_change_are_woken_after_one_gave_up(feed: FeedPlay) -> None:
     await feed.create()
     waiters = [await asleep(feed, await feed.end()) for _ in range(3)]
 

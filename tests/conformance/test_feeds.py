@@ -44,7 +44,7 @@ async def test_create_takes_every_setting_and_keeps_it(feed: FeedPlay) -> None:
     assert (await feed.state()).config == config
 
 
-async def test_a_feed_that_is_there_cannot_be_created_again(feed: FeedPlay) -> None:
+async def test_an_existing_feed_cannot_be_created_again(feed: FeedPlay) -> None:
     """K1: a second creation is refused, whatever type it asks for, and changes nothing."""
     await feed.create(items_max=5)
     await feed.publish("a")
@@ -56,7 +56,7 @@ async def test_a_feed_that_is_there_cannot_be_created_again(feed: FeedPlay) -> N
     assert await feed.snapshot() == before
 
 
-async def test_of_many_who_create_the_same_feed_at_once_one_succeeds(feed: FeedPlay) -> None:
+async def test_one_of_many_concurrent_creations_of_a_feed_succeeds(feed: FeedPlay) -> None:
     """K1: also when they make the directory of their tenant with it; other names do not get in each other's way."""
     same = [FeedPlay(feed.store, instance=f"{number}") for number in range(4)]
     others = [FeedPlay(feed.store, name=f"feed-{number}") for number in range(4)]
@@ -71,7 +71,7 @@ async def test_of_many_who_create_the_same_feed_at_once_one_succeeds(feed: FeedP
     assert ([each.seq for each in told], {each.event for each in told}) == ([1, 2, 3, 4, 5], {"created"})
 
 
-async def test_what_makes_no_feed_is_refused_and_makes_none(feed: FeedPlay) -> None:
+async def test_an_invalid_feed_is_refused_and_not_created(feed: FeedPlay) -> None:
     """Not even the directory of its tenant."""
     reasons = [
         await refused(feed.create("deck")),  # type: ignore[arg-type]
@@ -99,7 +99,7 @@ async def test_asking_after_a_feed_does_not_make_it(feed: FeedPlay) -> None:
     assert await feed.store.feeds.describe(feed.name.directory) is None
 
 
-async def test_a_feed_that_is_not_there_is_refused_by_every_call_that_writes(feed: FeedPlay) -> None:
+async def test_every_call_that_writes_refuses_an_unknown_feed(feed: FeedPlay) -> None:
     """K2: deleting an unknown feed fails; so does everything else that would change it."""
     await FeedPlay(feed.store, name="other").create("sorted")
     before = await feed.snapshot()
@@ -119,7 +119,7 @@ async def test_a_feed_that_is_not_there_is_refused_by_every_call_that_writes(fee
 # Configuring.
 
 
-async def test_configure_changes_only_the_settings_given_and_raises_the_version(feed: FeedPlay) -> None:
+async def test_configure_changes_only_its_settings_and_raises_the_version(feed: FeedPlay) -> None:
     """K3: stored, and told in the feed's own log with who did it."""
     await feed.create(items_max=7)
     start = await feed.end()
@@ -190,7 +190,7 @@ async def test_a_deleted_feed_is_gone_with_its_items_its_log_and_its_settings(fe
     assert await refused(feed.delete()) == "unknown_feed"
 
 
-async def test_a_feed_created_anew_starts_with_nothing_of_the_old_one(feed: FeedPlay) -> None:
+async def test_a_recreated_feed_starts_empty(feed: FeedPlay) -> None:
     """KB10: neither its items, nor its numbers, nor its totals, nor its settings."""
     await feed.create("sorted", items_max=5)
     await feed.publish(None)
@@ -209,7 +209,7 @@ async def test_a_feed_created_anew_starts_with_nothing_of_the_old_one(feed: Feed
     assert await feed.item("a") is None
 
 
-async def test_a_feed_of_thousands_of_items_is_deleted_whole(feed: FeedPlay) -> None:
+async def test_a_feed_of_thousands_of_items_is_deleted_completely(feed: FeedPlay) -> None:
     """KB10: however many rows that is."""
     await feed.create()
     for start in range(0, 3_000, 1_000):
@@ -243,7 +243,7 @@ async def test_the_directory_lists_the_feeds_of_a_tenant_by_name_with_their_sett
     assert state.config == DIRECTORY_CONFIG
 
 
-async def test_the_log_of_the_directory_tells_which_feeds_came_changed_and_went(feed: FeedPlay) -> None:
+async def test_the_log_of_the_directory_has_created_changed_and_deleted_feeds(feed: FeedPlay) -> None:
     """K1, K2, K3: by whom, and in which order; what happens to items is not told there."""
     other = FeedPlay(feed.store, name="other", instance="another")
     created = await feed.create()

@@ -166,7 +166,7 @@ async def test_a_key_holds_until_its_time_and_not_at_it(play: Play) -> None:
 
 
 @pytest.mark.parametrize("ttl_ms", [None, 5_000], ids=["of-the-queue", "of-the-job"])
-async def test_a_duplicate_says_until_when_its_key_is_remembered(play: Play, ttl_ms: int | None) -> None:
+async def test_a_duplicate_returns_until_when_its_key_is_remembered(play: Play, ttl_ms: int | None) -> None:
     """That of the key that answered, however long it would have been kept itself; nobody else says it."""
     await play.configure(idempotency_ttl_ms=7_000)
     first = await play.enqueue_all(*[play.job(id, idempotency_key="k", idempotency_ttl_ms=ttl_ms) for id in "ab"])
@@ -203,7 +203,7 @@ async def test_a_duplicate_does_not_prolong_its_key(play: Play) -> None:
     assert (await play.enqueue("a", idempotency_key="k")).status == "updated"
 
 
-async def test_a_key_that_is_used_anew_holds_from_then_on(play: Play) -> None:
+async def test_a_key_that_is_used_again_holds_from_then_on(play: Play) -> None:
     await play.enqueue("a", payload=b"1", idempotency_key="k", idempotency_ttl_ms=1_000)
     play.advance(1_000)
     await play.enqueue("a", payload=b"2", idempotency_key="k", idempotency_ttl_ms=1_000)

@@ -59,7 +59,7 @@ async def test_records_of_every_kind_fit_together(play: Play) -> None:
     assert [each for each in found if not each.ok] == []
 
 
-async def test_an_inspection_tells_the_journal_and_the_leases_that_ran_out(play: Play) -> None:
+async def test_check_returns_the_bounds_of_the_journal_and_the_expired_leases(play: Play) -> None:
     await all_kinds(play)
     play.advance(1_000)
 
@@ -72,7 +72,7 @@ async def test_an_inspection_tells_the_journal_and_the_leases_that_ran_out(play:
     assert sum(each.leases_over for each in found) == 1
 
 
-async def test_mending_what_is_whole_changes_nothing(play: Play) -> None:
+async def test_repair_of_a_sound_shard_changes_nothing(play: Play) -> None:
     await all_kinds(play)
     before = await play.snapshot()
 
@@ -82,7 +82,7 @@ async def test_mending_what_is_whole_changes_nothing(play: Play) -> None:
     assert await play.snapshot() == before
 
 
-async def test_a_look_in_small_parts_finds_no_more_than_one_in_a_single_part(play: Play) -> None:
+async def test_a_check_in_small_parts_finds_no_more_than_one_in_a_single_part(play: Play) -> None:
     await all_kinds(play)
     await play.enqueue_all(*[play.job(f"job-{number:03}") for number in range(300)])
 
@@ -92,14 +92,14 @@ async def test_a_look_in_small_parts_finds_no_more_than_one_in_a_single_part(pla
     assert {(each.problems, each.count_mismatches, each.cleared) for each in mended} == {((), (), 0)}
 
 
-async def test_integrity_of_a_queue_that_is_not_there_makes_none(play: Play) -> None:
+async def test_check_and_repair_do_not_create_an_unknown_queue(play: Play) -> None:
     found, mended = await findings(play), await mend(play)
 
     assert (found, mended) == ([Findings()] * play.queue.shards, [RepairResult()] * play.queue.shards)
     assert (await play.store.queues.names(play.queue.tenant)).rows == []
 
 
-async def test_integrity_refuses_what_cannot_be_right(play: Play) -> None:
+async def test_check_and_repair_refuse_bad_arguments(play: Play) -> None:
     await play.enqueue("a")
     shard, other = Shard(play.queue, 0), Shard(Queue(play.queue.name, play.queue.tenant, play.queue.shards + 1), 0)
 
@@ -121,7 +121,7 @@ async def test_integrity_of_a_store_that_was_closed_is_unavailable(play: Play) -
             await call(Shard(play.queue, 0))
 
 
-async def test_no_random_history_leaves_anything_amiss(store: Store, shards: int) -> None:
+async def test_no_random_history_leaves_a_flaw(store: Store, shards: int) -> None:
     draw = Draw(Random(shards), shards, trims=False)
     actor = Actor(store, draw)
 

@@ -58,7 +58,7 @@ async def seqs(play: Play, shard: Shard) -> list[int]:
 # One test per event: the columns that it sets, and by being a whole dictionary, those that it does not.
 
 
-async def test_enqueued_says_what_it_is_and_when_it_is_due(play: Play) -> None:
+async def test_enqueued_describes_the_job_and_its_due_time(play: Play) -> None:
     await play.enqueue("a", kind="send", tag="spring", payload=b"12345", delay_ms=500, policy=Policy(priority=7))
 
     assert await last(play, "a", "enqueued") == {
@@ -70,7 +70,7 @@ async def test_enqueued_says_what_it_is_and_when_it_is_due(play: Play) -> None:
     }
 
 
-async def test_updated_also_says_how_often_it_was_tried(play: Play) -> None:
+async def test_updated_has_the_attempts(play: Play) -> None:
     await play.settle(await play.start("a"), Retried(BOOM))
     await play.enqueue("a", kind="resize", payload=b"[]", run_at_ms=play.now_ms + 700)
 
@@ -84,7 +84,7 @@ async def test_updated_also_says_how_often_it_was_tried(play: Play) -> None:
     }
 
 
-async def test_blocked_says_what_the_blocked_job_is(play: Play) -> None:
+async def test_blocked_describes_the_blocked_job(play: Play) -> None:
     await play.start("a")
     await play.enqueue("a", kind="resize", tag="autumn", payload=b"[]", delay_ms=40, policy=Policy(priority=2))
 
@@ -97,7 +97,7 @@ async def test_blocked_says_what_the_blocked_job_is(play: Play) -> None:
     }
 
 
-async def test_unblocked_says_what_waits_now(play: Play) -> None:
+async def test_unblocked_describes_the_waiting_job(play: Play) -> None:
     claim = await play.start("a")
     await play.enqueue("a", kind="resize", tag="autumn", payload=b"[]", delay_ms=40)
     await play.settle(claim)
@@ -111,7 +111,7 @@ async def test_unblocked_says_what_waits_now(play: Play) -> None:
     }
 
 
-async def test_merged_says_what_waits_now_and_how_often_it_was_tried(play: Play) -> None:
+async def test_merged_describes_the_waiting_job_and_its_attempts(play: Play) -> None:
     claim = await play.start("a")
     await play.enqueue("a", kind="resize", tag="autumn", payload=b"[]", run_at_ms=play.now_ms + 40)
     await play.settle(claim, Retried(BOOM))
@@ -133,7 +133,7 @@ async def test_claimed_carries_the_fence_and_the_worker_only(play: Play) -> None
     assert await last(play, "a", "claimed") == {"fence": claim.lease.fence, "worker": "worker-7"}
 
 
-async def test_done_says_how_long_it_waited_and_ran(play: Play) -> None:
+async def test_done_has_the_times_of_waiting_and_running(play: Play) -> None:
     await play.enqueue("a", kind="send", tag="spring", payload=b"12345", delay_ms=500)
     play.advance(800)
     claim = await play.claim_one(worker="worker-7")
@@ -155,7 +155,7 @@ async def test_done_says_how_long_it_waited_and_ran(play: Play) -> None:
     }
 
 
-async def test_retried_also_says_why_and_when_it_is_due_again(play: Play) -> None:
+async def test_retried_names_its_error_and_its_next_due_time(play: Play) -> None:
     claim = await play.start("a", payload=b"12345", tag="spring")
     play.advance(50)
     await play.settle(claim, Retried(BOOM, 3_000), run_ms=50)
@@ -177,7 +177,7 @@ async def test_retried_also_says_why_and_when_it_is_due_again(play: Play) -> Non
     }
 
 
-async def test_released_says_when_it_is_due_again_and_counts_nothing(play: Play) -> None:
+async def test_released_names_its_next_due_time_and_counts_nothing(play: Play) -> None:
     claim = await play.start("a", payload=b"12345")
     await play.settle(claim, Released(3_000), run_ms=1)
 
@@ -197,7 +197,7 @@ async def test_released_says_when_it_is_due_again_and_counts_nothing(play: Play)
 
 
 @pytest.mark.parametrize("by", ["claim", "sweep"])
-async def test_stalled_names_the_worker_that_was_lost_whoever_repaired(play: Play, by: str) -> None:
+async def test_stalled_names_the_lost_worker_and_not_the_repairing_one(play: Play, by: str) -> None:
     claim = await play.start("a", worker="lost", lease_ms=1_000, payload=b"12345")
     play.advance(1_500)
     await (play.repair() if by == "sweep" else play.store.jobs.claim(finder_claim(play), now_ms=play.now_ms))
@@ -224,7 +224,7 @@ def finder_claim(play: Play) -> ClaimRequest:
     return ClaimRequest(queues=[play.queue], worker="finder", nonce=play.nonce())
 
 
-async def test_dead_says_why_and_under_which_dead_letter(play: Play) -> None:
+async def test_dead_names_its_reason_and_dead_letter(play: Play) -> None:
     claim = await play.start("a", payload=b"12345", tag="spring")
     play.advance(50)
     answer = await play.settle(claim, Failed(BOOM), run_ms=50)
@@ -269,7 +269,7 @@ async def test_dead_of_a_job_that_never_started_names_no_delivery(play: Play) ->
     }
 
 
-async def test_asked_names_the_delivery_that_was_asked(play: Play) -> None:
+async def test_asked_names_the_delivery(play: Play) -> None:
     claim = await play.start("a", worker="worker-7", tag="spring")
     await play.cancel("a", running=True)
 
@@ -329,7 +329,7 @@ async def test_cancelled_of_an_active_job_names_its_delivery(play: Play) -> None
 
 
 @pytest.mark.parametrize("place", ["ready", "later", "retried"])
-async def test_removed_of_a_job_that_waits_tells_its_kind_and_that_it_waited(play: Play, place: str) -> None:
+async def test_removed_of_a_waiting_job_has_its_kind_and_state(play: Play, place: str) -> None:
     if place == "retried":
         await play.settle(await play.start("a", kind="resize"), Retried(BOOM))
     else:
@@ -340,7 +340,7 @@ async def test_removed_of_a_job_that_waits_tells_its_kind_and_that_it_waited(pla
 
 
 @pytest.mark.parametrize("blocks", [True, False], ids=["with-a-blocked_job", "alone"])
-async def test_removed_of_an_active_job_tells_its_kind_and_that_it_was_active(play: Play, blocks: bool) -> None:
+async def test_removed_of_an_active_job_has_its_kind_and_state(play: Play, blocks: bool) -> None:
     await play.start("a", kind="resize", tag="spring")
     if blocks:
         await play.enqueue("a", kind="send")
@@ -349,7 +349,7 @@ async def test_removed_of_an_active_job_tells_its_kind_and_that_it_was_active(pl
     assert await last(play, "a", "removed") == {"kind": "resize", "reason": "active"}
 
 
-async def test_removed_of_what_is_kept_of_ended_jobs_carries_the_id_only(play: Play) -> None:
+async def test_removed_of_an_ended_job_has_only_its_id(play: Play) -> None:
     await play.settle(await play.start("done"), Done())
     await play.die("dead")
     for id in ("done", "dead"):
@@ -359,7 +359,7 @@ async def test_removed_of_what_is_kept_of_ended_jobs_carries_the_id_only(play: P
     assert await last(play, "dead", "removed") == {}
 
 
-async def test_replayed_names_the_dead_letter_and_what_waits_now(play: Play) -> None:
+async def test_replayed_names_the_dead_letter_and_describes_the_waiting_job(play: Play) -> None:
     key = await play.die("a", tag="spring", payload=b"12345")
     play.advance(10)
     await play.replay(key)
@@ -376,7 +376,7 @@ async def test_replayed_names_the_dead_letter_and_what_waits_now(play: Play) -> 
     }
 
 
-async def test_purged_of_a_waiting_job_says_what_it_was(play: Play) -> None:
+async def test_purged_describes_the_waiting_job(play: Play) -> None:
     await play.enqueue("a", tag="spring", payload=b"12345")
     play.advance(1)
     await play.store.queues.purge(play.queue, now_ms=play.now_ms)
@@ -437,7 +437,7 @@ def test_every_event_name_has_its_test() -> None:
         ],
     ],
 )
-async def test_jobs_of_a_call_are_told_each_as_it_is(play: Play, ids: list[str]) -> None:
+async def test_jobs_of_a_call_each_have_their_own_event(play: Play, ids: list[str]) -> None:
     given: list[dict[str, Any]] = [
         {"kind": "send", "payload": b""},
         {"kind": 're"size', "payload": b"x" * 99, "tag": 'spr"ing'},
@@ -466,7 +466,7 @@ async def test_jobs_of_a_call_are_told_each_as_it_is(play: Play, ids: list[str])
     assert claimed.keys() == told.keys()
 
 
-async def test_claims_behind_jobs_that_came_too_late_are_told_in_their_order(play: Play) -> None:
+async def test_claims_behind_expired_jobs_are_written_in_their_order(play: Play) -> None:
     ids = play.ids(5)
     late = Policy(expires_at_ms=play.now_ms)
     await play.enqueue_all(*[play.job(id, policy=late if id in ids[1:3] else Policy()) for id in ids])
@@ -518,7 +518,7 @@ async def test_a_death_writes_dead_only(play: Play, max_attempts: int, max_stall
     assert await play.history("a") == ["enqueued", "claimed", "dead"]
 
 
-async def test_what_is_refused_or_only_looked_at_writes_nothing(play: Play) -> None:
+async def test_refused_calls_and_reads_write_nothing(play: Play) -> None:
     await play.enqueue("a", idempotency_key="k")
     claim = await play.claim_one(lease_ms=5_000)
     await play.configure(waiting_max=0)
@@ -595,7 +595,7 @@ async def test_an_entry_of_several_workers_names_each_of_them(play: Play) -> Non
     assert [(line.id, line.worker) for line in done] == [(first, "worker-1"), (second, "worker-2")]
 
 
-async def test_a_turn_writes_what_it_settled_and_what_it_claimed(play: Play) -> None:
+async def test_a_turn_writes_its_settlements_and_its_claims(play: Play) -> None:
     first, second = play.ids(2)
     claim = await play.start(first)
     await play.enqueue(second)
@@ -673,7 +673,7 @@ async def test_the_journal_of_an_unknown_queue_is_empty(play: Play) -> None:
     assert (await play.store.queues.names("acme")).rows == []
 
 
-async def test_bounds_say_what_is_there_to_read(play: Play) -> None:
+async def test_bounds_are_those_of_the_readable_events(play: Play) -> None:
     shard, _ = await fill(play, 1)
     one = await bounds(play, shard)
     play.advance(70)
@@ -742,7 +742,7 @@ async def test_entries_beyond_the_count_go_oldest_first_as_others_come(play: Pla
     assert await seqs(play, shard) == [5, 6, 7]
 
 
-async def test_an_entry_is_dropped_whole_and_only_when_the_count_is_there_without_it(play: Play) -> None:
+async def test_an_entry_is_dropped_only_when_the_others_reach_the_count(play: Play) -> None:
     await play.configure(journal_keep_max=3)
     ids = play.ids(5)
     shard = play.queue.shard_of(ids[0])
@@ -781,7 +781,7 @@ async def test_a_journal_of_no_bytes_keeps_nothing_and_still_counts(play: Play) 
     assert await seqs(play, shard) == []
 
 
-async def test_trim_is_bounded_and_says_how_many_it_dropped(play: Play) -> None:
+async def test_trim_is_bounded_and_counts_the_dropped_entries(play: Play) -> None:
     shard, _ = await fill(play, 9)
     await play.configure(journal_keep_ms=1_000)
     play.advance(1_000)
@@ -802,7 +802,7 @@ async def test_the_background_sweep_trims_too(play: Play) -> None:
     assert await seqs(play, shard) == []
 
 
-async def test_a_reader_that_is_late_sees_in_the_bounds_what_it_lost(play: Play) -> None:
+async def test_a_late_reader_sees_its_loss_in_the_bounds(play: Play) -> None:
     await play.configure(journal_keep_max=2)
     shard, _ = await fill(play, 6)
 
@@ -815,7 +815,7 @@ async def test_a_reader_that_is_late_sees_in_the_bounds_what_it_lost(play: Play)
 # Consumers.
 
 
-async def test_a_consumer_is_remembered_at_its_place(play: Play) -> None:
+async def test_a_consumer_keeps_its_offset(play: Play) -> None:
     shard, _ = await fill(play, 4)
 
     new = await play.store.journal.register(shard, "history", seq=2, hold=True, now_ms=play.now_ms)
@@ -836,7 +836,7 @@ async def test_a_consumer_never_goes_back(play: Play) -> None:
     assert moved.seq == 3
 
 
-async def test_a_consumer_that_registers_again_keeps_its_place_and_takes_the_new_hold(play: Play) -> None:
+async def test_a_consumer_that_registers_again_keeps_its_offset_and_takes_the_new_hold(play: Play) -> None:
     shard, _ = await fill(play, 4)
     await play.store.journal.register(shard, "history", seq=3, now_ms=play.now_ms)
 
@@ -869,7 +869,7 @@ async def test_a_forgotten_consumer_is_unknown(play: Play) -> None:
         await play.store.journal.advance(shard, "history", 1, now_ms=play.now_ms)
 
 
-async def test_a_place_beyond_the_end_is_refused(play: Play) -> None:
+async def test_an_offset_beyond_the_end_is_refused(play: Play) -> None:
     shard, _ = await fill(play, 2)
     await play.store.journal.register(shard, "history", seq=2, now_ms=play.now_ms)
 
@@ -882,7 +882,7 @@ async def test_a_place_beyond_the_end_is_refused(play: Play) -> None:
     assert [(each.name, each.seq) for each in await play.store.journal.consumers(shard)] == [("history", 2)]
 
 
-async def test_nobody_can_register_on_a_queue_that_is_not_there(play: Play) -> None:
+async def test_register_refuses_an_unknown_queue(play: Play) -> None:
     shard = play.queue.all_shards()[0]
 
     with pytest.raises(Refused) as refused:
@@ -969,7 +969,7 @@ async def test_a_consumer_that_advances_is_heard_of_even_without_moving(play: Pl
     assert dropped == 0
 
 
-async def test_the_journal_tells_of_a_whole_life_in_order(play: Play) -> None:
+async def test_the_journal_has_all_events_of_a_job_in_order(play: Play) -> None:
     claim = await play.start("a", policy=Policy(max_attempts=2))
     await play.enqueue("a")
     await play.settle(claim, Retried(BOOM, 0))

@@ -51,7 +51,7 @@ async def events_of(play: Play, shard: Shard) -> list[Event]:
 
 
 @pytest.mark.parametrize("damage", DAMAGES)
-async def test_a_line_that_cannot_be_read_is_told_with_what_can(play: Play, rewrite: Rewrite, damage: str) -> None:
+async def test_an_unreadable_line_keeps_its_readable_fields(play: Play, rewrite: Rewrite, damage: str) -> None:
     shard = await three_done(play)
     before = await events_of(play, shard)
     old, new = DAMAGES[damage]
@@ -66,7 +66,7 @@ async def test_a_line_that_cannot_be_read_is_told_with_what_can(play: Play, rewr
     assert all(len(event.flaw) <= 200 for event in events if event.flaw)
 
 
-async def test_what_can_be_read_of_a_line_is_kept(play: Play, rewrite: Rewrite) -> None:
+async def test_readable_fields_of_a_damaged_line_are_kept(play: Play, rewrite: Rewrite) -> None:
     shard = await three_done(play)
 
     await rewrite(b'"run_ms":77', b'"run_ms":"x"')
@@ -78,7 +78,7 @@ async def test_what_can_be_read_of_a_line_is_kept(play: Play, rewrite: Rewrite) 
 
 
 @pytest.mark.parametrize("limit", [1, 1_000])
-async def test_an_inspection_names_the_lines_that_cannot_be_read(play: Play, rewrite: Rewrite, limit: int) -> None:
+async def test_check_names_the_unreadable_lines(play: Play, rewrite: Rewrite, limit: int) -> None:
     shard = await three_done(play)
     [seq] = [event.seq for event in await events_of(play, shard) if event.line.run_ms == 77]
     await rewrite(b'"run_ms":77', b'"run_ms":"x"')
@@ -93,9 +93,7 @@ async def test_an_inspection_names_the_lines_that_cannot_be_read(play: Play, rew
 
 
 @pytest.mark.parametrize("limit", [1, 1_000])
-async def test_an_inspection_names_the_entries_that_overlap(
-    play: Play, store_name: str, tmp_path: Path, limit: int
-) -> None:
+async def test_check_names_the_entries_that_overlap(play: Play, store_name: str, tmp_path: Path, limit: int) -> None:
     shard = await three_done(play)
     at_ms = play.advance(1)
     id = play.ids(4)[3]

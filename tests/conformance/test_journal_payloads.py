@@ -116,7 +116,7 @@ async def test_a_payload_is_carried_character_for_character_on_one_line(play: Pl
         assert [len(entry.lines) for entry in entries] == list(map(len, lines)), "every store counts the same bytes"
 
 
-async def test_a_payload_that_is_no_text_is_not_carried_and_hinders_nobody(play: Play) -> None:
+async def test_a_payload_that_is_not_text_is_left_out_of_the_journal(play: Play) -> None:
     await play.configure(journal_payloads=True)
     *ids, good, first = play.ids(len(NO_TEXT) + 2)
     await play.enqueue(first)
@@ -134,7 +134,7 @@ async def test_a_payload_that_is_no_text_is_not_carried_and_hinders_nobody(play:
 
 
 @pytest.mark.parametrize("char", [b"\0", "世".encode()], ids=["escaped", "wide"])
-async def test_the_largest_payload_is_carried_whole(play: Play, char: bytes) -> None:
+async def test_the_largest_payload_is_written_completely(play: Play, char: bytes) -> None:
     await play.configure(journal_payloads=True)
     payload = char * (PAYLOAD_BYTES_MAX // len(char))
 

@@ -53,7 +53,7 @@ async def check_every_span(play: Play, shard: Shard) -> None:
 # Bounds.
 
 
-async def test_the_bounds_of_many_shards_are_those_of_each_in_the_order_asked_for(play: Play) -> None:
+async def test_the_bounds_of_many_shards_are_those_of_each_in_order(play: Play) -> None:
     store, count = play.store, play.queue.shards
     quiet, busy, trimmed = (Play(store, count, name=name) for name in ("quiet", "busy", "trimmed"))
     other = Play(store, count, tenant="other")
@@ -77,7 +77,7 @@ async def test_the_bounds_of_many_shards_are_those_of_each_in_the_order_asked_fo
     assert sum(each.last_seq > 0 for each in found[2 * count : 3 * count]) == 1  # of the fail queue
 
 
-async def test_a_thousand_shards_are_looked_at_in_one_call_and_no_more(store: Store) -> None:
+async def test_one_call_reads_the_bounds_of_a_thousand_shards_and_no_more(store: Store) -> None:
     known = Play(store)
     await known.enqueue("a")
     queues = [known.queue] + [Queue(f"nobody-{number}", "acme") for number in range(1_000)]
@@ -94,7 +94,7 @@ async def test_a_thousand_shards_are_looked_at_in_one_call_and_no_more(store: St
     assert list(reached) == [1] + [0] * 999
 
 
-async def test_nobody_asked_for_nothing_is_answered(store: Store) -> None:
+async def test_empty_batches_are_answered(store: Store) -> None:
     assert list(await store.journal.all_bounds([])) == []
     assert list(await store.journal.reached([], START_MS)) == []
 
@@ -126,7 +126,7 @@ async def test_a_journal_had_got_as_far_as_its_last_event_at_or_before_the_insta
     await check_every_span(play, shard)
 
 
-async def test_what_retention_has_dropped_counts_as_before_any_instant(play: Play) -> None:
+async def test_dropped_events_count_as_before_any_instant(play: Play) -> None:
     await play.configure(journal_keep_max=6)
     shard = await write(play)
     await play.store.journal.trim(shard, now_ms=play.now_ms)
@@ -145,7 +145,7 @@ async def test_a_journal_that_was_trimmed_to_nothing_had_got_to_its_end_at_any_i
     await check_every_span(play, shard)
 
 
-async def test_what_has_just_happened_counts(play: Play) -> None:
+async def test_an_event_at_the_instant_itself_counts(play: Play) -> None:
     shard = await write(play, [(0, 2), (5, 1)])
 
     found = await play.store.journal.reached([Span(shard, 0, 2**62), Span(shard, 2**63 - 1, 0)], START_MS + 5)
@@ -153,7 +153,7 @@ async def test_what_has_just_happened_counts(play: Play) -> None:
     assert list(found) == [3, 2**63 - 1]
 
 
-async def test_many_journals_each_had_got_to_a_place_of_its_own(play: Play) -> None:
+async def test_each_of_many_journals_has_reached_its_own_offset(play: Play) -> None:
     store, count = play.store, play.queue.shards
     plays = [Play(store, count, name=f"queue-{number}") for number in range(4)]
     for number, each in enumerate(plays):

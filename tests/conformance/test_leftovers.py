@@ -113,7 +113,7 @@ async def test_nothing_stays_of_a_deleted_queue(play: Play, store_name: str, tmp
     assert await LEFTOVERS[store_name](play.store, tmp_path) == {}
 
 
-async def test_looking_and_asking_leave_nothing_behind(play: Play, store_name: str, tmp_path: Path) -> None:
+async def test_reads_and_waits_leave_nothing_behind(play: Play, store_name: str, tmp_path: Path) -> None:
     await play.claims(10)
     await play.repair()
     await play.cancel("a", running=True)
@@ -141,7 +141,7 @@ async def test_a_waiter_leaves_nothing_behind_however_it_ends(play: Play, store_
     assert await LEFTOVERS[store_name](play.store, tmp_path) == {}
 
 
-async def test_who_waited_for_an_end_leaves_nothing_behind_however_the_wait_ends(
+async def test_a_waiter_for_an_end_leaves_nothing_behind_however_the_wait_ends(
     play: Play, store_name: str, tmp_path: Path
 ) -> None:
     await play.enqueue("a")
@@ -159,7 +159,7 @@ async def test_who_waited_for_an_end_leaves_nothing_behind_however_the_wait_ends
     assert await LEFTOVERS[store_name](play.store, tmp_path) == before
 
 
-async def test_a_sweep_drops_a_thousand_of_a_kind_in_a_shard_and_says_that_there_is_more(play: Play) -> None:
+async def test_a_sweep_drops_a_thousand_of_a_kind_in_a_shard_and_returns_more(play: Play) -> None:
     """TB13, QB8: no call moves a whole backlog."""
     ids = play.ids(2_400)
     for part in (ids[:800], ids[800:1_600], ids[1_600:]):
@@ -181,7 +181,7 @@ async def test_a_sweep_drops_a_thousand_of_a_kind_in_a_shard_and_says_that_there
     ]
 
 
-async def test_a_repair_takes_back_at_most_its_limit_in_a_shard_and_says_that_there_is_more(play: Play) -> None:
+async def test_a_repair_takes_back_at_most_its_limit_in_a_shard_and_returns_more(play: Play) -> None:
     """QB8, CB10: exact and bounded, and without any claim."""
     ids = play.ids(25)
     await play.enqueue_all(*[play.job(id) for id in ids])

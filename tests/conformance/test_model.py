@@ -18,7 +18,7 @@ from tests.support.reference_store import open_with_reference
 OPERATIONS_MAX = 40
 
 
-def test_the_store_cannot_be_told_from_memory(other_store: str, shards: int) -> None:
+def test_the_store_behaves_like_the_memory_store(other_store: str, shards: int) -> None:
     """Every answer, and everything that can be seen afterwards, is the same as in memory."""
 
     @playing(EXAMPLES[other_store].compared)

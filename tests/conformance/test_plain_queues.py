@@ -22,7 +22,7 @@ async def test_items_come_out_in_the_order_in_which_they_were_put(feed: FeedPlay
     assert await feed.ids() == []
 
 
-async def test_what_is_put_in_front_is_taken_next_and_the_last_of_several_first(feed: FeedPlay) -> None:
+async def test_items_put_first_are_taken_next_the_last_of_them_first(feed: FeedPlay) -> None:
     """K17, KB16: high priority goes past everything that waits."""
     await feed.create("plain")
     await feed.put("a", "b")
@@ -47,7 +47,7 @@ async def test_every_put_counts_towards_the_total(feed: FeedPlay) -> None:
     assert (state.total, state.items) == (3, 1)
 
 
-async def test_items_are_not_told_in_the_log_of_a_plain_queue(feed: FeedPlay) -> None:
+async def test_the_log_of_a_plain_queue_has_no_items(feed: FeedPlay) -> None:
     """K17: no event; what happens to the queue itself is told."""
     await feed.create("plain")
     await feed.put("a", "b", "c")
@@ -105,7 +105,7 @@ async def test_nothing_of_an_item_stays_in_the_queue_that_has_handed_it_out(feed
     assert (await feed.publish("a")).status == "published"
 
 
-async def test_every_item_is_handed_to_one_of_many_who_ask_at_the_same_time(feed: FeedPlay) -> None:
+async def test_every_item_goes_to_one_of_many_concurrent_callers(feed: FeedPlay) -> None:
     """K18, KB1: none twice and none lost, while others still put."""
     await feed.create("plain")
     ids = [f"{number:03}" for number in range(60)]
@@ -169,7 +169,7 @@ async def test_a_full_queue_refuses_more_until_something_is_taken(feed: FeedPlay
     assert await feed.ids() == ["b", "c"]
 
 
-async def test_what_waits_in_line_can_be_looked_at_and_retracted(feed: FeedPlay) -> None:
+async def test_items_of_a_plain_queue_can_be_listed_and_retracted(feed: FeedPlay) -> None:
     """K19: the ids in the order in which they will be taken."""
     await feed.create("plain")
     await feed.put("a", "b", "c")

@@ -26,7 +26,7 @@ async def names(play: Play, tenant: str = "acme") -> list[str]:
 # Configuration.
 
 
-async def test_a_queue_that_nobody_touched_has_the_documented_defaults(play: Play) -> None:
+async def test_a_new_queue_has_the_documented_defaults(play: Play) -> None:
     """TB2: a job without a budget of its own gets the documented ten attempts."""
     config = await play.store.queues.configuration(play.queue)
 
@@ -38,7 +38,7 @@ async def test_a_queue_that_nobody_touched_has_the_documented_defaults(play: Pla
     assert config.journal_bytes_max == 256 * 1024 * 1024
 
 
-async def test_configure_changes_only_the_settings_given_and_raises_the_version(play: Play) -> None:
+async def test_configure_changes_only_its_settings_and_raises_the_version(play: Play) -> None:
     first = await play.configure(max_attempts=4, paused=True)
     second = await play.configure(paused=False)
 
@@ -83,7 +83,7 @@ async def test_a_refused_version_does_not_make_the_queue(play: Play) -> None:
     assert await names(play) == []
 
 
-async def test_version_zero_means_that_nobody_has_configured_it(play: Play) -> None:
+async def test_version_zero_is_the_initial_configuration(play: Play) -> None:
     config = await play.store.queues.configure(play.queue, {"paused": True}, version=0, now_ms=play.now_ms)
 
     assert config.version == 1
@@ -146,13 +146,13 @@ async def test_a_refused_setting_does_not_make_the_queue(play: Play) -> None:
 # Coming to be.
 
 
-async def test_a_queue_is_made_by_the_first_enqueue(play: Play) -> None:
+async def test_a_queue_is_created_by_the_first_enqueue(play: Play) -> None:
     await play.enqueue("a")
 
     assert (await play.store.queues.names("acme")).rows == [play.queue]
 
 
-async def test_a_queue_is_made_by_the_first_configure(play: Play) -> None:
+async def test_a_queue_is_created_by_the_first_configure(play: Play) -> None:
     await play.configure(paused=True)
 
     assert (await play.store.queues.names("acme")).rows == [play.queue]
@@ -265,7 +265,7 @@ async def test_a_new_default_holds_for_deliveries_that_run_already(play: Play) -
     assert answer.run_at_ms == play.now_ms + 70
 
 
-async def test_a_new_default_timeout_is_told_to_the_next_claim(play: Play) -> None:
+async def test_a_new_default_timeout_reaches_the_next_claim(play: Play) -> None:
     await play.enqueue("a")
     await play.configure(timeout_ms=1_234)
 
@@ -309,7 +309,7 @@ async def test_a_queue_is_full_at_waiting_max_and_takes_more_when_something_leav
 # Counts.
 
 
-async def test_counts_say_how_many_jobs_stand_where(play: Play) -> None:
+async def test_counts_are_the_jobs_by_state(play: Play) -> None:
     """CB8: the counts are those of this tenant and queue, in every state."""
     await play.settle(await play.start("done"), Done())
     await play.settle(await play.start("cancelled"), Cancelled())
@@ -416,7 +416,7 @@ async def test_queues_are_listed_by_name_page_by_page(play: Play) -> None:
     assert {queue.shards for page in pages for queue in page.rows} == {play.queue.shards}
 
 
-async def test_fail_queues_are_listed_beside_their_queues(play: Play) -> None:
+async def test_fail_queues_are_listed_with_their_queues(play: Play) -> None:
     await play.configure(fail_handler=True)
     await play.die("a")
 
@@ -503,7 +503,7 @@ async def test_idempotency_keys_are_of_one_tenant(play: Play) -> None:
     assert await other.find(first.id) is None
 
 
-async def test_the_same_id_lives_on_its_own_in_each_tenant_and_queue(play: Play) -> None:
+async def test_the_same_id_is_independent_in_each_tenant_and_queue(play: Play) -> None:
     """C1: every structure is per tenant and queue."""
     plays = [play] + [
         Play(play.store, play.queue.shards, name=name, tenant=tenant)
@@ -673,7 +673,7 @@ async def test_delete_is_bounded_and_goes_on_until_all_is_gone(play: Play) -> No
     assert await names(play) == []
 
 
-async def test_a_half_deleted_queue_can_still_be_used_and_counts_what_is_left(play: Play) -> None:
+async def test_a_half_deleted_queue_can_still_be_used_and_counts_its_remaining_jobs(play: Play) -> None:
     await play.configure(keep_done_ms=1_000, keep_dead_ms=1_000)
     for number in range(6):
         await play.settle(await play.start(f"done-{number}", policy=Policy(result_ttl_ms=number % 2 * 500)))

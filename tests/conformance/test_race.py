@@ -67,7 +67,7 @@ async def test_ids_and_keys_enqueued_by_several_processes_at_once_give_one_job_e
     assert gap_free(await now.events())
 
 
-async def test_purges_and_removals_beside_workers_take_only_what_the_journal_says(now: Play, shared_url: str) -> None:
+async def test_purges_and_removals_during_work_match_the_journal(now: Play, shared_url: str) -> None:
     stores, queue, ids = [await open_store(shared_url) for _ in range(3)], now.queue, [f"id-{n}" for n in range(24)]
 
     async def send(store: Store, chance: Random) -> None:

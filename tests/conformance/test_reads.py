@@ -52,7 +52,7 @@ async def test_find_shows_a_ready_job_and_why_it_is_not_running(play: Play) -> N
     assert (found.blocked_job, found.finished_job, found.dead_letters) == (None, None, ())
 
 
-async def test_find_says_when_a_later_job_is_due(play: Play) -> None:
+async def test_find_shows_when_a_later_job_is_due(play: Play) -> None:
     """QB10, T33: the time is stored with the job and can be seen."""
     await play.enqueue("a", delay_ms=90_000)
     play.advance(30_000)
@@ -65,7 +65,7 @@ async def test_find_says_when_a_later_job_is_due(play: Play) -> None:
     assert "60,000 ms" in found.why
 
 
-async def test_find_says_after_how_many_attempts_a_job_waits_again(play: Play) -> None:
+async def test_find_shows_after_how_many_attempts_a_job_waits_again(play: Play) -> None:
     """T33: with the error of the last attempt and its time."""
     claim = await play.start("a")
     play.advance(5)
@@ -80,7 +80,7 @@ async def test_find_says_after_how_many_attempts_a_job_waits_again(play: Play) -
     assert "1,000 ms" in found.why
 
 
-async def test_find_says_that_a_waiting_job_is_held_by_a_paused_queue(play: Play) -> None:
+async def test_find_shows_that_a_paused_queue_holds_a_waiting_job(play: Play) -> None:
     await play.enqueue("a")
     await play.configure(paused=True)
 
@@ -111,7 +111,7 @@ async def test_find_shows_an_active_job_with_its_lease_and_blocked_job(play: Pla
     )
 
 
-async def test_find_follows_an_extended_lease_and_an_asked_cancel(play: Play) -> None:
+async def test_find_shows_an_extended_lease_and_a_cancel_request(play: Play) -> None:
     claim = await play.start("a")
     play.advance(1_000)
     await play.extend(claim.lease, 7_000)
@@ -172,7 +172,7 @@ async def test_find_shows_all_records_of_an_id_under_the_liveliest_state(play: P
         assert found.finished_job.result == b"9"
 
 
-async def test_find_answers_in_the_order_given_and_none_for_unknown_ids(play: Play) -> None:
+async def test_find_answers_in_order_and_none_for_unknown_ids(play: Play) -> None:
     """T33: an unknown id is not found."""
     for id in ("a", "b", "c"):
         await play.enqueue(id)
@@ -267,7 +267,7 @@ async def test_a_list_goes_by_shard_then_id_page_by_page(play: Play, limit: int)
 
 
 @pytest.mark.parametrize("behind", ["job-00002", "job-000020", "job-"])
-async def test_a_list_goes_on_behind_any_id_also_one_that_nobody_has(play: Play, behind: str) -> None:
+async def test_a_list_continues_after_any_id_even_an_unknown_one(play: Play, behind: str) -> None:
     """Ids in order: what begins with a text comes next behind it."""
     ids = play.ids(6)
     for id in ids:
@@ -304,7 +304,7 @@ async def test_a_job_that_stays_is_listed_once_while_others_come_and_go(play: Pl
     assert len(found) == len(set(found))
 
 
-async def test_a_walk_shows_what_came_before_it_began_though_another_walk_is_under_way(play: Play) -> None:
+async def test_a_list_shows_earlier_jobs_while_another_list_is_under_way(play: Play) -> None:
     """TB14: what one walk has found already is not what another one gets."""
     shard_ids = play.ids(40)
     early, late = shard_ids[::2], shard_ids[1::2]
@@ -408,7 +408,7 @@ async def test_a_result_with_a_time_of_its_own_is_kept_whatever_the_count(play: 
     assert [each and each.result for each in finished_jobs] == [b"1", None, b"3"]
 
 
-async def test_there_is_no_finished_job_of_what_waits_runs_or_died(play: Play) -> None:
+async def test_waiting_active_and_dead_jobs_have_no_finished_job(play: Play) -> None:
     await play.die("dead")
     await play.start("active")
     await play.enqueue("waiting")
@@ -516,7 +516,7 @@ async def test_a_snapshot_equals_the_fold_of_the_journal_up_to_its_seq(play: Pla
     assert len({row.state for _, _, rows in snapshots for row in rows}) >= 4
 
 
-async def test_a_snapshot_leaves_out_what_is_over_though_not_yet_swept(play: Play) -> None:
+async def test_a_snapshot_leaves_out_rows_past_their_retention(play: Play) -> None:
     await play.configure(keep_done_ms=1_000, keep_dead_ms=1_000)
     await play.settle(await play.start("done"))
     await play.die("dead")

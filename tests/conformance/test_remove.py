@@ -133,7 +133,7 @@ async def test_a_second_remove_finds_nothing(play: Play) -> None:
     assert await play.history("a") == ["enqueued", "removed"]
 
 
-async def test_remove_finds_nothing_in_a_queue_that_nobody_used_and_does_not_make_it(play: Play) -> None:
+async def test_remove_finds_nothing_in_an_unknown_queue_and_does_not_create_it(play: Play) -> None:
     answer = await play.remove("a")
 
     assert answer.status == "not_found"
@@ -149,7 +149,7 @@ async def test_remove_does_not_find_a_finished_job_whose_time_is_over(play: Play
     assert answer.status == "not_found"
 
 
-async def test_remove_does_not_find_a_dead_letter_whose_time_is_over(play: Play) -> None:
+async def test_remove_does_not_find_a_dead_letter_past_its_retention(play: Play) -> None:
     await play.configure(keep_dead_ms=1_000)
     await play.die("a")
 
@@ -170,7 +170,7 @@ async def test_a_removed_job_keeps_its_idempotency_key(play: Play) -> None:
     assert await play.find(first.id) is None
 
 
-async def test_a_removed_id_starts_anew_with_its_counters_at_zero(play: Play) -> None:
+async def test_a_removed_id_starts_again_with_its_counters_at_zero(play: Play) -> None:
     await play.settle(await play.start("a"), Retried(BOOM))
     await play.remove("a")
 
@@ -181,7 +181,7 @@ async def test_a_removed_id_starts_anew_with_its_counters_at_zero(play: Play) ->
     assert (record.attempts, record.error) == (0, None)
 
 
-async def test_remove_answers_a_batch_item_by_item_in_the_order_given(play: Play) -> None:
+async def test_remove_answers_a_batch_item_by_item_in_order(play: Play) -> None:
     await play.settle(await play.start("dead"), Failed(BOOM))
     await play.enqueue("waiting")
 

@@ -138,7 +138,7 @@ async def test_the_bound_of_repair_is_one_per_shard(play: Play) -> None:
     assert (await play.counts()).active == play.queue.shards
 
 
-async def test_a_sweep_takes_a_limit_and_says_whether_there_may_be_more(play: Play) -> None:
+async def test_a_sweep_takes_a_limit_and_returns_whether_there_may_be_more(play: Play) -> None:
     """QB8: bounded steps, so that a sweep never holds up the store."""
     ids = play.ids(5)
     await claimed(play, *ids)
@@ -168,7 +168,7 @@ async def test_a_job_that_kills_its_workers_dies_of_its_stalls(play: Play, max_s
     assert (await play.history("a"))[-2:] == ["claimed", "dead"]
 
 
-async def test_a_job_that_says_nothing_has_three_stalls(play: Play) -> None:
+async def test_a_job_without_a_policy_has_three_stalls(play: Play) -> None:
     """TB4, Q31: the default is a limit, too."""
     await play.enqueue("a")
 
@@ -205,7 +205,7 @@ async def test_stalls_and_attempts_are_budgets_of_their_own(play: Play) -> None:
     assert last.status == "done"
 
 
-async def test_an_asked_cancel_sticks_when_the_lease_runs_out(play: Play) -> None:
+async def test_a_cancel_request_stays_when_the_lease_runs_out(play: Play) -> None:
     """The job ends cancelled, also where the stall would have killed it."""
     await play.configure(max_stalls=1)
     await claimed(play, "a")
@@ -220,7 +220,7 @@ async def test_an_asked_cancel_sticks_when_the_lease_runs_out(play: Play) -> Non
     assert (await play.history("a"))[-1] == "cancelled"
 
 
-async def test_an_asked_cancel_belongs_to_its_delivery(play: Play) -> None:
+async def test_a_cancel_request_belongs_to_its_delivery(play: Play) -> None:
     """A job of the same id that comes later knows nothing of it."""
     [claim] = await claimed(play, "a")
     await play.cancel("a", running=True)
@@ -248,7 +248,7 @@ async def test_a_zombies_settlement_does_not_poison_the_repair_of_the_next_owner
     assert (await play.counts()).active == 2
 
 
-async def test_repair_takes_what_was_removed_or_settled_in_its_stride(play: Play) -> None:
+async def test_repair_skips_removed_and_settled_jobs(play: Play) -> None:
     """QB4, QB6, KB3: a lease whose job is gone is gone with it; the others are repaired."""
     ids = play.ids(4)
     claims = await claimed(play, *ids)
@@ -312,7 +312,7 @@ async def test_a_worker_that_reclaims_its_own_job_cannot_be_taken_for_its_earlie
     assert (await play.settle(second)).status == "done"
 
 
-async def test_a_stalled_job_keeps_what_it_is(play: Play) -> None:
+async def test_a_stalled_job_keeps_kind_payload_and_policy(play: Play) -> None:
     """QB4: payload, policy, headers and first enqueue time survive a stall."""
     policy = Policy(priority=7, max_attempts=4)
     await play.enqueue("a", kind="resize", payload=b"[1]", tag="t", headers={"h": "1"}, policy=policy)

@@ -76,7 +76,7 @@ async def some_of_each(play: Play) -> list[str]:
     return sorted(["freed", *(id for each in names.values() for id in each)])
 
 
-async def test_a_scan_shows_of_every_group_what_find_and_the_list_of_dead_letters_show(play: Play) -> None:
+async def test_a_scan_shows_the_same_as_find_and_the_list_of_dead_letters(play: Play) -> None:
     """However small its parts are."""
     ids = await some_of_each(play)
     found = [each for each in await play.store.reads.find(play.queue, ids, now_ms=play.now_ms) if each is not None]
@@ -95,7 +95,7 @@ async def test_a_scan_shows_of_every_group_what_find_and_the_list_of_dead_letter
         ]
 
 
-async def test_a_scan_says_why_a_job_of_a_paused_queue_waits(play: Play) -> None:
+async def test_a_scan_shows_why_a_job_of_a_paused_queue_waits(play: Play) -> None:
     await play.enqueue("a")
     await play.configure(paused=True)
 
@@ -105,7 +105,7 @@ async def test_a_scan_says_why_a_job_of_a_paused_queue_waits(play: Play) -> None
     assert row.why == "its queue is paused; resume it"
 
 
-async def test_a_scan_leaves_out_what_is_over_though_not_yet_swept(play: Play) -> None:
+async def test_a_scan_leaves_out_rows_past_their_retention(play: Play) -> None:
     await play.configure(keep_done_ms=1_000, keep_dead_ms=1_000)
     old, new = play.ids(2)
     for id in (old, new):
@@ -151,7 +151,7 @@ async def churn(play: Play, numbers: "count[int]") -> None:
     await play.store.jobs.remove(play.queue, ids[::2], now_ms=play.now_ms)
 
 
-async def test_what_stays_in_its_group_is_shown_whatever_else_moves_between_the_parts(play: Play) -> None:
+async def test_a_row_that_stays_in_its_group_is_shown_while_others_move(play: Play) -> None:
     numbers = count()
     stays = [f"stays-{number:02}" for number in range(40)]
     await play.enqueue_all(*[play.job(id, payload=LONG) for id in stays])
@@ -202,7 +202,7 @@ def whole(folded: Folded, group: Group) -> set[str] | set[int]:
     return known[group]()
 
 
-async def test_each_part_is_what_the_journal_says_up_to_its_seq(play: Play) -> None:
+async def test_each_part_equals_the_journal_up_to_its_seq(play: Play) -> None:
     """Also when others write at the same time."""
     parts: list[tuple[Shard, Group, bool, Scan]] = []
     numbers = count()
@@ -231,7 +231,7 @@ async def test_each_part_is_what_the_journal_says_up_to_its_seq(play: Play) -> N
     assert len({part.as_of_seq for *_, part in parts}) > 1
 
 
-async def test_a_part_says_of_which_instant_of_the_journal_it_is(play: Play) -> None:
+async def test_a_part_of_a_scan_names_its_instant_of_the_journal(play: Play) -> None:
     await some_of_each(play)
 
     for shard in play.queue.all_shards():

@@ -109,7 +109,7 @@ async def test_release_counts_nothing(play: Play) -> None:
     assert (record.attempts, record.stalls, record.error) == (0, 0, None)
 
 
-async def test_cancelled_ends_the_job_also_when_nobody_asked(play: Play) -> None:
+async def test_cancelled_ends_the_job_without_a_cancel_request(play: Play) -> None:
     claim = await claimed(play)
 
     answer = await play.settle(claim, Cancelled())
@@ -123,7 +123,7 @@ async def test_cancelled_ends_the_job_also_when_nobody_asked(play: Play) -> None
 
 
 @by_name
-async def test_settle_refuses_what_is_not_active_and_changes_nothing(play: Play, outcome: Outcome) -> None:
+async def test_settle_refuses_a_job_that_is_not_active_and_changes_nothing(play: Play, outcome: Outcome) -> None:
     """T17, QB9, KB6: unknown, waiting or over already; a defined answer, never an error."""
     claim = await claimed(play)
     await play.settle(claim, Released())
@@ -224,7 +224,7 @@ async def test_expired_wins_over_a_wrong_token(play: Play) -> None:
         "9" * 400,
     ],
 )
-async def test_only_the_whole_token_settles(play: Play, forged: str) -> None:
+async def test_only_the_complete_token_settles(play: Play, forged: str) -> None:
     """T6, KB5: anyone who lacks the token can end nothing; a token is text, and is compared as text."""
     claim = await claimed(play)
     nonce, _, fence = claim.lease.token.rpartition(".")
@@ -237,7 +237,7 @@ async def test_only_the_whole_token_settles(play: Play, forged: str) -> None:
     assert await play.state("a") is State.ACTIVE
 
 
-async def test_what_a_worker_says_of_its_delivery_does_not_change_what_is_kept(play: Play) -> None:
+async def test_the_facts_of_a_settlement_do_not_change_the_record(play: Play) -> None:
     """The store decides attempts, stalls and how long a finished job is kept; facts are for the journal."""
     settlement = (await claimed(play, tag="t")).settle(Done(b"1"))
     facts = replace(settlement.facts, kind="other", tag=None, enqueued_at_ms=0)
@@ -251,7 +251,7 @@ async def test_what_a_worker_says_of_its_delivery_does_not_change_what_is_kept(p
     assert (await play.events(id="a"))[-1].line.attempts == 0
 
 
-async def test_the_token_alone_counts_not_what_the_caller_says_of_its_lease(play: Play) -> None:
+async def test_the_token_alone_counts_and_not_the_other_fields_of_the_lease(play: Play) -> None:
     """The store knows when a lease ends; a caller that claims otherwise is neither believed nor refused."""
     claim = await claimed(play)
     play.advance(1_000)
@@ -363,7 +363,7 @@ async def test_max_attempts_is_the_exact_number_of_runs(play: Play, max_attempts
     assert (await play.history("a")).count("claimed") == max_attempts
 
 
-async def test_a_job_that_says_nothing_has_ten_attempts(play: Play) -> None:
+async def test_a_job_without_a_policy_has_ten_attempts(play: Play) -> None:
     """TB2: the documented default is the one that holds."""
     await play.enqueue("a")
 
@@ -375,7 +375,7 @@ async def test_a_job_that_says_nothing_has_ten_attempts(play: Play) -> None:
     assert runs == 10
 
 
-async def test_a_death_writes_dead_and_nothing_beside_it(play: Play) -> None:
+async def test_a_death_writes_dead_and_nothing_else(play: Play) -> None:
     """Never retried and dead of one delivery."""
     claim = await claimed(play, policy=Policy(max_attempts=1))
 
@@ -473,7 +473,7 @@ async def test_the_cap_of_the_queue_holds_for_a_backoff_of_the_job(play: Play) -
     ],
     ids=lambda each: each if isinstance(each, str) else type(each).__name__,
 )
-async def test_an_asked_cancel_ends_what_would_come_back(play: Play, outcome: Outcome, status: str) -> None:
+async def test_a_cancel_request_ends_a_job_that_would_wait_again(play: Play, outcome: Outcome, status: str) -> None:
     """Done and Fail still win."""
     claim = await claimed(play)
     await play.cancel("a", running=True)
@@ -485,7 +485,7 @@ async def test_an_asked_cancel_ends_what_would_come_back(play: Play, outcome: Ou
     assert (await play.history("a"))[-1] == status
 
 
-async def test_an_asked_cancel_goes_before_the_budget(play: Play) -> None:
+async def test_a_cancel_request_wins_over_the_attempts(play: Play) -> None:
     """The job ends cancelled, without a dead letter."""
     claim = await claimed(play, policy=Policy(max_attempts=1))
     await play.cancel("a", running=True)
@@ -552,7 +552,7 @@ async def test_the_newest_finished_jobs_of_a_shard_are_kept(play: Play) -> None:
     assert (await play.counts()).done == 3
 
 
-async def test_finished_jobs_of_one_call_are_as_old_as_their_place_in_it(play: Play) -> None:
+async def test_finished_jobs_of_one_call_are_swept_in_the_order_of_the_call(play: Play) -> None:
     ids = play.ids(5)
     await play.configure(keep_done_max=2)
     await play.enqueue_all(*[play.job(id) for id in ids])
@@ -649,7 +649,7 @@ async def test_a_queue_may_keep_no_finished_jobs_at_all(play: Play, setting: str
     assert (await play.find("a"), (await play.counts()).done) == (None, 0)
 
 
-async def test_a_second_end_of_an_id_takes_the_place_of_the_first(play: Play) -> None:
+async def test_a_second_finished_job_of_an_id_replaces_the_first(play: Play) -> None:
     await play.settle(await claimed(play), Done(b"1"))
 
     await play.settle(await claimed(play), Done(b"2"))
@@ -660,7 +660,7 @@ async def test_a_second_end_of_an_id_takes_the_place_of_the_first(play: Play) ->
     assert (await play.counts()).done == 1
 
 
-async def test_an_end_says_how_often_it_was_tried(play: Play) -> None:
+async def test_a_finished_job_counts_its_attempts(play: Play) -> None:
     """T33: attempts and stalls stay visible."""
     await play.enqueue("a")
     await play.settle(await play.claim_one(), Retried(BOOM, delay_ms=0))
@@ -687,7 +687,7 @@ async def test_the_last_error_travels_with_the_job(play: Play) -> None:
     assert (again.record.error, again.record.failed_at_ms) == (error, failed_at_ms)
 
 
-async def test_the_journal_tells_the_end_of_a_delivery_in_full(play: Play) -> None:
+async def test_the_journal_describes_the_end_of_a_delivery_in_full(play: Play) -> None:
     """What the worker knows, and what the store decides."""
     await play.enqueue("a", kind="resize", tag="t", payload=b"[1]", policy=Policy(priority=7))
     enqueued_at_ms = play.now_ms
@@ -762,7 +762,7 @@ async def test_a_batch_of_settlements_beyond_the_limit_is_refused_whole(play: Pl
     assert await play.snapshot() == before
 
 
-async def test_a_lease_that_was_made_up_ends_nothing(play: Play) -> None:
+async def test_an_invented_lease_settles_nothing(play: Play) -> None:
     """KB5: knowing the id of a job is not enough."""
     claim = await claimed(play)
     made_up = Lease(play.queue, "a", "made-up-nonce.1", claim.lease.fence, claim.lease.expires_at_ms)

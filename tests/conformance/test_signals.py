@@ -46,7 +46,7 @@ async def woken_by(waiter: asyncio.Task[bool], act: Awaitable[object]) -> bool:
     return await asyncio.wait_for(waiter, LONG_MS / 2_000)
 
 
-async def test_wait_returns_at_once_when_work_is_there(play: Play) -> None:
+async def test_wait_returns_at_once_for_available_work(play: Play) -> None:
     await play.enqueue("a")
 
     assert await play.store.signals.wait([play.queue], LONG_MS)
@@ -68,7 +68,7 @@ async def test_wait_returns_at_once_when_a_lease_has_run_out(play: Play) -> None
     assert await play.store.signals.wait([play.queue], LONG_MS)
 
 
-async def test_wait_times_out_with_false_when_nothing_is_there(play: Play) -> None:
+async def test_wait_times_out_with_false_without_work(play: Play) -> None:
     unknown = await play.store.signals.wait([play.queue], 0)
     await play.start("active")
     await play.enqueue("later", delay_ms=3_600_000)
@@ -242,7 +242,7 @@ async def awaiting(play: Play, *ids: str, queue: Queue | None = None) -> asyncio
     return waiter
 
 
-async def test_who_waits_for_an_end_is_woken_by_another_handle_of_the_store(play: Play, shared_url: str) -> None:
+async def test_a_waiter_for_an_end_is_woken_by_another_handle_of_the_store(play: Play, shared_url: str) -> None:
     """Long before its next look: it hears, within what a worker in another process would take as well."""
     claims = [await play.start("done"), await play.start("dead")]
     await play.enqueue("cancelled", delay_ms=3_600_000)
@@ -296,7 +296,7 @@ async def test_the_end_of_a_job_that_waits_or_runs_is_waited_for_until_the_time_
     assert not await play.store.signals.ended(play.queue, [], 1)
 
 
-async def test_who_waits_for_an_end_is_woken_when_the_job_is_done(play: Play) -> None:
+async def test_a_waiter_for_an_end_is_woken_when_the_job_is_done(play: Play) -> None:
     claim = await play.start("a")
     waiter = await awaiting(play, "a")
 
@@ -304,7 +304,7 @@ async def test_who_waits_for_an_end_is_woken_when_the_job_is_done(play: Play) ->
     assert await play.state("a") is State.DONE
 
 
-async def test_who_waits_for_an_end_is_woken_when_nothing_is_kept_of_it(play: Play) -> None:
+async def test_a_waiter_for_an_end_is_woken_when_no_finished_job_is_kept(play: Play) -> None:
     await play.configure(keep_done_max=0)
     claim = await play.start("a")
     waiter = await awaiting(play, "a")
@@ -313,7 +313,7 @@ async def test_who_waits_for_an_end_is_woken_when_nothing_is_kept_of_it(play: Pl
     assert await play.find("a") is None
 
 
-async def test_who_waits_for_an_end_is_woken_by_a_turn_that_settles_it(play: Play) -> None:
+async def test_a_waiter_for_an_end_is_woken_by_a_turn_that_settles_it(play: Play) -> None:
     claim = await play.start("a")
     waiter = await awaiting(play, "a")
     request = ClaimRequest(queues=[play.queue], worker="worker-1", nonce=play.nonce())
@@ -321,7 +321,7 @@ async def test_who_waits_for_an_end_is_woken_by_a_turn_that_settles_it(play: Pla
     assert await woken_by(waiter, play.store.jobs.turn([claim.settle(Done())], request, now_ms=play.now_ms))
 
 
-async def test_who_waits_for_an_end_is_woken_when_the_job_is_cancelled(play: Play) -> None:
+async def test_a_waiter_for_an_end_is_woken_when_the_job_is_cancelled(play: Play) -> None:
     """Waiting, or running and asked to stop."""
     await play.enqueue("waits", delay_ms=3_600_000)
     claim = await play.start("runs")
@@ -335,7 +335,7 @@ async def test_who_waits_for_an_end_is_woken_when_the_job_is_cancelled(play: Pla
     assert asked_only
 
 
-async def test_who_waits_for_an_end_is_woken_when_the_job_dies(play: Play) -> None:
+async def test_a_waiter_for_an_end_is_woken_when_the_job_dies(play: Play) -> None:
     """Failed for good, out of attempts, or found too late to start."""
     failed = await play.start("failed")
     tried = await play.start("tried", policy=Policy(max_attempts=1))
@@ -347,7 +347,7 @@ async def test_who_waits_for_an_end_is_woken_when_the_job_dies(play: Play) -> No
     assert await woken_by(waiters[2], play.claims())
 
 
-async def test_who_waits_for_an_end_is_woken_when_a_repair_lets_the_job_die(play: Play) -> None:
+async def test_a_waiter_for_an_end_is_woken_when_a_repair_lets_the_job_die(play: Play) -> None:
     """KB4: the worker is gone, and nobody else will tell."""
     await play.start("a", lease_ms=3_600_000, policy=Policy(max_stalls=1))
     waiter = await awaiting(play, "a")
@@ -356,7 +356,7 @@ async def test_who_waits_for_an_end_is_woken_when_a_repair_lets_the_job_die(play
     assert await woken_by(waiter, play.repair())
 
 
-async def test_who_waits_for_an_end_is_woken_when_the_job_is_removed_or_purged(play: Play) -> None:
+async def test_a_waiter_for_an_end_is_woken_when_the_job_is_removed_or_purged(play: Play) -> None:
     await play.start("removed")
     await play.enqueue("purged", delay_ms=3_600_000)
     removed, purged = await awaiting(play, "removed"), await awaiting(play, "purged")
@@ -365,7 +365,7 @@ async def test_who_waits_for_an_end_is_woken_when_the_job_is_removed_or_purged(p
     assert await woken_by(purged, play.store.queues.purge(play.queue, now_ms=play.now_ms))
 
 
-async def test_who_waits_for_an_end_is_woken_although_a_blocked_job_goes_on(play: Play) -> None:
+async def test_a_waiter_for_an_end_is_woken_although_a_blocked_job_continues(play: Play) -> None:
     """The delivery has ended and its finished job is there; the blocked job is a job of its own."""
     claim = await play.start("a")
     await play.enqueue("a", delay_ms=3_600_000)
@@ -377,7 +377,7 @@ async def test_who_waits_for_an_end_is_woken_although_a_blocked_job_goes_on(play
     assert not await play.store.signals.ended(play.queue, ["b"], 0)
 
 
-async def test_who_waits_for_an_end_sleeps_on_while_the_job_is_only_given_back(play: Play) -> None:
+async def test_a_waiter_for_an_end_sleeps_on_while_the_job_is_only_released(play: Play) -> None:
     claim = await play.start("a")
     waiter = await awaiting(play, "a")
 
@@ -392,7 +392,7 @@ async def test_who_waits_for_an_end_sleeps_on_while_the_job_is_only_given_back(p
     assert await woken_by(waiter, play.settle(await play.claim_one()))
 
 
-async def test_who_waits_for_an_end_sleeps_on_while_other_jobs_end(play: Play) -> None:
+async def test_a_waiter_for_an_end_sleeps_on_while_other_jobs_end(play: Play) -> None:
     """C5: of the same queue, of another one, and of another tenant under the same id."""
     others = [
         Play(play.store, play.queue.shards, name="other"),
@@ -411,7 +411,7 @@ async def test_who_waits_for_an_end_sleeps_on_while_other_jobs_end(play: Play) -
     assert await woken_by(waiter, play.cancel("mine"))
 
 
-async def test_who_waits_for_several_ends_is_woken_by_the_first(play: Play) -> None:
+async def test_a_waiter_for_several_ends_is_woken_by_the_first(play: Play) -> None:
     ids = [f"job-{number}" for number in range(6)]
     await play.enqueue_all(*[play.job(id) for id in ids])
     claims = {claim.lease.id: claim for claim in await play.claim(10)}
@@ -421,7 +421,7 @@ async def test_who_waits_for_several_ends_is_woken_by_the_first(play: Play) -> N
         assert await woken_by(waiter, play.settle(claims[id]))
 
 
-async def test_all_who_wait_for_an_end_are_woken_and_one_that_is_cancelled_leaves_the_others_alone(play: Play) -> None:
+async def test_all_waiters_for_an_end_are_woken_after_one_was_cancelled(play: Play) -> None:
     claim = await play.start("a")
     waiters = [await awaiting(play, "a") for _ in range(4)]
 
@@ -442,7 +442,7 @@ async def test_the_end_of_a_job_for_the_fail_handler_can_be_waited_for(play: Pla
     assert await woken_by(waiter, play.settle(claim))
 
 
-async def test_a_job_that_is_enqueued_anew_is_waited_for_anew(play: Play) -> None:
+async def test_a_job_that_is_enqueued_again_is_waited_for_again(play: Play) -> None:
     """What ended before under the same id is another job, although its dead letter is kept."""
     await play.die("a")
     claim = await play.start("a")

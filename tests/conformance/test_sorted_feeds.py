@@ -19,7 +19,7 @@ def after(id: str) -> ItemPosition:
 # Places.
 
 
-async def test_items_go_to_the_end_the_beginning_or_beside_another(feed: FeedPlay) -> None:
+async def test_items_go_to_the_end_the_beginning_or_next_to_another(feed: FeedPlay) -> None:
     """K11, K12, K14: each is told as published, with its position."""
     await feed.create("sorted")
     positions = {
@@ -51,7 +51,7 @@ async def test_the_first_item_may_go_to_either_end(feed: FeedPlay) -> None:
         assert await board.ids() == ["a"]
 
 
-async def test_items_without_an_id_are_given_the_next_number(feed: FeedPlay) -> None:
+async def test_items_without_an_id_get_the_next_number(feed: FeedPlay) -> None:
     """K11: across calls and inside one, at whatever position; a retracted number is not given again."""
     await feed.create("sorted")
 
@@ -75,7 +75,7 @@ async def test_items_without_an_id_are_given_the_next_number(feed: FeedPlay) -> 
     ]
 
 
-async def test_a_number_that_was_given_as_an_id_is_never_drawn_for_another_item(feed: FeedPlay) -> None:
+async def test_a_number_used_as_an_id_is_never_drawn_for_another_item(feed: FeedPlay) -> None:
     """K11: also one that was drawn by hand far ahead; other texts count for nothing."""
     await feed.create("sorted")
 
@@ -90,7 +90,7 @@ async def test_a_number_that_was_given_as_an_id_is_never_drawn_for_another_item(
     assert (await feed.state()).items == len(await feed.ids()) == 13
 
 
-async def test_when_the_numbers_are_used_up_none_is_drawn_and_given_ids_go_on(feed: FeedPlay) -> None:
+async def test_without_numbers_left_none_is_drawn_and_explicit_ids_still_work(feed: FeedPlay) -> None:
     await feed.create("sorted")
     await feed.put(str(10**15 - 2))
 
@@ -101,7 +101,7 @@ async def test_when_the_numbers_are_used_up_none_is_drawn_and_given_ids_go_on(fe
     assert await feed.ids() == [str(10**15 - 2), str(10**15 - 1), "given"]
 
 
-async def test_beside_an_unknown_item_nothing_is_published_and_no_number_is_burned(feed: FeedPlay) -> None:
+async def test_next_to_an_unknown_item_nothing_is_published_and_no_number_is_drawn(feed: FeedPlay) -> None:
     """K14, KB11: the answer names no id, since there is none."""
     await feed.create("sorted")
     await feed.publish(None)
@@ -122,7 +122,7 @@ async def test_beside_an_unknown_item_nothing_is_published_and_no_number_is_burn
     assert drawn.id == "2"
 
 
-async def test_a_batch_may_put_items_beside_those_that_it_brings_itself(feed: FeedPlay) -> None:
+async def test_a_batch_may_put_items_next_to_its_own_items(feed: FeedPlay) -> None:
     """In the order given: what comes later in the batch is not there yet."""
     await feed.create("sorted")
 
@@ -155,7 +155,7 @@ async def test_a_full_sorted_feed_refuses_more_and_takes_it_when_something_leave
 # Editing.
 
 
-async def test_an_edit_replaces_the_item_and_keeps_its_place(feed: FeedPlay) -> None:
+async def test_an_edit_replaces_the_item_and_keeps_its_position(feed: FeedPlay) -> None:
     """K13: it counts as a publication; an unknown one is refused."""
     await feed.create("sorted")
     await feed.put("a", "b", "c")
@@ -173,7 +173,7 @@ async def test_an_edit_replaces_the_item_and_keeps_its_place(feed: FeedPlay) -> 
     assert (state.items, state.total) == (3, 4)
 
 
-async def test_publishing_a_known_id_edits_it_and_moves_it_to_the_place_named(feed: FeedPlay) -> None:
+async def test_publishing_a_known_id_edits_it_and_moves_it_to_the_position(feed: FeedPlay) -> None:
     """`moved` follows `edited`, unless the item stands there already."""
     await feed.create("sorted")
     await feed.put("a", "b", "c")
@@ -198,7 +198,7 @@ async def test_publishing_a_known_id_edits_it_and_moves_it_to_the_place_named(fe
 # Moving.
 
 
-async def test_an_item_moves_to_either_end_and_beside_another(feed: FeedPlay) -> None:
+async def test_an_item_moves_to_either_end_and_next_to_another(feed: FeedPlay) -> None:
     """K15: nothing else changes; the change carries item and position."""
     await feed.create("sorted")
     await feed.put("a", "b", "c", "d")
@@ -235,7 +235,7 @@ async def test_a_move_to_where_the_item_stands_changes_nothing(feed: FeedPlay) -
     assert await feed.snapshot() == unchanged
 
 
-async def test_a_move_of_or_beside_an_unknown_item_changes_nothing(feed: FeedPlay) -> None:
+async def test_a_move_of_or_next_to_an_unknown_item_changes_nothing(feed: FeedPlay) -> None:
     """K15: two different answers."""
     await feed.create("sorted")
     await feed.put("a", "b")
@@ -252,7 +252,7 @@ async def test_a_move_of_or_beside_an_unknown_item_changes_nothing(feed: FeedPla
     assert await feed.snapshot() == unchanged
 
 
-async def test_moves_of_a_batch_happen_in_the_order_given(feed: FeedPlay) -> None:
+async def test_moves_of_a_batch_happen_in_order(feed: FeedPlay) -> None:
     await feed.create("sorted")
     await feed.put("a", "b", "c")
 
@@ -263,7 +263,7 @@ async def test_moves_of_a_batch_happen_in_the_order_given(feed: FeedPlay) -> Non
     assert await feed.ids() == ["a", "c", "b"]
 
 
-async def test_only_a_sorted_feed_moves_items_and_has_places(feed: FeedPlay) -> None:
+async def test_only_a_sorted_feed_moves_items_and_has_positions(feed: FeedPlay) -> None:
     """K15: refused as a whole, whatever else is in the call."""
     await feed.create("feed")
     await feed.publish("a")
@@ -312,7 +312,7 @@ async def test_a_sorted_feed_is_read_in_pages_of_its_order(feed: FeedPlay) -> No
 # Ranks.
 
 
-async def test_thousands_of_items_put_into_the_same_place_keep_their_order(feed: FeedPlay) -> None:
+async def test_thousands_of_items_put_at_the_same_position_keep_their_order(feed: FeedPlay) -> None:
     """K14: five thousand just before an item, and five thousand just behind it."""
     await feed.create("sorted")
     await feed.put("a", "x", "z")
@@ -329,7 +329,7 @@ async def test_thousands_of_items_put_into_the_same_place_keep_their_order(feed:
     assert (await feed.state()).items == 10_003
 
 
-async def test_ranks_that_would_grow_long_are_drawn_anew_and_nobody_notices(feed: FeedPlay) -> None:
+async def test_ranks_that_would_grow_long_are_redistributed_in_the_same_order(feed: FeedPlay) -> None:
     """K14, K15: each item goes between the last two, so the room between them is halved every time."""
     await feed.create("sorted")
     await feed.put("first", "left", "right", "last")

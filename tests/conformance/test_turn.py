@@ -39,7 +39,7 @@ async def test_a_turn_settles_and_then_claims(play: Play) -> None:
     assert turned.claimed[0].lease.expires_at_ms == play.now_ms + 1_000
 
 
-async def test_a_turn_tells_the_time_of_the_store(play: Play) -> None:
+async def test_a_turn_returns_the_time_of_the_store(play: Play) -> None:
     """The given instant, however the turn is answered; without one the store's clock."""
     first, second = play.ids(2)
     await play.enqueue_all(play.job(first), play.job(second))
@@ -57,7 +57,7 @@ async def test_a_turn_tells_the_time_of_the_store(play: Play) -> None:
     assert live.now_ms > play.now_ms
 
 
-async def test_what_a_turn_frees_it_may_hand_out_again(play: Play) -> None:
+async def test_a_turn_may_claim_a_job_that_it_frees(play: Play) -> None:
     """The claim sees what the settlement left: a released job, a retried one, a freed blocked job."""
     first, second, third = play.ids(3)
     await play.enqueue_all(play.job(first), play.job(second), play.job(third))
@@ -162,7 +162,7 @@ async def test_a_turn_may_settle_in_one_queue_and_claim_from_another(play: Play)
     assert (await play.counts(second)).done == 1
 
 
-async def test_the_journal_of_a_turn_tells_the_end_before_the_claim(play: Play) -> None:
+async def test_the_journal_of_a_turn_has_the_end_before_the_claim(play: Play) -> None:
     await play.enqueue("a")
     claim = await play.claim_one()
 

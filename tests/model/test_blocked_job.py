@@ -107,12 +107,12 @@ def test_an_applied_blocked_job_has_the_policy_that_single_updates_would_give(
 
 
 @given(st.lists(jobs(update_policy=False), min_size=1, max_size=6))
-def test_an_applied_blocked_job_leaves_the_policy_alone_when_nobody_brought_one(enqueues: list[Job]) -> None:
+def test_an_applied_blocked_job_without_a_policy_leaves_the_policy_alone(enqueues: list[Job]) -> None:
     assert blocked(enqueues).applied(back(0)).policy == back(0).policy
 
 
 @given(st.lists(jobs(), min_size=1, max_size=6))
-def test_a_freed_blocked_job_is_the_job_that_the_same_enqueues_would_have_made(enqueues: list[Job]) -> None:
+def test_a_freed_blocked_job_equals_a_job_of_the_same_enqueues(enqueues: list[Job]) -> None:
     """Q24, QB2: the first creates it, whatever its flags, and the others update it."""
     freed = blocked(enqueues).freed()
 

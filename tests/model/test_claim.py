@@ -19,7 +19,7 @@ def request(**given: Any) -> ClaimRequest:
     return ClaimRequest(**{"queues": [QUEUE], "worker": "worker-1", "nonce": "nonce-001", **given})
 
 
-def test_a_request_asks_for_one_job_for_thirty_seconds() -> None:
+def test_a_request_is_for_one_job_and_thirty_seconds_by_default() -> None:
     """T25: the defaults."""
     assert (request().limit, request().lease_ms) == (1, 30_000)
 
@@ -53,14 +53,14 @@ def test_a_request_that_can_never_be_right_is_refused_in_one_sentence(
     assert message in str(refused.value)
 
 
-def test_a_token_is_made_of_what_the_claimer_knows_and_what_the_store_decides() -> None:
+def test_a_token_is_the_nonce_and_the_fence() -> None:
     """T6: neither alone is enough."""
     tokens = {Delivery(fence, nonce, "w", 0, 1).token for fence in (1, 2) for nonce in ("nonce-001", "nonce-002")}
 
     assert len(tokens) == 4
 
 
-def test_a_settlement_says_what_the_worker_knows_of_its_delivery() -> None:
+def test_a_settlement_carries_the_facts_of_its_delivery() -> None:
     record = Record(
         id="a",
         kind="send",

@@ -28,7 +28,7 @@ ERRORS = [
 
 
 @pytest.mark.parametrize("error", ERRORS, ids=lambda error: type(error).__name__)
-def test_an_error_is_whole_after_pickling_and_copying(error: HeadraceError) -> None:
+def test_an_error_survives_pickling_and_copying(error: HeadraceError) -> None:
     """A pool of processes pickles what a task raised; an error that cannot be read again would hang it."""
     for again in (pickle.loads(pickle.dumps(error)), copy.copy(error)):  # noqa: S301 - our own bytes
         assert type(again) is type(error)
@@ -44,7 +44,7 @@ def test_every_class_of_the_tree_is_drawn_and_tested() -> None:
     assert [cls.__name__ for cls in here if f"─ {cls.__name__} " not in errors.__doc__] == []
 
 
-def test_a_failed_job_says_what_killed_it() -> None:
+def test_a_failed_job_names_its_reason() -> None:
     failed = JobFailed("a", "attempts", JobError("ValueError", "no such user"))
 
     assert str(failed) == "job 'a' died (attempts) of ValueError: no such user"

@@ -28,7 +28,7 @@ def test_the_events_of_an_entry_are_numbered_up_to_its_last() -> None:
     assert {(event.shard, event.epoch, event.at_ms) for event in events} == {(SHARD, 4, 1_000)}
 
 
-def test_an_entry_is_one_json_object_a_line_with_only_what_is_set() -> None:
+def test_an_entry_is_one_json_object_a_line_with_only_set_fields() -> None:
     """A header and one JSON line per event."""
     text = encode_lines([EventRecord("done", "a", priority=0, run_ms=0), EventRecord("configured", version=3)])
 
@@ -83,7 +83,7 @@ def test_an_entry_that_is_wholly_in_range_is_left_as_it_is() -> None:
     assert whole.within(0, 99) is whole
 
 
-def test_the_worker_of_an_entry_is_that_of_its_deliveries_unless_a_line_says_otherwise() -> None:
+def test_the_worker_of_an_entry_is_that_of_its_deliveries_unless_a_line_names_another() -> None:
     """Written once in the header; an event without a delivery has no worker."""
     written = [
         EventRecord("claimed", "a", fence=1),

@@ -42,7 +42,7 @@ def reason_of(make: Any, *given: Any, **more: Any) -> str:
 
 
 @pytest.mark.parametrize("name", ["news", "N", "0", "a.b-c_d", "a" * 120, "mail.fail", "*"])
-def test_a_feed_name_is_dead_letters_digits_dots_dashes_and_underscores_or_the_directory(name: str) -> None:
+def test_a_feed_name_is_letters_digits_dots_dashes_and_underscores_or_the_directory(name: str) -> None:
     assert str(FeedName(name, "acme")) == f"acme/{name}"
 
 
@@ -109,7 +109,7 @@ def test_a_setting_is_taken_up_to_its_bounds_and_refused_beyond_them(field: str)
 
 
 @pytest.mark.parametrize("field", ["type", "version", "colour", "", "__class__"])
-def test_what_is_no_setting_is_refused(field: str) -> None:
+def test_an_unknown_setting_is_refused(field: str) -> None:
     assert reason_of(FeedConfig().changed, {field: 1}) == "bad_config"
     assert reason_of(first_feed_config, "feed", {field: 1}) == "bad_config"
 
@@ -121,7 +121,7 @@ def test_only_items_of_a_feed_have_an_age(type: FeedType) -> None:
 
 
 @pytest.mark.parametrize("type", ["deck", "", None, "Feed", ["feed"]])
-def test_a_type_that_there_is_not_is_refused(type: Any) -> None:
+def test_an_unknown_type_is_refused(type: Any) -> None:
     assert reason_of(first_feed_config, type) == "bad_type"
 
 
@@ -131,12 +131,12 @@ def test_a_type_that_there_is_not_is_refused(type: Any) -> None:
 @pytest.mark.parametrize(
     "given", [("before",), ("after", None), ("first", "a"), ("last", "a"), ("between", "a"), ("", None), (None, "a")]
 )
-def test_a_place_names_a_neighbour_exactly_when_it_is_beside_one(given: tuple[Any, ...]) -> None:
+def test_a_position_names_a_neighbour_exactly_when_it_is_next_to_one(given: tuple[Any, ...]) -> None:
     """K15: a malformed position is refused."""
     assert reason_of(ItemPosition, *given) == "bad_position"
 
 
-def test_there_are_four_places() -> None:
+def test_there_are_four_positions() -> None:
     """K11, K12, K14."""
     assert [(position.where, position.id) for position in (FIRST, LAST)] == [("first", None), ("last", None)]
     assert get_args(Where) == ("first", "last", "before", "after")
@@ -152,7 +152,7 @@ def test_every_text_is_an_id(id: str) -> None:
 
 
 @pytest.mark.parametrize("id", ["", "i" * (ID_CHARS_MAX + 1), "\ud800", "a\udfffb", 7, b"a", ["a"]])
-def test_what_is_no_id_is_refused_wherever_an_id_goes(id: Any) -> None:
+def test_an_invalid_id_is_refused_everywhere(id: Any) -> None:
     reasons = [
         reason_of(check_item_id, id),
         reason_of(Publication, b"", id),
@@ -171,7 +171,7 @@ def test_an_item_is_bytes_up_to_a_bound() -> None:
         assert reason_of(Publication, item) == "bad_item"
 
 
-def test_an_edit_names_an_item_and_no_place() -> None:
+def test_an_edit_names_an_item_and_no_position() -> None:
     assert Publication(b"", "a", edit=True).edit
     assert reason_of(Publication, b"", None, edit=True) == "bad_position"
     assert reason_of(Publication, b"", "a", FIRST, edit=True) == "bad_position"
@@ -183,7 +183,7 @@ def test_an_instance_is_a_printable_text(instance: str) -> None:
 
 
 @pytest.mark.parametrize("instance", ["", "i" * 129, "a\nb", "a\0", "\ud800", None, 7])
-def test_what_is_no_instance_is_refused(instance: Any) -> None:
+def test_an_invalid_instance_is_refused(instance: Any) -> None:
     assert reason_of(check_instance, instance) == "bad_instance"
 
 

@@ -90,7 +90,7 @@ def test_the_parts_of_a_fingerprint_do_not_run_into_each_other(text: str, one: i
 
 
 @pytest.mark.parametrize("key", ["a\udcff", "\ud800" * 257, "\ud800" * 100_000])
-def test_a_key_that_cannot_be_written_is_refused_before_an_id_is_made_of_it(key: str) -> None:
+def test_a_key_that_cannot_be_encoded_is_refused_before_an_id_is_derived(key: str) -> None:
     with pytest.raises(Refused) as refused:
         derived_id(Queue("mail"), key)
 

@@ -143,7 +143,7 @@ def test_a_fail_queues_ids_may_be_longer_by_the_dead_letter_number() -> None:
         job(queue=QUEUE.fail_queue, id=longest + "0")
 
 
-def test_a_job_takes_the_id_it_is_given_or_derives_it_or_is_fresh() -> None:
+def test_a_job_has_its_own_id_or_a_derived_one_or_a_fresh_one() -> None:
     """Q6: in this order."""
     given = new_job(QUEUE, "send", id="a", fresh_id="fresh", idempotency_key="k")
     derived = new_job(QUEUE, "send", fresh_id="fresh", idempotency_key="k")
@@ -158,7 +158,7 @@ def test_a_key_that_is_no_text_is_refused_and_derives_nothing() -> None:
         new_job(QUEUE, "send", fresh_id="fresh", idempotency_key=5)
 
 
-def test_the_fingerprint_covers_the_id_only_when_it_was_given() -> None:
+def test_the_fingerprint_covers_only_an_explicit_id() -> None:
     fresh = [new_job(QUEUE, "send", fresh_id=id) for id in ("one", "two")]
     given = [new_job(QUEUE, "send", fresh_id="one", id=id) for id in ("one", "two")]
 
@@ -190,7 +190,7 @@ def test_a_job_is_due_at_its_time_or_after_its_delay_or_now(given: dict[str, int
         ({"update_run_at": UpdateRunAt.ALWAYS}, UpdateRunAt.ALWAYS),
     ],
 )
-def test_a_time_that_was_given_is_taken_unless_the_caller_chose(given: dict[str, Any], flag: UpdateRunAt) -> None:
+def test_the_time_of_an_enqueue_is_taken_unless_the_caller_chose(given: dict[str, Any], flag: UpdateRunAt) -> None:
     """Q9, Q13: the defaults are these, in one place."""
     assert job(**given).run_at_flag is flag
 
@@ -209,7 +209,7 @@ def test_a_flag_merges_an_old_time_with_a_new_one(flag: UpdateRunAt, merged: lis
     assert [flag.merge(5, new_ms) for new_ms in (3, 7)] == merged
 
 
-def test_a_new_record_has_what_the_job_says_and_counters_of_zero() -> None:
+def test_a_new_record_has_the_values_of_the_job_and_counters_of_zero() -> None:
     """Q7, T8."""
     record = record_of(job(payload=b"1", delay_ms=5, tag="t", headers={"h": "1"}, policy=Policy(priority=3)), 1_000)
 

@@ -31,12 +31,12 @@ def test_a_tenant_of_another_form_is_refused_with_the_form(tenant: str) -> None:
     )
 
 
-def test_nobody_says_otherwise_means_the_default_tenant() -> None:
+def test_the_tenant_is_default_unless_it_is_set() -> None:
     assert Queue("mail").tenant == "default"
 
 
 @pytest.mark.parametrize("name", ["mail", "M", "0", "a.b-c_d", "a" * 120, "mail.fails", "fail", "a.fail.b", "Mail"])
-def test_a_queue_name_is_dead_letters_digits_dots_dashes_and_underscores(name: str) -> None:
+def test_a_queue_name_is_letters_digits_dots_dashes_and_underscores(name: str) -> None:
     assert Queue(name).full_name == name
 
 

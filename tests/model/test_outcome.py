@@ -33,14 +33,14 @@ def test_an_error_that_is_built_to_fit_fits(name: str, message: str) -> None:
     assert (error.cls + error.message).encode()
 
 
-def test_a_long_error_is_cut_and_says_so() -> None:
+def test_a_long_error_is_cut_visibly() -> None:
     error = JobError.of("X" * 500, "m" * 5_000)
 
     assert error.cls == "X" * (ERROR_CLASS_CHARS_MAX - 1) + "…"
     assert error.message == "m" * (ERROR_MESSAGE_CHARS_MAX - 1) + "…"
 
 
-def test_half_characters_in_an_error_are_replaced_and_an_empty_class_gets_a_name() -> None:
+def test_lone_surrogates_in_an_error_are_replaced_and_an_empty_class_gets_a_name() -> None:
     assert JobError.of("", "bad \ud800 byte") == JobError("Error", "bad ? byte")
 
 
@@ -77,7 +77,7 @@ def test_an_outcome_that_can_never_be_right_is_refused_in_one_sentence(build: An
 
 
 @pytest.mark.parametrize("outcome", [None, "done", BOOM, Done, object()])
-def test_what_is_no_outcome_is_refused(outcome: object) -> None:
+def test_an_invalid_outcome_is_refused(outcome: object) -> None:
     with pytest.raises(Refused, match="is not an outcome; use Done, Retry, Fail, Release or Cancelled"):
         check_outcome(outcome)
 
@@ -135,7 +135,7 @@ def test_release_counts_nothing_and_forgets_nothing() -> None:
     ("outcome", "ends"),
     [(Done(), "done"), (Failed(BOOM), "dead"), (Retried(BOOM), "cancelled"), (Released(), "cancelled")],
 )
-def test_done_and_fail_win_over_an_asked_cancel_and_the_cancel_over_the_budget(outcome: Outcome, ends: str) -> None:
+def test_done_and_fail_win_over_a_cancel_request_and_the_request_over_the_attempts(outcome: Outcome, ends: str) -> None:
     decision = decide(with_policy(max_attempts=1), outcome, True, DEFAULT_CONFIG, NOW_MS)
 
     assert ("dead" if isinstance(decision, Kill) else decision.event) == ends
@@ -153,7 +153,7 @@ def test_a_stall_is_counted_and_kills_at_its_number(stalls: int, dies: bool) -> 
     assert dies or decision.record.run_at_ms == NOW_MS
 
 
-def test_an_asked_cancel_goes_before_the_death_by_stalls() -> None:
+def test_a_cancel_request_wins_over_the_stalls() -> None:
     decision = decide_stall(with_policy(max_stalls=1), True, DEFAULT_CONFIG, NOW_MS)
 
     assert isinstance(decision, Finish)

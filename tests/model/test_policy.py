@@ -64,7 +64,7 @@ def test_a_backoff_never_shrinks_with_further_attempts(
 
 
 @given(st.integers(1, 200), durations, durations, jitters)
-def test_a_backoff_is_what_exact_arithmetic_says(
+def test_a_backoff_equals_exact_arithmetic(
     attempts: int, backoff_ms: int, backoff_ms_max: int, jitter_ppm: int
 ) -> None:
     exact_ms = min(backoff_ms * 2 ** (attempts - 1), backoff_ms_max) * jitter_ppm // 1_000_000
@@ -73,9 +73,7 @@ def test_a_backoff_is_what_exact_arithmetic_says(
 
 
 @given(attempt_numbers, durations, durations)
-def test_full_jitter_reaches_from_nothing_to_the_whole_backoff(
-    attempts: int, backoff_ms: int, backoff_ms_max: int
-) -> None:
+def test_full_jitter_ranges_from_zero_to_the_whole_backoff(attempts: int, backoff_ms: int, backoff_ms_max: int) -> None:
     """C24: jitter is a number that comes in from outside."""
     whole_ms = backoff(attempts, backoff_ms, backoff_ms_max)
 
@@ -83,7 +81,7 @@ def test_full_jitter_reaches_from_nothing_to_the_whole_backoff(
     assert backoff(attempts, backoff_ms, backoff_ms_max, JITTER_PPM) == whole_ms
 
 
-def test_a_policy_on_top_of_another_wins_where_it_says_something() -> None:
+def test_a_policy_on_top_of_another_wins_where_it_is_set() -> None:
     """Q11: field by field; zero is something."""
     below = Policy(priority=3, timeout_ms=500, max_attempts=4)
 
@@ -120,6 +118,6 @@ def test_a_policy_field_is_taken_within_its_bounds_and_refused_beyond(field: str
 
 
 @pytest.mark.parametrize("value", ["5", 5.0, True, b"5", [5]])
-def test_a_policy_field_that_is_no_whole_number_is_refused(value: object) -> None:
+def test_a_policy_field_that_is_not_an_integer_is_refused(value: object) -> None:
     with pytest.raises(Refused, match=r"^priority must be a whole number; found (str|float|bool|bytes|list) "):
         Policy(priority=value)  # type: ignore[arg-type]

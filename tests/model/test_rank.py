@@ -80,7 +80,7 @@ def test_many_ranks_fit_between_any_two_in_order(low: str | None, high: str | No
     assert high is None or found[-1] < high
 
 
-def test_many_ranks_are_spread_evenly_so_that_there_is_room_beside_each() -> None:
+def test_many_ranks_are_spread_evenly_with_room_between_them() -> None:
     """What was drawn anew takes many more items before it has to be drawn anew again."""
     found = spread(None, None, 2 * RERANK_MAX + 1)
 
@@ -105,7 +105,7 @@ def test_any_row_of_insertions_keeps_its_order(places: list[tuple[int, bool]]) -
     ("spot", "chars_max"),
     [("last", 8), ("first", 8), ("before the last", 12), ("behind the first", 12)],
 )
-def test_items_put_one_after_the_other_into_the_same_place_have_short_ranks(spot: str, chars_max: int) -> None:
+def test_items_put_one_after_the_other_at_the_same_position_have_short_ranks(spot: str, chars_max: int) -> None:
     """Twenty thousand of them: the room is not used up by halves."""
     first, last = spread(None, None, 2)
     low = {"last": last, "first": None}.get(spot, first)

@@ -49,7 +49,7 @@ def test_a_duration_that_is_longer_than_nothing_does_not_become_nothing(tiny: Du
 
 
 @pytest.mark.parametrize("negative", ["-1s", -1, -0.5, timedelta(seconds=-1)])
-def test_a_negative_duration_is_refused_with_the_name_of_what_it_is_for(negative: Duration) -> None:
+def test_a_negative_duration_is_refused_with_the_name_of_its_argument(negative: Duration) -> None:
     """T7: a time-out cannot be negative."""
     with pytest.raises(Refused, match="timeout cannot be negative; found") as caught:
         duration_ms("timeout", negative)
@@ -58,7 +58,7 @@ def test_a_negative_duration_is_refused_with_the_name_of_what_it_is_for(negative
 
 
 @pytest.mark.parametrize("nonsense", ["", "30", "30 s ", "s", "1w", "1h30m", "٣s", None, True, [], b"30s"])
-def test_what_is_no_duration_is_refused_with_what_to_write(nonsense: Any) -> None:
+def test_an_invalid_duration_is_refused_with_valid_forms(nonsense: Any) -> None:
     with pytest.raises(Refused, match="is no duration; write a number and its unit"):
         duration_ms("delay", nonsense)
 
@@ -90,7 +90,7 @@ def test_a_datetime_without_a_zone_is_refused() -> None:
 
 
 @pytest.mark.parametrize("nonsense", [1.5, "2030-01-01", None, True, -1, TIME_MS_MAX + 1])
-def test_what_is_no_instant_is_refused(nonsense: Instant) -> None:
+def test_an_invalid_instant_is_refused(nonsense: Instant) -> None:
     with pytest.raises(Refused, match="run_at must be"):
         instant_ms("run_at", nonsense)
 
@@ -111,12 +111,12 @@ def test_what_is_no_instant_is_refused(nonsense: Instant) -> None:
         (-5_000, "-5.0 s"),
     ],
 )
-def test_a_duration_is_told_in_its_two_largest_units(ms: int, text: str) -> None:
+def test_a_duration_is_shown_in_its_two_largest_units(ms: int, text: str) -> None:
     assert duration_text(ms) == text
 
 
 @given(st.integers(0, TIME_MS_MAX))
-def test_an_instant_is_told_as_it_can_be_read(ms: int) -> None:
+def test_an_instant_is_shown_as_it_can_be_parsed(ms: int) -> None:
     assert read_instant_ms("since", instant_text(ms)) == ms
     assert read_instant_ms("since", str(ms)) == ms
 
@@ -138,7 +138,7 @@ def test_an_instant_is_read_with_its_zone() -> None:
         (str(TIME_MS_MAX + 1), "since must be"),
     ],
 )
-def test_what_is_no_instant_is_refused_with_what_to_write(text: str, message: str) -> None:
+def test_an_invalid_instant_is_refused_with_valid_forms(text: str, message: str) -> None:
     with pytest.raises(Refused) as caught:
         read_instant_ms("since", text)
 

@@ -296,7 +296,7 @@ def a_changed_configuration_is_not_followed() -> None:
 # Blocked jobs.
 
 
-@fault("test_blocked_jobs.py::test_an_enqueue_of_an_active_id_is_held_apart")
+@fault("test_blocked_jobs.py::test_an_enqueue_of_an_active_id_becomes_a_blocked_job")
 def a_job_is_handed_out_beside_its_active_namesake() -> None:
     def one(old: Any, at: Any, given: Any) -> Any:
         answer = old(at, given)
@@ -318,7 +318,7 @@ def a_blocked_job_is_lost_when_its_namesake_ends() -> None:
     swap(finish.free_blocked_job, lambda at, id: at.rows.drop_blocked_job(id))
 
 
-@fault("test_blocked_jobs.py::test_what_one_enqueue_asked_for_is_not_undone_by_the_next")
+@fault("test_blocked_jobs.py::test_flags_of_one_enqueue_are_not_undone_by_the_next")
 def the_flags_of_a_later_blocked_job_win() -> None:
     old = job.block
 
@@ -329,7 +329,7 @@ def the_flags_of_a_later_blocked_job_win() -> None:
     swap(old, block)
 
 
-@fault("test_blocked_jobs.py::test_the_time_of_a_job_that_comes_back_is_clamped_by_what_was_enqueued_behind_it")
+@fault("test_blocked_jobs.py::test_the_time_of_a_returning_job_is_clamped_by_its_blocked_job")
 def the_clamp_of_a_blocked_job_is_ignored() -> None:
     wrap(
         job.BlockedJob,
@@ -418,13 +418,13 @@ def another_number_of_shards_is_accepted() -> None:
 # Cancel, finished jobs, dead letters.
 
 
-@fault("test_cancel.py::test_an_asked_job_ends_cancelled_when_its_delivery_comes_back")
+@fault("test_cancel.py::test_a_retried_job_with_a_cancel_request_ends_cancelled")
 def an_asked_cancel_is_forgotten_on_retry() -> None:
     old = decision.decide
     swap(old, lambda record, outcome, asked, *args: old(record, outcome, False, *args))
 
 
-@fault("test_cancel.py::test_done_wins_over_an_asked_cancel")
+@fault("test_cancel.py::test_done_wins_over_a_cancel_request")
 def an_asked_cancel_beats_done() -> None:
     old = decision.decide
 
@@ -445,7 +445,7 @@ def remove_leaves_the_dead_letters() -> None:
     wrap(Rows, "dead_letters_of", lambda old, rows, id: [])
 
 
-@fault("test_enqueue.py::test_an_id_that_has_ended_can_be_created_anew_and_loses_its_old_finished_job")
+@fault("test_enqueue.py::test_an_ended_id_can_be_created_again_and_loses_its_old_finished_job")
 def an_old_finished_job_outlives_a_new_job() -> None:
     wrap(enqueue, "_enqueue_one", _keeping_finished_jobs)
     enqueue._enqueue_one = enqueue._enqueue_one
@@ -469,12 +469,12 @@ def a_pinned_finished_job_is_evicted() -> None:
     wrap(Rows, "put_finished_job", lambda old, rows, finished_job: old(rows, replace(finished_job, pinned=False)))
 
 
-@fault("test_dead.py::test_a_failed_job_leaves_a_dead_letter_with_its_record_error_time_and_reason")
+@fault("test_dead_letters.py::test_a_failed_job_leaves_a_dead_letter_with_its_record_error_time_and_reason")
 def a_dead_job_leaves_no_dead_letter() -> None:
     wrap(Rows, "put_dead_letter", lambda old, rows, dead_letter: None)
 
 
-@fault("test_dead.py::test_replay_takes_the_dead_letter_out_and_lets_the_job_wait_due_at_once")
+@fault("test_dead_letters.py::test_replay_drops_the_dead_letter_and_makes_the_job_due_at_once")
 def a_replayed_dead_letter_stays() -> None:
     def replay(at: Any, pick: Any, keep_counts: bool, delay_ms: int) -> Replayed:
         dead_letter = at.rows.newest_dead_letter(pick) if isinstance(pick, str) else at.rows.dead_letter(pick.number)
@@ -487,7 +487,7 @@ def a_replayed_dead_letter_stays() -> None:
     swap(old, replay)
 
 
-@fault("test_dead.py::test_replay_refuses_an_id_that_is_in_use_and_keeps_its_dead_letter")
+@fault("test_dead_letters.py::test_replay_refuses_an_id_that_is_in_use_and_keeps_its_dead_letter")
 def a_dead_letter_is_replayed_beside_its_waiting_namesake() -> None:
     old = dead_letters.replay
 
@@ -502,7 +502,7 @@ def a_dead_letter_is_replayed_beside_its_waiting_namesake() -> None:
     swap(old, replay)
 
 
-@fault("test_fail_handler.py::test_a_dying_job_puts_a_job_on_the_fail_queue_queue_in_the_same_step")
+@fault("test_fail_handler.py::test_a_dying_job_puts_a_job_on_the_fail_queue_in_the_same_step")
 def a_fail_job_is_lost_while_the_fail_queue_is_empty() -> None:
     old = finish.die
 
@@ -519,7 +519,7 @@ def a_fail_job_is_lost_while_the_fail_queue_is_empty() -> None:
     swap(old, die)
 
 
-@fault("test_fail_handler.py::test_a_dying_job_puts_a_job_on_the_fail_queue_queue_in_the_same_step")
+@fault("test_fail_handler.py::test_a_dying_job_puts_a_job_on_the_fail_queue_in_the_same_step")
 def the_payload_of_a_fail_job_is_no_json() -> None:
     old = finish.fail_payload
     swap(old, lambda record, *args: old(record, *args).replace(b'"' + record.id.encode() + b'"', record.id.encode()))
@@ -563,12 +563,12 @@ def a_journal_had_not_got_to_what_happened_at_the_instant() -> None:
     wrap(Rows, "reached", lambda old, rows, after, upto, at_ms: old(rows, after, upto, at_ms - 1))
 
 
-@fault("test_journals.py::test_many_journals_each_had_got_to_a_order_key_of_its_own")
+@fault("test_journals.py::test_each_of_many_journals_has_reached_its_own_offset")
 def a_span_is_not_cut_at_its_start() -> None:
     wrap(Rows, "reached", lambda old, rows, _, upto, at_ms: old(rows, 0, upto, at_ms))
 
 
-@fault("test_journals.py::test_the_bounds_of_many_shards_are_those_of_each_in_the_order_asked_for")
+@fault("test_journals.py::test_the_bounds_of_many_shards_are_those_of_each_in_order")
 def the_bounds_of_many_shards_come_in_the_order_of_their_names() -> None:
     wrap(EngineJournal, "all_bounds", lambda old, part, shards: old(part, sorted(shards, key=str)))
 
@@ -581,7 +581,7 @@ def a_holding_consumer_beats_the_byte_limit() -> None:
     )
 
 
-@fault("test_journal.py::test_a_consumer_is_remembered_at_its_place")
+@fault("test_journal.py::test_a_consumer_keeps_its_offset")
 def nobody_waits_for_a_holding_consumer() -> None:
     wrap(Rows, "consumers", lambda old, rows: [replace(each, hold=False) for each in old(rows)])
 
@@ -591,13 +591,13 @@ def a_full_queue_takes_more() -> None:
     wrap(Rows, "held", lambda old, rows: 0)
 
 
-@fault("test_enqueue.py::test_a_batch_is_answered_in_the_order_given_whatever_the_shards")
+@fault("test_enqueue.py::test_a_batch_is_answered_in_order_across_shards")
 def a_batch_is_answered_out_of_order() -> None:
     old = engine_jobs._fill
     swap(old, lambda answers, picks, given: old(answers, picks, list(reversed(given))))
 
 
-@fault("test_claim.py::test_queues_are_tried_in_the_order_given")
+@fault("test_claim.py::test_queues_are_tried_in_order")
 def queues_are_tried_in_order_of_name() -> None:
     def run(old: Any, self: Any, tx: Any, request: Any, now_ms: int) -> Any:
         return old(self, tx, replace(request, queues=sorted(request.queues, key=_name)), now_ms)

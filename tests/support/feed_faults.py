@@ -32,22 +32,22 @@ def _leave_out(is_left_out: Any) -> None:
 # What is told.
 
 
-@fault("test_sorted_feeds.py::test_an_item_moves_to_either_end_and_beside_another")
+@fault("test_sorted_feeds.py::test_an_item_moves_to_either_end_and_next_to_another")
 def moves_are_not_told() -> None:
     _leave_out(lambda _, event, __: event == "moved")
 
 
-@fault("test_feed_items.py::test_the_oldest_items_beyond_the_bound_are_evicted_and_that_is_told")
+@fault("test_feed_items.py::test_the_oldest_items_beyond_the_bound_are_evicted_and_logged")
 def evictions_are_not_told() -> None:
     _leave_out(lambda _, __, reason: reason is not None)
 
 
-@fault("test_feeds.py::test_the_log_of_the_directory_tells_which_feeds_came_changed_and_went")
+@fault("test_feeds.py::test_the_log_of_the_directory_has_created_changed_and_deleted_feeds")
 def the_directory_is_not_told_of_settings() -> None:
     _leave_out(lambda log, event, _: log.rows.feed.is_directory and event == "configured")
 
 
-@fault("test_feed_changes.py::test_a_cursor_gives_what_comes_behind_it_and_the_same_again")
+@fault("test_feed_changes.py::test_a_cursor_returns_the_changes_after_it_repeatedly")
 def the_log_of_a_feed_is_not_written_in_the_same_step() -> None:
     # It is written with the next call, as if by somebody who came later.
     late: list[Any] = []
@@ -59,7 +59,7 @@ def the_log_of_a_feed_is_not_written_in_the_same_step() -> None:
     wrap(MemoryFeed, "append", append)
 
 
-@fault("test_feed_items.py::test_every_publication_is_told_with_its_item_and_who_made_it")
+@fault("test_feed_items.py::test_every_publication_is_logged_with_its_item_and_instance")
 def a_change_is_told_without_its_item() -> None:
     wrap(Log, "note", lambda old, log, event, id="", item=b"", *args, **given: old(log, event, id, b"", *args, **given))
 
@@ -97,7 +97,7 @@ def the_epoch_of_a_cursor_is_ignored() -> None:
     swap(_STATUS_OF, status_of)
 
 
-@fault("test_feed_changes.py::test_a_cursor_of_a_feed_that_was_deleted_is_gone_also_when_one_of_the_same_name_is_there")
+@fault("test_feed_changes.py::test_a_cursor_of_a_deleted_feed_is_gone_even_if_the_name_is_used_again")
 def a_feed_made_anew_is_taken_for_the_old_one() -> None:
     swap(
         _STATUS_OF,
@@ -188,7 +188,7 @@ def a_move_next_to_itself_loses_the_item() -> None:
     wrap(items, "_move", move)
 
 
-@fault("test_sorted_feeds.py::test_beside_an_unknown_item_nothing_is_published_and_no_number_is_burned")
+@fault("test_sorted_feeds.py::test_next_to_an_unknown_item_nothing_is_published_and_no_number_is_drawn")
 def a_refusal_burns_a_number() -> None:
     def publish(old: Any, log: Any, publication: Any) -> Any:
         answer = old(log, publication)
@@ -198,7 +198,7 @@ def a_refusal_burns_a_number() -> None:
     wrap(items, "_publish", publish)
 
 
-@fault("test_sorted_feeds.py::test_a_number_that_was_given_as_an_id_is_never_drawn_for_another_item")
+@fault("test_sorted_feeds.py::test_a_number_used_as_an_id_is_never_drawn_for_another_item")
 def a_number_that_was_given_is_drawn_again() -> None:
     swap(items._number_of, lambda id: 0)
 
@@ -216,7 +216,7 @@ def a_full_sorted_feed_takes_more() -> None:
     wrap(items, "_publish", publish)
 
 
-@fault("test_sorted_feeds.py::test_ranks_that_would_grow_long_are_drawn_anew_and_nobody_notices")
+@fault("test_sorted_feeds.py::test_ranks_that_would_grow_long_are_redistributed_in_the_same_order")
 def ranks_drawn_anew_disturb_the_order() -> None:
     def rerank(old: Any, rows: Any, *args: Any) -> Any:
         fresh = old(rows, *args)
@@ -239,7 +239,7 @@ def a_plain_queue_is_last_in_first_out() -> None:
     )
 
 
-@fault("test_plain_queues.py::test_what_is_put_in_front_is_taken_next_and_the_last_of_several_first")
+@fault("test_plain_queues.py::test_items_put_first_are_taken_next_the_last_of_them_first")
 def what_is_urgent_comes_last() -> None:
     wrap(
         items,

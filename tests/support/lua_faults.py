@@ -16,7 +16,7 @@ FAULTS: dict[str, tuple[tuple[str, str], str]] = {
     ),
     "lua_a_death_opens_its_fail_queue_a_second_time": (
         ("local own = s.by_key and s.by_key[key]", "local own = nil"),
-        "test_fail_handler.py::test_a_settle_of_deaths_and_of_fail_jobs_keeps_both_journals_whole",
+        "test_fail_handler.py::test_a_settle_of_deaths_and_of_fail_jobs_keeps_both_journals_intact",
     ),
     "lua_done_jobs_are_settled_without_a_look_at_their_tokens": (
         ("if is_done[id] or settling.refusal(s, delivery, nil, token) then", "if is_done[id] or not delivery then"),
@@ -97,22 +97,22 @@ FAULTS: dict[str, tuple[tuple[str, str], str]] = {
     ),
     "lua_an_asked_cancel_is_forgotten": (
         ("local asked = byte(delivery) == 49", "local asked = false"),
-        "test_cancel.py::test_an_asked_job_ends_cancelled_when_its_delivery_comes_back",
+        "test_cancel.py::test_a_retried_job_with_a_cancel_request_ends_cancelled",
     ),
     "lua_a_replayed_dead_letter_stays": (
         (
             "  dead_letters.drop(s, dead_letter.number, id)\n  finished_job.drop(s, id)\n",
             "  finished_job.drop(s, id)\n",
         ),
-        "test_dead.py::test_replay_takes_the_dead_letter_out_and_lets_the_job_wait_due_at_once",
+        "test_dead_letters.py::test_replay_drops_the_dead_letter_and_makes_the_job_due_at_once",
     ),
     "lua_a_dead_letter_is_replayed_beside_its_namesake": (
         ("  if waiting.body(s, id) then\n    return 'u'", "  if false then\n    return 'u'"),
-        "test_dead.py::test_replay_refuses_an_id_that_is_in_use_and_keeps_its_dead_letter",
+        "test_dead_letters.py::test_replay_refuses_an_id_that_is_in_use_and_keeps_its_dead_letter",
     ),
     "lua_claims_are_told_as_releases": (
         ("""'{"event":"claimed","id":', json""", """'{"event":"released","id":', json"""),
-        "test_journal.py::test_claims_behind_jobs_that_came_too_late_are_told_in_their_order",
+        "test_journal.py::test_claims_behind_expired_jobs_are_written_in_their_order",
     ),
     "lua_claims_are_kept_under_the_fences_before_theirs": (
         ("digits, first, ids, count)", "digits, first - 1, ids, count)"),
@@ -120,11 +120,11 @@ FAULTS: dict[str, tuple[tuple[str, str], str]] = {
     ),
     "lua_a_kept_line_has_no_time": (
         ("bytes + count * #now, now .. ' '", "bytes + count * #now, '0 '"),
-        "test_journal.py::test_jobs_of_a_call_are_told_each_as_it_is",
+        "test_journal.py::test_jobs_of_a_call_each_have_their_own_event",
     ),
     "lua_kept_lines_have_no_bytes": (
         ("journal.keep(s, 'e', bytes + count * #now,", "journal.keep(s, 'e', 0,"),
-        "test_journal.py::test_bounds_say_what_is_there_to_read",
+        "test_journal.py::test_bounds_are_those_of_the_readable_events",
     ),
     "lua_the_journal_has_gaps": (
         ("local seq, at = head.seq + s.count, head.at", "local seq, at = head.seq + s.count + 1, head.at"),
@@ -136,11 +136,11 @@ FAULTS: dict[str, tuple[tuple[str, str], str]] = {
     ),
     "lua_a_search_does_not_know_what_was_dropped": (
         ("math.max(low, s.head.first - 1), math.min", "low, math.min"),
-        "test_journals.py::test_what_retention_has_dropped_counts_as_before_any_instant",
+        "test_journals.py::test_dropped_events_count_as_before_any_instant",
     ),
     "lua_the_bounds_of_a_journal_begin_with_its_last_time": (
         ("head.seq, head.oldest, head.at, head.bytes }", "head.seq, head.at, head.at, head.bytes }"),
-        "test_journal.py::test_bounds_say_what_is_there_to_read",
+        "test_journal.py::test_bounds_are_those_of_the_readable_events",
     ),
     "lua_the_time_of_the_journal_goes_back": (
         ("  if s.now > at then\n    at = s.now\n  end\n", "  at = s.now\n"),
@@ -156,11 +156,11 @@ FAULTS: dict[str, tuple[tuple[str, str], str]] = {
     ),
     "lua_an_old_finished_job_outlives_a_new_job": (
         ("  if found then\n    finished_job.drop(s, id)", "  if false then\n    finished_job.drop(s, id)"),
-        "test_enqueue.py::test_an_id_that_has_ended_can_be_created_anew_and_loses_its_old_finished_job",
+        "test_enqueue.py::test_an_ended_id_can_be_created_again_and_loses_its_old_finished_job",
     ),
     "lua_a_list_starts_anew_on_every_page": (
         ("local is_wanted = is_before(args[6], id) and", "local is_wanted ="),
-        "test_reads.py::test_a_list_goes_on_behind_any_id_also_one_that_nobody_has",
+        "test_reads.py::test_a_list_continues_after_any_id_even_an_unknown_one",
     ),
     "lua_another_number_of_shards_is_accepted": (
         ("if known and shards ~= '' and known ~= shards then", "if false then"),
@@ -179,11 +179,11 @@ FAULTS: dict[str, tuple[tuple[str, str], str]] = {
     ),
     "lua_the_oldest_due_job_is_looked_for_in_one_priority": (
         ("for rank = 0, 9 do", "for rank = 0, 0 do"),
-        "test_queues.py::test_counts_say_how_many_jobs_stand_where",
+        "test_queues.py::test_counts_are_the_jobs_by_state",
     ),
     "lua_the_end_of_a_job_is_not_told": (
         ("  telling.publish(s.names.ends, concat(ids, '\\n'))\n", ""),
-        "test_signals.py::test_who_waits_for_an_end_is_woken_by_another_handle_of_the_store",
+        "test_signals.py::test_a_waiter_for_an_end_is_woken_by_another_handle_of_the_store",
     ),
     "lua_a_snapshot_leaves_out_what_is_later": (
         ("ipairs({ named.r, named.l })", "ipairs({ named.r })"),
@@ -191,7 +191,7 @@ FAULTS: dict[str, tuple[tuple[str, str], str]] = {
     ),
     "lua_moves_are_not_told": (
         ("    feed.note(f, 'm', where, id, item, neighbour)\n", ""),
-        "test_sorted_feeds.py::test_an_item_moves_to_either_end_and_beside_another",
+        "test_sorted_feeds.py::test_an_item_moves_to_either_end_and_next_to_another",
     ),
     "lua_an_edit_evicts": (
         ("if type == 'feed' and find(answer, 'p', 1, true) then", "if type == 'feed' then"),
@@ -206,15 +206,15 @@ FAULTS: dict[str, tuple[tuple[str, str], str]] = {
     ),
     "lua_a_refusal_burns_a_number": (
         ("    return 'n'\n  elseif not known and", "    draw(f)\n    return 'n'\n  elseif not known and"),
-        "test_sorted_feeds.py::test_beside_an_unknown_item_nothing_is_published_and_no_number_is_burned",
+        "test_sorted_feeds.py::test_next_to_an_unknown_item_nothing_is_published_and_no_number_is_drawn",
     ),
     "lua_a_number_that_was_given_is_drawn_again": (
         ("    lift(f, id)\n", ""),
-        "test_sorted_feeds.py::test_a_number_that_was_given_as_an_id_is_never_drawn_for_another_item",
+        "test_sorted_feeds.py::test_a_number_used_as_an_id_is_never_drawn_for_another_item",
     ),
     "lua_ranks_drawn_anew_disturb_the_order": (
         ("ranks[index <= lower and index or index + 1]", "ranks[index < 3 and 3 - index or index + 1]"),
-        "test_sorted_feeds.py::test_ranks_that_would_grow_long_are_drawn_anew_and_nobody_notices",
+        "test_sorted_feeds.py::test_ranks_that_would_grow_long_are_redistributed_in_the_same_order",
     ),
     "lua_an_item_is_handed_out_twice": (
         (
@@ -236,7 +236,7 @@ FAULTS: dict[str, tuple[tuple[str, str], str]] = {
     ),
     "lua_a_scan_loses_the_blocked_jobs": (
         ("ends[i] or false, blocked[i] or false", "ends[i] or false, false"),
-        "test_scan.py::test_a_scan_shows_of_every_group_what_find_and_the_list_of_dead_letters_show",
+        "test_scan.py::test_a_scan_shows_the_same_as_find_and_the_list_of_dead_letters",
     ),
     "lua_the_log_of_a_feed_has_holes": (
         ("head.seq + count, head.epoch\n", "head.seq + count + 1, head.epoch\n"),
@@ -256,11 +256,11 @@ FAULTS: dict[str, tuple[tuple[str, str], str]] = {
     ),
     "lua_the_directory_is_not_told_of_settings": (
         ("  directory.list(directory.open(keys[2], args[5], args[2], now), 'g', args[3], args[4])\n", ""),
-        "test_feeds.py::test_the_log_of_the_directory_tells_which_feeds_came_changed_and_went",
+        "test_feeds.py::test_the_log_of_the_directory_has_created_changed_and_deleted_feeds",
     ),
     "lua_a_deleted_feed_leaves_its_items": (
         ("call('UNLINK', f.m, f.i, f.o, f.l)", "call('UNLINK', f.m, f.l)"),
-        "test_feeds.py::test_a_feed_created_anew_starts_with_nothing_of_the_old_one",
+        "test_feeds.py::test_a_recreated_feed_starts_empty",
     ),
 }
 """What is replaced by what, and the test that must fail because of it."""

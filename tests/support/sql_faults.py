@@ -40,11 +40,11 @@ FAULTS: dict[str, tuple[tuple[str, str, str], str]] = {
     ),
     "sql_a_blocked_job_is_lost": (
         ("job_change", "blocked_job = new.blocked_job", "blocked_job = NULL"),
-        "test_blocked_jobs.py::test_an_enqueue_of_an_active_id_is_held_apart",
+        "test_blocked_jobs.py::test_an_enqueue_of_an_active_id_becomes_a_blocked_job",
     ),
     "sql_a_blocked_job_stays_when_its_job_waits_again": (
         ("job_change", "blocked_job = new.blocked_job", "blocked_job = job.blocked_job"),
-        "test_blocked_jobs.py::test_an_enqueue_of_an_active_id_is_held_apart",
+        "test_blocked_jobs.py::test_an_enqueue_of_an_active_id_becomes_a_blocked_job",
     ),
     "sql_an_idempotency_key_is_not_found": (
         ("key_lock", "WHERE key.shard_id = of.shard_id", "WHERE key.shard_id = -of.shard_id"),
@@ -56,11 +56,11 @@ FAULTS: dict[str, tuple[tuple[str, str, str], str]] = {
     ),
     "sql_a_page_of_dead_letters_begins_with_the_last_of_the_one_before": (
         ("dead_letter_list", "number > %s", "number >= %s"),
-        "test_dead.py::test_the_pages_of_a_list_show_every_dead_letter_once",
+        "test_dead_letters.py::test_the_pages_of_a_list_show_every_dead_letter_once",
     ),
     "sql_a_replayed_dead_letter_stays": (
         ("dead_letter_drop", "number = ANY", "number <> ALL"),
-        "test_dead.py::test_a_list_goes_on_where_it_was_when_dead_letters_come_and_go",
+        "test_dead_letters.py::test_a_list_continues_while_dead_letters_come_and_go",
     ),
     "sql_a_page_of_names_begins_with_the_last_of_the_one_before": (
         ("queue_names", "name > %s", "name >= %s"),
@@ -68,7 +68,7 @@ FAULTS: dict[str, tuple[tuple[str, str, str], str]] = {
     ),
     "sql_the_oldest_due_job_is_looked_for_in_one_priority": (
         ("job_oldest", "generate_series(0, 9)", "generate_series(0, 0)"),
-        "test_queues.py::test_counts_say_how_many_jobs_stand_where",
+        "test_queues.py::test_counts_are_the_jobs_by_state",
     ),
     "sql_counts_are_not_told_apart": (
         ("inbox_write", "ready, later, blocked, active", "later, ready, blocked, active"),
@@ -84,11 +84,11 @@ FAULTS: dict[str, tuple[tuple[str, str, str], str]] = {
     ),
     "sql_a_scan_of_dead_letters_begins_at_their_end": (
         ("dead_letter_scan", "ORDER BY number LIMIT", "ORDER BY number DESC LIMIT"),
-        "test_scan.py::test_a_scan_shows_of_every_group_what_find_and_the_list_of_dead_letters_show",
+        "test_scan.py::test_a_scan_shows_the_same_as_find_and_the_list_of_dead_letters",
     ),
     "sql_the_last_call_is_numbered_first": (
         ("inbox_read", "ORDER BY ticket", "ORDER BY ticket DESC"),
-        "test_journal.py::test_updated_also_says_how_often_it_was_tried",
+        "test_journal.py::test_updated_has_the_attempts",
     ),
     "sql_an_entry_loses_its_worker_on_its_way_to_the_journal": (
         ("inbox_number", "at_ms, count, worker, lines FROM gone", "at_ms, count, NULL, lines FROM gone"),
@@ -104,7 +104,7 @@ FAULTS: dict[str, tuple[tuple[str, str, str], str]] = {
     ),
     "sql_the_journal_is_read_backwards": (
         ("entry_read", "ORDER BY last_seq;", "ORDER BY last_seq DESC;"),
-        "test_journal.py::test_stalled_names_the_worker_that_was_lost_whoever_repaired",
+        "test_journal.py::test_stalled_names_the_lost_worker_and_not_the_repairing_one",
     ),
     "sql_a_search_stops_before_the_instant": (
         ("entry_reached", "high, %s::bigint\n", "high, %s::bigint - 1\n"),
@@ -112,19 +112,19 @@ FAULTS: dict[str, tuple[tuple[str, str, str], str]] = {
     ),
     "sql_a_look_at_many_journals_misses_what_is_not_numbered": (
         ("shard_bounds", "i.holds IS NOT NULL", "false"),
-        "test_journals.py::test_the_bounds_of_many_shards_are_those_of_each_in_the_order_asked_for",
+        "test_journals.py::test_the_bounds_of_many_shards_are_those_of_each_in_order",
     ),
     "sql_nobody_is_known_to_wait_for_the_end_of_a_job": (
         ("queue_open", "q.awaited_until_ms > floor", "q.awaited_until_ms < floor"),
-        "test_signals.py::test_who_waits_for_an_end_is_woken_by_another_handle_of_the_store",
+        "test_signals.py::test_a_waiter_for_an_end_is_woken_by_another_handle_of_the_store",
     ),
     "sql_a_consumer_does_not_advance": (
         ("consumer_write", "seq = excluded.seq, ", ""),
-        "test_journal.py::test_a_consumer_is_remembered_at_its_place",
+        "test_journal.py::test_a_consumer_keeps_its_offset",
     ),
     "sql_a_page_of_changes_begins_with_the_last_of_the_one_before": (
         ("feed_change_read", "seq > %s", "seq >= %s"),
-        "test_feed_changes.py::test_a_cursor_gives_what_comes_behind_it_and_the_same_again",
+        "test_feed_changes.py::test_a_cursor_returns_the_changes_after_it_repeatedly",
     ),
     "sql_a_trim_drops_one_too_many": (
         ("feed_change_drop", "BETWEEN %s AND %s", "BETWEEN %s AND %s + 1"),
@@ -136,11 +136,11 @@ FAULTS: dict[str, tuple[tuple[str, str, str], str]] = {
     ),
     "sql_an_edit_keeps_the_old_item": (
         ("feed_item_write", ", item = excluded.item", ""),
-        "test_feed_items.py::test_an_edit_replaces_a_known_item_and_makes_no_new_one",
+        "test_feed_items.py::test_an_edit_replaces_a_known_item_and_creates_no_new_one",
     ),
     "sql_a_retracted_item_stays": (
         ("feed_item_drop", "feed_item.id = gone.id", "feed_item.id <> gone.id"),
-        "test_feed_items.py::test_a_retracted_item_is_gone_and_that_is_told_once",
+        "test_feed_items.py::test_a_retracted_item_is_gone_and_logged_once",
     ),
 }
 """In which file what is replaced by what, and the test that must fail because of it."""

@@ -134,7 +134,7 @@ def test_a_refusal_of_a_huge_value_is_short_and_soon(call: str, name: str) -> No
 
 
 @pytest.mark.parametrize("name", HUGE)
-def test_what_is_shown_of_a_value_is_bounded(name: str) -> None:
+def test_the_shown_part_of_a_value_is_bounded(name: str) -> None:
     started_at = time.process_time()
 
     shown = bounded_repr(HUGE[name])
@@ -146,11 +146,11 @@ def test_what_is_shown_of_a_value_is_bounded(name: str) -> None:
 @pytest.mark.parametrize(
     "value", ["mail", "a'b", b"ab", 7, -7, True, None, 1.5, [], [1, "a"], (1, 2), {}, {"a": [1]}, {1, 2}, Queue("a")]
 )
-def test_what_is_short_is_shown_as_it_is(value: object) -> None:
+def test_short_values_are_shown_unchanged(value: object) -> None:
     assert bounded_repr(value) == repr(value) or isinstance(value, Queue)
 
 
-def test_a_long_name_is_misspelt_by_nobody_and_costs_nothing_to_compare() -> None:
+def test_a_long_name_is_not_compared_with_known_ones() -> None:
     started_at = time.process_time()
 
     found = nearest("x" * 100_000, [f"setting_{number}" for number in range(100)])

@@ -20,7 +20,7 @@ print(random_bytes(10).hex())
 """
 
 
-def test_entropy_has_the_length_that_is_asked_for() -> None:
+def test_random_bytes_have_the_requested_length() -> None:
     assert [len(random_bytes(size)) for size in (0, 3, RANDOM_BYTES, 5_000)] == [0, 3, RANDOM_BYTES, 5_000]
 
 

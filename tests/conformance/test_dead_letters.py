@@ -166,7 +166,7 @@ async def test_the_pages_of_a_list_show_every_dead_letter_once(play: Play, limit
     assert all(len(page) <= limit for page in found)
 
 
-async def test_a_list_goes_on_where_it_was_when_dead_letters_come_and_go(play: Play) -> None:
+async def test_a_list_continues_while_dead_letters_come_and_go(play: Play) -> None:
     ids = play.ids(6)
     keys = [await play.die(id) for id in ids[:5]]
 
@@ -247,7 +247,7 @@ async def test_dead_letters_of_one_tenant_are_not_seen_or_replayed_by_another(pl
 # Replaying.
 
 
-async def test_replay_takes_the_dead_letter_out_and_lets_the_job_wait_due_at_once(play: Play) -> None:
+async def test_replay_drops_the_dead_letter_and_makes_the_job_due_at_once(play: Play) -> None:
     """K26, T35: a dead job goes back to the queue with its counters at zero."""
     key = await play.die("a", payload=b"7", kind="send", tag="spring")
     play.advance(1_000)
@@ -298,7 +298,7 @@ async def test_replay_by_dead_letter_takes_exactly_that_one(play: Play) -> None:
     assert (await play.record("a")).payload == b"1"
 
 
-async def test_a_dead_letter_is_replayed_once_however_often_it_is_asked_for(play: Play) -> None:
+async def test_a_dead_letter_is_replayed_once_however_often_it_is_requested(play: Play) -> None:
     """KB6: a second replay must not put a second copy on the queue."""
     key = await play.die("a")
 
@@ -331,7 +331,7 @@ async def test_replay_refuses_an_id_that_is_in_use_and_keeps_its_dead_letter(pla
 
 
 @pytest.mark.parametrize("known", ["never there", "done", "waiting"])
-async def test_replay_of_what_is_not_dead_finds_nothing_and_changes_nothing(play: Play, known: str) -> None:
+async def test_replay_of_a_live_id_finds_nothing_and_changes_nothing(play: Play, known: str) -> None:
     """KB6, K26, T35: only a dead job can be replayed."""
     await play.enqueue("other")
     if known != "never there":
@@ -376,7 +376,7 @@ async def test_replay_keeps_an_expiry_that_is_still_ahead_or_just_now(play: Play
     assert [claim.record.id for claim in await play.claim()] == ["a"]
 
 
-async def test_replay_spreads_dead_letters_evenly_over_time_in_the_order_given(play: Play) -> None:
+async def test_replay_spreads_dead_letters_evenly_over_time_in_order(play: Play) -> None:
     keys = [await play.die(f"job-{number}") for number in range(4)]
 
     answers = await play.store.dead.replay(play.queue, keys, spread_ms=1_000, now_ms=play.now_ms)
@@ -386,7 +386,7 @@ async def test_replay_spreads_dead_letters_evenly_over_time_in_the_order_given(p
     assert times == [0, 250, 500, 750]
 
 
-async def test_replay_lets_dead_letters_be_due_later_and_spreads_them_from_there(play: Play) -> None:
+async def test_replay_delays_dead_letters_and_spreads_them_from_there(play: Play) -> None:
     """T35: a dead letter may be replayed for a later time."""
     keys = [await play.die(f"job-{number}") for number in range(2)]
 
@@ -397,7 +397,7 @@ async def test_replay_lets_dead_letters_be_due_later_and_spreads_them_from_there
     assert await play.claim() == []
 
 
-async def test_replay_answers_a_batch_item_by_item_in_the_order_given(play: Play) -> None:
+async def test_replay_answers_a_batch_item_by_item_in_order(play: Play) -> None:
     keys = [await play.die(f"job-{number}") for number in range(3)]
     await play.enqueue("job-1", delay_ms=1)
 
@@ -445,7 +445,7 @@ async def test_replay_stands_last_among_the_ready_jobs_of_its_priority(play: Pla
 # Throwing away.
 
 
-async def test_purge_throws_dead_letters_away_and_says_how_many_there_were(play: Play) -> None:
+async def test_purge_drops_dead_letters_and_counts_them(play: Play) -> None:
     keys = [await play.die(f"job-{number}") for number in range(3)]
 
     purged = await play.store.dead.purge(
@@ -471,7 +471,7 @@ async def test_a_dead_letter_is_kept_until_its_age_is_reached_and_not_longer(pla
     assert gone == ([], None)
 
 
-async def test_a_dead_letter_whose_time_is_over_is_neither_replayed_nor_purged_though_not_yet_swept(play: Play) -> None:
+async def test_a_dead_letter_past_its_retention_is_neither_replayed_nor_purged(play: Play) -> None:
     await play.configure(keep_dead_ms=10_000)
     key = await play.die("a")
 
@@ -484,7 +484,7 @@ async def test_a_dead_letter_whose_time_is_over_is_neither_replayed_nor_purged_t
     assert await play.claim(10) == []
 
 
-async def test_a_sweep_drops_dead_letters_whose_time_is_over_each_with_its_event(play: Play) -> None:
+async def test_a_sweep_drops_dead_letters_past_their_retention_each_with_its_event(play: Play) -> None:
     await play.configure(keep_dead_ms=10_000)
     await play.die("a")
     play.advance(1)
@@ -522,7 +522,7 @@ async def test_a_smaller_count_is_reached_by_sweeping(play: Play) -> None:
     assert [dead_letter.key for dead_letter in await play.dead_letters()] == keys[4:]
 
 
-async def test_a_queue_that_keeps_no_dead_letters_still_says_that_a_job_died(play: Play) -> None:
+async def test_a_queue_that_keeps_no_dead_letters_still_writes_dead(play: Play) -> None:
     await play.configure(keep_dead_max=0)
 
     await play.die("a")

@@ -104,7 +104,7 @@ def test_every_field_but_the_version_can_be_set() -> None:
     assert set(SETTABLE) == set(QueueConfig.__struct_fields__) - {"version"}
 
 
-def test_what_a_job_sets_goes_before_what_its_queue_says() -> None:
+def test_the_policy_of_a_job_wins_over_its_queue() -> None:
     """Q11: field by field; zero is something, and None follows the queue."""
     config = DEFAULT_CONFIG.changed({"max_attempts": 4, "priority": 2, "result_ttl_ms": 9, "timeout_ms": 8})
     own = Policy(priority=0, max_attempts=7, result_ttl_ms=0, timeout_ms=0, expires_at_ms=5)

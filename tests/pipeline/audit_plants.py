@@ -118,7 +118,7 @@ class Rows:
         }
 
     def _in_jobs(self) -> None:
-        columns = "place, run_at_ms, expires_at_ms, fence, nonce, lease, body, payload"
+        columns = "order_key, run_at_ms, expires_at_ms, fence, nonce, lease, body, payload"
         copy = f"INSERT INTO job (shard_id, id, {columns}) SELECT shard_id, ?, {columns} FROM job WHERE id = ?"  # noqa: S608 - our own names
         self.run("DELETE FROM job WHERE id = ?", id_of("lost"))
         self.run(copy, id_of("unknown"), id_of("template"))

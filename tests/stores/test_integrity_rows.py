@@ -1,4 +1,4 @@
-"""Where rows are the truth, a counter that was changed by hand is found by `inspect` and set right by `mend`."""
+"""In SQLite and PostgreSQL a counter that was changed by hand is found by `check` and corrected by `repair`."""
 
 import asyncio
 import sqlite3
@@ -23,7 +23,7 @@ from tests.support.servers import postgres_server
 from tests.support.stores import STORES
 
 Damager = Callable[[str], None]
-"""Runs a statement in the store, past it."""
+"""Runs a statement on the tables of the store, behind its back."""
 
 
 @pytest.fixture(params=["sqlite", "postgres"])
@@ -58,30 +58,30 @@ def damage(name: str, tmp_path: Path) -> Damager:
 
 
 def known(rows: Rows | None) -> Rows:
-    """The rows of a shard that must be there."""
+    """The rows of a shard that must exist."""
     assert rows is not None
     return rows
 
 
-async def inspect(play: Play) -> Findings:
+async def check(play: Play) -> Findings:
     return await play.store.integrity.check(Shard(play.queue, 0), now_ms=play.now_ms)
 
 
-async def mend(play: Play) -> RepairResult:
+async def repair(play: Play) -> RepairResult:
     return await play.store.integrity.repair(Shard(play.queue, 0), now_ms=play.now_ms)
 
 
 async def test_a_counter_that_hides_a_job_is_set_right_and_the_job_runs_once(play: Play, damage: Damager) -> None:
-    """K29: the row was there all the time."""
+    """K29: the row was never lost."""
     await play.enqueue("job")
-    await inspect(play)  # PostgreSQL folds what has happened into the counters
+    await check(play)  # PostgreSQL then counts the events of its inbox
     damage("UPDATE shard SET ready = ready - 1, later = later + 2")
 
-    found, mended, again = await inspect(play), await mend(play), await inspect(play)
+    found, repaired, again = await check(play), await repair(play), await check(play)
 
     assert (
         found.count_mismatches
-        == mended.count_mismatches
+        == repaired.count_mismatches
         == (CountMismatch("ready", 0, 1), CountMismatch("later", 2, 0))
     )
     assert again.ok
@@ -100,15 +100,15 @@ async def test_every_counter_is_counted_anew(play: Play, damage: Damager) -> Non
     await play.enqueue("active")
     await play.enqueue("ready")
     await play.enqueue("later", delay_ms=60_000)
-    await inspect(play)
+    await check(play)
     before = await play.snapshot()
     counters = ("ready", "later", "blocked", "active", "done", "cancelled", "dead", "unpinned")
     damage("UPDATE shard SET " + ", ".join(f"{each} = {each} + 5" for each in counters))  # noqa: S608 - our own names
 
-    found, mended = await inspect(play), await mend(play)
+    found, repaired = await check(play), await repair(play)
 
     assert [each.counter for each in found.count_mismatches] == list(counters)
-    assert {each.kept - each.counted for each in mended.count_mismatches} == {5}
+    assert {each.kept - each.counted for each in repaired.count_mismatches} == {5}
     assert await play.snapshot() == before
 
 
@@ -128,19 +128,19 @@ async def test_what_is_committed_between_numbering_and_counting_is_not_counted_t
 
     assert wrong == []
     assert (await play.counts()).waiting == 2
-    assert (await inspect(play)).ok
+    assert (await check(play)).ok
 
 
 async def test_a_blocked_job_behind_nothing_is_merged_into_the_job_that_waits(play: Play, damage: Damager) -> None:
     await play.start("job")
     await play.enqueue("job", payload=b"2")
-    await inspect(play)
+    await check(play)
     damage("UPDATE job SET fence = NULL, nonce = NULL, lease = NULL, expires_at_ms = NULL")
     damage("UPDATE shard SET active = 0, later = 1")
 
-    found, mended, again = await inspect(play), await mend(play), await inspect(play)
+    found, repaired, again = await check(play), await repair(play), await check(play)
 
-    assert (found.problems, mended.problems, again.ok) == (
+    assert (found.problems, repaired.problems, again.ok) == (
         (Problem("stranded", "job"),),
         (Problem("stranded", "job"),),
         True,
@@ -151,14 +151,14 @@ async def test_a_blocked_job_behind_nothing_is_merged_into_the_job_that_waits(pl
 
 
 async def test_memory_frees_a_blocked_job_behind_nothing() -> None:
-    """No count is kept beside the rows there, so nothing else can differ."""
+    """It keeps no counters beside the rows, so no count can be wrong."""
     store = MemoryStore()
     play = Play(store)
     await play.start("job")
     await play.enqueue("job", payload=b"2")
     known(store._engine.tx.rows(Shard(play.queue, 0))).drop("job")
 
-    found, mended = await inspect(play), await mend(play)
+    found, repaired = await check(play), await repair(play)
 
-    assert (found.problems, mended.problems) == ((Problem("stranded", "job"),), (Problem("stranded", "job"),))
+    assert (found.problems, repaired.problems) == ((Problem("stranded", "job"),), (Problem("stranded", "job"),))
     assert (await play.claim_one()).record.payload == b"2"

@@ -1,4 +1,4 @@
-"""Health says what endangers jobs, a sentence for each, with what to do about it."""
+"""Health notes each danger to jobs in a sentence, with what to do about it."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -41,21 +41,21 @@ def server() -> Iterator[RedisServer]:
 
 @pytest.fixture
 def on_network(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A folder that the system says is on a network."""
+    """A folder on a network file system, by the list of mounts."""
     mounts = tmp_path / "mounts"
     mounts.write_text(f"filer:/export {tmp_path.resolve()} nfs4 rw 0 0\n", "utf-8")
     monkeypatch.setattr("headrace.stores.sqlite.connection.MOUNTS", mounts)
     return tmp_path
 
 
-async def test_memory_says_that_its_jobs_go_with_the_process() -> None:
+async def test_memory_notes_that_its_jobs_go_with_the_process() -> None:
     health = await health_of("memory://")
 
     assert health.notes == ("every job is gone with this process; use sqlite:///headrace.db to keep them",)
     assert (health.server, health.schema) == ("this process", None)
 
 
-async def test_a_durable_file_has_no_notes_and_a_fast_one_says_what_it_may_lose(tmp_path: Path) -> None:
+async def test_a_durable_file_has_no_notes_and_a_fast_file_notes_what_it_may_lose(tmp_path: Path) -> None:
     durable = await health_of(f"sqlite:///{tmp_path}/headrace.db")
     fast = await health_of(f"sqlite:///{tmp_path}/headrace.db?profile=fast")
 
@@ -126,7 +126,7 @@ async def test_a_redis_whose_settings_are_changed_while_it_is_open_is_noted(serv
         ({"connected_slaves": "2"}, None),
     ],
 )
-def test_what_a_server_says_of_itself_becomes_a_note(facts: dict[str, str], words: str | None) -> None:
+def test_the_settings_of_a_server_become_notes(facts: dict[str, str], words: str | None) -> None:
     notes = notes_on("host:1", {"connected_slaves": "2", **facts}, 2)
 
     assert [words for note in notes if words and words in note] == ([words] if words else [])

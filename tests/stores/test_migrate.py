@@ -1,4 +1,4 @@
-"""How far a schema has got is told without touching it, and migrating brings it up to date."""
+"""`schema_of` reports the pending steps of a schema without touching it, and `migrate` takes them."""
 
 import sqlite3
 from contextlib import closing
@@ -35,7 +35,7 @@ def url(file: Path) -> str:
 
 @pytest.fixture
 def no_store(file: Path, url: str) -> str:
-    """The URL of a file that is something else."""
+    """The URL of a file that is no SQLite file."""
     file.write_bytes(b"not a database at all, but long enough to look like one" * 10)
     return url
 
@@ -48,14 +48,14 @@ async def test_memory_has_no_schema_to_bring_up_to_date() -> None:
     assert await schema_of("memory://") == Schema(found=0, known=0)
 
 
-async def test_a_file_that_is_missing_is_told_and_not_made(url: str, file: Path) -> None:
+async def test_a_missing_file_is_reported_and_not_created(url: str, file: Path) -> None:
     schema = await schema_of(url)
 
     assert schema == Schema(found=None, known=KNOWN, pending=tuple(STEPS))
     assert list(file.parent.iterdir()) == []
 
 
-async def test_migrating_makes_a_file_and_then_has_nothing_left_to_do(url: str) -> None:
+async def test_migrate_creates_a_file_and_then_has_no_steps_left(url: str) -> None:
     first, second = await migrate(url), await migrate(url)
 
     whole = Schema(found=KNOWN, known=KNOWN)
@@ -89,7 +89,7 @@ async def test_a_file_of_a_newer_headrace_is_refused(url: str, file: Path) -> No
             await call(url)
 
 
-async def test_what_is_no_store_is_said(no_store: str) -> None:
+async def test_a_url_of_no_store_is_refused(no_store: str) -> None:
     with pytest.raises(StoreUnavailable, match="check that it is a Headrace file"):
         await schema_of(no_store)
     for wrong in ("mongo://host", "sqlite://host/x.db", "memory://name", "sqlite:///x.db?wrong=1"):
@@ -97,7 +97,7 @@ async def test_what_is_no_store_is_said(no_store: str) -> None:
             await schema_of(wrong)
 
 
-async def test_a_postgres_schema_is_looked_at_without_making_it() -> None:
+async def test_a_postgres_schema_is_read_without_creating_it() -> None:
     url = f"{postgres_server().url}?schema=looked_at&profile=fast"
     steps = postgres_steps()
     known = int(steps[-1].partition("_")[0])
@@ -118,7 +118,7 @@ async def test_a_postgres_schema_is_looked_at_without_making_it() -> None:
 
 
 @pytest.mark.parametrize("clustered", [False, True], ids=["single", "cluster"])
-async def test_the_functions_of_a_redis_are_looked_for_and_loaded_by_migrating(clustered: bool) -> None:
+async def test_missing_functions_of_a_redis_are_reported_and_loaded_by_migrate(clustered: bool) -> None:
     servers = redis_cluster().servers if clustered else [redis_server()]
     url = (redis_cluster() if clustered else redis_server()).url_of(USER, PASSWORD)
     name = read_library(clustered=clustered).name

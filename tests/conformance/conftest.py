@@ -26,7 +26,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Plant the fault, if one is asked for."""
+    """Plant the fault of `--fault`."""
     if fault := config.getoption("--fault"):
         plant(fault)
 
@@ -91,5 +91,5 @@ def play(store: Store, shards: int) -> Play:
 
 @pytest.fixture
 def feed(store: Store) -> FeedPlay:
-    """A fresh store with the name of a feed that is not there yet, and a clock in hand."""
+    """A fresh store with the name of an unknown feed, and a clock in hand."""
     return FeedPlay(store)

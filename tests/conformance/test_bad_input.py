@@ -163,10 +163,10 @@ async def test_an_invalid_job_is_refused(play: Play) -> None:
         "a queue of another type": {"queue": "mail"},
     }
 
-    async def enqueue(given: dict[str, Any]) -> object:
-        return await play.enqueue_all(play.job("fine"), replace(play.job("waiting"), **given))
+    async def enqueue(fields: dict[str, Any]) -> object:
+        return await play.enqueue_all(play.job("fine"), replace(play.job("waiting"), **fields))
 
-    refused = await refusals(play, {name: partial(enqueue, given) for name, given in bad.items()})
+    refused = await refusals(play, {name: partial(enqueue, fields) for name, fields in bad.items()})
 
     assert refused["a large payload"].reason == "payload_too_large"
     assert "262,144" in str(refused["a large payload"])
@@ -193,10 +193,10 @@ async def test_times_that_are_none_are_refused_by_enqueue(play: Play) -> None:
         "a time and a delay": {"run_at_ms": 5, "delay_ms": 5},
     }
 
-    async def enqueue(given: dict[str, Any]) -> object:
-        return await play.enqueue("waiting", **given)
+    async def enqueue(fields: dict[str, Any]) -> object:
+        return await play.enqueue("waiting", **fields)
 
-    refused = await refusals(play, {name: partial(enqueue, given) for name, given in bad.items()})
+    refused = await refusals(play, {name: partial(enqueue, fields) for name, fields in bad.items()})
 
     assert reasons(refused) == {"bad_run_at_ms", "bad_delay_ms", "bad_time"}
 
@@ -221,10 +221,10 @@ async def test_policies_out_of_bounds_are_refused(play: Play) -> None:
         {"expires_at_ms": "tomorrow"},
     ]
 
-    async def enqueue(given: dict[str, Any]) -> object:
-        return await play.enqueue("waiting", policy=Policy(**given))
+    async def enqueue(fields: dict[str, Any]) -> object:
+        return await play.enqueue("waiting", policy=Policy(**fields))
 
-    refused = await refusals(play, {str(given): partial(enqueue, given) for given in bad})
+    refused = await refusals(play, {str(fields): partial(enqueue, fields) for fields in bad})
 
     assert {"bad_priority", "bad_max_attempts", "bad_timeout_ms", "bad_expires_at_ms"} <= reasons(refused)
 
@@ -248,13 +248,13 @@ async def test_a_claim_that_can_never_be_right_is_refused(play: Play) -> None:
         "a nonce that cannot be printed": {"nonce": "12345678\n"},
     }
 
-    async def claim(given: dict[str, Any]) -> object:
+    async def claim(fields: dict[str, Any]) -> object:
         request = ClaimRequest(
-            **{"queues": [play.queue], "worker": "worker-1", "nonce": "nonce-of-mine", "limit": 1, **given}
+            **{"queues": [play.queue], "worker": "worker-1", "nonce": "nonce-of-mine", "limit": 1, **fields}
         )
         return await play.store.jobs.claim(request, now_ms=play.now_ms)
 
-    refused = await refusals(play, {name: partial(claim, given) for name, given in bad.items()})
+    refused = await refusals(play, {name: partial(claim, fields) for name, fields in bad.items()})
 
     assert refused["too many queues"].reason == "batch_too_large"
     assert reasons(refused) == {
@@ -286,7 +286,7 @@ async def test_outcomes_that_are_none_are_refused(play: Play) -> None:
         settlements = [claim.settle(Done()), claim.settle(outcome())]
         return await play.store.jobs.settle(settlements, now_ms=play.now_ms)
 
-    refused = await refusals(play, {name: partial(settle, given) for name, given in bad.items()})
+    refused = await refusals(play, {name: partial(settle, fields) for name, fields in bad.items()})
 
     assert refused["an unknown outcome"].reason == "bad_outcome"
     assert "Done" in str(refused["an unknown outcome"])
@@ -583,7 +583,7 @@ async def test_a_lease_built_by_hand_is_refused_where_it_is_none(play: Play) -> 
 
 
 async def test_facts_that_no_journal_can_hold_are_refused(play: Play) -> None:
-    """What a settlement says of its delivery is written into the journal, for every reader there will be."""
+    """The facts of a settlement are written into the journal, for all later readers."""
     claim, other = await play.start("a"), await play.start("b")
     settlement = claim.settle(Done(), 3)
     numbers: list[Any] = ["x", [1], -5, 2**63, 2**70, 10**30, float("nan"), 1.5, True, None]
@@ -593,8 +593,8 @@ async def test_facts_that_no_journal_can_hold_are_refused(play: Play) -> None:
         f"{name} {text!r:.20}": {name: text} for name in ("kind", "tag", "worker") for text in texts
     }
 
-    async def settle(given: dict[str, Any]) -> object:
-        spoilt = replace(settlement, facts=replace(settlement.facts, **given))
+    async def settle(fields: dict[str, Any]) -> object:
+        spoilt = replace(settlement, facts=replace(settlement.facts, **fields))
         return await play.store.jobs.settle([other.settle(Done()), spoilt], now_ms=play.now_ms)
 
     async def settle_after(run_ms: Any) -> object:
@@ -603,7 +603,7 @@ async def test_facts_that_no_journal_can_hold_are_refused(play: Play) -> None:
     async def settle_with(facts: Any) -> object:
         return await play.store.jobs.settle([replace(settlement, facts=facts)], now_ms=play.now_ms)
 
-    calls: dict[str, Call] = {name: partial(settle, given) for name, given in bad.items()}
+    calls: dict[str, Call] = {name: partial(settle, fields) for name, fields in bad.items()}
     calls |= {f"settle({number!r})": partial(settle_after, number) for number in numbers}
     calls |= {f"facts {facts!r}": partial(settle_with, facts) for facts in (None, {"kind": "send"})}
     calls["a text"] = lambda: play.store.jobs.settle(["done"], now_ms=play.now_ms)  # type: ignore[list-item]

@@ -13,14 +13,14 @@ ENDS = ["done", "fail", "cancelled", "attempts", "stalls", "cancel_on_retry", "c
 RETURNS = ["retry", "release", "stall"]
 
 
-async def active(play: Play, **given: object) -> Claim:
+async def active(play: Play, **fields: object) -> Claim:
     """The job `a` in the hands of worker-1 for a second."""
-    await play.enqueue("a", **{"payload": b"old", **given})
+    await play.enqueue("a", **{"payload": b"old", **fields})
     return await play.claim_one(lease_ms=1_000)
 
 
 async def stall(play: Play) -> None:
-    """Let the lease run out and be repaired."""
+    """Let the lease expire, and repair it."""
     play.advance(1_000)
     await play.store.jobs.repair(play.queue, now_ms=play.now_ms)
 
@@ -156,7 +156,7 @@ async def test_a_freed_blocked_job_that_is_due_is_ready_at_once_and_last_in_line
 
 
 async def test_a_freed_blocked_job_leaves_the_finished_job_of_the_first_in_sight(play: Play) -> None:
-    """Only a new job deletes an older ending; the blocked job was there before."""
+    """Only a new job deletes an older finished job; the blocked job existed before."""
     claim = await active(play)
     await play.enqueue("a", delay_ms=500)
 
@@ -230,7 +230,7 @@ async def test_an_applied_blocked_job_that_resets_counts_puts_them_back(play: Pl
 async def test_an_applied_blocked_job_brings_its_payload_only_with_update_payload(
     play: Play, update_payload: bool, expected: bytes
 ) -> None:
-    """Q8, Q25: the flag that was given with the blocked enqueue decides."""
+    """Q8, Q25: the flag of the blocked enqueue decides."""
     claim = await active(play)
     await play.enqueue("a", payload=b"new", update_payload=update_payload)
 

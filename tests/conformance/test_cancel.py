@@ -1,4 +1,4 @@
-"""Cancel: end what waits, ask what runs, and let the asking stick to the delivery."""
+"""Cancel: ends waiting jobs, and asks active ones to stop, for the present delivery."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Claim: who gets what, in which order, and under which lease."""
+"""Claim: which jobs a worker gets, in which order, and under which lease."""
 
 import random
 from typing import Any
@@ -66,7 +66,7 @@ async def test_a_changed_priority_of_the_queue_ranks_what_becomes_ready_from_the
 
 
 async def test_a_claim_returns_the_time_of_the_store(play: Play) -> None:
-    """The given instant, however the claim is answered; without one the store's clock."""
+    """The `now_ms` of the call, however the claim is answered; without one the store's clock."""
     unknown = await play.claims()
     await play.enqueue_all(*[play.job(id) for id in play.ids(3)])
     nonce = play.nonce()
@@ -501,7 +501,7 @@ async def test_a_repeated_nonce_leaves_out_settled_jobs(play: Play) -> None:
 
 
 async def test_a_repeated_nonce_leaves_out_leases_that_have_run_out(play: Play) -> None:
-    """It gives nobody a job whose lease no longer holds, and takes nothing new either."""
+    """It returns no job whose lease no longer holds, and claims no new one either."""
     await play.enqueue("a")
     nonce = play.nonce()
     [claim] = await play.claim(1, nonce=nonce, lease_ms=100)
@@ -543,7 +543,7 @@ async def test_a_repeated_nonce_is_searched_in_every_queue_before_a_claim(play: 
 
 
 async def test_another_worker_gets_nothing_from_a_nonce_it_did_not_use(play: Play) -> None:
-    """KB5: a nonce alone opens nobody else's claims."""
+    """KB5: a nonce alone does not return the claims of another worker."""
     await play.enqueue("a")
     nonce = play.nonce()
     await play.claim(1, nonce=nonce, worker="worker-1")
@@ -552,7 +552,7 @@ async def test_another_worker_gets_nothing_from_a_nonce_it_did_not_use(play: Pla
 
 
 async def test_two_workers_that_happen_to_use_one_nonce_get_each_their_own_back(play: Play) -> None:
-    """KB5: a claim is given back to the worker that made it."""
+    """KB5: a claim is returned to its own worker."""
     await play.enqueue_all(*[play.job(id) for id in play.ids(2)])
     nonce = play.nonce()
     first, second = [await play.claim(1, nonce=nonce, worker=worker) for worker in ("worker-1", "worker-2")]
@@ -582,7 +582,7 @@ async def test_claiming_from_an_unknown_queue_does_not_make_it(play: Play) -> No
 
 
 async def test_a_claimed_job_is_active_under_the_name_of_its_worker(play: Play) -> None:
-    """Q17, C10, K21: it has left the line and shows who holds it until when."""
+    """Q17, C10, K21: it waits no more, and shows its worker and the end of its lease."""
     await play.enqueue("a")
 
     claim = await play.claim_one(worker="host:12 😀'", lease_ms=5_000)
@@ -681,7 +681,7 @@ async def test_a_claim_with_a_wrong_number_of_shards_is_refused_and_changes_noth
 
 
 async def test_a_wrong_queue_refuses_the_whole_claim(play: Play) -> None:
-    """Nothing is handed out of the queues before it, for nobody would learn of it."""
+    """No job of the queues before it is claimed, since the caller would not learn of it."""
     second = Queue("second", play.queue.tenant, play.queue.shards)
     await play.enqueue_all(play.job("a"), play.job("b", queue=second))
     wrong = Queue("second", play.queue.tenant, play.queue.shards + 1)

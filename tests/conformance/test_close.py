@@ -1,4 +1,4 @@
-"""Close: letting go of a store, and what it says afterwards."""
+"""Close: frees a store, whose calls then fail."""
 
 from collections.abc import Awaitable, Callable
 
@@ -74,5 +74,5 @@ async def test_closing_twice_is_fine(play: Play) -> None:
 
 
 async def test_a_store_that_was_never_used_can_be_closed(play: Play) -> None:
-    """T23: and closed again by whoever opened it."""
+    """T23: and closed twice."""
     await play.store.close()

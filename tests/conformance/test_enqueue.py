@@ -53,7 +53,7 @@ async def test_a_new_job_waits_with_its_counters_at_zero(play: Play) -> None:
 
 
 async def test_a_job_without_an_id_is_known_by_the_one_in_the_answer(play: Play) -> None:
-    """Q6, T8: an id is made when none is given, and returned."""
+    """Q6, T8: an id is created for a job without one, and returned."""
     first, second = await play.enqueue(), await play.enqueue()
 
     assert first.status == second.status == "created"
@@ -209,7 +209,7 @@ async def test_an_update_keeps_the_time_of_the_first_enqueue(play: Play) -> None
 async def test_update_run_at_steers_the_time_of_a_waiting_job(
     play: Play, flag: UpdateRunAt | None, given_ms: int | None, expected_ms: int
 ) -> None:
-    """Q9: always overwrites, never keeps, if_later and if_earlier move one way; by default a given time wins."""
+    """Q9: always overwrites, never keeps, if_later and if_earlier move one way; by default an explicit time wins."""
     start_ms = play.now_ms
     await play.enqueue("a", run_at_ms=start_ms + 10_000)
 
@@ -352,7 +352,7 @@ async def test_a_past_time_is_kept_and_counts_as_now(play: Play) -> None:
 
 
 async def test_a_delay_is_added_to_the_instant_of_the_call(play: Play) -> None:
-    """C7: a delay and an instant say the same thing."""
+    """C7: a delay and an instant mean the same."""
     await play.enqueue_all(play.job("a", delay_ms=1_500), play.job("b", run_at_ms=play.now_ms + 1_500))
 
     assert (await play.record("a")).run_at_ms == (await play.record("b")).run_at_ms == play.now_ms + 1_500
@@ -416,7 +416,7 @@ async def test_blocked_jobs_count_against_the_limit_and_merge_beyond_it(play: Pl
 
 
 async def test_a_full_shard_takes_its_own_jobs_back(play: Play) -> None:
-    """The limit turns away new work, never work that is there."""
+    """The limit refuses new jobs, never updates of known ones."""
     first, second = play.ids(2)
     await play.enqueue(first)
     claim = await play.claim_one()
@@ -487,7 +487,7 @@ async def test_tenants_do_not_see_each_other(play: Play) -> None:
 
 
 async def test_counts_are_those_of_one_queue_of_one_tenant(play: Play) -> None:
-    """CB8: nobody's numbers are mixed with another's."""
+    """CB8: the numbers of tenants and queues are independent."""
     rival, second = Queue("mail", "rival", play.queue.shards), Queue("second", "acme", play.queue.shards)
     jobs = [play.job("a"), play.job("b"), play.job("a", queue=rival), play.job("a", queue=second)]
 
@@ -525,7 +525,7 @@ async def test_an_ended_id_can_be_created_again_and_loses_its_old_finished_job(p
 
 
 async def test_an_id_that_died_is_free_again_and_keeps_its_dead_letter(play: Play) -> None:
-    """T21: a dead letter is nobody's job."""
+    """T21: a dead letter is not a live job."""
     await play.enqueue("a", payload=b"1")
     await play.settle(await play.claim_one(), Failed(BOOM))
 

@@ -41,10 +41,10 @@ async def test_an_extended_lease_holds_to_its_new_end_to_the_millisecond(play: P
 
     play.advance(2_999)
     during = await play.claim_ids(worker="worker-2")
-    held = await play.extend(claim.lease, 1)
+    longer = await play.extend(claim.lease, 1)
     play.advance(1)
 
-    assert (during, held.status) == ([], "extended")
+    assert (during, longer.status) == ([], "extended")
     assert (await play.extend(claim.lease)).status == "lease_expired"
     assert await play.claim_ids(worker="worker-2") == ["a"]
 
@@ -118,7 +118,7 @@ async def test_refusals_come_in_this_order_not_active_expired_mismatch(play: Pla
 
 @pytest.mark.parametrize("why", ["done", "released", "unknown", "elsewhere"])
 async def test_a_job_that_is_not_active_cannot_be_extended(play: Play, why: str) -> None:
-    """CB6, C17: done, waiting, unknown, or of a queue that nobody knows."""
+    """CB6, C17: done, waiting, unknown, or of an unknown queue."""
     claim = await claimed(play)
     lease = claim.lease
     match why:

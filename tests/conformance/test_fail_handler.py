@@ -339,8 +339,8 @@ def both(play: Play, is_fail_queue_first: bool) -> list[Queue]:
     return queues[::-1] if is_fail_queue_first else queues
 
 
-async def deaths_and_tellings(play: Play, number: int) -> tuple[list[Claim], list[Claim]]:
-    """As many active jobs of one shard as given, and as many of the fail handler about others that died before."""
+async def deaths_and_fail_jobs(play: Play, number: int) -> tuple[list[Claim], list[Claim]]:
+    """`number` active jobs of one shard, and as many fail jobs of others that died before."""
     await play.configure(fail_handler=True)
     ids = play.ids(2 * number)
     await play.enqueue_all(*[play.job(id) for id in ids])
@@ -350,15 +350,15 @@ async def deaths_and_tellings(play: Play, number: int) -> tuple[list[Claim], lis
 
 
 async def assert_whole(play: Play) -> None:
-    """Both journals are without gaps, tell a story that can be, and end in what the shards hold."""
+    """Both journals are without gaps, possible, and fold to the rows of the shards."""
     for queue in both(play, False):
         for shard in queue.all_shards():
             await Witness(shard).look(play.store)
 
 
-def ordered(deaths: list[Settlement], tellings: list[Settlement], is_fail_queue_first: bool) -> list[Settlement]:
+def ordered(deaths: list[Settlement], fail_jobs: list[Settlement], is_fail_queue_first: bool) -> list[Settlement]:
     """The settlements of one call."""
-    return tellings + deaths if is_fail_queue_first else deaths + tellings
+    return fail_jobs + deaths if is_fail_queue_first else deaths + fail_jobs
 
 
 @BOTH_ORDERS
@@ -366,10 +366,10 @@ def ordered(deaths: list[Settlement], tellings: list[Settlement], is_fail_queue_
 async def test_a_settle_of_deaths_and_of_fail_jobs_keeps_both_journals_intact(
     play: Play, is_fail_queue_first: bool, number: int
 ) -> None:
-    dying, told = await deaths_and_tellings(play, number)
-    deaths, tellings = [each.settle(Failed(BOOM)) for each in dying], [each.settle(Done()) for each in told]
+    dying, fail_claims = await deaths_and_fail_jobs(play, number)
+    deaths, fail_jobs = [each.settle(Failed(BOOM)) for each in dying], [each.settle(Done()) for each in fail_claims]
 
-    answers = await play.store.jobs.settle(ordered(deaths, tellings, is_fail_queue_first), now_ms=play.now_ms)
+    answers = await play.store.jobs.settle(ordered(deaths, fail_jobs, is_fail_queue_first), now_ms=play.now_ms)
 
     assert {answer.status for answer in answers} == {"dead", "done"}
     await assert_whole(play)
@@ -383,11 +383,11 @@ async def test_a_settle_of_deaths_and_of_fail_jobs_keeps_both_journals_intact(
 async def test_a_turn_of_deaths_and_of_fail_jobs_keeps_both_journals_intact(
     play: Play, is_fail_queue_first: bool
 ) -> None:
-    dying, told = await deaths_and_tellings(play, 2)
-    deaths, tellings = [each.settle(Failed(BOOM)) for each in dying], [each.settle(Done()) for each in told]
+    dying, fail_claims = await deaths_and_fail_jobs(play, 2)
+    deaths, fail_jobs = [each.settle(Failed(BOOM)) for each in dying], [each.settle(Done()) for each in fail_claims]
     request = ClaimRequest(queues=both(play, is_fail_queue_first), worker="worker-1", nonce=play.nonce(), limit=10)
 
-    turned = await play.store.jobs.turn(ordered(deaths, tellings, is_fail_queue_first), request, now_ms=play.now_ms)
+    turned = await play.store.jobs.turn(ordered(deaths, fail_jobs, is_fail_queue_first), request, now_ms=play.now_ms)
 
     assert {answer.status for answer in turned.settled} == {"dead", "done"}
     assert sorted(json.loads(claim.record.payload)[0] for claim in turned.claimed) == sorted(

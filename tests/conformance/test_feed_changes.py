@@ -14,7 +14,7 @@ DAY_MS = 24 * 3_600_000
 
 
 def folded(changes: list[Changed]) -> dict[str, bytes]:
-    """The items of a feed in order of publication, as its log tells them."""
+    """The items of a feed in order of publication, folded from its log."""
     items: dict[str, bytes] = {}
     for change in changes:
         items.pop(change.id, None)
@@ -38,9 +38,9 @@ async def test_changes_are_numbered_without_a_hole_in_the_order_in_which_they_ha
     await feed.move("a", FIRST)
     await feed.publish("c", position=FIRST)
 
-    told = await feed.changes()
+    changes = await feed.changes()
 
-    assert [(each.seq, each.event, each.id) for each in told] == [
+    assert [(each.seq, each.event, each.id) for each in changes] == [
         (1, "created", ""),
         (2, "published", "a"),
         (3, "published", "b"),
@@ -53,7 +53,7 @@ async def test_changes_are_numbered_without_a_hole_in_the_order_in_which_they_ha
     ]
     state = await feed.state()
     assert (state.cursor.seq, state.first_seq) == (9, 1)
-    assert state.changes_bytes == sum(each.size for each in told)
+    assert state.changes_bytes == sum(each.size for each in changes)
 
 
 async def test_log_and_items_agree_while_many_publish_at_once(feed: FeedPlay) -> None:
@@ -70,9 +70,9 @@ async def test_log_and_items_agree_while_many_publish_at_once(feed: FeedPlay) ->
 
     await asyncio.gather(*[publish(worker) for worker in range(5)])
 
-    told = await feed.changes()
-    assert [each.seq for each in told] == list(range(1, len(told) + 1))
-    assert list(folded(told).items()) == list((await feed.items()).items())
+    changes = await feed.changes()
+    assert [each.seq for each in changes] == list(range(1, len(changes) + 1))
+    assert list(folded(changes).items()) == list((await feed.items()).items())
 
 
 async def test_instants_never_decrease_even_when_the_clock_goes_back(feed: FeedPlay) -> None:
@@ -87,8 +87,8 @@ async def test_instants_never_decrease_even_when_the_clock_goes_back(feed: FeedP
     await feed.retract("a")
     await FeedPlay(feed.store, name="other").create()
 
-    told = [each.at_ms - start_ms for each in await feed.changes()]
-    assert told == [0, 10, 10, 10, 10, 10, 10]
+    times_ms = [each.at_ms - start_ms for each in await feed.changes()]
+    assert times_ms == [0, 10, 10, 10, 10, 10, 10]
     state = await feed.state()
     assert (state.created_at_ms, state.changed_at_ms) == (start_ms, start_ms + 10)
     listed = [each.at_ms for each in await feed.directory.changes()]
@@ -136,7 +136,7 @@ async def test_a_cursor_returns_the_changes_after_it_repeatedly(feed: FeedPlay) 
 
 
 async def test_the_end_of_the_log_and_the_items_belong_together(feed: FeedPlay) -> None:
-    """KB9: what is there as of a cursor, and what changes behind it, is everything."""
+    """KB9: the items as of a cursor and the changes after it are complete."""
     await feed.create()
     await feed.put("a", "b")
 
@@ -145,7 +145,7 @@ async def test_the_end_of_the_log_and_the_items_belong_together(feed: FeedPlay) 
     await feed.put("c")
 
     assert page.as_of == whole.as_of
-    assert await feed.told(page.as_of) == ["published c"]
+    assert await feed.events(page.as_of) == ["published c"]
 
 
 async def test_a_page_of_changes_ends_once_it_holds_four_mebibytes(feed: FeedPlay) -> None:
@@ -167,15 +167,15 @@ async def test_thousands_of_changes_are_read_page_by_page(feed: FeedPlay) -> Non
         await feed.put(*[str(number) for number in range(start, start + 1_000)])
 
     page = await feed.page()
-    told = await feed.changes(limit=700)
+    changes = await feed.changes(limit=700)
 
     assert (len(page.rows), page.more) == (1_000, True)
-    assert [each.seq for each in told] == list(range(1, 3_002))
-    assert [each.id for each in told[1:]] == [str(number) for number in range(3_000)]
+    assert [each.seq for each in changes] == list(range(1, 3_002))
+    assert [each.id for each in changes[1:]] == [str(number) for number in range(3_000)]
 
 
 async def test_a_cursor_that_this_log_has_not_reached_is_a_gap(feed: FeedPlay) -> None:
-    """The store has lost what the reader has seen; the answer says where the log ends now."""
+    """The store has lost what the reader has seen; the answer has the present end of the log."""
     await feed.create()
     await feed.publish("a")
     end = await feed.end()
@@ -203,7 +203,7 @@ async def test_a_cursor_before_the_first_change_has_everything_before_it(feed: F
 async def test_a_cursor_of_a_deleted_feed_is_gone_even_if_the_name_is_used_again(
     feed: FeedPlay,
 ) -> None:
-    """K2: within the same millisecond, too; the answer says where the new one stands."""
+    """K2: within the same millisecond, too; the answer has the end of the new log."""
     await feed.create()
     await feed.put("a", "b")
     cursor = await feed.end()
@@ -216,7 +216,7 @@ async def test_a_cursor_of_a_deleted_feed_is_gone_even_if_the_name_is_used_again
 
     assert deleted == Changes("gone", [], None, False)
     assert created == Changes("gone", [], await feed.end(), False)
-    assert await feed.told() == ["created", "published c", "published d", "published e"]
+    assert await feed.events() == ["created", "published c", "published d", "published e"]
 
 
 async def test_a_directory_that_was_forgotten_is_another_one_when_it_comes_back(feed: FeedPlay) -> None:
@@ -232,14 +232,14 @@ async def test_a_directory_that_was_forgotten_is_another_one_when_it_comes_back(
     again, feed_again = await feed.directory.page(cursor), await feed.page(feed_cursor)
 
     assert (gone.status, again.status, feed_again.status) == ("gone", "gone", "gone")
-    assert await feed.directory.told() == ["created news"]
+    assert await feed.directory.events() == ["created news"]
 
 
 # Retention.
 
 
 async def test_changes_are_kept_by_count(feed: FeedPlay) -> None:
-    """The oldest go; whoever has seen them all goes on, whoever has not gets a gap, and never a hole."""
+    """The oldest go; a reader that has read them continues, another one gets a gap, and never a silent loss."""
     await feed.create(changes_keep_max=3)
     first = await feed.end()
     await feed.put("a", "b", "c")
@@ -250,7 +250,7 @@ async def test_changes_are_kept_by_count(feed: FeedPlay) -> None:
 
     state = await feed.state()
     assert (state.first_seq, state.cursor.seq) == (3, 5)
-    assert await feed.told() == ["published b", "published c", "published d"]
+    assert await feed.events() == ["published b", "published c", "published d"]
     assert [each.seq for each in kept_at_edge.rows] == [2, 3, 4]
     assert await feed.page(at_edge) == Changes("gap", [], state.cursor, False)
     assert [each.seq for each in await feed.changes(replace(first, seq=2))] == [3, 4, 5]
@@ -264,24 +264,24 @@ async def test_one_call_may_write_more_than_is_kept(feed: FeedPlay) -> None:
     await feed.put("a", "b", "c")
 
     state = await feed.state()
-    assert await feed.told() == ["retracted a", "retracted b"]
+    assert await feed.events() == ["retracted a", "retracted b"]
     assert (state.first_seq, state.cursor.seq, state.changes_bytes) == (5, 6, 2)
 
 
 async def test_changes_are_kept_by_age(feed: FeedPlay) -> None:
-    """Dropped by whoever writes next."""
+    """Dropped by the next write."""
     await feed.create(changes_keep_ms=1_000)
     await feed.put("a")
     feed.advance(999)
     await feed.put("b")
-    young = await feed.told()
+    young = await feed.events()
 
     feed.advance(1)
-    kept_until_somebody_writes = await feed.told()
+    kept_until_the_next_write = await feed.events()
     await feed.put("c")
 
-    assert young == kept_until_somebody_writes == ["created", "published a", "published b"]
-    assert await feed.told() == ["published b", "published c"]
+    assert young == kept_until_the_next_write == ["created", "published a", "published b"]
+    assert await feed.events() == ["published b", "published c"]
     assert (await feed.state()).first_seq == 3
 
 
@@ -300,7 +300,7 @@ async def test_a_sweep_drops_changes_over_their_age_down_to_none(feed: FeedPlay,
     assert swept == [end.seq, 0]
     assert empty == Changes("kept", [], end, False)
     assert (state.first_seq, state.cursor, state.changes_bytes) == (end.seq + 1, end, 0)
-    assert await feed.told(end) == await feed.told() == ["configured"]
+    assert await feed.events(end) == await feed.events() == ["configured"]
     assert (await feed.page(replace(end, seq=end.seq - 1))).status == "gap"
     assert await feed.ids() == ["a"]
 
@@ -319,7 +319,7 @@ async def test_changes_are_kept_by_bytes_of_ids_and_items(feed: FeedPlay) -> Non
     assert start.changes_bytes > 0
     assert (full.first_seq, full.changes_bytes) == (2, MIB)
     assert (over.first_seq, over.changes_bytes) == (3, 3 * MIB // 4 + 1)
-    assert await feed.told() == ["published b", "published c", "published d", "published e"]
+    assert await feed.events() == ["published b", "published c", "published d", "published e"]
 
 
 async def test_a_smaller_retention_holds_with_the_next_write(feed: FeedPlay) -> None:
@@ -329,7 +329,7 @@ async def test_a_smaller_retention_holds_with_the_next_write(feed: FeedPlay) -> 
 
     await feed.configure(changes_keep_max=2)
 
-    assert await feed.told() == ["published c", "configured"]
+    assert await feed.events() == ["published c", "configured"]
 
 
 async def test_a_log_far_beyond_its_retention_is_dropped_in_bounded_steps(feed: FeedPlay) -> None:
@@ -346,7 +346,7 @@ async def test_a_log_far_beyond_its_retention_is_dropped_in_bounded_steps(feed: 
     assert swept == [2_001, 0]
     state = await feed.state()
     assert (state.first_seq, state.cursor.seq) == (6_002, 6_002)
-    assert await feed.told() == ["configured"]
+    assert await feed.events() == ["configured"]
 
 
 async def test_a_cursor_that_was_dropped_is_compared_with_the_epoch_of_the_log(feed: FeedPlay) -> None:

@@ -30,12 +30,12 @@ async def test_every_publication_is_logged_with_its_item_and_instance(feed: Feed
     feed.instance = "another"
     await feed.publish("a", b"y")
 
-    told = await feed.changes(start)
-    assert [(each.event, each.id, each.item, each.instance) for each in told] == [
+    changes = await feed.changes(start)
+    assert [(each.event, each.id, each.item, each.instance) for each in changes] == [
         ("published", "a", b"x", "me"),
         ("edited", "a", b"y", "another"),
     ]
-    assert [(each.position, each.reason) for each in told] == [(None, None)] * 2
+    assert [(each.position, each.reason) for each in changes] == [(None, None)] * 2
 
 
 async def test_a_known_id_is_edited_and_goes_last(feed: FeedPlay) -> None:
@@ -61,7 +61,7 @@ async def test_an_edit_replaces_a_known_item_and_creates_no_new_one(feed: FeedPl
 
     assert statuses == ["edited", "unknown"]
     assert await feed.items() == {"b": b"1", "a": b"new"}
-    assert await feed.told(start) == ["edited a"]
+    assert await feed.events(start) == ["edited a"]
 
 
 async def test_a_batch_happens_in_order(feed: FeedPlay) -> None:
@@ -74,7 +74,7 @@ async def test_a_batch_happens_in_order(feed: FeedPlay) -> None:
 
     assert [answer.status for answer in answers] == ["published", "published", "edited", "unknown"]
     assert await feed.items() == {"b": b"2", "a": b"3"}
-    assert await feed.told() == ["created", "published a", "published b", "edited a"]
+    assert await feed.events() == ["created", "published a", "published b", "edited a"]
 
 
 async def test_the_total_counts_publications_and_edits_and_never_sinks(feed: FeedPlay) -> None:
@@ -116,8 +116,8 @@ async def test_the_oldest_items_beyond_the_bound_are_evicted_and_logged(feed: Fe
     await feed.publish("c")
 
     assert await feed.ids() == ["b", "c"]
-    told = await feed.changes(start)
-    assert [(each.event, each.id, each.reason, each.instance) for each in told] == [
+    changes = await feed.changes(start)
+    assert [(each.event, each.id, each.reason, each.instance) for each in changes] == [
         ("published", "c", None, "me"),
         ("retracted", "a", "count", "me"),
     ]
@@ -144,7 +144,7 @@ async def test_a_known_id_at_capacity_evicts_nothing(feed: FeedPlay) -> None:
     await feed.edit("b", b"new")
 
     assert await feed.ids() == ["c", "a", "b"]
-    assert await feed.told(start) == ["edited a", "edited b"]
+    assert await feed.events(start) == ["edited a", "edited b"]
 
 
 async def test_a_batch_evicts_once_all_of_it_is_published(feed: FeedPlay) -> None:
@@ -157,7 +157,7 @@ async def test_a_batch_evicts_once_all_of_it_is_published(feed: FeedPlay) -> Non
 
     assert statuses == ["published", "edited", "published", "published"]
     assert await feed.ids() == ["b", "c"]
-    assert await feed.told(start) == [
+    assert await feed.events(start) == [
         *["published a", "edited old", "published b", "published c"],
         *["retracted a", "retracted old"],
     ]
@@ -178,7 +178,7 @@ async def test_a_lower_bound_evicts_with_the_next_publication_and_not_with_an_ed
 
 
 async def test_a_lower_bound_evicts_with_sweeps_in_bounded_steps(feed: FeedPlay) -> None:
-    """Two thousand at once at most; nobody asked for it, so it is told as the sweep's."""
+    """Two thousand at once at most, logged with the instance of the sweep."""
     await feed.create()
     for start in range(0, 3_000, 1_000):
         await feed.put(*[str(number) for number in range(start, start + 1_000)])
@@ -189,9 +189,9 @@ async def test_a_lower_bound_evicts_with_sweeps_in_bounded_steps(feed: FeedPlay)
 
     assert swept == [2_000, 998, 0]
     assert await feed.ids() == ["2998", "2999"]
-    told = await feed.changes(end)
-    assert [each.id for each in told] == [str(number) for number in range(2_998)]
-    assert {(each.event, each.reason, each.instance) for each in told} == {("retracted", "count", "sweep")}
+    changes = await feed.changes(end)
+    assert [each.id for each in changes] == [str(number) for number in range(2_998)]
+    assert {(each.event, each.reason, each.instance) for each in changes} == {("retracted", "count", "sweep")}
 
 
 async def test_items_over_their_age_are_not_shown_whether_they_were_swept_or_not(feed: FeedPlay) -> None:
@@ -237,8 +237,8 @@ async def test_items_over_their_age_are_evicted_by_a_sweep_and_by_a_publication(
 
     assert swept == [1, 0]
     assert await feed.ids() == ["d"]
-    told = await feed.changes(start)
-    assert [(each.event, each.id, each.reason, each.instance) for each in told] == [
+    changes = await feed.changes(start)
+    assert [(each.event, each.id, each.reason, each.instance) for each in changes] == [
         ("retracted", "b", "age", "sweep"),
         ("published", "d", None, "me"),
         ("retracted", "c", "age", "me"),
@@ -254,8 +254,8 @@ async def test_an_item_that_is_over_both_bounds_is_evicted_once_by_count_first(f
     feed.advance(1_000)
     await feed.publish("c")
 
-    told = await feed.changes(start)
-    assert [(each.id, each.reason) for each in told] == [("c", None), ("a", "count"), ("b", "age")]
+    changes = await feed.changes(start)
+    assert [(each.id, each.reason) for each in changes] == [("c", None), ("a", "count"), ("b", "age")]
     assert (await feed.state()).items == 1
 
 
@@ -274,7 +274,7 @@ async def test_items_without_an_age_stay(feed: FeedPlay) -> None:
 
 
 async def test_a_retracted_item_is_gone_and_logged_once(feed: FeedPlay) -> None:
-    """K9: what is not there is an answer and changes nothing."""
+    """K9: an unknown item is an answer and changes nothing."""
     await feed.create()
     await feed.put("a", "b", "c")
     start = await feed.end()
@@ -283,8 +283,8 @@ async def test_a_retracted_item_is_gone_and_logged_once(feed: FeedPlay) -> None:
 
     assert statuses == ["retracted", "not_found", "not_found", "retracted"]
     assert (await feed.ids(), await feed.item("b")) == (["c"], None)
-    told = await feed.changes(start)
-    assert [(each.event, each.id, each.item, each.reason, each.instance) for each in told] == [
+    changes = await feed.changes(start)
+    assert [(each.event, each.id, each.item, each.reason, each.instance) for each in changes] == [
         ("retracted", "b", b"", None, "me"),
         ("retracted", "a", b"", None, "me"),
     ]
@@ -343,7 +343,7 @@ async def test_a_page_of_a_list_ends_once_it_holds_four_mebibytes(feed: FeedPlay
 
 
 async def test_a_list_goes_on_where_it_was_when_items_come_and_go(feed: FeedPlay) -> None:
-    """What stays where it is is listed once; `as_of` says that something has changed."""
+    """An item that does not move is listed once; `as_of` shows that the feed has changed."""
     await feed.create()
     await feed.put("a", "b", "c", "d", "e")
 

@@ -14,7 +14,7 @@ DAY_MS = 24 * 3_600_000
 
 
 @pytest.fixture
-def held(feed: FeedPlay, store_name: str, tmp_path: Path) -> Callable[[], Awaitable[dict[str, int]]]:
+def leftovers(feed: FeedPlay, store_name: str, tmp_path: Path) -> Callable[[], Awaitable[dict[str, int]]]:
     """What the store holds."""
     return lambda: LEFTOVERS[store_name](feed.store, tmp_path)
 
@@ -49,11 +49,11 @@ async def sweep(feed: FeedPlay, name: FeedName) -> None:
 
 
 async def test_nothing_stays_of_deleted_feeds_once_their_directory_has_forgotten_them(
-    feed: FeedPlay, held: Callable[[], Awaitable[dict[str, int]]]
+    feed: FeedPlay, leftovers: Callable[[], Awaitable[dict[str, int]]]
 ) -> None:
     """K2, KB10: neither items nor ranks, counters, logs, settings, names or subscriptions."""
     feeds = await live(feed)
-    before = await held()
+    before = await leftovers()
 
     for each in feeds:
         await each.delete()
@@ -61,13 +61,13 @@ async def test_nothing_stays_of_deleted_feeds_once_their_directory_has_forgotten
     await sweep(feed, feed.name.directory)
 
     assert before
-    assert await held() == {}
+    assert await leftovers() == {}
 
 
 async def test_nothing_stays_of_a_feed_that_had_thousands_of_rows(
-    feed: FeedPlay, held: Callable[[], Awaitable[dict[str, int]]]
+    feed: FeedPlay, leftovers: Callable[[], Awaitable[dict[str, int]]]
 ) -> None:
-    """KB10: however much that is; one who deletes erases what is left."""
+    """KB10: however many rows there are; a delete erases all of them."""
     for tenant in ("acme", "other"):
         each = FeedPlay(feed.store, tenant=tenant)
         await each.create("sorted")
@@ -79,15 +79,15 @@ async def test_nothing_stays_of_a_feed_that_had_thousands_of_rows(
     for tenant in ("acme", "other"):
         await sweep(feed, FeedName("*", tenant))
 
-    assert await held() == {}
+    assert await leftovers() == {}
 
 
 async def test_a_plain_queue_that_was_emptied_holds_its_settings_only(
-    feed: FeedPlay, held: Callable[[], Awaitable[dict[str, int]]]
+    feed: FeedPlay, leftovers: Callable[[], Awaitable[dict[str, int]]]
 ) -> None:
     """KB1, KB10: what was taken leaves nothing behind, whichever way it went."""
     await feed.create("plain")
-    fresh = await held()
+    fresh = await leftovers()
 
     await feed.put(*[str(number) for number in range(50)])
     await feed.retract("3", "4")
@@ -95,22 +95,22 @@ async def test_a_plain_queue_that_was_emptied_holds_its_settings_only(
     while await feed.take(7):
         pass
 
-    assert await held() == fresh
+    assert await leftovers() == fresh
 
 
-async def test_a_bounded_feed_does_not_grow(feed: FeedPlay, held: Callable[[], Awaitable[dict[str, int]]]) -> None:
+async def test_a_bounded_feed_does_not_grow(feed: FeedPlay, leftovers: Callable[[], Awaitable[dict[str, int]]]) -> None:
     """KB10: by count, and after its time by nothing at all."""
     await feed.create(items_max=3, items_keep_ms=1_000, changes_keep_max=5)
-    fresh = await held()
+    fresh = await leftovers()
 
     for number in range(40):
         await feed.publish(str(number))
-    busy = await held()
-    for _ in range(2):  # evicting by age is told, so the log goes in a second round
+    busy = await leftovers()
+    for _ in range(2):  # evictions by age are logged, so the log is trimmed in a second round
         feed.advance(DAY_MS)
         await sweep(feed, feed.name)
         await sweep(feed, feed.name.directory)
-    idle = await held()
+    idle = await leftovers()
 
     assert max(size - fresh.get(name, 0) for name, size in busy.items()) <= 5
     assert sum(idle.values()) < sum(fresh.values())
@@ -118,7 +118,7 @@ async def test_a_bounded_feed_does_not_grow(feed: FeedPlay, held: Callable[[], A
 
 
 async def test_waiters_that_gave_up_leave_nothing_behind(
-    feed: FeedPlay, held: Callable[[], Awaitable[dict[str, int]]]
+    feed: FeedPlay, leftovers: Callable[[], Awaitable[dict[str, int]]]
 ) -> None:
     """Woken, timed out or cancelled; of feeds that are there, and of those that never came."""
     await feed.create()
@@ -139,5 +139,5 @@ async def test_waiters_that_gave_up_leave_nothing_behind(
     await asyncio.wait(waiters)
 
     assert woken[1:] == [True, False]
-    found = await held()
+    found = await leftovers()
     assert (found.get("waiters", 0), found.get("subscriptions", 0)) == (0, 0)

@@ -1,4 +1,4 @@
-"""Feeds beside their model: a store cannot be told from memory, and the log of a feed explains what it holds."""
+"""Feeds against their model: a store behaves like memory, and the log of a feed folds to its items."""
 
 import asyncio
 import shutil
@@ -56,7 +56,7 @@ def plain(answer: object) -> object:
 
 
 def test_the_log_of_a_feed_folds_to_its_items(store_name: str) -> None:
-    """KB7, KB8, KB9: after every call the items are those that the changes tell of, in their order."""
+    """KB7, KB8, KB9: after every call the items are those of the folded changes, in their order."""
     seen: Counter[str] = Counter()
 
     @playing(EXAMPLES[store_name].feeds_folded)
@@ -70,7 +70,7 @@ def test_the_log_of_a_feed_folds_to_its_items(store_name: str) -> None:
 
 
 def test_the_histories_of_feeds_have_gaps_and_many_changes() -> None:
-    """Else the comparisons above would say little; these are always the same."""
+    """Else the comparisons above would prove little; these histories are always the same."""
     seen: Counter[str] = Counter()
 
     for seed in range(20):

@@ -72,7 +72,7 @@ async def test_ids_of_any_text_survive_in_items_lists_and_positions(feed: FeedPl
 
 
 async def test_ids_of_any_text_are_edited_moved_and_used_as_neighbours(feed: FeedPlay) -> None:
-    """K14, K15, KB18: also in the positions that the log tells."""
+    """K14, K15, KB18: also in the positions in the log."""
     await feed.create("sorted")
     await feed.put("x", "w")
     start = await feed.end()
@@ -83,9 +83,9 @@ async def test_ids_of_any_text_are_edited_moved_and_used_as_neighbours(feed: Fee
         assert await feed.put("beside " + name, position=ItemPosition("after", id)) == ["published"]
         assert await feed.move("x", ItemPosition("before", id)) == "moved"
 
-    told = await feed.changes(start)
-    positions = [each.position for each in told if each.position is not None]
-    assert [each.id for each in told if each.event == "edited"] == list(ODD.values())
+    changes = await feed.changes(start)
+    positions = [each.position for each in changes if each.position is not None]
+    assert [each.id for each in changes if each.event == "edited"] == list(ODD.values())
     assert [position.id for position in positions if position.where == "after"] == list(ODD.values())
     assert [position.id for position in positions if position.where == "before"] == list(ODD.values())
     assert len(await feed.ids()) == 2 * len(ODD) + 2

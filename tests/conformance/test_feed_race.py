@@ -66,12 +66,12 @@ async def test_a_publication_during_a_deletion_is_refused_or_in_the_old_feed(sto
     log = await log_of(store, NEWS)
     assert [change.event for change in log[:2]] == ["created", "published"]
     assert [change.seq for change in log] == list(range(1, len(log) + 1))
-    for said in answers:
-        number = said["taken"][0].partition("-")[0]
+    for answer in answers:
+        number = answer["taken"][0].partition("-")[0]
         found = [change.id for change in log[1:] if change.instance == f"process-{number}"]
         # Those of the feeds before are gone with them, so what is left is the end of what was taken.
-        assert found == said["taken"][len(said["taken"]) - len(found) :]
-    assert sum(len(said["refused"]) for said in answers) > 0
+        assert found == answer["taken"][len(answer["taken"]) - len(found) :]
+    assert sum(len(answer["refused"]) for answer in answers) > 0
     directory = Counter(change.event for change in await log_of(store, NEWS.directory))
     assert directory == {"created": 6, "deleted": 5}
     for feed in (NEWS, NEWS.directory):

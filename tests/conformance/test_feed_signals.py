@@ -1,4 +1,4 @@
-"""Signals of feeds: who waits for a change is woken by it, and sleeps while others change."""
+"""Signals of feeds: a waiter is woken by a change of its feed, and sleeps while others change."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
@@ -17,13 +17,13 @@ TURNS = 10
 
 
 async def asleep(feed: FeedPlay, after: FeedCursor | None) -> asyncio.Task[bool]:
-    """Somebody who waits for a change behind a cursor, has looked and sleeps."""
+    """A sleeping waiter for a change after a cursor."""
     waiter = asyncio.create_task(feed.store.signals.changed(feed.name, after, LONG_MS))
     for _ in range(TURNS):
-        # A look of our own returns after the waiter's, which was asked for before it.
+        # Our own check returns after that of the waiter, which began earlier.
         await asyncio.sleep(0)
         await feed.store.feeds.describe(feed.name)
-    assert not waiter.done(), "the waiter found a change where there was none"
+    assert not waiter.done(), "the waiter found a change without one"
     return waiter
 
 
@@ -119,13 +119,13 @@ async def test_a_reader_is_woken_by_a_sweep_that_evicts(feed: FeedPlay) -> None:
 
 
 async def test_the_notices_of_a_feed_that_is_created_later_arrive(feed: FeedPlay) -> None:
-    """KB14, K1: who waits for a feed hears of its creation, and then of everything in it."""
+    """KB14, K1: a waiter for a feed is woken by its creation, and then by its changes."""
     await FeedPlay(feed.store, name="earlier").create()
     waiter = await asleep(feed, None)
 
     assert await woken_by(waiter, feed.create())
     assert await woken_by(await asleep(feed, await feed.end()), feed.publish("a"))
-    assert await feed.told() == ["created", "published a"]
+    assert await feed.events() == ["created", "published a"]
 
 
 async def test_the_readers_of_a_directory_hear_of_feeds_that_come_change_and_go(feed: FeedPlay) -> None:
@@ -136,7 +136,7 @@ async def test_the_readers_of_a_directory_hear_of_feeds_that_come_change_and_go(
     assert await woken_by(waiter, feed.create())
     for act in (feed.configure(items_max=3), feed.delete(), feed.create()):
         assert await woken_by(await asleep(directory, await directory.end()), act)
-    assert await directory.told() == ["created news", "configured news", "deleted news", "created news"]
+    assert await directory.events() == ["created news", "configured news", "deleted news", "created news"]
 
 
 async def test_a_waiter_for_items_is_woken_by_a_put_at_either_end(feed: FeedPlay) -> None:
@@ -224,5 +224,4 @@ async def test_a_wait_that_can_never_be_right_is_refused(feed: FeedPlay) -> None
     await feed.create()
 
     reasons = [await refused(feed.store.signals.changed(feed.name, None, ms)) for ms in (-1, 2**40, 1.5)]  # type: ignore[arg-type]
-
     assert reasons == ["bad_timeout_ms"] * 3

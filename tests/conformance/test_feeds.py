@@ -35,7 +35,7 @@ async def test_a_new_feed_is_empty_and_has_the_documented_defaults(feed: FeedPla
 
 
 async def test_create_takes_every_setting_and_keeps_it(feed: FeedPlay) -> None:
-    """K3: settings may be given with the creation, which is version zero."""
+    """K3: the creation may have settings, and is version zero."""
     wanted: dict[str, object] = {name: 2_000_000 + number for number, name in enumerate(FEED_SETTABLE)}
 
     config = await feed.create(**wanted)
@@ -45,7 +45,7 @@ async def test_create_takes_every_setting_and_keeps_it(feed: FeedPlay) -> None:
 
 
 async def test_an_existing_feed_cannot_be_created_again(feed: FeedPlay) -> None:
-    """K1: a second creation is refused, whatever type it asks for, and changes nothing."""
+    """K1: a second creation is refused, whatever its type, and changes nothing."""
     await feed.create(items_max=5)
     await feed.publish("a")
     before = await feed.snapshot()
@@ -67,8 +67,8 @@ async def test_one_of_many_concurrent_creations_of_a_feed_succeeds(feed: FeedPla
     assert refusals == ["feed_exists"] * 3
     assert [answer for answer in answers if not isinstance(answer, Refused)] == [FeedConfig()] * 5
     assert await feed.directory.ids() == ["feed-0", "feed-1", "feed-2", "feed-3", "news"]
-    told = await feed.directory.changes()
-    assert ([each.seq for each in told], {each.event for each in told}) == ([1, 2, 3, 4, 5], {"created"})
+    changes = await feed.directory.changes()
+    assert ([each.seq for each in changes], {each.event for each in changes}) == ([1, 2, 3, 4, 5], {"created"})
 
 
 async def test_an_invalid_feed_is_refused_and_not_created(feed: FeedPlay) -> None:
@@ -120,7 +120,7 @@ async def test_every_call_that_writes_refuses_an_unknown_feed(feed: FeedPlay) ->
 
 
 async def test_configure_changes_only_its_settings_and_raises_the_version(feed: FeedPlay) -> None:
-    """K3: stored, and told in the feed's own log with who did it."""
+    """K3: stored, and in the feed's own log with its instance."""
     await feed.create(items_max=7)
     start = await feed.end()
 
@@ -131,9 +131,9 @@ async def test_configure_changes_only_its_settings_and_raises_the_version(feed: 
     assert (first.version, first.items_max, first.changes_keep_max) == (1, 7, 9)
     assert (second.version, second.items_max, second.changes_keep_max) == (2, 8, 9)
     assert (await feed.state()).config == second
-    told = await feed.changes(start)
-    assert [(each.event, each.id, each.instance) for each in told] == [("configured", "", "other")] * 2
-    assert [read_config(each.item) for each in told] == [first, second]
+    changes = await feed.changes(start)
+    assert [(each.event, each.id, each.instance) for each in changes] == [("configured", "", "other")] * 2
+    assert [read_config(each.item) for each in changes] == [first, second]
 
 
 async def test_configure_with_the_version_in_force_is_granted_and_an_older_one_refused(feed: FeedPlay) -> None:
@@ -205,7 +205,7 @@ async def test_a_recreated_feed_starts_empty(feed: FeedPlay) -> None:
     assert drawn.id == "1"
     assert (new.items, new.total, new.config.items_max) == (1, 1, RETENTION_MAX)
     assert (new.cursor.seq, new.cursor.birth != old.cursor.birth) == (2, True)
-    assert await feed.told() == ["created", "published 1"]
+    assert await feed.events() == ["created", "published 1"]
     assert await feed.item("a") is None
 
 
@@ -220,14 +220,14 @@ async def test_a_feed_of_thousands_of_items_is_deleted_completely(feed: FeedPlay
 
     state = await feed.state()
     assert (state.items, state.total, await feed.ids()) == (0, 0, [])
-    assert await feed.told() == ["created"]
+    assert await feed.events() == ["created"]
 
 
 # The directory.
 
 
 async def test_the_directory_lists_the_feeds_of_a_tenant_by_name_with_their_settings(feed: FeedPlay) -> None:
-    """K1, K3: what is there is found without knowing a name."""
+    """K1, K3: feeds are found without knowing a name."""
     configs = {
         name: await FeedPlay(feed.store, name=name).create("plain", items_max=number)
         for number, name in enumerate(["b", "a.1", "B", "a-1", "0", "a"], 1)
@@ -244,7 +244,7 @@ async def test_the_directory_lists_the_feeds_of_a_tenant_by_name_with_their_sett
 
 
 async def test_the_log_of_the_directory_has_created_changed_and_deleted_feeds(feed: FeedPlay) -> None:
-    """K1, K2, K3: by whom, and in which order; what happens to items is not told there."""
+    """K1, K2, K3: with instance and in order; the directory has no changes of items."""
     other = FeedPlay(feed.store, name="other", instance="another")
     created = await feed.create()
     await other.create("plain")
@@ -253,16 +253,16 @@ async def test_the_log_of_the_directory_has_created_changed_and_deleted_feeds(fe
     await feed.publish("a")
     await other.delete()
 
-    told = await feed.directory.changes()
+    changes = await feed.directory.changes()
 
-    assert [(each.seq, each.event, each.id, each.instance) for each in told] == [
+    assert [(each.seq, each.event, each.id, each.instance) for each in changes] == [
         (1, "created", "news", "me"),
         (2, "created", "other", "another"),
         (3, "configured", "news", "me"),
         (4, "deleted", "other", "another"),
     ]
-    assert [read_config(told[0].item), read_config(told[2].item), told[3].item] == [created, configured, b""]
-    assert [each.at_ms - told[0].at_ms for each in told] == [0, 0, 5, 5]
+    assert [read_config(changes[0].item), read_config(changes[2].item), changes[3].item] == [created, configured, b""]
+    assert [each.at_ms - changes[0].at_ms for each in changes] == [0, 0, 5, 5]
 
 
 async def test_the_directory_can_only_be_read(feed: FeedPlay) -> None:
@@ -286,7 +286,7 @@ async def test_the_directory_can_only_be_read(feed: FeedPlay) -> None:
 async def test_the_directory_keeps_the_feeds_when_it_is_swept_and_forgets_itself_only_without_any(
     feed: FeedPlay,
 ) -> None:
-    """What was told is dropped after its time; what is there stays listed."""
+    """Changes are dropped after their retention; feeds stay listed."""
     await feed.create()
     feed.advance(DAY_MS)
     told_before = len(await feed.directory.changes())
@@ -295,7 +295,7 @@ async def test_the_directory_keeps_the_feeds_when_it_is_swept_and_forgets_itself
     kept = await feed.directory.ids(), await feed.directory.changes()
     await feed.delete()
     await feed.directory.sweep()
-    told_after = await feed.directory.told()
+    told_after = await feed.directory.events()
     feed.advance(DAY_MS)
     await feed.directory.sweep()
 
@@ -324,7 +324,7 @@ async def test_feeds_of_one_tenant_are_neither_seen_nor_changed_by_another(feed:
     assert unseen == ([], None, [])
     assert after == before
     assert await other.items() == {"a": b"theirs"}
-    assert await other.directory.told() == ["created news", "configured news"]
+    assert await other.directory.events() == ["created news", "configured news"]
 
 
 async def test_the_longest_names_are_taken(feed: FeedPlay) -> None:

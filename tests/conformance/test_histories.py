@@ -1,4 +1,4 @@
-"""Histories: whatever happens, the promises of the model hold, and the journal tells the truth about it."""
+"""Random histories: the promises of the model hold after each call, and the journal folds to the rows."""
 
 import asyncio
 import shutil

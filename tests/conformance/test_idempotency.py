@@ -1,4 +1,4 @@
-"""Idempotency keys: the same work asked for twice is taken in once."""
+"""Idempotency keys: a repeated enqueue of the same work is one job."""
 
 from typing import Any
 
@@ -86,7 +86,7 @@ async def test_the_parts_of_a_fingerprint_do_not_run_into_each_other(play: Play)
 
 
 async def test_the_fingerprint_covers_an_explicit_id(play: Play) -> None:
-    """To name the id that a key would have derived is to ask for something else."""
+    """An explicit id is other work, even if it equals the derived one."""
     first = await play.enqueue(idempotency_key="k")
 
     answer = await play.enqueue(first.id, idempotency_key="k")
@@ -117,7 +117,7 @@ async def test_an_id_may_be_enqueued_with_several_keys_each_checked_by_itself(pl
 
 
 async def test_a_key_does_not_stand_in_the_way_of_a_plain_upsert(play: Play) -> None:
-    """The key is checked where it is given, and only there."""
+    """Only a job with a key is checked against keys."""
     await play.enqueue("a", payload=b"1", idempotency_key="k")
 
     plain = await play.enqueue("a", payload=b"2")
@@ -128,7 +128,7 @@ async def test_a_key_does_not_stand_in_the_way_of_a_plain_upsert(play: Play) -> 
 
 
 async def test_a_key_is_scoped_to_its_tenant(play: Play) -> None:
-    """CB5, C1: another tenant with the same key gets a job of its own, and nobody else's payload."""
+    """CB5, C1: another tenant with the same key gets a job of its own, and never another payload."""
     rival = Queue(play.queue.name, "rival", play.queue.shards)
     mine = await play.enqueue(payload=b"mine", idempotency_key="k")
 
@@ -167,7 +167,7 @@ async def test_a_key_holds_until_its_time_and_not_at_it(play: Play) -> None:
 
 @pytest.mark.parametrize("ttl_ms", [None, 5_000], ids=["of-the-queue", "of-the-job"])
 async def test_a_duplicate_returns_until_when_its_key_is_remembered(play: Play, ttl_ms: int | None) -> None:
-    """That of the key that answered, however long it would have been kept itself; nobody else says it."""
+    """The end of the key that matched, not of the new one; other answers have none."""
     await play.configure(idempotency_ttl_ms=7_000)
     first = await play.enqueue_all(*[play.job(id, idempotency_key="k", idempotency_ttl_ms=ttl_ms) for id in "ab"])
     play.advance(10)
@@ -242,7 +242,7 @@ async def test_a_queue_may_choose_how_long_keys_hold(play: Play) -> None:
     ids=lambda outcome: type(outcome).__name__,
 )
 async def test_a_key_is_kept_however_the_job_ends(play: Play, outcome: Outcome) -> None:
-    """C8, CB14: done, dead, cancelled or waiting again, the work was asked for already."""
+    """C8, CB14: done, dead, cancelled or waiting again, the work was enqueued already."""
     first = await play.enqueue(idempotency_key="k")
     await play.settle(await play.claim_one(), outcome)
 

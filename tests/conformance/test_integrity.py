@@ -1,4 +1,4 @@
-"""Integrity: a store that nobody damaged has nothing amiss, and looking after it changes nothing."""
+"""Integrity: an undamaged store has no flaws, and repairing it changes nothing."""
 
 from random import Random
 

@@ -1,4 +1,4 @@
-"""A line of a journal that cannot be read stops no reader: it is told with what can be read of it, and found."""
+"""Damaged journals: an unreadable line stops no reader, keeps its readable fields, and is found by check."""
 
 import asyncio
 from collections.abc import Awaitable, Callable

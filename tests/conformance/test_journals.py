@@ -38,7 +38,8 @@ def folded(events: Sequence[Event], first_seq: int, span: Span, at_ms: int) -> i
 
 
 async def check_every_span(play: Play, shard: Shard) -> None:
-    """Compare what the store says with the fold, for all spans around the journal and all instants around its times."""
+    """Compare the answer of the store with the fold, for all spans around the journal and all instants around its
+    times."""
     events = await events_of(play, shard)
     bounds = await play.store.journal.bounds(shard)
     places = range(bounds.last_seq + 3)

@@ -224,6 +224,6 @@ async def test_finished_jobs_go_as_others_come_without_any_sweep(play: Play, sto
     for id in play.ids(40):
         await play.settle(await play.start(id))
 
-    held = await LEFTOVERS[store_name](play.store, tmp_path)
+    leftovers = await LEFTOVERS[store_name](play.store, tmp_path)
     assert (await play.counts()).done == 3
-    assert max(size for name, size in held.items() if name not in ("queue", "shard")) <= 5 + play.queue.shards
+    assert max(size for name, size in leftovers.items() if name not in ("queue", "shard")) <= 5 + play.queue.shards

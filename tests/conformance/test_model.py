@@ -41,11 +41,11 @@ async def compare(store_name: str, shards: int, random: Random, operations: int,
                 op = draw.op(len(actors[0].claims))
                 say(repr(op))
                 expected, answer = [await actor.play(op) for actor in actors]
-                wanted, found = pairing.said(expected, answer)
+                wanted, found = pairing.comparable(expected, answer)
                 assert found == wanted
                 if number % 8 == 7 or number == operations - 1:
                     seen = [await actor.everything(op.at_ms) for actor in actors]
-                    wanted, found = pairing.said(*seen)
+                    wanted, found = pairing.comparable(*seen)
                     assert found == wanted
     finally:
         shutil.rmtree(folder)

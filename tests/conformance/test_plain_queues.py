@@ -48,7 +48,7 @@ async def test_every_put_counts_towards_the_total(feed: FeedPlay) -> None:
 
 
 async def test_the_log_of_a_plain_queue_has_no_items(feed: FeedPlay) -> None:
-    """K17: no event; what happens to the queue itself is told."""
+    """K17: no event for items; changes of the queue itself are logged."""
     await feed.create("plain")
     await feed.put("a", "b", "c")
     await feed.take()
@@ -56,7 +56,7 @@ async def test_the_log_of_a_plain_queue_has_no_items(feed: FeedPlay) -> None:
     await feed.configure(items_max=9)
     await feed.put("d", position=FIRST)
 
-    assert await feed.told() == ["created", "configured"]
+    assert await feed.events() == ["created", "configured"]
     assert (await feed.state()).cursor.seq == 2
 
 
@@ -81,7 +81,7 @@ async def test_taking_ends_once_four_mebibytes_are_in_hand(feed: FeedPlay) -> No
 
 
 async def test_taking_from_an_empty_queue_is_an_answer(feed: FeedPlay) -> None:
-    """K18, KB16: nothing breaks when nothing is there, before the first item and behind the last."""
+    """K18, KB16: an empty queue is fine, before the first item and after the last."""
     await feed.create("plain")
 
     before = await feed.take()
@@ -93,7 +93,7 @@ async def test_taking_from_an_empty_queue_is_an_answer(feed: FeedPlay) -> None:
 
 
 async def test_nothing_of_an_item_stays_in_the_queue_that_has_handed_it_out(feed: FeedPlay) -> None:
-    """KB1: taking is one step, so there is no item that is neither in line nor in somebody's hands."""
+    """KB1: taking is one step, so there is no item that is neither in the queue nor taken."""
     await feed.create("plain")
     await feed.put("a", "b")
 

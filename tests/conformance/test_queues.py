@@ -128,7 +128,7 @@ async def test_configure_refuses_unknown_settings_and_bad_values_and_changes_not
 
 
 async def sentence(call: Awaitable[object]) -> str | None:
-    """What a call says when it is refused; None when it is granted."""
+    """The error of a refused call; None when it is granted."""
     try:
         await call
     except Refused as refused:
@@ -436,20 +436,20 @@ async def test_a_list_of_names_goes_on_where_it_was_when_queues_come_and_go(play
 
 
 async def test_a_queue_is_found_by_its_name_among_those_that_are_called_alike(play: Play) -> None:
-    there = ["Mail", "mai", "mail-2", "mail.2", "mailz", "mail", "m"]
-    for name in there:
+    names = ["Mail", "mai", "mail-2", "mail.2", "mailz", "mail", "m"]
+    for name in names:
         await Play(play.store, play.queue.shards, name=name).configure(fail_handler=True)
     await Play(play.store, 1, name="mail", tenant="other").configure(paused=True)
     await Play(play.store, 1, name="post", tenant="other").configure(paused=True)
     await play.die("a")
 
-    found = [await find_queue(play.store, "acme", name) for name in there]
+    found = [await find_queue(play.store, "acme", name) for name in names]
     missing = [
         await find_queue(play.store, "acme", name)
         for name in ("mailx", "mai.fail", "ma", "zz", "0", "post", "", ".fail", "mail box", "mail\udcff", "mail\x7f")
     ]
 
-    assert found == [Queue(name, "acme", play.queue.shards) for name in there]
+    assert found == [Queue(name, "acme", play.queue.shards) for name in names]
     assert await find_queue(play.store, "acme", "mail.fail") == play.queue.fail_queue
     assert missing == [None] * 11
 
@@ -756,9 +756,11 @@ async def test_a_wrong_number_of_shards_is_refused_by_every_call_and_changes_not
     before = await play.snapshot()
     wrong = Play(play.store, play.queue.shards + 1)
 
-    said = {name: await sentence(call(wrong)) for name, call in CALLS.items()}
+    errors = {name: await sentence(call(wrong)) for name, call in CALLS.items()}
 
-    assert [name for name, text in said.items() if text is None or f"has {play.queue.shards} shards" not in text] == []
+    assert [
+        name for name, text in errors.items() if text is None or f"has {play.queue.shards} shards" not in text
+    ] == []
     assert await play.snapshot() == before
 
 

@@ -55,7 +55,7 @@ def gap_free(events: list[Event]) -> bool:
 
 
 async def test_ids_and_keys_enqueued_by_several_processes_at_once_give_one_job_each(now: Play, shared_url: str) -> None:
-    """TB9, CB14: the same id or key is one job, whoever was first: no moment lets a second slip through."""
+    """TB9, CB14: the same id or key is one job, whichever enqueue is first."""
     answers: list[list[str]] = await asyncio.to_thread(together, PROCESSES, shared_url, now.queue, enqueue_the_same)
 
     assert Counter(status for each in answers for status in each) == {
@@ -133,7 +133,7 @@ async def test_a_lease_that_ran_out_is_repaired_by_one_of_several_processes(now:
 
 
 async def test_a_delivery_settled_by_several_processes_at_once_is_done_once(now: Play, shared_url: str) -> None:
-    """CB15, K18, KB15: one of them is answered done, the others not_active, and nobody has to start over."""
+    """CB15, K18, KB15: one of them is answered done, the others not_active, and none must retry."""
     await now.enqueue_all(*[now.job(f"job-{number}") for number in range(JOBS)])
     await now.claim(JOBS, worker="worker-0", nonce="nonce-shared")
 
@@ -185,8 +185,8 @@ async def test_every_job_is_done_once_although_workers_are_killed_in_the_midst_o
         racer.join()
 
     lines = [line for racer in racers for line in racer.lines()]
-    told = Counter(line["settled"] for line in lines if line.get("status") == "done")
-    assert max(told.values()) == 1, "two workers were told that they finished one job"
+    settled = Counter(line["settled"] for line in lines if line.get("status") == "done")
+    assert max(settled.values()) == 1, "two workers finished one job"
     events = await now.events()
     assert gap_free(events)
     stalls = check_lives(events)

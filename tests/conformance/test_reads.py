@@ -394,7 +394,7 @@ async def test_a_finished_job_without_a_time_of_its_own_is_kept_for_keep_done_ms
 
 
 async def test_a_result_with_a_time_of_its_own_is_kept_whatever_the_count(play: Play) -> None:
-    """KB12: a result that was asked for is not deleted at once."""
+    """KB12: reading a result does not delete it."""
     await play.configure(keep_done_max=1)
     pinned, first, second = play.ids(3)
 

@@ -61,7 +61,7 @@ async def test_the_lease_of_a_removed_job_settles_nothing_of_the_next_job_with_i
 
 
 async def test_remove_deletes_the_blocked_job_together_with_the_active_job(play: Play) -> None:
-    """K27: at most one `removed` for all there was."""
+    """K27: at most one `removed` for all records of an id."""
     await play.start("a")
     await play.enqueue("a")
 

@@ -13,7 +13,7 @@ from tests.support.play import BOOM, Play
 
 
 async def repair(play: Play, limit: int = 100) -> int:
-    """Sweep the queue now and say how many leases had run out."""
+    """Sweep the queue now; returns the number of expired leases."""
     return (await play.store.jobs.repair(play.queue, limit=limit, now_ms=play.now_ms)).stalled
 
 
@@ -109,7 +109,7 @@ async def test_the_order_of_repair_is_the_one_of_the_extended_ends(play: Play) -
 
 
 async def test_a_claim_repairs_a_hundred_leases_of_a_shard_and_no_more(play: Play) -> None:
-    """QB8, TB13: the bound is part of the contract, whoever held the leases."""
+    """QB8, TB13: the bound is part of the contract, whichever worker held the leases."""
     ids = play.ids(REPAIRS_PER_CALL_MAX + 5)
     await claimed(play, *ids)
     play.advance(1_000)
@@ -233,7 +233,7 @@ async def test_a_cancel_request_belongs_to_its_delivery(play: Play) -> None:
 
 
 async def test_a_zombies_settlement_does_not_poison_the_repair_of_the_next_owner(play: Play) -> None:
-    """QB4, QB3, v1-d: the new owner's lease runs out, is repaired, and nobody else's work is disturbed."""
+    """QB4, QB3, v1-d: the new owner's lease runs out, is repaired, and no other job is affected."""
     [zombie] = await claimed(play, "a")
     play.advance(1_000)
     await play.claim_one(worker="worker-2", lease_ms=1_000)
@@ -381,7 +381,7 @@ async def test_a_sweep_with_nothing_to_do_writes_nothing(play: Play) -> None:
 
 
 async def test_a_fail_queue_of_other_shards_cannot_wedge_the_queue(play: Play) -> None:
-    """QB4: a job that dies finds its fail queue, whoever named that first and with whatever number of shards."""
+    """QB4: a job that dies finds its fail queue, whether or not that was named before with another number of shards."""
     other = Queue(play.queue.name, play.queue.tenant, play.queue.shards + 1)
     await play.configure(fail_handler=True, max_stalls=1)
     [answer] = await play.enqueue_all(play.job("x", queue=other.fail_queue))
@@ -396,7 +396,7 @@ async def test_a_fail_queue_of_other_shards_cannot_wedge_the_queue(play: Play) -
 
 
 async def test_maintenance_loses_and_doubles_nothing_whatever_state_a_job_is_in(play: Play) -> None:
-    """K29: a sweep takes back what was held too long and leaves everything else where it stands."""
+    """K29: a sweep takes back expired leases and leaves all other jobs alone."""
     await claimed(play, "stuck", "dropped")
     await play.enqueue("ready")
     await play.enqueue("later", delay_ms=60_000)

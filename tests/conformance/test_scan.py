@@ -20,7 +20,7 @@ GROUPS: tuple[Group, ...] = ("alive", "ended", "dead")
 LONG = b'"' + b"x" * 98 + b'"'
 """Long enough that no store keeps it in a form that is always shown whole."""
 OVER = 16
-"""Rows by which a part may be larger than asked for."""
+"""Rows by which a part may exceed its limit."""
 
 
 async def parts_of(play: Play, shard: Shard, group: Group, limit: int = 1_000) -> AsyncIterator[Scan]:
@@ -36,7 +36,7 @@ async def parts_of(play: Play, shard: Shard, group: Group, limit: int = 1_000) -
 
 
 def key_of(row: Found) -> tuple[str, int]:
-    """What tells a row of a group from the others."""
+    """The key of a row in its group."""
     return row.id, row.dead_letters[0].key.number if row.dead_letters else 0
 
 
@@ -180,7 +180,7 @@ async def test_a_row_that_stays_in_its_group_is_shown_while_others_move(play: Pl
 
 
 def check(folded: Folded, group: Group, rows: list[Found]) -> None:
-    """Every row is what the journal says."""
+    """Every row equals the fold of the journal."""
     for row in rows:
         match group:
             case "alive":
@@ -193,7 +193,7 @@ def check(folded: Folded, group: Group, rows: list[Found]) -> None:
 
 
 def whole(folded: Folded, group: Group) -> set[str] | set[int]:
-    """All that the journal says is in a group."""
+    """All rows of a group in the fold of the journal."""
     known: dict[Group, Callable[[], set[str] | set[int]]] = {
         "alive": lambda: set(folded.live),
         "ended": lambda: set(folded.over),

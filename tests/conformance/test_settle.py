@@ -1,4 +1,4 @@
-"""Settle: how a delivery ends, who may end it, and what is left of it."""
+"""Settle: which outcomes end a delivery, who may settle it, and which records remain."""
 
 import pytest
 from msgspec.structs import replace
@@ -27,14 +27,14 @@ async def kept(play: Play, ids: list[str]) -> list[str]:
     return [id for id in ids if await finished_job(play, id) is not None]
 
 
-async def claimed(play: Play, id: str = "a", **given: object) -> Claim:
+async def claimed(play: Play, id: str = "a", **fields: object) -> Claim:
     """A job of this id in the hands of worker-1, for one second."""
-    await play.enqueue(id, **given)
+    await play.enqueue(id, **fields)
     return await play.claim_one(lease_ms=1_000)
 
 
 def with_lease(claim: Claim, **changes: object) -> Claim:
-    """The claim of somebody who changed its lease."""
+    """A claim with a changed lease."""
     return replace(claim, lease=replace(claim.lease, **changes))
 
 
@@ -96,7 +96,7 @@ async def test_fail_is_a_dead_letter_at_once(play: Play) -> None:
 
 
 async def test_release_counts_nothing(play: Play) -> None:
-    """C16: back to waiting at once, or after a delay, and nobody's fault."""
+    """C16: back to waiting at once, or after a delay, and nothing is counted."""
     claim = await claimed(play)
     released = await play.settle(claim, Released())
     again = await play.claim_one()
@@ -140,7 +140,7 @@ async def test_settle_refuses_a_job_that_is_not_active_and_changes_nothing(play:
 
 @by_name
 async def test_settle_refuses_a_lease_that_has_run_out_and_changes_nothing(play: Play, outcome: Outcome) -> None:
-    """T17, TB1, QB3: at its end a lease holds no more, though nobody has repaired it yet."""
+    """T17, TB1, QB3: at its end a lease holds no more, even before a repair."""
     claim = await claimed(play)
     play.advance(1_000)
     before = await play.snapshot()
@@ -225,7 +225,7 @@ async def test_expired_wins_over_a_wrong_token(play: Play) -> None:
     ],
 )
 async def test_only_the_complete_token_settles(play: Play, forged: str) -> None:
-    """T6, KB5: anyone who lacks the token can end nothing; a token is text, and is compared as text."""
+    """T6, KB5: without the token no delivery can be settled; a token is text, and is compared as text."""
     claim = await claimed(play)
     nonce, _, fence = claim.lease.token.rpartition(".")
     arabic = fence.translate({ord("0") + digit: 0x660 + digit for digit in range(10)})
@@ -707,7 +707,7 @@ async def test_the_journal_describes_the_end_of_a_delivery_in_full(play: Play) -
 
 
 async def test_a_refused_settlement_among_done_ones_leaves_their_lines_as_they_are(play: Play) -> None:
-    """A batch in which all are done is told as those are that are settled one by one."""
+    """A batch of done jobs is written like jobs settled one by one."""
     names = play.ids(3)
     await play.enqueue_all(*[play.job(name, tag='"t"', kind="a\\b") for name in names])
     for claim in await play.claim(3):

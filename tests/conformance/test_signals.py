@@ -33,10 +33,10 @@ async def asleep(play: Play, *queues: Queue) -> asyncio.Task[bool]:
     """A waiter that has looked, found nothing and sleeps."""
     waiter = asyncio.create_task(play.store.signals.wait(list(queues) or [play.queue], LONG_MS))
     for _ in range(TURNS):
-        # A look of our own returns after the waiter's, which was asked for before it.
+        # Our own check returns after that of the waiter, which began earlier.
         await asyncio.sleep(0)
         await play.find("nobody")
-    assert not waiter.done(), "the waiter found something where there was nothing"
+    assert not waiter.done(), "the waiter found work in an empty queue"
     return waiter
 
 
@@ -233,12 +233,12 @@ async def test_an_idle_worker_sleeps_until_the_next_time_of_its_claim_and_then_f
 
 
 async def awaiting(play: Play, *ids: str, queue: Queue | None = None) -> asyncio.Task[bool]:
-    """Somebody who waits for the end of one of these, has looked and sleeps."""
+    """A sleeping waiter for the end of one of these jobs."""
     waiter = asyncio.create_task(play.store.signals.ended(queue or play.queue, list(ids), LONG_MS))
     for _ in range(TURNS):
         await asyncio.sleep(0)
         await play.find("nobody")
-    assert not waiter.done(), "the waiter found an end where there was none"
+    assert not waiter.done(), "the waiter found an end without one"
     return waiter
 
 
@@ -348,7 +348,7 @@ async def test_a_waiter_for_an_end_is_woken_when_the_job_dies(play: Play) -> Non
 
 
 async def test_a_waiter_for_an_end_is_woken_when_a_repair_lets_the_job_die(play: Play) -> None:
-    """KB4: the worker is gone, and nobody else will tell."""
+    """KB4: the worker is gone, and only the repair can wake."""
     await play.start("a", lease_ms=3_600_000, policy=Policy(max_stalls=1))
     waiter = await awaiting(play, "a")
     play.advance(3_600_000)

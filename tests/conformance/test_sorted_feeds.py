@@ -20,7 +20,7 @@ def after(id: str) -> ItemPosition:
 
 
 async def test_items_go_to_the_end_the_beginning_or_next_to_another(feed: FeedPlay) -> None:
-    """K11, K12, K14: each is told as published, with its position."""
+    """K11, K12, K14: each is logged as published, with its position."""
     await feed.create("sorted")
     positions = {
         "m": LAST,
@@ -36,9 +36,9 @@ async def test_items_go_to_the_end_the_beginning_or_next_to_another(feed: FeedPl
         assert await feed.publish(id, id.encode(), position) == Published(id, "published")
 
     assert await feed.ids() == ["aa", "a", "l", "m", "n", "z", "zz"]
-    told = (await feed.changes())[1:]
-    assert {each.id: each.position for each in told} == positions
-    assert [(each.event, each.item) for each in told] == [("published", id.encode()) for id in positions]
+    changes = (await feed.changes())[1:]
+    assert {each.id: each.position for each in changes} == positions
+    assert [(each.event, each.item) for each in changes] == [("published", id.encode()) for id in positions]
     assert (await feed.state()).total == 7
 
 
@@ -52,7 +52,7 @@ async def test_the_first_item_may_go_to_either_end(feed: FeedPlay) -> None:
 
 
 async def test_items_without_an_id_get_the_next_number(feed: FeedPlay) -> None:
-    """K11: across calls and inside one, at whatever position; a retracted number is not given again."""
+    """K11: across calls and inside one, at whatever position; a retracted number is not drawn again."""
     await feed.create("sorted")
 
     first = await feed.publish(None, b"x")
@@ -64,7 +64,7 @@ async def test_items_without_an_id_get_the_next_number(feed: FeedPlay) -> None:
 
     assert [answer.id for answer in (first, *batch, last)] == ["1", "2", "3", "4", "5"]
     assert await feed.items() == {"3": b"z", "1": b"x", "2": b"y", "5": b"1"}
-    assert await feed.told() == [
+    assert await feed.events() == [
         "created",
         "published 1",
         "published 2",
@@ -76,7 +76,7 @@ async def test_items_without_an_id_get_the_next_number(feed: FeedPlay) -> None:
 
 
 async def test_a_number_used_as_an_id_is_never_drawn_for_another_item(feed: FeedPlay) -> None:
-    """K11: also one that was drawn by hand far ahead; other texts count for nothing."""
+    """K11: also an explicit id far ahead; other texts do not count."""
     await feed.create("sorted")
 
     await feed.put("007", "a", "-3", "1.5", "٣", "2")
@@ -95,10 +95,10 @@ async def test_without_numbers_left_none_is_drawn_and_explicit_ids_still_work(fe
     await feed.put(str(10**15 - 2))
 
     drawn = [await feed.publish(None) for _ in range(2)]
-    await feed.put("given")
+    await feed.put("explicit")
 
     assert [(each.id, each.status) for each in drawn] == [(str(10**15 - 1), "published"), (None, "full")]
-    assert await feed.ids() == [str(10**15 - 2), str(10**15 - 1), "given"]
+    assert await feed.ids() == [str(10**15 - 2), str(10**15 - 1), "explicit"]
 
 
 async def test_next_to_an_unknown_item_nothing_is_published_and_no_number_is_drawn(feed: FeedPlay) -> None:
@@ -123,7 +123,7 @@ async def test_next_to_an_unknown_item_nothing_is_published_and_no_number_is_dra
 
 
 async def test_a_batch_may_put_items_next_to_its_own_items(feed: FeedPlay) -> None:
-    """In the order given: what comes later in the batch is not there yet."""
+    """In order: later items of the batch do not exist yet."""
     await feed.create("sorted")
 
     answers = await feed.publish_all(
@@ -167,14 +167,14 @@ async def test_an_edit_replaces_the_item_and_keeps_its_position(feed: FeedPlay) 
     assert statuses == ["edited", "unknown"]
     assert await feed.items() == {"a": b"1", "b": b"new", "c": b"1"}
     assert await feed.item("b") == Item("b", b"new", feed.now_ms)
-    [told] = await feed.changes(start)
-    assert (told.event, told.id, told.item, told.position) == ("edited", "b", b"new", None)
+    [change] = await feed.changes(start)
+    assert (change.event, change.id, change.item, change.position) == ("edited", "b", b"new", None)
     state = await feed.state()
     assert (state.items, state.total) == (3, 4)
 
 
 async def test_publishing_a_known_id_edits_it_and_moves_it_to_the_position(feed: FeedPlay) -> None:
-    """`moved` follows `edited`, unless the item stands there already."""
+    """`moved` follows `edited`, unless the item is at that position already."""
     await feed.create("sorted")
     await feed.put("a", "b", "c")
     start = await feed.end()
@@ -185,8 +185,8 @@ async def test_publishing_a_known_id_edits_it_and_moves_it_to_the_position(feed:
 
     assert {answer.status for answer in (first, again, beside_itself)} == {"edited"}
     assert await feed.items() == {"c": b"4", "a": b"1", "b": b"1"}
-    told = await feed.changes(start)
-    assert [(each.event, each.item, each.position) for each in told] == [
+    changes = await feed.changes(start)
+    assert [(each.event, each.item, each.position) for each in changes] == [
         ("edited", b"2", None),
         ("moved", b"2", FIRST),
         ("edited", b"3", None),
@@ -210,8 +210,8 @@ async def test_an_item_moves_to_either_end_and_next_to_another(feed: FeedPlay) -
         assert await feed.move(id, position) == "moved"
         assert "".join(await feed.ids()) == order
 
-    told = await feed.changes(start)
-    assert [(each.event, each.id, each.item, each.position) for each in told] == [
+    changes = await feed.changes(start)
+    assert [(each.event, each.id, each.item, each.position) for each in changes] == [
         ("moved", id, b"1", position) for id, position, _ in steps
     ]
     assert await feed.item("c") == Item("c", b"1", at_ms)
@@ -293,7 +293,7 @@ async def test_a_retracted_item_leaves_the_order_of_the_others(feed: FeedPlay) -
     assert statuses == ["retracted", "not_found"]
     assert await feed.items() == {"a": b"1", "c": b"1"}
     assert (await feed.publish("x", position=after("b"))).status == "unknown_neighbour"
-    assert (await feed.told())[-1] == "retracted b"
+    assert (await feed.events())[-1] == "retracted b"
 
 
 async def test_a_sorted_feed_is_read_in_pages_of_its_order(feed: FeedPlay) -> None:
@@ -349,8 +349,8 @@ async def test_ranks_that_would_grow_long_are_redistributed_in_the_same_order(fe
     assert [each.id for each in goes_on.rows] == low[2:11]
     assert moved == "moved"
     assert await feed.ids() == [*low[1:], "first", *high]
-    told = await feed.changes()
-    assert [each.event for each in told] == ["created", *["published"] * 2_004, "moved"]
+    changes = await feed.changes()
+    assert [each.event for each in changes] == ["created", *["published"] * 2_004, "moved"]
     pages = await feed.pages(limit=100)
     assert {each.at_ms for page in pages for each in page.rows} == {feed.now_ms}
     assert max(len(page.cursor or "") for page in pages) < 2 * RANK_CHARS_MAX, "cursors grow with the ranks in them"

@@ -40,7 +40,7 @@ async def test_a_turn_settles_and_then_claims(play: Play) -> None:
 
 
 async def test_a_turn_returns_the_time_of_the_store(play: Play) -> None:
-    """The given instant, however the turn is answered; without one the store's clock."""
+    """The `now_ms` of the call, however the turn is answered; without one the store's clock."""
     first, second = play.ids(2)
     await play.enqueue_all(play.job(first), play.job(second))
     claim = await play.claim_one()
@@ -187,7 +187,7 @@ async def test_a_turn_beyond_the_limit_is_refused_whole(play: Play) -> None:
 
 @pytest.mark.parametrize("settlements", [0, 1])
 async def test_a_turn_with_a_wrong_number_of_shards_settles_nothing(play: Play, settlements: int) -> None:
-    """A refused call changed nothing: not even its first half, and it says so where that is empty."""
+    """A refused call changes nothing, not even in its first half."""
     await play.enqueue("a")
     claim = await play.claim_one()
     before = await play.snapshot()

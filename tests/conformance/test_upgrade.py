@@ -16,7 +16,7 @@ ROOT = Path(__file__).resolve().parents[2]
 
 
 def run_on_copy(copy: Path, url: str) -> str:
-    """What a program said that had headrace from a copy and did away with it; it must end well."""
+    """The output of a program that ran with a copy of headrace and then replaced it; it must succeed."""
     shutil.copytree(SOURCE, copy / "headrace")
     env = {**os.environ, "PYTHONPATH": os.pathsep.join([str(copy), str(ROOT)]), "PYTHONDONTWRITEBYTECODE": "1"}
     command = [sys.executable, "-m", "tests.support.upgrade", str(copy), url]
@@ -25,12 +25,12 @@ def run_on_copy(copy: Path, url: str) -> str:
     return ended.stdout
 
 
-@pytest.mark.usefixtures("store")  # which is empty, and made before
+@pytest.mark.usefixtures("store")  # a fresh one
 def test_an_open_store_answers_every_call_after_its_package_is_gone(shared_url: str, tmp_path: Path) -> None:
     """TB6: nothing is read from the package once a store is open, so nothing of another version either."""
-    said = run_on_copy(tmp_path / "copy", shared_url)
+    output = run_on_copy(tmp_path / "copy", shared_url)
 
-    *calls, last = said.splitlines()
+    *calls, last = output.splitlines()
     assert last == "closed"
     assert [call for call in calls if not call.endswith(" ok")] == []
     assert len(calls) == len(CALLS)

@@ -1,4 +1,4 @@
-"""Claims: what a worker may ask for, and what it says when it gives a job back."""
+"""Claims: checks of requests, leases and settlements."""
 
 from typing import Any
 
@@ -14,9 +14,9 @@ from headrace.model.outcome import Done
 QUEUE = Queue("mail", "acme")
 
 
-def request(**given: Any) -> ClaimRequest:
-    """A request of which only the given fields matter."""
-    return ClaimRequest(**{"queues": [QUEUE], "worker": "worker-1", "nonce": "nonce-001", **given})
+def request(**fields: Any) -> ClaimRequest:
+    """A request of which only these fields matter."""
+    return ClaimRequest(**{"queues": [QUEUE], "worker": "worker-1", "nonce": "nonce-001", **fields})
 
 
 def test_a_request_is_for_one_job_and_thirty_seconds_by_default() -> None:
@@ -25,7 +25,7 @@ def test_a_request_is_for_one_job_and_thirty_seconds_by_default() -> None:
 
 
 @pytest.mark.parametrize(
-    ("given", "reason", "message"),
+    ("fields", "reason", "message"),
     [
         ({"queues": []}, "bad_queue", "a claim names no queue; give at least one"),
         ({"queues": [QUEUE] * 65}, "batch_too_large", "one call takes at most 64 queues; found 65; send them in parts"),
@@ -43,11 +43,11 @@ def test_a_request_is_for_one_job_and_thirty_seconds_by_default() -> None:
     ],
 )
 def test_a_request_that_can_never_be_right_is_refused_in_one_sentence(
-    given: dict[str, Any], reason: str, message: str
+    fields: dict[str, Any], reason: str, message: str
 ) -> None:
     """T13, C14: leaseFor <= 0, too many at once, no queue."""
     with pytest.raises(Refused) as refused:
-        request(**given)
+        request(**fields)
 
     assert refused.value.reason == reason
     assert message in str(refused.value)

@@ -1,4 +1,4 @@
-"""Errors: what they say, and that they survive a trip between processes."""
+"""Errors: their messages, and pickling between processes."""
 
 import copy
 import pickle

@@ -29,10 +29,10 @@ from headrace.model.feed import (
 from headrace.model.limits import DURATION_MS_MAX, ID_CHARS_MAX, ITEM_BYTES_MAX, RETENTION_MAX
 
 
-def reason_of(make: Any, *given: Any, **more: Any) -> str:
+def reason_of(make: Any, *args: Any, **options: Any) -> str:
     """The short name of the refusal that a call must end with, in a sentence."""
     with pytest.raises(Refused) as refused:
-        make(*given, **more)
+        make(*args, **options)
     assert len(str(refused.value).split()) > 3
     assert len(str(refused.value)) < 300
     return refused.value.reason
@@ -129,11 +129,11 @@ def test_an_unknown_type_is_refused(type: Any) -> None:
 
 
 @pytest.mark.parametrize(
-    "given", [("before",), ("after", None), ("first", "a"), ("last", "a"), ("between", "a"), ("", None), (None, "a")]
+    "args", [("before",), ("after", None), ("first", "a"), ("last", "a"), ("between", "a"), ("", None), (None, "a")]
 )
-def test_a_position_names_a_neighbour_exactly_when_it_is_next_to_one(given: tuple[Any, ...]) -> None:
+def test_a_position_names_a_neighbour_exactly_when_it_is_next_to_one(args: tuple[Any, ...]) -> None:
     """K15: a malformed position is refused."""
-    assert reason_of(ItemPosition, *given) == "bad_position"
+    assert reason_of(ItemPosition, *args) == "bad_position"
 
 
 def test_there_are_four_positions() -> None:

@@ -1,4 +1,4 @@
-"""Jobs: what a caller may send, and the sentence that says why something may not be sent."""
+"""Jobs: valid jobs, and the refusals of invalid ones."""
 
 from typing import Any
 
@@ -16,15 +16,15 @@ from headrace.model.policy import Policy
 QUEUE = Queue("mail", "acme", 3)
 
 
-def job(**given: Any) -> Job:
-    """A job of which only the given fields matter."""
-    return Job(**{"queue": QUEUE, "id": "a", "kind": "send", **given})
+def job(**fields: Any) -> Job:
+    """A job of which only these fields matter."""
+    return Job(**{"queue": QUEUE, "id": "a", "kind": "send", **fields})
 
 
-def refusal(**given: Any) -> Refused:
+def refusal(**fields: Any) -> Refused:
     """The refusal of a job with these fields."""
     with pytest.raises(Refused) as refused:
-        job(**given)
+        job(**fields)
     return refused.value
 
 
@@ -35,7 +35,7 @@ def test_an_id_is_any_printable_text(id: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("given", "reason", "message"),
+    ("fields", "reason", "message"),
     [
         ({"id": ""}, "bad_id", "id must have 1 to 256 characters; found 0: ''"),
         ({"id": "x" * 257}, "bad_id", f"id must have 1 to 256 characters; found 257: '{'x' * 39}…'"),
@@ -108,16 +108,16 @@ def test_an_id_is_any_printable_text(id: str) -> None:
     ],
 )
 def test_a_job_that_can_never_be_right_is_refused_in_one_sentence(
-    given: dict[str, Any], reason: str, message: str
+    fields: dict[str, Any], reason: str, message: str
 ) -> None:
     """T7, T9, QB13, C7: what was wanted, what was found, what to do."""
-    refused = refusal(**given)
+    refused = refusal(**fields)
 
     assert (refused.reason, str(refused)) == (reason, message)
 
 
 @pytest.mark.parametrize(
-    "given",
+    "fields",
     [
         {"payload": b"x" * PAYLOAD_BYTES_MAX},
         {"headers": {str(number): "" for number in range(32)}},
@@ -130,8 +130,8 @@ def test_a_job_that_can_never_be_right_is_refused_in_one_sentence(
     ],
     ids=",".join,
 )
-def test_a_job_at_its_limits_is_taken(given: dict[str, Any]) -> None:
-    assert job(**given).id == "a"
+def test_a_job_at_its_limits_is_taken(fields: dict[str, Any]) -> None:
+    assert job(**fields).id == "a"
 
 
 def test_a_fail_queues_ids_may_be_longer_by_the_dead_letter_number() -> None:
@@ -145,12 +145,12 @@ def test_a_fail_queues_ids_may_be_longer_by_the_dead_letter_number() -> None:
 
 def test_a_job_has_its_own_id_or_a_derived_one_or_a_fresh_one() -> None:
     """Q6: in this order."""
-    given = new_job(QUEUE, "send", id="a", fresh_id="fresh", idempotency_key="k")
+    fields = new_job(QUEUE, "send", id="a", fresh_id="fresh", idempotency_key="k")
     derived = new_job(QUEUE, "send", fresh_id="fresh", idempotency_key="k")
     fresh = new_job(QUEUE, "send", fresh_id="fresh")
 
-    assert (given.id, derived.id, fresh.id) == ("a", derived_id(QUEUE, "k"), "fresh")
-    assert (given.id_given, derived.id_given, fresh.id_given) == (True, False, False)
+    assert (fields.id, derived.id, fresh.id) == ("a", derived_id(QUEUE, "k"), "fresh")
+    assert (fields.id_given, derived.id_given, fresh.id_given) == (True, False, False)
 
 
 def test_a_key_that_is_no_text_is_refused_and_derives_nothing() -> None:
@@ -160,14 +160,14 @@ def test_a_key_that_is_no_text_is_refused_and_derives_nothing() -> None:
 
 def test_the_fingerprint_covers_only_an_explicit_id() -> None:
     fresh = [new_job(QUEUE, "send", fresh_id=id) for id in ("one", "two")]
-    given = [new_job(QUEUE, "send", fresh_id="one", id=id) for id in ("one", "two")]
+    fields = [new_job(QUEUE, "send", fresh_id="one", id=id) for id in ("one", "two")]
 
     assert fresh[0].fingerprint == fresh[1].fingerprint
-    assert len({each.fingerprint for each in (*fresh, *given)}) == 3
+    assert len({each.fingerprint for each in (*fresh, *fields)}) == 3
 
 
 @pytest.mark.parametrize(
-    ("given", "due_ms"),
+    ("fields", "due_ms"),
     [
         ({}, 1_000),
         ({"run_at_ms": 5}, 5),
@@ -176,12 +176,12 @@ def test_the_fingerprint_covers_only_an_explicit_id() -> None:
         ({"delay_ms": 7}, 1_007),
     ],
 )
-def test_a_job_is_due_at_its_time_or_after_its_delay_or_now(given: dict[str, int], due_ms: int) -> None:
-    assert job(**given).due_ms(1_000) == due_ms
+def test_a_job_is_due_at_its_time_or_after_its_delay_or_now(fields: dict[str, int], due_ms: int) -> None:
+    assert job(**fields).due_ms(1_000) == due_ms
 
 
 @pytest.mark.parametrize(
-    ("given", "flag"),
+    ("fields", "flag"),
     [
         ({}, UpdateRunAt.NEVER),
         ({"run_at_ms": 0}, UpdateRunAt.ALWAYS),
@@ -190,9 +190,9 @@ def test_a_job_is_due_at_its_time_or_after_its_delay_or_now(given: dict[str, int
         ({"update_run_at": UpdateRunAt.ALWAYS}, UpdateRunAt.ALWAYS),
     ],
 )
-def test_the_time_of_an_enqueue_is_taken_unless_the_caller_chose(given: dict[str, Any], flag: UpdateRunAt) -> None:
+def test_the_time_of_an_enqueue_is_taken_unless_the_caller_chose(fields: dict[str, Any], flag: UpdateRunAt) -> None:
     """Q9, Q13: the defaults are these, in one place."""
-    assert job(**given).run_at_flag is flag
+    assert job(**fields).run_at_flag is flag
 
 
 @pytest.mark.parametrize(

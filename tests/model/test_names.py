@@ -20,7 +20,7 @@ def test_a_tenant_is_a_small_name(tenant: str) -> None:
     "tenant", ["", "A", "1a", "-a", "a_b", "a.b", "a b", "a" * 64, "é", "a\n", "a/b", "a:b", "{a}", None, 5]
 )
 def test_a_tenant_of_another_form_is_refused_with_the_form(tenant: str) -> None:
-    """C2, T9: one sentence that says what was found and what to do."""
+    """C2, T9: the refusal names the value and what to do."""
     with pytest.raises(Refused) as refused:
         Queue("mail", tenant)
 
@@ -44,7 +44,7 @@ def test_a_queue_name_is_letters_digits_dots_dashes_and_underscores(name: str) -
     "name", ["", ".a", "-a", "_a", "mail box", "a" * 121, "a/b", "a:b", "{a}", "a#b", "é", "a\n", "a\0", None, 5]
 )
 def test_a_queue_name_of_another_form_is_refused_with_the_form(name: str) -> None:
-    """T13, T9: one sentence that says what was found and what to do."""
+    """T13, T9: the refusal names the value and what to do."""
     with pytest.raises(Refused) as refused:
         Queue(name)
 

@@ -1,4 +1,4 @@
-"""Outcomes and errors: what a worker may say of a delivery, and the decision that follows."""
+"""Outcomes and errors of deliveries, and the decisions that follow."""
 
 from typing import Any
 

@@ -12,7 +12,7 @@ HOUR_MS = 3_600_000
 
 
 def test_the_defaults_are_the_documented_ones() -> None:
-    """Q31, TB2, C8: what holds when nobody says anything."""
+    """Q31, TB2, C8: the documented defaults."""
     config = DEFAULT_CONFIG
 
     assert (config.version, config.paused, config.fail_handler, config.priority, config.timeout_ms) == (

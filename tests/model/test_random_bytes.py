@@ -1,4 +1,4 @@
-"""Entropy for ids is never the same for two of them: not in one thread, several threads, or a forked process."""
+"""Random bytes of ids are never repeated: in one thread, several threads, or a forked process."""
 
 import subprocess
 import sys

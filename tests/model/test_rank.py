@@ -1,4 +1,4 @@
-"""Ranks: between any two there is room for another, and they stay short where items usually go."""
+"""Ranks: there is room between any two, and ranks at the ends stay short."""
 
 from itertools import pairwise
 
@@ -81,7 +81,7 @@ def test_many_ranks_fit_between_any_two_in_order(low: str | None, high: str | No
 
 
 def test_many_ranks_are_spread_evenly_with_room_between_them() -> None:
-    """What was drawn anew takes many more items before it has to be drawn anew again."""
+    """Redistributed ranks take many more items before the next redistribution."""
     found = spread(None, None, 2 * RERANK_MAX + 1)
 
     halved = [between(low, high) for low, high in pairwise(found)]
@@ -91,7 +91,7 @@ def test_many_ranks_are_spread_evenly_with_room_between_them() -> None:
 
 @given(st.lists(st.tuples(st.integers(0, 10**6), st.booleans()), max_size=60))
 def test_any_row_of_insertions_keeps_its_order(places: list[tuple[int, bool]]) -> None:
-    """Each goes before or behind one that is there already."""
+    """Each goes before or after an existing one."""
     order: list[str] = [between(None, None)]
     for place, is_after in places:
         at = place % len(order) + is_after
@@ -126,7 +126,7 @@ def test_items_put_one_after_the_other_at_the_same_position_have_short_ranks(spo
 
 
 def test_the_worst_order_of_insertions_costs_a_level_for_a_handful_of_items() -> None:
-    """Each goes between the last two; that is when ranks are drawn anew."""
+    """Each goes between the last two; then ranks are redistributed."""
     low, high = spread(None, None, 2)
     lengths: list[int] = []
     while not lengths or lengths[-1] <= RANK_CHARS_MAX:

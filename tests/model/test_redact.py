@@ -1,4 +1,4 @@
-"""Promises of secrets: whatever a text says of a URL, its user, password and secret options are not in it."""
+"""Redaction: texts lose users, passwords and secret options of URLs."""
 
 from urllib.parse import quote
 
@@ -10,7 +10,7 @@ from headrace.model.redact import redact, redact_url
 
 
 @pytest.mark.parametrize(
-    ("url", "told"),
+    ("url", "shown"),
     [
         ("redis://me:hunter2@db.example:6379/0?password=x", "redis://db.example:6379/0"),
         ("postgres://me@db.example/work?sslpassword=x", "postgres://db.example/work"),
@@ -21,12 +21,12 @@ from headrace.model.redact import redact, redact_url
         ("redis://[me:hunter2@db.example", "an unreadable URL"),
     ],
 )
-def test_a_url_is_shown_without_user_password_and_options(url: str, told: str) -> None:
-    assert redact_url(url) == told
+def test_a_url_is_shown_without_user_password_and_options(url: str, shown: str) -> None:
+    assert redact_url(url) == shown
 
 
 @pytest.mark.parametrize(
-    ("text", "told"),
+    ("text", "shown"),
     [
         ("no secret here", "no secret here"),
         ("cannot reach redis://me:hunter2@db:6379/0; is it up?", "cannot reach redis://…@db:6379/0; is it up?"),
@@ -41,8 +41,8 @@ def test_a_url_is_shown_without_user_password_and_options(url: str, told: str) -
         ("write to me@example.org", "write to me@example.org"),
     ],
 )
-def test_a_text_keeps_everything_but_the_secrets(text: str, told: str) -> None:
-    assert redact(text) == told
+def test_a_text_keeps_everything_but_the_secrets(text: str, shown: str) -> None:
+    assert redact(text) == shown
 
 
 @given(st.text(min_size=1), st.text(min_size=1), st.sampled_from(["redis", "postgres", "redis+cluster"]))
@@ -50,8 +50,8 @@ def test_no_user_and_no_password_comes_through(user: str, password: str, scheme:
     user, password = (quote(f"<{each}>".encode("utf-8", "replace"), safe="") for each in (user, password))
     url = f"{scheme}://{user}:{password}@db.example:1/0?password={password}"
 
-    for told in (redact_url(url), redact(url), redact(f"lost {url}, then {url!r}")):
-        assert user not in told
-        assert password not in told
-        assert "db.example:1/0" in told
+    for shown in (redact_url(url), redact(url), redact(f"lost {url}, then {url!r}")):
+        assert user not in shown
+        assert password not in shown
+        assert "db.example:1/0" in shown
     assert redact(redact(url)) == redact(url)

@@ -1,4 +1,4 @@
-"""What a refusal shows of a value is bounded, and so is the time to find out: a person reads it, a log keeps it."""
+"""Refusals show a bounded part of a value, in bounded time."""
 
 import time
 from collections.abc import Callable, Mapping
@@ -112,7 +112,7 @@ CALLS: Mapping[str, Callable[[Any], object]] = {
 
 
 def refusal_of(call: Callable[[Any], object], value: Any) -> str:
-    """What a call says to a value; only what cannot be hashed may be left to Python itself."""
+    """The refusal of a value; only unhashable values may raise errors of Python itself."""
     with pytest.raises((Refused, BadConfig, TypeError)) as raised:
         call(value)
     if isinstance(raised.value, TypeError):
@@ -126,10 +126,10 @@ def refusal_of(call: Callable[[Any], object], value: Any) -> str:
 def test_a_refusal_of_a_huge_value_is_short_and_soon(call: str, name: str) -> None:
     started_at = time.process_time()
 
-    told = refusal_of(CALLS[call], HUGE[name])
+    message = refusal_of(CALLS[call], HUGE[name])
 
-    assert len(told) <= CHARS_MAX
-    assert len(told.split()) > 3
+    assert len(message) <= CHARS_MAX
+    assert len(message.split()) > 3
     assert time.process_time() - started_at < SECONDS_MAX
 
 

@@ -100,7 +100,7 @@ async def test_the_user_can_do_all_that_the_driver_does_with_feeds(server: Redis
     swept = await board.sweep()
     for each in (board, inbox):
         await each.delete()
-    told = await board.directory.told()
+    told = await board.directory.events()
     await board.store.close()
 
     assert done == ["moved", "edited", "retracted"]

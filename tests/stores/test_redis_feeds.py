@@ -207,7 +207,7 @@ async def test_a_full_server_refuses_items_and_can_be_read_and_emptied(server: R
         for full in (news.put("d"), news.put("a"), FeedPlay(store, name="other").create()):
             with pytest.raises(StoreUnavailable, match="OOM"):
                 await full
-        shown = await news.ids(), (await news.state()).items, await news.told()
+        shown = await news.ids(), (await news.state()).items, await news.events()
         retracted, taken = await news.retract("a"), await inbox.take()
         news.advance(1_000)
         swept = await news.sweep()
@@ -217,7 +217,7 @@ async def test_a_full_server_refuses_items_and_can_be_read_and_emptied(server: R
 
     assert shown == (["a", "b", "c"], 3, ["created", "published a", "published b", "published c"])
     assert (retracted, taken, swept) == (["retracted"], ["x"], 2)
-    assert await news.told() == [*shown[2], "retracted a", "retracted b", "retracted c"]
+    assert await news.events() == [*shown[2], "retracted a", "retracted b", "retracted c"]
     assert await inbox.directory.ids() == ["news"]
 
 

@@ -1,4 +1,4 @@
-"""Faults that can be planted in the memory store, each under a name that says what is broken.
+"""Faults that can be planted in the memory store, each under a name that describes it.
 
 The conformance suite must notice every one of them: see tests/conformance/test_planted_faults.py.
 """

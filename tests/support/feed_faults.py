@@ -1,6 +1,6 @@
-"""Faults that can be planted in the feeds of the memory store, each under a name that says what is broken.
+"""Faults that can be planted in the feeds of the memory store, each under a name that describes it.
 
-What they break is shared by all stores that keep rows. The conformance suite must notice every one of them: see
+The broken code is shared by all stores that keep rows. The conformance suite must notice every one of them: see
 tests/conformance/test_planted_faults.py.
 """
 

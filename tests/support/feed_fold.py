@@ -76,7 +76,7 @@ class FeedFold:
 
 
 class Follower:
-    """Follows one feed from its first change, and starts anew from its items after a gap, as a subscriber does."""
+    """Follows one feed from its first change, and starts again from its items after a gap, as a subscriber does."""
 
     def __init__(self, feed: FeedName) -> None:
         self._feed = feed

@@ -175,7 +175,7 @@ FITTING = {"feed": (), "sorted": ("move",) * 6, "plain": ("take",) * 5}
 
 
 class FeedActor:
-    """Plays operations on one store and remembers the cursors it was given."""
+    """Runs operations on one store and keeps the cursors of its answers."""
 
     def __init__(self, store: Store) -> None:
         self.store = store

@@ -1,4 +1,4 @@
-"""A feed with a clock in hand: lets a test say what happens to it, in few words."""
+"""A feed with a manual clock, and short calls for tests of feeds."""
 
 from collections.abc import Awaitable
 
@@ -26,7 +26,7 @@ PAGES_MAX = 200
 
 
 class FeedPlay:
-    """One feed of one tenant, an instance that changes it, and a clock that moves only when told."""
+    """One feed of one tenant, an instance that changes it, and a clock that moves only when changes."""
 
     def __init__(self, store: Store, *, name: str = "news", tenant: str = "acme", instance: str = "me") -> None:
         self.store = store
@@ -75,21 +75,21 @@ class FeedPlay:
         return answer
 
     async def put(self, *ids: str, item: bytes = b"1", position: ItemPosition = LAST) -> list[str]:
-        """Publish items under these ids in one call, and say what became of each."""
+        """Publish items under these ids in one call; returns their statuses."""
         return [answer.status for answer in await self.publish_all(*[Publication(item, id, position) for id in ids])]
 
     async def edit(self, id: str, item: bytes = b"2") -> str:
-        """Replace the item of a known id now, and say what became of it."""
+        """Replace the item of a known id now; returns the status."""
         [answer] = await self.publish_all(Publication(item, id, edit=True))
         return answer.status
 
     async def retract(self, *ids: str) -> list[str]:
-        """Retract items now, and say what became of each."""
+        """Retract items now; returns their statuses."""
         answers = await self.store.items.retract(self.name, ids, instance=self.instance, now_ms=self.now_ms)
         return [answer.status for answer in answers]
 
     async def move(self, id: str, position: ItemPosition) -> str:
-        """Move one item now, and say what became of it."""
+        """Move one item now; returns the status."""
         [answer] = await self.store.items.move(
             self.name, [Move(id, position)], instance=self.instance, now_ms=self.now_ms
         )
@@ -149,7 +149,7 @@ class FeedPlay:
             after = page.cursor
         raise AssertionError("the log does not end")
 
-    async def told(self, after: FeedCursor | None = None) -> list[str]:
+    async def events(self, after: FeedCursor | None = None) -> list[str]:
         """The changes behind a cursor as short texts: the event and, if it has one, the id."""
         return [f"{each.event} {each.id}".rstrip() for each in await self.changes(after)]
 

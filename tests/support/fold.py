@@ -1,4 +1,4 @@
-"""Folds a journal into the state it describes, knowing nothing but the events: an independent witness."""
+"""Folds a journal into the state of its shard, from the events alone: an independent check."""
 
 from collections import Counter
 
@@ -8,7 +8,7 @@ from headrace.model.results import SnapshotRow
 
 
 class Folded:
-    """What a shard must hold if its journal, read from the beginning, is true. Impossible events fail at once."""
+    """The state of a shard by its journal, read from the beginning. Impossible events fail at once."""
 
     def __init__(self) -> None:
         self.live: dict[str, tuple[State, int | None]] = {}
@@ -35,7 +35,7 @@ class Folded:
                 if line.event == "merged":
                     self.blocked_jobs.remove(id)
             case "blocked":
-                assert self._state(id) is State.ACTIVE, f"blocked {id} behind nothing"
+                assert self._state(id) is State.ACTIVE, f"blocked {id} without an active job"
                 self.blocked_jobs.add(id)
             case "unblocked":
                 assert id not in self.live, f"unblocked {id} while it is live"
@@ -112,7 +112,7 @@ class Folded:
             self.over[id] = State.CANCELLED
 
     def check(self, rows: list[SnapshotRow]) -> None:
-        """Fail unless the rows are what the journal says. Finished jobs may have been forgotten, never invented."""
+        """Fail unless the rows equal the folded journal. Finished jobs may be missing, but never additional."""
         live = {row.id: (row.state, row.fence) for row in rows if row.state in (State.WAITING, State.ACTIVE)}
         blocked_jobs = Counter(row.id for row in rows if row.state is State.BLOCKED)
         dead_letters = {row.dead_letter: row.id for row in rows if row.state is State.DEAD}

@@ -309,8 +309,8 @@ class Actor:
         return dict(zip(looks, await asyncio.gather(*looks.values()), strict=True))
 
     async def _workers(self, queue: Queue, now_ms: int) -> object:
-        """Who was seen. Of a fail queue only when: the death that makes it and a claim on it may come in one turn, and
-        then a store that decides shard by shard has no others yet to note the claim in."""
+        """The workers that were seen, of a fail queue only their times: the death that creates it and a claim on it may
+        come in one turn, and then a store that decides shard by shard notes the claim in fewer shards."""
         seen = await self.store.reads.workers(queue, now_ms=now_ms)
         return {each.worker: each.seen_at_ms for each in seen} if queue.is_fail_queue else seen
 
@@ -324,20 +324,20 @@ class Actor:
 
 
 def _by_number(row: Found) -> tuple[str, int, int]:
-    """In an order that all stores agree on: they draw numbers of dead letters as they like, but in the same order."""
+    """The order of a row in every store: dead letter numbers differ, but not their order."""
     head, _, number = row.id.rpartition("#")
     dead_letter = row.dead_letters[0].key.number if row.dead_letters else 0
     return (head, int(number), dead_letter) if number.isdecimal() else (row.id, 0, dead_letter)
 
 
 class Pairing:
-    """Says an answer of one store in the terms of another: epochs, fences, dead letter numbers and numbers of places
-    are drawn by each store as it likes, so each of one must stand for the same one of the other wherever it is seen."""
+    """Translates answers of one store into the numbers of another: each store draws epochs, fences, dead letter numbers
+    and order keys on its own, so a number of one must always stand for the same number of the other."""
 
     def __init__(self) -> None:
         self._known: dict[tuple[str, int], int] = {}
 
-    def said(self, expected: object, answer: object) -> tuple[object, object]:
+    def comparable(self, expected: object, answer: object) -> tuple[object, object]:
         """Both answers as plain data, the second in the terms of the first; tokens are left out."""
         wanted, found = msgspec.to_builtins(expected), msgspec.to_builtins(answer)
         return self._walk("", wanted, wanted), self._walk("", wanted, found)
@@ -362,13 +362,13 @@ class Pairing:
                 return self._known.setdefault((name, found), wanted)
             case "dead_letter" | "number":
                 return self._known.setdefault(("dead_letter", found), wanted)
-            case "place":
+            case "order_key":
                 number = self._known.setdefault((name, number_at(found)), number_at(wanted))
                 return found - number_at(found) + number
         return found
 
     def _cursor(self, wanted: str, found: str) -> str:
-        # It holds an id, and nobody needs to understand it but whoever compares.
+        # A cursor holds an id, which the comparison must translate as well.
         texts = (base64.urlsafe_b64decode(each).decode() for each in (found, wanted))
         last, wanted_last = (_INSTANT.sub("", text) for text in texts)
         return base64.urlsafe_b64encode(self._id(wanted_last, last).encode()).decode()

@@ -15,7 +15,7 @@ from tests.support.histories import Actor, Draw, Op
 
 
 async def check_history(store: Store, draw: Draw, operations: int, say: Callable[[str], None]) -> int:
-    """Play operations and check every invariant as it goes; says how many claims were made."""
+    """Play operations and check every invariant after each; returns the number of claims."""
     actor = Actor(store, draw)
     leases = Leases()
     witnesses = {shard: Witness(shard) for queue in draw.queues for shard in queue.all_shards()}

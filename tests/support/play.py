@@ -1,4 +1,4 @@
-"""A store with a clock in hand: lets a test say what happens, in few words."""
+"""A store with a manual clock, and short calls for tests of jobs."""
 
 from itertools import count, islice
 from typing import Any
@@ -20,7 +20,7 @@ START_MS = 1_700_000_000_000
 
 
 class Play:
-    """One queue of one tenant, a worker, and a clock that moves only when told."""
+    """One queue of one tenant, a worker, and a clock that only `advance` moves."""
 
     def __init__(self, store: Store, shards: int = 1, *, name: str = "mail", tenant: str = "acme") -> None:
         self.store = store

@@ -12,7 +12,7 @@ _NUMBERS = count(1)
 
 @contextmanager
 def new_schema(server: PostgresServer | None = None) -> Iterator[str]:
-    """The URL of a schema that nobody else uses; `fast`, since no test cuts the power."""
+    """The URL of a schema of its own; `fast`, since no test cuts the power."""
     server = server or postgres_server()
     schema = f"test_{next(_NUMBERS)}"
     yield f"{server.url}?profile=fast&schema={schema}"

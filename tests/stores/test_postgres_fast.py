@@ -13,7 +13,7 @@ from headrace.model.names import Queue
 from headrace.model.outcome import Done, JobError, Retried
 from headrace.model.policy import Policy
 from headrace.stores.postgres.connection import connect, settings_of
-from headrace.stores.postgres.fast_jobs import SLOW_CALLS
+from headrace.stores.postgres.jobs import SLOW_CALLS
 from headrace.stores.postgres.store import PostgresStore
 from tests.support.schemas import new_schema
 

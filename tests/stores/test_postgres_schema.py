@@ -200,7 +200,7 @@ async def test_plans_made_while_tables_were_empty_read_little_when_they_are_full
             )
         connection.execute(ACTIVE, ([str(number) for number in range(50_000)],))
         connection.execute(
-            "INSERT INTO job (shard_id, id, place, run_at_ms, body, payload)"
+            "INSERT INTO job (shard_id, id, order_key, run_at_ms, body, payload)"
             " SELECT 1, 'waiting-' || n, nullif(n, 100000 - n), n, '', '' FROM generate_series(1, 50000) AS n"
         )
         connection.execute(

@@ -127,3 +127,16 @@ class PostgresShardCounters(ShardCounters):
             self.cancelled += by
         if not pinned:
             self.unpinned += by
+
+
+class PostgresShard:
+    """A shard in one transaction, and its counters."""
+
+    def __init__(self, link: LazyTransaction, shard_id: int, counters: PostgresShardCounters, draws: Sequences) -> None:
+        self.link = link
+        self.run = link.run
+        self.shard_id = shard_id
+        self.counters = counters
+        self.draws = draws
+        self.hint: list[str] = []
+        """Ids that the step is about: whoever has to look up one of them looks up all."""

@@ -16,9 +16,8 @@ from headrace.stores.postgres.job_waiters import EndedJobs
 from headrace.stores.postgres.journal import Sequencer
 from headrace.stores.postgres.lazy_transaction import READING, WRITING, LazyTransaction
 from headrace.stores.postgres.notify import PostgresSignals
-from headrace.stores.postgres.open_feeds import SeenFeeds
 from headrace.stores.postgres.sql import sql
-from headrace.stores.postgres.transaction import PostgresTx
+from headrace.stores.postgres.transaction import PostgresTx, SeenFeeds
 from headrace.stores.shared.waiters import Name, name_of
 
 T = TypeVar("T")

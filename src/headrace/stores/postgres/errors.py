@@ -8,7 +8,6 @@ from psycopg import errors as pg
 from psycopg_pool import PoolClosed, PoolTimeout
 
 from headrace.model.errors import BadConfig, HeadraceError, OutcomeUnknown, StoreUnavailable
-from headrace.stores.postgres.connection import Connection
 
 AGAIN = (pg.UniqueViolation, pg.DeadlockDetected, pg.SerializationFailure)
 """Somebody else was faster: the server has undone the transaction, and running it anew decides on what is there now."""
@@ -29,12 +28,6 @@ def errors(place: str, *, sent: bool = False) -> Iterator[None]:
         raise
     except psycopg.Error as error:
         raise ours(error, place, sent=sent) from error
-
-
-def commit(connection: Connection, place: str) -> None:
-    """Commit; whatever the server did not answer clearly leaves open whether the work was kept."""
-    with errors(place, sent=True):
-        connection.execute("COMMIT", prepare=False)
 
 
 def ours(error: psycopg.Error, place: str, *, sent: bool = False) -> HeadraceError:

@@ -3,15 +3,16 @@
 from headrace.model.finished import DeadLetter, FinishedJob
 from headrace.stores.engine.row_codec import finished_job_columns, finished_job_of, pack, unpack_dead_letter
 from headrace.stores.engine.rows import part_of
-from headrace.stores.postgres.counters import PostgresShardCounters, Sequences
+from headrace.stores.postgres.counters import PostgresShard, PostgresShardCounters, Sequences
 from headrace.stores.postgres.lazy_transaction import LazyTransaction
-from headrace.stores.postgres.part import PostgresRowGroup
 
+FRONT = 64
+"""Dead letters at the front that are looked at in one go: each death asks whether the oldest are over."""
 Standing = tuple[str, bool]
 """What is counted of a finished job: its state, and whether it is pinned."""
 
 
-class PostgresFinishedRows(PostgresRowGroup):
+class PostgresFinishedRows(PostgresShard):
     """Jobs that are done or cancelled, at most one finished job per id."""
 
     def __init__(self, link: LazyTransaction, shard_id: int, counters: PostgresShardCounters, draws: Sequences) -> None:
@@ -19,6 +20,11 @@ class PostgresFinishedRows(PostgresRowGroup):
         self._known_finished_jobs: dict[str, Standing | None] = {}
         self._stored_finished_jobs: set[str] = set()
         self._finished_jobs: dict[str, FinishedJob | None] = {}
+        self._new_dead_letters: dict[int, DeadLetter] = {}
+        self._gone_dead_letters: list[int] = []
+        self._of_id: dict[str, list[DeadLetter]] = {}
+        self._dead_letter_front: list[tuple[int, int]] | None = None
+        self._dead_letter_front_is_all = False
 
     def finished_job(self, id: str) -> FinishedJob | None:
         if id in self._finished_jobs:
@@ -112,22 +118,6 @@ class PostgresFinishedRows(PostgresRowGroup):
             self._known_finished_jobs[id] = None
             self._stored_finished_jobs.discard(id)
         return len(gone)
-
-
-FRONT = 64
-"""Dead letters at the front that are looked at in one go: each death asks whether the oldest are over."""
-
-
-class PostgresDeadLetterRows(PostgresRowGroup):
-    """Dead letters under numbers that only grow."""
-
-    def __init__(self, link: LazyTransaction, shard_id: int, counters: PostgresShardCounters, draws: Sequences) -> None:
-        super().__init__(link, shard_id, counters, draws)
-        self._new_dead_letters: dict[int, DeadLetter] = {}
-        self._gone_dead_letters: list[int] = []
-        self._of_id: dict[str, list[DeadLetter]] = {}
-        self._dead_letter_front: list[tuple[int, int]] | None = None
-        self._dead_letter_front_is_all = False
 
     def dead_letter(self, number: int) -> DeadLetter | None:
         found = self._select("dead_letter_find", self.shard_id, number)

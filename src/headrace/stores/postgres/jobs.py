@@ -1,21 +1,51 @@
-"""The jobs protocol on PostgreSQL: a call's rows are locked and read in one round trip before its transitions run."""
+"""The jobs protocol on PostgreSQL: fast paths first, and the transitions where a fast path gives up.
 
-from collections.abc import Callable, Sequence
+Whatever is unusual (a known id, a key, a lost lease, a blocked job, a job too late or too large, a new configuration)
+raises `NotFastPath`; what was done so far is rolled back and the call runs again through the transitions, which decide
+everything. So a fast path may only be right or give up."""
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import TypeVar
 
-from headrace.model.claim import Claim, ClaimRequest, Claims
+import psycopg
+
+from headrace.model.claim import Claim, ClaimRequest, Claims, Settlement, check_settlements
 from headrace.model.job import Job
-from headrace.model.names import Queue
-from headrace.model.results import Enqueued
+from headrace.model.limits import BATCH_MAX, PROMOTIONS_PER_CALL_MAX
+from headrace.model.names import Queue, Shard
+from headrace.model.policy import NO_POLICY
+from headrace.model.results import Enqueued, Settled, Turned
+from headrace.model.validate import check_batch, check_time
 from headrace.stores.engine.jobs import EngineJobs
 from headrace.stores.engine.rows import Tx
-from headrace.stores.engine.step import Step
+from headrace.stores.engine.step import Step, order_key_of
+from headrace.stores.postgres.connection import Connection, roll_back
+from headrace.stores.postgres.engine import PostgresEngine
+from headrace.stores.postgres.errors import AGAIN, errors
+from headrace.stores.postgres.fast_claim import ClaimTry
+from headrace.stores.postgres.fast_enqueue import enqueue_new, prepare
+from headrace.stores.postgres.fast_settle import PlainTry, SettleTry
+from headrace.stores.postgres.lazy_transaction import WRITING, LazyTransaction
+from headrace.stores.postgres.queue_cache import Due, DueShard, KnownQueues, NotFastPath, NotPlain, NotThere
 from headrace.stores.postgres.rows import PostgresRows
+from headrace.stores.postgres.sql import sql
 from headrace.stores.postgres.transaction import PostgresTx
 from headrace.stores.shared.sharding import by_shard
+from headrace.stores.shared.validate import naming
+from headrace.stores.shared.waiters import name_of
 
+T = TypeVar("T")
 Item = TypeVar("Item")
 Answer = TypeVar("Answer")
+SLOW_CALLS = 8
+"""How many calls go straight through the transitions after a fast path had to give up."""
+UNUSUAL = "HR001"
+"""What our functions in the server raise."""
+PLAIN = "plain"
+"""The kind under which vain attempts to settle in one statement are counted."""
+NOT_PLAIN = "HR002"
+"""What settle_plain raises where settle_drop and settle_done have to look closer."""
 
 
 class PostgresJobs(EngineJobs):
@@ -60,3 +90,256 @@ class PostgresJobs(EngineJobs):
         groups = by_shard(items, address)
         tx.lock([(shard, [address(items[index])[1] for index in picks]) for shard, picks in groups])
         return super()._batch(tx, items, address, act, unknown, now_ms)
+
+
+class FastJobs(PostgresJobs):
+    """Tries the fast path first, each call by itself: what is unusual now is likely to be so again, so the next calls
+    of the same kind are spared the vain attempt."""
+
+    def __init__(self, engine: PostgresEngine, slow_calls: int = SLOW_CALLS) -> None:
+        super().__init__(engine)
+        self._postgres = engine
+        self._slow_calls = slow_calls
+        self._slow_left: dict[str, int] = {}
+        self._queues = KnownQueues()
+        self._was_idle = False
+        self._due: DueShard | None = None
+
+    async def enqueue(self, jobs: Sequence[Job], *, now_ms: int | None = None) -> list[Enqueued]:
+        check_batch("jobs", len(jobs), BATCH_MAX)
+        _check(now_ms)
+        with naming(job.id for job in jobs):
+            gathered = await self._try("enqueue", jobs, lambda connection: self._enqueue_new(connection, jobs, now_ms))
+        if gathered is None:
+            return await super().enqueue(jobs, now_ms=now_ms)
+        self._postgres.committed({name_of(shard.queue) for shard in gathered}, gathered)
+        return [Enqueued(job.id, "created") for job in jobs]
+
+    def _enqueue_new(self, connection: Connection, jobs: Sequence[Job], now_ms: int | None) -> dict[Shard, int]:
+        place = self._postgres.settings.place
+        with errors(place):
+            calls = prepare(connection, self._queues, jobs, now_ms)
+        with errors(place, sent=True):
+            return enqueue_new(connection, calls)
+
+    async def claim(self, request: ClaimRequest, *, now_ms: int | None = None) -> Claims:
+        _check(now_ms)
+        claims = await self._try(
+            "claim",
+            request.queues,
+            lambda connection: self._promoting(
+                connection, now_ms, lambda promoted: self._take(connection, request, now_ms, promoted)
+            ),
+        )
+        if claims is None:
+            claims = await super().claim(request, now_ms=now_ms)
+        self._was_idle = not claims.items
+        return claims
+
+    def _promoting(self, connection: Connection, now_ms: int | None, act: Callable[[set[int]], T]) -> T:
+        """Run an attempt to claim, again after each shard whose due jobs it had to make ready first. That is a
+        transaction of its own: any other claim might have done it just before."""
+        promoted: set[int] = set()
+        due = self._due
+        while True:
+            if due is not None:
+                self._promote(connection, due, now_ms)
+                promoted.add(due.shard_id)
+            try:
+                return act(promoted)
+            except Due as found:
+                if connection.info.transaction_status != psycopg.pq.TransactionStatus.IDLE:
+                    roll_back(connection)
+                due = found.shard
+
+    def _promote(self, connection: Connection, due: DueShard, now_ms: int | None) -> None:
+        known = due.known
+        first_order_key = order_key_of(known.config.priority_of(NO_POLICY), 0)
+        args = known.queue_id, known.text, due.shard_id, now_ms, first_order_key, PROMOTIONS_PER_CALL_MAX
+        self._due = None
+        with errors(self._postgres.settings.place):
+            [(promoted,)] = connection.execute(sql("promote_plain"), args, binary=True).fetchall()
+        if promoted == PROMOTIONS_PER_CALL_MAX:  # there may be more: the next call need not find that out in vain
+            self._due = due
+
+    def _take(self, connection: Connection, request: ClaimRequest, now_ms: int | None, promoted: set[int]) -> Claims:
+        place = self._postgres.settings.place
+        with errors(place):
+            if self._was_idle:
+                looking = ClaimTry(connection, self._queues, request, now_ms)
+                looking.look(lambda name, *args: connection.execute(sql(name), args, binary=True))
+                idle = looking.idle()
+                if idle is not None:
+                    return idle
+            link = LazyTransaction(connection, WRITING)
+            taking = ClaimTry(connection, self._queues, request, now_ms, promoted)
+            with link.together():
+                taking.send(link)
+            taking.read(link)
+        if taking.is_empty:
+            roll_back(connection)
+        else:
+            self._commit(connection, link, taking)
+        return taking.answer()
+
+    async def settle(self, settlements: Sequence[Settlement], *, now_ms: int | None = None) -> list[Settled]:
+        check_settlements(settlements)
+        _check(now_ms)
+        with naming(each.lease.id for each in settlements):
+            settling = await self._try(
+                "settle", settlements, lambda connection: self._end(connection, settlements, now_ms)
+            )
+        if settling is None:
+            return await super().settle(settlements, now_ms=now_ms)
+        self._postgres.committed((), settling.gathered(), settling.ended())
+        return settling.answers()
+
+    def _end(
+        self, connection: Connection, settlements: Sequence[Settlement], now_ms: int | None
+    ) -> PlainTry | SettleTry:
+        place = self._postgres.settings.place
+        with errors(place):
+            plain = self._plain(connection, settlements, now_ms)
+        if plain is not None:
+            try:
+                with errors(place, sent=True), _plain_only():
+                    plain.settle(connection)
+            except NotPlain:
+                self._slow_left[PLAIN] = self._slow_calls
+            else:
+                return plain
+        with errors(place):
+            link, settling = (
+                LazyTransaction(connection, WRITING),
+                SettleTry(connection, self._queues, settlements, now_ms),
+            )
+            with link.together():
+                settling.send(link)
+            settling.read()
+        self._commit(connection, link, settling)
+        return settling
+
+    def _plain(self, connection: Connection, settlements: Sequence[Settlement], now_ms: int | None) -> PlainTry | None:
+        """The attempt in one statement, None when it is spared."""
+        left = self._slow_left.get(PLAIN, 0)
+        self._slow_left[PLAIN] = max(left - 1, 0)
+        if left:
+            return None
+        try:
+            return PlainTry(connection, self._queues, settlements, now_ms)
+        except NotPlain:
+            return None
+
+    async def turn(
+        self, settlements: Sequence[Settlement], request: ClaimRequest, *, now_ms: int | None = None
+    ) -> Turned:
+        check_settlements(settlements)
+        _check(now_ms)
+        with naming(each.lease.id for each in settlements):
+            found = await self._try(
+                "turn",
+                settlements,
+                lambda connection: self._promoting(
+                    connection,
+                    now_ms,
+                    lambda promoted: self._turn(connection, settlements, request, now_ms, promoted),
+                ),
+            )
+        if found is None:
+            return await super().turn(settlements, request, now_ms=now_ms)
+        settling, claims = found
+        self._postgres.committed((), settling.gathered(), settling.ended())
+        return Turned(settling.answers(), claims.items, claims.next_at_ms, claims.now_ms)
+
+    def _turn(
+        self,
+        connection: Connection,
+        settlements: Sequence[Settlement],
+        request: ClaimRequest,
+        now_ms: int | None,
+        promoted: set[int],
+    ) -> tuple[PlainTry | SettleTry, Claims]:
+        with errors(self._postgres.settings.place):
+            plain = self._plain(connection, settlements, now_ms)
+        if plain is not None:
+            try:
+                return plain, self._turn_by(connection, plain, request, now_ms, promoted)
+            except NotPlain:
+                roll_back(connection)
+                self._slow_left[PLAIN] = self._slow_calls
+        with errors(self._postgres.settings.place):
+            settling = SettleTry(connection, self._queues, settlements, now_ms)
+        return settling, self._turn_by(connection, settling, request, now_ms, promoted)
+
+    def _turn_by(
+        self,
+        connection: Connection,
+        settling: PlainTry | SettleTry,
+        request: ClaimRequest,
+        now_ms: int | None,
+        promoted: set[int],
+    ) -> Claims:
+        with errors(self._postgres.settings.place):
+            link = LazyTransaction(connection, WRITING)
+            taking = ClaimTry(connection, self._queues, request, now_ms, promoted)
+            with _plain_only(), link.together():
+                settling.send(link)
+                if settling.is_whole:
+                    taking.send(link)
+            settling.read()
+            if not settling.is_whole:
+                with link.together():
+                    settling.write(link)
+                    taking.send(link, settling.now_ms)
+            taking.read(link)
+        self._commit(connection, link, taking)
+        return taking.answer()
+
+    def _commit(self, connection: Connection, link: LazyTransaction, tried: ClaimTry | SettleTry) -> None:
+        with errors(self._postgres.settings.place, sent=True), link.together():
+            tried.write(link)
+            connection.execute("COMMIT", prepare=False)
+
+    async def _try(self, kind: str, items: Sequence[object], act: Callable[[Connection], T]) -> T | None:
+        """What the fast path answers, None when it does not apply."""
+        left = self._slow_left.get(kind, 0)
+        self._slow_left[kind] = max(left - 1, 0)
+        if left or not items:
+            return None
+        try:
+            return await self._postgres.lanes.run(lambda connection: _whole(connection, act))
+        except NotThere:
+            return None
+        except NotFastPath:
+            self._queues.forget()
+            self._slow_left[kind] = self._slow_calls
+            return None
+
+
+def _whole(connection: Connection, act: Callable[[Connection], T]) -> T:
+    """Run an attempt; what it has begun when it gives up is rolled back."""
+    try:
+        return act(connection)
+    except BaseException as error:
+        if connection.info.transaction_status != psycopg.pq.TransactionStatus.IDLE:
+            roll_back(connection)
+        cause = error.__cause__
+        if isinstance(error, AGAIN) or (isinstance(cause, psycopg.Error) and cause.sqlstate == UNUSUAL):
+            raise NotFastPath from error
+        raise
+
+
+@contextmanager
+def _plain_only() -> Iterator[None]:
+    """Tell a settlement that is not plain from other errors."""
+    try:
+        yield
+    except psycopg.Error as error:
+        if error.sqlstate == NOT_PLAIN:
+            raise NotPlain from error
+        raise
+
+
+def _check(now_ms: int | None) -> None:
+    if now_ms is not None:
+        check_time("now_ms", now_ms)

@@ -9,9 +9,8 @@ from headrace.model.event import Consumer, Entry
 from headrace.stores.engine.row_codec import consumer_of
 from headrace.stores.engine.rows import OldestEntry
 from headrace.stores.postgres.arrays import numbers
-from headrace.stores.postgres.counters import COUNTS, PostgresShardCounters, Sequences
+from headrace.stores.postgres.counters import COUNTS, PostgresShard, PostgresShardCounters, Sequences
 from headrace.stores.postgres.lazy_transaction import LazyTransaction
-from headrace.stores.postgres.part import PostgresRowGroup
 
 FRONT = 200
 """Entries at the front that are looked at in one go: every appended entry asks whether the oldest are over."""
@@ -37,7 +36,7 @@ class NumberedCall(msgspec.Struct, frozen=True, gc=False):
     at_ms: int
 
 
-class PostgresJournalRows(PostgresRowGroup):
+class PostgresJournalRows(PostgresShard):
     """Entries under the seq of their last event."""
 
     def __init__(self, link: LazyTransaction, shard_id: int, counters: PostgresShardCounters, draws: Sequences) -> None:

@@ -7,7 +7,7 @@ from typing import Any
 import psycopg
 
 from headrace.stores.postgres.connection import Connection, roll_back
-from headrace.stores.postgres.errors import commit, errors
+from headrace.stores.postgres.errors import errors
 from headrace.stores.postgres.sql import sql
 
 Cursor = psycopg.Cursor[tuple[Any, ...]]
@@ -45,7 +45,8 @@ class LazyTransaction:
         """Keep what was done, if there was anything at all."""
         if self._begun:
             self._begun = False
-            commit(self.connection, place)
+            with errors(place, sent=True):
+                self.connection.execute("COMMIT", prepare=False)
 
     @contextmanager
     def committing(self, place: str) -> Iterator[None]:

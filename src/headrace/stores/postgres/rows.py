@@ -11,16 +11,15 @@ from headrace.model.queue_config import QueueConfig
 from headrace.model.results import Counts
 from headrace.stores.engine.journal import number, trim
 from headrace.stores.engine.row_codec import due_since, finished_job_of, row_of, unpack_blocked_job, unpack_dead_letter
-from headrace.stores.postgres.counters import JOURNAL, PostgresShardCounters, Sequences
-from headrace.stores.postgres.finished_rows import PostgresDeadLetterRows, PostgresFinishedRows
-from headrace.stores.postgres.integrity import PostgresIntegrityRows
-from headrace.stores.postgres.journal_rows import PARTITION_SEQS
+from headrace.stores.postgres.counters import COUNTS, JOURNAL, PostgresShardCounters, Sequences
+from headrace.stores.postgres.finished_rows import PostgresFinishedRows
+from headrace.stores.postgres.job_rows import PostgresJobRows
+from headrace.stores.postgres.journal_rows import PARTITION_SEQS, PostgresJournalRows
 from headrace.stores.postgres.lazy_transaction import LazyTransaction
-from headrace.stores.postgres.marks import PostgresKeyRows
 from headrace.stores.shared.lookup import Row
 
 
-class PostgresRows(PostgresIntegrityRows, PostgresFinishedRows, PostgresDeadLetterRows, PostgresKeyRows):
+class PostgresRows(PostgresJobRows, PostgresFinishedRows, PostgresJournalRows):
     """Rows that a step names are locked as they are read; the shard's own row is locked by `number` alone."""
 
     def __init__(
@@ -149,6 +148,21 @@ class PostgresRows(PostgresIntegrityRows, PostgresFinishedRows, PostgresDeadLett
         for name in ("erase_key", "erase_worker", "erase_consumer"):
             erased += self.run(name, self.shard_id, limit - erased).rowcount
         return erased
+
+    def kept(self) -> dict[str, int]:
+        return {name: getattr(self.counters, name) for name in COUNTS}
+
+    def counted(self) -> dict[str, int]:
+        # One statement, so one state of the table: whoever changes rows meanwhile has them and their counts in the
+        # inbox together, or neither.
+        found = self.ask("shard_count", *[self.shard_id] * 9).fetchall()[0]
+        return dict(zip(COUNTS, found, strict=True))
+
+    def recount(self, counted: dict[str, int]) -> None:
+        assert self.folded is not None  # the shard's row is locked since it was numbered
+        kept = dict(zip(COUNTS, self.folded, strict=True)) | counted
+        self.folded = tuple(kept[name] for name in COUNTS)
+        self.counters.set_counts(self.folded)
 
     def write_back(self) -> None:
         """Write what the step changed, except what goes to the inbox; all in one go inside `together`."""

@@ -1,17 +1,21 @@
 """The store in a PostgreSQL database."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from typing import TypeVar
 
 from headrace.model.clock import Clock, SystemClock
 from headrace.model.errors import BadConfig
+from headrace.model.feed import FeedName
 from headrace.model.integrity import schema_at
 from headrace.model.job import Job
 from headrace.model.results import Enqueued, Health
 from headrace.stores.engine.dead_letters import EngineDeadLetters
 from headrace.stores.engine.feeds import EngineFeeds
 from headrace.stores.engine.integrity import EngineIntegrity
+from headrace.stores.engine.items import EngineItems
 from headrace.stores.engine.queues import EngineQueues
 from headrace.stores.engine.reads import EngineReads
+from headrace.stores.engine.rows import Tx
 from headrace.stores.postgres.connection import (
     Connection,
     ConnectionSettings,
@@ -22,12 +26,27 @@ from headrace.stores.postgres.connection import (
 )
 from headrace.stores.postgres.engine import PostgresEngine
 from headrace.stores.postgres.errors import errors
-from headrace.stores.postgres.fast_jobs import SLOW_CALLS, FastJobs
-from headrace.stores.postgres.items import PostgresItems
+from headrace.stores.postgres.jobs import SLOW_CALLS, FastJobs
 from headrace.stores.postgres.journal import PostgresJournal
 from headrace.stores.postgres.migrate import migrate, version_now
 from headrace.stores.postgres.sql import migration_names, sql
+from headrace.stores.postgres.transaction import PostgresTx
 from headrace.stores.postgres.transactional import Callers, enqueue_on
+
+T = TypeVar("T")
+
+
+class PostgresItems(EngineItems):
+    """A step locks its feed and reads in one round trip, and writes in another: every round trip under the lock makes
+    all other writers of the feed wait."""
+
+    async def _write(self, feed: FeedName, ids: Sequence[str], act: Callable[[Tx], T]) -> T:
+        def locked(tx: Tx) -> T:
+            assert isinstance(tx, PostgresTx)
+            tx.feeds.lock_ahead(feed, ids)
+            return act(tx)
+
+        return await self._engine.write(locked)
 
 
 class PostgresStore:

@@ -18,7 +18,6 @@ from headrace.stores.engine.feed_rows import FeedRows
 from headrace.stores.engine.rows import Tx
 from headrace.stores.postgres.connection import connect, settings_of
 from headrace.stores.postgres.feed_items import END, START, KnownOrder
-from headrace.stores.postgres.migrate import migrate
 from headrace.stores.postgres.notify import LOOK_SECONDS
 from headrace.stores.postgres.sql import sql
 from headrace.stores.postgres.store import PostgresStore
@@ -28,8 +27,6 @@ from tests.support.servers import postgres_server
 
 NEWS = FeedName("news")
 LONG_MS = 60_000
-BEFORE_FEEDS = 31
-"""The layout of a schema that knew no feeds."""
 
 
 @pytest.fixture
@@ -192,7 +189,7 @@ async def test_after_a_lost_tail_only_readers_of_what_was_lost_have_a_gap(url: s
     kept = await end(store)
     lost = FeedCursor(kept.birth, kept.epoch, kept.seq + 1)
     await store.close()
-    postgres_server().ask(f"DELETE FROM {schema_of(url)}.alive")  # noqa: S608 - as the server does after a crash
+    postgres_server().ask(f"DELETE FROM {schema_of(url)}.crash_mark")  # noqa: S608 - as the server does after a crash
 
     store = await PostgresStore.open(settings_of(url))
     await publish(store, "b")
@@ -223,20 +220,6 @@ async def test_what_a_deletion_that_died_has_left_is_erased_by_others_in_bounded
     await store.close()
 
 
-async def test_a_schema_without_feeds_gets_them_and_keeps_what_it_has(url: str) -> None:
-    """T37: numbered migrations, each from where the last one left off."""
-    with closing(connect(settings_of(url))) as connection:
-        migrate(connection, settings_of(url), upto=BEFORE_FEEDS)
-        connection.execute("INSERT INTO queue (tenant, name, shards, config) VALUES ('default', 'mail', 1, '{}')")
-
-    store = await open_feed(url)
-    await publish(store, "a")
-
-    assert (await end(store)).seq == 2
-    assert count(url, "queue") == 1
-    await store.close()
-
-
 # What it costs.
 
 IDS = [b"1-1", b"1-2", b"unknown"]
@@ -254,10 +237,10 @@ INDEXED: dict[str, tuple[tuple[object, ...], str]] = {
     "feed_item_rank": ((LATER, IDS, ["a", "b", "c"]), "feed_item_pkey"),
     "feed_item_drop": ((LATER, IDS), "feed_item_pkey"),
     "feed_change_read": ((LATER, 10, 1_000, 1_000_000), "feed_change_pkey"),
-    "feed_change_front": ((LATER, 10, 100), "feed_change_pkey"),
+    "feed_change_oldest": ((LATER, 10, 100), "feed_change_pkey"),
     "feed_change_drop": ((LATER, 10, 20), "feed_change_pkey"),
-    "erase_feed_item": ((LATER, 100), "feed_item_pkey"),
-    "erase_feed_change": ((LATER, 100), "feed_change_pkey"),
+    "feed_item_erase": ((LATER, 100), "feed_item_pkey"),
+    "feed_change_erase": ((LATER, 100), "feed_change_pkey"),
 }
 """Statements with arguments, and the index that each must use."""
 

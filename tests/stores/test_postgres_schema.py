@@ -4,7 +4,6 @@ import asyncio
 import re
 from collections.abc import Iterator
 from contextlib import closing
-from importlib.resources import files
 
 import pytest
 
@@ -71,6 +70,24 @@ def test_migrating_from_every_earlier_layout_gives_the_schema_of_a_fresh_databas
     assert len(wanted) > 100
 
 
+def test_a_later_step_is_applied_once_to_a_schema_that_has_the_earlier_ones(
+    url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """T37: numbered migrations, each from where the last one left off."""
+    first, settings = migrations(), settings_of(url)
+    with closing(connect(settings)) as connection:
+        migrate(connection, settings)
+        connection.execute("INSERT INTO queue (tenant, name, shards, config) VALUES ('default', 'mail', 1, '{}')")
+        later = (first[-1][0] + 1, ["CREATE TABLE later (one integer);", "INSERT INTO later VALUES (1);"])
+        monkeypatch.setattr("headrace.stores.postgres.migrate.migrations", lambda: [*first, later])
+
+        layouts = [migrate(connection, settings) for _ in range(2)]
+        found = connection.execute("SELECT (SELECT count(*) FROM later), (SELECT count(*) FROM queue)").fetchall()
+
+    assert layouts == [later[0]] * 2
+    assert found == [(1, 1)]
+
+
 def test_a_schema_of_a_newer_headrace_is_refused(url: str) -> None:
     with closing(connect(settings_of(url))) as connection:
         newest = migrate(connection, settings_of(url))
@@ -91,15 +108,6 @@ async def test_stores_that_meet_a_new_database_at_once_make_its_schema_once(url:
     assert [answer.status for [answer] in answers] == ["created", "updated", "updated", "updated"]
 
 
-def test_every_statement_is_in_a_file_that_says_what_it_is_for() -> None:
-    texts = [
-        each.read_text("utf-8") for each in (files("headrace.stores.postgres") / "sql").iterdir() if each.is_file()
-    ]
-
-    assert len(texts) > 50
-    assert all(text.startswith("-- ") for text in texts)
-
-
 def test_hot_tables_leave_room_and_are_vacuumed_early(url: str) -> None:
     with closing(connect(settings_of(url))) as connection:
         migrate(connection, settings_of(url))
@@ -118,11 +126,9 @@ def test_hot_tables_leave_room_and_are_vacuumed_early(url: str) -> None:
 def test_journal_lines_are_compressed_by_lz4_wherever_the_server_has_it(url: str) -> None:
     """In the inbox, in every partition that is there, and in one that comes later."""
     with closing(connect(settings_of(url))) as connection:
-        before = [number for number, text in migrations() if "lz4" not in text]
-        migrate(connection, settings_of(url), upto=before[-1])
-        connection.execute("SELECT journal_reach(4000000)")
         migrate(connection, settings_of(url))
-        connection.execute("SELECT journal_reach(8000000)")
+        connection.execute("SELECT journal_add_partition(4000000)")
+        connection.execute("SELECT journal_add_partition(8000000)")
         found = connection.execute(
             "SELECT attrelid::regclass::text, attcompression::text, attstorage::text FROM pg_attribute"
             " WHERE attname = 'lines' AND attrelid::regclass::text ~ '^(inbox|journal(_[0-9]+)?)$' ORDER BY 1"
@@ -173,8 +179,8 @@ PLAIN = b"""SELECT settle_plain(1, (SELECT config FROM queue WHERE queue_id = 1)
   ARRAY[0::bigint], ARRAY['active-' || %s::text], ARRAY['n.7'], ARRAY[NULL::bytea])"""
 ACTIVE = b"""INSERT INTO job (shard_id, id, run_at_ms, expires_at_ms, fence, nonce, body, payload)
 SELECT 1, 'active-' || name, 0, 5000, 7, 'n', '\\x93', '' FROM unnest(%s::text[]) AS name"""
-LOOK = b"SELECT claim_look(1000, ARRAY[1::bigint], ARRAY[''], %s::text)"
-NOTE = b"SELECT claim_note(1, 1000, %s::text, 1, '', 'nonce', 50000)"
+READ_SHARDS = b"SELECT claim_read_shards(1000, ARRAY[1::bigint], ARRAY[''], %s::text)"
+RECORD = b"SELECT claim_record(1, 1000, %s::text, 1, '', 'nonce', 50000)"
 READ = """SELECT sum(seq_tup_read + coalesce(idx_tup_fetch, 0))::bigint FROM pg_stat_xact_user_tables
 WHERE schemaname = current_schema()"""
 
@@ -190,8 +196,8 @@ async def test_plans_made_while_tables_were_empty_read_little_when_they_are_full
             connection.execute(SETTLE, (f"early-{number}",))
             connection.execute(ACTIVE, ([f"{number}"],))
             connection.execute(PLAIN, (f"{number}",))
-            connection.execute(LOOK, (f"w-{number}",))
-            connection.execute(NOTE, (f"w-{number}",))
+            connection.execute(READ_SHARDS, (f"w-{number}",))
+            connection.execute(RECORD, (f"w-{number}",))
         for pinned in (False, True):
             connection.execute(
                 "INSERT INTO finished_job (shard_id, until_ms, pinned, state, id, body)"
@@ -215,15 +221,15 @@ async def test_plans_made_while_tables_were_empty_read_little_when_they_are_full
         connection.execute(ENQUEUE, ("late",))
         connection.execute(SETTLE, ("late",))
         connection.execute(PLAIN, ("30000",))
-        connection.execute(LOOK, ("500",))
-        connection.execute(NOTE, ("late",))
+        connection.execute(READ_SHARDS, ("500",))
+        connection.execute(RECORD, ("late",))
         after = connection.execute(READ).fetchall()[0][0]
         connection.execute("ROLLBACK")
 
     assert after - before < 100
 
 
-NAMED = ("job_lock", "job_load", "job_change", "job_drop", "settle_drop", "key_lock", "key_change")
+NAMED = ("job_lock", "job_load", "job_update", "job_drop", "settle_drop", "key_lock", "key_update")
 
 
 @pytest.mark.parametrize("queues", [[QUEUE], [Queue("earlier"), QUEUE]], ids=["without statistics", "after them"])

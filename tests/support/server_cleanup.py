@@ -77,7 +77,8 @@ class PostgresCleaner:
         """The tables that hold what stores keep: not those that describe the schema itself, nor partitions."""
         found = self._connection.execute(
             "SELECT c.relname FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace WHERE n.nspname = %s"
-            " AND c.relkind IN ('r', 'p') AND NOT c.relispartition AND c.relname NOT IN ('store', 'alive') ORDER BY 1",
+            " AND c.relkind IN ('r', 'p') AND NOT c.relispartition AND c.relname NOT IN ('store', 'crash_mark')"
+            " ORDER BY 1",
             [SCHEMA],
         ).fetchall()
         return [name for (name,) in found]

@@ -35,15 +35,15 @@ FAULTS: dict[str, tuple[tuple[str, str, str], str]] = {
         "test_repair.py::test_leases_are_repaired_by_their_end_and_then_by_id",
     ),
     "sql_an_update_keeps_the_old_payload": (
-        ("job_change", "payload = coalesce(new.payload, job.payload)", "payload = job.payload"),
+        ("job_update", "payload = coalesce(new.payload, job.payload)", "payload = job.payload"),
         "test_enqueue.py::test_the_same_id_twice_is_one_job",
     ),
     "sql_a_blocked_job_is_lost": (
-        ("job_change", "blocked_job = new.blocked_job", "blocked_job = NULL"),
+        ("job_update", "blocked_job = new.blocked_job", "blocked_job = NULL"),
         "test_blocked_jobs.py::test_an_enqueue_of_an_active_id_becomes_a_blocked_job",
     ),
     "sql_a_blocked_job_stays_when_its_job_waits_again": (
-        ("job_change", "blocked_job = new.blocked_job", "blocked_job = job.blocked_job"),
+        ("job_update", "blocked_job = new.blocked_job", "blocked_job = job.blocked_job"),
         "test_blocked_jobs.py::test_an_enqueue_of_an_active_id_becomes_a_blocked_job",
     ),
     "sql_an_idempotency_key_is_not_found": (
@@ -95,19 +95,19 @@ FAULTS: dict[str, tuple[tuple[str, str, str], str]] = {
         "test_journal.py::test_claimed_carries_the_fence_and_the_worker_only",
     ),
     "sql_calls_change_places_on_their_way_to_the_journal": (
-        ("inbox_number", "given (ticket, last_seq, at_ms)", "given (ticket, at_ms, last_seq)"),
+        ("inbox_number", "numbered (ticket, last_seq, at_ms)", "numbered (ticket, at_ms, last_seq)"),
         "test_journal.py::test_seq_is_gap_free_from_one_in_every_shard",
     ),
     "sql_a_numbered_call_is_late_by_a_millisecond": (
-        ("inbox_number", "given.at_ms, inbox.count", "given.at_ms + 1 AS at_ms, inbox.count"),
+        ("inbox_number", "numbered.at_ms, inbox.count", "numbered.at_ms + 1 AS at_ms, inbox.count"),
         "test_journal.py::test_an_event_is_one_flat_row_with_its_tenant_queue_shard_epoch_seq_and_time",
     ),
     "sql_the_journal_is_read_backwards": (
-        ("entry_read", "ORDER BY last_seq;", "ORDER BY last_seq DESC;"),
+        ("journal_read", "ORDER BY last_seq;", "ORDER BY last_seq DESC;"),
         "test_journal.py::test_stalled_names_the_lost_worker_and_not_the_repairing_one",
     ),
     "sql_a_search_stops_before_the_instant": (
-        ("entry_reached", "high, %s::bigint\n", "high, %s::bigint - 1\n"),
+        ("journal_reached", "high, %s::bigint\n", "high, %s::bigint - 1\n"),
         "test_journals.py::test_a_journal_had_got_as_far_as_its_last_event_at_or_before_the_instant",
     ),
     "sql_a_look_at_many_journals_misses_what_is_not_numbered": (

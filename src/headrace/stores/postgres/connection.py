@@ -260,7 +260,7 @@ def version_of(connection: Connection) -> str:
 
 def notes_on(connection: Connection, settings: ConnectionSettings) -> tuple[str, ...]:
     """What a person should know of the server, as it is set up now."""
-    [(fsync, full_page_writes, autovacuum, used, room)] = connection.execute(sql("settings")).fetchall()
+    [(fsync, full_page_writes, autovacuum, used, room)] = connection.execute(sql("server_settings")).fetchall()
     place, notes = settings.place, list[str]()
     if settings.profile == "fast":
         notes.append(
@@ -285,17 +285,17 @@ def notice_lost_tail(connection: Connection) -> bool:
 
     Every connection does this before anything else: none outlives a crash, so nothing is written before it is noticed.
     """
-    if connection.execute(sql("alive_find")).fetchall():
+    if connection.execute(sql("crash_mark_find")).fetchall():
         return False
     connection.execute(b"BEGIN", prepare=False)
     try:
-        connection.execute(sql("alive_lock"))
-        lost = not connection.execute(sql("alive_find")).fetchall()  # another connection may have been faster
+        connection.execute(sql("crash_mark_lock"))
+        lost = not connection.execute(sql("crash_mark_find")).fetchall()  # another connection may have been faster
         if lost:
-            if connection.execute(sql("epoch_raise")).rowcount:
+            if connection.execute(sql("shard_epoch_raise")).rowcount:
                 connection.execute(sql("fence_raise"), (FENCE_JUMP,))
             connection.execute(sql("feed_epoch_raise"))
-            connection.execute(sql("alive_write"))
+            connection.execute(sql("crash_mark_write"))
     except BaseException:
         roll_back(connection)
         raise

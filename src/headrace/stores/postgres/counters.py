@@ -30,7 +30,7 @@ class SequenceBatch:
     def take(self) -> None:
         """Make the next number the last one."""
         if not self._drawn:
-            self.add([number for (number,) in self._link.run("draw", self._sequence, DRAWN_AT_ONCE)])
+            self.add([number for (number,) in self._link.run("next_numbers", self._sequence, DRAWN_AT_ONCE)])
         self.last = self._drawn.popleft()
 
 

@@ -76,7 +76,7 @@ class PostgresEngine:
         def run(connection: Connection) -> None:
             if self._tried(connection, act, WRITING, TRIES):
                 with errors(self.settings.place):
-                    connection.execute(sql("journal_shed"))
+                    connection.execute(sql("journal_drop_partitions"))
 
         await self.lanes.run(run)
 

@@ -76,7 +76,7 @@ class ClaimTry:
     def look(self, run: Callable[..., Cursor]) -> None:
         """Look at every shard."""
         ids, configs = [visit.shard_id for visit in self._visits], [visit.known.text for visit in self._visits]
-        self._looked = run("claim_look", self._given_ms, numbers(ids), texts(configs), self._request.worker)
+        self._looked = run("claim_read_shards", self._given_ms, numbers(ids), texts(configs), self._request.worker)
 
     def _take(self, link: LazyTransaction, visit: ShardVisit) -> Cursor:
         request = self._request
@@ -157,7 +157,7 @@ class ClaimTry:
             if visit.claims:
                 lines = [EventRecord("claimed", claim.lease.id, fence=claim.lease.fence) for claim in visit.claims]
                 visit.noted = link.run(
-                    "claim_note",
+                    "claim_record",
                     visit.shard_id,
                     self.now_ms,
                     self._request.worker,

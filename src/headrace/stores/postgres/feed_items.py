@@ -249,7 +249,7 @@ class FeedItems:
         if kept:
             self._link.run("feed_item_write", self._feed_id, *_columns(kept))
         if new:
-            self._link.run("feed_item_add", self._feed_id, *_columns(new))
+            self._link.run("feed_item_insert", self._feed_id, *_columns(new))
 
 
 def _columns(rows: list[ItemRow]) -> tuple[Array, Array, Array, Array]:

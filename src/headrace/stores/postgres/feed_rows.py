@@ -53,7 +53,7 @@ class PostgresFeedLog:
 
     def ask_front(self, limit: int) -> Cursor:
         """Ask for the changes at the front that are not known yet."""
-        return self._link.run("feed_change_front", self._feed_id, self._first_seq() + len(self._front), limit)
+        return self._link.run("feed_change_oldest", self._feed_id, self._first_seq() + len(self._front), limit)
 
     def learn_front(self, found: Cursor) -> None:
         """Keep what `ask_front` has found."""

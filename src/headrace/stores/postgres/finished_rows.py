@@ -101,7 +101,7 @@ class PostgresFinishedRows(PostgresShard):
         with self.link.together():
             self.flush_finished_jobs()
             surplus = self.run("finished_job_sweep", self.shard_id, over) if over else None
-            firsts = self.run("finished_job_firsts", self.shard_id)
+            firsts = self.run("finished_job_next_times", self.shard_id)
         swept = 0 if surplus is None else self._swept(surplus.fetchall(), pinned=False)
         oldest_ms, pinned_ms = firsts.fetchall()[0]
         if swept < limit and oldest_ms is not None and oldest_ms <= now_ms:
@@ -205,7 +205,7 @@ class PostgresFinishedRows(PostgresShard):
             wanted = max(limit, FRONT)
             with self.link.together():
                 self.flush_dead_letters()
-                found = self.run("dead_letter_front", self.shard_id, wanted)
+                found = self.run("dead_letter_oldest", self.shard_id, wanted)
             self._dead_letter_front = [(number, until_ms) for number, until_ms in found.fetchall()]
             self._dead_letter_front_is_all = len(self._dead_letter_front) < wanted
         return self._dead_letter_front[:limit]

@@ -55,7 +55,7 @@ class PostgresJobRows(PostgresShard):
         # A row that comes and goes: who inserts the same id waits for this transaction, and we for theirs.
         if ids:
             with self.link.together():
-                self.run("job_seal", self.shard_id, sorted(ids))
+                self.run("job_reserve_ids", self.shard_id, sorted(ids))
                 self.run("job_drop", self.shard_id, ids)
 
     def wanted(self, ids: list[str]) -> list[str]:
@@ -137,10 +137,10 @@ class PostgresJobRows(PostgresShard):
         if gone:
             self.run("job_drop", self.shard_id, gone)
         if known:
-            self.run("job_change", self.shard_id, *map(list, zip(*known, strict=True)))
+            self.run("job_update", self.shard_id, *map(list, zip(*known, strict=True)))
         if new:
             new.sort()  # by id, as everybody inserts and locks: who meets then waits, and never in a ring
-            self.run("job_write", self.shard_id, *map(list, zip(*new, strict=True)))
+            self.run("job_insert", self.shard_id, *map(list, zip(*new, strict=True)))
 
     def _columns(self, row: Row) -> tuple[object, ...]:
         """The columns of a job as job_write wants them, with None for a body or payload that is stored already."""
@@ -171,7 +171,7 @@ class PostgresJobRows(PostgresShard):
     def firsts(self) -> NextDue:
         """What comes first in each order."""
         if self._firsts is None:
-            self.keep_firsts(self.ask("job_firsts", [self.shard_id]).fetchall()[0])
+            self.keep_firsts(self.ask("job_next_times", [self.shard_id]).fetchall()[0])
         assert self._firsts is not None  # just asked for
         return self._firsts
 
@@ -208,7 +208,7 @@ class PostgresJobRows(PostgresShard):
     def _glance(self, after_order_key: int, limit: int) -> list[Row]:
         if self.firsts().order_key is None:
             return []
-        return self._seen(self.ask("job_glance", self.shard_id, after_order_key, limit))
+        return self._seen(self.ask("job_ready_unlocked", self.shard_id, after_order_key, limit))
 
     def next_later_ms(self) -> int | None:
         return self.firsts().later_ms
@@ -255,10 +255,10 @@ class PostgresJobRows(PostgresShard):
         self._stored_keys.update(self._new_keys)
         self._new_keys = {}
         if known:
-            self.run("key_change", self.shard_id, *map(list, zip(*known, strict=True)))
+            self.run("key_update", self.shard_id, *map(list, zip(*known, strict=True)))
         if new:
             # One that is there by now was written by a call beside this one: the step is taken again and sees it.
-            self.run("key_write", self.shard_id, *map(list, zip(*new, strict=True)))
+            self.run("key_insert", self.shard_id, *map(list, zip(*new, strict=True)))
 
     def sweep_keys(self, now_ms: int, limit: int) -> int:
         with self.link.together():
@@ -290,7 +290,7 @@ class PostgresJobRows(PostgresShard):
         for name in self._new_workers:
             row = self._workers[name]
             if row is not None:
-                statement = "worker_change" if name in self._stored_workers else "worker_write"
+                statement = "worker_update" if name in self._stored_workers else "worker_insert"
                 self.run(statement, row.nonce, row.seen_at_ms, self.shard_id, name)
                 self._stored_workers.add(name)
         self._new_workers = set()

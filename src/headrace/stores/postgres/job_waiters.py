@@ -61,7 +61,7 @@ def has_ended(tx: Tx, queue: Queue, ids: Sequence[str]) -> bool:
             return True
         shard_ids += [rows.shard_id] * len(picks)
         asked += [ids[index] for index in picks]
-    return bool(tx.link.run("ended", shard_ids, asked).fetchall()[0][0])
+    return bool(tx.link.run("job_ended", shard_ids, asked).fetchall()[0][0])
 
 
 class JobWaiters:
@@ -93,4 +93,4 @@ class JobWaiters:
 
 
 def _say_on(connection: Connection, name: Name) -> None:
-    connection.execute(sql("queue_await"), (AWAIT_MS, *name, AWAIT_LEFT_MS))
+    connection.execute(sql("queue_await_ends"), (AWAIT_MS, *name, AWAIT_LEFT_MS))

@@ -134,6 +134,6 @@ def _reached(tx: Tx, spans: Sequence[Span], seen: Sequence[JournalState], at_ms:
     assert isinstance(tx, PostgresTx)
     lows = [max(span.after, each.bounds.first_seq - 1) for span, each in zip(spans, seen, strict=True)]
     highs = [min(span.upto, each.bounds.last_seq) for span, each in zip(spans, seen, strict=True)]
-    for place, last_seq in tx.link.run("entry_reached", at_ms, [each.shard_id for each in seen], lows, highs):
+    for place, last_seq in tx.link.run("journal_reached", at_ms, [each.shard_id for each in seen], lows, highs):
         lows[place - 1] = last_seq
     return [max(span.after, min(low, span.upto)) for span, low in zip(spans, lows, strict=True)]

@@ -97,7 +97,7 @@ class PostgresJournalRows(PostgresShard):
                 self._dropped_seq,
             )
         if self._dropped_seq:
-            self.run("entry_drop", self.shard_id, self._dropped_seq)
+            self.run("journal_drop", self.shard_id, self._dropped_seq)
             self._dropped_seq = 0
 
     def set_journal(self, journal: tuple[int, ...]) -> None:
@@ -110,14 +110,14 @@ class PostgresJournalRows(PostgresShard):
     def _reach(self, seqs: list[int]) -> None:
         for part in sorted({seq // PARTITION_SEQS for seq in seqs}):
             if part > self._reached:
-                self.run("journal_reach", part * PARTITION_SEQS)
+                self.run("journal_add_partition", part * PARTITION_SEQS)
                 self._reached = part
 
     def oldest_entry(self) -> OldestEntry | None:
         if not self._front and not self._front_is_all:
             with self.link.together():
                 self.flush_entries()
-                found = self.run("entry_front", self.shard_id, self.counters.first_seq, FRONT)
+                found = self.run("journal_oldest", self.shard_id, self.counters.first_seq, FRONT)
             self._front = deque(OldestEntry(*columns) for columns in found.fetchall())
             self._front_is_all = len(self._front) < FRONT
         return self._front[0] if self._front else None
@@ -131,7 +131,7 @@ class PostgresJournalRows(PostgresShard):
     def entries(self, after: int, upto: int, limit: int, bytes_max: int) -> list[Entry]:
         with self.link.together():
             self.flush_entries()
-            found = self.run("entry_read", self.shard_id, after, limit, bytes_max, upto)
+            found = self.run("journal_read", self.shard_id, after, limit, bytes_max, upto)
         return [
             Entry(epoch=epoch, last_seq=last_seq, count=count, at_ms=at_ms, worker=worker, lines=lines)
             for last_seq, epoch, at_ms, count, worker, lines in found.fetchall()
@@ -141,7 +141,7 @@ class PostgresJournalRows(PostgresShard):
         low, high = max(after, self.counters.first_seq - 1), min(upto, self.counters.seq)
         with self.link.together():
             self.flush_entries()
-            found = self.run("entry_reached", at_ms, [self.shard_id], [low], [high])
+            found = self.run("journal_reached", at_ms, [self.shard_id], [low], [high])
         [(_, last_seq)] = found.fetchall()
         return max(after, min(int(last_seq), upto))
 

@@ -31,7 +31,8 @@ def migrate(connection: Connection, settings: ConnectionSettings, upto: int | No
             version = version_now(connection)
             for number, statements in steps:
                 if version < number <= newest:
-                    connection.execute(statements.encode(), prepare=False)
+                    for statement in statements:
+                        connection.execute(statement.encode(), prepare=False)
                     connection.execute(sql("layout_write"), (number,))
             version = version_now(connection)
         except BaseException:

@@ -62,7 +62,7 @@ class KnownQueues:
         name = name_of(queue)
         known = self._known.get(name)
         if known is None:
-            found = connection.execute(sql("queue_known"), name).fetchone()
+            found = connection.execute(sql("queue_find"), name).fetchone()
             if found is None:
                 raise NotThere
             queue_id, text, shard_ids = found

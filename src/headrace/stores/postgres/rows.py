@@ -139,13 +139,13 @@ class PostgresRows(PostgresJobRows, PostgresFinishedRows, PostgresJournalRows):
         )
 
     def erase(self, limit: int) -> int:
-        gone = self.run("erase_finished_job", self.shard_id, limit).fetchall()
+        gone = self.run("finished_job_erase", self.shard_id, limit).fetchall()
         for state, pinned in gone:
             self.counters.ended(state, pinned, -1)
-        dead_letters = self.run("erase_dead_letter", self.shard_id, limit - len(gone)).rowcount
+        dead_letters = self.run("dead_letter_erase", self.shard_id, limit - len(gone)).rowcount
         self.counters.dead -= dead_letters
         erased = len(gone) + dead_letters
-        for name in ("erase_key", "erase_worker", "erase_consumer"):
+        for name in ("key_erase", "worker_erase", "consumer_erase"):
             erased += self.run(name, self.shard_id, limit - erased).rowcount
         return erased
 

@@ -122,7 +122,7 @@ class OpenFeeds:
         erased = 0
         while erased < limit and (found := self._link.run("feed_gone_find").fetchone()) is not None:
             [feed_id] = found
-            for statement in ("erase_feed_item", "erase_feed_change"):
+            for statement in ("feed_item_erase", "feed_change_erase"):
                 if erased < limit:
                     erased += self._link.run(statement, feed_id, limit - erased).rowcount
             if erased < limit:
@@ -249,10 +249,10 @@ class PostgresTx:
                 rows.write_back()
             # Whoever has read the queue in a transaction that lasts may still put something into it: wait for them,
             # and let nobody read it before it is gone.
-            self.link.run("queue_patience")
+            self.link.run("set_lock_timeout")
             self.link.run("queue_lock")
             ids = [rows.shard_id for rows in gone]
-            left = self.link.run("queue_left", ids, ids)
+            left = self.link.run("queue_has_rows", ids, ids)
         if left.fetchall():
             raise pg.SerializationFailure("the queue was used by somebody else meanwhile")
         with self.link.together():
@@ -287,7 +287,7 @@ class PostgresTx:
         pairs = sorted((shard_id, id) for shard_id, (_, ids) in wanted.items() for id in ids)
         with self.link.together():
             found = self.link.run("job_lock", [shard_id for shard_id, _ in pairs], [id for _, id in pairs])
-            drawn = self.link.run("draw", "next_number", draws)
+            drawn = self.link.run("next_numbers", "next_number", draws)
         self._draws.number.add([number for (number,) in drawn.fetchall()])
         by_shard = {shard_id: list(each) for shard_id, each in groupby(found.fetchall(), itemgetter(0))}
         for shard_id, (rows, ids) in wanted.items():
@@ -301,7 +301,7 @@ class PostgresTx:
         with self.link.together():
             for rows in shards.values():
                 rows.flush()
-            firsts = self.link.run("job_firsts", list(shards))
+            firsts = self.link.run("job_next_times", list(shards))
             seen = self.link.run("worker_lock" if self.link.writes else "worker_find", list(shards), worker)
         known = {columns[0]: columns for columns in seen.fetchall()}
         for columns in firsts.fetchall():
@@ -312,7 +312,7 @@ class PostgresTx:
         """Number the inboxes of shards, given with their ids, in a few round trips; returns the rows of those that
         nobody else was at."""
         known = set(self._rows)
-        for shard_id, queue_id, config, *stored in self.link.run("shard_lock_free", list(shards)).fetchall():
+        for shard_id, queue_id, config, *stored in self.link.run("shard_try_lock_many", list(shards)).fetchall():
             self._keep(shards[shard_id], queue_id, (shard_id, 0, *stored), config)
             self._rows[queue_id, shards[shard_id].index].take_over(tuple(stored))
         free = [rows for key, rows in self._rows.items() if key not in known]

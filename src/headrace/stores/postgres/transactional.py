@@ -144,11 +144,11 @@ def _enqueue(engine: PostgresEngine, run: Run, jobs: Sequence[Job], now_ms: int 
     settings = engine.settings
     try:
         with errors(settings.place):
-            [(path,)] = run(sql("guest_enter"), (settings.schema,)).fetchall()
+            [(path,)] = run(sql("caller_tx_enter"), (settings.schema,)).fetchall()
             guest = TransactionalJobs(engine)
             answers = _tried(settings.place, run, lambda: guest.take_in(CallerTransaction(run), jobs, now_ms))
             payloads = [payload_of(NOBODY, name) for name in sorted(guest.woken)]
-            run(sql("guest_leave"), (path, channel_of(settings.schema), payloads))
+            run(sql("caller_tx_leave"), (path, channel_of(settings.schema), payloads))
     except AGAIN as undone:
         raise StoreUnavailable(
             f"PostgreSQL at {settings.place} has undone the transaction ({undone.diag.message_primary}); run it again"

@@ -1,2 +1,0 @@
--- Set the mark.
-INSERT INTO alive (one) VALUES (true)

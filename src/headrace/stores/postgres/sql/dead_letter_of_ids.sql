@@ -1,4 +1,0 @@
--- The dead letters of a batch of ids, by number.
---
--- args     shard_id, ids
-SELECT body FROM dead_letter WHERE shard_id = %s AND id = ANY (%s::text[]) ORDER BY number;

@@ -1,4 +1,0 @@
--- The ids of finished jobs in a state behind an id, by id.
---
--- args     shard_id, after id, state, limit
-SELECT id FROM finished_job WHERE shard_id = %s AND id > %s AND state = %s ORDER BY id LIMIT %s;

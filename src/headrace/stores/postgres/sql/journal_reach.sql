@@ -1,4 +1,0 @@
--- Make room in the journal for a seq.
---
--- args     seq
-SELECT journal_reach(%s);

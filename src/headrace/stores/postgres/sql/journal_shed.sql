@@ -1,2 +1,0 @@
--- Drop partitions of the journal that are not needed any more.
-SELECT journal_shed();

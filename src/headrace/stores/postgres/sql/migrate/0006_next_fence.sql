@@ -1,2 +1,0 @@
--- Draws fences.
-CREATE SEQUENCE next_fence CACHE 1;

@@ -1,2 +1,0 @@
--- Draws the numbers of dead letters.
-CREATE SEQUENCE next_dead_letter CACHE 1;

@@ -1,2 +1,0 @@
--- Compressing what is read once, soon, costs more than it saves.
-ALTER TABLE inbox ALTER COLUMN lines SET STORAGE EXTERNAL;

@@ -1,2 +1,0 @@
--- The store's clock, in milliseconds.
-SELECT floor(extract(epoch FROM clock_timestamp()) * 1000)::bigint;

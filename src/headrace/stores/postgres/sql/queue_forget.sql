@@ -1,4 +1,0 @@
--- Forget a queue.
---
--- args     queue_id
-DELETE FROM queue WHERE queue_id = %s;

@@ -36,7 +36,7 @@ def test_a_url_says_where_the_store_is_and_libpq_gets_its_own_options() -> None:
         f"postgresql://me:{SECRET}@db.example:6432/work?schema=jobs&profile=fast&connections=3&sslmode=require"
     )
 
-    assert (settings.place, settings.schema, settings.profile, settings.connections) == (
+    assert (settings.address, settings.schema, settings.profile, settings.connections) == (
         "db.example:6432/work",
         "jobs",
         "fast",

@@ -18,7 +18,7 @@ from headrace.stores.engine.feed_rows import FeedRows
 from headrace.stores.engine.rows import Tx
 from headrace.stores.postgres.connection import connect, settings_of
 from headrace.stores.postgres.feed_items import END, START, KnownOrder
-from headrace.stores.postgres.notify import LOOK_SECONDS
+from headrace.stores.postgres.notify import POLL_SECONDS
 from headrace.stores.postgres.sql import sql
 from headrace.stores.postgres.store import PostgresStore
 from tests.support.proxy import Proxy
@@ -111,7 +111,7 @@ async def test_a_feed_that_is_waited_for_is_heard_although_its_publisher_ends_at
     await publish(other, "a")
     await other.close()
 
-    assert await asyncio.wait_for(waiter, LOOK_SECONDS / 2)
+    assert await asyncio.wait_for(waiter, POLL_SECONDS / 2)
     await mine.close()
 
 
@@ -125,7 +125,7 @@ async def test_queues_and_feeds_of_the_same_name_are_told_apart(url: str) -> Non
         await mine.feeds.describe(NEWS)
 
     await other.jobs.enqueue([new_job(Queue(NEWS.name), "send", fresh_id="a")])
-    woken = await asyncio.wait_for(worker, LOOK_SECONDS / 2)
+    woken = await asyncio.wait_for(worker, POLL_SECONDS / 2)
 
     assert woken
     assert not waiter.done()
@@ -139,14 +139,14 @@ async def test_a_thousand_who_wait_for_feeds_share_their_looks(url: str) -> None
     store = await open_feed(url)
     after = await end(store)
     looks = 0
-    read = store.signals._looks._read
+    read = store.signals._feed_polls._read
 
     def counted(look: Callable[[Any], Any]) -> Awaitable[Any]:
         nonlocal looks
         looks += 1
         return read(look)
 
-    store.signals._looks._read = counted
+    store.signals._feed_polls._read = counted
     feeds = [NEWS.directory if number % 2 else NEWS for number in range(1_000)]
     cursors = [None if feed.is_directory else after for feed in feeds]
 
@@ -380,9 +380,9 @@ async def test_a_publication_whose_answer_is_lost_may_have_been_kept(url: str) -
 
 def test_an_order_answers_only_what_it_knows() -> None:
     order = KnownOrder()
-    order.learn([("b", "B"), ("d", "D")], START)
+    order.add([("b", "B"), ("d", "D")], START)
     order.put("c", "C")
-    order.learn([("x", "X")], None, END)
+    order.add([("x", "X")], None, END)
 
     assert order.first(3, START) == ["B", "C", "D"]
     assert order.first(4, START) is None
@@ -397,5 +397,5 @@ def test_an_order_answers_only_what_it_knows() -> None:
     assert order.first(3, START) is None
     order.drop("x")
     assert order.last(1, END) is None
-    order.learn([("c", "C")], None, END)
+    order.add([("c", "C")], None, END)
     assert order.first(9, START) == ["B", "C"]

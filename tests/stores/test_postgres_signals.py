@@ -14,7 +14,7 @@ from headrace.model.job import Job, new_job
 from headrace.model.names import Queue
 from headrace.model.outcome import Done
 from headrace.stores.postgres.connection import settings_of
-from headrace.stores.postgres.notify import LOOK_SECONDS
+from headrace.stores.postgres.notify import POLL_SECONDS
 from headrace.stores.postgres.store import PostgresStore
 from tests.support.schemas import new_schema, schema_of
 from tests.support.servers import postgres_server
@@ -70,7 +70,7 @@ async def test_a_waiter_hears_what_another_process_enqueues(url: str) -> None:
 
     await other.jobs.enqueue([job("a")])
 
-    assert await asyncio.wait_for(waiter, LOOK_SECONDS / 2)
+    assert await asyncio.wait_for(waiter, POLL_SECONDS / 2)
     await mine.close()
     await other.close()
 
@@ -82,7 +82,7 @@ async def test_a_process_that_enqueues_and_ends_at_once_is_heard(url: str) -> No
     await other.jobs.enqueue([job("a")])
     await other.close()
 
-    assert await asyncio.wait_for(waiter, LOOK_SECONDS / 2)
+    assert await asyncio.wait_for(waiter, POLL_SECONDS / 2)
     await mine.close()
 
 
@@ -97,7 +97,7 @@ async def test_a_listener_that_could_not_connect_for_want_of_descriptors_comes_a
     await other.jobs.enqueue([job("a")])
 
     assert not found
-    assert await asyncio.wait_for(waiter, LOOK_SECONDS / 2)
+    assert await asyncio.wait_for(waiter, POLL_SECONDS / 2)
     await mine.close()
     await other.close()
 
@@ -138,7 +138,7 @@ async def claimed(store: PostgresStore, *ids: str) -> dict[str, Claim]:
 
 
 async def awaited(store: PostgresStore, id: str) -> asyncio.Task[bool]:
-    """Somebody who waits for an end and is known to; looks again only after `LOOK_SECONDS`."""
+    """Somebody who waits for an end and is known to; looks again only after `POLL_SECONDS`."""
     for _ in range(2):  # the first time looks again soon
         assert not await store.signals.ended(QUEUE, [id], 1)
     waiter = asyncio.create_task(store.signals.ended(QUEUE, [id], LONG_MS))
@@ -157,7 +157,7 @@ async def test_the_ends_of_a_whole_batch_are_heard_however_long_its_ids_are(url:
 
     await other.jobs.settle([claim.settle(Done()) for claim in claims.values()])
 
-    assert await asyncio.wait_for(asyncio.gather(*waiters), LOOK_SECONDS / 2) == [True] * 3
+    assert await asyncio.wait_for(asyncio.gather(*waiters), POLL_SECONDS / 2) == [True] * 3
     await mine.close()
     await other.close()
 

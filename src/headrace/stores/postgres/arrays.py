@@ -35,7 +35,7 @@ class ArrayDumper(Dumper):
         return obj
 
 
-def take_arrays(context: AdaptContext) -> None:
+def register_arrays(context: AdaptContext) -> None:
     """Let the statements of a connection or cursor be given arrays."""
     context.adapters.register_dumper(Array, ArrayDumper)
 

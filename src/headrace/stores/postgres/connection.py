@@ -18,7 +18,7 @@ from psycopg_pool import ConnectionPool
 from headrace.model.errors import BadConfig
 from headrace.model.limits import FENCE_JUMP, NEARLY_FULL_PERCENT
 from headrace.model.validate import bounded_repr
-from headrace.stores.postgres.arrays import take_arrays
+from headrace.stores.postgres.arrays import register_arrays
 from headrace.stores.postgres.sql import sql
 
 Connection = psycopg.Connection[tuple[Any, ...]]
@@ -55,14 +55,14 @@ class ConnectionSettings(Struct, frozen=True):
     """What a URL says."""
 
     conninfo: str
-    place: str
+    address: str
     """Host, port and database for messages: never a user's password."""
     schema: str = SCHEMA_DEFAULT
     profile: str = "durable"
     connections: int = CONNECTIONS_DEFAULT
 
     def __repr__(self) -> str:
-        return f"Settings({self.place}, {self.schema}, {self.profile})"  # the conninfo may hold a password
+        return f"Settings({self.address}, {self.schema}, {self.profile})"  # the conninfo may hold a password
 
 
 OPTIONS = ("schema", "profile", "connections")
@@ -72,18 +72,18 @@ OPTIONS = ("schema", "profile", "connections")
 def settings_of(url: str) -> ConnectionSettings:
     """Read a URL; whatever is wrong in it is said without showing it, since it may hold a password."""
     parts = urlsplit(url)
-    given = dict(parse_qsl(parts.query, keep_blank_values=True))
-    if _is_torn(parts.netloc, parts.path, given):
+    options = dict(parse_qsl(parts.query, keep_blank_values=True))
+    if _is_torn(parts.netloc, parts.path, options):
         raise BadConfig(
             "a password with one of / ? # @ : % in a PostgreSQL URL is written with %2F %3F %23 %40 %3A %25"
         )
     known = {each.keyword.decode() for each in pq.Conninfo.get_defaults()}
-    for option in given:
+    for option in options:
         if option not in known and option not in OPTIONS:
             raise BadConfig(
                 f"postgres:// has no option {bounded_repr(option)}; known options: {', '.join(OPTIONS)}, and libpq's"
             )
-    rest = urlencode({option: value for option, value in given.items() if option not in OPTIONS}, quote_via=quote)
+    rest = urlencode({option: value for option, value in options.items() if option not in OPTIONS}, quote_via=quote)
     try:
         libpq = conninfo_to_dict(urlunsplit(parts._replace(query=rest)))
     except psycopg.ProgrammingError:
@@ -92,23 +92,23 @@ def settings_of(url: str) -> ConnectionSettings:
         ) from None
     return ConnectionSettings(
         conninfo=make_conninfo("", **{"connect_timeout": CONNECT_SECONDS, "application_name": "headrace", **libpq}),
-        place=_place(libpq),
-        schema=_schema(given.get("schema", SCHEMA_DEFAULT)),
-        profile=_profile(given.get("profile", "durable")),
-        connections=_connections(given.get("connections", str(CONNECTIONS_DEFAULT))),
+        address=_address(libpq),
+        schema=_schema(options.get("schema", SCHEMA_DEFAULT)),
+        profile=_profile(options.get("profile", "durable")),
+        connections=_connections(options.get("connections", str(CONNECTIONS_DEFAULT))),
     )
 
 
-def _is_torn(netloc: str, path: str, given: dict[str, str]) -> bool:
+def _is_torn(netloc: str, path: str, options: dict[str, str]) -> bool:
     """Whether a sign in the password has cut it in two: the halves would be taken for a host, a database or an option,
     and be shown. The value of an option may well hold an @, such as a user's name on some clouds."""
-    if "@" in path or netloc.count("@") > 1 or any("@" in option for option in given):
+    if "@" in path or netloc.count("@") > 1 or any("@" in option for option in options):
         return True
     is_cut = "@" not in netloc and not netloc.rpartition(":")[2].isdigit() and ":" in netloc.rpartition("]")[2]
-    return is_cut and any("@" in value for value in given.values())
+    return is_cut and any("@" in value for value in options.values())
 
 
-def _place(libpq: dict[str, Any]) -> str:
+def _address(libpq: dict[str, Any]) -> str:
     host, port = libpq.get("host") or "localhost", libpq.get("port") or 5432
     return f"{host}:{port}/{libpq.get('dbname') or libpq.get('user') or ''}"
 
@@ -150,12 +150,12 @@ def connect(settings: ConnectionSettings) -> Connection:
     return connection
 
 
-def pool_of(settings: ConnectionSettings, meet: Callable[[Connection], object]) -> Pool:
+def pool_of(settings: ConnectionSettings, on_connect: Callable[[Connection], object]) -> Pool:
     """As many connections as there are threads, made when needed, and met before they are used; not open yet."""
 
     def prepare(connection: Connection) -> None:
         configure(connection, settings)
-        meet(connection)
+        on_connect(connection)
 
     return ConnectionPool(
         settings.conninfo,
@@ -178,7 +178,7 @@ def configure(connection: Connection, settings: ConnectionSettings) -> None:
     # so all of them are prepared when they are first used, which it gets right.
     connection.prepare_threshold = 0
     connection.prepared_max = PREPARED_MAX
-    adapt(connection)
+    register_dumpers(connection)
     wanted = {
         "search_path": settings.schema,
         "lock_timeout": str(LOCK_TIMEOUT_MS),
@@ -200,11 +200,11 @@ def configure(connection: Connection, settings: ConnectionSettings) -> None:
     )
 
 
-def adapt(context: AdaptContext) -> None:
+def register_dumpers(context: AdaptContext) -> None:
     """Let a connection or cursor take what our statements are given."""
     for dumper in (Int8Dumper, Int8BinaryDumper):  # not by size: each would be a statement of its own
         context.adapters.register_dumper(int, dumper)
-    take_arrays(context)
+    register_arrays(context)
 
 
 def _commit_level(connection: Connection) -> str:
@@ -232,7 +232,7 @@ def check_server(connection: Connection, settings: ConnectionSettings) -> str:
     version = connection.info.server_version
     if version < SERVER_VERSION_MIN:
         raise BadConfig(
-            f"PostgreSQL 15 or newer is needed; found {version // 10_000} at {settings.place}; upgrade the server"
+            f"PostgreSQL 15 or newer is needed; found {version // 10_000} at {settings.address}; upgrade the server"
         )
     found = connection.execute(
         "SELECT name, setting FROM pg_settings WHERE name IN ('fsync', 'full_page_writes', 'synchronous_standby_names')"
@@ -241,12 +241,12 @@ def check_server(connection: Connection, settings: ConnectionSettings) -> str:
     off = [name for name in ("fsync", "full_page_writes") if setting[name] == "off"]
     if off and settings.profile != "fast":
         raise BadConfig(
-            f"PostgreSQL at {settings.place} has {' and '.join(off)} off, so that a power cut may ruin it; switch it"
+            f"PostgreSQL at {settings.address} has {' and '.join(off)} off, so that a power cut may ruin it; switch it"
             " on, or choose ?profile=fast"
         )
     if settings.profile == "replicated" and not setting["synchronous_standby_names"].strip():
         raise BadConfig(
-            f"PostgreSQL at {settings.place} has no synchronous_standby_names, so that no standby is waited for; name"
+            f"PostgreSQL at {settings.address} has no synchronous_standby_names, so that no standby is waited for; name"
             " them, or choose ?profile=durable"
         )
     return PROMISES[settings.profile] + (NO_FSYNC if off else "")
@@ -258,10 +258,10 @@ def version_of(connection: Connection) -> str:
     return f"{version // 10_000}.{version % 10_000}"
 
 
-def notes_on(connection: Connection, settings: ConnectionSettings) -> tuple[str, ...]:
+def server_notes(connection: Connection, settings: ConnectionSettings) -> tuple[str, ...]:
     """What a person should know of the server, as it is set up now."""
     [(fsync, full_page_writes, autovacuum, used, room)] = connection.execute(sql("server_settings")).fetchall()
-    place, notes = settings.place, list[str]()
+    address, notes = settings.address, list[str]()
     if settings.profile == "fast":
         notes.append(
             "profile=fast: synchronous_commit is off, so a crash of the server may lose the last moments; open the"
@@ -269,18 +269,18 @@ def notes_on(connection: Connection, settings: ConnectionSettings) -> tuple[str,
         )
     off = [name for name, is_on in (("fsync", fsync), ("full_page_writes", full_page_writes)) if not is_on]
     if off:
-        notes.append(f"PostgreSQL at {place} has {' and '.join(off)} off: a power cut may ruin it; switch it on")
+        notes.append(f"PostgreSQL at {address} has {' and '.join(off)} off: a power cut may ruin it; switch it on")
     if not autovacuum:
-        notes.append(f"PostgreSQL at {place} has autovacuum off: claims get slower and slower; switch it on")
+        notes.append(f"PostgreSQL at {address} has autovacuum off: claims get slower and slower; switch it on")
     if used * 100 >= room * NEARLY_FULL_PERCENT:
         notes.append(
-            f"PostgreSQL at {place} has {used} of {room} connections in use; raise max_connections, or lower"
+            f"PostgreSQL at {address} has {used} of {room} connections in use; raise max_connections, or lower"
             " ?connections= of the stores"
         )
     return tuple(notes)
 
 
-def notice_lost_tail(connection: Connection) -> bool:
+def raise_epoch_after_crash(connection: Connection) -> bool:
     """Raise the epoch of every shard and feed when the mark that only a clean stop preserves is gone; whether it was.
 
     Every connection does this before anything else: none outlives a crash, so nothing is written before it is noticed.

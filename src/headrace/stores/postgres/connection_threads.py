@@ -10,7 +10,7 @@ import psycopg
 
 from headrace.model.errors import StoreUnavailable
 from headrace.stores.postgres.connection import Connection, ConnectionSettings, Pool, connect, pool_of
-from headrace.stores.postgres.errors import not_connected, ours
+from headrace.stores.postgres.errors import connect_error, headrace_error
 
 T = TypeVar("T")
 CLOSE_SECONDS = 5
@@ -23,43 +23,43 @@ class ConnectionThreads:
 
     def __init__(self, settings: ConnectionSettings) -> None:
         self._settings = settings
-        self.meet: Callable[[Connection], object] = lambda _: None
+        self.on_connect: Callable[[Connection], object] = lambda _: None
         """What a new connection does before it is used."""
         self._open: tuple[Pool, ThreadPoolExecutor] | None = None
-        self._left_behind: list[object] = []
+        self._parent_pools: list[object] = []
         self._pid = 0
-        self._was_there = False
+        self._has_connected = False
         self._closed = False
 
     async def run(self, act: Callable[[Connection], T]) -> T:
         """Run `act` on a connection of the pool and return what it returns."""
         if self._closed:
             raise StoreUnavailable("the PostgreSQL store was closed; open a new one")
-        pool, threads = self._started()
+        pool, threads = self._open_pool()
         return await asyncio.get_running_loop().run_in_executor(threads, self._on_connection, pool, act)
 
-    def _started(self) -> tuple[Pool, ThreadPoolExecutor]:
+    def _open_pool(self) -> tuple[Pool, ThreadPoolExecutor]:
         if self._open is None or self._pid != os.getpid():
-            self._left_behind.append(self._open)  # the parent's: letting go of it here would end its connections
+            self._parent_pools.append(self._open)  # the parent's: letting go of it here would end its connections
             self._pid = os.getpid()
-            pool = pool_of(self._settings, self._meet)
+            pool = pool_of(self._settings, self._on_connect)
             pool.open()
             self._open = (pool, ThreadPoolExecutor(self._settings.connections, "headrace-postgres"))
         return self._open
 
-    def _meet(self, connection: Connection) -> None:
-        self.meet(connection)  # as it is then, and not as it was when the pool was made
+    def _on_connect(self, connection: Connection) -> None:
+        self.on_connect(connection)  # as it is then, and not as it was when the pool was made
 
     def _on_connection(self, pool: Pool, act: Callable[[Connection], T]) -> T:
         try:
-            if not self._was_there:
+            if not self._has_connected:
                 # The pool would try for seconds, and then not say why there is no connection.
                 connect(self._settings).close()
-                self._was_there = True
+                self._has_connected = True
             connection = pool.getconn()
         except psycopg.Error as error:
-            place = self._settings.place
-            raise (ours if self._was_there else not_connected)(error, place) from error
+            address = self._settings.address
+            raise (headrace_error if self._has_connected else connect_error)(error, address) from error
         try:
             return act(connection)
         finally:

@@ -14,8 +14,8 @@ DRAWN_AT_ONCE = 8
 class SequenceBatch:
     """Numbers that were drawn from a sequence in this transaction, ascending; what is left over is never used."""
 
-    def __init__(self, link: LazyTransaction, sequence: str) -> None:
-        self._link = link
+    def __init__(self, transaction: LazyTransaction, sequence: str) -> None:
+        self._transaction = transaction
         self._sequence = sequence
         self._drawn: deque[int] = deque()
         self.last = 0
@@ -27,27 +27,27 @@ class SequenceBatch:
         """Keep numbers that a statement has drawn."""
         self._drawn.extend(drawn)
 
-    def take(self) -> None:
+    def advance(self) -> None:
         """Make the next number the last one."""
         if not self._drawn:
-            self.add([number for (number,) in self._link.run("next_numbers", self._sequence, DRAWN_AT_ONCE)])
+            self.add([number for (number,) in self._transaction.run("next_numbers", self._sequence, DRAWN_AT_ONCE)])
         self.last = self._drawn.popleft()
 
 
 class Sequences:
     """The sequences of a store within one transaction."""
 
-    def __init__(self, link: LazyTransaction) -> None:
-        self.number = SequenceBatch(link, "next_number")
-        self.fence = SequenceBatch(link, "next_fence")
-        self.dead_letter = SequenceBatch(link, "next_dead_letter")
+    def __init__(self, transaction: LazyTransaction) -> None:
+        self.number = SequenceBatch(transaction, "next_number")
+        self.fence = SequenceBatch(transaction, "next_fence")
+        self.dead_letter = SequenceBatch(transaction, "next_dead_letter")
 
 
 class PostgresShardCounters(ShardCounters):
     """Counting up `number`, `fence` or `dead_letter` draws the next one; the counts are what was folded into the
     shard's row, and what the inbox holds, and what this step has changed."""
 
-    __slots__ = ("_draws", "active", "base", "blocked", "cancelled", "dead", "done", "later", "ready", "unpinned")
+    __slots__ = ("_sequences", "active", "base", "blocked", "cancelled", "dead", "done", "later", "ready", "unpinned")
     ready: int
     later: int
     blocked: int
@@ -57,8 +57,8 @@ class PostgresShardCounters(ShardCounters):
     dead: int
     unpinned: int
 
-    def __init__(self, journal: tuple[int, ...], counts: tuple[int, ...], draws: Sequences) -> None:
-        self._draws = draws
+    def __init__(self, journal: tuple[int, ...], counts: tuple[int, ...], sequences: Sequences) -> None:
+        self._sequences = sequences
         self.set_journal(journal)
         self.set_counts(counts)
 
@@ -86,29 +86,29 @@ class PostgresShardCounters(ShardCounters):
 
     @property
     def number(self) -> int:
-        return self._draws.number.last
+        return self._sequences.number.last
 
     @number.setter
     def number(self, _: int) -> None:
-        self._draws.number.take()
+        self._sequences.number.advance()
 
     @property
     def fence(self) -> int:
-        return self._draws.fence.last
+        return self._sequences.fence.last
 
     @fence.setter
     def fence(self, _: int) -> None:
-        self._draws.fence.take()
+        self._sequences.fence.advance()
 
     @property
     def dead_letter(self) -> int:
-        return self._draws.dead_letter.last
+        return self._sequences.dead_letter.last
 
     @dead_letter.setter
     def dead_letter(self, _: int) -> None:
-        self._draws.dead_letter.take()
+        self._sequences.dead_letter.advance()
 
-    def count(self, row: Row | None, by: int) -> None:
+    def count_job(self, row: Row | None, by: int) -> None:
         """Count a job in or out."""
         if row is None:
             return
@@ -119,7 +119,7 @@ class PostgresShardCounters(ShardCounters):
         else:
             self.later += by
 
-    def ended(self, state: str, pinned: bool, by: int) -> None:
+    def count_finished(self, state: str, pinned: bool, by: int) -> None:
         """Count a finished job in or out."""
         if state == "done":
             self.done += by
@@ -132,11 +132,13 @@ class PostgresShardCounters(ShardCounters):
 class PostgresShard:
     """A shard in one transaction, and its counters."""
 
-    def __init__(self, link: LazyTransaction, shard_id: int, counters: PostgresShardCounters, draws: Sequences) -> None:
-        self.link = link
-        self.run = link.run
+    def __init__(
+        self, transaction: LazyTransaction, shard_id: int, counters: PostgresShardCounters, sequences: Sequences
+    ) -> None:
+        self.transaction = transaction
+        self.run = transaction.run
         self.shard_id = shard_id
         self.counters = counters
-        self.draws = draws
-        self.hint: list[str] = []
+        self.sequences = sequences
+        self.batch_ids: list[str] = []
         """Ids that the step is about: whoever has to look up one of them looks up all."""

@@ -11,13 +11,13 @@ from headrace.model.names import Queue, Shard
 from headrace.stores.engine.rows import Tx
 from headrace.stores.postgres.connection import Connection, ConnectionSettings
 from headrace.stores.postgres.connection_threads import ConnectionThreads
-from headrace.stores.postgres.errors import AGAIN, TRIES, busy, errors
+from headrace.stores.postgres.errors import RETRYABLE, TRIES, busy_error, translate_errors
 from headrace.stores.postgres.job_waiters import EndedJobs
 from headrace.stores.postgres.journal import Sequencer
 from headrace.stores.postgres.lazy_transaction import READING, WRITING, LazyTransaction
 from headrace.stores.postgres.notify import PostgresSignals
 from headrace.stores.postgres.sql import sql
-from headrace.stores.postgres.transaction import PostgresTx, SeenFeeds
+from headrace.stores.postgres.transaction import FeedCache, PostgresTx
 from headrace.stores.shared.waiters import Name, name_of
 
 T = TypeVar("T")
@@ -30,41 +30,43 @@ class PostgresEngine:
 
     def __init__(self, settings: ConnectionSettings) -> None:
         self.settings = settings
-        self.lanes = ConnectionThreads(settings)
-        self.signals = PostgresSignals(settings, self.lanes, self.read)
-        self._numberer = Sequencer(self._number)
-        self._seen_feeds = SeenFeeds()
+        self.threads = ConnectionThreads(settings)
+        self.signals = PostgresSignals(settings, self.threads, self.read)
+        self._sequencer = Sequencer(self._number)
+        self._feed_cache = FeedCache()
         self._thread = threading.local()
 
     async def read(self, look: Callable[[Tx], T]) -> T:
-        return await self.lanes.run(lambda connection: self._tried(connection, look, READING, READ_TRIES))
+        return await self.threads.run(lambda connection: self._run_retrying(connection, look, READING, READ_TRIES))
 
     async def write(self, act: Callable[[Tx], T]) -> T:
-        answer, woken, gathered, ended, changed = await self.lanes.run(lambda connection: self._write(connection, act))
-        self.committed(woken, gathered, ended, changed)
+        answer, woken, inbox_sizes, ended, changed = await self.threads.run(
+            lambda connection: self._write(connection, act)
+        )
+        self.after_commit(woken, inbox_sizes, ended, changed)
         return answer
 
-    def committed(
+    def after_commit(
         self,
         woken: Iterable[Name],
-        gathered: Mapping[Shard, int],
+        inbox_sizes: Mapping[Shard, int],
         ended: Iterable[EndedJobs] = (),
         changed: Iterable[FeedName] = (),
     ) -> None:
         """Wake whom a transaction woke, and have numbered what it left in inboxes; on the event loop."""
-        self.signals.woke(woken, ended, changed)
-        self._numberer.gathered(gathered)
+        self.signals.notify(woken, ended, changed)
+        self._sequencer.schedule(inbox_sizes)
 
     def _write(
         self, connection: Connection, act: Callable[[Tx], T]
     ) -> tuple[T, set[Name], dict[Shard, int], list[EndedJobs], set[FeedName]]:
         def attempt(tx: PostgresTx) -> tuple[T, dict[Shard, int], set[Name]]:
             self._thread.woken, self._thread.ended, self._thread.changed = set(), [], set()
-            return act(tx), tx.gathered(), tx.awaited
+            return act(tx), tx.inbox_sizes(), tx.awaited_queues
 
-        answer, gathered, awaited = self._tried(connection, attempt, WRITING, TRIES)
-        ended = [EndedJobs(queue, ids, name_of(queue) in awaited) for queue, ids in self._thread.ended]
-        return answer, self._thread.woken, gathered, ended, self._thread.changed
+        answer, inbox_sizes, awaited_queues = self._run_retrying(connection, attempt, WRITING, TRIES)
+        ended = [EndedJobs(queue, ids, name_of(queue) in awaited_queues) for queue, ids in self._thread.ended]
+        return answer, self._thread.woken, inbox_sizes, ended, self._thread.changed
 
     async def _number(self, shard: Shard) -> None:
         """Number what is in the inbox of a shard, unless somebody is at it."""
@@ -74,35 +76,35 @@ class PostgresEngine:
             return rows is not None and rows.try_number()
 
         def run(connection: Connection) -> None:
-            if self._tried(connection, act, WRITING, TRIES):
-                with errors(self.settings.place):
+            if self._run_retrying(connection, act, WRITING, TRIES):
+                with translate_errors(self.settings.address):
                     connection.execute(sql("journal_drop_partitions"))
 
-        await self.lanes.run(run)
+        await self.threads.run(run)
 
-    def _tried(self, connection: Connection, act: Callable[[PostgresTx], T], begin: bytes, tries: int) -> T:
+    def _run_retrying(self, connection: Connection, act: Callable[[PostgresTx], T], begin: bytes, tries: int) -> T:
         last: psycopg.Error | None = None
         for _ in range(tries):
             try:
-                with errors(self.settings.place):
-                    return self._attempt(connection, act, begin)
-            except AGAIN as overtaken:
+                with translate_errors(self.settings.address):
+                    return self._run_once(connection, act, begin)
+            except RETRYABLE as overtaken:
                 last = overtaken
         assert last is not None  # tried at least once
-        raise busy(last, self.settings.place) from last
+        raise busy_error(last, self.settings.address) from last
 
-    def _attempt(self, connection: Connection, act: Callable[[PostgresTx], T], begin: bytes) -> T:
-        tx = PostgresTx(LazyTransaction(connection, begin), self._seen_feeds)
+    def _run_once(self, connection: Connection, act: Callable[[PostgresTx], T], begin: bytes) -> T:
+        tx = PostgresTx(LazyTransaction(connection, begin), self._feed_cache)
         try:
             answer = act(tx)
             tx.write_back()
-            if tx.feeds and tx.link.writes:
-                with tx.link.committing(self.settings.place):
+            if tx.feeds and tx.transaction.writes:
+                with tx.transaction.commit_pipeline(self.settings.address):
                     tx.feeds.write_back()
         except BaseException:
-            tx.link.roll_back()
+            tx.transaction.roll_back()
             raise
-        tx.link.commit(self.settings.place)
+        tx.transaction.commit(self.settings.address)
         return answer
 
     def wake(self, queues: Iterable[Queue]) -> None:
@@ -119,6 +121,6 @@ class PostgresEngine:
 
     async def close(self) -> None:
         """Finish what was asked, then let go of the connections."""
-        await self._numberer.close()
+        await self._sequencer.close()
         await self.signals.close()
-        await self.lanes.close()
+        await self.threads.close()

@@ -9,50 +9,50 @@ from psycopg_pool import PoolClosed, PoolTimeout
 
 from headrace.model.errors import BadConfig, HeadraceError, OutcomeUnknown, StoreUnavailable
 
-AGAIN = (pg.UniqueViolation, pg.DeadlockDetected, pg.SerializationFailure)
+RETRYABLE = (pg.UniqueViolation, pg.DeadlockDetected, pg.SerializationFailure)
 """Somebody else was faster: the server has undone the transaction, and running it anew decides on what is there now."""
 TRIES = 10
 """How often a transaction is run before the store is called busy."""
 
 
 @contextmanager
-def errors(place: str, *, sent: bool = False) -> Iterator[None]:
-    """Turn PostgreSQL's errors into ours, except those of `AGAIN`, which are for whoever runs the transaction.
+def translate_errors(address: str, *, sent: bool = False) -> Iterator[None]:
+    """Turn PostgreSQL's errors into ours, except those of `RETRYABLE`, which are for whoever runs the transaction.
 
     `sent` says that a statement which commits by itself may be on its way: a connection lost now leaves open whether
     it was carried out.
     """
     try:
         yield
-    except AGAIN:
+    except RETRYABLE:
         raise
     except psycopg.Error as error:
-        raise ours(error, place, sent=sent) from error
+        raise headrace_error(error, address, sent=sent) from error
 
 
-def ours(error: psycopg.Error, place: str, *, sent: bool = False) -> HeadraceError:
+def headrace_error(error: psycopg.Error, address: str, *, sent: bool = False) -> HeadraceError:
     """Our error for one of PostgreSQL's."""
     found = _first_line(error)
     if sent and not _is_undone(error):
-        return OutcomeUnknown(f"PostgreSQL at {place} was lost while committing ({found}); look before asking again")
-    return StoreUnavailable(f"PostgreSQL at {place} cannot be used now ({found}); {_advice(error)}")
+        return OutcomeUnknown(f"PostgreSQL at {address} was lost while committing ({found}); look before asking again")
+    return StoreUnavailable(f"PostgreSQL at {address} cannot be used now ({found}); {_advice(error)}")
 
 
-def busy(error: psycopg.Error, place: str) -> StoreUnavailable:
+def busy_error(error: psycopg.Error, address: str) -> StoreUnavailable:
     """Our error for a transaction that others got in the way of every time."""
     return StoreUnavailable(
-        f"PostgreSQL at {place} undid the same transaction {TRIES} times ({_first_line(error)}); try again"
+        f"PostgreSQL at {address} undid the same transaction {TRIES} times ({_first_line(error)}); try again"
     )
 
 
-def not_connected(error: psycopg.Error, place: str) -> HeadraceError:
+def connect_error(error: psycopg.Error, address: str) -> HeadraceError:
     """Our error for a first connection that failed: a wrong name or password will not come right by waiting."""
     found = _first_line(error)
     if isinstance(error, pg.InvalidAuthorizationSpecification | pg.InvalidCatalogName) or any(
         mark in found for mark in ("authentication failed", "does not exist", "no password supplied", "invalid")
     ):
-        return BadConfig(f"PostgreSQL at {place} does not let us in ({found}); check the URL")
-    return StoreUnavailable(f"PostgreSQL at {place} cannot be reached ({found}); check that it runs, and try again")
+        return BadConfig(f"PostgreSQL at {address} refuses the connection ({found}); check the URL")
+    return StoreUnavailable(f"PostgreSQL at {address} cannot be reached ({found}); check that it runs, and try again")
 
 
 def _is_undone(error: psycopg.Error) -> bool:

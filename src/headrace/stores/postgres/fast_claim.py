@@ -14,7 +14,7 @@ from headrace.stores.postgres.arrays import numbers, texts
 from headrace.stores.postgres.connection import Connection
 from headrace.stores.postgres.fast_enqueue import UNKNOWN_MS, around_time
 from headrace.stores.postgres.lazy_transaction import Cursor, LazyTransaction
-from headrace.stores.postgres.queue_cache import Due, DueShard, KnownQueue, KnownQueues, NotFastPath
+from headrace.stores.postgres.queue_cache import CachedQueue, DueShard, JobsDue, NotFastPath, QueueCache
 from headrace.stores.shared.sharding import visiting_order
 
 _fence = itemgetter(1)
@@ -24,7 +24,7 @@ _fence = itemgetter(1)
 class ShardVisit:
     """A shard that the claim may visit, and what became of it."""
 
-    def __init__(self, known: KnownQueue, shard: Shard) -> None:
+    def __init__(self, known: CachedQueue, shard: Shard) -> None:
         self.known = known
         self.shard = shard
         self.shard_id = known.shard_ids[shard.index]
@@ -34,7 +34,7 @@ class ShardVisit:
         self.seen_at_ms: int | None = None
         self.claims: list[Claim] = []
         self.last_order_key = 0
-        self.noted: Cursor | None = None
+        self.recorded: Cursor | None = None
 
 
 class ClaimTry:
@@ -43,14 +43,14 @@ class ClaimTry:
     def __init__(
         self,
         connection: Connection,
-        queues: KnownQueues,
+        queues: QueueCache,
         request: ClaimRequest,
         now_ms: int | None,
         promoted: Collection[int] = (),
     ) -> None:
         self._request = request
         self._promoted = promoted
-        self._given_ms = now_ms
+        self._request_now_ms = now_ms
         self.now_ms = 0
         self._visits = [
             ShardVisit(queues.get(connection, queue), shard)
@@ -61,34 +61,36 @@ class ClaimTry:
         self._bytes_left = CLAIM_BYTES_MAX
         self._wanted = request.limit
         self._stopped = False
-        self._looked: Cursor | None = None
+        self._shards_read: Cursor | None = None
         self._first: ShardVisit | None = None
         self._taken: Cursor | None = None
 
-    def send(self, link: LazyTransaction, now_ms: int | None = None) -> None:
+    def send(self, transaction: LazyTransaction, now_ms: int | None = None) -> None:
         """Look at every shard, and take from the first that is not paused."""
-        self._given_ms = self._given_ms if now_ms is None else now_ms
-        self.look(link.run)
+        self._request_now_ms = self._request_now_ms if now_ms is None else now_ms
+        self.read_shards(transaction.run)
         self._first = next((visit for visit in self._visits if not visit.known.config.paused), None)
         if self._first is not None:
-            self._taken = self._take(link, self._first)
+            self._taken = self._take(transaction, self._first)
 
-    def look(self, run: Callable[..., Cursor]) -> None:
+    def read_shards(self, run: Callable[..., Cursor]) -> None:
         """Look at every shard."""
         ids, configs = [visit.shard_id for visit in self._visits], [visit.known.text for visit in self._visits]
-        self._looked = run("claim_read_shards", self._given_ms, numbers(ids), texts(configs), self._request.worker)
-
-    def _take(self, link: LazyTransaction, visit: ShardVisit) -> Cursor:
-        request = self._request
-        lease = around_time(pack(PackedLease(request.worker, UNKNOWN_MS, False)))
-        return link.run(
-            "claim_take", self._given_ms, visit.shard_id, self._wanted, request.nonce, request.lease_ms, *lease
+        self._shards_read = run(
+            "claim_read_shards", self._request_now_ms, numbers(ids), texts(configs), self._request.worker
         )
 
-    def seen(self) -> None:
+    def _take(self, transaction: LazyTransaction, visit: ShardVisit) -> Cursor:
+        request = self._request
+        lease = around_time(pack(PackedLease(request.worker, UNKNOWN_MS, False)))
+        return transaction.run(
+            "claim_take", self._request_now_ms, visit.shard_id, self._wanted, request.nonce, request.lease_ms, *lease
+        )
+
+    def read_visits(self) -> None:
         """Take over what was looked at; unusual when the configuration changed or the nonce is known."""
-        assert self._looked is not None  # sent before
-        found = self._looked.fetchall()
+        assert self._shards_read is not None  # sent before
+        found = self._shards_read.fetchall()
         if len(found) != len(self._visits):
             raise NotFastPath
         for visit, columns in zip(self._visits, found, strict=True):
@@ -97,11 +99,11 @@ class ClaimTry:
                 raise NotFastPath
             visit.has_ready = order_key is not None
 
-    def read(self, link: LazyTransaction) -> None:
+    def read(self, transaction: LazyTransaction) -> None:
         """See what was taken, and take from further shards while more is wanted; raises when anything is unusual."""
-        self.seen()
-        if self._given_ms is None:
-            self._given_ms = self.now_ms
+        self.read_visits()
+        if self._request_now_ms is None:
+            self._request_now_ms = self.now_ms
         for visit in self._visits:
             if not self._wanted or self._bytes_left <= 0:
                 self._stopped = True
@@ -110,20 +112,20 @@ class ClaimTry:
             if visit.lease_end_ms is not None and visit.lease_end_ms <= self.now_ms:
                 raise NotFastPath
             if visit.later_ms is not None and visit.later_ms <= self.now_ms and visit.shard_id not in self._promoted:
-                raise Due(DueShard(visit.known, visit.shard_id))
+                raise JobsDue(DueShard(visit.known, visit.shard_id))
             if visit is self._first and self._taken is not None:
-                self._keep(visit, self._taken)
+                self._add_claims(visit, self._taken)
             elif visit.has_ready and not visit.known.config.paused:
-                self._keep(visit, self._take(link, visit))
-            self._check_seen(visit)
+                self._add_claims(visit, self._take(transaction, visit))
+            self._check_worker_seen(visit)
 
-    def _check_seen(self, visit: ShardVisit) -> None:
+    def _check_worker_seen(self, visit: ShardVisit) -> None:
         # That an idle worker is there is noted now and then, by the transitions.
         is_fresh = visit.seen_at_ms is not None and visit.seen_at_ms > self.now_ms - WORKER_SEEN_MS
         if not visit.claims and not is_fresh:
             raise NotFastPath
 
-    def _keep(self, visit: ShardVisit, taken: Cursor) -> None:
+    def _add_claims(self, visit: ShardVisit, taken: Cursor) -> None:
         request, config, queue = self._request, visit.known.config, visit.shard.queue
         nonce, worker, lease_ms, bytes_left = request.nonce, request.worker, request.lease_ms, self._bytes_left
         usual = config.priority_of(NO_POLICY), config.timeout_of(NO_POLICY)
@@ -151,12 +153,12 @@ class ClaimTry:
         """Whether nothing was taken, so that nothing has to be written."""
         return not any(visit.claims for visit in self._visited)
 
-    def write(self, link: LazyTransaction) -> None:
+    def write(self, transaction: LazyTransaction) -> None:
         """Note what was taken."""
         for visit in self._visited:
             if visit.claims:
                 lines = [EventRecord("claimed", claim.lease.id, fence=claim.lease.fence) for claim in visit.claims]
-                visit.noted = link.run(
+                visit.recorded = transaction.run(
                     "claim_record",
                     visit.shard_id,
                     self.now_ms,
@@ -177,18 +179,18 @@ class ClaimTry:
 
     def _next_at(self, visit: ShardVisit) -> int | None:
         times = [visit.lease_end_ms]
-        if visit.noted is not None:
+        if visit.recorded is not None:
             times.append(visit.claims[0].lease.expires_at_ms)
         if not visit.known.config.paused:
             times.append(visit.later_ms)
-            if visit.has_ready if visit.noted is None else visit.noted.fetchall()[0][0]:
+            if visit.has_ready if visit.recorded is None else visit.recorded.fetchall()[0][0]:
                 return self.now_ms
         known = [each for each in times if each is not None]
         return max(min(known), self.now_ms) if known else None
 
     def idle(self) -> Claims | None:
         """The answer when a look alone has shown that there is nothing to do on any shard; None when there is."""
-        self.seen()
+        self.read_visits()
         self._visited = self._visits
         for visit in self._visits:
             times = (visit.lease_end_ms, visit.later_ms)

@@ -9,7 +9,7 @@ from headrace.stores.engine.row_codec import pack_body
 from headrace.stores.engine.step import order_key_of
 from headrace.stores.postgres.arrays import blobs, numbers, texts
 from headrace.stores.postgres.connection import Connection
-from headrace.stores.postgres.queue_cache import KnownQueue, KnownQueues, NotFastPath
+from headrace.stores.postgres.queue_cache import CachedQueue, NotFastPath, QueueCache
 from headrace.stores.postgres.sql import sql
 from headrace.stores.shared.sharding import by_shard
 
@@ -30,7 +30,7 @@ Calls = list[tuple[Shard, tuple[object, ...]]]
 """The arguments for each shard."""
 
 
-def prepare(connection: Connection, queues: KnownQueues, jobs: Sequence[Job], now_ms: int | None) -> Calls:
+def prepare(connection: Connection, queues: QueueCache, jobs: Sequence[Job], now_ms: int | None) -> Calls:
     """What to send; asks the server for what is not known yet, and changes nothing."""
     if any(job.idempotency_key is not None for job in jobs):
         raise NotFastPath
@@ -51,7 +51,7 @@ def enqueue_new(connection: Connection, calls: Calls) -> dict[Shard, int]:
     return {shard: int(each.fetchall()[0][1]) for (shard, _), each in zip(calls, found, strict=True)}
 
 
-def _arguments(known: KnownQueue, shard: Shard, jobs: list[Job], now_ms: int | None) -> tuple[object, ...]:
+def _arguments(known: CachedQueue, shard: Shard, jobs: list[Job], now_ms: int | None) -> tuple[object, ...]:
     config = known.config
     heads, tails, lines, order_keys, runs_at_ms = [], [], [], [], []
     for job in jobs:

@@ -13,12 +13,12 @@ from headrace.stores.postgres.arrays import blobs, numbers, texts
 from headrace.stores.postgres.connection import Connection
 from headrace.stores.postgres.job_waiters import EndedJobs
 from headrace.stores.postgres.lazy_transaction import Cursor, LazyTransaction
-from headrace.stores.postgres.queue_cache import KnownQueue, KnownQueues, NotFastPath, NotPlain
+from headrace.stores.postgres.queue_cache import CachedQueue, NotFastPath, NotPlain, QueueCache
 from headrace.stores.postgres.sql import sql
 from headrace.stores.shared.sharding import by_shard
 
 
-def line_of(settlement: Settlement, entry_worker: str, attempts: int, stalls: int, fence: int) -> EventRecord:
+def done_line(settlement: Settlement, entry_worker: str, attempts: int, stalls: int, fence: int) -> EventRecord:
     """The line of a delivery that is done."""
     facts = settlement.facts
     return EventRecord(
@@ -42,47 +42,47 @@ def line_of(settlement: Settlement, entry_worker: str, attempts: int, stalls: in
 class SettleTry:
     """One attempt, in two round trips: drop the jobs and look at what they were, then write what follows."""
 
-    is_whole = False
+    is_complete = False
     """Whether `send` does all, and nothing is left to write."""
 
     def __init__(
-        self, connection: Connection, queues: KnownQueues, settlements: Sequence[Settlement], now_ms: int | None
+        self, connection: Connection, queues: QueueCache, settlements: Sequence[Settlement], now_ms: int | None
     ) -> None:
         if not all(isinstance(each.outcome, Done) for each in settlements):
             raise NotFastPath
         self.now_ms = now_ms
         self._settlements = settlements
-        self._parts = [
+        self._shards = [
             ShardSettle(queues.get(connection, shard.queue), shard, [settlements[index] for index in picks])
             for shard, picks in by_shard(settlements, lambda each: (each.lease.queue, each.lease.id))
         ]
 
-    def send(self, link: LazyTransaction) -> None:
+    def send(self, transaction: LazyTransaction) -> None:
         """Drop the jobs."""
-        for part in self._parts:
-            part.send(link, self.now_ms)
+        for each in self._shards:
+            each.send(transaction, self.now_ms)
 
     def read(self) -> None:
         """See that every one of them may be settled; raises when one may not."""
-        for part in self._parts:
-            self.now_ms = part.read(self.now_ms)
+        for each in self._shards:
+            self.now_ms = each.read(self.now_ms)
 
-    def write(self, link: LazyTransaction) -> None:
+    def write(self, transaction: LazyTransaction) -> None:
         """Write finished jobs and lines."""
-        for part in self._parts:
-            part.write(link)
+        for each in self._shards:
+            each.write(transaction)
 
     def answers(self) -> list[Settled]:
         """One for each settlement, in the order given."""
         return [Settled(each.lease.id, "done") for each in self._settlements]
 
-    def gathered(self) -> dict[Shard, int]:
+    def inbox_sizes(self) -> dict[Shard, int]:
         """How many calls are in each shard's inbox."""
-        return {part.shard: part.gathered() for part in self._parts}
+        return {each.shard: each.inbox_size() for each in self._shards}
 
-    def ended(self) -> list[EndedJobs]:
+    def ended_jobs(self) -> list[EndedJobs]:
         """What has ended on each shard."""
-        return [EndedJobs(part.shard.queue, part.ids, part.is_awaited) for part in self._parts]
+        return [EndedJobs(each.shard.queue, each.ids, each.is_awaited) for each in self._shards]
 
 
 class PlainTry:
@@ -90,60 +90,60 @@ class PlainTry:
     server makes their finished jobs of its own rows, and sends none of them. What it finds to be no such job it
     refuses."""
 
-    is_whole = True
+    is_complete = True
 
     def __init__(
-        self, connection: Connection, queues: KnownQueues, settlements: Sequence[Settlement], now_ms: int | None
+        self, connection: Connection, queues: QueueCache, settlements: Sequence[Settlement], now_ms: int | None
     ) -> None:
         self.now_ms = now_ms
         self._settlements = settlements
-        self._parts = [
-            PlainPart(queues.get(connection, shard.queue), shard, [settlements[index] for index in picks], now_ms)
+        self._shards = [
+            PlainShard(queues.get(connection, shard.queue), shard, [settlements[index] for index in picks], now_ms)
             for shard, picks in by_shard(settlements, lambda each: (each.lease.queue, each.lease.id))
         ]
 
-    def send(self, link: LazyTransaction) -> None:
+    def send(self, transaction: LazyTransaction) -> None:
         """Drop the jobs, write finished jobs and lines."""
-        for part in self._parts:
-            part.written = link.run("settle_plain", *part.arguments)
+        for each in self._shards:
+            each.written = transaction.run("settle_plain", *each.arguments)
 
     def settle(self, connection: Connection) -> None:
         """Do the same as a transaction of its own, in one round trip."""
-        if len(self._parts) == 1:
-            part = self._parts[0]
-            part.written = connection.execute(sql("settle_plain"), part.arguments, binary=True)
+        if len(self._shards) == 1:
+            each = self._shards[0]
+            each.written = connection.execute(sql("settle_plain"), each.arguments, binary=True)
         else:
             with connection.pipeline():  # one transaction, since there is no other statement among them
-                for part in self._parts:
-                    part.written = connection.execute(sql("settle_plain"), part.arguments, binary=True)
+                for each in self._shards:
+                    each.written = connection.execute(sql("settle_plain"), each.arguments, binary=True)
         self.read()
 
     def read(self) -> None:
         """Take over what the server says."""
-        for part in self._parts:
-            assert part.written is not None  # sent before
-            [(self.now_ms, part.is_awaited, part.unnumbered)] = part.written.fetchall()
+        for each in self._shards:
+            assert each.written is not None  # sent before
+            [(self.now_ms, each.is_awaited, each.unnumbered)] = each.written.fetchall()
 
-    def write(self, link: LazyTransaction) -> None:
+    def write(self, transaction: LazyTransaction) -> None:
         """Write nothing: all is done."""
 
     def answers(self) -> list[Settled]:
         """One for each settlement, in the order given."""
         return [Settled(each.lease.id, "done") for each in self._settlements]
 
-    def gathered(self) -> dict[Shard, int]:
+    def inbox_sizes(self) -> dict[Shard, int]:
         """How many calls are in each shard's inbox."""
-        return {part.shard: part.unnumbered for part in self._parts}
+        return {each.shard: each.unnumbered for each in self._shards}
 
-    def ended(self) -> list[EndedJobs]:
+    def ended_jobs(self) -> list[EndedJobs]:
         """What has ended on each shard."""
-        return [EndedJobs(part.shard.queue, part.ids, part.is_awaited) for part in self._parts]
+        return [EndedJobs(each.shard.queue, each.ids, each.is_awaited) for each in self._shards]
 
 
-class PlainPart:
+class PlainShard:
     """The settlements of one shard, by id: in this order jobs are locked everywhere."""
 
-    def __init__(self, known: KnownQueue, shard: Shard, settlements: list[Settlement], now_ms: int | None) -> None:
+    def __init__(self, known: CachedQueue, shard: Shard, settlements: list[Settlement], now_ms: int | None) -> None:
         config = known.config
         if config.result_ttl_ms or not (config.keep_done_max and config.keep_done_ms):
             raise NotPlain
@@ -159,9 +159,9 @@ class PlainPart:
             fence, facts = each.lease.token.rpartition(".")[2], each.facts
             if not fence.isdecimal():
                 raise NotFastPath
-            lines.append(line_of(each, worker, facts.attempts, facts.stalls, int(fence)))
-        places = sorted(range(len(settlements)), key=self.ids.__getitem__)
-        settlements = [settlements[place] for place in places]
+            lines.append(done_line(each, worker, facts.attempts, facts.stalls, int(fence)))
+        order = sorted(range(len(settlements)), key=self.ids.__getitem__)
+        settlements = [settlements[index] for index in order]
         results = [each.outcome.result for each in settlements if isinstance(each.outcome, Done)]
         if len(results) != len(settlements):
             raise NotFastPath
@@ -175,7 +175,7 @@ class PlainPart:
             SWEEP_PER_CALL_MAX,
             worker,
             encode_lines(lines),
-            numbers(places),
+            numbers(order),
             texts([each.lease.id for each in settlements]),
             texts([each.lease.token for each in settlements]),
             blobs(results),
@@ -185,7 +185,7 @@ class PlainPart:
 class ShardSettle:
     """The settlements of one shard."""
 
-    def __init__(self, known: KnownQueue, shard: Shard, settlements: list[Settlement]) -> None:
+    def __init__(self, known: CachedQueue, shard: Shard, settlements: list[Settlement]) -> None:
         self.shard = shard
         self._known = known
         self._shard_id = known.shard_ids[shard.index]
@@ -200,10 +200,12 @@ class ShardSettle:
         self._dropped: Cursor | None = None
         self._written: Cursor | None = None
 
-    def send(self, link: LazyTransaction, now_ms: int | None) -> None:
+    def send(self, transaction: LazyTransaction, now_ms: int | None) -> None:
         """Drop the jobs."""
         known = self._known
-        self._dropped = link.run("settle_drop", now_ms, known.text, known.queue_id, self._shard_id, texts(self.ids))
+        self._dropped = transaction.run(
+            "settle_drop", now_ms, known.text, known.queue_id, self._shard_id, texts(self.ids)
+        )
 
     def read(self, now_ms: int | None) -> int:
         """See that all of them may be settled, and prepare what follows; returns the instant."""
@@ -212,9 +214,9 @@ class ShardSettle:
         if len(found) != len(self.ids):
             raise NotFastPath
         self._now_ms = found[0][0] if now_ms is None else now_ms
-        held = {columns[2]: columns for columns in found}
+        found_by_id = {columns[2]: columns for columns in found}
         for settlement in self._settlements:
-            _, is_awaited, id, fence, nonce, expires_at_ms, has_blocked_job, body = held[settlement.lease.id]
+            _, is_awaited, id, fence, nonce, expires_at_ms, has_blocked_job, body = found_by_id[settlement.lease.id]
             if is_awaited is None or fence is None or has_blocked_job or expires_at_ms <= self._now_ms:
                 raise NotFastPath
             self.is_awaited = is_awaited
@@ -225,20 +227,24 @@ class ShardSettle:
 
     def _end(self, id: str, fence: int, body: Body, settlement: Settlement) -> None:
         config = self._known.config
-        self._lines.append(line_of(settlement, self._worker, body.attempts, body.stalls, fence))
+        self._lines.append(done_line(settlement, self._worker, body.attempts, body.stalls, fence))
         pin_ms = config.result_ttl_of(body.policy)
         keep_ms = pin_ms or (config.keep_done_ms if config.keep_done_max else 0)
         if not keep_ms:
             self._unkept.append(id)
             return
         assert isinstance(settlement.outcome, Done)  # seen before
-        ended = pack_finished_job(body.kind, body.tag, body.enqueued_at_ms, self._now_ms, body.attempts, body.stalls)
-        self._finished_jobs.append((id, self._now_ms + keep_ms, int(pin_ms > 0), ended, settlement.outcome.result))
+        finished_job = pack_finished_job(
+            body.kind, body.tag, body.enqueued_at_ms, self._now_ms, body.attempts, body.stalls
+        )
+        self._finished_jobs.append(
+            (id, self._now_ms + keep_ms, int(pin_ms > 0), finished_job, settlement.outcome.result)
+        )
 
-    def write(self, link: LazyTransaction) -> None:
+    def write(self, transaction: LazyTransaction) -> None:
         """Write finished jobs and lines."""
         finished_jobs = self._finished_jobs
-        self._written = link.run(
+        self._written = transaction.run(
             "settle_done",
             self._shard_id,
             self._now_ms,
@@ -255,7 +261,7 @@ class ShardSettle:
             blobs([each[4] for each in finished_jobs]),
         )
 
-    def gathered(self) -> int:
+    def inbox_size(self) -> int:
         """How many calls are in the shard's inbox."""
         assert self._written is not None  # written before
         return int(self._written.fetchall()[0][0])

@@ -20,69 +20,69 @@ class KnownOrder:
     def __init__(self) -> None:
         self._ranks: list[str] = [START, END]
         self._ids: dict[str, str] = {}
-        self._joined: set[str] = set()
+        self._adjacent: set[str] = set()
 
-    def learn(self, run: Sequence[tuple[str, str]], after: str | None = None, before: str | None = None) -> None:
+    def add(self, run: Sequence[tuple[str, str]], after: str | None = None, before: str | None = None) -> None:
         """Take over what the server said: these ranks and ids follow each other, behind one place and before another;
         None where something else may stand there."""
         for rank, id in run:
             if rank not in self._ids:
                 insort(self._ranks, rank)
             self._ids[rank] = id
-        places = [rank for rank, _ in run]
+        ranks = [rank for rank, _ in run]
         if after is not None and self._is_known(after):
-            places.insert(0, after)
+            ranks.insert(0, after)
         if before is not None and self._is_known(before):
-            places.append(before)
-        self._joined.update(places[:-1])
+            ranks.append(before)
+        self._adjacent.update(ranks[:-1])
 
-    def _is_known(self, place: str) -> bool:
-        return place in self._ids or place in (START, END)
+    def _is_known(self, rank: str) -> bool:
+        return rank in self._ids or rank in (START, END)
 
     def put(self, rank: str, id: str) -> None:
         """An item comes to a place; what was joined there stays so."""
         if rank not in self._ids:
-            place = bisect_left(self._ranks, rank)
-            if self._ranks[place - 1] in self._joined:
-                self._joined.add(rank)
-            self._ranks.insert(place, rank)
+            rank_index = bisect_left(self._ranks, rank)
+            if self._ranks[rank_index - 1] in self._adjacent:
+                self._adjacent.add(rank)
+            self._ranks.insert(rank_index, rank)
         self._ids[rank] = id
 
     def drop(self, rank: str) -> None:
         """An item leaves its place."""
         if self._ids.pop(rank, None) is None:
             return
-        place = bisect_left(self._ranks, rank)
-        del self._ranks[place]
-        if rank in self._joined:
-            self._joined.discard(rank)
+        rank_index = bisect_left(self._ranks, rank)
+        del self._ranks[rank_index]
+        if rank in self._adjacent:
+            self._adjacent.discard(rank)
         else:
-            self._joined.discard(self._ranks[place - 1])
+            self._adjacent.discard(self._ranks[rank_index - 1])
 
     def first(self, limit: int, after: str) -> list[str] | None:
         """The ids behind a place, None when not all of them are known."""
-        place = bisect_right(self._ranks, after) - 1
+        rank_index = bisect_right(self._ranks, after) - 1
         found: list[str] = []
         while len(found) < limit:
-            if self._ranks[place] not in self._joined:
+            if self._ranks[rank_index] not in self._adjacent:
                 return None
-            place += 1
-            if self._ranks[place] == END:
+            rank_index += 1
+            if self._ranks[rank_index] == END:
                 break
-            found.append(self._ids[self._ranks[place]])
+            found.append(self._ids[self._ranks[rank_index]])
         return found
 
     def last(self, limit: int, before: str) -> list[str] | None:
         """The ids before a place, backwards; None when not all of them are known."""
-        place = bisect_left(self._ranks, before) - 1
+        rank_index = bisect_left(self._ranks, before) - 1
         found: list[str] = []
         while len(found) < limit:
-            if self._ranks[place] not in self._joined:
+            if self._ranks[rank_index] not in self._adjacent:
                 return None
-            if self._ranks[place] == START:
+            if self._ranks[rank_index] == START:
                 break
-            found.append(self._ids[self._ranks[place]])
-            place -= 1
+            found.append(self._ids[self._ranks[rank_index]])
+            rank_index -= 1
         return found
 
 
@@ -102,8 +102,8 @@ UNREAD = Unread()
 class FeedItems:
     """Steps that write learn the order of a feed without the bytes of its items, which may be large and many."""
 
-    def __init__(self, link: LazyTransaction, feed_id: int, is_sorted: bool) -> None:
-        self._link = link
+    def __init__(self, transaction: LazyTransaction, feed_id: int, is_sorted: bool) -> None:
+        self._transaction = transaction
         self._feed_id = feed_id
         self._is_sorted = is_sorted
         self._known: dict[str, ItemRow | None] = {}
@@ -112,22 +112,22 @@ class FeedItems:
         self._changed: dict[str, None] = {}
         self._order = KnownOrder()
 
-    def look_up(self, ids: Iterable[str]) -> tuple[list[str], Cursor] | None:
-        """Ask for items that are not known yet, when nothing is unwritten; `learn_items` takes the answer."""
+    def send_lookup(self, ids: Iterable[str]) -> tuple[list[str], Cursor] | None:
+        """Ask for items that are not known yet, when nothing is unwritten; `add_items` takes the answer."""
         wanted = [id for id in dict.fromkeys(ids) if id not in self._known or _is_unread(self._known[id])]
         if not wanted:
             return None
         packed = blobs([id.encode() for id in wanted])
         # Who names an item of a sorted feed may put another one next to it.
-        if self._is_sorted and self._link.writes:
-            return wanted, self._link.run("feed_item_load_around", self._feed_id, packed)
-        return wanted, self._link.run("feed_item_load", packed, self._feed_id)
+        if self._is_sorted and self._transaction.writes:
+            return wanted, self._transaction.run("feed_item_load_around", self._feed_id, packed)
+        return wanted, self._transaction.run("feed_item_load", packed, self._feed_id)
 
-    def learn_items(self, asked: tuple[list[str], Cursor] | None) -> None:
-        """Keep what `look_up` has found."""
-        if asked is None:
+    def add_items(self, lookup: tuple[list[str], Cursor] | None) -> None:
+        """Keep what `send_lookup` has found."""
+        if lookup is None:
             return
-        wanted, found = asked
+        wanted, found = lookup
         self._known |= {id: self._known.get(id) for id in wanted}
         self._absent.update(wanted)
         for packed, rank, at_ms, item, *around in found.fetchall():
@@ -137,7 +137,7 @@ class FeedItems:
             if around:
                 before, behind = self._unread([around[:3]]), self._unread([around[3:]])
                 run = [*before, (rank, id), *behind]
-                self._order.learn(run, None if before else START, None if behind else END)
+                self._order.add(run, None if before else START, None if behind else END)
 
     def _unread(self, found: Iterable[Sequence[Any]]) -> list[tuple[str, str]]:
         """Keep places without their items; returns their ranks and ids."""
@@ -153,10 +153,10 @@ class FeedItems:
     def row(self, id: str) -> ItemRow | None:
         """An item with its bytes."""
         if id not in self._known or _is_unread(self._known[id]):
-            with self._link.together():
+            with self._transaction.pipeline():
                 self.flush()
-                asked = self.look_up([id])
-            self.learn_items(asked)
+                lookup = self.send_lookup([id])
+            self.add_items(lookup)
         return self._known[id]
 
     def put(self, row: ItemRow) -> None:
@@ -178,40 +178,40 @@ class FeedItems:
         """Places in order."""
         ids = self._order.first(limit, after_rank)
         if ids is None:
-            with self._link.together():
+            with self._transaction.pipeline():
                 self.flush()
-                found = self.ask_first(limit, after_rank)
-            return self._rows(self.learn_first(found, limit, after_rank))
+                found = self.send_first(limit, after_rank)
+            return self._rows(self.add_first(found, limit, after_rank))
         return self._rows(ids)
 
-    def ask_first(self, limit: int, after_rank: str = START) -> Cursor:
+    def send_first(self, limit: int, after_rank: str = START) -> Cursor:
         """Ask for places in order; nothing may be unwritten."""
-        return self._link.run("feed_item_first", self._feed_id, after_rank, limit)
+        return self._transaction.run("feed_item_first", self._feed_id, after_rank, limit)
 
-    def learn_first(self, found: Cursor, limit: int, after_rank: str = START) -> list[str]:
-        """Keep what `ask_first` has found."""
+    def add_first(self, found: Cursor, limit: int, after_rank: str = START) -> list[str]:
+        """Keep what `send_first` has found."""
         run = self._unread(found.fetchall())
-        self._order.learn(run, after_rank, END if len(run) < limit else None)
+        self._order.add(run, after_rank, END if len(run) < limit else None)
         return [id for _, id in run]
 
     def last(self, limit: int, before_rank: str) -> list[ItemRow]:
         """Places backwards."""
         ids = self._order.last(limit, before_rank)
         if ids is None:
-            with self._link.together():
+            with self._transaction.pipeline():
                 self.flush()
-                found = self.ask_last(limit, before_rank)
-            return self._rows(self.learn_last(found, limit, before_rank))
+                found = self.send_last(limit, before_rank)
+            return self._rows(self.add_last(found, limit, before_rank))
         return self._rows(ids)
 
-    def ask_last(self, limit: int, before_rank: str = END) -> Cursor:
+    def send_last(self, limit: int, before_rank: str = END) -> Cursor:
         """Ask for places backwards; nothing may be unwritten."""
-        return self._link.run("feed_item_last", self._feed_id, before_rank, limit)
+        return self._transaction.run("feed_item_last", self._feed_id, before_rank, limit)
 
-    def learn_last(self, found: Cursor, limit: int, before_rank: str = END) -> list[str]:
-        """Keep what `ask_last` has found."""
+    def add_last(self, found: Cursor, limit: int, before_rank: str = END) -> list[str]:
+        """Keep what `send_last` has found."""
         run = self._unread(found.fetchall())
-        self._order.learn(run[::-1], START if len(run) < limit else None, before_rank)
+        self._order.add(run[::-1], START if len(run) < limit else None, before_rank)
         return [id for _, id in run]
 
     def _rows(self, ids: list[str]) -> list[ItemRow]:
@@ -219,15 +219,15 @@ class FeedItems:
 
     def read(self, limit: int, after_rank: str, bytes_max: int | None) -> list[ItemRow]:
         """Items in order, with their bytes."""
-        with self._link.together():
+        with self._transaction.pipeline():
             self.flush()
             bound = EVERYTHING if bytes_max is None else bytes_max
-            found = self._link.run("feed_item_read", self._feed_id, after_rank, limit, bound)
+            found = self._transaction.run("feed_item_read", self._feed_id, after_rank, limit, bound)
         return [ItemRow(id.decode(), item, rank, at_ms) for id, rank, at_ms, item in found.fetchall()]
 
     def flush(self) -> None:
-        """Write what the step has changed so far; all in one go inside `together`."""
-        gone: list[bytes] = []
+        """Write what the step has changed so far; all in one go inside `pipeline`."""
+        dropped: list[bytes] = []
         moved: list[ItemRow] = []
         new: list[ItemRow] = []
         kept: list[ItemRow] = []
@@ -235,21 +235,21 @@ class FeedItems:
             row = self._known[id]
             if row is None:
                 if id not in self._absent:
-                    gone.append(id.encode())
+                    dropped.append(id.encode())
             elif row.item is UNREAD:
                 moved.append(row)
             else:
                 (new if id in self._absent else kept).append(row)
                 self._absent.discard(id)
         self._changed = {}
-        if gone:
-            self._link.run("feed_item_drop", self._feed_id, blobs(gone))
+        if dropped:
+            self._transaction.run("feed_item_drop", self._feed_id, blobs(dropped))
         if moved:
-            self._link.run("feed_item_rank", self._feed_id, *_columns(moved)[:2])
+            self._transaction.run("feed_item_rank", self._feed_id, *_columns(moved)[:2])
         if kept:
-            self._link.run("feed_item_write", self._feed_id, *_columns(kept))
+            self._transaction.run("feed_item_write", self._feed_id, *_columns(kept))
         if new:
-            self._link.run("feed_item_insert", self._feed_id, *_columns(new))
+            self._transaction.run("feed_item_insert", self._feed_id, *_columns(new))
 
 
 def _columns(rows: list[ItemRow]) -> tuple[Array, Array, Array, Array]:

@@ -11,52 +11,52 @@ from headrace.stores.postgres.arrays import blobs, numbers
 from headrace.stores.postgres.feed_items import END, FeedItems
 from headrace.stores.postgres.lazy_transaction import Cursor, LazyTransaction
 
-FRONT = 64
+FRONT_ROWS = 64
 """Changes at the front that are looked at in one go when nobody knows how many are over; then twice as many."""
 
-Front = tuple[int, int, int]
+OldestChange = tuple[int, int, int]
 """What retention has to know of a change: seq, at_ms and size."""
 
 
 class PostgresFeedLog:
     """Changes under their seq."""
 
-    def __init__(self, link: LazyTransaction, feed_id: int, counters: FeedCounters) -> None:
-        self._link = link
+    def __init__(self, transaction: LazyTransaction, feed_id: int, counters: FeedCounters) -> None:
+        self._transaction = transaction
         self._feed_id = feed_id
         self._stored_first = counters.first_seq
         self._stored_last = counters.seq
         self._appended: list[Changed] = []
         self._dropped_seq = 0
-        self._front: list[Front] = []
+        self._front: list[OldestChange] = []
 
     def append(self, changes: Sequence[Changed]) -> None:
         """Keep changes."""
         self._appended += changes
 
-    def oldest(self, limit: int) -> Iterator[Front]:
+    def oldest(self, limit: int) -> Iterator[OldestChange]:
         """The first changes, asked for as far as they are wanted."""
-        given = 0
-        while given < limit and self._first_seq() + given <= self._stored_last:
-            if len(self._front) <= given:
-                wanted = min(max(FRONT, given), limit - given)
-                self.learn_front(self.ask_front(wanted))
-            if len(self._front) <= given:
+        count = 0
+        while count < limit and self._first_seq() + count <= self._stored_last:
+            if len(self._front) <= count:
+                wanted = min(max(FRONT_ROWS, count), limit - count)
+                self.add_front(self.send_front(wanted))
+            if len(self._front) <= count:
                 return  # the log has a hole, which is for those who look after it
-            yield self._front[given]
-            given += 1
-        for change in self._appended[: limit - given]:
+            yield self._front[count]
+            count += 1
+        for change in self._appended[: limit - count]:
             yield change.seq, change.at_ms, change.size
 
     def _first_seq(self) -> int:
         return max(self._stored_first, self._dropped_seq + 1)
 
-    def ask_front(self, limit: int) -> Cursor:
+    def send_front(self, limit: int) -> Cursor:
         """Ask for the changes at the front that are not known yet."""
-        return self._link.run("feed_change_oldest", self._feed_id, self._first_seq() + len(self._front), limit)
+        return self._transaction.run("feed_change_oldest", self._feed_id, self._first_seq() + len(self._front), limit)
 
-    def learn_front(self, found: Cursor) -> None:
-        """Keep what `ask_front` has found."""
+    def add_front(self, found: Cursor) -> None:
+        """Keep what `send_front` has found."""
         self._front += found.fetchall()
 
     def drop(self, upto: int) -> None:
@@ -67,22 +67,22 @@ class PostgresFeedLog:
 
     def read(self, after: int, limit: int, bytes_max: int) -> list[Changed]:
         """Changes behind a seq."""
-        with self._link.together():
+        with self._transaction.pipeline():
             self.flush()
-            found = self._link.run("feed_change_read", self._feed_id, after, limit, bytes_max)
+            found = self._transaction.run("feed_change_read", self._feed_id, after, limit, bytes_max)
         return [change_of(columns) for columns in found.fetchall()]
 
     def flush(self) -> None:
-        """Write what was appended and drop what is over; all in one go inside `together`."""
+        """Write what was appended and drop what is over; all in one go inside `pipeline`."""
         if self._dropped_seq >= self._stored_first:
             upto = min(self._dropped_seq, self._stored_last)
             if upto >= self._stored_first:
-                self._link.run("feed_change_drop", self._feed_id, self._stored_first, upto)
+                self._transaction.run("feed_change_drop", self._feed_id, self._stored_first, upto)
             self._stored_first = self._dropped_seq + 1
         if self._appended:
             seqs, times, ids, abouts, items = zip(*map(change_columns, self._appended), strict=True)
             columns = numbers(seqs), numbers(times), blobs(ids), blobs(abouts), blobs(items)
-            self._link.run("feed_change_write", self._feed_id, *columns)
+            self._transaction.run("feed_change_write", self._feed_id, *columns)
             self._stored_last = self._appended[-1].seq
             self._appended = []
 
@@ -91,8 +91,8 @@ CHANGES_PER_ITEM = 2
 """What one item of a batch may add to the log: it is published and another one evicted, or it is edited and moved."""
 
 
-class FeedQuestion(NamedTuple):
-    """What was asked of a feed; to be read behind `together`."""
+class FeedReads(NamedTuple):
+    """What was asked of a feed; to be read behind `pipeline`."""
 
     ids: Sequence[str]
     items: tuple[list[str], Cursor] | None
@@ -106,52 +106,52 @@ class PostgresFeed:
     """A feed whose row is locked when the step writes, so that everything under it stands still."""
 
     def __init__(
-        self, link: LazyTransaction, feed: FeedName, feed_id: int, config: str, counters: tuple[Any, ...]
+        self, transaction: LazyTransaction, feed: FeedName, feed_id: int, config: str, counters: tuple[Any, ...]
     ) -> None:
         self.feed = feed
         self.feed_id = feed_id
         self.config = read_config(config)
         self.counters = FeedCounters(*counters)
-        self._link = link
+        self._transaction = transaction
         self._stored = (self.config, counters)
-        self._items = FeedItems(link, feed_id, self.config.type == "sorted")
-        self._log = PostgresFeedLog(link, feed_id, self.counters)
-        self._read_ahead: frozenset[str] = frozenset()
+        self._items = FeedItems(transaction, feed_id, self.config.type == "sorted")
+        self._log = PostgresFeedLog(transaction, feed_id, self.counters)
+        self._prefetched: frozenset[str] = frozenset()
 
     def load(self, ids: Sequence[str]) -> None:
-        if not self._link.writes:
-            self._items.learn_items(self._items.look_up(ids))
-        elif not self._read_ahead.issuperset(ids) or not ids:
-            with self._link.together():
+        if not self._transaction.writes:
+            self._items.add_items(self._items.send_lookup(ids))
+        elif not self._prefetched.issuperset(ids) or not ids:
+            with self._transaction.pipeline():
                 self.flush()
-                asked = self.ask(ids)
-            self.learn(asked)
+                reads = self.send_reads(ids)
+            self.add_answers(reads)
 
-    def ask(self, ids: Sequence[str]) -> "FeedQuestion":
+    def send_reads(self, ids: Sequence[str]) -> FeedReads:
         """Ask for everything that a step of so many items usually needs, when nothing is unwritten."""
         firsts, front = self._surplus(len(ids)), self._surplus_of_log(len(ids))
-        return FeedQuestion(
+        return FeedReads(
             ids,
-            self._items.look_up(ids),
+            self._items.send_lookup(ids),
             firsts,
-            self._items.ask_first(firsts) if firsts else None,
-            self._items.ask_last(1),
-            self._log.ask_front(front) if front else None,
+            self._items.send_first(firsts) if firsts else None,
+            self._items.send_last(1),
+            self._log.send_front(front) if front else None,
         )
 
-    def learn(self, asked: "FeedQuestion") -> None:
-        """Keep what `ask` has found."""
-        self._items.learn_items(asked.items)
-        if asked.first is not None:
-            self._items.learn_first(asked.first, asked.firsts)
-        self._items.learn_last(asked.last, 1)
-        if asked.front is not None:
-            self._log.learn_front(asked.front)
+    def add_answers(self, reads: FeedReads) -> None:
+        """Keep what `send_reads` has found."""
+        self._items.add_items(reads.items)
+        if reads.first is not None:
+            self._items.add_first(reads.first, reads.firsts)
+        self._items.add_last(reads.last, 1)
+        if reads.front is not None:
+            self._log.add_front(reads.front)
 
-    def read_ahead(self, asked: "FeedQuestion") -> None:
+    def add_prefetched(self, reads: FeedReads) -> None:
         """Keep what was asked for together with the lock, before this step: `load` need not ask for it."""
-        self.learn(asked)
-        self._read_ahead = frozenset(asked.ids)
+        self.add_answers(reads)
+        self._prefetched = frozenset(reads.ids)
 
     def _surplus(self, count: int) -> int:
         """How many items at the front a step looks at: those that would have to go if so many came, and the one behind
@@ -177,7 +177,7 @@ class PostgresFeed:
         self._items.drop(row)
 
     def first(self, limit: int, after_rank: str = "", bytes_max: int | None = None) -> list[ItemRow]:
-        if self._link.writes and bytes_max is None:
+        if self._transaction.writes and bytes_max is None:
             return self._items.first(limit, after_rank)
         return self._items.read(limit, after_rank, bytes_max)
 
@@ -201,14 +201,14 @@ class PostgresFeed:
         self._log.drop(upto)
 
     def flush(self) -> None:
-        """Write the items and changes of the step so far; all in one go inside `together`."""
+        """Write the items and changes of the step so far; all in one go inside `pipeline`."""
         self._items.flush()
         self._log.flush()
 
     def write_back(self) -> None:
-        """Write everything that the step has changed; all in one go inside `together`."""
+        """Write everything that the step has changed; all in one go inside `pipeline`."""
         self.flush()
         counters = counter_columns(self.counters)
         if (self.config, counters) != self._stored:
-            self._link.run("feed_write", write_config(self.config), *counters, self.feed_id)
+            self._transaction.run("feed_write", write_config(self.config), *counters, self.feed_id)
             self._stored = (self.config, counters)

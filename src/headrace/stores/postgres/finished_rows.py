@@ -6,99 +6,101 @@ from headrace.stores.engine.rows import part_of
 from headrace.stores.postgres.counters import PostgresShard, PostgresShardCounters, Sequences
 from headrace.stores.postgres.lazy_transaction import LazyTransaction
 
-FRONT = 64
+FRONT_ROWS = 64
 """Dead letters at the front that are looked at in one go: each death asks whether the oldest are over."""
-Standing = tuple[str, bool]
+FinishedState = tuple[str, bool]
 """What is counted of a finished job: its state, and whether it is pinned."""
 
 
 class PostgresFinishedRows(PostgresShard):
     """Jobs that are done or cancelled, at most one finished job per id."""
 
-    def __init__(self, link: LazyTransaction, shard_id: int, counters: PostgresShardCounters, draws: Sequences) -> None:
-        super().__init__(link, shard_id, counters, draws)
-        self._known_finished_jobs: dict[str, Standing | None] = {}
+    def __init__(
+        self, transaction: LazyTransaction, shard_id: int, counters: PostgresShardCounters, sequences: Sequences
+    ) -> None:
+        super().__init__(transaction, shard_id, counters, sequences)
+        self._finished_states: dict[str, FinishedState | None] = {}
         self._stored_finished_jobs: set[str] = set()
         self._finished_jobs: dict[str, FinishedJob | None] = {}
         self._new_dead_letters: dict[int, DeadLetter] = {}
         self._gone_dead_letters: list[int] = []
         self._of_id: dict[str, list[DeadLetter]] = {}
         self._dead_letter_front: list[tuple[int, int]] | None = None
-        self._dead_letter_front_is_all = False
+        self._dead_letter_front_is_complete = False
 
     def finished_job(self, id: str) -> FinishedJob | None:
         if id in self._finished_jobs:
             return self._finished_jobs[id]
-        if not self._may_be_kept():
+        if not self._may_exist():
             return None
         found = self.run("finished_job_find", self.shard_id, id).fetchone()
         return None if found is None else finished_job_of(found)
 
-    def _are_kept(self) -> bool:
+    def _any_counted(self) -> bool:
         return self.counters.done + self.counters.cancelled > 0
 
-    def _may_be_kept(self) -> bool:
+    def _may_exist(self) -> bool:
         # Who writes does not go by the counter: it was read before the job was locked, and may not know its end yet.
-        return self.link.writes or self._are_kept()
+        return self.transaction.writes or self._any_counted()
 
-    def _standing(self, id: str) -> Standing | None:
-        if id not in self._known_finished_jobs:
-            ids = [each for each in dict.fromkeys([id, *self.hint]) if each not in self._known_finished_jobs]
-            self._known_finished_jobs |= dict.fromkeys(ids)
-            if self._may_be_kept():
+    def _state_of(self, id: str) -> FinishedState | None:
+        if id not in self._finished_states:
+            ids = [each for each in dict.fromkeys([id, *self.batch_ids]) if each not in self._finished_states]
+            self._finished_states |= dict.fromkeys(ids)
+            if self._may_exist():
                 for each, state, pinned in self.run("finished_job_lock", self.shard_id, ids).fetchall():
-                    self._known_finished_jobs[each] = (state, pinned)
+                    self._finished_states[each] = (state, pinned)
                     self._stored_finished_jobs.add(each)
-        return self._known_finished_jobs[id]
+        return self._finished_states[id]
 
     def put_finished_job(self, finished_job: FinishedJob) -> None:
         self._count_out(finished_job.id)
         self._finished_jobs.pop(finished_job.id, None)  # the newest is the last
         self._finished_jobs[finished_job.id] = finished_job
-        self._known_finished_jobs[finished_job.id] = (finished_job.state, finished_job.pinned)
-        self.counters.ended(finished_job.state, finished_job.pinned, 1)
+        self._finished_states[finished_job.id] = (finished_job.state, finished_job.pinned)
+        self.counters.count_finished(finished_job.state, finished_job.pinned, 1)
 
     def drop_finished_job(self, id: str) -> None:
         if self._count_out(id):
             self._finished_jobs[id] = None
-            self._known_finished_jobs[id] = None
+            self._finished_states[id] = None
 
     def _count_out(self, id: str) -> bool:
-        old = self._standing(id)
+        old = self._state_of(id)
         if old is not None:
-            self.counters.ended(*old, -1)
+            self.counters.count_finished(*old, -1)
         return old is not None
 
     def flush_finished_jobs(self) -> None:
-        """Write the finished jobs that the step has changed so far; all in one go inside `together`."""
-        gone = [id for id in self._finished_jobs if id in self._stored_finished_jobs]
+        """Write the finished jobs that the step has changed so far; all in one go inside `pipeline`."""
+        dropped = [id for id in self._finished_jobs if id in self._stored_finished_jobs]
         kept = [
             finished_job_columns(finished_job)
             for finished_job in self._finished_jobs.values()
             if finished_job is not None
         ]
-        self._stored_finished_jobs.difference_update(gone)
+        self._stored_finished_jobs.difference_update(dropped)
         self._stored_finished_jobs.update(
             id for id, finished_job in self._finished_jobs.items() if finished_job is not None
         )
         self._finished_jobs = {}
-        if gone:
-            self.run("finished_job_drop", self.shard_id, gone)
+        if dropped:
+            self.run("finished_job_drop", self.shard_id, dropped)
         if kept:
             self.run("finished_job_write", self.shard_id, *map(list, zip(*kept, strict=True)))
 
     def scan_finished_jobs(self, after_id: str, limit: int, bytes_max: int) -> tuple[list[FinishedJob], bool]:
-        with self.link.together():
+        with self.transaction.pipeline():
             self.flush_finished_jobs()
             found = self.run("finished_job_scan", self.shard_id, after_id, limit, bytes_max)
         part, more = part_of(found.fetchall(), lambda columns: len(columns[-1] or b""), limit, bytes_max)
         return [finished_job_of(columns) for columns in part], more
 
     def sweep_finished_jobs(self, now_ms: int, keep_max: int, limit: int) -> int:
-        if not self._are_kept():
+        if not self._any_counted():
             return 0
         over = min(max(self.counters.unpinned - keep_max, 0), limit)
-        with self.link.together():
+        with self.transaction.pipeline():
             self.flush_finished_jobs()
             surplus = self.run("finished_job_sweep", self.shard_id, over) if over else None
             firsts = self.run("finished_job_next_times", self.shard_id)
@@ -112,12 +114,12 @@ class PostgresFinishedRows(PostgresShard):
             swept += self._swept(found.fetchall(), pinned=True)
         return swept
 
-    def _swept(self, gone: list[tuple[str, str]], pinned: bool) -> int:
-        for id, state in gone:
-            self.counters.ended(state, pinned, -1)
-            self._known_finished_jobs[id] = None
+    def _swept(self, dropped: list[tuple[str, str]], pinned: bool) -> int:
+        for id, state in dropped:
+            self.counters.count_finished(state, pinned, -1)
+            self._finished_states[id] = None
             self._stored_finished_jobs.discard(id)
-        return len(gone)
+        return len(dropped)
 
     def dead_letter(self, number: int) -> DeadLetter | None:
         found = self._select("dead_letter_find", self.shard_id, number)
@@ -129,10 +131,10 @@ class PostgresFinishedRows(PostgresShard):
 
     def dead_letters_of(self, id: str) -> list[DeadLetter]:
         # Who writes does not go by the counter: it was read before the job was locked, and may not know its death yet.
-        if not self.link.writes and not self.counters.dead:
+        if not self.transaction.writes and not self.counters.dead:
             return []
         if id not in self._of_id:
-            ids = [each for each in dict.fromkeys([id, *self.hint]) if each not in self._of_id]
+            ids = [each for each in dict.fromkeys([id, *self.batch_ids]) if each not in self._of_id]
             found = self._select("dead_letter_of_ids", self.shard_id, ids)
             self._of_id |= {each: [] for each in ids}
             for dead_letter in found:
@@ -143,7 +145,7 @@ class PostgresFinishedRows(PostgresShard):
         return self._select("dead_letter_list", self.shard_id, after, limit)
 
     def scan_dead_letters(self, after: int, limit: int, bytes_max: int) -> tuple[list[DeadLetter], bool]:
-        with self.link.together():
+        with self.transaction.pipeline():
             self.flush_dead_letters()
             found = self.run("dead_letter_scan", self.shard_id, after, limit, bytes_max)
         part, more = part_of(found.fetchall(), lambda columns: len(columns[0]), limit, bytes_max)
@@ -151,9 +153,9 @@ class PostgresFinishedRows(PostgresShard):
 
     def _select(self, name: str, *args: object) -> list[DeadLetter]:
         # What is read in order to be written is locked, so that two who drop the same dead letter do not both count it.
-        if self.link.writes:
+        if self.transaction.writes:
             name += "_lock"
-        with self.link.together():
+        with self.transaction.pipeline():
             self.flush_dead_letters()
             found = self.run(name, *args)
         return [unpack_dead_letter(body) for (body,) in found.fetchall()]
@@ -163,7 +165,7 @@ class PostgresFinishedRows(PostgresShard):
         self._new_dead_letters[dead_letter.key.number] = dead_letter
         if dead_letter.record.id in self._of_id:
             self._of_id[dead_letter.record.id].append(dead_letter)
-        if self._dead_letter_front is not None and self._dead_letter_front_is_all:
+        if self._dead_letter_front is not None and self._dead_letter_front_is_complete:
             self._dead_letter_front.append((dead_letter.key.number, dead_letter.until_ms))
 
     def drop_dead_letter(self, number: int) -> None:
@@ -176,11 +178,11 @@ class PostgresFinishedRows(PostgresShard):
             self._dead_letter_front = [each for each in self._dead_letter_front if each[0] != number]
 
     def flush_dead_letters(self) -> None:
-        """Write the dead letters that the step has changed so far; all in one go inside `together`."""
-        new, gone = list(self._new_dead_letters.values()), self._gone_dead_letters
+        """Write the dead letters that the step has changed so far; all in one go inside `pipeline`."""
+        new, dropped = list(self._new_dead_letters.values()), self._gone_dead_letters
         self._new_dead_letters, self._gone_dead_letters = {}, []
-        if gone:
-            self.run("dead_letter_drop", self.shard_id, gone)
+        if dropped:
+            self.run("dead_letter_drop", self.shard_id, dropped)
         if new:
             columns = [
                 (dead_letter.key.number, dead_letter.record.id, dead_letter.until_ms, pack(dead_letter))
@@ -200,12 +202,12 @@ class PostgresFinishedRows(PostgresShard):
 
     def _oldest_dead_letters(self, limit: int) -> list[tuple[int, int]]:
         if self._dead_letter_front is None or (
-            len(self._dead_letter_front) < limit and not self._dead_letter_front_is_all
+            len(self._dead_letter_front) < limit and not self._dead_letter_front_is_complete
         ):
-            wanted = max(limit, FRONT)
-            with self.link.together():
+            wanted = max(limit, FRONT_ROWS)
+            with self.transaction.pipeline():
                 self.flush_dead_letters()
                 found = self.run("dead_letter_oldest", self.shard_id, wanted)
             self._dead_letter_front = [(number, until_ms) for number, until_ms in found.fetchall()]
-            self._dead_letter_front_is_all = len(self._dead_letter_front) < wanted
+            self._dead_letter_front_is_complete = len(self._dead_letter_front) < wanted
         return self._dead_letter_front[:limit]

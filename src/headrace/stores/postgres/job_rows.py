@@ -27,15 +27,17 @@ class NextDue(NamedTuple):
 class PostgresJobRows(PostgresShard):
     """What the step puts or drops is kept here until a statement has to see it in the table."""
 
-    def __init__(self, link: LazyTransaction, shard_id: int, counters: PostgresShardCounters, draws: Sequences) -> None:
-        super().__init__(link, shard_id, counters, draws)
-        self.handing_out = False
+    def __init__(
+        self, transaction: LazyTransaction, shard_id: int, counters: PostgresShardCounters, sequences: Sequences
+    ) -> None:
+        super().__init__(transaction, shard_id, counters, sequences)
+        self.locks_ready = False
         """Whether ready jobs are asked for to be handed out, and not only to see whether there are any."""
         self._jobs: dict[str, Row | None] = {}
         self._blocked_jobs: dict[str, BlockedJob] = {}
         self._stored: dict[str, tuple[bytes, bytes]] = {}
         self._changed: dict[str, None] = {}
-        self._firsts: NextDue | None = None
+        self._next_due: NextDue | None = None
         self._ready_end: int | None = None
         self._keys: dict[tuple[str, str], KeyRow | None] = {}
         self._new_keys: dict[tuple[str, str], KeyRow] = {}
@@ -45,31 +47,31 @@ class PostgresJobRows(PostgresShard):
         self._new_workers: set[str] = set()
 
     def load(self, ids: list[str]) -> None:
-        self.hint = ids
-        wanted = self.wanted(ids)
-        if wanted:
-            name = "job_lock" if self.link.writes else "job_load"
-            self.keep_found(wanted, self.run(name, [self.shard_id] * len(wanted), wanted).fetchall())
+        self.batch_ids = ids
+        missing = self.missing(ids)
+        if missing:
+            name = "job_lock" if self.transaction.writes else "job_load"
+            self.add_found(missing, self.run(name, [self.shard_id] * len(missing), missing).fetchall())
 
     def seal(self, ids: list[str]) -> None:
         # A row that comes and goes: who inserts the same id waits for this transaction, and we for theirs.
         if ids:
-            with self.link.together():
+            with self.transaction.pipeline():
                 self.run("job_reserve_ids", self.shard_id, sorted(ids))
                 self.run("job_drop", self.shard_id, ids)
 
-    def wanted(self, ids: list[str]) -> list[str]:
+    def missing(self, ids: list[str]) -> list[str]:
         """Those of the ids that are not known yet."""
         return [id for id in dict.fromkeys(ids) if id not in self._jobs]
 
-    def keep_found(self, wanted: list[str], found: list[tuple[Any, ...]]) -> None:
+    def add_found(self, missing: list[str], found: list[tuple[Any, ...]]) -> None:
         """Keep what was found of the wanted ids; the others are not there."""
-        for id in wanted:
+        for id in missing:
             self._jobs[id] = None
         for columns in found:
-            self._keep(columns[1:])
+            self._add(columns[1:])
 
-    def _keep(self, columns: tuple[Any, ...]) -> Row:
+    def _add(self, columns: tuple[Any, ...]) -> Row:
         *of_row, blocked_job = columns
         row = row_of(tuple(of_row))
         id = row.record.id
@@ -86,15 +88,15 @@ class PostgresJobRows(PostgresShard):
 
     def put(self, row: Row) -> None:
         id = row.record.id
-        self.counters.count(self.job(id), -1)
-        self.counters.count(row, 1)
+        self.counters.count_job(self.job(id), -1)
+        self.counters.count_job(row, 1)
         self._jobs[id] = row
         self._change(id)
 
     def drop(self, id: str) -> None:
         old = self.job(id)
         if old is not None:
-            self.counters.count(old, -1)
+            self.counters.count_job(old, -1)
             self._jobs[id] = None
             self._change(id)
 
@@ -117,25 +119,25 @@ class PostgresJobRows(PostgresShard):
 
     def _change(self, id: str) -> None:
         self._changed[id] = None
-        self._firsts = None
+        self._next_due = None
 
     def flush(self) -> None:
-        """Write the jobs that the step has changed so far; all in one go inside `together`."""
+        """Write the jobs that the step has changed so far; all in one go inside `pipeline`."""
         if not self._changed:
             return
         new: list[tuple[object, ...]] = []
         known: list[tuple[object, ...]] = []
-        gone: list[str] = []
+        dropped: list[str] = []
         for id in self._changed:
             row = self._jobs[id]
             if row is not None:
                 (known if id in self._stored else new).append(self._columns(row))
             elif self._stored.pop(id, None) is not None:
-                gone.append(id)
+                dropped.append(id)
         self._changed = {}
         self._ready_end = None
-        if gone:
-            self.run("job_drop", self.shard_id, gone)
+        if dropped:
+            self.run("job_drop", self.shard_id, dropped)
         if known:
             self.run("job_update", self.shard_id, *map(list, zip(*known, strict=True)))
         if new:
@@ -160,74 +162,76 @@ class PostgresJobRows(PostgresShard):
             None if blocked_job is None else pack(blocked_job),
         )
 
-    def ask(self, name: str, *args: object) -> Cursor:
+    def run_flushed(self, name: str, *args: object) -> Cursor:
         """Run a statement that has to see what the step has changed."""
         if not self._changed:
             return self.run(name, *args)
-        with self.link.together():
+        with self.transaction.pipeline():
             self.flush()
             return self.run(name, *args)
 
-    def firsts(self) -> NextDue:
+    def next_due(self) -> NextDue:
         """What comes first in each order."""
-        if self._firsts is None:
-            self.keep_firsts(self.ask("job_next_times", [self.shard_id]).fetchall()[0])
-        assert self._firsts is not None  # just asked for
-        return self._firsts
+        if self._next_due is None:
+            self.set_next_due(self.run_flushed("job_next_times", [self.shard_id]).fetchall()[0])
+        assert self._next_due is not None  # just asked for
+        return self._next_due
 
-    def keep_firsts(self, columns: tuple[Any, ...]) -> None:
+    def set_next_due(self, columns: tuple[Any, ...]) -> None:
         """Keep what was found to come first."""
-        self._firsts = NextDue(*columns[1:])
+        self._next_due = NextDue(*columns[1:])
 
     def overdue(self, now_ms: int, limit: int) -> list[Row]:
-        end_ms = self.firsts().lease_end_ms
+        end_ms = self.next_due().lease_end_ms
         if end_ms is None or end_ms > now_ms:
             return []
-        return [self._keep(columns) for columns in self.ask("job_overdue", self.shard_id, now_ms, limit).fetchall()]
+        return [
+            self._add(columns) for columns in self.run_flushed("job_overdue", self.shard_id, now_ms, limit).fetchall()
+        ]
 
     def due(self, now_ms: int, limit: int) -> list[Row]:
-        later_ms = self.firsts().later_ms
+        later_ms = self.next_due().later_ms
         if later_ms is None or later_ms > now_ms:
             return []
-        found = self.ask("job_due", self.shard_id, now_ms, limit).fetchall()
-        self.draws.number.add([columns[-1] for columns in found])
-        return [self._keep(columns[:-1]) for columns in found]
+        found = self.run_flushed("job_due", self.shard_id, now_ms, limit).fetchall()
+        self.sequences.number.add([columns[-1] for columns in found])
+        return [self._add(columns[:-1]) for columns in found]
 
     def ready(self, after_order_key: int, limit: int) -> list[Row]:
-        if not self.handing_out:
-            return self._glance(after_order_key, limit)
+        if not self.locks_ready:
+            return self._ready_unlocked(after_order_key, limit)
         if self._ready_end is not None and after_order_key >= self._ready_end:
             return []
-        found = self.ask("job_ready", self.shard_id, after_order_key, limit).fetchall()
-        self.draws.fence.add([columns[-1] for columns in found])
-        rows = [self._keep(columns[:-1]) for columns in found]
+        found = self.run_flushed("job_ready", self.shard_id, after_order_key, limit).fetchall()
+        self.sequences.fence.add([columns[-1] for columns in found])
+        rows = [self._add(columns[:-1]) for columns in found]
         if len(rows) < limit:  # what stands behind them is none of this step's
             self._ready_end = rows[-1].record.order_key if rows else after_order_key
         return rows
 
-    def _glance(self, after_order_key: int, limit: int) -> list[Row]:
-        if self.firsts().order_key is None:
+    def _ready_unlocked(self, after_order_key: int, limit: int) -> list[Row]:
+        if self.next_due().order_key is None:
             return []
-        return self._seen(self.ask("job_ready_unlocked", self.shard_id, after_order_key, limit))
+        return self._unlocked_rows(self.run_flushed("job_ready_unlocked", self.shard_id, after_order_key, limit))
 
     def next_later_ms(self) -> int | None:
-        return self.firsts().later_ms
+        return self.next_due().later_ms
 
     def next_lease_end_ms(self) -> int | None:
-        return self.firsts().lease_end_ms
+        return self.next_due().lease_end_ms
 
     def of_nonce(self, nonce: str) -> list[Row]:
-        return self._seen(self.ask("job_of_nonce", self.shard_id, nonce))
+        return self._unlocked_rows(self.run_flushed("job_of_nonce", self.shard_id, nonce))
 
-    def _seen(self, found: Cursor) -> list[Row]:
+    def _unlocked_rows(self, found: Cursor) -> list[Row]:
         # Not locked, so not kept: what is going to be changed must be asked for again.
         return [row_of(columns[:-1]) for columns in found.fetchall()]
 
     def scan_jobs(self, after_id: str, limit: int, bytes_max: int) -> tuple[list[Row], bool]:
-        found = self.ask("job_scan", self.shard_id, after_id, limit, bytes_max).fetchall()
+        found = self.run_flushed("job_scan", self.shard_id, after_id, limit, bytes_max).fetchall()
         part, more = part_of(found, lambda columns: len(columns[-2]), limit, bytes_max)
         # Kept with their blocked jobs, which are asked for next; who scans only looks.
-        return [self._keep(columns) for columns in part], more
+        return [self._add(columns) for columns in part], more
 
     # Idempotency keys and workers.
     def load_keys(self, keys: list[tuple[str, str]]) -> None:
@@ -248,7 +252,7 @@ class PostgresJobRows(PostgresShard):
         self._keys[id, key] = self._new_keys[id, key] = row
 
     def flush_keys(self) -> None:
-        """Write the keys that the step has changed so far; all in one go inside `together`."""
+        """Write the keys that the step has changed so far; all in one go inside `pipeline`."""
         columns = [(id, key, row.fingerprint, row.until_ms) for (id, key), row in self._new_keys.items()]
         known = [each for each in columns if each[:2] in self._stored_keys]
         new = [each for each in columns if each[:2] not in self._stored_keys]
@@ -261,18 +265,18 @@ class PostgresJobRows(PostgresShard):
             self.run("key_insert", self.shard_id, *map(list, zip(*new, strict=True)))
 
     def sweep_keys(self, now_ms: int, limit: int) -> int:
-        with self.link.together():
+        with self.transaction.pipeline():
             self.flush_keys()
-            gone = self.run("key_sweep", self.shard_id, now_ms, limit)
-        return gone.rowcount
+            dropped = self.run("key_sweep", self.shard_id, now_ms, limit)
+        return dropped.rowcount
 
     def worker(self, name: str) -> WorkerRow | None:
         if name not in self._workers:
-            statement = "worker_lock" if self.link.writes else "worker_find"
-            self.keep_worker(name, self.run(statement, [self.shard_id], name).fetchone())
+            statement = "worker_lock" if self.transaction.writes else "worker_find"
+            self.add_worker(name, self.run(statement, [self.shard_id], name).fetchone())
         return self._workers[name]
 
-    def keep_worker(self, name: str, columns: tuple[int, str, int] | None) -> None:
+    def add_worker(self, name: str, columns: tuple[int, str, int] | None) -> None:
         """Keep what was found of a worker, unless it is known."""
         if name in self._workers:
             return
@@ -305,7 +309,7 @@ class PostgresJobRows(PostgresShard):
         return [(name, WorkerRow(nonce, seen_at_ms)) for name, nonce, seen_at_ms in found]
 
     def leases_over(self, now_ms: int, limit: int) -> int:
-        return int(self.ask("job_leases_over", self.shard_id, now_ms, limit).fetchall()[0][0])
+        return int(self.run_flushed("job_leases_over", self.shard_id, now_ms, limit).fetchall()[0][0])
 
     def stranded(self, after_id: str, limit: int) -> list[str]:
-        return [id for (id,) in self.ask("job_stranded", self.shard_id, after_id, limit).fetchall()]
+        return [id for (id,) in self.run_flushed("job_stranded", self.shard_id, after_id, limit).fetchall()]

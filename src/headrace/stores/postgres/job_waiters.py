@@ -21,7 +21,7 @@ AWAIT_MS = 20_000
 """How long ends are told on after the last who waits has gone without a word."""
 AWAIT_LEFT_MS = AWAIT_MS // 2
 """Less than this is prolonged: one process in ten seconds writes, however many wait."""
-SAID_SECONDS = AWAIT_MS / 4_000
+ANNOUNCED_SECONDS = AWAIT_MS / 4_000
 """For how long a process need not say it again; with its sleep, still less than what is left."""
 PAYLOAD_BYTES_MAX = 7_000
 """PostgreSQL takes payloads of less than 8,000 bytes, and the names need some."""
@@ -36,7 +36,7 @@ class EndedJobs(NamedTuple):
     """Whether another process may wait for them."""
 
 
-def packed(ids: Sequence[str]) -> Iterator[str]:
+def pack_ids(ids: Sequence[str]) -> Iterator[str]:
     """The ids as they are sent, in texts of bounded size; ids are printable, so a line end can stand between them."""
     part, size = list[str](), 0
     for id in ids:
@@ -54,43 +54,43 @@ def has_ended(tx: Tx, queue: Queue, ids: Sequence[str]) -> bool:
     """Whether one of the jobs neither waits nor runs, or has a finished job that is kept; in one question."""
     assert isinstance(tx, PostgresTx)
     shard_ids: list[int] = []
-    asked: list[str] = []
+    wanted: list[str] = []
     for shard, picks in by_shard(ids, lambda id: (queue, id)):
         rows = tx.rows(shard)
         if rows is None:
             return True
         shard_ids += [rows.shard_id] * len(picks)
-        asked += [ids[index] for index in picks]
-    return bool(tx.link.run("job_ended", shard_ids, asked).fetchall()[0][0])
+        wanted += [ids[index] for index in picks]
+    return bool(tx.transaction.run("job_ended", shard_ids, wanted).fetchall()[0][0])
 
 
-class JobWaiters:
+class EndAnnouncements:
     """What this process has said of the queues whose jobs it waits for."""
 
-    def __init__(self, lanes: ConnectionThreads) -> None:
-        self._lanes = lanes
-        self._said_until: dict[Name, float] = {}
-        self._saying: dict[Name, asyncio.Task[None]] = {}
+    def __init__(self, threads: ConnectionThreads) -> None:
+        self._threads = threads
+        self._announced_until: dict[Name, float] = {}
+        self._announcing: dict[Name, asyncio.Task[None]] = {}
 
-    async def say(self, name: Name) -> bool:
+    async def announce(self, name: Name) -> bool:
         """Have the ends of a queue's jobs told from now on; whether that had not been said lately."""
         now = asyncio.get_running_loop().time()
-        if self._said_until.get(name, now) > now:
+        if self._announced_until.get(name, now) > now:
             return False
-        self._said_until = {each: until for each, until in self._said_until.items() if until > now}
-        task = self._saying.get(name)
+        self._announced_until = {each: until for each, until in self._announced_until.items() if until > now}
+        task = self._announcing.get(name)
         if task is None:
-            task = self._saying[name] = asyncio.create_task(self._say(name, now + SAID_SECONDS))
-            task.add_done_callback(lambda _: self._saying.pop(name, None))
+            task = self._announcing[name] = asyncio.create_task(self._announce(name, now + ANNOUNCED_SECONDS))
+            task.add_done_callback(lambda _: self._announcing.pop(name, None))
         await asyncio.wait({task})
         return True
 
-    async def _say(self, name: Name, until: float) -> None:
+    async def _announce(self, name: Name, until: float) -> None:
         # Who cannot say it (a user who may only read) finds out by looking.
         with contextlib.suppress(HeadraceError, psycopg.Error):
-            await self._lanes.run(lambda connection: _say_on(connection, name))
-            self._said_until[name] = until
+            await self._threads.run(lambda connection: _announce_on(connection, name))
+            self._announced_until[name] = until
 
 
-def _say_on(connection: Connection, name: Name) -> None:
+def _announce_on(connection: Connection, name: Name) -> None:
     connection.execute(sql("queue_await_ends"), (AWAIT_MS, *name, AWAIT_LEFT_MS))

@@ -22,12 +22,12 @@ from headrace.stores.engine.rows import Tx
 from headrace.stores.engine.step import Step, order_key_of
 from headrace.stores.postgres.connection import Connection, roll_back
 from headrace.stores.postgres.engine import PostgresEngine
-from headrace.stores.postgres.errors import AGAIN, errors
+from headrace.stores.postgres.errors import RETRYABLE, translate_errors
 from headrace.stores.postgres.fast_claim import ClaimTry
 from headrace.stores.postgres.fast_enqueue import enqueue_new, prepare
 from headrace.stores.postgres.fast_settle import PlainTry, SettleTry
 from headrace.stores.postgres.lazy_transaction import WRITING, LazyTransaction
-from headrace.stores.postgres.queue_cache import Due, DueShard, KnownQueues, NotFastPath, NotPlain, NotThere
+from headrace.stores.postgres.queue_cache import DueShard, JobsDue, NotFastPath, NotPlain, QueueCache, QueueMissing
 from headrace.stores.postgres.rows import PostgresRows
 from headrace.stores.postgres.sql import sql
 from headrace.stores.postgres.transaction import PostgresTx
@@ -54,7 +54,7 @@ class PostgresJobs(EngineJobs):
     def _enqueue(self, tx: Tx, jobs: Sequence[Job], now_ms: int) -> list[Enqueued]:
         assert isinstance(tx, PostgresTx)
         groups = list(by_shard(jobs, lambda job: (job.queue, job.id)))
-        tx.lock([(shard, [jobs[index].id for index in picks]) for shard, picks in groups], draws=len(jobs))
+        tx.lock([(shard, [jobs[index].id for index in picks]) for shard, picks in groups], new_numbers=len(jobs))
         for shard, picks in groups:
             keys = [(jobs[index].id, key) for index in picks if (key := jobs[index].idempotency_key) is not None]
             if keys and tx.shards_of(shard.queue) == shard.queue.shards:
@@ -65,17 +65,17 @@ class PostgresJobs(EngineJobs):
 
     def _claim(self, tx: Tx, request: ClaimRequest, now_ms: int) -> Claims:
         assert isinstance(tx, PostgresTx)
-        tx.survey(list(dict.fromkeys(request.queues)), request.worker)
+        tx.read_for_claim(list(dict.fromkeys(request.queues)), request.worker)
         return super()._claim(tx, request, now_ms)
 
     def _hand_out(self, step: Step, request: ClaimRequest, limit: int, bytes_left: int) -> list[Claim]:
         rows = step.rows
         assert isinstance(rows, PostgresRows)
-        rows.handing_out = True
+        rows.locks_ready = True
         try:
             return super()._hand_out(step, request, limit, bytes_left)
         finally:
-            rows.handing_out = False
+            rows.locks_ready = False
 
     def _batch(
         self,
@@ -101,7 +101,7 @@ class FastJobs(PostgresJobs):
         self._postgres = engine
         self._slow_calls = slow_calls
         self._slow_left: dict[str, int] = {}
-        self._queues = KnownQueues()
+        self._queues = QueueCache()
         self._was_idle = False
         self._due: DueShard | None = None
 
@@ -109,17 +109,19 @@ class FastJobs(PostgresJobs):
         check_batch("jobs", len(jobs), BATCH_MAX)
         _check(now_ms)
         with naming(job.id for job in jobs):
-            gathered = await self._try("enqueue", jobs, lambda connection: self._enqueue_new(connection, jobs, now_ms))
-        if gathered is None:
+            inbox_sizes = await self._try(
+                "enqueue", jobs, lambda connection: self._enqueue_new(connection, jobs, now_ms)
+            )
+        if inbox_sizes is None:
             return await super().enqueue(jobs, now_ms=now_ms)
-        self._postgres.committed({name_of(shard.queue) for shard in gathered}, gathered)
+        self._postgres.after_commit({name_of(shard.queue) for shard in inbox_sizes}, inbox_sizes)
         return [Enqueued(job.id, "created") for job in jobs]
 
     def _enqueue_new(self, connection: Connection, jobs: Sequence[Job], now_ms: int | None) -> dict[Shard, int]:
-        place = self._postgres.settings.place
-        with errors(place):
+        address = self._postgres.settings.address
+        with translate_errors(address):
             calls = prepare(connection, self._queues, jobs, now_ms)
-        with errors(place, sent=True):
+        with translate_errors(address, sent=True):
             return enqueue_new(connection, calls)
 
     async def claim(self, request: ClaimRequest, *, now_ms: int | None = None) -> Claims:
@@ -147,7 +149,7 @@ class FastJobs(PostgresJobs):
                 promoted.add(due.shard_id)
             try:
                 return act(promoted)
-            except Due as found:
+            except JobsDue as found:
                 if connection.info.transaction_status != psycopg.pq.TransactionStatus.IDLE:
                     roll_back(connection)
                 due = found.shard
@@ -157,30 +159,30 @@ class FastJobs(PostgresJobs):
         first_order_key = order_key_of(known.config.priority_of(NO_POLICY), 0)
         args = known.queue_id, known.text, due.shard_id, now_ms, first_order_key, PROMOTIONS_PER_CALL_MAX
         self._due = None
-        with errors(self._postgres.settings.place):
+        with translate_errors(self._postgres.settings.address):
             [(promoted,)] = connection.execute(sql("promote_plain"), args, binary=True).fetchall()
         if promoted == PROMOTIONS_PER_CALL_MAX:  # there may be more: the next call need not find that out in vain
             self._due = due
 
     def _take(self, connection: Connection, request: ClaimRequest, now_ms: int | None, promoted: set[int]) -> Claims:
-        place = self._postgres.settings.place
-        with errors(place):
+        address = self._postgres.settings.address
+        with translate_errors(address):
             if self._was_idle:
-                looking = ClaimTry(connection, self._queues, request, now_ms)
-                looking.look(lambda name, *args: connection.execute(sql(name), args, binary=True))
-                idle = looking.idle()
+                probe = ClaimTry(connection, self._queues, request, now_ms)
+                probe.read_shards(lambda name, *args: connection.execute(sql(name), args, binary=True))
+                idle = probe.idle()
                 if idle is not None:
                     return idle
-            link = LazyTransaction(connection, WRITING)
-            taking = ClaimTry(connection, self._queues, request, now_ms, promoted)
-            with link.together():
-                taking.send(link)
-            taking.read(link)
-        if taking.is_empty:
+            transaction = LazyTransaction(connection, WRITING)
+            claiming = ClaimTry(connection, self._queues, request, now_ms, promoted)
+            with transaction.pipeline():
+                claiming.send(transaction)
+            claiming.read(transaction)
+        if claiming.is_empty:
             roll_back(connection)
         else:
-            self._commit(connection, link, taking)
-        return taking.answer()
+            self._commit(connection, transaction, claiming)
+        return claiming.answer()
 
     async def settle(self, settlements: Sequence[Settlement], *, now_ms: int | None = None) -> list[Settled]:
         check_settlements(settlements)
@@ -191,32 +193,32 @@ class FastJobs(PostgresJobs):
             )
         if settling is None:
             return await super().settle(settlements, now_ms=now_ms)
-        self._postgres.committed((), settling.gathered(), settling.ended())
+        self._postgres.after_commit((), settling.inbox_sizes(), settling.ended_jobs())
         return settling.answers()
 
     def _end(
         self, connection: Connection, settlements: Sequence[Settlement], now_ms: int | None
     ) -> PlainTry | SettleTry:
-        place = self._postgres.settings.place
-        with errors(place):
+        address = self._postgres.settings.address
+        with translate_errors(address):
             plain = self._plain(connection, settlements, now_ms)
         if plain is not None:
             try:
-                with errors(place, sent=True), _plain_only():
+                with translate_errors(address, sent=True), _plain_only():
                     plain.settle(connection)
             except NotPlain:
                 self._slow_left[PLAIN] = self._slow_calls
             else:
                 return plain
-        with errors(place):
-            link, settling = (
+        with translate_errors(address):
+            transaction, settling = (
                 LazyTransaction(connection, WRITING),
                 SettleTry(connection, self._queues, settlements, now_ms),
             )
-            with link.together():
-                settling.send(link)
+            with transaction.pipeline():
+                settling.send(transaction)
             settling.read()
-        self._commit(connection, link, settling)
+        self._commit(connection, transaction, settling)
         return settling
 
     def _plain(self, connection: Connection, settlements: Sequence[Settlement], now_ms: int | None) -> PlainTry | None:
@@ -248,7 +250,7 @@ class FastJobs(PostgresJobs):
         if found is None:
             return await super().turn(settlements, request, now_ms=now_ms)
         settling, claims = found
-        self._postgres.committed((), settling.gathered(), settling.ended())
+        self._postgres.after_commit((), settling.inbox_sizes(), settling.ended_jobs())
         return Turned(settling.answers(), claims.items, claims.next_at_ms, claims.now_ms)
 
     def _turn(
@@ -259,7 +261,7 @@ class FastJobs(PostgresJobs):
         now_ms: int | None,
         promoted: set[int],
     ) -> tuple[PlainTry | SettleTry, Claims]:
-        with errors(self._postgres.settings.place):
+        with translate_errors(self._postgres.settings.address):
             plain = self._plain(connection, settlements, now_ms)
         if plain is not None:
             try:
@@ -267,7 +269,7 @@ class FastJobs(PostgresJobs):
             except NotPlain:
                 roll_back(connection)
                 self._slow_left[PLAIN] = self._slow_calls
-        with errors(self._postgres.settings.place):
+        with translate_errors(self._postgres.settings.address):
             settling = SettleTry(connection, self._queues, settlements, now_ms)
         return settling, self._turn_by(connection, settling, request, now_ms, promoted)
 
@@ -279,25 +281,25 @@ class FastJobs(PostgresJobs):
         now_ms: int | None,
         promoted: set[int],
     ) -> Claims:
-        with errors(self._postgres.settings.place):
-            link = LazyTransaction(connection, WRITING)
-            taking = ClaimTry(connection, self._queues, request, now_ms, promoted)
-            with _plain_only(), link.together():
-                settling.send(link)
-                if settling.is_whole:
-                    taking.send(link)
+        with translate_errors(self._postgres.settings.address):
+            transaction = LazyTransaction(connection, WRITING)
+            claiming = ClaimTry(connection, self._queues, request, now_ms, promoted)
+            with _plain_only(), transaction.pipeline():
+                settling.send(transaction)
+                if settling.is_complete:
+                    claiming.send(transaction)
             settling.read()
-            if not settling.is_whole:
-                with link.together():
-                    settling.write(link)
-                    taking.send(link, settling.now_ms)
-            taking.read(link)
-        self._commit(connection, link, taking)
-        return taking.answer()
+            if not settling.is_complete:
+                with transaction.pipeline():
+                    settling.write(transaction)
+                    claiming.send(transaction, settling.now_ms)
+            claiming.read(transaction)
+        self._commit(connection, transaction, claiming)
+        return claiming.answer()
 
-    def _commit(self, connection: Connection, link: LazyTransaction, tried: ClaimTry | SettleTry) -> None:
-        with errors(self._postgres.settings.place, sent=True), link.together():
-            tried.write(link)
+    def _commit(self, connection: Connection, transaction: LazyTransaction, tried: ClaimTry | SettleTry) -> None:
+        with translate_errors(self._postgres.settings.address, sent=True), transaction.pipeline():
+            tried.write(transaction)
             connection.execute("COMMIT", prepare=False)
 
     async def _try(self, kind: str, items: Sequence[object], act: Callable[[Connection], T]) -> T | None:
@@ -307,8 +309,8 @@ class FastJobs(PostgresJobs):
         if left or not items:
             return None
         try:
-            return await self._postgres.lanes.run(lambda connection: _whole(connection, act))
-        except NotThere:
+            return await self._postgres.threads.run(lambda connection: _whole(connection, act))
+        except QueueMissing:
             return None
         except NotFastPath:
             self._queues.forget()
@@ -324,7 +326,7 @@ def _whole(connection: Connection, act: Callable[[Connection], T]) -> T:
         if connection.info.transaction_status != psycopg.pq.TransactionStatus.IDLE:
             roll_back(connection)
         cause = error.__cause__
-        if isinstance(error, AGAIN) or (isinstance(cause, psycopg.Error) and cause.sqlstate == UNUSUAL):
+        if isinstance(error, RETRYABLE) or (isinstance(cause, psycopg.Error) and cause.sqlstate == UNUSUAL):
             raise NotFastPath from error
         raise
 

@@ -16,7 +16,7 @@ from headrace.stores.engine.rows import Tx
 from headrace.stores.postgres.transaction import PostgresTx
 from headrace.stores.shared.validate import check_spans, wrong_shards
 
-GATHERED = 64
+INBOX_CALLS_MIN = 64
 """Calls in a shard's inbox from which on it is worth a transaction to number them: reading counts adds them up."""
 
 
@@ -28,10 +28,10 @@ class Sequencer:
         self._number = number
         self._running: dict[Shard, asyncio.Task[None]] = {}
 
-    def gathered(self, calls: Mapping[Shard, int]) -> None:
+    def schedule(self, calls: Mapping[Shard, int]) -> None:
         """Note how many calls are in the inbox of each shard; on the event loop."""
         for shard, count in calls.items():
-            if count >= GATHERED and shard not in self._running:
+            if count >= INBOX_CALLS_MIN and shard not in self._running:
                 self._running[shard] = asyncio.create_task(self._run(shard))
 
     async def _run(self, shard: Shard) -> None:
@@ -54,7 +54,7 @@ class JournalState(NamedTuple):
     bounds: Bounds
 
 
-NOT_THERE = JournalState(0, False, NO_BOUNDS)
+NO_JOURNAL = JournalState(0, False, NO_BOUNDS)
 
 
 class PostgresJournal(EngineJournal):
@@ -63,30 +63,30 @@ class PostgresJournal(EngineJournal):
 
     async def all_bounds(self, shards: Sequence[Shard]) -> Sequence[Bounds]:
         check_batch("shards", len(shards), BATCH_MAX)
-        seen = await self._engine.read(lambda tx: _look(tx, shards))
+        states = await self._engine.read(lambda tx: _read_states(tx, shards))
         numbered = await self._number(
-            {each.shard_id: shard for shard, each in zip(shards, seen, strict=True) if each.has_inbox}
+            {each.shard_id: shard for shard, each in zip(shards, states, strict=True) if each.has_inbox}
         )
-        return [numbered.get(each.shard_id, each.bounds) for each in seen]
+        return [numbered.get(each.shard_id, each.bounds) for each in states]
 
     async def reached(self, spans: Sequence[Span], at_ms: int) -> Sequence[int]:
         if len(spans) == 1:  # numbered and searched in one transaction
             return await super().reached(spans, at_ms)
         check_spans(spans, at_ms)
 
-        def look(tx: Tx) -> tuple[list[JournalState], list[int]]:
-            seen = _look(tx, [span.shard for span in spans])
-            return seen, _reached(tx, spans, seen, at_ms)
+        def read(tx: Tx) -> tuple[list[JournalState], list[int]]:
+            states = _read_states(tx, [span.shard for span in spans])
+            return states, _reached(tx, spans, states, at_ms)
 
-        seen, found = await self._engine.read(look)
+        states, found = await self._engine.read(read)
         busy = {
             each.shard_id: span.shard
-            for span, each in zip(spans, seen, strict=True)
+            for span, each in zip(spans, states, strict=True)
             if each.has_inbox and span.upto > each.bounds.last_seq
         }
         if busy:
             await self._number(busy)
-            _, found = await self._engine.read(look)
+            _, found = await self._engine.read(read)
         return found
 
     async def _number(self, shards: Mapping[int, Shard]) -> dict[int, Bounds]:
@@ -95,45 +95,49 @@ class PostgresJournal(EngineJournal):
         ids = list(shards)
         for start in range(0, len(ids), LOOKS_AT_ONCE):
             some = {shard_id: shards[shard_id] for shard_id in ids[start : start + LOOKS_AT_ONCE]}
-            found |= await self._engine.write(partial(_number_free, shards=some))
-            held = [shard_id for shard_id in some if shard_id not in found]
-            told = await asyncio.gather(*(self.bounds(some[shard_id]) for shard_id in held))
-            found |= zip(held, told, strict=True)
+            found |= await self._engine.write(partial(_number_unlocked, shards=some))
+            locked = [shard_id for shard_id in some if shard_id not in found]
+            bounds = await asyncio.gather(*(self.bounds(some[shard_id]) for shard_id in locked))
+            found |= zip(locked, bounds, strict=True)
         return found
 
 
-def _look(tx: Tx, shards: Sequence[Shard]) -> list[JournalState]:
+def _read_states(tx: Tx, shards: Sequence[Shard]) -> list[JournalState]:
     assert isinstance(tx, PostgresTx)
     queues = [shard.queue for shard in shards]
     names = ([each.tenant for each in queues], [each.full_name for each in queues])
     others = [each.paired_queue.full_name for each in queues]
-    seen = [NOT_THERE] * len(shards)
-    for place, known, *columns in tx.link.run("shard_bounds", *names, others, [each.index for each in shards]):
-        queue = queues[place - 1]
+    states = [NO_JOURNAL] * len(shards)
+    for position, known, *columns in tx.transaction.run(
+        "shard_bounds", *names, others, [each.index for each in shards]
+    ):
+        queue = queues[position - 1]
         if known not in (None, queue.shards):
             raise wrong_shards(queue, known)
-        seen[place - 1] = _seen(*columns)
-    return seen
+        states[position - 1] = _state_of(*columns)
+    return states
 
 
-def _seen(shard_id: int | None, has_inbox: bool, *columns: Any) -> JournalState:
+def _state_of(shard_id: int | None, has_inbox: bool, *columns: Any) -> JournalState:
     if shard_id is None:
-        return NOT_THERE
+        return NO_JOURNAL
     epoch, first_seq, last_seq, first_at_ms, last_at_ms, size = columns
     if first_seq > last_seq:
         first_at_ms = last_at_ms = None
     return JournalState(shard_id, has_inbox, Bounds(epoch, first_seq, last_seq, first_at_ms, last_at_ms, size))
 
 
-def _number_free(tx: Tx, *, shards: Mapping[int, Shard]) -> dict[int, Bounds]:
+def _number_unlocked(tx: Tx, *, shards: Mapping[int, Shard]) -> dict[int, Bounds]:
     assert isinstance(tx, PostgresTx)
-    return {rows.shard_id: bounds_of(rows.counters) for rows in tx.number_free(shards)}
+    return {rows.shard_id: bounds_of(rows.counters) for rows in tx.number_unlocked(shards)}
 
 
-def _reached(tx: Tx, spans: Sequence[Span], seen: Sequence[JournalState], at_ms: int) -> list[int]:
+def _reached(tx: Tx, spans: Sequence[Span], states: Sequence[JournalState], at_ms: int) -> list[int]:
     assert isinstance(tx, PostgresTx)
-    lows = [max(span.after, each.bounds.first_seq - 1) for span, each in zip(spans, seen, strict=True)]
-    highs = [min(span.upto, each.bounds.last_seq) for span, each in zip(spans, seen, strict=True)]
-    for place, last_seq in tx.link.run("journal_reached", at_ms, [each.shard_id for each in seen], lows, highs):
-        lows[place - 1] = last_seq
+    lows = [max(span.after, each.bounds.first_seq - 1) for span, each in zip(spans, states, strict=True)]
+    highs = [min(span.upto, each.bounds.last_seq) for span, each in zip(spans, states, strict=True)]
+    for position, last_seq in tx.transaction.run(
+        "journal_reached", at_ms, [each.shard_id for each in states], lows, highs
+    ):
+        lows[position - 1] = last_seq
     return [max(span.after, min(low, span.upto)) for span, low in zip(spans, lows, strict=True)]

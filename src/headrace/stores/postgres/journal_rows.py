@@ -12,14 +12,14 @@ from headrace.stores.postgres.arrays import numbers
 from headrace.stores.postgres.counters import COUNTS, PostgresShard, PostgresShardCounters, Sequences
 from headrace.stores.postgres.lazy_transaction import LazyTransaction
 
-FRONT = 200
+FRONT_ROWS = 200
 """Entries at the front that are looked at in one go: every appended entry asks whether the oldest are over."""
 PARTITION_SEQS = 4_000_000
 """The range of seq of a partition, as the migrations have it."""
 NO_DELTAS = (0,) * len(COUNTS)
 
 
-class Appended(msgspec.Struct, frozen=True, gc=False):
+class AppendedLines(msgspec.Struct, frozen=True, gc=False):
     """One call's lines, not yet numbered."""
 
     now_ms: int
@@ -39,29 +39,31 @@ class NumberedCall(msgspec.Struct, frozen=True, gc=False):
 class PostgresJournalRows(PostgresShard):
     """Entries under the seq of their last event."""
 
-    def __init__(self, link: LazyTransaction, shard_id: int, counters: PostgresShardCounters, draws: Sequences) -> None:
-        super().__init__(link, shard_id, counters, draws)
-        self.unnumbered = 0
+    def __init__(
+        self, transaction: LazyTransaction, shard_id: int, counters: PostgresShardCounters, sequences: Sequences
+    ) -> None:
+        super().__init__(transaction, shard_id, counters, sequences)
+        self.unnumbered_calls = 0
         """How many calls were in the inbox when the step began."""
-        self.folded: tuple[int, ...] | None = None
+        self.folded_counts: tuple[int, ...] | None = None
         """The counts of the shard's row, once it is locked and has to be written."""
-        self._appended: list[Appended] = []
+        self._appended: list[AppendedLines] = []
         self._numbered: list[NumberedCall] = []
         self._front: deque[OldestEntry] = deque()
-        self._front_is_all = False
+        self._front_is_complete = False
         self._dropped_seq = 0
         self._consumers: list[Consumer] | None = None
-        self._reached = counters.seq // PARTITION_SEQS
+        self._last_partition = counters.seq // PARTITION_SEQS
 
     def append(self, lines: bytes, count: int, now_ms: int, worker: str | None) -> None:
-        self._appended.append(Appended(now_ms, count, worker, lines))
+        self._appended.append(AppendedLines(now_ms, count, worker, lines))
 
-    def take_inbox(self) -> list[tuple[object, ...]]:
+    def take_inbox_columns(self) -> list[tuple[object, ...]]:
         """What the step leaves in the inbox, as columns; the last row carries the changes of the counts."""
         appended, self._appended = self._appended, []
         deltas = self.counters.take_deltas()
         if any(deltas) and not appended:
-            appended = [Appended(0, 0, None, b"")]
+            appended = [AppendedLines(0, 0, None, b"")]
         last = len(appended) - 1
         return [
             (self.shard_id, *astuple(each), *(deltas if index == last else NO_DELTAS))
@@ -73,20 +75,20 @@ class PostgresJournalRows(PostgresShard):
         if columns:
             self.run("inbox_write", *map(list, zip(*columns, strict=True)))
 
-    def take_out(self, ticket: int, count: int, size: int) -> None:
+    def move_to_journal(self, ticket: int, count: int, size: int) -> None:
         """Let a call leave the inbox for the journal, under the number that the counters have reached."""
         counters = self.counters
         self._numbered.append(NumberedCall(ticket, counters.seq if count else None, counters.at_ms))
-        if count and self._front_is_all:
+        if count and self._front_is_complete:
             self._front.append(OldestEntry(counters.seq, counters.at_ms, size))
 
     def flush_entries(self) -> None:
         """Move what has numbers from the inbox to the journal, inside the server, and drop what retention has given up;
-        all in one go inside `together`."""
+        all in one go inside `pipeline`."""
         numbered, self._numbered = self._numbered, []
         if numbered:
             seqs = [each.last_seq for each in numbered if each.last_seq is not None]
-            self._reach([seq for seq in seqs if seq > self._dropped_seq])
+            self._add_partitions([seq for seq in seqs if seq > self._dropped_seq])
             self.run(
                 "inbox_number",
                 numbers([each.ticket for each in numbered]),
@@ -103,23 +105,23 @@ class PostgresJournalRows(PostgresShard):
     def set_journal(self, journal: tuple[int, ...]) -> None:
         """Take over the journal's counters from the shard's row, now that it is locked."""
         self.counters.set_journal(journal)
-        self._reached = self.counters.seq // PARTITION_SEQS
+        self._last_partition = self.counters.seq // PARTITION_SEQS
         self._front.clear()
-        self._front_is_all = False
+        self._front_is_complete = False
 
-    def _reach(self, seqs: list[int]) -> None:
+    def _add_partitions(self, seqs: list[int]) -> None:
         for part in sorted({seq // PARTITION_SEQS for seq in seqs}):
-            if part > self._reached:
+            if part > self._last_partition:
                 self.run("journal_add_partition", part * PARTITION_SEQS)
-                self._reached = part
+                self._last_partition = part
 
     def oldest_entry(self) -> OldestEntry | None:
-        if not self._front and not self._front_is_all:
-            with self.link.together():
+        if not self._front and not self._front_is_complete:
+            with self.transaction.pipeline():
                 self.flush_entries()
-                found = self.run("journal_oldest", self.shard_id, self.counters.first_seq, FRONT)
+                found = self.run("journal_oldest", self.shard_id, self.counters.first_seq, FRONT_ROWS)
             self._front = deque(OldestEntry(*columns) for columns in found.fetchall())
-            self._front_is_all = len(self._front) < FRONT
+            self._front_is_complete = len(self._front) < FRONT_ROWS
         return self._front[0] if self._front else None
 
     def drop_oldest_entry(self) -> None:
@@ -129,7 +131,7 @@ class PostgresJournalRows(PostgresShard):
             self._dropped_seq = oldest.last_seq
 
     def entries(self, after: int, upto: int, limit: int, bytes_max: int) -> list[Entry]:
-        with self.link.together():
+        with self.transaction.pipeline():
             self.flush_entries()
             found = self.run("journal_read", self.shard_id, after, limit, bytes_max, upto)
         return [
@@ -139,7 +141,7 @@ class PostgresJournalRows(PostgresShard):
 
     def reached(self, after: int, upto: int, at_ms: int) -> int:
         low, high = max(after, self.counters.first_seq - 1), min(upto, self.counters.seq)
-        with self.link.together():
+        with self.transaction.pipeline():
             self.flush_entries()
             found = self.run("journal_reached", at_ms, [self.shard_id], [low], [high])
         [(_, last_seq)] = found.fetchall()

@@ -7,7 +7,7 @@ from typing import Any
 import psycopg
 
 from headrace.stores.postgres.connection import Connection, roll_back
-from headrace.stores.postgres.errors import errors
+from headrace.stores.postgres.errors import translate_errors
 from headrace.stores.postgres.sql import sql
 
 Cursor = psycopg.Cursor[tuple[Any, ...]]
@@ -29,11 +29,11 @@ class LazyTransaction:
         """Run the statement in `sql/<name>.sql`."""
         if self._begun:
             return self.connection.execute(sql(name), args, binary=True)
-        with self.together():
+        with self.pipeline():
             return self.connection.execute(sql(name), args, binary=True)
 
     @contextmanager
-    def together(self) -> Iterator[None]:
+    def pipeline(self) -> Iterator[None]:
         """Send the statements of the block in one go; their rows can be read behind it."""
         with self.connection.pipeline():
             if not self._begun:
@@ -41,17 +41,17 @@ class LazyTransaction:
                 self.connection.execute(self._begin)
             yield
 
-    def commit(self, place: str) -> None:
+    def commit(self, address: str) -> None:
         """Keep what was done, if there was anything at all."""
         if self._begun:
             self._begun = False
-            with errors(place, sent=True):
+            with translate_errors(address, sent=True):
                 self.connection.execute("COMMIT", prepare=False)
 
     @contextmanager
-    def committing(self, place: str) -> Iterator[None]:
+    def commit_pipeline(self, address: str) -> Iterator[None]:
         """Send the statements of the block and the commit in one go; what is lost on the way may have been kept."""
-        with errors(place, sent=True), self.together():
+        with translate_errors(address, sent=True), self.pipeline():
             yield
             self.connection.execute("COMMIT", prepare=False)
         self._begun = False

@@ -10,50 +10,50 @@ from headrace.stores.engine.signals import has_changed
 from headrace.stores.postgres.transaction import PostgresTx
 
 T = TypeVar("T")
-Asked = tuple[FeedName, FeedCursor | None]
+FeedPosition = tuple[FeedName, FeedCursor | None]
 
 
 class Read(Protocol):
     """Runs a function that only looks."""
 
-    def __call__(self, look: Callable[[Tx], T], /) -> Awaitable[T]: ...
+    def __call__(self, poll: Callable[[Tx], T], /) -> Awaitable[T]: ...
 
 
-class Looks:
+class FeedPolls:
     """Who asks while a look is under way is answered by the next one: it must see everything that was there before."""
 
     def __init__(self, read: Read) -> None:
         self._read = read
-        self._asked: dict[Asked, None] = {}
-        self._next: asyncio.Task[dict[Asked, bool]] | None = None
-        self._under_way: asyncio.Task[dict[Asked, bool]] | None = None
+        self._pending: dict[FeedPosition, None] = {}
+        self._next: asyncio.Task[dict[FeedPosition, bool]] | None = None
+        self._under_way: asyncio.Task[dict[FeedPosition, bool]] | None = None
 
     async def has_changed(self, feed: FeedName, after: FeedCursor | None) -> bool:
         """Whether there is something for a reader at `after`."""
-        asked = (feed, after)
-        self._asked[asked] = None
+        pending = (feed, after)
+        self._pending[pending] = None
         if self._next is None:
-            self._next = asyncio.create_task(self._look(self._under_way))
-            self._next.add_done_callback(_seen)
-        look = self._next
-        await asyncio.wait([look])  # who is cancelled leaves the look to the others
-        return look.result()[asked]
+            self._next = asyncio.create_task(self._poll(self._under_way))
+            self._next.add_done_callback(_retrieve)
+        poll = self._next
+        await asyncio.wait([poll])  # who is cancelled leaves the look to the others
+        return poll.result()[pending]
 
-    async def _look(self, earlier: asyncio.Task[dict[Asked, bool]] | None) -> dict[Asked, bool]:
+    async def _poll(self, earlier: asyncio.Task[dict[FeedPosition, bool]] | None) -> dict[FeedPosition, bool]:
         if earlier is not None:
             await asyncio.wait([earlier])
-        asked, self._asked = list(self._asked), {}
+        pending, self._pending = list(self._pending), {}
         self._under_way, self._next = self._next, None
-        return await self._read(lambda tx: _answers(tx, asked))
+        return await self._read(lambda tx: _check(tx, pending))
 
 
-def _seen(look: asyncio.Task[dict[Asked, bool]]) -> None:
+def _retrieve(poll: asyncio.Task[dict[FeedPosition, bool]]) -> None:
     """A look that has failed when nobody waits for it any more is nobody's concern."""
-    if not look.cancelled():
-        look.exception()
+    if not poll.cancelled():
+        poll.exception()
 
 
-def _answers(tx: Tx, asked: list[Asked]) -> dict[Asked, bool]:
+def _check(tx: Tx, pending: list[FeedPosition]) -> dict[FeedPosition, bool]:
     assert isinstance(tx, PostgresTx)
-    tx.feeds.read(list(dict.fromkeys(feed for feed, _ in asked)))
-    return {(feed, after): has_changed(tx, feed, after) for feed, after in asked}
+    tx.feeds.read(list(dict.fromkeys(feed for feed, _ in pending)))
+    return {(feed, after): has_changed(tx, feed, after) for feed, after in pending}

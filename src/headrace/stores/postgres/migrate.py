@@ -8,7 +8,7 @@ from psycopg.sql import SQL, Identifier
 from headrace.model.errors import BadConfig
 from headrace.model.integrity import Schema, schema_at
 from headrace.stores.postgres.connection import Connection, ConnectionSettings, connect, roll_back
-from headrace.stores.postgres.errors import errors, not_connected
+from headrace.stores.postgres.errors import connect_error, translate_errors
 from headrace.stores.postgres.sql import migration_names, migrations, sql
 
 
@@ -49,8 +49,8 @@ def check_known(settings: ConnectionSettings, version: int) -> None:
     newest = migrations()[-1][0]
     if version > newest:
         raise BadConfig(
-            f"schema {settings.schema!r} at {settings.place} has layout {version}, this Headrace knows {newest}; use a"
-            " newer Headrace"
+            f"schema {settings.schema!r} at {settings.address} has layout {version}, this Headrace knows {newest};"
+            " use a newer Headrace"
         )
 
 
@@ -59,8 +59,8 @@ def schema_of(settings: ConnectionSettings) -> Schema:
     try:
         connection = connect(settings)
     except psycopg.Error as error:
-        raise not_connected(error, settings.place) from error
-    with errors(settings.place), closing(connection):
+        raise connect_error(error, settings.address) from error
+    with translate_errors(settings.address), closing(connection):
         version = version_now(connection)
     check_known(settings, version)
     return schema_at(version or None, migration_names())

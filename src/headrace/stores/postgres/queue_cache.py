@@ -18,7 +18,7 @@ class NotFastPath(Exception):
     """The fast path does not apply; the transitions decide."""
 
 
-class NotThere(NotFastPath):
+class QueueMissing(NotFastPath):
     """The queue is not there yet: nothing unusual once the transitions have made it."""
 
 
@@ -26,7 +26,7 @@ class NotPlain(NotFastPath):
     """A settlement needs a look at its jobs before it can be written."""
 
 
-class KnownQueue(msgspec.Struct, frozen=True):
+class CachedQueue(msgspec.Struct, frozen=True):
     """A queue as it was when it was last read."""
 
     queue_id: int
@@ -39,11 +39,11 @@ class KnownQueue(msgspec.Struct, frozen=True):
 class DueShard(NamedTuple):
     """A shard with jobs that are due."""
 
-    known: KnownQueue
+    known: CachedQueue
     shard_id: int
 
 
-class Due(NotFastPath):
+class JobsDue(NotFastPath):
     """Jobs of a shard are due, and must be made ready before a claim."""
 
     def __init__(self, shard: DueShard) -> None:
@@ -51,22 +51,22 @@ class Due(NotFastPath):
         self.shard = shard
 
 
-class KnownQueues:
+class QueueCache:
     """The queues that this process has used, shared by its threads."""
 
     def __init__(self) -> None:
-        self._known: dict[Name, KnownQueue] = {}
+        self._known: dict[Name, CachedQueue] = {}
 
-    def get(self, connection: Connection, queue: Queue) -> KnownQueue:
+    def get(self, connection: Connection, queue: Queue) -> CachedQueue:
         """The queue, read when it is not known; unusual when it is not there or is cut into other shards."""
         name = name_of(queue)
         known = self._known.get(name)
         if known is None:
             found = connection.execute(sql("queue_find"), name).fetchone()
             if found is None:
-                raise NotThere
+                raise QueueMissing
             queue_id, text, shard_ids = found
-            known = KnownQueue(queue_id, text, msgspec.json.decode(text, type=QueueConfig), shard_ids)
+            known = CachedQueue(queue_id, text, msgspec.json.decode(text, type=QueueConfig), shard_ids)
             if len(self._known) >= QUEUES_MAX:
                 self._known = {}
             self._known[name] = known

@@ -24,17 +24,17 @@ class PostgresRows(PostgresJobRows, PostgresFinishedRows, PostgresJournalRows):
 
     def __init__(
         self,
-        link: LazyTransaction,
+        transaction: LazyTransaction,
         shard: Shard,
         stored: tuple[int, ...],
         config: QueueConfig,
-        draws: Sequences,
+        sequences: Sequences,
         fail_queue: Callable[[], "PostgresRows"],
     ) -> None:
-        shard_id, unnumbered, *columns = stored
-        counters = PostgresShardCounters(tuple(columns[: len(JOURNAL)]), tuple(columns[len(JOURNAL) :]), draws)
-        super().__init__(link, shard_id, counters, draws)
-        self.unnumbered = unnumbered
+        shard_id, unnumbered_calls, *columns = stored
+        counters = PostgresShardCounters(tuple(columns[: len(JOURNAL)]), tuple(columns[len(JOURNAL) :]), sequences)
+        super().__init__(transaction, shard_id, counters, sequences)
+        self.unnumbered_calls = unnumbered_calls
         self.shard = shard
         self.config = config
         self._fail_queue = fail_queue
@@ -43,32 +43,32 @@ class PostgresRows(PostgresJobRows, PostgresFinishedRows, PostgresJournalRows):
         return self._fail_queue()
 
     def number(self) -> None:
-        if not self.link.writes and not self.unnumbered:
+        if not self.transaction.writes and not self.unnumbered_calls:
             return
-        with self.link.together():
-            self.write_inbox(self.take_inbox())
+        with self.transaction.pipeline():
+            self.write_inbox(self.take_inbox_columns())
             locked = self.run("shard_lock", self.shard_id)
             first = self.run("inbox_read", self.shard_id, INBOX_PER_ROUND_MAX)
-        self.take_over(locked.fetchall()[0])
+        self.use_locked_row(locked.fetchall()[0])
         found = first.fetchall()
         while found:
             self.fold(found)
-            with self.link.together():
+            with self.transaction.pipeline():
                 self.flush_entries()
                 following = self.run("inbox_read", self.shard_id, INBOX_PER_ROUND_MAX)
             found = following.fetchall()
-        self.all_numbered()
+        self.end_numbering()
 
-    def take_over(self, stored: tuple[int, ...]) -> None:
+    def use_locked_row(self, stored: tuple[int, ...]) -> None:
         """Go by the shard's row, now that it is locked."""
-        if self.folded is None:
+        if self.folded_counts is None:
             self.set_journal(stored[: len(JOURNAL)])
-            self.folded = stored[len(JOURNAL) :]
+            self.folded_counts = stored[len(JOURNAL) :]
 
-    def all_numbered(self) -> None:
+    def end_numbering(self) -> None:
         """Count from what was folded into the row of the shard."""
-        self.counters.set_counts(self.folded or ())
-        self.unnumbered = 0
+        self.counters.set_counts(self.folded_counts or ())
+        self.unnumbered_calls = 0
 
     def try_number(self) -> bool:
         """Number what is in the inbox unless somebody else is at it; says whether the journal grew into a partition
@@ -81,15 +81,15 @@ class PostgresRows(PostgresJobRows, PostgresFinishedRows, PostgresJournalRows):
 
     def fold(self, calls: Sequence[Sequence[Any]]) -> None:
         """Give calls of the inbox their numbers, and fold their counts. Their lines stay on the server."""
-        folded = list(self.folded or ())
+        folded_counts = list(self.folded_counts or ())
         for ticket, now_ms, count, size, *deltas in calls:
-            folded = [old + delta for old, delta in zip(folded, deltas, strict=True)]
+            folded_counts = [old + delta for old, delta in zip(folded_counts, deltas, strict=True)]
             if count:
                 number(self.counters, count, size, now_ms)
-            self.take_out(ticket, count, size)
+            self.move_to_journal(ticket, count, size)
             if count:
                 trim(self, now_ms, JOURNAL_TRIM_PER_CALL_MAX)
-        self.folded = tuple(folded)
+        self.folded_counts = tuple(folded_counts)
 
     def counts(self, now_ms: int) -> Counts:
         counters = self.counters
@@ -105,7 +105,9 @@ class PostgresRows(PostgresJobRows, PostgresFinishedRows, PostgresJournalRows):
         )
 
     def _oldest_due_ms(self, now_ms: int) -> int | None:
-        found = self.ask("job_oldest", self.shard_id, NUMBER_BITS, NUMBER_BITS, self.shard_id, now_ms).fetchall()
+        found = self.run_flushed(
+            "job_oldest", self.shard_id, NUMBER_BITS, NUMBER_BITS, self.shard_id, now_ms
+        ).fetchall()
         return min((due_since(run_at_ms, body) for run_at_ms, body in found), default=None)
 
     def held(self) -> int:
@@ -114,18 +116,18 @@ class PostgresRows(PostgresJobRows, PostgresFinishedRows, PostgresJournalRows):
     def ids_in(self, state: State, after_id: str, limit: int) -> list[str]:
         match state:
             case State.WAITING:
-                found = self.ask("job_ids_waiting", self.shard_id, after_id, limit)
+                found = self.run_flushed("job_ids_waiting", self.shard_id, after_id, limit)
             case State.ACTIVE:
-                found = self.ask("job_ids_active", self.shard_id, after_id, limit)
+                found = self.run_flushed("job_ids_active", self.shard_id, after_id, limit)
             case State.BLOCKED:
-                found = self.ask("job_ids_blocked", self.shard_id, after_id, limit)
+                found = self.run_flushed("job_ids_blocked", self.shard_id, after_id, limit)
             case _:
                 self.flush_finished_jobs()
                 found = self.run("finished_job_ids", self.shard_id, after_id, state.value, limit)
         return [id for (id,) in found.fetchall()]
 
     def everything(self) -> tuple[list[Row], list[BlockedJob], list[FinishedJob], list[DeadLetter]]:
-        with self.link.together():
+        with self.transaction.pipeline():
             self.write_back()
             jobs = self.run("job_all", self.shard_id)
             finished_jobs = self.run("finished_job_all", self.shard_id)
@@ -139,12 +141,12 @@ class PostgresRows(PostgresJobRows, PostgresFinishedRows, PostgresJournalRows):
         )
 
     def erase(self, limit: int) -> int:
-        gone = self.run("finished_job_erase", self.shard_id, limit).fetchall()
-        for state, pinned in gone:
-            self.counters.ended(state, pinned, -1)
-        dead_letters = self.run("dead_letter_erase", self.shard_id, limit - len(gone)).rowcount
+        erased_states = self.run("finished_job_erase", self.shard_id, limit).fetchall()
+        for state, pinned in erased_states:
+            self.counters.count_finished(state, pinned, -1)
+        dead_letters = self.run("dead_letter_erase", self.shard_id, limit - len(erased_states)).rowcount
         self.counters.dead -= dead_letters
-        erased = len(gone) + dead_letters
+        erased = len(erased_states) + dead_letters
         for name in ("key_erase", "worker_erase", "consumer_erase"):
             erased += self.run(name, self.shard_id, limit - erased).rowcount
         return erased
@@ -155,22 +157,22 @@ class PostgresRows(PostgresJobRows, PostgresFinishedRows, PostgresJournalRows):
     def counted(self) -> dict[str, int]:
         # One statement, so one state of the table: whoever changes rows meanwhile has them and their counts in the
         # inbox together, or neither.
-        found = self.ask("shard_count", *[self.shard_id] * 9).fetchall()[0]
+        found = self.run_flushed("shard_count", *[self.shard_id] * 9).fetchall()[0]
         return dict(zip(COUNTS, found, strict=True))
 
     def recount(self, counted: dict[str, int]) -> None:
-        assert self.folded is not None  # the shard's row is locked since it was numbered
-        kept = dict(zip(COUNTS, self.folded, strict=True)) | counted
-        self.folded = tuple(kept[name] for name in COUNTS)
-        self.counters.set_counts(self.folded)
+        assert self.folded_counts is not None  # the shard's row is locked since it was numbered
+        kept = dict(zip(COUNTS, self.folded_counts, strict=True)) | counted
+        self.folded_counts = tuple(kept[name] for name in COUNTS)
+        self.counters.set_counts(self.folded_counts)
 
     def write_back(self) -> None:
-        """Write what the step changed, except what goes to the inbox; all in one go inside `together`."""
+        """Write what the step changed, except what goes to the inbox; all in one go inside `pipeline`."""
         self.flush()
         self.flush_finished_jobs()
         self.flush_dead_letters()
         self.flush_keys()
         self.flush_workers()
         self.flush_entries()
-        if self.folded is not None:
-            self.run("shard_write", *self.counters.journal(), *self.folded, self.shard_id)
+        if self.folded_counts is not None:
+            self.run("shard_write", *self.counters.journal(), *self.folded_counts, self.shard_id)

@@ -20,18 +20,18 @@ from headrace.stores.postgres.connection import (
     Connection,
     ConnectionSettings,
     check_server,
-    notes_on,
-    notice_lost_tail,
+    raise_epoch_after_crash,
+    server_notes,
     version_of,
 )
 from headrace.stores.postgres.engine import PostgresEngine
-from headrace.stores.postgres.errors import errors
+from headrace.stores.postgres.errors import translate_errors
 from headrace.stores.postgres.jobs import SLOW_CALLS, FastJobs
 from headrace.stores.postgres.journal import PostgresJournal
 from headrace.stores.postgres.migrate import migrate, version_now
 from headrace.stores.postgres.sql import migration_names, sql
 from headrace.stores.postgres.transaction import PostgresTx
-from headrace.stores.postgres.transactional import Callers, enqueue_on
+from headrace.stores.postgres.transactional import CallerConnection, enqueue_on
 
 T = TypeVar("T")
 
@@ -43,7 +43,7 @@ class PostgresItems(EngineItems):
     async def _write(self, feed: FeedName, ids: Sequence[str], act: Callable[[Tx], T]) -> T:
         def locked(tx: Tx) -> T:
             assert isinstance(tx, PostgresTx)
-            tx.feeds.lock_ahead(feed, ids)
+            tx.feeds.lock_and_prefetch(feed, ids)
             return act(tx)
 
         return await self._engine.write(locked)
@@ -84,22 +84,22 @@ class PostgresStore:
         engine = PostgresEngine(settings)
 
         def prepare(connection: Connection) -> str:
-            with errors(settings.place):
+            with translate_errors(settings.address):
                 promise = check_server(connection, settings)
                 migrate(connection, settings)
-                notice_lost_tail(connection)
-            engine.lanes.meet = notice_lost_tail
+                raise_epoch_after_crash(connection)
+            engine.threads.on_connect = raise_epoch_after_crash
             return promise
 
         try:
-            promise = await engine.lanes.run(prepare)
+            promise = await engine.threads.run(prepare)
         except BaseException:
             await engine.close()
             raise
         return PostgresStore(engine, promise, slow_calls)
 
     async def enqueue_on(
-        self, connection: Callers, jobs: Sequence[Job], *, now_ms: int | None = None
+        self, connection: CallerConnection, jobs: Sequence[Job], *, now_ms: int | None = None
     ) -> list[Enqueued]:
         """Enqueue as part of the caller's own transaction, on its connection to the same database (psycopg's
         `Connection` or `AsyncConnection`). Committing is the caller's: then the jobs are there and waiters are woken;
@@ -114,15 +114,15 @@ class PostgresStore:
         settings, promise = self._engine.settings, self._promise
 
         def look(connection: Connection) -> Health:
-            with errors(settings.place):
+            with translate_errors(settings.address):
                 [(epoch, now_ms)] = connection.execute(sql("epoch_highest")).fetchall()
                 skew_ms, version = now_ms - SystemClock().now_ms(), version_of(connection)
                 schema = schema_at(version_now(connection), migration_names())
-                notes = notes_on(connection, settings)
+                notes = server_notes(connection, settings)
             server = f"PostgreSQL {version}"
             return Health("postgres", settings.profile, promise, version, skew_ms, epoch, server, schema, notes)
 
-        return await self._engine.lanes.run(look)
+        return await self._engine.threads.run(look)
 
     async def close(self) -> None:
         await self._engine.close()

@@ -21,38 +21,38 @@ from headrace.stores.postgres.lazy_transaction import LazyTransaction
 from headrace.stores.postgres.rows import PostgresRows
 from headrace.stores.shared.validate import wrong_shards
 
-Known = tuple[int, int, str]
+StoredQueue = tuple[int, int, str]
 """A queue: its id, how many shards it has, and its configuration as it is stored."""
-Seen = tuple[int, str, tuple[Any, ...]]
+CachedFeed = tuple[int, str, tuple[Any, ...]]
 """A feed as it was seen last: its id, its configuration as it is stored, its counters."""
 FEEDS_MAX = 1_024
 """As many feeds as a busy process writes to; then all are forgotten and read again."""
 
 
-class SeenFeeds:
+class FeedCache:
     """The feeds that this process has written to, shared by its threads: enough to guess what the next step will need.
     Whatever is guessed is asked for under the lock and by the id that the lock has found, or not used."""
 
     def __init__(self) -> None:
-        self._seen: dict[FeedName, Seen] = {}
+        self._cache: dict[FeedName, CachedFeed] = {}
 
-    def get(self, feed: FeedName) -> Seen | None:
+    def get(self, feed: FeedName) -> CachedFeed | None:
         """How the feed was seen last."""
-        return self._seen.get(feed)
+        return self._cache.get(feed)
 
-    def keep(self, feed: FeedName, seen: Seen) -> None:
+    def keep(self, feed: FeedName, cached: CachedFeed) -> None:
         """Remember how it is seen now."""
-        if len(self._seen) >= FEEDS_MAX and feed not in self._seen:
-            self._seen = {}
-        self._seen[feed] = seen
+        if len(self._cache) >= FEEDS_MAX and feed not in self._cache:
+            self._cache = {}
+        self._cache[feed] = cached
 
 
 class OpenFeeds:
     """A feed is read when it is first asked for, and locked then if the transaction writes."""
 
-    def __init__(self, link: LazyTransaction, seen: SeenFeeds) -> None:
-        self._link = link
-        self._seen = seen
+    def __init__(self, transaction: LazyTransaction, cached: FeedCache) -> None:
+        self._transaction = transaction
+        self._cache = cached
         self.now_ms: int | None = None
         """The store's clock when a feed was locked."""
         self._feeds: dict[FeedName, PostgresFeed | None] = {}
@@ -63,79 +63,79 @@ class OpenFeeds:
     def find(self, feed: FeedName) -> PostgresFeed | None:
         """The rows of a feed."""
         if feed not in self._feeds:
-            if self._link.writes:
+            if self._transaction.writes:
                 self._lock(feed)
             else:
                 self.read([feed])
         return self._feeds[feed]
 
-    def lock_ahead(self, feed: FeedName, ids: Sequence[str]) -> None:
+    def lock_and_prefetch(self, feed: FeedName, ids: Sequence[str]) -> None:
         """Lock a feed and ask for what a step that names these ids will need, in one round trip; only the lock where
         the feed was not seen before."""
-        seen = self._seen.get(feed)
-        if seen is None:
+        cached = self._cache.get(feed)
+        if cached is None:
             self._lock(feed)
             return
-        guess = PostgresFeed(self._link, feed, *seen)
-        with self._link.together():
-            locked = self._link.run("feed_lock", feed.tenant, feed.name)
-            asked = guess.ask(ids)
-        self._keep_locked(feed, locked.fetchall())
+        guess = PostgresFeed(self._transaction, feed, *cached)
+        with self._transaction.pipeline():
+            locked = self._transaction.run("feed_lock", feed.tenant, feed.name)
+            reads = guess.send_reads(ids)
+        self._add_locked(feed, locked.fetchall())
         rows = self._feeds[feed]
         if rows is not None and (rows.feed_id, rows.config.type) == (guess.feed_id, guess.config.type):
-            rows.read_ahead(asked)
+            rows.add_prefetched(reads)
 
     def _lock(self, feed: FeedName) -> None:
-        self._keep_locked(feed, self._link.run("feed_lock", feed.tenant, feed.name).fetchall())
+        self._add_locked(feed, self._transaction.run("feed_lock", feed.tenant, feed.name).fetchall())
 
-    def _keep_locked(self, feed: FeedName, found: list[tuple[Any, ...]]) -> None:
+    def _add_locked(self, feed: FeedName, found: list[tuple[Any, ...]]) -> None:
         if found and feed.directory in self._feeds and self._feeds[feed.directory] is None:
             raise pg.SerializationFailure("the tenant's first feed was made by somebody else meanwhile")
         self._feeds[feed] = None
         for self.now_ms, feed_id, config, *counters in found:
-            self._feeds[feed] = PostgresFeed(self._link, feed, feed_id, config, tuple(counters))
-            self._seen.keep(feed, (feed_id, config, tuple(counters)))
+            self._feeds[feed] = PostgresFeed(self._transaction, feed, feed_id, config, tuple(counters))
+            self._cache.keep(feed, (feed_id, config, tuple(counters)))
 
     def read(self, feeds: Sequence[FeedName]) -> None:
         """Read feeds in one go."""
-        found = self._link.run("feed_find", [each.tenant for each in feeds], [each.name for each in feeds])
+        found = self._transaction.run("feed_find", [each.tenant for each in feeds], [each.name for each in feeds])
         self._feeds |= dict.fromkeys(feeds)
         for tenant, name, feed_id, config, *counters in found.fetchall():
             feed = FeedName(name, tenant)
-            self._feeds[feed] = PostgresFeed(self._link, feed, feed_id, config, tuple(counters))
+            self._feeds[feed] = PostgresFeed(self._transaction, feed, feed_id, config, tuple(counters))
 
     def make(self, feed: FeedName, config: FeedConfig, counters: FeedCounters) -> PostgresFeed:
         """The rows of a feed that is not there yet."""
         text, columns = write_config(config), counter_columns(counters)
-        [(feed_id,)] = self._link.run("feed_create", feed.tenant, feed.name, text, *columns).fetchall()
-        rows = self._feeds[feed] = PostgresFeed(self._link, feed, feed_id, text, columns)
+        [(feed_id,)] = self._transaction.run("feed_create", feed.tenant, feed.name, text, *columns).fetchall()
+        rows = self._feeds[feed] = PostgresFeed(self._transaction, feed, feed_id, text, columns)
         return rows
 
     def forget(self, rows: FeedRows) -> None:
         """Drop a feed; what the step has not written of it need not be."""
         assert isinstance(rows, PostgresFeed)
         self._feeds[rows.feed] = None
-        self._link.run("feed_forget", rows.feed_id)
+        self._transaction.run("feed_forget", rows.feed_id)
 
     def erase(self, limit: int) -> int:
         """Erase what is left of dropped feeds."""
         erased = 0
-        while erased < limit and (found := self._link.run("feed_gone_find").fetchone()) is not None:
+        while erased < limit and (found := self._transaction.run("feed_gone_find").fetchone()) is not None:
             [feed_id] = found
             for statement in ("feed_item_erase", "feed_change_erase"):
                 if erased < limit:
-                    erased += self._link.run(statement, feed_id, limit - erased).rowcount
+                    erased += self._transaction.run(statement, feed_id, limit - erased).rowcount
             if erased < limit:
-                self._link.run("feed_gone_drop", feed_id)
+                self._transaction.run("feed_gone_drop", feed_id)
         return erased
 
     def write_back(self) -> None:
-        """Write what was changed in any feed; all in one go inside `together`."""
+        """Write what was changed in any feed; all in one go inside `pipeline`."""
         for rows in self._feeds.values():
             if rows is not None:
                 rows.write_back()
-                if self._link.writes:
-                    self._seen.keep(
+                if self._transaction.writes:
+                    self._cache.keep(
                         rows.feed, (rows.feed_id, write_config(rows.config), counter_columns(rows.counters))
                     )
 
@@ -143,28 +143,28 @@ class OpenFeeds:
 class PostgresTx:
     """Queues and shards are read when they are first asked for, with the store's clock in the same round trip."""
 
-    def __init__(self, link: LazyTransaction, seen_feeds: SeenFeeds | None = None) -> None:
-        self.link = link
-        self._draws = Sequences(self.link)
+    def __init__(self, transaction: LazyTransaction, feed_cache: FeedCache | None = None) -> None:
+        self.transaction = transaction
+        self._sequences = Sequences(self.transaction)
         self._now_ms: int | None = None
-        self._queues: dict[tuple[str, str], Known | None] = {}
-        self.awaited: set[tuple[str, str]] = set()
+        self._queues: dict[tuple[str, str], StoredQueue | None] = {}
+        self.awaited_queues: set[tuple[str, str]] = set()
         """The queues of whose jobs somebody awaits the end."""
         self._rows: dict[tuple[int, int], PostgresRows] = {}
-        self.feeds = OpenFeeds(link, SeenFeeds() if seen_feeds is None else seen_feeds)
+        self.feeds = OpenFeeds(transaction, FeedCache() if feed_cache is None else feed_cache)
 
-    def gathered(self) -> dict[Shard, int]:
+    def inbox_sizes(self) -> dict[Shard, int]:
         """How many calls the inbox of each shard holds, as far as this transaction knows."""
-        return {rows.shard: rows.unnumbered + 1 for rows in self._rows.values()}
+        return {rows.shard: rows.unnumbered_calls + 1 for rows in self._rows.values()}
 
     def now_ms(self) -> int:
         if self._now_ms is None:
             self._now_ms = self.feeds.now_ms
         if self._now_ms is None:
-            self._now_ms = int(self.link.run("now").fetchall()[0][0])
+            self._now_ms = int(self.transaction.run("now").fetchall()[0][0])
         return self._now_ms
 
-    def open(self, queue: Queue, indexes: list[int]) -> None:
+    def read_queue(self, queue: Queue, indexes: list[int]) -> None:
         """Read a queue and some of its shards, unless they are known."""
         name = (queue.tenant, queue.full_name)
         known = self._queues.get(name)
@@ -173,25 +173,25 @@ class PostgresTx:
         if name in self._queues and (known is None or not indexes):
             return
         names = [queue.full_name, queue.paired_queue.full_name]
-        found = self.link.run("queue_open", queue.full_name, indexes, queue.tenant, names).fetchall()
+        found = self.transaction.run("queue_open", queue.full_name, indexes, queue.tenant, names).fetchall()
         self._queues |= {(queue.tenant, each): None for each in names}
         for now_ms, full_name, queue_id, shards, config, is_awaited, index, *stored in found:
             self._now_ms = now_ms if self._now_ms is None else self._now_ms
             if full_name is not None:
                 self._queues[queue.tenant, full_name] = (queue_id, shards, config)
                 if is_awaited:
-                    self.awaited.add((queue.tenant, full_name))
+                    self.awaited_queues.add((queue.tenant, full_name))
             if index is not None and shards == queue.shards:
-                self._keep(Shard(queue, index), queue_id, tuple(stored), config)
+                self._add_rows(Shard(queue, index), queue_id, tuple(stored), config)
 
-    def _keep(self, shard: Shard, queue_id: int, stored: tuple[int, ...], config: str) -> None:
+    def _add_rows(self, shard: Shard, queue_id: int, stored: tuple[int, ...], config: str) -> None:
         self._rows[queue_id, shard.index] = PostgresRows(
-            self.link, shard, stored, _config(config), self._draws, lambda: self._fail_queue(shard)
+            self.transaction, shard, stored, _config(config), self._sequences, lambda: self._fail_queue(shard)
         )
 
     def rows(self, shard: Shard, create: bool = False) -> PostgresRows | None:
         queue = shard.queue
-        self.open(queue, [shard.index])
+        self.read_queue(queue, [shard.index])
         shards = self.shards_of(queue)
         if shards not in (None, queue.shards):
             raise wrong_shards(queue, shards)
@@ -207,12 +207,12 @@ class PostgresTx:
         assert rows is not None  # made when missing
         return rows
 
-    def _create(self, queue: Queue) -> Known:
+    def _create(self, queue: Queue) -> StoredQueue:
         config = msgspec.json.encode(first_config(queue)).decode()
         columns = (queue.tenant, queue.full_name, queue.shards, config)
-        [(queue_id,)] = self.link.run("queue_create", *columns).fetchall()
-        for index, *stored in self.link.run("shard_create", queue_id, queue.shards).fetchall():
-            self._keep(Shard(queue, index), queue_id, tuple(stored), config)
+        [(queue_id,)] = self.transaction.run("queue_create", *columns).fetchall()
+        for index, *stored in self.transaction.run("shard_create", queue_id, queue.shards).fetchall():
+            self._add_rows(Shard(queue, index), queue_id, tuple(stored), config)
         known = (int(queue_id), queue.shards, config)
         self._queues[queue.tenant, queue.full_name] = known
         return known
@@ -220,7 +220,7 @@ class PostgresTx:
     def shards_of(self, queue: Queue) -> int | None:
         names = [(queue.tenant, queue.full_name), (queue.tenant, queue.paired_queue.full_name)]
         if any(name not in self._queues for name in names):
-            self.open(queue, [])
+            self.read_queue(queue, [])
         known = self._queues[names[0]] or self._queues[names[1]]
         return None if known is None else known[1]
 
@@ -228,15 +228,15 @@ class PostgresTx:
         known = self._queues[queue.tenant, queue.full_name]
         if known is not None:
             text = msgspec.json.encode(config).decode()
-            if self.link.run("queue_configure", text, known[0], known[2]).rowcount != 1:
+            if self.transaction.run("queue_configure", text, known[0], known[2]).rowcount != 1:
                 raise pg.SerializationFailure("the queue was configured by somebody else meanwhile")
 
     def names(self, tenant: str, after: str, limit: int) -> list[Queue]:
-        found = self.link.run("queue_names", tenant, after, limit).fetchall()
+        found = self.transaction.run("queue_names", tenant, after, limit).fetchall()
         return [Queue.parse(name, tenant, shards) for name, shards in found]
 
     def tenants(self, after: str, limit: int) -> list[str]:
-        return [tenant for (tenant,) in self.link.run("queue_tenants", after, limit).fetchall()]
+        return [tenant for (tenant,) in self.transaction.run("queue_tenants", after, limit).fetchall()]
 
     def forget(self, queue: Queue) -> None:
         known = self._queues.get((queue.tenant, queue.full_name))
@@ -244,20 +244,20 @@ class PostgresTx:
             return
         gone = [rows for (queue_id, _), rows in self._rows.items() if queue_id == known[0]]
         self._rows = {key: rows for key, rows in self._rows.items() if key[0] != known[0]}
-        with self.link.together():
+        with self.transaction.pipeline():
             for rows in gone:
                 rows.write_back()
             # Whoever has read the queue in a transaction that lasts may still put something into it: wait for them,
             # and let nobody read it before it is gone.
-            self.link.run("set_lock_timeout")
-            self.link.run("queue_lock")
+            self.transaction.run("set_lock_timeout")
+            self.transaction.run("queue_lock")
             ids = [rows.shard_id for rows in gone]
-            left = self.link.run("queue_has_rows", ids, ids)
+            left = self.transaction.run("queue_has_rows", ids, ids)
         if left.fetchall():
             raise pg.SerializationFailure("the queue was used by somebody else meanwhile")
-        with self.link.together():
-            self.link.run("shard_forget", known[0])
-            self.link.run("queue_forget", known[0])
+        with self.transaction.pipeline():
+            self.transaction.run("shard_forget", known[0])
+            self.transaction.run("queue_forget", known[0])
 
     def feed(self, feed: FeedName) -> PostgresFeed | None:
         return self.feeds.find(feed)
@@ -271,66 +271,68 @@ class PostgresTx:
     def erase_feeds(self, limit: int) -> int:
         return self.feeds.erase(limit)
 
-    def lock(self, groups: list[tuple[Shard, list[str]]], draws: int = 0) -> None:
+    def lock(self, groups: list[tuple[Shard, list[str]]], new_numbers: int = 0) -> None:
         """Lock and read the rows of all ids of a call, in the order of shard and id, and draw numbers for new ones."""
         by_queue: dict[Queue, list[int]] = {}
         for shard, _ in groups:
             by_queue.setdefault(shard.queue, []).append(shard.index)
         for queue, indexes in by_queue.items():
-            self.open(queue, indexes)
-        wanted: dict[int, tuple[PostgresRows, list[str]]] = {}
+            self.read_queue(queue, indexes)
+        missing: dict[int, tuple[PostgresRows, list[str]]] = {}
         for shard, ids in groups:
             known = self._queues[shard.queue.tenant, shard.queue.full_name]
             rows = None if known is None else self._rows.get((known[0], shard.index))
             if rows is not None:
-                wanted[rows.shard_id] = (rows, rows.wanted(ids))
-        pairs = sorted((shard_id, id) for shard_id, (_, ids) in wanted.items() for id in ids)
-        with self.link.together():
-            found = self.link.run("job_lock", [shard_id for shard_id, _ in pairs], [id for _, id in pairs])
-            drawn = self.link.run("next_numbers", "next_number", draws)
-        self._draws.number.add([number for (number,) in drawn.fetchall()])
+                missing[rows.shard_id] = (rows, rows.missing(ids))
+        pairs = sorted((shard_id, id) for shard_id, (_, ids) in missing.items() for id in ids)
+        with self.transaction.pipeline():
+            found = self.transaction.run("job_lock", [shard_id for shard_id, _ in pairs], [id for _, id in pairs])
+            drawn = self.transaction.run("next_numbers", "next_number", new_numbers)
+        self._sequences.number.add([number for (number,) in drawn.fetchall()])
         by_shard = {shard_id: list(each) for shard_id, each in groupby(found.fetchall(), itemgetter(0))}
-        for shard_id, (rows, ids) in wanted.items():
-            rows.keep_found(ids, by_shard.get(shard_id, []))
+        for shard_id, (rows, ids) in missing.items():
+            rows.add_found(ids, by_shard.get(shard_id, []))
 
-    def survey(self, queues: list[Queue], worker: str) -> None:
+    def read_for_claim(self, queues: list[Queue], worker: str) -> None:
         """Read what a claim has to know of every shard of its queues."""
         for queue in queues:
-            self.open(queue, list(range(queue.shards)))
+            self.read_queue(queue, list(range(queue.shards)))
         shards = {rows.shard_id: rows for rows in self._rows.values()}
-        with self.link.together():
+        with self.transaction.pipeline():
             for rows in shards.values():
                 rows.flush()
-            firsts = self.link.run("job_next_times", list(shards))
-            seen = self.link.run("worker_lock" if self.link.writes else "worker_find", list(shards), worker)
-        known = {columns[0]: columns for columns in seen.fetchall()}
+            firsts = self.transaction.run("job_next_times", list(shards))
+            cached = self.transaction.run(
+                "worker_lock" if self.transaction.writes else "worker_find", list(shards), worker
+            )
+        known = {columns[0]: columns for columns in cached.fetchall()}
         for columns in firsts.fetchall():
-            shards[columns[0]].keep_firsts(columns)
-            shards[columns[0]].keep_worker(worker, known.get(columns[0]))
+            shards[columns[0]].set_next_due(columns)
+            shards[columns[0]].add_worker(worker, known.get(columns[0]))
 
-    def number_free(self, shards: Mapping[int, Shard]) -> list[PostgresRows]:
+    def number_unlocked(self, shards: Mapping[int, Shard]) -> list[PostgresRows]:
         """Number the inboxes of shards, given with their ids, in a few round trips; returns the rows of those that
         nobody else was at."""
         known = set(self._rows)
-        for shard_id, queue_id, config, *stored in self.link.run("shard_try_lock_many", list(shards)).fetchall():
-            self._keep(shards[shard_id], queue_id, (shard_id, 0, *stored), config)
-            self._rows[queue_id, shards[shard_id].index].take_over(tuple(stored))
+        for shard_id, queue_id, config, *stored in self.transaction.run("shard_try_lock_many", list(shards)).fetchall():
+            self._add_rows(shards[shard_id], queue_id, (shard_id, 0, *stored), config)
+            self._rows[queue_id, shards[shard_id].index].use_locked_row(tuple(stored))
         free = [rows for key, rows in self._rows.items() if key not in known]
         left = {rows.shard_id: rows for rows in free}
         while left:
-            left = self._number_some(left)
+            left = self._number_round(left)
         for rows in free:
-            rows.all_numbered()
+            rows.end_numbering()
         return free
 
-    def _number_some(self, shards: dict[int, PostgresRows]) -> dict[int, PostgresRows]:
+    def _number_round(self, shards: dict[int, PostgresRows]) -> dict[int, PostgresRows]:
         """Number the first calls of each inbox; returns the shards that may have more of them."""
         limit = max(INBOX_PER_ROUND_MAX // len(shards), 1)
-        found = self.link.run("inbox_read_many", list(shards), limit).fetchall()
+        found = self.transaction.run("inbox_read_many", list(shards), limit).fetchall()
         calls = {shard_id: [call for _, *call in each] for shard_id, each in groupby(found, itemgetter(0))}
         for shard_id, each in calls.items():
             shards[shard_id].fold(each)
-        with self.link.together():
+        with self.transaction.pipeline():
             for shard_id in calls:
                 shards[shard_id].flush_entries()
         return {shard_id: shards[shard_id] for shard_id, each in calls.items() if len(each) == limit}
@@ -340,12 +342,12 @@ class PostgresTx:
         shards = list(self._rows.values())
         if not shards:
             return
-        inbox = [columns for rows in shards for columns in rows.take_inbox()]
-        with self.link.together():
+        inbox = [columns for rows in shards for columns in rows.take_inbox_columns()]
+        with self.transaction.pipeline():
             for rows in shards:
                 rows.write_back()
             if inbox:
-                self.link.run("inbox_write", *map(list, zip(*inbox, strict=True)))
+                self.transaction.run("inbox_write", *map(list, zip(*inbox, strict=True)))
 
 
 @lru_cache(maxsize=1_024)  # as many queues as a busy store has, at one version each

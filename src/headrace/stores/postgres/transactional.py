@@ -18,9 +18,9 @@ from headrace.model.results import Enqueued
 from headrace.model.validate import check_batch, check_time
 from headrace.stores.engine.rows import Tx
 from headrace.stores.engine.step import Step, at
-from headrace.stores.postgres.connection import adapt
+from headrace.stores.postgres.connection import register_dumpers
 from headrace.stores.postgres.engine import PostgresEngine
-from headrace.stores.postgres.errors import AGAIN, TRIES, busy, errors
+from headrace.stores.postgres.errors import RETRYABLE, TRIES, busy_error, translate_errors
 from headrace.stores.postgres.jobs import PostgresJobs
 from headrace.stores.postgres.lazy_transaction import LazyTransaction
 from headrace.stores.postgres.notify import channel_of, payload_of
@@ -28,8 +28,8 @@ from headrace.stores.postgres.sql import sql
 from headrace.stores.postgres.transaction import PostgresTx
 from headrace.stores.shared.waiters import Name, name_of
 
-Callers = psycopg.Connection[Any] | psycopg.AsyncConnection[Any]
-NOBODY = ""
+CallerConnection = psycopg.Connection[Any] | psycopg.AsyncConnection[Any]
+NO_SENDER = ""
 """As the sender of a wake-up: every process listens, also the one that enqueued."""
 
 
@@ -67,7 +67,7 @@ class CallerTransaction(LazyTransaction):
         return self._run(sql(name), args)
 
     @contextmanager
-    def together(self) -> Iterator[None]:
+    def pipeline(self) -> Iterator[None]:
         yield
 
 
@@ -78,10 +78,10 @@ class TransactionalJobs(PostgresJobs):
         super().__init__(engine)
         self.woken: set[Name] = set()
 
-    def take_in(self, link: LazyTransaction, jobs: Sequence[Job], now_ms: int | None) -> list[Enqueued]:
+    def enqueue_batch(self, transaction: LazyTransaction, jobs: Sequence[Job], now_ms: int | None) -> list[Enqueued]:
         """Take in jobs and write them."""
         self.woken = set()
-        tx = PostgresTx(link)
+        tx = PostgresTx(transaction)
         answers = at(now_ms, lambda tx, now_ms: self._enqueue(tx, jobs, now_ms))(tx)
         tx.write_back()
         return answers
@@ -91,7 +91,7 @@ class TransactionalJobs(PostgresJobs):
 
 
 async def enqueue_on(
-    engine: PostgresEngine, connection: Callers, jobs: Sequence[Job], now_ms: int | None
+    engine: PostgresEngine, connection: CallerConnection, jobs: Sequence[Job], now_ms: int | None
 ) -> list[Enqueued]:
     """Enqueue on the caller's connection, in the transaction that it is in or that its next statement begins."""
     check_batch("jobs", len(jobs), BATCH_MAX)
@@ -103,7 +103,7 @@ async def enqueue_on(
             "the connection commits every statement by itself; begin a transaction, which the jobs shall be part of",
         )
     # In a transaction of their own: whoever else uses a new queue would have to wait for the caller's commit.
-    await engine.write(lambda tx: _make({job.queue for job in jobs}, tx))
+    await engine.write(lambda tx: _create_queues({job.queue for job in jobs}, tx))
     run = _runner(connection)
     work = asyncio.ensure_future(asyncio.to_thread(_enqueue, engine, run, jobs, now_ms))
     try:
@@ -113,50 +113,52 @@ async def enqueue_on(
         raise
 
 
-def _make(queues: set[Queue], tx: Tx) -> None:
+def _create_queues(queues: set[Queue], tx: Tx) -> None:
     for queue in queues:
         if tx.shards_of(queue) in (None, queue.shards):
             tx.rows(Shard(queue, 0), create=True)
 
 
-def _runner(connection: Callers) -> Run:
+def _runner(connection: CallerConnection) -> Run:
     if isinstance(connection, psycopg.Connection):
 
         def run(query: bytes, args: Sequence[object]) -> CallerRows:
             with psycopg.Cursor(connection, row_factory=tuple_row) as cursor:
-                adapt(cursor)
+                register_dumpers(cursor)
                 cursor.execute(query, args, binary=True)
                 return CallerRows(cursor.fetchall() if cursor.description else [], cursor.rowcount)
 
         return run
 
-    async def ask(query: bytes, args: Sequence[object]) -> CallerRows:
+    async def run_async(query: bytes, args: Sequence[object]) -> CallerRows:
         async with psycopg.AsyncCursor(connection, row_factory=tuple_row) as cursor:
-            adapt(cursor)
+            register_dumpers(cursor)
             await cursor.execute(query, args, binary=True)
             return CallerRows(await cursor.fetchall() if cursor.description else [], cursor.rowcount)
 
     loop = asyncio.get_running_loop()
-    return lambda query, args: asyncio.run_coroutine_threadsafe(ask(query, args), loop).result()
+    return lambda query, args: asyncio.run_coroutine_threadsafe(run_async(query, args), loop).result()
 
 
 def _enqueue(engine: PostgresEngine, run: Run, jobs: Sequence[Job], now_ms: int | None) -> list[Enqueued]:
     settings = engine.settings
     try:
-        with errors(settings.place):
+        with translate_errors(settings.address):
             [(path,)] = run(sql("caller_tx_enter"), (settings.schema,)).fetchall()
-            guest = TransactionalJobs(engine)
-            answers = _tried(settings.place, run, lambda: guest.take_in(CallerTransaction(run), jobs, now_ms))
-            payloads = [payload_of(NOBODY, name) for name in sorted(guest.woken)]
+            transactional_jobs = TransactionalJobs(engine)
+            answers = _run_in_savepoint(
+                settings.address, run, lambda: transactional_jobs.enqueue_batch(CallerTransaction(run), jobs, now_ms)
+            )
+            payloads = [payload_of(NO_SENDER, name) for name in sorted(transactional_jobs.woken)]
             run(sql("caller_tx_leave"), (path, channel_of(settings.schema), payloads))
-    except AGAIN as undone:
+    except RETRYABLE as undone:
         raise StoreUnavailable(
-            f"PostgreSQL at {settings.place} has undone the transaction ({undone.diag.message_primary}); run it again"
+            f"PostgreSQL at {settings.address} has undone the transaction ({undone.diag.message_primary}); run it again"
         ) from undone
     return answers
 
 
-def _tried(place: str, run: Run, act: Callable[[], list[Enqueued]]) -> list[Enqueued]:
+def _run_in_savepoint(address: str, run: Run, act: Callable[[], list[Enqueued]]) -> list[Enqueued]:
     """Run inside a savepoint, anew where another transaction has made the same id meanwhile."""
     last: pg.UniqueViolation | None = None
     for _ in range(TRIES):
@@ -173,4 +175,4 @@ def _tried(place: str, run: Run, act: Callable[[], list[Enqueued]]) -> list[Enqu
             run(b"RELEASE SAVEPOINT headrace", ())
             return answers
     assert last is not None  # tried at least once
-    raise busy(last, place) from last
+    raise busy_error(last, address) from last

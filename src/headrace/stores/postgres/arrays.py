@@ -1,5 +1,5 @@
-"""Arrays as PostgreSQL reads them in binary: psycopg looks at every element several times, which costs more than the
-statement does."""
+"""Packs arrays in PostgreSQL's binary form: psycopg inspects every element several times, which costs more than the
+statement."""
 
 from collections.abc import Sequence
 from struct import Struct
@@ -19,7 +19,7 @@ _NULL = _SIZE(-1)
 
 
 class Array(bytes):
-    """The binary form of an array; the statement says of which type, by a cast or a function's argument."""
+    """The binary form of an array; its type is that of a cast or of a function's argument in the statement."""
 
     __slots__ = ()
 
@@ -36,7 +36,7 @@ class ArrayDumper(Dumper):
 
 
 def register_arrays(context: AdaptContext) -> None:
-    """Let the statements of a connection or cursor be given arrays."""
+    """Let the statements of a connection or cursor take arrays as arguments."""
     context.adapters.register_dumper(Array, ArrayDumper)
 
 

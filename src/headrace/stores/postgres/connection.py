@@ -1,4 +1,4 @@
-"""Connections to a PostgreSQL server: how its URL is read, what a connection is set to, what a server must be."""
+"""Reads the URL of a PostgreSQL store, opens connections with our settings, and checks the server."""
 
 import contextlib
 import re
@@ -26,19 +26,19 @@ Pool = ConnectionPool[Connection]
 
 SERVER_VERSION_MIN = 150_000
 SCHEMA_DEFAULT = "headrace"
-# Short enough for a channel to bear its name too.
+# Short enough for the name of a channel to contain it.
 _SCHEMA = re.compile(r"[a-z_][a-z0-9_]{0,47}")
 CONNECTIONS_DEFAULT = 8
 CONNECTIONS_MAX = 256
 """Each is a process of the server and a thread of ours."""
 CONNECT_SECONDS = 5
-"""How long a call waits for a new connection; a server that is down refuses at once, one that is gone does not."""
+"""How long a call waits for a new connection: a machine that is off does not even refuse."""
 LOCK_TIMEOUT_MS = 30_000
-"""Rows are locked for milliseconds; whoever waits longer waits for somebody who hangs."""
+"""Rows are locked for milliseconds; a longer wait is for a process that hangs."""
 PREPARED_MAX = 1_000
-"""More than there are statements, so that none is ever let go."""
+"""More than all statements, so that none is ever prepared twice."""
 IDLE_IN_TRANSACTION_MS = 60_000
-"""A process that stops in the middle of a transaction shall not hold its rows for ever."""
+"""Frees the rows of a process that stops in the middle of a transaction."""
 
 PROFILES = ("durable", "replicated", "fast")
 PROMISES = {
@@ -52,7 +52,7 @@ NO_FSYNC = "; fsync or full_page_writes is off, so that a crash of the system ma
 
 
 class ConnectionSettings(Struct, frozen=True):
-    """What a URL says."""
+    """The settings in a URL."""
 
     conninfo: str
     address: str
@@ -66,11 +66,11 @@ class ConnectionSettings(Struct, frozen=True):
 
 
 OPTIONS = ("schema", "profile", "connections")
-"""Options of a URL that are ours; all others are libpq's (sslmode, sslrootcert, connect_timeout, …)."""
+"""Our options of a URL; all others are libpq's (sslmode, sslrootcert, connect_timeout, …)."""
 
 
 def settings_of(url: str) -> ConnectionSettings:
-    """Read a URL; whatever is wrong in it is said without showing it, since it may hold a password."""
+    """Read a URL; errors never show it, since it may hold a password."""
     parts = urlsplit(url)
     options = dict(parse_qsl(parts.query, keep_blank_values=True))
     if _is_torn(parts.netloc, parts.path, options):
@@ -100,8 +100,8 @@ def settings_of(url: str) -> ConnectionSettings:
 
 
 def _is_torn(netloc: str, path: str, options: dict[str, str]) -> bool:
-    """Whether a sign in the password has cut it in two: the halves would be taken for a host, a database or an option,
-    and be shown. The value of an option may well hold an @, such as a user's name on some clouds."""
+    """Whether a character in the password has cut it in two: the halves would be taken for a host, a database or an
+    option, and be shown. The value of an option may hold an @, such as a user's name on some clouds."""
     if "@" in path or netloc.count("@") > 1 or any("@" in option for option in options):
         return True
     is_cut = "@" not in netloc and not netloc.rpartition(":")[2].isdigit() and ":" in netloc.rpartition("]")[2]
@@ -137,7 +137,7 @@ def _connections(text: str) -> int:
 
 
 def connect(settings: ConnectionSettings) -> Connection:
-    """A connection of its own, set up as those of the pool; raises psycopg's errors."""
+    """Open a connection outside the pool with the same settings; raises psycopg's errors."""
     try:
         connection = psycopg.connect(settings.conninfo, autocommit=True)
     except OSError as error:  # psycopg waits with a selector, which needs a free descriptor of its own
@@ -151,7 +151,7 @@ def connect(settings: ConnectionSettings) -> Connection:
 
 
 def pool_of(settings: ConnectionSettings, on_connect: Callable[[Connection], object]) -> Pool:
-    """As many connections as there are threads, made when needed, and met before they are used; not open yet."""
+    """A pool, not open yet, of one connection per thread; each is opened when needed and passed to `on_connect`."""
 
     def prepare(connection: Connection) -> None:
         configure(connection, settings)
@@ -173,9 +173,9 @@ def pool_of(settings: ConnectionSettings, on_connect: Callable[[Connection], obj
 
 
 def configure(connection: Connection, settings: ConnectionSettings) -> None:
-    """Set what every connection is set to: transactions are begun and ended by hand."""
-    # A statement that psycopg decides to prepare later, inside a pipeline that fails, is taken for prepared for ever:
-    # so all of them are prepared when they are first used, which it gets right.
+    """Set the settings that every connection has; transactions are begun and ended by hand."""
+    # Prepare every statement at its first use: where psycopg prepares one later, inside a pipeline that fails, it takes
+    # the statement for prepared for ever.
     connection.prepare_threshold = 0
     connection.prepared_max = PREPARED_MAX
     register_dumpers(connection)
@@ -183,12 +183,12 @@ def configure(connection: Connection, settings: ConnectionSettings) -> None:
         "search_path": settings.schema,
         "lock_timeout": str(LOCK_TIMEOUT_MS),
         "idle_in_transaction_session_timeout": str(IDLE_IN_TRANSACTION_MS),
-        "jit": "off",  # compiling a statement takes longer than any of ours runs
-        # Every statement has its index; with stale statistics, or none yet, the planner would read and sort a backlog.
+        "jit": "off",  # compiling a statement takes longer than running it
+        # Every statement has its index; with stale or missing statistics the planner would scan and sort a backlog.
         "enable_seqscan": "off",
         "enable_bitmapscan": "off",
         "enable_sort": "off",
-        # A plan that was made while a table was empty must not be kept when it holds a million rows.
+        # A plan for an empty table must not be kept when the table holds a million rows.
         "plan_cache_mode": "force_custom_plan",
         "enable_hashjoin": "off",
         "enable_mergejoin": "off",
@@ -201,8 +201,8 @@ def configure(connection: Connection, settings: ConnectionSettings) -> None:
 
 
 def register_dumpers(context: AdaptContext) -> None:
-    """Let a connection or cursor take what our statements are given."""
-    for dumper in (Int8Dumper, Int8BinaryDumper):  # not by size: each would be a statement of its own
+    """Let a connection or cursor take the arguments of our statements."""
+    for dumper in (Int8Dumper, Int8BinaryDumper):  # not by size: each size would be a statement of its own
         context.adapters.register_dumper(int, dumper)
     register_arrays(context)
 
@@ -214,13 +214,13 @@ def _commit_level(connection: Connection) -> str:
 
 def roll_back(connection: Connection) -> None:
     """Undo the transaction; where the connection is lost, the server does that by itself."""
-    # Not by psycopg, which forgets every prepared statement then, lest they be about tables that were rolled back.
+    # Not by psycopg: it would drop every prepared statement, in case one is about a table that was rolled back.
     with contextlib.suppress(psycopg.Error):
         connection.pgconn.exec_(b"ROLLBACK")
 
 
 def check_alive(connection: Connection) -> None:
-    """Raise when an idle connection was cut: its socket has something to read. Costs no round trip."""
+    """Raise when an idle connection was cut: its socket is readable then. Costs no round trip."""
     poll = select.poll()
     poll.register(connection.fileno(), select.POLLIN)
     if poll.poll(0):
@@ -259,7 +259,7 @@ def version_of(connection: Connection) -> str:
 
 
 def server_notes(connection: Connection, settings: ConnectionSettings) -> tuple[str, ...]:
-    """What a person should know of the server, as it is set up now."""
+    """Warnings about the present settings of the server, for `health`."""
     [(fsync, full_page_writes, autovacuum, used, room)] = connection.execute(sql("server_settings")).fetchall()
     address, notes = settings.address, list[str]()
     if settings.profile == "fast":
@@ -281,16 +281,17 @@ def server_notes(connection: Connection, settings: ConnectionSettings) -> tuple[
 
 
 def raise_epoch_after_crash(connection: Connection) -> bool:
-    """Raise the epoch of every shard and feed when the mark that only a clean stop preserves is gone; whether it was.
+    """Raise the epoch of every shard and feed when the crash mark, which only a clean stop preserves, is gone; returns
+    whether it was.
 
-    Every connection does this before anything else: none outlives a crash, so nothing is written before it is noticed.
+    Every connection does this before anything else: none outlives a crash, so no write comes before the new epoch.
     """
     if connection.execute(sql("crash_mark_find")).fetchall():
         return False
     connection.execute(b"BEGIN", prepare=False)
     try:
         connection.execute(sql("crash_mark_lock"))
-        lost = not connection.execute(sql("crash_mark_find")).fetchall()  # another connection may have been faster
+        lost = not connection.execute(sql("crash_mark_find")).fetchall()  # another connection may have set it meanwhile
         if lost:
             if connection.execute(sql("shard_epoch_raise")).rowcount:
                 connection.execute(sql("fence_raise"), (FENCE_JUMP,))

@@ -1,4 +1,4 @@
-"""The lanes: a bounded set of threads, each call on a connection of the pool for as long as it lasts."""
+"""Runs calls in a bounded set of threads, each on a connection of the pool."""
 
 import asyncio
 import os
@@ -17,14 +17,14 @@ CLOSE_SECONDS = 5
 
 
 class ConnectionThreads:
-    """Keeps the waiting for the server out of the event loop. A call that is cancelled lets its thread finish, so a
-    connection never answers somebody else. Threads and connections come with the first call, and come anew in a forked
-    process: neither may be carried over a fork."""
+    """Keeps the waiting for the server out of the event loop. A cancelled call lets its thread finish, so its answer
+    never reaches the next call on the connection. The first call opens threads and connections, and so does the first
+    one of a forked process: neither survives a fork."""
 
     def __init__(self, settings: ConnectionSettings) -> None:
         self._settings = settings
         self.on_connect: Callable[[Connection], object] = lambda _: None
-        """What a new connection does before it is used."""
+        """Called with each new connection before it is used."""
         self._open: tuple[Pool, ThreadPoolExecutor] | None = None
         self._parent_pools: list[object] = []
         self._pid = 0
@@ -40,7 +40,7 @@ class ConnectionThreads:
 
     def _open_pool(self) -> tuple[Pool, ThreadPoolExecutor]:
         if self._open is None or self._pid != os.getpid():
-            self._parent_pools.append(self._open)  # the parent's: letting go of it here would end its connections
+            self._parent_pools.append(self._open)  # the parent's: freeing it here would close the parent's connections
             self._pid = os.getpid()
             pool = pool_of(self._settings, self._on_connect)
             pool.open()
@@ -48,12 +48,12 @@ class ConnectionThreads:
         return self._open
 
     def _on_connect(self, connection: Connection) -> None:
-        self.on_connect(connection)  # as it is then, and not as it was when the pool was made
+        self.on_connect(connection)  # the present one: it is set after the pool was made
 
     def _on_connection(self, pool: Pool, act: Callable[[Connection], T]) -> T:
         try:
             if not self._has_connected:
-                # The pool would try for seconds, and then not say why there is no connection.
+                # The pool would retry for seconds, and then hide the reason.
                 connect(self._settings).close()
                 self._has_connected = True
             connection = pool.getconn()
@@ -66,7 +66,7 @@ class ConnectionThreads:
             pool.putconn(connection)
 
     async def close(self) -> None:
-        """Finish what was asked, then let go of the connections."""
+        """Finish the calls under way, then close the connections."""
         if self._closed:
             return
         self._closed = True

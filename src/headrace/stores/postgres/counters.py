@@ -1,4 +1,4 @@
-"""The counters of a shard: some are in its row, some are drawn from sequences, changes go through the inbox."""
+"""The counters of a shard: those in its row, those drawn from sequences, and the changes that go to its inbox."""
 
 from collections import deque
 
@@ -12,7 +12,7 @@ DRAWN_AT_ONCE = 8
 
 
 class SequenceBatch:
-    """Numbers that were drawn from a sequence in this transaction, ascending; what is left over is never used."""
+    """Numbers drawn from a sequence in this transaction, ascending; numbers left over are never used."""
 
     def __init__(self, transaction: LazyTransaction, sequence: str) -> None:
         self._transaction = transaction
@@ -24,7 +24,7 @@ class SequenceBatch:
         return len(self._drawn)
 
     def add(self, drawn: list[int]) -> None:
-        """Keep numbers that a statement has drawn."""
+        """Add numbers that a statement has drawn."""
         self._drawn.extend(drawn)
 
     def advance(self) -> None:
@@ -44,8 +44,8 @@ class Sequences:
 
 
 class PostgresShardCounters(ShardCounters):
-    """Counting up `number`, `fence` or `dead_letter` draws the next one; the counts are what was folded into the
-    shard's row, and what the inbox holds, and what this step has changed."""
+    """Counting up `number`, `fence` or `dead_letter` draws the next one. The counts are those of the shard's row plus
+    the changes in the inbox and those of this step."""
 
     __slots__ = ("_sequences", "active", "base", "blocked", "cancelled", "dead", "done", "later", "ready", "unpinned")
     ready: int
@@ -63,12 +63,12 @@ class PostgresShardCounters(ShardCounters):
         self.set_counts(counts)
 
     def set_journal(self, journal: tuple[int, ...]) -> None:
-        """Take over the columns of the journal."""
+        """Set the columns of the journal."""
         for column, value in zip(JOURNAL, journal, strict=True):
             setattr(self, column, value)
 
     def set_counts(self, counts: tuple[int, ...]) -> None:
-        """Take over the counts; changes are counted from here."""
+        """Set the counts; changes are counted from here."""
         self.base = counts
         for column, value in zip(COUNTS, counts, strict=True):
             setattr(self, column, value)
@@ -78,7 +78,7 @@ class PostgresShardCounters(ShardCounters):
         return tuple(getattr(self, column) for column in JOURNAL)
 
     def take_deltas(self) -> tuple[int, ...]:
-        """By how much the counts were changed since they were last asked for."""
+        """The changes of the counts since the last call."""
         now = tuple(getattr(self, column) for column in COUNTS)
         deltas = tuple(new - old for new, old in zip(now, self.base, strict=True))
         self.base = now
@@ -141,4 +141,4 @@ class PostgresShard:
         self.counters = counters
         self.sequences = sequences
         self.batch_ids: list[str] = []
-        """Ids that the step is about: whoever has to look up one of them looks up all."""
+        """The ids of the step: a lookup of one of them looks up all."""

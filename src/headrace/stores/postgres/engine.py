@@ -1,4 +1,4 @@
-"""Runs functions as transactions on the lanes, again where somebody else was faster, and wakes whom they woke."""
+"""Runs functions as transactions, again after a conflict, and notifies waiters after the commit."""
 
 import threading
 from collections.abc import Callable, Iterable, Mapping
@@ -22,11 +22,11 @@ from headrace.stores.shared.waiters import Name, name_of
 
 T = TypeVar("T")
 READ_TRIES = 100
-"""A read that numbers what it sees is undone by every numbering beside it; it is cheap, and nothing was asked of it."""
+"""A read that numbers inboxes conflicts with every numbering beside it; it is cheap, and changes nothing by itself."""
 
 
 class PostgresEngine:
-    """Writes under row locks, each seeing what was committed before its statement; reads on one snapshot."""
+    """Writes under row locks, where each statement sees earlier commits; reads on one snapshot."""
 
     def __init__(self, settings: ConnectionSettings) -> None:
         self.settings = settings
@@ -53,7 +53,7 @@ class PostgresEngine:
         ended: Iterable[EndedJobs] = (),
         changed: Iterable[FeedName] = (),
     ) -> None:
-        """Wake whom a transaction woke, and have numbered what it left in inboxes; on the event loop."""
+        """Wake the waiters of a committed transaction, and have large inboxes numbered; on the event loop."""
         self.signals.notify(woken, ended, changed)
         self._sequencer.schedule(inbox_sizes)
 
@@ -69,7 +69,7 @@ class PostgresEngine:
         return answer, self._thread.woken, inbox_sizes, ended, self._thread.changed
 
     async def _number(self, shard: Shard) -> None:
-        """Number what is in the inbox of a shard, unless somebody is at it."""
+        """Number the inbox of a shard, unless another transaction is numbering it."""
 
         def act(tx: PostgresTx) -> bool:
             rows = tx.rows(shard)
@@ -108,19 +108,19 @@ class PostgresEngine:
         return answer
 
     def wake(self, queues: Iterable[Queue]) -> None:
-        """Remember whom to wake once the transaction of this thread is committed."""
+        """Wake waiters of queues once the transaction of this thread is committed."""
         self._thread.woken.update(map(name_of, queues))
 
     def tell_ended(self, queue: Queue, ids: list[str]) -> None:
-        """Remember whom to tell once the transaction of this thread is committed."""
+        """Notify waiters of ended jobs once the transaction of this thread is committed."""
         self._thread.ended.append((queue, ids))
 
     def tell_changed(self, feed: FeedName) -> None:
-        """Remember whose followers to tell once the transaction of this thread is committed."""
+        """Notify followers of a feed once the transaction of this thread is committed."""
         self._thread.changed.add(feed)
 
     async def close(self) -> None:
-        """Finish what was asked, then let go of the connections."""
+        """Finish the calls under way, then close the connections."""
         await self._sequencer.close()
         await self.signals.close()
         await self.threads.close()

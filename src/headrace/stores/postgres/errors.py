@@ -1,4 +1,4 @@
-"""Turns PostgreSQL's errors into ours, and knows which of them leave open whether the work was kept."""
+"""Turns PostgreSQL's errors into Headrace's, and tells which of them leave open whether the work was committed."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -10,14 +10,14 @@ from psycopg_pool import PoolClosed, PoolTimeout
 from headrace.model.errors import BadConfig, HeadraceError, OutcomeUnknown, StoreUnavailable
 
 RETRYABLE = (pg.UniqueViolation, pg.DeadlockDetected, pg.SerializationFailure)
-"""Somebody else was faster: the server has undone the transaction, and running it anew decides on what is there now."""
+"""Conflicts with another transaction: the server has rolled this one back, and it may be run again."""
 TRIES = 10
 """How often a transaction is run before the store is called busy."""
 
 
 @contextmanager
 def translate_errors(address: str, *, sent: bool = False) -> Iterator[None]:
-    """Turn PostgreSQL's errors into ours, except those of `RETRYABLE`, which are for whoever runs the transaction.
+    """Turn PostgreSQL's errors into Headrace's, except `RETRYABLE` ones: the transaction is run again after those.
 
     `sent` says that a statement which commits by itself may be on its way: a connection lost now leaves open whether
     it was carried out.
@@ -31,22 +31,24 @@ def translate_errors(address: str, *, sent: bool = False) -> Iterator[None]:
 
 
 def headrace_error(error: psycopg.Error, address: str, *, sent: bool = False) -> HeadraceError:
-    """Our error for one of PostgreSQL's."""
+    """The Headrace error for one of PostgreSQL's."""
     found = _first_line(error)
     if sent and not _is_undone(error):
-        return OutcomeUnknown(f"PostgreSQL at {address} was lost while committing ({found}); look before asking again")
+        return OutcomeUnknown(
+            f"PostgreSQL at {address} was lost while committing ({found}); check the outcome before trying again"
+        )
     return StoreUnavailable(f"PostgreSQL at {address} cannot be used now ({found}); {_advice(error)}")
 
 
 def busy_error(error: psycopg.Error, address: str) -> StoreUnavailable:
-    """Our error for a transaction that others got in the way of every time."""
+    """The error for a transaction that met a conflict every time."""
     return StoreUnavailable(
         f"PostgreSQL at {address} undid the same transaction {TRIES} times ({_first_line(error)}); try again"
     )
 
 
 def connect_error(error: psycopg.Error, address: str) -> HeadraceError:
-    """Our error for a first connection that failed: a wrong name or password will not come right by waiting."""
+    """The error for a first connection that failed: a wrong name or password is not cured by waiting."""
     found = _first_line(error)
     if isinstance(error, pg.InvalidAuthorizationSpecification | pg.InvalidCatalogName) or any(
         mark in found for mark in ("authentication failed", "does not exist", "no password supplied", "invalid")
@@ -56,8 +58,8 @@ def connect_error(error: psycopg.Error, address: str) -> HeadraceError:
 
 
 def _is_undone(error: psycopg.Error) -> bool:
-    # An answer of the server undoes the transaction, with two exceptions: one that ends the connection (class 57) may
-    # come while the commit waits for a standby, when it is already on disk here; an internal one may come at any time.
+    # An error of the server undoes the transaction, with two exceptions: one that ends the connection (class 57) may
+    # come while the commit waits for a standby and is already on disk here; an internal one may come at any time.
     return error.sqlstate is not None and error.sqlstate[:2] not in ("57", "58", "XX", "08")
 
 
@@ -78,6 +80,6 @@ def _advice(error: psycopg.Error) -> str:
 
 
 def _first_line(error: psycopg.Error) -> str:
-    # libpq writes a line per address it tried, and detail below; the first says what happened.
+    # libpq writes a line per address that it tried, with details below; the first line says what happened.
     text = error.diag.message_primary or str(error).strip()
     return text.splitlines()[0] if text else type(error).__name__

@@ -1,4 +1,4 @@
-"""The fast way to claim: hand out ready jobs where nothing has to be repaired, promoted or given up."""
+"""The fast path of claim: hands out ready jobs where nothing has to be repaired, promoted or expired."""
 
 from collections.abc import Callable, Collection
 from operator import itemgetter
@@ -18,11 +18,11 @@ from headrace.stores.postgres.queue_cache import CachedQueue, DueShard, JobsDue,
 from headrace.stores.shared.sharding import visiting_order
 
 _fence = itemgetter(1)
-"""Of a row of claim_take: fences grow as order keys do."""
+"""The fence in a row of claim_take: fences grow as order keys do."""
 
 
 class ShardVisit:
-    """A shard that the claim may visit, and what became of it."""
+    """A shard that the claim may visit, and the jobs taken from it."""
 
     def __init__(self, known: CachedQueue, shard: Shard) -> None:
         self.known = known
@@ -38,7 +38,7 @@ class ShardVisit:
 
 
 class ClaimTry:
-    """One attempt, in two round trips while the first shard has enough: look and take, then note what was taken."""
+    """One attempt, in two round trips while the first shard has enough: read and take, then record."""
 
     def __init__(
         self,
@@ -66,7 +66,7 @@ class ClaimTry:
         self._taken: Cursor | None = None
 
     def send(self, transaction: LazyTransaction, now_ms: int | None = None) -> None:
-        """Look at every shard, and take from the first that is not paused."""
+        """Read every shard, and take from the first that is not paused."""
         self._request_now_ms = self._request_now_ms if now_ms is None else now_ms
         self.read_shards(transaction.run)
         self._first = next((visit for visit in self._visits if not visit.known.config.paused), None)
@@ -74,7 +74,7 @@ class ClaimTry:
             self._taken = self._take(transaction, self._first)
 
     def read_shards(self, run: Callable[..., Cursor]) -> None:
-        """Look at every shard."""
+        """Read every shard."""
         ids, configs = [visit.shard_id for visit in self._visits], [visit.known.text for visit in self._visits]
         self._shards_read = run(
             "claim_read_shards", self._request_now_ms, numbers(ids), texts(configs), self._request.worker
@@ -88,7 +88,7 @@ class ClaimTry:
         )
 
     def read_visits(self) -> None:
-        """Take over what was looked at; unusual when the configuration changed or the nonce is known."""
+        """Take over the rows of `read_shards`; gives up when a configuration changed or the nonce is known."""
         assert self._shards_read is not None  # sent before
         found = self._shards_read.fetchall()
         if len(found) != len(self._visits):
@@ -100,7 +100,7 @@ class ClaimTry:
             visit.has_ready = order_key is not None
 
     def read(self, transaction: LazyTransaction) -> None:
-        """See what was taken, and take from further shards while more is wanted; raises when anything is unusual."""
+        """Read the jobs taken, and take from further shards while more are wanted; gives up on anything unusual."""
         self.read_visits()
         if self._request_now_ms is None:
             self._request_now_ms = self.now_ms
@@ -120,7 +120,7 @@ class ClaimTry:
             self._check_worker_seen(visit)
 
     def _check_worker_seen(self, visit: ShardVisit) -> None:
-        # That an idle worker is there is noted now and then, by the transitions.
+        # The transitions record an idle worker now and then.
         is_fresh = visit.seen_at_ms is not None and visit.seen_at_ms > self.now_ms - WORKER_SEEN_MS
         if not visit.claims and not is_fresh:
             raise NotFastPath
@@ -154,7 +154,7 @@ class ClaimTry:
         return not any(visit.claims for visit in self._visited)
 
     def write(self, transaction: LazyTransaction) -> None:
-        """Note what was taken."""
+        """Record the jobs taken."""
         for visit in self._visited:
             if visit.claims:
                 lines = [EventRecord("claimed", claim.lease.id, fence=claim.lease.fence) for claim in visit.claims]
@@ -170,7 +170,7 @@ class ClaimTry:
                 )
 
     def answer(self) -> Claims:
-        """What was handed out, and when to ask again."""
+        """The jobs handed out, and when to claim again."""
         times = [self._next_at(visit) for visit in self._visited]
         if self._stopped:
             times.append(self.now_ms)
@@ -189,7 +189,7 @@ class ClaimTry:
         return max(min(known), self.now_ms) if known else None
 
     def idle(self) -> Claims | None:
-        """The answer when a look alone has shown that there is nothing to do on any shard; None when there is."""
+        """The answer when the shards have nothing to hand out, repair or promote; None when one has."""
         self.read_visits()
         self._visited = self._visits
         for visit in self._visits:

@@ -1,4 +1,4 @@
-"""The fast way to enqueue: one function call a shard, for jobs that are all new."""
+"""The fast path of enqueue: one function call per shard, for jobs that are all new."""
 
 from collections.abc import Sequence
 
@@ -14,14 +14,14 @@ from headrace.stores.postgres.sql import sql
 from headrace.stores.shared.sharding import by_shard
 
 UNKNOWN_MS = 2**64 - 1
-"""Stands in a packed record for an instant that the server puts in."""
+"""Stands in a packed record for the instant that the server puts in."""
 _UNKNOWN = b"\xff" * 8  # no text in UTF-8 holds these bytes, and no other number is as large
 DUE_NOW_MS = -1
 """Stands in a line for the instant of the call."""
 
 
 def around_time(packed: bytes) -> tuple[bytes, bytes]:
-    """What comes before and behind the time that the server puts in."""
+    """The bytes before and after the time that the server puts in."""
     head, _, tail = packed.partition(_UNKNOWN)
     return head, tail
 
@@ -31,7 +31,7 @@ Calls = list[tuple[Shard, tuple[object, ...]]]
 
 
 def prepare(connection: Connection, queues: QueueCache, jobs: Sequence[Job], now_ms: int | None) -> Calls:
-    """What to send; asks the server for what is not known yet, and changes nothing."""
+    """The arguments to send; reads queues and the clock where needed, and changes nothing."""
     if any(job.idempotency_key is not None for job in jobs):
         raise NotFastPath
     groups = list(by_shard(jobs, lambda job: (job.queue, job.id)))
@@ -42,7 +42,7 @@ def prepare(connection: Connection, queues: QueueCache, jobs: Sequence[Job], now
 
 
 def enqueue_new(connection: Connection, calls: Calls) -> dict[Shard, int]:
-    """Take in jobs that are all new, in one round trip; returns how many calls are in each shard's inbox."""
+    """Enqueue jobs that are all new, in one round trip; returns the number of calls in each shard's inbox."""
     if len(calls) == 1:
         found = [connection.execute(sql("enqueue_new"), calls[0][1], binary=True)]
     else:

@@ -1,4 +1,4 @@
-"""The fast ways to settle: deliveries that are all done, all hold their leases and have no blocked jobs."""
+"""The fast paths of settle: for deliveries that are all done, hold their leases and have no blocked jobs."""
 
 from collections.abc import Sequence
 
@@ -40,7 +40,7 @@ def done_line(settlement: Settlement, entry_worker: str, attempts: int, stalls: 
 
 
 class SettleTry:
-    """One attempt, in two round trips: drop the jobs and look at what they were, then write what follows."""
+    """One attempt, in two round trips: drop the jobs and check them, then write finished jobs and lines."""
 
     is_complete = False
     """Whether `send` does all, and nothing is left to write."""
@@ -63,7 +63,7 @@ class SettleTry:
             each.send(transaction, self.now_ms)
 
     def read(self) -> None:
-        """See that every one of them may be settled; raises when one may not."""
+        """Check that all of them may be settled; gives up when one may not."""
         for each in self._shards:
             self.now_ms = each.read(self.now_ms)
 
@@ -73,22 +73,21 @@ class SettleTry:
             each.write(transaction)
 
     def answers(self) -> list[Settled]:
-        """One for each settlement, in the order given."""
+        """The answers in the order of the settlements."""
         return [Settled(each.lease.id, "done") for each in self._settlements]
 
     def inbox_sizes(self) -> dict[Shard, int]:
-        """How many calls are in each shard's inbox."""
+        """The number of calls in each shard's inbox."""
         return {each.shard: each.inbox_size() for each in self._shards}
 
     def ended_jobs(self) -> list[EndedJobs]:
-        """What has ended on each shard."""
+        """The jobs that have ended on each shard."""
         return [EndedJobs(each.shard.queue, each.ids, each.is_awaited) for each in self._shards]
 
 
 class PlainTry:
-    """One attempt in one statement a shard, for jobs of which nothing has to be known beside what a worker says: the
-    server makes their finished jobs of its own rows, and sends none of them. What it finds to be no such job it
-    refuses."""
+    """One attempt, in one statement per shard, for jobs that need not be read: the server makes their finished jobs of
+    its own rows, sends none of them, and refuses a job that is not plain."""
 
     is_complete = True
 
@@ -119,24 +118,24 @@ class PlainTry:
         self.read()
 
     def read(self) -> None:
-        """Take over what the server says."""
+        """Take over the answers of the server."""
         for each in self._shards:
             assert each.written is not None  # sent before
             [(self.now_ms, each.is_awaited, each.unnumbered)] = each.written.fetchall()
 
     def write(self, transaction: LazyTransaction) -> None:
-        """Write nothing: all is done."""
+        """Nothing is left to write."""
 
     def answers(self) -> list[Settled]:
-        """One for each settlement, in the order given."""
+        """The answers in the order of the settlements."""
         return [Settled(each.lease.id, "done") for each in self._settlements]
 
     def inbox_sizes(self) -> dict[Shard, int]:
-        """How many calls are in each shard's inbox."""
+        """The number of calls in each shard's inbox."""
         return {each.shard: each.unnumbered for each in self._shards}
 
     def ended_jobs(self) -> list[EndedJobs]:
-        """What has ended on each shard."""
+        """The jobs that have ended on each shard."""
         return [EndedJobs(each.shard.queue, each.ids, each.is_awaited) for each in self._shards]
 
 
@@ -208,7 +207,7 @@ class ShardSettle:
         )
 
     def read(self, now_ms: int | None) -> int:
-        """See that all of them may be settled, and prepare what follows; returns the instant."""
+        """Check that all of them may be settled, and prepare `write`; returns the instant."""
         assert self._dropped is not None  # sent before
         found = self._dropped.fetchall()
         if len(found) != len(self.ids):
@@ -233,7 +232,7 @@ class ShardSettle:
         if not keep_ms:
             self._unkept.append(id)
             return
-        assert isinstance(settlement.outcome, Done)  # seen before
+        assert isinstance(settlement.outcome, Done)  # checked before
         finished_job = pack_finished_job(
             body.kind, body.tag, body.enqueued_at_ms, self._now_ms, body.attempts, body.stalls
         )
@@ -262,6 +261,6 @@ class ShardSettle:
         )
 
     def inbox_size(self) -> int:
-        """How many calls are in the shard's inbox."""
+        """The number of calls in the shard's inbox."""
         assert self._written is not None  # written before
         return int(self._written.fetchall()[0][0])

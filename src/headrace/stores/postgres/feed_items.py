@@ -1,4 +1,4 @@
-"""The items of a feed in PostgreSQL: looked up for a whole batch, kept while the step lasts, written at once."""
+"""The items of a feed in PostgreSQL: read for a whole batch, kept while the step lasts, written at once."""
 
 from bisect import bisect_left, bisect_right, insort
 from collections.abc import Iterable, Sequence
@@ -9,13 +9,13 @@ from headrace.stores.postgres.arrays import Array, blobs, numbers, texts
 from headrace.stores.postgres.lazy_transaction import Cursor, LazyTransaction
 
 START = ""
-"""Stands before the first item: every rank is greater."""
+"""The bound before the first item: every rank is greater."""
 END = "~"
-"""Stands behind the last item: no sign of a rank or of a feed's name is as great."""
+"""The bound after the last item: every character of a rank or of a feed's name is smaller."""
 
 
 class KnownOrder:
-    """Ranks with the ids that have them. Of some it is known that the next one in the feed is the next one here."""
+    """Ranks with their ids, and which of them are known to be neighbours in the feed."""
 
     def __init__(self) -> None:
         self._ranks: list[str] = [START, END]
@@ -23,8 +23,8 @@ class KnownOrder:
         self._adjacent: set[str] = set()
 
     def add(self, run: Sequence[tuple[str, str]], after: str | None = None, before: str | None = None) -> None:
-        """Take over what the server said: these ranks and ids follow each other, behind one place and before another;
-        None where something else may stand there."""
+        """Add ranks and ids that are neighbours, in order, and follow the rank `after` and precede `before`; None where
+        other items may stand between."""
         for rank, id in run:
             if rank not in self._ids:
                 insort(self._ranks, rank)
@@ -40,7 +40,7 @@ class KnownOrder:
         return rank in self._ids or rank in (START, END)
 
     def put(self, rank: str, id: str) -> None:
-        """An item comes to a place; what was joined there stays so."""
+        """Put an item at a rank; known neighbours around it stay known."""
         if rank not in self._ids:
             rank_index = bisect_left(self._ranks, rank)
             if self._ranks[rank_index - 1] in self._adjacent:
@@ -49,7 +49,7 @@ class KnownOrder:
         self._ids[rank] = id
 
     def drop(self, rank: str) -> None:
-        """An item leaves its place."""
+        """Drop the item at a rank."""
         if self._ids.pop(rank, None) is None:
             return
         rank_index = bisect_left(self._ranks, rank)
@@ -60,7 +60,7 @@ class KnownOrder:
             self._adjacent.discard(self._ranks[rank_index - 1])
 
     def first(self, limit: int, after: str) -> list[str] | None:
-        """The ids behind a place, None when not all of them are known."""
+        """The ids after a rank, None when not all of them are known."""
         rank_index = bisect_right(self._ranks, after) - 1
         found: list[str] = []
         while len(found) < limit:
@@ -73,7 +73,7 @@ class KnownOrder:
         return found
 
     def last(self, limit: int, before: str) -> list[str] | None:
-        """The ids before a place, backwards; None when not all of them are known."""
+        """The ids before a rank, backwards; None when not all of them are known."""
         rank_index = bisect_left(self._ranks, before) - 1
         found: list[str] = []
         while len(found) < limit:
@@ -87,11 +87,11 @@ class KnownOrder:
 
 
 EVERYTHING = 2**62
-"""As a bound of bytes: none."""
+"""No bound of bytes."""
 
 
 class Unread(bytes):
-    """Stands for the bytes of an item of which only the place was asked for."""
+    """Stands for the bytes of an item of which only the rank was read."""
 
     __slots__ = ()
 
@@ -100,7 +100,7 @@ UNREAD = Unread()
 
 
 class FeedItems:
-    """Steps that write learn the order of a feed without the bytes of its items, which may be large and many."""
+    """A step that writes reads ranks without the bytes of the items, which may be large and many."""
 
     def __init__(self, transaction: LazyTransaction, feed_id: int, is_sorted: bool) -> None:
         self._transaction = transaction
@@ -108,23 +108,23 @@ class FeedItems:
         self._is_sorted = is_sorted
         self._known: dict[str, ItemRow | None] = {}
         self._absent: set[str] = set()
-        """Ids that were looked up and of which nothing is stored."""
+        """Ids that were looked up and are not stored."""
         self._changed: dict[str, None] = {}
         self._order = KnownOrder()
 
     def send_lookup(self, ids: Iterable[str]) -> tuple[list[str], Cursor] | None:
-        """Ask for items that are not known yet, when nothing is unwritten; `add_items` takes the answer."""
+        """Send a lookup of items that are not known yet, for `add_items`; every change must be written before."""
         wanted = [id for id in dict.fromkeys(ids) if id not in self._known or _is_unread(self._known[id])]
         if not wanted:
             return None
         packed = blobs([id.encode() for id in wanted])
-        # Who names an item of a sorted feed may put another one next to it.
+        # A step that names an item of a sorted feed may put another one next to it.
         if self._is_sorted and self._transaction.writes:
             return wanted, self._transaction.run("feed_item_load_around", self._feed_id, packed)
         return wanted, self._transaction.run("feed_item_load", packed, self._feed_id)
 
     def add_items(self, lookup: tuple[list[str], Cursor] | None) -> None:
-        """Keep what `send_lookup` has found."""
+        """Keep the rows of `send_lookup`."""
         if lookup is None:
             return
         wanted, found = lookup
@@ -140,7 +140,7 @@ class FeedItems:
                 self._order.add(run, None if before else START, None if behind else END)
 
     def _unread(self, found: Iterable[Sequence[Any]]) -> list[tuple[str, str]]:
-        """Keep places without their items; returns their ranks and ids."""
+        """Keep ranks without the bytes of their items; returns ranks and ids."""
         run: list[tuple[str, str]] = []
         for packed, rank, at_ms in found:
             if packed is not None:
@@ -175,7 +175,7 @@ class FeedItems:
         self._changed[row.id] = None
 
     def first(self, limit: int, after_rank: str) -> list[ItemRow]:
-        """Places in order."""
+        """Rows in order of rank, without their bytes."""
         ids = self._order.first(limit, after_rank)
         if ids is None:
             with self._transaction.pipeline():
@@ -185,17 +185,17 @@ class FeedItems:
         return self._rows(ids)
 
     def send_first(self, limit: int, after_rank: str = START) -> Cursor:
-        """Ask for places in order; nothing may be unwritten."""
+        """Send a read of rows in order; every change must be written before."""
         return self._transaction.run("feed_item_first", self._feed_id, after_rank, limit)
 
     def add_first(self, found: Cursor, limit: int, after_rank: str = START) -> list[str]:
-        """Keep what `send_first` has found."""
+        """Keep the rows of `send_first`."""
         run = self._unread(found.fetchall())
         self._order.add(run, after_rank, END if len(run) < limit else None)
         return [id for _, id in run]
 
     def last(self, limit: int, before_rank: str) -> list[ItemRow]:
-        """Places backwards."""
+        """Rows backwards, without their bytes."""
         ids = self._order.last(limit, before_rank)
         if ids is None:
             with self._transaction.pipeline():
@@ -205,11 +205,11 @@ class FeedItems:
         return self._rows(ids)
 
     def send_last(self, limit: int, before_rank: str = END) -> Cursor:
-        """Ask for places backwards; nothing may be unwritten."""
+        """Send a read of rows backwards; every change must be written before."""
         return self._transaction.run("feed_item_last", self._feed_id, before_rank, limit)
 
     def add_last(self, found: Cursor, limit: int, before_rank: str = END) -> list[str]:
-        """Keep what `send_last` has found."""
+        """Keep the rows of `send_last`."""
         run = self._unread(found.fetchall())
         self._order.add(run[::-1], START if len(run) < limit else None, before_rank)
         return [id for _, id in run]
@@ -226,7 +226,7 @@ class FeedItems:
         return [ItemRow(id.decode(), item, rank, at_ms) for id, rank, at_ms, item in found.fetchall()]
 
     def flush(self) -> None:
-        """Write what the step has changed so far; all in one go inside `pipeline`."""
+        """Write what the step has changed so far; in one round trip inside `pipeline`."""
         dropped: list[bytes] = []
         moved: list[ItemRow] = []
         new: list[ItemRow] = []

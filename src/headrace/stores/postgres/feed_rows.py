@@ -1,4 +1,4 @@
-"""The rows of one feed in PostgreSQL: read in batches, kept while the step lasts, written back at once."""
+"""One feed in PostgreSQL and its log: read in batches, kept while the step lasts, written back at once."""
 
 from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
@@ -12,10 +12,10 @@ from headrace.stores.postgres.feed_items import END, FeedItems
 from headrace.stores.postgres.lazy_transaction import Cursor, LazyTransaction
 
 FRONT_ROWS = 64
-"""Changes at the front that are looked at in one go when nobody knows how many are over; then twice as many."""
+"""The oldest changes are read this many at a time while the number to drop is unknown; then twice as many."""
 
 OldestChange = tuple[int, int, int]
-"""What retention has to know of a change: seq, at_ms and size."""
+"""Seq, at_ms and size of a change: what retention needs."""
 
 
 class PostgresFeedLog:
@@ -31,18 +31,18 @@ class PostgresFeedLog:
         self._front: list[OldestChange] = []
 
     def append(self, changes: Sequence[Changed]) -> None:
-        """Keep changes."""
+        """Append changes."""
         self._appended += changes
 
     def oldest(self, limit: int) -> Iterator[OldestChange]:
-        """The first changes, asked for as far as they are wanted."""
+        """The first changes, read as far as they are consumed."""
         count = 0
         while count < limit and self._first_seq() + count <= self._stored_last:
             if len(self._front) <= count:
                 wanted = min(max(FRONT_ROWS, count), limit - count)
                 self.add_front(self.send_front(wanted))
             if len(self._front) <= count:
-                return  # the log has a hole, which is for those who look after it
+                return  # the log has a gap, which integrity checks report
             yield self._front[count]
             count += 1
         for change in self._appended[: limit - count]:
@@ -52,11 +52,11 @@ class PostgresFeedLog:
         return max(self._stored_first, self._dropped_seq + 1)
 
     def send_front(self, limit: int) -> Cursor:
-        """Ask for the changes at the front that are not known yet."""
+        """Send a read of the oldest changes that are not known yet."""
         return self._transaction.run("feed_change_oldest", self._feed_id, self._first_seq() + len(self._front), limit)
 
     def add_front(self, found: Cursor) -> None:
-        """Keep what `send_front` has found."""
+        """Keep the rows of `send_front`."""
         self._front += found.fetchall()
 
     def drop(self, upto: int) -> None:
@@ -66,14 +66,14 @@ class PostgresFeedLog:
         self._appended = [change for change in self._appended if change.seq > upto]
 
     def read(self, after: int, limit: int, bytes_max: int) -> list[Changed]:
-        """Changes behind a seq."""
+        """Changes after a seq."""
         with self._transaction.pipeline():
             self.flush()
             found = self._transaction.run("feed_change_read", self._feed_id, after, limit, bytes_max)
         return [change_of(columns) for columns in found.fetchall()]
 
     def flush(self) -> None:
-        """Write what was appended and drop what is over; all in one go inside `pipeline`."""
+        """Write appended changes and delete dropped ones; in one round trip inside `pipeline`."""
         if self._dropped_seq >= self._stored_first:
             upto = min(self._dropped_seq, self._stored_last)
             if upto >= self._stored_first:
@@ -88,11 +88,11 @@ class PostgresFeedLog:
 
 
 CHANGES_PER_ITEM = 2
-"""What one item of a batch may add to the log: it is published and another one evicted, or it is edited and moved."""
+"""Changes that one item may add to the log: it is published and another one evicted, or it is edited and moved."""
 
 
 class FeedReads(NamedTuple):
-    """What was asked of a feed; to be read behind `pipeline`."""
+    """Reads sent for a feed; their rows can be fetched after `pipeline`."""
 
     ids: Sequence[str]
     items: tuple[list[str], Cursor] | None
@@ -103,7 +103,7 @@ class FeedReads(NamedTuple):
 
 
 class PostgresFeed:
-    """A feed whose row is locked when the step writes, so that everything under it stands still."""
+    """A feed, whose row is locked when the step writes: no other transaction then changes its items or log."""
 
     def __init__(
         self, transaction: LazyTransaction, feed: FeedName, feed_id: int, config: str, counters: tuple[Any, ...]
@@ -128,7 +128,7 @@ class PostgresFeed:
             self.add_answers(reads)
 
     def send_reads(self, ids: Sequence[str]) -> FeedReads:
-        """Ask for everything that a step of so many items usually needs, when nothing is unwritten."""
+        """Send the reads that a step of these items usually needs; every change must be written before."""
         firsts, front = self._surplus(len(ids)), self._surplus_of_log(len(ids))
         return FeedReads(
             ids,
@@ -140,7 +140,7 @@ class PostgresFeed:
         )
 
     def add_answers(self, reads: FeedReads) -> None:
-        """Keep what `send_reads` has found."""
+        """Keep the rows of `send_reads`."""
         self._items.add_items(reads.items)
         if reads.first is not None:
             self._items.add_first(reads.first, reads.firsts)
@@ -149,20 +149,20 @@ class PostgresFeed:
             self._log.add_front(reads.front)
 
     def add_prefetched(self, reads: FeedReads) -> None:
-        """Keep what was asked for together with the lock, before this step: `load` need not ask for it."""
+        """Keep the rows that were read together with the lock: `load` need not read them again."""
         self.add_answers(reads)
         self._prefetched = frozenset(reads.ids)
 
     def _surplus(self, count: int) -> int:
-        """How many items at the front a step looks at: those that would have to go if so many came, and the one behind
-        them, which may be over its age; that of a sorted feed, since it may get another one before it."""
+        """How many items at the front a step reads: those to evict if so many are added, and the next one, which may be
+        too old; in a sorted feed the first one, since an item may be put before it."""
         if self.config.type != "feed":
             return int(self.config.type == "sorted")
         surplus = min(max(self.counters.items + count - self.config.items_max, 0), EVICT_PER_CALL_MAX)
         return surplus + 1 if surplus or self.config.items_keep_ms else 0
 
     def _surplus_of_log(self, count: int) -> int:
-        """How many changes would have to go, and the one behind them; 0 when none would for their number."""
+        """How many changes a step reads: those to drop for their number, and the next one; 0 when none are dropped."""
         kept = self.counters.seq - self.counters.first_seq + 1
         surplus = kept + count * CHANGES_PER_ITEM - self.config.changes_keep_max
         return min(surplus, kept) + 1 if surplus > 0 and self.config.type != "plain" else 0
@@ -201,12 +201,12 @@ class PostgresFeed:
         self._log.drop(upto)
 
     def flush(self) -> None:
-        """Write the items and changes of the step so far; all in one go inside `pipeline`."""
+        """Write the items and changes of the step so far; in one round trip inside `pipeline`."""
         self._items.flush()
         self._log.flush()
 
     def write_back(self) -> None:
-        """Write everything that the step has changed; all in one go inside `pipeline`."""
+        """Write all changes of the step; in one round trip inside `pipeline`."""
         self.flush()
         counters = counter_columns(self.counters)
         if (self.config, counters) != self._stored:

@@ -1,4 +1,4 @@
-"""The finished jobs of a shard: looked up for a whole batch, collected while the step lasts, swept oldest first."""
+"""The finished jobs and the dead letters of a shard: read for a whole batch, collected while the step lasts."""
 
 from headrace.model.finished import DeadLetter, FinishedJob
 from headrace.stores.engine.row_codec import finished_job_columns, finished_job_of, pack, unpack_dead_letter
@@ -7,13 +7,13 @@ from headrace.stores.postgres.counters import PostgresShard, PostgresShardCounte
 from headrace.stores.postgres.lazy_transaction import LazyTransaction
 
 FRONT_ROWS = 64
-"""Dead letters at the front that are looked at in one go: each death asks whether the oldest are over."""
+"""The oldest dead letters are read this many at a time: each death checks whether they have run out."""
 FinishedState = tuple[str, bool]
-"""What is counted of a finished job: its state, and whether it is pinned."""
+"""The state of a finished job and whether it is pinned: what the counts need."""
 
 
 class PostgresFinishedRows(PostgresShard):
-    """Jobs that are done or cancelled, at most one finished job per id."""
+    """Finished jobs, at most one per id and swept oldest first; dead letters under numbers that only grow."""
 
     def __init__(
         self, transaction: LazyTransaction, shard_id: int, counters: PostgresShardCounters, sequences: Sequences
@@ -40,7 +40,7 @@ class PostgresFinishedRows(PostgresShard):
         return self.counters.done + self.counters.cancelled > 0
 
     def _may_exist(self) -> bool:
-        # Who writes does not go by the counter: it was read before the job was locked, and may not know its end yet.
+        # A write ignores the counter: it was read before the job was locked, and may not include its end yet.
         return self.transaction.writes or self._any_counted()
 
     def _state_of(self, id: str) -> FinishedState | None:
@@ -55,7 +55,7 @@ class PostgresFinishedRows(PostgresShard):
 
     def put_finished_job(self, finished_job: FinishedJob) -> None:
         self._count_out(finished_job.id)
-        self._finished_jobs.pop(finished_job.id, None)  # the newest is the last
+        self._finished_jobs.pop(finished_job.id, None)  # so that the newest is inserted last
         self._finished_jobs[finished_job.id] = finished_job
         self._finished_states[finished_job.id] = (finished_job.state, finished_job.pinned)
         self.counters.count_finished(finished_job.state, finished_job.pinned, 1)
@@ -72,7 +72,7 @@ class PostgresFinishedRows(PostgresShard):
         return old is not None
 
     def flush_finished_jobs(self) -> None:
-        """Write the finished jobs that the step has changed so far; all in one go inside `pipeline`."""
+        """Write the finished jobs that the step has changed so far; in one round trip inside `pipeline`."""
         dropped = [id for id in self._finished_jobs if id in self._stored_finished_jobs]
         kept = [
             finished_job_columns(finished_job)
@@ -130,7 +130,7 @@ class PostgresFinishedRows(PostgresShard):
         return dead_letters[-1] if dead_letters else None
 
     def dead_letters_of(self, id: str) -> list[DeadLetter]:
-        # Who writes does not go by the counter: it was read before the job was locked, and may not know its death yet.
+        # A write ignores the counter: it was read before the job was locked, and may not include its death yet.
         if not self.transaction.writes and not self.counters.dead:
             return []
         if id not in self._of_id:
@@ -152,7 +152,7 @@ class PostgresFinishedRows(PostgresShard):
         return [unpack_dead_letter(body) for (body,) in part], more
 
     def _select(self, name: str, *args: object) -> list[DeadLetter]:
-        # What is read in order to be written is locked, so that two who drop the same dead letter do not both count it.
+        # Lock rows that are going to be written: two calls that drop the same dead letter must not both count it.
         if self.transaction.writes:
             name += "_lock"
         with self.transaction.pipeline():
@@ -178,7 +178,7 @@ class PostgresFinishedRows(PostgresShard):
             self._dead_letter_front = [each for each in self._dead_letter_front if each[0] != number]
 
     def flush_dead_letters(self) -> None:
-        """Write the dead letters that the step has changed so far; all in one go inside `pipeline`."""
+        """Write the dead letters that the step has changed so far; in one round trip inside `pipeline`."""
         new, dropped = list(self._new_dead_letters.values()), self._gone_dead_letters
         self._new_dead_letters, self._gone_dead_letters = {}, []
         if dropped:

@@ -17,7 +17,7 @@ from headrace.stores.shared.lookup import Row
 
 
 class NextDue(NamedTuple):
-    """What comes first in each order of a shard."""
+    """The first lease end, the first time of a later job and the first order key of a ready one."""
 
     lease_end_ms: int | None
     later_ms: int | None
@@ -25,14 +25,14 @@ class NextDue(NamedTuple):
 
 
 class PostgresJobRows(PostgresShard):
-    """What the step puts or drops is kept here until a statement has to see it in the table."""
+    """Changes of the step are kept here until a statement has to see them in the table."""
 
     def __init__(
         self, transaction: LazyTransaction, shard_id: int, counters: PostgresShardCounters, sequences: Sequences
     ) -> None:
         super().__init__(transaction, shard_id, counters, sequences)
         self.locks_ready = False
-        """Whether ready jobs are asked for to be handed out, and not only to see whether there are any."""
+        """Whether `ready` locks the jobs that it reads: true while they are handed out."""
         self._jobs: dict[str, Row | None] = {}
         self._blocked_jobs: dict[str, BlockedJob] = {}
         self._stored: dict[str, tuple[bytes, bytes]] = {}
@@ -54,18 +54,18 @@ class PostgresJobRows(PostgresShard):
             self.add_found(missing, self.run(name, [self.shard_id] * len(missing), missing).fetchall())
 
     def seal(self, ids: list[str]) -> None:
-        # A row that comes and goes: who inserts the same id waits for this transaction, and we for theirs.
+        # A row that is inserted and dropped: an insert of the same id waits for this transaction, and this one for it.
         if ids:
             with self.transaction.pipeline():
                 self.run("job_reserve_ids", self.shard_id, sorted(ids))
                 self.run("job_drop", self.shard_id, ids)
 
     def missing(self, ids: list[str]) -> list[str]:
-        """Those of the ids that are not known yet."""
+        """The ids that were not read yet."""
         return [id for id in dict.fromkeys(ids) if id not in self._jobs]
 
     def add_found(self, missing: list[str], found: list[tuple[Any, ...]]) -> None:
-        """Keep what was found of the wanted ids; the others are not there."""
+        """Keep the rows found of missing ids; for the others, that there are none."""
         for id in missing:
             self._jobs[id] = None
         for columns in found:
@@ -122,7 +122,7 @@ class PostgresJobRows(PostgresShard):
         self._next_due = None
 
     def flush(self) -> None:
-        """Write the jobs that the step has changed so far; all in one go inside `pipeline`."""
+        """Write the jobs that the step has changed so far; in one round trip inside `pipeline`."""
         if not self._changed:
             return
         new: list[tuple[object, ...]] = []
@@ -141,11 +141,11 @@ class PostgresJobRows(PostgresShard):
         if known:
             self.run("job_update", self.shard_id, *map(list, zip(*known, strict=True)))
         if new:
-            new.sort()  # by id, as everybody inserts and locks: who meets then waits, and never in a ring
+            new.sort()  # by id, as all calls insert and lock: calls that meet wait, and never in a ring
             self.run("job_insert", self.shard_id, *map(list, zip(*new, strict=True)))
 
     def _columns(self, row: Row) -> tuple[object, ...]:
-        """The columns of a job as job_write wants them, with None for a body or payload that is stored already."""
+        """The columns of a job for `job_insert`, with None for a body or payload that is stored already."""
         record, id = row.record, row.record.id
         lease = (None, None, None, None) if row.delivery is None else lease_columns(row.delivery)
         body, payload = pack_body(record, record.enqueued_at_ms), record.payload
@@ -163,7 +163,7 @@ class PostgresJobRows(PostgresShard):
         )
 
     def run_flushed(self, name: str, *args: object) -> Cursor:
-        """Run a statement that has to see what the step has changed."""
+        """Run a statement that has to see the changes of the step."""
         if not self._changed:
             return self.run(name, *args)
         with self.transaction.pipeline():
@@ -171,14 +171,14 @@ class PostgresJobRows(PostgresShard):
             return self.run(name, *args)
 
     def next_due(self) -> NextDue:
-        """What comes first in each order."""
+        """The next times, read once."""
         if self._next_due is None:
             self.set_next_due(self.run_flushed("job_next_times", [self.shard_id]).fetchall()[0])
-        assert self._next_due is not None  # just asked for
+        assert self._next_due is not None  # set just now
         return self._next_due
 
     def set_next_due(self, columns: tuple[Any, ...]) -> None:
-        """Keep what was found to come first."""
+        """Keep the next times."""
         self._next_due = NextDue(*columns[1:])
 
     def overdue(self, now_ms: int, limit: int) -> list[Row]:
@@ -205,7 +205,7 @@ class PostgresJobRows(PostgresShard):
         found = self.run_flushed("job_ready", self.shard_id, after_order_key, limit).fetchall()
         self.sequences.fence.add([columns[-1] for columns in found])
         rows = [self._add(columns[:-1]) for columns in found]
-        if len(rows) < limit:  # what stands behind them is none of this step's
+        if len(rows) < limit:  # jobs behind them were put by this step
             self._ready_end = rows[-1].record.order_key if rows else after_order_key
         return rows
 
@@ -224,18 +224,18 @@ class PostgresJobRows(PostgresShard):
         return self._unlocked_rows(self.run_flushed("job_of_nonce", self.shard_id, nonce))
 
     def _unlocked_rows(self, found: Cursor) -> list[Row]:
-        # Not locked, so not kept: what is going to be changed must be asked for again.
+        # Not locked, so not kept: a job that is going to be changed must be read again.
         return [row_of(columns[:-1]) for columns in found.fetchall()]
 
     def scan_jobs(self, after_id: str, limit: int, bytes_max: int) -> tuple[list[Row], bool]:
         found = self.run_flushed("job_scan", self.shard_id, after_id, limit, bytes_max).fetchall()
         part, more = part_of(found, lambda columns: len(columns[-2]), limit, bytes_max)
-        # Kept with their blocked jobs, which are asked for next; who scans only looks.
+        # Kept with their blocked jobs, which are read next; a scan changes nothing.
         return [self._add(columns) for columns in part], more
 
     # Idempotency keys and workers.
     def load_keys(self, keys: list[tuple[str, str]]) -> None:
-        """A hint that these keys of these ids come next."""
+        """Lock and read keys that come next, by id and key."""
         keys = sorted(set(keys))
         self._keys |= dict.fromkeys(keys)
         ids, names = [id for id, _ in keys], [name for _, name in keys]
@@ -252,7 +252,7 @@ class PostgresJobRows(PostgresShard):
         self._keys[id, key] = self._new_keys[id, key] = row
 
     def flush_keys(self) -> None:
-        """Write the keys that the step has changed so far; all in one go inside `pipeline`."""
+        """Write the keys that the step has changed so far; in one round trip inside `pipeline`."""
         columns = [(id, key, row.fingerprint, row.until_ms) for (id, key), row in self._new_keys.items()]
         known = [each for each in columns if each[:2] in self._stored_keys]
         new = [each for each in columns if each[:2] not in self._stored_keys]
@@ -261,7 +261,7 @@ class PostgresJobRows(PostgresShard):
         if known:
             self.run("key_update", self.shard_id, *map(list, zip(*known, strict=True)))
         if new:
-            # One that is there by now was written by a call beside this one: the step is taken again and sees it.
+            # A key of a concurrent call is a violation, which makes the step run again and see it.
             self.run("key_insert", self.shard_id, *map(list, zip(*new, strict=True)))
 
     def sweep_keys(self, now_ms: int, limit: int) -> int:
@@ -277,7 +277,7 @@ class PostgresJobRows(PostgresShard):
         return self._workers[name]
 
     def add_worker(self, name: str, columns: tuple[int, str, int] | None) -> None:
-        """Keep what was found of a worker, unless it is known."""
+        """Keep the row found of a worker, unless it is known."""
         if name in self._workers:
             return
         self._workers[name] = None if columns is None else WorkerRow(*columns[1:])

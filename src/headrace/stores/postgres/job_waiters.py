@@ -1,4 +1,4 @@
-"""Ends of jobs: who waits for them is said in the queue's row, and whoever ends jobs then tells which, by NOTIFY."""
+"""Waits for the ends of jobs: a waiter announces itself in the queue's row, and calls that end jobs then NOTIFY."""
 
 import asyncio
 import contextlib
@@ -18,13 +18,13 @@ from headrace.stores.shared.sharding import by_shard
 from headrace.stores.shared.waiters import Name
 
 AWAIT_MS = 20_000
-"""How long ends are told on after the last who waits has gone without a word."""
+"""How long calls go on to notify after the last waiter has gone."""
 AWAIT_LEFT_MS = AWAIT_MS // 2
-"""Less than this is prolonged: one process in ten seconds writes, however many wait."""
+"""An announcement with less left is renewed: one process in ten seconds writes, however many wait."""
 ANNOUNCED_SECONDS = AWAIT_MS / 4_000
-"""For how long a process need not say it again; with its sleep, still less than what is left."""
+"""How long a process need not announce again; with its sleep, still less than what is left."""
 PAYLOAD_BYTES_MAX = 7_000
-"""PostgreSQL takes payloads of less than 8,000 bytes, and the names need some."""
+"""PostgreSQL takes payloads of less than 8,000 bytes, and names need some of them."""
 
 
 class EndedJobs(NamedTuple):
@@ -37,7 +37,7 @@ class EndedJobs(NamedTuple):
 
 
 def pack_ids(ids: Sequence[str]) -> Iterator[str]:
-    """The ids as they are sent, in texts of bounded size; ids are printable, so a line end can stand between them."""
+    """The ids as they are sent, in texts of bounded size; ids are printable, so line ends separate them."""
     part, size = list[str](), 0
     for id in ids:
         bytes_of_id = len(id.encode()) + 1
@@ -51,7 +51,7 @@ def pack_ids(ids: Sequence[str]) -> Iterator[str]:
 
 
 def has_ended(tx: Tx, queue: Queue, ids: Sequence[str]) -> bool:
-    """Whether one of the jobs neither waits nor runs, or has a finished job that is kept; in one question."""
+    """Whether one of the jobs neither waits nor runs, or has a finished job that is kept; in one statement."""
     assert isinstance(tx, PostgresTx)
     shard_ids: list[int] = []
     wanted: list[str] = []
@@ -65,7 +65,7 @@ def has_ended(tx: Tx, queue: Queue, ids: Sequence[str]) -> bool:
 
 
 class EndAnnouncements:
-    """What this process has said of the queues whose jobs it waits for."""
+    """The queues for which this process has announced that it waits for ends of jobs."""
 
     def __init__(self, threads: ConnectionThreads) -> None:
         self._threads = threads
@@ -73,7 +73,7 @@ class EndAnnouncements:
         self._announcing: dict[Name, asyncio.Task[None]] = {}
 
     async def announce(self, name: Name) -> bool:
-        """Have the ends of a queue's jobs told from now on; whether that had not been said lately."""
+        """Have calls notify ends of a queue's jobs; returns whether that was not announced lately."""
         now = asyncio.get_running_loop().time()
         if self._announced_until.get(name, now) > now:
             return False
@@ -86,7 +86,7 @@ class EndAnnouncements:
         return True
 
     async def _announce(self, name: Name, until: float) -> None:
-        # Who cannot say it (a user who may only read) finds out by looking.
+        # A user that may only read cannot announce; its waiters poll.
         with contextlib.suppress(HeadraceError, psycopg.Error):
             await self._threads.run(lambda connection: _announce_on(connection, name))
             self._announced_until[name] = until

@@ -1,7 +1,7 @@
 """The jobs protocol on PostgreSQL: fast paths first, and the transitions where a fast path gives up.
 
 Whatever is unusual (a known id, a key, a lost lease, a blocked job, a job too late or too large, a new configuration)
-raises `NotFastPath`; what was done so far is rolled back and the call runs again through the transitions, which decide
+raises `NotFastPath`; its transaction is rolled back and the call runs again through the transitions, which decide
 everything. So a fast path may only be right or give up."""
 
 from collections.abc import Callable, Iterator, Sequence
@@ -39,13 +39,13 @@ T = TypeVar("T")
 Item = TypeVar("Item")
 Answer = TypeVar("Answer")
 SLOW_CALLS = 8
-"""How many calls go straight through the transitions after a fast path had to give up."""
+"""How many calls go straight to the transitions after a fast path gave up."""
 UNUSUAL = "HR001"
-"""What our functions in the server raise."""
+"""The error of our functions in the server where a fast path has to give up."""
 PLAIN = "plain"
-"""The kind under which vain attempts to settle in one statement are counted."""
+"""The kind of call under which failed attempts to settle in one statement are counted."""
 NOT_PLAIN = "HR002"
-"""What settle_plain raises where settle_drop and settle_done have to look closer."""
+"""The error of settle_plain where settle_drop and settle_done have to decide."""
 
 
 class PostgresJobs(EngineJobs):
@@ -93,8 +93,8 @@ class PostgresJobs(EngineJobs):
 
 
 class FastJobs(PostgresJobs):
-    """Tries the fast path first, each call by itself: what is unusual now is likely to be so again, so the next calls
-    of the same kind are spared the vain attempt."""
+    """Tries the fast path first, for each kind of call: after an unusual call the next one is likely to be unusual too,
+    so the next calls of its kind skip the attempt."""
 
     def __init__(self, engine: PostgresEngine, slow_calls: int = SLOW_CALLS) -> None:
         super().__init__(engine)
@@ -139,8 +139,8 @@ class FastJobs(PostgresJobs):
         return claims
 
     def _promoting(self, connection: Connection, now_ms: int | None, act: Callable[[set[int]], T]) -> T:
-        """Run an attempt to claim, again after each shard whose due jobs it had to make ready first. That is a
-        transaction of its own: any other claim might have done it just before."""
+        """Run an attempt to claim, again after each shard whose due jobs had to be promoted first. A promotion is a
+        transaction of its own: any other claim might have made it just before."""
         promoted: set[int] = set()
         due = self._due
         while True:
@@ -161,7 +161,7 @@ class FastJobs(PostgresJobs):
         self._due = None
         with translate_errors(self._postgres.settings.address):
             [(promoted,)] = connection.execute(sql("promote_plain"), args, binary=True).fetchall()
-        if promoted == PROMOTIONS_PER_CALL_MAX:  # there may be more: the next call need not find that out in vain
+        if promoted == PROMOTIONS_PER_CALL_MAX:  # there may be more, which the next call promotes at once
             self._due = due
 
     def _take(self, connection: Connection, request: ClaimRequest, now_ms: int | None, promoted: set[int]) -> Claims:
@@ -222,7 +222,7 @@ class FastJobs(PostgresJobs):
         return settling
 
     def _plain(self, connection: Connection, settlements: Sequence[Settlement], now_ms: int | None) -> PlainTry | None:
-        """The attempt in one statement, None when it is spared."""
+        """The attempt in one statement, None when it is skipped."""
         left = self._slow_left.get(PLAIN, 0)
         self._slow_left[PLAIN] = max(left - 1, 0)
         if left:
@@ -303,7 +303,7 @@ class FastJobs(PostgresJobs):
             connection.execute("COMMIT", prepare=False)
 
     async def _try(self, kind: str, items: Sequence[object], act: Callable[[Connection], T]) -> T | None:
-        """What the fast path answers, None when it does not apply."""
+        """The answer of the fast path, None when it does not apply."""
         left = self._slow_left.get(kind, 0)
         self._slow_left[kind] = max(left - 1, 0)
         if left or not items:
@@ -319,7 +319,7 @@ class FastJobs(PostgresJobs):
 
 
 def _whole(connection: Connection, act: Callable[[Connection], T]) -> T:
-    """Run an attempt; what it has begun when it gives up is rolled back."""
+    """Run an attempt; roll back when it gives up."""
     try:
         return act(connection)
     except BaseException as error:
@@ -333,7 +333,7 @@ def _whole(connection: Connection, act: Callable[[Connection], T]) -> T:
 
 @contextmanager
 def _plain_only() -> Iterator[None]:
-    """Tell a settlement that is not plain from other errors."""
+    """Turn the error of a settlement that is not plain into `NotPlain`."""
     try:
         yield
     except psycopg.Error as error:

@@ -1,4 +1,4 @@
-"""The journal protocol with looks at many shards in one statement; inboxes that hold nothing are not numbered."""
+"""The journal protocol, with many shards read in one statement; empty inboxes are not numbered."""
 
 import asyncio
 import contextlib
@@ -17,19 +17,19 @@ from headrace.stores.postgres.transaction import PostgresTx
 from headrace.stores.shared.validate import check_spans, wrong_shards
 
 INBOX_CALLS_MIN = 64
-"""Calls in a shard's inbox from which on it is worth a transaction to number them: reading counts adds them up."""
+"""Calls in an inbox that are worth a transaction to number them: every read of counts adds them up."""
 
 
 class Sequencer:
-    """One numbering at a time for each shard, as far as this process goes. Whoever reads the journal numbers what is
-    left, so nothing depends on this one: what fails here is done later."""
+    """Numbers large inboxes, one transaction at a time for each shard of this process. Nothing depends on it: a reader
+    of the journal numbers what is left."""
 
     def __init__(self, number: Callable[[Shard], Awaitable[None]]) -> None:
         self._number = number
         self._running: dict[Shard, asyncio.Task[None]] = {}
 
     def schedule(self, calls: Mapping[Shard, int]) -> None:
-        """Note how many calls are in the inbox of each shard; on the event loop."""
+        """Number the inboxes that hold many calls; on the event loop."""
         for shard, count in calls.items():
             if count >= INBOX_CALLS_MIN and shard not in self._running:
                 self._running[shard] = asyncio.create_task(self._run(shard))
@@ -42,12 +42,12 @@ class Sequencer:
             del self._running[shard]
 
     async def close(self) -> None:
-        """Wait for those that run."""
+        """Wait for the transactions under way."""
         await asyncio.gather(*self._running.values(), return_exceptions=True)
 
 
 class JournalState(NamedTuple):
-    """A journal as the row of its shard has it, without what is still in the inbox."""
+    """A journal by the row of its shard, without the calls in the inbox."""
 
     shard_id: int
     has_inbox: bool
@@ -59,7 +59,7 @@ NO_JOURNAL = JournalState(0, False, NO_BOUNDS)
 
 class PostgresJournal(EngineJournal):
     """Most journals of a large store are quiet, and one statement is enough for all of those. Busy ones are numbered
-    some at a time without waiting for anybody; one that somebody else is at, by itself."""
+    some at a time, without waiting for locks; a locked one is numbered by itself."""
 
     async def all_bounds(self, shards: Sequence[Shard]) -> Sequence[Bounds]:
         check_batch("shards", len(shards), BATCH_MAX)
@@ -90,7 +90,7 @@ class PostgresJournal(EngineJournal):
         return found
 
     async def _number(self, shards: Mapping[int, Shard]) -> dict[int, Bounds]:
-        """Number the inboxes of shards, given with their ids, and say what their journals hold then."""
+        """Number the inboxes of shards, by their ids; returns the bounds of their journals then."""
         found: dict[int, Bounds] = {}
         ids = list(shards)
         for start in range(0, len(ids), LOOKS_AT_ONCE):

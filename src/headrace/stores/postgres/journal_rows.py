@@ -1,4 +1,4 @@
-"""The journal of a shard: calls leave their lines in the inbox, the numberer moves them on in order."""
+"""The journal of a shard: calls append lines to the inbox, and numbering moves them to the journal in order."""
 
 from collections import deque
 
@@ -13,14 +13,14 @@ from headrace.stores.postgres.counters import COUNTS, PostgresShard, PostgresSha
 from headrace.stores.postgres.lazy_transaction import LazyTransaction
 
 FRONT_ROWS = 200
-"""Entries at the front that are looked at in one go: every appended entry asks whether the oldest are over."""
+"""The oldest entries are read this many at a time: every appended entry checks whether they have run out."""
 PARTITION_SEQS = 4_000_000
-"""The range of seq of a partition, as the migrations have it."""
+"""The range of seq of a partition, as in journal_add_partition."""
 NO_DELTAS = (0,) * len(COUNTS)
 
 
 class AppendedLines(msgspec.Struct, frozen=True, gc=False):
-    """One call's lines, not yet numbered."""
+    """The lines of one call, not yet numbered."""
 
     now_ms: int
     count: int
@@ -37,14 +37,14 @@ class NumberedCall(msgspec.Struct, frozen=True, gc=False):
 
 
 class PostgresJournalRows(PostgresShard):
-    """Entries under the seq of their last event."""
+    """Entries under the seq of their last event, and the consumers that may hold them."""
 
     def __init__(
         self, transaction: LazyTransaction, shard_id: int, counters: PostgresShardCounters, sequences: Sequences
     ) -> None:
         super().__init__(transaction, shard_id, counters, sequences)
         self.unnumbered_calls = 0
-        """How many calls were in the inbox when the step began."""
+        """The number of calls in the inbox when the step began."""
         self.folded_counts: tuple[int, ...] | None = None
         """The counts of the shard's row, once it is locked and has to be written."""
         self._appended: list[AppendedLines] = []
@@ -59,7 +59,7 @@ class PostgresJournalRows(PostgresShard):
         self._appended.append(AppendedLines(now_ms, count, worker, lines))
 
     def take_inbox_columns(self) -> list[tuple[object, ...]]:
-        """What the step leaves in the inbox, as columns; the last row carries the changes of the counts."""
+        """Take the rows that the step adds to the inbox; the last one carries the changes of the counts."""
         appended, self._appended = self._appended, []
         deltas = self.counters.take_deltas()
         if any(deltas) and not appended:
@@ -76,15 +76,15 @@ class PostgresJournalRows(PostgresShard):
             self.run("inbox_write", *map(list, zip(*columns, strict=True)))
 
     def move_to_journal(self, ticket: int, count: int, size: int) -> None:
-        """Let a call leave the inbox for the journal, under the number that the counters have reached."""
+        """Move a call from the inbox to the journal, under the number that the counters have reached."""
         counters = self.counters
         self._numbered.append(NumberedCall(ticket, counters.seq if count else None, counters.at_ms))
         if count and self._front_is_complete:
             self._front.append(OldestEntry(counters.seq, counters.at_ms, size))
 
     def flush_entries(self) -> None:
-        """Move what has numbers from the inbox to the journal, inside the server, and drop what retention has given up;
-        all in one go inside `pipeline`."""
+        """Move numbered calls from the inbox to the journal, inside the server, and drop entries beyond retention;
+        in one round trip inside `pipeline`."""
         numbered, self._numbered = self._numbered, []
         if numbered:
             seqs = [each.last_seq for each in numbered if each.last_seq is not None]
@@ -103,7 +103,7 @@ class PostgresJournalRows(PostgresShard):
             self._dropped_seq = 0
 
     def set_journal(self, journal: tuple[int, ...]) -> None:
-        """Take over the journal's counters from the shard's row, now that it is locked."""
+        """Set the journal's counters from the shard's row, now that it is locked."""
         self.counters.set_journal(journal)
         self._last_partition = self.counters.seq // PARTITION_SEQS
         self._front.clear()

@@ -21,12 +21,12 @@ class LazyTransaction:
     def __init__(self, connection: Connection, begin: bytes) -> None:
         self.connection = connection
         self.writes = begin == WRITING
-        """Whether what is read shall be locked, since it is going to be written."""
+        """Whether rows are locked when they are read, since they are going to be written."""
         self._begin = begin
         self._begun = False
 
     def run(self, name: str, *args: object) -> Cursor:
-        """Run the statement in `sql/<name>.sql`."""
+        """Run the named statement."""
         if self._begun:
             return self.connection.execute(sql(name), args, binary=True)
         with self.pipeline():
@@ -34,7 +34,7 @@ class LazyTransaction:
 
     @contextmanager
     def pipeline(self) -> Iterator[None]:
-        """Send the statements of the block in one go; their rows can be read behind it."""
+        """Send the statements of the block in one round trip; their rows can be read after it."""
         with self.connection.pipeline():
             if not self._begun:
                 self._begun = True
@@ -42,7 +42,7 @@ class LazyTransaction:
             yield
 
     def commit(self, address: str) -> None:
-        """Keep what was done, if there was anything at all."""
+        """Commit, if anything was run."""
         if self._begun:
             self._begun = False
             with translate_errors(address, sent=True):
@@ -50,14 +50,15 @@ class LazyTransaction:
 
     @contextmanager
     def commit_pipeline(self, address: str) -> Iterator[None]:
-        """Send the statements of the block and the commit in one go; what is lost on the way may have been kept."""
+        """Send the statements of the block and the commit in one round trip; where the connection is lost, they may be
+        committed all the same."""
         with translate_errors(address, sent=True), self.pipeline():
             yield
             self.connection.execute("COMMIT", prepare=False)
         self._begun = False
 
     def roll_back(self) -> None:
-        """Undo what was done."""
+        """Undo everything that was run."""
         if self._begun:
             self._begun = False
             roll_back(self.connection)

@@ -1,4 +1,4 @@
-"""Looks at feeds, shared: however many wait for however many feeds, one statement at a time asks for all of them."""
+"""Polls feeds for all waiters at once: one statement at a time, however many wait for however many feeds."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
@@ -14,13 +14,13 @@ FeedPosition = tuple[FeedName, FeedCursor | None]
 
 
 class Read(Protocol):
-    """Runs a function that only looks."""
+    """Runs a function that only reads."""
 
     def __call__(self, poll: Callable[[Tx], T], /) -> Awaitable[T]: ...
 
 
 class FeedPolls:
-    """Who asks while a look is under way is answered by the next one: it must see everything that was there before."""
+    """A caller during a poll is answered by the next one, which sees every change before the call."""
 
     def __init__(self, read: Read) -> None:
         self._read = read
@@ -29,14 +29,14 @@ class FeedPolls:
         self._under_way: asyncio.Task[dict[FeedPosition, bool]] | None = None
 
     async def has_changed(self, feed: FeedName, after: FeedCursor | None) -> bool:
-        """Whether there is something for a reader at `after`."""
+        """Whether a reader at `after` has something to read."""
         pending = (feed, after)
         self._pending[pending] = None
         if self._next is None:
             self._next = asyncio.create_task(self._poll(self._under_way))
             self._next.add_done_callback(_retrieve)
         poll = self._next
-        await asyncio.wait([poll])  # who is cancelled leaves the look to the others
+        await asyncio.wait([poll])  # a cancelled caller leaves the poll to the others
         return poll.result()[pending]
 
     async def _poll(self, earlier: asyncio.Task[dict[FeedPosition, bool]] | None) -> dict[FeedPosition, bool]:
@@ -48,7 +48,7 @@ class FeedPolls:
 
 
 def _retrieve(poll: asyncio.Task[dict[FeedPosition, bool]]) -> None:
-    """A look that has failed when nobody waits for it any more is nobody's concern."""
+    """Retrieve the error of a poll, so that one without waiters is not logged."""
     if not poll.cancelled():
         poll.exception()
 

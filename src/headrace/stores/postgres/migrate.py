@@ -15,7 +15,7 @@ from headrace.stores.postgres.sql import migration_names, migrations, sql
 def migrate(connection: Connection, settings: ConnectionSettings, upto: int | None = None) -> int:
     """Bring the schema up to date, whole or not at all; returns its version. `upto` stops early, for tests.
 
-    One that is up to date is only looked at, so a user without the right to change schemas can open it.
+    A schema that is up to date is only read, so a user without the right to change schemas can open it.
     """
     steps = migrations()
     newest = steps[-1][0] if upto is None else upto
@@ -23,7 +23,7 @@ def migrate(connection: Connection, settings: ConnectionSettings, upto: int | No
     if version < newest:
         connection.execute("BEGIN")
         try:
-            # Processes that meet a new database at once wait here for the fastest, and then find nothing left to do.
+            # Processes that open a new database at once wait here for the first one, and then find nothing left to do.
             connection.execute(
                 "SELECT pg_advisory_xact_lock(hashtextextended(%s, 0))", (f"headrace {settings.schema}",)
             )
@@ -45,7 +45,7 @@ def migrate(connection: Connection, settings: ConnectionSettings, upto: int | No
 
 
 def check_known(settings: ConnectionSettings, version: int) -> None:
-    """Refuse a schema that a newer Headrace has made."""
+    """Refuse the schema of a newer Headrace."""
     newest = migrations()[-1][0]
     if version > newest:
         raise BadConfig(
@@ -55,7 +55,7 @@ def check_known(settings: ConnectionSettings, version: int) -> None:
 
 
 def schema_of(settings: ConnectionSettings) -> Schema:
-    """How far a schema has got, without making anything; waits for the server, so not for an event loop."""
+    """The present and the known layout of a schema, without changing anything; blocks, so not for an event loop."""
     try:
         connection = connect(settings)
     except psycopg.Error as error:

@@ -1,5 +1,5 @@
-"""Wake-ups: NOTIFY says that a queue may have work, which jobs have ended or that a feed has changed, and one listening
-connection hears it for all waiters of a store."""
+"""Wakes waiters by NOTIFY: a queue may have work, jobs have ended, a feed has changed. One connection listens for all
+waiters of a store."""
 
 import asyncio
 import contextlib
@@ -34,7 +34,7 @@ RECONNECT_SECONDS = 0.5
 
 
 class NotifyListener:
-    """Hands on what is said in a channel, and says when something may have been missed."""
+    """Delivers the notifications of a channel, and reports when some may have been missed."""
 
     def __init__(
         self, settings: ConnectionSettings, channel: str, deliver: Callable[[str], None], missed: Callable[[], None]
@@ -48,7 +48,7 @@ class NotifyListener:
         self.is_listening = False
 
     async def start(self) -> None:
-        """Have somebody listen, or know that nobody can at present."""
+        """Start listening; returns after the first attempt, also when it failed."""
         if self._task is None:
             self._task = asyncio.create_task(self._listen())
         await self._has_tried.wait()
@@ -83,10 +83,10 @@ class NotifyListener:
         return connection
 
     async def _receive(self, connection: Connection) -> None:
-        """Hand on every notification until the connection is lost."""
+        """Deliver every notification until the connection is lost."""
         loop = asyncio.get_running_loop()
         readable = asyncio.Event()
-        self._missed()  # what was said while nobody listened is unknown
+        self._missed()  # earlier notifications are lost
         self.is_listening = True
         self._has_tried.set()
         loop.add_reader(connection.fileno(), readable.set)
@@ -101,7 +101,7 @@ class NotifyListener:
             loop.remove_reader(connection.fileno())
 
     async def close(self) -> None:
-        """Listen no more."""
+        """Stop listening."""
         if self._task is not None:
             self._task.cancel()
             await asyncio.gather(self._task, return_exceptions=True)
@@ -113,34 +113,34 @@ def _close_opened(opening: "asyncio.Future[Connection]") -> None:
 
 
 POLL_SECONDS = 5.0
-"""How often a waiter looks although it hears: what was lost on the way costs no more than this."""
+"""How often a waiter polls beside the listener: a lost notification costs no more than this."""
 NO_LISTENER_POLL_SECONDS = 0.25
-"""How often a waiter looks while nobody listens."""
+"""How often a waiter polls without a listener."""
 FIRST_POLL_SECONDS = 0.1
-"""When the first who waits for an end looks again: who was about to end it may not have known that somebody waits."""
+"""When the first waiter for an end polls again: a call that ended the job meanwhile may not know of the waiter yet."""
 NOTIFY_GAP_SECONDS = 0.005
-"""Between two sendings: commits that NOTIFY wait for each other in the server, so a busy process sends few."""
+"""The pause between two sends: commits that NOTIFY wait for each other in the server, so a busy process sends few."""
 CLOSE_SECONDS = 1.0
-"""How long closing waits for the last sending; after that, the others find out by looking."""
+"""How long closing waits for the last send; without it, other processes find out by polling."""
 
 
 def channel_of(schema: str) -> str:
-    """The channel of a schema: those who share a database but not a schema do not hear each other."""
+    """The channel of a schema: stores in other schemas of a database have their own."""
     return f"headrace_{schema}"
 
 
 def payload_of(sender: str, name: Name) -> str:
-    """What is sent: by whom, so that a process need not listen to itself, and for which queue."""
+    """The payload for a queue, with its sender: a process ignores its own notifications."""
     return "/".join((sender, *name))
 
 
 def payload_of_feed(sender: str, name: Name) -> str:
-    """What is sent when a feed has changed: told apart by the empty tenant, which no queue has."""
+    """The payload for a changed feed; its empty tenant, which no queue has, tells it from that of a queue."""
     return "/".join((sender, "", *name))
 
 
 class PostgresSignals:
-    """Hints, never truth: every waiter looks before it sleeps, and now and then while it does."""
+    """Hints, never truth: every waiter polls before it sleeps, and now and then while it does."""
 
     def __init__(self, settings: ConnectionSettings, threads: ConnectionThreads, read: Read) -> None:
         self._threads = threads
@@ -165,11 +165,11 @@ class PostgresSignals:
 
     @property
     def asleep(self) -> int:
-        """How many waiters have looked and sleep until somebody wakes them."""
+        """How many waiters have polled and sleep now."""
         return len(self._asleep)
 
     def notify(self, names: Iterable[Name], ended: Iterable[EndedJobs] = (), changed: Iterable[FeedName] = ()) -> None:
-        """Wake the waiters of this process and tell the others; after the commit, on the event loop."""
+        """Wake the waiters of this process and notify other processes; after the commit, on the event loop."""
         names, feeds = set(names), {(feed.tenant, feed.name) for feed in changed}
         self._feed_waiters.wake(feeds)
         self._unsent_feeds |= feeds
@@ -187,7 +187,7 @@ class PostgresSignals:
         return bool(self._unsent_queues or self._unsent_ends or self._unsent_feeds)
 
     async def _send(self) -> None:
-        # What comes while a sending is under way goes with the next one; a lost one costs latency only.
+        # Payloads that come during a send go with the next one; a lost one costs latency only.
         try:
             while self._is_unsent():
                 payloads = [payload_of(self._sender, name) for name in sorted(self._unsent_queues)]
@@ -217,7 +217,7 @@ class PostgresSignals:
             await self._listening.start()
             while True:
                 ready, later_ms = await self._read(lambda tx: (has_work(tx, queues), next_later_ms(tx, queues)))
-                # Somebody unheard may have enqueued something for a time before the one that the caller waits for.
+                # A call whose notification was lost may have enqueued a job for an earlier time.
                 earlier = later_ms is not None and (known_ms is None or later_ms < known_ms)
                 if ready or event.is_set() or (earlier and polls):
                     return True
@@ -262,7 +262,7 @@ class PostgresSignals:
                     return True
 
     async def _is_woken(self, event: asyncio.Event, seconds: float) -> bool:
-        """Sleep until it is time to look again, or somebody wakes."""
+        """Sleep until the next poll is due, or a notification comes."""
         self._asleep.add(event)
         try:
             return await is_set_within(
@@ -288,10 +288,10 @@ class PostgresSignals:
                 self._job_waiters.wake((tenant, name, id) for id in ids.split("\n"))
 
     async def close(self) -> None:
-        """Stop listening, and sending too once others were told; waiters find the store closed when they look."""
+        """Stop listening, and send what is left; waiters find the store closed when they poll."""
         self._is_closing = True
         if self._sending is not None:
-            # A process that enqueues and ends must be heard as well.
+            # The last notification of a process that ends must be sent as well.
             await asyncio.wait([self._sending], timeout=CLOSE_SECONDS)
         await self._listening.close()
         if self._sending is not None:

@@ -1,4 +1,4 @@
-"""What fast paths remember of queues between calls; every statement checks that it still holds."""
+"""Caches queues for the fast paths; every statement checks that the cached configuration is still valid."""
 
 from typing import NamedTuple
 
@@ -11,7 +11,7 @@ from headrace.stores.postgres.sql import sql
 from headrace.stores.shared.waiters import Name, name_of
 
 QUEUES_MAX = 1_024
-"""As many queues as a busy process uses; then everything is forgotten and read again."""
+"""As many queues as a busy process uses; beyond it, the cache is emptied."""
 
 
 class NotFastPath(Exception):
@@ -19,19 +19,19 @@ class NotFastPath(Exception):
 
 
 class QueueMissing(NotFastPath):
-    """The queue is not there yet: nothing unusual once the transitions have made it."""
+    """The queue does not exist yet: the transitions create it, and the next call is usual again."""
 
 
 class NotPlain(NotFastPath):
-    """A settlement needs a look at its jobs before it can be written."""
+    """A settlement needs to read its jobs before it can be written."""
 
 
 class CachedQueue(msgspec.Struct, frozen=True):
-    """A queue as it was when it was last read."""
+    """A queue as it was last read."""
 
     queue_id: int
     text: str
-    """The configuration as it is stored: as long as it is this, `config` holds."""
+    """The configuration as it is stored: `config` is valid as long as it is the same."""
     config: QueueConfig
     shard_ids: list[int]
 
@@ -58,7 +58,7 @@ class QueueCache:
         self._known: dict[Name, CachedQueue] = {}
 
     def get(self, connection: Connection, queue: Queue) -> CachedQueue:
-        """The queue, read when it is not known; unusual when it is not there or is cut into other shards."""
+        """The queue, read when it is not cached; raises when it does not exist or has another number of shards."""
         name = name_of(queue)
         known = self._known.get(name)
         if known is None:
@@ -75,5 +75,5 @@ class QueueCache:
         return known
 
     def forget(self) -> None:
-        """Read everything again: something has changed."""
+        """Empty the cache: something has changed."""
         self._known = {}

@@ -1,4 +1,4 @@
-"""The rows of one shard in PostgreSQL: read in batches, kept while the step lasts, written back at once."""
+"""The rows of one shard in PostgreSQL: numbering, counts, and the order in which a step is written back."""
 
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -20,7 +20,7 @@ from headrace.stores.shared.lookup import Row
 
 
 class PostgresRows(PostgresJobRows, PostgresFinishedRows, PostgresJournalRows):
-    """Rows that a step names are locked as they are read; the shard's own row is locked by `number` alone."""
+    """Rows are locked as they are read by a step that writes; the shard's own row is locked by `number` alone."""
 
     def __init__(
         self,
@@ -60,19 +60,19 @@ class PostgresRows(PostgresJobRows, PostgresFinishedRows, PostgresJournalRows):
         self.end_numbering()
 
     def use_locked_row(self, stored: tuple[int, ...]) -> None:
-        """Go by the shard's row, now that it is locked."""
+        """Set counters from the shard's row, now that it is locked."""
         if self.folded_counts is None:
             self.set_journal(stored[: len(JOURNAL)])
             self.folded_counts = stored[len(JOURNAL) :]
 
     def end_numbering(self) -> None:
-        """Count from what was folded into the row of the shard."""
+        """Set the counts to those folded into the shard's row: the inbox is empty now."""
         self.counters.set_counts(self.folded_counts or ())
         self.unnumbered_calls = 0
 
     def try_number(self) -> bool:
-        """Number what is in the inbox unless somebody else is at it; says whether the journal grew into a partition
-        that it had not reached."""
+        """Number the inbox unless another transaction is numbering it; returns whether the journal grew into a new
+        partition."""
         if not self.run("shard_try_lock", self.shard_id).fetchall():
             return False
         reached = self.counters.seq // PARTITION_SEQS
@@ -80,7 +80,7 @@ class PostgresRows(PostgresJobRows, PostgresFinishedRows, PostgresJournalRows):
         return self.counters.seq // PARTITION_SEQS > reached
 
     def fold(self, calls: Sequence[Sequence[Any]]) -> None:
-        """Give calls of the inbox their numbers, and fold their counts. Their lines stay on the server."""
+        """Number calls of the inbox and fold their counts; their lines stay on the server."""
         folded_counts = list(self.folded_counts or ())
         for ticket, now_ms, count, size, *deltas in calls:
             folded_counts = [old + delta for old, delta in zip(folded_counts, deltas, strict=True)]
@@ -155,19 +155,18 @@ class PostgresRows(PostgresJobRows, PostgresFinishedRows, PostgresJournalRows):
         return {name: getattr(self.counters, name) for name in COUNTS}
 
     def counted(self) -> dict[str, int]:
-        # One statement, so one state of the table: whoever changes rows meanwhile has them and their counts in the
-        # inbox together, or neither.
+        # One statement, so one snapshot: a concurrent call shows both its rows and its counts in the inbox, or neither.
         found = self.run_flushed("shard_count", *[self.shard_id] * 9).fetchall()[0]
         return dict(zip(COUNTS, found, strict=True))
 
     def recount(self, counted: dict[str, int]) -> None:
-        assert self.folded_counts is not None  # the shard's row is locked since it was numbered
+        assert self.folded_counts is not None  # numbering has locked the shard's row
         kept = dict(zip(COUNTS, self.folded_counts, strict=True)) | counted
         self.folded_counts = tuple(kept[name] for name in COUNTS)
         self.counters.set_counts(self.folded_counts)
 
     def write_back(self) -> None:
-        """Write what the step changed, except what goes to the inbox; all in one go inside `pipeline`."""
+        """Write the changes of the step except those that go to the inbox; in one round trip inside `pipeline`."""
         self.flush()
         self.flush_finished_jobs()
         self.flush_dead_letters()

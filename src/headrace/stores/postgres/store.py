@@ -69,17 +69,17 @@ class PostgresStore:
 
     @property
     def settings(self) -> ConnectionSettings:
-        """What the URL said."""
+        """The settings of the URL."""
         return self._engine.settings
 
     @staticmethod
     async def open(
         settings: ConnectionSettings, *, clock: Clock | None = None, slow_calls: int = SLOW_CALLS
     ) -> "PostgresStore":
-        """Open the schema that the settings name, making it when missing."""
+        """Open the schema in the settings, creating it when missing."""
         if clock is not None:
             raise BadConfig(
-                "a store in PostgreSQL takes no clock, the server's rules; give now_ms with each call instead"
+                "a store in PostgreSQL takes no clock, its server's is used; give now_ms with each call instead"
             )
         engine = PostgresEngine(settings)
 
@@ -102,9 +102,9 @@ class PostgresStore:
         self, connection: CallerConnection, jobs: Sequence[Job], *, now_ms: int | None = None
     ) -> list[Enqueued]:
         """Enqueue as part of the caller's own transaction, on its connection to the same database (psycopg's
-        `Connection` or `AsyncConnection`). Committing is the caller's: then the jobs are there and waiters are woken;
-        after a rollback they never were. Until then others wait only for the ids that are named here. A queue that is
-        new stays, empty, when the transaction is rolled back."""
+        `Connection` or `AsyncConnection`). The caller commits: then the jobs exist and waiters are woken; after a
+        rollback they never were. Until then other calls wait only for the ids of these jobs. A new queue stays, empty,
+        when the transaction is rolled back."""
         return await enqueue_on(self._engine, connection, jobs, now_ms)
 
     async def now_ms(self) -> int:

@@ -1,4 +1,4 @@
-"""One transaction over the shards of a store: the rows it touches, written back before it commits."""
+"""One transaction over the shards and feeds of a store: their rows, written back before it commits."""
 
 from collections.abc import Mapping, Sequence
 from functools import lru_cache
@@ -22,33 +22,33 @@ from headrace.stores.postgres.rows import PostgresRows
 from headrace.stores.shared.validate import wrong_shards
 
 StoredQueue = tuple[int, int, str]
-"""A queue: its id, how many shards it has, and its configuration as it is stored."""
+"""A queue: its id, its number of shards, and its configuration as it is stored."""
 CachedFeed = tuple[int, str, tuple[Any, ...]]
-"""A feed as it was seen last: its id, its configuration as it is stored, its counters."""
+"""A feed as it was read last: its id, its configuration as it is stored, its counters."""
 FEEDS_MAX = 1_024
-"""As many feeds as a busy process writes to; then all are forgotten and read again."""
+"""As many feeds as a busy process writes to; beyond it, the cache is emptied."""
 
 
 class FeedCache:
-    """The feeds that this process has written to, shared by its threads: enough to guess what the next step will need.
-    Whatever is guessed is asked for under the lock and by the id that the lock has found, or not used."""
+    """The feeds that this process has written to, shared by its threads: enough to guess the reads of the next step.
+    Rows of a wrong guess are not used: they are read under the lock, by the id that the lock finds."""
 
     def __init__(self) -> None:
         self._cache: dict[FeedName, CachedFeed] = {}
 
     def get(self, feed: FeedName) -> CachedFeed | None:
-        """How the feed was seen last."""
+        """The feed as it was read last."""
         return self._cache.get(feed)
 
     def keep(self, feed: FeedName, cached: CachedFeed) -> None:
-        """Remember how it is seen now."""
+        """Keep the feed as it is read now."""
         if len(self._cache) >= FEEDS_MAX and feed not in self._cache:
             self._cache = {}
         self._cache[feed] = cached
 
 
 class OpenFeeds:
-    """A feed is read when it is first asked for, and locked then if the transaction writes."""
+    """A feed is read at its first use, and locked then if the transaction writes."""
 
     def __init__(self, transaction: LazyTransaction, cached: FeedCache) -> None:
         self._transaction = transaction
@@ -70,8 +70,8 @@ class OpenFeeds:
         return self._feeds[feed]
 
     def lock_and_prefetch(self, feed: FeedName, ids: Sequence[str]) -> None:
-        """Lock a feed and ask for what a step that names these ids will need, in one round trip; only the lock where
-        the feed was not seen before."""
+        """Lock a feed and send the reads of a step that names these ids, in one round trip; only lock it where the feed
+        is not in the cache."""
         cached = self._cache.get(feed)
         if cached is None:
             self._lock(feed)
@@ -90,14 +90,14 @@ class OpenFeeds:
 
     def _add_locked(self, feed: FeedName, found: list[tuple[Any, ...]]) -> None:
         if found and feed.directory in self._feeds and self._feeds[feed.directory] is None:
-            raise pg.SerializationFailure("the tenant's first feed was made by somebody else meanwhile")
+            raise pg.SerializationFailure("another transaction has created the tenant's first feed meanwhile")
         self._feeds[feed] = None
         for self.now_ms, feed_id, config, *counters in found:
             self._feeds[feed] = PostgresFeed(self._transaction, feed, feed_id, config, tuple(counters))
             self._cache.keep(feed, (feed_id, config, tuple(counters)))
 
     def read(self, feeds: Sequence[FeedName]) -> None:
-        """Read feeds in one go."""
+        """Read feeds in one statement."""
         found = self._transaction.run("feed_find", [each.tenant for each in feeds], [each.name for each in feeds])
         self._feeds |= dict.fromkeys(feeds)
         for tenant, name, feed_id, config, *counters in found.fetchall():
@@ -105,20 +105,20 @@ class OpenFeeds:
             self._feeds[feed] = PostgresFeed(self._transaction, feed, feed_id, config, tuple(counters))
 
     def make(self, feed: FeedName, config: FeedConfig, counters: FeedCounters) -> PostgresFeed:
-        """The rows of a feed that is not there yet."""
+        """Create a feed that does not exist yet."""
         text, columns = write_config(config), counter_columns(counters)
         [(feed_id,)] = self._transaction.run("feed_create", feed.tenant, feed.name, text, *columns).fetchall()
         rows = self._feeds[feed] = PostgresFeed(self._transaction, feed, feed_id, text, columns)
         return rows
 
     def forget(self, rows: FeedRows) -> None:
-        """Drop a feed; what the step has not written of it need not be."""
+        """Drop a feed; changes that the step has not written yet are dropped as well."""
         assert isinstance(rows, PostgresFeed)
         self._feeds[rows.feed] = None
         self._transaction.run("feed_forget", rows.feed_id)
 
     def erase(self, limit: int) -> int:
-        """Erase what is left of dropped feeds."""
+        """Erase items and changes of dropped feeds."""
         erased = 0
         while erased < limit and (found := self._transaction.run("feed_gone_find").fetchone()) is not None:
             [feed_id] = found
@@ -130,7 +130,7 @@ class OpenFeeds:
         return erased
 
     def write_back(self) -> None:
-        """Write what was changed in any feed; all in one go inside `pipeline`."""
+        """Write the changes of every feed, in one round trip inside `pipeline`."""
         for rows in self._feeds.values():
             if rows is not None:
                 rows.write_back()
@@ -141,7 +141,7 @@ class OpenFeeds:
 
 
 class PostgresTx:
-    """Queues and shards are read when they are first asked for, with the store's clock in the same round trip."""
+    """Queues and shards are read at their first use, with the store's clock in the same round trip."""
 
     def __init__(self, transaction: LazyTransaction, feed_cache: FeedCache | None = None) -> None:
         self.transaction = transaction
@@ -149,12 +149,12 @@ class PostgresTx:
         self._now_ms: int | None = None
         self._queues: dict[tuple[str, str], StoredQueue | None] = {}
         self.awaited_queues: set[tuple[str, str]] = set()
-        """The queues of whose jobs somebody awaits the end."""
+        """Queues for the end of whose jobs a process waits."""
         self._rows: dict[tuple[int, int], PostgresRows] = {}
         self.feeds = OpenFeeds(transaction, FeedCache() if feed_cache is None else feed_cache)
 
     def inbox_sizes(self) -> dict[Shard, int]:
-        """How many calls the inbox of each shard holds, as far as this transaction knows."""
+        """The number of calls in the inbox of each shard, as far as this transaction knows."""
         return {rows.shard: rows.unnumbered_calls + 1 for rows in self._rows.values()}
 
     def now_ms(self) -> int:
@@ -204,7 +204,7 @@ class PostgresTx:
 
     def _fail_queue(self, shard: Shard) -> PostgresRows:
         rows = self.rows(Shard(shard.queue.fail_queue, shard.index), create=True)
-        assert rows is not None  # made when missing
+        assert rows is not None  # created when missing
         return rows
 
     def _create(self, queue: Queue) -> StoredQueue:
@@ -229,7 +229,7 @@ class PostgresTx:
         if known is not None:
             text = msgspec.json.encode(config).decode()
             if self.transaction.run("queue_configure", text, known[0], known[2]).rowcount != 1:
-                raise pg.SerializationFailure("the queue was configured by somebody else meanwhile")
+                raise pg.SerializationFailure("another transaction has configured the queue meanwhile")
 
     def names(self, tenant: str, after: str, limit: int) -> list[Queue]:
         found = self.transaction.run("queue_names", tenant, after, limit).fetchall()
@@ -247,14 +247,14 @@ class PostgresTx:
         with self.transaction.pipeline():
             for rows in gone:
                 rows.write_back()
-            # Whoever has read the queue in a transaction that lasts may still put something into it: wait for them,
-            # and let nobody read it before it is gone.
+            # A transaction that has read the queue may still write to it: wait for all of those, and let no other
+            # read the queue before it is deleted.
             self.transaction.run("set_lock_timeout")
             self.transaction.run("queue_lock")
             ids = [rows.shard_id for rows in gone]
             left = self.transaction.run("queue_has_rows", ids, ids)
         if left.fetchall():
-            raise pg.SerializationFailure("the queue was used by somebody else meanwhile")
+            raise pg.SerializationFailure("another transaction has used the queue meanwhile")
         with self.transaction.pipeline():
             self.transaction.run("shard_forget", known[0])
             self.transaction.run("queue_forget", known[0])
@@ -294,7 +294,7 @@ class PostgresTx:
             rows.add_found(ids, by_shard.get(shard_id, []))
 
     def read_for_claim(self, queues: list[Queue], worker: str) -> None:
-        """Read what a claim has to know of every shard of its queues."""
+        """Read the next times and the worker of every shard of a claim's queues."""
         for queue in queues:
             self.read_queue(queue, list(range(queue.shards)))
         shards = {rows.shard_id: rows for rows in self._rows.values()}
@@ -311,8 +311,8 @@ class PostgresTx:
             shards[columns[0]].add_worker(worker, known.get(columns[0]))
 
     def number_unlocked(self, shards: Mapping[int, Shard]) -> list[PostgresRows]:
-        """Number the inboxes of shards, given with their ids, in a few round trips; returns the rows of those that
-        nobody else was at."""
+        """Number the inboxes of shards, by their ids, in a few round trips; returns the rows of those that no other
+        transaction was numbering."""
         known = set(self._rows)
         for shard_id, queue_id, config, *stored in self.transaction.run("shard_try_lock_many", list(shards)).fetchall():
             self._add_rows(shards[shard_id], queue_id, (shard_id, 0, *stored), config)
@@ -338,7 +338,7 @@ class PostgresTx:
         return {shard_id: shards[shard_id] for shard_id, each in calls.items() if len(each) == limit}
 
     def write_back(self) -> None:
-        """Write what was changed in any shard; the inbox last, when everything that this call waits for is locked."""
+        """Write the changes of every shard; the inbox last, when this call holds all its locks."""
         shards = list(self._rows.values())
         if not shards:
             return

@@ -1,4 +1,4 @@
-"""Enqueue inside a caller's own transaction: the jobs are there when it commits, and never were when it rolls back."""
+"""Enqueues inside a caller's own transaction: the jobs come with its commit, and never were when it rolls back."""
 
 import asyncio
 from collections.abc import Callable, Iterator, Sequence
@@ -30,11 +30,11 @@ from headrace.stores.shared.waiters import Name, name_of
 
 CallerConnection = psycopg.Connection[Any] | psycopg.AsyncConnection[Any]
 NO_SENDER = ""
-"""As the sender of a wake-up: every process listens, also the one that enqueued."""
+"""The sender of wake-ups that every process takes, also this one."""
 
 
 class CallerRows:
-    """The rows of a statement, read already."""
+    """The rows of a statement, fetched already."""
 
     def __init__(self, rows: list[tuple[Any, ...]], rowcount: int) -> None:
         self._rows = rows
@@ -57,7 +57,7 @@ Run = Callable[[bytes, Sequence[object]], CallerRows]
 
 
 class CallerTransaction(LazyTransaction):
-    """Statements in a transaction that somebody else has begun and will end."""
+    """Runs statements in a transaction that the caller has begun and will end."""
 
     def __init__(self, run: Run) -> None:
         self.writes = True
@@ -72,14 +72,14 @@ class CallerTransaction(LazyTransaction):
 
 
 class TransactionalJobs(PostgresJobs):
-    """The transitions of enqueue, which remember whom to wake."""
+    """The transitions of enqueue, which collect the queues to wake."""
 
     def __init__(self, engine: PostgresEngine) -> None:
         super().__init__(engine)
         self.woken: set[Name] = set()
 
     def enqueue_batch(self, transaction: LazyTransaction, jobs: Sequence[Job], now_ms: int | None) -> list[Enqueued]:
-        """Take in jobs and write them."""
+        """Enqueue jobs and write their rows."""
         self.woken = set()
         tx = PostgresTx(transaction)
         answers = at(now_ms, lambda tx, now_ms: self._enqueue(tx, jobs, now_ms))(tx)
@@ -100,16 +100,16 @@ async def enqueue_on(
     if connection.autocommit and connection.info.transaction_status == TransactionStatus.IDLE:
         raise Refused(
             "no_transaction",
-            "the connection commits every statement by itself; begin a transaction, which the jobs shall be part of",
+            "the connection commits every statement by itself; begin a transaction for the jobs to be part of",
         )
-    # In a transaction of their own: whoever else uses a new queue would have to wait for the caller's commit.
+    # In a transaction of its own: other users of a new queue would have to wait for the caller's commit.
     await engine.write(lambda tx: _create_queues({job.queue for job in jobs}, tx))
     run = _runner(connection)
     work = asyncio.ensure_future(asyncio.to_thread(_enqueue, engine, run, jobs, now_ms))
     try:
         return await asyncio.shield(work)
     except asyncio.CancelledError:
-        await asyncio.wait([work])  # the caller gets its connection back when nobody uses it any more
+        await asyncio.wait([work])  # the caller gets its connection back when no thread uses it any more
         raise
 
 
@@ -159,7 +159,7 @@ def _enqueue(engine: PostgresEngine, run: Run, jobs: Sequence[Job], now_ms: int 
 
 
 def _run_in_savepoint(address: str, run: Run, act: Callable[[], list[Enqueued]]) -> list[Enqueued]:
-    """Run inside a savepoint, anew where another transaction has made the same id meanwhile."""
+    """Run inside a savepoint, again where another transaction has inserted the same id meanwhile."""
     last: pg.UniqueViolation | None = None
     for _ in range(TRIES):
         run(b"SAVEPOINT headrace", ())

@@ -56,12 +56,12 @@ WHERE shard_id = %s;
 --          other one has, shard_id, whether its inbox holds something, epoch, first seq, last seq, time of the first
 --          and of the last entry, bytes; null for what does not exist
 SELECT
-  wanted.position, coalesce(q.shards, main_queue.shards), s.shard_id, i.holds IS NOT NULL,
+  wanted.position, coalesce(q.shards, paired_queue.shards), s.shard_id, i.holds IS NOT NULL,
   s.epoch, s.first_seq, s.seq, s.oldest_at_ms, s.at_ms, s.journal_bytes
 FROM unnest(%s::text[], %s::text[], %s::text[], %s::integer[])
-  WITH ORDINALITY AS wanted (tenant, name, main_queue, index, position)
+  WITH ORDINALITY AS wanted (tenant, name, paired_queue, index, position)
 LEFT JOIN queue AS q ON q.tenant = wanted.tenant AND q.name = wanted.name
-LEFT JOIN queue AS main_queue ON main_queue.tenant = wanted.tenant AND main_queue.name = wanted.main_queue
+LEFT JOIN queue AS paired_queue ON paired_queue.tenant = wanted.tenant AND paired_queue.name = wanted.paired_queue
 LEFT JOIN shard AS s ON s.queue_id = q.queue_id AND s.index = wanted.index
 LEFT JOIN LATERAL (SELECT true AS holds FROM inbox WHERE inbox.shard_id = s.shard_id LIMIT 1) AS i ON true;
 

@@ -25,7 +25,7 @@ from tools.setup import plain
 
 ROOT = Path(__file__).resolve().parent.parent
 CHOSEN = (
-    ("tests/model", "tests/stores/test_sqlite.py", "tests/stores/test_postgres_guest.py"),
+    ("tests/model", "tests/stores/test_sqlite.py", "tests/stores/test_postgres_transactional.py"),
     (
         *(f"tests/conformance/test_{verb}.py" for verb in ("enqueue", "claim", "settle", "dead", "feeds", "signals")),
         *("tests/client", "tests/app", "tests/feeds", "tests/worker"),

@@ -1,4 +1,4 @@
-"""A PostgreSQL server that may have lost its tail is noticed, also by those who had it open."""
+"""A crash of a PostgreSQL server begins a new epoch, also for stores that had it open."""
 
 from headrace.model.claim import ClaimRequest
 from headrace.model.clock import SystemClock
@@ -20,7 +20,7 @@ async def claim(store: Store, nonce: str) -> int:
 
 
 async def answers(store: Store) -> bool:
-    """Whether the store can be asked."""
+    """Whether the store answers."""
     try:
         await store.health()
     except StoreUnavailable:

@@ -1,5 +1,4 @@
-"""Feeds on PostgreSQL: who creates first, what a lost tail means, which indexes are used, and how few questions are
-asked."""
+"""Feeds on PostgreSQL: concurrent creation, a crash of the server, the indexes used, and the number of round trips."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Iterator
@@ -64,8 +63,8 @@ def count(url: str, table: str) -> int:
 # Those who come at the same time.
 
 
-async def test_of_two_who_create_the_first_feed_of_a_tenant_one_is_told_that_it_is_there(url: str) -> None:
-    """The directory, too, is made by both at once; the one that was slower runs again."""
+async def test_of_two_calls_that_create_the_first_feed_of_a_tenant_one_finds_it_there(url: str) -> None:
+    """The directory, too, is created by both at once; the slower transaction runs again."""
     stores = [await PostgresStore.open(settings_of(url)) for _ in range(2)]
 
     for number in range(5):
@@ -82,8 +81,8 @@ async def test_of_two_who_create_the_first_feed_of_a_tenant_one_is_told_that_it_
         await store.close()
 
 
-async def test_who_configures_while_the_first_feed_is_created_finds_it_or_not(url: str) -> None:
-    """Whoever has seen no directory and then the feed has seen two states, and looks again."""
+async def test_a_configure_beside_the_creation_of_the_first_feed_finds_it_or_not(url: str) -> None:
+    """A transaction that has read no directory and then the feed has seen two states, and runs again."""
     store = await PostgresStore.open(settings_of(url))
     created = False
 
@@ -115,7 +114,7 @@ async def test_a_feed_that_is_waited_for_is_heard_although_its_publisher_ends_at
     await mine.close()
 
 
-async def test_queues_and_feeds_of_the_same_name_are_told_apart(url: str) -> None:
+async def test_notifications_of_queues_and_feeds_of_the_same_name_differ(url: str) -> None:
     mine, other = await open_feed(url), await PostgresStore.open(settings_of(url))
     waiter = asyncio.create_task(mine.signals.changed(NEWS, await end(mine), LONG_MS))
     while not mine.signals.asleep:
@@ -135,7 +134,7 @@ async def test_queues_and_feeds_of_the_same_name_are_told_apart(url: str) -> Non
     await other.close()
 
 
-async def test_a_thousand_who_wait_for_feeds_share_their_looks(url: str) -> None:
+async def test_a_thousand_waiters_for_feeds_share_their_polls(url: str) -> None:
     store = await open_feed(url)
     after = await end(store)
     looks = 0
@@ -202,7 +201,7 @@ async def test_after_a_lost_tail_only_readers_of_what_was_lost_have_a_gap(url: s
     await store.close()
 
 
-async def test_what_a_deletion_that_died_has_left_is_erased_by_others_in_bounded_steps(url: str) -> None:
+async def test_rows_left_by_an_interrupted_deletion_are_erased_in_bounded_steps(url: str) -> None:
     store = await open_feed(url)
     for part in range(2):
         await publish(store, *[f"{part}-{number}" for number in range(BATCH_MAX)])
@@ -276,7 +275,7 @@ FLUSH = b"H\x00\x00\x00\x04"
 
 
 class Counting(Proxy):
-    """Counts how often the client has asked after it was answered; may cut the connection when it commits."""
+    """Counts round trips of the client; may cut the connection when it commits."""
 
     turns = 0
     cuts_on_commit = False
@@ -358,8 +357,8 @@ async def test_a_write_asks_the_server_twice_however_large_it_is(url: str, what:
     assert max(seen) <= 2, seen
 
 
-async def test_a_publication_whose_answer_is_lost_may_have_been_kept(url: str) -> None:
-    """What is written and the commit are sent together: nobody can say which of them was the last to arrive."""
+async def test_a_publication_whose_answer_is_lost_may_be_committed(url: str) -> None:
+    """Writes and the commit are sent together: it is unknown which of them was the last to arrive."""
     async with Counting(postgres_server().port) as proxy:
         store = await open_feed(proxy.through(url))
         while store.signals._sending is not None:

@@ -1,4 +1,4 @@
-"""The journal on PostgreSQL: numbers without gaps although nobody waits for them, and late commits are not skipped."""
+"""The journal on PostgreSQL: numbers have no gaps although no call waits for them, and late commits are not skipped."""
 
 import asyncio
 from collections.abc import Iterator
@@ -32,13 +32,13 @@ def job(id: str) -> Job:
 
 
 def in_inboxes(url: str) -> int:
-    """How many calls have no numbers yet."""
+    """The number of calls without numbers."""
     [(calls,)] = postgres_server().ask(f"SELECT count(*) FROM {schema_of(url)}.inbox")  # noqa: S608 - our own name
     return int(calls)
 
 
 async def read_on(store: PostgresStore, after: int) -> list[tuple[int, str | None]]:
-    """What the journal holds behind a place, as number and id."""
+    """The events after a seq, as number and id."""
     bounds = await store.journal.bounds(SHARD)
     entries = await store.journal.read(SHARD, after, bounds.last_seq)
     return [(event.seq, event.line.id) for entry in entries for event in entry.events(SHARD)]
@@ -83,7 +83,7 @@ async def test_a_commit_that_comes_late_is_numbered_behind_what_was_read(url: st
     assert after == [(3, "late")]
 
 
-async def test_what_retention_gives_up_while_calls_are_numbered_is_not_in_the_journal(url: str) -> None:
+async def test_entries_that_retention_drops_during_numbering_are_not_in_the_journal(url: str) -> None:
     store = await PostgresStore.open(settings_of(url))
     await store.queues.configure(QUEUE, {"journal_keep_max": 3})
     for number in range(45):
@@ -122,7 +122,7 @@ async def test_many_inboxes_are_numbered_in_a_few_rounds_each_in_its_own_order(u
     assert again == found
 
 
-async def test_a_look_at_many_journals_waits_only_for_the_one_that_somebody_is_numbering(url: str) -> None:
+async def test_the_bounds_of_many_journals_wait_only_for_the_one_that_is_being_numbered(url: str) -> None:
     store = await PostgresStore.open(settings_of(url))
     queues = [Queue(f"mail-{number}") for number in range(3)]
     for queue in queues:

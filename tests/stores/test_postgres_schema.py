@@ -1,4 +1,4 @@
-"""The schema on PostgreSQL: how it is made, what its tables are set to, and which index a claim uses."""
+"""The schema on PostgreSQL: its creation, the settings of its tables, and the indexes that statements use."""
 
 import asyncio
 import re
@@ -23,7 +23,7 @@ QUEUE = Queue("mail")
 CHURNED = 100_000
 BATCH = 1_000
 BYTES_PER_JOB = 600
-"""What the three versions of a job and their places in the indexes take until they are vacuumed."""
+"""The size of the three versions of a job and of their index entries until they are vacuumed."""
 CATALOG = """
 SELECT 'column', c.relname::text, a.attname::text, concat_ws(' ', format_type(a.atttypid, a.atttypmod), a.attnotnull,
   a.attstorage, pg_get_expr(d.adbin, d.adrelid), a.attidentity, a.attcollation::regcollation)
@@ -160,7 +160,7 @@ async def test_a_claim_walks_the_index_of_ready_jobs_however_many_there_are(url:
 
 @pytest.mark.parametrize("name", ["job_scan", "finished_job_scan", "dead_letter_scan"])
 def test_a_part_of_a_scan_walks_a_key_in_order_and_never_sorts(url: str, name: str) -> None:
-    """Also before anybody has gathered statistics of the table."""
+    """Also before statistics of the table were gathered."""
     with closing(connect(settings_of(url))) as connection:
         migrate(connection, settings_of(url))
         after = 1 if name == "dead_letter_scan" else "a"
@@ -186,7 +186,7 @@ WHERE schemaname = current_schema()"""
 
 
 async def test_plans_made_while_tables_were_empty_read_little_when_they_are_full(url: str) -> None:
-    """Those of the functions, which are kept by a connection; here until a hundred thousand rows are there."""
+    """The plans of functions, which a connection keeps; here until the tables hold a hundred thousand rows."""
     store = await PostgresStore.open(settings_of(url))
     await store.queues.configure(QUEUE, {"priority": 3})
     await store.close()
@@ -233,11 +233,9 @@ NAMED = ("job_lock", "job_load", "job_update", "job_drop", "settle_drop", "key_l
 
 
 @pytest.mark.parametrize("queues", [[QUEUE], [Queue("earlier"), QUEUE]], ids=["without statistics", "after them"])
-async def test_rows_that_are_named_are_looked_up_one_by_one_however_many_there_are(
-    url: str, queues: list[Queue]
-) -> None:
-    """Also before anybody has gathered statistics of the table, and in a shard that is younger than they are: they say
-    that it holds nothing."""
+async def test_rows_are_looked_up_by_id_one_by_one_however_many_there_are(url: str, queues: list[Queue]) -> None:
+    """Also before statistics of the table were gathered, and in a shard that is younger than they are, which they take
+    for empty."""
     store = await PostgresStore.open(settings_of(url))
     for queue in queues:
         for number in range(5):
@@ -257,7 +255,7 @@ async def test_rows_that_are_named_are_looked_up_one_by_one_however_many_there_a
 
 
 def plan_of(connection: Connection, name: str, shard: int) -> str:
-    """How the server would look for three ids of a shard."""
+    """The plan for three ids of a shard."""
     text = re.sub(r"%[sb]::text\[\]", "'{0-1,0-2,0-3}'::text[]", sql(name).decode())
     text = re.sub(r"%[sb]::bigint\[\]", f"'{{{shard},{shard},{shard}}}'::bigint[]", text)
     text = re.sub(r"shard_id = %[sb]", f"shard_id = {shard}", re.sub(r"%[sb]::bigint", f"{shard}::bigint", text))

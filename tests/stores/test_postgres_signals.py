@@ -1,4 +1,4 @@
-"""Wake-ups on PostgreSQL: heard across processes and schemas apart, and a listener that is lost comes back."""
+"""Wake-ups on PostgreSQL: between processes, within a schema, and after a lost listener."""
 
 import asyncio
 import os
@@ -50,10 +50,12 @@ def one_free_descriptor() -> Iterator[None]:
 
 
 async def listening(store: PostgresStore, url: str) -> asyncio.Task[bool]:
-    """A waiter that sleeps, with somebody listening for it."""
+    """A waiter that sleeps while the store listens."""
     asleep = store.signals.asleep
     waiter = asyncio.create_task(store.signals.wait([QUEUE], LONG_MS))
     while not count_listeners(url) or store.signals.asleep <= asleep:
+        if waiter.done():  # the listener has just connected, which wakes waiters
+            waiter = asyncio.create_task(store.signals.wait([QUEUE], LONG_MS))
         await store.reads.find(QUEUE, ["nobody"])
     return waiter
 
@@ -87,7 +89,7 @@ async def test_a_process_that_enqueues_and_ends_at_once_is_heard(url: str) -> No
 
 
 async def test_a_listener_that_could_not_connect_for_want_of_descriptors_comes_and_hears(url: str) -> None:
-    """TB6: until then a waiter looks by itself."""
+    """TB6: until then a waiter polls."""
     mine, other = [await PostgresStore.open(settings_of(url)) for _ in range(2)]
     await mine.queues.counts(QUEUE)
     with one_free_descriptor():
@@ -111,7 +113,7 @@ async def test_a_lost_listener_comes_back_and_hears_again(url: str) -> None:
     second = await listening(mine, url)
     await other.jobs.enqueue([job("a")])
 
-    assert hint, "whoever slept looks again, since nobody knows what was said meanwhile"
+    assert hint, "a waiter polls again, since notifications may be lost meanwhile"
     assert await asyncio.wait_for(second, LONG_MS / 2_000)
     await mine.close()
     await other.close()
@@ -138,7 +140,7 @@ async def claimed(store: PostgresStore, *ids: str) -> dict[str, Claim]:
 
 
 async def awaited(store: PostgresStore, id: str) -> asyncio.Task[bool]:
-    """Somebody who waits for an end and is known to; looks again only after `POLL_SECONDS`."""
+    """A waiter for an end that is announced already; it polls again only after `POLL_SECONDS`."""
     for _ in range(2):  # the first time looks again soon
         assert not await store.signals.ended(QUEUE, [id], 1)
     waiter = asyncio.create_task(store.signals.ended(QUEUE, [id], LONG_MS))
@@ -163,11 +165,11 @@ async def test_the_ends_of_a_whole_batch_are_heard_however_long_its_ids_are(url:
 
 
 def queue_row(url: str) -> list[tuple[object, ...]]:
-    """Who wrote the row of the queue last, and until when somebody waits."""
+    """The last transaction that wrote the row of the queue, and until when its waiters are announced."""
     return postgres_server().ask(f"SELECT xmin::text, awaited_until_ms FROM {schema_of(url)}.queue")  # noqa: S608 - ours
 
 
-async def test_many_who_wait_for_ends_write_once(url: str) -> None:
+async def test_many_waiters_for_ends_write_once(url: str) -> None:
     store = await PostgresStore.open(settings_of(url))
     ids = [f"job-{number}" for number in range(100)]
     await claimed(store, *ids)
@@ -183,20 +185,20 @@ async def test_many_who_wait_for_ends_write_once(url: str) -> None:
     await store.close()
 
 
-async def test_ends_are_told_only_while_somebody_waits_for_one(url: str) -> None:
-    """What nobody wants to know costs no NOTIFY: commits that notify wait for each other."""
+async def test_ends_are_notified_only_while_a_process_waits_for_one(url: str) -> None:
+    """Without waiters there is no NOTIFY: commits that notify wait for each other."""
     mine, other = [await PostgresStore.open(settings_of(url)) for _ in range(2)]
     claims = await claimed(other, "a", "b", "c")
     while other.signals._sending is not None:
         await other.reads.find(QUEUE, ["nobody"])
 
     await other.jobs.settle([claims["a"].settle(Done())])
-    untold = other.signals._sending is None
+    without_waiter = other.signals._sending is None
     waiter = await awaited(mine, "c")
     await other.jobs.settle([claims["b"].settle(Done())])
-    told = other.signals._sending is not None
+    with_waiter = other.signals._sending is not None
 
-    assert (untold, told) == (True, True)
+    assert (without_waiter, with_waiter) == (True, True)
     waiter.cancel()
     await asyncio.gather(waiter, return_exceptions=True)
     await mine.close()

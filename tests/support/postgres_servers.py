@@ -1,4 +1,4 @@
-"""Real PostgreSQL servers for tests: a database cluster made once per process and copied for each server."""
+"""Real PostgreSQL servers for tests: a database cluster created once per process and copied for each server."""
 
 import os
 import pwd
@@ -19,7 +19,7 @@ USER = DATABASE = "headrace"
 
 
 def runs_as() -> str | None:
-    """Whom PostgreSQL runs as: it refuses root, and is content with anybody else."""
+    """The user that PostgreSQL runs as: it refuses root."""
     if os.geteuid() != 0:
         return None
     known = {entry.pw_name for entry in pwd.getpwall()}
@@ -50,13 +50,13 @@ def template() -> Path:
 
 
 def give(path: Path, user: str | None) -> None:
-    """Make a folder the user's own."""
+    """Give a folder to a user."""
     if user is not None:
         shutil.chown(path, user, pwd.getpwnam(user).pw_gid)
 
 
 class PostgresServer(Server):
-    """One PostgreSQL server with the database `headrace` and its owner of the same name, who needs no password.
+    """One PostgreSQL server with the database `headrace` and its owner of the same name, without a password.
 
     Without `fsync` it is faster and survives a kill of its processes, but not a power cut. `settings` are those of
     postgresql.conf, as in {"max_connections": 20}.
@@ -85,7 +85,7 @@ class PostgresServer(Server):
 
     @property
     def url(self) -> str:
-        """Where it is."""
+        """The URL of the server."""
         return f"postgres://{USER}@127.0.0.1:{self.port}/{DATABASE}"
 
     def connect(self) -> "psycopg.Connection[tuple[Any, ...]]":
@@ -95,18 +95,18 @@ class PostgresServer(Server):
         )
 
     def ask(self, statement: str, values: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
-        """Run one statement and give its rows."""
+        """Run one statement and return its rows."""
         with self.connect() as connection:
             cursor = connection.execute(statement, values or None)
             return cursor.fetchall() if cursor.description else []
 
     def command(self) -> list[str]:
-        """What to run."""
+        """The command line of the server."""
         words = [str(programs() / "postgres"), "-D", str(self.cluster), "-p", str(self.port)]
         return words + [word for name, value in self._settings.items() for word in ("-c", f"{name}={value}")]
 
     def is_ready(self) -> bool:
-        """Whether the server of this very folder answers."""
+        """Whether the server of this folder answers."""
         try:
             [(folder,)] = self.ask("SHOW data_directory")
         except psycopg.Error:
@@ -129,7 +129,7 @@ class PostgresServer(Server):
 
 
 def is_alive(pid: int) -> bool:
-    """Whether the process is there and not merely waiting to be noticed as dead."""
+    """Whether the process exists and is no zombie."""
     try:
         status = Path(f"/proc/{pid}/stat").read_text()
     except OSError:

@@ -1,4 +1,4 @@
-"""Faults that can be planted in the SQL of the PostgreSQL store: each a change of text in one of its files.
+"""Faults that can be planted in the SQL of the PostgreSQL store: each a change of the text of one statement.
 
 The conformance suite must notice every one of them: see tests/conformance/test_planted_faults.py.
 """
@@ -10,7 +10,7 @@ FAULTS: dict[str, tuple[tuple[str, str, str], str]] = {
         ("claim_take", "ORDER BY order_key LIMIT", "ORDER BY id LIMIT"),
         "test_claim.py::test_ready_jobs_come_by_priority_and_then_in_order_of_arrival",
     ),
-    "sql_a_lease_is_longer_than_asked_for": (
+    "sql_a_lease_is_longer_than_requested": (
         ("claim_take", "expires_at_ms = now_ms + %b::bigint", "expires_at_ms = now_ms + 1 + %b::bigint"),
         "test_claim.py::test_a_job_that_comes_back_draws_a_new_number",
     ),
@@ -66,15 +66,15 @@ FAULTS: dict[str, tuple[tuple[str, str, str], str]] = {
         ("queue_names", "name > %s", "name >= %s"),
         "test_queues.py::test_queues_are_listed_by_name_page_by_page",
     ),
-    "sql_the_oldest_due_job_is_looked_for_in_one_priority": (
+    "sql_the_oldest_due_job_is_searched_in_one_priority": (
         ("job_oldest", "generate_series(0, 9)", "generate_series(0, 0)"),
         "test_queues.py::test_counts_are_the_jobs_by_state",
     ),
-    "sql_counts_are_not_told_apart": (
+    "sql_ready_and_later_counts_are_swapped": (
         ("inbox_write", "ready, later, blocked, active", "later, ready, blocked, active"),
         "test_queues.py::test_a_paused_queue_promotes_jobs_whose_time_has_come",
     ),
-    "sql_what_is_not_numbered_is_not_counted": (
+    "sql_calls_without_numbers_are_not_counted": (
         ("queue_open", "s.ready + i.ready", "s.ready"),
         "test_queues.py::test_a_queue_is_full_at_waiting_max_and_takes_more_when_something_leaves",
     ),
@@ -94,7 +94,7 @@ FAULTS: dict[str, tuple[tuple[str, str, str], str]] = {
         ("inbox_number", "at_ms, count, worker, lines FROM gone", "at_ms, count, NULL, lines FROM gone"),
         "test_journal.py::test_claimed_carries_the_fence_and_the_worker_only",
     ),
-    "sql_calls_change_places_on_their_way_to_the_journal": (
+    "sql_numbers_and_times_are_swapped_on_the_way_to_the_journal": (
         ("inbox_number", "numbered (ticket, last_seq, at_ms)", "numbered (ticket, at_ms, last_seq)"),
         "test_journal.py::test_seq_is_gap_free_from_one_in_every_shard",
     ),
@@ -110,11 +110,11 @@ FAULTS: dict[str, tuple[tuple[str, str, str], str]] = {
         ("journal_reached", "high, %s::bigint\n", "high, %s::bigint - 1\n"),
         "test_journals.py::test_a_journal_had_got_as_far_as_its_last_event_at_or_before_the_instant",
     ),
-    "sql_a_look_at_many_journals_misses_what_is_not_numbered": (
+    "sql_the_bounds_of_many_journals_miss_calls_without_numbers": (
         ("shard_bounds", "i.holds IS NOT NULL", "false"),
         "test_journals.py::test_the_bounds_of_many_shards_are_those_of_each_in_order",
     ),
-    "sql_nobody_is_known_to_wait_for_the_end_of_a_job": (
+    "sql_waiters_for_the_end_of_a_job_are_unknown": (
         ("queue_open", "q.awaited_until_ms > floor", "q.awaited_until_ms < floor"),
         "test_signals.py::test_a_waiter_for_an_end_is_woken_by_another_handle_of_the_store",
     ),
@@ -143,19 +143,19 @@ FAULTS: dict[str, tuple[tuple[str, str, str], str]] = {
         "test_feed_items.py::test_a_retracted_item_is_gone_and_logged_once",
     ),
 }
-"""In which file what is replaced by what, and the test that must fail because of it."""
+"""The statement, the text in it with its replacement, and the test that must fail because of it."""
 
 
-def planted(name: str, file: str, text: str) -> str:
-    """The text of a file with the named fault; what it replaces must be there exactly once."""
+def planted(name: str, statement: str, text: str) -> str:
+    """The text of a statement with the named fault, whose text must occur exactly once."""
     (broken, right, wrong), _ = FAULTS[name]
-    if file != broken:
+    if statement != broken:
         return text
     if text.count(right) != 1:
-        raise ValueError(f"{name} replaces a text that is there {text.count(right)} times; bring it up to date")
+        raise ValueError(f"{name} replaces a text that occurs {text.count(right)} times; bring it up to date")
     return text.replace(right, wrong)
 
 
 def plant(name: str) -> None:
     """Break the statements that this process will read in the named way."""
-    edit(lambda file, text: planted(name, file, text))
+    edit(lambda statement, text: planted(name, statement, text))

@@ -1,4 +1,4 @@
-"""Fast paths on PostgreSQL: ordinary batches take them, and after an unusual one they are left alone for a while."""
+"""Fast paths on PostgreSQL: ordinary batches take them, and after an unusual one the next calls skip them."""
 
 import asyncio
 from collections.abc import Iterator
@@ -22,7 +22,7 @@ QUEUE = Queue("mail", shards=2)
 
 @pytest.fixture
 def store(runner: asyncio.Runner) -> Iterator[PostgresStore]:
-    """A fresh store whose queue is there."""
+    """A fresh store with its queue."""
     with new_schema() as url:
         store = runner.run(PostgresStore.open(settings_of(url)))
         runner.run(store.queues.configure(QUEUE, {"priority": 3}))
@@ -41,7 +41,7 @@ def request(nonce: str, limit: int) -> ClaimRequest:
 
 
 def gave_up(store: PostgresStore) -> list[str]:
-    """The calls whose fast paths had to give up lately."""
+    """The kinds of calls whose fast paths gave up lately."""
     return [kind for kind, left in store.jobs._slow_left.items() if left]
 
 
@@ -70,7 +70,7 @@ SHAPES = {
 
 @pytest.mark.parametrize("attempts", [0, 1])
 @pytest.mark.parametrize("shape", SHAPES)
-async def test_a_finished_job_made_in_the_server_says_what_one_made_here_says(
+async def test_a_finished_job_made_in_the_server_equals_one_made_here(
     store: PostgresStore, shape: str, attempts: int
 ) -> None:
     """A settlement in one statement has the server make finished jobs of the bodies that it drops."""
@@ -94,7 +94,7 @@ async def test_a_finished_job_made_in_the_server_says_what_one_made_here_says(
 
 
 @pytest.mark.parametrize(("priority", "slow"), [(None, []), (5, ["turn"])])
-async def test_due_jobs_are_made_ready_beside_the_transitions_unless_one_has_a_priority(
+async def test_due_jobs_are_promoted_by_the_fast_path_unless_one_has_a_priority(
     store: PostgresStore, priority: int | None, slow: list[str]
 ) -> None:
     policy = Policy(priority=priority, max_attempts=3)

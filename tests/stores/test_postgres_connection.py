@@ -132,7 +132,7 @@ async def test_a_lost_answer_leaves_open_whether_the_jobs_are_there(url: str) ->
     assert found is not None, "the request had arrived"
 
 
-async def test_connections_that_were_cut_while_idle_are_replaced_without_anybody_noticing(url: str) -> None:
+async def test_connections_that_were_cut_while_idle_are_replaced_silently(url: str) -> None:
     store = await open_store(url)
     await store.jobs.enqueue([job("a")])
     postgres_server().ask(

@@ -67,7 +67,7 @@ async def test_an_async_connection_serves_as_well_and_known_ids_are_merged(store
     assert await waiting(store) == 2
 
 
-async def test_a_caller_who_commits_every_statement_is_refused(store: PostgresStore) -> None:
+async def test_a_connection_in_autocommit_is_refused(store: PostgresStore) -> None:
     with psycopg.connect(postgres_server().url, autocommit=True) as connection:
         with pytest.raises(Refused) as refused:
             await store.enqueue_on(connection, [job("a")])
@@ -91,7 +91,7 @@ async def test_the_callers_connection_is_left_as_it_was(store: PostgresStore) ->
     assert note == {"note": "still here"}
 
 
-async def test_nobody_waits_for_the_caller_unless_for_its_own_ids(store: PostgresStore) -> None:
+async def test_other_calls_wait_for_the_caller_only_for_its_ids(store: PostgresStore) -> None:
     with psycopg.connect(postgres_server().url) as connection:
         await store.enqueue_on(connection, [job("a")])
 
@@ -119,7 +119,7 @@ async def test_a_waiter_of_another_process_is_woken_by_the_callers_commit(store:
     await other.close()
 
 
-async def test_deleting_another_queue_gives_up_soon_behind_a_caller_who_takes_long(store: PostgresStore) -> None:
+async def test_deleting_another_queue_gives_up_soon_behind_a_slow_caller(store: PostgresStore) -> None:
     other = Queue("other")
     await store.queues.configure(other, {})
 

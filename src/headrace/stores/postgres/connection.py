@@ -1,10 +1,13 @@
-"""Reads the URL of a PostgreSQL store, opens connections with our settings, and checks the server."""
+"""Reads the URL of a PostgreSQL store, opens connections with our settings, and runs calls on them in threads."""
 
+import asyncio
 import contextlib
+import os
 import re
 import select
 from collections.abc import Callable
-from typing import Any
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any, TypeVar
 from urllib.parse import parse_qsl, quote, urlencode, urlsplit, urlunsplit
 
 import psycopg
@@ -15,16 +18,15 @@ from psycopg.conninfo import conninfo_to_dict, make_conninfo
 from psycopg.types.numeric import Int8BinaryDumper, Int8Dumper
 from psycopg_pool import ConnectionPool
 
-from headrace.model.errors import BadConfig
-from headrace.model.limits import FENCE_JUMP, NEARLY_FULL_PERCENT
+from headrace.model.errors import BadConfig, StoreUnavailable
 from headrace.model.validate import bounded_repr
 from headrace.stores.postgres.arrays import register_arrays
-from headrace.stores.postgres.sql import sql
+from headrace.stores.postgres.errors import connect_error, headrace_error
 
+T = TypeVar("T")
 Connection = psycopg.Connection[tuple[Any, ...]]
 Pool = ConnectionPool[Connection]
 
-SERVER_VERSION_MIN = 150_000
 SCHEMA_DEFAULT = "headrace"
 # Short enough for the name of a channel to contain it.
 _SCHEMA = re.compile(r"[a-z_][a-z0-9_]{0,47}")
@@ -33,6 +35,7 @@ CONNECTIONS_MAX = 256
 """Each is a process of the server and a thread of ours."""
 CONNECT_SECONDS = 5
 """How long a call waits for a new connection: a machine that is off does not even refuse."""
+CLOSE_SECONDS = 5
 LOCK_TIMEOUT_MS = 30_000
 """Rows are locked for milliseconds; a longer wait is for a process that hangs."""
 PREPARED_MAX = 1_000
@@ -41,14 +44,6 @@ IDLE_IN_TRANSACTION_MS = 60_000
 """Frees the rows of a process that stops in the middle of a transaction."""
 
 PROFILES = ("durable", "replicated", "fast")
-PROMISES = {
-    "durable": "what was answered survives the end of the process, a crash of the server and a power cut",
-    "replicated": "what was answered survives the loss of the server too, since a standby has it on disk; writes stop"
-    " while no standby answers",
-    "fast": "what was answered survives the end of the process; a crash of the server may lose the last moments before"
-    " it (some three times wal_writer_delay), which is reported as a new epoch",
-}
-NO_FSYNC = "; fsync or full_page_writes is off, so that a crash of the system may ruin the whole database"
 
 
 class ConnectionSettings(Struct, frozen=True):
@@ -227,78 +222,62 @@ def check_alive(connection: Connection) -> None:
         connection.execute("")
 
 
-def check_server(connection: Connection, settings: ConnectionSettings) -> str:
-    """Refuse a server that cannot keep the profile's promise; returns the promise in words."""
-    version = connection.info.server_version
-    if version < SERVER_VERSION_MIN:
-        raise BadConfig(
-            f"PostgreSQL 15 or newer is needed; found {version // 10_000} at {settings.address}; upgrade the server"
-        )
-    found = connection.execute(
-        "SELECT name, setting FROM pg_settings WHERE name IN ('fsync', 'full_page_writes', 'synchronous_standby_names')"
-    )
-    setting: dict[str, str] = dict(found.fetchall())
-    off = [name for name in ("fsync", "full_page_writes") if setting[name] == "off"]
-    if off and settings.profile != "fast":
-        raise BadConfig(
-            f"PostgreSQL at {settings.address} has {' and '.join(off)} off, so that a power cut may ruin it; switch it"
-            " on, or choose ?profile=fast"
-        )
-    if settings.profile == "replicated" and not setting["synchronous_standby_names"].strip():
-        raise BadConfig(
-            f"PostgreSQL at {settings.address} has no synchronous_standby_names, so that no standby is waited for; name"
-            " them, or choose ?profile=durable"
-        )
-    return PROMISES[settings.profile] + (NO_FSYNC if off else "")
+class ConnectionThreads:
+    """Keeps the waiting for the server out of the event loop. A cancelled call lets its thread finish, so its answer
+    never reaches the next call on the connection. The first call opens threads and connections, and so does the first
+    one of a forked process: neither survives a fork."""
 
+    def __init__(self, settings: ConnectionSettings) -> None:
+        self._settings = settings
+        self.on_connect: Callable[[Connection], object] = lambda _: None
+        """Called with each new connection before it is used."""
+        self._open: tuple[Pool, ThreadPoolExecutor] | None = None
+        self._parent_pools: list[object] = []
+        self._pid = 0
+        self._has_connected = False
+        self._closed = False
 
-def version_of(connection: Connection) -> str:
-    """The server's version as people write it."""
-    version = connection.info.server_version
-    return f"{version // 10_000}.{version % 10_000}"
+    async def run(self, act: Callable[[Connection], T]) -> T:
+        """Run `act` on a connection of the pool and return what it returns."""
+        if self._closed:
+            raise StoreUnavailable("the PostgreSQL store was closed; open a new one")
+        pool, threads = self._open_pool()
+        return await asyncio.get_running_loop().run_in_executor(threads, self._on_connection, pool, act)
 
+    def _open_pool(self) -> tuple[Pool, ThreadPoolExecutor]:
+        if self._open is None or self._pid != os.getpid():
+            self._parent_pools.append(self._open)  # the parent's: freeing it here would close the parent's connections
+            self._pid = os.getpid()
+            pool = pool_of(self._settings, self._on_connect)
+            pool.open()
+            self._open = (pool, ThreadPoolExecutor(self._settings.connections, "headrace-postgres"))
+        return self._open
 
-def server_notes(connection: Connection, settings: ConnectionSettings) -> tuple[str, ...]:
-    """Warnings about the present settings of the server, for `health`."""
-    [(fsync, full_page_writes, autovacuum, used, room)] = connection.execute(sql("server_settings")).fetchall()
-    address, notes = settings.address, list[str]()
-    if settings.profile == "fast":
-        notes.append(
-            "profile=fast: synchronous_commit is off, so a crash of the server may lose the last moments; open the"
-            " store without it to keep every answered call"
-        )
-    off = [name for name, is_on in (("fsync", fsync), ("full_page_writes", full_page_writes)) if not is_on]
-    if off:
-        notes.append(f"PostgreSQL at {address} has {' and '.join(off)} off: a power cut may ruin it; switch it on")
-    if not autovacuum:
-        notes.append(f"PostgreSQL at {address} has autovacuum off: claims get slower and slower; switch it on")
-    if used * 100 >= room * NEARLY_FULL_PERCENT:
-        notes.append(
-            f"PostgreSQL at {address} has {used} of {room} connections in use; raise max_connections, or lower"
-            " ?connections= of the stores"
-        )
-    return tuple(notes)
+    def _on_connect(self, connection: Connection) -> None:
+        self.on_connect(connection)  # the present one: it is set after the pool was made
 
+    def _on_connection(self, pool: Pool, act: Callable[[Connection], T]) -> T:
+        try:
+            if not self._has_connected:
+                # The pool would retry for seconds, and then hide the reason.
+                connect(self._settings).close()
+                self._has_connected = True
+            connection = pool.getconn()
+        except psycopg.Error as error:
+            address = self._settings.address
+            raise (headrace_error if self._has_connected else connect_error)(error, address) from error
+        try:
+            return act(connection)
+        finally:
+            pool.putconn(connection)
 
-def raise_epoch_after_crash(connection: Connection) -> bool:
-    """Raise the epoch of every shard and feed when the crash mark, which only a clean stop preserves, is gone; returns
-    whether it was.
-
-    Every connection does this before anything else: none outlives a crash, so no write comes before the new epoch.
-    """
-    if connection.execute(sql("crash_mark_find")).fetchall():
-        return False
-    connection.execute(b"BEGIN", prepare=False)
-    try:
-        connection.execute(sql("crash_mark_lock"))
-        lost = not connection.execute(sql("crash_mark_find")).fetchall()  # another connection may have set it meanwhile
-        if lost:
-            if connection.execute(sql("shard_epoch_raise")).rowcount:
-                connection.execute(sql("fence_raise"), (FENCE_JUMP,))
-            connection.execute(sql("feed_epoch_raise"))
-            connection.execute(sql("crash_mark_write"))
-    except BaseException:
-        roll_back(connection)
-        raise
-    connection.execute(b"COMMIT", prepare=False)
-    return lost
+    async def close(self) -> None:
+        """Finish the calls under way, then close the connections."""
+        if self._closed:
+            return
+        self._closed = True
+        if self._open is not None and self._pid == os.getpid():
+            pool, threads = self._open
+            loop = asyncio.get_running_loop()
+            await loop.run_in_executor(None, threads.shutdown)
+            await loop.run_in_executor(None, pool.close, CLOSE_SECONDS)

@@ -3,7 +3,7 @@
 from collections import deque
 
 from headrace.stores.engine.rows import ShardCounters
-from headrace.stores.postgres.lazy_transaction import LazyTransaction
+from headrace.stores.postgres.sql import LazyTransaction
 from headrace.stores.shared.lookup import Row
 
 JOURNAL: tuple[str, ...] = ("epoch", "seq", "at_ms", "first_seq", "journal_bytes", "oldest_at_ms")

@@ -9,15 +9,13 @@ import psycopg
 from headrace.model.feed import FeedName
 from headrace.model.names import Queue, Shard
 from headrace.stores.engine.rows import Tx
-from headrace.stores.postgres.connection import Connection, ConnectionSettings
-from headrace.stores.postgres.connection_threads import ConnectionThreads
+from headrace.stores.postgres.connection import Connection, ConnectionSettings, ConnectionThreads
 from headrace.stores.postgres.errors import RETRYABLE, TRIES, busy_error, translate_errors
-from headrace.stores.postgres.job_waiters import EndedJobs
 from headrace.stores.postgres.journal import Sequencer
-from headrace.stores.postgres.lazy_transaction import READING, WRITING, LazyTransaction
 from headrace.stores.postgres.notify import PostgresSignals
-from headrace.stores.postgres.sql import sql
+from headrace.stores.postgres.sql import READING, WRITING, LazyTransaction, sql
 from headrace.stores.postgres.transaction import FeedCache, PostgresTx
+from headrace.stores.postgres.waiters import EndedJobs
 from headrace.stores.shared.waiters import Name, name_of
 
 T = TypeVar("T")

@@ -6,7 +6,7 @@ from typing import Any
 
 from headrace.stores.engine.feed_rows import ItemRow
 from headrace.stores.postgres.arrays import Array, blobs, numbers, texts
-from headrace.stores.postgres.lazy_transaction import Cursor, LazyTransaction
+from headrace.stores.postgres.sql import Cursor, LazyTransaction
 
 START = ""
 """The bound before the first item: every rank is greater."""

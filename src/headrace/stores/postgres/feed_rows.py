@@ -9,7 +9,7 @@ from headrace.stores.engine.feed_rows import FeedCounters, ItemRow
 from headrace.stores.engine.row_codec import change_columns, change_of, counter_columns, read_config, write_config
 from headrace.stores.postgres.arrays import blobs, numbers
 from headrace.stores.postgres.feed_items import END, FeedItems
-from headrace.stores.postgres.lazy_transaction import Cursor, LazyTransaction
+from headrace.stores.postgres.sql import Cursor, LazyTransaction
 
 FRONT_ROWS = 64
 """The oldest changes are read this many at a time while the number to drop is unknown; then twice as many."""

@@ -4,7 +4,7 @@ from headrace.model.finished import DeadLetter, FinishedJob
 from headrace.stores.engine.row_codec import finished_job_columns, finished_job_of, pack, unpack_dead_letter
 from headrace.stores.engine.rows import part_of
 from headrace.stores.postgres.counters import PostgresShard, PostgresShardCounters, Sequences
-from headrace.stores.postgres.lazy_transaction import LazyTransaction
+from headrace.stores.postgres.sql import LazyTransaction
 
 FRONT_ROWS = 64
 """The oldest dead letters are read this many at a time: each death checks whether they have run out."""

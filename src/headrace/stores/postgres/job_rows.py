@@ -12,7 +12,7 @@ from headrace.stores.engine.row_codec import (
 )
 from headrace.stores.engine.rows import KeyRow, WorkerRow, part_of
 from headrace.stores.postgres.counters import PostgresShard, PostgresShardCounters, Sequences
-from headrace.stores.postgres.lazy_transaction import Cursor, LazyTransaction
+from headrace.stores.postgres.sql import Cursor, LazyTransaction
 from headrace.stores.shared.lookup import Row
 
 

@@ -26,10 +26,9 @@ from headrace.stores.postgres.errors import RETRYABLE, translate_errors
 from headrace.stores.postgres.fast_claim import ClaimTry
 from headrace.stores.postgres.fast_enqueue import enqueue_new, prepare
 from headrace.stores.postgres.fast_settle import PlainTry, SettleTry
-from headrace.stores.postgres.lazy_transaction import WRITING, LazyTransaction
 from headrace.stores.postgres.queue_cache import DueShard, JobsDue, NotFastPath, NotPlain, QueueCache, QueueMissing
 from headrace.stores.postgres.rows import PostgresRows
-from headrace.stores.postgres.sql import sql
+from headrace.stores.postgres.sql import WRITING, LazyTransaction, sql
 from headrace.stores.postgres.transaction import PostgresTx
 from headrace.stores.shared.sharding import by_shard
 from headrace.stores.shared.validate import naming

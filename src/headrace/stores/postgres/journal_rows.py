@@ -10,7 +10,7 @@ from headrace.stores.engine.row_codec import consumer_of
 from headrace.stores.engine.rows import OldestEntry
 from headrace.stores.postgres.arrays import numbers
 from headrace.stores.postgres.counters import COUNTS, PostgresShard, PostgresShardCounters, Sequences
-from headrace.stores.postgres.lazy_transaction import LazyTransaction
+from headrace.stores.postgres.sql import LazyTransaction
 
 FRONT_ROWS = 200
 """The oldest entries are read this many at a time: every appended entry checks whether they have run out."""

@@ -14,10 +14,8 @@ from headrace.model.errors import HeadraceError
 from headrace.model.feed import FeedCursor, FeedName
 from headrace.model.names import Queue
 from headrace.stores.engine.signals import has_work, next_later_ms
-from headrace.stores.postgres.connection import Connection, ConnectionSettings, connect
-from headrace.stores.postgres.connection_threads import ConnectionThreads
-from headrace.stores.postgres.job_waiters import EndAnnouncements, EndedJobs, has_ended, pack_ids
-from headrace.stores.postgres.looks import FeedPolls, Read
+from headrace.stores.postgres.connection import Connection, ConnectionSettings, ConnectionThreads, connect
+from headrace.stores.postgres.waiters import EndAnnouncements, EndedJobs, FeedPolls, Read, has_ended, pack_ids
 from headrace.stores.shared.waiters import (
     JobName,
     Name,

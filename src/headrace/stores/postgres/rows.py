@@ -15,7 +15,7 @@ from headrace.stores.postgres.counters import COUNTS, JOURNAL, PostgresShardCoun
 from headrace.stores.postgres.finished_rows import PostgresFinishedRows
 from headrace.stores.postgres.job_rows import PostgresJobRows
 from headrace.stores.postgres.journal_rows import PARTITION_SEQS, PostgresJournalRows
-from headrace.stores.postgres.lazy_transaction import LazyTransaction
+from headrace.stores.postgres.sql import LazyTransaction
 from headrace.stores.shared.lookup import Row
 
 

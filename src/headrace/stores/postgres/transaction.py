@@ -17,8 +17,8 @@ from headrace.stores.engine.feed_rows import FeedCounters, FeedRows
 from headrace.stores.engine.row_codec import counter_columns, write_config
 from headrace.stores.postgres.counters import Sequences
 from headrace.stores.postgres.feed_rows import PostgresFeed
-from headrace.stores.postgres.lazy_transaction import LazyTransaction
 from headrace.stores.postgres.rows import PostgresRows
+from headrace.stores.postgres.sql import LazyTransaction
 from headrace.stores.shared.validate import wrong_shards
 
 StoredQueue = tuple[int, int, str]

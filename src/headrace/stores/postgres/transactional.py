@@ -22,9 +22,8 @@ from headrace.stores.postgres.connection import register_dumpers
 from headrace.stores.postgres.engine import PostgresEngine
 from headrace.stores.postgres.errors import RETRYABLE, TRIES, busy_error, translate_errors
 from headrace.stores.postgres.jobs import PostgresJobs
-from headrace.stores.postgres.lazy_transaction import LazyTransaction
 from headrace.stores.postgres.notify import channel_of, payload_of
-from headrace.stores.postgres.sql import sql
+from headrace.stores.postgres.sql import LazyTransaction, sql
 from headrace.stores.postgres.transaction import PostgresTx
 from headrace.stores.shared.waiters import Name, name_of
 

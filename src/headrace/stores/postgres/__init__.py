@@ -1,1 +1,1 @@
-"""The store on a PostgreSQL server: for those who have one already, with enqueues inside their own transactions."""
+"""The store on a PostgreSQL server, with enqueues inside a caller's own transaction."""

@@ -57,7 +57,7 @@ class ConnectionSettings(Struct, frozen=True):
     connections: int = CONNECTIONS_DEFAULT
 
     def __repr__(self) -> str:
-        return f"Settings({self.address}, {self.schema}, {self.profile})"  # the conninfo may hold a password
+        return f"ConnectionSettings({self.address}, {self.schema}, {self.profile})"  # the conninfo may hold a password
 
 
 OPTIONS = ("schema", "profile", "connections")

@@ -308,7 +308,7 @@ class FastJobs(PostgresJobs):
         if left or not items:
             return None
         try:
-            return await self._postgres.threads.run(lambda connection: _whole(connection, act))
+            return await self._postgres.threads.run(lambda connection: _run_attempt(connection, act))
         except QueueMissing:
             return None
         except NotFastPath:
@@ -317,7 +317,7 @@ class FastJobs(PostgresJobs):
             return None
 
 
-def _whole(connection: Connection, act: Callable[[Connection], T]) -> T:
+def _run_attempt(connection: Connection, act: Callable[[Connection], T]) -> T:
     """Run an attempt; roll back when it gives up."""
     try:
         return act(connection)

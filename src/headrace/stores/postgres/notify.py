@@ -15,7 +15,7 @@ from headrace.model.feed import FeedCursor, FeedName
 from headrace.model.names import Queue
 from headrace.stores.engine.signals import has_work, next_later_ms
 from headrace.stores.postgres.connection import Connection, ConnectionSettings, ConnectionThreads, connect
-from headrace.stores.postgres.waiters import EndAnnouncements, EndedJobs, FeedPolls, Read, has_ended, pack_ids
+from headrace.stores.postgres.waiters import EndAnnouncements, EndedJobs, FeedPolls, ReadStep, has_ended, pack_ids
 from headrace.stores.shared.waiters import (
     JobName,
     Name,
@@ -140,7 +140,7 @@ def payload_of_feed(sender: str, name: Name) -> str:
 class PostgresSignals:
     """Hints, never truth: every waiter polls before it sleeps, and now and then while it does."""
 
-    def __init__(self, settings: ConnectionSettings, threads: ConnectionThreads, read: Read) -> None:
+    def __init__(self, settings: ConnectionSettings, threads: ConnectionThreads, read: ReadStep) -> None:
         self._threads = threads
         self._read = read
         self._sender = secrets.token_hex(6)

@@ -242,16 +242,16 @@ class PostgresTx:
         known = self._queues.get((queue.tenant, queue.full_name))
         if known is None:
             return
-        gone = [rows for (queue_id, _), rows in self._rows.items() if queue_id == known[0]]
+        deleted_rows = [rows for (queue_id, _), rows in self._rows.items() if queue_id == known[0]]
         self._rows = {key: rows for key, rows in self._rows.items() if key[0] != known[0]}
         with self.transaction.pipeline():
-            for rows in gone:
+            for rows in deleted_rows:
                 rows.write_back()
             # A transaction that has read the queue may still write to it: wait for all of those, and let no other
             # read the queue before it is deleted.
             self.transaction.run("set_lock_timeout")
             self.transaction.run("queue_lock")
-            ids = [rows.shard_id for rows in gone]
+            ids = [rows.shard_id for rows in deleted_rows]
             left = self.transaction.run("queue_has_rows", ids, ids)
         if left.fetchall():
             raise pg.SerializationFailure("another transaction has used the queue meanwhile")

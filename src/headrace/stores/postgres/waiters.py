@@ -1,4 +1,4 @@
-"""Reads what waiters wait for: ends of jobs, which they announce in the queue's row, and changes of feeds."""
+"""Checks for waiters whether jobs have ended or feeds have changed, and announces waiters to other processes."""
 
 import asyncio
 import contextlib
@@ -99,7 +99,7 @@ def _announce_on(connection: Connection, name: Name) -> None:
     connection.execute(sql("queue_await_ends"), (AWAIT_MS, *name, AWAIT_LEFT_MS))
 
 
-class Read(Protocol):
+class ReadStep(Protocol):
     """Runs a function that only reads."""
 
     def __call__(self, poll: Callable[[Tx], T], /) -> Awaitable[T]: ...
@@ -108,7 +108,7 @@ class Read(Protocol):
 class FeedPolls:
     """A caller during a poll is answered by the next one, which sees every change before the call."""
 
-    def __init__(self, read: Read) -> None:
+    def __init__(self, read: ReadStep) -> None:
         self._read = read
         self._pending: dict[FeedPosition, None] = {}
         self._next: asyncio.Task[dict[FeedPosition, bool]] | None = None
@@ -116,14 +116,14 @@ class FeedPolls:
 
     async def has_changed(self, feed: FeedName, after: FeedCursor | None) -> bool:
         """Whether a reader at `after` has something to read."""
-        pending = (feed, after)
-        self._pending[pending] = None
+        position = (feed, after)
+        self._pending[position] = None
         if self._next is None:
             self._next = asyncio.create_task(self._poll(self._under_way))
             self._next.add_done_callback(_retrieve)
         poll = self._next
         await asyncio.wait([poll])  # a cancelled caller leaves the poll to the others
-        return poll.result()[pending]
+        return poll.result()[position]
 
     async def _poll(self, earlier: asyncio.Task[dict[FeedPosition, bool]] | None) -> dict[FeedPosition, bool]:
         if earlier is not None:

@@ -86,8 +86,8 @@ class PostgresEngine:
             try:
                 with translate_errors(self.settings.address):
                     return self._run_once(connection, act, begin)
-            except RETRYABLE as overtaken:
-                last = overtaken
+            except RETRYABLE as conflict:
+                last = conflict
         assert last is not None  # tried at least once
         raise busy_error(last, self.settings.address) from last
 

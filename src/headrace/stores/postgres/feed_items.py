@@ -21,6 +21,7 @@ class KnownOrder:
         self._ranks: list[str] = [START, END]
         self._ids: dict[str, str] = {}
         self._adjacent: set[str] = set()
+        """Ranks whose next rank here is also the next one in the feed."""
 
     def add(self, run: Sequence[tuple[str, str]], after: str | None = None, before: str | None = None) -> None:
         """Add ranks and ids that are neighbours, in order, and follow the rank `after` and precede `before`; None where

@@ -75,9 +75,9 @@ class PostgresRows(PostgresJobRows, PostgresFinishedRows, PostgresJournalRows):
         partition."""
         if not self.run("shard_try_lock", self.shard_id).fetchall():
             return False
-        reached = self.counters.seq // PARTITION_SEQS
+        partition = self.counters.seq // PARTITION_SEQS
         self.number()
-        return self.counters.seq // PARTITION_SEQS > reached
+        return self.counters.seq // PARTITION_SEQS > partition
 
     def fold(self, calls: Sequence[Sequence[Any]]) -> None:
         """Number calls of the inbox and fold their counts; their lines stay on the server."""

@@ -50,9 +50,9 @@ class FeedCache:
 class OpenFeeds:
     """A feed is read at its first use, and locked then if the transaction writes."""
 
-    def __init__(self, transaction: LazyTransaction, cached: FeedCache) -> None:
+    def __init__(self, transaction: LazyTransaction, cache: FeedCache) -> None:
         self._transaction = transaction
-        self._cache = cached
+        self._cache = cache
         self.now_ms: int | None = None
         """The store's clock when a feed was locked."""
         self._feeds: dict[FeedName, PostgresFeed | None] = {}
@@ -278,19 +278,19 @@ class PostgresTx:
             by_queue.setdefault(shard.queue, []).append(shard.index)
         for queue, indexes in by_queue.items():
             self.read_queue(queue, indexes)
-        missing: dict[int, tuple[PostgresRows, list[str]]] = {}
+        unread: dict[int, tuple[PostgresRows, list[str]]] = {}
         for shard, ids in groups:
             known = self._queues[shard.queue.tenant, shard.queue.full_name]
             rows = None if known is None else self._rows.get((known[0], shard.index))
             if rows is not None:
-                missing[rows.shard_id] = (rows, rows.missing(ids))
-        pairs = sorted((shard_id, id) for shard_id, (_, ids) in missing.items() for id in ids)
+                unread[rows.shard_id] = (rows, rows.missing(ids))
+        pairs = sorted((shard_id, id) for shard_id, (_, ids) in unread.items() for id in ids)
         with self.transaction.pipeline():
             found = self.transaction.run("job_lock", [shard_id for shard_id, _ in pairs], [id for _, id in pairs])
             drawn = self.transaction.run("next_numbers", "next_number", new_numbers)
         self._sequences.number.add([number for (number,) in drawn.fetchall()])
         by_shard = {shard_id: list(each) for shard_id, each in groupby(found.fetchall(), itemgetter(0))}
-        for shard_id, (rows, ids) in missing.items():
+        for shard_id, (rows, ids) in unread.items():
             rows.add_found(ids, by_shard.get(shard_id, []))
 
     def read_for_claim(self, queues: list[Queue], worker: str) -> None:
@@ -301,12 +301,12 @@ class PostgresTx:
         with self.transaction.pipeline():
             for rows in shards.values():
                 rows.flush()
-            firsts = self.transaction.run("job_next_times", list(shards))
-            cached = self.transaction.run(
+            next_times = self.transaction.run("job_next_times", list(shards))
+            workers = self.transaction.run(
                 "worker_lock" if self.transaction.writes else "worker_find", list(shards), worker
             )
-        known = {columns[0]: columns for columns in cached.fetchall()}
-        for columns in firsts.fetchall():
+        known = {columns[0]: columns for columns in workers.fetchall()}
+        for columns in next_times.fetchall():
             shards[columns[0]].set_next_due(columns)
             shards[columns[0]].add_worker(worker, known.get(columns[0]))
 

@@ -164,8 +164,8 @@ def _run_in_savepoint(address: str, run: Run, act: Callable[[], list[Enqueued]])
         run(b"SAVEPOINT headrace", ())
         try:
             answers = act()
-        except pg.UniqueViolation as overtaken:
-            last = overtaken
+        except pg.UniqueViolation as conflict:
+            last = conflict
             run(b"ROLLBACK TO SAVEPOINT headrace", ())
         except Refused:
             run(b"ROLLBACK TO SAVEPOINT headrace", ())

@@ -180,7 +180,7 @@ async def test_ranks_around_a_place_without_room_are_drawn_anew_as_in_the_model(
 
 
 def test_functions_have_the_limits_of_the_model() -> None:
-    text = (files("headrace.stores.redis") / "lua/parts/keys.lua").read_text("utf-8")
+    text = (files("headrace.stores.redis") / "lua/parts/prelude.lua").read_text("utf-8")
 
     found = {name: int(number) for name, number in re.findall(r"^  (\w+) = (\d+),", text, re.MULTILINE)}
 

@@ -131,7 +131,10 @@ class ShardCountCache:
         """Refuse a batch over several queues of which one is cut otherwise, before anything changes. A batch on one
         queue needs no question: either all its shards refuse, or none does."""
         unsure = [queue for queue in queues if queue not in self._known] if len(queues) > 1 else []
-        calls = [ServerCall("shards", [head_key(first_shard(queue))], [queue.shards], reads=True) for queue in unsure]
+        calls = [
+            ServerCall("check_shard_count", [head_key(first_shard(queue))], [queue.shards], reads=True)
+            for queue in unsure
+        ]
         for queue, reply in zip(unsure, await self._link.call_each(calls) if calls else (), strict=True):
             if isinstance(reply, ScriptRefusal):
                 raise wrong_shards(queue, int(reply.details)) from reply

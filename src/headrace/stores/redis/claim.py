@@ -202,7 +202,9 @@ class ClaimCall:
         self, request: ClaimRequest, shards: Sequence[Shard], now: int | str, is_all: int
     ) -> list[list[Any]]:
         common: list[Argument] = [now, request.worker, request.nonce, is_all]
-        calls = [ServerCall("again", [head_key(shard)], [*common, shard.queue.shards], reads=True) for shard in shards]
+        calls = [
+            ServerCall("claim_repeat", [head_key(shard)], [*common, shard.queue.shards], reads=True) for shard in shards
+        ]
         answers: list[list[Any]] = []
         for shard, answer in zip(shards, await self._link.call_each(calls), strict=True):
             if isinstance(answer, ScriptRefusal):

@@ -67,7 +67,7 @@ class RedisDeadLetters:
         self, shard: Shard, now: int | str, after: int, limit: int
     ) -> tuple[int, builtins.list[DeadLetter]]:
         """The instant of the look, and dead letters with `number > after`, by number."""
-        [answer] = await ask(self._link, "dead_letters", [shard], [now, after, limit], reads=True)
+        [answer] = await ask(self._link, "dead_letter_list", [shard], [now, after, limit], reads=True)
         if answer is None:
             return 0, []
         told_ms, flat = answer
@@ -95,7 +95,7 @@ class RedisDeadLetters:
             [part for at in positions for part in (_pick_of(picks[at]), delay_ms + at * spread_ms // len(picks))]
             for positions in groups.values()
         ]
-        answers = await self._ask(queue, "replay", groups, [now_argument(now_ms), int(keep_counts)], own)
+        answers = await self._ask(queue, "dead_letter_replay", groups, [now_argument(now_ms), int(keep_counts)], own)
         replayed = [not_found(pick) for pick in picks]
         for (index, positions), answer in zip(groups.items(), answers, strict=True):
             for at, parts in zip(positions, _triples(answer), strict=False):
@@ -108,7 +108,7 @@ class RedisDeadLetters:
             check_pick(queue, pick)
         groups = picks_by_shard(queue, picks)
         own = [[picks[at].number for at in positions] for positions in groups.values()]
-        answers = await self._ask(queue, "purge_dead_letters", groups, [now_argument(now_ms)], own)
+        answers = await self._ask(queue, "dead_letter_purge", groups, [now_argument(now_ms)], own)
         return sum(int(answer or 0) for answer in answers)
 
     async def _ask(

@@ -56,7 +56,7 @@ async def ask(
 
 async def check_shards(link: RedisClient, queue: Queue) -> None:
     """Refuse a queue that is cut into another number of shards, or whose main queue is."""
-    await one(link, queue, ServerCall("shards", [head_key(first_shard(queue))], [queue.shards], reads=True))
+    await one(link, queue, ServerCall("check_shard_count", [head_key(first_shard(queue))], [queue.shards], reads=True))
 
 
 async def one(link: RedisClient, queue: Queue, call: ServerCall) -> Any:
@@ -145,7 +145,9 @@ async def ask_across(
 
 async def _check_shards(link: RedisClient, queues: Sequence[Queue]) -> None:
     """Refuse queues of which a shard is not there because they are cut into fewer."""
-    calls = [ServerCall("shards", [head_key(first_shard(queue))], [queue.shards], reads=True) for queue in queues]
+    calls = [
+        ServerCall("check_shard_count", [head_key(first_shard(queue))], [queue.shards], reads=True) for queue in queues
+    ]
     for queue, reply in zip(queues, await link.call_each(calls), strict=True):
         if isinstance(reply, ScriptRefusal):
             raise wrong_shards(queue, int(reply.details)) from reply

@@ -16,7 +16,7 @@ from headrace.stores.redis.journal import EntryReader, RedisJournal, bounds_of
 from headrace.stores.shared.cursors import bad_cursor, write_cursor
 
 PHASES = 9
-"""The scans of `lua/parts/mending.lua`."""
+"""The scans of `lua/parts/integrity.lua`."""
 THROUGH = f"{PHASES} 0"
 NOTHING_WALKED: tuple[Any, ...] = ([], [], 0, b"", b"")
 """Where the records are through and the journal is not: the last scan is asked for again, and what it says was said."""
@@ -36,7 +36,7 @@ class RedisIntegrity:
         place = CheckCursor.read(shard, cursor)
         records = THROUGH if place.records is None else place.records
         given = _given(records, limit, now_ms)
-        [answer] = await ask(self._link, "inspect", [shard], given, reads=True)
+        [answer] = await ask(self._link, "integrity_check", [shard], given, reads=True)
         if answer is None:
             return Findings()
         journal, leases_over, quarantine, walked = answer
@@ -65,7 +65,7 @@ class RedisIntegrity:
         self, shard: Shard, *, cursor: str | None = None, limit: int = BATCH_MAX, now_ms: int | None = None
     ) -> RepairResult:
         given = _given(read_repair_cursor(shard, cursor, limit), limit, now_ms)
-        [answer] = await ask(self._link, "mend", [shard], given)
+        [answer] = await ask(self._link, "integrity_repair", [shard], given)
         if answer is None:
             return RepairResult()
         problems, count_mismatches, cleared, *place = answer

@@ -33,11 +33,11 @@ class QueueRegistry:
         await check_shards(self._link, queue)  # so that a refused queue is not named
         await self._register(queue)
         config = msgspec.json.encode(first_config(queue))
-        [opened] = await ask(self._link, "open", [first_shard(queue)], [config])
+        [opened] = await ask(self._link, "shard_create", [first_shard(queue)], [config])
         others = queue.all_shards()[1:]
         if others:
             # A shard that is late (somebody died while making it) takes the configuration that holds by now.
-            await ask(self._link, "open", others, [opened])
+            await ask(self._link, "shard_create", others, [opened])
         # Once more: somebody who deleted the queue of before may have taken the name off between the two.
         await self._register(queue)
 
@@ -85,7 +85,7 @@ class QueueRegistry:
     async def _there(self, tenant: str, names: list[str]) -> list[Queue]:
         """Those of the named queues that there are."""
         first = [Queue.parse(name, tenant, 1) for name in names]
-        calls = [ServerCall("shards", [head_key(first_shard(queue))], [""], reads=True) for queue in first]
+        calls = [ServerCall("check_shard_count", [head_key(first_shard(queue))], [""], reads=True) for queue in first]
         answers: list[Any] = await each(self._link, first[0], calls) if first else []
         found: list[Queue] = []
         for name, [(own, main_queue)] in zip(names, answers, strict=True):
@@ -96,7 +96,9 @@ class QueueRegistry:
 
     async def _has_shards(self, queue: Queue) -> bool:
         # A fail queue is made where a job died, so it may be there without its shard 0 if its maker died as well.
-        others = [ServerCall("shards", [head_key(shard)], [""], reads=True) for shard in queue.all_shards()[1:]]
+        others = [
+            ServerCall("check_shard_count", [head_key(shard)], [""], reads=True) for shard in queue.all_shards()[1:]
+        ]
         return queue.is_fail_queue and any(own for [(own, _)] in await each(self._link, queue, others))
 
 
@@ -190,7 +192,7 @@ class RedisQueues:
         purged = 0
         for shard in queue.all_shards():
             if purged < limit:
-                [dropped] = await ask(self._link, "purge_waiting", [shard], [now, limit - purged])
+                [dropped] = await ask(self._link, "purge_jobs", [shard], [now, limit - purged])
                 purged += int(dropped or 0)
         return purged
 
@@ -210,12 +212,14 @@ class RedisQueues:
         """How many rows went, and whether the shards were forgotten because nothing was left of them."""
         queue = shards[0].queue
         keys = [head_key(shard) for shard in shards]
-        erased, gone = await one(self._link, queue, ServerCall("erase", keys, [queue.shards, limit, int(forget)]))
+        erased, gone = await one(
+            self._link, queue, ServerCall("delete_shards", keys, [queue.shards, limit, int(forget)])
+        )
         return int(erased), bool(gone)
 
     async def _erase_each(self, shards: list[Shard], limit: int) -> bool:
         """Shard by shard: all are looked at before one is erased, and all are erased before one is forgotten."""
-        held = await ask(self._link, "held", shards, reads=True)
+        held = await ask(self._link, "count_unfinished", shards, reads=True)
         if live := sum(int(each or 0) for each in held):
             raise not_empty(shards[0].queue, live)
         for shard in shards:

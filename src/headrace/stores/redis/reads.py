@@ -104,7 +104,7 @@ async def _smallest_ids(
     began, below, cursor = "", b"", b"0"
     while True:
         given = [state.value, cursor, SCAN_PER_CALL_MAX, SCAN_PART_BYTES, after, below]
-        [answer] = await ask(link, "list", [shard], given, reads=True)
+        [answer] = await ask(link, "scan_ids", [shard], given, reads=True)
         if answer is None:
             return began, []
         epoch, seq, cursor, ids = answer
@@ -169,7 +169,7 @@ class RedisReads:
 
     async def finished_job(self, queue: Queue, id: str, *, now_ms: int | None = None) -> FinishedJob | None:
         check_ids(queue, [id])
-        [answer] = await ask(self._link, "finished_job", [queue.shard_of(id)], [now_argument(now_ms), id], reads=True)
+        [answer] = await ask(self._link, "get_finished", [queue.shard_of(id)], [now_argument(now_ms), id], reads=True)
         if answer is None or answer[1] is None:
             return None
         finished_job = finished_job_of(id, answer[1])

@@ -145,7 +145,9 @@ class RedisSignals:
     def _looks(self, queue: Queue) -> list[tuple[Queue, ServerCall]]:
         keys = [head_key(shard) for shard in queue.all_shards()]
         groups = [[key] for key in keys] if self._link.clustered else [keys]
-        return [(queue, ServerCall("peek", group, ["", *[queue.shards] * len(group)], reads=True)) for group in groups]
+        return [
+            (queue, ServerCall("has_work", group, ["", *[queue.shards] * len(group)], reads=True)) for group in groups
+        ]
 
     async def _has_work(self, looks: Sequence[tuple[Queue, ServerCall]]) -> bool:
         """Whether a claim now, by the server's clock, would find something; refuses a wrong number of shards."""
@@ -182,7 +184,7 @@ class RedisSignals:
         if not groups:
             return False
         with looking():
-            answers = await ask(self._link, "ended", list(groups), [tell_ms], list(groups.values()))
+            answers = await ask(self._link, "await_end", list(groups), [tell_ms], list(groups.values()))
         return any(answer is None or answer for answer in answers)
 
     async def changed(self, feed: FeedName, after: FeedCursor | None, timeout_ms: int) -> bool:

@@ -3,7 +3,7 @@
 -- keys     the `m` keys of shards
 -- args     now_ms or ''; the number of shards for each key; then per key: worker of the first settlement, how each
 --          ended, '' or the lines of all, and per settlement: id, token, line and what its outcome adds, as
---          parts/settling.lua has them
+--          parts/settle.lua has them
 -- answers  for each shard what its deaths did to the fail queue (dying.handed_on); then per key: nil for a shard that is not there,
 --          else a character for each settlement ('D' done, 'R' retried, 'L' released, 'X' dead, 'C' cancelled, 'n' not
 --          active, 'e' expired, 'm' mismatch), then run_at_ms of each 'R' and 'L' and the dead letter of each 'X', in order

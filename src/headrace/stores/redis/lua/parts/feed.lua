@@ -25,7 +25,7 @@ do
       count = 0,
       heads = {}, ids = {}, items = {}, -- of the changes that were noted
       rows = {}, dirty = {}, order = {}, -- what items.lua knows and what becomes of it
-      below = {}, above = {}, -- neighbours that places.lua knows, by rank
+      below = {}, above = {}, -- neighbours that feed_position.lua knows, by rank
     }
   end
 

@@ -79,7 +79,7 @@ do
   end
   items.set = set
 
-  -- A rank is free now: what places.lua remembers of the order holds no longer.
+  -- A rank is free now: what feed_position.lua remembers of the order holds no longer.
   local function leave(f, its_rank)
     if f.first_rank == its_rank then
       f.first_rank = nil

@@ -2,10 +2,8 @@
 full server can be emptied, and names of keys tell nothing."""
 
 import asyncio
-import re
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
-from importlib.resources import files
 from random import Random
 
 import pytest
@@ -177,19 +175,6 @@ async def test_ranks_around_a_place_without_room_are_drawn_anew_as_in_the_model(
     found = members(server, plays[0].name)
     assert found == [(row.rank, row.id) for row in rows.first(10_000)]
     assert max(len(rank) for rank, _ in found) <= limits.RANK_CHARS_MAX
-
-
-def test_functions_have_the_limits_of_the_model() -> None:
-    text = (files("headrace.stores.redis") / "lua/parts/prelude.lua").read_text("utf-8")
-
-    found = {name: int(number) for name, number in re.findall(r"^  (\w+) = (\d+),", text, re.MULTILINE)}
-
-    assert found["evictions"] == limits.EVICT_PER_CALL_MAX
-    assert found["changes_trim"] == limits.CHANGES_TRIM_PER_CALL_MAX
-    assert found["changes_slack"] == limits.CHANGES_SLACK
-    assert found["page_bytes"] == limits.CHANGES_PAGE_BYTES
-    assert found["rank_chars"] == limits.RANK_CHARS_MAX
-    assert found["rerank"] == limits.RERANK_MAX
 
 
 # What a server can bear.

@@ -26,7 +26,7 @@ def server() -> RedisServer:
 
 def the_long_way(source: str) -> str:
     """The functions without the short way."""
-    changed = source.replace("and lone.enqueue(", "and false and lone.enqueue(")
+    changed = source.replace("and single_enqueue.enqueue(", "and false and single_enqueue.enqueue(")
     assert changed != source
     return changed
 

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from headrace.stores.package_files import split_statements
+from headrace.stores.redis.library import read_uses
 
 ROOT = Path(__file__).resolve().parents[2]
 LOCKS = sorted((ROOT / "requirements").glob("*.txt"))
@@ -173,6 +174,16 @@ def test_a_lua_file_opens_with_its_purpose_and_an_operation_with_what_it_takes_a
     if "parts" not in file.relative_to(LUA_ROOT).parts:
         words = [line.removeprefix("--").split()[0] for line in head if line.strip("- ")]
         assert {"keys", "args", "answers"} <= set(words)
+
+
+@pytest.mark.parametrize("file", LUA_FILES, ids=lambda file: str(file.relative_to(LUA_ROOT)))
+def test_a_lua_file_names_exactly_the_parts_that_it_uses(file: Path) -> None:
+    parts = {each.stem for each in (LUA_ROOT / "parts").glob("*.lua")}
+    code = re.sub(r"--[^\n]*|'(?:[^'\\]|\\.)*'", "", file.read_text())
+
+    used = {name for name in parts if re.search(rf"(?<![\w.]){name}\.", code)}
+
+    assert set(read_uses(file.read_text())) == used - ({file.stem} if file.parent.name == "parts" else set())
 
 
 @pytest.mark.parametrize(

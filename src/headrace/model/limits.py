@@ -113,6 +113,12 @@ DURATION_MS_MAX: Final = 366 * 24 * 3_600_000
 VERSION_MAX: Final = 2**53 - 1
 """Of a configuration: the largest integer that every JSON reader keeps exact."""
 
+QUARANTINE_MAX: Final = 1_000
+"""Records that calls have missed and a shard of Redis remembers, the newest: one repair deals with all."""
+
+FUNCTION_CACHE_MAX: Final = 4_096
+"""Key names, configurations and digits that the functions of Redis keep between calls, each: some megabytes."""
+
 FEED_NUMBER_MAX: Final = 2**63 - 1
 """Of an epoch or a `seq` in a feed's cursor: the width of the columns in every store."""
 

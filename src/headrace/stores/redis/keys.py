@@ -1,4 +1,4 @@
-"""Every key name of the store, once; `lua/parts/prelude.lua` says the same to the functions.
+"""Every key name of the store, once; `lua/parts/key_names.lua` builds the same in the functions.
 
 All keys of a shard start with its prefix, whose braces put them into one slot of a cluster. A name is made of tenants
 and queues only, which hold neither braces nor slashes; ids are fields and members, never parts of a name.

@@ -35,7 +35,7 @@ COUNTERS = (
     "first",
     "bytes",
     "oldest",
-    "en",
+    "finished_number",
     "done",
     "cancelled",
     "freed",

@@ -1,22 +1,22 @@
--- Whether one of some jobs has ended: neither waits nor runs, or has a finished job that is kept. Where none has, ends are told
--- from now on.
+-- Whether one of some jobs has ended: is not live, or has a finished job. Where none has, publish ends from now on.
 --
+-- uses     numbers, shard, finished_jobs
 -- keys     the `m` keys of shards of one queue
--- args     number of shards, for how many milliseconds ends are to be told; per shard: how many ids, and these
--- answers  per shard: nil for one that is not there, else 1 when one has ended, or 0
+-- args     number of shards, for how many milliseconds to publish ends; per shard: how many ids, and these
+-- answers  per shard: nil where it does not exist, else 1 when one has ended, or 0
 -- flags    allow-oom
-local function is_over(s, id, has_finished_jobs)
-  if call('HEXISTS', s.names.b, id) == 0 then
+local function has_ended(s, id, has_finished_jobs)
+  if call('HEXISTS', s.names.bodies, id) == 0 then
     return true
   end
-  local packed = has_finished_jobs and call('HGET', s.names.o, id)
-  return packed and finished_job.until_ms(packed) > s.now
+  local packed = has_finished_jobs and call('HGET', s.names.finished, id)
+  return packed and finished_jobs.until_ms(packed) > s.now
 end
 
-local function are_over(s, args, first, last)
-  local has_finished_jobs = s.head.done + s.head.cancelled > 0
+local function has_any_ended(s, args, first, last)
+  local has_finished_jobs = s.counters.done + s.counters.cancelled > 0
   for at = first, last do
-    if is_over(s, args[at], has_finished_jobs) then
+    if has_ended(s, args[at], has_finished_jobs) then
       return true
     end
   end
@@ -24,23 +24,23 @@ local function are_over(s, args, first, last)
 end
 
 local function run(keys, args)
-  local now, tell_ms = shard.now(''), tonumber(args[2])
-  local found, refused = shard.look(keys, args[1], now)
-  if refused then
-    return refused
+  local now, publish_ms = shard.now(''), tonumber(args[2])
+  local found, refusal = shard.read(keys, args[1], now)
+  if refusal then
+    return refusal
   end
   local answers, at = {}, 3
   for i, s in ipairs(found) do
     local last = at + tonumber(args[at])
     if not s then
       answers[i] = false
-    elseif are_over(s, args, at + 1, last) then
+    elseif has_any_ended(s, args, at + 1, last) then
       answers[i] = 1
     else
       answers[i] = 0
-      -- Half of it has to be left, so that of many who wait few have to write.
-      if tell_ms > 0 and (tonumber(s.awaited or 0) or 0) < now + tell_ms / 2 then
-        call('HSET', s.names.m, 'awaited', body.text(now + tell_ms))
+      -- Renewed only when half of the time is over, so that few of many waiting clients write.
+      if publish_ms > 0 and (tonumber(s.awaited_until or 0) or 0) < now + publish_ms / 2 then
+        call('HSET', s.names.meta, 'awaited', numbers.text(now + publish_ms))
       end
     end
     at = last + 1

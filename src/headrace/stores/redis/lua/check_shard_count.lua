@@ -1,17 +1,18 @@
--- Say into how many shards queues are cut, and refuse a number that is wrong.
+-- The number of shards of queues; refuses a wrong number.
 --
+-- uses     key_names, shard
 -- keys     the `m` keys of shards
--- args     the number of shards that the caller counts with, or '' to ask without saying one
--- answers  per shard: the number that it knows and the one that its main queue knows, nil for one that is not there
+-- args     the expected number of shards, or '' for any
+-- answers  per shard: the number that it has stored, and the number of its main queue; nil where it does not exist
 -- flags    no-writes
 local function run(keys, args)
-  local _, refused = shard.look(keys, args[1])
-  if refused then
-    return refused
+  local _, refusal = shard.read(keys, args[1])
+  if refusal then
+    return refusal
   end
   local answers = {}
   for index, key in ipairs(keys) do
-    answers[index] = { call('HGET', key, 'shards'), call('HGET', keyed.main_queue(key), 'shards') }
+    answers[index] = { call('HGET', key, 'shards'), call('HGET', key_names.other_queue(key), 'shards') }
   end
   return answers
 end

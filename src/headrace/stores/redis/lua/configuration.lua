@@ -1,13 +1,14 @@
--- The configuration in force.
+-- The configuration of shards.
 --
+-- uses     shard
 -- keys     the `m` keys of shards of one queue
 -- args     number of shards; then 0 per shard
--- answers  per shard: nil for one that is not there, else the configuration (JSON)
+-- answers  per shard: nil where it does not exist, else the configuration (JSON)
 -- flags    no-writes
 local function run(keys, args)
-  local found, refused = shard.look(keys, args[1])
-  if refused then
-    return refused
+  local found, refusal = shard.read(keys, args[1])
+  if refusal then
+    return refusal
   end
   local answers = {}
   for index, key in ipairs(keys) do

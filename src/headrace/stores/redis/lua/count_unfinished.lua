@@ -1,19 +1,23 @@
--- How many jobs wait, are blocked or run.
+-- How many jobs are waiting, blocked or active.
 --
+-- uses     shard
 -- keys     the `m` keys of shards of one queue
 -- args     number of shards; then 0 per shard
--- answers  per shard: nil for one that is not there, else the number
+-- answers  per shard: nil where it does not exist, else the number
 -- flags    no-writes
 local function run(keys, args)
-  local found, refused = shard.look(keys, args[1])
-  if refused then
-    return refused
+  local found, refusal = shard.read(keys, args[1])
+  if refusal then
+    return refusal
   end
   local answers = {}
   for index, s in ipairs(found) do
-    local named = s and s.names
+    local names = s and s.names
     answers[index] = s
-      and call('ZCARD', named.r) + call('ZCARD', named.l) + call('HLEN', named.t) + call('ZCARD', named.x)
+      and call('ZCARD', names.ready)
+        + call('ZCARD', names.later)
+        + call('HLEN', names.blocked)
+        + call('ZCARD', names.leases)
   end
   return answers
 end

@@ -1,47 +1,48 @@
--- How many jobs stand where.
+-- How many jobs are in each state.
 --
+-- uses     numbers, job_codec, shard
 -- keys     the `m` keys of shards of one queue
 -- args     number of shards, now_ms or ''; then 0 per shard
--- answers  per shard: nil for one that is not there, else waiting, later, blocked, active, done, cancelled, dead, and since
---          when the first in line of some priority has been due, or nil
+-- answers  per shard: nil where it does not exist, else waiting, later, blocked, active, done, cancelled, dead, and
+--          since when the oldest one among the first jobs of each priority has been due, or nil
 -- flags    no-writes
-local function oldest_due(named, now)
+local function oldest_due(names, now)
   local oldest = false
-  local function take(ids)
-    local packed = ids[1] and call('HGET', named.b, ids[1])
-    local since = packed and body.due_since(packed)
+  local function compare(ids)
+    local packed = ids[1] and call('HGET', names.bodies, ids[1])
+    local since = packed and job_codec.due_since(packed)
     if since and (not oldest or since < oldest) then
       oldest = since
     end
   end
-  if call('ZCARD', named.r) > 0 then
-    for rank = 0, 9 do
-      local first, next = format('%.0f', rank * 2 ^ 48), format('(%.0f', (rank + 1) * 2 ^ 48)
-      take(call('ZRANGE', named.r, first, next, 'BYSCORE', 'LIMIT', 0, 1))
+  if call('ZCARD', names.ready) > 0 then
+    for tier = 0, PRIORITY_MAX do
+      local first, next = format('%.0f', tier * TIER), format('(%.0f', (tier + 1) * TIER)
+      compare(call('ZRANGE', names.ready, first, next, 'BYSCORE', 'LIMIT', 0, 1))
     end
   end
-  take(call('ZRANGE', named.l, '-inf', body.text(now), 'BYSCORE', 'LIMIT', 0, 1))
-  return oldest and body.text(oldest)
+  compare(call('ZRANGE', names.later, '-inf', numbers.text(now), 'BYSCORE', 'LIMIT', 0, 1))
+  return oldest and numbers.text(oldest)
 end
 
 local function run(keys, args)
   local now = shard.now(args[2])
-  local found, refused = shard.look(keys, args[1], now)
-  if refused then
-    return refused
+  local found, refusal = shard.read(keys, args[1], now)
+  if refusal then
+    return refusal
   end
   local answers = {}
   for index, s in ipairs(found) do
-    local named = s and s.names
+    local names = s and s.names
     answers[index] = s and {
-      call('ZCARD', named.r) + call('ZCARD', named.l),
-      call('ZCARD', named.l),
-      call('HLEN', named.t),
-      call('ZCARD', named.x),
-      s.head.done,
-      s.head.cancelled,
-      call('HLEN', named.d),
-      oldest_due(named, now),
+      call('ZCARD', names.ready) + call('ZCARD', names.later),
+      call('ZCARD', names.later),
+      call('HLEN', names.blocked),
+      call('ZCARD', names.leases),
+      s.counters.done,
+      s.counters.cancelled,
+      call('HLEN', names.dead_letters),
+      oldest_due(names, now),
     }
   end
   return answers

@@ -1,8 +1,9 @@
--- Throw dead letters away.
+-- Purge dead letters.
 --
+-- uses     shard, dead_letters, step
 -- keys     the `m` keys of shards of one queue
 -- args     number of shards, now_ms or ''; per shard: how many numbers of dead letters, and these
--- answers  per shard: nil for one that is not there, else how many dead letters there were
+-- answers  per shard: nil where it does not exist, else how many dead letters were purged
 -- flags    allow-oom
 local function purge(s, args, at, count)
   local purged = 0
@@ -13,7 +14,7 @@ local function purge(s, args, at, count)
       purged = purged + 1
     end
   end
-  finish(s)
+  step.commit(s)
   return purged
 end
 

@@ -1,26 +1,27 @@
--- Prolong leases that hold.
+-- Extend leases that hold.
 --
+-- uses     numbers, chunked, shard, step, settle
 -- keys     the `m` keys of shards
 -- args     now_ms or '', lease_ms; the number of shards for each key; then per key: how many leases, and per lease: id;
 --          token and \0
--- answers  now_ms; then per key: nil for a shard that is not there, else a character for each lease: 'x' extended,
---          'X' extended and asked to stop, 'n' not active, 'e' expired, 'm' mismatch
+-- answers  now_ms; then per key: nil where the shard does not exist, else a character for each lease: 'x' extended,
+--          'X' extended and the job is to stop, 'n' not active, 'e' expired, 'm' mismatch
 -- flags    allow-oom
 local function extend(s, args, at, count, lease_ms)
   local ids, statuses = {}, {}
   for i = 1, count do
     ids[i] = args[at + (i - 1) * 2]
   end
-  local deliveries, ends = waiting.get_all(s.names.a, ids), settling.ends(s, ids)
-  local end_ms = body.text(s.now + lease_ms)
+  local deliveries, ends = chunked.get_values(s.names.deliveries, ids), settle.lease_ends(s, ids)
+  local end_ms = numbers.text(s.now + lease_ms)
   for i, id in ipairs(ids) do
-    local refusal = settling.refusal(s, deliveries[i], ends and ends[i], args[at + (i - 1) * 2 + 1])
+    local refusal = settle.refusal(s, deliveries[i], ends and ends[i], args[at + (i - 1) * 2 + 1])
     if not refusal then
-      s.X[id] = end_ms
+      s.leases[id] = end_ms
     end
     statuses[i] = refusal or (byte(deliveries[i]) == 49 and 'X' or 'x')
   end
-  finish(s)
+  step.commit(s)
   return concat(statuses)
 end
 

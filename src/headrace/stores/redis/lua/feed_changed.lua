@@ -1,7 +1,8 @@
--- Whether there is something for a reader of a feed, or for who wants items of a plain queue.
+-- Whether a feed has changes behind a cursor, or a plain queue has items.
 --
+-- uses     feed
 -- keys     the `m` key of a feed
--- args     birth, epoch and seq of the reader's cursor, or nothing
+-- args     birth, epoch and seq of the cursor, or nothing
 -- answers  1 if so, else 0
 -- flags    no-writes
 local function run(keys, args)
@@ -10,12 +11,12 @@ local function run(keys, args)
     return args[1] and 1 or 0
   end
   local is_plain = f.cfg.type == 'plain'
-  if is_plain and f.head.items > 0 then
+  if is_plain and f.counters.items > 0 then
     return 1
   end
   if not args[1] then
     return is_plain and 0 or 1
   end
-  local birth, epoch, seq = feed.place(f)
+  local birth, epoch, seq = feed.log_position(f)
   return (birth == args[1] and epoch == args[2] and seq == args[3]) and 0 or 1
 end

@@ -1,5 +1,6 @@
--- Delete a feed with all it holds; its tenant's directory remembers that it was there.
+-- Delete a feed with all its items and changes; the log of its tenant's directory records the deletion.
 --
+-- uses     shard, feed, directory
 -- keys     the `m` keys of the feed and of its tenant's directory
 -- args     now_ms or '', instance, name, configuration of a new directory (JSON)
 -- answers  nothing; refuses `unknown_feed`
@@ -8,9 +9,9 @@ local function run(keys, args)
   local now = shard.now(args[1])
   local f = feed.find(keys[1], now)
   if not f then
-    return feed.unknown()
+    return feed.unknown_feed()
   end
-  directory.list(directory.open(keys[2], args[4], args[2], now), 'd', args[3])
-  feed.drop(f)
-  feed.tell(f)
+  directory.record(directory.open(keys[2], args[4], args[2], now), 'd', args[3])
+  feed.delete(f)
+  feed.notify_readers(f)
 end

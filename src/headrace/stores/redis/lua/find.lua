@@ -1,14 +1,16 @@
--- All that shards know of ids.
+-- All records of ids.
 --
+-- uses     numbers, shard, dead_letters
 -- keys     the `m` keys of shards of one queue
 -- args     number of shards, now_ms or ''; per shard: how many ids, and these
--- answers  per shard: nil for one that is not there, else now_ms, whether it is paused, and per id: body, place among the
---          ready ones, delivery, end of its lease, blocked job, finished job, dead letters as number and dead letter in turn; each nil for none
+-- answers  per shard: nil where it does not exist, else now_ms, 1 when it is paused, and per id: body, order key when
+--          ready, delivery, end of its lease, blocked job, finished job, dead letters as number and dead letter in
+--          turn; each nil for none
 -- flags    no-writes
 local function dead_letters_of(s, id)
   local found = {}
   for _, number in ipairs(dead_letters.numbers_of(s, id)) do
-    local dead_letter = call('HGET', s.names.d, number)
+    local dead_letter = call('HGET', s.names.dead_letters, number)
     if dead_letter then
       found[#found + 1] = number
       found[#found + 1] = dead_letter
@@ -17,35 +19,35 @@ local function dead_letters_of(s, id)
   return found
 end
 
-local function known_of(s, args, first, last)
-  local named, known = s.names, {}
-  local are_active, are_blocked = call('ZCARD', named.x) > 0, call('HLEN', named.t) > 0
-  local are_over, are_dead = call('HLEN', named.o) > 0, call('HLEN', named.d) > 0
+local function records_of(s, args, first, last)
+  local names, records = s.names, {}
+  local has_active, has_blocked = call('ZCARD', names.leases) > 0, call('HLEN', names.blocked) > 0
+  local has_finished, has_dead = call('HLEN', names.finished) > 0, call('HLEN', names.dead_letters) > 0
   for at = first, last do
     local id = args[at]
-    known[#known + 1] = {
-      call('HGET', named.b, id),
-      call('ZSCORE', named.r, id),
-      are_active and call('HGET', named.a, id),
-      are_active and call('ZSCORE', named.x, id),
-      are_blocked and call('HGET', named.t, id),
-      are_over and call('HGET', named.o, id),
-      are_dead and dead_letters_of(s, id) or {},
+    records[#records + 1] = {
+      call('HGET', names.bodies, id),
+      call('ZSCORE', names.ready, id),
+      has_active and call('HGET', names.deliveries, id),
+      has_active and call('ZSCORE', names.leases, id),
+      has_blocked and call('HGET', names.blocked, id),
+      has_finished and call('HGET', names.finished, id),
+      has_dead and dead_letters_of(s, id) or {},
     }
   end
-  return known
+  return records
 end
 
 local function run(keys, args)
   local now = shard.now(args[2])
-  local found, refused = shard.look(keys, args[1], now)
-  if refused then
-    return refused
+  local found, refusal = shard.read(keys, args[1], now)
+  if refusal then
+    return refusal
   end
   local answers, at = {}, 3
   for index, s in ipairs(found) do
     local last = at + tonumber(args[at])
-    answers[index] = s and { body.text(now), s.cfg.paused and 1 or 0, known_of(s, args, at + 1, last) }
+    answers[index] = s and { numbers.text(now), s.cfg.paused and 1 or 0, records_of(s, args, at + 1, last) }
     at = last + 1
   end
   return answers

@@ -1,5 +1,6 @@
--- Whether a claim would find something to hand out, to promote or to repair.
+-- Whether a claim would hand out, promote or repair something.
 --
+-- uses     shard
 -- keys     the `m` keys of shards
 -- args     now_ms or ''; the number of shards for each key
 -- answers  1 if so, else 0
@@ -10,15 +11,15 @@ local function is_due(key, now)
 end
 
 local function has_work(s, now)
-  local named = s.names
-  return is_due(named.x, now) or not s.cfg.paused and (call('ZCARD', named.r) > 0 or is_due(named.l, now))
+  local names = s.names
+  return is_due(names.leases, now) or not s.cfg.paused and (call('ZCARD', names.ready) > 0 or is_due(names.later, now))
 end
 
 local function run(keys, args)
   local now = shard.now(args[1])
-  local found, refused = shard.look(keys, slice(args, 2, #args), now)
-  if refused then
-    return refused
+  local found, refusal = shard.read(keys, slice(args, 2, #args), now)
+  if refusal then
+    return refusal
   end
   for _, s in ipairs(found) do
     if s and has_work(s, now) then

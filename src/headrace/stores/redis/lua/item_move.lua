@@ -1,8 +1,11 @@
--- Put items of a sorted feed elsewhere, in the order given.
+-- Move items of a sorted feed, in the given order.
 --
+-- uses     shard, feed, items, feed_position
 -- keys     the `m` key of a feed
--- args     now_ms or '', instance; per move: where ('f'irst, 'l'ast, 'b'efore, 'a'fter), id, id of the neighbour or ''
--- answers  a sign for each: 'm'oved, '-' where it was, 'u'nknown, unknown 'n'eighbour. Refuses `unknown_feed`, `wrong_type`
+-- args     now_ms or '', instance; per move: position ('f'irst, 'l'ast, 'b'efore, 'a'fter), id, id of the neighbour or
+--          ''
+-- answers  a character for each: 'm'oved, '-' unchanged, 'u'nknown, unknown 'n'eighbour. Refuses `unknown_feed`,
+--          `wrong_type`
 -- flags
 local function move(f, where, id, neighbour)
   local packed = items.row(f, id)
@@ -11,27 +14,27 @@ local function move(f, where, id, neighbour)
   elseif neighbour ~= '' and not items.row(f, neighbour) then
     return 'n'
   end
-  return items.move(f, id, packed, where, neighbour) and 'm' or '-'
+  return feed_position.move(f, id, packed, where, neighbour) and 'm' or '-'
 end
 
 local function run(keys, args)
   local f = feed.open(keys[1], shard.now(args[1]))
   if not f then
-    return feed.unknown()
+    return feed.unknown_feed()
   elseif f.cfg.type ~= 'sorted' then
     return feed.wrong_type(f)
   end
-  feed.start(f, args[2])
-  local said, n = {}, 0
+  feed.begin_change(f, args[2])
+  local statuses, n = {}, 0
   for at = 3, #args, 3 do
     n = n + 1
-    said[n] = move(f, args[at], args[at + 1], args[at + 2])
+    statuses[n] = move(f, args[at], args[at + 1], args[at + 2])
   end
-  local is_news = feed.close(f)
+  local is_news = feed.write_changes(f)
   items.write(f)
   feed.save(f)
   if is_news then
-    feed.tell(f)
+    feed.notify_readers(f)
   end
-  return concat(said)
+  return concat(statuses)
 end

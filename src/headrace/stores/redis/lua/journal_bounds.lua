@@ -1,14 +1,15 @@
--- What journals hold.
+-- The bounds of journals.
 --
+-- uses     journal, shard
 -- keys     the `m` keys of shards of any queues
 -- args     per shard: the number of shards of its queue
--- answers  per shard: nil for one that is not there, else epoch, first seq, last seq, time of the first and of the last
---          entry, bytes
+-- answers  per shard: nil where it does not exist, else epoch, first seq, last seq, instants of the first and of the
+--          last entry, bytes
 -- flags    allow-oom
 local function run(keys, args)
-  local found, refused = shard.open(keys, args)
-  if refused then
-    return refused
+  local found, refusal = shard.open(keys, args)
+  if refusal then
+    return refusal
   end
   local answers = {}
   for index, s in ipairs(found) do

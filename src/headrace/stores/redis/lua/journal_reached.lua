@@ -1,18 +1,19 @@
--- How far journals had got at an instant: the entry in the middle of what is left of a span halves it.
+-- The last seq of journals at an instant, by binary search in a span of each.
 --
+-- uses     journal, shard
 -- keys     the `m` keys of shards of any queues, one for each span
 -- args     the instant, then per span: the number of shards of the queue, the seq below the span, its last seq
--- answers  per span: nil for a shard that is not there, '' for one that there was no time to look at, else the last seq at
+-- answers  per span: nil where the shard does not exist, '' where the call has read enough before, else the last seq at
 --          or before the instant
 -- flags    no-writes
-local LOOK_BYTES, BYTES_MAX = 2000, 2097152 -- an entry comes with its lines: what a look costs, and when to make an end
+local LOOK_BYTES, BYTES_MAX = 2000, 2097152 -- an entry comes with its lines: cost of a look, and of a call
 
 local function search(s, low, high, instant)
   local cost = 0
-  low, high = math.max(low, s.head.first - 1), math.min(high, s.head.seq)
+  low, high = math.max(low, s.counters.first - 1), math.min(high, s.counters.seq)
   while low < high do
     local middle = floor((low + high + 1) / 2)
-    local entry = call('XRANGE', s.names.j, format('%.0f', middle), '+', 'COUNT', 1)[1]
+    local entry = call('XRANGE', s.names.journal, format('%.0f', middle), '+', 'COUNT', 1)[1]
     if not entry then
       high = middle - 1
     else
@@ -23,7 +24,7 @@ local function search(s, low, high, instant)
       else
         high = math.min(last - count, middle - 1)
       end
-      cost = cost + LOOK_BYTES + journal.bytes(entry)
+      cost = cost + LOOK_BYTES + journal.entry_bytes(entry)
     end
   end
   return low, cost
@@ -34,9 +35,9 @@ local function run(keys, args)
   for index = 1, #keys do
     shards[index] = args[3 * index - 1]
   end
-  local found, refused = shard.look(keys, shards)
-  if refused then
-    return refused
+  local found, refusal = shard.read(keys, shards)
+  if refusal then
+    return refusal
   end
   local answers, instant, left = {}, tonumber(args[1]), BYTES_MAX
   for index, s in ipairs(found) do

@@ -1,25 +1,26 @@
--- Drop waiting jobs, in the order in which they would be handed out.
+-- Purge waiting jobs, in the order in which they would be claimed.
 --
+-- uses     chunked, journal, shard, notify, live_jobs, step
 -- keys     the `m` keys of shards of one queue
--- args     number of shards, now_ms or '', at most how many in each
--- answers  per shard: nil for one that is not there, else how many were dropped
+-- args     number of shards, now_ms or '', limit for each shard
+-- answers  per shard: nil where it does not exist, else how many were purged
 -- flags    allow-oom
 local function purge(s, limit)
-  local ids = call('ZRANGE', s.names.r, 0, limit - 1)
-  for _, id in ipairs(#ids < limit and call('ZRANGE', s.names.l, 0, limit - #ids - 1) or {}) do
+  local ids = call('ZRANGE', s.names.ready, 0, limit - 1)
+  for _, id in ipairs(#ids < limit and call('ZRANGE', s.names.later, 0, limit - #ids - 1) or {}) do
     ids[#ids + 1] = id
   end
-  local bodies = waiting.get_all(s.names.b, ids)
+  local bodies = chunked.get_values(s.names.bodies, ids)
   for i, id in ipairs(ids) do
-    waiting.drop(s, id)
-    telling.note(s, id)
+    live_jobs.drop(s, id)
+    notify.note_end(s, id)
     if bodies[i] then
-      journal.note(s, '{"event":"purged",' .. journal.leaving(s, id, bodies[i]) .. '}')
+      journal.add_line(s, '{"event":"purged",' .. journal.leaving_members(s, id, bodies[i]) .. '}')
     else
-      waiting.quarantine(s, 'b', id)
+      live_jobs.quarantine(s, 'b', id)
     end
   end
-  finish(s)
+  step.commit(s)
   return #ids
 end
 

@@ -1,52 +1,53 @@
--- Delete everything of ids: job, blocked job, finished job, dead letters.
+-- Remove all records of ids: job, blocked job, finished job, dead letters.
 --
+-- uses     json, job_codec, journal, shard, notify, live_jobs, finished_jobs, dead_letters, step
 -- keys     the `m` keys of shards of one queue
 -- args     number of shards, now_ms or ''; per shard: how many ids, and these
--- answers  per shard: nil for one that is not there, else a character for each id: 'r' removed, 'n' not found
+-- answers  per shard: nil where it does not exist, else a character for each id: 'r' removed, 'n' not found
 -- flags    allow-oom
-local function is_finished_job_kept(s, id)
-  if s.removed[id] then
+local function has_finished_job(s, id)
+  if s.removed_ids[id] then
     return false
   end
-  local packed = call('HGET', s.names.o, id)
-  return packed and finished_job.until_ms(packed) > s.now
+  local packed = call('HGET', s.names.finished, id)
+  return packed and finished_jobs.until_ms(packed) > s.now
 end
 
--- What is said of a job that waited or ran; nothing when only what is kept of ended ones goes.
-local function told(s, id, packed)
+-- The JSON members of a live job; '' without one.
+local function live_members(s, id, packed)
   if not packed then
     return ''
   end
-  local kind = body.kind_and_tag(packed)
-  local reason = waiting.delivery(s, id) and 'active' or 'waiting'
+  local kind = job_codec.kind_and_tag(packed)
+  local reason = live_jobs.get_delivery(s, id) and 'active' or 'waiting'
   return ',"kind":' .. json.quote(kind) .. ',"reason":"' .. reason .. '"'
 end
 
 local function remove_one(s, id)
-  local packed = waiting.body(s, id)
-  local numbers = dead_letters.numbers_of(s, id)
-  local is_kept = packed or is_finished_job_kept(s, id)
-  for i = 1, #numbers do
-    if is_kept then
+  local packed = live_jobs.get_body(s, id)
+  local letter_numbers = dead_letters.numbers_of(s, id)
+  local exists = packed or has_finished_job(s, id)
+  for i = 1, #letter_numbers do
+    if exists then
       break
     end
-    local dead_letter = dead_letters.get(s, numbers[i])
-    is_kept = dead_letter and dead_letter.until_ms > s.now
+    local dead_letter = dead_letters.get(s, letter_numbers[i])
+    exists = dead_letter and dead_letter.until_ms > s.now
   end
-  if not is_kept then
+  if not exists then
     return 'n'
   end
-  local more = told(s, id, packed)
-  waiting.drop(s, id)
-  waiting.let_go(s, id)
-  s.T[id] = false
-  finished_job.drop(s, id)
-  s.removed[id] = true
-  telling.note(s, id)
-  for _, number in ipairs(numbers) do
+  local members = live_members(s, id, packed)
+  live_jobs.drop(s, id)
+  live_jobs.drop_lease(s, id)
+  s.blocked[id] = false
+  finished_jobs.drop(s, id)
+  s.removed_ids[id] = true
+  notify.note_end(s, id)
+  for _, number in ipairs(letter_numbers) do
     dead_letters.drop(s, number, id)
   end
-  journal.note(s, '{"event":"removed","id":' .. json.quote(id) .. more .. '}')
+  journal.add_line(s, '{"event":"removed","id":' .. json.quote(id) .. members .. '}')
   return 'r'
 end
 
@@ -60,11 +61,11 @@ local function run(keys, args)
   for i, s in ipairs(found) do
     local count, statuses = tonumber(args[at]), {}
     if s then
-      s.removed = {}
+      s.removed_ids = {}
       for offset = 1, count do
         statuses[offset] = remove_one(s, args[at + offset])
       end
-      finish(s)
+      step.commit(s)
     end
     answers[i] = s and concat(statuses)
     at = at + 1 + count

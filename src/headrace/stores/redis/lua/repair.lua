@@ -1,9 +1,10 @@
--- The background sweep: leases that have run out, and everything whose time is over.
+-- The background sweep: repair expired leases, and drop what has expired.
 --
+-- uses     shard, sweep
 -- keys     the `m` keys of shards of one queue
 -- args     number of shards, now_ms or '', limit of repairs per shard; then 0 per shard
--- answers  per shard: nil for one that is not there, else how many had run out, how many things were dropped, 1 when a
---          bound was reached, and 1 when a death made its fail queue
+-- answers  per shard: nil where it does not exist, else how many leases had expired, how many records were dropped, 1
+--          when a bound was reached, and 1 when a death created its fail queue
 -- flags    allow-oom
 local function run(keys, args)
   local now, limit = shard.now(args[2]), tonumber(args[3])
@@ -13,7 +14,7 @@ local function run(keys, args)
   end
   local answers = {}
   for i, s in ipairs(found) do
-    answers[i] = s and sweeping.all(s, limit)
+    answers[i] = s and sweep.sweep_shard(s, limit)
   end
   return answers
 end

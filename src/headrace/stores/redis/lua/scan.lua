@@ -1,40 +1,47 @@
--- A part of a scan over the jobs that wait or run, the finished jobs or the dead letters of a shard. What it says of the epoch is
--- what the next to write will note, so it notes that itself after a restart of the server.
+-- A part of a scan over the live jobs, the finished jobs or the dead letters of a shard. The answer names the epoch
+-- that the next write will have, so the call itself notes a restart of the server.
 --
--- A cursor of the server's own scans means a place in its hash tables, which another server, or the same one started again,
--- orders otherwise: it is given with the server that gave it, and a scan that has lost its server starts anew.
+-- A cursor of the server's scans is a position in its hash tables, which another server, or the same one after a
+-- restart, orders otherwise. So a cursor is given with the id of its server, and a scan that has lost its server starts
+-- again.
 --
+-- uses     numbers, chunked, shard, finished_jobs, dead_letters, bounded_scan
 -- keys     the `m` key of a shard
--- args     number of shards, now_ms or '', group, server that gave the cursor, cursor, about how many records to look at,
+-- args     number of shards, now_ms or '', group, id of the cursor's server, cursor, about how many records to scan,
 --          after how many bytes to stop; then 0
--- answers  nil when the shard is not there, else now_ms, epoch, seq, whether it is paused, server, next cursor ('0' at the
---          end), and in turn for each of alive: id, body, place among the ready ones, delivery, end of its lease, blocked job, each
---          nil for none; of ended: id, finished job; of dead: number, dead letter
+-- answers  nil when the shard does not exist, else now_ms, epoch, seq, 1 when it is paused, id of the server, next
+--          cursor ('0' at the end), and in turn for each of alive: id, body, order key when ready, delivery, end of its
+--          lease, blocked job, each nil for none; of ended: id, finished job; of dead: number, dead letter
 -- flags    allow-oom
--- Where the records of a group stand, and until when one is kept.
-local GROUPS = { alive = { 'b' }, ended = { 'o', finished_job.until_ms }, dead = { 'd', dead_letters.until_ms } }
+--
+-- The key with the records of a group, and the end of a record that expires.
+local GROUPS = {
+  alive = { 'bodies' },
+  ended = { 'finished', finished_jobs.until_ms },
+  dead = { 'dead_letters', dead_letters.until_ms },
+}
 
 local function alive(s, ids, bodies)
-  local named, flat, n = s.names, {}, 0
-  local are_active, are_blocked = call('ZCARD', named.x) > 0, call('HLEN', named.t) > 0
-  local places = waiting.scores(named.r, ids)
-  local deliveries = are_active and waiting.get_all(named.a, ids) or {}
-  local ends = are_active and waiting.scores(named.x, ids) or {}
-  local blocked = are_blocked and waiting.get_all(named.t, ids) or {}
+  local names, flat, n = s.names, {}, 0
+  local has_active, has_blocked = call('ZCARD', names.leases) > 0, call('HLEN', names.blocked) > 0
+  local order_keys = chunked.get_scores(names.ready, ids)
+  local deliveries = has_active and chunked.get_values(names.deliveries, ids) or {}
+  local ends = has_active and chunked.get_scores(names.leases, ids) or {}
+  local blocked = has_blocked and chunked.get_values(names.blocked, ids) or {}
   for i = 1, #ids do
-    flat[n + 1], flat[n + 2], flat[n + 3] = ids[i], bodies[i], places[i]
+    flat[n + 1], flat[n + 2], flat[n + 3] = ids[i], bodies[i], order_keys[i]
     flat[n + 4], flat[n + 5], flat[n + 6] = deliveries[i] or false, ends[i] or false, blocked[i] or false
     n = n + 6
   end
   return flat
 end
 
--- Those whose time is not over.
-local function kept(s, names, values, until_ms)
+-- The records that have not expired.
+local function kept(s, members, values, until_ms)
   local flat, n = {}, 0
-  for i = 1, #names do
+  for i = 1, #members do
     if s.now < until_ms(values[i]) then
-      flat[n + 1], flat[n + 2] = names[i], values[i]
+      flat[n + 1], flat[n + 2] = members[i], values[i]
       n = n + 2
     end
   end
@@ -43,27 +50,27 @@ end
 
 local function run(keys, args)
   local now = shard.now(args[2])
-  local found, refused = shard.open(keys, args[1], now)
-  if refused then
-    return refused
+  local found, refusal = shard.open(keys, args[1], now)
+  if refusal then
+    return refusal
   end
   local s = found[1]
   if not s then
     return { false }
   end
-  local suffix, until_ms = unpack(GROUPS[args[3]])
-  local cursor = args[4] == shard.server() and args[5] or '0'
-  local hash, limit, bytes = s.names[suffix], tonumber(args[6]), tonumber(args[7])
-  local names, values, next_cursor = steps.take('HSCAN', hash, cursor, limit, bytes)
+  local key_name, until_ms = unpack(GROUPS[args[3]])
+  local cursor = args[4] == shard.server_id() and args[5] or '0'
+  local hash, limit, bytes = s.names[key_name], tonumber(args[6]), tonumber(args[7])
+  local members, values, next_cursor = bounded_scan.read('HSCAN', hash, cursor, limit, bytes)
   return {
     {
-      body.text(now),
-      body.text(s.head.epoch),
-      body.text(s.head.seq),
+      numbers.text(now),
+      numbers.text(s.counters.epoch),
+      numbers.text(s.counters.seq),
       s.cfg.paused and 1 or 0,
-      shard.server(),
+      shard.server_id(),
       next_cursor,
-      until_ms and kept(s, names, values, until_ms) or alive(s, names, values),
+      until_ms and kept(s, members, values, until_ms) or alive(s, members, values),
     },
   }
 end

@@ -1,12 +1,12 @@
 -- End deliveries, each only while its lease holds.
 --
+-- uses     shard, settle
 -- keys     the `m` keys of shards
--- args     now_ms or ''; the number of shards for each key; then per key: worker of the first settlement, how each
---          ended, '' or the lines of all, and per settlement: id, token, line and what its outcome adds, as
---          parts/settle.lua has them
--- answers  for each shard what its deaths did to the fail queue (dying.handed_on); then per key: nil for a shard that is not there,
---          else a character for each settlement ('D' done, 'R' retried, 'L' released, 'X' dead, 'C' cancelled, 'n' not
---          active, 'e' expired, 'm' mismatch), then run_at_ms of each 'R' and 'L' and the dead letter of each 'X', in order
+-- args     now_ms or ''; the number of shards for each key; then per key: worker of the first settlement, outcome
+--          codes, '' or the lines of all, and the settlements, as parts/settle.lua reads them
+-- answers  the flags of death.fail_queue_flags; then per key: nil where the shard does not exist, else a character for
+--          each settlement ('D' done, 'R' retried, 'L' released, 'X' dead, 'C' cancelled, 'n' not active, 'e' expired,
+--          'm' mismatch), then run_at_ms of each 'R' and 'L' and the dead letter of each 'X', in order
 -- flags    allow-oom
 local function run(keys, args)
   local now = shard.now(args[1])
@@ -14,5 +14,5 @@ local function run(keys, args)
   if refusal then
     return refusal
   end
-  return settling.settle_all(found, found, args, 2 + #keys)
+  return settle.settle_all(found, found, args, 2 + #keys)
 end

@@ -1,10 +1,12 @@
--- Claim: repair, promote, hand out.
+-- Claim: repair expired leases, promote jobs that are due, and hand out ready jobs.
+--
+-- uses  json, numbers, job_codec, chunked, journal, shard, live_jobs, death, outcome, step
 
-local handing = {}
+local claim = {}
 
 local CHUNK = 100
 
-local function part_of(ids, first, size)
+local function chunk_of(ids, first, size)
   local part = {}
   for i = first, math.min(first + size - 1, #ids) do
     part[#part + 1] = ids[i]
@@ -13,73 +15,73 @@ local function part_of(ids, first, size)
 end
 
 -- The lowest score of a sorted set; false when it is empty.
-local function first_of(key)
+local function lowest_score(key)
   local score = call('ZRANGE', key, '0', '0', 'WITHSCORES')[2]
   return score and score + 0 or false
 end
 
--- Take back jobs whose lease has run out, at most `limit`, by end, then id; says how many. Where none has, the step knows
--- when the first one will.
-function handing.repair(s, limit)
-  local first_end = first_of(s.names.x)
+-- Take back jobs whose lease has expired, at most `limit`, by end, then id; returns how many. Where there is none, the
+-- step remembers when the first lease ends.
+function claim.repair(s, limit)
+  local first_end = lowest_score(s.names.leases)
   if not first_end or first_end > s.now then
-    s.lease_end = first_end
+    s.first_lease_end = first_end
     return 0
   end
-  local overdue = call('ZRANGE', s.names.x, '-inf', body.text(s.now), 'BYSCORE', 'LIMIT', '0', limit)
+  local overdue = call('ZRANGE', s.names.leases, '-inf', numbers.text(s.now), 'BYSCORE', 'LIMIT', '0', limit)
   for first = 1, #overdue, CHUNK do
-    local ids = part_of(overdue, first, CHUNK)
-    local deliveries, bodies = waiting.get_all(s.names.a, ids), waiting.get_all(s.names.b, ids)
+    local ids = chunk_of(overdue, first, CHUNK)
+    local deliveries, bodies = chunked.get_values(s.names.deliveries, ids), chunked.get_values(s.names.bodies, ids)
     for i, id in ipairs(ids) do
       if bodies[i] and deliveries[i] then
-        dying.stall(s, id, bodies[i], body.delivery(deliveries[i]))
+        outcome.stall(s, id, bodies[i], job_codec.delivery(deliveries[i]))
       else
-        waiting.quarantine(s, bodies[i] and 'a' or 'b', id)
-        waiting.let_go(s, id)
+        live_jobs.quarantine(s, bodies[i] and 'a' or 'b', id)
+        live_jobs.drop_lease(s, id)
       end
     end
   end
-  s.is_sweeping = s.is_sweeping or #overdue > 0
+  s.must_sweep = s.must_sweep or #overdue > 0
   return #overdue
 end
 
--- Make later jobs ready whose time has come, at most `limit`, by time, then id. Where none has, the step knows when the
--- first one will.
-function handing.promote(s, limit)
-  local first_due = first_of(s.names.l)
+-- Make later jobs ready that are due, at most `limit`, by time, then id. Where there is none, the step remembers when
+-- the first one is due.
+function claim.promote(s, limit)
+  local first_due = lowest_score(s.names.later)
   if not first_due or first_due > s.now then
-    s.due = first_due
+    s.first_due = first_due
     return
   end
-  local due = call('ZRANGE', s.names.l, '-inf', body.text(s.now), 'BYSCORE', 'LIMIT', '0', limit)
+  local due = call('ZRANGE', s.names.later, '-inf', numbers.text(s.now), 'BYSCORE', 'LIMIT', '0', limit)
   for first = 1, #due, CHUNK do
-    local ids = part_of(due, first, CHUNK)
-    local bodies = waiting.get_all(s.names.b, ids)
+    local ids = chunk_of(due, first, CHUNK)
+    local bodies = chunked.get_values(s.names.bodies, ids)
     for i, id in ipairs(ids) do
-      s.L[id] = false
+      s.later[id] = false
       if bodies[i] then
-        s.R[id] = waiting.draw(s, bodies[i])
+        s.ready[id] = live_jobs.next_order_key(s, bodies[i])
       else
-        waiting.quarantine(s, 'b', id)
+        live_jobs.quarantine(s, 'b', id)
       end
     end
   end
 end
 
--- Those that became ready in this call among those that were ready before it, by place.
+-- The jobs that became ready in this call among those that were ready before it, by order key; nil when there are none.
 local function merged_ready(s, limit)
   local all = {}
-  for id, place in pairs(s.R) do
-    if place then
-      all[#all + 1] = { place, id }
+  for id, order_key in pairs(s.ready) do
+    if order_key then
+      all[#all + 1] = { order_key, id }
     end
   end
   if #all == 0 then
     return nil
   end
-  local found = call('ZRANGE', s.names.r, 0, limit + LIMITS.expiries - 1, 'WITHSCORES')
+  local found = call('ZRANGE', s.names.ready, 0, limit + LIMITS.expiries_per_call_max - 1, 'WITHSCORES')
   for i = 1, #found, 2 do
-    if s.R[found[i]] == nil then -- one that left or moved in this call is where the call has put it
+    if s.ready[found[i]] == nil then -- not a job that this call has moved
       all[#all + 1] = { tonumber(found[i + 1]), found[i] }
     end
   end
@@ -92,7 +94,7 @@ end
 -- Ready ids in order, from an offset on.
 local function ready_from(s, merged, offset, count)
   if not merged then
-    return call('ZRANGE', s.names.r, offset, offset + count - 1)
+    return call('ZRANGE', s.names.ready, offset, offset + count - 1)
   end
   local ids = {}
   for i = offset + 1, math.min(offset + count, #merged) do
@@ -102,59 +104,59 @@ local function ready_from(s, merged, offset, count)
 end
 
 local function bodies_of(s, ids)
-  local found = waiting.get_all(s.names.b, ids)
-  if next(s.B) ~= nil then
+  local found = chunked.get_values(s.names.bodies, ids)
+  if next(s.bodies) ~= nil then
     for i, id in ipairs(ids) do
-      found[i] = s.B[id] or found[i]
+      found[i] = s.bodies[id] or found[i]
     end
   end
   return found
 end
 
--- Note the claims of jobs from one on, the first of all with this fence.
-local function note_claims(s, handed, from, first_fence)
-  local lines, n = s.lines, s.pieces
-  for i = from, #handed do
-    lines[n + 1], lines[n + 2] = '{"event":"claimed","id":', json.quote(handed[i])
-    lines[n + 3], lines[n + 4], lines[n + 5] = ',"fence":', body.text(first_fence + i - 1), '}\n'
+-- Add the journal lines of claimed jobs from index `from` on; `first_fence` is the fence of the first of all.
+local function add_claim_lines(s, ids, from, first_fence)
+  local lines, n = s.lines, s.piece_count
+  for i = from, #ids do
+    lines[n + 1], lines[n + 2] = '{"event":"claimed","id":', json.quote(ids[i])
+    lines[n + 3], lines[n + 4], lines[n + 5] = ',"fence":', numbers.text(first_fence + i - 1), '}\n'
     n = n + 5
   end
-  s.pieces, s.count = n, s.count + math.max(#handed - from + 1, 0)
+  s.piece_count, s.line_count = n, s.line_count + math.max(#ids - from + 1, 0)
 end
 
-local CLAIMED_BYTES = #'{"event":"claimed","id":"","fence":}\n'
+local LINE_BYTES = #'{"event":"claimed","id":"","fence":}\n'
 
--- Have the journal keep the claims packed; says whether it does, which it does where ids stand for themselves in JSON.
-local function keep_claims(s, handed, first_fence)
-  local count, ids = #handed, concat(handed, '\n')
-  if s.count > 0 or count == 0 or not json.are_plain({ ids }) then
+-- Add the packed line of all claims; false where an id needs escaping in JSON or the call has other lines.
+local function add_packed_claims(s, claimed_ids, first_fence)
+  local count, ids = #claimed_ids, concat(claimed_ids, '\n')
+  if s.line_count > 0 or count == 0 or not json.are_plain({ ids }) then
     return false
   end
-  local first, last, digits = body.text(first_fence), body.text(first_fence + count - 1), 0
+  local first, last, digits = numbers.text(first_fence), numbers.text(first_fence + count - 1), 0
   if #first == #last then
     digits = count * #first
   else
     for i = 1, count do
-      digits = digits + #body.text(first_fence + i - 1)
+      digits = digits + #numbers.text(first_fence + i - 1)
     end
   end
-  journal.keep(s, 'c', #ids - count + 1 + count * CLAIMED_BYTES + digits, first, ids, count)
+  journal.add_packed(s, 'c', #ids - count + 1 + count * LINE_BYTES + digits, first, ids, count)
   return true
 end
 
--- Hand out at most `limit` jobs and `bytes_left` bytes of payloads, in order. One job is always handed out when nothing
--- else was in this call. Returns id and body in turn, how many values these are, and how many bytes are left.
+-- Hand out at most `limit` jobs and `bytes_left` bytes of payloads, in order; one job of any size when it is the first
+-- of the call. Returns id and body in turn, how many values these are, and how many bytes are left.
 local function hand_out(s, request, limit, bytes_left)
   local merged = merged_ready(s, limit)
-  local items, n, expired, offset = {}, 0, 0, 0
-  local end_ms = body.text(s.now + request.lease_ms)
-  local start = '0' .. pack('>I6', s.now) .. request.nonce .. '.'
-  local behind = '\0' .. request.worker .. '\0'
-  local handed, leases, deliveries = {}, {}, {}
-  local R, head, text, now = s.R, s.head, body.text, s.now
-  local first_fence, noted, is_full = head.fence + 1, 0, false
-  s.handed, s.leases, s.deliveries = handed, leases, deliveries
-  while n < limit * 2 and expired < LIMITS.expiries and not s.is_drained and not is_full do
+  local flat, n, expired, offset = {}, 0, 0, 0
+  local end_ms = numbers.text(s.now + request.lease_ms)
+  local start = '0' .. struct_pack('>I6', s.now) .. request.nonce .. '.'
+  local suffix = '\0' .. request.worker .. '\0'
+  local claimed_ids, leases, deliveries = {}, {}, {}
+  local ready, counters, text, now = s.ready, s.counters, numbers.text, s.now
+  local first_fence, line_count, is_full = counters.fence + 1, 0, false
+  s.claimed_ids, s.claimed_leases, s.claimed_deliveries = claimed_ids, leases, deliveries
+  while n < limit * 2 and expired < LIMITS.expiries_per_call_max and not s.is_drained and not is_full do
     local ids = ready_from(s, merged, offset, limit - n / 2)
     local count = #ids
     s.is_drained = not merged and count < limit - n / 2
@@ -166,14 +168,14 @@ local function hand_out(s, request, limit, bytes_left)
     for i = 1, count do
       local id, packed = ids[i], bodies[i]
       if not packed then
-        R[id] = false
-        waiting.quarantine(s, 'b', id)
-      elseif byte(packed, 24) >= 64 and body.is_expired(packed, now) then
-        note_claims(s, handed, noted + 1, first_fence)
-        noted = #handed
-        dying.expire(s, id, packed)
+        ready[id] = false
+        live_jobs.quarantine(s, 'b', id)
+      elseif byte(packed, 24) >= 64 and job_codec.is_expired(packed, now) then
+        add_claim_lines(s, claimed_ids, line_count + 1, first_fence)
+        line_count = #claimed_ids
+        death.expire(s, id, packed)
         expired = expired + 1
-        if expired == LIMITS.expiries then
+        if expired == LIMITS.expiries_per_call_max then
           s.is_drained = false
           break
         end
@@ -183,58 +185,58 @@ local function hand_out(s, request, limit, bytes_left)
         -- The size of the payload, whose first byte is always zero.
         local most, more, least = byte(packed, head_size + 2, head_size + 4)
         local size = most * 65536 + more * 256 + least
-        if size > bytes_left and (n > 0 or bytes_left < LIMITS.claim_bytes) then
+        if size > bytes_left and (n > 0 or bytes_left < LIMITS.claim_bytes_max) then
           s.is_drained, is_full = false, true
           break
         end
         bytes_left = bytes_left - size
-        local number = head.fence + 1
-        head.fence = number
+        local number = counters.fence + 1
+        counters.fence = number
         local fence = text(number)
-        if merged and R[id] then
-          R[id] = nil
+        if merged and ready[id] then
+          ready[id] = nil
         end
-        handed[n / 2 + 1] = id
+        claimed_ids[n / 2 + 1] = id
         leases[n + 1], leases[n + 2] = end_ms, id
-        deliveries[n + 1], deliveries[n + 2] = id, start .. fence .. behind .. sub(packed, 1, head_size)
-        items[n + 1], items[n + 2] = id, packed
+        deliveries[n + 1], deliveries[n + 2] = id, start .. fence .. suffix .. sub(packed, 1, head_size)
+        flat[n + 1], flat[n + 2] = id, packed
         n = n + 2
       end
     end
   end
-  if noted > 0 or not keep_claims(s, handed, first_fence) then
-    note_claims(s, handed, noted + 1, first_fence)
+  if line_count > 0 or not add_packed_claims(s, claimed_ids, first_fence) then
+    add_claim_lines(s, claimed_ids, line_count + 1, first_fence)
   end
-  return items, n, bytes_left
+  return flat, n, bytes_left
 end
 
--- Remember that a worker was here, and the nonce of its last claim that was handed jobs.
-local function see_worker(s, request, was_handed)
-  local seen = s.seen
-  if was_handed or not seen or cut('>I6', seen) <= s.now - LIMITS.worker_seen_ms then
-    local nonce = was_handed and request.nonce or seen and sub(seen, 7) or ''
-    call('HSET', s.names.w, request.worker, pack('>I6', s.now) .. nonce)
-    call('ZADD', s.names.ws, body.text(s.now), request.worker)
+-- Remember when the worker was seen, and the nonce of its last claim that got jobs.
+local function note_worker(s, request, got_jobs)
+  local seen = s.worker_seen
+  if got_jobs or not seen or struct_unpack('>I6', seen) <= s.now - LIMITS.worker_seen_ms then
+    local nonce = got_jobs and request.nonce or seen and sub(seen, 7) or ''
+    call('HSET', s.names.workers, request.worker, struct_pack('>I6', s.now) .. nonce)
+    call('ZADD', s.names.workers_seen, numbers.text(s.now), request.worker)
   end
 end
 
--- When it is worth claiming from this shard again; nil for not by itself. Jobs may have been handed out until an instant;
--- where the call has looked already and changed nothing there, it does not look again.
-local function next_at(s, handed_until)
-  local named, now, is_paused = s.names, s.now, s.cfg.paused
-  if not is_paused and not s.is_drained and call('ZCARD', named.r) > 0 then
+-- When to claim from this shard again; nil for never without a hint. `lease_end` is the end of the leases that the call
+-- has granted. What the call has read and not changed is not read again.
+local function next_claim_at(s, lease_end)
+  local names, now, is_paused = s.names, s.now, s.cfg.paused
+  if not is_paused and not s.is_drained and call('ZCARD', names.ready) > 0 then
     return now
   end
-  local next_ms = s.lease_end
+  local next_ms = s.first_lease_end
   if next_ms == nil then
-    next_ms = first_of(named.x)
-  elseif handed_until and (not next_ms or handed_until < next_ms) then
-    next_ms = handed_until
+    next_ms = lowest_score(names.leases)
+  elseif lease_end and (not next_ms or lease_end < next_ms) then
+    next_ms = lease_end
   end
   if not is_paused then
-    local due = s.due
+    local due = s.first_due
     if due == nil then
-      due = first_of(named.l)
+      due = lowest_score(names.later)
     end
     if due and (not next_ms or due < next_ms) then
       next_ms = due
@@ -243,111 +245,113 @@ local function next_at(s, handed_until)
   return next_ms and math.max(next_ms, now)
 end
 
--- Repair, promote and hand out on one shard. Returns what was handed out after the fence of the first, how much that is,
--- and how many bytes are left.
-local function claim_one(s, request, limit, bytes_left)
-  s.worker, s.lease_end, s.due, s.is_drained = request.worker, nil, nil, nil
-  local repaired = handing.repair(s, LIMITS.repairs)
-  handing.promote(s, LIMITS.promotions)
+-- Repair, promote and hand out on one shard. Returns its answer, how many jobs it hands out, and how many bytes are
+-- left.
+local function claim_shard(s, request, limit, bytes_left)
+  s.worker, s.first_lease_end, s.first_due, s.is_drained = request.worker, nil, nil, nil
+  local repaired = claim.repair(s, LIMITS.repairs_per_call_max)
+  claim.promote(s, LIMITS.promotions_per_call_max)
   if repaired > 0 then
-    s.due = nil -- a death may have freed a blocked job that is due later
+    s.first_due = nil -- a death may have freed a blocked job that is due later
   end
-  local first_fence = s.head.fence + 1
-  local items, n = {}, 0
+  local first_fence = s.counters.fence + 1
+  local flat, n = {}, 0
   if not s.cfg.paused then
-    items, n, bytes_left = hand_out(s, request, limit, bytes_left)
+    flat, n, bytes_left = hand_out(s, request, limit, bytes_left)
   end
-  return { s.cfg.priority, s.cfg.timeout_ms, first_fence, items }, n / 2, bytes_left
+  return { s.cfg.priority, s.cfg.timeout_ms, first_fence, flat }, n / 2, bytes_left
 end
 
-function handing.request_of(args, at)
+function claim.read_request(args, at)
   return { worker = args[at], nonce = args[at + 1], lease_ms = args[at + 2] + 0 }
 end
 
--- Whether this claim was answered before. What is kept of a worker: when it was seen 6, then the nonce of its last claim
--- that was handed jobs.
-function handing.is_known(s, request)
-  s.seen = call('HGET', s.names.w, request.worker)
-  return s.seen and sub(s.seen, 7) == request.nonce
+-- Whether this claim was answered before. A worker is packed: when it was seen 6 · nonce of its last claim that got
+-- jobs.
+function claim.is_repeated(s, request)
+  s.worker_seen = call('HGET', s.names.workers, request.worker)
+  return s.worker_seen and sub(s.worker_seen, 7) == request.nonce
 end
 
--- What an earlier call with this nonce was handed on a shard and still holds: id, body, fence, claimed_at and end in
--- turn, by fence.
-function handing.held_by(s, request)
-  local mine, count = {}, call('ZCARD', s.names.x)
+-- The jobs that an earlier call with this nonce claimed on a shard and that are still leased: id, body, fence,
+-- claimed_at and end of the lease in turn, by fence.
+function claim.earlier_claims(s, request)
+  local claims, count = {}, call('ZCARD', s.names.leases)
   local token_start = request.nonce .. '.'
-  for first = 0, count - 1, LIMITS.batch do
-    local page = call('ZRANGE', s.names.x, first, first + LIMITS.batch - 1, 'WITHSCORES')
+  for first = 0, count - 1, LIMITS.batch_max do
+    local page = call('ZRANGE', s.names.leases, first, first + LIMITS.batch_max - 1, 'WITHSCORES')
     local ids, ends = {}, {}
     for i = 1, #page, 2 do
       ids[#ids + 1], ends[#ends + 1] = page[i], tonumber(page[i + 1])
     end
-    for i, packed in ipairs(waiting.get_all(s.names.a, ids)) do
+    for i, packed in ipairs(chunked.get_values(s.names.deliveries, ids)) do
       if packed and ends[i] > s.now and sub(packed, 8, 7 + #token_start) == token_start then
-        local delivery = body.delivery(packed)
+        local delivery = job_codec.delivery(packed)
         if delivery.worker == request.worker and delivery.nonce == request.nonce then
           delivery.id, delivery.end_ms = ids[i], ends[i]
-          mine[#mine + 1] = delivery
+          claims[#claims + 1] = delivery
         end
       end
     end
   end
-  sort(mine, function(one, other)
+  sort(claims, function(one, other)
     return one.fence < other.fence
   end)
-  local items = {}
-  for _, each in ipairs(mine) do
-    local packed = call('HGET', s.names.b, each.id)
+  local flat = {}
+  for _, delivery in ipairs(claims) do
+    local packed = call('HGET', s.names.bodies, delivery.id)
     if packed then
-      for _, part in ipairs({ each.id, packed, each.fence, each.claimed_at, each.end_ms }) do
-        items[#items + 1] = part
+      for _, value in ipairs({ delivery.id, packed, delivery.fence, delivery.claimed_at, delivery.end_ms }) do
+        flat[#flat + 1] = value
       end
     end
   end
-  return { s.cfg.priority, s.cfg.timeout_ms, 0, items }
+  return { s.cfg.priority, s.cfg.timeout_ms, 0, flat }
 end
 
--- The claims of an earlier call with this nonce.
-local function claim_again(found, request, now)
-  local answers = { dying.handed_on(found), 1, now, false }
+-- The answer of a repeated claim.
+local function repeat_claims(found, request, now)
+  local answers = { death.fail_queue_flags(found), 1, now, false }
   for i, s in ipairs(found) do
-    answers[i + 4] = s and handing.held_by(s, request)
+    answers[i + 4] = s and claim.earlier_claims(s, request)
     answers[4] = answers[4] or s and now
   end
   return answers
 end
 
--- A claim over shards in the order of visiting; answers as claim.lua says. All shards decide before any is written: a job
--- that dies on one may be handed out on another, or leaves work on one that was visited before.
-function handing.claim(found, request, now, limit, bytes_left)
+-- Claim from shards in the order of visiting; answers as the operation claim.lua does. All shards decide before any is
+-- written: a death on one may add a fail job to another, also to one that was visited before.
+function claim.claim_shards(found, request, now, limit, bytes_left)
   for _, s in ipairs(found) do
-    if s and handing.is_known(s, request) then
-      return claim_again(found, request, now)
+    if s and claim.is_repeated(s, request) then
+      return repeat_claims(found, request, now)
     end
   end
   local answers, next_ms, visited = { '', 0, now, false }, nil, {}
-  shard.join(found)
+  shard.link(found)
   for i, s in ipairs(found) do
     answers[i + 4] = false
     if s and (limit == 0 or bytes_left <= 0) then
       next_ms = now
     elseif s then
-      local handed
-      answers[i + 4], handed, bytes_left = claim_one(s, request, limit, bytes_left)
-      limit = limit - handed
-      visited[#visited + 1] = { s, handed > 0 }
+      local claimed
+      answers[i + 4], claimed, bytes_left = claim_shard(s, request, limit, bytes_left)
+      limit = limit - claimed
+      visited[#visited + 1] = { s, claimed > 0 }
     end
   end
-  answers[1] = dying.handed_on(found)
-  finish_all(found)
+  answers[1] = death.fail_queue_flags(found)
+  step.commit_all(found)
   for _, visit in ipairs(visited) do
-    local s, was_handed = visit[1], visit[2]
-    see_worker(s, request, was_handed)
-    local again_ms = next_at(s, was_handed and now + request.lease_ms)
-    if again_ms and (not next_ms or again_ms < next_ms) then
-      next_ms = again_ms
+    local s, got_jobs = visit[1], visit[2]
+    note_worker(s, request, got_jobs)
+    local claim_at = next_claim_at(s, got_jobs and now + request.lease_ms)
+    if claim_at and (not next_ms or claim_at < next_ms) then
+      next_ms = claim_at
     end
   end
   answers[4] = next_ms or false
   return answers
 end
+
+return claim

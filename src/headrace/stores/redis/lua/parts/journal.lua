@@ -1,114 +1,124 @@
--- The journal of a shard: lines are noted while a call decides, and written as one entry before anything else is.
+-- Journal: the events of a shard. A call collects their lines while it decides, and writes them as one stream entry
+-- before anything else.
+--
+-- uses  json, numbers, job_codec
+--
+-- An entry has these fields in this order; packed_lines.py makes lines of `e` and `c` when they are read.
+--
+-- h  epoch, count of the lines, at_ms, worker
+-- n  for packed lines: their size as lines, then what they have in common
+-- e  packed lines of enqueued jobs, as the caller packs them: 20 bytes instead of 140 each; `n` ends with their instant
+--    and the queue's priority
+-- c  packed lines of claimed jobs: their ids, separated by line feeds; `n` ends with the fence of the first, which
+--    count up
+-- l  further lines as they are, behind the packed ones
 
 local journal = {}
 
--- An entry holds fields in this order: `h`, epoch, count, at and worker; what nearly every call writes packed, in `n` the
--- bytes of these lines and what they have in common, in `e` or `c` what differs; and in `l` lines as they are, behind those.
--- A line of `e` takes 20 bytes instead of 140: entries.py makes a text of it when it is read.
---
--- `e`  jobs that were enqueued, as the caller packs them; `n` ends with the time and the queue's priority
--- `c`  ids of jobs that were claimed, with line feeds between them; `n` ends with the fence of the first, which count up
+local NO_COUNTS = job_codec.NO_COUNTS
 
--- Keep lines packed, which have so many bytes; they stand before those that are noted from then on, so none was before.
-function journal.keep(s, kind, bytes, common, packed, count)
-  s.kept, s.count = { kind, bytes, body.text(bytes) .. ' ' .. common, packed }, count
+-- Add packed lines, 'e' or 'c', with their size as lines; before any other line of the call.
+function journal.add_packed(s, kind, bytes, common, packed, count)
+  s.packed_lines, s.line_count = { kind, bytes, numbers.text(bytes) .. ' ' .. common, packed }, count
 end
 
--- Add a line; `text` is a whole JSON object. What is done for every job of a batch adds its lines by itself.
-function journal.note(s, text)
-  local n = s.pieces
+-- Add a line; `text` is a JSON object. Loops over whole batches append to s.lines themselves.
+function journal.add_line(s, text)
+  local n = s.piece_count
   s.lines[n + 1], s.lines[n + 2] = text, '\n'
-  s.pieces = n + 2
-  s.count = s.count + 1
+  s.piece_count = n + 2
+  s.line_count = s.line_count + 1
 end
 
--- What is said of a record by what it is: members without braces.
-function journal.facts(id, packed, cfg)
-  local kind, tag = body.kind_and_tag(packed)
+-- The JSON members, without braces, that identify a job.
+function journal.job_members(id, packed, cfg)
+  local kind, tag = job_codec.kind_and_tag(packed)
   return '"id":' .. json.quote(id)
     .. ',"kind":' .. json.quote(kind)
     .. (tag == '' and '' or ',"tag":' .. json.quote(tag))
-    .. ',"priority":' .. body.priority(packed, cfg)
-    .. ',"payload_bytes":' .. body.payload_bytes(packed)
+    .. ',"priority":' .. job_codec.priority(packed, cfg)
+    .. ',"payload_bytes":' .. job_codec.payload_bytes(packed)
 end
 
-function journal.counts(packed)
+-- The JSON members of a job's attempts and stalls.
+function journal.count_members(packed)
   if sub(packed, 13, 20) == NO_COUNTS then
     return ',"attempts":0,"stalls":0'
   end
-  local attempts, stalls = body.counts(packed)
+  local attempts, stalls = job_codec.counts(packed)
   return ',"attempts":' .. attempts .. ',"stalls":' .. stalls
 end
 
-local FRESH = { enqueued = true, blocked = true, unblocked = true }
-local CARRIERS = { enqueued = true, updated = true, unblocked = true, merged = true, replayed = true }
+local WITHOUT_COUNTS = { enqueued = true, blocked = true, unblocked = true }
+local WITH_PAYLOAD = { enqueued = true, updated = true, unblocked = true, merged = true, replayed = true }
 
--- What a line carries of a body's payload where the queue wants it: a member, or nothing of one that is no text.
--- `is_text` when the caller has looked: looking costs more than all the rest.
-function journal.carried(packed, is_text)
-  local payload = body.payload(packed)
+-- The JSON member of a payload; '' where the payload is no text. `is_text` spares the check, which costs more than the
+-- rest.
+function journal.payload_member(packed, is_text)
+  local payload = job_codec.payload(packed)
   return (is_text or json.is_utf8(payload)) and ',"payload":' .. json.quote_long(payload) or ''
 end
 
--- A line about a record that waits: what it is and when it is due; `is_text` when its payload is known to be one.
-function journal.waits(s, event, id, packed, more, is_text)
-  journal.note(s, '{"event":"' .. event .. '",'
-    .. journal.facts(id, packed, s.cfg)
-    .. (FRESH[event] and '' or journal.counts(packed))
-    .. ',"run_at_ms":' .. body.text(body.run_at(packed))
+-- Add a line about a waiting or blocked job, with further members `more`; `is_text` when its payload is known to be
+-- text.
+function journal.add_job_line(s, event, id, packed, more, is_text)
+  journal.add_line(s, '{"event":"' .. event .. '",'
+    .. journal.job_members(id, packed, s.cfg)
+    .. (WITHOUT_COUNTS[event] and '' or journal.count_members(packed))
+    .. ',"run_at_ms":' .. numbers.text(job_codec.run_at(packed))
     .. (more or '')
-    .. (s.cfg.journal_payloads and CARRIERS[event] and journal.carried(packed, is_text) or '') .. '}')
+    .. (s.cfg.journal_payloads and WITH_PAYLOAD[event] and journal.payload_member(packed, is_text) or '') .. '}')
 end
 
--- What is said of a waiting record that leaves.
-function journal.leaving(s, id, packed)
-  return journal.facts(id, packed, s.cfg)
-    .. journal.counts(packed)
-    .. ',"enqueued_at_ms":' .. body.text(body.enqueued_at(packed))
+-- The JSON members of a waiting job that leaves.
+function journal.leaving_members(s, id, packed)
+  return journal.job_members(id, packed, s.cfg)
+    .. journal.count_members(packed)
+    .. ',"enqueued_at_ms":' .. numbers.text(job_codec.enqueued_at(packed))
 end
 
--- The error of a job that died or is tried again: members without braces.
-function journal.failure(class, message)
+-- The JSON members of an error.
+function journal.error_members(class, message)
   return ',"error_class":' .. json.quote(class) .. ',"error_message":' .. json.quote(message)
 end
 
--- What is there to read: epoch, first and last number, times of these, bytes.
+-- The bounds of the journal: epoch, first and last number, their instants, bytes.
 function journal.bounds(s)
-  local head = s.head
-  return { head.epoch, head.first, head.seq, head.oldest, head.at, head.bytes }
+  local counters = s.counters
+  return { counters.epoch, counters.first, counters.seq, counters.oldest, counters.at, counters.bytes }
 end
 
--- Write what was noted as one entry: the first write of a call.
+-- Write the lines of a call as one entry; the first write of the call.
 function journal.write(s)
-  if s.count == 0 then
+  if s.line_count == 0 then
     return
   end
-  local head = s.head
-  local seq, at = head.seq + s.count, head.at
+  local counters = s.counters
+  local seq, at = counters.seq + s.line_count, counters.at
   if s.now > at then
     at = s.now
   end
-  local text, kept, fields, size = body.text, s.kept, { 'h', '' }, 0
-  fields[2] = text(head.epoch) .. ' ' .. text(s.count) .. ' ' .. text(at) .. ' ' .. (s.worker or '')
-  if kept then
-    fields[3], fields[4], fields[5], fields[6] = 'n', kept[3], kept[1], kept[4]
-    size, s.kept = kept[2], nil
+  local text, packed, fields, size = numbers.text, s.packed_lines, { 'h', '' }, 0
+  fields[2] = text(counters.epoch) .. ' ' .. text(s.line_count) .. ' ' .. text(at) .. ' ' .. (s.worker or '')
+  if packed then
+    fields[3], fields[4], fields[5], fields[6] = 'n', packed[3], packed[1], packed[4]
+    size, s.packed_lines = packed[2], nil
   end
-  if s.pieces > 0 then
-    local n, lines = #fields, concat(s.lines, '', 1, s.pieces)
+  if s.piece_count > 0 then
+    local n, lines = #fields, concat(s.lines, '', 1, s.piece_count)
     fields[n + 1], fields[n + 2] = 'l', lines
     size = size + #lines
   end
-  call('XADD', s.names.j, text(seq) .. '-0', unpack(fields))
-  if head.first == head.seq + 1 then
-    head.oldest = at
+  call('XADD', s.names.journal, text(seq) .. '-0', unpack(fields))
+  if counters.first == counters.seq + 1 then
+    counters.oldest = at
   end
-  head.seq, head.at, head.bytes = seq, at, head.bytes + size
-  s.lines, s.pieces, s.count = {}, 0, 0
+  counters.seq, counters.at, counters.bytes = seq, at, counters.bytes + size
+  s.lines, s.piece_count, s.line_count = {}, 0, 0
 end
 
--- The bytes of the lines of an entry.
-function journal.bytes(entry)
+-- The size of an entry's lines.
+function journal.entry_bytes(entry)
   local fields = entry[2]
   if fields[3] == 'l' then
     return #fields[4]
@@ -116,10 +126,11 @@ function journal.bytes(entry)
   return string.match(fields[4], '^%d+') + (fields[8] and #fields[8] or 0)
 end
 
+-- The last number that all holding consumers have read; consumers that were silent for long hold nothing.
 local function held_seq(s)
-  local held = s.head.seq
-  for _, said in ipairs(call('HVALS', s.names.jc)) do
-    local seq, hold, seen = string.match(said, '^(%d+) (%d) (%d+)$')
+  local held = s.counters.seq
+  for _, consumer in ipairs(call('HVALS', s.names.consumers)) do
+    local seq, hold, seen = string.match(consumer, '^(%d+) (%d) (%d+)$')
     if hold == '1' and tonumber(seen) > s.now - LIMITS.consumer_silent_ms and tonumber(seq) < held then
       held = tonumber(seq)
     end
@@ -127,21 +138,21 @@ local function held_seq(s)
   return held
 end
 
--- Whether a journal may hold entries beyond its queue's retention, by its bytes, the number of its lines less one, and the
--- time of the oldest.
-function journal.is_over(cfg, bytes, more, oldest, now)
+-- Whether a journal may exceed its queue's retention: by its bytes, the count of its lines less one, and the instant of
+-- the oldest.
+function journal.exceeds_retention(cfg, bytes, more, oldest, now)
   return bytes > cfg.journal_bytes_max
     or more >= cfg.journal_keep_max
     or (more >= 0 and oldest <= now - cfg.journal_keep_ms)
 end
 
 local function may_trim(s)
-  local head = s.head
-  return journal.is_over(s.cfg, head.bytes, head.seq - head.first, head.oldest, s.now)
+  local counters = s.counters
+  return journal.exceeds_retention(s.cfg, counters.bytes, counters.seq - counters.first, counters.oldest, s.now)
 end
 
--- The entries from the front, a few at a time: last seq, at_ms and bytes of the next one; nil at the end.
-local function from_the_front(key)
+-- Iterates over the entries, oldest first, a few at a time: last seq, at_ms and bytes; nil at the end.
+local function oldest_entries(key)
   local entries, index, start, is_end = {}, 0, '-', false
   return function()
     index = index + 1
@@ -155,35 +166,37 @@ local function from_the_front(key)
       return nil
     end
     local at = string.match(entry[2][2], '^%d+ %d+ (%d+)')
-    return tonumber(string.match(entry[1], '^%d+')), tonumber(at), journal.bytes(entry)
+    return tonumber(string.match(entry[1], '^%d+')), tonumber(at), journal.entry_bytes(entry)
   end
 end
 
--- Drop entries from the front while `is_over(last_seq, at_ms)`, at most `limit`; says how many.
+-- Drop the oldest entries while `is_over(last_seq, at_ms)`, at most `limit`; returns how many.
 function journal.drop(s, limit, is_over)
-  local head, dropped = s.head, 0
-  local next = from_the_front(s.names.j)
+  local counters, dropped = s.counters, 0
+  local next = oldest_entries(s.names.journal)
   local last, at, bytes = next()
   while last and dropped < limit and is_over(last, at) do
-    head.first, head.bytes = last + 1, head.bytes - bytes
+    counters.first, counters.bytes = last + 1, counters.bytes - bytes
     dropped = dropped + 1
     last, at, bytes = next()
   end
-  head.oldest = at or 0
+  counters.oldest = at or 0
   if dropped > 0 then
-    call('XTRIM', s.names.j, 'MINID', format('%.0f', head.first))
+    call('XTRIM', s.names.journal, 'MINID', format('%.0f', counters.first))
   end
   return dropped
 end
 
--- Drop entries beyond the queue's retention; age and count wait for readers that hold, bytes wait for nobody.
+-- Drop entries beyond the queue's retention. Age and count wait for holding consumers, bytes never wait.
 function journal.trim(s, limit)
   if not may_trim(s) then
     return 0
   end
-  local cfg, head, held = s.cfg, s.head, held_seq(s)
+  local cfg, counters, held = s.cfg, s.counters, held_seq(s)
   return journal.drop(s, limit, function(last, at)
-    return head.bytes > cfg.journal_bytes_max
-      or ((head.seq - last >= cfg.journal_keep_max or at <= s.now - cfg.journal_keep_ms) and last <= held)
+    return counters.bytes > cfg.journal_bytes_max
+      or ((counters.seq - last >= cfg.journal_keep_max or at <= s.now - cfg.journal_keep_ms) and last <= held)
   end)
 end
+
+return journal

@@ -1,4 +1,4 @@
--- JSON: text quoted for journal lines, and the strict check of a payload that a fail handler is to read as it is.
+-- JSON: quoting of text for journal lines, and a strict check of payloads that a fail handler is to read as they are.
 
 local json = {}
 
@@ -17,8 +17,8 @@ function json.quote(text)
   return '"' .. text .. '"'
 end
 
--- A long text as a JSON string, to the byte as json.quote has it. The server's own encoder is many times as fast as a
--- pattern where there are many quotes; it escapes the slash and the delete character besides.
+-- A long text as a JSON string, equal to that of json.quote. The server's own encoder is many times as fast as a
+-- pattern where there are many quotes, but also escapes the slash and the delete character.
 function json.quote_long(text)
   if find(text, '\127', 1, true) then
     return json.quote(text)
@@ -39,15 +39,15 @@ function json.quote_long(text)
   return concat(pieces)
 end
 
--- Whether no id needs escaping: two plain searches in all of them are much cheaper than a pattern for each.
+-- Whether no id needs escaping; two plain searches in all ids are much cheaper than a pattern for each.
 function json.are_plain(ids)
   local all = concat(ids, ' ')
   return not find(all, '"', 1, true) and not find(all, '\\', 1, true)
 end
 
-local ASCII = '^[^\128-\255]*()' -- one long match: a search tries every place anew, three times as slowly
+local ASCII = '^[^\128-\255]*()' -- one long match: a search starts again at every character, three times as slow
 
--- Behind the character of several bytes that starts at `at`; nil when there is none.
+-- The position behind the character of several bytes at `at`; nil when there is none.
 local function after_wide(at, one, two, three, four)
   if one < 194 or one > 244 or not two then
     return nil
@@ -74,6 +74,7 @@ local function after_wide(at, one, two, three, four)
   return four and four >= 128 and four <= 191 and at + 4 or nil
 end
 
+-- Whether a text is valid UTF-8.
 function json.is_utf8(text)
   local at = 1
   while true do
@@ -97,7 +98,7 @@ local DEPTH_MAX = 900
 local SPACE = '^[ \t\n\r]*()'
 local WORDS = { t = 'true', f = 'false', n = 'null' }
 
--- Behind the string that starts at the quote `at`; nil when there is none.
+-- The position behind the string that starts with the quote at `at`; nil when there is none.
 local function after_string(text, at)
   at = at + 1
   while true do
@@ -146,7 +147,7 @@ local function after_scalar(text, at, char)
   return after_number(text, at)
 end
 
--- Behind the key and colon of an object's member.
+-- The position behind the key and colon of an object's member; nil when there is none.
 local function after_key(text, at)
   local _, _, quote = find(text, SPACE, at)
   if sub(text, quote, quote) ~= '"' then
@@ -160,7 +161,7 @@ local function after_key(text, at)
   return colon
 end
 
--- Whether a text is one JSON value: strictly UTF-8, no NaN, not nested beyond what a reader can take. Not recursive.
+-- Whether a text is one JSON value: strict UTF-8, no NaN, not nested deeper than readers can take. Not recursive.
 function json.is_value(text)
   if not json.is_utf8(text) then
     return false
@@ -233,3 +234,5 @@ function json.base64(text)
   end
   return concat(out)
 end
+
+return json

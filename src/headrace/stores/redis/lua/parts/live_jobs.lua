@@ -1,141 +1,97 @@
--- Waiting and active jobs: what a call decides is collected per id, and written in a few commands at its end.
+-- Live jobs: jobs that wait or are active. A call collects its decisions by job id and writes them in a few commands.
+--
+-- uses  job_codec, chunked, notify
+--
+-- In the tables s.bodies, s.ready, s.later, s.leases, s.deliveries and s.blocked a value is to be set and false is to
+-- be dropped. Ready jobs are ordered by their order key: the tier of the priority, plus a number that only grows.
 
-local waiting = {}
+local live_jobs = {}
 
-local TIER = 2 ^ 48
-local CHUNK = LIMITS.batch * 2
 local NONE = {}
 
--- A new place at the end of the line of a priority.
-function waiting.draw(s, packed)
-  local number = s.head.number + 1
-  s.head.number = number
-  return (9 - body.priority(packed, s.cfg)) * TIER + number
+-- The order key of a job behind all others of its priority.
+function live_jobs.next_order_key(s, packed)
+  local number = s.counters.number + 1
+  s.counters.number = number
+  return (PRIORITY_MAX - job_codec.priority(packed, s.cfg)) * TIER + number
 end
 
--- The place of a job that keeps its number, in the line of the priority it has now.
-function waiting.same_number(s, packed, place)
-  return (9 - body.priority(packed, s.cfg)) * TIER + place % TIER
+-- The order key of a job that keeps its number under the priority that it has now.
+function live_jobs.moved_order_key(s, packed, order_key)
+  return (PRIORITY_MAX - job_codec.priority(packed, s.cfg)) * TIER + order_key % TIER
 end
 
--- Let a record that is in no index wait: ready when it is due, later otherwise.
-function waiting.wait(s, id, packed)
-  local run_at = body.run_at(packed)
-  s.B[id] = packed
+-- Let a job that is in no index wait: ready when it is due, later otherwise.
+function live_jobs.add(s, id, packed)
+  local run_at = job_codec.run_at(packed)
+  s.bodies[id] = packed
   if run_at <= s.now then
-    s.R[id] = waiting.draw(s, packed)
+    s.ready[id] = live_jobs.next_order_key(s, packed)
   else
-    s.L[id] = run_at
+    s.later[id] = run_at
   end
-  s.woke = true
+  s.has_new_work = true
 end
 
--- Change a record that waits: `place` among the ready ones, or nil for later.
-function waiting.change(s, id, packed, place)
-  s.B[id] = packed
-  s.R[id], s.L[id] = place or false, not place and body.run_at(packed)
-  s.woke = true
+-- Change a waiting job; without an order key it is due later.
+function live_jobs.change(s, id, packed, order_key)
+  s.bodies[id] = packed
+  s.ready[id], s.later[id] = order_key or false, not order_key and job_codec.run_at(packed)
+  s.has_new_work = true
 end
 
--- Take a job that waits off its shard.
-function waiting.drop(s, id)
-  s.B[id], s.R[id], s.L[id] = false, false, false
+-- Drop a waiting job.
+function live_jobs.drop(s, id)
+  s.bodies[id], s.ready[id], s.later[id] = false, false, false
 end
 
--- Take the lease of a job away, also one that this call has given.
-function waiting.let_go(s, id)
-  s.X[id], s.A[id] = false, false
-  for i, handed in ipairs(s.handed or NONE) do
-    if handed == id then
-      table.remove(s.handed, i)
+-- Drop the lease of a job, also a lease that this call has granted.
+function live_jobs.drop_lease(s, id)
+  s.leases[id], s.deliveries[id] = false, false
+  for i, claimed_id in ipairs(s.claimed_ids or NONE) do
+    if claimed_id == id then
+      table.remove(s.claimed_ids, i)
       for _ = 1, 2 do
-        table.remove(s.leases, i * 2 - 1)
-        table.remove(s.deliveries, i * 2 - 1)
+        table.remove(s.claimed_leases, i * 2 - 1)
+        table.remove(s.claimed_deliveries, i * 2 - 1)
       end
-      s.R[id] = s.R[id] or false
+      s.ready[id] = s.ready[id] or false
       return
     end
   end
 end
 
--- A record that should have been there and was not: noted, and the call goes on.
-function waiting.quarantine(s, what, id)
-  s.missing = s.missing or {}
-  s.missing[#s.missing + 1] = what .. ' ' .. id
+-- Remember a record that is missing: 'b' a body, 'a' a delivery, 'd' a dead letter. The call goes on without it.
+function live_jobs.quarantine(s, kind, id)
+  s.quarantined = s.quarantined or {}
+  s.quarantined[#s.quarantined + 1] = kind .. ' ' .. id
 end
 
--- The values of hash fields for many ids, in chunks.
-function waiting.get_all(key, ids)
-  local count = #ids
-  if count == 0 then
-    return {}
-  end
-  if count <= CHUNK then
-    return call('HMGET', key, unpack(ids))
-  end
-  local found = {}
-  for first = 1, count, CHUNK do
-    local last = math.min(first + CHUNK - 1, count)
-    local part = call('HMGET', key, unpack(ids, first, last))
-    for i = 1, last - first + 1 do
-      found[first + i - 1] = part[i]
-    end
-  end
-  return found
-end
-
--- The scores of many members of a sorted set, in chunks.
-function waiting.scores(key, ids)
-  local found = {}
-  for first = 1, #ids, CHUNK do
-    local part = call('ZMSCORE', key, unpack(ids, first, math.min(first + CHUNK - 1, #ids)))
-    for i = 1, #part do
-      found[first + i - 1] = part[i]
-    end
-  end
-  return found
-end
-
--- The body of a job as it stands in this call; false when there is none.
-function waiting.body(s, id)
-  local packed = s.B[id]
+-- The body of a job after the decisions of this call so far; false when there is none.
+function live_jobs.get_body(s, id)
+  local packed = s.bodies[id]
   if packed == nil then
-    packed = call('HGET', s.names.b, id)
+    packed = call('HGET', s.names.bodies, id)
   end
   return packed
 end
 
--- The delivery of a job as it stands in this call.
-function waiting.delivery(s, id)
-  local packed = s.A[id]
+-- The delivery of a job after the decisions of this call so far; false when it is not active.
+function live_jobs.get_delivery(s, id)
+  local packed = s.deliveries[id]
   if packed == nil then
-    packed = call('HGET', s.names.a, id)
+    packed = call('HGET', s.names.deliveries, id)
   end
   return packed
 end
 
--- How many wait or are blocked.
-function waiting.held(s)
-  s.ready = call('ZCARD', s.names.r)
-  return s.ready + call('ZCARD', s.names.l) + s.head.blocked
+-- How many jobs wait or are blocked.
+function live_jobs.count_waiting(s)
+  s.ready_count = call('ZCARD', s.names.ready)
+  return s.ready_count + call('ZCARD', s.names.later) + s.counters.blocked
 end
 
--- One command over a flat list, in chunks; returns the sum of its answers.
-function waiting.each_chunk(command, key, flat, n)
-  if n == 0 then
-    return 0
-  end
-  if n <= CHUNK then
-    return call(command, key, unpack(flat, 1, n))
-  end
-  local sum = 0
-  for first = 1, n, CHUNK do
-    sum = sum + call(command, key, unpack(flat, first, math.min(first + CHUNK - 1, n)))
-  end
-  return sum
-end
-
-local function drop_those(command, key, changes)
+local function drop_fields(command, key, changes)
   if next(changes) == nil then
     return 0
   end
@@ -146,7 +102,7 @@ local function drop_those(command, key, changes)
       flat[n] = id
     end
   end
-  return waiting.each_chunk(command, key, flat, n)
+  return chunked.run(command, key, flat, n)
 end
 
 local function set_hash(key, changes)
@@ -160,7 +116,7 @@ local function set_hash(key, changes)
       n = n + 2
     end
   end
-  return waiting.each_chunk('HSET', key, flat, n)
+  return chunked.run('HSET', key, flat, n)
 end
 
 local function set_scores(key, changes)
@@ -174,10 +130,10 @@ local function set_scores(key, changes)
       n = n + 2
     end
   end
-  waiting.each_chunk('ZADD', key, flat, n)
+  chunked.run('ZADD', key, flat, n)
 end
 
-local function earliest(changes)
+local function lowest_score(changes)
   local least
   for _, score in pairs(changes) do
     if score and (not least or score < least) then
@@ -187,83 +143,85 @@ local function earliest(changes)
   return least
 end
 
--- Whether waiters have to be told: something is ready where nothing was, or is due before all that was.
-local function is_news(s)
-  if not s.woke then
+-- Whether to wake workers: a job is ready where none was, or is due before all others.
+local function must_wake_workers(s)
+  if not s.has_new_work then
     return false
   end
-  if (s.new_places or earliest(s.R)) and (s.ready or call('ZCARD', s.names.r)) == 0 then
+  if (s.new_order_keys or lowest_score(s.ready)) and (s.ready_count or call('ZCARD', s.names.ready)) == 0 then
     return true
   end
-  local due = earliest(s.L)
+  local due = lowest_score(s.later)
   if not due then
     return false
   end
-  local first = call('ZRANGE', s.names.l, 0, 0, 'WITHSCORES')
+  local first = call('ZRANGE', s.names.later, 0, 0, 'WITHSCORES')
   return not first[2] or due < tonumber(first[2])
 end
 
--- What enqueue and settle decide for nearly every job of a batch, in lists that need no sorting out. They come before
--- what was decided otherwise, which may be about the same ids.
+-- Write the lists that enqueue and settle make of nearly all jobs of a batch. They come before the other decisions,
+-- which may be about the same ids.
 local function write_lists(s)
-  local named = s.names
+  local names = s.names
   if s.new_bodies then
-    waiting.each_chunk('HSET', named.b, s.new_bodies, #s.new_bodies)
-    waiting.each_chunk('ZADD', named.r, s.new_places, #s.new_places)
-    s.new_bodies, s.new_places = nil, nil
+    chunked.run('HSET', names.bodies, s.new_bodies, #s.new_bodies)
+    chunked.run('ZADD', names.ready, s.new_order_keys, #s.new_order_keys)
+    s.new_bodies, s.new_order_keys = nil, nil
   end
-  if s.over then
-    waiting.each_chunk('ZREM', named.x, s.over, #s.over)
-    waiting.each_chunk('HDEL', named.a, s.over, #s.over)
-    waiting.each_chunk('HDEL', named.b, s.over, #s.over)
-    s.over = nil
-  end
-end
-
--- What a claim hands out; after everything else, since a job may be repaired and handed out in one call.
-local function write_handed(s)
-  local named = s.names
-  if s.handed then
-    waiting.each_chunk('ZREM', named.r, s.handed, #s.handed)
-    waiting.each_chunk('ZADD', named.x, s.leases, #s.leases)
-    waiting.each_chunk('HSET', named.a, s.deliveries, #s.deliveries)
-    s.handed, s.leases, s.deliveries = nil, nil, nil
+  if s.done_ids then
+    chunked.run('ZREM', names.leases, s.done_ids, #s.done_ids)
+    chunked.run('HDEL', names.deliveries, s.done_ids, #s.done_ids)
+    chunked.run('HDEL', names.bodies, s.done_ids, #s.done_ids)
+    s.done_ids = nil
   end
 end
 
--- Drops before sets, since a job may leave an index and come back in one call.
+-- Write the claimed jobs; last, since a job may be repaired and claimed in one call.
+local function write_claims(s)
+  local names = s.names
+  if s.claimed_ids then
+    chunked.run('ZREM', names.ready, s.claimed_ids, #s.claimed_ids)
+    chunked.run('ZADD', names.leases, s.claimed_leases, #s.claimed_leases)
+    chunked.run('HSET', names.deliveries, s.claimed_deliveries, #s.claimed_deliveries)
+    s.claimed_ids, s.claimed_leases, s.claimed_deliveries = nil, nil, nil
+  end
+end
+
+-- Write the decisions by id. Drops come before sets, since a job may leave an index and come back in one call.
 local function write_changes(s)
-  local named, head = s.names, s.head
-  drop_those('ZREM', named.r, s.R)
-  drop_those('ZREM', named.l, s.L)
-  drop_those('ZREM', named.x, s.X)
-  drop_those('HDEL', named.a, s.A)
-  drop_those('HDEL', named.b, s.B)
-  head.blocked = head.blocked - drop_those('HDEL', named.t, s.T)
-  set_hash(named.b, s.B)
-  set_hash(named.a, s.A)
-  head.blocked = head.blocked + set_hash(named.t, s.T)
-  set_scores(named.r, s.R)
-  set_scores(named.l, s.L)
-  set_scores(named.x, s.X)
-  s.B, s.R, s.L, s.X, s.A, s.T = {}, {}, {}, {}, {}, {}
+  local names, counters = s.names, s.counters
+  drop_fields('ZREM', names.ready, s.ready)
+  drop_fields('ZREM', names.later, s.later)
+  drop_fields('ZREM', names.leases, s.leases)
+  drop_fields('HDEL', names.deliveries, s.deliveries)
+  drop_fields('HDEL', names.bodies, s.bodies)
+  counters.blocked = counters.blocked - drop_fields('HDEL', names.blocked, s.blocked)
+  set_hash(names.bodies, s.bodies)
+  set_hash(names.deliveries, s.deliveries)
+  counters.blocked = counters.blocked + set_hash(names.blocked, s.blocked)
+  set_scores(names.ready, s.ready)
+  set_scores(names.later, s.later)
+  set_scores(names.leases, s.leases)
+  s.bodies, s.ready, s.later, s.leases, s.deliveries, s.blocked = {}, {}, {}, {}, {}, {}
 end
 
--- Write what was decided.
-function waiting.write(s)
-  local named = s.names
-  local is_waking = is_news(s)
+-- Write all decisions of a call about live jobs, and wake workers.
+function live_jobs.write(s)
+  local names = s.names
+  local must_wake = must_wake_workers(s)
   write_lists(s)
-  if next(s.B) or next(s.R) or next(s.L) or next(s.X) or next(s.A) or next(s.T) then
+  if next(s.bodies) or next(s.ready) or next(s.later) or next(s.leases) or next(s.deliveries) or next(s.blocked) then
     write_changes(s)
   end
-  write_handed(s)
-  if s.missing then
-    waiting.each_chunk('LPUSH', named.q, s.missing, #s.missing)
-    call('LTRIM', named.q, 0, LIMITS.quarantine - 1)
+  write_claims(s)
+  if s.quarantined then
+    chunked.run('LPUSH', names.quarantine, s.quarantined, #s.quarantined)
+    call('LTRIM', names.quarantine, 0, LIMITS.quarantine_max - 1)
   end
-  s.missing, s.woke, s.ready = nil, false, nil
-  if is_waking then
-    telling.publish(named.prefix, '')
+  s.quarantined, s.has_new_work, s.ready_count = nil, false, nil
+  if must_wake then
+    notify.publish(names.channel, '')
   end
 end
+
+return live_jobs

@@ -1,37 +1,42 @@
--- Telling those who wait: that there may be work, and which jobs have ended while the shard knows of anybody who waits
--- for that.
+-- Notify: hints to workers that there may be work, and to clients that jobs have ended.
+--
+-- uses  shard
+--
+-- Ends are published only while a client waits for one (await_end.lua), until the instant in the field `awaited`.
 
-local telling = {}
+local notify = {}
 
--- Publish a hint. One that is not let through, for want of the right to publish, must not break a call half-way.
-function telling.publish(channel, said)
-  redis.pcall('SPUBLISH', channel, said)
+-- Publish a hint. A user without the right to publish must not break a call half-way.
+function notify.publish(channel, message)
+  redis.pcall('SPUBLISH', channel, message)
 end
 
--- Remember that a job has ended or is gone. Those that settle has put into s.over need not be named here.
-function telling.note(s, id)
-  if s.awaited then
-    s.gone = s.gone or {}
-    s.gone[#s.gone + 1] = id
+-- Remember that a job has ended or is gone. Jobs in s.done_ids are remembered there.
+function notify.note_end(s, id)
+  if s.awaited_until then
+    s.ended_ids = s.ended_ids or {}
+    s.ended_ids[#s.ended_ids + 1] = id
   end
 end
 
--- Tell what was noted and what was over, in one message: the ids on lines. The time is the server's: a call may be given
--- another.
-function telling.ends(s, over)
-  local ids = s.gone or {}
-  s.gone = nil
-  for i = 1, over and #over or 0 do
-    ids[#ids + 1] = over[i]
+-- Publish the ids of all jobs that this call has ended, as lines of one message. By the server's clock: a call may have
+-- another instant.
+function notify.publish_ends(s, done_ids)
+  local ids = s.ended_ids or {}
+  s.ended_ids = nil
+  for i = 1, done_ids and #done_ids or 0 do
+    ids[#ids + 1] = done_ids[i]
   end
   if #ids == 0 then
     return
   end
-  if tonumber(s.awaited) <= shard.now('') then
-    -- Nobody has waited for a while: calls need not think of it any more.
-    call('HDEL', s.names.m, 'awaited')
-    s.awaited = false
+  if tonumber(s.awaited_until) <= shard.now('') then
+    -- No client waits any more: spare later calls the work.
+    call('HDEL', s.names.meta, 'awaited')
+    s.awaited_until = false
     return
   end
-  telling.publish(s.names.ends, concat(ids, '\n'))
+  notify.publish(s.names.end_channel, concat(ids, '\n'))
 end
+
+return notify

@@ -1,206 +1,121 @@
--- What follows when a delivery or a job is over: it waits again, has ended, or has died.
+-- Outcome: what follows when a delivery ends. Its job waits again (requeue), has ended (finish) or dies (kill).
+--
+-- uses  json, numbers, job_codec, journal, notify, live_jobs, finished_jobs, blocked_jobs, death
+--
+-- `members` are the JSON members of the delivery's journal line so far; a blocked job of the id is applied or released.
 
-local dying = {}
+local outcome = {}
 
-local FAIL_KIND = 'headrace.fail'
-local STALLED = { class = 'Stalled', message = 'the lease ran out before the delivery was settled' }
-local EXPIRED = { class = 'Expired', message = 'the job was not started before its expires_at_ms' }
+local EVENTS = { d = 'done', c = 'cancelled' }
 
--- What a fail handler reads: [id, payload, error]; a payload that is not JSON comes as base64.
-local function fail_payload(id, packed, reason, class, message)
-  local payload = body.payload(packed)
-  if not json.is_value(payload) then
-    payload = '{"base64": "' .. json.base64(payload) .. '"}'
-  end
-  return '[' .. json.quote(id) .. ',' .. payload
-    .. ',{"class": ' .. json.quote(class)
-    .. ', "message": ' .. json.quote(message)
-    .. ', "reason": "' .. reason .. '"}]'
-end
-
-local function hand_to_fail_handler(s, id, number, packed, reason, class, message)
-  local fail_queue = shard.fail_queue(s)
-  s.has_handed_on, fail_queue.is_drained, fail_queue.due = true, nil, nil
-  local _, tag = body.kind_and_tag(packed)
-  local payload = fail_payload(id, packed, reason, class, message)
-  local failed = body.new(s.now, FAIL_KIND, tag, payload, body.headers(packed))
-  local failed_id = id .. '#' .. body.text(number)
-  waiting.drop(fail_queue, failed_id)
-  waiting.let_go(fail_queue, failed_id)
-  fail_queue.L[failed_id] = false
-  fail_queue.head.freed = 1 -- numbers of dead letters begin anew in a queue that was deleted: this id may have ended before
-  waiting.wait(fail_queue, failed_id, failed)
-  journal.waits(fail_queue, 'enqueued', failed_id, failed)
-end
-
--- For each shard of a call what its deaths did to the fail queue: '0' nothing, '1' made it, '2' left a job on the one that
--- was there.
-function dying.handed_on(found)
-  local flags = {}
-  for i, s in ipairs(found) do
-    flags[i] = s and (s.made and '1' or s.has_handed_on and '2') or '0'
-  end
-  return concat(flags)
-end
-
--- Write the dead letter of a job that has left its row; `said` are the members of its line so far. Returns its number.
-function dying.die(s, id, packed, reason, class, message, said)
-  local number = dead_letters.put(s, id, packed, reason, class, message)
-  telling.note(s, id)
-  journal.note(s, '{"event":"dead",' .. said
-    .. ',"reason":"' .. reason .. '","dead_letter":' .. body.text(number)
-    .. journal.failure(class, message) .. '}')
-  dead_letters.sweep(s, 2)
-  if s.cfg.fail_handler and not s.names.is_fail_queue then
-    hand_to_fail_handler(s, id, number, packed, reason, class, message)
-  end
-  return number
-end
-
--- A delivery that ends with its job waiting again; `packed` has its new time and counters. Returns the body as stored.
-local function wait_again(s, id, packed, event, said)
+-- Let the job wait again; `packed` has its new time and counts. Returns the body as it is stored.
+local function requeue(s, id, packed, event, members)
   local blocked_job = blocked_jobs.get(s, id)
-  local failure = ''
+  local error_members = ''
   if event == 'retried' then
-    local _, class, message = body.error(packed)
-    failure = journal.failure(class, message)
+    local _, class, message = job_codec.error(packed)
+    error_members = journal.error_members(class, message)
   end
-  journal.note(s, '{"event":"' .. event .. '",' .. said
-    .. journal.counts(packed)
-    .. ',"run_at_ms":' .. body.text(body.run_at(packed)) .. failure .. '}')
-  waiting.let_go(s, id)
+  journal.add_line(s, '{"event":"' .. event .. '",' .. members
+    .. journal.count_members(packed)
+    .. ',"run_at_ms":' .. numbers.text(job_codec.run_at(packed)) .. error_members .. '}')
+  live_jobs.drop_lease(s, id)
   if blocked_job then
-    s.T[id] = false
-    packed = blocked_jobs.applied(blocked_job, packed)
+    s.blocked[id] = false
+    packed = blocked_jobs.apply(blocked_job, packed)
   end
-  waiting.wait(s, id, packed)
+  live_jobs.add(s, id, packed)
   if blocked_job then
-    journal.waits(s, 'merged', id, packed)
+    journal.add_job_line(s, 'merged', id, packed)
   end
   return packed
 end
-dying.wait_again = wait_again
+outcome.requeue = requeue
 
--- A delivery that ends its job, done ('d') or cancelled ('c'). `head` may be a whole body's.
-local EVENTS = { d = 'done', c = 'cancelled' }
-function dying.over(s, id, head, state, result, said)
-  waiting.let_go(s, id)
-  s.B[id] = false
-  finished_job.put(s, id, head, state, result)
-  telling.note(s, id)
-  journal.note(s, '{"event":"' .. EVENTS[state] .. '",' .. said .. journal.counts(head) .. '}')
-  blocked_jobs.free(s, id)
+-- End the job, done ('d') or cancelled ('c'). `head` may be a whole body.
+local function finish(s, id, head, state, result, members)
+  live_jobs.drop_lease(s, id)
+  s.bodies[id] = false
+  finished_jobs.put(s, id, head, state, result)
+  notify.note_end(s, id)
+  journal.add_line(s, '{"event":"' .. EVENTS[state] .. '",' .. members .. journal.count_members(head) .. '}')
+  blocked_jobs.release(s, id)
 end
+outcome.finish = finish
 
-local function dead(s, id, packed, reason, class, message, said)
-  waiting.let_go(s, id)
-  s.B[id] = false
-  local number = dying.die(s, id, packed, reason, class, message, said .. journal.counts(packed))
-  blocked_jobs.free(s, id)
+-- Let the job die; returns the number of its dead letter.
+local function kill(s, id, packed, reason, class, message, members)
+  live_jobs.drop_lease(s, id)
+  s.bodies[id] = false
+  local number = death.record(s, id, packed, reason, class, message, members .. journal.count_members(packed))
+  blocked_jobs.release(s, id)
   return number
 end
 
-local function backoff(attempts, first_ms, most_ms, jitter_ppm)
-  local _, bits = math.frexp(most_ms)
-  local full = math.min(first_ms * 2 ^ math.min(math.max(attempts - 1, 0), bits), most_ms)
+local function backoff(attempts, backoff_ms, backoff_ms_max, jitter_ppm)
+  local _, bits = math.frexp(backoff_ms_max)
+  local full = math.min(backoff_ms * 2 ^ math.min(math.max(attempts - 1, 0), bits), backoff_ms_max)
   -- In two parts, since a year times a million is beyond what a double holds exactly.
-  local millions = floor(full / 1e6)
-  return millions * jitter_ppm + floor((full - millions * 1e6) * jitter_ppm / 1e6)
+  local millions = floor(full / LIMITS.jitter_ppm)
+  return millions * jitter_ppm + floor((full - millions * LIMITS.jitter_ppm) * jitter_ppm / LIMITS.jitter_ppm)
 end
 
-function dying.fail(s, id, packed, class, message, said)
-  return dead(s, id, body.failed(packed, 1, 0, s.now, class, message), 'failed', class, message, said)
+-- A failed attempt that is final: the job dies. Returns the number of its dead letter.
+function outcome.fail(s, id, packed, class, message, members)
+  return kill(s, id, job_codec.with_failure(packed, 1, 0, s.now, class, message), 'failed', class, message, members)
 end
 
--- A failed attempt: answers 'R' and the new time, 'X' and the dead letter, or 'C'.
-function dying.retry(s, id, packed, asked, delay, jitter_ppm, class, message, said)
-  local failed, cfg = body.failed(packed, 1, 0, s.now, class, message), s.cfg
-  if asked then
-    dying.over(s, id, body.head(failed), 'c', nil, said)
+-- A failed attempt: returns 'R' and the new run_at, 'X' and the number of the dead letter, or 'C'.
+function outcome.retry(s, id, packed, is_cancel_requested, delay, jitter_ppm, class, message, members)
+  local failed, cfg = job_codec.with_failure(packed, 1, 0, s.now, class, message), s.cfg
+  if is_cancel_requested then
+    finish(s, id, job_codec.head(failed), 'c', nil, members)
     return 'C'
   end
-  local attempts = body.counts(failed)
-  if attempts >= body.rule(packed, 'max_attempts', cfg) then
-    return 'X', dead(s, id, failed, 'attempts', class, message, said)
+  local attempts = job_codec.counts(failed)
+  if attempts >= job_codec.policy_in_force(packed, 'max_attempts', cfg) then
+    return 'X', kill(s, id, failed, 'attempts', class, message, members)
   end
   if not delay then
-    local first, most = body.rule(packed, 'backoff_ms', cfg), body.rule(packed, 'backoff_ms_max', cfg)
-    delay = backoff(attempts, first, most, jitter_ppm)
+    local backoff_ms = job_codec.policy_in_force(packed, 'backoff_ms', cfg)
+    delay = backoff(attempts, backoff_ms, job_codec.policy_in_force(packed, 'backoff_ms_max', cfg), jitter_ppm)
   end
-  failed = wait_again(s, id, body.with_run_at(failed, s.now + delay), 'retried', said)
-  return 'R', body.run_at(failed)
+  failed = requeue(s, id, job_codec.with_run_at(failed, s.now + delay), 'retried', members)
+  return 'R', job_codec.run_at(failed)
 end
 
--- A delivery that was given back: answers 'L' and the new time, or 'C'.
-function dying.release(s, id, packed, asked, delay, said)
-  if asked then
-    dying.over(s, id, body.head(packed), 'c', nil, said)
+-- A delivery that the worker gives back: returns 'L' and the new run_at, or 'C'.
+function outcome.release(s, id, packed, is_cancel_requested, delay, members)
+  if is_cancel_requested then
+    finish(s, id, job_codec.head(packed), 'c', nil, members)
     return 'C'
   end
-  return 'L', body.run_at(wait_again(s, id, body.with_run_at(packed, s.now + delay), 'released', said))
+  return 'L', job_codec.run_at(requeue(s, id, job_codec.with_run_at(packed, s.now + delay), 'released', members))
 end
 
--- What a worker would have said of a delivery that it did not settle itself.
-local function said_of(s, id, packed, delivery)
-  local waited = math.max(delivery.claimed_at - body.due_since(packed), 0)
-  return journal.facts(id, packed, s.cfg)
-    .. ',"fence":' .. body.text(delivery.fence)
+-- The JSON members that a worker would have sent if it had settled the delivery itself.
+local function stall_members(s, id, packed, delivery)
+  local waited = math.max(delivery.claimed_at - job_codec.due_since(packed), 0)
+  return journal.job_members(id, packed, s.cfg)
+    .. ',"fence":' .. numbers.text(delivery.fence)
     .. (delivery.worker == s.worker and '' or ',"worker":' .. json.quote(delivery.worker))
-    .. ',"enqueued_at_ms":' .. body.text(body.enqueued_at(packed))
-    .. ',"wait_ms":' .. body.text(waited)
-    .. ',"run_ms":' .. body.text(math.max(s.now - delivery.claimed_at, 0))
+    .. ',"enqueued_at_ms":' .. numbers.text(job_codec.enqueued_at(packed))
+    .. ',"wait_ms":' .. numbers.text(waited)
+    .. ',"run_ms":' .. numbers.text(math.max(s.now - delivery.claimed_at, 0))
 end
 
--- A delivery whose lease ran out: due at once, or over.
-function dying.stall(s, id, packed, delivery)
-  local said = said_of(s, id, packed, delivery)
-  local stalled = body.failed(packed, 0, 1, s.now, STALLED.class, STALLED.message)
-  local _, stalls = body.counts(stalled)
-  if delivery.asked then
-    dying.over(s, id, body.head(stalled), 'c', nil, said)
-  elseif stalls >= body.rule(packed, 'max_stalls', s.cfg) then
-    dead(s, id, stalled, 'stalls', STALLED.class, STALLED.message, said)
+-- A delivery whose lease has expired: the job is due at once, unless it was to be cancelled or has stalled too often.
+function outcome.stall(s, id, packed, delivery)
+  local members = stall_members(s, id, packed, delivery)
+  local stalled = job_codec.with_failure(packed, 0, 1, s.now, STALLED.class, STALLED.message)
+  local _, stalls = job_codec.counts(stalled)
+  if delivery.is_cancel_requested then
+    finish(s, id, job_codec.head(stalled), 'c', nil, members)
+  elseif stalls >= job_codec.policy_in_force(packed, 'max_stalls', s.cfg) then
+    kill(s, id, stalled, 'stalls', STALLED.class, STALLED.message, members)
   else
-    wait_again(s, id, body.with_run_at(stalled, s.now), 'stalled', said)
+    requeue(s, id, job_codec.with_run_at(stalled, s.now), 'stalled', members)
   end
 end
 
--- A job that was found too late to start.
-function dying.expire(s, id, packed)
-  waiting.drop(s, id)
-  dying.die(s, id, packed, 'expired', EXPIRED.class, EXPIRED.message, journal.leaving(s, id, packed))
-end
-
--- Write what a call has decided on a shard, its journal entry first; and what it has decided on the fail queue, unless
--- that is a shard of the call itself, which is finished once, with all that was decided on it.
-local function finish(s)
-  if s.fail_queue and not s.is_shared then
-    finish(s.fail_queue)
-  end
-  s.fail_queue = nil
-  local has_written, over = s.count > 0, s.over
-  journal.write(s)
-  waiting.write(s)
-  finished_job.write(s)
-  dead_letters.write(s)
-  if s.is_sweeping then
-    finished_job.sweep(s)
-    s.is_sweeping = false
-  end
-  if has_written then
-    journal.trim(s, LIMITS.trim)
-  end
-  shard.save(s)
-  if s.awaited then
-    telling.ends(s, over)
-  end
-end
-
--- The same for the shards of a call, false for those that are not there, after all of them have decided.
-local function finish_all(found)
-  for _, s in ipairs(found) do
-    if s then
-      finish(s)
-    end
-  end
-end
+return outcome

@@ -28,6 +28,17 @@ async def test_ready_jobs_come_by_priority_and_then_in_order_of_arrival(play: Pl
     assert handed == [id for id, _ in sorted(arrivals, key=lambda arrival: -arrival[1])]
 
 
+async def test_jobs_of_one_call_come_by_priority_and_then_in_their_order(play: Play) -> None:
+    ids = play.ids(20)
+    rng = random.Random(8)
+    priorities = {id: rng.randrange(10) for id in ids}
+    await play.enqueue_all(*[play.job(id, policy=Policy(priority=priorities[id])) for id in ids])
+
+    claimed = [id for _ in range(4) for id in await play.claim_ids(5)]
+
+    assert claimed == sorted(ids, key=lambda id: -priorities[id])
+
+
 async def test_a_batch_is_enqueued_in_order(play: Play) -> None:
     """T11: runnable jobs are handed out first in, first out."""
     ids = play.ids(20)

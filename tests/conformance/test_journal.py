@@ -419,6 +419,15 @@ async def test_an_event_is_one_flat_row_with_its_tenant_queue_shard_epoch_seq_an
     assert row["epoch"] == (await bounds(play, play.queue.shard_of("a"))).epoch
 
 
+async def test_events_are_numbered_without_a_gap_whatever_call_they_are_of(play: Play) -> None:
+    ids = play.ids(3)
+    await play.enqueue(ids[0])
+    await play.enqueue_all(play.job(ids[1]), play.job(ids[2]))
+    await play.settle(await play.claim_one())
+
+    assert [columns(event)["seq"] for event in await play.events()] == [1, 2, 3, 4, 5]
+
+
 def test_every_event_name_has_its_test() -> None:
     names = {name.removeprefix("test_").partition("_")[0] for name in globals() if name.startswith("test_")}
 
@@ -607,16 +616,17 @@ async def test_a_turn_writes_its_settlements_and_its_claims(play: Play) -> None:
 
 
 async def test_at_ms_never_decreases_in_a_shard_even_when_the_clock_goes_back(play: Play) -> None:
-    ids = play.ids(3)
+    ids = play.ids(5)
     await play.enqueue(ids[0])
     play.advance(-5_000)
     await play.enqueue(ids[1])
+    await play.enqueue_all(play.job(ids[2]), play.job(ids[3]))
     play.advance(5_001)
-    await play.enqueue(ids[2])
+    await play.enqueue(ids[4])
 
     times = [event.at_ms - START_MS for event in await play.events()]
 
-    assert times == [0, 0, 1]
+    assert times == [0, 0, 0, 0, 1]
 
 
 # Reading.
@@ -680,10 +690,12 @@ async def test_bounds_are_those_of_the_readable_events(play: Play) -> None:
     await play.enqueue(play.ids(1)[0])
 
     two = await bounds(play, shard)
+    await play.enqueue_all(*[play.job(id) for id in play.ids(3)[1:]])
+    four = await bounds(play, shard)
 
-    assert (two.first_seq, two.last_seq) == (1, 2)
+    assert (two.first_seq, two.last_seq, four.last_seq) == (1, 2, 4)
     assert (two.first_at_ms, two.last_at_ms) == (START_MS, START_MS + 70)
-    assert 0 < one.bytes < two.bytes
+    assert 0 < one.bytes < two.bytes < four.bytes
     assert two.epoch == one.epoch > 0
 
 

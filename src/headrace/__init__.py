@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from headrace.app.app import App as App
-    from headrace.app.fail_handler import DeathInfo as DeathInfo
+    from headrace.app.decorators import DeathInfo as DeathInfo
     from headrace.app.job_function import JobFunction as JobFunction
     from headrace.client.blocking import BlockingClient as BlockingClient
     from headrace.client.client import Client as Client

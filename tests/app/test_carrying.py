@@ -13,8 +13,7 @@ import pytest
 from pyspark import cloudpickle
 
 from headrace import App, Queue, Refused
-from headrace.app.job_function import JobFunction
-from headrace.app.sender import BlockingSender
+from headrace.app.job_function import BlockingSender, JobFunction
 from tests.app import elsewhere
 from tests.support.stores import sqlite_url
 

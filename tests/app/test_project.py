@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from headrace.app.project import project_file, project_table
+from headrace.app.discovery import project_file, project_table
 from headrace.model.errors import BadConfig
 
 

@@ -8,8 +8,7 @@ from typing import assert_type
 import pytest
 
 from headrace import App, Handle, Job, Refused
-from headrace.app.job_function import AsyncJobFunction, PlainJobFunction
-from headrace.app.sender import BlockingSender
+from headrace.app.job_function import AsyncJobFunction, BlockingSender, PlainJobFunction
 from headrace.client.blocking import BlockingHandle
 
 app = App("memory://")

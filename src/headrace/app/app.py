@@ -10,10 +10,9 @@ from typing import TYPE_CHECKING, Any, Self, TypeVar, Unpack, overload
 
 from headrace.app.connections import BorrowedStore, Connections
 from headrace.app.decorators import FailDecorator, FailFields, JobDecorator, JobFields, WorkerFields, with_tenant
-from headrace.app.job_function import AsyncJobFunction, JobFunction, PlainJobFunction
-from headrace.app.project import url_of
+from headrace.app.discovery import url_of
+from headrace.app.job_function import AsyncJobFunction, JobFunction, P, PlainJobFunction, R
 from headrace.app.registry import Registry, in_place
-from headrace.app.sender import P, R
 from headrace.client.blocking import BlockingClient
 from headrace.client.client import Client
 from headrace.client.codec import JSON, Codec

@@ -8,7 +8,7 @@ from functools import partial
 from typing import TYPE_CHECKING, NoReturn
 from weakref import WeakKeyDictionary
 
-from headrace.app.project import is_memory
+from headrace.app.discovery import is_memory
 from headrace.client.blocking import BlockingClient
 from headrace.client.client import Client
 from headrace.client.options import JobMaker

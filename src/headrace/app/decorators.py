@@ -4,9 +4,10 @@ import inspect
 from collections.abc import Callable, Coroutine
 from typing import TYPE_CHECKING, Any, TypedDict, TypeVar, cast, overload
 
-from headrace.app.job_function import AsyncJobFunction, JobFunction, PlainJobFunction, check_function
+from msgspec import Struct, field
+
+from headrace.app.job_function import AsyncJobFunction, JobFunction, P, PlainJobFunction, R, check_function
 from headrace.app.registry import FailHandler, place
-from headrace.app.sender import P, R
 from headrace.client.arguments import Style
 from headrace.client.codec import Codec
 from headrace.client.options import OptionFields, Options
@@ -42,6 +43,17 @@ class FailFields(TypedDict, total=False):
     shards: int | None
     process: bool
     weight: int
+
+
+class DeathInfo(Struct, frozen=True, kw_only=True):
+    """Why a job died: annotate the third argument of a fail handler with it.
+
+    `reason` is `attempts`, `stalls`, `failed` or `expired`; `cls` and `message` are those of the last error.
+    """
+
+    cls: str = field(name="class")
+    message: str
+    reason: str
 
 
 class WorkerFields(TypedDict, total=False):

@@ -1,23 +1,34 @@
-"""Finds an app by its name, `module:name`, as a command line or a test configuration gives it."""
+"""Finds an app by its name `module:name`, the settings for Headrace in pyproject.toml, and the URL of the store."""
 
 import importlib
+import os
 import sys
+import tomllib
 from pathlib import Path
 from types import ModuleType
+from typing import TYPE_CHECKING, Any
 
-from headrace.app.app import App
 from headrace.model.errors import BadConfig
 from headrace.model.redact import redact
 from headrace.model.validate import bounded_repr, nearest
 
+if TYPE_CHECKING:
+    from headrace.app.app import App
+
 DEFAULT_NAME = "app"
+FILE = "pyproject.toml"
+DEFAULT_URL = "sqlite:///headrace.db"
+VARIABLE = "HEADRACE_URL"
 
 
-def load_app(target: str) -> App:
+def load_app(target: str) -> "App":
     """The app that `target` names: "shop.jobs:app", or "shop.jobs" when it is called `app`.
 
     The working directory is searched first, as `python -m` does. Raises `BadConfig` for what is not there.
     """
+    # Programs that only look up settings or a URL do without the app.
+    from headrace.app.app import App
+
     module_name, _, name = target.partition(":")
     name = name or DEFAULT_NAME
     if not all(part.isidentifier() for part in (*module_name.split("."), name)):
@@ -61,6 +72,41 @@ def _broken(name: str, error: Exception) -> BadConfig:
 
 
 def _hint(module: ModuleType, module_name: str, name: str) -> str:
+    from headrace.app.app import App
+
     apps = [each for each, value in vars(module).items() if isinstance(value, App)]
     near = nearest(name, apps, cutoff=0.0)
     return f"; did you mean {module_name}:{near}?" if near else f"; make one there: {name} = App()"
+
+
+def project_file(folder: Path) -> Path | None:
+    """The nearest pyproject.toml in `folder` or above it."""
+    for each in (folder, *folder.parents):
+        if (found := each / FILE).is_file():
+            return found
+    return None
+
+
+def project_table(folder: Path) -> dict[str, Any]:
+    """The settings for Headrace in the nearest pyproject.toml; empty when there are none."""
+    file = project_file(folder)
+    if file is None:
+        return {}
+    try:
+        tools = tomllib.loads(file.read_text(encoding="utf-8")).get("tool", {})
+    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+        raise BadConfig(f"{file} cannot be read for its [tool.headrace] table: {error}") from error
+    found = tools.get("headrace", {}) if isinstance(tools, dict) else tools
+    if not isinstance(found, dict):
+        raise BadConfig(f"[tool.headrace] of {file} must be a table; found {bounded_repr(found)}")
+    return found
+
+
+def url_of(given: str | None) -> str:
+    """The URL that holds at this moment."""
+    return given if given is not None else os.environ.get(VARIABLE, "").strip() or DEFAULT_URL
+
+
+def is_memory(url: str) -> bool:
+    """Whether the store lives in this process, and dies with it."""
+    return url.startswith("memory:")

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from headrace.app.app import App
-from headrace.app.collector import seldom_collecting
+from headrace.app.program import seldom_collecting
 from headrace.model.errors import BadConfig, HeadraceError
 from headrace.model.validate import bounded_repr
 from headrace.worker.counts import WorkerCounts

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from headrace.app.project import project_table
+from headrace.app.discovery import project_table
 from headrace.cli.opening import APP_VARIABLE, lasting
 
 if TYPE_CHECKING:

@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
-from headrace.app.project import project_table
+from headrace.app.discovery import project_table
 from headrace.cli import completing
 from headrace.cli.commands import COMMANDS, Command
 from headrace.cli.defaults import defaults_of

@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from headrace.app.project import FILE, project_file, project_table
+from headrace.app.discovery import FILE, project_file, project_table
 from headrace.cli.first import text_of
 from headrace.cli.options import Json
 from headrace.cli.output import Output

@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import TypeVar
 
-from headrace.app.project import VARIABLE, is_memory, project_table, url_of
+from headrace.app.discovery import VARIABLE, is_memory, project_table, url_of
 from headrace.model.errors import BadConfig, StoreUnavailable
 from headrace.model.validate import shown_path
 from headrace.stores.contract.store import Store

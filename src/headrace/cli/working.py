@@ -34,8 +34,7 @@ async def work(
     app: "App", name: str | None, config: "WorkerFields", telling: Telling, *, until_idle: bool, wait: bool
 ) -> None:
     """Run a worker until it is told to stop or, with `until_idle`, nothing is due."""
-    from headrace.app.collector import seldom_collecting
-    from headrace.app.program import greeting
+    from headrace.app.program import greeting, seldom_collecting
 
     with ExitStack() as stack:
         listeners: list[Listener] = [*stack.enter_context(_logs(telling)).listeners]
@@ -71,8 +70,7 @@ async def supervise(
     wait: bool,
 ) -> None:
     """The same in several processes, which make the app of `words`; this one watches over them."""
-    from headrace.app.processes import supervisor_of
-    from headrace.app.program import greeting
+    from headrace.app.program import greeting, supervisor_of
     from headrace.worker.supervisor.messages import AppSource
 
     with ExitStack() as stack:

@@ -8,7 +8,7 @@ from msgspec import Struct
 from msgspec.structs import asdict
 
 from headrace.app.app import App
-from headrace.app.sender import Maker
+from headrace.app.job_function import Maker
 from headrace.client.codec import Codec
 from headrace.client.options import OptionFields, Options
 from headrace.model.errors import Refused

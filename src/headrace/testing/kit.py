@@ -8,7 +8,7 @@ from types import TracebackType
 from typing import Any, TypeVar, overload
 
 from headrace.app.app import App
-from headrace.app.sender import Maker
+from headrace.app.job_function import Maker
 from headrace.client.blocking import BlockingClient
 from headrace.client.client import Client
 from headrace.client.options import OptionFields, Options

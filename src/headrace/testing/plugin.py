@@ -71,8 +71,7 @@ def headrace(
 
 def project_app(root: Path, named: str) -> "App":
     """The app that pytest was told of, else the one that the project at `root` names; raises `BadConfig`."""
-    from headrace.app.discovery import load_app
-    from headrace.app.project import project_table
+    from headrace.app.discovery import load_app, project_table
     from headrace.model.errors import BadConfig
 
     target = named or project_table(root).get("app")

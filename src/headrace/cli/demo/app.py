@@ -5,7 +5,7 @@ import random
 from typing import Any
 
 from headrace.app.app import App
-from headrace.app.fail_handler import DeathInfo
+from headrace.app.decorators import DeathInfo
 from headrace.model.names import Queue
 from headrace.worker.context import current
 from headrace.worker.exceptions import Fail

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 
 from headrace.app.app import App
 from headrace.app.decorators import WorkerFields
-from headrace.app.project import url_of
+from headrace.app.discovery import url_of
 from headrace.client.background import StorePortal
 from headrace.model.names import Queue
 from headrace.stores.catalog import all_queues

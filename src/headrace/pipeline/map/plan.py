@@ -9,7 +9,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql.types import DataType
 
 from headrace.app.app import App
-from headrace.app.sender import Maker
+from headrace.app.job_function import Maker
 from headrace.model.errors import BadConfig
 from headrace.model.names import Queue
 from headrace.model.times import Duration, duration_ms

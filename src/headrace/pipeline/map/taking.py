@@ -10,8 +10,7 @@ from pyspark.sql.types import BinaryType, StructType, VariantType
 
 from headrace.app.app import App
 from headrace.app.discovery import load_app
-from headrace.app.job_function import JobFunction
-from headrace.app.sender import Maker
+from headrace.app.job_function import JobFunction, Maker
 from headrace.client.codec import JSON
 from headrace.client.options import Options
 from headrace.model.errors import BadConfig, Refused

@@ -66,7 +66,7 @@ def test_a_job_without_a_name_elsewhere_can_be_sent_and_not_called(url: str, dum
     )
     with pytest.raises(Refused, match=r"welcome\(user_id: int, note: .*\) cannot be called so"):
         there.blocking.enqueue("x", None)  # type: ignore[arg-type]
-    with pytest.raises(Refused, match="was carried here from another process to be sent"):
+    with pytest.raises(Refused, match="comes from another process and can only be sent here"):
         there(1, None)  # type: ignore[operator]
 
 

@@ -114,7 +114,7 @@ def test_loops_that_have_ended_are_forgotten(app: App) -> None:
     for _ in range(3):
         counted(app)
 
-    assert [len(held) for held in (app._connections._openings, app._connections._holdings)] == [1, 1]
+    assert [len(held) for held in (app._connections._openings, app._connections._open_clients)] == [1, 1]
 
 
 async def _waiting(app: App, queue: str) -> int:

@@ -135,7 +135,7 @@ def test_a_queue_has_one_fail_handler_which_stays_a_plain_function(app: App) -> 
     def bury(id: str, payload: Any, error: dict[str, str]) -> str:
         return id
 
-    with pytest.raises(BadConfig, match="told of the deaths on queue 'mail'"):
+    with pytest.raises(BadConfig, match="handle the dead letters of queue 'mail'"):
 
         @app.fail_handler(queue="mail")
         def again(id: str, payload: Any, error: dict[str, str]) -> None: ...

@@ -115,7 +115,7 @@ def test_a_program_that_has_set_up_logging_is_left_as_it_is(before: str, lines: 
 
 
 def test_a_log_that_was_set_up_by_hand_has_every_line_once(url: str) -> None:
-    program = ran(url, "from headrace.worker.logs import setup_logs; logs = setup_logs('json', jobs=False)")
+    program = ran(url, "from headrace.worker.logging import setup_logs; logs = setup_logs('json', jobs=False)")
 
     told = [json.loads(line)["event"] for line in program.stderr.splitlines()]
     assert told == ["started", "stopping", "stopped"]
@@ -262,7 +262,7 @@ def test_a_program_runs_its_own_jobs_in_several_processes(tmp_path: Path) -> Non
             "processes must be a whole number from 1 to 512; found 0",
         ),
         (
-            SEVERAL + 'if __name__ == "__main__":\n    app.at("memory://").run_worker(processes=2)',
+            SEVERAL + 'if __name__ == "__main__":\n    app.use_url("memory://")\n    app.run_worker(processes=2)',
             "2 worker processes need a store that all of them can open",
         ),
         (

@@ -29,7 +29,7 @@ from headrace import (
     current,
 )
 from headrace.app.decorators import WorkerFields
-from headrace.worker.events import JobsClaimed, JobsFinished, Notice
+from headrace.worker.events import JobsClaimed, JobsFinished, WorkerEvent
 from headrace.worker.middleware import Next
 from tests.app import elsewhere
 from tests.support.stores import sqlite_url
@@ -260,7 +260,7 @@ async def test_handlers_send_jobs_themselves_from_the_loop_and_from_threads(any_
 
 
 async def test_listeners_hear_what_a_worker_of_the_app_does(app: App) -> None:
-    notices: list[Notice] = []
+    notices: list[WorkerEvent] = []
     ping = app.job(_ping)
 
     await ping.enqueue()

@@ -50,7 +50,7 @@ def worked(queue: str, tell: Tell = lambda far: None) -> Tell:
 
 def mapped(url: str, frame: DataFrame, kind: str = "square", tell: Tell = lambda far: None, **given: Any) -> Mapped:
     """A map by workers, whose worker is in this process."""
-    app.at(url)
+    app.use_url(url)
     settings = {"key": "n", "name": "sq", "by": "workers"} | given
     return map_rows(frame, app, kind, url=url, on_progress=worked(f"map-{settings['name']}", tell), **settings)
 

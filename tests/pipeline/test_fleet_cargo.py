@@ -63,11 +63,11 @@ WORKER = """
 import asyncio, pickle, sys
 cargo = pickle.loads(sys.stdin.buffer.read())
 app = cargo.unpack(sys.argv[1], "")
-print(app.registry.kinds, app.maker.tenant, len(app.registry.fails), len(app.wrapping))
+print(app.registry.kinds, app.maker.tenant, len(app.registry.fails), len(app.middleware_stack))
 print([str(queue.full_name) for queue in (*app.handlers.queues, *app.handlers.fail_queues)])
 find = app.registry.find
 made = find("note").handler.arguments.decode(b'{"given": {"text": "hey"}}')
-print(asyncio.run(find("note")(*made[0], **made[1])), find("note").given.max_attempts)
+print(asyncio.run(find("note")(*made[0], **made[1])), find("note").job_options.max_attempts)
 made = find("twice").handler.arguments.decode(b'{"given": {"text": "url"}}')
 print(asyncio.run(find("twice")(*made[0], **made[1])))
 async def work():

@@ -28,7 +28,7 @@ from headrace.pipeline.start import session
 from headrace.stores.contract.store import Store
 from headrace.stores.open import open_store
 from headrace.worker.config import WorkerConfig
-from headrace.worker.events import JobsFinished, Notice
+from headrace.worker.events import JobsFinished, WorkerEvent
 from headrace.worker.handlers import Handlers, handler_of
 from headrace.worker.worker import Worker
 from tests.proof.worker_runs import PATIENCE_SECONDS, emptied
@@ -102,7 +102,7 @@ class Crew:
         self._settled, self._moved, self._is_over = settled, moved, is_over
         self._random = Random(jobs)
 
-    def _notice(self, notice: Notice) -> None:
+    def _notice(self, notice: WorkerEvent) -> None:
         if isinstance(notice, JobsFinished):
             with self._moved:
                 self._settled.value += len(notice.answers)

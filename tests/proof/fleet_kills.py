@@ -144,7 +144,7 @@ async def run_kills(url: str, plan: Plan, folder: Path) -> FleetFigures:
 
 
 async def _fill(store: Store, plan: Plan, folder: Path) -> None:
-    sample = app.maker.job_of(square.kind, b"null", square.given)
+    sample = app.maker.job_of(square.kind, b"null", square.job_options)
     payloads = [{"n": n, "folder": str(folder), "ms": plan.ms} for n in range(plan.rows)]
     jobs = [
         msgspec.structs.replace(sample, id=f"n-{n}", payload=msgspec.json.encode(payload))

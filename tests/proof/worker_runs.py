@@ -17,7 +17,7 @@ from headrace.model.names import Queue
 from headrace.stores.contract.store import Store
 from headrace.stores.open import open_store
 from headrace.worker.config import WorkerConfig
-from headrace.worker.events import JobsFinished, Notice
+from headrace.worker.events import JobsFinished, WorkerEvent
 from headrace.worker.handlers import Handlers, handler_of
 from headrace.worker.worker import Worker
 from tests.proof.working import QUEUE, hold_the_gil
@@ -93,7 +93,7 @@ class Tally:
         self.done = 0
         self._changed = asyncio.Event()
 
-    def __call__(self, notice: Notice) -> None:
+    def __call__(self, notice: WorkerEvent) -> None:
         if isinstance(notice, JobsFinished):
             self.done += sum(answer.status == "done" for answer in notice.answers)
             self._changed.set()

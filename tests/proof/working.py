@@ -18,7 +18,7 @@ from headrace.model.names import Queue
 from headrace.stores.open import open_store
 from headrace.worker.config import WorkerConfig
 from headrace.worker.context import current
-from headrace.worker.events import Lifecycle, Notice
+from headrace.worker.events import Lifecycle, WorkerEvent
 from headrace.worker.exceptions import Fail
 from headrace.worker.handlers import FAIL_KIND, Handlers, handler_of
 from headrace.worker.worker import Worker
@@ -91,7 +91,7 @@ def handlers(*, hears_of_deaths: bool) -> Handlers:
     return found
 
 
-def tell(notice: Notice) -> None:
+def tell(notice: WorkerEvent) -> None:
     """What becomes of the worker."""
     if isinstance(notice, Lifecycle):
         say(notice.event)

@@ -104,7 +104,7 @@ class Crew:
             poll=self._chance.choice((10, 30)),
             repair=self._chance.choice((10, 60, 300)),
         )
-        worker = Worker(link, handlers, config, chance=chance, entropy=chance.randbytes)
+        worker = Worker(link, handlers, config, rng=chance, random_bytes=chance.randbytes)
         mate = Mate(post, life, worker, world.loop.spawn(life.process, worker.run()))
         mate.task.add_done_callback(lambda _: self._ended(mate), context=within(None))
         self.mates.append(mate)

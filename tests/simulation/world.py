@@ -75,7 +75,10 @@ class World:
         logging.disable(logging.CRITICAL)
         gc.disable()
         # Every second world sends settlements beside its claims, however few they are.
-        beside, fetch_loop.BESIDE_MIN = fetch_loop.BESIDE_MIN, 1 if self.seed % 2 else fetch_loop.BESIDE_MIN
+        beside, fetch_loop.CONCURRENT_SETTLE_MIN = (
+            fetch_loop.CONCURRENT_SETTLE_MIN,
+            1 if self.seed % 2 else fetch_loop.CONCURRENT_SETTLE_MIN,
+        )
         try:
             self.loop.run(self._story())
         except Stuck as stuck:
@@ -83,7 +86,7 @@ class World:
         finally:
             gc.enable()
             logging.disable(level)
-            fetch_loop.BESIDE_MIN = beside
+            fetch_loop.CONCURRENT_SETTLE_MIN = beside
         checker = self.checker
         return Outcome(
             self.seed,

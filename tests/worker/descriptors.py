@@ -10,7 +10,7 @@ import resource
 import sys
 
 from headrace.stores.open import open_store
-from headrace.worker.events import JobsFinished, Lifecycle, Notice
+from headrace.worker.events import JobsFinished, Lifecycle, WorkerEvent
 from tests.worker.support import handling, worker_of
 
 DESCRIPTORS = 256
@@ -27,7 +27,7 @@ def say(word: str) -> None:
     print(word, flush=True)
 
 
-def tell(notice: Notice) -> None:
+def tell(notice: WorkerEvent) -> None:
     """Tell what the worker does."""
     match notice:
         case Lifecycle(event):

@@ -14,7 +14,7 @@ from headrace.model.policy import Policy
 from headrace.model.results import Found
 from headrace.stores.contract.store import Store
 from headrace.worker.config import WorkerConfig
-from headrace.worker.events import Notice
+from headrace.worker.events import WorkerEvent
 from headrace.worker.handlers import Handler, Handlers, handler_of
 from headrace.worker.middleware import Middleware
 from headrace.worker.worker import OpenStore, Worker
@@ -51,10 +51,10 @@ class Ear:
     """A listener that keeps what it was told."""
 
     def __init__(self) -> None:
-        self.notices: list[Notice] = []
+        self.notices: list[WorkerEvent] = []
         self._news = asyncio.Event()
 
-    def __call__(self, notice: Notice) -> None:
+    def __call__(self, notice: WorkerEvent) -> None:
         self.notices.append(notice)
         self._news.set()
 
@@ -76,7 +76,7 @@ class Ear:
 def worker_of(
     store: Store | OpenStore,
     handlers: Handlers,
-    *listeners: Callable[[Notice], None],
+    *listeners: Callable[[WorkerEvent], None],
     middleware: Sequence[Middleware] = (),
     chance: random.Random | None = None,
     reopen: Callable[[], Any] | None = None,
@@ -90,12 +90,12 @@ def worker_of(
         settings,
         listeners=listeners,
         middleware=middleware,
-        chance=chance or random.Random(1),
+        rng=chance or random.Random(1),
         reopen=reopen,
     )
 
 
-async def work_off(store: Store, handlers: Handlers, *listeners: Callable[[Notice], None], **given: Any) -> Worker:
+async def work_off(store: Store, handlers: Handlers, *listeners: Callable[[WorkerEvent], None], **given: Any) -> Worker:
     """Let a worker do what is due, and answer it."""
     worker = worker_of(store, handlers, *listeners, **given)
     async with asyncio.timeout(SOON_S):

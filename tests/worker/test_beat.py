@@ -13,8 +13,8 @@ from headrace.model.errors import Refused
 from headrace.stores.contract.store import Store
 from headrace.stores.open import open_store
 from headrace.worker import heartbeat
+from headrace.worker.delivery import Delivery
 from headrace.worker.heartbeat import Heartbeat, ThreadHeartbeat
-from headrace.worker.job_run import JobRun
 from tests.support.process import wait_until
 from tests.worker.support import MAIL, job
 
@@ -32,13 +32,13 @@ class Beating:
         self.run = self.loop.run_until_complete(self._begin())
         [self.thread] = [each for each in threading.enumerate() if each.name == "headrace-heart"]
 
-    async def _begin(self) -> JobRun:
+    async def _begin(self) -> Delivery:
         store = await self._open()
         await store.jobs.enqueue([job("a")])
         request = ClaimRequest(queues=[MAIL], worker="worker-1", nonce="0123456789ab", lease_ms=60_000)
         [claim] = (await store.jobs.claim(request)).items
         await store.close()
-        run = JobRun(1, claim, None, self.loop.time() + HOUR)
+        run = Delivery(1, claim, None, self.loop.time() + HOUR)
         heart = Heartbeat({1: run}, 60_000, 20, self._report, random.Random(1))
         self.heart = heart
         self.beat = ThreadHeartbeat(heart, self._open, self.failures.append, random.Random(1))
@@ -48,20 +48,20 @@ class Beating:
     async def _open(self) -> Store:
         return await open_store(self._url)
 
-    def _report(self, lost: Sequence[tuple[JobRun, str]], _: Sequence[JobRun]) -> None:
+    def _report(self, lost: Sequence[tuple[Delivery, str]], _: Sequence[Delivery]) -> None:
         self.lost += [why for _, why in lost]
 
     def beats(self, times: int) -> None:
         """Wait until it has beaten so often from now on."""
         for _ in range(times):
-            before = self.heart.beaten_at
-            wait_until(lambda before=before: self.heart.beaten_at != before, "a beat")  # type: ignore[misc]
+            before = self.heart.extended_at
+            wait_until(lambda before=before: self.heart.extended_at != before, "a beat")  # type: ignore[misc]
 
 
 @pytest.fixture
 def beating(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Beating]:
     monkeypatch.setattr(heartbeat, "WATCH_SECONDS", 0.01)
-    monkeypatch.setattr(heartbeat, "STILL_LOOKS_MAX", 10**9)
+    monkeypatch.setattr(heartbeat, "STOPPED_CHECKS_MAX", 10**9)
     beating = Beating(tmp_path)
     yield beating
     if not beating.loop.is_closed():
@@ -83,7 +83,7 @@ def test_a_heart_ends_with_the_loop_of_its_worker_and_lets_go_of_what_it_held(be
 def test_a_heart_ends_when_the_loop_of_its_worker_stands_still_and_says_so_to_who_goes_on(
     beating: Beating, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(heartbeat, "STILL_LOOKS_MAX", 2)
+    monkeypatch.setattr(heartbeat, "STOPPED_CHECKS_MAX", 2)
 
     beating.thread.join(10)
 
@@ -100,7 +100,7 @@ def test_a_heart_goes_on_beating_while_a_handler_blocks_the_loop(
     """T28, T32: a loop that is blocked runs."""
 
     async def block() -> tuple[bool, bool]:
-        monkeypatch.setattr(heartbeat, "STILL_LOOKS_MAX", 1)
+        monkeypatch.setattr(heartbeat, "STOPPED_CHECKS_MAX", 1)
         beating.beats(10)
         return beating.thread.is_alive(), beating.run.is_lost
 

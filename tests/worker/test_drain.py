@@ -260,7 +260,7 @@ async def test_a_thread_that_does_not_end_is_left_behind_and_its_job_given_back(
     await ended(task)
     release.set()
 
-    assert [lost.why for lost in ear.told(LeaseLost)] == ["its handler could not be stopped; the job is given back"]
+    assert [lost.why for lost in ear.told(LeaseLost)] == ["its handler could not be stopped; the job is released"]
     [settlement] = [each for finished in ear.told(JobsFinished) for each in finished.settlements]
     assert settlement.outcome == Released(1_000)
     assert await uncharged(store, "a")

@@ -22,7 +22,7 @@ from headrace.testing.faults import FaultyStore
 from headrace.worker.events import CallbackRaised
 from headrace.worker.exceptions import Fail, Release, Retry, job_error
 from headrace.worker.handlers import handler_of
-from headrace.worker.logs import setup_logs
+from headrace.worker.logging import setup_logs
 from tests.worker import processes
 from tests.worker.support import MAIL, Ear, dead_letters, find, handling, job, jobs, work_off
 

@@ -132,8 +132,8 @@ def test_an_unknown_kind_is_told_with_the_nearest_and_not_with_all() -> None:
     for number in range(20):
         handlers.register(handler_of(f"kind-{number:02}", plain))
 
-    told = handlers.unknown("kimd-07")
+    told = handlers.describe_unknown("kimd-07")
 
     assert told.startswith("no handler for kind 'kimd-07'; did you mean 'kind-07'? Known kinds: kind-00, kind-01")
     assert told.endswith("kind-11 and 8 more")
-    assert Handlers().unknown("work") == "no handler for kind 'work'; Known kinds: none"
+    assert Handlers().describe_unknown("work") == "no handler for kind 'work'; Known kinds: none"

@@ -8,9 +8,9 @@ import pytest
 
 from headrace.stores.contract.store import Store
 from headrace.testing.faults import FaultyStore
-from headrace.worker.events import JobsClaimed, JobsFinished, Notice
-from headrace.worker.health import verdict
-from headrace.worker.log_fields import JOB_LOG
+from headrace.worker.events import JobsClaimed, JobsFinished, WorkerEvent
+from headrace.worker.health import find_problem
+from headrace.worker.log_format import JOB_LOG
 from tests.worker.support import SOON_S, Ear, dead_letters, handling, job, jobs, work_off, worker_of
 
 
@@ -58,7 +58,7 @@ async def test_a_worker_that_is_full_is_well_though_it_does_not_ask(store: Store
     worker = worker_of(store, handlers, ear, capacity=100 if is_plain else 2, threads=2)
     async with worker:
         await ear.hear(JobsClaimed, lambda _: worker.health().totals.claimed == 2)
-        crew = worker._crew
+        crew = worker._runtime
         assert crew is not None  # it runs
         is_full = crew.claimer.is_full
         gate.set()
@@ -85,7 +85,7 @@ async def test_a_worker_that_is_full_is_well_though_it_does_not_ask(store: Store
 def test_what_is_wrong_is_said_in_words(
     state: str, is_full: bool, claimed_ms_ago: int | None, beaten_ms_ago: int | None, why: str
 ) -> None:
-    found = verdict(state, is_full, claimed_ms_ago, beaten_ms_ago, poll_ms=10_000, lease_ms=30_000)  # type: ignore[arg-type]
+    found = find_problem(state, is_full, claimed_ms_ago, beaten_ms_ago, poll_ms=10_000, lease_ms=30_000)  # type: ignore[arg-type]
 
     assert found.startswith(why)
     assert bool(found) == bool(why)
@@ -149,7 +149,7 @@ async def test_a_log_that_raises_does_no_harm(store: Store) -> None:
     async def bad() -> None:
         raise KeyError("user")
 
-    def deaf(_: Notice) -> None:
+    def deaf(_: WorkerEvent) -> None:
         raise ValueError("deaf")
 
     await store.jobs.enqueue([job("a", "bad", max_attempts=1)])
@@ -168,7 +168,7 @@ async def test_a_listener_that_raises_does_no_harm(store: Store, caplog: pytest.
     """Q39: neither to the worker nor to the listeners after it."""
     ear = Ear()
 
-    def broken(_: Notice) -> None:
+    def broken(_: WorkerEvent) -> None:
         raise ValueError("deaf")
 
     await store.jobs.enqueue(jobs(3))

@@ -16,11 +16,12 @@ from headrace.model.names import Queue
 from headrace.model.outcome import Done, Failed, JobError, Outcome, Released, Retried
 from headrace.model.results import Settled
 from headrace.stores.contract.store import Store
+from headrace.worker.delivery import Delivery, Stop
 from headrace.worker.events import JobsClaimed, JobsFinished
 from headrace.worker.handlers import handler_of
-from headrace.worker.job_run import JobRun, Stop
-from headrace.worker.log_fields import JOB_LOG
-from headrace.worker.logs import JobLog, setup_logs
+from headrace.worker.job_log import JobLog
+from headrace.worker.log_format import JOB_LOG
+from headrace.worker.logging import setup_logs
 from tests.worker.support import MAIL, handling, job, jobs, work_off
 
 LINES = 200
@@ -62,16 +63,16 @@ async def _nothing() -> None:
     return
 
 
-def run_of(id: str, outcome: Outcome, *, queue: Queue = MAIL, stop: Stop | None = None, **given: Any) -> JobRun:
+def run_of(id: str, outcome: Outcome, *, queue: Queue = MAIL, stop: Stop | None = None, **given: Any) -> Delivery:
     """A delivery that has ended."""
     fields: dict[str, Any] = {"kind": "work", "payload": b"{}", "run_at_ms": 600, "enqueued_at_ms": 100} | given
     claim = Claim(Lease(queue, id, "t.7", 7, 31_000), Record(id=id, **fields), "worker-1", 5, 0, 1_000)
-    run = JobRun(1, claim, handler_of("work", _nothing), 30.0, stop=stop)
+    run = Delivery(1, claim, handler_of("work", _nothing), 30.0, stop=stop)
     run.settlement = claim.settle(outcome, 12)
     return run
 
 
-def written(shape: Shape, runs: Sequence[JobRun], answers: Sequence[Settled], *, process: int | None = None) -> str:
+def written(shape: Shape, runs: Sequence[Delivery], answers: Sequence[Settled], *, process: int | None = None) -> str:
     """What is told of such runs, without the time."""
     stream = io.StringIO()
     with setup_logs(shape, stream, process=process) as logs:
@@ -81,7 +82,9 @@ def written(shape: Shape, runs: Sequence[JobRun], answers: Sequence[Settled], *,
     return re.sub(r"\d{4}-\d\d-\d\dT[\d:.]+Z", "AT", stream.getvalue())
 
 
-def spelled_out(shape: Shape, runs: Sequence[JobRun], answers: Sequence[Settled], *, process: int | None = None) -> str:
+def spelled_out(
+    shape: Shape, runs: Sequence[Delivery], answers: Sequence[Settled], *, process: int | None = None
+) -> str:
     """The same by way of a record for each line, as a program's own filter sees them."""
     seen: list[logging.LogRecord] = []
 

@@ -22,13 +22,13 @@ from headrace.model.results import Settled
 from headrace.model.times import instant_text
 from headrace.stores.contract.store import Store
 from headrace.worker.context import current
-from headrace.worker.events import HandlerStuck, JobsClaimed, JobsFinished, LeaseLost, Lifecycle, WorkerEvents
+from headrace.worker.delivery import Delivery
+from headrace.worker.events import EventEmitter, HandlerStuck, JobsClaimed, JobsFinished, LeaseLost, Lifecycle
 from headrace.worker.exceptions import Fail, Release, Retry
 from headrace.worker.handlers import handler_of
-from headrace.worker.job_run import JobRun
-from headrace.worker.log_fields import JOB_LOG, WORKER_LOG
-from headrace.worker.log_lines import JsonLines, TextLines
-from headrace.worker.logs import JobLog, setup_logs
+from headrace.worker.job_log import JobLog
+from headrace.worker.log_format import JOB_LOG, WORKER_LOG, JsonLines, TextLines
+from headrace.worker.logging import setup_logs
 from headrace.worker.settler import Settler
 from tests.worker import processes
 from tests.worker.support import MAIL, handling, job, work_off
@@ -40,13 +40,13 @@ async def _nothing() -> None:
     return
 
 
-def run_of(id: str = "a", *, payload: bytes = b"{}", headers: dict[str, str] | None = None) -> JobRun:
+def run_of(id: str = "a", *, payload: bytes = b"{}", headers: dict[str, str] | None = None) -> Delivery:
     """A delivery that waited for 400 ms."""
     record = Record(
         id=id, kind="work", payload=payload, run_at_ms=600, enqueued_at_ms=100, attempts=2, headers=headers or {}
     )
     claim = Claim(Lease(MAIL, id, "t.7", 7, 31_000), record, "worker-1", 5, 0, 1_000)
-    return JobRun(1, claim, handler_of("work", _nothing), 30.0)
+    return Delivery(1, claim, handler_of("work", _nothing), 30.0)
 
 
 async def logged(store: Store, shape: Any = "json", /, **given: Any) -> list[str]:
@@ -166,7 +166,7 @@ async def test_a_job_that_nobody_works_on_is_told_as_dead(store: Store) -> None:
 def test_what_goes_wrong_with_a_delivery_is_told_without_a_listener(
     stream: io.StringIO, notice: LeaseLost | HandlerStuck, fields: dict[str, Any]
 ) -> None:
-    WorkerEvents([]).tell(notice)
+    EventEmitter([]).emit(notice)
 
     line = told(stream)
     assert fields.items() <= line.items()
@@ -174,11 +174,11 @@ def test_what_goes_wrong_with_a_delivery_is_told_without_a_listener(
 
 
 def test_a_settlement_whose_answer_was_lost_is_told_as_presumed(stream: io.StringIO) -> None:
-    settler = Settler(lambda _: None, WorkerEvents([JobLog()]))
+    settler = Settler(lambda _: None, EventEmitter([JobLog()]))
     settler.put(run := run_of(), Done(), 5)
-    settler.unanswered(settler.take(), OutcomeUnknown("lost"))
+    settler.record_failure(settler.take(), OutcomeUnknown("lost"))
 
-    settler.answered(settler.take(), [Settled(run.claim.lease.id, "not_active")])
+    settler.record_answers(settler.take(), [Settled(run.claim.lease.id, "not_active")])
 
     line = told(stream)
     assert (line["event"], line["outcome"], line["id"]) == ("presumed", "done", "a")
@@ -193,7 +193,7 @@ async def test_the_worker_itself_is_told_of(store: Store) -> None:
 
 
 def test_a_store_that_went_away_is_a_warning(stream: io.StringIO) -> None:
-    WorkerEvents([], "worker-1").tell(Lifecycle("store_lost", f"cannot reach {SECRET}"))
+    EventEmitter([], "worker-1").emit(Lifecycle("store_lost", f"cannot reach {SECRET}"))
 
     line = told(stream)
     assert (line["level"], line["event"], line["worker"]) == ("warning", "store_lost", "worker-1")
@@ -378,7 +378,7 @@ def test_nothing_is_made_for_a_log_that_nobody_reads(monkeypatch: pytest.MonkeyP
         JobLog()(JobsClaimed([shy]))
     with contextlib.suppress(Exception):
         JobLog()(JobsFinished([shy], [Settled("a", "done")]))
-    WorkerEvents([]).tell(HandlerStuck(shy, "timeout", 1.0))
+    EventEmitter([]).emit(HandlerStuck(shy, "timeout", 1.0))
 
     assert looked_at == []
 

@@ -19,10 +19,9 @@ from headrace.model.outcome import Done
 from headrace.model.results import Settled
 from headrace.stores.contract.store import Store
 from headrace.worker.counts import WorkerCounts
-from headrace.worker.events import LeaseLost, Lifecycle, WorkerEvents
+from headrace.worker.events import EventEmitter, LeaseLost, Lifecycle
 from headrace.worker.exceptions import Fail, Release
-from headrace.worker.metrics import Metrics
-from headrace.worker.metrics_server import MetricsServer
+from headrace.worker.metrics import Metrics, MetricsServer
 from headrace.worker.settler import Settler
 from tests.worker.support import SOON_S, handling, job, jobs, work_off, worker_of
 from tests.worker.test_logs import run_of
@@ -107,10 +106,10 @@ async def test_run_times_are_counted_by_kind_and_only_of_what_has_run(store: Sto
     metrics = Metrics()
     run, idle = run_of("ran"), run_of("given-back")
     run.started_at = 1.0
-    settler = Settler(lambda _: None, WorkerEvents([metrics]))
+    settler = Settler(lambda _: None, EventEmitter([metrics]))
     settler.put(run, Done(), 1_500)
     settler.put(idle, Done(), 0)
-    settler.answered(settler.take(), [Settled("ran", "done"), Settled("given-back", "done")])
+    settler.record_answers(settler.take(), [Settled("ran", "done"), Settled("given-back", "done")])
 
     labels = {**MAIL_OF_DEFAULT, "kind": "work"}
     assert value(metrics, "headrace_job_run_seconds_count", **labels) == 1
@@ -131,17 +130,17 @@ async def test_whoever_sends_jobs_cannot_make_up_labels(store: Store) -> None:
 
 def test_lost_leases_outages_and_presumed_ends_are_counted_and_refusals_are_no_ends() -> None:
     metrics = Metrics()
-    notices = WorkerEvents([metrics])
+    notices = EventEmitter([metrics])
     settler = Settler(lambda _: None, notices)
     settler.put(run_of("sent"), Done(), 5)
-    settler.unanswered(settler.take(), OutcomeUnknown("lost"))
-    settler.answered(settler.take(), [Settled("sent", "not_active")])
+    settler.record_failure(settler.take(), OutcomeUnknown("lost"))
+    settler.record_answers(settler.take(), [Settled("sent", "not_active")])
     settler.put(run_of("late"), Done(), 5)
-    settler.answered(settler.take(), [Settled("late", "lease_expired")])
+    settler.record_answers(settler.take(), [Settled("late", "lease_expired")])
 
-    notices.tell(LeaseLost(run_of().claim, "gone"))
-    notices.tell(Lifecycle("store_lost"))
-    notices.tell(Lifecycle("store_back"))
+    notices.emit(LeaseLost(run_of().claim, "gone"))
+    notices.emit(Lifecycle("store_lost"))
+    notices.emit(Lifecycle("store_back"))
 
     ended = {labels: count for (name, labels), count in samples(metrics).items() if name == "headrace_jobs_ended_total"}
     assert ended == {frozenset({**MAIL_OF_DEFAULT, "kind": "work", "outcome": "presumed"}.items()): 1}
@@ -256,7 +255,7 @@ async def test_counts_of_several_processes_are_added_by_series_and_by_bucket(sto
     await work_off(store, handling(work=_nothing, other=_nothing), two)
 
     for counts in (one, two):
-        sums.add(msgspec.msgpack.decode(msgspec.msgpack.encode(counts.copied()), type=WorkerCounts))
+        sums.add(msgspec.msgpack.decode(msgspec.msgpack.encode(counts.copy()), type=WorkerCounts))
 
     mail = ("default", "mail")
     assert sums.claimed == {(*mail, "work"): 4, (*mail, "other"): 1}

@@ -184,8 +184,8 @@ def test_shares_are_spread_evenly() -> None:
 
     first = []
     for _ in range(12):
-        first.append(order.look()[0].name[0])
-        order.pass_on()
+        first.append(order.current()[0].name[0])
+        order.advance()
 
     assert "".join(first) == "uburbu" * 2
 
@@ -193,6 +193,6 @@ def test_shares_are_spread_evenly() -> None:
 def test_without_shares_the_order_never_changes() -> None:
     order = QueueOrder({URGENT: 1, BULK: 1}, is_weighted=False)
 
-    order.pass_on()
+    order.advance()
 
-    assert order.look() == [URGENT, BULK]
+    assert order.current() == [URGENT, BULK]

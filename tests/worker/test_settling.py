@@ -15,7 +15,7 @@ from headrace.stores.contract.store import Store
 from headrace.testing.faults import DOWN, LOST, FaultyStore, Hold
 from headrace.worker.events import JobsFinished, LeaseLost
 from headrace.worker.exceptions import Fail
-from headrace.worker.fetch_loop import BESIDE_MIN
+from headrace.worker.fetch_loop import CONCURRENT_SETTLE_MIN
 from tests.worker.support import MAIL, SOON_S, Ear, find, handling, job, jobs, work_off, worker_of
 
 REPORTS = Queue("reports")
@@ -227,7 +227,9 @@ def hold_the_second_claim(flaky: FaultyStore) -> Hold:
     return flaky.hold("claim")
 
 
-@pytest.mark.parametrize(("ended", "calls"), [(BESIDE_MIN, 1), (BESIDE_MIN - 1, 0)], ids=["many", "few"])
+@pytest.mark.parametrize(
+    ("ended", "calls"), [(CONCURRENT_SETTLE_MIN, 1), (CONCURRENT_SETTLE_MIN - 1, 0)], ids=["many", "few"]
+)
 async def test_many_settlements_do_not_wait_for_a_claim_under_way_and_few_go_with_the_next(
     flaky: FaultyStore, ended: int, calls: int
 ) -> None:
@@ -260,20 +262,22 @@ async def test_settlements_that_failed_beside_a_claim_go_with_the_next_call(flak
     async def work() -> None:
         await claimed.wait()
 
-    await flaky.jobs.enqueue(jobs(BESIDE_MIN + 1))
+    await flaky.jobs.enqueue(jobs(CONCURRENT_SETTLE_MIN + 1))
     answer = hold_the_second_claim(flaky)
     flaky.lose("settle")
     async with (
         asyncio.timeout(SOON_S),
-        worker_of(flaky, handling(work=work), ear, capacity=2 * BESIDE_MIN, poll="1h"),
+        worker_of(flaky, handling(work=work), ear, capacity=2 * CONCURRENT_SETTLE_MIN, poll="1h"),
     ):
         await flaky.called("claim", 2)
         claimed.set()
         await flaky.called("settle", 1)
         answer.release()
-        await ear.hear(JobsFinished, lambda _: sum(len(it.answers) for it in ear.told(JobsFinished)) == BESIDE_MIN + 1)
+        await ear.hear(
+            JobsFinished, lambda _: sum(len(it.answers) for it in ear.told(JobsFinished)) == CONCURRENT_SETTLE_MIN + 1
+        )
 
-    assert (await flaky.queues.counts(MAIL)).done == BESIDE_MIN + 1
+    assert (await flaky.queues.counts(MAIL)).done == CONCURRENT_SETTLE_MIN + 1
     assert ear.told(LeaseLost) == []
 
 
@@ -284,11 +288,11 @@ async def test_where_the_store_works_in_this_process_nothing_goes_beside_a_claim
         await claimed.wait()
 
     flaky.is_remote = False
-    await flaky.jobs.enqueue(jobs(BESIDE_MIN + 1))
+    await flaky.jobs.enqueue(jobs(CONCURRENT_SETTLE_MIN + 1))
     answer = hold_the_second_claim(flaky)
     async with (
         asyncio.timeout(SOON_S),
-        worker_of(flaky, handling(work=work), ear, capacity=2 * BESIDE_MIN, poll="1h"),
+        worker_of(flaky, handling(work=work), ear, capacity=2 * CONCURRENT_SETTLE_MIN, poll="1h"),
     ):
         await flaky.called("claim", 2)
         claimed.set()
@@ -296,7 +300,9 @@ async def test_where_the_store_works_in_this_process_nothing_goes_beside_a_claim
             await asyncio.sleep(0)
         settled_meanwhile = flaky.calls["settle"]
         answer.release()
-        await ear.hear(JobsFinished, lambda _: sum(len(it.answers) for it in ear.told(JobsFinished)) == BESIDE_MIN + 1)
+        await ear.hear(
+            JobsFinished, lambda _: sum(len(it.answers) for it in ear.told(JobsFinished)) == CONCURRENT_SETTLE_MIN + 1
+        )
 
     assert settled_meanwhile == 0
 

@@ -120,7 +120,7 @@ async def test_a_handler_that_ignores_its_end_keeps_place_and_lease_and_is_told_
     timed: Store, clock: ManualClock, monkeypatch: pytest.MonkeyPatch, mode: str
 ) -> None:
     """Q36, TB7, T32: as long as it runs here, it starts nowhere else, and somebody is told."""
-    monkeypatch.setattr(runner_module, "NAG_SECONDS", 0.05)
+    monkeypatch.setattr(runner_module, "REMIND_SECONDS", 0.05)
     flaky, ear, gate, release = FaultyStore(timed), Ear(), asyncio.Event(), threading.Event()
 
     async def stubborn() -> None:
@@ -159,7 +159,7 @@ async def test_a_coroutine_that_swallowed_one_cancellation_is_cancelled_again(
     store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """TB7: a stray `except` does not make a handler immortal."""
-    monkeypatch.setattr(runner_module, "NAG_SECONDS", 0.02)
+    monkeypatch.setattr(runner_module, "REMIND_SECONDS", 0.02)
     swallowed = []
 
     async def work() -> None:

@@ -26,7 +26,7 @@ from headrace.stores.contract.store import Store
 from headrace.worker.context import current
 from headrace.worker.exceptions import Release
 from headrace.worker.handlers import handler_of
-from headrace.worker.logs import setup_logs
+from headrace.worker.logging import setup_logs
 from tests.worker import processes
 from tests.worker.support import MAIL, handling, job, jobs, work_off
 

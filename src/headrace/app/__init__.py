@@ -1,1 +1,1 @@
-"""The app: functions become jobs, and it knows where they are sent and who works on them."""
+"""The app: makes jobs of functions, and wires clients and workers to one store."""

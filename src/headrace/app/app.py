@@ -1,4 +1,4 @@
-"""The app: wires functions, clients and workers to one store."""
+"""Makes jobs of functions, and wires clients and workers to one store."""
 
 import asyncio
 import random
@@ -12,7 +12,7 @@ from headrace.app.connections import BorrowedStore, Connections
 from headrace.app.decorators import FailDecorator, FailFields, JobDecorator, JobFields, WorkerFields, with_tenant
 from headrace.app.discovery import url_of
 from headrace.app.job_function import AsyncJobFunction, JobFunction, P, PlainJobFunction, R
-from headrace.app.registry import Registry, in_place
+from headrace.app.registry import Registry, in_worker_process
 from headrace.client.blocking import BlockingClient
 from headrace.client.client import Client
 from headrace.client.codec import JSON, Codec
@@ -39,12 +39,13 @@ M = TypeVar("M", bound=Middleware)
 class App:
     """Makes jobs of functions, and knows their store.
 
-    `url` is where the jobs are: `sqlite:///jobs.db`, `redis://host`, `postgres://user@host/database`, `memory://`.
-    Without one it is HEADRACE_URL of the environment, read when the store is first needed, else a file `headrace.db`
-    in the working directory. `tenant` and `queue` hold for functions that do not say otherwise.
+    `url` names the store: `sqlite:///jobs.db`, `redis://host`, `postgres://user@host/database`, `memory://`. The
+    default is HEADRACE_URL of the environment, read when the store is first needed, else a file `headrace.db` in the
+    working directory. `tenant` and `queue` are the defaults of all functions.
 
-    Nothing is opened before it is needed; each event loop gets connections of its own, which are closed with it. An app
-    may be forked and pickled: the other process opens its own. A pickle carries the settings and not the functions.
+    Nothing is opened before it is needed; each event loop gets its own connections, which are closed with the loop. An
+    app may be forked and pickled: the other process opens its own connections. A pickle carries the settings, not the
+    functions.
     """
 
     def __init__(
@@ -60,10 +61,10 @@ class App:
         self.registry = Registry()
         self._url = url
         self._middleware = list(middleware)
-        self._connections = Connections(self._settled_url, self._client_of)
+        self._connections = Connections(self._resolve_url, self._new_client)
         self._blocking: dict[str, BlockingClient] = {}
         self._instance = Instance()
-        self._lent: list[BorrowedStore] = []
+        self._borrowed: list[BorrowedStore] = []
 
     @overload
     def job(  # type: ignore[overload-overlap]  # a coroutine function is a function that returns a coroutine
@@ -78,10 +79,10 @@ class App:
     ) -> JobFunction[..., Any] | JobDecorator:
         """Make a job of a function: `@app.job`, or `@app.job(queue="mail", max_attempts=5, timeout="30s")`.
 
-        A coroutine function runs on the worker's event loop, a plain one in a thread, and with `process=True` either
-        in a process of its own. `kind` names its jobs (the function's name when not given) and `weight` says how much
-        of a worker's capacity one takes; the rest are `Options` of all its jobs. Raises `BadConfig` for a function
-        that cannot be a job, and for a kind that another function has.
+        A coroutine function runs on the worker's event loop, a plain function in a thread, and with `process=True`
+        either runs in its own process. `kind` names the jobs (default: the function's name), `weight` is the capacity
+        that a job takes; the rest are `Options` of all jobs. Raises `BadConfig` for a function that cannot be a job,
+        and for a kind that another function has.
         """
         decorate = JobDecorator(self, fields)
         return decorate if function is None else decorate(function)
@@ -91,88 +92,91 @@ class App:
     @overload
     def fail_handler(self, /, **fields: Unpack[FailFields]) -> FailDecorator: ...
     def fail_handler(self, function: F | None = None, /, **fields: Unpack[FailFields]) -> F | FailDecorator:
-        """Let a function be told of deaths: `@app.fail_handler(queue="mail")` on `def bury(id, payload, error)`.
+        """Call a function for each dead letter: `@app.fail_handler(queue="mail")` on `def bury(id, payload, error)`.
 
-        `payload` is that of the job that died, `error` says why: annotate it with `DeathInfo`, or leave it a dict. The
-        telling is itself a job with a patient policy, on the fail queue, put there in the same step as the death.
+        `payload` is the payload of the dead job, `error` the cause of death: annotate it with `DeathInfo`, or leave it
+        a dict. The call is a job on the fail queue, with many attempts, enqueued in the same step as the death.
         """
         decorate = FailDecorator(self, fields)
         return decorate if function is None else decorate(function)
 
     def middleware(self, function: M) -> M:
-        """Wrap `async def m(context, call_next)` around all handlers of this app, inside those that came before."""
+        """Wrap `async def m(context, call_next)` around all handlers of this app, inside earlier middleware."""
         self._middleware.append(function)
         return function
 
     @property
-    def wrapping(self) -> Sequence[Middleware]:
-        """What is wrapped around all its handlers, the outermost first."""
+    def middleware_stack(self) -> Sequence[Middleware]:
+        """The middleware around all handlers, outermost first."""
         return tuple(self._middleware)
 
     @property
     def url(self) -> str | None:
-        """Where its jobs are: as given, or as found when the store was first needed; None before that."""
+        """The URL of the store; None until it is set, or until the store is first needed."""
         return self._url
 
-    def at(self, url: str) -> Self:
-        """The same app with its jobs at `url`, whatever it was given; for whoever starts it, before it opens any."""
+    def use_url(self, url: str) -> None:
+        """Keep the jobs at `url` instead of the URL that the app was made with. Call it before anything is opened."""
         self._url = url
-        return self
 
     @property
-    def is_lent(self) -> bool:
-        """Whether it uses a store that was lent to it, see `using`."""
-        return bool(self._lent)
+    def has_borrowed_store(self) -> bool:
+        """Whether the app uses a store lent to it by `using`."""
+        return bool(self._borrowed)
 
     @property
     def maker(self) -> JobMaker:
-        """Makes the jobs of this app."""
-        return self._lent[-1].maker if self._lent else self._maker
+        """Builds the jobs of this app."""
+        return self._borrowed[-1].maker if self._borrowed else self._maker
 
     @property
     def handlers(self) -> Handlers:
-        """The handlers of all functions, for a `Worker` of your own making."""
-        return self.registry.handlers(in_place) if self._lent else self.registry.handlers()
+        """The handlers of all functions, for a `Worker` that you construct yourself."""
+        return self.registry.handlers(in_worker_process) if self._borrowed else self.registry.handlers()
 
     @contextmanager
     def using(self, store: Store, clock: Clock | None = None) -> Iterator[None]:
-        """While the block is open, all clients and workers of this app use this open store instead of the URL.
+        """Use this open store instead of the URL, in all clients and workers of this app, while the block is open.
 
-        For tests: `headrace.testing` brings a store that every event loop and thread may ask. Nothing else is opened,
-        and the store is not closed. Jobs get their ids by `clock`. Handlers that ask for a process of their own run in
-        this one, since another would not have the store. Blocks may be nested; the innermost holds.
+        For tests: `headrace.testing` has a store for every event loop and thread. Nothing else is opened, and the
+        store is not closed. Job ids come from `clock`. Handlers with `process=True` run in this process, since another
+        process would not have the store. Blocks may be nested; the innermost wins.
         """
-        below, ticking = self._maker, clock or SystemClock()
+        defaults, clock = self._maker, clock or SystemClock()
         maker = JobMaker(
-            tenant=below.tenant, queue=below.default_queue, codec=below.codec, clock=ticking, entropy=random_bytes
+            tenant=defaults.tenant,
+            queue=defaults.default_queue,
+            codec=defaults.codec,
+            clock=clock,
+            entropy=random_bytes,
         )
-        lent = BorrowedStore(store, maker, lambda store: self._client_of(store, ticking))
-        self._lent.append(lent)
+        borrowed = BorrowedStore(store, maker, lambda store: self._new_client(store, clock))
+        self._borrowed.append(borrowed)
         try:
             yield
         finally:
-            self._lent.remove(lent)
-            lent.blocking.close()
+            self._borrowed.remove(borrowed)
+            borrowed.blocking.close()
 
     async def client(self) -> Client:
-        """The client of the running event loop; opened by the first call and shared by all of the loop's tasks."""
+        """The client of the running event loop; opened by the first call and shared by all tasks of the loop."""
         return await self._source.client()
 
     @property
     def blocking(self) -> BlockingClient:
         """The client for programs without an event loop; shared by all threads, open until the program ends."""
-        if self._lent:
-            return self._lent[-1].blocking
-        url, maker = self._settled_url(), self.maker
+        if self._borrowed:
+            return self._borrowed[-1].blocking
+        url, maker = self._resolve_url(), self.maker
         if url not in self._blocking:
-            new = BlockingClient(url, tenant=maker.tenant, queue=maker.default_queue, codec=maker.codec)
-            # One step, so that threads get the same; a lock could be held by another thread when a process is forked.
-            self._blocking.setdefault(url, new)
+            client = BlockingClient(url, tenant=maker.tenant, queue=maker.default_queue, codec=maker.codec)
+            # One step, so that threads get the same client; a lock could be held by another thread during a fork.
+            self._blocking.setdefault(url, client)
         return self._blocking[url]
 
     async def feeds(self) -> "Feeds":
-        """The live feeds of the app's tenant, in its store, for the running event loop: `await feeds.feed("news")`."""
-        # Programs that only send jobs do without feeds.
+        """The live feeds of the app's tenant, for the running event loop: `await feeds.feed("news")`."""
+        # Programs that only send jobs load no feeds.
         from headrace.feeds.feeds import Feeds
 
         return Feeds.of(await self.client(), instance=self._instance.name)
@@ -188,12 +192,12 @@ class App:
     async def worker(
         self, *, listeners: "Sequence[Listener]" = (), **config: Unpack[WorkerFields]
     ) -> "AsyncIterator[Worker]":
-        """Work beside the block, as in the lifespan of a web program: `async with app.worker(capacity=50):`.
+        """Run a worker beside the block, as in the lifespan of a web program: `async with app.worker(capacity=50):`.
 
-        Running handlers are waited for at its end, for the grace time. Signals are left to the program. `listeners`
-        hear of all that the worker does, see `headrace.worker.events`.
+        The end of the block waits for running handlers, up to the grace time. Signals are left to the program.
+        `listeners` get every event of the worker, see `headrace.worker.events`.
         """
-        async with self.built(listeners=listeners, **config) as worker, worker:
+        async with self.build_worker(listeners=listeners, **config) as worker, worker:
             yield worker
 
     async def work(
@@ -204,14 +208,14 @@ class App:
         listeners: "Sequence[Listener]" = (),
         **config: Unpack[WorkerFields],
     ) -> None:
-        """Work on the jobs of this app until told to stop; the settings are those of `WorkerConfig`.
+        """Run a worker on the jobs of this app until it is stopped; the settings are those of `WorkerConfig`.
 
         In the main thread of a program the first SIGTERM or SIGINT stops with the grace time, the second at once. With
-        `until_idle` it returns as soon as nothing is due, which is for tests and scripts. A store that is away at the
-        start is waited for as it is later; without `wait` it raises `StoreUnavailable`.
+        `until_idle` it returns as soon as nothing is due, for tests and scripts. A store that is unavailable at the
+        start is waited for; without `wait` it raises `StoreUnavailable`.
         """
         in_main = threading.current_thread() is threading.main_thread()
-        async with self.built(listeners=listeners, wait=wait, **config) as worker:
+        async with self.build_worker(listeners=listeners, wait=wait, **config) as worker:
             await worker.run(until_idle=until_idle, signals=in_main)
 
     def run_worker(
@@ -223,14 +227,14 @@ class App:
         listeners: "Sequence[Listener]" = (),
         **config: Unpack[WorkerFields],
     ) -> None:
-        """`work` for a program without an event loop, as `headrace worker` is one: it says what it works on, and writes
-        a line when a job is claimed and when it is over, as text to a terminal, else as JSON.
+        """`work` for a program without an event loop, like `headrace worker`: it prints its queues and kinds, and logs
+        each job when it is claimed and when it is settled, as text to a terminal, else as JSON.
 
-        A program that has set up logging, for the logger `headrace` or for all, gets the same as records of its own.
+        A program that has set up logging, for the logger `headrace` or for all, gets the same as log records.
 
-        With more than one of `processes`, that many are started, each with a worker of these settings, and this one
-        watches over them: what dies is started anew, and a signal stops all. They import the module of the app, so a
-        program calls this behind `if __name__ == "__main__":`. Listeners cannot follow the jobs there.
+        With several `processes`, each runs a worker with these settings under this process as supervisor: a process
+        that dies is restarted, and a signal stops all. They import the module of the app, so call this behind
+        `if __name__ == "__main__":`. Listeners do not reach other processes.
         """
         from headrace.app.program import run_program, run_supervisor
 
@@ -242,47 +246,47 @@ class App:
             )
 
     @asynccontextmanager
-    async def built(
+    async def build_worker(
         self,
         *,
         listeners: "Sequence[Listener]" = (),
         middleware: Sequence[Middleware] = (),
         store: Store | None = None,
         handlers: Handlers | None = None,
-        chance: random.Random | None = None,
+        rng: random.Random | None = None,
         wait: bool = False,
         **config: Unpack[WorkerFields],
     ) -> "AsyncIterator[Worker]":
-        """A worker that has not started, on a store that is open as long as the block; `work` for whoever wants to ask
-        the worker how it is: `async with app.built() as worker: await worker.run()`.
+        """A worker that has not started, on a store that is open as long as the block, to read `worker.health()` while
+        it runs: `async with app.build_worker() as worker: await worker.run()`.
 
-        `middleware` goes around that of the app. It works on `store` with `handlers` where they are given, and `chance`
-        draws its lots. With `wait` the worker opens its store itself when it runs, and waits for one that is away.
+        `middleware` goes around the app's own. `store` and `handlers` replace those of the app, `rng` draws jitter.
+        With `wait` the worker opens its store when it runs, and waits for an unavailable one.
         """
-        # Programs that only send jobs do without the machinery that runs them.
+        # Programs that only send jobs load no worker.
         from headrace.worker.config import WorkerConfig
         from headrace.worker.worker import Worker
 
         settings = WorkerConfig(**with_tenant(config, self.maker.tenant))
         source = self._source
         async with AsyncExitStack() as stack:
-            there: Store | OpenStore = source.opened
+            worker_store: Store | OpenStore = source.open_store
             if store is not None:
-                there = store
+                worker_store = store
             elif not wait:
-                there = await stack.enter_async_context(source.opened())
+                worker_store = await stack.enter_async_context(source.open_store())
             yield Worker(
-                there,
+                worker_store,
                 handlers or self.handlers,
                 settings,
                 reopen=source.reopen if store is None else None,
                 middleware=(*middleware, *self._middleware),
                 listeners=listeners,
-                chance=chance,
+                rng=rng,
             )
 
     async def close(self) -> None:
-        """Close what the running event loop has opened; what is asked for later is opened anew."""
+        """Close the client of the running event loop; a later call opens another."""
         await self._source.close()
 
     async def __aenter__(self) -> Self:
@@ -295,25 +299,25 @@ class App:
 
     def __reduce__(self) -> tuple[Any, ...]:
         maker = self.maker
-        # The URL that holds here: the environment of another machine may say nothing, or something else.
-        return _remade, (url_of(self._url), maker.tenant, maker.default_queue, maker.codec)
+        # The resolved URL: the environment of another machine may name another store, or none.
+        return _restore_app, (url_of(self._url), maker.tenant, maker.default_queue, maker.codec)
 
     def __repr__(self) -> str:
         return f"<App at {redact_url(url_of(self._url))} with {len(self.registry)} jobs>"
 
     @property
     def _source(self) -> Connections | BorrowedStore:
-        return self._lent[-1] if self._lent else self._connections
+        return self._borrowed[-1] if self._borrowed else self._connections
 
-    def _client_of(self, store: Store, clock: Clock | None = None) -> Client:
+    def _new_client(self, store: Store, clock: Clock | None = None) -> Client:
         maker = self._maker
         return Client(store, tenant=maker.tenant, queue=maker.default_queue, codec=maker.codec, clock=clock)
 
-    def _settled_url(self) -> str:
-        # Once it was needed it does not change: all loops and threads of a program meet in one store.
+    def _resolve_url(self) -> str:
+        # Fixed at the first use: all loops and threads of a program share one store.
         self._url = url_of(self._url)
         return self._url
 
 
-def _remade(url: str, tenant: str, queue: str | Queue, codec: Codec) -> App:
+def _restore_app(url: str, tenant: str, queue: str | Queue, codec: Codec) -> App:
     return App(url, tenant=tenant, queue=queue, codec=codec)

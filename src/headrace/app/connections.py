@@ -1,4 +1,4 @@
-"""Opens an app's store: a client for each event loop that asks, and stores for workers."""
+"""Opens an app's store: one client for each event loop, and stores for workers."""
 
 import asyncio
 import contextvars
@@ -21,28 +21,28 @@ if TYPE_CHECKING:
 
 
 class Connections:
-    """One client per event loop, opened when it is first asked for and closed with its loop at the latest.
+    """One client per event loop, opened at the first use and closed with its loop at the latest.
 
-    A store in memory is one store for all loops, one after the other, and is never closed: its jobs are in it.
+    A store in memory is shared by all loops and never closed: it holds the jobs.
     """
 
-    def __init__(self, url: Callable[[], str], client_of: Callable[[Store], Client]) -> None:
+    def __init__(self, url: Callable[[], str], new_client: Callable[[Store], Client]) -> None:
         self._url = url
-        self._client_of = client_of
+        self._new_client = new_client
         self._openings: dict[asyncio.AbstractEventLoop, asyncio.Task[Client]] = {}
-        self._holdings: dict[asyncio.AbstractEventLoop, AsyncGenerator[Client, None]] = {}
+        self._open_clients: dict[asyncio.AbstractEventLoop, AsyncGenerator[Client, None]] = {}
         self._memory: Store | None = None
 
     async def client(self) -> Client:
-        """The client of the running loop; opened once, also when many tasks ask at the same time."""
+        """The client of the running loop; opened once, also when many tasks need it at the same time."""
         loop = asyncio.get_running_loop()
         opening = self._openings.get(loop)
         if opening is None or _failed(opening):
             self._forget_closed()
-            # In a context of its own: what the store starts lives on, and is not about the request that came first.
+            # In an empty context: tasks that the store starts outlive the first request and its context variables.
             opening = loop.create_task(self._open(loop), name="headrace-open", context=contextvars.Context())
             self._openings[loop] = opening
-        # Not a part of the asking task: the others that wait for it must not be cancelled with it.
+        # Shielded: other tasks wait for the same opening, and must not be cancelled with this one.
         return opening.result() if opening.done() else await asyncio.shield(opening)
 
     async def close(self) -> None:
@@ -51,38 +51,38 @@ class Connections:
         opening = self._openings.pop(loop, None)
         if opening is not None:
             await asyncio.wait([opening])
-            if (holding := self._holdings.pop(loop, None)) is not None:
-                await holding.aclose()
+            if (open_client := self._open_clients.pop(loop, None)) is not None:
+                await open_client.aclose()
 
     @property
     def reopen(self) -> Callable[[], Awaitable[Store]] | None:
-        """Opens the same store once more; None for one in memory, of which there is one."""
+        """Opens a second connection to the same store; None for a store in memory, which has no second one."""
         url = self._url()
         return None if is_memory(url) else partial(open_store, url)
 
     @asynccontextmanager
-    async def opened(self) -> AsyncIterator[Store]:
-        """A store of one's own, closed behind the block; the one store when it is in memory."""
+    async def open_store(self) -> AsyncIterator[Store]:
+        """A separate store, closed after the block; the shared store when it is in memory."""
         store = await self._store()
         try:
             yield store
         finally:
-            await self._let_go(store)
+            await self._close_store(store)
 
     async def _open(self, loop: asyncio.AbstractEventLoop) -> Client:
-        holding = self._holding()
-        client = await anext(holding)
-        self._holdings[loop] = holding
+        open_client = self._keep_open()
+        client = await anext(open_client)
+        self._open_clients[loop] = open_client
         return client
 
-    async def _holding(self) -> "AsyncGenerator[Client, None]":
-        # A generator, because an event loop closes the generators that are still open before it ends: whoever forgets
-        # to close the app still leaves no connection behind. It uses no other one: the loop closes all at once.
+    async def _keep_open(self) -> "AsyncGenerator[Client, None]":
+        # A generator, because an event loop closes open generators before it ends: an app that was never closed leaves
+        # no connection behind. It uses no other generator: the loop closes all of them at once.
         store = await self._store()
         try:
-            yield self._client_of(store)
+            yield self._new_client(store)
         finally:
-            await self._let_go(store)
+            await self._close_store(store)
 
     async def _store(self) -> Store:
         url = self._url()
@@ -92,14 +92,14 @@ class Connections:
             self._memory = await open_store(url)
         return self._memory
 
-    async def _let_go(self, store: Store) -> None:
+    async def _close_store(self, store: Store) -> None:
         if store is not self._memory:
             await store.close()
 
     def _forget_closed(self) -> None:
         for loop in [loop for loop in list(self._openings) if loop.is_closed()]:
             self._openings.pop(loop, None)
-            self._holdings.pop(loop, None)
+            self._open_clients.pop(loop, None)
 
 
 def _failed(opening: "asyncio.Task[Client]") -> bool:
@@ -107,23 +107,23 @@ def _failed(opening: "asyncio.Task[Client]") -> bool:
 
 
 class BorrowedStore:
-    """What an app uses while a store is lent to it. The store may be asked on every event loop, and is not closed."""
+    """Stands in for `Connections` while a store is lent to the app: a store for every event loop, never closed."""
 
     reopen = None
-    """A lent store cannot be opened once more."""
+    """A borrowed store has no second connection."""
 
-    def __init__(self, store: Store, maker: JobMaker, client_of: Callable[[Store], Client]) -> None:
+    def __init__(self, store: Store, maker: JobMaker, new_client: Callable[[Store], Client]) -> None:
         self.maker = maker
-        self.blocking: BlockingClient = BorrowedBlockingClient(store, maker, client_of)
+        self.blocking: BlockingClient = BorrowedBlockingClient(store, maker, new_client)
         self._store = store
-        self._client_of = client_of
+        self._new_client = new_client
         self._clients: WeakKeyDictionary[asyncio.AbstractEventLoop, Client] = WeakKeyDictionary()
 
     async def client(self) -> Client:
         """The client of the running loop."""
         loop = asyncio.get_running_loop()
         if loop not in self._clients:
-            self._clients[loop] = self._client_of(self._store)
+            self._clients[loop] = self._new_client(self._store)
         return self._clients[loop]
 
     async def close(self) -> None:
@@ -131,19 +131,19 @@ class BorrowedStore:
         self._clients.pop(asyncio.get_running_loop(), None)
 
     @asynccontextmanager
-    async def opened(self) -> AsyncIterator[Store]:
+    async def open_store(self) -> AsyncIterator[Store]:
         """The store, which stays open."""
         yield self._store
 
 
 class BorrowedBlockingClient(BlockingClient):
-    """A blocking client on a store that somebody else has opened, and will close."""
+    """A blocking client on a borrowed store, which it neither opens nor closes."""
 
-    def __init__(self, store: Store, maker: JobMaker, client_of: Callable[[Store], Client]) -> None:
+    def __init__(self, store: Store, maker: JobMaker, new_client: Callable[[Store], Client]) -> None:
         super().__init__("lent:", tenant=maker.tenant, queue=maker.default_queue, codec=maker.codec)
         self.maker = maker
         self._store = store
-        self._client_of = client_of
+        self._new_client = new_client
 
     def __reduce__(self) -> NoReturn:
         raise Refused(
@@ -153,7 +153,7 @@ class BorrowedBlockingClient(BlockingClient):
     async def _client(self) -> Client:
         loop = asyncio.get_running_loop()
         if self._opened is None or self._opened[0] is not loop:
-            self._opened = loop, self._client_of(self._store)
+            self._opened = loop, self._new_client(self._store)
         return self._opened[1]
 
     async def _close(self) -> None:

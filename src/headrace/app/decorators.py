@@ -1,4 +1,4 @@
-"""The decorators of an app: they check a function and take it into the registry."""
+"""The decorators of an app: `@app.job` and `@app.fail_handler` check a function and register it."""
 
 import inspect
 from collections.abc import Callable, Coroutine
@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING, Any, TypedDict, TypeVar, cast, overload
 from msgspec import Struct, field
 
 from headrace.app.job_function import AsyncJobFunction, JobFunction, P, PlainJobFunction, R, check_function
-from headrace.app.registry import FailHandler, place
+from headrace.app.registry import FailHandler, describe
 from headrace.client.arguments import Style
 from headrace.client.codec import Codec
 from headrace.client.options import OptionFields, Options
 from headrace.model.errors import BadConfig, Refused
 from headrace.model.names import Queue
 from headrace.model.times import Duration
-from headrace.worker.config import Wishes
+from headrace.worker.config import QueueSelection
 from headrace.worker.handlers import FAIL_KIND, handler_of
 
 if TYPE_CHECKING:
@@ -22,21 +22,21 @@ if TYPE_CHECKING:
 
 
 class JobFields(OptionFields, total=False):
-    """The options that all jobs of a function have, unless `options` says otherwise; and how the function is run."""
+    """The default options of a function's jobs, and how the function is run."""
 
     kind: str | None
-    """What its jobs are called in the store; the function's name when not given."""
+    """The kind of its jobs; the function's name by default."""
     process: bool
-    """Whether it runs in a process of its own, which can be killed when its time is over."""
+    """Whether it runs in its own process, which can be killed at the time-out."""
     weight: int
-    """Units of a worker's capacity that it takes."""
+    """Units of a worker's capacity that a job takes."""
     codec: Codec | None
     style: Style
     """`named` (the payload is an object of arguments by name), `whole` (it is the one argument) or `listed`."""
 
 
 class FailFields(TypedDict, total=False):
-    """Whose deaths a fail handler is told of, and how it is run."""
+    """The queue whose dead letters a fail handler gets, and how it is run."""
 
     queue: str | Queue | None
     tenant: str | None
@@ -46,9 +46,9 @@ class FailFields(TypedDict, total=False):
 
 
 class DeathInfo(Struct, frozen=True, kw_only=True):
-    """Why a job died: annotate the third argument of a fail handler with it.
+    """The cause of a job's death, third argument of a fail handler.
 
-    `reason` is `attempts`, `stalls`, `failed` or `expired`; `cls` and `message` are those of the last error.
+    `reason` is `attempts`, `stalls`, `failed` or `expired`; `cls` and `message` describe the last error.
     """
 
     cls: str = field(name="class")
@@ -59,7 +59,7 @@ class DeathInfo(Struct, frozen=True, kw_only=True):
 class WorkerFields(TypedDict, total=False):
     """The fields of `WorkerConfig`."""
 
-    queues: Wishes | None
+    queues: QueueSelection | None
     tenant: str | None
     name: str | None
     capacity: int
@@ -73,19 +73,19 @@ class WorkerFields(TypedDict, total=False):
     jobs_per_pool_process: int | None
 
 
-OF_ONE_JOB = ("run_at", "expires_at", "idempotency_key")
+SINGLE_JOB_OPTIONS = ("run_at", "expires_at", "idempotency_key")
 """Options that make no sense for all jobs of a function."""
 
 
 def with_tenant(config: WorkerFields, tenant: str) -> WorkerFields:
-    """The settings of an app's worker: queues that were named without a tenant are those of the app's."""
+    """The settings of an app's worker: queues named without a tenant belong to the app's tenant."""
     if config.get("queues") is None or config.get("tenant") is not None:
         return config
     return {**config, "tenant": tenant}
 
 
 F = TypeVar("F", bound=Callable[..., Any])
-HOW = ("kind", "process", "weight", "codec", "style")
+HANDLER_FIELDS = ("kind", "process", "weight", "codec", "style")
 
 
 class JobDecorator:
@@ -102,7 +102,7 @@ class JobDecorator:
     @overload
     def __call__(self, function: Callable[P, R], /) -> PlainJobFunction[P, R]: ...
     def __call__(self, function: Callable[..., Any], /) -> JobFunction[..., Any]:
-        """The job that the function is from now on."""
+        """Register the function and return it as a job."""
         check_function(function, "@app.job")
         app, fields = self._app, self._fields
         kind = fields.get("kind") or function.__name__
@@ -116,31 +116,33 @@ class JobDecorator:
                 style=fields.get("style", "named"),
             )
             options = self._options()
-            app.maker.job_of(kind, b"", options)  # what no job of this function could have is refused now
+            app.maker.job_of(kind, b"", options)  # refuses options that no job of this function could have
         except (Refused, TypeError) as error:
-            raise BadConfig(f"{place(function)} cannot be a job: {error}") from error
+            raise BadConfig(f"{describe(function)} cannot be a job: {error}") from error
         cls = AsyncJobFunction if inspect.iscoroutinefunction(function) else PlainJobFunction
         job: JobFunction[..., Any] = cls(app, handler, options)
         app.registry.add(job)
         return job
 
     def _options(self) -> Options:
-        given = {name: value for name, value in self._fields.items() if name not in HOW and value is not None}
-        for name in OF_ONE_JOB:
-            if name in given:
+        options = {
+            name: value for name, value in self._fields.items() if name not in HANDLER_FIELDS and value is not None
+        }
+        for name in SINGLE_JOB_OPTIONS:
+            if name in options:
                 raise TypeError(f"{name} is for one job and not for all of a function; give it with .options({name}=…)")
-        return Options(**cast("Any", given))
+        return Options(**cast("Any", options))
 
 
 class FailDecorator:
-    """`@app.fail_handler(…)`: has the function below it told of deaths, and leaves it as it is."""
+    """`@app.fail_handler(…)`: calls the function below it for each dead letter, and leaves the function unchanged."""
 
     def __init__(self, app: "App", fields: FailFields) -> None:
         self._app = app
         self._fields = fields
 
     def __call__(self, function: F, /) -> F:
-        """The function itself."""
+        """Register the function and return it unchanged."""
         check_function(function, "@app.fail_handler")
         fields = self._fields
         shards = fields.get("shards")
@@ -155,7 +157,7 @@ class FailDecorator:
             options = Options(queue=fields.get("queue"), tenant=fields.get("tenant"), shards=shards)
             queue = self._app.maker.job_of(FAIL_KIND, b"", options).queue
         except Refused as error:
-            raise BadConfig(f"{place(function)} cannot be a fail handler: {error}") from error
-        is_cut = shards is not None or queue.shards > 1
-        self._app.registry.add_fail(FailHandler(queue, is_cut, handler))
+            raise BadConfig(f"{describe(function)} cannot be a fail handler: {error}") from error
+        has_own_shards = shards is not None or queue.shards > 1
+        self._app.registry.add_fail(FailHandler(queue, has_own_shards, handler))
         return function

@@ -22,11 +22,11 @@ VARIABLE = "HEADRACE_URL"
 
 
 def load_app(target: str) -> "App":
-    """The app that `target` names: "shop.jobs:app", or "shop.jobs" when it is called `app`.
+    """The app named by `target`: "shop.jobs:app", or "shop.jobs" when it is called `app`.
 
-    The working directory is searched first, as `python -m` does. Raises `BadConfig` for what is not there.
+    The working directory is searched first, as `python -m` does. Raises `BadConfig` where there is no such app.
     """
-    # Programs that only look up settings or a URL do without the app.
+    # Programs that only look up settings or a URL load no app.
     from headrace.app.app import App
 
     module_name, _, name = target.partition(":")
@@ -35,7 +35,7 @@ def load_app(target: str) -> "App":
         raise BadConfig(
             f"an app is named by its module and its name there, as in shop.jobs:app; found {bounded_repr(target)}"
         )
-    module = _imported(module_name)
+    module = _import_module(module_name)
     found = getattr(module, name, None)
     if isinstance(found, App):
         return found
@@ -43,7 +43,7 @@ def load_app(target: str) -> "App":
     raise BadConfig(f"{target} should be a headrace.App; found {what} of that name{_hint(module, module_name, name)}")
 
 
-def _imported(name: str) -> ModuleType:
+def _import_module(name: str) -> ModuleType:
     folder = str(Path.cwd())
     if folder not in sys.path:
         sys.path.insert(0, folder)
@@ -51,23 +51,23 @@ def _imported(name: str) -> ModuleType:
         return importlib.import_module(name)
     except ModuleNotFoundError as missing:
         if missing.name is None or not f"{name}.".startswith(f"{missing.name}."):
-            raise _broken(name, missing) from missing  # something that the module itself imports
+            raise _import_error(name, missing) from missing  # another module, imported by this one
         raise BadConfig(
             f"there is no module {bounded_repr(name)} in {folder} or among the installed ones; run this in the folder"
             " of your app, or name it as module:app"
         ) from missing
     except Exception as error:
-        raise _broken(name, error) from error
+        raise _import_error(name, error) from error
 
 
-def _broken(name: str, error: Exception) -> BadConfig:
+def _import_error(name: str, error: Exception) -> BadConfig:
     trace = error.__traceback__
     while trace is not None and trace.tb_next is not None:
         trace = trace.tb_next
     where = "" if trace is None else f" ({Path(trace.tb_frame.f_code.co_filename).name}, line {trace.tb_lineno})"
-    told = redact(" ".join(str(error).split()))
+    message = redact(" ".join(str(error).split()))
     return BadConfig(
-        f"the module {bounded_repr(name)} raised {type(error).__name__}{where} while it was imported: {told}"
+        f"the module {bounded_repr(name)} raised {type(error).__name__}{where} while it was imported: {message}"
     )
 
 
@@ -88,7 +88,7 @@ def project_file(folder: Path) -> Path | None:
 
 
 def project_table(folder: Path) -> dict[str, Any]:
-    """The settings for Headrace in the nearest pyproject.toml; empty when there are none."""
+    """The `[tool.headrace]` table of the nearest pyproject.toml; empty when there is none."""
     file = project_file(folder)
     if file is None:
         return {}
@@ -102,11 +102,11 @@ def project_table(folder: Path) -> dict[str, Any]:
     return found
 
 
-def url_of(given: str | None) -> str:
-    """The URL that holds at this moment."""
-    return given if given is not None else os.environ.get(VARIABLE, "").strip() or DEFAULT_URL
+def url_of(app_url: str | None) -> str:
+    """The URL to use now: the app's own, else that of the environment, else a file in the working directory."""
+    return app_url if app_url is not None else os.environ.get(VARIABLE, "").strip() or DEFAULT_URL
 
 
 def is_memory(url: str) -> bool:
-    """Whether the store lives in this process, and dies with it."""
+    """Whether the store is in the memory of this process."""
     return url.startswith("memory:")

@@ -1,11 +1,11 @@
-"""A function that is also a job: calling it calls it, enqueueing it lets a worker call it."""
+"""A function that is also a job: a call runs it here, `enqueue` sends it to a worker."""
 
 import functools
 import inspect
 from collections.abc import Callable, Coroutine, Iterable, Mapping
 from typing import TYPE_CHECKING, Any, Generic, ParamSpec, Self, TypeVar, Unpack, cast
 
-from headrace.app.pickling import PickledFunction, pickled_function
+from headrace.app.pickling import PickledFunction, pickle_function
 from headrace.client.blocking import BlockingHandle
 from headrace.client.handle import Handle
 from headrace.client.options import JobMaker, OptionFields, Options
@@ -21,54 +21,56 @@ if TYPE_CHECKING:
 P = ParamSpec("P")
 R = TypeVar("R")
 Item = Job | Mapping[str, Any]
-"""A job that was made by `job`, or the arguments of a call by name."""
+"""A job built by `job`, or the arguments of a call by name."""
 
 
-class Maker(Generic[P, R]):
-    """Makes jobs of one kind; arguments that do not fit the function raise `Refused` (`bad_arguments`)."""
+class JobTemplate(Generic[P, R]):
+    """A job function with options, from which jobs are built; wrong arguments raise `Refused` (`bad_arguments`)."""
 
-    def __init__(self, origin: "JobFunction[P, R]", options: Options, said: frozenset[str] = frozenset()) -> None:
-        self._origin = origin
+    def __init__(
+        self, function: "JobFunction[P, R]", options: Options, option_names: frozenset[str] = frozenset()
+    ) -> None:
+        self._function = function
         self._options = options
-        self._like: tuple[JobMaker, Job] | None = None
-        self.said = said
-        """The names of the options that `.options(…)` has set."""
+        self._sample: tuple[JobMaker, Job] | None = None
+        self.option_names = option_names
+        """The options set by `.options(…)`."""
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return type(self), (self._origin, self._options, self.said)
+        return type(self), (self._function, self._options, self.option_names)
 
     @property
     def function(self) -> "JobFunction[P, R]":
-        """The function that does its jobs."""
-        return self._origin
+        """The function that runs the jobs."""
+        return self._function
 
     @property
-    def given(self) -> Options:
-        """The options that its jobs have."""
+    def job_options(self) -> Options:
+        """The options of its jobs."""
         return self._options
 
     @property
     def queue(self) -> Queue:
-        """Where its jobs are sent."""
-        return self._origin.app.maker.job_of(self._origin.kind, b"", self._options).queue
+        """The queue that its jobs are sent to."""
+        return self._function.app.maker.job_of(self._function.kind, b"", self._options).queue
 
     def job(self, *args: P.args, **kwargs: P.kwargs) -> Job:
-        """Make a job and send nothing: for `enqueue_many`, `Client.send` and `Client.enqueue_on`."""
-        return self._job_of(self._origin.handler.arguments.encode(args, kwargs))
+        """Build a job without sending it: for `enqueue_many`, `Client.send` and `Client.enqueue_on`."""
+        return self._build(self._function.handler.arguments.encode(args, kwargs))
 
-    def _job_of(self, payload: bytes) -> Job:
-        """A job with this payload; all jobs of a function are alike but for payload and id, and are made after one."""
-        maker, options = self._origin.app.maker, self._options
-        if self._like is None or self._like[0] is not maker:
+    def _build(self, payload: bytes) -> Job:
+        """A job with this payload. Jobs of a function differ in payload and id only, so all copy one sample."""
+        maker, options = self._function.app.maker, self._options
+        if self._sample is None or self._sample[0] is not maker:
             if options.id is not None or options.idempotency_key is not None or options.headers is not None:
-                return maker.job_of(self._origin.handler.kind, payload, options)
-            self._like = maker, maker.job_of(self._origin.handler.kind, b"null", options)
-        return maker.job_like(self._like[1], payload)
+                return maker.job_of(self._function.handler.kind, payload, options)
+            self._sample = maker, maker.job_of(self._function.handler.kind, b"null", options)
+        return maker.job_like(self._sample[1], payload)
 
-    def _made(self, item: Item) -> Job:
-        handler = self._origin.handler
+    def _build_from(self, item: Item) -> Job:
+        handler = self._function.handler
         if type(item) is dict or isinstance(item, Mapping):
-            return self._job_of(handler.arguments.encode((), item))
+            return self._build(handler.arguments.encode((), item))
         if getattr(item, "kind", None) != handler.kind:
             raise Refused(
                 "bad_arguments",
@@ -78,67 +80,67 @@ class Maker(Generic[P, R]):
         return item
 
 
-class Sender(Maker[P, R]):
-    """Makes and sends jobs of one kind, typed like the function that does them."""
+class Sender(JobTemplate[P, R]):
+    """Builds and sends jobs of one kind, typed like the function that runs them."""
 
     @property
     def blocking(self) -> "BlockingSender[P, R]":
-        """The same without an event loop: `welcome.blocking.enqueue(user_id=42)`, from any thread."""
-        return BlockingSender(self._origin, self._options, self.said)
+        """The same for code without an event loop: `welcome.blocking.enqueue(user_id=42)`, from any thread."""
+        return BlockingSender(self._function, self._options, self.option_names)
 
     def options(self, **options: Unpack[OptionFields]) -> "Sender[P, R]":
         """The same with other options: `welcome.options(delay="5m", id="u-42").enqueue(user_id=42)`; see `Options`."""
-        return Sender(self._origin, Options(**options).over(self._options), self.said.union(options))
+        return Sender(self._function, Options(**options).over(self._options), self.option_names.union(options))
 
     async def enqueue(self, *args: P.args, **kwargs: P.kwargs) -> Handle[R]:
-        """Send a job; returns when the store has it. `await handle.result()` waits for what the function returns."""
+        """Send a job; returns when the store has it. `await handle.result()` waits for the function's result."""
         job = self.job(*args, **kwargs)
-        client = await self._origin.app.client()
-        handler = self._origin.handler
+        client = await self._function.app.client()
+        handler = self._function.handler
         sent: Handle[R] = await client.send(job, type=handler.arguments.result_type, codec=handler.codec)
         return sent
 
     async def enqueue_many(
         self, items: Iterable[Item], *, progress: Callable[[int], None] | None = None
     ) -> list[Handle[R]]:
-        """Send any number of jobs in as few calls as possible; all of them are made before the first is sent.
+        """Send any number of jobs in as few calls as possible; all of them are built before the first is sent.
 
-        Nothing is raised for a job that the store refuses: look at `ok` and `status` of its handle; see
+        A job that the store refuses raises nothing: check `ok` and `status` of its handle; see
         `Client.enqueue_many`.
         """
-        jobs = [self._made(item) for item in items]
-        client = await self._origin.app.client()
-        handler = self._origin.handler
+        jobs = [self._build_from(item) for item in items]
+        client = await self._function.app.client()
+        handler = self._function.handler
         type, codec = handler.arguments.result_type, handler.codec
         return await client.enqueue_many(jobs, progress=progress, type=type, codec=codec)
 
     async def handle(self, id: str) -> Handle[R]:
-        """A handle of a job that was sent before, by this program or another; looks at nothing."""
-        client = await self._origin.app.client()
-        handler = self._origin.handler
+        """A handle of a job sent earlier, by this program or another; makes no call to the store."""
+        client = await self._function.app.client()
+        handler = self._function.handler
         return client.handle(self.queue, id, type=handler.arguments.result_type, codec=handler.codec)
 
 
-class BlockingSender(Maker[P, R]):
-    """A `Sender` for threads: every method waits for its answer. May be shared by threads, forked and pickled."""
+class BlockingSender(JobTemplate[P, R]):
+    """A `Sender` for threads: every method blocks for its result. May be shared by threads, forked and pickled."""
 
     def options(self, **options: Unpack[OptionFields]) -> Self:
         """The same with other options; see `Options`."""
-        return type(self)(self._origin, Options(**options).over(self._options), self.said.union(options))
+        return type(self)(self._function, Options(**options).over(self._options), self.option_names.union(options))
 
     def enqueue(self, *args: P.args, **kwargs: P.kwargs) -> BlockingHandle[R]:
-        """Send a job; returns when the store has it. `handle.result()` waits for what the function returns."""
-        handler = self._origin.handler
+        """Send a job; returns when the store has it. `handle.result()` waits for the function's result."""
+        handler = self._function.handler
         job = self.job(*args, **kwargs)
-        return self._origin.app.blocking.send(job, type=handler.arguments.result_type, codec=handler.codec)
+        return self._function.app.blocking.send(job, type=handler.arguments.result_type, codec=handler.codec)
 
     def enqueue_many(
         self, items: Iterable[Item], *, progress: Callable[[int], None] | None = None
     ) -> list[BlockingHandle[R]]:
         """Send any number of jobs in as few calls as possible; see `Sender.enqueue_many`."""
-        jobs = [self._made(item) for item in items]
-        client = self._origin.app.blocking
-        handler = self._origin.handler
+        jobs = [self._build_from(item) for item in items]
+        client = self._function.app.blocking
+        handler = self._function.handler
         type, codec = handler.arguments.result_type, handler.codec
         return [
             BlockingHandle(client, each.queue, each.id, each.status, type, codec, each.error)
@@ -146,14 +148,16 @@ class BlockingSender(Maker[P, R]):
         ]
 
     def handle(self, id: str) -> BlockingHandle[R]:
-        """A handle of a job that was sent before, by this program or another; looks at nothing."""
-        handler = self._origin.handler
-        return self._origin.app.blocking.handle(self.queue, id, type=handler.arguments.result_type, codec=handler.codec)
+        """A handle of a job sent earlier, by this program or another; makes no call to the store."""
+        handler = self._function.handler
+        return self._function.app.blocking.handle(
+            self.queue, id, type=handler.arguments.result_type, codec=handler.codec
+        )
 
 
 class JobFunction(Sender[P, R]):
-    """What `@app.job` makes of a function. It can be sent from here, called as before, and carried to other processes,
-    where it is found by its name; where there is no such name, it can be sent and not called."""
+    """The result of `@app.job`: can be sent, called as before, and pickled. Another process finds it by its name; where
+    the name is missing it can be sent, but not called."""
 
     __name__: str
     __qualname__: str
@@ -167,11 +171,11 @@ class JobFunction(Sender[P, R]):
 
     @property
     def kind(self) -> str:
-        """What its jobs are called in the store."""
+        """The kind of its jobs in the store."""
         return self.handler.kind
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return restored_function, (type(self), self.app, pickled_function(self.handler, self._options))
+        return restore_function, (type(self), self.app, pickle_function(self.handler, self._options))
 
     def __repr__(self) -> str:
         return f"<job {self.kind!r} on queue {self.queue.name!r}>"
@@ -181,30 +185,30 @@ class AsyncJobFunction(JobFunction[P, R]):
     """A job function whose calls are awaited."""
 
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> Coroutine[Any, Any, R]:
-        """Call the function, here and now."""
-        answer: Coroutine[Any, Any, R] = self.__wrapped__(*args, **kwargs)
-        return answer
+        """Call the function in this process."""
+        coroutine: Coroutine[Any, Any, R] = self.__wrapped__(*args, **kwargs)
+        return coroutine
 
 
 class PlainJobFunction(JobFunction[P, R]):
-    """A job function whose calls return at once what it returns; a worker runs it in a thread or process."""
+    """A job function of a plain function; a worker runs it in a thread or process."""
 
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
-        """Call the function, here and now."""
-        answer: R = self.__wrapped__(*args, **kwargs)
-        return answer
+        """Call the function in this process."""
+        result: R = self.__wrapped__(*args, **kwargs)
+        return result
 
 
-def restored_function(cls: type[JobFunction[..., Any]], app: "App", was: PickledFunction) -> JobFunction[..., Any]:
-    """A job function that arrived from another process: the one of that name, else one that can only be sent."""
-    found = was.find()
-    if isinstance(found, JobFunction) and found.kind == was.kind:
+def restore_function(cls: type[JobFunction[..., Any]], app: "App", pickled: PickledFunction) -> JobFunction[..., Any]:
+    """Unpickle a job function: the function of that name, else one that can only be sent."""
+    found = pickled.find()
+    if isinstance(found, JobFunction) and found.kind == pickled.kind:
         return found
-    return cls(app, was.handler(), was.options)
+    return cls(app, pickled.handler(), pickled.options)
 
 
 def check_function(function: Any, use: str) -> None:
-    """Raise `BadConfig` for what cannot be a handler: workers find it by its name, and call it once for each job."""
+    """Raise `BadConfig` for an unfit handler: a worker finds it by its name, and calls it once for each job."""
     name = getattr(function, "__qualname__", None)
     if isinstance(function, JobFunction):
         wrong = f"{name} is a job already"

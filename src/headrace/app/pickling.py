@@ -1,4 +1,4 @@
-"""Carries a job function to another process: its name, and what is needed to send it where nobody knows the name.
+"""Pickles a job function by its name, with all that sending its jobs takes where the name cannot be imported.
 
 The `__main__` of a Spark driver is such a case: its tasks run in processes with another `__main__`.
 """
@@ -18,7 +18,7 @@ from headrace.worker.handlers import Handler, handler_of
 
 
 class PickledFunction(Struct, frozen=True):
-    """A job function on its way."""
+    """A job function in transit."""
 
     module: str
     qualname: str
@@ -30,7 +30,7 @@ class PickledFunction(Struct, frozen=True):
     options: Options
 
     def find(self) -> object:
-        """What has that name here; None where nothing has."""
+        """The object of that name in this process; None where there is none."""
         try:
             found: Any = importlib.import_module(self.module)
         except ModuleNotFoundError:
@@ -40,30 +40,30 @@ class PickledFunction(Struct, frozen=True):
         return found
 
     def handler(self) -> Handler:
-        """A handler whose jobs can be made, and whose function cannot be called."""
-        return handler_of(self.kind, self._absent(), codec=self.codec, style=self.style)
+        """A handler that can build jobs, but whose function cannot be called."""
+        return handler_of(self.kind, self._placeholder(), codec=self.codec, style=self.style)
 
-    def _absent(self) -> Callable[..., NoReturn]:
-        def absent(*_: object, **__: object) -> NoReturn:
+    def _placeholder(self) -> Callable[..., NoReturn]:
+        def placeholder(*_: object, **__: object) -> NoReturn:
             raise Refused(
                 "not_here",
-                f"{self.qualname} was carried here from another process to be sent; to call it, define it in a module"
-                f" that this process can import, not in {self.module}",
+                f"{self.qualname} comes from another process and can only be sent here; to call it, define it in a"
+                f" module that this process can import, not in {self.module}",
             )
 
-        absent.__module__, absent.__qualname__ = self.module, self.qualname
-        absent.__name__ = self.qualname.rpartition(".")[2]
-        absent.__annotations__ = self.hints
-        absent.__signature__ = self.signature  # type: ignore[attr-defined]  # where inspect looks
-        return absent
+        placeholder.__module__, placeholder.__qualname__ = self.module, self.qualname
+        placeholder.__name__ = self.qualname.rpartition(".")[2]
+        placeholder.__annotations__ = self.hints
+        placeholder.__signature__ = self.signature  # type: ignore[attr-defined]  # inspect reads it
+        return placeholder
 
 
-def pickled_function(handler: Handler, options: Options) -> PickledFunction:
-    """What travels of a job function: no code, so that the other end needs none."""
+def pickle_function(handler: Handler, options: Options) -> PickledFunction:
+    """The parts of a job function that travel: no code, so that the other process needs none."""
     function = handler.function
     hints = get_type_hints(inspect.unwrap(function), include_extras=True)
     signature = inspect.signature(function)
-    # Resolved, since the names that annotations use may mean nothing at the other end.
+    # Resolved, since the names in annotations may be unknown in the other process.
     parameters = [each.replace(annotation=hints.get(each.name, Any)) for each in signature.parameters.values()]
     return PickledFunction(
         function.__module__,

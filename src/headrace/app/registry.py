@@ -1,4 +1,4 @@
-"""The registry: which functions an app has, by the kind of their jobs, and by the queue whose deaths they hear of."""
+"""The registry of an app: job functions by kind, fail handlers by queue."""
 
 import inspect
 from collections.abc import Callable
@@ -14,16 +14,16 @@ from headrace.worker.handlers import Handler, Handlers
 
 
 class FailHandler(Struct, frozen=True):
-    """A function that is told of the deaths on a queue."""
+    """A function that is called for the dead letters of a queue."""
 
     queue: Queue
-    is_cut: bool
-    """Whether the number of shards was said; else it is that of the jobs on the queue."""
+    has_own_shards: bool
+    """Whether the decorator sets the number of shards; else it is that of the queue's job functions."""
     handler: Handler
 
 
 class Registry:
-    """The functions of an app; the same function again, as when a cell of a notebook runs twice, takes its place."""
+    """The functions of an app. Registering a function again, as when a notebook cell runs twice, replaces it."""
 
     def __init__(self) -> None:
         self._jobs: dict[str, JobFunction[..., Any]] = {}
@@ -34,59 +34,62 @@ class Registry:
 
     @property
     def kinds(self) -> list[str]:
-        """What the jobs of its functions are called, in order of definition."""
+        """The kinds of all jobs, in order of definition."""
         return list(self._jobs)
 
     @property
     def fails(self) -> list[FailHandler]:
-        """The functions that are told of deaths."""
+        """The fail handlers."""
         return list(self._fails.values())
 
     def find(self, kind: str) -> JobFunction[..., Any] | None:
-        """The function whose jobs are of that kind."""
+        """The job function of a kind."""
         return self._jobs.get(kind)
 
     def add(self, job: JobFunction[..., Any]) -> None:
-        """Take in a job; raises `BadConfig` when another function has its kind."""
+        """Register a job function; raises `BadConfig` when another function has its kind."""
         known = self._jobs.get(job.kind)
         if known is not None and not _is_same(known.handler, job.handler):
             raise BadConfig(
-                f"two functions want the jobs of kind {job.kind!r}: {place(known.__wrapped__)} and"
-                f" {place(job.__wrapped__)}; give one of them another kind"
+                f"two functions want the jobs of kind {job.kind!r}: {describe(known.__wrapped__)} and"
+                f" {describe(job.__wrapped__)}; give one of them another kind"
             )
         self._jobs[job.kind] = job
 
     def add_fail(self, fail: FailHandler) -> None:
-        """Take in a fail handler; raises `BadConfig` when its queue has another."""
+        """Register a fail handler; raises `BadConfig` when its queue has another."""
         name = fail.queue.tenant, fail.queue.name
         known = self._fails.get(name)
         if known is not None and not _is_same(known.handler, fail.handler):
             raise BadConfig(
-                f"two functions want to be told of the deaths on queue {fail.queue.name!r}:"
-                f" {place(known.handler.function)} and {place(fail.handler.function)}; a queue has one fail handler"
+                f"two functions handle the dead letters of queue {fail.queue.name!r}:"
+                f" {describe(known.handler.function)} and {describe(fail.handler.function)};"
+                " a queue has one fail handler"
             )
         self._fails[name] = fail
 
     def handlers(self, changed: Callable[[Handler], Handler] = lambda handler: handler) -> Handlers:
-        """The handlers for a worker, each as it is, or `changed`."""
+        """The handlers for a worker, each passed through `changed`."""
         handlers = Handlers()
         for job in self._jobs.values():
             handlers.register(changed(job.handler), job.queue)
         homes = {(queue.tenant, queue.name): queue for queue in handlers.queues}
         for name, fail in self._fails.items():
-            handlers.register_fail(changed(fail.handler), fail.queue if fail.is_cut else homes.get(name, fail.queue))
+            handlers.register_fail(
+                changed(fail.handler), fail.queue if fail.has_own_shards else homes.get(name, fail.queue)
+            )
         return handlers
 
 
-def place(function: Callable[..., Any]) -> str:
-    """A function by its name, and where it is written."""
+def describe(function: Callable[..., Any]) -> str:
+    """A function's name, file and line."""
     name = f"{function.__module__}.{function.__qualname__}"
     code = getattr(inspect.unwrap(function), "__code__", None)
     return name if code is None else f"{name} ({code.co_filename}:{code.co_firstlineno})"
 
 
-def in_place(handler: Handler) -> Handler:
-    """The handler without a process of its own."""
+def in_worker_process(handler: Handler) -> Handler:
+    """The same handler, run in the worker's own process."""
     if handler.mode != "process":
         return handler
     return replace(handler, mode="async" if inspect.iscoroutinefunction(handler.function) else "thread")

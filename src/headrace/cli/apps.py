@@ -50,7 +50,8 @@ def worker_tenant(context: typer.Context, queues: list[str] | None, tenant: str 
 
 def placed(app: "App", context: typer.Context, url: str | None) -> "App":
     """The app at the store that holds: the one that was typed, else its own, else that of environment and table."""
-    return app.at(lasting(url if is_typed(context, "url") or app.url is None else app.url))
+    app.use_url(lasting(url if is_typed(context, "url") or app.url is None else app.url))
+    return app
 
 
 def found_app(name: str, context: typer.Context, url: str | None) -> "App":

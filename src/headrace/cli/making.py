@@ -30,7 +30,7 @@ class Making:
             return None
         found = self.app.registry.find(kind)
         if found is None:
-            raise Refused("bad_kind", f"{self.app.handlers.unknown(kind)}; --no-app sends it all the same")
+            raise Refused("bad_kind", f"{self.app.handlers.describe_unknown(kind)}; --no-app sends it all the same")
         return found
 
     def job(self, kind: str, payload: Any, own: OptionFields | None = None) -> Job:

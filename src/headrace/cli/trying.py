@@ -40,7 +40,7 @@ def app_of_command(orders: "WorkerSpec") -> "App":
     from headrace.app.app import App
     from headrace.app.discovery import load_app
 
-    name, *wishes = orders.source.words
+    name, *wishes = orders.source.arguments
     app = load_app(name) if name else App()
     register(app, wishes)
     return app

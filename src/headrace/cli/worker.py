@@ -18,7 +18,7 @@ from headrace.worker.config import WorkerConfig
 if TYPE_CHECKING:
     from headrace.app.app import App
     from headrace.app.decorators import WorkerFields
-    from headrace.worker.config import QueueWish, Wishes
+    from headrace.worker.config import QueueRef, QueueSelection
 
 DEFAULT = WorkerConfig()
 Level = Literal["debug", "info", "warning", "error"]
@@ -143,7 +143,7 @@ def command(
     if queues:
         config["queues"] = wishes(queues)
     config["tenant"] = worker_tenant(context, queues, tenant)
-    from headrace.worker.logs import default_format
+    from headrace.worker.logging import default_format
 
     shape = "json" if json else log or default_format(sys.stderr)
     telling = Telling(shape, log_level, log_payloads, not quiet, metrics_host, metrics_port)
@@ -157,9 +157,9 @@ def command(
     asyncio.run(running)
 
 
-def wishes(texts: list[str]) -> "Wishes":
+def wishes(texts: list[str]) -> "QueueSelection":
     """Names in their order; with a weight behind one of them, shares for all."""
-    shares: dict[QueueWish, int] = {}
+    shares: dict[QueueRef, int] = {}
     for text in texts:
         name, sign, weight = text.partition("=")
         if sign and not (weight.isascii() and weight.isdigit()):

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from headrace.app.decorators import WorkerFields
     from headrace.worker.events import Listener
     from headrace.worker.health import Totals
-    from headrace.worker.logs import Logs
+    from headrace.worker.logging import Logs
 
 NO_APP = "none, only what --register names"
 
@@ -34,7 +34,7 @@ async def work(
     app: "App", name: str | None, config: "WorkerFields", telling: Telling, *, until_idle: bool, wait: bool
 ) -> None:
     """Run a worker until it is told to stop or, with `until_idle`, nothing is due."""
-    from headrace.app.program import greeting, seldom_collecting
+    from headrace.app.program import greeting, rare_collection
 
     with ExitStack() as stack:
         listeners: list[Listener] = [*stack.enter_context(_logs(telling)).listeners]
@@ -44,7 +44,7 @@ async def work(
 
             metrics = Metrics()
             listeners.append(metrics)
-        async with app.built(listeners=listeners, wait=wait, **config) as worker:
+        async with app.build_worker(listeners=listeners, wait=wait, **config) as worker:
             serving = None
             if metrics is not None and telling.metrics_port is not None:
                 server = metrics.serve(telling.metrics_host, telling.metrics_port, worker.health)
@@ -53,7 +53,7 @@ async def work(
             if telling.format == "text":
                 told = greeting(app, name or NO_APP, worker.settings, until_idle=until_idle, serving=serving)
                 print(told, file=sys.stderr, flush=True)
-            with seldom_collecting():
+            with rare_collection():
                 await worker.run(until_idle=until_idle, signals=True)
     print(closing(worker.settings.name, worker.health().totals, telling.format), flush=True)
 
@@ -70,12 +70,12 @@ async def supervise(
     wait: bool,
 ) -> None:
     """The same in several processes, which make the app of `words`; this one watches over them."""
-    from headrace.app.program import greeting, supervisor_of
+    from headrace.app.program import build_supervisor, greeting
     from headrace.worker.supervisor.messages import AppSource
 
     with ExitStack() as stack:
         stack.enter_context(_logs(telling))
-        supervisor = supervisor_of(
+        supervisor = build_supervisor(
             app,
             processes,
             AppSource("headrace.cli.trying:app_of_command", words),
@@ -90,7 +90,7 @@ async def supervise(
         if telling.metrics_port is not None:
             from headrace.worker.metrics import SummedMetrics
 
-            server = SummedMetrics(supervisor.look).serve(telling.metrics_host, telling.metrics_port)
+            server = SummedMetrics(supervisor.poll).serve(telling.metrics_host, telling.metrics_port)
             stack.callback(server.close)
             serving = f"http://{telling.metrics_host}:{server.port}/metrics"
         if telling.format == "text":
@@ -103,7 +103,7 @@ async def supervise(
 
 
 def _logs(telling: Telling) -> "Logs":
-    from headrace.worker.logs import setup_logs
+    from headrace.worker.logging import setup_logs
 
     level = getattr(logging, telling.level.upper())
     return setup_logs(telling.format, sys.stderr, payloads=telling.payloads, jobs=telling.jobs, level=level)

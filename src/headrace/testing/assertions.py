@@ -8,7 +8,7 @@ from msgspec import Struct
 from msgspec.structs import asdict
 
 from headrace.app.app import App
-from headrace.app.job_function import Maker
+from headrace.app.job_function import JobTemplate
 from headrace.client.codec import Codec
 from headrace.client.options import OptionFields, Options
 from headrace.model.errors import Refused
@@ -217,7 +217,7 @@ def _times(count: int) -> str:
     return {0: "never", 1: "once"}.get(count, f"{count} times")
 
 
-Which = str | Maker[..., Any]
+Which = str | JobTemplate[..., Any]
 """A job function, one with `.options(…)`, or a kind by its name."""
 
 
@@ -294,13 +294,13 @@ def said_options(job: Which) -> dict[str, Any]:
     """What `.options(…)` has said, without the options that all jobs of the function have."""
     if isinstance(job, str):
         return {}
-    return {name: value for name in job.said if (value := getattr(job.given, name)) is not None}
+    return {name: value for name in job.option_names if (value := getattr(job.job_options, name)) is not None}
 
 
 def _kind_of(job: Which) -> str:
     if isinstance(job, str):
         return job
-    if isinstance(job, Maker):
+    if isinstance(job, JobTemplate):
         return job.function.kind
     raise Refused(
         "bad_job",

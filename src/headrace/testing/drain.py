@@ -11,7 +11,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from headrace.app.app import App
-from headrace.app.registry import in_place
+from headrace.app.registry import in_worker_process
 from headrace.client.codec import RAW
 from headrace.model import outcome as model
 from headrace.model.claim import Claim
@@ -19,7 +19,7 @@ from headrace.model.errors import JobFailed, Refused
 from headrace.model.names import Queue
 from headrace.testing.store import KitStore
 from headrace.worker.context import Context
-from headrace.worker.events import JobsClaimed, Notice
+from headrace.worker.events import JobsClaimed, WorkerEvent
 from headrace.worker.exceptions import HandlerEnd
 from headrace.worker.handlers import Handlers
 from headrace.worker.middleware import Next
@@ -168,7 +168,7 @@ Delivery = tuple[str, str, str, int]
 
 def light_handlers(app: App) -> Handlers:
     """The handlers of an app for a worker of few units: each runs here, and takes one."""
-    return app.registry.handlers(lambda handler: replace(in_place(handler), weight=1))
+    return app.registry.handlers(lambda handler: replace(in_worker_process(handler), weight=1))
 
 
 class NoJitter(random.Random):
@@ -261,10 +261,10 @@ class Drain:
         return meant if isinstance(wish, Queue) else known.get((meant.tenant, meant.name), meant)
 
     async def _work(self, queues: list[Queue]) -> None:
-        async with self._app.built(
+        async with self._app.build_worker(
             listeners=[self._hear],
             middleware=[self._watch],
-            chance=NoJitter(0),
+            rng=NoJitter(0),
             queues=queues,
             handlers=self._handlers,
             capacity=self._capacity,
@@ -275,7 +275,7 @@ class Drain:
         if len(self._taken) > self._limit:
             raise Refused("too_many_deliveries", self._told_limit())
 
-    def _hear(self, notice: Notice) -> None:
+    def _hear(self, notice: WorkerEvent) -> None:
         if isinstance(notice, JobsClaimed):
             self._taken.extend(notice.claims)
             if len(self._taken) > self._limit and self._worker is not None:

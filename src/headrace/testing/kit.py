@@ -8,7 +8,7 @@ from types import TracebackType
 from typing import Any, TypeVar, overload
 
 from headrace.app.app import App
-from headrace.app.job_function import Maker
+from headrace.app.job_function import JobTemplate
 from headrace.client.blocking import BlockingClient
 from headrace.client.client import Client
 from headrace.client.options import OptionFields, Options
@@ -64,8 +64,8 @@ class AsyncKit(SentJobQueries):
     @overload
     async def run_job(self, job: Job, /, *, attempt: int = 1) -> Any: ...
     @overload
-    async def run_job(self, job: Maker[..., R], /, *args: Any, **said: Any) -> R: ...
-    async def run_job(self, job: Job | Maker[..., Any], /, *args: Any, **said: Any) -> Any:
+    async def run_job(self, job: JobTemplate[..., R], /, *args: Any, **said: Any) -> R: ...
+    async def run_job(self, job: Job | JobTemplate[..., Any], /, *args: Any, **said: Any) -> Any:
         """Run one handler as a worker would, and return what it returns; see `Kit.run_job`."""
         made, attempt = _made(job, args, said)
         return await SingleRun(self.app, self.store.clock, made, attempt).run()
@@ -114,8 +114,8 @@ class Kit(SentJobQueries):
     @overload
     def run_job(self, job: Job, /, *, attempt: int = 1) -> Any: ...
     @overload
-    def run_job(self, job: Maker[..., R], /, *args: Any, **said: Any) -> R: ...
-    def run_job(self, job: Job | Maker[..., Any], /, *args: Any, **said: Any) -> Any:
+    def run_job(self, job: JobTemplate[..., R], /, *args: Any, **said: Any) -> R: ...
+    def run_job(self, job: Job | JobTemplate[..., Any], /, *args: Any, **said: Any) -> Any:
         """Run one handler as a worker would, and return what it returns: `kit.run_job(welcome, user_id=42)`.
 
         The arguments are encoded, decoded and checked against the annotations; middleware is around the handler, and
@@ -199,7 +199,7 @@ def _is_in_loop() -> bool:
     return True
 
 
-def _made(job: Job | Maker[..., Any], args: Sequence[Any], said: dict[str, Any]) -> tuple[Job, int]:
+def _made(job: Job | JobTemplate[..., Any], args: Sequence[Any], said: dict[str, Any]) -> tuple[Job, int]:
     if isinstance(job, Job):
         if args or said.keys() - {"attempt"}:
             raise Refused("bad_arguments", "a job that is made has its arguments; give attempt= and nothing else")
@@ -208,6 +208,6 @@ def _made(job: Job | Maker[..., Any], args: Sequence[Any], said: dict[str, Any])
     # By place, what is missing is for the function's own signature to say.
     arguments, about = divided(handler, (), said, ABOUT_A_RUN)
     attempt = about.pop("attempt", 1)
-    options = Options(**about).over(job.given)
+    options = Options(**about).over(job.job_options)
     payload = handler.arguments.encode(args, arguments)
     return job.function.app.maker.job_of(handler.kind, payload, options), attempt

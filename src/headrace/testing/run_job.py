@@ -61,11 +61,11 @@ class SingleRun:
         """What the handler returns, as it comes back from a store; raises what it raises, `Retried` and such
         included."""
         await self._store.jobs.enqueue([self._job])
-        async with self._app.built(
+        async with self._app.build_worker(
             middleware=[self._watch],
             store=self._store,
             handlers=self._handlers,
-            chance=NoJitter(0),
+            rng=NoJitter(0),
             queues=[self._job.queue],
             lease=LEASE,
         ) as worker:
@@ -90,5 +90,5 @@ class SingleRun:
 def _handler_of(handlers: Handlers, job: Job) -> Handler:
     handler = handlers.find(job.queue, job.kind)
     if handler is None:
-        raise Refused("unknown_kind", handlers.unknown(job.kind))
+        raise Refused("unknown_kind", handlers.describe_unknown(job.kind))
     return handler

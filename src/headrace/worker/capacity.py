@@ -1,4 +1,4 @@
-"""Capacity: how much a worker may have in hand at once, in units and by where handlers run."""
+"""Capacity: how many jobs a worker may hold at once, in units and by the mode of their handlers."""
 
 from collections.abc import Mapping
 
@@ -10,50 +10,50 @@ from headrace.worker.handlers import Handler, Handlers, Mode
 
 
 class Capacity:
-    """Counts what is free. Work is taken when it is claimed and given back when its handler has really ended."""
+    """Counts free units and slots. A job takes them at its claim, and frees them when its handler has really ended."""
 
     def __init__(self, units: int, threads: int, processes: int) -> None:
         self.units = units
         self.free = units
-        self._lanes: dict[Mode, int] = {"async": units, "thread": threads, "process": processes}
+        self._slots: dict[Mode, int] = {"async": units, "thread": threads, "process": processes}
 
-    def take(self, handler: Handler | None) -> None:
-        """A job for this handler is in hand; one that nobody works on takes a unit as well, for a moment."""
+    def acquire(self, handler: Handler | None) -> None:
+        """Take the units of a job; a job without a handler takes one unit for a moment."""
         self.free -= 1 if handler is None else handler.weight
-        self._lanes["async" if handler is None else handler.mode] -= 1
+        self._slots["async" if handler is None else handler.mode] -= 1
 
-    def give(self, handler: Handler | None) -> None:
-        """It is over."""
+    def release(self, handler: Handler | None) -> None:
+        """Free the units of a job."""
         self.free += 1 if handler is None else handler.weight
-        self._lanes["async" if handler is None else handler.mode] += 1
+        self._slots["async" if handler is None else handler.mode] += 1
 
-    def lane(self, mode: Mode) -> int:
-        """How many handlers of this mode can be started now."""
-        return self._lanes[mode]
+    def free_slots(self, mode: Mode) -> int:
+        """How many handlers of this mode can start now."""
+        return self._slots[mode]
 
 
 class Group(Struct):
-    """Queues whose jobs run in the same places, so that one claim can be sized for all of them."""
+    """Queues whose handlers have the same modes, so that one claim can be sized for all of them."""
 
     queues: dict[Queue, int]
-    """With their shares."""
+    """The queues, with their shares."""
     modes: frozenset[Mode]
     weight: int
-    """Of the heaviest handler: whatever is claimed can be started at once."""
+    """The weight of the heaviest handler: every claimed job can start at once."""
     may_have_work: bool = True
 
     def room(self, capacity: Capacity) -> int:
-        """How many jobs can be started now, whichever they are."""
-        return min([capacity.free // self.weight, *(capacity.lane(mode) for mode in self.modes)])
+        """How many jobs of any kind can start now."""
+        return min([capacity.free // self.weight, *(capacity.free_slots(mode) for mode in self.modes)])
 
     def lacks_units(self, capacity: Capacity) -> bool:
-        """Whether room is missing that the others take: they have to wait, or this group would for ever."""
-        return capacity.free < self.weight and all(capacity.lane(mode) > 0 for mode in self.modes)
+        """Whether only units are missing: lighter groups have to wait, or this one would starve."""
+        return capacity.free < self.weight and all(capacity.free_slots(mode) > 0 for mode in self.modes)
 
 
-def groups_of(queues: dict[Queue, int], handlers: Handlers, capacity: Capacity, is_weighted: bool) -> list[Group]:
-    """The queues by the places in which their handlers run; without shares only neighbours are together, since the
-    order given must hold."""
+def group_queues(queues: dict[Queue, int], handlers: Handlers, capacity: Capacity, is_weighted: bool) -> list[Group]:
+    """Group queues by the modes of their handlers; without shares only neighbours, since the order of queues must be
+    kept."""
     groups: list[Group] = []
     for queue, share in queues.items():
         found = handlers.of_queue(queue)
@@ -76,24 +76,24 @@ def groups_of(queues: dict[Queue, int], handlers: Handlers, capacity: Capacity, 
 
 
 class QueueOrder:
-    """Says which queue goes first. Without shares it is always the order given; with shares each queue goes first as
-    often as its share says, spread evenly, and the others follow by what is owed to them."""
+    """The order in which queues are visited. Without shares it is fixed; with shares it is a smooth weighted round
+    robin: each queue goes first as often as its share, evenly spread, and the others follow by their credit."""
 
     def __init__(self, shares: Mapping[Queue, int], is_weighted: bool) -> None:
         self._shares = dict(shares)
         self._is_weighted = is_weighted
-        self._owed = dict(shares)
+        self._credit = dict(shares)
         self._total = sum(shares.values())
 
-    def look(self) -> list[Queue]:
-        """The order of the next claim."""
+    def current(self) -> list[Queue]:
+        """The order of queues in the next claim."""
         if not self._is_weighted:
             return list(self._shares)
-        return sorted(self._owed, key=lambda queue: -self._owed[queue])
+        return sorted(self._credit, key=lambda queue: -self._credit[queue])
 
-    def pass_on(self) -> None:
-        """A claim was made in this order: the turn goes on, also when the first queue had nothing to give."""
+    def advance(self) -> None:
+        """Move on after a claim, also when the first queue was empty."""
         if self._is_weighted:
-            self._owed[self.look()[0]] -= self._total
+            self._credit[self.current()[0]] -= self._total
             for queue, share in self._shares.items():
-                self._owed[queue] += share
+                self._credit[queue] += share

@@ -1,4 +1,4 @@
-"""The claimer: decides what to ask the store for, and never for more than can be started at once."""
+"""The claimer: builds claims, from queues in their order, for no more jobs than can start at once."""
 
 from collections.abc import Callable, Sequence
 
@@ -11,7 +11,7 @@ NONCE_BYTES = 12
 
 
 class PendingClaim:
-    """A claim that was sent and not answered yet: until it is, nothing else is asked for."""
+    """A claim that was sent and not answered yet. No other claim is sent meanwhile."""
 
     __slots__ = ("group", "hints", "is_uncertain", "last_sent_at", "request", "sent_at")
 
@@ -20,16 +20,16 @@ class PendingClaim:
         self.hints = hints
         self.request = request
         self.sent_at = sent_at
-        """When the store may have seen it first: the leases of its answer are counted from here."""
+        """The earliest instant at which the store may have received it: leases count from here."""
         self.last_sent_at = sent_at
-        """When it may have handed out jobs last: an empty claim is not remembered, so any sending may be the one."""
+        """When it was last sent: the store does not remember an empty claim, so any repetition may have got jobs."""
         self.is_uncertain = False
-        """Whether the store may have seen it already, and its answer got lost."""
+        """Whether the store may have received it, and the answer was lost."""
 
 
 class Claimer:
-    """Asks the group of the queue whose turn it is, else that of the next. A claim takes at most half of the capacity,
-    so that one half is fetched and settled while the other half runs."""
+    """Claims from the group of the first queue in order that has room. A claim takes at most half of the capacity, so
+    that one half is fetched and settled while the other half runs."""
 
     def __init__(
         self,
@@ -39,7 +39,7 @@ class Claimer:
         worker: str,
         lease_ms: int,
         is_weighted: bool,
-        entropy: Callable[[int], bytes],
+        random_bytes: Callable[[int], bytes],
     ) -> None:
         self._groups = list(groups)
         self._group_of = {queue: group for group in groups for queue in group.queues}
@@ -49,37 +49,37 @@ class Claimer:
         self._capacity = capacity
         self._worker = worker
         self._lease_ms = lease_ms
-        self._entropy = entropy
-        self._asked: PendingClaim | None = None
+        self._random_bytes = random_bytes
+        self._pending: PendingClaim | None = None
         self._hints = 0
         self.is_stopping = False
 
     @property
-    def is_unanswered(self) -> bool:
-        """Whether a claim is still without its answer."""
-        return self._asked is not None
+    def has_pending(self) -> bool:
+        """Whether a claim has no answer yet."""
+        return self._pending is not None
 
-    def ask(self, now: float) -> PendingClaim | None:
-        """What to claim now, if anything. One whose answer got lost is asked for again under its own nonce: the store
-        then hands out the same jobs, and none of them waits for its lease to run out."""
-        asked = self._asked
-        if asked is not None and not asked.is_uncertain:
-            asked.sent_at = now
-        elif asked is not None and asked.last_sent_at + self._lease_ms / 1000 <= now:
-            self._asked = None  # whatever it got has run out
-        if self._asked is None and not self.is_stopping:
-            self._asked = self._next(now)
-        if self._asked is not None:
-            self._asked.last_sent_at = now
-        return self._asked
+    def next_claim(self, now: float) -> PendingClaim | None:
+        """The next claim to send, if any. A claim whose answer was lost is repeated with its nonce: the store then
+        answers with the same jobs, and none of them waits until its lease ends."""
+        pending = self._pending
+        if pending is not None and not pending.is_uncertain:
+            pending.sent_at = now
+        elif pending is not None and pending.last_sent_at + self._lease_ms / 1000 <= now:
+            self._pending = None  # the leases of its jobs have ended
+        if self._pending is None and not self.is_stopping:
+            self._pending = self._build_claim(now)
+        if self._pending is not None:
+            self._pending.last_sent_at = now
+        return self._pending
 
-    def unanswered(self, is_uncertain: bool) -> None:
-        """The call failed; whether the store may have seen it."""
-        if self._asked is not None and is_uncertain:
-            self._asked.is_uncertain = True
+    def record_failure(self, is_uncertain: bool) -> None:
+        """The call failed; `is_uncertain` if the store may have received it."""
+        if self._pending is not None and is_uncertain:
+            self._pending.is_uncertain = True
 
-    def _next(self, now: float) -> PendingClaim | None:
-        order = self._order.look()
+    def _build_claim(self, now: float) -> PendingClaim | None:
+        order = self._order.current()
         for queue in order:
             group = self._group_of[queue]
             if not group.may_have_work:
@@ -87,9 +87,9 @@ class Claimer:
             room = group.room(self._capacity)
             if room <= 0:
                 if group.lacks_units(self._capacity):
-                    return None  # the others would take what this one needs as soon as it is free
+                    return None  # other groups would take the units that this one waits for
                 continue
-            self._order.pass_on()
+            self._order.advance()
             queues = [each for each in order if each in group.queues]
             return PendingClaim(group, self._request(queues, room), now, self._hints)
         return None
@@ -99,32 +99,32 @@ class Claimer:
         return ClaimRequest(
             queues=queues,
             worker=self._worker,
-            nonce=self._entropy(NONCE_BYTES).hex(),
+            nonce=self._random_bytes(NONCE_BYTES).hex(),
             limit=min(room, half, BATCH_MAX),
             lease_ms=self._lease_ms,
         )
 
-    def answered(self, has_more: bool) -> None:
-        """The answer is there; whether it says that more is waiting already."""
-        if self._asked is not None:
-            # A hint that came meanwhile may be about what the claim could not see yet.
-            self._asked.group.may_have_work = has_more or self._asked.hints != self._hints
-            self._asked = None
+    def record_answer(self, has_more: bool) -> None:
+        """The claim was answered; `has_more` if more jobs are due."""
+        if self._pending is not None:
+            # A hint that came during the claim may be about a job that the claim did not see.
+            self._pending.group.may_have_work = has_more or self._pending.hints != self._hints
+            self._pending = None
 
-    def give_up(self) -> None:
-        """The store refuses what is asked for: ask for nothing any more."""
+    def stop(self) -> None:
+        """Claim nothing more: the store refuses the claim."""
         self.is_stopping = True
-        self._asked = None
+        self._pending = None
 
     def hint(self) -> None:
-        """Any queue may have work."""
+        """Note that any queue may have work."""
         self._hints += 1
         for group in self._groups:
             group.may_have_work = True
 
     @property
     def is_full(self) -> bool:
-        """Whether nothing could be asked for now, wherever work is: what runs has to end first."""
+        """Whether no claim is possible before a running job ends."""
         for group in self._groups:
             if group.room(self._capacity) > 0:
                 return False
@@ -133,6 +133,6 @@ class Claimer:
         return True
 
     @property
-    def is_certain_of_nothing(self) -> bool:
-        """Whether no group is known or suspected to have work: time to wait for a signal."""
+    def is_out_of_work(self) -> bool:
+        """Whether no group may have work: time to wait for a signal."""
         return not any(group.may_have_work for group in self._groups)

@@ -1,4 +1,4 @@
-"""What a worker is told: which queues, how much at once, how long its leases are."""
+"""The configuration of a worker: its queues, capacity, leases and intervals."""
 
 import os
 import socket
@@ -19,47 +19,47 @@ from headrace.model.names import DEFAULT_TENANT, Queue
 from headrace.model.times import Duration, duration_ms
 from headrace.model.validate import check_batch, check_text
 
-QueueWish = str | Queue
-Wishes = Sequence[QueueWish] | Mapping[QueueWish, int]
+QueueRef = str | Queue
+QueueSelection = Sequence[QueueRef] | Mapping[QueueRef, int]
 WEIGHT_MAX = 1_000
 LEASE_MS_MIN = 100
-"""A shorter lease could not be extended three times in its life over an ordinary network."""
+"""A shorter lease could not be extended three times over an ordinary network."""
 
 
 class WorkerConfig(Struct, frozen=True, kw_only=True):
-    """The settings of a worker; what makes no sense is refused when the worker is built."""
+    """The settings of a worker; impossible settings are refused when the worker is built."""
 
-    queues: Wishes | None = None
-    """Tried in this order; a mapping gives shares instead (`{"mail": 3, "reports": 1}`); None takes the queues of the
-    handlers. A name belongs to `tenant`. Fail handlers are told of deaths on these queues."""
+    queues: QueueSelection | None = None
+    """Claimed from in this order; a mapping gives shares instead (`{"mail": 3, "reports": 1}`); None takes the queues
+    of the handlers. A name belongs to `tenant`. Fail handlers get the dead letters of these queues."""
     tenant: str | None = None
-    """Whose the named queues are, `default` when not given. Without `queues`: the handlers' queues, by their names, of
-    this tenant alone."""
+    """The tenant of the named queues, `default` when not given. Without `queues`: the names of the handlers' queues, in
+    this tenant."""
     name: str | None = None
-    """How the worker is called in the journal; made of host and process when not given."""
+    """The worker's name in the journal; built from host and process when not given."""
     capacity: int = CAPACITY_DEFAULT
-    """Units of work at once; a job takes the weight of its handler. Fewer where each job asks something of another
-    system, such as a connection, or takes so long that idle workers had better take their share."""
+    """Units of work at once; a job takes the weight of its handler. Use fewer where each job needs a resource such as a
+    connection, or runs so long that other workers should take their share."""
     threads: int = 16
     """Plain functions at once."""
     pool_size: int | None = None
     """Handlers with `process=True` at once, each in a process of the pool; the number of cores when not given."""
     lease: Duration = "30s"
-    """After this long without a sign of life, others may take over."""
+    """After this long without a heartbeat, another worker may claim the job."""
     heartbeat: Duration | None = None
     """How often leases are extended; a third of the lease when not given."""
     grace: Duration = "25s"
-    """How long running handlers may go on when the worker is asked to stop."""
+    """How long running handlers may go on when the worker is stopped."""
     poll: Duration = "10s"
-    """How often an idle worker asks although nobody woke it."""
+    """How often an idle worker claims without a signal."""
     repair: Duration = "10s"
-    """How often queues are swept of what is over."""
+    """How often queues are repaired: expired leases and jobs are swept."""
     jobs_per_pool_process: int | None = None
-    """After so many jobs a process of the pool is replaced; None is never."""
+    """After so many jobs a process of the pool is replaced; None for never."""
 
 
 class WorkerSettings(Struct, frozen=True):
-    """A configuration that was checked, in milliseconds and queues."""
+    """A validated configuration, in milliseconds and queues."""
 
     name: str
     queues: dict[Queue, int]
@@ -76,17 +76,17 @@ class WorkerSettings(Struct, frozen=True):
 
 
 def settings_of(
-    config: WorkerConfig, homes: Sequence[Queue], fail_queues: Sequence[Queue], suffix: str
+    config: WorkerConfig, handler_queues: Sequence[Queue], fail_queues: Sequence[Queue], suffix: str
 ) -> WorkerSettings:
-    """The settings that hold; `homes` and `fail_queues` are the queues of the handlers, `suffix` makes a name
-    unique."""
-    queues = _queues(config, homes)
-    # Deaths are rare and their handlers patient: they come after the work itself. Who was told its queues hears of the
-    # deaths on these: another's may be retried for hours.
+    """The settings for a configuration; `handler_queues` and `fail_queues` are those of the handlers, `suffix` makes a
+    default name unique."""
+    queues = _queues(config, handler_queues)
+    # Fail queues come last: dead letters are rare and not urgent. A worker for named queues takes the fail queues of
+    # these only: its fail handlers may retry for hours.
     names = {(queue.name, queue.tenant) for queue in queues}
-    is_free = config.queues is None and config.tenant is None
+    takes_all = config.queues is None and config.tenant is None
     for fail_queue in fail_queues:
-        if is_free or (fail_queue.name, fail_queue.tenant) in names:
+        if takes_all or (fail_queue.name, fail_queue.tenant) in names:
             queues.setdefault(fail_queue, 1)
     if not queues:
         raise BadConfig("the worker has no queue to claim from; register handlers, or name queues")
@@ -122,42 +122,42 @@ def settings_of(
     )
 
 
-def _queues(config: WorkerConfig, homes: Sequence[Queue]) -> dict[Queue, int]:
+def _queues(config: WorkerConfig, handler_queues: Sequence[Queue]) -> dict[Queue, int]:
     if config.tenant == "*":
         raise BadConfig(
             "a worker claims for one tenant, and tenant '*' means all; start a worker for each, or name queues of"
             ' several tenants in the program: queues=[Queue("mail", "acme"), …]'
         )
     if config.queues is None and config.tenant is None:
-        return dict.fromkeys(homes, 1)
+        return dict.fromkeys(handler_queues, 1)
     tenant = DEFAULT_TENANT if config.tenant is None else config.tenant
-    known = {(queue.name, queue.tenant): queue for queue in homes}
-    shards = {queue.name: queue.shards for queue in homes}
+    known = {(queue.name, queue.tenant): queue for queue in handler_queues}
+    shards = {queue.name: queue.shards for queue in handler_queues}
 
-    def queue_of(wish: QueueWish) -> Queue:
-        if isinstance(wish, Queue):
-            return wish
-        # A handler may have said into how many shards its queue is cut; its jobs for other tenants are cut likewise.
+    def queue_of(ref: QueueRef) -> Queue:
+        if isinstance(ref, Queue):
+            return ref
+        # A handler's queue may set the number of shards; its queues for other tenants have the same number.
         try:
-            return known.get((wish, tenant)) or Queue(wish, tenant, shards.get(wish, 1))
+            return known.get((ref, tenant)) or Queue(ref, tenant, shards.get(ref, 1))
         except Refused as refused:
             raise BadConfig(f"a worker cannot start: {refused}") from refused
 
     if config.queues is None:
-        return {queue_of(home.name): 1 for home in homes}
+        return {queue_of(queue.name): 1 for queue in handler_queues}
     if isinstance(config.queues, Mapping):
         return {
-            queue_of(wish): _count(f"share of queue {wish!r}", share, 1, WEIGHT_MAX)
-            for wish, share in config.queues.items()
+            queue_of(ref): _count(f"share of queue {ref!r}", share, 1, WEIGHT_MAX)
+            for ref, share in config.queues.items()
         }
     if isinstance(config.queues, str):
         raise BadConfig(f"queues is a list of names; found the text {config.queues!r}; write [{config.queues!r}]")
-    return {queue_of(wish): 1 for wish in config.queues}
+    return {queue_of(ref): 1 for ref in config.queues}
 
 
-def _count(what: str, value: object, least: int, most: int) -> int:
-    if type(value) is not int or not least <= value <= most:
-        raise BadConfig(f"{what} of a worker must be a whole number from {least:,} to {most:,}; found {value!r}")
+def _count(what: str, value: object, low: int, high: int) -> int:
+    if type(value) is not int or not low <= value <= high:
+        raise BadConfig(f"{what} of a worker must be a whole number from {low:,} to {high:,}; found {value!r}")
     return value
 
 

@@ -1,4 +1,4 @@
-"""Notices: what a worker tells whoever watches it, for logs, metrics and tests."""
+"""The events of a worker, which its listeners get: logs, metrics and tests."""
 
 import contextlib
 import logging
@@ -10,14 +10,14 @@ from msgspec import Struct
 from headrace.model.claim import Claim, Settlement
 from headrace.model.results import Settled
 from headrace.worker.context import FIELDS
-from headrace.worker.job_run import JobRun
-from headrace.worker.log_fields import JOB_LOG, WORKER_LOG, of_claim, of_error
+from headrace.worker.delivery import Delivery
+from headrace.worker.log_format import JOB_LOG, WORKER_LOG, claim_fields, error_fields
 
 LOG = WORKER_LOG
 
 
 class Lifecycle(Struct, frozen=True):
-    """The worker itself has come to a new state."""
+    """The worker itself came to a new state."""
 
     event: Literal["started", "stopping", "stopped", "store_lost", "store_back"]
     why: str = ""
@@ -26,116 +26,116 @@ class Lifecycle(Struct, frozen=True):
 class JobsClaimed(Struct, frozen=True):
     """Jobs were claimed and are about to start."""
 
-    runs: Sequence[JobRun]
+    deliveries: Sequence[Delivery]
 
     @property
     def claims(self) -> list[Claim]:
-        """What was claimed."""
-        return [run.claim for run in self.runs]
+        """The claims of the deliveries."""
+        return [delivery.claim for delivery in self.deliveries]
 
 
 class JobsFinished(Struct, frozen=True):
-    """Deliveries were settled; each answer belongs to the run at its place."""
+    """Deliveries were settled; `answers` has one answer for each, in the same order."""
 
-    runs: Sequence[JobRun]
+    deliveries: Sequence[Delivery]
     answers: Sequence[Settled]
 
     @property
     def settlements(self) -> list[Settlement]:
-        """What each was settled with."""
-        return [settlement_of(run) for run in self.runs]
+        """The settlements of the deliveries."""
+        return [settlement_of(delivery) for delivery in self.deliveries]
 
 
 class CallbackRaised(Struct, frozen=True):
-    """A handler raised something that is not an outcome: the attempt failed."""
+    """A handler raised an exception that is not an outcome: the attempt failed."""
 
     claim: Claim
     error: BaseException
 
 
 class LeaseLost(Struct, frozen=True):
-    """A delivery is no longer this worker's: its handler was asked to stop and its outcome does not count."""
+    """This worker no longer owns a delivery: its handler is asked to stop, and its outcome does not count."""
 
     claim: Claim
     why: str
 
 
 class AssumedSettled(Struct, frozen=True):
-    """The answer to a settlement was lost, and sent again the store says that the job is not active: it was settled the
-    first time, most likely."""
+    """The answer to a settlement was lost, and the store answers its repetition with `not_active`: most likely the
+    first one was applied."""
 
-    run: JobRun
+    delivery: Delivery
 
 
 class HandlerStuck(Struct, frozen=True):
-    """A handler was asked to stop and goes on; its place stays taken until it ends."""
+    """A handler was asked to stop and is still running; its capacity stays taken until it ends."""
 
     claim: Claim
     stop: str
     seconds: float
 
 
-Notice = Lifecycle | JobsClaimed | JobsFinished | CallbackRaised | LeaseLost | AssumedSettled | HandlerStuck
-Listener = Callable[[Notice], None]
+WorkerEvent = Lifecycle | JobsClaimed | JobsFinished | CallbackRaised | LeaseLost | AssumedSettled | HandlerStuck
+Listener = Callable[[WorkerEvent], None]
 
 
-class WorkerEvents:
-    """Tells every listener, and the log what a person should read. A listener that raises is logged, and no harm."""
+class EventEmitter:
+    """Calls every listener, and logs the events that a person should read. A listener's exception is only logged."""
 
     def __init__(self, listeners: Sequence[Listener], worker: str = "") -> None:
         self._listeners = tuple(listeners)
         self._worker = worker
 
-    def tell(self, notice: Notice) -> None:
-        """Tell it to all."""
-        if not isinstance(notice, (JobsClaimed, JobsFinished)):
-            with contextlib.suppress(Exception):  # a log that fails must not cost a job its end
-                self._log(notice)
+    def emit(self, event: WorkerEvent) -> None:
+        """Log the event and pass it to every listener."""
+        if not isinstance(event, (JobsClaimed, JobsFinished)):
+            with contextlib.suppress(Exception):  # a failing log must not keep a job from being settled
+                self._log(event)
         for listener in self._listeners:
             try:
-                listener(notice)
+                listener(event)
             except Exception:
                 with contextlib.suppress(Exception):
-                    LOG.exception("a listener failed on %s", type(notice).__name__)
+                    LOG.exception("a listener failed on %s", type(event).__name__)
 
-    def _log(self, notice: Lifecycle | CallbackRaised | LeaseLost | AssumedSettled | HandlerStuck) -> None:
-        is_calm = isinstance(notice, Lifecycle) and notice.event != "store_lost"
+    def _log(self, event: Lifecycle | CallbackRaised | LeaseLost | AssumedSettled | HandlerStuck) -> None:
+        is_calm = isinstance(event, Lifecycle) and event.event != "store_lost"
         level = logging.INFO if is_calm else logging.WARNING
-        logger = WORKER_LOG if isinstance(notice, Lifecycle) else JOB_LOG
+        logger = WORKER_LOG if isinstance(event, Lifecycle) else JOB_LOG
         if not logger.isEnabledFor(level):
             return
-        error = notice.error if isinstance(notice, CallbackRaised) else None
-        text, fields = _told(notice, self._worker)
-        # Formatters that are not ours find the stack trace where they look for it.
+        error = event.error if isinstance(event, CallbackRaised) else None
+        text, fields = _describe(event, self._worker)
+        # `exc_info` is for formatters other than ours.
         logger.log(level, "%s", text, exc_info=error, extra={FIELDS: fields})
 
 
-def _told(
-    notice: Lifecycle | CallbackRaised | LeaseLost | AssumedSettled | HandlerStuck, worker: str
+def _describe(
+    worker_event: Lifecycle | CallbackRaised | LeaseLost | AssumedSettled | HandlerStuck, worker: str
 ) -> tuple[str, dict[str, Any]]:
-    """A notice for people, and as fields."""
-    match notice:
+    """An event as text and as fields."""
+    match worker_event:
         case Lifecycle(event, why):
             return f"{event}{why and f': {why}'} ({worker})", {"event": event, "worker": worker, "reason": why}
         case CallbackRaised(claim, error):
-            fields = {"event": "raised", **of_claim(claim), **of_error(error)}
+            fields = {"event": "raised", **claim_fields(claim), **error_fields(error)}
             return f"{_name(claim)} failed: {type(error).__name__}", fields
         case LeaseLost(claim, why):
-            return f"{_name(claim)} is lost: {why}", {"event": "lost", **of_claim(claim), "reason": why}
-        case AssumedSettled(run):
-            outcome = settlement_of(run).outcome.__struct_config__.tag
-            text = f"{_name(run.claim)} is over, most likely with {outcome}: the answer to its settlement was lost"
-            return text, {"event": "presumed", **of_claim(run.claim), "outcome": outcome}
+            return f"{_name(claim)} is lost: {why}", {"event": "lost", **claim_fields(claim), "reason": why}
+        case AssumedSettled(delivery):
+            outcome = settlement_of(delivery).outcome.__struct_config__.tag
+            text = f"{_name(delivery.claim)} is over, most likely with {outcome}: the answer to its settlement was lost"
+            return text, {"event": "presumed", **claim_fields(delivery.claim), "outcome": outcome}
         case HandlerStuck(claim, stop, seconds):
-            text = f"{_name(claim)} was asked to stop ({stop}) {seconds:.0f} s ago and goes on"
-            return text, {"event": "wedged", **of_claim(claim), "reason": stop, "seconds": round(seconds)}
+            text = f"{_name(claim)} was asked to stop ({stop}) {seconds:.0f} s ago and is still running"
+            return text, {"event": "wedged", **claim_fields(claim), "reason": stop, "seconds": round(seconds)}
 
 
 def _name(claim: Claim) -> str:
     return f"{claim.record.kind} {claim.record.id} (attempt {claim.record.attempts + 1})"
 
 
-def settlement_of(run: JobRun) -> Settlement:
-    """What a run that has ended is settled with."""
-    assert run.settlement is not None  # it was put
-    return run.settlement
+def settlement_of(delivery: Delivery) -> Settlement:
+    """The settlement of a delivery whose handler has ended."""
+    assert delivery.settlement is not None  # set by Settler.put
+    return delivery.settlement

@@ -1,4 +1,4 @@
-"""The exchange with the store: what has ended goes, what can be started comes, one call at a time."""
+"""The fetch loop: sends settlements to the store and claims jobs from it, one call at a time."""
 
 import asyncio
 import contextvars
@@ -13,220 +13,221 @@ from headrace.stores.contract.jobs import NowaitJobs
 from headrace.stores.contract.signals import HintSource
 from headrace.stores.contract.store import Store
 from headrace.worker.claimer import Claimer, PendingClaim
+from headrace.worker.delivery import Delivery
 from headrace.worker.events import settlement_of
-from headrace.worker.job_run import JobRun
-from headrace.worker.reconnect import AWAY, Reconnect
+from headrace.worker.reconnect import UNAVAILABLE, Reconnect
 from headrace.worker.settler import Settler
 
 BLIND_SECONDS = 0.5
-"""How often a worker asks that cannot wait for signals."""
+"""The pause between claims while the store's signals are unavailable."""
 
 
-BESIDE_MIN = 50
-"""Settlements that leave beside a claim under way: fewer are not worth a call of their own, and go with the next. So
-do all where the store works in this process, and has only one hand to write with."""
+CONCURRENT_SETTLE_MIN = 50
+"""Settlements that make a second call worth while a claim is under way; fewer go with the next call. A store in this
+process allows one writer, and gets no second call."""
 
 
 class FetchLoop:
-    """A loop over `turn`, `claim` and `settle`: a call carries all that has gathered while the last one was under way.
-    Claims are asked for one at a time; under load settlements leave beside them, so that the store is never without
-    work while this process reads what it was handed."""
+    """A loop over `turn`, `claim` and `settle`: each call carries all that has gathered during the last one. One claim
+    is under way at a time; under load settlements are sent beside it, so that the store works while this process reads
+    its answer."""
 
     def __init__(
         self,
         store: Store,
         settler: Settler,
         claimer: Claimer,
-        outage: Reconnect,
+        reconnect: Reconnect,
         start: Callable[[Sequence[Claim], float, bool], None],
-        failed: Callable[[BaseException], None],
-        rested: Callable[[], None],
+        on_failure: Callable[[BaseException], None],
+        on_rest: Callable[[], None],
         queues: Sequence[Queue],
         poll_ms: int,
     ) -> None:
         self._store = store
         self._settler = settler
         self._claimer = claimer
-        self._outage = outage
+        self._reconnect = reconnect
         self._start = start
-        self._failed = failed
-        self._rested = rested
+        self._on_failure = on_failure
+        self._on_rest = on_rest
         self._queues = list(queues)
         self._poll_ms = poll_ms
         self._loop = asyncio.get_running_loop()
-        self._news = asyncio.Event()
+        self._wakeup = asyncio.Event()
         self._is_calling = False
         self._is_asleep = False
-        """Nothing is to be done until there is news."""
-        can_post = hasattr(store.jobs, "claim_nowait") and hasattr(store.signals, "wait_unless")
-        self._nowait_jobs = cast("NowaitJobs", store.jobs) if can_post else None
-        self._posted: asyncio.Future[None] | None = None
-        """A claim that left where a hint arrived, and is not answered yet."""
+        """Whether the loop waits for `_wakeup`."""
+        can_claim_nowait = hasattr(store.jobs, "claim_nowait") and hasattr(store.signals, "wait_unless")
+        self._nowait_jobs = cast("NowaitJobs", store.jobs) if can_claim_nowait else None
+        self._posted_claim: asyncio.Future[None] | None = None
+        """Done when the claim that a hint has sent is answered; None without one."""
         self._context = contextvars.Context()
-        """That of `run`, for handlers that are started by an answer."""
-        self._gathered = asyncio.Event()
-        """Set when enough has ended for a call beside the one under way."""
-        self._waiting: asyncio.Task[None] | None = None
-        self._due: asyncio.TimerHandle | None = None
-        self._ahead_ms = 0.0
-        """The store's clock minus this loop's: both in milliseconds."""
+        """The context of `run`, for handlers that are started by an answer."""
+        self._batch_ready = asyncio.Event()
+        """Set when there are enough settlements for a second call."""
+        self._signal_wait: asyncio.Task[None] | None = None
+        self._due_timer: asyncio.TimerHandle | None = None
+        self._clock_offset_ms = 0.0
+        """The store's clock minus the loop's clock."""
         self.claimed_at: float | None = None
         """When the store last answered a claim: the proof that this worker consumes."""
         self.is_resting = False
-        """Nothing is to be sent, and nothing is known to wait."""
+        """Whether nothing is to be sent, and no job is known to be due."""
         self.is_thorough = False
-        """Whether to ask again after every settlement before resting: one may free a blocked job, or put a job on a
-        fail queue. Otherwise a signal tells."""
+        """Whether to claim again after every settlement before resting: it may unblock a job, or enqueue a fail job.
+        Otherwise a signal announces such jobs."""
 
     def notify(self) -> None:
-        """Something has ended, or may have come: think again."""
-        self._news.set()
-        if self._is_calling and len(self._settler) >= BESIDE_MIN and self._store.is_remote:
-            self._gathered.set()
+        """Wake the loop: there may be a settlement to send or a job to claim."""
+        self._wakeup.set()
+        if self._is_calling and len(self._settler) >= CONCURRENT_SETTLE_MIN and self._store.is_remote:
+            self._batch_ready.set()
 
     async def run(self) -> None:
-        """Until cancelled; nothing is under way then that the store might have half done."""
-        beside = asyncio.create_task(self._settle_beside(), name="headrace-settler")
-        beside.add_done_callback(self._beside_ended)
+        """Run until cancelled."""
+        concurrent = asyncio.create_task(self._settle_concurrently(), name="headrace-settler")
+        concurrent.add_done_callback(self._concurrent_ended)
         self._context = contextvars.copy_context()
         try:
             while True:
-                if self._posted is not None:
-                    await self._posted
-                self._news.clear()
-                ended = self._settler.take()
-                asked = self._claimer.ask(self._loop.time())
-                if ended or asked is not None:
+                if self._posted_claim is not None:
+                    await self._posted_claim
+                self._wakeup.clear()
+                finished = self._settler.take()
+                pending = self._claimer.next_claim(self._loop.time())
+                if finished or pending is not None:
                     self.is_resting = False
                     self._is_calling = True
-                    await self._call(ended, asked)
+                    await self._call(finished, pending)
                     self._is_calling = False
                 else:
                     self._rest()
                     self._is_asleep = True
-                    await self._news.wait()
+                    await self._wakeup.wait()
                     self._is_asleep = False
         finally:
-            self._is_asleep, self._posted = False, None
-            beside.cancel()
+            self._is_asleep, self._posted_claim = False, None
+            concurrent.cancel()
             self._stop_watching()
 
-    async def _settle_beside(self) -> None:
+    async def _settle_concurrently(self) -> None:
         while True:
-            await self._gathered.wait()
-            self._gathered.clear()
-            ended = self._settler.take() if self._is_calling else []
-            if ended:
-                await self._call(ended, None)
-                self._news.set()
+            await self._batch_ready.wait()
+            self._batch_ready.clear()
+            finished = self._settler.take() if self._is_calling else []
+            if finished:
+                await self._call(finished, None)
+                self._wakeup.set()
 
-    def _beside_ended(self, task: "asyncio.Task[None]") -> None:
+    def _concurrent_ended(self, task: "asyncio.Task[None]") -> None:
         if not task.cancelled() and (error := task.exception()) is not None:
-            self._failed(error)
+            self._on_failure(error)
 
-    async def _call(self, ended: list[JobRun], asked: PendingClaim | None) -> None:
-        settlements = [settlement_of(run) for run in ended]
+    async def _call(self, finished: list[Delivery], pending: PendingClaim | None) -> None:
+        settlements = [settlement_of(delivery) for delivery in finished]
         jobs = self._store.jobs
         try:
-            if asked is None:
+            if pending is None:
                 settled, claims, next_at_ms, now_ms = await jobs.settle(settlements), [], None, None
-            elif not ended:
-                answer = await jobs.claim(asked.request)
+            elif not finished:
+                answer = await jobs.claim(pending.request)
                 settled, claims, next_at_ms, now_ms = [], answer.items, answer.next_at_ms, answer.now_ms
             else:
-                turned = await jobs.turn(settlements, asked.request)
-                settled, claims, next_at_ms, now_ms = turned.settled, turned.claimed, turned.next_at_ms, turned.now_ms
-        except AWAY as error:
-            self._settler.unanswered(ended, error)
-            if asked is not None:
-                self._claimer.unanswered(not isinstance(error, StoreUnavailable))
-            await self._outage.wait(error)
+                turn = await jobs.turn(settlements, pending.request)
+                settled, claims, next_at_ms, now_ms = turn.settled, turn.claimed, turn.next_at_ms, turn.now_ms
+        except UNAVAILABLE as error:
+            self._settler.record_failure(finished, error)
+            if pending is not None:
+                self._claimer.record_failure(not isinstance(error, StoreUnavailable))
+            await self._reconnect.wait(error)
             return
         except HeadraceError as error:
-            # Asking again will not help: no more claims, and what has ended goes alone.
-            if asked is None:
-                self._settler.refused(ended, error)
+            # A repetition would fail as well: claim nothing more, and send the settlements alone.
+            if pending is None:
+                self._settler.give_up(finished, error)
             else:
-                self._settler.unanswered(ended, error)
-                self._claimer.give_up()
-            self._failed(error)
+                self._settler.record_failure(finished, error)
+                self._claimer.stop()
+            self._on_failure(error)
             return
-        self._outage.over()
-        seen = () if asked is None else asked.request.queues
-        waiting = [at for at, answer in enumerate(settled) if answer.run_at_ms is not None]
-        is_again = any(settlements[at].lease.queue not in seen for at in waiting)
-        if is_again or (ended and self.is_thorough):
-            # A job waits again, perhaps for no time at all, and no claim has looked at its queue since: the answer to
-            # one tells until when. And a handler may have sent jobs to a queue that was not looked at, either.
+        self._reconnect.reset()
+        visited = () if pending is None else pending.request.queues
+        requeued = [at for at, answer in enumerate(settled) if answer.run_at_ms is not None]
+        is_requeued = any(settlements[at].lease.queue not in visited for at in requeued)
+        if is_requeued or (finished and self.is_thorough):
+            # A job was requeued, perhaps without delay, in a queue that the claim did not visit: the next claim tells
+            # when it is due. A handler may also have sent jobs to such a queue.
             self._claimer.hint()
             self.is_resting = False
-        if ended:
-            self._settler.answered(ended, settled)
-        if asked is not None and now_ms is not None:
-            self._take(asked, claims, next_at_ms, now_ms)
+        if finished:
+            self._settler.record_answers(finished, settled)
+        if pending is not None and now_ms is not None:
+            self._take(pending, claims, next_at_ms, now_ms)
 
-    def _take(self, asked: PendingClaim, claims: Sequence[Claim], next_at_ms: int | None, now_ms: int) -> None:
+    def _take(self, pending: PendingClaim, claims: Sequence[Claim], next_at_ms: int | None, now_ms: int) -> None:
         now = self.claimed_at = self._loop.time()
-        self._ahead_ms = now_ms - now * 1000
-        is_more_there = next_at_ms is not None and next_at_ms <= now_ms
-        self._claimer.answered(is_more_there)
-        if next_at_ms is not None and not is_more_there:
+        self._clock_offset_ms = now_ms - now * 1000
+        has_more = next_at_ms is not None and next_at_ms <= now_ms
+        self._claimer.record_answer(has_more)
+        if next_at_ms is not None and not has_more:
             self._wake_at(next_at_ms)
         if claims:
-            # A next call leaves before these start: the store works while the handlers do.
-            is_more_to_send = is_more_there or len(self._settler) > 0
+            # Send the next call before these start: the store works while the handlers run.
+            is_more_to_send = has_more or len(self._settler) > 0
             if is_more_to_send:
-                self._news.set()
-            self._start(claims, asked.sent_at, is_more_to_send)
+                self._wakeup.set()
+            self._start(claims, pending.sent_at, is_more_to_send)
 
     def _wake_at(self, at_ms: int) -> None:
-        when = max((at_ms - self._ahead_ms) / 1000, self._loop.time())
-        if self._due is not None and not self._due.cancelled() and self._due.when() <= when:
+        when = max((at_ms - self._clock_offset_ms) / 1000, self._loop.time())
+        if self._due_timer is not None and not self._due_timer.cancelled() and self._due_timer.when() <= when:
             return
-        if self._due is not None:
-            self._due.cancel()
-        self._due = self._loop.call_at(when, self._is_due)
+        if self._due_timer is not None:
+            self._due_timer.cancel()
+        self._due_timer = self._loop.call_at(when, self._on_due)
 
-    def _is_due(self) -> None:
-        self._due = None
+    def _on_due(self) -> None:
+        self._due_timer = None
         self._claimer.hint()
         self.notify()
 
     def _rest(self) -> None:
-        """Wait until the store says that work may be there, and look by ourselves once in a while."""
-        self.is_resting = self._claimer.is_certain_of_nothing
-        if self._waiting is None and self.is_resting and not self._claimer.is_stopping:
-            self._waiting = asyncio.create_task(self._wait())
-        self._rested()
+        """Wait for a signal that a job may be due, or for the poll interval."""
+        self.is_resting = self._claimer.is_out_of_work
+        if self._signal_wait is None and self.is_resting and not self._claimer.is_stopping:
+            self._signal_wait = asyncio.create_task(self._wait())
+        self._on_rest()
 
     def _claim_at_once(self) -> bool:
-        """Claim where a hint arrives and nothing else is to be done, without waking the waiter and then the exchange:
-        the claim leaves after 64 instead of 134 µs, and the waiter need not look again for each job."""
-        if not self._is_asleep or self._news.is_set() or self._nowait_jobs is None:
+        """Claim in the callback of a hint while the loop is idle, without waking the waiting task and then the loop:
+        the claim leaves after 64 instead of 134 µs, and the waiting task goes on waiting."""
+        if not self._is_asleep or self._wakeup.is_set() or self._nowait_jobs is None:
             return False
         self._claimer.hint()
-        asked = self._claimer.ask(self._loop.time())
-        if asked is None or not self._nowait_jobs.claim_nowait(asked.request, partial(self._answer, asked)):
-            return False  # the waiter is woken, and wakes the exchange
+        pending = self._claimer.next_claim(self._loop.time())
+        if pending is None or not self._nowait_jobs.claim_nowait(pending.request, partial(self._on_answer, pending)):
+            return False  # the waiting task wakes up, and wakes the loop
         self._is_asleep, self.is_resting, self._is_calling = False, False, True
-        self._posted = self._loop.create_future()
+        self._posted_claim = self._loop.create_future()
         return True
 
-    def _answer(self, asked: PendingClaim, found: Claims | Exception | None) -> None:
-        """Take the answer to a claim that left where a hint arrived."""
-        if self._posted is None:
-            return  # the exchange has ended
-        if not self._posted.done():
-            self._posted.set_result(None)
-        self._posted, self._is_calling = None, False
-        if isinstance(found, Claims):
-            self._outage.over()
-            self._context.run(self._take, asked, found.items, found.next_at_ms, found.now_ms)
-        elif found is None or isinstance(found, HeadraceError):
-            self._claimer.unanswered(isinstance(found, OutcomeUnknown))  # the exchange asks, and is told what is wrong
+    def _on_answer(self, pending: PendingClaim, answer: Claims | Exception | None) -> None:
+        """Take the answer to a claim that a hint has sent."""
+        if self._posted_claim is None:
+            return  # the loop has stopped
+        if not self._posted_claim.done():
+            self._posted_claim.set_result(None)
+        self._posted_claim, self._is_calling = None, False
+        if isinstance(answer, Claims):
+            self._reconnect.reset()
+            self._context.run(self._take, pending, answer.items, answer.next_at_ms, answer.now_ms)
+        elif answer is None or isinstance(answer, HeadraceError):
+            # The loop claims again, and gets the error if there still is one.
+            self._claimer.record_failure(isinstance(answer, OutcomeUnknown))
         else:
-            self._failed(found)
-        self._news.set()
+            self._on_failure(answer)
+        self._wakeup.set()
 
     async def _wait(self) -> None:
         try:
@@ -236,18 +237,18 @@ class FetchLoop:
                 signals = cast("HintSource", self._store.signals)
                 await signals.wait_unless(self._queues, self._poll_ms, self._claim_at_once)
         except (HeadraceError, OSError):
-            # Who cannot wait has to ask, and is told what is wrong; but a store that answers claims while its signals
-            # are away must not be asked without end.
+            # Claim instead, which reports an outage; with a pause, since a store may answer claims while its signals
+            # are unavailable.
             await asyncio.sleep(min(self._poll_ms / 1000, BLIND_SECONDS))
-        except Exception as error:  # noqa: BLE001 - a worker that silently looks no more would be worse than one that ends
-            self._failed(error)
+        except Exception as error:  # noqa: BLE001 - better a worker that ends than one that silently claims no more
+            self._on_failure(error)
             return
-        self._waiting = None
+        self._signal_wait = None
         self._claimer.hint()
         self.notify()
 
     def _stop_watching(self) -> None:
-        if self._waiting is not None:
-            self._waiting.cancel()
-        if self._due is not None:
-            self._due.cancel()
+        if self._signal_wait is not None:
+            self._signal_wait.cancel()
+        if self._due_timer is not None:
+            self._due_timer.cancel()

@@ -1,4 +1,4 @@
-"""Handlers: which function works on which kind of job, where it runs, and how heavy it is."""
+"""Handlers: the function for each kind of job, with its mode and weight."""
 
 import inspect
 from collections.abc import Callable, Iterable
@@ -15,12 +15,12 @@ from headrace.model.validate import bounded_repr, check_int, check_text, nearest
 
 Mode = Literal["async", "thread", "process"]
 FAIL_KIND = "headrace.fail"
-"""The kind of the jobs on a fail queue, each of which tells of a death."""
+"""The kind of the jobs on a fail queue, one for each dead letter."""
 KINDS_NAMED_MAX = 12
 
 
 class Handler(Struct, frozen=True):
-    """A function that works on jobs of one kind; make one with `handler_of`."""
+    """A function that handles jobs of one kind; built by `handler_of`."""
 
     kind: str
     function: Callable[..., Any]
@@ -32,7 +32,7 @@ class Handler(Struct, frozen=True):
 
     @property
     def target(self) -> str:
-        """Where another process finds the function: module and name."""
+        """The module and name by which another process finds the function."""
         return f"{self.function.__module__}:{self.function.__qualname__}"
 
 
@@ -45,13 +45,13 @@ def handler_of(
     codec: Codec = JSON,
     style: Style = "named",
 ) -> Handler:
-    """The handler that `function` is: a coroutine function runs on the worker's loop, a plain one in a thread, and
-    with `process` either runs in a process of its own, which can be killed when its time is over."""
+    """The handler of a function: a coroutine function runs on the worker's loop, a plain function in a thread, and with
+    `process` either runs in its own process, which can be killed at the time-out."""
     check_text("kind", kind, KIND_CHARS_MAX)
     if not callable(function):
         raise Refused("bad_handler", f"the handler of {kind!r} must be a function; found {bounded_repr(function)}")
     check_int("weight", weight, 1, CAPACITY_MAX)
-    # An object may be called like a coroutine function, too.
+    # An object may have a coroutine function as its `__call__`.
     is_async = inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(type(function).__call__)
     mode: Mode = "process" if process else "async" if is_async else "thread"
     handler = Handler(kind, function, mode, Arguments.of(function, codec, style), codec, weight)
@@ -64,54 +64,54 @@ def handler_of(
 
 
 class Handlers:
-    """The handlers of a worker, by kind; and those for deaths, by queue."""
+    """The handlers of a worker by kind, and its fail handlers by queue."""
 
     def __init__(self) -> None:
         self._by_kind: dict[str, Handler] = {}
-        self._for_deaths: dict[Queue, Handler] = {}
-        self._homes: dict[Queue, list[str]] = {}
+        self._by_fail_queue: dict[Queue, Handler] = {}
+        self._kinds_by_queue: dict[Queue, list[str]] = {}
 
     def register(self, handler: Handler, *queues: Queue) -> None:
-        """Let `handler` work on its kind, from now on instead of another one; `queues` are where such jobs are
-        enqueued, and are claimed from when the worker is not told otherwise."""
+        """Register a handler, in place of an earlier one of its kind; `queues` are the queues of its jobs, from which
+        the worker claims by default."""
         self._by_kind[handler.kind] = handler
         for queue in queues:
-            home = self._homes.setdefault(queue, [])
-            if handler.kind not in home:
-                home.append(handler.kind)
+            kinds = self._kinds_by_queue.setdefault(queue, [])
+            if handler.kind not in kinds:
+                kinds.append(handler.kind)
 
     def register_fail(self, handler: Handler, queue: Queue) -> None:
-        """Let `handler` be told of the deaths on `queue`; its worker claims from the fail queue, too."""
-        self._for_deaths[queue.fail_queue] = handler
+        """Register a fail handler for `queue`; its worker claims from the fail queue, too."""
+        self._by_fail_queue[queue.fail_queue] = handler
 
     def find(self, queue: Queue, kind: str) -> Handler | None:
-        """Who works on such a job."""
+        """The handler of such a job; None where there is none."""
         if queue.is_fail_queue:
-            return self._for_deaths.get(queue)
+            return self._by_fail_queue.get(queue)
         return self._by_kind.get(kind)
 
     def of_queue(self, queue: Queue) -> list[Handler]:
-        """Those that jobs of a queue may need: the ones at home there, else all."""
+        """The handlers that jobs of a queue may need: those registered for it, else all."""
         if queue.is_fail_queue:
-            return [self._for_deaths[queue]] if queue in self._for_deaths else []
-        kinds: Iterable[str] = self._homes.get(queue) or self._by_kind
+            return [self._by_fail_queue[queue]] if queue in self._by_fail_queue else []
+        kinds: Iterable[str] = self._kinds_by_queue.get(queue) or self._by_kind
         return [self._by_kind[kind] for kind in kinds]
 
     @property
     def queues(self) -> list[Queue]:
-        """Where jobs of these handlers are enqueued, in order of registration, without fail queues."""
-        return list(self._homes)
+        """The queues of these handlers, in order of registration, without fail queues."""
+        return list(self._kinds_by_queue)
 
     @property
     def fail_queues(self) -> list[Queue]:
-        """The fail queues on which deaths are told."""
-        return list(self._for_deaths)
+        """The fail queues that have a fail handler."""
+        return list(self._by_fail_queue)
 
     def __len__(self) -> int:
-        return len(self._by_kind) + len(self._for_deaths)
+        return len(self._by_kind) + len(self._by_fail_queue)
 
-    def unknown(self, kind: str) -> str:
-        """What is said of a kind that nobody works on, with the nearest one that somebody does."""
+    def describe_unknown(self, kind: str) -> str:
+        """The sentence for a kind without a handler, with the most similar known kind."""
         known = sorted(self._by_kind)
         near = nearest(kind, known)
         hint = f"; did you mean {near!r}?" if near else ";"

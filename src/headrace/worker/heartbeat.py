@@ -1,4 +1,4 @@
-"""The heart: extends the leases of all runs, and lets go of those that it could not extend in time."""
+"""The heartbeat: extends the leases of all deliveries, and gives up those that it could not extend in time."""
 
 import asyncio
 import contextlib
@@ -14,42 +14,42 @@ from headrace.model.errors import HeadraceError, OutcomeUnknown, Refused
 from headrace.model.limits import BATCH_MAX
 from headrace.model.results import Extended
 from headrace.stores.contract.store import Store
-from headrace.worker.job_run import JobRun
-from headrace.worker.reconnect import AWAY
+from headrace.worker.delivery import Delivery
+from headrace.worker.reconnect import UNAVAILABLE
 
 MARGIN = 0.1
-"""The part of a lease that is left to a handler for ending, once the lease cannot be extended."""
+"""The part of a lease that a handler has to stop in, once the lease cannot be extended."""
 RETRY_SECONDS = 0.05
 RETRY_SECONDS_MAX = 2.0
 
-Report = Callable[[Sequence[tuple[JobRun, str]], Sequence[JobRun]], None]
-"""Takes the runs that were lost, each with why, and those that were asked to cancel."""
+Report = Callable[[Sequence[tuple[Delivery, str]], Sequence[Delivery]], None]
+"""Takes the deliveries that are lost, each with the reason, and those to cancel."""
 
 
 class Heartbeat:
-    """Beats on a loop of its own where it can, so that a handler that blocks the worker's loop costs no lease. A lease
-    counts as lost before the store can think so: then no two workers believe that they hold it."""
+    """Extends leases periodically, if possible on its own loop, so that a handler that blocks the worker's loop loses
+    no lease. A lease counts as lost before it ends in the store: two workers never believe that they hold it."""
 
     def __init__(
-        self, runs: dict[int, JobRun], lease_ms: int, heartbeat_ms: int, report: Report, chance: random.Random
+        self, deliveries: dict[int, Delivery], lease_ms: int, heartbeat_ms: int, report: Report, rng: random.Random
     ) -> None:
-        self._runs = runs
+        self._deliveries = deliveries
         self._lease_ms = lease_ms
         self._lease = lease_ms / 1000
-        self._beat = heartbeat_ms / 1000
+        self._interval = heartbeat_ms / 1000
         self._margin = self._lease * MARGIN
         self._report = report
-        self._chance = chance
+        self._rng = rng
         self._failures = 0
-        self.beaten_at: float | None = None
-        """When all leases were last extended that had to be."""
+        self.extended_at: float | None = None
+        """When all leases were last extended that were due for it."""
 
     def has_time_for(self, holds_until: float, now: float) -> bool:
-        """Whether a lease that holds so long is seen to by the next beat, however late that is."""
-        return holds_until - self._margin - self._beat > now
+        """Whether the next heartbeat, however late, can extend a lease that holds until then."""
+        return holds_until - self._margin - self._interval > now
 
     async def run(self, store: Store) -> None:
-        """Beat until cancelled."""
+        """Run until cancelled."""
         loop = asyncio.get_running_loop()
         while True:
             began_at = loop.time()
@@ -60,110 +60,117 @@ class Heartbeat:
             await asyncio.sleep(max(self._next_at(began_at, now) - now, 0))
 
     def _next_at(self, began_at: float, now: float) -> float:
-        next_at = began_at + self._beat
+        next_at = began_at + self._interval
         if self._failures:
-            pause = min(RETRY_SECONDS * (1 << min(self._failures, 16)), RETRY_SECONDS_MAX, self._beat)
-            next_at = now + pause * self._chance.uniform(0.5, 1.0)
-        ends = [self._fences_at(run) for run in self._held()]
+            pause = min(RETRY_SECONDS * (1 << min(self._failures, 16)), RETRY_SECONDS_MAX, self._interval)
+            next_at = now + pause * self._rng.uniform(0.5, 1.0)
+        ends = [self._fence_time(delivery) for delivery in self._owned()]
         return min([next_at, *(end for end in ends if end > now)])
 
-    def _held(self) -> list[JobRun]:
-        # The other thread adds and takes away; copying a dict's values is one step for the interpreter.
-        return [run for run in list(self._runs.values()) if not run.is_lost]
+    def _owned(self) -> list[Delivery]:
+        # The other thread adds and removes; copying a dict's values is one step for the interpreter.
+        return [delivery for delivery in list(self._deliveries.values()) if not delivery.is_lost]
 
-    def _fences_at(self, run: JobRun) -> float:
-        return run.holds_until - self._margin
+    def _fence_time(self, delivery: Delivery) -> float:
+        return delivery.holds_until - self._margin
 
     def fence(self, now: float) -> None:
-        """Let go of what could not be extended in time."""
-        lost = [run for run in self._held() if self._fences_at(run) <= now]
-        for run in lost:
-            run.is_lost = True
+        """Give up the deliveries that could not be extended in time."""
+        lost = [delivery for delivery in self._owned() if self._fence_time(delivery) <= now]
+        for delivery in lost:
+            delivery.is_lost = True
         if lost:
-            self._report([(run, "its lease could not be extended in time") for run in lost], ())
+            self._report([(delivery, "its lease could not be extended in time") for delivery in lost], ())
 
     async def _extend(self, store: Store, now: float) -> None:
-        # One that was claimed a moment ago has time until the next beat.
-        old = [run for run in self._held() if run.holds_until - now < self._lease - self._beat / 2]
+        # A fresh lease has time until the next heartbeat.
+        old = [delivery for delivery in self._owned() if delivery.holds_until - now < self._lease - self._interval / 2]
         failed = False
         for at in range(0, len(old), BATCH_MAX):
-            failed = not await self._extend_some(store, old[at : at + BATCH_MAX]) or failed
+            failed = not await self._extend_batch(store, old[at : at + BATCH_MAX]) or failed
         if failed:
             self._failures += 1
         else:
             self._failures = 0
-            self.beaten_at = asyncio.get_running_loop().time()
+            self.extended_at = asyncio.get_running_loop().time()
 
-    async def _extend_some(self, store: Store, runs: Sequence[JobRun]) -> bool:
+    async def _extend_batch(self, store: Store, deliveries: Sequence[Delivery]) -> bool:
         loop = asyncio.get_running_loop()
         sent_at = loop.time()
-        # Others may have come meanwhile, whose turn is with the next beat.
-        patience = min(min(self._fences_at(run) for run in runs) - sent_at, self._beat)
-        leases = [run.claim.lease for run in runs]
+        # No longer than an interval: later claims wait for the next heartbeat.
+        timeout = min(min(self._fence_time(delivery) for delivery in deliveries) - sent_at, self._interval)
+        leases = [delivery.claim.lease for delivery in deliveries]
         try:
-            async with asyncio.timeout(max(patience, 0)):
+            async with asyncio.timeout(max(timeout, 0)):
                 answers = await store.jobs.extend(leases, lease_ms=self._lease_ms)
         except OutcomeUnknown as unknown:
             known = [answer for answer in unknown.known if isinstance(answer, Extended)]
-            if len({lease.id for lease in leases}) == len(leases):  # else nobody knows which is meant
+            if len({lease.id for lease in leases}) == len(leases):  # else an id is ambiguous
                 by_id = {answer.id: answer for answer in known}
-                self._take([(run, by_id[run.claim.lease.id]) for run in runs if run.claim.lease.id in by_id], sent_at)
+                self._apply(
+                    [
+                        (delivery, by_id[delivery.claim.lease.id])
+                        for delivery in deliveries
+                        if delivery.claim.lease.id in by_id
+                    ],
+                    sent_at,
+                )
             return False
-        except (HeadraceError, OSError):  # one of them is TimeoutError
+        except (HeadraceError, OSError):  # TimeoutError is an OSError
             return False
-        self._take(list(zip(runs, answers, strict=True)), sent_at)
+        self._apply(list(zip(deliveries, answers, strict=True)), sent_at)
         return True
 
-    def _take(self, answers: Sequence[tuple[JobRun, Extended]], sent_at: float) -> None:
-        lost: list[tuple[JobRun, str]] = []
-        asked: list[JobRun] = []
-        for run, answer in answers:
+    def _apply(self, answers: Sequence[tuple[Delivery, Extended]], sent_at: float) -> None:
+        lost: list[tuple[Delivery, str]] = []
+        to_cancel: list[Delivery] = []
+        for delivery, answer in answers:
             if answer.ok:
-                run.holds_until = max(run.holds_until, sent_at + self._lease)
+                delivery.holds_until = max(delivery.holds_until, sent_at + self._lease)
                 if answer.cancel_asked:
-                    asked.append(run)
-            elif not run.is_settling and not run.is_uncertain and run.number in self._runs:
-                # One that is being settled, or was, may be gone for that: the answer to its settlement tells.
-                run.is_lost = True
-                lost.append((run, f"the store says {answer.status}"))
-        if lost or asked:
-            self._report(lost, asked)
+                    to_cancel.append(delivery)
+            elif not delivery.is_settling and not delivery.is_uncertain and delivery.number in self._deliveries:
+                # A settled delivery has no lease any more: the answer to its settlement tells.
+                delivery.is_lost = True
+                lost.append((delivery, f"the store says {answer.status}"))
+        if lost or to_cancel:
+            self._report(lost, to_cancel)
 
 
 OPEN_SECONDS = 0.2
 JOIN_SECONDS = 2.0
 WATCH_SECONDS = 0.5
-STILL_LOOKS_MAX = 10
-"""How often in a row the worker's loop may be found standing still before the heart believes that it will not go on.
-One that runs is never still, however long a handler blocks it."""
+STOPPED_CHECKS_MAX = 10
+"""After so many checks in a row that find the worker's loop stopped, the heartbeat gives up its leases. A loop that
+runs is never stopped, however long a handler blocks it."""
 
 
 class HeartbeatRunner(Protocol):
-    """A heart that beats somewhere."""
+    """Runs a heartbeat somewhere."""
 
     def start(self) -> None:
-        """Let it beat."""
+        """Start the heartbeat."""
 
     async def stop(self) -> None:
-        """Let it rest, for good."""
+        """Stop the heartbeat for good."""
 
 
 class LoopHeartbeat:
-    """On the worker's own loop, with its store: for stores that live on one loop, and for simulations."""
+    """Runs on the worker's loop, with its store: for stores that are bound to one loop, and for simulations."""
 
-    def __init__(self, heart: Heartbeat, store: Store, failed: Callable[[BaseException], None]) -> None:
-        self._heart = heart
+    def __init__(self, heartbeat: Heartbeat, store: Store, on_failure: Callable[[BaseException], None]) -> None:
+        self._heartbeat = heartbeat
         self._store = store
-        self._failed = failed
+        self._on_failure = on_failure
         self._task: asyncio.Task[None] | None = None
 
     def start(self) -> None:
-        self._task = asyncio.create_task(self._heart.run(self._store), name="headrace-heart")
+        self._task = asyncio.create_task(self._heartbeat.run(self._store), name="headrace-heartbeat")
         self._task.add_done_callback(self._ended)
 
     def _ended(self, task: "asyncio.Task[None]") -> None:
         if not task.cancelled() and (error := task.exception()) is not None:
-            self._failed(error)
+            self._on_failure(error)
 
     async def stop(self) -> None:
         if self._task is not None:
@@ -172,28 +179,28 @@ class LoopHeartbeat:
 
 
 class ThreadHeartbeat:
-    """On a thread: handlers that block the worker's loop do not stop it. It does not outlive that loop: a worker that
-    was left without its end, in a process that goes on, would keep its leases for ever."""
+    """Runs on a thread: handlers that block the worker's loop do not stop it. It ends with that loop: else a worker
+    that was dropped without `stop`, in a process that goes on, would keep its leases for ever."""
 
     def __init__(
         self,
-        heart: Heartbeat,
+        heartbeat: Heartbeat,
         reopen: Callable[[], Awaitable[Store]],
-        failed: Callable[[BaseException], None],
-        chance: random.Random,
+        on_failure: Callable[[BaseException], None],
+        rng: random.Random,
     ) -> None:
-        self._heart = heart
+        self._heartbeat = heartbeat
         self._reopen = reopen
-        self._failed = failed
-        self._chance = chance
-        self._of_worker: asyncio.AbstractEventLoop | None = None
+        self._on_failure = on_failure
+        self._rng = rng
+        self._worker_loop: asyncio.AbstractEventLoop | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
         self._task: asyncio.Task[None] | None = None
-        self._thread = threading.Thread(target=self._work, name="headrace-heart", daemon=True)
+        self._thread = threading.Thread(target=self._work, name="headrace-heartbeat", daemon=True)
         self._stopping = threading.Event()
 
     def start(self) -> None:
-        self._of_worker = asyncio.get_running_loop()
+        self._worker_loop = asyncio.get_running_loop()
         self._thread.start()
 
     def _work(self) -> None:
@@ -202,25 +209,25 @@ class ThreadHeartbeat:
                 runner = self._runner()
                 if runner is not None:
                     with runner:
-                        runner.run(self._beat())
-            except Exception as error:  # noqa: BLE001 - the worker is told, and ends with it
-                self._failed(error)
+                        runner.run(self._run_heartbeat())
+            except Exception as error:  # noqa: BLE001 - the worker ends with this error
+                self._on_failure(error)
 
     def _runner(self) -> asyncio.Runner | None:
-        """A runner with its loop, as soon as there are descriptors for one; leases that nobody can extend until then
-        end as any others do. None when the worker has ended before."""
-        assert self._of_worker is not None  # started
+        """A runner with its loop, as soon as there are file descriptors for one; leases that end before are given up.
+        None when the worker has ended before."""
+        assert self._worker_loop is not None  # started
         while not self._stopping.is_set():
             if _can_make_loop():
-                with contextlib.suppress(OSError):  # somebody else has taken them meanwhile
+                with contextlib.suppress(OSError):  # another thread took the descriptors
                     runner = asyncio.Runner()
                     runner.get_loop()
                     return runner
-            self._heart.fence(self._of_worker.time())
+            self._heartbeat.fence(self._worker_loop.time())
             self._stopping.wait(OPEN_SECONDS)
         return None
 
-    async def _beat(self) -> None:
+    async def _run_heartbeat(self) -> None:
         self._loop = asyncio.get_running_loop()
         self._task = asyncio.current_task()
         watching = asyncio.create_task(self._watch())
@@ -231,41 +238,41 @@ class ThreadHeartbeat:
             fencing.cancel()
         try:
             if not self._stopping.is_set():
-                await self._heart.run(store)
+                await self._heartbeat.run(store)
         finally:
             watching.cancel()
             await store.close()
 
     async def _watch(self) -> None:
-        """Let go of everything when there is no worker any more."""
-        assert self._of_worker is not None  # started
+        """Give up all leases when the worker's loop is gone."""
+        assert self._worker_loop is not None  # started
         assert self._task is not None
-        still = 0
-        while still < STILL_LOOKS_MAX and not self._of_worker.is_closed():
+        stopped_checks = 0
+        while stopped_checks < STOPPED_CHECKS_MAX and not self._worker_loop.is_closed():
             await asyncio.sleep(WATCH_SECONDS)
-            still = 0 if self._of_worker.is_running() else still + 1
-        self._heart.fence(math.inf)
-        # Heard only where the loop was stopped and goes on after all.
-        self._failed(
+            stopped_checks = 0 if self._worker_loop.is_running() else stopped_checks + 1
+        self._heartbeat.fence(math.inf)
+        # Noticed only by a loop that was stopped and goes on after all.
+        self._on_failure(
             Refused(
                 "loop_stopped",
-                "the worker's event loop stood still, and its leases were let go; keep the loop of a worker running",
+                "the worker's event loop stood still, and its leases were given up; keep the loop of a worker running",
             )
         )
         self._task.cancel()
 
     async def _keep_fencing(self, loop: asyncio.AbstractEventLoop) -> None:
-        """Leases that nobody can extend yet end as any others do."""
+        """Give up leases that end before the store is open."""
         while True:
             await asyncio.sleep(OPEN_SECONDS)
-            self._heart.fence(loop.time())
+            self._heartbeat.fence(loop.time())
 
     async def _open(self) -> Store:
         while True:
             try:
                 return await self._reopen()
-            except AWAY:
-                await asyncio.sleep(OPEN_SECONDS * self._chance.uniform(0.5, 1.5))
+            except UNAVAILABLE:
+                await asyncio.sleep(OPEN_SECONDS * self._rng.uniform(0.5, 1.5))
 
     async def stop(self) -> None:
         self._stopping.set()

@@ -1,25 +1,40 @@
-"""Metrics of a worker for Prometheus: what was claimed, how long it waited and ran, and how it ended."""
+"""Metrics of a worker for Prometheus, and the HTTP server for them and for the worker's health."""
 
+import logging
+import socket
+import threading
 from collections.abc import Callable, Iterable
-from typing import TYPE_CHECKING, Any
+from http import HTTPStatus
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from socketserver import TCPServer
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Self
+
+import msgspec
 
 from headrace.model.errors import BadConfig
+from headrace.model.limits import SCRAPE_SECONDS_MAX
 from headrace.worker.counts import Histogram, Labels, WorkerCounts
-from headrace.worker.events import Notice
+from headrace.worker.events import WorkerEvent
 from headrace.worker.health import ProcessesHealth, WorkerHealth
-from headrace.worker.metrics_server import MetricsServer
 
 if TYPE_CHECKING:
     from prometheus_client import Metric
 
+CLOSE_SECONDS = 0.1
+"""How often the server checks whether to close."""
+LOG = logging.getLogger("headrace.worker")
+Page = Callable[[str], tuple[bytes, str]]
+"""Takes the Accept header; returns a body and its type."""
+Health = Callable[[], WorkerHealth | ProcessesHealth]
 PLACE, KIND = ("tenant", "queue"), ("tenant", "queue", "kind")
 
 
 class Metrics:
-    """A listener that counts, and a collector that Prometheus can read, with a registry of its own.
+    """A listener that counts, and a Prometheus collector with its own registry.
 
-    Counting is plain arithmetic on the worker's loop; texts are made when somebody asks. One may listen to several
-    workers of a program. `metrics.registry` is for programs that have a way of their own to publish it.
+    Counting is plain arithmetic on the worker's loop; text is rendered on request. One instance may listen to several
+    workers of a program. `metrics.registry` is for programs that publish it themselves.
     """
 
     def __init__(self, health: Callable[[], WorkerHealth] | None = None) -> None:
@@ -29,22 +44,22 @@ class Metrics:
         self.registry = self._core.CollectorRegistry()
         self.registry.register(self)
 
-    def __call__(self, notice: Notice) -> None:
-        """Take note."""
-        self._counts(notice)
+    def __call__(self, event: WorkerEvent) -> None:
+        """Count an event."""
+        self._counts(event)
 
     def collect(self) -> "Iterable[Metric]":
-        """What Prometheus is told; asked from its own thread."""
-        yield from _counted(self._core, self._counts)
+        """The metrics; called from the thread of Prometheus."""
+        yield from _counters(self._core, self._counts)
         if self._health is not None:
             yield from _gauges(self._core, self._health())
 
     def serve(
         self, host: str = "127.0.0.1", port: int = 0, health: Callable[[], WorkerHealth] | None = None
-    ) -> MetricsServer:
-        """Answer GET /metrics and GET /health from a thread of its own, also while the worker's loop is blocked.
+    ) -> "MetricsServer":
+        """Answer GET /metrics and GET /health from a separate thread, also while the worker's loop is blocked.
 
-        `health` is `worker.health`, of a worker that may still be to come. Port 0 chooses a free one: `server.port`.
+        `health` is `worker.health`. Port 0 chooses a free port: `server.port`.
         """
         self._health = health or self._health
         return MetricsServer(host, port, self._page, self._health)
@@ -55,37 +70,37 @@ class Metrics:
 
 
 class SummedMetrics:
-    """The same page for several processes: `look` brings their health, and the sums of what they have counted."""
+    """The metrics of several processes: `poll` returns their health and the sums of their counts."""
 
-    def __init__(self, look: "Callable[[], tuple[ProcessesHealth, WorkerCounts]]") -> None:
+    def __init__(self, poll: "Callable[[], tuple[ProcessesHealth, WorkerCounts]]") -> None:
         self._core = _prometheus()
-        self._look = look
+        self._poll = poll
         self._registry = self._core.CollectorRegistry()
         self._registry.register(self)
 
     def collect(self) -> "Iterable[Metric]":
-        """What Prometheus is told; asked from its own thread."""
-        health, counts = self._look()
-        yield from _counted(self._core, counts)
+        """The metrics; called from the thread of Prometheus."""
+        health, counts = self._poll()
+        yield from _counters(self._core, counts)
         yield from _gauges(self._core, health)
         counter, gauge = self._core.core.CounterMetricFamily, self._core.core.GaugeMetricFamily
         yield gauge("headrace_worker_processes", "Worker processes that run.", health.alive)
         yield counter("headrace_worker_process_restarts", "Worker processes started anew.", health.restarts)
 
     def describe(self) -> "Iterable[Metric]":
-        """Nothing, so that registering it does not look at processes that are still to come."""
+        """Nothing, so that registering the collector polls no processes before they start."""
         return ()
 
-    def serve(self, host: str, port: int) -> MetricsServer:
-        """Answer GET /metrics and GET /health from a thread of its own."""
-        return MetricsServer(host, port, self._page, lambda: self._look()[0])
+    def serve(self, host: str, port: int) -> "MetricsServer":
+        """Answer GET /metrics and GET /health from a separate thread."""
+        return MetricsServer(host, port, self._page, lambda: self._poll()[0])
 
     def _page(self, accept: str) -> tuple[bytes, str]:
         encode, content_type = self._core.exposition.choose_encoder(accept)
         return encode(self._registry), content_type
 
 
-def _counted(core: Any, counts: WorkerCounts) -> "Iterable[Metric]":
+def _counters(core: Any, counts: WorkerCounts) -> "Iterable[Metric]":
     yield _counter(core, "headrace_jobs_claimed", "Jobs that were claimed.", KIND, counts.claimed)
     yield _counter(core, "headrace_jobs_ended", "Deliveries that were settled.", (*KIND, "outcome"), counts.ended)
     yield _counter(core, "headrace_leases_lost", "Deliveries that were given up.", PLACE, counts.lost)
@@ -108,10 +123,10 @@ def _counter(core: Any, name: str, about: str, labels: Labels, counts: dict[Labe
     return family  # type: ignore[no-any-return]
 
 
-def _histogram(core: Any, name: str, about: str, labels: Labels, spreads: dict[Labels, Histogram]) -> "Metric":
+def _histogram(core: Any, name: str, about: str, labels: Labels, histograms: dict[Labels, Histogram]) -> "Metric":
     family = core.core.HistogramMetricFamily(name, about, labels=labels)
-    for values, spread in list(spreads.items()):
-        family.add_metric(values, list(spread.rows()), spread.sum_ms / 1000)
+    for values, histogram in list(histograms.items()):
+        family.add_metric(values, list(histogram.rows()), histogram.sum_ms / 1000)
     return family  # type: ignore[no-any-return]
 
 
@@ -125,3 +140,87 @@ def _prometheus() -> Any:
             "metrics need the package prometheus-client, which is not there; pip install 'headrace[metrics]'"
         ) from error
     return prometheus_client
+
+
+class MetricsServer:
+    """An HTTP server on separate threads, until `close` or the end of a `with` block."""
+
+    def __init__(self, host: str, port: int, page: Page, health: Health | None) -> None:
+        try:
+            self._server = _Server((host, port), _handler(page, health))
+        except (OSError, OverflowError) as error:
+            why = error.strerror if isinstance(error, OSError) else "ports go from 0 to 65535"
+            raise BadConfig(
+                f"metrics cannot be served on {host}:{port} ({why}); choose another port, or 0 for any that is free"
+            ) from error
+        self.host = host
+        self.port: int = self._server.server_address[1]
+        self._thread = threading.Thread(
+            target=self._server.serve_forever, args=(CLOSE_SECONDS,), name="headrace-metrics", daemon=True
+        )
+        self._thread.start()
+
+    def close(self) -> None:
+        """Stop the server; a second call does nothing."""
+        self._server.shutdown()
+        self._server.server_close()
+        self._thread.join()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+
+class _Server(ThreadingHTTPServer):
+    daemon_threads = True
+    block_on_close = False
+
+    def __init__(self, address: tuple[str, int], handler: type[BaseHTTPRequestHandler]) -> None:
+        self.address_family = socket.AF_INET6 if ":" in address[0] else socket.AF_INET
+        super().__init__(address, handler)
+
+    def server_bind(self) -> None:
+        # Not `HTTPServer.server_bind`, which looks up the host name and may wait long for the name service.
+        TCPServer.server_bind(self)
+        self.server_name, self.server_port = str(self.server_address[0]), self.server_address[1]
+
+    def handle_error(self, request: Any, client_address: Any) -> None:  # noqa: ARG002 - the signature of the base class
+        LOG.debug("an answer to %s failed", client_address, exc_info=True)  # noqa: LOG014 - called by a handler of exceptions
+
+
+def _handler(page: Page, health: Health | None) -> type[BaseHTTPRequestHandler]:
+    class RequestHandler(BaseHTTPRequestHandler):
+        timeout = SCRAPE_SECONDS_MAX
+        server_version = "headrace"
+        sys_version = ""
+
+        def do_GET(self) -> None:
+            path = self.path.partition("?")[0]
+            if path == "/metrics":
+                body, content_type = page(self.headers.get("Accept", ""))
+                self._answer(HTTPStatus.OK, body, content_type)
+            elif path == "/health" and health is not None:
+                report = health()
+                status = HTTPStatus.OK if report.ok else HTTPStatus.SERVICE_UNAVAILABLE
+                self._answer(status, msgspec.json.encode(report), "application/json")
+            else:
+                self._answer(HTTPStatus.NOT_FOUND, b"here are /metrics and /health\n", "text/plain; charset=utf-8")
+
+        do_HEAD = do_GET  # noqa: N815 - a name of the base class; some probes send HEAD
+
+        def _answer(self, status: HTTPStatus, body: bytes, content_type: str) -> None:
+            self.send_response(status)
+            self.send_header("Content-Type", content_type)
+            self.send_header("Content-Length", str(len(body)))
+            self.end_headers()
+            if self.command != "HEAD":
+                self.wfile.write(body)
+
+        def log_message(self, format: str, *args: Any) -> None:  # noqa: A002 - the signature of the base class
+            LOG.debug("request: " + format, *args)  # noqa: G003 - the argument is a format
+
+    return RequestHandler

@@ -1,6 +1,6 @@
-"""Middleware: what is wrapped around every handler, in the order given, outermost first.
+"""Middleware: functions around every handler, outermost first.
 
-Around all of it the worker itself turns whatever is raised into an outcome, and ends what takes longer than its time.
+Outside of them all the worker turns exceptions into outcomes, and enforces the time-out.
 """
 
 import inspect
@@ -12,18 +12,18 @@ from headrace.worker.context import Context
 Next = Callable[[Context], Awaitable[Any]]
 Middleware = Callable[[Context, Next], Any]
 """`async def m(context, call_next): … return await call_next(context)`, or a plain function that returns what
-`call_next(context)` returns. Not calling it answers in the handler's place."""
+`call_next(context)` returns. Without that call its own result replaces the handler's."""
 
 
-def wrapped(middleware: Sequence[Middleware], innermost: Next) -> Next:
-    """The handler inside its middleware."""
+def wrap_handler(middleware: Sequence[Middleware], innermost: Next) -> Next:
+    """The handler wrapped in its middleware."""
     chain = innermost
     for each in reversed(middleware):
-        chain = _around(each, chain)
+        chain = _wrap_one(each, chain)
     return chain
 
 
-def _around(each: Middleware, call_next: Next) -> Next:
+def _wrap_one(each: Middleware, call_next: Next) -> Next:
     async def call(context: Context) -> Any:
         result = each(context, call_next)
         return await result if inspect.isawaitable(result) else result

@@ -1,4 +1,4 @@
-"""Turns the end of a handler into the outcome of its delivery."""
+"""Turns a handler's result or exception into the outcome of its delivery."""
 
 import asyncio
 import random
@@ -11,48 +11,48 @@ from headrace.model import outcome as model
 from headrace.model.errors import Refused
 from headrace.model.limits import JITTER_PPM
 from headrace.model.outcome import Cancelled, Done, JobError, Outcome
+from headrace.worker.delivery import Delivery
 from headrace.worker.exceptions import HandlerEnd, Release, Retry, job_error
-from headrace.worker.job_run import JobRun
 from headrace.worker.pools.process_pool import ChildRaised
 
 Encoded = msgspec.Raw
-"""A result that was encoded already, in another process."""
+"""A result that another process has encoded."""
 
 
 class BadPayload(Exception):
-    """The payload does not fit the handler's parameters; trying again would not help."""
+    """The payload does not fit the handler's parameters; a retry would not help."""
 
 
 class Outcomes:
-    """Knows the rules; chance draws the jitter of retries, so that many that failed together do not return together."""
+    """The rules for outcomes; `rng` draws the jitter of retries, so that jobs that failed together return apart."""
 
-    def __init__(self, chance: random.Random) -> None:
-        self._chance = chance
+    def __init__(self, rng: random.Random) -> None:
+        self._rng = rng
 
-    def of_result(self, arguments: Arguments[Any], result: Any, *, is_handlers: bool = True) -> Outcome:
-        """The outcome of a handler that returned; what middleware answers in its place need not be as annotated."""
-        if result is None and (arguments.may_return_none or not is_handlers):
+    def of_result(self, arguments: Arguments[Any], result: Any, *, from_handler: bool = True) -> Outcome:
+        """The outcome of a handler that returned. A result of middleware need not fit the annotation."""
+        if result is None and (arguments.may_return_none or not from_handler):
             return _DONE
         if isinstance(result, HandlerEnd):
             return self._of_end(result)
-        encode = arguments.encode_result if is_handlers else arguments.codec.encode
+        encode = arguments.encode_result if from_handler else arguments.codec.encode
         try:
             return Done(bytes(result) if type(result) is Encoded else encode(result))
         except Refused as refused:
-            # The work is done, and doing it again would bring the same: a person has to look.
+            # The work is done, and a repetition would return the same result: a person has to look.
             return model.Failed(JobError.of("BadResult", str(refused)))
 
-    def of_error(self, run: JobRun, error: BaseException) -> Outcome | None:
-        """The outcome of a handler that raised; None when its delivery is no longer ours."""
-        if run.is_lost or run.stop == "lost":
+    def of_error(self, delivery: Delivery, error: BaseException) -> Outcome | None:
+        """The outcome of a handler that raised; None when its lease is lost."""
+        if delivery.is_lost or delivery.stop == "lost":
             return None
         if isinstance(error, HandlerEnd):
             return self._of_end(error)
         if isinstance(error, ChildRaised) and error.how != "error":
             return self._of_child(error)
-        match run.stop:
+        match delivery.stop:
             case "timeout":
-                limit = f"{run.claim.timeout_ms / 1000:g} s"
+                limit = f"{delivery.claim.timeout_ms / 1000:g} s"
                 return self._retry(JobError.of("TimedOut", f"the handler was still running after its {limit}"))
             case "cancel":
                 return Cancelled()
@@ -65,7 +65,7 @@ class Outcomes:
         return self._retry(job_error(error))
 
     def unknown_kind(self, message: str) -> Outcome:
-        """The outcome of a job that nobody works on."""
+        """The outcome of a job without a handler."""
         return model.Failed(JobError.of("UnknownKind", message))
 
     def _of_end(self, end: HandlerEnd) -> Outcome:
@@ -88,13 +88,13 @@ class Outcomes:
                 return model.Failed(error)
 
     def _retry(self, error: JobError, delay_ms: int | None = None) -> Outcome:
-        return model.Retried(error, delay_ms, self._chance.randint(0, JITTER_PPM))
+        return model.Retried(error, delay_ms, self._rng.randint(0, JITTER_PPM))
 
 
 _DONE = Done()
 
 
-def is_told(run: JobRun, error: BaseException) -> bool:
-    """Whether an exception is news: not what was asked for by the handler or by us."""
+def is_unexpected(delivery: Delivery, error: BaseException) -> bool:
+    """Whether an exception is neither an outcome chosen by the handler nor a stop requested by the worker."""
     expected = isinstance(error, HandlerEnd | BadPayload) or (isinstance(error, ChildRaised) and error.how != "error")
-    return not expected and not (run.stop is not None and isinstance(error, asyncio.CancelledError))
+    return not expected and not (delivery.stop is not None and isinstance(error, asyncio.CancelledError))

@@ -1,4 +1,4 @@
-"""The settler: keeps what has ended until the store has answered, however often it must be sent."""
+"""The settler: keeps settlements until the store has answered them, and repeats lost ones."""
 
 from collections import deque
 from collections.abc import Callable, Sequence
@@ -7,81 +7,81 @@ from headrace.model.errors import HeadraceError, OutcomeUnknown, StoreUnavailabl
 from headrace.model.limits import BATCH_MAX
 from headrace.model.outcome import Outcome
 from headrace.model.results import LEASE_REFUSALS, Settled
-from headrace.worker.events import AssumedSettled, JobsFinished, LeaseLost, WorkerEvents
-from headrace.worker.job_run import JobRun
+from headrace.worker.delivery import Delivery
+from headrace.worker.events import AssumedSettled, EventEmitter, JobsFinished, LeaseLost
 
 
 class Settler:
-    """Settlements leave in batches; their leases are extended until the answer is there, so that an outage of the store
-    makes no job run twice. What the store refuses is told, not swallowed."""
+    """Settlements are sent in batches, and their leases extended until they are answered: no job runs twice because of
+    an outage of the store. A refused settlement becomes an event."""
 
-    def __init__(self, forget: Callable[[Sequence[JobRun]], None], notices: WorkerEvents) -> None:
+    def __init__(self, forget: Callable[[Sequence[Delivery]], None], events: EventEmitter) -> None:
         self._forget = forget
-        self._notices = notices
-        self._ended: deque[JobRun] = deque()
+        self._events = events
+        self._finished: deque[Delivery] = deque()
 
     def __len__(self) -> int:
-        return len(self._ended)
+        return len(self._finished)
 
-    def put(self, run: JobRun, outcome: Outcome, run_ms: int) -> None:
-        """A handler has ended; its lease goes on until this is settled."""
-        run.settlement = run.claim.settle_own(outcome, run_ms)
-        self._ended.append(run)
+    def put(self, delivery: Delivery, outcome: Outcome, run_ms: int) -> None:
+        """Queue the outcome of a handler; its lease is extended until this is settled."""
+        delivery.settlement = delivery.claim.settle_own(outcome, run_ms)
+        self._finished.append(delivery)
 
-    def take(self) -> list[JobRun]:
-        """What is to be settled with the next call."""
-        taken: list[JobRun] = []
-        while self._ended and len(taken) < BATCH_MAX:
-            run = self._ended.popleft()
-            if run.is_lost:
-                self._drop(run, "its lease ended before it could be settled")
+    def take(self) -> list[Delivery]:
+        """The deliveries to settle with the next call."""
+        batch: list[Delivery] = []
+        while self._finished and len(batch) < BATCH_MAX:
+            delivery = self._finished.popleft()
+            if delivery.is_lost:
+                self._drop(delivery, "its lease ended before it could be settled")
                 continue
-            run.is_settling = True
-            taken.append(run)
-        return taken
+            delivery.is_settling = True
+            batch.append(delivery)
+        return batch
 
-    def answered(self, runs: Sequence[JobRun], answers: Sequence[Settled]) -> None:
-        """The store has said what became of each."""
-        self._forget(runs)
-        for run, answer in zip(runs, answers, strict=True):
-            if answer.status not in LEASE_REFUSALS:  # as `answer.ok`, of which there is one a job
+    def record_answers(self, deliveries: Sequence[Delivery], answers: Sequence[Settled]) -> None:
+        """Take the answers of the store, one for each delivery."""
+        self._forget(deliveries)
+        for delivery, answer in zip(deliveries, answers, strict=True):
+            if answer.status not in LEASE_REFUSALS:  # `answer.ok`, inlined: this runs for each job
                 continue
-            if run.is_uncertain and answer.status == "not_active":
-                # Sent before without an answer, and gone now: it was applied then.
-                self._notices.tell(AssumedSettled(run))
+            if delivery.is_uncertain and answer.status == "not_active":
+                # The first settlement, whose answer was lost, was applied.
+                self._events.emit(AssumedSettled(delivery))
             else:
-                self._notices.tell(LeaseLost(run.claim, f"its settlement was refused: {answer.status}"))
-        self._notices.tell(JobsFinished(runs, answers))
+                self._events.emit(LeaseLost(delivery.claim, f"its settlement was refused: {answer.status}"))
+        self._events.emit(JobsFinished(deliveries, answers))
 
-    def unanswered(self, runs: Sequence[JobRun], error: Exception) -> None:
-        """The call failed: what it is known to have settled is over, the rest is sent again."""
-        known = _known(error)
-        again: list[JobRun] = []
-        settled: list[tuple[JobRun, Settled]] = []
-        for run in runs:
-            answer = known.pop(run.claim.lease.id, None)
+    def record_failure(self, deliveries: Sequence[Delivery], error: Exception) -> None:
+        """The call failed: take the answers that are known, and send the other settlements again."""
+        known = _known_answers(error)
+        again: list[Delivery] = []
+        settled: list[tuple[Delivery, Settled]] = []
+        for delivery in deliveries:
+            answer = known.pop(delivery.claim.lease.id, None)
             if answer is not None:
-                settled.append((run, answer))
+                settled.append((delivery, answer))
                 continue
-            run.is_settling = False
-            run.is_uncertain = run.is_uncertain or not isinstance(error, StoreUnavailable)
-            again.append(run)
-        self._ended.extendleft(reversed(again))
+            delivery.is_settling = False
+            delivery.is_uncertain = delivery.is_uncertain or not isinstance(error, StoreUnavailable)
+            again.append(delivery)
+        self._finished.extendleft(reversed(again))
         if settled:
-            self.answered([run for run, _ in settled], [answer for _, answer in settled])
+            self.record_answers([delivery for delivery, _ in settled], [answer for _, answer in settled])
 
-    def refused(self, runs: Sequence[JobRun], error: HeadraceError) -> None:
-        """The store will never take these: their leases run out, and the jobs come again."""
-        for run in runs:
-            self._drop(run, str(error))
+    def give_up(self, deliveries: Sequence[Delivery], error: HeadraceError) -> None:
+        """Drop settlements that the store will never take: the leases end, and the jobs are claimed again."""
+        for delivery in deliveries:
+            self._drop(delivery, str(error))
 
-    def _drop(self, run: JobRun, why: str) -> None:
-        self._forget([run])
-        self._notices.tell(LeaseLost(run.claim, why))
+    def _drop(self, delivery: Delivery, why: str) -> None:
+        self._forget([delivery])
+        self._events.emit(LeaseLost(delivery.claim, why))
 
 
-def _known(error: Exception) -> dict[str, Settled]:
-    """The answers that arrived, by id; an id of two queues that was also lost once is not certain of either."""
+def _known_answers(error: Exception) -> dict[str, Settled]:
+    """The answers that arrived, by id. An id in two queues is left out: its answer could be of either."""
     if not isinstance(error, OutcomeUnknown):
         return {}
     answers = [answer for answer in error.known if isinstance(answer, Settled)]

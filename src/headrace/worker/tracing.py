@@ -1,4 +1,4 @@
-"""The span of a run: a trace of its own, linked to the enqueue that it comes from."""
+"""The span of a handler's run: a new trace, linked to the enqueue."""
 
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 class RunSpan:
-    """What happens to a span between the start and the end of a handler."""
+    """The span of one run of a handler."""
 
     def __init__(self, span: "Span") -> None:
         self._span = span
@@ -21,14 +21,14 @@ class RunSpan:
         context = span.get_span_context()
         self.trace_id = f"{context.trace_id:032x}" if context.is_valid else None
 
-    def caught(self, trace: str) -> None:
-        """The handler raised something that is news; its stack trace."""
+    def record_trace(self, trace: str) -> None:
+        """Keep the stack trace of an unexpected exception."""
         self._trace = trace
 
     def end(self, outcome: Outcome | None) -> None:
-        """The handler has ended; None when its lease was lost before."""
+        """End the span with the outcome; None when the lease was lost."""
         if self._span.is_recording():
-            self._span.set_attribute("headrace.outcome", "lost" if outcome is None else _word(outcome))
+            self._span.set_attribute("headrace.outcome", "lost" if outcome is None else _outcome_name(outcome))
             if isinstance(outcome, Retried | Failed):
                 self._fail(outcome)
         self._span.end()
@@ -50,7 +50,7 @@ class RunSpan:
         self._span.set_status(Status(StatusCode.ERROR, f"{error.cls}: {message}" if message else error.cls))
 
     def carrier(self) -> dict[str, str]:
-        """The context of this span as it travels to another process."""
+        """The context of this span as headers, for another process."""
         from opentelemetry import propagate, trace
 
         carrier: dict[str, str] = {}
@@ -59,7 +59,7 @@ class RunSpan:
 
 
 def begin(tracer: "Tracer", claim: Claim) -> RunSpan:
-    """Start the span of a run and let it be the current one for the rest of this task. The enqueue is linked and not a
+    """Start the span of a run and make it the current span for the rest of this task. The enqueue is a link and not the
     parent: a job may run days later and many times, and a trace should end."""
     from opentelemetry import context, propagate, trace
 
@@ -86,8 +86,8 @@ def begin(tracer: "Tracer", claim: Claim) -> RunSpan:
     return RunSpan(span)
 
 
-def go_on(carrier: Mapping[str, str]) -> None:
-    """In the process of a handler: let the run's span be the current one, for the rest of this context."""
+def continue_trace(carrier: Mapping[str, str]) -> None:
+    """In the process of a handler: make the run's span the current span for the rest of this context."""
     if carrier:
         from opentelemetry import context, propagate
 
@@ -95,10 +95,10 @@ def go_on(carrier: Mapping[str, str]) -> None:
 
 
 def origin_of(headers: Mapping[str, str]) -> str | None:
-    """The trace in which a job was enqueued, read off its headers."""
+    """The trace in which a job was enqueued, from its headers."""
     parts = headers.get("traceparent", "").split("-")
     return parts[1] if len(parts) >= 4 and len(parts[1]) == 32 else None
 
 
-def _word(outcome: Any) -> str:
+def _outcome_name(outcome: Any) -> str:
     return str(outcome.__struct_config__.tag)

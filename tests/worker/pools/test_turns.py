@@ -12,14 +12,14 @@ async def test_turns_are_given_in_the_order_in_which_they_were_asked_for() -> No
     turns, order = FifoSemaphore(2), list[int]()
 
     async def use(number: int) -> None:
-        await turns.take()
+        await turns.acquire()
         order.append(number)
 
     tasks = [asyncio.create_task(use(number)) for number in range(5)]
     await turn_over()
     at_first, free = list(order), turns.free
     for _ in range(5):
-        turns.give()
+        turns.release()
     await asyncio.gather(*tasks)
 
     assert at_first == [0, 1]
@@ -30,11 +30,11 @@ async def test_turns_are_given_in_the_order_in_which_they_were_asked_for() -> No
 
 async def test_a_turn_given_in_the_moment_of_its_cancellation_goes_to_the_next() -> None:
     turns = FifoSemaphore(1)
-    await turns.take()
-    second, third = (asyncio.create_task(turns.take()) for _ in range(2))
+    await turns.acquire()
+    second, third = (asyncio.create_task(turns.acquire()) for _ in range(2))
     await turn_over()
 
-    turns.give()
+    turns.release()
     second.cancel()
     await turn_over()
 
@@ -45,30 +45,30 @@ async def test_a_turn_given_in_the_moment_of_its_cancellation_goes_to_the_next()
 
 async def test_who_is_cancelled_while_waiting_takes_no_turn() -> None:
     turns = FifoSemaphore(1)
-    await turns.take()
-    second, third = (asyncio.create_task(turns.take()) for _ in range(2))
+    await turns.acquire()
+    second, third = (asyncio.create_task(turns.acquire()) for _ in range(2))
     await turn_over()
 
     second.cancel()
-    turns.give()
+    turns.release()
     await turn_over()
 
     assert second.cancelled()
     assert third.done()
-    turns.give()
+    turns.release()
     assert turns.free == 1
 
 
 async def test_cancel_sends_away_all_who_wait() -> None:
     turns = FifoSemaphore(1)
-    await turns.take()
-    waiting = [asyncio.create_task(turns.take()) for _ in range(3)]
+    await turns.acquire()
+    waiting = [asyncio.create_task(turns.acquire()) for _ in range(3)]
     await turn_over()
 
-    turns.cancel()
+    turns.cancel_waiters()
     for task in waiting:
         with pytest.raises(asyncio.CancelledError):
             await task
 
-    turns.give()
+    turns.release()
     assert turns.free == 1

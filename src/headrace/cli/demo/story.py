@@ -60,7 +60,7 @@ class Played(Struct, frozen=True):
 
 async def play(url: str, jobs: int, tell: Callable[[StoryView], None]) -> Played:
     """Send jobs to the store at `url` and run them, until nothing is due; `tell` hears how things stand."""
-    app.at(url)
+    app.use_url(url)
     begun_ms, sender = monotonic_ms(), DemoSender(jobs)
     killed: list[Killed] = []
 

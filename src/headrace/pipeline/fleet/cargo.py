@@ -42,9 +42,10 @@ class Cargo(Struct, frozen=True):
         importlib.invalidate_caches()
         if self.name is not None:
             try:
-                app = load_app(self.name).at(url)
+                app = load_app(self.name)
             except BadConfig as refused:
                 raise _cannot_import(self.name, str(refused)) from refused
+            app.use_url(url)
             self._import()
             return app
         self._import()
@@ -89,7 +90,7 @@ def _jobs(app: App) -> list[JobFunction[..., Any]]:
 def _functions(app: App) -> list[Callable[..., Any]]:
     jobs = [job.handler.function for job in _jobs(app)]
     fails = [fail.handler.function for fail in app.registry.fails]
-    return [*jobs, *fails, *app.wrapping]
+    return [*jobs, *fails, *app.middleware_stack]
 
 
 def _modules(app: App) -> tuple[str, ...]:

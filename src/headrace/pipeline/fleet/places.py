@@ -9,7 +9,7 @@ from headrace.client.background import StorePortal
 from headrace.model.names import Queue
 from headrace.stores.catalog import all_queues
 from headrace.stores.open import with_whole_path
-from headrace.worker.config import QueueWish, Wishes
+from headrace.worker.config import QueueRef, QueueSelection
 
 
 def store_url(url: str | None) -> str:
@@ -17,7 +17,7 @@ def store_url(url: str | None) -> str:
     return with_whole_path(url_of(url))
 
 
-def placed(config: WorkerFields, app: App, portal: StorePortal) -> Wishes | None:
+def placed(config: WorkerFields, app: App, portal: StorePortal) -> QueueSelection | None:
     """The queues that are wished for, where only a name was given as the store has them: into how many shards a queue
     is cut that no handler calls its home, only the store knows."""
     wishes = config.get("queues")
@@ -27,7 +27,7 @@ def placed(config: WorkerFields, app: App, portal: StorePortal) -> Wishes | None
     homes = {(queue.name, queue.tenant) for queue in app.handlers.queues}
     known = {queue.full_name: queue for queue in portal.call(lambda store: all_queues(store, tenant))}
 
-    def queue_of(wish: QueueWish) -> QueueWish:
+    def queue_of(wish: QueueRef) -> QueueRef:
         if isinstance(wish, Queue) or (wish, tenant) in homes:
             return wish
         return known.get(wish, wish)

@@ -75,7 +75,7 @@ async def _work(app: App, orders: Orders, name: str, ended: Callable[[], None]) 
     try:
         if await is_asked(store, orders.feed_tenant, orders.fleet):
             return
-        async with app.built(name=name, **orders.config) as worker:
+        async with app.build_worker(name=name, **orders.config) as worker:
             watch = asyncio.create_task(_watch(worker, store, orders), name="headrace-fleet")
             watch.add_done_callback(lambda _: worker.stop())
             try:

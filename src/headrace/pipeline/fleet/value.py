@@ -101,7 +101,7 @@ def is_found(job: JobFunction[..., Any]) -> bool:
 
 
 def _parts(job: JobFunction[..., Any]) -> tuple[Any, ...]:
-    return job.app, _carried(job.handler), job.given
+    return job.app, _carried(job.handler), job.job_options
 
 
 def _shell(cls: type[JobFunction[..., Any]]) -> JobFunction[..., Any]:
@@ -117,10 +117,10 @@ def packed(app: App) -> bytes:
     """An app with all its functions; raises `BadConfig` for what cannot travel."""
     maker = app.maker
     jobs = [app.registry.find(kind) for kind in app.registry.kinds]
-    fails = [_Fail(each.queue, each.is_cut, _carried(each.handler)) for each in app.registry.fails]
+    fails = [_Fail(each.queue, each.has_own_shards, _carried(each.handler)) for each in app.registry.fails]
     try:
         settings = _pickled(app, (maker.tenant, maker.default_queue, maker.codec))
-        return _pickled(app, (settings, _pickled(app, (jobs, fails, app.wrapping))))
+        return _pickled(app, (settings, _pickled(app, (jobs, fails, app.middleware_stack))))
     except BadConfig:
         raise
     except Exception as error:
@@ -152,7 +152,7 @@ def _register(
 ) -> None:
     for job in jobs:
         if job.app is not app and app.url is not None:
-            job.app.at(app.url)  # of a module, which made its own app: what it sends goes the same way
+            job.app.use_url(app.url)  # of a module, which made its own app: what it sends goes the same way
         app.registry.add(job)
     for fail in fails:
         app.registry.add_fail(FailHandler(fail.queue, fail.is_cut, fail.parts.made()))

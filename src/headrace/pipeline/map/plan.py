@@ -9,7 +9,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql.types import DataType
 
 from headrace.app.app import App
-from headrace.app.job_function import Maker
+from headrace.app.job_function import JobTemplate
 from headrace.model.errors import BadConfig
 from headrace.model.names import Queue
 from headrace.model.times import Duration, duration_ms
@@ -25,7 +25,7 @@ class Wish(Struct, frozen=True, kw_only=True):
     """What was asked for, as it was."""
 
     app: App | str
-    kind: str | Maker[..., Any]
+    kind: str | JobTemplate[..., Any]
     key: str | Sequence[str]
     name: str
     url: str | None

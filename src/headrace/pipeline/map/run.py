@@ -9,7 +9,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812  (as everybody on Spark writes it)
 
 from headrace.app.app import App
-from headrace.app.job_function import Maker
+from headrace.app.job_function import JobTemplate
 from headrace.model.errors import BadConfig, Refused
 from headrace.model.limits import DURATION_MS_MAX, KEY_KEEP_MS
 from headrace.model.names import Queue
@@ -33,7 +33,7 @@ Tell = Callable[[MapProgress], None]
 def map_rows(
     frame: DataFrame,
     app: App | str,
-    kind: str | Maker[..., Any],
+    kind: str | JobTemplate[..., Any],
     *,
     key: str | Sequence[str],
     name: str,

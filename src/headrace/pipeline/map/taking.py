@@ -10,7 +10,7 @@ from pyspark.sql.types import BinaryType, StructType, VariantType
 
 from headrace.app.app import App
 from headrace.app.discovery import load_app
-from headrace.app.job_function import JobFunction, Maker
+from headrace.app.job_function import JobFunction, JobTemplate
 from headrace.client.codec import JSON
 from headrace.client.options import Options
 from headrace.model.errors import BadConfig, Refused
@@ -39,19 +39,19 @@ class MapWork(Struct, frozen=True):
         return self.app.maker.job_of(self.kind, b"null", self.options)
 
 
-def work_of(app: App | str, kind: str | Maker[..., Any]) -> MapWork:
+def work_of(app: App | str, kind: str | JobTemplate[..., Any]) -> MapWork:
     """The function of an app that does jobs of a kind; `kind` may be the job function itself, with other options."""
     found = load_app(app) if isinstance(app, str) else app
     wanted = kind if isinstance(kind, str) else kind.function.kind
     function = found.registry.find(wanted)
     if function is None:
-        raise BadConfig(found.handlers.unknown(wanted))
+        raise BadConfig(found.handlers.describe_unknown(wanted))
     if function.handler.codec is not JSON:
         raise BadConfig(
             f"jobs of kind {wanted!r} are read with the codec {function.handler.codec.name!r}, and rows are written as"
             " JSON; map them with a function that takes JSON"
         )
-    return MapWork(found, function, function.given if isinstance(kind, str) else kind.given)
+    return MapWork(found, function, function.job_options if isinstance(kind, str) else kind.job_options)
 
 
 def payload_of(work: MapWork, frame: DataFrame, payload: str | None) -> str:

@@ -1,4 +1,4 @@
-"""The program of a process: it receives tasks, runs their handlers and sends back how they ended."""
+"""The main program of a pool process: receives tasks, runs their handlers and sends back the results."""
 
 import asyncio
 import contextvars
@@ -25,7 +25,7 @@ from headrace.model.errors import BadConfig, Refused
 from headrace.model.limits import TRACE_CHARS_MAX
 from headrace.model.outcome import Done
 from headrace.worker import tracing
-from headrace.worker.context import Context, entering
+from headrace.worker.context import Context, use_context
 from headrace.worker.exceptions import Fail, HandlerEnd, Release, Retry, job_error
 from headrace.worker.handlers import Handler
 from headrace.worker.pools import main_module
@@ -40,14 +40,14 @@ from headrace.worker.pools.messages import (
     ToChild,
     ToParent,
     Unpacker,
-    packed,
+    pack_message,
 )
 
 CODECS: dict[str, Codec] = {JSON.name: JSON, RAW.name: RAW}
 
 
-class Loaded(Struct, frozen=True):
-    """What is needed to call a handler."""
+class LoadedHandler(Struct, frozen=True):
+    """A handler's function, with its arguments and codec."""
 
     function: Callable[..., Any]
     arguments: Arguments[Any]
@@ -55,52 +55,54 @@ class Loaded(Struct, frozen=True):
 
 
 class Loader:
-    """Finds handlers, each once."""
+    """Imports handlers and caches them."""
 
     def __init__(self, setup: Setup) -> None:
         self._setup = setup
-        self._loaded: dict[tuple[str, str, str], Loaded] = {}
+        self._loaded: dict[tuple[str, str, str], LoadedHandler] = {}
 
-    def find(self, task: ChildTask) -> Loaded:
-        """The handler of a task; raises `BadConfig` with a sentence that names what is missing."""
+    def find(self, task: ChildTask) -> LoadedHandler:
+        """The handler of a task; raises `BadConfig` naming the missing part."""
         key = task.target, task.style, task.codec
         loaded = self._loaded.get(key)
         if loaded is None:
             loaded = self._loaded[key] = self._load(task)
         return loaded
 
-    def _load(self, task: ChildTask) -> Loaded:
+    def _load(self, task: ChildTask) -> LoadedHandler:
         module, colon, qualname = task.target.partition(":")
         if not (module and colon and qualname):
-            raise _unable(task, "it is to be named as module:function")
+            raise _load_error(task, "it is to be named as module:function")
         found = self._import(task, module)
         for name in qualname.split("."):
             try:
                 found = getattr(found, name)
             except AttributeError as error:
-                raise _unable(task, f"{module} has no {qualname!r}; define it at the top of the module") from error
+                raise _load_error(task, f"{module} has no {qualname!r}; define it at the top of the module") from error
         handler = getattr(found, "handler", None)
         if isinstance(handler, Handler):
-            return Loaded(handler.function, handler.arguments, handler.codec)
+            return LoadedHandler(handler.function, handler.arguments, handler.codec)
         if not callable(found):
-            raise _unable(task, f"a function was wanted; found {type(found).__name__}")
+            raise _load_error(task, f"a function was wanted; found {type(found).__name__}")
         codec = CODECS.get(task.codec)
         if codec is None:
-            raise _unable(task, f"another process does not know the codec {task.codec!r}; give the function a handler")
-        return Loaded(found, Arguments.of(found, codec, task.style), codec)
+            raise _load_error(
+                task, f"another process does not know the codec {task.codec!r}; give the function a handler"
+            )
+        return LoadedHandler(found, Arguments.of(found, codec, task.style), codec)
 
     def _import(self, task: ChildTask, module: str) -> Any:
         try:
-            if module in ("__main__", main_module.BROUGHT):
+            if module in ("__main__", main_module.ALIAS):
                 path = self._setup.main_path
-                main_module.bring(self._setup.main_name, None if path is None else os.fsdecode(path))
+                main_module.load(self._setup.main_name, None if path is None else os.fsdecode(path))
             return importlib.import_module(module)
-        except BaseException as error:  # a module may do anything, even exit
-            told = job_error(error)
-            raise _unable(task, f"importing {module} raised {told.cls}: {told.message}") from error
+        except BaseException as error:  # an import may do anything, even exit
+            described = job_error(error)
+            raise _load_error(task, f"importing {module} raised {described.cls}: {described.message}") from error
 
 
-def _unable(task: ChildTask, why: str) -> BadConfig:
+def _load_error(task: ChildTask, why: str) -> BadConfig:
     return BadConfig(f"Unable to load handler {task.target!r}: {why}")
 
 
@@ -109,34 +111,34 @@ IGNORED = (signal.SIGINT, signal.SIGTERM)
 
 
 class ParentLink:
-    """The way to the parent; threads of a handler may report progress at the same time."""
+    """The socket to the parent; threads of a handler may report progress at the same time."""
 
     def __init__(self, fd: int) -> None:
-        os.set_inheritable(fd, False)  # it was, to get here; it is not for the programs that handlers start
+        os.set_inheritable(fd, False)  # inheritable for this process only, not for programs that handlers start
         self._link = socket.socket(fileno=fd)
         self._unpacker: Unpacker[ToChild] = Unpacker(ToChild)  # type: ignore[arg-type]  # a union is a type here
         self._sending = threading.Lock()
 
     def receive(self) -> ToChild | None:
-        """The next message; None when the parent has no more, or is gone."""
+        """The next message; None when the parent has closed the link, or is gone."""
         while data := self._link.recv(256 * 1024):
             for message in self._unpacker.feed(data):
                 return message
         return None
 
     def send(self, message: ToParent) -> None:
-        """Returns when the parent can have it."""
+        """Send a message; returns when the socket has taken it."""
         with self._sending:
-            self._link.sendall(packed(message))
+            self._link.sendall(pack_message(message))
 
     def leave(self) -> None:
-        """Leave the link open until the process has really ended: the parent takes the end of one for that of the
-        other, and exit functions are still to run."""
+        """Keep the link open until the process has really ended: the parent takes a closed link for a dead process, and
+        exit functions are still to run."""
         self._link.detach()
 
 
 class ChildControl:
-    """What a handler's context asks, in a process: nobody tells it to stop, because it is killed instead."""
+    """The context of a handler in a process, which is killed instead of being asked to stop."""
 
     def __init__(self, task: ChildTask, link: ParentLink) -> None:
         left_ms = task.remaining_ms
@@ -159,15 +161,15 @@ class ChildControl:
                 self._link.send(TaskProgress(fraction, note))
 
     def end(self) -> None:
-        """The handler has ended: a thread that it has left behind speaks for nobody."""
+        """The handler has ended: ignore progress from a thread that it has left behind."""
         with self._lock:
             self._is_over = True
 
 
 def main(fd: int, parent: int) -> None:
-    """Do tasks until the parent has no more."""
+    """Run tasks until the parent closes the link."""
     _die_with(parent)
-    _leave_signals_to_parent()
+    _ignore_stop_signals()
     with suppress(OSError):  # the parent is gone
         _work(ParentLink(fd))
 
@@ -179,90 +181,90 @@ def _work(link: ParentLink) -> None:
     sys.path[:] = map(os.fsdecode, setup.path)
     sys.argv[:] = map(os.fsdecode, setup.argv)
     if setup.logs is not None:
-        _log_as(setup.logs)
+        _set_up_logging(setup.logs)
     loader = Loader(setup)
     pid = os.getpid()
     link.send(Ready())
     while isinstance(task := link.receive(), ChildTask):
         watch = ChildControl(task, link)
-        ended = contextvars.copy_context().run(_run, task, loader, watch)
+        outcome = contextvars.copy_context().run(_run, task, loader, watch)
         watch.end()
         _flush()
         if os.getpid() != pid:
-            os._exit(0)  # a copy that the handler has forked and let return; the job is the original's to answer
-        link.send(ended)
+            os._exit(0)  # a fork that returned from the handler; the original process replies
+        link.send(outcome)
     link.leave()
 
 
-def _log_as(chosen: LogSetup) -> None:
-    from headrace.worker.logs import setup_logs
+def _set_up_logging(setup: LogSetup) -> None:
+    from headrace.worker.logging import setup_logs
 
-    setup_logs(chosen.format, getattr(sys, chosen.stream), level=chosen.level, process=chosen.process)
+    setup_logs(setup.format, getattr(sys, setup.stream), level=setup.level, process=setup.process)
 
 
 def _run(task: ChildTask, loader: Loader, watch: ChildControl) -> Returned | TaskRaised:
     try:
-        with entering(Context(task.context, watch)):
+        with use_context(Context(task.context, watch)):
             loaded = loader.find(task)
-            _go_on(task)
+            _continue_trace(task)
             try:
                 args, kwargs = loaded.arguments.decode(task.payload)
             except Refused as refused:
                 return TaskRaised("BadPayload", job_error(refused).message, "fail")
             result = loaded.function(*args, **kwargs)
             if inspect.isawaitable(result):
-                result = asyncio.run(_awaited(result))
-        return _returned(loaded.arguments, result)
-    except BaseException as error:  # noqa: BLE001 - whatever a handler raises, the process is well
-        return _raised(error)
+                result = asyncio.run(_await_result(result))
+        return _encode_result(loaded.arguments, result)
+    except BaseException as error:  # noqa: BLE001 - no exception of a handler may end the process
+        return _describe_error(error)
 
 
-def _go_on(task: ChildTask) -> None:
-    """Let the handler's spans belong to the trace of its run; a trace that cannot go on is no reason to fail."""
+def _continue_trace(task: ChildTask) -> None:
+    """Make the run's span the parent of the handler's spans; a broken trace must not fail the job."""
     if task.trace:
         with suppress(Exception):
-            tracing.go_on(task.trace)
+            tracing.continue_trace(task.trace)
 
 
-async def _awaited(result: Awaitable[Any]) -> Any:
+async def _await_result(result: Awaitable[Any]) -> Any:
     return await result
 
 
-def _returned(arguments: Arguments[Any], result: Any) -> Returned | TaskRaised:
+def _encode_result(arguments: Arguments[Any], result: Any) -> Returned | TaskRaised:
     if result is None and arguments.may_return_none:
         return Returned(None)
     if isinstance(result, HandlerEnd):
-        return _raised(result)
+        return _describe_error(result)
     try:
         done = Done(arguments.encode_result(result))
     except Refused as refused:
-        # The work is done, and doing it again would bring the same: a person has to look.
+        # The work is done, and a repetition would return the same result: a person has to look.
         return TaskRaised("BadResult", job_error(refused).message, "fail")
     return Returned(done.result)
 
 
-def _raised(error: BaseException) -> TaskRaised:
-    told = job_error(error)
+def _describe_error(error: BaseException) -> TaskRaised:
+    described = job_error(error)
     match error:
         case Retry():
-            return TaskRaised(told.cls, told.message, "retry", error.delay_ms)
+            return TaskRaised(described.cls, described.message, "retry", error.delay_ms)
         case Fail():
-            return TaskRaised(told.cls, told.message, "fail")
+            return TaskRaised(described.cls, described.message, "fail")
         case Release():
-            return TaskRaised(told.cls, told.message, "release", error.delay_ms)
-    return TaskRaised(told.cls, told.message, "error", None, _trace(error))
+            return TaskRaised(described.cls, described.message, "release", error.delay_ms)
+    return TaskRaised(described.cls, described.message, "error", None, _trace(error))
 
 
 def _trace(error: BaseException) -> str:
     try:
         text = "".join(traceback.format_exception(error))
-    except BaseException:  # noqa: BLE001 - the text of an exception is somebody else's code
+    except BaseException:  # noqa: BLE001 - `__str__` is foreign code
         return ""
     return text[-TRACE_CHARS_MAX:].encode("utf-8", "replace").decode()
 
 
 def _flush() -> None:
-    """Let what a handler has printed be seen, even if the next one is killed."""
+    """Flush the output of a handler: the next one may be killed."""
     for stream in (sys.stdout, sys.stderr):
         with suppress(Exception):
             stream.flush()
@@ -273,22 +275,22 @@ def _die_with(parent: int) -> None:
         with suppress(OSError, AttributeError):
             ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
     if os.getppid() != parent:
-        os._exit(1)  # it died before the request
+        os._exit(1)  # the parent died before the request
 
 
-def _leave_signals_to_parent() -> None:
-    """Ctrl-C and SIGTERM are for the worker, which lets jobs end or kills them. A function instead of SIG_IGN, because
-    programs that a handler starts would inherit that and could not be ended."""
+def _ignore_stop_signals() -> None:
+    """Ignore Ctrl-C and SIGTERM: the worker lets jobs end or kills them. With a function instead of SIG_IGN, which
+    programs started by a handler would inherit."""
     for number in IGNORED:
         signal.signal(number, _do_nothing)
-    os.register_at_fork(after_in_child=_take_signals_back)
+    os.register_at_fork(after_in_child=_restore_signals)
 
 
 def _do_nothing(number: int, frame: FrameType | None) -> None:
     pass
 
 
-def _take_signals_back() -> None:
+def _restore_signals() -> None:
     for number in IGNORED:
         if signal.getsignal(number) is _do_nothing:
             signal.signal(number, signal.SIG_DFL)

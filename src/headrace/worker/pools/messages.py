@@ -1,4 +1,4 @@
-"""What the worker and its processes say to each other: msgpack, each message after its length; never pickle."""
+"""The messages between a worker and its processes: msgpack with a length prefix, never pickle."""
 
 import signal
 from collections.abc import Iterator
@@ -13,23 +13,23 @@ from headrace.worker.context import ContextFacts
 
 M = TypeVar("M")
 How = Literal["error", "retry", "fail", "release"]
-"""What a handler's exception asks for; `error` is one that asks for nothing in particular."""
+"""The outcome that a handler's exception chooses; `error` is any other exception."""
 
 HEAD_BYTES = 4
 
 
 class LogSetup(Struct, frozen=True):
-    """How the worker's program writes its log, so that lines of its processes look the same."""
+    """The set-up of the worker's log, for its processes to repeat."""
 
     format: Literal["text", "json"]
     stream: Literal["stdout", "stderr"]
     level: int
     process: int | None = None
-    """Which of several worker processes it is, where there are several."""
+    """The number of the worker process, where there are several."""
 
 
 class Setup(Struct, frozen=True, tag="setup"):
-    """The first message to a process: what makes its imports work as those of its parent."""
+    """The first message to a process: import path, main module and log of its parent."""
 
     path: list[bytes]
     argv: list[bytes]
@@ -43,31 +43,31 @@ class ChildTask(Struct, frozen=True, tag="task"):
     """One job for a process."""
 
     target: str
-    """Where the handler is found: `module:qualname`."""
+    """The handler as `module:qualname`."""
     payload: bytes
     context: ContextFacts
     style: Style = "named"
     codec: str = "json"
-    """Style and codec (`json` or `raw`) hold for a plain function; an object with a `handler` knows its own."""
+    """Style and codec (`json` or `raw`) of a plain function; an object with a `handler` has its own."""
     remaining_ms: int | None = None
-    """What is left of the time limit now; when not given it is read off the deadline and this machine's clock."""
+    """The rest of the time limit; by default computed from the deadline and this machine's clock."""
     trace: dict[str, str] = {}
-    """The context of the run's span, where runs are traced."""
+    """The context of the run's span, if runs are traced."""
 
 
 class Ready(Struct, frozen=True, tag="ready"):
-    """The process waits for its first task."""
+    """The process is ready for its first task."""
 
 
 class TaskProgress(Struct, frozen=True, tag="progress"):
-    """How far the handler says it is."""
+    """The handler reported progress."""
 
     fraction: float
     note: str
 
 
 class Returned(Struct, frozen=True, tag="returned"):
-    """The handler returned; its result is encoded, None when there is none."""
+    """The handler returned; its encoded result, None for no result."""
 
     result: bytes | None
 
@@ -89,17 +89,17 @@ _ENCODER = msgspec.msgpack.Encoder()
 
 
 class BadMessage(Exception):
-    """The other side sent something that is no message: somebody else writes to the link, or it is broken."""
+    """The other side sent bytes that are no message: the link is broken, or another program writes to it."""
 
 
-def packed(message: Struct) -> bytes:
-    """A message as it travels."""
+def pack_message(message: Struct) -> bytes:
+    """A message as bytes, after its length."""
     body = _ENCODER.encode(message)
     return len(body).to_bytes(HEAD_BYTES, "big") + body
 
 
 class Unpacker(Generic[M]):
-    """Puts arriving bytes together to messages of the given type."""
+    """Decodes arriving bytes into messages of the given type."""
 
     def __init__(self, type: type[M], bytes_max: int = PROCESS_MESSAGE_BYTES_MAX) -> None:
         self._decoder = msgspec.msgpack.Decoder(type)
@@ -107,7 +107,7 @@ class Unpacker(Generic[M]):
         self._bytes = bytearray()
 
     def feed(self, data: bytes) -> Iterator[M]:
-        """The messages that are whole now; raises `BadMessage`."""
+        """The messages that are complete now; raises `BadMessage`."""
         self._bytes += data
         while len(self._bytes) >= HEAD_BYTES:
             end = HEAD_BYTES + int.from_bytes(self._bytes[:HEAD_BYTES], "big")
@@ -125,10 +125,10 @@ class Unpacker(Generic[M]):
 
 
 class ChildRaised(Exception):
-    """What the handler raised in its process, or why it could not be called; the process is well.
+    """The handler raised in its process, or could not be called; the process is well.
 
-    `how` says what the handler asked for, `delay_ms` when; `trace` is the end of the stack trace over there, which is
-    shown with the traceback.
+    `how` is the outcome that the exception chooses, `delay_ms` its delay; `trace` is the end of the stack trace in the
+    process, which is shown with the traceback.
     """
 
     def __init__(
@@ -145,14 +145,14 @@ class ChildRaised(Exception):
 
 
 class ProcessDied(Exception):
-    """The process ended by itself in the middle of a job; `exitcode` is negative for a signal."""
+    """The process ended by itself during a job; `exitcode` is negative for a signal."""
 
     def __init__(self, exitcode: int) -> None:
-        super().__init__(f"the process of the handler died ({_told(exitcode)})")
+        super().__init__(f"the process of the handler died ({_describe_exit(exitcode)})")
         self.exitcode = exitcode
 
 
-def _told(exitcode: int) -> str:
+def _describe_exit(exitcode: int) -> str:
     if exitcode >= 0:
         return f"exit code {exitcode}"
     try:

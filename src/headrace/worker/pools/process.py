@@ -1,6 +1,7 @@
-"""One process of a pool, as its parent sees it: on the event loop, without a thread."""
+"""One process of a pool in the parent, driven by the event loop, and the shell that kills orphaned processes."""
 
 import asyncio
+import logging
 import os
 import signal
 import socket
@@ -11,7 +12,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from headrace.model.limits import PROCESS_EXIT_MS, PROCESS_START_MS
-from headrace.worker.logs import chosen_logs
+from headrace.worker.logging import current_setup
 from headrace.worker.pools import main_module
 from headrace.worker.pools.messages import (
     BadMessage,
@@ -26,17 +27,17 @@ from headrace.worker.pools.messages import (
     ToChild,
     ToParent,
     Unpacker,
-    packed,
+    pack_message,
 )
-from headrace.worker.pools.orphan_killer import OrphanKiller
 
+LOGGER = logging.getLogger("headrace.worker")
 OnProgress = Callable[[float, str], None]
-Answer = Ready | Returned | TaskRaised
+Reply = Ready | Returned | TaskRaised
 
 NOTHING = memoryview(b"")
 READ_BYTES = 256 * 1024
-LOOK_S = 0.01
-"""How often it is looked whether a process is dead, where the system cannot tell."""
+POLL_S = 0.01
+"""How often to check for the death of a process, where there is no pidfd."""
 # The folder first: a program may have found this package by a path that a new Python does not know.
 CODE = (
     "import sys; sys.path[0] = sys.argv.pop(1);"
@@ -45,38 +46,38 @@ CODE = (
 
 
 class Process:
-    """A process in a session of its own, which does one task at a time. Made by `start`, over after `kill` or
-    `retire`, or when it dies by itself."""
+    """A process in its own session, which runs one task at a time. Created by `start`; ended by `kill`, by `retire` or
+    by itself."""
 
-    def __init__(self, popen: subprocess.Popen[bytes], link: socket.socket, guard: OrphanKiller) -> None:
+    def __init__(self, popen: subprocess.Popen[bytes], link: socket.socket, orphan_killer: "OrphanKiller") -> None:
         self.pid = popen.pid
         self.jobs = 0
         self._popen = popen
         self._link = link
-        self._guard = guard
+        self._orphan_killer = orphan_killer
         self._loop = asyncio.get_running_loop()
         self._unpacker: Unpacker[ToParent] = Unpacker(ToParent)  # type: ignore[arg-type]  # a union is a type here
-        self._answer: asyncio.Future[Answer] = self._loop.create_future()
+        self._reply: asyncio.Future[Reply] = self._loop.create_future()
         self._on_progress: OnProgress | None = None
         self._unsent = NOTHING
         self._is_sending = False
         self._dead: asyncio.Future[int] = self._loop.create_future()
         self._loop.add_reader(link, self._on_readable)
-        # The end of the link is not enough: a program that the handler has forked may hold it open.
+        # A closed link is no sign of death: a program that the handler has forked may hold it open.
         self._pidfd = _pidfd(self.pid)
         if self._pidfd is not None:
             self._loop.add_reader(self._pidfd, self._on_death)
 
     @staticmethod
-    async def start(guard: OrphanKiller) -> "Process":
-        """A process that is ready; raises `ProcessDied` for one that is dead before it is."""
+    async def start(orphan_killer: "OrphanKiller") -> "Process":
+        """Start a process and wait until it is ready; raises `ProcessDied` if it dies before."""
         ours, theirs = socket.socketpair()
         with theirs:
             words = [str(Path(__file__).parents[3]), str(theirs.fileno()), str(os.getpid())]
             flags = subprocess._args_from_interpreter_flags()  # type: ignore[attr-defined]  # as multiprocessing does
             try:
-                # Blocks the loop until the new program has begun: some milliseconds, more without a free core.
-                popen = subprocess.Popen(  # noqa: ASYNC220 - asyncio's own would take a thread to wait for its end
+                # Blocks the loop until the new program has started: some milliseconds, more without a free core.
+                popen = subprocess.Popen(  # noqa: ASYNC220 - asyncio's own needs a thread to wait for the end
                     [sys.executable, *flags, "-c", CODE, *words],
                     stdin=subprocess.DEVNULL,
                     pass_fds=(theirs.fileno(),),
@@ -86,11 +87,11 @@ class Process:
                 ours.close()
                 raise
         ours.setblocking(False)
-        guard.watch(popen.pid)
-        process = Process(popen, ours, guard)
+        orphan_killer.watch(popen.pid)
+        process = Process(popen, ours, orphan_killer)
         try:
             async with asyncio.timeout(PROCESS_START_MS / 1000):
-                await process._ask(setup_of_program())
+                await process._request(setup_of_program())
         except BaseException as error:
             await process.kill()
             if isinstance(error, TimeoutError):
@@ -100,24 +101,24 @@ class Process:
 
     @property
     def is_alive(self) -> bool:
-        """Whether it can be asked."""
+        """Whether the process has not died."""
         return not self._dead.done()
 
     async def run(self, task: ChildTask, on_progress: OnProgress | None = None) -> bytes | None:
-        """Do a task and answer its encoded result; raises `ChildRaised` or `ProcessDied`. After a cancellation the
-        process still works on it: kill it."""
+        """Run a task and return its encoded result; raises `ChildRaised` or `ProcessDied`. After a cancellation the
+        process still runs the task: kill it."""
         self.jobs += 1
         self._on_progress = on_progress
-        answer = await self._ask(task)
+        reply = await self._request(task)
         self._on_progress = None
-        if isinstance(answer, TaskRaised):
-            raise ChildRaised(answer.cls, answer.message, answer.how, answer.delay_ms, answer.trace)
-        assert isinstance(answer, Returned)
-        return answer.result
+        if isinstance(reply, TaskRaised):
+            raise ChildRaised(reply.cls, reply.message, reply.how, reply.delay_ms, reply.trace)
+        assert isinstance(reply, Returned)
+        return reply.result
 
     async def kill(self) -> None:
-        """Kill the process and everything in its group; returns when it is really dead, however often the task is
-        cancelled meanwhile."""
+        """Kill the process and its group; returns when it is really dead, however often the task is cancelled
+        meanwhile."""
         self._kill()
         cancelled = None
         while not self._dead.done():
@@ -129,7 +130,7 @@ class Process:
             raise cancelled
 
     async def retire(self) -> None:
-        """Let an idle process end by itself, for a while; then kill it, with everything that it has left running."""
+        """Give an idle process a while to exit; then kill it with all that it has left running."""
         try:
             with suppress(OSError):
                 self._link.shutdown(socket.SHUT_WR)
@@ -137,23 +138,23 @@ class Process:
         finally:
             await self.kill()
 
-    async def _ask(self, message: ToChild) -> Answer:
+    async def _request(self, message: ToChild) -> Reply:
         if self._dead.done():
             raise ProcessDied(self._dead.result())
-        if self._answer.done():
-            self._answer = self._loop.create_future()
-        self._unsent = memoryview(packed(message))
+        if self._reply.done():
+            self._reply = self._loop.create_future()
+        self._unsent = memoryview(pack_message(message))
         self._send()
-        return await self._answer
+        return await self._reply
 
     def _send(self) -> None:
-        """Send as much as goes now, and the rest when it does."""
+        """Send as much as the socket takes now, and the rest when it is writable."""
         try:
             self._unsent = self._unsent[self._link.send(self._unsent) :]
         except (BlockingIOError, InterruptedError):
             pass
         except OSError:
-            self._unsent = NOTHING  # the process is dying, and its death is the answer
+            self._unsent = NOTHING  # the process is dying, and `_on_death` ends the request
         if bool(self._unsent) != self._is_sending:
             self._is_sending = bool(self._unsent)
             if self._is_sending:
@@ -163,14 +164,14 @@ class Process:
 
     def _on_readable(self) -> None:
         if self._read() == b"":
-            # The process cannot be heard any more: it is ending, or of no use.
+            # The link is closed or broken: the process is ending, or useless.
             self._loop.remove_reader(self._link)
             self._kill()
             if self._pidfd is None:
-                self._look()
+                self._poll_death()
 
     def _read(self) -> bytes | None:
-        """Take what has arrived: None when there is nothing now, nothing at all (`b""`) when there never will be."""
+        """Read what has arrived: None when there is nothing yet, `b""` at the end of the link."""
         try:
             data = self._link.recv(READ_BYTES)
             for message in self._unpacker.feed(data):
@@ -183,20 +184,20 @@ class Process:
 
     def _on_message(self, message: ToParent) -> None:
         if not isinstance(message, TaskProgress):
-            if not self._answer.done():
-                self._answer.set_result(message)
+            if not self._reply.done():
+                self._reply.set_result(message)
         elif self._on_progress is not None:
-            # Called by the loop, so that an error in it is the loop's to report and stops no reading.
+            # Called by the loop, so that its exception goes to the loop's handler and does not stop the reading.
             self._loop.call_soon(self._on_progress, message.fraction, message.note)
 
-    def _look(self) -> None:
+    def _poll_death(self) -> None:
         if self._popen.poll() is None:
-            self._loop.call_later(LOOK_S, self._look)
+            self._loop.call_later(POLL_S, self._poll_death)
         else:
             self._on_death()
 
     def _on_death(self) -> None:
-        while self._read():  # it may have answered before it died
+        while self._read():  # it may have replied before it died
             pass
         self._loop.remove_reader(self._link)
         self._loop.remove_writer(self._link)
@@ -204,14 +205,14 @@ class Process:
             self._loop.remove_reader(self._pidfd)
             os.close(self._pidfd)
             self._pidfd = None
-        self._kill()  # what it has started; before the wait, after which the number may be somebody else's
-        self._guard.forget(self.pid)
+        self._kill()  # its group; before the wait, after which the pid may be reused
+        self._orphan_killer.forget(self.pid)
         exitcode = self._popen.wait()
         self._link.close()
         self._dead.set_result(exitcode)
-        if not self._answer.done():
-            self._answer.set_exception(ProcessDied(exitcode))
-            self._answer.exception()  # perhaps nobody asks any more
+        if not self._reply.done():
+            self._reply.set_exception(ProcessDied(exitcode))
+            self._reply.exception()  # mark it as retrieved: perhaps no task awaits it
 
     def _kill(self) -> None:
         if self._popen.returncode is None:
@@ -220,19 +221,76 @@ class Process:
 
 
 def setup_of_program() -> Setup:
-    """What lets the imports of another process work as those of this program, and its log look the same."""
-    name, path = main_module.where()
+    """The setup that another process needs for the imports and the log of this program."""
+    name, path = main_module.locate()
     return Setup(
         [os.fsencode(each) for each in sys.path],
         [os.fsencode(each) for each in sys.argv],
         name,
         None if path is None else os.fsencode(path),
-        chosen_logs(),
+        current_setup(),
     )
 
 
 def _pidfd(pid: int) -> int | None:
     try:
         return os.pidfd_open(pid)
-    except (AttributeError, OSError):  # not Linux, or an old one
+    except (AttributeError, OSError):  # not Linux, or an old kernel
         return None
+
+
+# A shell, because it takes a hundredth of the memory of a Python. It reads the process groups that start and end; the
+# end of its input is the end of the program, in whatever way.
+SCRIPT = """
+trap '' HUP INT TERM
+groups=' '
+while read -r verb group; do
+    case $verb in
+        +) groups="$groups$group " ;;
+        -) groups="${groups%% $group *} ${groups#* $group }" ;;
+    esac
+done
+for group in $groups; do kill -s KILL -- "-$group"; done
+"""
+
+
+class OrphanKiller:
+    """Kills the watched process groups when this program dies: the programs that handlers have started, since the
+    processes themselves die anyway. Does nothing on a system without a shell."""
+
+    def __init__(self) -> None:
+        self._shell: subprocess.Popen[bytes] | None = None
+        try:
+            self._shell = subprocess.Popen(
+                ["/bin/sh", "-c", SCRIPT],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.DEVNULL,
+                stderr=subprocess.DEVNULL,
+                bufsize=0,
+                cwd="/",
+                start_new_session=True,
+            )
+        except OSError as error:
+            LOGGER.info("no shell for killing orphaned processes of handlers (%s)", error)
+
+    def watch(self, group: int) -> None:
+        """Kill this group when the program dies."""
+        self._write(f"+ {group}\n")
+
+    def forget(self, group: int) -> None:
+        """Stop watching a group that has ended; call it before its number can be reused."""
+        self._write(f"- {group}\n")
+
+    def close(self) -> None:
+        """End the shell, without killing any group."""
+        if self._shell is not None:
+            self._shell.kill()
+            self._shell.wait()
+            assert self._shell.stdin is not None
+            self._shell.stdin.close()
+            self._shell = None
+
+    def _write(self, line: str) -> None:
+        if self._shell is not None and self._shell.stdin is not None:
+            with suppress(OSError):  # the shell was killed; go on without it
+                self._shell.stdin.write(line.encode())

@@ -1,4 +1,4 @@
-"""Threads for plain functions: as many as the pool has places, and none is believed over before it is."""
+"""A pool of threads for plain functions, and the FIFO semaphore of the pools."""
 
 import asyncio
 import contextvars
@@ -13,84 +13,84 @@ from headrace.model.errors import BadConfig, Refused
 
 
 class FifoSemaphore:
-    """So many turns at once; who comes when all are taken waits."""
+    """A semaphore whose waiters are served in order, and may be cancelled."""
 
     def __init__(self, size: int) -> None:
         self.free = size
-        """Turns that nobody has and nobody waits for."""
+        """Slots that are not taken."""
         self._waiting: deque[asyncio.Future[None]] = deque()
 
-    async def take(self) -> None:
-        """Returns when it is the caller's turn, who gives it back when done."""
+    async def acquire(self) -> None:
+        """Take a slot, waiting for one if all are taken."""
         if self.free:
             self.free -= 1
             return
-        turn = asyncio.get_running_loop().create_future()
-        self._waiting.append(turn)
+        grant = asyncio.get_running_loop().create_future()
+        self._waiting.append(grant)
         try:
-            await turn
+            await grant
         except asyncio.CancelledError:
-            if not turn.cancelled():
-                self.give()  # granted and cancelled in the same moment: the next one has it
-            elif turn in self._waiting:
-                self._waiting.remove(turn)
+            if not grant.cancelled():
+                self.release()  # granted and cancelled in the same moment: the next waiter gets it
+            elif grant in self._waiting:
+                self._waiting.remove(grant)
             raise
 
-    def give(self) -> None:
-        """A turn is over: the first who waits has it now."""
+    def release(self) -> None:
+        """Free a slot: the first waiter gets it."""
         while self._waiting:
-            turn = self._waiting.popleft()
-            if not turn.done():
-                turn.set_result(None)
+            grant = self._waiting.popleft()
+            if not grant.done():
+                grant.set_result(None)
                 return
         self.free += 1
 
-    def cancel(self) -> None:
-        """Send away all who wait, with `CancelledError`."""
-        for turn in self._waiting:
-            turn.cancel()
+    def cancel_waiters(self) -> None:
+        """Cancel all waiters."""
+        for grant in self._waiting:
+            grant.cancel()
 
 
 T = TypeVar("T")
 
 
-class _Run:
-    """One call on its way through a thread."""
+class _Call:
+    """A call that runs in a thread."""
 
-    __slots__ = ("answer", "call", "ended", "error", "is_abandoned", "loop", "result")
+    __slots__ = ("answer", "ended", "error", "function", "is_abandoned", "loop", "result")
 
-    def __init__(self, call: Callable[[], Any], loop: asyncio.AbstractEventLoop) -> None:
-        self.call = call
+    def __init__(self, function: Callable[[], Any], loop: asyncio.AbstractEventLoop) -> None:
+        self.function = function
         self.loop = loop
         self.answer: asyncio.Future[None] = loop.create_future()
         self.ended: asyncio.Future[None] | None = None
-        """Made when the answer is not wanted any more, and only the end is."""
+        """Created when the call was cancelled and only its end is awaited."""
         self.is_abandoned = False
         self.result: Any = None
         self.error: BaseException | None = None
 
 
 class _Thread:
-    """A daemon thread that does what it is handed, one call after the other; nothing that a call raises ends it."""
+    """A daemon thread that runs one call after the other; no exception of a call ends it."""
 
-    def __init__(self, name: str, on_end: Callable[["_Thread", _Run], None]) -> None:
-        self._inbox: SimpleQueue[_Run | None] = SimpleQueue()
+    def __init__(self, name: str, on_end: Callable[["_Thread", _Call], None]) -> None:
+        self._inbox: SimpleQueue[_Call | None] = SimpleQueue()
         self._on_end = on_end
         threading.Thread(target=self._work, name=name, daemon=True).start()
 
-    def hand(self, run: _Run | None) -> None:
-        """Let the thread do this next; None ends it."""
-        self._inbox.put(run)
+    def submit(self, call: _Call | None) -> None:
+        """Run this call next; None ends the thread."""
+        self._inbox.put(call)
 
     def _work(self) -> None:
-        while (run := self._inbox.get()) is not None:
+        while (call := self._inbox.get()) is not None:
             try:
-                run.result = run.call()
+                call.result = call.function()
             except BaseException as error:  # noqa: BLE001 - SystemExit of a handler must not end the thread either
-                run.error = error
-            with suppress(RuntimeError):  # the loop was closed: nobody waits
-                run.loop.call_soon_threadsafe(self._on_end, self, run)
-            del run  # an idle thread must not keep the last result alive
+                call.error = error
+            with suppress(RuntimeError):  # the loop was closed
+                call.loop.call_soon_threadsafe(self._on_end, self, call)
+            del call  # an idle thread must not keep the last result alive
 
 
 class ThreadPool:
@@ -100,56 +100,56 @@ class ThreadPool:
         if size < 1:
             raise BadConfig(f"a pool of threads needs a size of at least 1; found {size!r}")
         self._name = name
-        self._turns = FifoSemaphore(size)
+        self._slots = FifoSemaphore(size)
         self._idle: list[_Thread] = []
-        self._running: set[_Run] = set()
+        self._running: set[_Call] = set()
         self._started = 0
         self._is_closed = False
 
     @property
     def free(self) -> int:
-        """How many calls would start at once. A thread that was abandoned is not free before it has really ended."""
-        return self._turns.free
+        """How many calls would start at once. A cancelled call occupies its thread until it has really ended."""
+        return self._slots.free
 
-    async def run(self, call: Callable[[], T]) -> T:
-        """Run `call` in a thread, inside a copy of the caller's context variables, and answer what it returns or
-        raises; where all threads are taken, wait for one.
+    async def run(self, function: Callable[[], T]) -> T:
+        """Run `function` in a thread, inside a copy of the caller's context variables, and return or raise its result;
+        wait for a thread if all are busy.
 
         A thread cannot be stopped from outside. When the awaiting task is cancelled, this waits until the call has
-        really ended, and raises `CancelledError` then: as long as it runs, nobody should believe that it does not.
+        really ended, and raises `CancelledError` then: a running call must not look finished.
         """
-        await self._turns.take()
+        await self._slots.acquire()
         if self._is_closed:
-            self._turns.give()
+            self._slots.release()
             raise Refused("closed", "the pool of threads was closed; make a new one")
-        run = _Run(_in_context(call), asyncio.get_running_loop())
-        self._running.add(run)
-        self._thread().hand(run)
+        call = _Call(_in_context(function), asyncio.get_running_loop())
+        self._running.add(call)
+        self._thread().submit(call)
         try:
-            await run.answer
+            await call.answer
         except asyncio.CancelledError:
-            await self._really_ended(run)
+            await self._wait_for_end(call)
             raise
         try:
-            if run.error is not None:
-                raise run.error
-            return run.result  # type: ignore[no-any-return]
+            if call.error is not None:
+                raise call.error
+            return call.result  # type: ignore[no-any-return]
         finally:
-            run.error = None  # its traceback holds this frame, which would hold it
+            call.error = None  # its traceback refers to this frame: break the cycle
 
     def abandon(self) -> None:
-        """Stop waiting: everything that is awaited here raises `CancelledError` at once. The threads stay until their
-        calls end, or the program does."""
-        self._turns.cancel()
-        for run in self._running:
-            run.is_abandoned = True
-            (run.ended or run.answer).cancel()
+        """Stop waiting: every awaited call raises `CancelledError` at once. The threads stay until their calls end, or
+        the program does."""
+        self._slots.cancel_waiters()
+        for call in self._running:
+            call.is_abandoned = True
+            (call.ended or call.answer).cancel()
 
     def close(self) -> None:
-        """Take no more calls; idle threads end now, the others after their call."""
+        """Refuse new calls; idle threads end now, the others after their call."""
         self._is_closed = True
         while self._idle:
-            self._idle.pop().hand(None)
+            self._idle.pop().submit(None)
 
     def _thread(self) -> _Thread:
         if self._idle:
@@ -157,26 +157,26 @@ class ThreadPool:
         self._started += 1
         return _Thread(f"{self._name}-{self._started}", self._on_end)
 
-    def _on_end(self, thread: _Thread, run: _Run) -> None:
-        """On the loop, after a thread has ended a call."""
-        self._running.discard(run)
-        self._turns.give()
+    def _on_end(self, thread: _Thread, call: _Call) -> None:
+        """Runs on the loop after a thread has finished a call."""
+        self._running.discard(call)
+        self._slots.release()
         if self._is_closed:
-            thread.hand(None)
+            thread.submit(None)
         else:
             self._idle.append(thread)
-        waited_for = run.ended or run.answer
-        if not waited_for.done():
-            waited_for.set_result(None)
+        awaited = call.ended or call.answer
+        if not awaited.done():
+            awaited.set_result(None)
 
-    async def _really_ended(self, run: _Run) -> None:
-        """Returns when the call has ended or was abandoned, however often the task is cancelled meanwhile."""
-        while run in self._running and not run.is_abandoned:
-            run.ended = run.loop.create_future()
+    async def _wait_for_end(self, call: _Call) -> None:
+        """Wait until the call has ended or was abandoned, however often the task is cancelled meanwhile."""
+        while call in self._running and not call.is_abandoned:
+            call.ended = call.loop.create_future()
             with suppress(asyncio.CancelledError):
-                await run.ended
+                await call.ended
 
 
-def _in_context(call: Callable[[], T]) -> Callable[[], T]:
+def _in_context(function: Callable[[], T]) -> Callable[[], T]:
     context = contextvars.copy_context()
-    return lambda: context.run(call)
+    return lambda: context.run(function)

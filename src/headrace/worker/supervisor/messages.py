@@ -1,4 +1,4 @@
-"""What the supervisor and its worker processes say to each other: msgpack over a socket, as the pools do."""
+"""The messages between the supervisor and its worker processes: msgpack over a socket, as in the pools."""
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -12,36 +12,36 @@ from headrace.worker.pools.messages import Setup
 
 
 class AppSource(Struct, frozen=True):
-    """Where another process finds the app: a function, `module:function`, makes it of its orders."""
+    """Where another process finds the app: a function, `module:function`, builds it from the spec."""
 
     builder: str
-    words: list[str]
-    """What the function needs to know besides."""
+    arguments: list[str]
+    """The arguments of the function."""
 
 
-class WorkerSpec(Struct, frozen=True, tag="orders"):
-    """The first message to a worker process: all that it needs to work."""
+class WorkerSpec(Struct, frozen=True, tag="spec"):
+    """The first message to a worker process: all that it needs to run a worker."""
 
     setup: Setup
     number: int
-    """Which process it is, from 1."""
+    """The number of the process, from 1."""
     source: AppSource
     url: str
     kinds: list[str]
-    """Those that the supervisor has found in the app: where a process finds others, it would not do all of the work."""
+    """The kinds that the supervisor found in the app: a process that misses one is refused."""
     settings: WorkerSettings
     shares: list[tuple[Queue, int]]
-    """The queues of the settings, in their order; they are no keys that MessagePack has."""
+    """The queues of the settings, in their order; MessagePack cannot have them as keys."""
     name: str | None
-    """What the worker is called in the journal; its own host and process when not given."""
+    """The worker's name in the journal; None for its own host and process."""
     is_thorough: bool
     wait: bool
-    """Whether a store that is away is waited for."""
+    """Whether to wait for an unavailable store."""
     jobs: bool
     """Whether single jobs are logged."""
     payloads: bool
     counts: bool
-    """Whether the process counts for metrics: about a microsecond a job, which nobody pays for who does not ask."""
+    """Whether the process counts for metrics, at about a microsecond a job."""
 
     def config(self) -> WorkerConfig:
         """The configuration of the worker in the process."""
@@ -61,21 +61,21 @@ class WorkerSpec(Struct, frozen=True, tag="orders"):
         )
 
 
-class HealthRequest(Struct, frozen=True, tag="look"):
-    """Asks how the worker is."""
+class HealthRequest(Struct, frozen=True, tag="health"):
+    """Asks for a report."""
 
     running: bool
-    """Whether the jobs in hand are to be listed."""
+    """Whether the report lists the running jobs."""
 
 
 class Stop(Struct, frozen=True, tag="stop"):
-    """Asks the worker to stop; None is the grace of its settings."""
+    """Stops the worker; None is the grace time of its settings."""
 
     grace_ms: int | None
 
 
 class Report(Struct, frozen=True, tag="report"):
-    """How the worker is."""
+    """The worker's health and counts."""
 
     health: WorkerHealth
     is_idle: bool
@@ -83,7 +83,7 @@ class Report(Struct, frozen=True, tag="report"):
 
 
 class WorkerFailed(Struct, frozen=True, tag="failed"):
-    """The worker is impossible, and starting it again would change nothing."""
+    """The worker is impossible, and a restart would not help."""
 
     cls: str
     message: str
@@ -95,17 +95,17 @@ ToSupervisor = Report | WorkerFailed
 _PLAIN: dict[str, type[HeadraceError]] = {cls.__name__: cls for cls in (BadConfig, StoreUnavailable, OutcomeUnknown)}
 
 
-def portable(settings: WorkerSettings) -> WorkerSettings:
-    """Settings as they travel: without the queues, which go beside them."""
+def without_queues(settings: WorkerSettings) -> WorkerSettings:
+    """Settings without the queues, which are sent separately."""
     return replace(settings, queues={})
 
 
-def failed_of(error: HeadraceError) -> WorkerFailed:
-    """An error as it travels."""
+def failure_of(error: HeadraceError) -> WorkerFailed:
+    """An error as a message."""
     return WorkerFailed(type(error).__name__, str(error), getattr(error, "reason", ""))
 
 
-def error_of(failed: WorkerFailed) -> HeadraceError:
+def error_of(failure: WorkerFailed) -> HeadraceError:
     """The error that a worker process ended with."""
-    cls = _PLAIN.get(failed.cls)
-    return Refused(failed.reason or "bad_worker", failed.message) if cls is None else cls(failed.message)
+    cls = _PLAIN.get(failure.cls)
+    return Refused(failure.reason or "bad_worker", failure.message) if cls is None else cls(failure.message)

@@ -1,4 +1,4 @@
-"""One worker process as its supervisor sees it: started fresh, asked over a socket, waited for."""
+"""One worker process in the supervisor: starts it, asks for reports over a socket, and waits for its end."""
 
 import asyncio
 import socket
@@ -9,7 +9,7 @@ from pathlib import Path
 
 from headrace.model.clock import monotonic_ms
 from headrace.model.limits import REPORT_BYTES_MAX
-from headrace.worker.pools.messages import BadMessage, Unpacker, packed
+from headrace.worker.pools.messages import BadMessage, Unpacker, pack_message
 from headrace.worker.supervisor.messages import (
     HealthRequest,
     Report,
@@ -21,15 +21,15 @@ from headrace.worker.supervisor.messages import (
 )
 
 READ_BYTES = 256 * 1024
-LAST_WORDS_SECONDS = 1.0
-"""How long what a process has said before its end may take to arrive."""
-# The folder first: a program may have found this package by a path that a new Python does not know. The last words are
-# for whoever lists processes.
+LAST_MESSAGES_SECONDS = 1.0
+"""How long the last messages of a process that has ended may take to arrive."""
+# The folder first: a program may have found this package by a path that a new Python does not know. The last
+# argument is for `ps`.
 CODE = "import sys; sys.path[0] = sys.argv.pop(1); from headrace.app.worker_process import main; main(int(sys.argv[1]))"
 
 
 class WorkerProcess:
-    """A process in a session of its own: Ctrl-C reaches the supervisor alone, which passes it on. Made by `start`."""
+    """A process in its own session: Ctrl-C reaches only the supervisor, which passes it on. Created by `start`."""
 
     def __init__(
         self, process: asyncio.subprocess.Process, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
@@ -37,7 +37,7 @@ class WorkerProcess:
         self.pid = process.pid
         self.started_ms = monotonic_ms()
         self.report: Report | None = None
-        """The last one; of a process that has ended in order it is what became of all of its jobs."""
+        """The last report; of a process that has ended in order it covers all of its jobs."""
         self.failed: WorkerFailed | None = None
         self._process = process
         self._reader = reader
@@ -45,8 +45,8 @@ class WorkerProcess:
         self._waiting: list[asyncio.Future[None]] = []
 
     @staticmethod
-    async def start(orders: WorkerSpec, count: int) -> "WorkerProcess":
-        """Start one that has its orders; raises OSError where the system has no room for it."""
+    async def start(spec: WorkerSpec, count: int) -> "WorkerProcess":
+        """Start a process and send it its spec; raises OSError where the system cannot start it."""
         ours, theirs = socket.socketpair()
         with theirs:
             flags = subprocess._args_from_interpreter_flags()  # type: ignore[attr-defined]  # as multiprocessing does
@@ -58,7 +58,7 @@ class WorkerProcess:
                     "-c",
                     CODE,
                     *words,
-                    f"headrace worker, process {orders.number} of {count}",
+                    f"headrace worker, process {spec.number} of {count}",
                     stdin=subprocess.DEVNULL,
                     pass_fds=(theirs.fileno(),),
                     start_new_session=True,
@@ -68,16 +68,16 @@ class WorkerProcess:
                 raise
         reader, writer = await asyncio.open_connection(sock=ours)
         started = WorkerProcess(process, reader, writer)
-        started._send(orders)
+        started._send(spec)
         return started
 
-    async def end(self) -> int:
-        """Take what the process says until it has ended; its exit code, negative for a signal."""
+    async def wait(self) -> int:
+        """Read messages until the process has ended; returns its exit code, negative for a signal."""
         reading = asyncio.create_task(self._read())
         try:
             code = await self._process.wait()
-            # The end of the link is not waited for: a program that a handler has forked may hold it open.
-            await asyncio.wait([reading], timeout=LAST_WORDS_SECONDS)
+            # Not until the link closes: a program that a handler has forked may hold it open.
+            await asyncio.wait([reading], timeout=LAST_MESSAGES_SECONDS)
         finally:
             reading.cancel()
             self._writer.close()
@@ -85,8 +85,8 @@ class WorkerProcess:
                 waiting.cancel()
         return code
 
-    async def look(self, seconds: float, *, running: bool = False) -> bool:
-        """Ask for a new report; False when none came in time."""
+    async def request_report(self, seconds: float, *, running: bool = False) -> bool:
+        """Ask for a new report; False when none arrived in time."""
         waiting: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._waiting.append(waiting)
         self._send(HealthRequest(running))
@@ -96,11 +96,11 @@ class WorkerProcess:
         return bool(done) and not waiting.cancelled()
 
     def stop(self, grace_ms: int | None) -> None:
-        """Ask its worker to stop."""
+        """Stop its worker."""
         self._send(Stop(grace_ms))
 
     def kill(self) -> None:
-        """End it between two instructions."""
+        """Kill the process."""
         with suppress(ProcessLookupError):
             self._process.kill()
 
@@ -111,9 +111,9 @@ class WorkerProcess:
                 for message in unpacker.feed(data):
                     self._take(message)
         except OSError:
-            pass  # it has ended with a question unread
+            pass  # it has ended with an unread request
         except BadMessage:
-            self.kill()  # it cannot be understood any more, and is of no use
+            self.kill()  # its messages are broken, and it is useless
 
     def _take(self, message: ToSupervisor) -> None:
         if isinstance(message, WorkerFailed):
@@ -125,5 +125,5 @@ class WorkerProcess:
                 waiting.set_result(None)
 
     def _send(self, message: ToWorker) -> None:
-        if not self._writer.is_closing():  # else it is ending, and its end is the answer
-            self._writer.write(packed(message))
+        if not self._writer.is_closing():  # else the process is ending
+            self._writer.write(pack_message(message))

@@ -1,4 +1,4 @@
-"""A run: one delivery in the hands of a worker, from the claim to the answer to its settlement."""
+"""A delivery: one attempt of a job in a worker, from its claim to the answer to its settlement."""
 
 import asyncio
 from collections.abc import Callable
@@ -12,24 +12,24 @@ from headrace.worker.handlers import Handler
 from headrace.worker.tracing import RunSpan
 
 Stop = Literal["timeout", "cancel", "lost", "drain"]
-"""Why a handler is asked to end before it has: its time is over, somebody cancelled the job, the lease is not certain
-any more, or the worker ends."""
+"""Why a running handler is asked to stop: time-out, cancellation of the job, loss of the lease, or end of the
+worker."""
 
 
-class JobRun(Struct, eq=False):
-    """Shared by the loop of the worker and the thread of the heart; each field is written by one of them, `is_lost`
-    and `holds_until` by the heart, and reading an old value for a moment does no harm."""
+class Delivery(Struct, eq=False):
+    """Shared by the worker's loop and the heartbeat's thread. Each field has one writer, `is_lost` and `holds_until`
+    the heartbeat; reading an old value for a moment does no harm."""
 
-    # A struct of msgspec is made three times as fast as an object whose __init__ sets fifteen fields.
+    # A msgspec struct is built three times as fast as an object whose __init__ sets fifteen fields.
     number: int
     claim: Claim
     handler: Handler | None
     holds_until: float
-    """On the monotonic clock, counted from before the request was sent: never later than the store thinks."""
+    """End of the lease on the monotonic clock, counted from before the request: never later than the store's."""
     is_lost: bool = False
     is_settling: bool = False
     is_uncertain: bool = False
-    """A settlement was sent and not answered: one more that is answered `not_active` was applied, most likely."""
+    """Whether a settlement was sent without an answer: a `not_active` for its repetition most likely means applied."""
     started_at: float | None = None
     stop: Stop | None = None
     stopped_at: float | None = None
@@ -40,10 +40,10 @@ class JobRun(Struct, eq=False):
     span: RunSpan | None = None
 
     def __repr__(self) -> str:
-        return f"<Run of {self.claim.record.kind} {self.claim.record.id!r}>"
+        return f"<Delivery of {self.claim.record.kind} {self.claim.record.id!r}>"
 
     def facts(self) -> ContextFacts:
-        """What the handler may know."""
+        """The facts that the handler's context shows."""
         record, queue = self.claim.record, self.claim.lease.queue
         timeout_ms = self.claim.timeout_ms
         return ContextFacts(
@@ -62,25 +62,25 @@ class JobRun(Struct, eq=False):
         )
 
     def context(self, now: Callable[[], float]) -> Context:
-        """What `current()` answers inside the handler; `now` is the clock of the worker's loop."""
-        return Context(self.facts(), RunControl(self, now))
+        """The context that `current()` returns in the handler; `now` is the clock of the worker's loop."""
+        return Context(self.facts(), DeliveryControl(self, now))
 
 
-class RunControl:
-    """What a handler's context asks of its run."""
+class DeliveryControl:
+    """The view of a delivery that its handler's context uses."""
 
-    def __init__(self, run: JobRun, now: Callable[[], float]) -> None:
-        self._run = run
+    def __init__(self, delivery: Delivery, now: Callable[[], float]) -> None:
+        self._delivery = delivery
         self._now = now
 
     def is_stopping(self) -> bool:
-        return self._run.stop is not None or self._run.is_lost
+        return self._delivery.stop is not None or self._delivery.is_lost
 
     def remaining_ms(self) -> int | None:
-        run = self._run
-        if not run.claim.timeout_ms or run.started_at is None:
+        delivery = self._delivery
+        if not delivery.claim.timeout_ms or delivery.started_at is None:
             return None
-        return max(run.claim.timeout_ms - int((self._now() - run.started_at) * 1000), 0)
+        return max(delivery.claim.timeout_ms - int((self._now() - delivery.started_at) * 1000), 0)
 
     def progress(self, fraction: float, note: str) -> None:
-        self._run.progress = Progress(fraction, note)
+        self._delivery.progress = Progress(fraction, note)

@@ -1,4 +1,4 @@
-"""The supervisor as a worker process sees it: asked and told over a socket, by a thread that no handler blocks."""
+"""The link of a worker process to its supervisor: a socket, served by a thread that no handler blocks."""
 
 import os
 import socket
@@ -10,7 +10,7 @@ from msgspec.structs import replace
 
 from headrace.model.limits import PROCESS_STOP_MARGIN_MS
 from headrace.worker.counts import WorkerCounts
-from headrace.worker.pools.messages import BadMessage, Unpacker, packed
+from headrace.worker.pools.messages import BadMessage, Unpacker, pack_message
 from headrace.worker.supervisor.messages import HealthRequest, Report, Stop, ToSupervisor, ToWorker, WorkerSpec
 from headrace.worker.worker import Worker
 
@@ -18,43 +18,43 @@ READ_BYTES = 256 * 1024
 
 
 class SupervisorLink:
-    """The way to the supervisor; its end is the end of the supervisor."""
+    """The socket to the supervisor; it closes when the supervisor dies."""
 
     def __init__(self, fd: int) -> None:
-        os.set_inheritable(fd, False)  # it was, to get here; it is not for the programs that handlers start
+        os.set_inheritable(fd, False)  # inheritable for this process only, not for programs that handlers start
         self._link = socket.socket(fileno=fd)
         self._messages = self._receive()
         self._sending = threading.Lock()
 
-    def orders(self) -> WorkerSpec | None:
+    def receive_spec(self) -> WorkerSpec | None:
         """The first message; None when the supervisor is gone already."""
         first = next(self._messages, None)
         return first if isinstance(first, WorkerSpec) else None
 
     def serve(self, worker: Worker, counts: WorkerCounts) -> None:
-        """Answer the supervisor on a thread of its own, also while the worker's loop is blocked."""
+        """Answer the supervisor on a separate thread, also while the worker's loop is blocked."""
         threading.Thread(target=self._serve, args=(worker, counts), name="headrace-supervisor", daemon=True).start()
 
-    def report(self, worker: Worker, counts: WorkerCounts, *, running: bool = False) -> None:
-        """Say how the worker is."""
-        # The claims first: one that is idle after them has not yet claimed what comes then.
+    def send_report(self, worker: Worker, counts: WorkerCounts, *, running: bool = False) -> None:
+        """Send a report of the worker's health and counts."""
+        # Read the number of claims first: a worker that is idle afterwards has claimed nothing in between.
         health = worker.health()
-        self.send(Report(health if running else replace(health, running=[]), worker.is_idle, counts.copied()))
+        self.send(Report(health if running else replace(health, running=[]), worker.is_idle, counts.copy()))
 
     def send(self, message: ToSupervisor) -> None:
-        """Returns when the supervisor can have it, or is gone."""
+        """Send a message; returns when the socket has taken it, or the supervisor is gone."""
         with self._sending, suppress(OSError):
-            self._link.sendall(packed(message))
+            self._link.sendall(pack_message(message))
 
     def _serve(self, worker: Worker, counts: WorkerCounts) -> None:
         grace_ms = worker.settings.grace_ms
         for message in self._messages:
             if isinstance(message, HealthRequest):
-                self.report(worker, counts, running=message.running)
+                self.send_report(worker, counts, running=message.running)
             elif isinstance(message, Stop):
                 grace_ms = grace_ms if message.grace_ms is None else min(grace_ms, message.grace_ms)
                 worker.stop(message.grace_ms)
-        # The supervisor is gone, and nobody else would end this process. One that had no time left has none now.
+        # The supervisor is gone, and nothing else would end this process. A stop without grace time ends it at once.
         worker.stop()
         threading.Event().wait((grace_ms + PROCESS_STOP_MARGIN_MS if grace_ms else 0) / 1000)
         os._exit(1)

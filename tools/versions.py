@@ -47,7 +47,7 @@ LEFT_OUT = frozenset(
 )
 """Locked packages of Spark and of the checks: most of the 760 MB, and none of these tests imports them."""
 
-NARROWED = ("-k", "not redis and not postgres", "--ignore=tests/app/test_carrying.py")
+NARROWED = ("-k", "not redis and not postgres", "--ignore=tests/app/test_pickling.py")
 """What needs neither a server nor Spark."""
 # Tests of SQLite count the threads of stores, and other suites keep stores open for a whole run.
 CHOSEN = (
@@ -60,8 +60,8 @@ CHOSEN_SHORT = (
         "tests/conformance/test_claim.py",
         "tests/conformance/test_settle.py",
         "tests/client/test_client.py",
-        "tests/app/test_work.py",
-        "tests/worker/test_running.py",
+        "tests/app/test_worker.py",
+        "tests/worker/test_worker.py",
     ),
 )
 

@@ -1,4 +1,4 @@
-"""Where an app's jobs are, and when it connects: late, once per event loop, and never over a fork."""
+"""The store of an app, and when it connects: late, once per event loop, and never over a fork."""
 
 import asyncio
 import os
@@ -59,7 +59,7 @@ def test_without_a_url_the_jobs_are_in_a_file_beside_the_program(
     assert (tmp_path / "headrace.db").exists()
 
 
-def test_a_url_that_is_given_goes_before_the_environment(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_explicit_url_goes_before_the_environment(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HEADRACE_URL", "nonsense://")
 
     assert counted(App(url)) == 0
@@ -157,7 +157,7 @@ def test_a_store_in_memory_is_one_store_for_successive_loops() -> None:
         note.blocking.enqueue()
 
 
-async def test_a_closed_app_opens_anew_when_it_is_asked_again(app: App) -> None:
+async def test_a_closed_app_opens_again_at_the_next_call(app: App) -> None:
     async with app:
         first = await app.client()
     second = await app.client()

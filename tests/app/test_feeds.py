@@ -1,4 +1,4 @@
-"""The feeds of an app: in its store, of its tenant, with its codec, with an event loop or without."""
+"""The feeds of an app: with its store, tenant and codec, with an event loop or without."""
 
 import asyncio
 import pickle

@@ -1,4 +1,4 @@
-"""A worker as a program of its own says what it does, leaves a program's logging alone, and waits for its store."""
+"""A worker program prints a greeting, leaves a program's logging alone, and waits for its store."""
 
 import gc
 import json

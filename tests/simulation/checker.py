@@ -10,8 +10,8 @@ from headrace.model.results import Cancellation, Enqueued, Extended, Settled, Tu
 from tests.simulation.history import Delivery, Key, Life, Run, Trace
 from tests.simulation.loop import Process, VirtualLoop
 from tests.simulation.network import SkewedClock
+from tests.simulation.render import brief
 from tests.simulation.rules import BOUND_S, is_forgotten, is_unheard, settlements_of, wrong_outcome, wrong_stops
-from tests.simulation.words import brief
 
 
 class Checker:

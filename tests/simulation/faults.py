@@ -1,7 +1,7 @@
 """Faults that can be planted in the worker and the client, each under a name that says what is broken.
 
 A fault is a piece of source that is replaced when its module is imported. The simulation must notice every one of
-them: see tests/simulation/test_planted.py.
+them: see tests/simulation/test_planted_faults.py.
 """
 
 import sys

@@ -27,8 +27,8 @@ from headrace.model.results import (
     Turned,
     WorkerSeen,
 )
-from tests.simulation.exchange import Batch, Claiming, Exchange, Look, Turning
 from tests.simulation.network import Way
+from tests.simulation.request import Batch, Claiming, Exchange, Look, Turning
 
 
 def own_time(now_ms: int | None) -> None:

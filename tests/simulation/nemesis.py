@@ -6,9 +6,9 @@ from random import Random
 from typing import TYPE_CHECKING
 
 from headrace.model.job import State
-from tests.simulation.crew import Crew, Mate
 from tests.simulation.history import Key
 from tests.simulation.loop import drive
+from tests.simulation.workers import Crew, Mate
 
 if TYPE_CHECKING:
     from tests.simulation.world import World

@@ -12,7 +12,7 @@ from headrace.model.job import Job
 from headrace.model.names import Queue
 from tests.simulation.audit import Told
 from tests.simulation.checker import Checker
-from tests.simulation.handling import draw_plan
+from tests.simulation.handlers import draw_plan
 
 SINGLETONS = tuple(f"one-{number}" for number in range(4))
 KEYS = tuple(f"key-{number}" for number in range(5))

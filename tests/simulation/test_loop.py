@@ -33,7 +33,7 @@ def test_timers_ring_in_the_order_of_their_times() -> None:
     assert rang == [1, 3, 5]
 
 
-def test_waiting_for_what_cannot_happen_is_said_at_once() -> None:
+def test_waiting_for_the_impossible_fails_at_once() -> None:
     loop = VirtualLoop()
 
     async def story() -> None:

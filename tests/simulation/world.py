@@ -13,7 +13,6 @@ from headrace.model.names import Queue
 from headrace.worker import fetch_loop
 from tests.simulation.audit import Told, audit
 from tests.simulation.checker import Checker
-from tests.simulation.crew import IDLE_S, Crew
 from tests.simulation.history import Life, Trace
 from tests.simulation.link import Link
 from tests.simulation.loop import Process, Stuck, VirtualLoop, drive
@@ -21,6 +20,7 @@ from tests.simulation.nemesis import Nemesis
 from tests.simulation.network import CALM, Server, SkewedClock, Way, Weather
 from tests.simulation.producer import Producer
 from tests.simulation.rules import RECOVERY_S
+from tests.simulation.workers import IDLE_S, Crew
 
 OPERATIONS_MIN = 200
 FAULTS_MIN = 5

@@ -1,4 +1,4 @@
-"""Enqueues, claims and settles on one store while its server restarts, and checks the answers."""
+"""A workload on one store whose server comes and goes: enqueues and works without pause, and records all answers."""
 
 import asyncio
 from collections import Counter, defaultdict
@@ -22,51 +22,51 @@ Answer = TypeVar("Answer")
 
 
 class Workload:
-    """Some enqueue, others claim, extend and settle. Each goes on by itself after an error that the contract names;
-    any other error, or an answer that cannot be true, ends the run."""
+    """Some tasks enqueue, others claim, extend and settle. Each goes on after an error of the contract; any other
+    error, or an impossible answer, ends the run."""
 
     def __init__(self, store: Store, queue: Queue) -> None:
         self._store = store
         self._queue = queue
         self._is_enqueuing = True
         self._is_running = True
-        self._pulse = asyncio.Event()
+        self._changed = asyncio.Event()
         self.answers: Counter[str] = Counter()
-        """Calls that were answered, by who made them."""
+        """The number of answered calls, by task."""
         self.errors: Counter[type] = Counter()
-        self.taken: set[str] = set()
-        self.unsure: set[str] = set()
-        self.untaken: set[str] = set()
-        """Ids that were enqueued, may have been, and surely were not."""
+        self.enqueued: set[str] = set()
+        self.uncertain: set[str] = set()
+        self.rejected: set[str] = set()
+        """Ids that were enqueued, that may have been, and that were not."""
         self.done: Counter[str] = Counter()
 
-    async def run(self, story: Callable[["Workload"], Awaitable[None]], hands: int = 2) -> None:
-        """Work until the story is over, then until nothing is left."""
+    async def run(self, scenario: Callable[["Workload"], Awaitable[None]], pairs: int = 2) -> None:
+        """Work until the scenario is over, then until the queue is empty."""
         try:
             async with asyncio.timeout(PATIENCE_S), asyncio.TaskGroup() as group:
-                for number in range(hands):
+                for number in range(pairs):
                     group.create_task(self._enqueue(f"enqueuer-{number}"))
                     group.create_task(self._work(f"worker-{number}"))
-                await story(self)
+                await scenario(self)
                 self._is_enqueuing = False
-                await self.until(lambda: self.taken <= set(self.done))
+                await self.until(lambda: self.enqueued <= set(self.done))
                 await self._empty()
                 self._is_running = False
         except TimeoutError as late:
-            missing = sorted(self.taken - set(self.done))
+            missing = sorted(self.enqueued - set(self.done))
             raise AssertionError(
-                f"after {PATIENCE_S} s {len(missing)} of {len(self.taken)} jobs that were enqueued are not done, among "
+                f"after {PATIENCE_S} s {len(missing)} of {len(self.enqueued)} enqueued jobs are not done, among "
                 f"them {missing[:5]}; calls answered: {dict(self.answers)}, failed: {dict(self.errors)}"
             ) from late
 
-    async def until(self, holds: Callable[[], bool]) -> None:
-        """Wait until what was answered fulfils this."""
-        while not holds():
-            self._pulse.clear()
-            await self._pulse.wait()
+    async def until(self, condition: Callable[[], bool]) -> None:
+        """Wait until the answers fulfil a condition."""
+        while not condition():
+            self._changed.clear()
+            await self._changed.wait()
 
     async def until_all_go_on(self, calls: int) -> None:
-        """Wait until each has been answered so many times more."""
+        """Wait until each task has so many more answers."""
         before = self.answers.copy()
         await self.until(lambda: all(self.answers[name] >= before[name] + calls for name in before))
 
@@ -77,12 +77,12 @@ class Workload:
 
     async def _empty(self) -> None:
         while True:
-            counts = await self._ask("", lambda: self._store.queues.counts(self._queue))
+            counts = await self._retry("", lambda: self._store.queues.counts(self._queue))
             if counts.waiting == counts.active == 0:
                 return
 
-    async def _ask(self, name: str, call: Callable[[], Awaitable[Answer]]) -> Answer:
-        """Ask until there is an answer; for what may be asked twice."""
+    async def _retry(self, name: str, call: Callable[[], Awaitable[Answer]]) -> Answer:
+        """Repeat a call until it is answered; for calls that may be repeated."""
         while True:
             try:
                 return await self._once(name, call)
@@ -100,7 +100,7 @@ class Workload:
                 self.answers[name] += 1
             return answer
         finally:
-            self._pulse.set()
+            self._changed.set()
 
     async def _enqueue(self, name: str) -> None:
         numbers = count()
@@ -110,15 +110,15 @@ class Workload:
             try:
                 answers = await self._once(name, partial(self._store.jobs.enqueue, jobs))
             except StoreUnavailable:
-                self.untaken.update(ids)
+                self.rejected.update(ids)
             except OutcomeUnknown as lost:
-                self.unsure.update(lost.unknown)
-                self.taken.update(set(ids) - set(lost.unknown))
+                self.uncertain.update(lost.unknown)
+                self.enqueued.update(set(ids) - set(lost.unknown))
             else:
                 assert [answer.status for answer in answers] == ["created"] * len(ids), answers
-                self.taken.update(ids)
-            # As many as can be worked off: the run is about coming and going, not about a backlog.
-            await self.until(lambda: len(self.taken) - len(self.done) < 200 or not self._is_enqueuing)
+                self.enqueued.update(ids)
+            # Not too many: the run is about a server that comes and goes, not about a backlog.
+            await self.until(lambda: len(self.enqueued) - len(self.done) < 200 or not self._is_enqueuing)
             await asyncio.sleep(0)
 
     async def _work(self, name: str) -> None:
@@ -132,20 +132,20 @@ class Workload:
                 await self._extend(name, claims)
                 await self._settle(name, claims)
             else:
-                await self._ask(name, lambda: self._store.signals.wait([self._queue], 5))
+                await self._retry(name, lambda: self._store.signals.wait([self._queue], 5))
 
     async def _claim(self, name: str, request: ClaimRequest) -> list[Claim]:
-        """Claim once; an answer that was lost is asked for again, one that was never given is not."""
+        """Claim once; repeat a claim whose answer was lost."""
         try:
             return (await self._once(name, lambda: self._store.jobs.claim(request))).items
         except StoreUnavailable:
             return []
         except OutcomeUnknown:
-            return (await self._ask(name, lambda: self._store.jobs.claim(request))).items
+            return (await self._retry(name, lambda: self._store.jobs.claim(request))).items
 
     async def _extend(self, name: str, claims: list[Claim]) -> None:
         leases = [claim.lease for claim in claims]
-        extended = await self._ask(name, lambda: self._store.jobs.extend(leases, lease_ms=LEASE_MS))
+        extended = await self._retry(name, lambda: self._store.jobs.extend(leases, lease_ms=LEASE_MS))
         assert [each.status for each in extended] == ["extended"] * len(claims), extended
 
     async def _settle(self, name: str, claims: list[Claim]) -> None:
@@ -167,14 +167,14 @@ class Workload:
                 left = {}
 
     def check(self, events: list[Event]) -> None:
-        """Compare what was answered with the journal: nothing is missing, and nothing happened twice."""
-        histories: dict[str, list[str]] = defaultdict(list)
+        """Compare the answers with the journal: nothing is missing, and nothing happened twice."""
+        lives: dict[str, list[str]] = defaultdict(list)
         for event in events:
             if event.line.id is not None:
                 histories[event.line.id].append(event.line.event)
         whole = ["enqueued", "claimed", "done"]
-        assert {id: histories[id] for id in self.taken if histories[id] != whole} == {}
-        assert {id: histories[id] for id in self.unsure if histories[id] not in ([], whole)} == {}
-        assert {id: histories[id] for id in self.untaken if histories[id]} == {}
+        assert {id: lives[id] for id in self.enqueued if lives[id] != whole} == {}
+        assert {id: lives[id] for id in self.uncertain if lives[id] not in ([], whole)} == {}
+        assert {id: lives[id] for id in self.rejected if lives[id]} == {}
         assert {id for id, number in self.done.items() if number > 1} == set()
         assert set(self.done) == {id for id, events in histories.items() if events}

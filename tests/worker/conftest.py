@@ -1,4 +1,4 @@
-"""The stores that the worker's promises are tried on, and an end for tests that would wait for ever."""
+"""The stores for the tests of the worker, and a time limit for tests that hang."""
 
 import asyncio
 import inspect
@@ -16,12 +16,12 @@ from headrace.testing.faults import FaultyStore
 from tests.support.stores import STORES
 
 TEST_SECONDS = 60
-"""Far more than any test here takes: what a test waits for has not happened then, and will not."""
+"""Far more than any test here takes: an awaited event will not come any more."""
 
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> None:
-    """Let a coroutine test that hangs fail where it stands."""
+    """Make a coroutine test that hangs fail at the line where it waits."""
     test = pyfuncitem.obj
     if not inspect.iscoroutinefunction(test):
         return
@@ -48,7 +48,7 @@ def clock() -> ManualClock:
 
 @pytest.fixture
 def timed(clock: ManualClock) -> Store:
-    """A fresh store in memory that goes by the test's clock."""
+    """A fresh store in memory with the test's clock."""
     return MemoryStore(clock)
 
 

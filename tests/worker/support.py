@@ -1,4 +1,4 @@
-"""What the tests of the worker share: jobs, workers on a short leash, and an ear for notices."""
+"""Jobs, handlers, workers with short intervals, and a recorder of events, for the tests of the worker."""
 
 import asyncio
 import random
@@ -22,7 +22,7 @@ from headrace.worker.worker import OpenStore, Worker
 N = TypeVar("N")
 MAIL = Queue("mail")
 SOON_S = 10.0
-"""How long a test waits for what must happen."""
+"""How long a test waits for an expected event."""
 _POLICY = frozenset(field.name for field in fields(Policy))
 
 
@@ -38,51 +38,51 @@ def jobs(count: int, kind: str = "work", **given: Any) -> list[Job]:
     return [job(str(number), kind, **given) for number in range(count)]
 
 
-def handling(*homes: Queue, **functions: Callable[..., Any] | Handler) -> Handlers:
-    """Handlers by kind, at home in these queues, or in MAIL."""
+def build_handlers(*queues: Queue, **functions: Callable[..., Any] | Handler) -> Handlers:
+    """Handlers by kind, for jobs of these queues or of MAIL."""
     handlers = Handlers()
     for kind, function in functions.items():
         handler = function if isinstance(function, Handler) else handler_of(kind, function)
-        handlers.register(handler, *(homes or (MAIL,)))
+        handlers.register(handler, *(queues or (MAIL,)))
     return handlers
 
 
-class Ear:
-    """A listener that keeps what it was told."""
+class EventRecorder:
+    """A listener that keeps all events."""
 
     def __init__(self) -> None:
-        self.notices: list[WorkerEvent] = []
-        self._news = asyncio.Event()
+        self.events: list[WorkerEvent] = []
+        self._arrived = asyncio.Event()
 
-    def __call__(self, notice: WorkerEvent) -> None:
-        self.notices.append(notice)
-        self._news.set()
+    def __call__(self, event: WorkerEvent) -> None:
+        self.events.append(event)
+        self._arrived.set()
 
-    def told(self, kind: type[N]) -> list[N]:
-        """What was told of a kind."""
-        return [notice for notice in self.notices if isinstance(notice, kind)]
+    def of_type(self, kind: type[N]) -> list[N]:
+        """The events of a type."""
+        return [event for event in self.events if isinstance(event, kind)]
 
-    async def hear(self, kind: type[N], is_it: Callable[[N], bool] = lambda _: True) -> N:
-        """Wait until something like this was told, and answer the first."""
+    async def wait_for(self, kind: type[N], matches: Callable[[N], bool] = lambda _: True) -> N:
+        """Wait for a matching event and return the first."""
         async with asyncio.timeout(SOON_S):
             while True:
-                for notice in self.told(kind):
-                    if is_it(notice):
-                        return notice
-                self._news.clear()
-                await self._news.wait()
+                for event in self.of_type(kind):
+                    if matches(event):
+                        return event
+                self._arrived.clear()
+                await self._arrived.wait()
 
 
-def worker_of(
+def build_worker(
     store: Store | OpenStore,
     handlers: Handlers,
     *listeners: Callable[[WorkerEvent], None],
     middleware: Sequence[Middleware] = (),
-    chance: random.Random | None = None,
+    rng: random.Random | None = None,
     reopen: Callable[[], Any] | None = None,
     **config: Any,
 ) -> Worker:
-    """A worker that looks often and draws lots of its own."""
+    """A worker that polls often and has its own seed."""
     settings = WorkerConfig(**{"name": "worker-1", "poll": "50ms", "grace": "5s", **config})
     return Worker(
         store,
@@ -90,21 +90,23 @@ def worker_of(
         settings,
         listeners=listeners,
         middleware=middleware,
-        rng=chance or random.Random(1),
+        rng=rng or random.Random(1),
         reopen=reopen,
     )
 
 
-async def work_off(store: Store, handlers: Handlers, *listeners: Callable[[WorkerEvent], None], **given: Any) -> Worker:
-    """Let a worker do what is due, and answer it."""
-    worker = worker_of(store, handlers, *listeners, **given)
+async def run_until_idle(
+    store: Store, handlers: Handlers, *listeners: Callable[[WorkerEvent], None], **given: Any
+) -> Worker:
+    """Run a worker until nothing is due, and return it."""
+    worker = build_worker(store, handlers, *listeners, **given)
     async with asyncio.timeout(SOON_S):
         await worker.run(until_idle=True)
     return worker
 
 
 async def find(store: Store, id: str, queue: Queue = MAIL) -> Found:
-    """All that is known of a job."""
+    """A job as the store has it."""
     [found] = await store.reads.find(queue, [id])
     assert found is not None
     return found

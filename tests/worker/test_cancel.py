@@ -1,4 +1,4 @@
-"""A job that is cancelled while it runs is asked to stop with the next beat of the heart."""
+"""A running job that is cancelled is asked to stop with the next heartbeat."""
 
 import asyncio
 import threading
@@ -12,32 +12,32 @@ from headrace.worker.context import current
 from headrace.worker.events import CallbackRaised, JobsFinished
 from headrace.worker.exceptions import Fail, Release, Retry
 from headrace.worker.handlers import handler_of
-from tests.worker import processes
-from tests.worker.support import MAIL, SOON_S, Ear, find, handling, job, worker_of
+from tests.worker import process_handlers
+from tests.worker.support import MAIL, SOON_S, EventRecorder, build_handlers, build_worker, find, job
 
 
 async def test_a_running_job_that_is_cancelled_ends_cancelled(store: Store) -> None:
     """T28: its handler is cancelled, and that is not an error."""
-    started, ear = asyncio.Event(), Ear()
+    started, recorder = asyncio.Event(), EventRecorder()
 
     async def work() -> None:
         started.set()
         await asyncio.Event().wait()
 
     await store.jobs.enqueue([job("a")])
-    async with worker_of(store, handling(work=work), ear, heartbeat="30ms") as worker:
+    async with build_worker(store, build_handlers(work=work), recorder, heartbeat="30ms") as worker:
         await started.wait()
         await store.jobs.cancel(MAIL, ["a"], running=True)
-        finished = await ear.hear(JobsFinished)
+        finished = await recorder.wait_for(JobsFinished)
 
     assert [settlement.outcome for settlement in finished.settlements] == [Cancelled()]
     assert (await find(store, "a")).state is State.CANCELLED
     assert worker.health().totals.cancelled == 1
-    assert ear.told(CallbackRaised) == []
+    assert recorder.of_type(CallbackRaised) == []
 
 
 async def test_a_cancelled_thread_ends_when_it_looks(store: Store) -> None:
-    started, ear = asyncio.Event(), Ear()
+    started, recorder = asyncio.Event(), EventRecorder()
     loop = asyncio.get_running_loop()
 
     def plain() -> None:
@@ -46,24 +46,24 @@ async def test_a_cancelled_thread_ends_when_it_looks(store: Store) -> None:
             threading.Event().wait(0.005)
 
     await store.jobs.enqueue([job("a", "plain")])
-    async with worker_of(store, handling(plain=plain), ear, heartbeat="30ms"):
+    async with build_worker(store, build_handlers(plain=plain), recorder, heartbeat="30ms"):
         await started.wait()
         await store.jobs.cancel(MAIL, ["a"], running=True)
-        await ear.hear(JobsFinished)
+        await recorder.wait_for(JobsFinished)
 
     assert (await find(store, "a")).state is State.CANCELLED
 
 
 async def test_a_cancelled_process_is_killed(store: Store) -> None:
-    """TB7: what cannot look can be ended."""
-    ear = Ear()
-    async with processes.Caller().open() as caller, asyncio.timeout(SOON_S):
+    """TB7: a process that cannot check is killed."""
+    recorder = EventRecorder()
+    async with process_handlers.Caller().open() as caller, asyncio.timeout(SOON_S):
         await store.jobs.enqueue([job("a", "hangs", payload=b'{"port":%d}' % caller.port)])
-        handlers = handling(hangs=handler_of("hangs", processes.hangs, process=True))
-        async with worker_of(store, handlers, ear, heartbeat="30ms", pool_size=1):
+        handlers = build_handlers(hangs=handler_of("hangs", process_handlers.hangs, process=True))
+        async with build_worker(store, handlers, recorder, heartbeat="30ms", pool_size=1):
             await caller.here.wait()
             await store.jobs.cancel(MAIL, ["a"], running=True)
-            await ear.hear(JobsFinished)
+            await recorder.wait_for(JobsFinished)
             await caller.gone.wait()
 
     assert (await find(store, "a")).state is State.CANCELLED
@@ -82,7 +82,7 @@ async def test_a_cancelled_process_is_killed(store: Store) -> None:
 )
 async def test_done_and_fail_win_over_an_asked_cancel(store: Store, end: str | Exception, state: State) -> None:
     """T28: a handler that swallows the cancellation may still say how it ended; nothing is tried again."""
-    started, ear = asyncio.Event(), Ear()
+    started, recorder = asyncio.Event(), EventRecorder()
 
     async def work() -> str:
         started.set()
@@ -94,26 +94,26 @@ async def test_done_and_fail_win_over_an_asked_cancel(store: Store, end: str | E
         return str(end)
 
     await store.jobs.enqueue([job("a")])
-    async with worker_of(store, handling(work=work), ear, heartbeat="30ms"):
+    async with build_worker(store, build_handlers(work=work), recorder, heartbeat="30ms"):
         await started.wait()
         await store.jobs.cancel(MAIL, ["a"], running=True)
-        await ear.hear(JobsFinished)
+        await recorder.wait_for(JobsFinished)
 
     assert (await find(store, "a")).state is state
 
 
 async def test_a_waiting_job_that_is_cancelled_never_runs(store: Store) -> None:
-    ran, gate, ear = [], asyncio.Event(), Ear()
+    ran, gate, recorder = [], asyncio.Event(), EventRecorder()
 
     async def work(id: str) -> None:
         ran.append(id)
         await gate.wait()
 
     await store.jobs.enqueue([job(id, payload=b'{"id":"%s"}' % id.encode()) for id in "ab"])
-    async with worker_of(store, handling(work=work), ear, capacity=1):
+    async with build_worker(store, build_handlers(work=work), recorder, capacity=1):
         await store.jobs.cancel(MAIL, ["b"], running=True)
         gate.set()
-        await ear.hear(JobsFinished)
+        await recorder.wait_for(JobsFinished)
 
     assert ran == ["a"]
     assert (await find(store, "b")).state is State.CANCELLED

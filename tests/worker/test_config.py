@@ -1,4 +1,4 @@
-"""What a worker is told is checked when it is built."""
+"""The configuration of a worker is checked when it is built."""
 
 import os
 from datetime import timedelta
@@ -14,7 +14,7 @@ from headrace.stores.contract.store import Store
 from headrace.worker.config import WorkerConfig, WorkerSettings
 from headrace.worker.handlers import FAIL_KIND, Handlers, handler_of
 from headrace.worker.worker import Worker
-from tests.worker.support import MAIL, find, handling
+from tests.worker.support import MAIL, build_handlers, find
 
 
 async def work() -> None:
@@ -23,12 +23,12 @@ async def work() -> None:
 
 def settings(store: Store, **config: Any) -> WorkerSettings:
     """What holds."""
-    return Worker(store, handling(work=work), WorkerConfig(**config)).settings
+    return Worker(store, build_handlers(work=work), WorkerConfig(**config)).settings
 
 
 async def test_defaults_are_sane(store: Store) -> None:
     """T25: four hundred units, sixteen threads, a process for each core, leases of 30 s, a heartbeat of a third."""
-    found = Worker(store, handling(work=work)).settings
+    found = Worker(store, build_handlers(work=work)).settings
 
     assert (found.capacity, found.threads, found.pool_size) == (400, 16, os.cpu_count())
     assert (found.lease_ms, found.heartbeat_ms, found.grace_ms) == (30_000, 10_000, 25_000)
@@ -44,9 +44,9 @@ async def test_durations_may_be_written_in_any_way(store: Store) -> None:
     assert (found.lease_ms, found.heartbeat_ms, found.grace_ms, found.poll_ms) == (12_000, 2_500, 60_000, 500)
 
 
-async def test_a_worker_that_is_told_its_queues_hears_of_deaths_on_these_alone(store: Store) -> None:
+async def test_a_worker_of_named_queues_handles_their_dead_letters_only(store: Store) -> None:
     """The jobs of another's fail handler may be retried for hours."""
-    handlers, other = handling(work=work), Queue("other")
+    handlers, other = build_handlers(work=work), Queue("other")
     handlers.register(handler_of("more", work), other)
     for queue in (MAIL, other):
         handlers.register_fail(handler_of(FAIL_KIND, work), queue)
@@ -60,7 +60,7 @@ async def test_a_worker_that_is_told_its_queues_hears_of_deaths_on_these_alone(s
 
 async def test_a_tenant_alone_means_the_queues_of_the_handlers_by_name_of_this_tenant(store: Store) -> None:
     """As the jobs of these handlers for this tenant are sent: to queues of the same names, cut likewise."""
-    handlers = handling(work=work)
+    handlers = build_handlers(work=work)
     for queue in (Queue("big", shards=3), Queue("own", "acme", 2), Queue("own")):
         handlers.register(handler_of(f"more-{queue.tenant}-{queue.name}", work), queue)
     for queue in (MAIL, Queue("own", "acme", 2)):
@@ -110,7 +110,7 @@ async def test_two_workers_of_one_process_have_different_names(store: Store) -> 
 async def test_what_makes_no_sense_is_refused_when_the_worker_is_built(
     store: Store, config: dict[str, Any], message: str
 ) -> None:
-    """T25: refused with a sentence, not silently made to fit."""
+    """T25: refused with a sentence, not silently adjusted."""
     with pytest.raises(BadConfig, match=message):
         settings(store, **config)
 
@@ -122,7 +122,7 @@ async def test_a_worker_without_queues_is_refused(store: Store) -> None:
 
 
 async def test_a_worker_without_handlers_is_refused(store: Store) -> None:
-    """Q32: it would claim what others work on, and fail it."""
+    """Q32: it would claim jobs that other workers handle, and fail them."""
     with pytest.raises(BadConfig, match="no handlers"):
         Worker(store, Handlers(), WorkerConfig(queues=["mail"]))
 

@@ -1,4 +1,4 @@
-"""A handler knows which job it works on."""
+"""The context of a handler shows its job."""
 
 import asyncio
 import logging
@@ -10,7 +10,7 @@ from headrace.model.errors import Refused
 from headrace.stores.contract.store import Store
 from headrace.worker.context import Context, ContextFacts, current
 from headrace.worker.events import JobsFinished
-from tests.worker.support import Ear, handling, job, jobs, work_off, worker_of
+from tests.worker.support import EventRecorder, build_handlers, build_worker, job, jobs, run_until_idle
 
 
 class Seen:
@@ -29,7 +29,7 @@ class Seen:
 
 
 @pytest.mark.parametrize("mode", ["work", "plain"])
-async def test_a_handler_is_given_what_is_known_of_its_job(timed: Store, clock: ManualClock, mode: str) -> None:
+async def test_a_handler_sees_the_facts_of_its_job(timed: Store, clock: ManualClock, mode: str) -> None:
     """Q34, T5: id, kind, queue, times, counters, fence, limit, tag and headers, beside its arguments."""
     seen = Seen()
     now_ms = clock.now_ms()
@@ -37,7 +37,7 @@ async def test_a_handler_is_given_what_is_known_of_its_job(timed: Store, clock: 
         [job("a", mode, timeout_ms=5_000, tag="spring", headers={"trace": "7"}, run_at_ms=now_ms - 10)]
     )
 
-    await work_off(timed, handling(**{mode: getattr(seen, mode)}))
+    await run_until_idle(timed, build_handlers(**{mode: getattr(seen, mode)}))
 
     [context] = seen.contexts
     assert context.job == ContextFacts(
@@ -46,7 +46,7 @@ async def test_a_handler_is_given_what_is_known_of_its_job(timed: Store, clock: 
     assert (context.attempt, context.fence, context.deadline_at_ms) == (1, 1, now_ms + 5_000)
 
 
-async def test_attempts_and_stalls_are_told_and_fences_grow(timed: Store, clock: ManualClock) -> None:
+async def test_attempts_and_stalls_are_shown_and_fences_grow(timed: Store, clock: ManualClock) -> None:
     """Q34, T5: a handler can see that it is not the first."""
     seen = []
 
@@ -58,7 +58,7 @@ async def test_attempts_and_stalls_are_told_and_fences_grow(timed: Store, clock:
         raise ValueError("again")
 
     await timed.jobs.enqueue([job("a", max_attempts=3, backoff_ms=0)])
-    await work_off(timed, handling(work=work))
+    await run_until_idle(timed, build_handlers(work=work))
 
     assert [(attempt, stalls) for attempt, stalls, _ in seen] == [(1, 0), (2, 0), (2, 1), (3, 1)]
     assert [fence for *_, fence in seen] == sorted({fence for *_, fence in seen})
@@ -68,7 +68,7 @@ async def test_a_job_without_a_limit_has_no_deadline(store: Store) -> None:
     seen = Seen()
     await store.jobs.enqueue([job("a")])
 
-    await work_off(store, handling(work=seen.work))
+    await run_until_idle(store, build_handlers(work=seen.work))
 
     assert (seen.contexts[0].deadline_at_ms, seen.contexts[0].remaining_ms) == (None, None)
 
@@ -85,7 +85,7 @@ async def test_handlers_that_run_at_once_do_not_see_each_other(store: Store) -> 
         await asyncio.gather(inner(id))
 
     await store.jobs.enqueue([job(id, payload=b'{"id":"%s"}' % id.encode()) for id in "ab"])
-    await work_off(store, handling(work=work))
+    await run_until_idle(store, build_handlers(work=work))
 
     assert sorted(ids) == [("a", "a"), ("b", "b")]
 
@@ -97,7 +97,7 @@ async def test_outside_of_a_handler_there_is_no_job() -> None:
 
 async def test_progress_is_shown_by_the_health_of_the_worker(store: Store) -> None:
     """T5: how far a handler is, with a few words."""
-    told, gate, ear = asyncio.Event(), asyncio.Event(), Ear()
+    told, gate, recorder = asyncio.Event(), asyncio.Event(), EventRecorder()
 
     async def work() -> None:
         current().progress(0.25, "a quarter")
@@ -105,11 +105,11 @@ async def test_progress_is_shown_by_the_health_of_the_worker(store: Store) -> No
         await gate.wait()
 
     await store.jobs.enqueue([job("a")])
-    async with worker_of(store, handling(work=work), ear) as worker:
+    async with build_worker(store, build_handlers(work=work), recorder) as worker:
         await told.wait()
         [running] = worker.health().running
         gate.set()
-        await ear.hear(JobsFinished)
+        await recorder.wait_for(JobsFinished)
 
     assert running.progress is not None
     assert (running.id, running.progress.fraction, running.progress.note) == ("a", 0.25, "a quarter")
@@ -126,7 +126,7 @@ async def test_progress_that_makes_no_sense_is_refused(store: Store, fraction: f
             errors.append(refused.reason)
 
     await store.jobs.enqueue([job("a")])
-    await work_off(store, handling(work=work))
+    await run_until_idle(store, build_handlers(work=work))
 
     assert len(errors) == 1
 
@@ -138,7 +138,7 @@ async def test_the_log_of_a_handler_says_which_job_it_is_about(store: Store, cap
         current().log.info("sent %d", 3, extra={"size": 9})
 
     await store.jobs.enqueue(jobs(1))
-    await work_off(store, handling(work=work))
+    await run_until_idle(store, build_handlers(work=work))
 
     [record] = [each for each in caplog.records if each.name == "headrace.job"]
     assert record.getMessage() == "[work 0 attempt 1] sent 3"

@@ -1,4 +1,4 @@
-"""A process without a free file descriptor can open nothing: its worker waits until it can, and says so."""
+"""A worker without a free file descriptor waits for one, and reports it."""
 
 import asyncio
 import subprocess
@@ -19,7 +19,7 @@ ROOT = Path(__file__).resolve().parents[2]
 
 
 class Process:
-    """The other side of tests.worker.descriptors."""
+    """The other side of tests.worker.descriptor_program."""
 
     def __init__(self, stdin: IO[str], stdout: IO[str]) -> None:
         self._stdin = stdin
@@ -27,12 +27,12 @@ class Process:
         self._heard: list[str] = []
 
     async def tell(self, word: str) -> None:
-        """Tell it what to do, and wait until it is done."""
+        """Send a command, and wait until it is done."""
         self._stdin.write(f"{word}\n")
         self._stdin.flush()
-        await self.hear(word)
+        await self.wait_for(word)
 
-    async def hear(self, word: str) -> None:
+    async def wait_for(self, word: str) -> None:
         """Wait until it has said a word; fails when it ends before."""
         await asyncio.to_thread(self._read_until, word)
 
@@ -46,7 +46,7 @@ class Process:
 @asynccontextmanager
 async def process_at(url: str, beat: str = "thread") -> AsyncIterator[Process]:
     """A process with a store open at the URL, whose worker must end well."""
-    command = [sys.executable, "-m", "tests.worker.descriptors", url, beat]
+    command = [sys.executable, "-m", "tests.worker.descriptor_program", url, beat]
     pipe = subprocess.PIPE
     with subprocess.Popen(command, cwd=ROOT, text=True, stdin=pipe, stdout=pipe) as popen:  # noqa: ASYNC220 - as a test may
         assert popen.stdin is not None
@@ -55,7 +55,7 @@ async def process_at(url: str, beat: str = "thread") -> AsyncIterator[Process]:
             process = Process(popen.stdin, popen.stdout)
             yield process
             await process.tell("stop")
-            await process.hear("stopped")
+            await process.wait_for("stopped")
             assert await asyncio.to_thread(popen.wait) == 0
         finally:
             popen.kill()
@@ -81,26 +81,26 @@ async def test_a_worker_that_cannot_connect_for_want_of_descriptors_waits_and_go
     async with process_at(SHARED_URLS[shared_name](tmp_path)) as process:
         await process.tell("start")
         await shared.jobs.enqueue([job("a"), job("b", delay_ms=1_000)])
-        await process.hear("finished a")
+        await process.wait_for("finished a")
         await process.tell("take")
         cut_connections(shared_name)
-        await process.hear("store_lost")
+        await process.wait_for("store_lost")
         await process.tell("give")
-        await process.hear("store_back")
-        await process.hear("finished b")
+        await process.wait_for("store_back")
+        await process.wait_for("finished b")
 
 
 @pytest.mark.parametrize("beat", ["thread", "loop"])
 async def test_a_worker_that_starts_without_a_free_descriptor_works_as_soon_as_there_are_some(
     beat: str, shared_name: str, shared: Store, tmp_path: Path
 ) -> None:
-    """TB6: its heart, which needs a loop and a store of its own, and its signals wait for them as well."""
+    """TB6: the heartbeat, which needs its own loop and store, and the signals wait for them as well."""
     await shared.jobs.enqueue([job("a")])
 
     async with process_at(SHARED_URLS[shared_name](tmp_path), beat) as process:
         await process.tell("take")
         await process.tell("start")
         await process.tell("give")
-        await process.hear("finished a")
+        await process.wait_for("finished a")
         await shared.jobs.enqueue([job("b")])
-        await process.hear("finished b")
+        await process.wait_for("finished b")

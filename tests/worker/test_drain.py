@@ -1,4 +1,4 @@
-"""A worker that is stopped claims no more, lets handlers end, and gives back the rest uncharged."""
+"""A worker that is stopped claims no more, waits for handlers, and releases the other jobs uncharged."""
 
 import asyncio
 import os
@@ -12,14 +12,24 @@ from headrace.model.job import State
 from headrace.model.outcome import Released
 from headrace.stores.contract.store import Store
 from headrace.testing.faults import DOWN, LOST, FaultyStore
-from headrace.worker import reconnect as outage_module
+from headrace.worker import reconnect as reconnect_module
 from headrace.worker import worker as worker_module
 from headrace.worker.context import current
 from headrace.worker.events import JobsClaimed, JobsFinished, LeaseLost, Lifecycle
 from headrace.worker.handlers import handler_of
 from headrace.worker.worker import Worker
-from tests.worker import processes
-from tests.worker.support import MAIL, SOON_S, Ear, find, handling, job, jobs, work_off, worker_of
+from tests.worker import process_handlers
+from tests.worker.support import (
+    MAIL,
+    SOON_S,
+    EventRecorder,
+    build_handlers,
+    build_worker,
+    find,
+    job,
+    jobs,
+    run_until_idle,
+)
 
 
 class Gate:
@@ -63,14 +73,14 @@ async def uncharged(store: Store, id: str) -> bool:
 
 async def test_running_handlers_may_end_within_the_grace_and_nothing_new_is_claimed(store: Store) -> None:
     """T24, TB3: a stop is not a crash."""
-    gate, ear = Gate(), Ear()
+    gate, recorder = Gate(), EventRecorder()
     await store.jobs.enqueue([job("a")])
-    worker = worker_of(store, handling(work=gate.work), ear, poll="10ms")
+    worker = build_worker(store, build_handlers(work=gate.work), recorder, poll="10ms")
 
     task = await begun(worker)
     await gate.started.wait()
     worker.stop()
-    await ear.hear(Lifecycle, lambda it: it.event == "stopping")
+    await recorder.wait_for(Lifecycle, lambda it: it.event == "stopping")
     await store.jobs.enqueue([job("b")])
     gate.open.set()
     await ended(task)
@@ -86,7 +96,7 @@ async def test_after_the_grace_handlers_are_cancelled_and_their_jobs_released_un
     """Q40, TB3: handlers are ended, their jobs wait again at once, and no attempt or stall is counted."""
     gate = Gate()
     await store.jobs.enqueue(jobs(3))
-    worker = worker_of(store, handling(work=gate.work))
+    worker = build_worker(store, build_handlers(work=gate.work))
 
     task = await begun(worker)
     await gate.started.wait()
@@ -102,7 +112,7 @@ async def test_the_grace_of_the_configuration_holds_when_nobody_says_otherwise(s
     """Q40: `grace` is how long handlers may go on."""
     gate = Gate()
     await store.jobs.enqueue([job("a")])
-    worker = worker_of(store, handling(work=gate.work), grace="30ms")
+    worker = build_worker(store, build_handlers(work=gate.work), grace="30ms")
 
     task = await begun(worker)
     await gate.started.wait()
@@ -114,14 +124,14 @@ async def test_the_grace_of_the_configuration_holds_when_nobody_says_otherwise(s
 
 @pytest.mark.parametrize("second_ms", [0, 50])
 async def test_a_second_stop_shortens_the_grace(store: Store, second_ms: int) -> None:
-    gate, ear = Gate(), Ear()
+    gate, recorder = Gate(), EventRecorder()
     await store.jobs.enqueue([job("a")])
-    worker = worker_of(store, handling(work=gate.work), ear)
+    worker = build_worker(store, build_handlers(work=gate.work), recorder)
 
     task = await begun(worker)
     await gate.started.wait()
     worker.stop(3_600_000)
-    await ear.hear(Lifecycle, lambda it: it.event == "stopping")
+    await recorder.wait_for(Lifecycle, lambda it: it.event == "stopping")
     worker.stop(second_ms)
     await ended(task)
 
@@ -131,7 +141,7 @@ async def test_a_second_stop_shortens_the_grace(store: Store, second_ms: int) ->
 async def test_a_second_stop_cannot_lengthen_the_grace(store: Store) -> None:
     gate = Gate()
     await store.jobs.enqueue([job("a")])
-    worker = worker_of(store, handling(work=gate.work))
+    worker = build_worker(store, build_handlers(work=gate.work))
 
     task = await begun(worker)
     await gate.started.wait()
@@ -146,7 +156,7 @@ async def test_a_worker_may_be_stopped_from_another_thread(store: Store) -> None
     gate, loop = Gate(), asyncio.get_running_loop()
     await store.jobs.enqueue([job("a")])
     # Nothing else is to wake the loop meanwhile.
-    worker = worker_of(store, handling(work=gate.work), poll="1h", repair="1h", lease="1h")
+    worker = build_worker(store, build_handlers(work=gate.work), poll="1h", repair="1h", lease="1h")
 
     task = await begun(worker)
     await gate.started.wait()
@@ -166,7 +176,7 @@ async def test_a_handler_may_stop_its_worker(store: Store) -> None:
         workers[0].stop()
 
     await store.jobs.enqueue([job("a", "plain")])
-    workers.append(worker_of(store, handling(plain=plain)))
+    workers.append(build_worker(store, build_handlers(plain=plain)))
     await ended(await begun(workers[0]))
 
     assert (await find(store, "a")).state is State.DONE
@@ -174,7 +184,7 @@ async def test_a_handler_may_stop_its_worker(store: Store) -> None:
 
 async def test_a_worker_that_was_stopped_before_it_ran_does_nothing(store: Store) -> None:
     await store.jobs.enqueue([job("a")])
-    worker = worker_of(store, handling(work=_nothing))
+    worker = build_worker(store, build_handlers(work=_nothing))
 
     worker.stop()
     await ended(await begun(worker))
@@ -186,17 +196,17 @@ async def _nothing() -> None:
     return
 
 
-async def test_jobs_that_arrive_after_the_stop_are_given_back_unstarted(flaky: FaultyStore) -> None:
+async def test_jobs_that_arrive_after_the_stop_are_released_unstarted(flaky: FaultyStore) -> None:
     """Q40, TB1: the answer to a claim that was under way is not lost, and not begun."""
-    gate, ear = Gate(), Ear()
+    gate, recorder = Gate(), EventRecorder()
     held = flaky.hold("claim")
     await flaky.jobs.enqueue(jobs(4))
-    worker = worker_of(flaky, handling(work=gate.work), ear)
+    worker = build_worker(flaky, build_handlers(work=gate.work), recorder)
 
     task = await begun(worker)
     await flaky.called("claim", 1)
     worker.stop()
-    await ear.hear(Lifecycle, lambda it: it.event == "stopping")
+    await recorder.wait_for(Lifecycle, lambda it: it.event == "stopping")
     held.release()
     await ended(task)
 
@@ -204,23 +214,23 @@ async def test_jobs_that_arrive_after_the_stop_are_given_back_unstarted(flaky: F
     assert [await uncharged(flaky, str(number)) for number in range(4)] == [True] * 4
 
 
-async def test_a_claim_whose_answer_got_lost_is_asked_for_again_before_the_end(flaky: FaultyStore) -> None:
-    """Q40, TB4: jobs that the store has handed out are found and given back, and stall nowhere."""
-    ear = Ear()
+async def test_a_claim_whose_answer_was_lost_is_repeated_before_the_end(flaky: FaultyStore) -> None:
+    """Q40, TB4: jobs of a claim without an answer are found and released, and stall nowhere."""
+    recorder = EventRecorder()
     flaky.lose("claim")
     await flaky.jobs.enqueue(jobs(4))
-    worker = worker_of(flaky, handling(work=_nothing), ear)
+    worker = build_worker(flaky, build_handlers(work=_nothing), recorder)
 
     task = await begun(worker)
     await flaky.called("claim", 1)
     worker.stop(0)
     await ended(task)
 
-    assert len(ear.told(JobsClaimed)) == 1
+    assert len(recorder.of_type(JobsClaimed)) == 1
     assert [await uncharged(flaky, str(number)) for number in range(4)] == [True] * 4
 
 
-async def test_a_thread_that_looks_is_told_to_stop(store: Store) -> None:
+async def test_a_thread_that_checks_sees_that_it_should_stop(store: Store) -> None:
     """Q40, TB3: a plain function cannot be cancelled, but it can look."""
     started = asyncio.Event()
     loop = asyncio.get_running_loop()
@@ -231,7 +241,7 @@ async def test_a_thread_that_looks_is_told_to_stop(store: Store) -> None:
             threading.Event().wait(0.005)
 
     await store.jobs.enqueue([job("a", "plain")])
-    worker = worker_of(store, handling(plain=plain))
+    worker = build_worker(store, build_handlers(plain=plain))
     task = await begun(worker)
     await started.wait()
     worker.stop(0)
@@ -240,12 +250,12 @@ async def test_a_thread_that_looks_is_told_to_stop(store: Store) -> None:
     assert await uncharged(store, "a")
 
 
-async def test_a_thread_that_does_not_end_is_left_behind_and_its_job_given_back(
+async def test_a_thread_that_does_not_end_is_abandoned_and_its_job_released(
     store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Q40: the job waits a moment, until the process is gone, and the worker ends all the same."""
     monkeypatch.setattr(worker_module, "END_SECONDS", 0.05)
-    started, release, ear = asyncio.Event(), threading.Event(), Ear()
+    started, release, recorder = asyncio.Event(), threading.Event(), EventRecorder()
     loop = asyncio.get_running_loop()
 
     def plain() -> None:
@@ -253,25 +263,29 @@ async def test_a_thread_that_does_not_end_is_left_behind_and_its_job_given_back(
         release.wait(SOON_S)
 
     await store.jobs.enqueue([job("a", "plain")])
-    worker = worker_of(store, handling(plain=plain), ear)
+    worker = build_worker(store, build_handlers(plain=plain), recorder)
     task = await begun(worker)
     await started.wait()
     worker.stop(0)
     await ended(task)
     release.set()
 
-    assert [lost.why for lost in ear.told(LeaseLost)] == ["its handler could not be stopped; the job is released"]
-    [settlement] = [each for finished in ear.told(JobsFinished) for each in finished.settlements]
+    assert [lost.why for lost in recorder.of_type(LeaseLost)] == [
+        "its handler could not be stopped; the job is released"
+    ]
+    [settlement] = [each for finished in recorder.of_type(JobsFinished) for each in finished.settlements]
     assert settlement.outcome == Released(1_000)
     assert await uncharged(store, "a")
 
 
-async def test_a_process_is_killed_with_its_job_given_back(store: Store) -> None:
+async def test_a_process_is_killed_and_its_job_released(store: Store) -> None:
     """Q40: nothing of the worker is left."""
-    async with processes.Caller().open() as caller:
+    async with process_handlers.Caller().open() as caller:
         payload = b'{"port":%d}' % caller.port
         await store.jobs.enqueue([job("a", "hangs", payload=payload)])
-        worker = worker_of(store, handling(hangs=handler_of("hangs", processes.hangs, process=True)), pool_size=1)
+        worker = build_worker(
+            store, build_handlers(hangs=handler_of("hangs", process_handlers.hangs, process=True)), pool_size=1
+        )
         task = await begun(worker)
         async with asyncio.timeout(SOON_S):
             await caller.here.wait()
@@ -294,7 +308,7 @@ async def test_a_handler_that_finishes_when_it_is_cancelled_has_finished(store: 
         return "never"
 
     await store.jobs.enqueue([job("a")])
-    worker = worker_of(store, handling(work=work))
+    worker = build_worker(store, build_handlers(work=work))
     task = await begun(worker)
     await started.wait()
     worker.stop(0)
@@ -311,7 +325,7 @@ async def test_a_store_that_is_away_does_not_keep_a_worker_from_finished_job(
     monkeypatch.setattr(worker_module, "SETTLE_SECONDS", 0.05)
     gate = Gate()
     await flaky.jobs.enqueue([job("a")])
-    worker = worker_of(flaky, handling(work=gate.work))
+    worker = build_worker(flaky, build_handlers(work=gate.work))
 
     task = await begun(worker)
     await gate.started.wait()
@@ -322,11 +336,11 @@ async def test_a_store_that_is_away_does_not_keep_a_worker_from_finished_job(
     assert (await find(flaky.inner, "a")).state is State.ACTIVE
 
 
-async def test_a_store_that_comes_back_in_time_is_told(flaky: FaultyStore) -> None:
+async def test_a_store_that_comes_back_in_time_gets_the_settlements(flaky: FaultyStore) -> None:
     """TB5: an outage at the end is waited for."""
     gate = Gate()
     await flaky.jobs.enqueue([job("a")])
-    worker = worker_of(flaky, handling(work=gate.work), poll="1h")
+    worker = build_worker(flaky, build_handlers(work=gate.work), poll="1h")
 
     task = await begun(worker)
     await flaky.called("wait", 1)
@@ -339,12 +353,12 @@ async def test_a_store_that_comes_back_in_time_is_told(flaky: FaultyStore) -> No
 
 
 async def test_a_worker_that_ends_does_not_pause_for_long(flaky: FaultyStore, monkeypatch: pytest.MonkeyPatch) -> None:
-    """TB5: there is little time to tell the store what has ended, and it is used."""
-    monkeypatch.setattr(outage_module, "PAUSE_MS", 60_000)
-    monkeypatch.setattr(outage_module, "PAUSE_MS_MAX", 60_000)
+    """TB5: the little time for the last settlements is used."""
+    monkeypatch.setattr(reconnect_module, "PAUSE_MS", 60_000)
+    monkeypatch.setattr(reconnect_module, "PAUSE_MS_MAX", 60_000)
     gate = Gate()
     await flaky.jobs.enqueue([job("a")])
-    worker = worker_of(flaky, handling(work=gate.work), poll="1h")
+    worker = build_worker(flaky, build_handlers(work=gate.work), poll="1h")
 
     task = await begun(worker)
     await flaky.called("wait", 1)
@@ -355,11 +369,11 @@ async def test_a_worker_that_ends_does_not_pause_for_long(flaky: FaultyStore, mo
     assert await uncharged(flaky, "a")
 
 
-async def test_cancelling_the_worker_gives_its_jobs_back(store: Store) -> None:
-    """Q40: whoever cancels wants an end at once, and the jobs do not pay for it."""
+async def test_cancelling_the_worker_releases_its_jobs(store: Store) -> None:
+    """Q40: a cancelled worker ends at once, and releases its jobs uncharged."""
     gate = Gate()
     await store.jobs.enqueue([job("a")])
-    task = await begun(worker_of(store, handling(work=gate.work), grace="1h"))
+    task = await begun(build_worker(store, build_handlers(work=gate.work), grace="1h"))
     await gate.started.wait()
 
     task.cancel()
@@ -375,7 +389,7 @@ async def test_an_error_in_the_block_drains_the_worker_too(store: Store) -> None
     await store.jobs.enqueue([job("a")])
 
     with pytest.raises(Refused, match="enough"):
-        await _fails_beside(worker_of(store, handling(work=gate.work), grace="20ms"), gate)
+        await _fails_beside(build_worker(store, build_handlers(work=gate.work), grace="20ms"), gate)
 
     assert await uncharged(store, "a")
 
@@ -388,15 +402,15 @@ async def _fails_beside(worker: Worker, gate: Gate) -> None:
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 async def test_the_first_signal_drains_and_the_second_ends_at_once(store: Store, number: signal.Signals) -> None:
-    """Q40, T24: as a program that is asked to end by its host."""
-    gate, ear = Gate(), Ear()
+    """Q40, T24: as a program that its host stops."""
+    gate, recorder = Gate(), EventRecorder()
     await store.jobs.enqueue([job("a")])
-    worker = worker_of(store, handling(work=gate.work), ear, grace="1h")
+    worker = build_worker(store, build_handlers(work=gate.work), recorder, grace="1h")
 
     task = asyncio.create_task(worker.run(signals=True))
     await gate.started.wait()
     os.kill(os.getpid(), number)
-    await ear.hear(Lifecycle, lambda it: it.event == "stopping")
+    await recorder.wait_for(Lifecycle, lambda it: it.event == "stopping")
     assert gate.ends == []
     os.kill(os.getpid(), number)
     await ended(task)
@@ -405,11 +419,11 @@ async def test_the_first_signal_drains_and_the_second_ends_at_once(store: Store,
     assert await uncharged(store, "a")
 
 
-async def test_everything_is_told_from_start_to_stop(store: Store) -> None:
+async def test_all_events_are_emitted_from_start_to_stop(store: Store) -> None:
     """Q39, Q41: one event for each step of a worker's life, each with its reason."""
-    ear = Ear()
+    recorder = EventRecorder()
 
-    await work_off(store, handling(work=_nothing), ear)
+    await run_until_idle(store, build_handlers(work=_nothing), recorder)
 
-    assert [notice.event for notice in ear.told(Lifecycle)] == ["started", "stopping", "stopped"]
-    assert ear.told(Lifecycle)[0].why == f"on default/{MAIL.name}"
+    assert [event.event for event in recorder.of_type(Lifecycle)] == ["started", "stopping", "stopped"]
+    assert recorder.of_type(Lifecycle)[0].why == f"on default/{MAIL.name}"

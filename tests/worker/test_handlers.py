@@ -1,4 +1,4 @@
-"""Handlers: which function works on which kind, and where it runs."""
+"""Handlers: the function for each kind, and its mode."""
 
 from functools import partial
 from typing import Any
@@ -9,8 +9,8 @@ from headrace.model.errors import BadConfig, Refused
 from headrace.model.names import Queue
 from headrace.stores.contract.store import Store
 from headrace.worker.handlers import FAIL_KIND, Handlers, handler_of
-from tests.worker import processes
-from tests.worker.support import MAIL, find, handling, job, work_off
+from tests.worker import process_handlers
+from tests.worker.support import MAIL, build_handlers, find, job, run_until_idle
 
 
 async def coroutine() -> None:
@@ -71,7 +71,7 @@ def test_a_function_whose_arguments_cannot_be_sent_is_refused() -> None:
 
 
 def test_a_function_that_another_process_cannot_find_is_refused() -> None:
-    """Q33: with words that say what to do."""
+    """Q33: the error says what to do."""
 
     def inside() -> None:
         return
@@ -81,7 +81,7 @@ def test_a_function_that_another_process_cannot_find_is_refused() -> None:
     with pytest.raises(BadConfig, match="cannot find"):
         handler_of("work", lambda: None, process=True)
 
-    assert handler_of("work", processes.name, process=True).target == "tests.worker.processes:name"
+    assert handler_of("work", process_handlers.name, process=True).target == "tests.worker.process_handlers:name"
 
 
 @pytest.mark.parametrize("weight", [0, -1, 1.5, 10_001])
@@ -100,10 +100,10 @@ async def test_registering_a_kind_again_replaces_its_handler(store: Store) -> No
     async def second() -> str:
         return "second"
 
-    handlers = handling(work=first)
+    handlers = build_handlers(work=first)
     handlers.register(handler_of("work", second), MAIL)
     await store.jobs.enqueue([job("a")])
-    await work_off(store, handlers)
+    await run_until_idle(store, handlers)
 
     finished_job = (await find(store, "a")).finished_job
     assert finished_job is not None
@@ -112,7 +112,7 @@ async def test_registering_a_kind_again_replaces_its_handler(store: Store) -> No
 
 
 def test_handlers_know_their_queues_in_order_and_their_fail_queues() -> None:
-    handlers = handling(Queue("b"), Queue("a"), work=coroutine, plain=plain)
+    handlers = build_handlers(Queue("b"), Queue("a"), work=coroutine, plain=plain)
     handlers.register_fail(handler_of(FAIL_KIND, _told, style="listed"), Queue("b"))
 
     assert handlers.queues == [Queue("b"), Queue("a")]
@@ -126,7 +126,7 @@ def _told(_: str, __: object, ___: object) -> None:
     """Take note of a death."""
 
 
-def test_an_unknown_kind_is_told_with_the_nearest_and_not_with_all() -> None:
+def test_the_error_for_an_unknown_kind_names_the_most_similar_and_not_all() -> None:
     """T26: a long list is cut."""
     handlers = Handlers()
     for number in range(20):

@@ -1,4 +1,4 @@
-"""The health of a worker is proof that it consumes."""
+"""The health of a worker proves that it consumes."""
 
 import asyncio
 import logging
@@ -11,7 +11,16 @@ from headrace.testing.faults import FaultyStore
 from headrace.worker.events import JobsClaimed, JobsFinished, WorkerEvent
 from headrace.worker.health import find_problem
 from headrace.worker.log_format import JOB_LOG
-from tests.worker.support import SOON_S, Ear, dead_letters, handling, job, jobs, work_off, worker_of
+from tests.worker.support import (
+    SOON_S,
+    EventRecorder,
+    build_handlers,
+    build_worker,
+    dead_letters,
+    job,
+    jobs,
+    run_until_idle,
+)
 
 
 async def _nothing() -> None:
@@ -20,7 +29,7 @@ async def _nothing() -> None:
 
 async def test_a_worker_whose_claims_are_answered_is_well(flaky: FaultyStore) -> None:
     """Q39: idle or not."""
-    async with worker_of(flaky, handling(work=_nothing)) as worker, asyncio.timeout(SOON_S):
+    async with build_worker(flaky, build_handlers(work=_nothing)) as worker, asyncio.timeout(SOON_S):
         await flaky.called("claim", 2)
         health = worker.health()
 
@@ -33,7 +42,7 @@ async def test_a_worker_whose_claims_are_not_answered_is_not_well(flaky: FaultyS
     """TB6: a process that lives and does nothing is found."""
     hold = flaky.hold("claim")
 
-    async with worker_of(flaky, handling(work=_nothing)) as worker:
+    async with build_worker(flaky, build_handlers(work=_nothing)) as worker:
         await flaky.called("claim", 1)
         health = worker.health()
         hold.release()
@@ -44,8 +53,8 @@ async def test_a_worker_whose_claims_are_not_answered_is_not_well(flaky: FaultyS
 
 @pytest.mark.parametrize("is_plain", [False, True], ids=["units", "threads"])
 async def test_a_worker_that_is_full_is_well_though_it_does_not_ask(store: Store, is_plain: bool) -> None:
-    """Q39: who has no place free, or no thread, is consuming all the same."""
-    gate, ear, release = asyncio.Event(), Ear(), threading.Event()
+    """Q39: a worker without free units or threads is consuming all the same."""
+    gate, recorder, release = asyncio.Event(), EventRecorder(), threading.Event()
 
     async def work() -> None:
         await gate.wait()
@@ -54,16 +63,16 @@ async def test_a_worker_that_is_full_is_well_though_it_does_not_ask(store: Store
         release.wait(SOON_S)
 
     await store.jobs.enqueue(jobs(10))
-    handlers = handling(work=plain if is_plain else work)
-    worker = worker_of(store, handlers, ear, capacity=100 if is_plain else 2, threads=2)
+    handlers = build_handlers(work=plain if is_plain else work)
+    worker = build_worker(store, handlers, recorder, capacity=100 if is_plain else 2, threads=2)
     async with worker:
-        await ear.hear(JobsClaimed, lambda _: worker.health().totals.claimed == 2)
+        await recorder.wait_for(JobsClaimed, lambda _: worker.health().totals.claimed == 2)
         crew = worker._runtime
         assert crew is not None  # it runs
         is_full = crew.claimer.is_full
         gate.set()
         release.set()
-        await ear.hear(JobsFinished, lambda _: worker.health().totals.done == 10)
+        await recorder.wait_for(JobsFinished, lambda _: worker.health().totals.done == 10)
 
     assert is_full
     assert not crew.claimer.is_full
@@ -82,7 +91,7 @@ async def test_a_worker_that_is_full_is_well_though_it_does_not_ask(store: Store
         ("stopping", False, 5, 5, "the worker is stopping"),
     ],
 )
-def test_what_is_wrong_is_said_in_words(
+def test_problems_are_described_in_words(
     state: str, is_full: bool, claimed_ms_ago: int | None, beaten_ms_ago: int | None, why: str
 ) -> None:
     found = find_problem(state, is_full, claimed_ms_ago, beaten_ms_ago, poll_ms=10_000, lease_ms=30_000)  # type: ignore[arg-type]
@@ -91,8 +100,8 @@ def test_what_is_wrong_is_said_in_words(
     assert bool(found) == bool(why)
 
 
-async def test_health_may_be_asked_from_another_thread_while_the_loop_is_blocked(store: Store) -> None:
-    """Q39: a probe must not depend on what it probes."""
+async def test_health_may_be_read_from_another_thread_while_the_loop_is_blocked(store: Store) -> None:
+    """Q39: a probe must not depend on the loop that it checks."""
     asked, seen = threading.Event(), []
 
     def probe() -> None:
@@ -105,7 +114,7 @@ async def test_health_may_be_asked_from_another_thread_while_the_loop_is_blocked
         thread.join(SOON_S)  # the loop stands still until the probe has its answer
 
     await store.jobs.enqueue([job("a", "blocking")])
-    worker = worker_of(store, handling(blocking=blocking))
+    worker = build_worker(store, build_handlers(blocking=blocking))
     thread = threading.Thread(target=probe)
     thread.start()
     async with asyncio.timeout(SOON_S):
@@ -115,8 +124,8 @@ async def test_health_may_be_asked_from_another_thread_while_the_loop_is_blocked
 
 
 async def test_a_worker_that_has_not_run_or_has_ended_says_so(store: Store) -> None:
-    new = worker_of(store, handling(work=_nothing)).health()
-    over = (await work_off(store, handling(work=_nothing))).health()
+    new = build_worker(store, build_handlers(work=_nothing)).health()
+    over = (await run_until_idle(store, build_handlers(work=_nothing))).health()
 
     assert (new.ok, new.why) == (False, "the worker is new")
     assert (over.ok, over.why) == (False, "the worker is stopped")
@@ -129,7 +138,7 @@ async def test_totals_count_what_became_of_deliveries(store: Store) -> None:
         raise ValueError("no")
 
     await store.jobs.enqueue([job("a"), job("b", "bad"), job("c", "bad", max_attempts=1), job("d", "what")])
-    worker = await work_off(store, handling(work=_nothing, bad=bad))
+    worker = await run_until_idle(store, build_handlers(work=_nothing, bad=bad))
 
     totals = worker.health().totals
     assert (totals.claimed, totals.done, totals.retried, totals.dead) == (4, 1, 1, 2)
@@ -144,7 +153,7 @@ class BrokenFilter(logging.Filter):
 
 async def test_a_log_that_raises_does_no_harm(store: Store) -> None:
     """Q39: a job whose error cannot be logged ends all the same, with its error."""
-    ear, broken = Ear(), BrokenFilter()
+    recorder, broken = EventRecorder(), BrokenFilter()
 
     async def bad() -> None:
         raise KeyError("user")
@@ -155,25 +164,25 @@ async def test_a_log_that_raises_does_no_harm(store: Store) -> None:
     await store.jobs.enqueue([job("a", "bad", max_attempts=1)])
     JOB_LOG.addFilter(broken)
     try:
-        worker = await work_off(store, handling(bad=bad), deaf, ear)
+        worker = await run_until_idle(store, build_handlers(bad=bad), deaf, recorder)
     finally:
         JOB_LOG.removeFilter(broken)
 
     assert [dead_letter.error.cls for dead_letter in await dead_letters(store)] == ["KeyError"]
-    assert len(ear.told(JobsFinished)) == 1
+    assert len(recorder.of_type(JobsFinished)) == 1
     assert worker.health().free == worker.settings.capacity
 
 
 async def test_a_listener_that_raises_does_no_harm(store: Store, caplog: pytest.LogCaptureFixture) -> None:
     """Q39: neither to the worker nor to the listeners after it."""
-    ear = Ear()
+    recorder = EventRecorder()
 
     def broken(_: WorkerEvent) -> None:
         raise ValueError("deaf")
 
     await store.jobs.enqueue(jobs(3))
-    worker = await work_off(store, handling(work=_nothing), broken, ear)
+    worker = await run_until_idle(store, build_handlers(work=_nothing), broken, recorder)
 
     assert worker.health().totals.done == 3
-    assert len(ear.told(JobsFinished)) >= 1
+    assert len(recorder.of_type(JobsFinished)) >= 1
     assert "a listener failed on JobsFinished" in caplog.text

@@ -1,4 +1,4 @@
-"""Metrics: every claim and every end is counted, and whoever asks is answered, whatever the worker is at."""
+"""Metrics: every claim and settlement is counted, and requests are answered even while the worker is busy."""
 
 import asyncio
 import json
@@ -23,8 +23,8 @@ from headrace.worker.events import EventEmitter, LeaseLost, Lifecycle
 from headrace.worker.exceptions import Fail, Release
 from headrace.worker.metrics import Metrics, MetricsServer
 from headrace.worker.settler import Settler
-from tests.worker.support import SOON_S, handling, job, jobs, work_off, worker_of
-from tests.worker.test_logs import run_of
+from tests.worker.support import SOON_S, build_handlers, build_worker, job, jobs, run_until_idle
+from tests.worker.test_logging import run_of
 
 MAIL_OF_DEFAULT = {"tenant": "default", "queue": "mail"}
 
@@ -72,7 +72,9 @@ async def test_claims_and_ends_are_counted_by_tenant_queue_kind_and_outcome(stor
     await store.jobs.enqueue(
         [*jobs(3), job("b", "bad", backoff_ms=3_600_000), job("c", "fail"), job("d", "later"), job("e", queue=acme)]
     )
-    await work_off(store, handling(Queue("mail"), acme, work=_nothing, bad=bad, fail=fail, later=later), metrics)
+    await run_until_idle(
+        store, build_handlers(Queue("mail"), acme, work=_nothing, bad=bad, fail=fail, later=later), metrics
+    )
 
     claimed, ended = "headrace_jobs_claimed_total", "headrace_jobs_ended_total"
     assert value(metrics, claimed, **MAIL_OF_DEFAULT, kind="work") == 3
@@ -93,7 +95,7 @@ async def test_waits_are_those_of_the_stores_clock_and_fall_into_their_bucket(ti
     await timed.jobs.enqueue([job("b")])
     clock.advance(1)
 
-    await work_off(timed, handling(work=_nothing), metrics)
+    await run_until_idle(timed, build_handlers(work=_nothing), metrics)
 
     bucket = "headrace_job_wait_seconds_bucket"
     counts = [value(metrics, bucket, **MAIL_OF_DEFAULT, le=le) for le in ("0.001", "0.25", "0.5", "600.0", "+Inf")]
@@ -117,11 +119,11 @@ async def test_run_times_are_counted_by_kind_and_only_of_what_has_run(store: Sto
     assert value(metrics, "headrace_jobs_ended_total", **labels, outcome="done") == 2
 
 
-async def test_whoever_sends_jobs_cannot_make_up_labels(store: Store) -> None:
+async def test_a_sender_cannot_create_labels(store: Store) -> None:
     metrics = Metrics()
     await store.jobs.enqueue([job(str(number), f"made-up-{number}") for number in range(20)])
 
-    await work_off(store, handling(work=_nothing), metrics)
+    await run_until_idle(store, build_handlers(work=_nothing), metrics)
 
     kinds = {kind for _, labels in samples(metrics) for name, kind in labels if name == "kind"}
     assert kinds == {"unknown"}
@@ -130,17 +132,17 @@ async def test_whoever_sends_jobs_cannot_make_up_labels(store: Store) -> None:
 
 def test_lost_leases_outages_and_presumed_ends_are_counted_and_refusals_are_no_ends() -> None:
     metrics = Metrics()
-    notices = EventEmitter([metrics])
-    settler = Settler(lambda _: None, notices)
+    events = EventEmitter([metrics])
+    settler = Settler(lambda _: None, events)
     settler.put(run_of("sent"), Done(), 5)
     settler.record_failure(settler.take(), OutcomeUnknown("lost"))
     settler.record_answers(settler.take(), [Settled("sent", "not_active")])
     settler.put(run_of("late"), Done(), 5)
     settler.record_answers(settler.take(), [Settled("late", "lease_expired")])
 
-    notices.emit(LeaseLost(run_of().claim, "gone"))
-    notices.emit(Lifecycle("store_lost"))
-    notices.emit(Lifecycle("store_back"))
+    events.emit(LeaseLost(run_of().claim, "gone"))
+    events.emit(Lifecycle("store_lost"))
+    events.emit(Lifecycle("store_back"))
 
     ended = {labels: count for (name, labels), count in samples(metrics).items() if name == "headrace_jobs_ended_total"}
     assert ended == {frozenset({**MAIL_OF_DEFAULT, "kind": "work", "outcome": "presumed"}.items()): 1}
@@ -161,7 +163,7 @@ async def test_metrics_and_health_are_answered_while_the_loop_is_blocked(store: 
         thread.join(SOON_S)  # the loop stands still until the answers are there
 
     await store.jobs.enqueue([job("a")])
-    worker = worker_of(store, handling(work=work), metrics, capacity=4)
+    worker = build_worker(store, build_handlers(work=work), metrics, capacity=4)
     thread = threading.Thread(target=probe)
     thread.start()
     with metrics.serve("127.0.0.1", 0, worker.health) as server:
@@ -178,7 +180,7 @@ async def test_metrics_and_health_are_answered_while_the_loop_is_blocked(store: 
 
 def test_a_worker_that_is_not_well_answers_503(store: Store) -> None:
     metrics = Metrics()
-    worker = worker_of(store, handling(work=_nothing))
+    worker = build_worker(store, build_handlers(work=_nothing))
     with metrics.serve(health=worker.health) as server:
         status, _, body = ask(server, "/health")
         _, _, text = ask(server, "/metrics")
@@ -207,7 +209,7 @@ def test_other_paths_are_not_found_and_a_head_has_no_body(store: Store) -> None:
     assert whole.endswith(b"\r\n\r\n")
 
 
-def test_openmetrics_is_spoken_to_whoever_asks_for_it() -> None:
+def test_openmetrics_is_served_on_request() -> None:
     with Metrics().serve() as server:
         plain = ask(server, "/metrics")
         fancy = ask(server, "/metrics", Accept="application/openmetrics-text; version=1.0.0")
@@ -218,7 +220,7 @@ def test_openmetrics_is_spoken_to_whoever_asks_for_it() -> None:
 
 
 @pytest.mark.parametrize("port", ["taken", 70_000])
-def test_a_port_that_cannot_be_had_is_told_in_one_sentence(port: Any) -> None:
+def test_a_port_that_is_taken_is_refused_in_one_sentence(port: Any) -> None:
     metrics = Metrics()
     with metrics.serve() as server, pytest.raises(BadConfig) as refused:
         metrics.serve("127.0.0.1", server.port if port == "taken" else port)
@@ -240,7 +242,7 @@ def test_a_server_that_was_closed_answers_nobody_and_frees_its_port() -> None:
         assert ask(again, "/metrics")[0] == 200
 
 
-def test_without_the_package_it_is_said_how_to_get_it(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_the_package_the_error_names_it(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "prometheus_client", None)
 
     with pytest.raises(BadConfig, match=r"pip install 'headrace\[metrics\]'"):
@@ -250,9 +252,9 @@ def test_without_the_package_it_is_said_how_to_get_it(monkeypatch: pytest.Monkey
 async def test_counts_of_several_processes_are_added_by_series_and_by_bucket(store: Store) -> None:
     one, two, sums = WorkerCounts(), WorkerCounts(), WorkerCounts()
     await store.jobs.enqueue([*jobs(3)])
-    await work_off(store, handling(work=_nothing), one)
+    await run_until_idle(store, build_handlers(work=_nothing), one)
     await store.jobs.enqueue([job("d"), job("e", "other")])
-    await work_off(store, handling(work=_nothing, other=_nothing), two)
+    await run_until_idle(store, build_handlers(work=_nothing, other=_nothing), two)
 
     for counts in (one, two):
         sums.add(msgspec.msgpack.decode(msgspec.msgpack.encode(counts.copy()), type=WorkerCounts))

@@ -1,4 +1,4 @@
-"""Middleware is wrapped around every handler, outermost first."""
+"""Middleware wraps every handler, outermost first."""
 
 from typing import Any
 
@@ -11,8 +11,8 @@ from headrace.worker.context import Context, current
 from headrace.worker.exceptions import Release
 from headrace.worker.handlers import handler_of
 from headrace.worker.middleware import Next
-from tests.worker import processes
-from tests.worker.support import dead_letters, find, handling, job, work_off
+from tests.worker import process_handlers
+from tests.worker.support import build_handlers, dead_letters, find, job, run_until_idle
 
 
 async def add(one: int, other: int) -> int:
@@ -30,7 +30,7 @@ async def result_of(store: Store, id: str = "a") -> bytes | None:
     return finished_job.result
 
 
-async def test_middleware_runs_in_the_order_given_plain_or_not(store: Store) -> None:
+async def test_middleware_runs_outermost_first_plain_or_not(store: Store) -> None:
     """T27: outermost first, functions and coroutine functions mixed."""
     steps = []
 
@@ -49,7 +49,7 @@ async def test_middleware_runs_in_the_order_given_plain_or_not(store: Store) -> 
         return await call_next(context) + 1
 
     await store.jobs.enqueue([ADD])
-    await work_off(store, handling(add=add), middleware=[outer, plain, inner])
+    await run_until_idle(store, build_handlers(add=add), middleware=[outer, plain, inner])
 
     assert steps == ["outer in a", "plain", "inner in", "outer out 4"]
     assert await result_of(store) == b"4"
@@ -66,7 +66,7 @@ async def test_middleware_may_answer_in_the_place_of_the_handler(store: Store) -
         return "not needed" if context.job.id == "a" else Release(delay="1m")
 
     await store.jobs.enqueue([job("a"), job("b")])
-    await work_off(store, handling(work=work), middleware=[gatekeeper])
+    await run_until_idle(store, build_handlers(work=work), middleware=[gatekeeper])
 
     assert ran == []
     assert await result_of(store) == b'"not needed"'
@@ -84,7 +84,7 @@ async def test_what_middleware_raises_is_how_the_attempt_ended(store: Store, is_
         return plain(context, call_next)
 
     await store.jobs.enqueue([job("a", "add", payload=ADD.payload, max_attempts=1)])
-    await work_off(store, handling(add=add), middleware=[plain if is_plain else coroutine])
+    await run_until_idle(store, build_handlers(add=add), middleware=[plain if is_plain else coroutine])
 
     assert [dead_letter.error for dead_letter in await dead_letters(store)] == [
         JobError("PermissionError", "not today")
@@ -104,7 +104,7 @@ async def test_middleware_sees_what_the_handler_raises_and_may_make_it_good(stor
             return f"forgiven: {error}"
 
     await store.jobs.enqueue([job("a", "broken")])
-    await work_off(store, handling(broken=broken), middleware=[forgiving])
+    await run_until_idle(store, build_handlers(broken=broken), middleware=[forgiving])
 
     assert await result_of(store) == b'"forgiven: no"'
 
@@ -121,8 +121,8 @@ async def test_middleware_sees_values_wherever_they_were_made(store: Store) -> N
         return {"answer": 42}
 
     await store.jobs.enqueue([job("a", "plain"), job("b", "name")])
-    handlers = handling(plain=plain, name=handler_of("name", processes.name, process=True))
-    await work_off(store, handlers, middleware=[looking], pool_size=1)
+    handlers = build_handlers(plain=plain, name=handler_of("name", process_handlers.name, process=True))
+    await run_until_idle(store, handlers, middleware=[looking], pool_size=1)
 
     assert sorted(seen) == [("name", "b"), ("plain", {"answer": 42})]
     assert (await result_of(store, "a"), await result_of(store, "b")) == (b'{"answer":42}', b'"b"')
@@ -139,7 +139,7 @@ async def test_middleware_and_handler_know_the_same_job(store: Store) -> None:
         return current().job.id
 
     await store.jobs.enqueue([job("a")])
-    await work_off(store, handling(work=work), middleware=[looking])
+    await run_until_idle(store, build_handlers(work=work), middleware=[looking])
 
     assert ids == [("a", "a")]
     assert await result_of(store) == b'"a"'
@@ -153,7 +153,7 @@ async def test_what_middleware_passes_on_must_be_as_the_handler_is_annotated(sto
         return await call_next(context)
 
     await store.jobs.enqueue([job("a", "number")])
-    await work_off(store, handling(number=number), middleware=[passing])
+    await run_until_idle(store, build_handlers(number=number), middleware=[passing])
 
     [dead_letter] = await dead_letters(store)
     assert dead_letter.error.cls == "BadResult"

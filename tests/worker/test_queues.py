@@ -1,4 +1,4 @@
-"""A worker of several queues tries them in the order given, or by shares, and forgets none."""
+"""A worker of several queues claims in their order, or by shares, and starves none."""
 
 import asyncio
 
@@ -9,7 +9,7 @@ from headrace.stores.contract.store import Store
 from headrace.testing.faults import FaultyStore
 from headrace.worker.capacity import QueueOrder
 from headrace.worker.handlers import Handlers, handler_of
-from tests.worker.support import MAIL, job, jobs, work_off
+from tests.worker.support import MAIL, job, jobs, run_until_idle
 
 URGENT, BULK, REPORTS = Queue("urgent"), Queue("bulk"), Queue("reports")
 
@@ -43,25 +43,25 @@ async def fill(store: Store, queue: Queue, count: int, kind: str = "work") -> No
     await store.jobs.enqueue([job(str(n), kind, queue=queue, payload=payload) for n in range(count)])
 
 
-async def test_queues_are_emptied_in_the_order_given(store: Store) -> None:
+async def test_queues_are_emptied_in_order(store: Store) -> None:
     """Q37, QB12: the first queue goes first, and the order is not turned round."""
     log = Log()
     await fill(store, BULK, 5)
     await fill(store, URGENT, 5)
 
-    await work_off(store, log.handlers(), queues=["urgent", "bulk"], capacity=1)
+    await run_until_idle(store, log.handlers(), queues=["urgent", "bulk"], capacity=1)
 
     assert log.ran == ["urgent"] * 5 + ["bulk"] * 5
 
 
 @pytest.mark.parametrize("plain", [URGENT, BULK], ids=["urgent-in-threads", "bulk-in-threads"])
 async def test_the_order_holds_wherever_handlers_run(store: Store, plain: Queue) -> None:
-    """Q37, QB12: a queue whose handlers run in threads is not asked out of turn."""
+    """Q37, QB12: a queue with handlers in threads is not claimed out of order."""
     log = Log()
     for queue in (REPORTS, BULK, URGENT):
         await fill(store, queue, 5, "plain" if queue == plain else "work")
 
-    await work_off(store, log.handlers(plain), queues=["urgent", "bulk", "reports"], capacity=1)
+    await run_until_idle(store, log.handlers(plain), queues=["urgent", "bulk", "reports"], capacity=1)
 
     assert log.ran == ["urgent"] * 5 + ["bulk"] * 5 + ["reports"] * 5
 
@@ -79,7 +79,7 @@ async def test_within_a_queue_the_higher_priority_goes_first(store: Store) -> No
     )
     handlers = Handlers()
     handlers.register(handler_of("work", work), BULK)
-    await work_off(store, handlers, capacity=1)
+    await run_until_idle(store, handlers, capacity=1)
 
     assert ran == [3, 5, 1, 4, 2]
 
@@ -91,7 +91,7 @@ async def test_queues_with_shares_go_first_as_often_as_their_shares_say(store: S
     await fill(store, URGENT, 100)
     await fill(store, BULK, 100, "plain" if plain else "work")
 
-    await work_off(store, log.handlers(*plain), queues={"urgent": 3, "bulk": 1}, capacity=1)
+    await run_until_idle(store, log.handlers(*plain), queues={"urgent": 3, "bulk": 1}, capacity=1)
 
     assert log.ran[:40].count("urgent") == 30
     assert log.ran[:40].count("bulk") == 10
@@ -100,11 +100,11 @@ async def test_queues_with_shares_go_first_as_often_as_their_shares_say(store: S
 
 
 async def test_a_queue_with_nothing_to_do_leaves_its_turns_to_the_others(store: Store) -> None:
-    """Q37: shares cost nothing where nobody claims them."""
+    """Q37: the unused share of a queue goes to the others."""
     log = Log()
     await fill(store, BULK, 50)
 
-    await work_off(store, log.handlers(), queues={"urgent": 100, "bulk": 1, "reports": 100}, capacity=10)
+    await run_until_idle(store, log.handlers(), queues={"urgent": 100, "bulk": 1, "reports": 100}, capacity=10)
 
     assert log.ran == ["bulk"] * 50
 
@@ -122,7 +122,7 @@ async def test_no_queue_is_dropped_when_the_worker_is_full(store: Store) -> None
     handlers.register(handler_of("work", work), *queues)
     for queue in queues:
         await store.jobs.enqueue([job(str(n), queue=queue) for n in range(5)])
-    await work_off(store, handlers, capacity=2)
+    await run_until_idle(store, handlers, capacity=2)
 
     assert len(ran) == 200
 
@@ -131,7 +131,7 @@ async def test_the_queues_of_the_handlers_are_claimed_from_when_nobody_says_othe
     """Q37: in the order of registration."""
     log = Log()
 
-    await work_off(flaky, log.handlers())
+    await run_until_idle(flaky, log.handlers())
 
     assert list(flaky.claims[0].queues) == [URGENT, BULK, REPORTS]
 
@@ -141,13 +141,13 @@ async def test_queues_that_are_not_named_are_left_alone(store: Store) -> None:
     await fill(store, URGENT, 3)
     await fill(store, BULK, 3)
 
-    await work_off(store, log.handlers(), queues=["bulk"])
+    await run_until_idle(store, log.handlers(), queues=["bulk"])
 
     assert log.ran == ["bulk"] * 3
     assert (await store.queues.counts(URGENT)).waiting == 3
 
 
-async def test_a_named_queue_is_cut_as_its_handler_said(store: Store) -> None:
+async def test_a_named_queue_has_the_shards_of_its_handler(store: Store) -> None:
     ran = []
 
     async def work() -> None:
@@ -157,7 +157,7 @@ async def test_a_named_queue_is_cut_as_its_handler_said(store: Store) -> None:
     handlers = Handlers()
     handlers.register(handler_of("work", work), cut)
     await store.jobs.enqueue(jobs(20, queue=cut))
-    await work_off(store, handlers, queues=["mail"])
+    await run_until_idle(store, handlers, queues=["mail"])
 
     assert len(ran) == 20
 
@@ -173,7 +173,7 @@ async def test_names_belong_to_the_tenant_of_the_worker(store: Store) -> None:
     handlers.register(handler_of("work", work))
     await store.jobs.enqueue([job("a", queue=other, payload=b'{"tenant":"acme"}')])
     await store.jobs.enqueue([job("a", queue=MAIL, payload=b'{"tenant":"default"}')])
-    await work_off(store, handlers, queues=["mail"], tenant="acme")
+    await run_until_idle(store, handlers, queues=["mail"], tenant="acme")
 
     assert ran == ["acme"]
 

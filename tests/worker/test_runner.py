@@ -1,4 +1,4 @@
-"""The runner by itself: what a worker brings about only by the chance of one turn of its loop."""
+"""The runner by itself: cases that depend on a single turn of the worker's loop."""
 
 import asyncio
 import random
@@ -22,7 +22,7 @@ from headrace.worker.outcomes import Outcomes
 from headrace.worker.pools.process_pool import ProcessPool
 from headrace.worker.pools.threads import ThreadPool
 from headrace.worker.runner import Runner
-from tests.worker.support import MAIL, SOON_S, handling, job, work_off
+from tests.worker.support import MAIL, SOON_S, build_handlers, job, run_until_idle
 
 
 async def around(context: Context, call_next: Next) -> Any:
@@ -58,7 +58,7 @@ async def end_of(
 
     with closing(ThreadPool(1)) as threads:
         endings = Outcomes(random.Random(7))
-        handlers = handling(work=handler)
+        handlers = build_handlers(work=handler)
         runner = Runner(handlers, endings, middleware, threads, ProcessPool(1), ended, EventEmitter([]))
         runner.start([run])
         if stop is not None:
@@ -107,6 +107,6 @@ async def test_the_task_of_a_handler_is_named_for_the_kind_of_its_job(store: Sto
         names.append(task.get_name())
 
     await store.jobs.enqueue([job("a")])
-    await work_off(store, handling(work=work))
+    await run_until_idle(store, build_handlers(work=work))
 
     assert names == ["work"]

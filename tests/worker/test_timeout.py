@@ -1,4 +1,4 @@
-"""A handler whose time is over is stopped; its attempt failed, and it keeps its place until it has really ended."""
+"""A handler is stopped at its time-out; the attempt failed, and it keeps its capacity until it has really ended."""
 
 import asyncio
 import threading
@@ -14,15 +14,25 @@ from headrace.worker import runner as runner_module
 from headrace.worker.context import current
 from headrace.worker.events import CallbackRaised, HandlerStuck, JobsFinished
 from headrace.worker.handlers import handler_of
-from tests.worker import processes
-from tests.worker.support import SOON_S, Ear, dead_letters, find, handling, job, jobs, work_off, worker_of
+from tests.worker import process_handlers
+from tests.worker.support import (
+    SOON_S,
+    EventRecorder,
+    build_handlers,
+    build_worker,
+    dead_letters,
+    find,
+    job,
+    jobs,
+    run_until_idle,
+)
 
 TIMED_OUT = JobError("TimedOut", "the handler was still running after its 0.05 s")
 
 
 async def test_a_handler_that_takes_too_long_is_cancelled_and_tried_again(store: Store) -> None:
     """Q36, T27, Q41: a time-out is a failed attempt, like any other; nothing else counts it."""
-    ends, ear = [], Ear()
+    ends, recorder = [], EventRecorder()
 
     async def slow() -> None:
         try:
@@ -31,13 +41,13 @@ async def test_a_handler_that_takes_too_long_is_cancelled_and_tried_again(store:
             ends.append(current().attempt)
 
     await store.jobs.enqueue([job("a", "slow", timeout_ms=50, max_attempts=3, backoff_ms=0)])
-    worker = await work_off(store, handling(slow=slow), ear)
+    worker = await run_until_idle(store, build_handlers(slow=slow), recorder)
 
     assert ends == [1, 2, 3]
     [dead_letter] = await dead_letters(store)
     assert (dead_letter.reason, dead_letter.error) == ("attempts", TIMED_OUT)
     assert (dead_letter.record.attempts, dead_letter.record.stalls) == (3, 0)
-    assert ear.told(CallbackRaised) == []
+    assert recorder.of_type(CallbackRaised) == []
     assert worker.health().totals.retried == 2
 
 
@@ -51,7 +61,7 @@ async def test_a_handler_within_its_time_is_left_alone(store: Store) -> None:
         return current().remaining_ms
 
     await store.jobs.enqueue([job("a", timeout_ms=60_000), job("b", timeout_ms=0)])
-    await work_off(store, handling(work=work))
+    await run_until_idle(store, build_handlers(work=work))
 
     results = [
         finished_job.result or b"" for id in "ab" if (finished_job := (await find(store, id)).finished_job) is not None
@@ -71,25 +81,25 @@ async def test_the_others_go_on_while_one_is_timed_out(store: Store) -> None:
 
     await store.jobs.enqueue([job("slow", "slow", timeout_ms=50, max_attempts=1)])
     await store.jobs.enqueue(jobs(50))
-    worker = await work_off(store, handling(slow=slow, work=work), capacity=2)
+    worker = await run_until_idle(store, build_handlers(slow=slow, work=work), capacity=2)
 
     assert (worker.health().totals.done, worker.health().totals.dead) == (50, 1)
 
 
-async def test_a_process_whose_time_is_over_is_killed_and_replaced(store: Store) -> None:
+async def test_a_process_is_killed_and_replaced_at_its_time_out(store: Store) -> None:
     """Q36, TB7: nothing of it runs on beside the next attempt, and the next job has a process again."""
-    async with processes.Caller().open() as caller, asyncio.timeout(SOON_S):
+    async with process_handlers.Caller().open() as caller, asyncio.timeout(SOON_S):
         await store.jobs.enqueue(
             [
                 job("a", "hangs", payload=b'{"port":%d}' % caller.port, timeout_ms=1_500, max_attempts=1),
                 job("b", "name"),
             ]
         )
-        handlers = handling(
-            hangs=handler_of("hangs", processes.hangs, process=True),
-            name=handler_of("name", processes.name, process=True),
+        handlers = build_handlers(
+            hangs=handler_of("hangs", process_handlers.hangs, process=True),
+            name=handler_of("name", process_handlers.name, process=True),
         )
-        await work_off(store, handlers, pool_size=1)
+        await run_until_idle(store, handlers, pool_size=1)
         await caller.gone.wait()
 
     [dead_letter] = await dead_letters(store)
@@ -98,7 +108,7 @@ async def test_a_process_whose_time_is_over_is_killed_and_replaced(store: Store)
 
 
 async def test_a_coroutine_that_swallows_its_cancellation_and_returns_is_done(store: Store) -> None:
-    """Q36: what is finished is finished, late or not."""
+    """Q36: a late result counts."""
 
     async def work() -> str:
         try:
@@ -108,7 +118,7 @@ async def test_a_coroutine_that_swallows_its_cancellation_and_returns_is_done(st
         return "never"
 
     await store.jobs.enqueue([job("a", timeout_ms=50)])
-    await work_off(store, handling(work=work))
+    await run_until_idle(store, build_handlers(work=work))
 
     finished_job = (await find(store, "a")).finished_job
     assert finished_job is not None
@@ -116,12 +126,12 @@ async def test_a_coroutine_that_swallows_its_cancellation_and_returns_is_done(st
 
 
 @pytest.mark.parametrize("mode", ["async", "thread"])
-async def test_a_handler_that_ignores_its_end_keeps_place_and_lease_and_is_told_of(
+async def test_a_handler_that_ignores_its_end_keeps_capacity_and_lease_and_is_reported(
     timed: Store, clock: ManualClock, monkeypatch: pytest.MonkeyPatch, mode: str
 ) -> None:
-    """Q36, TB7, T32: as long as it runs here, it starts nowhere else, and somebody is told."""
+    """Q36, TB7, T32: while it runs here, it starts nowhere else, and it is reported as stuck."""
     monkeypatch.setattr(runner_module, "REMIND_SECONDS", 0.05)
-    flaky, ear, gate, release = FaultyStore(timed), Ear(), asyncio.Event(), threading.Event()
+    flaky, recorder, gate, release = FaultyStore(timed), EventRecorder(), asyncio.Event(), threading.Event()
 
     async def stubborn() -> None:
         while not gate.is_set():
@@ -135,18 +145,18 @@ async def test_a_handler_that_ignores_its_end_keeps_place_and_lease_and_is_told_
         release.wait(SOON_S)
 
     await flaky.jobs.enqueue([job("a", timeout_ms=50, max_attempts=1)])
-    handlers = handling(work=plain if mode == "thread" else stubborn)
-    worker = worker_of(flaky, handlers, ear, lease="3s", heartbeat="20ms", capacity=1)
+    handlers = build_handlers(work=plain if mode == "thread" else stubborn)
+    worker = build_worker(flaky, handlers, recorder, lease="3s", heartbeat="20ms", capacity=1)
     async with worker:
-        wedged = await ear.hear(HandlerStuck)
+        wedged = await recorder.wait_for(HandlerStuck)
         for _ in range(3):
             await flaky.called("extend", flaky.calls["extend"] + 2)
             clock.advance(2_000)
-        other = await work_off(timed, handling(work=stubborn), name="worker-2")
+        other = await run_until_idle(timed, build_handlers(work=stubborn), name="worker-2")
         health = worker.health()
         gate.set()
         release.set()
-        await ear.hear(JobsFinished)
+        await recorder.wait_for(JobsFinished)
 
     assert (wedged.claim.record.id, wedged.stop) == ("a", "timeout")
     assert (health.free, [running.stop for running in health.running]) == (0, ["timeout"])
@@ -171,7 +181,7 @@ async def test_a_coroutine_that_swallowed_one_cancellation_is_cancelled_again(
         await asyncio.Event().wait()
 
     await store.jobs.enqueue([job("a", timeout_ms=50, max_attempts=1)])
-    await work_off(store, handling(work=work))
+    await run_until_idle(store, build_handlers(work=work))
 
     assert len(swallowed) == 2
     assert [dead_letter.error for dead_letter in await dead_letters(store)] == [TIMED_OUT]
@@ -187,6 +197,6 @@ async def test_a_time_limit_covers_the_middleware(store: Store) -> None:
         return
 
     await store.jobs.enqueue([job("a", timeout_ms=50, max_attempts=1)])
-    await work_off(store, handling(work=work), middleware=[stuck])
+    await run_until_idle(store, build_handlers(work=work), middleware=[stuck])
 
     assert [dead_letter.error for dead_letter in await dead_letters(store)] == [TIMED_OUT]

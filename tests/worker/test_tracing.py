@@ -1,4 +1,4 @@
-"""Traces: an enqueue and its runs are spans that know each other, in programs that have set up OpenTelemetry."""
+"""Traces: an enqueue and its runs are linked spans, in programs that have set up OpenTelemetry."""
 
 import asyncio
 import io
@@ -27,8 +27,8 @@ from headrace.worker.context import current
 from headrace.worker.exceptions import Release
 from headrace.worker.handlers import handler_of
 from headrace.worker.logging import setup_logs
-from tests.worker import processes
-from tests.worker.support import MAIL, handling, job, jobs, work_off
+from tests.worker import process_handlers
+from tests.worker.support import MAIL, build_handlers, job, jobs, run_until_idle
 
 
 class Spans:
@@ -96,7 +96,7 @@ async def _nothing() -> None:
 async def test_a_run_is_linked_to_its_enqueue_and_begins_a_trace_of_its_own(store: Store, spans: Spans) -> None:
     with trace.get_tracer("program").start_as_current_span("request") as request:
         await Client(store, queue="mail").enqueue("work", {}, id="a")
-        await work_off(store, handling(work=_nothing))
+        await run_until_idle(store, build_handlers(work=_nothing))
 
     enqueue, run = spans.enqueue, spans.run
     assert (enqueue.name, run.name) == ("enqueue work", "run work")
@@ -109,7 +109,7 @@ async def test_a_run_is_linked_to_its_enqueue_and_begins_a_trace_of_its_own(stor
 
 async def test_spans_say_which_job_they_are_about(store: Store, spans: Spans) -> None:
     await Client(store, queue="mail").enqueue("work", {}, id="a")
-    await work_off(store, handling(work=_nothing))
+    await run_until_idle(store, build_handlers(work=_nothing))
 
     about = {
         "messaging.system": "headrace",
@@ -145,9 +145,11 @@ async def test_the_span_of_a_run_is_the_current_one_inside_its_handler(store: St
     def plain() -> str | None:
         return current_trace_id()
 
-    function = {"async": work, "thread": plain, "process": processes.trace}[mode]
+    function = {"async": work, "thread": plain, "process": process_handlers.trace}[mode]
     handle = await Client(store, queue="mail").enqueue("work", {})
-    await work_off(store, handling(work=handler_of("work", function, process=mode == "process")), pool_size=1)
+    await run_until_idle(
+        store, build_handlers(work=handler_of("work", function, process=mode == "process")), pool_size=1
+    )
 
     assert await handle.result(timeout="1s") == f"{ids(spans.run)[0]:032x}"
 
@@ -161,7 +163,7 @@ async def test_handlers_see_the_headers_and_the_baggage_that_were_sent(store: St
     token = context.attach(baggage.set_baggage("user", "42"))
     await Client(store, queue="mail").enqueue("work", {}, headers={"shop": "7"})
     context.detach(token)
-    await work_off(store, handling(work=work))
+    await run_until_idle(store, build_handlers(work=work))
 
     [(headers, user)] = seen
     trace_id, span_id = ids(spans.enqueue)
@@ -206,7 +208,7 @@ async def test_many_jobs_are_one_span_with_their_number(store: Store, spans: Spa
 
     await client.enqueue_many(jobs(5))
     await client.enqueue_many([job("a"), job("b", "other")])
-    await work_off(store, handling(work=_nothing, other=_nothing))
+    await run_until_idle(store, build_handlers(work=_nothing, other=_nothing))
 
     alike, mixed = spans.of(SpanKind.PRODUCER)
     assert [(span.name, attributes(span)["messaging.batch.message_count"]) for span in (alike, mixed)] == [
@@ -244,7 +246,7 @@ async def test_a_failed_attempt_is_an_error_with_its_exception_and_without_secre
         raise ValueError("no redis://admin:hunter2@host/0")
 
     await store.jobs.enqueue([job("a", max_attempts=1)])
-    await work_off(store, handling(work=work))
+    await run_until_idle(store, build_handlers(work=work))
 
     assert spans.run.status.status_code is StatusCode.ERROR
     assert spans.run.status.description == "ValueError: no redis://…@host/0"
@@ -264,7 +266,7 @@ async def test_a_time_out_is_an_error_and_a_release_is_none(store: Store, spans:
         raise Release(delay="1h")
 
     await store.jobs.enqueue([job("a", "slow", timeout_ms=1, max_attempts=1), job("b", "later")])
-    await work_off(store, handling(slow=slow, later=later))
+    await run_until_idle(store, build_handlers(slow=slow, later=later))
 
     found = {span.name: span for span in spans.of(SpanKind.CONSUMER)}
     assert attributes(found["run slow"])["error.type"] == "TimedOut"
@@ -308,7 +310,7 @@ async def test_lines_of_the_log_name_the_trace_of_the_run(store: Store, spans: S
     await Client(store, queue="mail").enqueue("work", {}, id="a", max_attempts=1)
     stream = io.StringIO()
     with setup_logs("json", stream) as logs:
-        await work_off(store, handling(work=work), *logs.listeners)
+        await run_until_idle(store, build_handlers(work=work), *logs.listeners)
 
     lines = {line["event"]: line for line in map(json.loads, stream.getvalue().splitlines())}
     assert lines["claimed"]["origin_trace_id"] == f"{ids(spans.enqueue)[0]:032x}"
@@ -330,7 +332,7 @@ async def test_a_program_that_records_nothing_puts_nothing_into_headers(
 
     await Client(store, queue="mail").enqueue("work", {}, id="a")
     headers = await headers_of(store, "a")
-    await work_off(store, handling(work=_nothing))
+    await run_until_idle(store, build_handlers(work=_nothing))
 
     assert headers == {}
     assert exporter.get_finished_spans() == ()
@@ -352,7 +354,7 @@ async def test_a_span_that_fails_costs_no_job(
     monkeypatch.setattr(trace, "_TRACER_PROVIDER", made)
 
     handle = await Client(store, queue="mail").enqueue("work", {})
-    worker = await work_off(store, handling(work=_nothing))
+    worker = await run_until_idle(store, build_handlers(work=_nothing))
 
     assert (handle.status, worker.health().totals.done) == ("created", 1)
     assert f"a span could not be {told}" in caplog.text

@@ -13,7 +13,7 @@ from headrace.worker.config import WorkerConfig
 from headrace.worker.handlers import Handlers, handler_of
 from headrace.worker.worker import Worker
 from tests.support.stores import SHARED_URLS, STORES
-from tests.worker.processes import name
+from tests.worker.process_handlers import name
 
 QUEUE = Queue("mail")
 

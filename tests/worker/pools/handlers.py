@@ -36,7 +36,7 @@ def session() -> list[int]:
 
 
 def echo(text: str) -> str:
-    """Give back what came."""
+    """Return the argument."""
     return text
 
 
@@ -46,17 +46,17 @@ def add(one: int, other: int = 10) -> int:
 
 
 def promise(result: str | None) -> int:
-    """Give back what came, whatever is said here."""
+    """Return the argument, whatever the annotation."""
     return result  # type: ignore[return-value]
 
 
 def listed(id: str, payload: Any, error: dict[str, str]) -> list[Any]:
-    """Give back what came, in order."""
+    """Return the arguments in order."""
     return [id, payload, error]
 
 
 async def slowly(text: str) -> str:
-    """Give back what came, from a coroutine."""
+    """Return the argument from a coroutine."""
     await asyncio.sleep(0)
     return f"{text} from {type(asyncio.get_running_loop()).__name__}"
 

@@ -1,4 +1,4 @@
-"""A program with a pool of processes and handlers of its own, for tests that end it or look at it from outside."""
+"""A program with a pool of processes and its own handlers, for tests that kill or inspect it from outside."""
 
 import asyncio
 import signal

@@ -1,4 +1,4 @@
-"""Tasks for the processes of the tests, and looks at what the system knows of them."""
+"""Tasks for the processes of the tests, and their state in the operating system."""
 
 import asyncio
 import json

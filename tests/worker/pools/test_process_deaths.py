@@ -1,4 +1,4 @@
-"""What the pool of processes promises when processes die, are killed or are closed."""
+"""The pool of processes when processes die, are killed or are closed."""
 
 import asyncio
 import contextlib
@@ -130,7 +130,7 @@ async def test_a_handler_that_holds_the_interpreter_disturbs_nobody_and_can_be_k
         ("kill_oneself", {"number": 40}, -40, "signal 40"),
     ],
 )
-async def test_a_process_that_dies_by_itself_is_told_with_its_code_and_replaced(
+async def test_a_process_that_dies_by_itself_is_reported_with_its_code_and_replaced(
     name: str, argument: dict[str, int], exitcode: int, told: str
 ) -> None:
     async with open_pool(1) as pool:
@@ -155,7 +155,7 @@ async def test_a_death_is_noticed_though_a_forked_program_holds_the_link_open() 
         await gone(*map(int, noted[0].split()))
 
 
-async def test_what_a_process_has_said_before_its_death_is_heard(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_reply_sent_before_the_death_of_a_process_counts(monkeypatch: pytest.MonkeyPatch) -> None:
     heard: list[str] = []
     monkeypatch.setattr(process, "READ_BYTES", 8)
     async with open_pool(1) as pool:
@@ -171,7 +171,7 @@ async def test_what_a_process_has_said_before_its_death_is_heard(monkeypatch: py
     assert heard == ["a quarter", "all"]
 
 
-async def test_a_process_that_closes_its_link_is_given_up() -> None:
+async def test_a_process_that_closes_its_link_is_killed() -> None:
     async with open_pool(1) as pool:
         with pytest.raises(ProcessDied):
             await answer_of(pool, "close_everything")
@@ -270,7 +270,7 @@ async def test_exit_functions_of_an_idle_process_run_on_close(tmp_path: Path) ->
     assert note.read_text() == "goodbye"
 
 
-async def test_a_process_that_dies_while_a_payload_is_being_sent_is_told() -> None:
+async def test_a_process_that_dies_while_a_payload_is_sent_is_reported() -> None:
     async with open_pool(1) as pool:
         pid = await answer_of(pool, "pid")
         os.kill(pid, signal.SIGSTOP)
@@ -284,7 +284,7 @@ async def test_a_process_that_dies_while_a_payload_is_being_sent_is_told() -> No
         assert await answer_of(pool, "echo", text="x" * 250_000)
 
 
-async def test_a_process_that_cannot_start_is_told_and_the_pool_goes_on(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_process_that_cannot_start_is_reported_and_the_pool_goes_on(monkeypatch: pytest.MonkeyPatch) -> None:
     files = open_files()
     async with open_pool(1) as pool:
         with monkeypatch.context() as broken:

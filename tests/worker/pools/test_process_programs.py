@@ -1,4 +1,4 @@
-"""What processes promise to the program that they belong to, seen from outside."""
+"""Processes of a pool as seen from outside of their program."""
 
 import asyncio
 import os

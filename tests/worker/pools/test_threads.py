@@ -1,4 +1,4 @@
-"""What the pool of threads promises."""
+"""The pool of threads."""
 
 import asyncio
 import gc
@@ -112,7 +112,7 @@ async def test_a_cancelled_call_is_over_only_when_its_thread_is() -> None:
     pool.close()
 
 
-async def test_a_time_out_is_told_as_one_after_the_thread_has_ended() -> None:
+async def test_a_time_out_is_raised_after_the_thread_has_ended() -> None:
     pool = ThreadPool(1)
     gate = Gate(asyncio.get_running_loop())
 

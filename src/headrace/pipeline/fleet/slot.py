@@ -22,7 +22,7 @@ from headrace.worker.worker import Worker
 
 LEFTOVER_EXIT = 75
 """How the process of a worker ends that left something running."""
-OURS = ("headrace-handler", "headrace-heart")
+OURS = ("headrace-handler", "headrace-heartbeat")
 """Threads that must not outlive their worker."""
 
 

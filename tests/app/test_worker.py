@@ -1,4 +1,4 @@
-"""The whole way: functions are sent, a worker of the app runs them, results come back."""
+"""End to end: jobs are sent, a worker of the app runs them, results come back."""
 
 import asyncio
 import json
@@ -31,7 +31,7 @@ from headrace import (
 from headrace.app.decorators import WorkerFields
 from headrace.worker.events import JobsClaimed, JobsFinished, WorkerEvent
 from headrace.worker.middleware import Next
-from tests.app import elsewhere
+from tests.app import importable_jobs
 from tests.support.stores import sqlite_url
 
 PATIENCE_S = 20
@@ -88,7 +88,7 @@ async def test_a_result_that_never_comes_is_an_error_that_says_why(app: App) -> 
         await waiting.result()
 
 
-async def test_a_fail_handler_is_told_of_a_death_with_id_payload_and_error(any_app: App) -> None:
+async def test_a_fail_handler_gets_id_payload_and_error_of_a_dead_letter(any_app: App) -> None:
     """Q27, Q30, Q31: a job on the fail queue, read as [id, payload, error], with a patient policy of its own."""
     told: list[tuple[str, Any, DeathInfo]] = []
     heard = asyncio.Event()
@@ -165,7 +165,7 @@ async def test_several_apps_in_one_process_keep_to_themselves(tmp_path: Path) ->
     assert found.state == "waiting"
 
 
-async def test_a_queue_that_a_worker_is_told_by_name_is_one_of_the_apps_tenant(url: str) -> None:
+async def test_a_queue_named_to_a_worker_is_of_the_apps_tenant(url: str) -> None:
     app = App(url, tenant="acme")
     ran: list[str] = []
 
@@ -195,7 +195,7 @@ async def test_one_worker_serves_two_tenants_by_their_shares(app: App) -> None:
     assert 2 <= ran[:20].count("small") <= 10
 
 
-async def test_middleware_is_around_every_handler_in_the_order_given(url: str) -> None:
+async def test_middleware_is_around_every_handler_outermost_first(url: str) -> None:
     calls: list[str] = []
 
     async def outer(context: Context, call_next: Next) -> Any:
@@ -221,10 +221,10 @@ async def test_middleware_is_around_every_handler_in_the_order_given(url: str) -
 
 async def test_a_job_that_asks_for_a_process_runs_in_one(url: str) -> None:
     app = App(url, queue="reports")
-    app.registry.add(elsewhere.square)
+    app.registry.add(importable_jobs.square)
 
     sender: Handle[tuple[int, int]] = await (await app.client()).send(
-        elsewhere.square.job(12), type=elsewhere.square.handler.arguments.result_type
+        importable_jobs.square.job(12), type=importable_jobs.square.handler.arguments.result_type
     )
     await app.work(until_idle=True, pool_size=1)
     number, pid = await sender.result()
@@ -259,19 +259,19 @@ async def test_handlers_send_jobs_themselves_from_the_loop_and_from_threads(any_
     await any_app.close()
 
 
-async def test_listeners_hear_what_a_worker_of_the_app_does(app: App) -> None:
-    notices: list[WorkerEvent] = []
+async def test_listeners_get_the_events_of_an_apps_worker(app: App) -> None:
+    events: list[WorkerEvent] = []
     ping = app.job(_ping)
 
     await ping.enqueue()
-    await app.work(until_idle=True, listeners=[notices.append])
-    by_work = [type(notice) for notice in notices]
-    notices.clear()
-    async with asyncio.timeout(PATIENCE_S), app.worker(listeners=[notices.append]):
+    await app.work(until_idle=True, listeners=[events.append])
+    by_work = [type(notice) for notice in events]
+    events.clear()
+    async with asyncio.timeout(PATIENCE_S), app.worker(listeners=[events.append]):
         await (await ping.enqueue()).result()
 
     assert [by_work.count(kind) for kind in (JobsClaimed, JobsFinished)] == [1, 1]
-    assert [type(notice) for notice in notices].count(JobsClaimed) == 1
+    assert [type(notice) for notice in events].count(JobsClaimed) == 1
 
 
 async def _ping() -> None:
@@ -317,7 +317,7 @@ print("stopped", flush=True)
 """
 
 
-async def test_a_worker_program_finishes_what_it_has_begun_when_it_is_told_to_end(url: str) -> None:
+async def test_a_stopped_worker_program_finishes_its_running_jobs(url: str) -> None:
     app = App(url)
 
     @app.job

@@ -1,8 +1,7 @@
-"""A worker in a process that runs out of file descriptors when it is told to: `python -m tests.worker.descriptors URL
-thread|loop`.
+"""A worker that runs out of file descriptors on request: `python -m tests.worker.descriptor_program URL thread|loop`.
 
-Reads a word a line: `start` the worker, `take` away all descriptors that are free, `give` them back, `stop`. Says each
-word when it is done, and what the worker tells.
+Reads commands, one a line: `start` the worker, `take` all free descriptors, `give` them back, `stop`. Prints each
+command when it is done, and the events of the worker.
 """
 
 import asyncio
@@ -11,11 +10,11 @@ import sys
 
 from headrace.stores.open import open_store
 from headrace.worker.events import JobsFinished, Lifecycle, WorkerEvent
-from tests.worker.support import handling, worker_of
+from tests.worker.support import build_handlers, build_worker
 
 DESCRIPTORS = 256
 STANDARD = 3
-"""The three that every process has: none is free below, and poll() still takes a few."""
+"""The three that every process has: no lower number is free, and poll() still takes a few."""
 
 
 async def work() -> None:
@@ -23,13 +22,13 @@ async def work() -> None:
 
 
 def say(word: str) -> None:
-    """Tell whoever has started this process."""
+    """Print a line for the parent process."""
     print(word, flush=True)
 
 
-def tell(notice: WorkerEvent) -> None:
-    """Tell what the worker does."""
-    match notice:
+def print_event(worker_event: WorkerEvent) -> None:
+    """Print an event of the worker."""
+    match worker_event:
         case Lifecycle(event):
             say(event)
         case JobsFinished(runs):
@@ -37,16 +36,16 @@ def tell(notice: WorkerEvent) -> None:
 
 
 def allow(descriptors: int) -> None:
-    """Let no more descriptors be opened than these; the ones that are open stay."""
-    _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
-    resource.setrlimit(resource.RLIMIT_NOFILE, (descriptors, most))
+    """Limit the number of descriptors; open ones stay open."""
+    _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (descriptors, hard))
 
 
-async def main(url: str, beat: str) -> None:
-    """Do as told, with the worker's heart on its loop or on a thread."""
+async def main(url: str, heartbeat: str) -> None:
+    """Run the commands, with the worker's heartbeat on its loop or on a thread."""
     store = await open_store(url)
-    reopen = (lambda: open_store(url)) if beat == "thread" else None
-    worker = worker_of(store, handling(work=work), tell, reopen=reopen, poll="50ms", lease="2s")
+    reopen = (lambda: open_store(url)) if heartbeat == "thread" else None
+    worker = build_worker(store, build_handlers(work=work), print_event, reopen=reopen, poll="50ms", lease="2s")
     words = asyncio.Queue[str]()
     loop = asyncio.get_running_loop()
     loop.add_reader(sys.stdin, lambda: words.put_nowait(sys.stdin.readline().strip()))

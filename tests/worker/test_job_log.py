@@ -1,4 +1,4 @@
-"""The lines of single jobs: there are many of them, and they must cost next to nothing, and say the same as ever."""
+"""The job log: its lines are cheap, and the same as those of a record for each."""
 
 import contextlib
 import io
@@ -22,7 +22,7 @@ from headrace.worker.handlers import handler_of
 from headrace.worker.job_log import JobLog
 from headrace.worker.log_format import JOB_LOG
 from headrace.worker.logging import setup_logs
-from tests.worker.support import MAIL, handling, job, jobs, work_off
+from tests.worker.support import MAIL, build_handlers, job, jobs, run_until_idle
 
 LINES = 200
 ENDS: list[tuple[Outcome, Any]] = [
@@ -37,7 +37,7 @@ Shape = Literal["text", "json"]
 
 
 class Pipe(io.StringIO):
-    """A stream that keeps what it was given at once."""
+    """A stream that keeps each write."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -73,7 +73,7 @@ def run_of(id: str, outcome: Outcome, *, queue: Queue = MAIL, stop: Stop | None 
 
 
 def written(shape: Shape, runs: Sequence[Delivery], answers: Sequence[Settled], *, process: int | None = None) -> str:
-    """What is told of such runs, without the time."""
+    """The lines of such deliveries, without their instants."""
     stream = io.StringIO()
     with setup_logs(shape, stream, process=process) as logs:
         [log] = logs.listeners
@@ -106,7 +106,7 @@ async def test_lines_of_many_jobs_leave_together_and_whole(store: Store) -> None
     stream = Pipe()
 
     with setup_logs("json", stream) as logs:
-        await work_off(store, handling(work=_nothing), *logs.listeners, capacity=2 * LINES)
+        await run_until_idle(store, build_handlers(work=_nothing), *logs.listeners, capacity=2 * LINES)
 
     pieces = [piece for piece in stream.pieces if '"id":' in piece]
     assert sum(piece.count("\n") for piece in pieces) == 2 * LINES
@@ -143,7 +143,7 @@ async def test_a_handler_of_the_programs_own_sees_a_record_of_every_line(store: 
     logger.addHandler(kept)
 
     with setup_logs("json", stream) as logs:
-        await work_off(store, handling(work=_nothing), *logs.listeners)
+        await run_until_idle(store, build_handlers(work=_nothing), *logs.listeners)
         logger.removeHandler(kept)
 
     told = [fields["event"] for record in kept.records if "id" in (fields := vars(record)["headrace"])]
@@ -152,7 +152,7 @@ async def test_a_handler_of_the_programs_own_sees_a_record_of_every_line(store: 
 
 
 @pytest.mark.parametrize(("level", "events"), [(logging.WARNING, ["retried", "dead"]), (logging.ERROR, ["dead"])])
-def test_a_log_from_a_level_on_tells_nothing_below_it(level: int, events: list[str]) -> None:
+def test_a_log_from_a_level_on_holds_nothing_below_it(level: int, events: list[str]) -> None:
     stream = io.StringIO()
     runs = [run_of(f"{at}", outcome) for at, (outcome, _) in enumerate(ENDS)]
     answers = [Settled(f"{at}", **given) for at, (_, given) in enumerate(ENDS)]
@@ -165,7 +165,7 @@ def test_a_log_from_a_level_on_tells_nothing_below_it(level: int, events: list[s
 
 
 def test_a_stream_that_fails_costs_no_job_its_end(monkeypatch: pytest.MonkeyPatch) -> None:
-    """As with any handler of the standard library: it is told on standard error, and the next line is tried."""
+    """As any handler of the standard library: the error goes to standard error, and the next line is written."""
     monkeypatch.setattr(logging, "raiseExceptions", False)
     stream = io.StringIO()
 

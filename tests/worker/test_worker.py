@@ -21,7 +21,17 @@ from headrace.worker.exceptions import Retry
 from headrace.worker.handlers import handler_of
 from headrace.worker.worker import Worker
 from tests.support.stores import SHARED_URLS
-from tests.worker.support import MAIL, SOON_S, Ear, find, handling, job, jobs, work_off, worker_of
+from tests.worker.support import (
+    MAIL,
+    SOON_S,
+    EventRecorder,
+    build_handlers,
+    build_worker,
+    find,
+    job,
+    jobs,
+    run_until_idle,
+)
 
 WHO = ContextVar("WHO", default="nobody")
 
@@ -33,7 +43,7 @@ async def test_a_job_runs_and_its_result_is_kept(store: Store) -> None:
         return one + other
 
     await store.jobs.enqueue([job("a", "add", payload=b'{"one":1,"other":2}')])
-    await work_off(store, handling(add=add))
+    await run_until_idle(store, build_handlers(add=add))
 
     found = await find(store, "a")
     assert found.state is State.DONE
@@ -46,7 +56,7 @@ async def test_a_plain_function_runs_in_a_thread(store: Store) -> None:
         return threading.current_thread().name
 
     await store.jobs.enqueue([job("a", "where")])
-    await work_off(store, handling(where=where))
+    await run_until_idle(store, build_handlers(where=where))
 
     finished_job = (await find(store, "a")).finished_job
     assert finished_job is not None
@@ -61,7 +71,7 @@ async def test_a_job_that_comes_later_wakes_a_resting_worker(store: Store) -> No
     async def work() -> None:
         ran.set()
 
-    async with worker_of(store, handling(work=work), poll="1h"), asyncio.timeout(SOON_S):
+    async with build_worker(store, build_handlers(work=work), poll="1h"), asyncio.timeout(SOON_S):
         await store.jobs.enqueue([job("a")])
         await ran.wait()
 
@@ -73,12 +83,12 @@ async def test_a_job_runs_when_its_time_has_come(store: Store) -> None:
         ran.set()
 
     await store.jobs.enqueue([job("a", delay_ms=50)])
-    async with worker_of(store, handling(work=work), poll="1h"), asyncio.timeout(SOON_S):
+    async with build_worker(store, build_handlers(work=work), poll="1h"), asyncio.timeout(SOON_S):
         await ran.wait()
 
 
 async def test_a_job_that_is_due_goes_before_one_that_is_not(timed: Store) -> None:
-    """T16: what is due runs, what is scheduled waits, whatever its priority."""
+    """T16: due jobs run, scheduled jobs wait, whatever their priority."""
     ran = []
 
     async def work(number: int) -> None:
@@ -87,7 +97,7 @@ async def test_a_job_that_is_due_goes_before_one_that_is_not(timed: Store) -> No
     await timed.jobs.enqueue(
         [job("a", payload=b'{"number":1}', delay_ms=60_000, priority=9), job("b", payload=b'{"number":2}', priority=0)]
     )
-    await work_off(timed, handling(work=work))
+    await run_until_idle(timed, build_handlers(work=work))
 
     assert ran == [2]
 
@@ -98,13 +108,13 @@ async def test_until_idle_leaves_what_is_later(timed: Store, delay_ms: int) -> N
         return
 
     await timed.jobs.enqueue([job("a"), job("b", delay_ms=delay_ms)])
-    await work_off(timed, handling(work=work))
+    await run_until_idle(timed, build_handlers(work=work))
 
     assert [(await find(timed, id)).state for id in "ab"] == [State.DONE, State.WAITING]
 
 
 async def test_until_idle_finds_what_a_handler_sent_to_a_queue_that_was_looked_at_before(store: Store) -> None:
-    """Coroutines and threads are claimed apart; what has ended goes with a claim that is about the others."""
+    """Jobs for coroutines and for threads are claimed separately; settlements of one go with a claim of the other."""
     looked, sent, ran = asyncio.Event(), asyncio.Event(), []
     threads, third = Queue("threads"), Queue("third")
 
@@ -124,17 +134,17 @@ async def test_until_idle_finds_what_a_handler_sent_to_a_queue_that_was_looked_a
             await asyncio.sleep(0)  # the handler has ended before its answer is here
         return answer
 
-    handlers = handling(MAIL, first=first)
+    handlers = build_handlers(MAIL, first=first)
     handlers.register(handler_of("plain", plain), threads)
     handlers.register(handler_of("other", first), third)
     await store.jobs.enqueue([job("a", "first")])
-    await work_off(Forwarding(store, late), handlers)
+    await run_until_idle(Forwarding(store, late), handlers)
 
     assert ran == [1]
 
 
 async def test_a_retry_that_was_settled_beside_a_claim_on_other_queues_is_waited_for(store: Store) -> None:
-    """The answer of that claim does not tell when it is due; without looking again it would wait for the poll."""
+    """The answer of that claim does not say when it is due; without another claim it would wait for the poll."""
     looked, ended, again = asyncio.Event(), asyncio.Event(), asyncio.Event()
     threads, third = Queue("threads"), Queue("third")
 
@@ -154,7 +164,7 @@ async def test_a_retry_that_was_settled_beside_a_claim_on_other_queues_is_waited
             await asyncio.sleep(0)  # the handler has ended before its answer is here
         return answer
 
-    handlers = handling(MAIL, first=first)
+    handlers = build_handlers(MAIL, first=first)
     handlers.register(handler_of("plain", looked.is_set), threads)
     handlers.register(handler_of("other", first), third)
     await store.jobs.enqueue([job("a", "first")])
@@ -179,10 +189,10 @@ async def test_a_clock_that_is_wrong_by_an_hour_makes_nothing_early_and_loses_no
     [_, late] = [job("a", payload=b'{"name":"a"}'), job("b", payload=b'{"name":"b"}', delay_ms=80)]
     due_at_ms = clock.now_ms() + 80
     await store.jobs.enqueue([_, late])
-    ear = Ear()
-    async with worker_of(store, handling(work=work), ear, poll="1h"), asyncio.timeout(SOON_S):
+    recorder = EventRecorder()
+    async with build_worker(store, build_handlers(work=work), recorder, poll="1h"), asyncio.timeout(SOON_S):
         await ran_both.wait()
-        await ear.hear(JobsFinished, lambda it: it.answers[0].id == "b")
+        await recorder.wait_for(JobsFinished, lambda it: it.answers[0].id == "b")
 
     assert seen["b"] >= due_at_ms
     assert [(await find(store, id)).state for id in "ab"] == [State.DONE, State.DONE]
@@ -200,7 +210,7 @@ class Shifted(ManualClock):
 
 
 async def test_a_thousand_jobs_all_run_exactly_once(store: Store) -> None:
-    """T32: during a valid lease nobody else runs the job."""
+    """T32: during a valid lease no other worker runs the job."""
     runs = []
 
     async def work(number: int) -> None:
@@ -208,7 +218,7 @@ async def test_a_thousand_jobs_all_run_exactly_once(store: Store) -> None:
         runs.append(number)
 
     await store.jobs.enqueue([job(str(n), payload=b'{"number":%d}' % n) for n in range(1_000)])
-    workers = [worker_of(store, handling(work=work), name=f"worker-{n}", capacity=20) for n in range(3)]
+    workers = [build_worker(store, build_handlers(work=work), name=f"worker-{n}", capacity=20) for n in range(3)]
     async with asyncio.timeout(SOON_S):
         await asyncio.gather(*(worker.run(until_idle=True) for worker in workers))
 
@@ -228,7 +238,7 @@ async def test_on_every_store_jobs_are_worked_off(shared: Store, shared_name: st
 
     url = SHARED_URLS[shared_name](tmp_path)
     await shared.jobs.enqueue([*(job(str(n), payload=b'{"number":%d}' % n) for n in range(300)), job("plain", "plain")])
-    worker = await work_off(shared, handling(work=work, plain=plain), reopen=lambda: open_store(url))
+    worker = await run_until_idle(shared, build_handlers(work=work, plain=plain), reopen=lambda: open_store(url))
 
     assert sorted(runs) == list(range(300))
     assert worker.health().totals.done == 301
@@ -246,7 +256,7 @@ async def test_every_handler_is_a_task_of_its_own_with_variables_of_its_own(stor
         WHO.set("another handler")
 
     await store.jobs.enqueue(jobs(3))
-    await work_off(store, handling(work=work))
+    await run_until_idle(store, build_handlers(work=work))
 
     assert (len(tasks), None in tasks, found) == (3, False, ["nobody"] * 3)
 
@@ -262,7 +272,7 @@ async def test_a_programs_own_task_factory_makes_the_tasks_of_handlers(store: St
     await store.jobs.enqueue(jobs(3))
     loop.set_task_factory(factory)
     try:
-        await work_off(store, handling(work=_nothing))
+        await run_until_idle(store, build_handlers(work=_nothing))
     finally:
         loop.set_task_factory(None)
 
@@ -272,18 +282,18 @@ async def test_a_programs_own_task_factory_makes_the_tasks_of_handlers(store: St
 async def _nothing() -> None: ...
 
 
-async def test_a_claim_and_what_became_of_it_are_told(store: Store) -> None:
-    """Q39: whoever listens is told of what was claimed and how it was settled."""
-    ear = Ear()
+async def test_a_claim_and_its_outcome_are_logged(store: Store) -> None:
+    """Q39: a listener gets claims and settlements."""
+    recorder = EventRecorder()
 
     async def work() -> None:
         return
 
     await store.jobs.enqueue(jobs(3))
-    await work_off(store, handling(work=work), ear)
+    await run_until_idle(store, build_handlers(work=work), recorder)
 
-    assert [claim.record.id for taken in ear.told(JobsClaimed) for claim in taken.claims] == ["0", "1", "2"]
-    settled = [answer for finished in ear.told(JobsFinished) for answer in finished.answers]
+    assert [claim.record.id for taken in recorder.of_type(JobsClaimed) for claim in taken.claims] == ["0", "1", "2"]
+    settled = [answer for finished in recorder.of_type(JobsFinished) for answer in finished.answers]
     assert [(answer.id, answer.status) for answer in settled] == [("0", "done"), ("1", "done"), ("2", "done")]
 
 
@@ -291,7 +301,7 @@ async def test_a_worker_runs_once(store: Store) -> None:
     async def work() -> None:
         return
 
-    worker = await work_off(store, handling(work=work))
+    worker = await run_until_idle(store, build_handlers(work=work))
 
     with pytest.raises(Refused, match="is stopped; build a new one"):
         await worker.run()
@@ -305,30 +315,30 @@ async def test_jobs_of_a_paused_queue_wait_and_run_after_it_is_resumed(store: St
 
     await store.queues.configure(MAIL, {"paused": True})
     await store.jobs.enqueue([job("a")])
-    await work_off(store, handling(work=work))
+    await run_until_idle(store, build_handlers(work=work))
     assert not ran.is_set()
-    async with worker_of(store, handling(work=work), poll="1h"), asyncio.timeout(SOON_S):
+    async with build_worker(store, build_handlers(work=work), poll="1h"), asyncio.timeout(SOON_S):
         await store.queues.configure(MAIL, {"paused": False})
         await ran.wait()
 
 
 @pytest.mark.parametrize("kind", ["raises", "exits", "dies"])
 async def test_a_handler_in_a_process_ends_like_any_other(store: Store, kind: str) -> None:
-    from tests.worker import processes
+    from tests.worker import process_handlers
 
     functions: dict[str, Callable[..., Any]] = {
-        "raises": processes.raises,
-        "exits": processes.exits,
-        "dies": processes.dies,
+        "raises": process_handlers.raises,
+        "exits": process_handlers.exits,
+        "dies": process_handlers.dies,
     }
     await store.jobs.enqueue([job("a", kind, max_attempts=1), job("b", "name")])
-    handlers = handling(
+    handlers = build_handlers(
         **{
             kind: handler_of(kind, functions[kind], process=True),
-            "name": handler_of("name", processes.name, process=True),
+            "name": handler_of("name", process_handlers.name, process=True),
         }
     )
-    await work_off(store, handlers, pool_size=1)
+    await run_until_idle(store, handlers, pool_size=1)
 
     [dead_letter] = (await find(store, "a")).dead_letters
     assert dead_letter.error.cls == {"raises": "ValueError", "exits": "SystemExit", "dies": "ProcessDied"}[kind]
@@ -346,6 +356,6 @@ async def test_a_blocked_job_that_was_freed_runs_before_the_worker_is_idle(store
             await store.jobs.enqueue([job("a", payload=b'{"number":2}')])
 
     await store.jobs.enqueue([job("a", payload=b'{"number":1}')])
-    await work_off(store, handling(work=work))
+    await run_until_idle(store, build_handlers(work=work))
 
     assert runs == [1, 2]

@@ -1,4 +1,4 @@
-"""Apps and jobs travel to other processes without their connections."""
+"""Apps and job functions are pickled without their connections."""
 
 import asyncio
 import importlib
@@ -14,13 +14,13 @@ from pyspark import cloudpickle
 
 from headrace import App, Queue, Refused
 from headrace.app.job_function import BlockingSender, JobFunction
-from tests.app import elsewhere
+from tests.app import importable_jobs
 from tests.support.stores import sqlite_url
 
 
 def test_a_job_of_a_module_is_found_by_its_name() -> None:
     for dumps in (pickle.dumps, cloudpickle.dumps):
-        assert pickle.loads(dumps(elsewhere.greet)) is elsewhere.greet  # noqa: S301 - ours
+        assert pickle.loads(dumps(importable_jobs.greet)) is importable_jobs.greet  # noqa: S301 - ours
 
 
 def test_an_app_travels_with_the_url_that_held_where_it_came_from(url: str, monkeypatch: pytest.MonkeyPatch) -> None:

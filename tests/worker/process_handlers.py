@@ -1,4 +1,4 @@
-"""Handlers that run in processes of their own, and an ear for one that hangs."""
+"""Handlers that run in their own processes, and a server for one that hangs."""
 
 import asyncio
 import os
@@ -14,7 +14,7 @@ from headrace.worker.context import current
 
 
 def name() -> str:
-    """Tell the id of the job."""
+    """Return the id of the job."""
     return current().job.id
 
 
@@ -29,7 +29,7 @@ def connect() -> NoReturn:
 
 
 def trace() -> str:
-    """Tell the trace that the handler is in."""
+    """Return the trace of the handler."""
     return tracing.current_trace_id() or ""
 
 
@@ -49,7 +49,7 @@ def dies() -> NoReturn:
 
 
 def hangs(port: int) -> NoReturn:
-    """Say there that it runs, and go on for ever; the line is cut when the process is gone."""
+    """Connect to a port and run for ever; the connection closes when the process is gone."""
     with socket.create_connection(("127.0.0.1", port)) as line:
         line.sendall(b"here\n")
         while True:
@@ -57,7 +57,7 @@ def hangs(port: int) -> NoReturn:
 
 
 class Caller:
-    """Where `hangs` calls."""
+    """The server that `hangs` connects to."""
 
     def __init__(self) -> None:
         self.here = asyncio.Event()

@@ -1,4 +1,4 @@
-"""Pick-up on Redis: an idle worker claims where it hears of a job, and loses none by it."""
+"""Pick-up on Redis: an idle worker claims in the callback of a hint, and loses no job by it."""
 
 import asyncio
 from contextvars import ContextVar
@@ -26,7 +26,7 @@ def server() -> RedisServer:
 
 
 class Seen:
-    """An app whose handler notes what it was called with, and lets a test wait for it."""
+    """An app whose handler records its arguments, and lets a test wait for them."""
 
     def __init__(self, url: str) -> None:
         self.app = App(url)
@@ -43,7 +43,7 @@ class Seen:
         self.note = note
 
     async def until(self, count: int) -> None:
-        """So many calls were made."""
+        """Wait for so many calls."""
         async with asyncio.timeout(LONG):
             while len(self.numbers) < count:
                 self._changed.clear()
@@ -58,11 +58,11 @@ async def idle(worker: Worker) -> None:
 
 
 def looks(server: RedisServer) -> int:
-    """How often somebody looked whether there is work."""
+    """The number of checks for work."""
     return int(server.ask("INFO", "commandstats").get("cmdstat_fcall_ro", {}).get("calls", 0))
 
 
-async def test_an_idle_worker_does_not_look_again_for_each_job_that_it_hears_of(server: RedisServer) -> None:
+async def test_an_idle_worker_waits_once_for_many_hints(server: RedisServer) -> None:
     seen = Seen(server.url)
 
     async with seen.app, seen.app.worker() as worker:
@@ -79,7 +79,7 @@ async def test_an_idle_worker_does_not_look_again_for_each_job_that_it_hears_of(
     assert after - before < 50, "one a second, and none for a job"
 
 
-async def test_a_claim_whose_answer_is_lost_is_asked_for_again_and_its_job_runs_once(server: RedisServer) -> None:
+async def test_a_claim_whose_answer_is_lost_is_repeated_and_its_job_runs_once(server: RedisServer) -> None:
     sender = Seen(server.url)
 
     async with Proxy(server.port) as proxy:

@@ -1,4 +1,4 @@
-"""The log of a worker: one event a line, whoever wrote it, and nothing in it that must not be read."""
+"""The log of a worker: one event a line, from any logger, without secrets."""
 
 import contextlib
 import io
@@ -30,8 +30,8 @@ from headrace.worker.job_log import JobLog
 from headrace.worker.log_format import JOB_LOG, WORKER_LOG, JsonLines, TextLines
 from headrace.worker.logging import setup_logs
 from headrace.worker.settler import Settler
-from tests.worker import processes
-from tests.worker.support import MAIL, handling, job, work_off
+from tests.worker import process_handlers
+from tests.worker.support import MAIL, build_handlers, job, run_until_idle
 
 SECRET = "redis://admin:hunter2@host:6379/0?password=hunter2"  # noqa: S105 - what must not be shown
 
@@ -54,12 +54,12 @@ async def logged(store: Store, shape: Any = "json", /, **given: Any) -> list[str
     stream = io.StringIO()
     functions = given.pop("functions")
     with setup_logs(shape, stream, **given) as logs:
-        await work_off(store, handling(**functions), *logs.listeners)
+        await run_until_idle(store, build_handlers(**functions), *logs.listeners)
     return stream.getvalue().splitlines()
 
 
 def of_jobs(lines: list[str]) -> list[dict[str, Any]]:
-    """What was told of jobs."""
+    """The lines about jobs."""
     return [line for line in map(json.loads, lines) if "id" in line]
 
 
@@ -97,7 +97,7 @@ async def test_the_life_of_a_job_is_a_line_when_it_is_claimed_and_one_when_it_is
     assert re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z", lines[0]["at"])
 
 
-async def test_a_failed_attempt_is_told_with_its_error_and_its_next_time(timed: Store, clock: ManualClock) -> None:
+async def test_a_failed_attempt_is_logged_with_its_error_and_its_next_time(timed: Store, clock: ManualClock) -> None:
     async def work() -> None:
         raise KeyError("user\n42")
 
@@ -116,7 +116,7 @@ async def test_a_failed_attempt_is_told_with_its_error_and_its_next_time(timed: 
     for line in (raised, retried, dead):
         assert (line["error_class"], line["error_message"]) == ("KeyError", r"'user\n42'")
     assert raised["traceback"].startswith("Traceback")
-    assert re.search(r"test_logs\.py:\d+ in work$", raised["error_at"])
+    assert re.search(r"test_logging\.py:\d+ in work$", raised["error_at"])
     assert retried["run_at"] == instant_text(clock.now_ms())
     assert dead["reason"] == "attempts"
 
@@ -130,7 +130,7 @@ async def test_a_failed_attempt_is_told_with_its_error_and_its_next_time(timed: 
     ],
     ids=lambda value: value if isinstance(value, str) else "",
 )
-async def test_an_end_on_purpose_is_told_by_the_word_of_the_journal(
+async def test_a_chosen_outcome_is_logged_by_its_journal_event(
     timed: Store, clock: ManualClock, end: Exception, event: str, more: dict[str, str]
 ) -> None:
     async def work() -> None:
@@ -144,7 +144,7 @@ async def test_an_end_on_purpose_is_told_by_the_word_of_the_journal(
     assert line.get("run_at") == (None if event == "dead" else instant_text(clock.now_ms() + 3_600_000))
 
 
-async def test_a_job_that_nobody_works_on_is_told_as_dead(store: Store) -> None:
+async def test_a_job_without_a_handler_is_logged_as_dead(store: Store) -> None:
     await store.jobs.enqueue([job("a", "wrok")])
 
     _, line = of_jobs(await logged(store, functions={"work": _nothing}))
@@ -153,7 +153,7 @@ async def test_a_job_that_nobody_works_on_is_told_as_dead(store: Store) -> None:
 
 
 @pytest.mark.parametrize(
-    ("notice", "fields"),
+    ("event", "fields"),
     [
         (
             LeaseLost(run_of().claim, "the store says not_active"),
@@ -163,17 +163,17 @@ async def test_a_job_that_nobody_works_on_is_told_as_dead(store: Store) -> None:
     ],
     ids=["lost", "wedged"],
 )
-def test_what_goes_wrong_with_a_delivery_is_told_without_a_listener(
-    stream: io.StringIO, notice: LeaseLost | HandlerStuck, fields: dict[str, Any]
+def test_problems_of_a_delivery_are_logged_without_a_listener(
+    stream: io.StringIO, event: LeaseLost | HandlerStuck, fields: dict[str, Any]
 ) -> None:
-    EventEmitter([]).emit(notice)
+    EventEmitter([]).emit(event)
 
     line = told(stream)
     assert fields.items() <= line.items()
     assert (line["level"], line["id"], line["attempt"], line["worker"]) == ("warning", "a", 3, "worker-1")
 
 
-def test_a_settlement_whose_answer_was_lost_is_told_as_presumed(stream: io.StringIO) -> None:
+def test_a_settlement_whose_answer_was_lost_is_logged_as_presumed(stream: io.StringIO) -> None:
     settler = Settler(lambda _: None, EventEmitter([JobLog()]))
     settler.put(run := run_of(), Done(), 5)
     settler.record_failure(settler.take(), OutcomeUnknown("lost"))
@@ -184,7 +184,7 @@ def test_a_settlement_whose_answer_was_lost_is_told_as_presumed(stream: io.Strin
     assert (line["event"], line["outcome"], line["id"]) == ("presumed", "done", "a")
 
 
-async def test_the_worker_itself_is_told_of(store: Store) -> None:
+async def test_events_of_the_worker_itself_are_logged(store: Store) -> None:
     lines = [json.loads(line) for line in await logged(store, functions={"work": _nothing})]
 
     assert [line["event"] for line in lines] == ["started", "stopping", "stopped"]
@@ -200,7 +200,7 @@ def test_a_store_that_went_away_is_a_warning(stream: io.StringIO) -> None:
     assert "hunter2" not in json.dumps(line)
 
 
-async def test_payloads_are_not_shown_unless_asked_for(store: Store) -> None:
+async def test_payloads_are_logged_only_on_request(store: Store) -> None:
     async def work(text: str) -> None: ...
 
     payload = json.dumps({"text": "x" * 2 * LOG_PAYLOAD_CHARS_MAX}).encode()
@@ -243,7 +243,9 @@ async def test_lines_of_a_handler_in_a_process_have_that_shape_as_well(
 ) -> None:
     await store.jobs.enqueue([job("a", "speaks")])
     with setup_logs("json"):
-        await work_off(store, handling(speaks=handler_of("speaks", processes.speaks, process=True)), pool_size=1)
+        await run_until_idle(
+            store, build_handlers(speaks=handler_of("speaks", process_handlers.speaks, process=True)), pool_size=1
+        )
 
     [line] = [line for line in map(json.loads, capfd.readouterr().err.splitlines()) if line["event"] == "log"]
     assert (line["id"], line["attempt"], line["message"], line["level"]) == ("a", 1, "from afar", "info")
@@ -305,7 +307,7 @@ async def test_text_is_a_line_a_job_with_the_place_of_an_error(store: Store) -> 
     assert re.fullmatch(r"\S+Z info    claimed   work a attempt=1 queue=mail wait_ms=\d+", claimed)
     assert re.fullmatch(
         r"\S+Z warning raised    work a attempt=1 queue=mail error_class=ValueError"
-        r' error_message="no such user" error_at="\S+test_logs\.py:\d+ in work"',
+        r' error_message="no such user" error_at="\S+test_logging\.py:\d+ in work"',
         raised,
     )
     assert re.search(r" error   dead      work a attempt=1 queue=mail run_ms=\d+ reason=attempts ", dead)
@@ -393,7 +395,7 @@ def test_a_format_that_does_not_exist_is_refused() -> None:
         setup_logs("xml")  # type: ignore[arg-type]
 
 
-def test_the_trace_that_a_job_comes_from_is_told_when_it_is_claimed(stream: io.StringIO) -> None:
+def test_the_trace_of_the_enqueue_is_logged_with_the_claim(stream: io.StringIO) -> None:
     JobLog()(JobsClaimed([run_of(headers={"traceparent": f"00-{'ab' * 16}-{'cd' * 8}-01"})]))
 
     assert told(stream)["origin_trace_id"] == "ab" * 16

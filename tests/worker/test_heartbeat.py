@@ -1,4 +1,4 @@
-"""The heart extends leases, and lets go of what it could not extend in time."""
+"""The heartbeat extends leases, and gives up those that it could not extend in time."""
 
 import asyncio
 import threading
@@ -19,7 +19,17 @@ from headrace.testing.forwarding import StoreCall
 from headrace.worker.context import current
 from headrace.worker.events import JobsClaimed, JobsFinished, LeaseLost, Lifecycle
 from tests.support.stores import SHARED_URLS
-from tests.worker.support import MAIL, SOON_S, Ear, find, handling, job, jobs, work_off, worker_of
+from tests.worker.support import (
+    MAIL,
+    SOON_S,
+    EventRecorder,
+    build_handlers,
+    build_worker,
+    find,
+    job,
+    jobs,
+    run_until_idle,
+)
 
 
 async def test_a_handler_may_run_for_many_leases(timed: Store, clock: ManualClock) -> None:
@@ -32,7 +42,7 @@ async def test_a_handler_may_run_for_many_leases(timed: Store, clock: ManualCloc
             clock.advance(2_000)
 
     await flaky.jobs.enqueue([job("a")])
-    worker = await work_off(flaky, handling(work=work), lease="3s", heartbeat="20ms")
+    worker = await run_until_idle(flaky, build_handlers(work=work), lease="3s", heartbeat="20ms")
 
     found = await find(flaky, "a")
     assert found.finished_job is not None
@@ -40,10 +50,10 @@ async def test_a_handler_may_run_for_many_leases(timed: Store, clock: ManualCloc
     assert worker.health().totals.lost == 0
 
 
-async def test_leases_are_extended_a_third_of_their_length_apart_unless_told_otherwise(store: Store) -> None:
+async def test_leases_are_extended_every_third_of_their_length_by_default(store: Store) -> None:
     """Q20, T25: one call for all that a worker holds."""
-    worker = worker_of(store, handling(work=_nothing), lease="30s")
-    eager = worker_of(store, handling(work=_nothing), lease="30s", heartbeat="2s")
+    worker = build_worker(store, build_handlers(work=_nothing), lease="30s")
+    eager = build_worker(store, build_handlers(work=_nothing), lease="30s", heartbeat="2s")
 
     assert (worker.settings.heartbeat_ms, eager.settings.heartbeat_ms) == (10_000, 2_000)
 
@@ -53,7 +63,7 @@ async def _nothing() -> None:
 
 
 class Held:
-    """A handler that waits to be stopped, and says when it was."""
+    """A handler that waits to be stopped, and records when it was."""
 
     def __init__(self) -> None:
         self.started = asyncio.Event()
@@ -73,18 +83,20 @@ class Held:
 async def test_a_handler_whose_lease_was_lost_is_stopped_and_the_worker_goes_on(
     timed: Store, clock: ManualClock
 ) -> None:
-    """Q20, Q21, Q22, T28: the store says that a lease is over; that handler ends, the others do not."""
-    held, flaky, ear = Held(), FaultyStore(timed), Ear()
+    """Q20, Q21, Q22, T28: the store refuses one lease; its handler is stopped, the others go on."""
+    held, flaky, recorder = Held(), FaultyStore(timed), EventRecorder()
     await timed.jobs.enqueue([job("a", "held", max_stalls=1)])
 
-    async with worker_of(flaky, handling(held=held.work, work=_nothing), ear, lease="3s", heartbeat="30ms", poll="1h"):
+    async with build_worker(
+        flaky, build_handlers(held=held.work, work=_nothing), recorder, lease="3s", heartbeat="30ms", poll="1h"
+    ):
         await held.started.wait()
         await flaky.called("wait")  # before it rests the worker may claim once more, and so sweep up the lease itself
         clock.advance(3_000)
-        lost = await ear.hear(LeaseLost)
+        lost = await recorder.wait_for(LeaseLost)
         await timed.jobs.enqueue([job("b")])
-        await ear.hear(JobsFinished, lambda it: it.answers[0].id == "b")
-        in_hand = {answer.id for finished in ear.told(JobsFinished) for answer in finished.answers}
+        await recorder.wait_for(JobsFinished, lambda it: it.answers[0].id == "b")
+        in_hand = {answer.id for finished in recorder.of_type(JobsFinished) for answer in finished.answers}
 
     assert (lost.claim.record.id, lost.why) == ("a", "the store says lease_expired")
     assert held.saw_stopping
@@ -94,17 +106,17 @@ async def test_a_handler_whose_lease_was_lost_is_stopped_and_the_worker_goes_on(
 async def test_a_handler_whose_lease_ran_out_and_was_swept_up_is_stopped_as_well(
     timed: Store, clock: ManualClock
 ) -> None:
-    """Q21: where a claim or a sweep came before the heart, the store knows of no lease any more."""
-    held, flaky, ear = Held(), FaultyStore(timed), Ear()
+    """Q21: after a claim or a sweep before the heartbeat the store has no lease any more."""
+    held, flaky, recorder = Held(), FaultyStore(timed), EventRecorder()
     await timed.jobs.enqueue([job("a", "held", max_stalls=1)])
 
     extension = flaky.hold("extend")
-    async with worker_of(flaky, handling(held=held.work), ear, lease="3s", heartbeat="1s", poll="1h"):
+    async with build_worker(flaky, build_handlers(held=held.work), recorder, lease="3s", heartbeat="1s", poll="1h"):
         await extension.reached()
         clock.advance(3_000)
         await timed.jobs.repair(MAIL)
         extension.release()
-        lost = await ear.hear(LeaseLost)
+        lost = await recorder.wait_for(LeaseLost)
 
     assert (lost.claim.record.id, lost.why) == ("a", "the store says not_active")
     assert held.saw_stopping
@@ -113,19 +125,25 @@ async def test_a_handler_whose_lease_ran_out_and_was_swept_up_is_stopped_as_well
 async def test_a_worker_that_lost_a_lease_does_not_get_it_back_by_asking_for_more(
     timed: Store, clock: ManualClock
 ) -> None:
-    """Q22, QB5: a delivery that was given to another worker stays there, however often the first one polls."""
-    held, ear = Held(), Ear()
+    """Q22, QB5: a delivery to another worker stays there, however often the first one polls."""
+    held, recorder = Held(), EventRecorder()
     await timed.jobs.enqueue([job("a", "held")])
 
-    worker = worker_of(
-        timed, handling(held=held.work), ear, lease="3s", heartbeat="30ms", poll="10ms", queues=[MAIL, "other"]
+    worker = build_worker(
+        timed,
+        build_handlers(held=held.work),
+        recorder,
+        lease="3s",
+        heartbeat="30ms",
+        poll="10ms",
+        queues=[MAIL, "other"],
     )
     async with worker:
         await held.started.wait()
         clock.advance(3_000)
         request = ClaimRequest(queues=[MAIL], worker="worker-2", nonce="another-nonce", lease_ms=60_000)
         [claim] = (await timed.jobs.claim(request)).items
-        await ear.hear(LeaseLost)
+        await recorder.wait_for(LeaseLost)
         found = await find(timed, "a")
 
     assert claim.record.id == "a"
@@ -135,8 +153,8 @@ async def test_a_worker_that_lost_a_lease_does_not_get_it_back_by_asking_for_mor
 
 
 async def test_the_outcome_of_a_lost_delivery_does_not_count(timed: Store, clock: ManualClock) -> None:
-    """Q22, T32: a handler that finishes although its lease is lost has worked for nothing."""
-    flaky, ear = FaultyStore(timed), Ear()
+    """Q22, T32: the outcome of a handler that finishes after its lease was lost does not count."""
+    flaky, recorder = FaultyStore(timed), EventRecorder()
     started = asyncio.Event()
 
     async def stubborn() -> str:
@@ -148,12 +166,12 @@ async def test_the_outcome_of_a_lost_delivery_does_not_count(timed: Store, clock
         return "never"
 
     await flaky.jobs.enqueue([job("a", "stubborn")])
-    worker = worker_of(flaky, handling(stubborn=stubborn), ear, lease="3s", heartbeat="30ms", capacity=1)
+    worker = build_worker(flaky, build_handlers(stubborn=stubborn), recorder, lease="3s", heartbeat="30ms", capacity=1)
     async with worker:
         await started.wait()
         await flaky.inner.queues.configure(MAIL, {"paused": True})
         clock.advance(3_000)
-        await ear.hear(LeaseLost)
+        await recorder.wait_for(LeaseLost)
         await flaky.called("claim", flaky.calls["claim"] + 2)
 
     assert flaky.settled == []
@@ -165,15 +183,15 @@ async def test_the_outcome_of_a_lost_delivery_does_not_count(timed: Store, clock
 
 async def test_a_worker_that_cannot_extend_stops_its_handlers_before_the_lease_ends(flaky: FaultyStore) -> None:
     """T28, T32: two workers never believe that they hold the same lease."""
-    held, ear = Held(), Ear()
+    held, recorder = Held(), EventRecorder()
     await flaky.jobs.enqueue([job("a", "held", max_stalls=5)])
 
-    async with worker_of(flaky, handling(held=held.work), ear, lease="2s") as worker:
+    async with build_worker(flaky, build_handlers(held=held.work), recorder, lease="2s") as worker:
         await held.started.wait()
         flaky.is_down = True
-        lost = await ear.hear(LeaseLost)
+        lost = await recorder.wait_for(LeaseLost)
         worker.stop(0)
-        await ear.hear(Lifecycle, lambda it: it.event == "stopping")
+        await recorder.wait_for(Lifecycle, lambda it: it.event == "stopping")
         expires_at_ms, now_ms = (await find(flaky.inner, "a")).lease_expires_at_ms, SystemClock().now_ms()
         flaky.is_down = False
 
@@ -184,16 +202,16 @@ async def test_a_worker_that_cannot_extend_stops_its_handlers_before_the_lease_e
 
 
 async def test_leases_are_counted_from_when_the_store_may_first_have_seen_the_claim(flaky: FaultyStore) -> None:
-    """T32: also where the answer had to be asked for again, a handler is stopped before its lease ends."""
-    held, ear = Held(), Ear()
+    """T32: also after a repeated claim a handler is stopped before its lease ends."""
+    held, recorder = Held(), EventRecorder()
     for fault in (LOST, DOWN, DOWN, DOWN):
         flaky.fail("claim", error=fault)
     await flaky.jobs.enqueue([job("a", "held")])
 
-    async with worker_of(flaky, handling(held=held.work), ear, lease="2s") as worker:
+    async with build_worker(flaky, build_handlers(held=held.work), recorder, lease="2s") as worker:
         await held.started.wait()
         flaky.is_down = True
-        await ear.hear(LeaseLost)
+        await recorder.wait_for(LeaseLost)
         expires_at_ms, now_ms = (await find(flaky.inner, "a")).lease_expires_at_ms, SystemClock().now_ms()
         worker.stop(0)
         flaky.is_down = False
@@ -211,31 +229,31 @@ async def test_a_lost_reply_to_an_extension_costs_nothing(flaky: FaultyStore) ->
     for fault in (LOST, DOWN):
         flaky.fail("extend", error=fault)
     await flaky.jobs.enqueue(jobs(3))
-    worker = await work_off(flaky, handling(work=work), lease="3s", heartbeat="100ms")
+    worker = await run_until_idle(flaky, build_handlers(work=work), lease="3s", heartbeat="100ms")
 
     assert (worker.health().totals.done, worker.health().totals.lost) == (3, 0)
 
 
 async def test_what_is_known_of_a_partly_lost_extension_counts(timed: Store, clock: ManualClock) -> None:
-    held, flaky, ear = Held(), FaultyStore(timed), Ear()
+    held, flaky, recorder = Held(), FaultyStore(timed), EventRecorder()
     await flaky.jobs.enqueue([job("a", "held"), job("b", "held")])
 
-    async with worker_of(flaky, handling(held=held.work), ear, lease="3s", heartbeat="30ms") as worker:
-        await ear.hear(JobsClaimed)
+    async with build_worker(flaky, build_handlers(held=held.work), recorder, lease="3s", heartbeat="30ms") as worker:
+        await recorder.wait_for(JobsClaimed)
         await timed.jobs.remove(MAIL, ["a"])
         flaky.lose("extend", heard=1)
         flaky.fail("extend", times=1_000)
-        lost = await ear.hear(LeaseLost)
+        lost = await recorder.wait_for(LeaseLost)
         worker.stop(0)
 
     assert (lost.claim.record.id, lost.why) == ("a", "the store says not_active")
     assert (await find(timed, "b")).state is State.WAITING
 
 
-async def test_a_handler_that_blocks_the_loop_costs_no_lease_where_the_heart_has_its_own_thread(
+async def test_a_handler_that_blocks_the_loop_loses_no_lease_with_a_heartbeat_thread(
     shared: Store, shared_name: str, tmp_path: Path
 ) -> None:
-    """Q20, T28, T32: leases are extended from a thread with a connection of its own."""
+    """Q20, T28, T32: leases are extended from a thread with its own connection."""
     url = SHARED_URLS[shared_name](tmp_path)
     extended = threading.Event()
     calls: Counter[str] = Counter()
@@ -252,7 +270,9 @@ async def test_a_handler_that_blocks_the_loop_costs_no_lease_where_the_heart_has
         return extended.wait(SOON_S)  # the whole loop stands still
 
     await shared.jobs.enqueue([job("a", "blocking")])
-    worker = await work_off(shared, handling(blocking=blocking), reopen=reopen, lease="1500ms", heartbeat="400ms")
+    worker = await run_until_idle(
+        shared, build_handlers(blocking=blocking), reopen=reopen, lease="1500ms", heartbeat="400ms"
+    )
 
     found = await find(shared, "a")
     assert found.finished_job is not None
@@ -260,78 +280,82 @@ async def test_a_handler_that_blocks_the_loop_costs_no_lease_where_the_heart_has
     assert worker.health().totals.lost == 0
 
 
-async def test_a_heart_on_its_own_thread_tells_of_a_lost_lease(shared: Store, shared_name: str, tmp_path: Path) -> None:
-    """Q22: the handler on the loop is stopped by what the thread found."""
+async def test_a_heartbeat_thread_reports_a_lost_lease(shared: Store, shared_name: str, tmp_path: Path) -> None:
+    """Q22: the thread stops the handler on the loop."""
     url = SHARED_URLS[shared_name](tmp_path)
-    held, ear = Held(), Ear()
+    held, recorder = Held(), EventRecorder()
     await shared.jobs.enqueue([job("a", "held")])
 
-    async with worker_of(
-        shared, handling(held=held.work, work=_nothing), ear, heartbeat="100ms", reopen=lambda: open_store(url)
+    async with build_worker(
+        shared,
+        build_handlers(held=held.work, work=_nothing),
+        recorder,
+        heartbeat="100ms",
+        reopen=lambda: open_store(url),
     ):
         await held.started.wait()
         await shared.jobs.remove(MAIL, ["a"])
-        lost = await ear.hear(LeaseLost)
+        lost = await recorder.wait_for(LeaseLost)
         await shared.jobs.enqueue([job("b")])
-        await ear.hear(JobsFinished, lambda it: it.answers[0].id == "b")
+        await recorder.wait_for(JobsFinished, lambda it: it.answers[0].id == "b")
 
     assert lost.why == "the store says not_active"
     assert held.stopped_at is not None
 
 
-async def test_a_loop_that_was_blocked_too_long_is_told_that_its_work_did_not_count(store: Store) -> None:
-    """TB5: without a thread for the heart, what took longer than the lease is refused, and said to be."""
-    ear = Ear()
+async def test_work_on_a_loop_that_was_blocked_too_long_does_not_count(store: Store) -> None:
+    """TB5: without a heartbeat thread, a settlement after the lease is refused and reported."""
+    recorder = EventRecorder()
 
     async def blocking() -> None:
         threading.Event().wait(0.15)  # longer than the lease, which nobody can extend meanwhile
 
     await store.jobs.enqueue([job("a", "blocking", max_stalls=1)])
-    worker = await work_off(store, handling(blocking=blocking), ear, lease="100ms")
+    worker = await run_until_idle(store, build_handlers(blocking=blocking), recorder, lease="100ms")
 
-    assert [lost.claim.record.id for lost in ear.told(LeaseLost)] == ["a"]
+    assert [lost.claim.record.id for lost in recorder.of_type(LeaseLost)] == ["a"]
     assert worker.health().totals.done == 0
     assert worker.health().free == worker.settings.capacity
 
 
-async def test_leases_end_as_usual_while_the_heart_finds_no_store(store: Store) -> None:
-    """T32: a heart that was refused a connection must not leave handlers running beside others."""
-    held, ear = Held(), Ear()
+async def test_leases_end_as_usual_while_the_heartbeat_has_no_store(store: Store) -> None:
+    """T32: without a connection for the heartbeat, handlers must still stop before other workers claim their jobs."""
+    held, recorder = Held(), EventRecorder()
 
     async def reopen() -> NoReturn:
         raise StoreUnavailable("too many connections")
 
     await store.jobs.enqueue([job("a", "held")])
-    async with worker_of(store, handling(held=held.work), ear, lease="500ms", reopen=reopen):
-        lost = await ear.hear(LeaseLost)
+    async with build_worker(store, build_handlers(held=held.work), recorder, lease="500ms", reopen=reopen):
+        lost = await recorder.wait_for(LeaseLost)
 
     assert lost.why == "its lease could not be extended in time"
     assert held.stopped_at is not None
 
 
-async def test_a_heart_that_can_never_beat_ends_the_worker(store: Store) -> None:
+async def test_a_heartbeat_that_can_never_run_ends_the_worker(store: Store) -> None:
     async def reopen() -> NoReturn:
         raise BadConfig("wrong password")
 
     with pytest.raises(BadConfig, match="wrong password"):
         async with asyncio.timeout(SOON_S):
-            await worker_of(store, handling(work=_nothing), reopen=reopen).run()
+            await build_worker(store, build_handlers(work=_nothing), reopen=reopen).run()
 
 
-async def test_a_claim_whose_answer_came_too_late_is_given_back_unstarted(flaky: FaultyStore) -> None:
-    """TB1, T32: what could be taken over before the next beat is not begun."""
-    ran, ear = [], Ear()
+async def test_a_claim_that_was_answered_too_late_is_released_unstarted(flaky: FaultyStore) -> None:
+    """TB1, T32: a job whose lease could end before the next heartbeat is not started."""
+    ran, recorder = [], EventRecorder()
 
     async def work() -> None:
         ran.append(1)
 
     await flaky.jobs.enqueue([job("a")])
     gate = flaky.hold("claim")
-    worker = worker_of(flaky, handling(work=work), ear, lease="1s")
+    worker = build_worker(flaky, build_handlers(work=work), recorder, lease="1s")
     async with worker, asyncio.timeout(SOON_S):
         await flaky.called("claim", 1)
         asyncio.get_running_loop().call_later(0.8, gate.release)
-        await ear.hear(JobsFinished, lambda it: it.answers[0].status == "done")
+        await recorder.wait_for(JobsFinished, lambda it: it.answers[0].status == "done")
 
     assert worker.health().totals.released == 1
     assert len(ran) == 1

@@ -1,4 +1,4 @@
-"""Promises of loading: an app is found by its name, and what is not there is told with what is."""
+"""Discovery: an app is found by its name, settings in the nearest pyproject.toml; errors name what is missing."""
 
 import sys
 from collections.abc import Iterator
@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from headrace import App
-from headrace.app.discovery import load_app
+from headrace.app.discovery import load_app, project_file, project_table
 from headrace.model.errors import BadConfig
 
 
@@ -59,7 +59,7 @@ def test_an_app_is_found_by_module_and_name_in_the_working_directory(folder: Pat
         ("leaky", "raised ValueError (leaky.py, line 1) while it was imported: bad redis://…@db/0"),
     ],
 )
-def test_what_is_not_there_is_told_with_what_is(folder: Path, target: str, message: str) -> None:
+def test_an_error_for_a_missing_app_names_what_exists(folder: Path, target: str, message: str) -> None:
     write(folder, "good.py", "from headrace import App\napp = App('memory://')\nnumber = 3\n")
     write(folder, "empty.py", "")
     write(folder, "broken.py", "\n1 / 0\n")
@@ -71,3 +71,56 @@ def test_what_is_not_there_is_told_with_what_is(folder: Path, target: str, messa
 
     assert message in str(caught.value)
     assert "\n" not in str(caught.value)
+
+
+def write_pyproject(folder: Path, text: str) -> Path:
+    folder.mkdir(parents=True, exist_ok=True)
+    file = folder / "pyproject.toml"
+    file.write_bytes(text.encode("latin-1"))
+    return file
+
+
+def test_the_nearest_file_upward_counts(tmp_path: Path) -> None:
+    outer, inner = write_pyproject(tmp_path, "[tool.headrace]\napp = 'outer:app'"), tmp_path / "a/b"
+    inner.mkdir(parents=True)
+
+    above = project_file(inner), project_table(inner)
+    nearest = write_pyproject(inner, "[tool.headrace]\napp = 'inner:app'")
+
+    assert above == (outer, {"app": "outer:app"})
+    assert (project_file(inner), project_table(inner)) == (nearest, {"app": "inner:app"})
+    assert project_table(inner.parent) == {"app": "outer:app"}
+
+
+def test_a_project_that_says_nothing_of_headrace_hides_the_one_above(tmp_path: Path) -> None:
+    write_pyproject(tmp_path, "[tool.headrace]\napp = 'outer:app'")
+    write_pyproject(tmp_path / "inner", "[project]\nname = 'x'")
+
+    assert project_table(tmp_path / "inner") == {}
+
+
+def test_a_folder_of_that_name_is_no_project(tmp_path: Path) -> None:
+    file = write_pyproject(tmp_path, "[tool.headrace.worker]\ncapacity = 3")
+    (tmp_path / "inner/pyproject.toml").mkdir(parents=True)
+
+    assert project_file(tmp_path / "inner") == file
+    assert project_table(tmp_path / "inner") == {"worker": {"capacity": 3}}
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("[tool.headrace", "cannot be read for its [tool.headrace] table: "),
+        ("# caf\xe9", "cannot be read for its [tool.headrace] table: "),
+        ("[tool]\nheadrace = 'yes'", "must be a table; found 'yes'"),
+        ("tool = 3", "must be a table; found 3"),
+    ],
+)
+def test_an_unreadable_file_is_named(text: str, message: str, tmp_path: Path) -> None:
+    file = write_pyproject(tmp_path, text)
+
+    with pytest.raises(BadConfig) as caught:
+        project_table(tmp_path)
+
+    assert str(file) in str(caught.value)
+    assert message in str(caught.value)

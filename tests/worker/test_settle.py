@@ -1,4 +1,4 @@
-"""What has ended is told to the store until the store has answered, and what it refuses is told to people."""
+"""Settlements are repeated until the store has answered them, and refused ones are reported."""
 
 import asyncio
 
@@ -16,7 +16,17 @@ from headrace.testing.faults import DOWN, LOST, FaultyStore, Hold
 from headrace.worker.events import JobsFinished, LeaseLost
 from headrace.worker.exceptions import Fail
 from headrace.worker.fetch_loop import CONCURRENT_SETTLE_MIN
-from tests.worker.support import MAIL, SOON_S, Ear, find, handling, job, jobs, work_off, worker_of
+from tests.worker.support import (
+    MAIL,
+    SOON_S,
+    EventRecorder,
+    build_handlers,
+    build_worker,
+    find,
+    job,
+    jobs,
+    run_until_idle,
+)
 
 REPORTS = Queue("reports")
 
@@ -35,21 +45,21 @@ class Runs:
 @pytest.mark.parametrize("fault", [LOST, DOWN], ids=["reply-lost", "unavailable"])
 async def test_a_settlement_without_an_answer_is_sent_again(flaky: FaultyStore, fault: Exception) -> None:
     """T32, TB5: neither a lost request nor a lost reply makes a job run twice."""
-    runs, ear = Runs(), Ear()
+    runs, recorder = Runs(), EventRecorder()
     flaky.fail("settle", "turn", error=fault, times=2)
     await flaky.jobs.enqueue([job("a")])
 
-    worker = await work_off(flaky, handling(work=runs.work), ear)
+    worker = await run_until_idle(flaky, build_handlers(work=runs.work), recorder)
 
     assert runs.count == 1
     assert [settlement.lease.id for settlement in flaky.settled] == ["a", "a", "a"]
     assert (await find(flaky, "a")).state is State.DONE
-    assert ear.told(LeaseLost) == []
+    assert recorder.of_type(LeaseLost) == []
     assert worker.health().running == []
 
 
 async def test_what_is_known_of_a_partly_lost_reply_is_not_sent_again(flaky: FaultyStore) -> None:
-    runs, gate, ear = Runs(), asyncio.Event(), Ear()
+    runs, gate, recorder = Runs(), asyncio.Event(), EventRecorder()
 
     async def work() -> None:
         await gate.wait()
@@ -57,20 +67,22 @@ async def test_what_is_known_of_a_partly_lost_reply_is_not_sent_again(flaky: Fau
 
     await flaky.jobs.enqueue(jobs(5))
     flaky.lose("settle", heard=2)
-    async with worker_of(flaky, handling(work=work), ear, poll="1h"):
+    async with build_worker(flaky, build_handlers(work=work), recorder, poll="1h"):
         await flaky.called("wait", 1)
         gate.set()
-        await ear.hear(JobsFinished, lambda _: sum(len(it.answers) for it in ear.told(JobsFinished)) == 5)
+        await recorder.wait_for(
+            JobsFinished, lambda _: sum(len(it.answers) for it in recorder.of_type(JobsFinished)) == 5
+        )
 
     assert [settlement.lease.id for settlement in flaky.settled] == ["0", "1", "2", "3", "4", "2", "3", "4"]
     assert (await flaky.queues.counts(MAIL)).done == 5
-    assert ear.told(LeaseLost) == []
+    assert recorder.of_type(LeaseLost) == []
 
 
 @pytest.mark.parametrize("heard", [0, 1, 2])
 async def test_a_partly_lost_reply_about_one_id_in_two_queues_is_not_mixed_up(flaky: FaultyStore, heard: int) -> None:
-    """QB15: nobody knows which of the two was meant, so both are sent again."""
-    gate, ear = asyncio.Event(), Ear()
+    """QB15: the id is ambiguous, so both settlements are sent again."""
+    gate, recorder = asyncio.Event(), EventRecorder()
 
     async def work() -> None:
         await gate.wait()
@@ -81,41 +93,41 @@ async def test_a_partly_lost_reply_about_one_id_in_two_queues_is_not_mixed_up(fl
 
     await flaky.jobs.enqueue([job("a"), job("a", "fail", queue=REPORTS), job("b", queue=REPORTS)])
     flaky.lose("settle", heard=heard)
-    worker = worker_of(flaky, handling(MAIL, REPORTS, work=work, fail=fail), ear, poll="1h")
+    worker = build_worker(flaky, build_handlers(MAIL, REPORTS, work=work, fail=fail), recorder, poll="1h")
     async with worker:
         await flaky.called("wait", 1)
         gate.set()
         await flaky.called("settle", 2)
 
     assert [(await find(flaky, "a", queue)).state for queue in (MAIL, REPORTS)] == [State.DONE, State.DEAD]
-    assert ear.told(LeaseLost) == []
-    pairs = [pair for it in ear.told(JobsFinished) for pair in zip(it.settlements, it.answers, strict=True)]
+    assert recorder.of_type(LeaseLost) == []
+    pairs = [pair for it in recorder.of_type(JobsFinished) for pair in zip(it.settlements, it.answers, strict=True)]
     assert len(pairs) == 3
     assert ("dead", MAIL) not in [(answer.status, each.lease.queue) for each, answer in pairs]
 
 
-async def test_a_refused_settlement_is_told(timed: Store, clock: ManualClock) -> None:
+async def test_a_refused_settlement_is_reported(timed: Store, clock: ManualClock) -> None:
     """T32, TB5: an outcome that does not count is not swallowed."""
-    ear = Ear()
+    recorder = EventRecorder()
 
     async def work() -> None:
         clock.advance(60_000)
 
     await timed.jobs.enqueue([job("a", max_stalls=1)])
-    worker = await work_off(timed, handling(work=work), ear, lease="30s")
+    worker = await run_until_idle(timed, build_handlers(work=work), recorder, lease="30s")
 
-    [lost] = ear.told(LeaseLost)
+    [lost] = recorder.of_type(LeaseLost)
     assert (lost.claim.record.id, lost.why) == ("a", "its settlement was refused: lease_expired")
     assert worker.health().totals.refused == 1
 
 
-async def test_a_job_that_is_done_keeps_its_lease_until_the_store_has_said_so(timed: Store, clock: ManualClock) -> None:
-    """T28, TB5: while the store does not answer, nobody else may take over what has been done."""
+async def test_a_job_that_is_done_keeps_its_lease_until_it_is_settled(timed: Store, clock: ManualClock) -> None:
+    """T28, TB5: while the store does not answer, no other worker may claim the finished job."""
     flaky, runs = FaultyStore(timed), Runs()
     hold = flaky.hold("settle")
     await flaky.jobs.enqueue([job("a")])
 
-    async with worker_of(flaky, handling(work=runs.work), lease="3s", heartbeat="20ms", poll="1h"):
+    async with build_worker(flaky, build_handlers(work=runs.work), lease="3s", heartbeat="20ms", poll="1h"):
         await flaky.called("settle", 1)
         for _ in range(3):
             await flaky.called("extend", flaky.calls["extend"] + 2)
@@ -128,11 +140,11 @@ async def test_a_job_that_is_done_keeps_its_lease_until_the_store_has_said_so(ti
 
 
 async def test_under_load_settlements_and_claims_travel_together(flaky: FaultyStore) -> None:
-    """T24: one call brings what has ended and fetches what can start."""
+    """T24: one call settles finished jobs and claims new ones."""
     runs = Runs()
     await flaky.jobs.enqueue(jobs(500))
 
-    await work_off(flaky, handling(work=runs.work), capacity=20)
+    await run_until_idle(flaky, build_handlers(work=runs.work), capacity=20)
 
     assert runs.count == 500
     assert flaky.calls["turn"] >= 20
@@ -152,7 +164,7 @@ async def test_more_than_a_call_can_carry_is_settled_in_several(flaky: FaultySto
 
     for at in range(0, count, BATCH_MAX):
         await flaky.jobs.enqueue(jobs(count)[at : at + BATCH_MAX])
-    async with worker_of(flaky, handling(work=work), capacity=5_000), asyncio.timeout(SOON_S):
+    async with build_worker(flaky, build_handlers(work=work), capacity=5_000), asyncio.timeout(SOON_S):
         await all_here.wait()
         gate.set()
 
@@ -160,13 +172,13 @@ async def test_more_than_a_call_can_carry_is_settled_in_several(flaky: FaultySto
 
 
 @pytest.mark.parametrize("verb", ["claim", "turn"])
-async def test_a_claim_whose_answer_got_lost_is_repeated_under_its_nonce(flaky: FaultyStore, verb: str) -> None:
+async def test_a_claim_whose_answer_was_lost_is_repeated_with_its_nonce(flaky: FaultyStore, verb: str) -> None:
     """T32, TB4, TB5: the jobs of the lost answer come with the repeated one, and none of them stalls."""
     runs = Runs()
     flaky.lose(verb)
     await flaky.jobs.enqueue(jobs(8))
 
-    worker = await work_off(flaky, handling(work=runs.work), capacity=4)
+    worker = await run_until_idle(flaky, build_handlers(work=runs.work), capacity=4)
 
     assert runs.count == 8
     nonces = [request.nonce for request in flaky.claims]
@@ -176,15 +188,17 @@ async def test_a_claim_whose_answer_got_lost_is_repeated_under_its_nonce(flaky: 
     assert worker.health().totals.lost == 0
 
 
-async def test_a_nonce_is_given_up_when_what_it_got_has_run_out(flaky: FaultyStore) -> None:
-    """TB4: a delivery that nobody heard of counts as a stall, and the job comes again."""
+async def test_a_nonce_is_dropped_when_its_leases_have_ended(flaky: FaultyStore) -> None:
+    """TB4: a delivery whose answer was lost counts as a stall, and the job is claimed again."""
     runs = Runs()
     flaky.lose("claim")
     flaky.fail("claim", times=3)
     await flaky.jobs.enqueue([job("a")])
 
-    async with worker_of(flaky, handling(work=runs.work), ear := Ear(), lease="200ms", poll="20ms"):
-        await ear.hear(JobsFinished)
+    async with build_worker(
+        flaky, build_handlers(work=runs.work), recorder := EventRecorder(), lease="200ms", poll="20ms"
+    ):
+        await recorder.wait_for(JobsFinished)
 
     assert len({request.nonce for request in flaky.claims}) > 1
     finished_job = (await find(flaky, "a")).finished_job
@@ -193,13 +207,13 @@ async def test_a_nonce_is_given_up_when_what_it_got_has_run_out(flaky: FaultySto
 
 
 async def test_a_claim_that_the_store_never_saw_has_its_whole_lease_when_it_is_answered(flaky: FaultyStore) -> None:
-    """TB6: what is claimed after an outage longer than a lease is worked on, not given back."""
+    """TB6: jobs claimed after an outage longer than a lease are run, not released."""
     runs = Runs()
     for _ in range(5):
         flaky.fail("claim")
     await flaky.jobs.enqueue(jobs(3))
 
-    worker = await work_off(flaky, handling(work=runs.work), lease="1s")
+    worker = await run_until_idle(flaky, build_handlers(work=runs.work), lease="1s")
 
     totals = worker.health().totals
     assert (totals.done, totals.released, totals.lost) == (3, 0, 0)
@@ -214,7 +228,7 @@ async def test_the_time_that_a_handler_took_is_sent_along(flaky: FaultyStore, se
         await done.wait()
 
     await flaky.jobs.enqueue([job("a")])
-    await work_off(flaky, handling(work=work))
+    await run_until_idle(flaky, build_handlers(work=work))
 
     [settlement] = flaky.settled
     assert settlement.facts.run_ms >= int(seconds * 900)
@@ -233,7 +247,7 @@ def hold_the_second_claim(flaky: FaultyStore) -> Hold:
 async def test_many_settlements_do_not_wait_for_a_claim_under_way_and_few_go_with_the_next(
     flaky: FaultyStore, ended: int, calls: int
 ) -> None:
-    ear = Ear()
+    recorder = EventRecorder()
     claimed = asyncio.Event()
 
     async def work() -> None:
@@ -242,14 +256,19 @@ async def test_many_settlements_do_not_wait_for_a_claim_under_way_and_few_go_wit
     # The first claim takes half of the capacity, the second is not answered before it may be.
     await flaky.jobs.enqueue(jobs(ended + 1))
     answer = hold_the_second_claim(flaky)
-    async with asyncio.timeout(SOON_S), worker_of(flaky, handling(work=work), ear, capacity=2 * ended, poll="1h"):
+    async with (
+        asyncio.timeout(SOON_S),
+        build_worker(flaky, build_handlers(work=work), recorder, capacity=2 * ended, poll="1h"),
+    ):
         await flaky.called("claim", 2)
         claimed.set()
         for _ in range(10):
             await asyncio.sleep(0)
         settled_meanwhile = flaky.calls["settle"]
         answer.release()
-        await ear.hear(JobsFinished, lambda _: sum(len(it.answers) for it in ear.told(JobsFinished)) == ended + 1)
+        await recorder.wait_for(
+            JobsFinished, lambda _: sum(len(it.answers) for it in recorder.of_type(JobsFinished)) == ended + 1
+        )
 
     assert settled_meanwhile == calls
     assert (await flaky.queues.counts(MAIL)).done == ended + 1
@@ -257,7 +276,7 @@ async def test_many_settlements_do_not_wait_for_a_claim_under_way_and_few_go_wit
 
 async def test_settlements_that_failed_beside_a_claim_go_with_the_next_call(flaky: FaultyStore) -> None:
     """TB5: a lost reply beside a claim loses nothing either."""
-    claimed, ear = asyncio.Event(), Ear()
+    claimed, recorder = asyncio.Event(), EventRecorder()
 
     async def work() -> None:
         await claimed.wait()
@@ -267,22 +286,23 @@ async def test_settlements_that_failed_beside_a_claim_go_with_the_next_call(flak
     flaky.lose("settle")
     async with (
         asyncio.timeout(SOON_S),
-        worker_of(flaky, handling(work=work), ear, capacity=2 * CONCURRENT_SETTLE_MIN, poll="1h"),
+        build_worker(flaky, build_handlers(work=work), recorder, capacity=2 * CONCURRENT_SETTLE_MIN, poll="1h"),
     ):
         await flaky.called("claim", 2)
         claimed.set()
         await flaky.called("settle", 1)
         answer.release()
-        await ear.hear(
-            JobsFinished, lambda _: sum(len(it.answers) for it in ear.told(JobsFinished)) == CONCURRENT_SETTLE_MIN + 1
+        await recorder.wait_for(
+            JobsFinished,
+            lambda _: sum(len(it.answers) for it in recorder.of_type(JobsFinished)) == CONCURRENT_SETTLE_MIN + 1,
         )
 
     assert (await flaky.queues.counts(MAIL)).done == CONCURRENT_SETTLE_MIN + 1
-    assert ear.told(LeaseLost) == []
+    assert recorder.of_type(LeaseLost) == []
 
 
 async def test_where_the_store_works_in_this_process_nothing_goes_beside_a_claim(flaky: FaultyStore) -> None:
-    claimed, ear = asyncio.Event(), Ear()
+    claimed, recorder = asyncio.Event(), EventRecorder()
 
     async def work() -> None:
         await claimed.wait()
@@ -292,7 +312,7 @@ async def test_where_the_store_works_in_this_process_nothing_goes_beside_a_claim
     answer = hold_the_second_claim(flaky)
     async with (
         asyncio.timeout(SOON_S),
-        worker_of(flaky, handling(work=work), ear, capacity=2 * CONCURRENT_SETTLE_MIN, poll="1h"),
+        build_worker(flaky, build_handlers(work=work), recorder, capacity=2 * CONCURRENT_SETTLE_MIN, poll="1h"),
     ):
         await flaky.called("claim", 2)
         claimed.set()
@@ -300,8 +320,9 @@ async def test_where_the_store_works_in_this_process_nothing_goes_beside_a_claim
             await asyncio.sleep(0)
         settled_meanwhile = flaky.calls["settle"]
         answer.release()
-        await ear.hear(
-            JobsFinished, lambda _: sum(len(it.answers) for it in ear.told(JobsFinished)) == CONCURRENT_SETTLE_MIN + 1
+        await recorder.wait_for(
+            JobsFinished,
+            lambda _: sum(len(it.answers) for it in recorder.of_type(JobsFinished)) == CONCURRENT_SETTLE_MIN + 1,
         )
 
     assert settled_meanwhile == 0
@@ -320,7 +341,7 @@ ENDS = [
 @pytest.mark.parametrize("outcome", ENDS, ids=lambda outcome: type(outcome).__name__)
 @pytest.mark.parametrize("claimed_at_ms", [50, 1_000])
 def test_a_worker_settles_with_what_its_claim_would_say(outcome: Outcome, claimed_at_ms: int) -> None:
-    """It only leaves out the look at what its store has handed out."""
+    """Skips the check of the jobs that the store has handed out."""
     record = Record(
         id="a", kind="work", payload=b"{}", run_at_ms=600, enqueued_at_ms=100, tag="t", attempts=2, stalls=1
     )

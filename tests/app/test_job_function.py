@@ -1,4 +1,4 @@
-"""What can be a job and what cannot, found when the module is imported and not when the job runs."""
+"""What can be a job function is checked at import, not when the job runs."""
 
 import functools
 from collections.abc import AsyncIterator, Iterator
@@ -85,9 +85,9 @@ def test_one_kind_belongs_to_one_function_and_the_message_names_both_places(app:
     app.job(fine)
 
     @app.job(kind="other")
-    def elsewhere() -> None: ...
+    def importable_jobs() -> None: ...
 
-    with pytest.raises(BadConfig, match=r"kind 'fine': tests.*\.fine \(.*test_function\.py:\d+\) and .*clash"):
+    with pytest.raises(BadConfig, match=r"kind 'fine': tests.*\.fine \(.*test_job_function\.py:\d+\) and .*clash"):
 
         @app.job(kind="fine")
         def clash() -> None: ...
@@ -117,7 +117,7 @@ def test_the_same_function_again_takes_its_own_place(app: App) -> None:
     ],
 )
 def test_wrong_settings_are_found_where_the_function_is_defined(app: App, fields: dict[str, Any], told: str) -> None:
-    with pytest.raises(BadConfig, match=rf"test_function.*\.fine \(.*\) cannot be a job: .*{told}"):
+    with pytest.raises(BadConfig, match=rf"test_job_function.*\.fine \(.*\) cannot be a job: .*{told}"):
         app.job(**fields)(fine)
 
     assert len(app.registry) == 0

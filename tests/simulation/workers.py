@@ -10,7 +10,7 @@ from msgspec import Struct
 from headrace.model.names import Queue
 from headrace.worker.config import WorkerConfig
 from headrace.worker.worker import Worker
-from tests.simulation.handling import make_handlers
+from tests.simulation.handlers import make_handlers
 from tests.simulation.history import Life
 from tests.simulation.loop import within
 from tests.simulation.rules import RECOVERY_S

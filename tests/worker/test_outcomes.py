@@ -1,4 +1,4 @@
-"""How a handler ends decides what becomes of its job."""
+"""The result or exception of a handler decides the outcome of its job."""
 
 import asyncio
 import io
@@ -23,8 +23,8 @@ from headrace.worker.events import CallbackRaised
 from headrace.worker.exceptions import Fail, Release, Retry, job_error
 from headrace.worker.handlers import handler_of
 from headrace.worker.logging import setup_logs
-from tests.worker import processes
-from tests.worker.support import MAIL, Ear, dead_letters, find, handling, job, jobs, work_off
+from tests.worker import process_handlers
+from tests.worker.support import MAIL, EventRecorder, build_handlers, dead_letters, find, job, jobs, run_until_idle
 
 
 class Boom(Exception):
@@ -37,10 +37,10 @@ async def boom() -> NoReturn:
 
 
 async def test_an_error_is_kept_by_its_class_and_message_and_the_job_tried_again(timed: Store) -> None:
-    """Q30, T29: what a handler raises is the error of the attempt, as it was raised."""
+    """Q30, T29: the exception of a handler is the error of the attempt, unchanged."""
     await timed.jobs.enqueue([job("a", "boom")])
 
-    await work_off(timed, handling(boom=boom))
+    await run_until_idle(timed, build_handlers(boom=boom))
 
     found = await find(timed, "a")
     assert found.state is State.WAITING
@@ -73,17 +73,18 @@ async def promise_otherwise() -> int:
 
 
 @pytest.mark.parametrize(
-    "function", [connect, connect_in_a_thread, give_up, give_up_for_a_cause, promise_otherwise, processes.connect]
+    "function",
+    [connect, connect_in_a_thread, give_up, give_up_for_a_cause, promise_otherwise, process_handlers.connect],
 )
 async def test_the_password_of_a_url_in_an_error_is_neither_kept_nor_logged(
     store: Store, function: Callable[..., Any]
 ) -> None:
     stream = io.StringIO()
-    handler = handler_of("work", function, process=function is processes.connect)
+    handler = handler_of("work", function, process=function is process_handlers.connect)
     await store.jobs.enqueue([job("a", max_attempts=2, backoff_ms=0)])
 
     with setup_logs("json", stream, level=logging.DEBUG) as logs:
-        await work_off(store, handling(work=handler), *logs.listeners)
+        await run_until_idle(store, build_handlers(work=handler), *logs.listeners)
 
     [dead_letter] = await dead_letters(store)
     page = await store.journal.read(MAIL.shard_of("a"), 0, 100)
@@ -101,7 +102,7 @@ async def test_a_handler_that_always_fails_runs_as_often_as_it_may(store: Store,
         raise Boom("again")
 
     await store.jobs.enqueue([job("a", max_attempts=max_attempts, backoff_ms=0)])
-    await work_off(store, handling(work=work))
+    await run_until_idle(store, build_handlers(work=work))
 
     assert len(runs) == max_attempts
     [dead_letter] = await dead_letters(store)
@@ -117,7 +118,7 @@ async def test_a_job_that_does_not_say_otherwise_is_tried_more_than_once(timed: 
     await timed.jobs.enqueue([job("a", "boom")])
 
     for _ in range(10):
-        await work_off(timed, handling(boom=boom))
+        await run_until_idle(timed, build_handlers(boom=boom))
         clock.advance(3_600_000)
 
     [dead_letter] = await dead_letters(timed)
@@ -155,7 +156,7 @@ async def test_retry_fail_and_release_mean_the_same_raised_or_returned(
         return plain()
 
     await timed.jobs.enqueue([job("a", run_at_ms=clock.now_ms())])
-    await work_off(timed, handling(work=work if mode == "async" else plain))
+    await run_until_idle(timed, build_handlers(work=work if mode == "async" else plain))
 
     found = await find(timed, "a")
     record = found.record or found.dead_letters[0].record
@@ -171,7 +172,7 @@ async def test_a_fail_that_has_a_cause_is_kept_under_the_name_of_its_cause(timed
         raise Fail from Boom("inside")
 
     await timed.jobs.enqueue([job("a")])
-    await work_off(timed, handling(work=work))
+    await run_until_idle(timed, build_handlers(work=work))
 
     [dead_letter] = await dead_letters(timed)
     assert dead_letter.error == JobError("Boom", "inside")
@@ -185,7 +186,7 @@ async def test_a_job_released_at_once_comes_again_before_the_worker_is_idle(stor
         return Release() if len(runs) < 4 else None
 
     await store.jobs.enqueue([job("a")])
-    await work_off(store, handling(work=work))
+    await run_until_idle(store, build_handlers(work=work))
 
     assert len(runs) == 4
     assert (await find(store, "a")).state is State.DONE
@@ -208,7 +209,7 @@ async def test_nothing_that_a_handler_raises_ends_the_worker(
         return
 
     await store.jobs.enqueue([job("a", max_attempts=1), job("b", "other")])
-    await work_off(store, handling(work=plain if is_plain else work, other=other), capacity=1)
+    await run_until_idle(store, build_handlers(work=plain if is_plain else work, other=other), capacity=1)
 
     [dead_letter] = await dead_letters(store)
     assert dead_letter.error.cls == type(error).__name__
@@ -220,7 +221,7 @@ async def test_sys_exit_in_a_handler_is_an_error_like_any_other(store: Store) ->
         sys.exit("goodbye")
 
     await store.jobs.enqueue([job("a", max_attempts=1)])
-    await work_off(store, handling(work=work))
+    await run_until_idle(store, build_handlers(work=work))
 
     [dead_letter] = await dead_letters(store)
     assert dead_letter.error == JobError("SystemExit", "goodbye")
@@ -244,13 +245,13 @@ class Mute(Exception):
     ids=["mute", "long", "empty", "quoted"],
 )
 async def test_errors_of_all_sorts_can_be_kept(store: Store, error: Exception, kept: JobError) -> None:
-    """Q30: the class and the message, made to fit."""
+    """Q30: the class and the message, truncated."""
 
     async def work() -> NoReturn:
         raise error
 
     await store.jobs.enqueue([job("a", max_attempts=1)])
-    worker = await work_off(store, handling(work=work))
+    worker = await run_until_idle(store, build_handlers(work=work))
 
     [dead_letter] = await dead_letters(store)
     assert dead_letter.error == kept
@@ -258,21 +259,21 @@ async def test_errors_of_all_sorts_can_be_kept(store: Store, error: Exception, k
 
 
 def test_half_a_character_in_an_error_is_made_whole() -> None:
-    """Q30: badly decoded bytes in somebody's exception must not keep it from being stored."""
+    """Q30: badly decoded bytes in an exception must not keep it from being stored."""
     assert job_error(ValueError("half \ud83d a face")) == JobError("ValueError", "half ? a face")
 
 
-async def test_an_error_is_told_and_what_a_handler_does_on_purpose_is_not(store: Store) -> None:
-    """Q39: a listener hears of errors that nobody expected."""
-    ear = Ear()
+async def test_an_error_is_reported_and_a_chosen_outcome_is_not(store: Store) -> None:
+    """Q39: a listener gets unexpected errors."""
+    recorder = EventRecorder()
 
     async def fail() -> NoReturn:
         raise Fail("on purpose")
 
     await store.jobs.enqueue([job("a", "boom", max_attempts=1), job("b", "fail")])
-    await work_off(store, handling(boom=boom, fail=fail), ear)
+    await run_until_idle(store, build_handlers(boom=boom, fail=fail), recorder)
 
-    [raised] = ear.told(CallbackRaised)
+    [raised] = recorder.of_type(CallbackRaised)
     assert (raised.claim.record.id, type(raised.error)) == ("a", Boom)
 
 
@@ -285,7 +286,7 @@ async def test_a_result_that_cannot_be_kept_is_a_failure_for_a_person_to_see(sto
         return result
 
     await store.jobs.enqueue([job("a", payload=b"")])
-    await work_off(store, handling(work=handler_of("work", _taking_bytes(work), codec=RAW, style="whole")))
+    await run_until_idle(store, build_handlers(work=handler_of("work", _taking_bytes(work), codec=RAW, style="whole")))
 
     [dead_letter] = await dead_letters(store)
     assert (dead_letter.reason, dead_letter.error.cls) == ("failed", "BadResult")
@@ -293,7 +294,7 @@ async def test_a_result_that_cannot_be_kept_is_a_failure_for_a_person_to_see(sto
 
 
 async def number(result: Any) -> int:
-    """A coroutine function that returns what it is given, whatever it has promised."""
+    """A coroutine function that returns its argument, whatever its annotation."""
     return result  # type: ignore[no-any-return]
 
 
@@ -329,7 +330,7 @@ async def test_a_result_that_is_not_as_annotated_fails_the_job_where_it_happens(
     payload = msgspec.json.encode({"result": result})
     await store.jobs.enqueue([job("a", payload=payload, max_attempts=5)])
 
-    await work_off(store, handling(work=function))
+    await run_until_idle(store, build_handlers(work=function))
 
     [dead_letter] = await dead_letters(store)
     assert (dead_letter.reason, dead_letter.error.cls, dead_letter.record.attempts) == ("failed", "BadResult", 1)
@@ -372,12 +373,12 @@ async def several(result: Any) -> Iterable[int]:
         (several, [1, 2]),
     ],
 )
-async def test_a_result_that_whoever_waits_can_read_is_kept(
+async def test_a_result_that_a_waiter_can_decode_is_kept(
     store: Store, function: Callable[..., Any], result: Any
 ) -> None:
     await store.jobs.enqueue([job("a", payload=msgspec.json.encode({"result": result}))])
 
-    await work_off(store, handling(work=function))
+    await run_until_idle(store, build_handlers(work=function))
 
     found = await find(store, "a")
     assert found.finished_job is not None
@@ -399,7 +400,7 @@ async def test_a_payload_that_does_not_fit_fails_without_a_run(store: Store, pay
         runs.append(number)
 
     await store.jobs.enqueue([job("a", payload=payload)])
-    await work_off(store, handling(work=work))
+    await run_until_idle(store, build_handlers(work=work))
 
     [dead_letter] = await dead_letters(store)
     assert (dead_letter.reason, dead_letter.error.cls) == ("failed", "BadPayload")
@@ -408,13 +409,13 @@ async def test_a_payload_that_does_not_fit_fails_without_a_run(store: Store, pay
 
 
 async def test_an_unknown_kind_fails_and_names_the_nearest(store: Store) -> None:
-    """T26: a job that nobody works on is dead at once, with words that help."""
+    """T26: a job without a handler is dead at once, with a helpful sentence."""
 
     async def resize() -> None:
         return
 
     await store.jobs.enqueue([job("a", "resize-imge"), job("b", "zzz")])
-    await work_off(store, handling(**{"resize-image": resize, "send-mail": resize}))
+    await run_until_idle(store, build_handlers(**{"resize-image": resize, "send-mail": resize}))
 
     found = {dead_letter.record.id: dead_letter for dead_letter in await dead_letters(store)}
     assert found["a"].reason == "failed"
@@ -425,11 +426,11 @@ async def test_an_unknown_kind_fails_and_names_the_nearest(store: Store) -> None
     assert found["b"].error.message == "no handler for kind 'zzz'; Known kinds: resize-image, send-mail"
 
 
-async def test_the_jitter_of_a_retry_is_drawn_from_the_chance_that_was_given(flaky: FaultyStore) -> None:
+async def test_the_jitter_of_a_retry_is_drawn_from_the_workers_rng(flaky: FaultyStore) -> None:
     """T29: full jitter, so that many that failed together do not return together."""
     await flaky.jobs.enqueue(jobs(200, "boom"))
 
-    await work_off(flaky, handling(boom=boom), chance=random.Random(7))
+    await run_until_idle(flaky, build_handlers(boom=boom), rng=random.Random(7))
     drawn = [settlement.outcome.jitter_ppm for settlement in flaky.settled if hasattr(settlement.outcome, "jitter_ppm")]
 
     assert len(set(drawn)) > 190
@@ -437,14 +438,14 @@ async def test_the_jitter_of_a_retry_is_drawn_from_the_chance_that_was_given(fla
     assert max(drawn) > JITTER_PPM * 9 // 10
 
 
-async def test_the_same_chance_draws_the_same_jitter(flaky: FaultyStore) -> None:
+async def test_the_same_seed_draws_the_same_jitter(flaky: FaultyStore) -> None:
     await flaky.jobs.enqueue(jobs(10, "boom"))
 
-    await work_off(flaky, handling(boom=boom), chance=random.Random(7))
+    await run_until_idle(flaky, build_handlers(boom=boom), rng=random.Random(7))
     first = [settlement.outcome for settlement in flaky.settled]
     await flaky.jobs.remove(flaky.settled[0].lease.queue, [str(n) for n in range(10)])
     await flaky.jobs.enqueue(jobs(10, "boom"))
     flaky.settled.clear()
-    await work_off(flaky, handling(boom=boom), chance=random.Random(7))
+    await run_until_idle(flaky, build_handlers(boom=boom), rng=random.Random(7))
 
     assert [settlement.outcome for settlement in flaky.settled] == first

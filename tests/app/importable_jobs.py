@@ -1,4 +1,4 @@
-"""Jobs in a module, as programs have them: other processes find them by name."""
+"""Job functions in a module, which other processes find by name."""
 
 import os
 

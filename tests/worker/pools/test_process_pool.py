@@ -1,4 +1,4 @@
-"""What the pool of processes promises about tasks and their answers."""
+"""The pool of processes: tasks and their results."""
 
 import asyncio
 import json
@@ -81,7 +81,7 @@ async def test_progress_reaches_the_parent_before_the_answer() -> None:
     assert heard == [(0.25, "a quarter"), (1, "all")]
 
 
-async def test_an_error_while_progress_is_told_harms_only_the_telling(tmp_path: Path) -> None:
+async def test_an_error_in_the_progress_callback_harms_no_job(tmp_path: Path) -> None:
     fifo = tmp_path / "said"
     os.mkfifo(fifo)
     told: list[Any] = []
@@ -146,7 +146,7 @@ async def test_what_a_handler_raises_arrives_with_what_it_asks_for(
         assert await answer_of(pool, "pid") == pid
 
 
-async def test_a_long_message_is_cut_and_the_trace_tells_the_place() -> None:
+async def test_a_long_message_is_truncated_and_the_trace_names_the_place() -> None:
     async with open_pool(1) as pool:
         with pytest.raises(ChildRaised) as long:
             await answer_of(pool, "fail", how="long")
@@ -193,7 +193,7 @@ async def test_a_payload_that_does_not_fit_fails_the_job_with_a_sentence() -> No
         ("tests.worker.pools.handlers:handle", "has no 'handle'"),
         ("tests.worker.pools.handlers:NOT_A_FUNCTION", "a function was wanted; found int"),
         ("tests.worker.pools.handlers", "module:function"),
-        ("tests.worker.pools.exiting:handle", "SystemExit: 5"),
+        ("tests.worker.pools.exits_on_import:handle", "SystemExit: 5"),
     ],
 )
 async def test_a_handler_that_cannot_be_loaded_is_named_with_the_reason(target: str, why: str) -> None:

@@ -1,4 +1,4 @@
-"""What turns promise."""
+"""The FIFO semaphore of the pools."""
 
 import asyncio
 
@@ -8,7 +8,7 @@ from headrace.worker.pools.threads import FifoSemaphore
 from tests.worker.pools.support import turn_over
 
 
-async def test_turns_are_given_in_the_order_in_which_they_were_asked_for() -> None:
+async def test_waiters_are_served_in_order() -> None:
     turns, order = FifoSemaphore(2), list[int]()
 
     async def use(number: int) -> None:
@@ -28,7 +28,7 @@ async def test_turns_are_given_in_the_order_in_which_they_were_asked_for() -> No
     assert turns.free == 2
 
 
-async def test_a_turn_given_in_the_moment_of_its_cancellation_goes_to_the_next() -> None:
+async def test_a_slot_granted_in_the_moment_of_a_cancellation_goes_to_the_next() -> None:
     turns = FifoSemaphore(1)
     await turns.acquire()
     second, third = (asyncio.create_task(turns.acquire()) for _ in range(2))
@@ -43,7 +43,7 @@ async def test_a_turn_given_in_the_moment_of_its_cancellation_goes_to_the_next()
     assert turns.free == 0
 
 
-async def test_who_is_cancelled_while_waiting_takes_no_turn() -> None:
+async def test_a_waiter_that_is_cancelled_takes_no_slot() -> None:
     turns = FifoSemaphore(1)
     await turns.acquire()
     second, third = (asyncio.create_task(turns.acquire()) for _ in range(2))
@@ -59,7 +59,7 @@ async def test_who_is_cancelled_while_waiting_takes_no_turn() -> None:
     assert turns.free == 1
 
 
-async def test_cancel_sends_away_all_who_wait() -> None:
+async def test_all_waiters_can_be_cancelled() -> None:
     turns = FifoSemaphore(1)
     await turns.acquire()
     waiting = [asyncio.create_task(turns.acquire()) for _ in range(3)]

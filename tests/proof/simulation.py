@@ -6,7 +6,7 @@ from concurrent.futures import ProcessPoolExecutor
 
 from msgspec import Struct, field
 
-from tests.simulation.world import Outcome, simulate
+from tests.simulation.world import SeedReport, simulate
 
 SHOWN_MAX = 3
 
@@ -22,7 +22,7 @@ class SimulationFigures(Struct):
     violations: int = 0
     faults: Counter[str] = field(default_factory=Counter)
 
-    def add(self, outcome: Outcome) -> None:
+    def add(self, outcome: SeedReport) -> None:
         """Count one more seed."""
         self.seeds += 1
         self.operations += outcome.operations
@@ -46,7 +46,7 @@ def replay_command(seed: int) -> str:
     return f"python -m tests.proof --simulation --first {seed} --seeds 1"
 
 
-def run_seeds(first: int, seeds: int) -> list[Outcome]:
+def run_seeds(first: int, seeds: int) -> list[SeedReport]:
     """Some seeds in this process; their traces stay behind."""
     return [simulate(seed) for seed in range(first, first + seeds)]
 
@@ -78,6 +78,6 @@ def replay(seed: int, say: Callable[[str], None]) -> SimulationFigures:
     return figures
 
 
-def _tell(outcome: Outcome, say: Callable[[str], None]) -> None:
+def _tell(outcome: SeedReport, say: Callable[[str], None]) -> None:
     for violation in outcome.violations[:SHOWN_MAX]:
         say(f"violation at seed {outcome.seed}: {violation}; replay: {replay_command(outcome.seed)}")

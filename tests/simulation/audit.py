@@ -1,4 +1,4 @@
-"""The audit after the drain: the journal against the store, and both against what everybody was told."""
+"""The audit after the drain: compares the journal with the store, and both with the answers to producers."""
 
 from collections import Counter
 from typing import Any
@@ -14,23 +14,23 @@ from tests.support.fold import Folded
 
 OVER = frozenset({"done", "dead", "cancelled", "removed", "purged"})
 CHARGED = {"retried": (1, 0), "stalled": (0, 1), "released": (0, 0)}
-"""What a delivery that ends so adds to attempts and stalls."""
+"""Attempts and stalls that each end of a delivery adds."""
 
 
-class Told:
-    """What producers were told."""
+class Acknowledgements:
+    """What the store has acknowledged to producers."""
 
     def __init__(self) -> None:
-        self.taken: set[Key] = set()
-        """Ids of which a producer knows that the store has them."""
-        self.refused: set[Key] = set()
-        """Ids, sent once only, of which a producer knows that the store never got them."""
+        self.accepted: set[Key] = set()
+        """Ids that were surely enqueued."""
+        self.rejected: set[Key] = set()
+        """Ids, sent only once, that surely were not enqueued."""
         self.keyed: set[Key] = set()
-        """Ids that were made of an idempotency key."""
+        """Ids from an idempotency key."""
 
 
-def audit(checker: Checker, store: Store, queues: list[Queue], told: Told) -> None:
-    """Check everything that can only be known at the end."""
+def audit(checker: Checker, store: Store, queues: list[Queue], acknowledgements: Acknowledgements) -> None:
+    """Check all promises that can only be checked at the end."""
     enqueued: Counter[Key] = Counter()
     for queue in queues:
         for each in (queue, queue.fail_queue):
@@ -39,17 +39,17 @@ def audit(checker: Checker, store: Store, queues: list[Queue], told: Told) -> No
                 if event.line.event == "enqueued":
                     enqueued[each.full_name, event.line.id or ""] += 1
             _check_deliveries(checker, each, events)
-    for key in sorted(told.taken - enqueued.keys()):
+    for key in sorted(acknowledgements.accepted - enqueued.keys()):
         checker.violate(f"lost: the store said that it has {key}, and its journal has never heard of it")
-    for key in sorted(told.refused & enqueued.keys()):
+    for key in sorted(acknowledgements.rejected & enqueued.keys()):
         checker.violate(f"{key} was enqueued although its sender was told that nothing was changed")
-    for key in sorted(key for key in told.keyed if enqueued[key] > 1):
+    for key in sorted(key for key in acknowledgements.keyed if enqueued[key] > 1):
         checker.violate(f"{key} was made of an idempotency key and enqueued {enqueued[key]} times")
     for delivery in checker.deliveries.values():
         is_removed = delivery.key in checker.removed
         if delivery.outcome is None and not has_excuse(delivery, is_removed, checker.jumps):
             checker.violate(f"{delivery} was not settled before its lease ended, for no reason")
-        if delivery.run is not None and delivery.run.ended_at is None and not delivery.life.process.is_crashed:
+        if delivery.run is not None and delivery.run.ended_at is None and not delivery.sim_process.process.is_crashed:
             checker.violate(f"the handler of {delivery} never ended")
 
 
@@ -71,7 +71,7 @@ def _events(checker: Checker, store: Store, queue: Queue) -> list[Event]:
 
 
 def _check_deliveries(checker: Checker, queue: Queue, events: list[Event]) -> None:
-    """Each claim ends once, charged as its end says; one that was asked to stop does not come back."""
+    """Each delivery ends once with the right counts; a job that was asked to stop is not requeued."""
     asked: set[tuple[str, int]] = set()
     for event in events:
         line = event.line

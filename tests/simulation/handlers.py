@@ -1,4 +1,4 @@
-"""Handlers that do what the payload of their job says: succeed, raise, linger, ignore that they are cancelled."""
+"""Handlers that follow the script in their payload: succeed, raise, run long, ignore their cancellation."""
 
 import asyncio
 from random import Random
@@ -14,38 +14,38 @@ from tests.simulation.history import Run
 from tests.simulation.loop import Process, current_process
 
 Step = list[Any]
-"""What to do in one delivery: the word, milliseconds of work, and a detail."""
+"""The script of one delivery: action, milliseconds of work, and a detail."""
 
 
 class ScriptedError(Exception):
-    """What a handler raises when its script says so."""
+    """The exception of a scripted failure."""
 
 
-def draw_plan(chance: Random, lease_ms: int) -> list[Step]:
-    """What the deliveries of a job do, one after the other, and the last step in all that follow: there is an end."""
-    plan = [_draw_step(chance, lease_ms) for _ in range(chance.choice((0, 0, 0, 1, 1, 2, 3)))]
-    last = "ok" if chance.random() < 0.85 else "fail"
-    is_long = chance.random() < 0.12
-    ms = chance.randrange(lease_ms, 3 * lease_ms) if is_long else chance.randrange(1, lease_ms // 2)
+def draw_plan(rng: Random, lease_ms: int) -> list[Step]:
+    """The steps of a job's deliveries, in order; the last one, which ends the job, repeats."""
+    plan = [_draw_step(rng, lease_ms) for _ in range(rng.choice((0, 0, 0, 1, 1, 2, 3)))]
+    last = "ok" if rng.random() < 0.85 else "fail"
+    is_long = rng.random() < 0.12
+    ms = rng.randrange(lease_ms, 3 * lease_ms) if is_long else rng.randrange(1, lease_ms // 2)
     return [*plan, [last, ms, 0]]
 
 
-def _draw_step(chance: Random, lease_ms: int) -> Step:
-    ms = chance.randrange(1, lease_ms) if chance.random() < 0.8 else chance.randrange(lease_ms, 2 * lease_ms)
-    word = chance.choice(("ok", "raise", "raise", "retry", "fail", "release", "stubborn", "long"))
+def _draw_step(rng: Random, lease_ms: int) -> Step:
+    ms = rng.randrange(1, lease_ms) if rng.random() < 0.8 else rng.randrange(lease_ms, 2 * lease_ms)
+    word = rng.choice(("ok", "raise", "raise", "retry", "fail", "release", "stubborn", "long"))
     match word:
         case "retry" | "release":
-            return [word, ms, chance.randrange(0, 5_000)]
+            return [word, ms, rng.randrange(0, 5_000)]
         case "stubborn":
-            return [word, ms, chance.randrange(1, 2 * lease_ms)]
+            return [word, ms, rng.randrange(1, 2 * lease_ms)]
         case "long":
-            return ["ok", chance.randrange(lease_ms, 4 * lease_ms), 0]
+            return ["ok", rng.randrange(lease_ms, 4 * lease_ms), 0]
         case _:
             return [word, ms, 0]
 
 
 async def handle(plan: list[Step], mark: str, weight: int) -> Any:
-    """One delivery in the process that is running."""
+    """Run one delivery in the current process."""
     context, process = current(), current_process()
     assert process is not None
     checker = _CHECKERS[process]()
@@ -73,9 +73,9 @@ async def _death(id: str, payload: Any, error: Any) -> Any:
     return await handle([["ok", 50, 0]], id, 1)
 
 
-# Both ends weak: a checker knows its processes, and would keep itself alive.
+# Weak on both sides: a checker refers to its processes, and would keep itself alive.
 _CHECKERS: WeakKeyDictionary[Process, ref[Checker]] = WeakKeyDictionary()
-# Made once: reading annotations takes longer than a simulated job.
+# Built once: reading annotations takes longer than a simulated job.
 _QUICK = handler_of("quick", _quick)
 _HEAVY = {
     1: handler_of("heavy", _quick),
@@ -86,7 +86,8 @@ _DEATH = handler_of("headrace.fail", _death, style="listed")
 
 
 def make_handlers(checker: Checker, process: Process, queues: list[Queue], heavy: int, deaths: list[Queue]) -> Handlers:
-    """The handlers of one worker: `quick` weighs 1, `heavy` may weigh more, and deaths are handled where wanted."""
+    """The handlers of one worker: `quick` weighs 1, `heavy` may weigh more; fail handlers for the queues in
+    `deaths`."""
     _CHECKERS[process] = ref(checker)
     handlers = Handlers()
     handlers.register(_QUICK, *queues)
@@ -97,12 +98,12 @@ def make_handlers(checker: Checker, process: Process, queues: list[Queue], heavy
 
 
 async def perform(checker: Checker, run: Run, step: Step, mark: str) -> Any:
-    """One delivery, told to the checker."""
+    """Run one step, and report it to the checker."""
     word, ms, detail = step
     try:
         await asyncio.sleep(ms / 1000)
     except asyncio.CancelledError:
-        checker.told_to_stop(run)
+        checker.note_cancellation(run)
         if word == "stubborn":
             await _ignoring(detail / 1000)
         checker.end(run, "cancelled")
@@ -126,7 +127,7 @@ async def perform(checker: Checker, run: Run, step: Step, mark: str) -> Any:
 
 
 async def _ignoring(seconds: float) -> None:
-    """Go on however often one is told to stop."""
+    """Go on, however often the task is cancelled."""
     task = asyncio.get_running_loop().create_task(asyncio.sleep(seconds))
     while not task.done():
         try:

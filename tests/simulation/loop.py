@@ -13,22 +13,22 @@ T = TypeVar("T")
 
 
 TURNS_MAX = 300_000
-"""A seed takes some thousand turns; who needs more turns in circles."""
+"""A seed takes some thousand turns; more are an endless loop."""
 
 
 class Stuck(AssertionError):
-    """What is waited for will never happen: nothing is ready and no timer is set, or somebody turns in circles."""
+    """The loop cannot go on: nothing is ready and no timer is set, or it is endless."""
 
 
 class Process:
-    """A simulated process: everything that is started in it dies or stands still with it."""
+    """A simulated process: everything that is started in it crashes and pauses with it."""
 
     def __init__(self, name: str) -> None:
         self.name = name
         self.is_crashed = False
         self.is_paused = False
         self.parked: list[Handle] = []
-        """What would have run during the pause, in order."""
+        """Callbacks that were due during a pause, in order."""
 
     def __repr__(self) -> str:
         return self.name
@@ -45,9 +45,9 @@ def current_process() -> Process | None:
 class NumberedTask(asyncio.Task[Any]):
     """A task whose hash is its number: sets of tasks are walked in the same order whenever a seed is replayed."""
 
-    def __init__(self, number: int, coro: Coroutine[Any, Any, Any], **given: Any) -> None:
-        self.number = number  # before the task is made, which already puts itself into a set
-        super().__init__(coro, **given)
+    def __init__(self, number: int, coro: Coroutine[Any, Any, Any], **arguments: Any) -> None:
+        self.number = number  # before the base class puts the task into a set
+        super().__init__(coro, **arguments)
 
     def __hash__(self) -> int:
         return self.number
@@ -70,7 +70,7 @@ class VirtualLoop(asyncio.BaseEventLoop):
         self._closing = False
         self.set_task_factory(self._new_task)  # type: ignore[arg-type]
         self.unhandled: list[str] = []
-        """What reached the loop's exception handler: nobody looked at it."""
+        """Errors that reached the loop's exception handler."""
         self.set_exception_handler(self._note_unhandled)
 
     def time(self) -> float:
@@ -85,7 +85,7 @@ class VirtualLoop(asyncio.BaseEventLoop):
         return task
 
     def unretrieved(self) -> list[str]:
-        """What tasks have raised and nobody asked for."""
+        """Exceptions of tasks that were never retrieved."""
         return [repr(task) for task in self._tasks if task.done() and task._log_traceback]
 
     def _note_unhandled(self, _: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
@@ -140,7 +140,7 @@ class VirtualLoop(asyncio.BaseEventLoop):
     def call_at(  # type: ignore[override]
         self, when: float, callback: Callable[..., object], *args: Any, context: Context | None = None
     ) -> TimerHandle:
-        """Timers for the same instant ring in the order in which they were set."""
+        """Timers for the same instant run in the order in which they were set."""
         timer = TimerHandle(when, callback, args, self, context)
         self._timers += 1
         heapq.heappush(self._scheduled, (when, self._timers, timer))
@@ -168,18 +168,18 @@ class VirtualLoop(asyncio.BaseEventLoop):
         process.parked.clear()
 
     def pause(self, process: Process) -> None:
-        """SIGSTOP: what the process would do is kept until it is resumed."""
+        """SIGSTOP: callbacks of the process are kept until it is resumed."""
         process.is_paused = True
 
     def resume(self, process: Process) -> None:
-        """SIGCONT: it goes on with all timers that have rung meanwhile, in their order."""
+        """SIGCONT: run all callbacks that were due meanwhile, in order."""
         process.is_paused = False
         if not process.is_crashed:
             self._ready.extend(process.parked)
         process.parked.clear()
 
     def run(self, coro: Coroutine[Any, Any, T]) -> T:
-        """Run to the end, then end whatever is left over without letting it do or say anything."""
+        """Run to the end, then discard all other tasks in silence."""
         try:
             return self.run_until_complete(coro)
         finally:
@@ -187,8 +187,7 @@ class VirtualLoop(asyncio.BaseEventLoop):
             self.close()
 
     def _discard(self) -> None:
-        # Suspended coroutines run their finally blocks when they are thrown away; here they do it while nobody
-        # listens, and not later in the midst of another seed.
+        # Suspended coroutines run their finally blocks when they are collected: do it now, and not during another seed.
         self._closing = True
         for task in self._tasks:
             if not task.done():
@@ -197,7 +196,7 @@ class VirtualLoop(asyncio.BaseEventLoop):
                 with suppress(BaseException):
                     coro.close()
             elif not task.cancelled():
-                task.exception()  # looked at, so that nothing is said about it
+                task.exception()  # retrieve it, so that it is not reported
         self._tasks.clear()
         self._ready.clear()
         self._scheduled.clear()

@@ -1,4 +1,4 @@
-"""The nemesis: kills, pauses and cuts off processes, and turns the store's clock."""
+"""The nemesis: kills, pauses and partitions processes, and moves the store's clock."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from headrace.model.job import State
 from tests.simulation.history import Key
 from tests.simulation.loop import drive
-from tests.simulation.workers import Crew, Mate
+from tests.simulation.workers import SimWorker, Workers
 
 if TYPE_CHECKING:
     from tests.simulation.world import World
@@ -17,12 +17,12 @@ JUMP_MS = 30_000
 
 
 class Nemesis:
-    """Does one bad thing after another until it is cancelled; `heal` makes good what lasts."""
+    """Injects one fault after another until it is cancelled; `stop_faults` ends those that last."""
 
-    def __init__(self, world: "World", crew: Crew) -> None:
+    def __init__(self, world: "World", workers: Workers) -> None:
         self._world = world
-        self._crew = crew
-        self._chance = Random(world.chance.getrandbits(64))
+        self._workers = workers
+        self._rng = Random(world.rng.getrandbits(64))
         every: list[Callable[[], Awaitable[None] | None]] = [
             self._crash,
             self._crash_producer,
@@ -32,74 +32,80 @@ class Nemesis:
             self._stop,
             self._jump,
         ]
-        self._means = [each for each in every if self._chance.random() < 0.7] or every
-        self._gap_s = self._chance.choice((2.0, 5.0, 15.0))
-        self._paused: list[tuple[Mate, float]] = []
+        self._actions = [each for each in every if self._rng.random() < 0.7] or every
+        self._gap_s = self._rng.choice((2.0, 5.0, 15.0))
+        self._paused: list[tuple[SimWorker, float]] = []
 
     async def run(self) -> None:
-        """One after another."""
+        """Inject faults until cancelled."""
         while True:
-            await asyncio.sleep(self._chance.random() * 2 * self._gap_s)
-            self._chance.choice(self._means)()
+            await asyncio.sleep(self._rng.random() * 2 * self._gap_s)
+            self._rng.choice(self._actions)()
 
-    def heal(self) -> None:
-        """Let everybody go on."""
-        for mate, _ in list(self._paused):
-            self._resume(mate)
+    def stop_faults(self) -> None:
+        """Resume all paused processes."""
+        for sim_worker, _ in list(self._paused):
+            self._resume(sim_worker)
 
-    def _pick(self) -> Mate | None:
-        mates = list(self._crew.alive())
-        return self._chance.choice(mates) if mates else None
+    def _pick(self) -> SimWorker | None:
+        members = list(self._workers.alive())
+        return self._rng.choice(members) if members else None
 
     def _count(self, kind: str) -> None:
         self._world.server.faults[kind] += 1
 
     def _crash(self) -> None:
-        if (mate := self._pick()) is not None:
+        if (sim_worker := self._pick()) is not None:
             self._count("crash")
-            self._crew.crash(mate)
+            self._workers.crash(sim_worker)
 
     def _crash_producer(self) -> None:
-        living = [life for life in self._world.producers if not life.over.is_set()]
-        if len(living) > 1:  # the last one goes on, or there would be nothing to see
+        living = [sim_process for sim_process in self._world.producers if not sim_process.over.is_set()]
+        if len(living) > 1:  # keep the last one
             self._count("producer crash")
-            life = self._chance.choice(living)
-            self._world.trace.add(life.process, "is killed")
-            self._world.loop.crash(life.process)
-            life.over.set()
+            sim_process = self._rng.choice(living)
+            self._world.trace.add(sim_process.process, "is killed")
+            self._world.loop.crash(sim_process.process)
+            sim_process.over.set()
 
     def _stop(self) -> None:
-        if (mate := self._pick()) is not None:
+        if (sim_worker := self._pick()) is not None:
             self._count("stop")
-            self._crew.ask_to_stop(mate)
+            self._workers.stop_worker(sim_worker)
 
     def _pause(self) -> None:
-        if (mate := self._pick()) is not None:
+        if (sim_worker := self._pick()) is not None:
             self._count("pause")
-            self._world.trace.add(mate.life.process, "stands still")
-            self._world.loop.pause(mate.life.process)
-            self._paused.append((mate, self._world.loop.time()))
-            self._world.loop.call_later(self._chance.random() * 3 * mate.post.lease_ms / 1000, self._resume, mate)
+            self._world.trace.add(sim_worker.sim_process.process, "stands still")
+            self._world.loop.pause(sim_worker.sim_process.process)
+            self._paused.append((sim_worker, self._world.loop.time()))
+            self._world.loop.call_later(
+                self._rng.random() * 3 * sim_worker.slot.lease_ms / 1000, self._resume, sim_worker
+            )
 
-    def _resume(self, mate: Mate) -> None:
-        for each in [each for each in self._paused if each[0] is mate]:
+    def _resume(self, sim_worker: SimWorker) -> None:
+        for each in [each for each in self._paused if each[0] is sim_worker]:
             self._paused.remove(each)
-            self._world.trace.add(mate.life.process, "goes on")
-            mate.life.pauses.append((each[1], self._world.loop.time()))
-            self._world.loop.resume(mate.life.process)
+            self._world.trace.add(sim_worker.sim_process.process, "goes on")
+            sim_worker.sim_process.pauses.append((each[1], self._world.loop.time()))
+            self._world.loop.resume(sim_worker.sim_process.process)
 
     def _cut(self) -> None:
-        mate = self._pick()
-        others = [way for way in self._world.ways if not way.process.is_crashed]
-        way = mate.life.way if mate is not None and self._chance.random() < 0.7 else self._chance.choice(others)
-        if not way.is_cut:
-            self._world.trace.add(way.process, "is cut off")
-            way.cut()
-            seconds = self._chance.random() * self._chance.choice((1.0, 10.0, 3 * self._world.lease_ms / 1000))
-            self._world.loop.call_later(seconds, way.join)
+        sim_worker = self._pick()
+        others = [route for route in self._world.routes if not route.process.is_crashed]
+        route = (
+            sim_worker.sim_process.route
+            if sim_worker is not None and self._rng.random() < 0.7
+            else self._rng.choice(others)
+        )
+        if not route.is_cut:
+            self._world.trace.add(route.process, "is cut off")
+            route.cut()
+            seconds = self._rng.random() * self._rng.choice((1.0, 10.0, 3 * self._world.lease_ms / 1000))
+            self._world.loop.call_later(seconds, route.join)
 
     def _jump(self) -> None:
-        ms = self._chance.randrange(-JUMP_MS, JUMP_MS)
+        ms = self._rng.randrange(-JUMP_MS, JUMP_MS)
         self._count("clock jump")
         self._world.trace.add("store", f"clock jumps by {ms} ms")
         if ms < 0:

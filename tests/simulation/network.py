@@ -1,4 +1,4 @@
-"""The way between a simulated process and the one store: requests and replies that are late, lost or doubled."""
+"""The simulated network between a process and the store: requests and replies are late, lost or doubled."""
 
 from collections import Counter
 from random import Random
@@ -11,7 +11,7 @@ from headrace.stores.memory.store import MemoryStore
 from tests.simulation.loop import Process, VirtualLoop, within
 
 FIRST_MS = 1_800_000_000_000
-"""What the store's clock shows when a simulation starts."""
+"""The store's clock at the start of a simulation."""
 
 
 class SkewedClock(Clock):
@@ -25,43 +25,43 @@ class SkewedClock(Clock):
         return FIRST_MS + int(self._loop.time() * 1000) + self.skew_ms
 
 
-class Weather(Struct):
-    """How likely it is for a call to go wrong, and how."""
+class FaultRates(Struct):
+    """The probability of each fault of a call."""
 
     drop_request: float = 0.0
     """Not sent: `StoreUnavailable`."""
     lose_request: float = 0.0
-    """Sent, never applied, and the sender cannot know: `OutcomeUnknown`."""
+    """Sent and never applied, which the sender cannot know: `OutcomeUnknown`."""
     lose_reply: float = 0.0
-    """Applied, and the sender cannot know: `OutcomeUnknown`."""
+    """Applied, which the sender cannot know: `OutcomeUnknown`."""
     lose_part: float = 0.0
-    """Of a call over several shards, some are as with `lose_request`, some as with `lose_reply`, some answered."""
+    """Of a call over several shards, some parts lose the request, some the reply, and some are answered."""
     double: float = 0.0
     """Applied twice."""
     slow: float = 0.0
-    """Late by up to `slow_s`, on either way."""
+    """Late by up to `slow_s`, in either direction."""
     slow_s: float = 1.0
     latency_s: float = 0.002
 
 
-CALM = Weather()
+NO_FAULTS = FaultRates()
 
 
 class Watcher(Protocol):
-    """Who sees every call, as it is sent, as the store applies it and as its sender is answered."""
+    """Observes every call: when it is sent, applied and answered."""
 
-    def sent(self, verb: str, given: Any) -> None:
-        """Somebody asks for it."""
+    def sent(self, verb: str, arguments: Any) -> None:
+        """A process sends a call."""
 
-    def applied(self, sender: Process, verb: str, given: Any, answer: Any, sent_at: float) -> None:
-        """The store has done it; it was sent at that time."""
+    def applied(self, sender: Process, verb: str, arguments: Any, answer: Any, sent_at: float) -> None:
+        """The store has applied a call that was sent at `sent_at`."""
 
-    def answered(self, sender: Process, verb: str, given: Any, answer: Any, sent_at: float) -> None:
-        """The sender is told: an answer, or an error."""
+    def answered(self, sender: Process, verb: str, arguments: Any, answer: Any, sent_at: float) -> None:
+        """The sender gets an answer or an error."""
 
 
 class Server:
-    """The one store, its clock, and the figures of all that reached it."""
+    """The store, its clock, and the numbers of operations and faults."""
 
     def __init__(self, loop: VirtualLoop, watcher: Watcher) -> None:
         self.loop = loop
@@ -73,51 +73,51 @@ class Server:
         self.outside = within(None)
 
 
-class Way:
-    """One process's way to the server."""
+class Route:
+    """The connection of one process to the server."""
 
-    def __init__(self, server: Server, process: Process, chance: Random, weather: Weather) -> None:
+    def __init__(self, server: Server, process: Process, rng: Random, rates: FaultRates) -> None:
         self.server = server
         self.process = process
-        self.chance = chance
-        self.weather = weather
+        self.rng = rng
+        self.rates = rates
         self.is_cut = False
         """A partition: nothing gets through in either direction."""
         self.is_closed = False
-        self.troubles: list[float] = []
-        """When something went wrong here."""
+        self.fault_times: list[float] = []
+        """The instants of faults."""
 
-    def trouble(self, kind: str) -> None:
+    def record_fault(self, kind: str) -> None:
         """Count a fault."""
         self.server.faults[kind] += 1
-        self.troubles.append(self.server.loop.time())
+        self.fault_times.append(self.server.loop.time())
 
     def cut(self) -> None:
         """A partition begins."""
-        self.trouble("partition")
+        self.record_fault("partition")
         self.is_cut = True
 
     def join(self) -> None:
         """A partition ends."""
         if self.is_cut:
             self.is_cut = False
-            self.troubles.append(self.server.loop.time())
+            self.fault_times.append(self.server.loop.time())
 
     def latency(self) -> float:
-        """How long a message takes."""
-        weather, chance = self.weather, self.chance
-        if weather.slow and chance.random() < weather.slow:
-            self.trouble("slow")
-            return chance.random() * weather.slow_s
-        return weather.latency_s * (0.1 + chance.random())
+        """The latency of the next message."""
+        rates, rng = self.rates, self.rng
+        if rates.slow and rng.random() < rates.slow:
+            self.record_fault("slow")
+            return rng.random() * rates.slow_s
+        return rates.latency_s * (0.1 + rng.random())
 
     def fate(self) -> str:
-        """What shall become of the next call."""
+        """The fate of the next call."""
         if self.is_cut:
-            return "drop_request" if self.chance.random() < 0.5 else "lose_request"
-        weather, roll = self.weather, self.chance.random()
+            return "drop_request" if self.rng.random() < 0.5 else "lose_request"
+        rates, roll = self.rates, self.rng.random()
         for fate in FATES:
-            roll -= getattr(weather, fate)
+            roll -= getattr(rates, fate)
             if roll < 0:
                 return fate
         return "well"

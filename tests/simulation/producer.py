@@ -10,7 +10,7 @@ from headrace.client.handle import Handle
 from headrace.model.errors import JobCancelled, JobFailed, OutcomeUnknown, Refused, StoreUnavailable
 from headrace.model.job import Job
 from headrace.model.names import Queue
-from tests.simulation.audit import Told
+from tests.simulation.audit import Acknowledgements
 from tests.simulation.checker import Checker
 from tests.simulation.handlers import draw_plan
 
@@ -19,86 +19,86 @@ KEYS = tuple(f"key-{number}" for number in range(5))
 
 
 class Producer:
-    """Draws what to do next, does it, and notes what it was told."""
+    """Draws one action after the other, and records what the store has acknowledged."""
 
     def __init__(
         self,
         name: str,
         client: Client,
         queues: list[Queue],
-        chance: Random,
+        rng: Random,
         checker: Checker,
-        told: Told,
+        acknowledgements: Acknowledgements,
         lease_ms: int,
     ) -> None:
         self._name = name
         self._client = client
         self._queues = queues
-        self._chance = chance
+        self._rng = rng
         self._checker = checker
-        self._told = told
+        self._acknowledgements = acknowledgements
         self._lease_ms = lease_ms
         self._number = 0
         self._ids: list[tuple[Queue, str]] = []
         self._waiting: list[asyncio.Task[None]] = []
 
     async def run(self, actions: int) -> None:
-        """Act so often, then wait for the results that were asked for."""
+        """Run a number of actions, then wait for the requested results."""
         for _ in range(actions):
             await self._act()
-            await asyncio.sleep(self._chance.random() * self._chance.choice((0.1, 1.0, 4.0)))
+            await asyncio.sleep(self._rng.random() * self._rng.choice((0.1, 1.0, 4.0)))
         for task in self._waiting:
             await task
 
     async def _act(self) -> None:
-        roll = self._chance.random()
+        roll = self._rng.random()
         if roll < 0.45:
-            await asyncio.gather(*(self._send(self._draw()) for _ in range(self._chance.randrange(1, 4))))
+            await asyncio.gather(*(self._send(self._draw()) for _ in range(self._rng.randrange(1, 4))))
         elif roll < 0.6:
             await self._send_many()
         elif roll < 0.75:
             await self._send_keyed()
         elif roll < 0.9:
-            await self._end(self._client.cancel, running=self._chance.random() < 0.7)
+            await self._end(self._client.cancel, running=self._rng.random() < 0.7)
         elif roll < 0.94:
             await self._end(self._client.remove)
         else:
             await asyncio.gather(*(self._send(self._draw_singleton()) for _ in range(3)))
 
-    # What is sent.
+    # Sending.
 
     def _draw(self) -> tuple[Job, bool]:
-        if self._chance.random() < 0.25:
+        if self._rng.random() < 0.25:
             return self._draw_singleton()
         self._number += 1
         return self._job(id=f"{self._name}-{self._number}"), True
 
     def _draw_singleton(self) -> tuple[Job, bool]:
-        flags = {"update_payload": self._chance.random() < 0.7, "update_policy": False}
-        return self._job(id=self._chance.choice(SINGLETONS), **flags), False
+        flags = {"update_payload": self._rng.random() < 0.7, "update_policy": False}
+        return self._job(id=self._rng.choice(SINGLETONS), **flags), False
 
-    def _job(self, **given: Any) -> Job:
-        chance = self._chance
+    def _job(self, **arguments: Any) -> Job:
+        rng = self._rng
         self._number += 1
-        roll = chance.random()
+        roll = rng.random()
         kind = "quick" if roll < 0.7 else "heavy" if roll < 0.97 else "nobody-knows"
-        payload: Any = {"plan": draw_plan(chance, self._lease_ms), "mark": f"{self._name}.{self._number}"}
-        if chance.random() < 0.02:
+        payload: Any = {"plan": draw_plan(rng, self._lease_ms), "mark": f"{self._name}.{self._number}"}
+        if rng.random() < 0.02:
             payload = "bad"
-        if chance.random() < 0.3:
-            given["delay"] = chance.randrange(0, 15_000) / 1000
-        if chance.random() < 0.3:
-            given["timeout"] = chance.randrange(100, 3 * self._lease_ms) / 1000
+        if rng.random() < 0.3:
+            arguments["delay"] = rng.randrange(0, 15_000) / 1000
+        if rng.random() < 0.3:
+            arguments["timeout"] = rng.randrange(100, 3 * self._lease_ms) / 1000
         return self._client.job(
             kind,
             payload,
-            queue=chance.choice(self._queues),
-            priority=chance.choice((None, 1, 9)),
+            queue=rng.choice(self._queues),
+            priority=rng.choice((None, 1, 9)),
             max_attempts=4,
             max_stalls=4,
             backoff=1,
             backoff_max=5,
-            **given,
+            **arguments,
         )
 
     async def _send(self, drawn: tuple[Job, bool]) -> None:
@@ -108,16 +108,16 @@ class Producer:
             handle = await self._client.send(job)
         except StoreUnavailable:
             if is_fresh:
-                self._told.refused.add(key)
+                self._acknowledgements.rejected.add(key)
             return
         except OutcomeUnknown:
             return
         self._take(job, handle)
-        if self._chance.random() < 0.25:
+        if self._rng.random() < 0.25:
             self._waiting.append(asyncio.create_task(self._wait(handle)))
 
     async def _send_many(self) -> None:
-        drawn = [self._draw() for _ in range(self._chance.randrange(2, 5))]
+        drawn = [self._draw() for _ in range(self._rng.randrange(2, 5))]
         jobs = [job for job, _ in drawn]
         try:
             handles = await self._client.enqueue_many(jobs)
@@ -127,14 +127,14 @@ class Producer:
             self._take(job, handle)
 
     async def _send_keyed(self) -> None:
-        """With a key, a sender that heard nothing may send again until it hears something."""
-        key = self._chance.choice(KEYS)
+        """With an idempotency key, a sender may repeat until it gets an answer."""
+        key = self._rng.choice(KEYS)
         queue = self._queues[0]
         self._number += 1
         payload = {"plan": [["ok", 10, 0]], "mark": key}
         job = self._client.job("quick", payload, queue=queue, idempotency_key=key, max_attempts=4, max_stalls=4)
-        self._told.keyed.add((queue.full_name, job.id))
-        for _ in range(self._chance.randrange(1, 4)):
+        self._acknowledgements.keyed.add((queue.full_name, job.id))
+        for _ in range(self._rng.randrange(1, 4)):
             try:
                 handle = await self._client.send(job)
             except (StoreUnavailable, OutcomeUnknown):
@@ -151,23 +151,23 @@ class Producer:
             self._checker.violate(
                 f"{self._name} was told {handle.status} of {key}; the store said {self._checker.statuses[key]}"
             )
-        self._told.taken.add(key)
+        self._acknowledgements.accepted.add(key)
 
-    # What is done to jobs afterwards.
+    # Later actions on jobs.
 
-    async def _end(self, verb: Callable[..., Coroutine[Any, Any, Any]], **given: Any) -> None:
+    async def _end(self, verb: Callable[..., Coroutine[Any, Any, Any]], **arguments: Any) -> None:
         if not self._ids:
             return
-        queue, id = self._chance.choice(self._ids[-8:])
+        queue, id = self._rng.choice(self._ids[-8:])
         try:
-            await verb(queue, id, **given)
+            await verb(queue, id, **arguments)
         except (StoreUnavailable, OutcomeUnknown):
             return
 
     async def _wait(self, handle: Handle[Any]) -> None:
         key = (handle.queue.full_name, handle.id)
         try:
-            value = await handle.result(timeout=self._chance.randrange(1, 60))
+            value = await handle.result(timeout=self._rng.randrange(1, 60))
         except (StoreUnavailable, OutcomeUnknown, TimeoutError, JobCancelled, JobFailed):
             return
         except Refused as refused:

@@ -1,4 +1,4 @@
-"""Calls and answers in few words, for the trace of a seed."""
+"""Summaries of calls and answers, for the trace of a seed."""
 
 from typing import Any
 
@@ -9,17 +9,17 @@ from headrace.model.names import Queue
 from headrace.model.results import Cancellation, Enqueued, Extended, Settled, Turned
 
 
-def brief(value: Any) -> str:
+def summarize(value: Any) -> str:
     """A call or an answer in few words."""
     match value:
         case HeadraceError():
             return f"{type(value).__name__}({value})"
         case list() | tuple():
-            return "[" + ", ".join(brief(each) for each in value) + "]"
+            return "[" + ", ".join(summarize(each) for each in value) + "]"
         case Claims():
-            return f"{brief(value.items)} next {value.next_at_ms}"
+            return f"{summarize(value.items)} next {value.next_at_ms}"
         case Turned():
-            return f"{brief(value.settled)} {brief(value.claimed)} next {value.next_at_ms}"
+            return f"{summarize(value.settled)} {summarize(value.claimed)} next {value.next_at_ms}"
         case Claim():
             return f"{value.record.id}#{value.lease.fence}"
         case Settlement():
@@ -27,7 +27,7 @@ def brief(value: Any) -> str:
         case Enqueued() | Extended() | Settled() | Cancellation():
             return f"{value.id} {value.status}"
         case ClaimRequest():
-            return f"{value.limit} of {brief(list(value.queues))} by {value.nonce[:6]}"
+            return f"{value.limit} of {summarize(list(value.queues))} by {value.nonce[:6]}"
         case Lease():
             return f"{value.id}#{value.fence}"
         case Job():

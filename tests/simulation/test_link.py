@@ -1,4 +1,4 @@
-"""Promises of the simulated network: what a sender hears is what a sender could hear, and no more is applied."""
+"""The simulated network: senders get only possible answers, and calls have only possible effects."""
 
 import asyncio
 from collections.abc import Callable, Coroutine
@@ -13,7 +13,7 @@ from headrace.model.job import Job
 from headrace.model.names import Queue
 from tests.simulation.link import Link
 from tests.simulation.loop import Process, VirtualLoop, drive
-from tests.simulation.network import FIRST_MS, Server, Way, Weather
+from tests.simulation.network import FIRST_MS, FaultRates, Route, Server
 
 QUEUE = Queue("mail")
 REQUEST = ClaimRequest(queues=[QUEUE], worker="w", nonce="nonce-01", limit=10)
@@ -31,29 +31,29 @@ class Silent:
         """What was applied."""
         return [verb for _, verb, _, _ in self.seen]
 
-    def sent(self, verb: str, given: Any) -> None:
+    def sent(self, verb: str, arguments: Any) -> None:
         """Nobody looks."""
 
-    def applied(self, sender: Process, verb: str, given: Any, answer: Any, sent_at: float) -> None:
+    def applied(self, sender: Process, verb: str, arguments: Any, answer: Any, sent_at: float) -> None:
         """Keep it."""
         assert sent_at >= 0
-        self.seen.append((sender, verb, given, answer))
+        self.seen.append((sender, verb, arguments, answer))
 
-    def answered(self, sender: Process, verb: str, given: Any, answer: Any, sent_at: float) -> None:
+    def answered(self, sender: Process, verb: str, arguments: Any, answer: Any, sent_at: float) -> None:
         """Keep it."""
         assert sent_at >= 0
-        self.heard.append((sender, verb, given, answer))
+        self.heard.append((sender, verb, arguments, answer))
 
 
 Story = Callable[[Link], Coroutine[Any, Any, Any]]
 
 
-def play(story: Story, weather: Weather) -> tuple[Any, Server, Silent]:
+def play(story: Story, rates: FaultRates) -> tuple[Any, Server, Silent]:
     """Let a process live through a story in some weather."""
     loop, silent = VirtualLoop(), Silent()
     server = Server(loop, silent)
     process = Process("p")
-    link = Link(Way(server, process, Random(1), weather))
+    link = Link(Route(server, process, Random(1), rates))
 
     async def whole() -> Any:
         return await loop.spawn(process, story(link))
@@ -74,7 +74,7 @@ def test_a_call_takes_its_time_there_and_back() -> None:
         await link.jobs.enqueue(jobs("a"))
         return asyncio.get_running_loop().time()
 
-    seconds, server, _ = play(story, Weather(latency_s=10.0))
+    seconds, server, _ = play(story, FaultRates(latency_s=10.0))
 
     assert 2 < seconds < 22
     assert waiting(server) == 1
@@ -85,20 +85,20 @@ def test_a_request_that_was_not_sent_is_not_applied_and_its_sender_knows() -> No
         with pytest.raises(StoreUnavailable):
             await link.jobs.enqueue(jobs("a"))
 
-    _, server, silent = play(story, Weather(drop_request=1.0))
+    _, server, silent = play(story, FaultRates(drop_request=1.0))
 
     assert silent.verbs == []
     assert server.faults == {"drop_request": 1}
 
 
-@pytest.mark.parametrize(("weather", "left"), [(Weather(lose_request=1.0), 0), (Weather(lose_reply=1.0), 1)])
-def test_a_sender_cannot_tell_a_lost_request_from_a_lost_reply(weather: Weather, left: int) -> None:
+@pytest.mark.parametrize(("rates", "left"), [(FaultRates(lose_request=1.0), 0), (FaultRates(lose_reply=1.0), 1)])
+def test_a_sender_cannot_tell_a_lost_request_from_a_lost_reply(rates: FaultRates, left: int) -> None:
     async def story(link: Link) -> tuple[str, ...]:
         with pytest.raises(OutcomeUnknown) as lost:
             await link.jobs.enqueue(jobs("a"))
         return lost.value.unknown
 
-    unknown, server, _ = play(story, weather)
+    unknown, server, _ = play(story, rates)
 
     assert unknown == ("a",)
     assert waiting(server) == left
@@ -116,7 +116,7 @@ def test_a_call_over_several_shards_may_be_answered_in_part() -> None:
                 if lost.known:
                     return lost
 
-    lost, _, _ = play(story, Weather(lose_part=1.0))
+    lost, _, _ = play(story, FaultRates(lose_part=1.0))
 
     assert sorted([answer.id for answer in lost.known] + list(lost.unknown)) == sorted(ids)
 
@@ -126,7 +126,7 @@ def test_a_doubled_claim_is_answered_once_with_the_same_jobs() -> None:
         await link.jobs.enqueue(jobs("a", "b"))
         return [claim.record.id for claim in (await link.jobs.claim(REQUEST)).items]
 
-    ids, _, silent = play(story, Weather(double=1.0))
+    ids, _, silent = play(story, FaultRates(double=1.0))
 
     assert ids == ["a", "b"]
     assert silent.verbs == ["enqueue", "enqueue", "claim", "claim"]
@@ -139,20 +139,20 @@ def test_a_request_goes_on_when_its_sender_was_cancelled() -> None:
         task.cancel()
         await asyncio.sleep(60)
 
-    _, server, _ = play(story, Weather(latency_s=10.0))
+    _, server, _ = play(story, FaultRates(latency_s=10.0))
 
     assert waiting(server) == 1
 
 
 def test_a_partition_lets_nothing_through_until_it_ends() -> None:
     async def story(link: Link) -> None:
-        link.way.cut()
+        link.route.cut()
         with pytest.raises((StoreUnavailable, OutcomeUnknown)):
             await link.jobs.enqueue(jobs("a"))
-        link.way.join()
+        link.route.join()
         await link.jobs.enqueue(jobs("b"))
 
-    _, server, silent = play(story, Weather())
+    _, server, silent = play(story, FaultRates())
 
     assert silent.verbs == ["enqueue"]
     assert waiting(server) == 1
@@ -164,7 +164,7 @@ def test_a_waiter_is_woken_by_an_enqueue() -> None:
         found = await link.signals.wait([QUEUE], 60_000)
         return found, asyncio.get_running_loop().time()
 
-    (found, seconds), _, _ = play(story, Weather())
+    (found, seconds), _, _ = play(story, FaultRates())
 
     assert found
     assert 5 < seconds < 5.1

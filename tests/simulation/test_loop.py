@@ -1,4 +1,4 @@
-"""Promises of the virtual loop: time jumps, a crash runs nothing, a pause keeps everything for later."""
+"""The virtual loop: time jumps, a crash runs nothing, a pause keeps all callbacks."""
 
 import asyncio
 import gc

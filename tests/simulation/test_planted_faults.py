@@ -1,4 +1,4 @@
-"""Planted faults: the check that passes on the worker and the client must fail on them broken in any of these ways."""
+"""Planted faults: the simulation must fail on a worker or client that is broken in any of these ways."""
 
 import subprocess
 import sys
@@ -6,13 +6,13 @@ from pathlib import Path
 
 import pytest
 
-from tests.simulation.fault_table import FAULTS
+from tests.simulation.planted_faults import FAULTS
 
 ROOT = Path(__file__).parents[2]
 SEEDS = 60
 PROGRAM = """
 import sys
-from tests.simulation.faults import plant
+from tests.simulation.planting import plant
 plant(sys.argv[1])
 from tests.simulation.world import simulate
 for seed in range({seeds}):

@@ -1,4 +1,4 @@
-"""The real client and worker in simulated worlds: whatever goes wrong, no promise is broken."""
+"""The real client and worker in simulated worlds: no fault breaks a promise."""
 
 import os
 import subprocess
@@ -49,7 +49,7 @@ def test_no_promise_is_broken(first: int) -> None:
 
 
 @pytest.mark.parametrize("seed", [3, 4, 5])
-def test_a_seed_is_the_same_whenever_it_is_lived_through(seed: int) -> None:
+def test_a_seed_is_the_same_in_every_run(seed: int) -> None:
     code = (
         "import sys, hashlib; from tests.simulation.world import simulate\n"
         f"trace = simulate({seed}, is_traced=True).trace\n"
@@ -57,7 +57,7 @@ def test_a_seed_is_the_same_whenever_it_is_lived_through(seed: int) -> None:
     )
 
     # Two processes that walk sets and dicts of texts in different orders.
-    said = [
+    traces = [
         subprocess.run(
             [sys.executable, "-c", code],
             cwd=ROOT,
@@ -69,8 +69,8 @@ def test_a_seed_is_the_same_whenever_it_is_lived_through(seed: int) -> None:
         for number in ("1", "2")
     ]
 
-    assert said[0] == said[1]
-    assert int(said[0].split()[0]) > OPERATIONS_MIN
+    assert traces[0] == traces[1]
+    assert int(traces[0].split()[0]) > OPERATIONS_MIN
 
 
 def test_different_seeds_are_different_worlds() -> None:

@@ -1,4 +1,4 @@
-"""The workers of a world: real workers in simulated processes, each replaced when it is gone."""
+"""The workers of a simulation: real workers in simulated processes, each replaced when it has ended."""
 
 import asyncio
 from collections.abc import Iterator
@@ -11,7 +11,7 @@ from headrace.model.names import Queue
 from headrace.worker.config import WorkerConfig
 from headrace.worker.worker import Worker
 from tests.simulation.handlers import make_handlers
-from tests.simulation.history import Life
+from tests.simulation.history import SimProcess
 from tests.simulation.loop import within
 from tests.simulation.rules import RECOVERY_S
 
@@ -19,13 +19,13 @@ if TYPE_CHECKING:
     from tests.simulation.world import World
 
 IDLE_S = 5.0
-"""A worker with nothing to do for so long has heard of everything that is due."""
+"""A worker that is idle for so long knows of every job that is due."""
 STOP_S = 8.0
-"""What a worker may take beyond its grace: for handlers that do not end, and for telling the store."""
+"""Time of a worker beyond its grace time: for handlers that do not end, and for the last settlements."""
 
 
-class Post(Struct):
-    """A place in the crew, with the settings of whoever fills it."""
+class WorkerSlot(Struct):
+    """The settings of one worker after the other."""
 
     name: str
     queues: list[Queue]
@@ -35,155 +35,159 @@ class Post(Struct):
     lease_ms: int
     heartbeat_ms: int | None
     grace_ms: int
-    filled: int = 0
+    starts: int = 0
 
 
-class Mate:
-    """A worker in its process."""
+class SimWorker:
+    """A worker in its simulated process."""
 
-    def __init__(self, post: Post, life: Life, worker: Worker, task: "asyncio.Task[None]") -> None:
-        self.post = post
-        self.life = life
+    def __init__(self, slot: WorkerSlot, sim_process: SimProcess, worker: Worker, task: "asyncio.Task[None]") -> None:
+        self.slot = slot
+        self.sim_process = sim_process
         self.worker = worker
         self.task = task
         self.is_gone = False
 
     def is_idle(self, now: float) -> bool:
-        """Whether it has had nothing to do for a while."""
-        return not self.life.running and now > self.life.busy_at + IDLE_S
+        """Whether it has been idle for a while."""
+        return not self.sim_process.running and now > self.sim_process.busy_at + IDLE_S
 
 
-class Crew:
+class Workers:
     """One to three workers; the first one serves all queues."""
 
     def __init__(self, world: "World") -> None:
         self._world = world
-        self._chance = Random(world.chance.getrandbits(64))
-        self._deaths = [queue for queue in world.queues if self._chance.random() < 0.2]
-        self._posts = [self._post(number) for number in range(self._chance.choice((1, 2, 2, 3)))]
-        self.mates: list[Mate] = []
+        self._rng = Random(world.rng.getrandbits(64))
+        self._deaths = [queue for queue in world.queues if self._rng.random() < 0.2]
+        self._slots = [self._draw_slot(number) for number in range(self._rng.choice((1, 2, 2, 3)))]
+        self.members: list[SimWorker] = []
         self.is_closing = False
-        self._coming = 0
+        self._restarts_pending = 0
 
-    def _post(self, number: int) -> Post:
-        chance, queues = self._chance, self._world.queues
-        mine = queues if number == 0 or chance.random() < 0.5 else [chance.choice(queues)]
-        capacity = chance.choice((1, 2, 3, 4, 8, 20))
+    def _draw_slot(self, number: int) -> WorkerSlot:
+        rng, queues = self._rng, self._world.queues
+        mine = queues if number == 0 or rng.random() < 0.5 else [rng.choice(queues)]
+        capacity = rng.choice((1, 2, 3, 4, 8, 20))
         lease_ms = self._world.lease_ms
-        return Post(
+        return WorkerSlot(
             f"worker-{number}",
             mine,
-            {queue: chance.randrange(1, 4) for queue in mine} if chance.random() < 0.3 else None,
+            {queue: rng.randrange(1, 4) for queue in mine} if rng.random() < 0.3 else None,
             capacity,
             min(capacity, 3),
             lease_ms,
-            chance.choice((None, None, lease_ms // 2, lease_ms // 4)),
-            chance.choice((0, 500, 5_000)),
+            rng.choice((None, None, lease_ms // 2, lease_ms // 4)),
+            rng.choice((0, 500, 5_000)),
         )
 
     def start(self) -> None:
-        """Fill all places."""
-        for post in self._posts:
-            self._fill(post)
+        """Start all workers."""
+        for slot in self._slots:
+            self._start_worker(slot)
 
-    def _fill(self, post: Post) -> None:
-        post.filled += 1
-        world, chance = self._world, Random(self._chance.getrandbits(64))
-        heartbeat_ms = post.heartbeat_ms or post.lease_ms // 3
-        name = f"{post.name}.{post.filled}"
-        life, link = world.life(name, capacity=post.capacity, heartbeat_s=heartbeat_ms / 1000)
-        handlers = make_handlers(world.checker, life.process, post.queues, post.heavy, self._deaths)
+    def _start_worker(self, slot: WorkerSlot) -> None:
+        slot.starts += 1
+        world, rng = self._world, Random(self._rng.getrandbits(64))
+        heartbeat_ms = slot.heartbeat_ms or slot.lease_ms // 3
+        name = f"{slot.name}.{slot.starts}"
+        sim_process, link = world.start_process(name, capacity=slot.capacity, heartbeat_s=heartbeat_ms / 1000)
+        handlers = make_handlers(world.checker, sim_process.process, slot.queues, slot.heavy, self._deaths)
         config = WorkerConfig(
-            queues=post.shares or post.queues,
-            # Half of the crew comes back under its old name, as it does in a deployment with fixed names.
-            name=post.name if self._chance.random() < 0.5 else name,
-            capacity=post.capacity,
-            lease=post.lease_ms / 1000,
-            heartbeat=None if post.heartbeat_ms is None else post.heartbeat_ms / 1000,
-            grace=post.grace_ms / 1000,
-            poll=self._chance.choice((10, 30)),
-            repair=self._chance.choice((10, 60, 300)),
+            queues=slot.shares or slot.queues,
+            # Half of the workers restart under their old name, as in a deployment with fixed names.
+            name=slot.name if self._rng.random() < 0.5 else name,
+            capacity=slot.capacity,
+            lease=slot.lease_ms / 1000,
+            heartbeat=None if slot.heartbeat_ms is None else slot.heartbeat_ms / 1000,
+            grace=slot.grace_ms / 1000,
+            poll=self._rng.choice((10, 30)),
+            repair=self._rng.choice((10, 60, 300)),
         )
-        worker = Worker(link, handlers, config, rng=chance, random_bytes=chance.randbytes)
-        mate = Mate(post, life, worker, world.loop.spawn(life.process, worker.run()))
-        mate.task.add_done_callback(lambda _: self._ended(mate), context=within(None))
-        self.mates.append(mate)
+        worker = Worker(link, handlers, config, rng=rng, random_bytes=rng.randbytes)
+        sim_worker = SimWorker(slot, sim_process, worker, world.loop.spawn(sim_process.process, worker.run()))
+        sim_worker.task.add_done_callback(lambda _: self._ended(sim_worker), context=within(None))
+        self.members.append(sim_worker)
         world.trace.add(name, "is there")
 
-    def alive(self) -> Iterator[Mate]:
-        """Those who are neither gone nor going nor paused."""
-        for mate in self.mates:
-            if not mate.is_gone and mate.life.stopped_at is None and not mate.life.process.is_paused:
-                yield mate
+    def alive(self) -> Iterator[SimWorker]:
+        """The workers that are running: neither ended nor stopping nor paused."""
+        for sim_worker in self.members:
+            if (
+                not sim_worker.is_gone
+                and sim_worker.sim_process.stopped_at is None
+                and not sim_worker.sim_process.process.is_paused
+            ):
+                yield sim_worker
 
     @property
-    def is_there(self) -> bool:
-        """Whether somebody works, or will."""
-        return self._coming > 0 or not all(mate.is_gone for mate in self.mates)
+    def is_working(self) -> bool:
+        """Whether a worker is running or will be restarted."""
+        return self._restarts_pending > 0 or not all(sim_worker.is_gone for sim_worker in self.members)
 
-    def crash(self, mate: Mate) -> None:
-        """SIGKILL, and somebody else takes the place after a while."""
-        self._world.trace.add(mate.life.process, "is killed")
-        self._leave(mate)
+    def crash(self, sim_worker: SimWorker) -> None:
+        """SIGKILL; another worker starts after a while."""
+        self._world.trace.add(sim_worker.sim_process.process, "is killed")
+        self._leave(sim_worker)
 
-    def _leave(self, mate: Mate) -> None:
+    def _leave(self, sim_worker: SimWorker) -> None:
         world = self._world
-        mate.is_gone = True
-        world.loop.crash(mate.life.process)
-        world.checker.crashed(mate.life)
+        sim_worker.is_gone = True
+        world.loop.crash(sim_worker.sim_process.process)
+        world.checker.crashed(sim_worker.sim_process)
         if not self.is_closing:
-            delay = self._chance.random() * self._chance.choice((0.5, 5.0, 2 * mate.post.lease_ms / 1000))
-            self._coming += 1
-            world.loop.call_later(delay, self._replace, mate.post, context=within(None))
+            delay = self._rng.random() * self._rng.choice((0.5, 5.0, 2 * sim_worker.slot.lease_ms / 1000))
+            self._restarts_pending += 1
+            world.loop.call_later(delay, self._replace, sim_worker.slot, context=within(None))
 
-    def _replace(self, post: Post) -> None:
-        self._coming -= 1
+    def _replace(self, slot: WorkerSlot) -> None:
+        self._restarts_pending -= 1
         if not self.is_closing:
-            self._fill(post)
+            self._start_worker(slot)
 
-    def ask_somebody_to_stop(self) -> None:
-        """SIGTERM in calm weather: then there is no excuse for what is left behind."""
-        if mates := list(self.alive()):
-            self.ask_to_stop(self._chance.choice(mates))
+    def stop_any(self) -> None:
+        """SIGTERM without faults: there is no excuse for a job that is left behind."""
+        if members := list(self.alive()):
+            self.stop_worker(self._rng.choice(members))
 
-    def ask_to_stop(self, mate: Mate) -> None:
+    def stop_worker(self, sim_worker: SimWorker) -> None:
         """SIGTERM."""
-        self._world.trace.add(mate.life.process, "is told to stop")
-        mate.life.stopped_at = self._world.loop.time()
-        within(mate.life.process).run(mate.worker.stop)
+        self._world.trace.add(sim_worker.sim_process.process, "is told to stop")
+        sim_worker.sim_process.stopped_at = self._world.loop.time()
+        within(sim_worker.sim_process.process).run(sim_worker.worker.stop)
 
-    def _ended(self, mate: Mate) -> None:
-        world, life, now = self._world, mate.life, self._world.loop.time()
-        error = None if mate.task.cancelled() else mate.task.exception()
-        world.trace.add(life.process, f"ends: {error!r}")
-        if mate.is_gone:
+    def _ended(self, sim_worker: SimWorker) -> None:
+        world, sim_process, now = self._world, sim_worker.sim_process, self._world.loop.time()
+        error = None if sim_worker.task.cancelled() else sim_worker.task.exception()
+        world.trace.add(sim_process.process, f"ends: {error!r}")
+        if sim_worker.is_gone:
             return
-        if error is not None or life.stopped_at is None:
-            world.checker.violate(f"{life.process} ended without being told to: {error!r}")
+        if error is not None or sim_process.stopped_at is None:
+            world.checker.violate(f"{sim_process.process} ended without being told to: {error!r}")
         else:
-            self._check_drain(mate, life.stopped_at, now)
-        self._leave(mate)
+            self._check_drain(sim_worker, sim_process.stopped_at, now)
+        self._leave(sim_worker)
 
-    def _check_drain(self, mate: Mate, stopped_at: float, now: float) -> None:
-        life, checker = mate.life, self._world.checker
-        if life.was_paused(stopped_at - RECOVERY_S, now) or life.had_trouble(stopped_at - RECOVERY_S, now):
+    def _check_drain(self, sim_worker: SimWorker, stopped_at: float, now: float) -> None:
+        sim_process, checker = sim_worker.sim_process, self._world.checker
+        if sim_process.was_paused(stopped_at - RECOVERY_S, now) or sim_process.had_faults(stopped_at - RECOVERY_S, now):
             return
         for delivery in checker.held.values():
             # By both clocks: after a jump of the store's, a worker cannot know that a lease still holds there.
             holds = now < delivery.ends_at and checker.clock.now_ms() < delivery.expires_ms
-            if delivery.life is life and delivery.refused_at is None and holds:
-                checker.violate(f"{life.process} ended and left {delivery} behind")
-        if now > stopped_at + mate.post.grace_ms / 1000 + STOP_S:
-            checker.violate(f"{life.process} took {now - stopped_at:.1f} s to end")
+            if delivery.sim_process is sim_process and delivery.refused_at is None and holds:
+                checker.violate(f"{sim_process.process} ended and left {delivery} behind")
+        if now > stopped_at + sim_worker.slot.grace_ms / 1000 + STOP_S:
+            checker.violate(f"{sim_process.process} took {now - stopped_at:.1f} s to end")
 
     async def stop(self) -> None:
-        """Let everybody go home."""
+        """Stop all workers."""
         self.is_closing = True
-        for mate in self.mates:
-            if not mate.is_gone and mate.life.stopped_at is None:
-                self.ask_to_stop(mate)
+        for sim_worker in self.members:
+            if not sim_worker.is_gone and sim_worker.sim_process.stopped_at is None:
+                self.stop_worker(sim_worker)
         for _ in range(100):
-            if not self.is_there:
+            if not self.is_working:
                 return
             await asyncio.sleep(1)
         self._world.checker.violate("a worker did not end")

@@ -168,13 +168,13 @@ class Workload:
 
     def check(self, events: list[Event]) -> None:
         """Compare the answers with the journal: nothing is missing, and nothing happened twice."""
-        lives: dict[str, list[str]] = defaultdict(list)
+        histories: dict[str, list[str]] = defaultdict(list)
         for event in events:
             if event.line.id is not None:
                 histories[event.line.id].append(event.line.event)
         whole = ["enqueued", "claimed", "done"]
-        assert {id: lives[id] for id in self.enqueued if lives[id] != whole} == {}
-        assert {id: lives[id] for id in self.uncertain if lives[id] not in ([], whole)} == {}
-        assert {id: lives[id] for id in self.rejected if lives[id]} == {}
+        assert {id: histories[id] for id in self.enqueued if histories[id] != whole} == {}
+        assert {id: histories[id] for id in self.uncertain if histories[id] not in ([], whole)} == {}
+        assert {id: histories[id] for id in self.rejected if histories[id]} == {}
         assert {id for id, number in self.done.items() if number > 1} == set()
         assert set(self.done) == {id for id, events in histories.items() if events}

@@ -1,4 +1,4 @@
-"""The faults by name: in which module, what is replaced, and what by."""
+"""The faults to plant by name: module, source text, and its replacement."""
 
 HEARTBEAT = "headrace.worker.heartbeat"
 WORKER = "headrace.worker.worker"
@@ -13,7 +13,7 @@ BATCHING = "headrace.client.batching"
 OPTIONS = "headrace.client.options"
 
 Piece = tuple[str, str, str]
-"""Module, what stands there, what shall stand there."""
+"""Module, source text, and its replacement."""
 
 
 def before(module: str, line: str, *added: str) -> Piece:
@@ -35,14 +35,14 @@ CROSSED = "settlements = [replace(each, outcome=settlements[~at].outcome) for at
 TIMED_OUT = 'return self._retry(JobError.of("TimedOut", f"the handler was still running after its {limit}"))'
 
 FAULTS: dict[str, Piece] = {
-    "the_heart_does_not_beat": (HEARTBEAT, "< self._lease - self._interval / 2]", "< -1]"),
-    "nobody_fences": (
+    "the_heartbeat_extends_nothing": (HEARTBEAT, "< self._lease - self._interval / 2]", "< -1]"),
+    "leases_are_never_given_up": (
         HEARTBEAT,
         "lost = [delivery for delivery in self._owned() if self._fence_time(delivery) <= now]",
         "lost = []",
     ),
     "a_lease_that_is_gone_is_ignored": (HEARTBEAT, "elif not delivery.is_settling and", "elif False and"),
-    "an_asked_cancel_is_ignored": (HEARTBEAT, "if answer.cancel_asked:", "if False:"),
+    "a_requested_cancel_is_ignored": (HEARTBEAT, "if answer.cancel_asked:", "if False:"),
     "a_late_answer_is_started": (RUNTIME, "or not self.heartbeat.has_time_for(holds_until, self._loop.time())", ""),
     "a_lease_counts_from_the_answer": (RUNTIME, "holds_until = sent_at +", "holds_until = self._loop.time() +"),
     "a_lease_counts_from_the_last_of_several_requests": (
@@ -50,7 +50,7 @@ FAULTS: dict[str, Piece] = {
         "if pending is not None and not pending.is_uncertain:",
         "if pending is not None:",
     ),
-    "a_place_is_not_given_back_when_a_lease_is_lost": (
+    "a_unit_is_not_freed_when_a_lease_is_lost": (
         RUNTIME,
         "        self._capacity.release(delivery.handler)\n        if delivery.settlement",
         (
@@ -58,7 +58,7 @@ FAULTS: dict[str, Piece] = {
             "        if delivery.settlement"
         ),
     ),
-    "nobody_looks_when_a_job_is_due": (FETCH_LOOP, "self._loop.call_at(when, self._on_due)", "None"),
+    "no_claim_when_a_job_is_due": (FETCH_LOOP, "self._loop.call_at(when, self._on_due)", "None"),
     "what_is_left_behind_a_claim_is_forgotten": (FETCH_LOOP, "record_answer(has_more)", "record_answer(False)"),
     "a_settlement_is_not_sent_again": (
         SETTLER,
@@ -67,13 +67,13 @@ FAULTS: dict[str, Piece] = {
     ),
     "claims_go_beyond_the_capacity": (CLAIMER, "limit=min(room, half, BATCH_MAX)", "limit=self._capacity.units"),
     "a_weight_counts_as_one": (CAPACITY, "return min([capacity.free // self.weight,", "return min([capacity.free,"),
-    "a_place_is_free_when_its_handler_is_told_to_stop": before(
+    "a_unit_is_free_when_its_handler_is_asked_to_stop": before(
         RUNNER,
         "            delivery.task.cancel()\n            if delivery.stopped_at",
         "self._on_finished.__self__._capacity.free += 1",
     ),
-    "a_lost_claim_is_not_asked_for_again": before(FETCH_LOOP, PAUSE_IN_OUTAGE, "self._claimer.record_answer(True)"),
-    "a_claim_that_was_half_heard_is_started_twice": before(
+    "a_lost_claim_is_not_repeated": before(FETCH_LOOP, PAUSE_IN_OUTAGE, "self._claimer.record_answer(True)"),
+    "a_partly_lost_claim_is_started_twice": before(
         FETCH_LOOP,
         PAUSE_IN_OUTAGE,
         "heard = [each for each in getattr(error, 'known', ()) if isinstance(each, Claim)]",
@@ -86,8 +86,8 @@ FAULTS: dict[str, Piece] = {
         "from msgspec.structs import replace",
         CROSSED,
     ),
-    "nobody_looks_when_a_hint_is_lost": (FETCH_LOOP, "wait(self._queues, self._poll_ms)", "wait(self._queues, 10**8)"),
-    "a_job_that_is_given_back_is_charged": (
+    "no_claim_when_a_hint_is_lost": (FETCH_LOOP, "wait(self._queues, self._poll_ms)", "wait(self._queues, 10**8)"),
+    "a_released_job_is_charged": (
         OUTCOMES,
         "                return model.Released()",
         "                return self._retry(job_error(error))",
@@ -125,7 +125,7 @@ FAULTS: dict[str, Piece] = {
     ),
     "an_idempotency_key_is_not_sent": (OPTIONS, "idempotency_key=key,", "idempotency_key=None,"),
     "a_lost_reply_counts_as_success": (BATCHING, "truths.append(mine)", 'truths.append(Enqueued(job.id, "created"))'),
-    "a_lost_reply_is_told_as_nothing_changed": before(
+    "a_lost_reply_is_reported_as_nothing_changed": before(
         BATCHING,
         LOST_BATCH,
         "from headrace.model.errors import StoreUnavailable",

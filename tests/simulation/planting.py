@@ -1,4 +1,4 @@
-"""Faults that can be planted in the worker and the client, each under a name that says what is broken.
+"""Plants a fault in the worker or the client of this process.
 
 A fault is a piece of source that is replaced when its module is imported. The simulation must notice every one of
 them: see tests/simulation/test_planted_faults.py.
@@ -11,7 +11,7 @@ from importlib.machinery import ModuleSpec, PathFinder, SourceFileLoader
 from pathlib import Path
 from types import CodeType, ModuleType
 
-from tests.simulation.fault_table import FAULTS
+from tests.simulation.planted_faults import FAULTS
 
 SOURCES = Path(__file__).parents[2] / "src"
 

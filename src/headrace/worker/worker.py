@@ -327,7 +327,7 @@ def stop_on_signals(stop: Callable[[int | None], None]) -> Iterator[None]:
 
 
 async def repair_queues(store: Store, queues: Sequence[Queue], repair_ms: int, rng: random.Random) -> None:
-    """Repair all queues periodically until cancelled, with jitter: also queues from which nobody claims are swept."""
+    """Repair all queues periodically until cancelled, with jitter: also queues without claims are swept."""
     while True:
         await asyncio.sleep(repair_ms / 1000 * rng.uniform(0.5, 1.5))
         for queue in queues:

@@ -236,7 +236,7 @@ class Link:
         raise AssertionError("integrity is not simulated; add it here")
 
     async def now_ms(self) -> int:
-        return await Look(self.way, "now_ms", None, self.way.server.store.now_ms).run()
+        return await ReadCall(self.route, "now_ms", None, self.route.server.store.now_ms).run()
 
     async def health(self) -> Health:
         return await ReadCall(self.route, "health", None, self.route.server.store.health).run()

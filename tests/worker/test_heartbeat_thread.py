@@ -13,7 +13,7 @@ from headrace.model.errors import Refused
 from headrace.stores.contract.store import Store
 from headrace.stores.open import open_store
 from headrace.worker import heartbeat
-from headrace.worker.delivery import Delivery
+from headrace.worker.delivery import ActiveDelivery
 from headrace.worker.heartbeat import Heartbeat, ThreadHeartbeat
 from tests.support.process import wait_until
 from tests.worker.support import MAIL, job
@@ -32,13 +32,13 @@ class HeartbeatThread:
         self.delivery = self.loop.run_until_complete(self._begin())
         [self.os_thread] = [each for each in threading.enumerate() if each.name == "headrace-heartbeat"]
 
-    async def _begin(self) -> Delivery:
+    async def _begin(self) -> ActiveDelivery:
         store = await self._open()
         await store.jobs.enqueue([job("a")])
         request = ClaimRequest(queues=[MAIL], worker="worker-1", nonce="0123456789ab", lease_ms=60_000)
         [claim] = (await store.jobs.claim(request)).items
         await store.close()
-        delivery = Delivery(1, claim, None, self.loop.time() + HOUR)
+        delivery = ActiveDelivery(1, claim, None, self.loop.time() + HOUR)
         heartbeat = Heartbeat({1: delivery}, 60_000, 20, self._report, random.Random(1))
         self.heartbeat = heartbeat
         self.runner = ThreadHeartbeat(heartbeat, self._open, self.failures.append, random.Random(1))
@@ -48,7 +48,7 @@ class HeartbeatThread:
     async def _open(self) -> Store:
         return await open_store(self._url)
 
-    def _report(self, lost: Sequence[tuple[Delivery, str]], _: Sequence[Delivery]) -> None:
+    def _report(self, lost: Sequence[tuple[ActiveDelivery, str]], _: Sequence[ActiveDelivery]) -> None:
         self.lost += [why for _, why in lost]
 
     def wait_for_heartbeats(self, times: int) -> None:

@@ -16,7 +16,7 @@ from headrace.model.names import Queue
 from headrace.model.outcome import Done, Failed, JobError, Outcome, Released, Retried
 from headrace.model.results import Settled
 from headrace.stores.contract.store import Store
-from headrace.worker.delivery import Delivery, Stop
+from headrace.worker.delivery import ActiveDelivery, Stop
 from headrace.worker.events import JobsClaimed, JobsFinished
 from headrace.worker.handlers import handler_of
 from headrace.worker.job_log import JobLog
@@ -63,16 +63,18 @@ async def _nothing() -> None:
     return
 
 
-def run_of(id: str, outcome: Outcome, *, queue: Queue = MAIL, stop: Stop | None = None, **given: Any) -> Delivery:
+def run_of(id: str, outcome: Outcome, *, queue: Queue = MAIL, stop: Stop | None = None, **given: Any) -> ActiveDelivery:
     """A delivery that has ended."""
     fields: dict[str, Any] = {"kind": "work", "payload": b"{}", "run_at_ms": 600, "enqueued_at_ms": 100} | given
     claim = Claim(Lease(queue, id, "t.7", 7, 31_000), Record(id=id, **fields), "worker-1", 5, 0, 1_000)
-    run = Delivery(1, claim, handler_of("work", _nothing), 30.0, stop=stop)
+    run = ActiveDelivery(1, claim, handler_of("work", _nothing), 30.0, stop=stop)
     run.settlement = claim.settle(outcome, 12)
     return run
 
 
-def written(shape: Shape, runs: Sequence[Delivery], answers: Sequence[Settled], *, process: int | None = None) -> str:
+def written(
+    shape: Shape, runs: Sequence[ActiveDelivery], answers: Sequence[Settled], *, process: int | None = None
+) -> str:
     """The lines of such deliveries, without their instants."""
     stream = io.StringIO()
     with setup_logs(shape, stream, process=process) as logs:
@@ -83,7 +85,7 @@ def written(shape: Shape, runs: Sequence[Delivery], answers: Sequence[Settled], 
 
 
 def spelled_out(
-    shape: Shape, runs: Sequence[Delivery], answers: Sequence[Settled], *, process: int | None = None
+    shape: Shape, runs: Sequence[ActiveDelivery], answers: Sequence[Settled], *, process: int | None = None
 ) -> str:
     """The same by way of a record for each line, as a program's own filter sees them."""
     seen: list[logging.LogRecord] = []

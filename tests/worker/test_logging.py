@@ -22,7 +22,7 @@ from headrace.model.results import Settled
 from headrace.model.times import instant_text
 from headrace.stores.contract.store import Store
 from headrace.worker.context import current
-from headrace.worker.delivery import Delivery
+from headrace.worker.delivery import ActiveDelivery
 from headrace.worker.events import EventEmitter, HandlerStuck, JobsClaimed, JobsFinished, LeaseLost, Lifecycle
 from headrace.worker.exceptions import Fail, Release, Retry
 from headrace.worker.handlers import handler_of
@@ -40,13 +40,13 @@ async def _nothing() -> None:
     return
 
 
-def run_of(id: str = "a", *, payload: bytes = b"{}", headers: dict[str, str] | None = None) -> Delivery:
+def run_of(id: str = "a", *, payload: bytes = b"{}", headers: dict[str, str] | None = None) -> ActiveDelivery:
     """A delivery that waited for 400 ms."""
     record = Record(
         id=id, kind="work", payload=payload, run_at_ms=600, enqueued_at_ms=100, attempts=2, headers=headers or {}
     )
     claim = Claim(Lease(MAIL, id, "t.7", 7, 31_000), record, "worker-1", 5, 0, 1_000)
-    return Delivery(1, claim, handler_of("work", _nothing), 30.0)
+    return ActiveDelivery(1, claim, handler_of("work", _nothing), 30.0)
 
 
 async def logged(store: Store, shape: Any = "json", /, **given: Any) -> list[str]:

@@ -14,7 +14,7 @@ from headrace.model.job import Record
 from headrace.model.outcome import Cancelled, JobError, Outcome, Released, Retried
 from headrace.stores.contract.store import Store
 from headrace.worker.context import Context
-from headrace.worker.delivery import Delivery, Stop
+from headrace.worker.delivery import ActiveDelivery, Stop
 from headrace.worker.events import EventEmitter
 from headrace.worker.handlers import handler_of
 from headrace.worker.middleware import Middleware, Next
@@ -50,10 +50,10 @@ async def end_of(
         pytest.skip("from Python 3.12 on it takes its first step where it is made")
     record = Record(id="a", kind="work", payload=b"{}", run_at_ms=1, enqueued_at_ms=1)
     claim = Claim(Lease(MAIL, "a", "t.7", 7, 31_000), record, "worker-1", 5, timeout_ms, 1_000)
-    run = Delivery(1, claim, handler := handler_of("work", function), 1e9)
+    run = ActiveDelivery(1, claim, handler := handler_of("work", function), 1e9)
     ends: list[Outcome | None] = []
 
-    def ended(_: Delivery, outcome: Outcome | None, __: int) -> None:
+    def ended(_: ActiveDelivery, outcome: Outcome | None, __: int) -> None:
         ends.append(outcome)
 
     with closing(ThreadPool(1)) as threads:

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from msgspec import Struct, field
 
 from headrace.model.names import Queue
-from headrace.worker.delivery import Delivery
+from headrace.worker.delivery import ActiveDelivery
 from headrace.worker.events import AssumedSettled, JobsClaimed, JobsFinished, LeaseLost, Lifecycle, WorkerEvent
 
 BUCKETS_MS = (1, 2.5, 5, 10, 25, 50, 100, 250, 500, 1e3, 2.5e3, 5e3, 10e3, 30e3, 60e3, 120e3, 300e3, 600e3)
@@ -102,14 +102,14 @@ class WorkerCounts(Struct):
             },
         )
 
-    def _count_claimed(self, deliveries: Sequence[Delivery]) -> None:
+    def _count_claimed(self, deliveries: Sequence[ActiveDelivery]) -> None:
         for queue, kind, group in _group_neighbours(deliveries):
             self.claimed[queue.tenant, queue.full_name, kind] += len(group)
             add = _histogram_of(self.waits, (queue.tenant, queue.full_name)).add
             for delivery in group:
                 add(max(delivery.claim.claimed_at_ms - delivery.claim.record.due_since_ms, 0))
 
-    def _count_finished(self, deliveries: Sequence[Delivery], outcomes: Sequence[str]) -> None:
+    def _count_finished(self, deliveries: Sequence[ActiveDelivery], outcomes: Sequence[str]) -> None:
         at = 0
         for queue, kind, group in _group_neighbours(deliveries):
             labels = queue.tenant, queue.full_name, kind
@@ -126,7 +126,7 @@ def _queue_labels(queue: Queue) -> tuple[str, str]:
     return queue.tenant, queue.full_name
 
 
-def _group_neighbours(deliveries: Sequence[Delivery]) -> Iterator[tuple[Queue, str, Sequence[Delivery]]]:
+def _group_neighbours(deliveries: Sequence[ActiveDelivery]) -> Iterator[tuple[Queue, str, Sequence[ActiveDelivery]]]:
     """The deliveries in order, neighbours of one queue and kind together: their labels are looked up once."""
     start = 0
     while start < len(deliveries):

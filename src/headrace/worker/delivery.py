@@ -16,7 +16,7 @@ Stop = Literal["timeout", "cancel", "lost", "drain"]
 worker."""
 
 
-class Delivery(Struct, eq=False):
+class ActiveDelivery(Struct, eq=False):
     """Shared by the worker's loop and the heartbeat's thread. Each field has one writer, `is_lost` and `holds_until`
     the heartbeat; reading an old value for a moment does no harm."""
 
@@ -40,7 +40,7 @@ class Delivery(Struct, eq=False):
     span: RunSpan | None = None
 
     def __repr__(self) -> str:
-        return f"<Delivery of {self.claim.record.kind} {self.claim.record.id!r}>"
+        return f"<ActiveDelivery of {self.claim.record.kind} {self.claim.record.id!r}>"
 
     def facts(self) -> ContextFacts:
         """The facts that the handler's context shows."""
@@ -69,7 +69,7 @@ class Delivery(Struct, eq=False):
 class DeliveryControl:
     """The view of a delivery that its handler's context uses."""
 
-    def __init__(self, delivery: Delivery, now: Callable[[], float]) -> None:
+    def __init__(self, delivery: ActiveDelivery, now: Callable[[], float]) -> None:
         self._delivery = delivery
         self._now = now
 

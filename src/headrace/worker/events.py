@@ -10,7 +10,7 @@ from msgspec import Struct
 from headrace.model.claim import Claim, Settlement
 from headrace.model.results import Settled
 from headrace.worker.context import FIELDS
-from headrace.worker.delivery import Delivery
+from headrace.worker.delivery import ActiveDelivery
 from headrace.worker.log_format import JOB_LOG, WORKER_LOG, claim_fields, error_fields
 
 LOG = WORKER_LOG
@@ -26,7 +26,7 @@ class Lifecycle(Struct, frozen=True):
 class JobsClaimed(Struct, frozen=True):
     """Jobs were claimed and are about to start."""
 
-    deliveries: Sequence[Delivery]
+    deliveries: Sequence[ActiveDelivery]
 
     @property
     def claims(self) -> list[Claim]:
@@ -37,7 +37,7 @@ class JobsClaimed(Struct, frozen=True):
 class JobsFinished(Struct, frozen=True):
     """Deliveries were settled; `answers` has one answer for each, in the same order."""
 
-    deliveries: Sequence[Delivery]
+    deliveries: Sequence[ActiveDelivery]
     answers: Sequence[Settled]
 
     @property
@@ -64,7 +64,7 @@ class AssumedSettled(Struct, frozen=True):
     """The answer to a settlement was lost, and the store answers its repetition with `not_active`: most likely the
     first one was applied."""
 
-    delivery: Delivery
+    delivery: ActiveDelivery
 
 
 class HandlerStuck(Struct, frozen=True):
@@ -135,7 +135,7 @@ def _name(claim: Claim) -> str:
     return f"{claim.record.kind} {claim.record.id} (attempt {claim.record.attempts + 1})"
 
 
-def settlement_of(delivery: Delivery) -> Settlement:
+def settlement_of(delivery: ActiveDelivery) -> Settlement:
     """The settlement of a delivery whose handler has ended."""
     assert delivery.settlement is not None  # set by Settler.put
     return delivery.settlement

@@ -13,7 +13,7 @@ from headrace.stores.contract.jobs import NowaitJobs
 from headrace.stores.contract.signals import HintSource
 from headrace.stores.contract.store import Store
 from headrace.worker.claimer import Claimer, PendingClaim
-from headrace.worker.delivery import Delivery
+from headrace.worker.delivery import ActiveDelivery
 from headrace.worker.events import settlement_of
 from headrace.worker.reconnect import UNAVAILABLE, Reconnect
 from headrace.worker.settler import Settler
@@ -124,7 +124,7 @@ class FetchLoop:
         if not task.cancelled() and (error := task.exception()) is not None:
             self._on_failure(error)
 
-    async def _call(self, finished: list[Delivery], pending: PendingClaim | None) -> None:
+    async def _call(self, finished: list[ActiveDelivery], pending: PendingClaim | None) -> None:
         settlements = [settlement_of(delivery) for delivery in finished]
         jobs = self._store.jobs
         try:

@@ -9,7 +9,7 @@ from msgspec import Struct
 
 from headrace.model.results import LEASE_REFUSALS, Settled
 from headrace.worker.context import Progress
-from headrace.worker.delivery import Delivery
+from headrace.worker.delivery import ActiveDelivery
 
 _STATUS = attrgetter("status")
 State = Literal["new", "running", "stopping", "stopped"]
@@ -123,7 +123,7 @@ def _seconds(ms: int | None) -> str:
     return "the whole time" if ms is None else f"{ms / 1000:.1f} s"
 
 
-def running_jobs(deliveries: Iterable[Delivery], now: float) -> list[RunningJob]:
+def running_jobs(deliveries: Iterable[ActiveDelivery], now: float) -> list[RunningJob]:
     """The running jobs, oldest first."""
     return [
         RunningJob(

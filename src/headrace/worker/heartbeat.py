@@ -14,7 +14,7 @@ from headrace.model.errors import HeadraceError, OutcomeUnknown, Refused
 from headrace.model.limits import BATCH_MAX
 from headrace.model.results import Extended
 from headrace.stores.contract.store import Store
-from headrace.worker.delivery import Delivery
+from headrace.worker.delivery import ActiveDelivery
 from headrace.worker.reconnect import UNAVAILABLE
 
 MARGIN = 0.1
@@ -22,7 +22,7 @@ MARGIN = 0.1
 RETRY_SECONDS = 0.05
 RETRY_SECONDS_MAX = 2.0
 
-Report = Callable[[Sequence[tuple[Delivery, str]], Sequence[Delivery]], None]
+Report = Callable[[Sequence[tuple[ActiveDelivery, str]], Sequence[ActiveDelivery]], None]
 """Takes the deliveries that are lost, each with the reason, and those to cancel."""
 
 
@@ -31,7 +31,12 @@ class Heartbeat:
     no lease. A lease counts as lost before it ends in the store: two workers never believe that they hold it."""
 
     def __init__(
-        self, deliveries: dict[int, Delivery], lease_ms: int, heartbeat_ms: int, report: Report, rng: random.Random
+        self,
+        deliveries: dict[int, ActiveDelivery],
+        lease_ms: int,
+        heartbeat_ms: int,
+        report: Report,
+        rng: random.Random,
     ) -> None:
         self._deliveries = deliveries
         self._lease_ms = lease_ms
@@ -67,11 +72,11 @@ class Heartbeat:
         ends = [self._fence_time(delivery) for delivery in self._owned()]
         return min([next_at, *(end for end in ends if end > now)])
 
-    def _owned(self) -> list[Delivery]:
+    def _owned(self) -> list[ActiveDelivery]:
         # The other thread adds and removes; copying a dict's values is one step for the interpreter.
         return [delivery for delivery in list(self._deliveries.values()) if not delivery.is_lost]
 
-    def _fence_time(self, delivery: Delivery) -> float:
+    def _fence_time(self, delivery: ActiveDelivery) -> float:
         return delivery.holds_until - self._margin
 
     def fence(self, now: float) -> None:
@@ -94,7 +99,7 @@ class Heartbeat:
             self._failures = 0
             self.extended_at = asyncio.get_running_loop().time()
 
-    async def _extend_batch(self, store: Store, deliveries: Sequence[Delivery]) -> bool:
+    async def _extend_batch(self, store: Store, deliveries: Sequence[ActiveDelivery]) -> bool:
         loop = asyncio.get_running_loop()
         sent_at = loop.time()
         # No longer than an interval: later claims wait for the next heartbeat.
@@ -121,9 +126,9 @@ class Heartbeat:
         self._apply(list(zip(deliveries, answers, strict=True)), sent_at)
         return True
 
-    def _apply(self, answers: Sequence[tuple[Delivery, Extended]], sent_at: float) -> None:
-        lost: list[tuple[Delivery, str]] = []
-        to_cancel: list[Delivery] = []
+    def _apply(self, answers: Sequence[tuple[ActiveDelivery, Extended]], sent_at: float) -> None:
+        lost: list[tuple[ActiveDelivery, str]] = []
+        to_cancel: list[ActiveDelivery] = []
         for delivery, answer in answers:
             if answer.ok:
                 delivery.holds_until = max(delivery.holds_until, sent_at + self._lease)

@@ -15,7 +15,7 @@ from headrace.model.names import Queue
 from headrace.model.outcome import Failed, Retried
 from headrace.model.results import Settled
 from headrace.model.times import instant_text
-from headrace.worker.delivery import Delivery
+from headrace.worker.delivery import ActiveDelivery
 from headrace.worker.events import JobsClaimed, JobsFinished, WorkerEvent, settlement_of
 from headrace.worker.log_format import (
     JOB_LOG,
@@ -101,7 +101,7 @@ class JobLog:
                         lambda at: _log_settled(deliveries[at], answers[at]),
                     )
 
-    def _log_claimed(self, delivery: Delivery) -> None:
+    def _log_claimed(self, delivery: ActiveDelivery) -> None:
         claim, record = delivery.claim, delivery.claim.record
         fields: dict[str, Any] = claim_fields(claim)
         fields["wait_ms"] = max(claim.claimed_at_ms - record.due_since_ms, 0)
@@ -127,7 +127,7 @@ def _write(handler: LineHandler, lines: Sequence[str | None], log_record: Callab
     handler.write(ready)
 
 
-def _log_settled(delivery: Delivery, answer: Settled) -> None:
+def _log_settled(delivery: ActiveDelivery, answer: Settled) -> None:
     level = LEVELS.get(answer.status, logging.INFO)
     if not answer.ok or not JOB_LOG.isEnabledFor(level):
         return
@@ -165,12 +165,14 @@ def sole_handler() -> LineHandler | None:
     return None
 
 
-def claimed_lines(handler: LineHandler, deliveries: Sequence[Delivery]) -> list[str | None]:
+def claimed_lines(handler: LineHandler, deliveries: Sequence[ActiveDelivery]) -> list[str | None]:
     """The lines of claims; None for a line that needs a full record."""
     return _lines(handler, "claimed", "wait_ms", deliveries, list(map(_wait_ms, deliveries)))
 
 
-def done_lines(handler: LineHandler, deliveries: Sequence[Delivery], answers: Sequence[Settled]) -> list[str | None]:
+def done_lines(
+    handler: LineHandler, deliveries: Sequence[ActiveDelivery], answers: Sequence[Settled]
+) -> list[str | None]:
     """The lines of jobs that are done; None for a line that needs a full record, such as other outcomes."""
     run_ms = [
         settlement_of(delivery).facts.run_ms
@@ -181,7 +183,7 @@ def done_lines(handler: LineHandler, deliveries: Sequence[Delivery], answers: Se
     return _lines(handler, "done", "run_ms", deliveries, run_ms)
 
 
-def _wait_ms(delivery: Delivery) -> int | None:
+def _wait_ms(delivery: ActiveDelivery) -> int | None:
     claim = delivery.claim
     record = claim.record
     if record.stalls or (record.headers and origin_of(record.headers)):
@@ -191,7 +193,7 @@ def _wait_ms(delivery: Delivery) -> int | None:
 
 
 def _lines(
-    handler: LineHandler, event: str, ms_name: str, deliveries: Sequence[Delivery], ms: Sequence[int | None]
+    handler: LineHandler, event: str, ms_name: str, deliveries: Sequence[ActiveDelivery], ms: Sequence[int | None]
 ) -> list[str | None]:
     at = instant_text(_CLOCK.now_ms())
     all_plain = _is_plain("".join([delivery.claim.record.id for delivery in deliveries]))

@@ -11,7 +11,7 @@ from headrace.model import outcome as model
 from headrace.model.errors import Refused
 from headrace.model.limits import JITTER_PPM
 from headrace.model.outcome import Cancelled, Done, JobError, Outcome
-from headrace.worker.delivery import Delivery
+from headrace.worker.delivery import ActiveDelivery
 from headrace.worker.exceptions import HandlerEnd, Release, Retry, job_error
 from headrace.worker.pools.process_pool import ChildRaised
 
@@ -42,7 +42,7 @@ class Outcomes:
             # The work is done, and a repetition would return the same result: a person has to look.
             return model.Failed(JobError.of("BadResult", str(refused)))
 
-    def of_error(self, delivery: Delivery, error: BaseException) -> Outcome | None:
+    def of_error(self, delivery: ActiveDelivery, error: BaseException) -> Outcome | None:
         """The outcome of a handler that raised; None when its lease is lost."""
         if delivery.is_lost or delivery.stop == "lost":
             return None
@@ -94,7 +94,7 @@ class Outcomes:
 _DONE = Done()
 
 
-def is_unexpected(delivery: Delivery, error: BaseException) -> bool:
+def is_unexpected(delivery: ActiveDelivery, error: BaseException) -> bool:
     """Whether an exception is neither an outcome chosen by the handler nor a stop requested by the worker."""
     expected = isinstance(error, HandlerEnd | BadPayload) or (isinstance(error, ChildRaised) and error.how != "error")
     return not expected and not (delivery.stop is not None and isinstance(error, asyncio.CancelledError))

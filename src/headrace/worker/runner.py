@@ -14,7 +14,7 @@ from headrace.model.outcome import Outcome
 from headrace.worker import context as contexts
 from headrace.worker import tracing
 from headrace.worker.context import Context
-from headrace.worker.delivery import Delivery, Stop
+from headrace.worker.delivery import ActiveDelivery, Stop
 from headrace.worker.events import LOG, CallbackRaised, EventEmitter, HandlerStuck
 from headrace.worker.handlers import Handler, Handlers
 from headrace.worker.log_format import trace_of
@@ -42,7 +42,7 @@ class Runner:
         middleware: Sequence[Middleware],
         threads: ThreadPool,
         processes: ProcessPool,
-        on_finished: Callable[[Delivery, Outcome | None, int], None],
+        on_finished: Callable[[ActiveDelivery, Outcome | None, int], None],
         events: EventEmitter,
     ) -> None:
         self._handlers = handlers
@@ -55,7 +55,7 @@ class Runner:
         self._loop = asyncio.get_running_loop()
         self._now = self._loop.time
 
-    def start(self, deliveries: Sequence[Delivery]) -> None:
+    def start(self, deliveries: Sequence[ActiveDelivery]) -> None:
         """Start a task for each delivery."""
         loop = self._loop
         begin = self._run if (active_tracer := tracer()) is None else partial(self._run_traced, active_tracer)
@@ -74,7 +74,7 @@ class Runner:
                 if delivery.claim.timeout_ms and delivery.started_at is not None and not task.done():
                     self._set_limit(delivery, delivery.started_at)  # most are done by now and need no timer
 
-    async def _run_plain(self, delivery: Delivery, handler: Handler, timeout_ms: int) -> None:
+    async def _run_plain(self, delivery: ActiveDelivery, handler: Handler, timeout_ms: int) -> None:
         """As `_run`, for a coroutine function without middleware and tracing: one coroutine, and half of the calls."""
         started_at = delivery.started_at = self._now()
         if delivery.stop is not None:  # before its first step, when no handler could be cancelled
@@ -96,20 +96,20 @@ class Runner:
             outcome = self._outcome_of(delivery, error)
         self._finish(delivery, started_at, outcome)
 
-    def _set_limit(self, delivery: Delivery, started_at: float) -> None:
+    def _set_limit(self, delivery: ActiveDelivery, started_at: float) -> None:
         if delivery.claim.timeout_ms:
             delivery.timer = self._loop.call_at(
                 started_at + delivery.claim.timeout_ms / 1000, self.stop, delivery, "timeout"
             )
 
-    async def _run_traced(self, active_tracer: "Tracer", delivery: Delivery) -> None:
+    async def _run_traced(self, active_tracer: "Tracer", delivery: ActiveDelivery) -> None:
         try:
             delivery.span = tracing.begin(active_tracer, delivery.claim)
         except Exception:  # noqa: BLE001 - the SDK and its plug-ins are foreign code
             LOG.exception("a span could not be started; the job runs without")
         await self._run(delivery)
 
-    async def _run(self, delivery: Delivery) -> None:
+    async def _run(self, delivery: ActiveDelivery) -> None:
         started_at = delivery.started_at = self._now()
         outcome: Outcome | None
         try:
@@ -126,22 +126,22 @@ class Runner:
                 delivery.span.end(outcome)
         self._finish(delivery, started_at, outcome)
 
-    def _outcome_of(self, delivery: Delivery, error: BaseException) -> Outcome | None:
+    def _outcome_of(self, delivery: ActiveDelivery, error: BaseException) -> Outcome | None:
         if is_unexpected(delivery, error):
             self._events.emit(CallbackRaised(delivery.claim, error))
         return self._outcomes.of_error(delivery, error)
 
-    def _finish(self, delivery: Delivery, started_at: float, outcome: Outcome | None) -> None:
+    def _finish(self, delivery: ActiveDelivery, started_at: float, outcome: Outcome | None) -> None:
         if delivery.timer is not None:
             delivery.timer.cancel()
         # A clock that was set back gives a negative time, which no store accepts.
         run_ms = max(int((self._now() - started_at) * 1000), 0)
         self._on_finished(delivery, None if delivery.is_lost else outcome, run_ms)
 
-    def _outcome_of_stop(self, delivery: Delivery) -> Outcome | None:
+    def _outcome_of_stop(self, delivery: ActiveDelivery) -> Outcome | None:
         return self._outcomes.of_error(delivery, asyncio.CancelledError())
 
-    async def _deliver(self, delivery: Delivery) -> Outcome:
+    async def _deliver(self, delivery: ActiveDelivery) -> Outcome:
         handler = delivery.handler
         if handler is None:
             return self._outcomes.unknown_kind(self._handlers.describe_unknown(delivery.claim.record.kind))
@@ -160,7 +160,7 @@ class Runner:
             result = await self._run_in_pool(delivery, handler)
         return self._outcomes.of_result(handler.arguments, result)
 
-    def _innermost(self, delivery: Delivery, handler: Handler, returned: Callable[[Any], None]) -> Next:
+    def _innermost(self, delivery: ActiveDelivery, handler: Handler, returned: Callable[[Any], None]) -> Next:
         async def call(_: Context) -> Any:
             if handler.mode == "async":
                 args, kwargs = _arguments(delivery, handler)
@@ -174,7 +174,7 @@ class Runner:
 
         return call
 
-    async def _run_in_pool(self, delivery: Delivery, handler: Handler) -> Any:
+    async def _run_in_pool(self, delivery: ActiveDelivery, handler: Handler) -> Any:
         if handler.mode == "thread":
             args, kwargs = _arguments(delivery, handler)
             return await self._threads.run(partial(handler.function, *args, **kwargs))
@@ -192,7 +192,7 @@ class Runner:
         encoded = await self._processes.run(task, context.progress)
         return None if encoded is None else Encoded(encoded)
 
-    def stop(self, delivery: Delivery, reason: Stop) -> None:
+    def stop(self, delivery: ActiveDelivery, reason: Stop) -> None:
         """Ask a handler to stop. The first reason counts, unless the lease is lost."""
         if delivery.settlement is not None:
             return  # it has ended
@@ -204,7 +204,7 @@ class Runner:
                 delivery.stopped_at = self._now()
                 self._loop.call_later(REMIND_SECONDS, self._remind, delivery, delivery.stopped_at)
 
-    def _remind(self, delivery: Delivery, since: float) -> None:
+    def _remind(self, delivery: ActiveDelivery, since: float) -> None:
         if delivery.task is None or delivery.task.done():
             return
         self._events.emit(HandlerStuck(delivery.claim, delivery.stop or "", self._now() - since))
@@ -214,7 +214,7 @@ class Runner:
         self._loop.call_later(REMIND_SECONDS, self._remind, delivery, since)
 
 
-def _arguments(delivery: Delivery, handler: Handler) -> tuple[tuple[Any, ...], dict[str, Any]]:
+def _arguments(delivery: ActiveDelivery, handler: Handler) -> tuple[tuple[Any, ...], dict[str, Any]]:
     try:
         return handler.arguments.decode(delivery.claim.record.payload)
     except Refused as refused:

@@ -13,7 +13,7 @@ from headrace.stores.contract.store import Store
 from headrace.worker.capacity import Capacity, Group
 from headrace.worker.claimer import Claimer
 from headrace.worker.config import WorkerSettings
-from headrace.worker.delivery import Delivery
+from headrace.worker.delivery import ActiveDelivery
 from headrace.worker.events import EventEmitter, JobsClaimed, LeaseLost
 from headrace.worker.fetch_loop import FetchLoop
 from headrace.worker.handlers import Handlers
@@ -59,7 +59,7 @@ class Runtime:
         self._loop = asyncio.get_running_loop()
         self._number = 0
         self._is_starting = False
-        self.deliveries: dict[int, Delivery] = {}
+        self.deliveries: dict[int, ActiveDelivery] = {}
         self.changed = asyncio.Event()
         """Set whenever a handler ends, a job is settled, or the fetch loop comes to rest."""
         self.threads = ThreadPool(settings.threads)
@@ -112,7 +112,7 @@ class Runtime:
         """Whether every claim is answered and every delivery is settled or lost."""
         return not self.claimer.has_pending and all(delivery.is_lost for delivery in self.deliveries.values())
 
-    def working(self) -> list[Delivery]:
+    def working(self) -> list[ActiveDelivery]:
         """The deliveries whose handlers are running, without those that are lost."""
         return [
             delivery for delivery in self.deliveries.values() if delivery.settlement is None and not delivery.is_lost
@@ -148,7 +148,7 @@ class Runtime:
 
     def _start(self, claims: Sequence[Claim], sent_at: float, is_more_to_send: bool) -> None:
         holds_until = sent_at + self._lease_seconds
-        deliveries: list[Delivery] = []
+        deliveries: list[ActiveDelivery] = []
         queue, kind, handler = None, None, None
         for claim in claims:
             # Neighbours are mostly of one kind: one look-up for all of them.
@@ -156,7 +156,7 @@ class Runtime:
                 queue, kind = claim.lease.queue, claim.record.kind
                 handler = self._handlers.find(queue, kind)
             self._number += 1
-            delivery = self.deliveries[self._number] = Delivery(self._number, claim, handler, holds_until)
+            delivery = self.deliveries[self._number] = ActiveDelivery(self._number, claim, handler, holds_until)
             self._capacity.acquire(handler)
             deliveries.append(delivery)
         self._events.emit(JobsClaimed(deliveries))
@@ -172,7 +172,7 @@ class Runtime:
         else:
             self._start_handlers(deliveries)
 
-    def _start_handlers(self, deliveries: Sequence[Delivery]) -> None:
+    def _start_handlers(self, deliveries: Sequence[ActiveDelivery]) -> None:
         self._is_starting = True
         try:
             self._runner.start(deliveries)
@@ -180,7 +180,7 @@ class Runtime:
             self._is_starting = False
         self._notify()
 
-    def _finish(self, delivery: Delivery, outcome: Outcome | None, run_ms: int) -> None:
+    def _finish(self, delivery: ActiveDelivery, outcome: Outcome | None, run_ms: int) -> None:
         self._capacity.release(delivery.handler)
         if delivery.settlement is not None:
             return  # already released
@@ -196,12 +196,12 @@ class Runtime:
         self.fetch_loop.notify()
         self.changed.set()
 
-    def _forget(self, deliveries: Sequence[Delivery]) -> None:
+    def _forget(self, deliveries: Sequence[ActiveDelivery]) -> None:
         for delivery in deliveries:
             self.deliveries.pop(delivery.number, None)
         self.changed.set()
 
-    def _report(self, lost: Sequence[tuple[Delivery, str]], to_cancel: Sequence[Delivery]) -> None:
+    def _report(self, lost: Sequence[tuple[ActiveDelivery, str]], to_cancel: Sequence[ActiveDelivery]) -> None:
         for delivery, why in lost:
             if delivery.settlement is None:
                 self._events.emit(LeaseLost(delivery.claim, why))
@@ -212,7 +212,9 @@ class Runtime:
         self.fetch_loop.notify()
         self.changed.set()
 
-    def _report_from_thread(self, lost: Sequence[tuple[Delivery, str]], to_cancel: Sequence[Delivery]) -> None:
+    def _report_from_thread(
+        self, lost: Sequence[tuple[ActiveDelivery, str]], to_cancel: Sequence[ActiveDelivery]
+    ) -> None:
         with contextlib.suppress(RuntimeError):  # the worker has ended
             self._loop.call_soon_threadsafe(self._report, lost, to_cancel)
 

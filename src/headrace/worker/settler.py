@@ -7,7 +7,7 @@ from headrace.model.errors import HeadraceError, OutcomeUnknown, StoreUnavailabl
 from headrace.model.limits import BATCH_MAX
 from headrace.model.outcome import Outcome
 from headrace.model.results import LEASE_REFUSALS, Settled
-from headrace.worker.delivery import Delivery
+from headrace.worker.delivery import ActiveDelivery
 from headrace.worker.events import AssumedSettled, EventEmitter, JobsFinished, LeaseLost
 
 
@@ -15,22 +15,22 @@ class Settler:
     """Settlements are sent in batches, and their leases extended until they are answered: no job runs twice because of
     an outage of the store. A refused settlement becomes an event."""
 
-    def __init__(self, forget: Callable[[Sequence[Delivery]], None], events: EventEmitter) -> None:
+    def __init__(self, forget: Callable[[Sequence[ActiveDelivery]], None], events: EventEmitter) -> None:
         self._forget = forget
         self._events = events
-        self._finished: deque[Delivery] = deque()
+        self._finished: deque[ActiveDelivery] = deque()
 
     def __len__(self) -> int:
         return len(self._finished)
 
-    def put(self, delivery: Delivery, outcome: Outcome, run_ms: int) -> None:
+    def put(self, delivery: ActiveDelivery, outcome: Outcome, run_ms: int) -> None:
         """Queue the outcome of a handler; its lease is extended until this is settled."""
         delivery.settlement = delivery.claim.settle_own(outcome, run_ms)
         self._finished.append(delivery)
 
-    def take(self) -> list[Delivery]:
+    def take(self) -> list[ActiveDelivery]:
         """The deliveries to settle with the next call."""
-        batch: list[Delivery] = []
+        batch: list[ActiveDelivery] = []
         while self._finished and len(batch) < BATCH_MAX:
             delivery = self._finished.popleft()
             if delivery.is_lost:
@@ -40,7 +40,7 @@ class Settler:
             batch.append(delivery)
         return batch
 
-    def record_answers(self, deliveries: Sequence[Delivery], answers: Sequence[Settled]) -> None:
+    def record_answers(self, deliveries: Sequence[ActiveDelivery], answers: Sequence[Settled]) -> None:
         """Take the answers of the store, one for each delivery."""
         self._forget(deliveries)
         for delivery, answer in zip(deliveries, answers, strict=True):
@@ -53,11 +53,11 @@ class Settler:
                 self._events.emit(LeaseLost(delivery.claim, f"its settlement was refused: {answer.status}"))
         self._events.emit(JobsFinished(deliveries, answers))
 
-    def record_failure(self, deliveries: Sequence[Delivery], error: Exception) -> None:
+    def record_failure(self, deliveries: Sequence[ActiveDelivery], error: Exception) -> None:
         """The call failed: take the answers that are known, and send the other settlements again."""
         known = _known_answers(error)
-        again: list[Delivery] = []
-        settled: list[tuple[Delivery, Settled]] = []
+        again: list[ActiveDelivery] = []
+        settled: list[tuple[ActiveDelivery, Settled]] = []
         for delivery in deliveries:
             answer = known.pop(delivery.claim.lease.id, None)
             if answer is not None:
@@ -70,12 +70,12 @@ class Settler:
         if settled:
             self.record_answers([delivery for delivery, _ in settled], [answer for _, answer in settled])
 
-    def give_up(self, deliveries: Sequence[Delivery], error: HeadraceError) -> None:
+    def give_up(self, deliveries: Sequence[ActiveDelivery], error: HeadraceError) -> None:
         """Drop settlements that the store will never take: the leases end, and the jobs are claimed again."""
         for delivery in deliveries:
             self._drop(delivery, str(error))
 
-    def _drop(self, delivery: Delivery, why: str) -> None:
+    def _drop(self, delivery: ActiveDelivery, why: str) -> None:
         self._forget([delivery])
         self._events.emit(LeaseLost(delivery.claim, why))
 

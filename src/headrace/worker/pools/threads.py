@@ -54,7 +54,7 @@ class FifoSemaphore:
 T = TypeVar("T")
 
 
-class _Call:
+class _ThreadCall:
     """A call that runs in a thread."""
 
     __slots__ = ("answer", "ended", "error", "function", "is_abandoned", "loop", "result")
@@ -73,12 +73,12 @@ class _Call:
 class _Thread:
     """A daemon thread that runs one call after the other; no exception of a call ends it."""
 
-    def __init__(self, name: str, on_end: Callable[["_Thread", _Call], None]) -> None:
-        self._inbox: SimpleQueue[_Call | None] = SimpleQueue()
+    def __init__(self, name: str, on_end: Callable[["_Thread", _ThreadCall], None]) -> None:
+        self._inbox: SimpleQueue[_ThreadCall | None] = SimpleQueue()
         self._on_end = on_end
         threading.Thread(target=self._work, name=name, daemon=True).start()
 
-    def submit(self, call: _Call | None) -> None:
+    def submit(self, call: _ThreadCall | None) -> None:
         """Run this call next; None ends the thread."""
         self._inbox.put(call)
 
@@ -102,7 +102,7 @@ class ThreadPool:
         self._name = name
         self._slots = FifoSemaphore(size)
         self._idle: list[_Thread] = []
-        self._running: set[_Call] = set()
+        self._running: set[_ThreadCall] = set()
         self._started = 0
         self._is_closed = False
 
@@ -122,7 +122,7 @@ class ThreadPool:
         if self._is_closed:
             self._slots.release()
             raise Refused("closed", "the pool of threads was closed; make a new one")
-        call = _Call(_in_context(function), asyncio.get_running_loop())
+        call = _ThreadCall(_in_context(function), asyncio.get_running_loop())
         self._running.add(call)
         self._thread().submit(call)
         try:
@@ -157,7 +157,7 @@ class ThreadPool:
         self._started += 1
         return _Thread(f"{self._name}-{self._started}", self._on_end)
 
-    def _on_end(self, thread: _Thread, call: _Call) -> None:
+    def _on_end(self, thread: _Thread, call: _ThreadCall) -> None:
         """Runs on the loop after a thread has finished a call."""
         self._running.discard(call)
         self._slots.release()
@@ -169,7 +169,7 @@ class ThreadPool:
         if not awaited.done():
             awaited.set_result(None)
 
-    async def _wait_for_end(self, call: _Call) -> None:
+    async def _wait_for_end(self, call: _ThreadCall) -> None:
         """Wait until the call has ended or was abandoned, however often the task is cancelled meanwhile."""
         while call in self._running and not call.is_abandoned:
             call.ended = call.loop.create_future()

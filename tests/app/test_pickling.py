@@ -64,7 +64,7 @@ def test_a_job_without_a_name_elsewhere_can_be_sent_and_not_called(url: str, dum
         b'{"user_id":3,"note":null}',
         "new",
     )
-    with pytest.raises(Refused, match=r"welcome\(user_id: int, note: .*\) cannot be called so"):
+    with pytest.raises(Refused, match=r"wrong arguments for .*welcome\(user_id: int, note: .*\)"):
         there.blocking.enqueue("x", None)  # type: ignore[arg-type]
     with pytest.raises(Refused, match="comes from another process and can only be sent here"):
         there(1, None)  # type: ignore[operator]

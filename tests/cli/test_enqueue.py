@@ -180,7 +180,7 @@ def test_a_payload_may_be_piped_in(file_url: str) -> None:
     [
         ([], "a job needs a kind, as in: headrace enqueue greet name=Ada; app:app has welcome, add"),
         (["welcom", "user_id=1"], "no handler for kind 'welcom'; did you mean 'welcome'?"),
-        (["welcome", "user_id=x"], "welcome(user_id: int, name: str = '') cannot be called so: Expected `int`"),
+        (["welcome", "user_id=x"], "wrong arguments for welcome(user_id: int, name: str = ''): Expected `int`"),
         (["welcome", "[1]"], "the payload for welcome(user_id: int, name: str = '') must be an object of arguments"),
         (["add", "a=1", "b=2"], "the payload for add(a: int, b: int) must be an array of arguments; found {'a': 1"),
         (["welcome", '{"self": 1}'], "welcome(user_id: int, name: str = '') cannot be called with {'self': 1}"),
@@ -360,7 +360,7 @@ def test_a_file_is_checked_before_it_is_sent(file_url: str, project: Path, here:
 
     sentences = {
         '{"kind": "ad"}': "no handler for kind 'ad'; did you mean 'add'?",
-        '{"kind": "add", "payload": [1, "2"]}': "add(a: int, b: int) cannot be called so",
+        '{"kind": "add", "payload": [1, "2"]}': "wrong arguments for add(a: int, b: int)",
         '{"kind": "add", "dely": "5m"}': "a job has no 'dely'; did you mean 'delay'?",
         '{"payload": [1, 2]}': 'it has no kind; add one ("kind": "greet"), or name one for all lines',
         "[1]": "a JSON object was wanted",

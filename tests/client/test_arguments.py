@@ -142,7 +142,9 @@ def test_arguments_that_do_not_fit_are_refused_before_anything_is_sent(
         Arguments.of(welcome).encode(args, kwargs)
 
     assert caught.value.reason == "bad_arguments"
-    assert str(caught.value).startswith("welcome(user_id: int, template: str = 'hello', at: datetime")
+    assert str(caught.value).startswith(
+        "wrong arguments for welcome(user_id: int, template: str = 'hello', at: datetime"
+    )
 
 
 @pytest.mark.parametrize(

@@ -30,7 +30,7 @@ def after(module: str, line: str, *added: str) -> Piece:
 
 PAUSE_IN_OUTAGE = "            await self._reconnect.wait(error)"
 COUNT_RUN = "            self._number += 1"
-LOST_BATCH = "        return sorted_out(lost, jobs)"
+LOST_BATCH = "        return split_outcomes(lost, jobs)"
 CROSSED = "settlements = [replace(each, outcome=settlements[~at].outcome) for at, each in enumerate(settlements)]"
 TIMED_OUT = 'return self._retry(JobError.of("TimedOut", f"the handler was still running after its {limit}"))'
 
@@ -120,11 +120,11 @@ FAULTS: dict[str, Piece] = {
     ),
     "answers_are_crossed_between_senders": (
         BATCHING,
-        "for truth in await enqueue_batch(self._jobs, batch):",
-        "for truth in reversed(await enqueue_batch(self._jobs, batch)):",
+        "for outcome in await enqueue_batch(self._jobs, batch):",
+        "for outcome in reversed(await enqueue_batch(self._jobs, batch)):",
     ),
     "an_idempotency_key_is_not_sent": (OPTIONS, "idempotency_key=key,", "idempotency_key=None,"),
-    "a_lost_reply_counts_as_success": (BATCHING, "truths.append(mine)", 'truths.append(Enqueued(job.id, "created"))'),
+    "a_lost_reply_counts_as_success": (BATCHING, "outcomes.append(error)", 'outcomes.append(Enqueued(job.id, "created"))'),
     "a_lost_reply_is_reported_as_nothing_changed": before(
         BATCHING,
         LOST_BATCH,

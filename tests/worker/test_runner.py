@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from headrace.client.eager import is_eager
+from headrace.client.tasks import is_eager
 from headrace.model.claim import Claim, Lease
 from headrace.model.job import Record
 from headrace.model.outcome import Cancelled, JobError, Outcome, Released, Retried

@@ -1,4 +1,4 @@
-"""Arguments: how the payload of a job and the arguments of the function that does it belong together."""
+"""Encodes the arguments of a call as the payload of a job, and decodes a payload to call the job's handler."""
 
 import inspect
 from collections.abc import Callable, Coroutine, Mapping, Sequence
@@ -8,8 +8,7 @@ from typing import Any, Generic, Literal, TypeVar, Union, cast, get_type_hints, 
 import msgspec
 from msgspec import UNSET, Struct, UnsetType
 
-from headrace.client.codec import JSON, RAW, Codec
-from headrace.client.foreign import WORKING, from_json_value, is_known
+from headrace.client.codec import JSON, RAW, SENDABLE, Codec, from_json_value, is_known
 from headrace.model.errors import BadConfig, Refused
 from headrace.model.limits import RESULT_LOOK_BYTES_MAX
 from headrace.model.redact import redact_head
@@ -213,7 +212,7 @@ class Arguments(Generic[R]):
         return [content.get(each.name, each.default) for each in self._plain[:given]]
 
     def _unfit(self, found: str) -> Refused:
-        return Refused("bad_arguments", f"{self} cannot be called so: {found}; give it the arguments that it takes")
+        return Refused("bad_arguments", f"wrong arguments for {self}: {found}")
 
     def _check_shape(self) -> None:
         for each in self._parameters:
@@ -252,7 +251,7 @@ class Arguments(Generic[R]):
                 )
             _check_wire(wire)
         except TypeError as error:
-            raise BadConfig(f"{self} has an argument of a type that cannot be sent ({error}); {WORKING}") from error
+            raise BadConfig(f"{self} has an argument of a type that cannot be sent ({error}); {SENDABLE}") from error
         return wire
 
 
@@ -296,6 +295,6 @@ def _shown(parameter: inspect.Parameter) -> str:
     """A parameter as it is written; annotations by their name, whatever module they are from."""
     stars = "**" if parameter.kind is _KINDS.VAR_KEYWORD else "*" if parameter.kind is _KINDS.VAR_POSITIONAL else ""
     kind = parameter.annotation
-    told = "" if kind is _KINDS.empty else f": {_type_name(kind)}"
+    annotation = "" if kind is _KINDS.empty else f": {_type_name(kind)}"
     default = "" if parameter.default is _KINDS.empty else f" = {bounded_repr(parameter.default)}"
-    return stars + parameter.name + told + default
+    return stars + parameter.name + annotation + default

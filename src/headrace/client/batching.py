@@ -1,4 +1,4 @@
-"""Batches: how many jobs go into one call, and what became of each of them, whatever became of the call."""
+"""Sends jobs in batches: those of one turn of the event loop, or any number, with an outcome for each job."""
 
 import asyncio
 import copy
@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 from typing import cast
 
-from headrace.client.eager import start_task
+from headrace.client.tasks import start_task
 from headrace.model.errors import HeadraceError, OutcomeUnknown, Refused
 from headrace.model.job import Job
 from headrace.model.limits import BATCH_MAX, ENQUEUE_BYTES_MAX, ENQUEUES_IN_FLIGHT_MAX
@@ -15,11 +15,11 @@ from headrace.model.results import Enqueued
 from headrace.stores.contract.jobs import Jobs, NowaitJobs
 
 EnqueueOutcome = Enqueued | HeadraceError
-"""What became of one job: the store's answer, or the error that its sender is to see."""
+"""The result of one enqueue: the store's answer, or the error for its sender."""
 
 
 def batches(jobs: Iterable[Job]) -> Iterator[list[Job]]:
-    """The jobs in order, in parts that one call takes."""
+    """The jobs in order, in batches of at most what one call takes."""
     batch: list[Job] = []
     size = 0
     for job in jobs:
@@ -35,7 +35,7 @@ def batches(jobs: Iterable[Job]) -> Iterator[list[Job]]:
 
 
 def check_job(job: object) -> None:
-    """Refuse what is no job before it is among others, whom it would harm."""
+    """Refuse what is no job, before a batch with others fails by it."""
     if type(job) is not Job:
         raise Refused(
             "bad_job", f"only a Job can be sent; found {type(job).__name__}; make one with the client's job()"
@@ -43,55 +43,55 @@ def check_job(job: object) -> None:
 
 
 async def enqueue_batch(store: Jobs, jobs: Sequence[Job]) -> list[EnqueueOutcome]:
-    """Enqueue jobs in one call and say what became of each, in order; raises nothing that the store says."""
+    """Enqueue jobs in one call; the outcome of each, in order. Errors of the store are returned, not raised."""
     try:
         return list(await store.enqueue(jobs))
     except Refused as refused:
         if len(jobs) == 1:
             return [refused]
-        # The call was refused as a whole and changed nothing: each by itself, so that one does not harm the others.
-        return [truth for job in jobs for truth in await enqueue_batch(store, [job])]
+        # The call was refused as a whole and changed nothing: send each by itself, so that one job fails no others.
+        return [outcome for job in jobs for outcome in await enqueue_batch(store, [job])]
     except OutcomeUnknown as lost:
-        return sorted_out(lost, jobs)
+        return split_outcomes(lost, jobs)
     except HeadraceError as error:
         return [copy_error(error) for _ in jobs]
 
 
 def copy_error(error: HeadraceError) -> HeadraceError:
     """A copy for one of several callers: a shared one would collect the tracebacks of all of them."""
-    mine = copy.copy(error)
-    mine.__cause__ = error.__cause__ or error
-    return mine
+    copied = copy.copy(error)
+    copied.__cause__ = error.__cause__ or error
+    return copied
 
 
-def sorted_out(lost: OutcomeUnknown, jobs: Sequence[Job]) -> list[EnqueueOutcome]:
-    """What became of each job of a call whose answer got lost, in order."""
+def split_outcomes(lost: OutcomeUnknown, jobs: Sequence[Job]) -> list[EnqueueOutcome]:
+    """The outcome of each job of a call whose answer got lost, in order."""
     answers: dict[str, deque[Enqueued]] = {}
     for answer in lost.known:
         if isinstance(answer, Enqueued):
             answers.setdefault(answer.id, deque()).append(answer)
     unknown = set(lost.unknown)
-    truths: list[EnqueueOutcome] = []
+    outcomes: list[EnqueueOutcome] = []
     for job in jobs:
-        # An id that was sent twice is unknown when one of the two is: nobody can say which.
+        # An id that was sent twice is unknown when one of the two is: the answers do not tell which.
         if job.id in unknown or not answers.get(job.id):
-            mine = OutcomeUnknown(str(lost), unknown=[job.id])
-            mine.__cause__ = lost
-            truths.append(mine)
+            error = OutcomeUnknown(str(lost), unknown=[job.id])
+            error.__cause__ = lost
+            outcomes.append(error)
         else:
-            truths.append(answers[job.id].popleft())
-    return truths
+            outcomes.append(answers[job.id].popleft())
+    return outcomes
 
 
-EARLY = 25
-"""So many senders leave before the turn is over where nothing is under way, so that the store works while the others
-make their jobs: 1.26 times as many jobs a second with 50 tasks, for 1.15 times the processor time."""
+EARLY_SENDERS = 25
+"""With nothing under way, this many senders do not wait for the end of the turn, so that the store works while the
+others make their jobs: 1.26 times as many jobs a second with 50 tasks, for 1.15 times the processor time."""
 
 _Sender = tuple[Job, "asyncio.Future[Enqueued]"]
 
 
 class Coalescer:
-    """Collects what is sent within one turn of the event loop; every sender gets its own answer or error.
+    """Sends the jobs of one turn of the event loop together; every sender gets its own answer or error.
 
     A task that is cancelled before the turn is over takes its job along; after that the job is on its way. Where the
     store can write at once, a lone sender does not wait for the end of the turn: its job is on its way when it waits.
@@ -101,100 +101,101 @@ class Coalescer:
         self._jobs = jobs
         self._nowait_jobs = cast("NowaitJobs", jobs) if hasattr(jobs, "enqueue_nowait") else None
         self._senders: list[_Sender] = []
-        self._flights: set[asyncio.Task[None]] = set()
+        self._calls: set[asyncio.Task[None]] = set()
         self._posted = 0
         self._is_shared = False
-        """Whether the last call met others: then senders come together, and the first waits for the rest."""
+        """Whether the last call had several senders: then the first one waits for the others."""
 
     async def send(self, job: Job) -> Enqueued:
-        """Send one job along with those of its neighbours; what the store says of it."""
+        """Send one job along with those of other tasks; the store's answer to it."""
         check_job(job)
         loop = asyncio.get_running_loop()
         answer: asyncio.Future[Enqueued] = loop.create_future()
         self._senders.append((job, answer))
         count = len(self._senders)
-        if count == (EARLY if self._is_shared else 1) and self._nowait_jobs is not None and not self._is_aloft:
-            self._leave()
+        is_early = count == (EARLY_SENDERS if self._is_shared else 1)
+        if is_early and self._nowait_jobs is not None and not self._is_in_flight:
+            self._flush()
         elif count == 1:
-            loop.call_soon(self._leave)
+            loop.call_soon(self._flush)
         return await answer
 
     @property
-    def _is_aloft(self) -> bool:
-        return self._posted > 0 or bool(self._flights)
+    def _is_in_flight(self) -> bool:
+        return self._posted > 0 or bool(self._calls)
 
-    def _leave(self) -> None:
+    def _flush(self) -> None:
         senders = [sender for sender in self._senders if not sender[1].done()]
         self._senders = []
         if senders:
-            self._is_shared = len(senders) > 1 or self._is_aloft
+            self._is_shared = len(senders) > 1 or self._is_in_flight
             try:
                 if self._nowait_jobs is None or not self._is_posted(senders, self._nowait_jobs):
                     self._start(senders)
-            except Exception as error:  # noqa: BLE001 - a fault of the store's belongs to those who asked
+            except Exception as error:  # noqa: BLE001 - a fault of the store belongs to the senders
                 for _, answer in senders:
-                    _fail(answer, error)
+                    _reject(answer, error)
 
     def _is_posted(self, senders: list[_Sender], nowait_jobs: NowaitJobs) -> bool:
         # One call at most: what was sent first is first in its queue, also where a call has to be made again.
         batch, *more = [[senders[0][0]]] if len(senders) == 1 else batches(job for job, _ in senders)
-        if more or not nowait_jobs.enqueue_nowait(batch, partial(self._take, senders)):
+        if more or not nowait_jobs.enqueue_nowait(batch, partial(self._on_posted, senders)):
             return False
         self._posted += 1
         return True
 
-    def _take(self, senders: list[_Sender], found: list[Enqueued] | Exception | None) -> None:
+    def _on_posted(self, senders: list[_Sender], found: list[Enqueued] | Exception | None) -> None:
         self._posted -= 1
         if found is None:
             self._start(senders)
         elif isinstance(found, list):
-            for (_, answer), truth in zip(senders, found, strict=True):
-                _tell(answer, truth)
+            for (_, answer), outcome in zip(senders, found, strict=True):
+                _resolve(answer, outcome)
         elif isinstance(found, OutcomeUnknown):
-            for (_, answer), lost in zip(senders, sorted_out(found, [job for job, _ in senders]), strict=True):
-                _tell(answer, lost)
+            for (_, answer), lost in zip(senders, split_outcomes(found, [job for job, _ in senders]), strict=True):
+                _resolve(answer, lost)
         else:
             for _, answer in senders:
-                _fail(answer, found)
+                _reject(answer, found)
 
     def _start(self, senders: list[_Sender]) -> None:
-        flight = start_task(self._fly(senders), asyncio.get_running_loop())
-        if not flight.done():
-            self._flights.add(flight)  # the loop itself holds its tasks only weakly
-            flight.add_done_callback(self._flights.discard)
+        call = start_task(self._send(senders), asyncio.get_running_loop())
+        if not call.done():
+            self._calls.add(call)  # the loop itself holds its tasks only weakly
+            call.add_done_callback(self._calls.discard)
 
-    async def _fly(self, senders: list[_Sender]) -> None:
+    async def _send(self, senders: list[_Sender]) -> None:
         left = iter(senders)
         answers = [answer for _, answer in senders]
         try:
             # One after the other: what was sent first is first in its queue.
             for batch in batches(job for job, _ in senders):
-                for truth in await enqueue_batch(self._jobs, batch):
-                    _tell(next(left)[1], truth)
-        except Exception as error:  # noqa: BLE001 - a fault of the store's belongs to those who asked
+                for outcome in await enqueue_batch(self._jobs, batch):
+                    _resolve(next(left)[1], outcome)
+        except Exception as error:  # noqa: BLE001 - a fault of the store belongs to the senders
             for answer in answers:
-                _fail(answer, error)
+                _reject(answer, error)
         finally:
             for answer in answers:
-                answer.cancel()  # nothing where all have been told; else the loop is ending
+                answer.cancel()  # answered ones stay as they are; for the others the loop is ending
 
 
-def _tell(answer: "asyncio.Future[Enqueued]", truth: EnqueueOutcome) -> None:
+def _resolve(answer: "asyncio.Future[Enqueued]", outcome: EnqueueOutcome) -> None:
     if answer.done():
         return  # its sender was cancelled
-    if isinstance(truth, HeadraceError):
-        answer.set_exception(truth)
+    if isinstance(outcome, HeadraceError):
+        answer.set_exception(outcome)
     else:
-        answer.set_result(truth)
+        answer.set_result(outcome)
 
 
-def _fail(answer: "asyncio.Future[Enqueued]", error: Exception) -> None:
+def _reject(answer: "asyncio.Future[Enqueued]", error: Exception) -> None:
     if not answer.done():
         answer.set_exception(error)
 
 
 Sent = list[tuple[Job, EnqueueOutcome]]
-"""Every job with what became of it, in the order given."""
+"""Every job with its outcome, in the order given."""
 
 
 async def send_many(store: Jobs, jobs: Iterable[Job], progress: Callable[[int], None] | None) -> tuple[Sent, bool]:
@@ -202,61 +203,60 @@ async def send_many(store: Jobs, jobs: Iterable[Job], progress: Callable[[int], 
 
     Two calls with the same id are never under way at once, so the later one of two jobs with the same id wins.
     """
-    flights: dict[asyncio.Task[list[EnqueueOutcome]], list[Job]] = {}
-    landed: list[tuple[list[Job], asyncio.Task[list[EnqueueOutcome]]]] = []
-    aloft: set[str] = set()
-    told = 0
+    in_flight: dict[asyncio.Task[list[EnqueueOutcome]], list[Job]] = {}
+    started: list[tuple[list[Job], asyncio.Task[list[EnqueueOutcome]]]] = []
+    ids_in_flight: set[str] = set()
+    answered = 0
 
-    async def land(flights_max: int) -> bool:
-        """Wait until so few are under way; whether all that landed were answered."""
-        nonlocal told
-        fine = True
-        while len(flights) > flights_max:
-            done, _ = await asyncio.wait(flights, return_when=asyncio.FIRST_COMPLETED)
-            for flight in done:
-                batch = flights.pop(flight)
-                aloft.difference_update(job.id for job in batch)
-                truths = flight.result()
-                told += len(batch)
-                fine = fine and not any(is_lost(truth) for truth in truths)
+    async def wait_for(calls_max: int) -> bool:
+        """Wait until so few calls are in flight; whether all jobs of the others were answered."""
+        nonlocal answered
+        is_complete = True
+        while len(in_flight) > calls_max:
+            done, _ = await asyncio.wait(in_flight, return_when=asyncio.FIRST_COMPLETED)
+            for call in done:
+                batch = in_flight.pop(call)
+                ids_in_flight.difference_update(job.id for job in batch)
+                answered += len(batch)
+                is_complete = is_complete and not any(map(is_lost, call.result()))
                 if progress is not None:
-                    progress(told)
-        return fine
+                    progress(answered)
+        return is_complete
 
     complete = True
     try:
         for batch in batches(jobs):
             ids = {job.id for job in batch}
-            complete = await land(ENQUEUES_IN_FLIGHT_MAX - 1 if aloft.isdisjoint(ids) else 0)
+            complete = await wait_for(ENQUEUES_IN_FLIGHT_MAX - 1 if ids_in_flight.isdisjoint(ids) else 0)
             if not complete:
                 break
-            flight = asyncio.create_task(enqueue_batch(store, batch))
-            flights[flight] = batch
-            landed.append((batch, flight))
-            aloft |= ids
-        complete = await land(0) and complete
+            call = asyncio.create_task(enqueue_batch(store, batch))
+            in_flight[call] = batch
+            started.append((batch, call))
+            ids_in_flight |= ids
+        complete = await wait_for(0) and complete
     finally:
-        for flight in flights:
-            flight.cancel()
-    return [pair for batch, flight in landed for pair in zip(batch, flight.result(), strict=True)], complete
+        for call in in_flight:
+            call.cancel()
+    return [pair for batch, call in started for pair in zip(batch, call.result(), strict=True)], complete
 
 
-def is_lost(truth: EnqueueOutcome) -> bool:
+def is_lost(outcome: EnqueueOutcome) -> bool:
     """Whether the store gave no answer, not even a refusal."""
-    return isinstance(truth, HeadraceError) and not isinstance(truth, Refused)
+    return isinstance(outcome, HeadraceError) and not isinstance(outcome, Refused)
 
 
-def why_lost(sent: Sent) -> HeadraceError:
-    """The first error among jobs of which at least one got no answer."""
-    return next(truth for _, truth in sent if isinstance(truth, HeadraceError) and is_lost(truth))
+def first_loss(sent: Sent) -> HeadraceError:
+    """The first loss among outcomes of which at least one is lost."""
+    return next(outcome for _, outcome in sent if isinstance(outcome, HeadraceError) and is_lost(outcome))
 
 
-def unanswered(sent: Sent, known: list[object]) -> HeadraceError:
-    """The error for a caller whose jobs were not all answered; `known` goes with it."""
-    cause = why_lost(sent)
-    if not known and not any(isinstance(truth, OutcomeUnknown) for _, truth in sent):
+def unanswered_error(sent: Sent, known: list[object]) -> HeadraceError:
+    """The error for a caller whose jobs were not all answered, with the handles of the answered ones."""
+    cause = first_loss(sent)
+    if not known and not any(isinstance(outcome, OutcomeUnknown) for _, outcome in sent):
         return cause  # nothing was changed at all
-    lost = [job.id for job, truth in sent if is_lost(truth)]
+    lost = [job.id for job, outcome in sent if is_lost(outcome)]
     error = OutcomeUnknown(
         f"{len(known):,} jobs were answered and {len(lost):,} were not, then sending stopped: {cause}",
         known=known,

@@ -1,18 +1,18 @@
-"""The client for programs without an event loop: the same verbs without await."""
+"""A client for programs without an event loop: the methods of `Client`, each of which waits for its answer."""
 
 import asyncio
 from collections.abc import Callable, Coroutine, Iterable, Sequence
 from itertools import islice
 from types import TracebackType
-from typing import Any, Generic, Self, TypeVar, Unpack, overload
+from typing import Any, Self, TypeVar, Unpack, overload
 
 from headrace.client.background import BACKGROUND
 from headrace.client.client import Client
 from headrace.client.codec import JSON, Codec
-from headrace.client.handle import REFUSALS, Handle
+from headrace.client.handle import AnyHandle, Handle
 from headrace.client.options import JobMaker, OptionFields
 from headrace.model.clock import SystemClock, monotonic_ms
-from headrace.model.errors import BadConfig, OutcomeUnknown, Refused, StoreUnavailable
+from headrace.model.errors import BadConfig, OutcomeUnknown, StoreUnavailable
 from headrace.model.ids import random_bytes
 from headrace.model.job import Job
 from headrace.model.limits import BATCH_MAX, ENQUEUES_IN_FLIGHT_MAX
@@ -25,10 +25,10 @@ T = TypeVar("T")
 
 
 class BlockingClient:
-    """A `Client` for threads: every method waits for its answer. One may be shared by any number of threads.
+    """A `Client` for threads: every method waits for its answer. Any number of threads may share it.
 
-    The store is opened with the first call, on a thread in the background that all blocking clients of the process
-    share. It may be carried over a fork and pickled: the other process opens the store anew. Use `with`, or `close`.
+    The store is opened with the first call, on a background thread that all blocking clients of the process share. A
+    client may be used after a fork and be pickled: the other process opens the store anew. Use `with`, or `close`.
     """
 
     def __init__(
@@ -51,7 +51,7 @@ class BlockingClient:
 
     def __reduce__(self) -> tuple[Callable[..., "BlockingClient"], tuple[object, ...]]:
         maker = self.maker
-        return _remade, (self._url, maker.tenant, maker.default_queue, maker.codec)
+        return _rebuild, (self._url, maker.tenant, maker.default_queue, maker.codec)
 
     def __enter__(self) -> Self:
         return self
@@ -62,18 +62,18 @@ class BlockingClient:
         self.close()
 
     def close(self) -> None:
-        """Let go of the store; closing twice is fine, any other call afterwards raises `StoreUnavailable`."""
+        """Release the store; closing twice is fine, any other call afterwards raises `StoreUnavailable`."""
         if not self._closed:
             self._closed = True
             if self._opened is not None:
                 BACKGROUND.run(self._close)
 
     def job(self, kind: str, payload: object = None, **options: Unpack[OptionFields]) -> Job:
-        """Make a job and send nothing: for `send` and `enqueue_many`. Raises `Refused` for what can never be right."""
+        """Make a job for `send` and `enqueue_many`, without sending it. Raises `Refused` for invalid values."""
         return self.maker.job(kind, payload, **options)
 
     def enqueue(self, kind: str, payload: object = None, **options: Unpack[OptionFields]) -> "BlockingHandle[Any]":
-        """Send a job to whoever handles `kind`; see `Client.enqueue`."""
+        """Send a job to the workers that handle `kind`; see `Client.enqueue`."""
         return self.send(self.maker.job(kind, payload, **options))
 
     @overload
@@ -81,8 +81,8 @@ class BlockingClient:
     @overload
     def send(self, job: Job, *, type: Any = Any, codec: Codec | None = None) -> "BlockingHandle[Any]": ...
     def send(self, job: Job, *, type: Any = Any, codec: Codec | None = None) -> "BlockingHandle[Any]":
-        """Send a job that is made already; its result will be read as `type`."""
-        return _blocking(self, self._run(lambda client: client.send(job)), type, codec)
+        """Send a job that `job` made; its result will be read as `type`."""
+        return _blocking_handle(self, self._run(lambda client: client.send(job)), type, codec)
 
     def enqueue_many(
         self, jobs: Iterable[Job], *, progress: Callable[[int], None] | None = None
@@ -102,21 +102,21 @@ class BlockingClient:
                     unknown=[job.id for job in part],
                 ) from error
             except OutcomeUnknown as lost:
-                known = [_blocking(self, each) for each in lost.known if isinstance(each, Handle)]
+                known = [_blocking_handle(self, each) for each in lost.known if isinstance(each, Handle)]
                 raise OutcomeUnknown(str(lost), known=[*handles, *known], unknown=lost.unknown) from lost
-            handles += [_blocking(self, each) for each in sent]
+            handles += [_blocking_handle(self, each) for each in sent]
             if progress is not None:
                 progress(len(handles))
         return handles
 
     def enqueue_on(self, connection: Any, jobs: Sequence[Job]) -> "list[BlockingHandle[Any]]":
         """Send jobs as part of your own transaction on `connection`; see `Client.enqueue_on`."""
-        return [_blocking(self, each) for each in self._run(lambda client: client.enqueue_on(connection, jobs))]
+        return [_blocking_handle(self, each) for each in self._run(lambda client: client.enqueue_on(connection, jobs))]
 
     def handle(
         self, queue: str | Queue, id: str, *, type: Any = Any, codec: Codec | None = None
     ) -> "BlockingHandle[Any]":
-        """A handle of a job that was sent before, by this program or another; looks at nothing."""
+        """A handle of a job that was sent before, by this program or another; does not call the store."""
         return BlockingHandle(self, self.maker.queue(queue), id, type=type, codec=codec)
 
     def cancel(self, queue: str | Queue, *ids: str, running: bool = False) -> list[Cancellation]:
@@ -146,15 +146,15 @@ class BlockingClient:
         until_ms = None if timeout is None else monotonic_ms() + duration_ms("timeout", timeout)
 
         def wait(client: Client) -> Coroutine[Any, Any, Any]:
-            # Counted anew each time: a fork elsewhere in the program breaks the wait off and has it begun again.
+            # Computed at each start: a fork elsewhere in the program cancels the wait and starts it again.
             left = None if until_ms is None else max(until_ms - monotonic_ms(), 0) / 1_000
             return client.result(queue, id, timeout=left, type=type, codec=codec, blocked_job=blocked_job)
 
         return self._run(wait, interruptible=True)
 
-    def _run(self, ask: Callable[[Client], Coroutine[Any, Any, T]], *, interruptible: bool = False) -> T:
+    def _run(self, function: Callable[[Client], Coroutine[Any, Any, T]], *, interruptible: bool = False) -> T:
         async def call() -> T:
-            return await ask(await self._client())
+            return await function(await self._client())
 
         if self._closed:
             raise StoreUnavailable("this client was closed; make a new one")
@@ -179,36 +179,13 @@ class BlockingClient:
             await BACKGROUND.stores.release(self._url)
 
 
-class BlockingHandle(Generic[R]):
+class BlockingHandle(AnyHandle[BlockingClient, R]):
     """A `Handle` for threads; can be pickled along with its client."""
 
-    __slots__ = ("_client", "_codec", "_type", "error", "id", "queue", "status")
-
-    def __init__(
-        self,
-        client: BlockingClient,
-        queue: Queue,
-        id: str,
-        status: str = "known",
-        type: Any = Any,
-        codec: Codec | None = None,
-        error: Refused | None = None,
-    ) -> None:
-        self._client = client
-        self._type = type
-        self._codec = codec
-        self.queue = queue
-        self.id = id
-        self.status = status
-        self.error = error
-
-    @property
-    def ok(self) -> bool:
-        """Whether the store has the job."""
-        return self.status not in REFUSALS
+    __slots__ = ()
 
     def result(self, timeout: Duration | None = None) -> R:
-        """What the handler returned, as soon as it has; see `Handle.result`."""
+        """Wait until the job is done and return what its handler returned; see `Handle.result`."""
         found: R = self._client.result(
             self.queue,
             self.id,
@@ -234,22 +211,19 @@ class BlockingHandle(Generic[R]):
         [found] = self._client.find(self.queue, self.id)
         return found
 
-    def __repr__(self) -> str:
-        return f"<BlockingHandle {self.id!r} on {self.queue.full_name!r}: {self.status}>"
-
 
 def run_on(
-    client: BlockingClient, ask: Callable[[Client], Coroutine[Any, Any, T]], *, interruptible: bool = False
+    client: BlockingClient, function: Callable[[Client], Coroutine[Any, Any, T]], *, interruptible: bool = False
 ) -> T:
     """Run an async function of the client behind a blocking one, on its event loop; see `Background.run`."""
-    return client._run(ask, interruptible=interruptible)
+    return client._run(function, interruptible=interruptible)
 
 
-def _blocking(
+def _blocking_handle(
     client: BlockingClient, handle: Handle[Any], type: Any = Any, codec: Codec | None = None
 ) -> BlockingHandle[Any]:
     return BlockingHandle(client, handle.queue, handle.id, handle.status, type, codec, handle.error)
 
 
-def _remade(url: str, tenant: str, queue: str | Queue, codec: Codec) -> BlockingClient:
+def _rebuild(url: str, tenant: str, queue: str | Queue, codec: Codec) -> BlockingClient:
     return BlockingClient(url, tenant=tenant, queue=queue, codec=codec)

@@ -1,11 +1,11 @@
-"""The client: sends jobs to a store and looks after them."""
+"""Enqueues jobs, and finds, cancels and removes them and waits for their results, on an event loop."""
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 from typing import Any, TypeVar, Unpack, overload
 
 from headrace.client import tracing
-from headrace.client.batching import Coalescer, Sent, is_lost, send_many, unanswered
+from headrace.client.batching import Coalescer, Sent, is_lost, send_many, unanswered_error
 from headrace.client.codec import JSON, Codec
 from headrace.client.handle import Handle, outcome_of, wait_for
 from headrace.client.options import JobMaker, OptionFields
@@ -23,9 +23,9 @@ R = TypeVar("R")
 
 
 class Client:
-    """Sends jobs to an open store. Belongs to the store's event loop; the store is closed by whoever opened it.
+    """Sends jobs to an open store. Belongs to the store's event loop; it does not close the store.
 
-    `tenant` and `queue` hold for jobs that do not say otherwise. Where a method takes a queue, a name means the queue
+    `tenant` and `queue` are the defaults of its jobs. Where a method takes a queue, a name means the queue
     of that name with the client's tenant and one shard; give a `Queue` for others.
     """
 
@@ -44,13 +44,13 @@ class Client:
         self._coalescer = Coalescer(store.jobs)
 
     def job(self, kind: str, payload: object = None, **options: Unpack[OptionFields]) -> Job:
-        """Make a job and send nothing: for `send` and `enqueue_many`. Raises `Refused` for what can never be right."""
+        """Make a job for `send` and `enqueue_many`, without sending it. Raises `Refused` for invalid values."""
         return self.maker.job(kind, payload, **options)
 
     async def enqueue(self, kind: str, payload: object = None, **options: Unpack[OptionFields]) -> Handle[Any]:
-        """Send a job to whoever handles `kind`; the options are the fields of `Options`.
+        """Send a job to the workers that handle `kind`; the options are the fields of `Options`.
 
-        Raises `Refused` when the store will not have it: `conflict` (its idempotency key stands for other work),
+        Raises `Refused` when the store does not accept it: `conflict` (its idempotency key stands for other work),
         `wrong_shards`, `full`.
         """
         return await self.send(self.maker.job(kind, payload, **options))
@@ -60,7 +60,7 @@ class Client:
     @overload
     async def send(self, job: Job, *, type: Any = Any, codec: Codec | None = None) -> Handle[Any]: ...
     async def send(self, job: Job, *, type: Any = Any, codec: Codec | None = None) -> Handle[Any]:
-        """Send a job that is made already, as `enqueue` does; its result will be read as `type`.
+        """Send a job that `job` made, as `enqueue` does; its result will be read as `type`.
 
         Jobs that many tasks send at once go to the store together.
         """
@@ -83,8 +83,8 @@ class Client:
         read as `type`.
 
         Nothing is raised for a job that the store refuses: look at `ok` and `status` of its handle. When the store
-        cannot be asked or does not answer, sending stops and `OutcomeUnknown` carries the handles `known` and the ids
-        `unknown`; `StoreUnavailable` means that nothing was changed at all. What `jobs` still held was not sent.
+        cannot be reached or does not answer, sending stops and `OutcomeUnknown` carries the handles `known` and the ids
+        `unknown`; `StoreUnavailable` means that nothing was changed at all. The rest of `jobs` was not sent.
         `progress` is called with the number of jobs answered so far. Several calls are under way at once, so on a
         store of several servers or connections a thousand jobs may come before the thousand sent earlier; two jobs
         with the same id never do.
@@ -97,20 +97,22 @@ class Client:
             sent, complete = await tracing.traced_enqueue_many(recording, jobs, send)
         if complete:
             return self._handles(sent, type, codec)
-        raise unanswered(sent, [*self._handles([each for each in sent if not is_lost(each[1])], type, codec)])
+        raise unanswered_error(sent, [*self._handles([each for each in sent if not is_lost(each[1])], type, codec)])
 
     def _handles(self, sent: Sent, kind: Any = Any, codec: Codec | None = None) -> list[Handle[Any]]:
         return [
-            Handle(self, job.queue, truth.id, truth.status, kind, codec)
-            if isinstance(truth, Enqueued)
-            else Handle(self, job.queue, job.id, "refused", kind, codec, truth if isinstance(truth, Refused) else None)
-            for job, truth in sent
+            Handle(self, job.queue, outcome.id, outcome.status, kind, codec)
+            if isinstance(outcome, Enqueued)
+            else Handle(
+                self, job.queue, job.id, "refused", kind, codec, outcome if isinstance(outcome, Refused) else None
+            )
+            for job, outcome in sent
         ]
 
     async def enqueue_on(self, connection: Any, jobs: Sequence[Job]) -> list[Handle[Any]]:
         """Send jobs as part of your own transaction, on your connection to the database that the store lives in.
 
-        They are there when it commits, and never were when it rolls back. PostgreSQL only; at most 1,000 a call.
+        They are enqueued when it commits, and never were when it rolls back. PostgreSQL only; at most 1,000 a call.
         """
         enqueue_on = getattr(self.store, "enqueue_on", None)
         if enqueue_on is None:
@@ -129,37 +131,37 @@ class Client:
         return self._handles(list(zip(jobs, answers, strict=True)))
 
     def handle(self, queue: str | Queue, id: str, *, type: Any = Any, codec: Codec | None = None) -> Handle[Any]:
-        """A handle of a job that was sent before, by this program or another; looks at nothing."""
+        """A handle of a job that was sent before, by this program or another; does not call the store."""
         return Handle(self, self.maker.queue(queue), id, type=type, codec=codec)
 
     async def cancel(self, queue: str | Queue, *ids: str, running: bool = False) -> list[Cancellation]:
         """End waiting jobs; with `running`, also ask active ones to stop. Answers in the order of the ids."""
-        there = self.maker.queue(queue)
-        return [each for part in _parts(ids) for each in await self.store.jobs.cancel(there, part, running=running)]
+        target = self.maker.queue(queue)
+        return [each for part in _parts(ids) for each in await self.store.jobs.cancel(target, part, running=running)]
 
     async def remove(self, queue: str | Queue, *ids: str) -> list[Removed]:
         """Delete everything of these jobs: record, blocked job, finished job, dead letters. A running handler goes on
         without a lease."""
-        there = self.maker.queue(queue)
-        return [each for part in _parts(ids) for each in await self.store.jobs.remove(there, part)]
+        target = self.maker.queue(queue)
+        return [each for part in _parts(ids) for each in await self.store.jobs.remove(target, part)]
 
     async def find(self, queue: str | Queue, *ids: str) -> list[Found | None]:
         """All that is known of each job, None for an unknown one."""
-        there = self.maker.queue(queue)
-        return [each for part in _parts(ids) for each in await self.store.reads.find(there, part)]
+        target = self.maker.queue(queue)
+        return [each for part in _parts(ids) for each in await self.store.reads.find(target, part)]
 
     async def result(
         self,
         queue: str | Queue,
         id: str,
         *,
-        timeout: Duration | None = None,  # noqa: ASYNC109 - the sentence of the TimeoutError says what the job is at
+        timeout: Duration | None = None,  # noqa: ASYNC109 - its TimeoutError has the state of the job
         type: Any = Any,
         codec: Codec | None = None,
         blocked_job: bool = False,
     ) -> Any:
-        """Wait until the job has ended and return its result; see `Handle.result`. `blocked_job` is for a blocked
-        one."""
+        """Wait until the job has ended and return its result; see `Handle.result`. `blocked_job` waits for the blocked
+        job of the id instead."""
         timeout_ms = None if timeout is None else duration_ms("timeout", timeout)
         found = await wait_for(self.store, self.maker.queue(queue), id, timeout_ms, blocked_job=blocked_job)
         return outcome_of(found, codec or self.maker.codec, type, blocked_job=blocked_job)
@@ -174,15 +176,15 @@ def _refusal(job: Job, answer: Enqueued) -> Refused:
     queue = f"queue {job.queue.full_name!r} of tenant {job.queue.tenant!r}"
     match answer.status:
         case "conflict":
-            told = (
+            reason = (
                 f"idempotency key {job.idempotency_key!r} of job {job.id!r} stands for other work on {queue};"
                 " use a key of its own for other work"
             )
         case "full":
-            told = f"{queue} is full; send job {job.id!r} again later, add workers, or raise the queue's waiting_max"
+            reason = f"{queue} is full; send job {job.id!r} again later, add workers, or raise the queue's waiting_max"
         case _:
-            told = (
+            reason = (
                 f"{queue} has another number of shards than {job.queue.shards}, so job {job.id!r} has no place there;"
-                " use the number that it was made with"
+                " use the number that it was created with"
             )
-    return Refused(answer.status, told)
+    return Refused(answer.status, reason)

@@ -1,22 +1,28 @@
-"""Codecs: how a value becomes the bytes of a payload or a result, and comes back. Never pickle."""
+"""Encodes the values of payloads and results as bytes, and decodes them: JSON, or raw bytes; never pickle."""
 
+import math
 import reprlib
+import sys
+from collections.abc import Mapping
 from functools import lru_cache
+from pathlib import PurePath
 from typing import Any, Protocol
 
 import msgspec
 
-from headrace.client.foreign import from_json_value, holds_no_number, to_json_value
 from headrace.model.errors import Refused
-from headrace.model.validate import bounded_repr
+from headrace.model.validate import bounded_repr, cut
+
+ERRORS_SHOWN_MAX = 3
+SENDABLE = "JSON values, dataclasses, msgspec structs, pydantic models, enums, datetimes, UUIDs and paths can be sent"
 
 
 class Codec(Protocol):
-    """Makes bytes of values and values of bytes. `name` says which one in messages; both ends must use the same."""
+    """Makes bytes of values and values of bytes. `name` is for error parts; sender and worker must use the same."""
 
     @property
     def name(self) -> str:
-        """What messages call it."""
+        """What parts call it."""
 
     def encode(self, value: object) -> bytes:
         """The value as bytes; raises `Refused` (`bad_payload`) for one that this codec cannot carry."""
@@ -80,10 +86,6 @@ class RawCodec:
         )
 
 
-JSON = JsonCodec()
-RAW = RawCodec()
-
-
 @lru_cache(maxsize=1_024)
 def _decoder(type: Any) -> msgspec.json.Decoder[Any]:
     return _new_decoder(type)
@@ -91,3 +93,69 @@ def _decoder(type: Any) -> msgspec.json.Decoder[Any]:
 
 def _new_decoder(type: Any) -> msgspec.json.Decoder[Any]:
     return msgspec.json.Decoder(type, dec_hook=from_json_value)
+
+
+def is_known(kind: object) -> bool:
+    """Whether values of a type that JSON does not know are written and read all the same."""
+    return isinstance(kind, type) and (issubclass(kind, PurePath) or _is_model(kind))
+
+
+def to_json_value(value: object) -> object:
+    """A path or a model as a value that JSON knows; raises TypeError for any other type."""
+    if isinstance(value, PurePath):
+        return str(value)
+    if _is_model(type(value)):
+        dumped = value.model_dump(mode="json", by_alias=True)  # type: ignore[attr-defined]  # a model has it
+        if holds_no_number(dumped):
+            raise ValueError("it holds a number that JSON cannot write")
+        return dumped
+    raise TypeError(f"Encoding objects of type {type(value).__qualname__} is unsupported; {SENDABLE}")
+
+
+def from_json_value(kind: type, value: object) -> Any:
+    """The value as a path or a model; for any other type the value itself, for the decoder to judge."""
+    if not is_known(kind):
+        return value
+    if issubclass(kind, PurePath):
+        if not isinstance(value, str):
+            raise ValueError(f"Expected `str`, got `{type(value).__name__}`")  # noqa: TRY004 - the decoder turns it into its own
+        return kind(value)
+    try:
+        # From JSON, not from Python: a strict model takes the text of a datetime there and not here.
+        return kind.model_validate_json(msgspec.json.encode(value))  # type: ignore[attr-defined]  # a model has it
+    except ValueError as error:
+        raise ValueError(_sentence(kind, error)) from error
+
+
+def _is_model(kind: type) -> bool:
+    # Never imported here: a program that has a model has imported it.
+    pydantic = sys.modules.get("pydantic.main")
+    model = getattr(pydantic, "BaseModel", None)
+    return model is not None and issubclass(kind, model) and hasattr(kind, "model_validate_json")
+
+
+def _sentence(kind: type, error: ValueError) -> str:
+    """The errors of pydantic, which have several lines, in one."""
+    errors = getattr(error, "errors", None)
+    if errors is None:
+        return " ".join(str(error).split())
+    found = errors(include_url=False, include_context=False, include_input=False)
+    parts = [f"{'.'.join(map(str, each['loc'])) or kind.__name__}: {each['msg']}" for each in found[:ERRORS_SHOWN_MAX]]
+    more = f" and {len(found) - ERRORS_SHOWN_MAX} more" if len(found) > ERRORS_SHOWN_MAX else ""
+    return f"{kind.__name__}: {cut('; '.join(parts), 200)}{more}"
+
+
+def holds_no_number(value: object) -> bool:
+    """Whether a NaN or an infinity is somewhere in a value: JSON has neither."""
+    match value:
+        case float():
+            return not math.isfinite(value)
+        case Mapping():
+            return any(map(holds_no_number, value.values()))
+        case list() | tuple() | set() | frozenset():
+            return any(map(holds_no_number, value))
+    return False
+
+
+JSON = JsonCodec()
+RAW = RawCodec()

@@ -1,4 +1,4 @@
-"""A handle: the job that was sent, to wait for, to cancel or to look at."""
+"""A handle of a job that was sent, and the wait for its result."""
 
 import asyncio
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
@@ -13,26 +13,26 @@ from headrace.model.times import Duration
 from headrace.stores.contract.store import Store
 
 if TYPE_CHECKING:
-    from headrace.client.client import Client
+    from headrace.client.client import Client  # noqa: F401 - the text "Client" below refers to it
 
-
+C = TypeVar("C")
 R = TypeVar("R")
 REFUSALS = frozenset(("conflict", "wrong_shards", "full", "refused"))
 
 
-class Handle(Generic[R]):
-    """A job by queue and id, with what became of its enqueue.
+class AnyHandle(Generic[C, R]):
+    """A job by queue and id, with the status of its enqueue.
 
-    `status` is `created`, `updated`, `blocked` (waits behind its active namesake) or `duplicate` (its idempotency key
-    was used before); of `enqueue_many` also `conflict`, `wrong_shards`, `full`, or `refused` with the sentence in
-    `error`. A handle that nobody sent, made to look at a job, has the status `known`.
+    `status` is `created`, `updated`, `blocked` (waits behind the active job of its id) or `duplicate` (its idempotency
+    key was used before); of `enqueue_many` also `conflict`, `wrong_shards`, `full`, or `refused` with the sentence in
+    `error`. A handle that was made to look at a job has the status `known`.
     """
 
     __slots__ = ("_client", "_codec", "_type", "error", "id", "queue", "status")
 
     def __init__(
         self,
-        client: "Client",
+        client: C,
         queue: Queue,
         id: str,
         status: str = "known",
@@ -53,12 +53,22 @@ class Handle(Generic[R]):
         """Whether the store has the job."""
         return self.status not in REFUSALS
 
-    async def result(self, timeout: Duration | None = None) -> R:  # noqa: ASYNC109 - its TimeoutError says more
-        """What the handler returned, as soon as it has; `timeout` ("30s", or seconds) bounds the wait.
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} {self.id!r} on {self.queue.full_name!r}: {self.status}>"
 
-        Raises `JobFailed` when the job is dead, `JobCancelled` when it was cancelled, TimeoutError when it is neither
-        and not done in time, and `Refused`: `nothing_kept` at once where the queue keeps no results, `not_found` where
-        nothing is known of the job (any more).
+
+class Handle(AnyHandle["Client", R]):
+    """A job that was sent: to wait for its result, to cancel, to remove or to look at. See `status` and `error`."""
+
+    __slots__ = ()
+
+    async def result(self, timeout: Duration | None = None) -> R:  # noqa: ASYNC109 - its TimeoutError says more
+        """Wait until the job is done and return what its handler returned; `timeout` ("30s", or seconds) bounds the
+        wait.
+
+        Raises `JobFailed` when the job is dead, `JobCancelled` when it was cancelled, TimeoutError when it has not
+        ended in time, and `Refused`: `nothing_kept` at once when the queue keeps no results, `not_found` when nothing
+        is known of the job (any more).
         """
         found: R = await self._client.result(
             self.queue,
@@ -85,46 +95,43 @@ class Handle(Generic[R]):
         [found] = await self._client.find(self.queue, self.id)
         return found
 
-    def __repr__(self) -> str:
-        return f"<{type(self).__name__} {self.id!r} on {self.queue.full_name!r}: {self.status}>"
-
 
 _OVER = (State.DONE, State.CANCELLED, State.DEAD)
 
 
 async def wait_for(store: Store, queue: Queue, id: str, timeout_ms: int | None, *, blocked_job: bool) -> Found:
-    """All that is known of the job once it has ended; raises TimeoutError, or `Refused` where waiting is in vain.
+    """All that is known of the job once it has ended; raises TimeoutError, or `Refused` when it can never end.
 
-    The finished job of the delivery that is over counts also while the blocked job that it freed waits; for the
-    `blocked_job` itself it does not."""
+    A finished job counts although the blocked job that it freed still waits; when waiting for the `blocked_job`
+    itself, it does not."""
     loop = asyncio.get_running_loop()
     started_at = loop.time()
-    nap_ms = RESULT_NAP_MS
-    seen = woken = False
+    pause_ms = RESULT_NAP_MS
+    was_seen = was_woken = False
     while True:
         [found] = await store.reads.find(queue, [id])
         if found is None:
-            raise _gone(queue, id, seen)
+            raise _not_found(queue, id, was_seen)
         if found.state in _OVER or (found.finished_job is not None and not blocked_job):
             return found
-        seen = True
+        was_seen = True
         await _check_kept(store, queue, found)
         left_ms = RESULT_LOOK_MS
         if timeout_ms is not None:
             left_ms = min(left_ms, timeout_ms - round((loop.time() - started_at) * 1_000))
         if left_ms <= 0:
-            raise TimeoutError(_still(found))
-        if found.finished_job is None and not woken:
-            woken = await store.signals.ended(queue, [id], left_ms)
+            raise TimeoutError(_not_ended(found))
+        if found.finished_job is None and not was_woken:
+            was_woken = await store.signals.ended(queue, [id], left_ms)
         else:
-            # The store says at once that the delivery before has ended, and the blocked job is still under way.
-            await asyncio.sleep(min(nap_ms, left_ms) / 1_000)
-            nap_ms = min(nap_ms * 2, RESULT_NAP_MS_MAX)
-            woken = False
+            # The signal comes at once: the delivery before has ended, and the blocked job has not.
+            await asyncio.sleep(min(pause_ms, left_ms) / 1_000)
+            pause_ms = min(pause_ms * 2, RESULT_NAP_MS_MAX)
+            was_woken = False
 
 
 def outcome_of(found: Found, codec: Codec, type: Any, *, blocked_job: bool) -> Any:
-    """The result of a job that is done; raises `JobFailed` or `JobCancelled` for one that is over otherwise."""
+    """The result of a job that has ended; raises `JobFailed` or `JobCancelled` when it is not done."""
     finished_job = found.finished_job
     dead_letter = max(found.dead_letters, key=lambda dead_letter: dead_letter.key.number, default=None)
     # A blocked job that died leaves the finished job of the delivery before it where it is.
@@ -132,7 +139,7 @@ def outcome_of(found: Found, codec: Codec, type: Any, *, blocked_job: bool) -> A
         finished_job is None or (blocked_job and dead_letter.died_at_ms >= finished_job.ended_at_ms)
     ):
         raise JobFailed(found.id, dead_letter.reason, dead_letter.error)
-    assert finished_job is not None  # a job that is over has left one or the other
+    assert finished_job is not None  # an ended job has left a finished job or a dead letter
     if finished_job.state == "cancelled":
         raise JobCancelled(found.id)
     return None if finished_job.result is None else codec.decode(finished_job.result, type)
@@ -145,20 +152,19 @@ async def _check_kept(store: Store, queue: Queue, found: Found) -> None:
     if pinned_ms == 0 and (config.keep_done_ms == 0 or config.keep_done_max == 0):
         raise Refused(
             "nothing_kept",
-            f"queue {queue.full_name!r} keeps no finished jobs, so the result of "
-            f"job {found.id!r} cannot be waited for; send"
-            " it with result_ttl, or set the queue's keep_done_ms and keep_done_max",
+            f"queue {queue.full_name!r} keeps no finished jobs, so the result of job {found.id!r} cannot be waited for;"
+            " send it with result_ttl, or set the queue's keep_done_ms and keep_done_max",
         )
 
 
-def _gone(queue: Queue, id: str, seen: bool) -> Refused:
-    if seen:
-        told = "was removed, or its finished job was not kept; send it with result_ttl to keep its result for sure"
+def _not_found(queue: Queue, id: str, was_seen: bool) -> Refused:
+    if was_seen:
+        reason = "was removed, or its finished job was not kept; send it with result_ttl to keep its result for sure"
     else:
-        told = "is not known (any more); check id, queue and tenant, or send it with result_ttl to keep its result"
-    return Refused("not_found", f"job {id!r} on queue {queue.full_name!r} of tenant {queue.tenant!r} {told}")
+        reason = "is not known (any more); check id, queue and tenant, or send it with result_ttl to keep its result"
+    return Refused("not_found", f"job {id!r} on queue {queue.full_name!r} of tenant {queue.tenant!r} {reason}")
 
 
-def _still(found: Found) -> str:
+def _not_ended(found: Found) -> str:
     why = f" ({found.why})" if found.why else ""
     return f"job {found.id!r} has not ended in time, it is {found.state}{why}; wait longer, or ask again later"

@@ -7,7 +7,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from headrace.client.codec import RAW
-from headrace.client.eager import is_eager, new_task
+from headrace.client.tasks import is_eager, new_task
 from headrace.client.tracing import tracer
 from headrace.model.errors import Refused
 from headrace.model.outcome import Outcome

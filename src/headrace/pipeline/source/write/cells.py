@@ -6,7 +6,7 @@ from typing import Any
 import msgspec
 import pyarrow as pa
 
-from headrace.client.foreign import holds_no_number
+from headrace.client.codec import holds_no_number
 from headrace.model.errors import Refused
 from headrace.model.validate import bounded_repr, cut
 

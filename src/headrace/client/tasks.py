@@ -1,4 +1,4 @@
-"""Starts tasks that take their first step where they are made, where Python can."""
+"""Starts asyncio tasks eagerly, where Python can: the first step is taken at once."""
 
 import asyncio
 import sys
@@ -14,14 +14,14 @@ def is_eager(loop: asyncio.AbstractEventLoop) -> bool:
 
 
 def start_task(coroutine: Coroutine[Any, Any, R], loop: asyncio.AbstractEventLoop) -> asyncio.Task[R]:
-    """A task of the running loop; one that never waits is done when this returns, and has cost no turn of the loop."""
+    """A task of the running loop. If it never waits, it is done when this returns and has cost no turn of the loop."""
     return new_task(coroutine, loop) if is_eager(loop) else loop.create_task(coroutine)
 
 
 def new_task(
     coroutine: Coroutine[Any, Any, R], loop: asyncio.AbstractEventLoop, name: str | None = None
 ) -> asyncio.Task[R]:
-    """A task as a loop without a task factory makes it, without its calls on the way; with a name, none is made up."""
+    """A task as a loop without a task factory makes it, for fewer calls; a `name` spares the loop making one up."""
     if sys.version_info >= (3, 12):
         return asyncio.Task(coroutine, loop=loop, name=name, eager_start=True)
     return asyncio.Task(coroutine, loop=loop, name=name)

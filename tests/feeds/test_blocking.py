@@ -150,15 +150,15 @@ def test_feeds_and_subscriptions_are_pickled_and_go_on_where_they_were(url: str)
     BACKGROUND.stop()
 
 
-def test_the_blocked_jobs_have_the_same_verbs() -> None:
-    def verbs(cls: type) -> set[str]:
-        return {name for name in dir(cls) if not name.startswith("_")} - {"close", "aclose", "blocked_job"}
+def test_blocking_feeds_have_the_methods_of_feeds() -> None:
+    def methods(cls: type) -> set[str]:
+        return {name for name in dir(cls) if not name.startswith("_")} - {"close", "aclose", "async_type"}
 
-    assert verbs(BlockingFeeds) - {"run"} == verbs(Feeds) - {"with_access"}
-    assert verbs(BlockingFeed) == verbs(Feed)
-    assert verbs(BlockingSortedFeed) == verbs(SortedFeed)
-    assert verbs(BlockingItemQueue) == verbs(ItemQueue) - {"take", "give_back", "settled"}
-    assert verbs(BlockingSubscription) == verbs(Subscription) - {"move_to"}
+    assert methods(BlockingFeeds) - {"run"} == methods(Feeds) - {"from_context"}
+    assert methods(BlockingFeed) == methods(Feed)
+    assert methods(BlockingSortedFeed) == methods(SortedFeed)
+    assert methods(BlockingItemQueue) == methods(ItemQueue) - {"take", "give_back", "settled"}
+    assert methods(BlockingSubscription) == methods(Subscription) - {"move_to"}
 
 
 def test_a_store_in_memory_is_refused_with_what_to_use_instead() -> None:

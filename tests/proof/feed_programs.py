@@ -135,8 +135,8 @@ def turn_two_round() -> None:
 def _change_what_is_taken(change: Any) -> None:
     old = ChangeStream._take
 
-    def take(self: ChangeStream, changes: Sequence[Change], at: int = 0) -> None:
-        left = changes[at:]
+    def take(self: ChangeStream, changes: Sequence[Change], index: int = 0) -> None:
+        left = changes[index:]
         is_broken = len(left) > 1 and left[0].event not in ("present", "live")
         old(self, change(left) if is_broken else left)
 

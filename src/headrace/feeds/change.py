@@ -1,4 +1,4 @@
-"""A change as a subscription tells it."""
+"""A change of a feed, as subscriptions yield it."""
 
 from typing import Any
 
@@ -10,22 +10,22 @@ _BARE = ("retracted", "deleted")
 
 
 class Change:
-    """One thing that a subscription tells.
+    """One change of a feed.
 
-    `event` is `present` (an item that is there), `live` (all that is there was told), `published`, `edited`,
+    `event` is `present` (an existing item), `live` (all existing items have come), `published`, `edited`,
     `retracted`, `moved`, `configured`, `created`, `deleted`, `gap` (too far behind, or the store lost something: forget
-    what you know, all that is there follows) or `heartbeat` (nothing came for a while); from a job queue, the name of
-    the journal's event.
+    what you know, all items follow) or `heartbeat` (no change for a while); from a job queue, the name of the journal's
+    event.
 
-    `id` is that of the item, in a directory the name of a feed, from a job queue the id of a job. `position`
-    says where an item of a sorted feed was put. `reason` says why an item was retracted by itself: `count` or `age`;
-    from a job queue it is the journal's. `instance` says who made the change, `at_ms` when, by the store's clock (of a
-    `present` item, when it was last written). `seq` is its number in the log. Both are 0 for what no log has.
+    `id` is that of the item, in a directory the name of a feed, from a job queue the id of a job. `position` is where
+    an item of a sorted feed was put. `reason` is why the store evicted an item: `count` or `age`; from a job queue it
+    is the journal's. `instance` made the change, at `at_ms` by the store's clock (of a `present` item, its last
+    write). `seq` is its number in the log. Both are 0 for changes that are in no log.
 
     `cursor` is the text to resume behind this change: `feed.subscribe(cursor=change.cursor)`. It is None while the
-    items are told that are there: who stops then starts over.
+    existing items come: a subscription that stops then starts over.
 
-    Subscribers of one process share these objects: look at them, and leave them as they are.
+    Subscribers of one process share these objects: do not change them.
     """
 
     __slots__ = (
@@ -78,13 +78,13 @@ class Change:
 
     @property
     def item(self) -> Any:
-        """The item, decoded when it is first asked for; None when the change has none.
+        """The item, decoded on first use; None when the change has none.
 
-        Raises `Refused` (`bad_payload`) when it is not of the type that was subscribed for; `raw` has its bytes, and
-        the subscription goes on.
+        Raises `Refused` (`bad_payload`) when it is not of the subscription's type; `raw` has its bytes, and the
+        subscription goes on.
         """
         if self._item is _UNREAD:
-            assert self.raw is not None  # else there would be nothing to read
+            assert self.raw is not None  # else the item is None
             self._item = self._codec.decode(self.raw, self._type)
         return self._item
 
@@ -95,18 +95,18 @@ class Change:
     def __reduce__(self) -> tuple[Any, ...]:
         known = {} if self._item is _UNREAD else {"item": self._item}
         fields = {name: getattr(self, name) for name in _FIELDS}
-        return _remade, (fields | {"codec": self._codec, "type": self._type} | known,)
+        return _rebuild, (fields | {"codec": self._codec, "type": self._type} | known,)
 
 
 _FIELDS = ("feed", "event", "id", "raw", "position", "reason", "instance", "at_ms", "seq", "cursor")
 
 
-def _remade(fields: dict[str, Any]) -> Change:
+def _rebuild(fields: dict[str, Any]) -> Change:
     return Change(**fields)
 
 
 def of_log(feed: FeedName, birth: str, changed: Changed, codec: Codec, type: Any) -> Change:
-    """A change that is in the log."""
+    """A change in the log."""
     is_config = changed.event in ("created", "configured")
     return Change(
         feed.name,
@@ -125,14 +125,14 @@ def of_log(feed: FeedName, birth: str, changed: Changed, codec: Codec, type: Any
 
 
 def of_item(feed: FeedName, item: Item, codec: Codec, type: Any) -> Change:
-    """An item that is there."""
+    """An existing item."""
     if feed.is_directory:
         codec, type = JSON, FeedConfig
     return Change(feed.name, "present", id=item.id, raw=item.item, codec=codec, type=type, at_ms=item.at_ms)
 
 
 def live(feed: FeedName, as_of: FeedCursor | None) -> Change:
-    """All that is there was told."""
+    """The end of the existing items."""
     if as_of is None:
         return Change(feed.name, "live")
     return Change(feed.name, "live", seq=as_of.seq, cursor=str(as_of))

@@ -1,4 +1,4 @@
-"""Access to the feeds of a tenant: the store, who asks, and how items are written."""
+"""The context of a tenant's feeds: the store, the instance that makes changes, the codec; and reading all items."""
 
 import os
 import socket
@@ -15,7 +15,7 @@ from headrace.stores.contract.store import Store
 
 
 class FeedContext(Struct, frozen=True):
-    """What a feed in a user's hands goes by. Belongs to the store's event loop."""
+    """Shared by all feeds that one `Feeds` opens. Belongs to the store's event loop."""
 
     store: Store
     tenant: str
@@ -23,7 +23,7 @@ class FeedContext(Struct, frozen=True):
     """Written with every change."""
     codec: Codec
     fresh_id: Callable[[], str]
-    """An id that nobody has."""
+    """Draws an unused id."""
 
     def name(self, name: str) -> FeedName:
         """A feed of the tenant."""
@@ -31,42 +31,44 @@ class FeedContext(Struct, frozen=True):
 
 
 def context_of(client: Client, instance: str) -> FeedContext:
-    """The access that a client has, as this instance."""
+    """The context of a client's tenant, for changes by this instance."""
     maker = client.maker
     return FeedContext(client.store, maker.tenant, instance, maker.codec, maker.fresh_id)
 
 
 class Instance:
-    """Who makes changes: as given, else drawn anew in every process, so that the child of a fork is another."""
+    """The name under which changes are made: a fixed one, or one drawn in every process, so that the child of a fork
+    has another."""
 
-    def __init__(self, given: str | None = None) -> None:
-        if given is not None:
-            check_instance(given)
-        self.given = given
+    def __init__(self, fixed: str | None = None) -> None:
+        if fixed is not None:
+            check_instance(fixed)
+        self._fixed = fixed
         self._drawn: tuple[int, str] | None = None
 
     @property
     def name(self) -> str:
         """Its name in this process."""
         if self._drawn is None or self._drawn[0] != os.getpid():
-            self._drawn = os.getpid(), new_instance(self.given)
+            self._drawn = os.getpid(), instance_name(self._fixed)
         return self._drawn[1]
 
     def __reduce__(self) -> tuple[type["Instance"], tuple[str | None]]:
-        return Instance, (self.given,)
+        return Instance, (self._fixed,)
 
 
-def new_instance(given: str | None = None) -> str:
-    """The instance that was given, else one that nobody has: host, process, chance."""
-    if given is not None:
-        check_instance(given)
-        return given
+def instance_name(fixed: str | None = None) -> str:
+    """The fixed name when there is one, else a unique one: host, process, random characters."""
+    if fixed is not None:
+        check_instance(fixed)
+        return fixed
     tail = f":{os.getpid()}:{os.urandom(3).hex()}"
     return socket.gethostname()[: INSTANCE_CHARS_MAX - len(tail)] + tail
 
 
 async def snapshot(store: Store, feed: FeedName) -> ItemsSnapshot:
-    """Read page by page, which holds up nobody; a feed that never rests is read in one step in the end."""
+    """All items at one instant. Read page by page, which blocks no writer; a feed that changes meanwhile every time is
+    read in one step in the end."""
     for _ in range(SNAPSHOT_TRIES):
         page = await store.items.list(feed)
         rows, as_of = [*page.rows], page.as_of

@@ -1,4 +1,4 @@
-"""The feeds of a tenant: opened, made, configured, deleted, listed and followed."""
+"""Opens, creates, configures, deletes, lists and follows the feeds of a tenant."""
 
 import os
 from collections.abc import Callable
@@ -8,7 +8,7 @@ from msgspec import Struct
 
 from headrace.client.client import Client
 from headrace.client.codec import JSON, Codec
-from headrace.feeds.context import FeedContext, context_of, new_instance, snapshot
+from headrace.feeds.context import FeedContext, context_of, instance_name, snapshot
 from headrace.feeds.feed import Feed
 from headrace.feeds.item_queue import ItemQueue
 from headrace.feeds.queue_events import QueueEvents
@@ -25,7 +25,7 @@ from headrace.stores.contract.store import Store
 
 
 class FeedListing(Struct, frozen=True):
-    """One line of the list: its name and its configuration."""
+    """A feed in the list of a tenant's feeds: its name and its configuration."""
 
     name: str
     config: FeedConfig
@@ -37,7 +37,7 @@ class FeedListing(Struct, frozen=True):
 
 
 class FeedSettings(TypedDict, total=False):
-    """What can be set of a feed; `FeedConfig` says what each means."""
+    """The settings of a feed; `FeedConfig` explains each."""
 
     items_max: int
     items_keep_ms: int
@@ -47,10 +47,10 @@ class FeedSettings(TypedDict, total=False):
 
 
 class Feeds:
-    """Opens the feeds of a tenant on an open store. Belongs to the store's event loop; who opened the store closes it.
+    """Opens the feeds of a tenant on an open store. Belongs to the store's event loop; it does not close the store.
 
-    `instance` says who makes the changes, and is written with each; without one it is host, process and chance. Items
-    are written with `codec`: JSON values, unless another is given.
+    `instance` names the maker of changes and is written with each; the default is host, process and random characters.
+    Items are written with `codec`, by default as JSON.
     """
 
     def __init__(
@@ -64,87 +64,89 @@ class Feeds:
         entropy: Callable[[int], bytes] = os.urandom,
     ) -> None:
         client = Client(store, tenant=tenant, codec=codec, clock=clock, entropy=entropy)
-        self._access = context_of(client, new_instance(instance))
+        self._context = context_of(client, instance_name(instance))
         self._directory = FeedName(DIRECTORY, tenant)
 
     @classmethod
     def of(cls, client: Client, *, instance: str | None = None) -> "Feeds":
         """The feeds of a client's tenant, in the client's store."""
-        return cls.with_access(context_of(client, new_instance(instance)))
+        return cls.from_context(context_of(client, instance_name(instance)))
 
     @classmethod
-    def with_access(cls, access: FeedContext) -> "Feeds":
-        """The feeds that are reached so."""
+    def from_context(cls, context: FeedContext) -> "Feeds":
+        """The feeds of a context."""
         feeds = cls.__new__(cls)
-        feeds._access, feeds._directory = access, FeedName(DIRECTORY, access.tenant)
+        feeds._context, feeds._directory = context, FeedName(DIRECTORY, context.tenant)
         return feeds
 
     @property
     def instance(self) -> str:
-        """Who makes the changes."""
-        return self._access.instance
+        """The name under which changes are made."""
+        return self._context.instance
 
     async def feed(self, name: str, **settings: Unpack[FeedSettings]) -> Feed:
-        """Open a feed in the order of publication; it is made when it is missing.
+        """Open a feed in the order of publication; it is created when it is missing.
 
-        Settings that an existing one has otherwise are changed. Raises `Refused` (`wrong_type`) when there is a sorted
+        Different settings of an existing one are changed. Raises `Refused` (`wrong_type`) when there is a sorted
         feed or a plain queue of this name.
         """
-        return Feed(self._access, await self._opened(name, "feed", settings))
+        return Feed(self._context, await self._open(name, "feed", settings))
 
     async def sorted(self, name: str, **settings: Unpack[FeedSettings]) -> SortedFeed:
         """Open a sorted feed, as `feed` does."""
-        return SortedFeed(self._access, await self._opened(name, "sorted", settings))
+        return SortedFeed(self._context, await self._open(name, "sorted", settings))
 
     async def plain(self, name: str, **settings: Unpack[FeedSettings]) -> ItemQueue:
         """Open a plain queue, as `feed` does."""
-        return ItemQueue(self._access, await self._opened(name, "plain", settings))
+        return ItemQueue(self._context, await self._open(name, "plain", settings))
 
     def queue(self, queue: str | Queue, *, shards: int = 1) -> QueueEvents:
-        """The events of a job queue, to be followed like a feed; looks at nothing."""
-        which = queue if isinstance(queue, Queue) else Queue(queue, self._access.tenant, shards)
-        return QueueEvents(self._access.store, which)
+        """The events of a job queue, to be followed like a feed; does not call the store."""
+        target = queue if isinstance(queue, Queue) else Queue(queue, self._context.tenant, shards)
+        return QueueEvents(self._context.store, target)
 
     async def create(self, name: str, type: FeedType = "feed", **settings: Unpack[FeedSettings]) -> FeedConfig:
-        """Make a feed; raises `Refused` (`feed_exists`) when there is one of this name."""
-        store, instance = self._access.store, self._access.instance
-        return await store.feeds.create(self._access.name(name), type, _set(settings), instance=instance)
+        """Create a feed; raises `Refused` (`feed_exists`) when one of this name exists."""
+        store, instance = self._context.store, self._context.instance
+        return await store.feeds.create(self._context.name(name), type, _set(settings), instance=instance)
 
     async def configure(self, name: str, *, version: int | None = None, **settings: Unpack[FeedSettings]) -> FeedConfig:
         """Change settings and return the new configuration.
 
-        With `version`, `Refused` (`version_changed`) is raised when somebody else has changed it since.
+        With `version`, `Refused` (`version_changed`) is raised when the feed was changed since.
         """
-        store, instance = self._access.store, self._access.instance
-        feed = self._access.name(name)
+        store, instance = self._context.store, self._context.instance
+        feed = self._context.name(name)
         return await store.feeds.configure(feed, _set(settings), instance=instance, version=version)
 
     async def delete(self, name: str) -> None:
         """Delete a feed with all that is in it; its subscriptions end. Raises `Refused` when there is none."""
-        await self._access.store.feeds.delete(self._access.name(name), instance=self._access.instance)
+        await self._context.store.feeds.delete(self._context.name(name), instance=self._context.instance)
 
     async def describe(self, name: str) -> FeedState | None:
-        """What a feed is and how it stands; None when there is none of this name."""
-        return await self._access.store.feeds.describe(self._access.name(name))
+        """Configuration and state of a feed; None when there is none of this name."""
+        return await self._context.store.feeds.describe(self._context.name(name))
 
     async def list(self) -> list[FeedListing]:
         """The tenant's feeds by name."""
-        found = await snapshot(self._access.store, self._directory)
+        found = await snapshot(self._context.store, self._directory)
         return [FeedListing(item.id, JSON.decode(item.item, FeedConfig)) for item in found.rows]
 
     def subscribe(
         self, *, cursor: str | None = None, own: bool = True, heartbeat: Duration | None = None
     ) -> Subscription:
-        """The tenant's feeds, then how they come, change and go: `present`, `live`, `created`, `configured`, `deleted`.
+        """The tenant's feeds, then each change of them: `present`, `live`, `created`, `configured`, `deleted`.
 
         `id` of a change is the name of the feed, `item` its `FeedConfig`; otherwise as `Feed.subscribe`.
         """
-        left_out = None if own else self._access.instance
-        access = self._access
-        return Subscription(access.store, self._directory, JSON, cursor=cursor, heartbeat=heartbeat, left_out=left_out)
+        excluded = None if own else self._context.instance
+        context = self._context
+        return Subscription(
+            context.store, self._directory, JSON, cursor=cursor, heartbeat=heartbeat, excluded_instance=excluded
+        )
 
-    async def _opened(self, name: str, type: FeedType, settings: FeedSettings) -> FeedName:
-        store, feed, wanted = self._access.store, self._access.name(name), _set(settings)
+    async def _open(self, name: str, type: FeedType, settings: FeedSettings) -> FeedName:
+        store, feed, wanted = self._context.store, self._context.name(name), _set(settings)
         for _ in range(CONFIGURE_TRIES_MAX):
             state = await store.feeds.describe(feed)
             try:
@@ -162,7 +164,7 @@ class Feeds:
         raise Refused("busy", f"{str(feed)!r} was changed by others all the time while it was opened; try again")
 
     def __repr__(self) -> str:
-        return f"<Feeds of {self._access.tenant!r} as {self.instance!r}>"
+        return f"<Feeds of {self._context.tenant!r} as {self.instance!r}>"
 
 
 def _wrong_type(feed: FeedName, wanted: str, found: str) -> Refused:

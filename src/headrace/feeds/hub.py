@@ -1,4 +1,4 @@
-"""The hub: the one reader of a feed's log in an event loop, and what its subscribers share."""
+"""Reads the log of a feed once for all its subscribers on an event loop."""
 
 import asyncio
 import contextvars
@@ -19,26 +19,26 @@ from headrace.stores.shared.singleflight import SingleFlight, retrieve_error
 
 
 class DecodedPage:
-    """Makes its changes once per codec and type, when the first subscriber asks."""
+    """Decodes its changes once per codec and type, for the first subscriber that needs them."""
 
-    def __init__(self, make: Callable[[Codec, Any], list[Change]]) -> None:
-        self._make = make
-        self._made: dict[tuple[Codec, Any], list[Change]] = {}
+    def __init__(self, decode: Callable[[Codec, Any], list[Change]]) -> None:
+        self._decode = decode
+        self._decoded: dict[tuple[Codec, Any], list[Change]] = {}
 
     def changes(self, codec: Codec, type: Any) -> list[Change]:
-        """All of them; to be looked at only, they are shared."""
+        """All of them; shared, so do not change them."""
         key = codec, type
         try:
-            made = self._made.get(key)
-            if made is None:
-                made = self._made[key] = self._make(codec, type)
+            decoded = self._decoded.get(key)
+            if decoded is None:
+                decoded = self._decoded[key] = self._decode(codec, type)
         except TypeError:  # a codec or a type that cannot be a key
-            return self._make(codec, type)
-        return made
+            return self._decode(codec, type)
+        return decoded
 
 
 class LogPage(DecodedPage):
-    """Changes of a log without a hole, from behind `after` up to `end`."""
+    """Changes of a log without a gap, from behind `after` up to `end`."""
 
     def __init__(self, feed: FeedName, after: FeedCursor, rows: list[Changed], end: FeedCursor) -> None:
         super().__init__(lambda codec, type: [of_log(feed, end.birth, row, codec, type) for row in rows])
@@ -52,14 +52,14 @@ class LogPage(DecodedPage):
         return sum(row.size for row in self.rows)
 
     def follows(self, cursor: FeedCursor) -> bool:
-        """Whether a reader at `cursor`, in the midst of this page, has seen what the page holds there."""
-        place = cursor.seq - self.after.seq
-        epoch = self.rows[place - 1].epoch if place else self.after.epoch
-        return cursor.epoch == epoch or cursor.seq == 0  # before the first change there was nothing to see
+        """Whether a reader at `cursor`, somewhere in this page, has read the same changes before it."""
+        index = cursor.seq - self.after.seq
+        epoch = self.rows[index - 1].epoch if index else self.after.epoch
+        return cursor.epoch == epoch or cursor.seq == 0  # nothing comes before the first change
 
 
 class PresentItems(DecodedPage):
-    """All items that are there, and that these are all."""
+    """All items of a feed, then `live`."""
 
     def __init__(self, feed: FeedName, items: ItemsSnapshot) -> None:
         self.as_of = items.as_of
@@ -69,7 +69,7 @@ class PresentItems(DecodedPage):
 
 
 class ChangeWindow:
-    """Keeps pages that follow each other; the oldest fall out."""
+    """Keeps the latest pages of a log, bounded by changes and bytes."""
 
     def __init__(self) -> None:
         self._pages: list[LogPage] = []
@@ -90,7 +90,7 @@ class ChangeWindow:
             self._bytes -= oldest.size
 
     def page_behind(self, cursor: FeedCursor) -> LogPage | None:
-        """The page that holds the change behind a cursor, if the cursor has seen what the window has before it."""
+        """The page with the change behind a cursor, if its reader has read the same changes before it."""
         at = bisect_right(self._starts, cursor.seq) - 1
         if at < 0:
             return None
@@ -123,21 +123,21 @@ def _forget_dropped(loop: asyncio.AbstractEventLoop) -> None:
 
 
 class Hub:
-    """Follows the log of a feed for all subscribers of an event loop, who keep their own places.
+    """Follows the log of a feed for all subscribers of an event loop, each of which keeps its own position.
 
-    It reads from where the first of them has got to the end. What it has read lately is in its window; who is further
-    behind, or elsewhere, reads for himself. So nobody is held up, and nothing grows.
+    It reads on from the position of the first subscriber that has reached the end. Its window has the latest changes; a
+    subscriber further behind, or elsewhere, reads by itself. So a slow one delays no other, and nothing grows.
     """
 
     def __init__(self, store: Store, feed: FeedName, key: Key) -> None:
         self.loop = key[0]
         self.end: FeedCursor | None = None
-        """How far it has read; None while it does not."""
+        """The position up to which it has read; None while it does not read."""
         self.lost: tuple[FeedCursor, Literal["gap", "gone"]] | None = None
-        """Where it could not go on, and why."""
+        """The position where it could not go on, and why."""
         self.is_over = False
         self.error: Exception | None = None
-        """What it did not expect, and ended by."""
+        """The unexpected error that ended it."""
         self.subscribers: WeakSet[object] = WeakSet()
         self._store = store
         self._feed = feed
@@ -145,40 +145,40 @@ class Hub:
         self._window = ChangeWindow()
         self._waiters: dict[asyncio.Future[None], None] = {}
         self._reader: asyncio.Task[None] | None = None
-        self._looked_at = self.loop.time()
-        self._presents = SingleFlight(self._look_present)
-        self._births = SingleFlight(self._look_birth)
+        self._swept_at = self.loop.time()
+        self._presents = SingleFlight(self._read_present)
+        self._births = SingleFlight(self._wait_for_birth)
         self._deletion: tuple[str, asyncio.Task[Changed | None]] | None = None
 
     @property
-    def is_here(self) -> bool:
+    def is_usable(self) -> bool:
         """Whether it may be used on the running event loop."""
         return not self.is_over and self.loop is asyncio.get_running_loop()
 
     def page_behind(self, cursor: FeedCursor) -> LogPage | None:
-        """The page that holds the change behind a cursor, if it was read lately."""
+        """The page with the change behind a cursor, if it was read lately."""
         return self._window.page_behind(cursor)
 
     def follow(self, cursor: FeedCursor) -> None:
         """Read on from `cursor`, where the log ended a moment ago, unless it reads already."""
         if self.end is None:
             self.end = cursor
-            # In a context of its own: it lives on, and is not about the request that came first.
+            # In a context of its own: it lives on, and is not part of the first request.
             self._reader = self.loop.create_task(self._read(), name="headrace-feed", context=contextvars.Context())
 
     def waiter(self) -> "asyncio.Future[None]":
-        """Done when it has read something, or could not go on; who does not wait for it any longer tells `forget`."""
-        # Not an event: what stands between the hub and a thousand who wait is paid a thousand times.
+        """A future, done when the hub has read something or cannot go on. Pass it to `forget` when no longer needed."""
+        # Not an event: its cost would be paid by each of a thousand subscribers.
         waiter = self.loop.create_future()
         self._waiters[waiter] = None
         return waiter
 
     def forget(self, waiter: "asyncio.Future[None]") -> None:
-        """Nobody waits for this one."""
+        """Drop a waiter."""
         self._waiters.pop(waiter, None)
 
     async def present(self) -> PresentItems:
-        """All that is there."""
+        """All items."""
         return await self._presents.run()
 
     async def birth(self) -> FeedCursor:
@@ -186,7 +186,7 @@ class Hub:
         return await self._births.run()
 
     async def deletion(self, birth: str) -> Changed | None:
-        """How the feed that was born so was deleted, if its tenant's directory still knows."""
+        """The change by which the feed with this birth was deleted, if the tenant's directory still has it."""
         if self._deletion is None or self._deletion[0] != birth:
             task = self.loop.create_task(retry_forever(lambda: deletion_of(self._store, self._feed, birth)))
             task.add_done_callback(retrieve_error)
@@ -194,13 +194,13 @@ class Hub:
         return await asyncio.shield(self._deletion[1])
 
     def leave(self, subscriber: object) -> None:
-        """One less; the last one stops it."""
+        """Remove a subscriber; the last one stops the hub."""
         self.subscribers.discard(subscriber)
         if not self.subscribers:
             self.stop()
 
     def stop(self) -> None:
-        """Stop reading, and be forgotten."""
+        """Stop reading, and remove this hub."""
         if self._reader is not None:
             self._reader.cancel()
         self._presents.close()
@@ -212,7 +212,7 @@ class Hub:
         self._window = ChangeWindow()
         if _HUBS.get(self._key) is self:
             del _HUBS[self._key]
-        self._beat()
+        self._wake_waiters()
 
     async def _read(self) -> None:
         backoff = feed_backoff()
@@ -220,19 +220,19 @@ class Hub:
             while self.subscribers:
                 try:
                     woken = await self._store.signals.changed(self._feed, self.end, FEED_LOOK_MS)
-                    came = await self._catch_up()
+                    has_changes = await self._catch_up()
                     if self.end is None:
-                        return  # whoever goes on from elsewhere has it read there
-                    await self._look()
+                        return  # the next subscriber starts it at another position
+                    await self._sweep_if_due()
                 except UNANSWERED:
                     await backoff.pause()
                 else:
-                    if came or not woken:
+                    if has_changes or not woken:
                         backoff.reset()
                     else:
-                        await backoff.pause()  # woken for nothing: never a busy loop
-            self._end()  # all were dropped, and none was closed
-        except Exception as error:  # noqa: BLE001 - told to the subscribers
+                        await backoff.pause()  # woken without a change: never a busy loop
+            self._end()  # all subscribers were dropped without being closed
+        except Exception as error:  # noqa: BLE001 - raised by the subscribers
             self.error = error
             self._end()
         except BaseException:
@@ -240,8 +240,8 @@ class Hub:
             raise
 
     async def _catch_up(self) -> bool:
-        """Read what is new; whether anything was."""
-        came = False
+        """Read the new changes; whether there were any."""
+        has_changes = False
         more = True
         while more and self.end is not None:
             answer = await self._store.feeds.changes(self._feed, self.end)
@@ -255,30 +255,30 @@ class Hub:
                 self._window.add(LogPage(self._feed, self.end, answer.rows, answer.cursor))
                 self.end = answer.cursor
             else:
-                return came
-            came = True
-            self._beat()
-        return came
+                return has_changes
+            has_changes = True
+            self._wake_waiters()
+        return has_changes
 
-    def _beat(self) -> None:
+    def _wake_waiters(self) -> None:
         waiters, self._waiters = self._waiters, {}
         for waiter in waiters:
             if not waiter.done():
                 waiter.set_result(None)
 
-    async def _look(self) -> None:
-        """Now and then, have items evicted that are over their age."""
-        if self._feed.is_directory or self.loop.time() < self._looked_at + FEED_LOOK_MS / 1_000:
+    async def _sweep_if_due(self) -> None:
+        """Evict items over their age, once in a while."""
+        if self._feed.is_directory or self.loop.time() < self._swept_at + FEED_LOOK_MS / 1_000:
             return
-        self._looked_at = self.loop.time()
+        self._swept_at = self.loop.time()
         state = await self._store.feeds.describe(self._feed)
         if state is not None and state.config.items_keep_ms:
             await self._store.feeds.sweep(self._feed)
 
-    async def _look_present(self) -> PresentItems:
+    async def _read_present(self) -> PresentItems:
         return PresentItems(self._feed, await retry_forever(lambda: snapshot(self._store, self._feed)))
 
-    async def _look_birth(self) -> FeedCursor:
+    async def _wait_for_birth(self) -> FeedCursor:
         while True:
             await retry_forever(lambda: self._store.signals.changed(self._feed, None, FEED_LOOK_MS))
             state = await retry_forever(lambda: self._store.feeds.describe(self._feed))

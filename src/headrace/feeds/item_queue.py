@@ -1,4 +1,4 @@
-"""A plain queue: items that are put in and taken out, each by one."""
+"""A plain queue hands each item to exactly one consumer, first in, first out."""
 
 import asyncio
 import contextvars
@@ -16,24 +16,24 @@ from headrace.model.times import Duration, duration_ms
 from headrace.stores.contract.store import Store
 
 Key = tuple[asyncio.AbstractEventLoop, int, FeedName]
-_TAKERS: dict[Key, "ItemConsumer"] = {}
+_CONSUMERS: dict[Key, "ItemConsumer"] = {}
 
 
 def consumer_of(store: Store, feed: FeedName, instance: str) -> "ItemConsumer":
-    """The taker of a plain queue on the running event loop."""
+    """The consumer of a plain queue on the running event loop."""
     key = asyncio.get_running_loop(), id(store), feed
-    if key not in _TAKERS:
-        for other in [other for other in list(_TAKERS) if other[0].is_closed()]:
-            _TAKERS.pop(other, None)
-        _TAKERS[key] = ItemConsumer(store, feed, instance, key)
-    return _TAKERS[key]
+    if key not in _CONSUMERS:
+        for other in [other for other in list(_CONSUMERS) if other[0].is_closed()]:
+            _CONSUMERS.pop(other, None)
+        _CONSUMERS[key] = ItemConsumer(store, feed, instance, key)
+    return _CONSUMERS[key]
 
 
 class ItemConsumer:
-    """Asks the store once for all who wait, and serves them in the order of their coming.
+    """Takes items from the store for all waiting calls of `get` at once, and serves them in their order.
 
-    An item that was taken for somebody who did not wait for it any longer goes to the next one here; without one it
-    goes back to where it was, first in line under its id.
+    An item that was taken for a cancelled call goes to the next one; without one it goes back to the front of the
+    queue, under its id.
     """
 
     def __init__(self, store: Store, feed: FeedName, instance: str, key: Key) -> None:
@@ -41,71 +41,71 @@ class ItemConsumer:
         self._feed = feed
         self._instance = instance
         self._key = key
-        self._waiting: deque[asyncio.Future[Item]] = deque()
+        self._waiters: deque[asyncio.Future[Item]] = deque()
         self._spare: deque[Item] = deque()
-        """Taken, and nobody's."""
-        self._serving: asyncio.Task[None] | None = None
-        self._sleeping: asyncio.Task[bool] | None = None
-        self._is_asking = False
-        """Whether the store is being asked, so that items may be on their way."""
-        self._looks: list[asyncio.Future[None]] = []
-        """Done when the store was asked once more."""
-        self._trouble: HeadraceError | None = None
-        """Why the store could not be asked, if it could not."""
+        """Taken from the store, and not handed out."""
+        self._task: asyncio.Task[None] | None = None
+        self._sleep_task: asyncio.Task[bool] | None = None
+        self._is_calling = False
+        """Whether a call to the store is under way, so that items may be on their way."""
+        self._checks: list[asyncio.Future[None]] = []
+        """Futures, done after the next call to the store."""
+        self._error: HeadraceError | None = None
+        """The error of the last call to the store, if it failed."""
 
     async def get(self, timeout_s: float | None) -> Item | None:
-        """The next item, as soon as there is one; None after the time, when the store has none even then."""
-        here: asyncio.Future[Item] = self._key[0].create_future()
-        self._waiting.append(here)
+        """The next item, as soon as there is one; None after the time-out and a last check of the store."""
+        waiter: asyncio.Future[Item] = self._key[0].create_future()
+        self._waiters.append(waiter)
         self._start()
         try:
-            await asyncio.wait([here], timeout=timeout_s)
-            if not here.done() and self._trouble is None:
-                either: list[asyncio.Future[Any]] = [here, self._look_again()]
+            await asyncio.wait([waiter], timeout=timeout_s)
+            if not waiter.done() and self._error is None:
+                either: list[asyncio.Future[Any]] = [waiter, self._next_check()]
                 await asyncio.wait(either, return_when=asyncio.FIRST_COMPLETED)
         except asyncio.CancelledError:
-            self._give_up(here)
+            self._drop_waiter(waiter)
             raise
-        if here.done():
-            return here.result()
-        self._give_up(here)
-        if self._trouble is not None:
-            raise TimeoutError(f"the store could not be asked in time: {self._trouble}") from self._trouble
+        if waiter.done():
+            return waiter.result()
+        self._drop_waiter(waiter)
+        if self._error is not None:
+            raise TimeoutError(f"the store could not be asked in time: {self._error}") from self._error
         return None
 
     def give_back(self, item: Item) -> None:
-        """Have an item handed to the next one, or put back."""
+        """Hand an item to the next waiter, or put it back."""
         self._spare.appendleft(item)
         self._start()
 
     async def settled(self) -> None:
-        """Wait until nothing is in hand that nobody waits for: before the store is closed."""
-        while self._serving is not None and (self._spare or self._is_asking):
-            await asyncio.wait([self._serving], timeout=0.01)
+        """Wait until items that nobody waits for are back in the store; call it before closing the store."""
+        while self._task is not None and (self._spare or self._is_calling):
+            await asyncio.wait([self._task], timeout=0.01)
 
-    def _look_again(self) -> "asyncio.Future[None]":
-        look: asyncio.Future[None] = self._key[0].create_future()
-        self._looks.append(look)
+    def _next_check(self) -> "asyncio.Future[None]":
+        check: asyncio.Future[None] = self._key[0].create_future()
+        self._checks.append(check)
         self._wake()
-        return look
+        return check
 
     def _wake(self) -> None:
-        if self._sleeping is not None:
-            self._sleeping.cancel()
+        if self._sleep_task is not None:
+            self._sleep_task.cancel()
 
-    def _give_up(self, here: "asyncio.Future[Item]") -> None:
-        if here.done():
-            if not here.cancelled() and here.exception() is None:
-                self.give_back(here.result())
+    def _drop_waiter(self, waiter: "asyncio.Future[Item]") -> None:
+        if waiter.done():
+            if not waiter.cancelled() and waiter.exception() is None:
+                self.give_back(waiter.result())
             return
-        here.cancel()
-        if all(each.done() for each in self._waiting):
-            self._wake()  # to its end
+        waiter.cancel()
+        if all(each.done() for each in self._waiters):
+            self._wake()  # it ends
 
     def _start(self) -> None:
-        if self._serving is None:
-            # In a context of its own: it serves others as well as the one who came first.
-            self._serving = self._key[0].create_task(self._serve(), context=contextvars.Context())
+        if self._task is None:
+            # In a context of its own: it is not part of the first request.
+            self._task = self._key[0].create_task(self._serve(), context=contextvars.Context())
 
     async def _serve(self) -> None:
         backoff = feed_backoff()
@@ -114,25 +114,25 @@ class ItemConsumer:
                 try:
                     await self._round(backoff)
                 except UNANSWERED as error:
-                    self._trouble = error
-                    self._looked(self._looks)
+                    self._error = error
+                    self._finish_checks(self._checks)
                     await backoff.pause()
-        except Exception as error:  # noqa: BLE001 - told to those who wait
-            self._fail(len(self._waiting), error)
+        except Exception as error:  # noqa: BLE001 - raised by the waiting calls
+            self._fail(len(self._waiters), error)
         finally:
-            self._serving = None
-            self._looked(self._looks)
+            self._task = None
+            self._finish_checks(self._checks)
             if not self._hand_out() and not self._spare:
-                _TAKERS.pop(self._key, None)
+                _CONSUMERS.pop(self._key, None)
 
     async def _round(self, backoff: Backoff) -> None:
-        looks, self._looks, self._is_asking = self._looks, [], True
+        checks, self._checks, self._is_calling = self._checks, [], True
         try:
             is_done = await (self._put_back() if self._spare else self._take())
-            self._trouble = None
+            self._error = None
         finally:
-            self._is_asking = False
-            self._looked(looks)
+            self._is_calling = False
+            self._finish_checks(checks)
         if is_done:
             backoff.reset()
         elif self._spare:
@@ -140,106 +140,106 @@ class ItemConsumer:
         else:
             await self._sleep()
 
-    def _looked(self, looks: "list[asyncio.Future[None]]") -> None:
-        for look in looks:
-            if not look.done():
-                look.set_result(None)
-        looks.clear()
+    def _finish_checks(self, checks: "list[asyncio.Future[None]]") -> None:
+        for check in checks:
+            if not check.done():
+                check.set_result(None)
+        checks.clear()
 
     def _hand_out(self) -> int:
-        """Give what is at hand to those who wait, and say how many still do."""
-        self._waiting = deque(each for each in self._waiting if not each.done())
-        while self._waiting and self._spare:
-            self._waiting.popleft().set_result(self._spare.popleft())
-        return len(self._waiting)
+        """Hand spare items to waiters; the number of waiters left."""
+        self._waiters = deque(each for each in self._waiters if not each.done())
+        while self._waiters and self._spare:
+            self._waiters.popleft().set_result(self._spare.popleft())
+        return len(self._waiters)
 
     async def _take(self) -> bool:
-        """Take for all who wait; whether there was enough."""
-        wanted = min(len(self._waiting), BATCH_MAX)
+        """Take an item for each waiter; whether there were enough."""
+        wanted = min(len(self._waiters), BATCH_MAX)
         try:
             taken = await self._store.items.take(self._feed, wanted)
         except OutcomeUnknown as error:
-            self._fail(wanted, error)  # each of them may have been given one that did not arrive
+            self._fail(wanted, error)  # an item may have been taken for each of them
             return True
         self._spare.extend(taken)
         self._hand_out()
         return len(taken) == wanted
 
     async def _put_back(self) -> bool:
-        """Put what nobody wants back to the front, the last first; whether it is all there."""
+        """Put spare items back to the front, the last first; whether all are back."""
         back = [Publication(item.item, item.id, FIRST) for item in reversed(self._spare)][:BATCH_MAX]
         try:
             answers = await self._store.items.publish(self._feed, back, instance=self._instance)
         except Refused:
-            self._spare.clear()  # the queue is gone, with all that was in it
+            self._spare.clear()  # the queue was deleted with its items
             return True
         gone = {answer.id for answer in answers if answer.status != "full"}
         self._spare = deque(item for item in self._spare if item.id not in gone)
         return not self._spare
 
     async def _sleep(self) -> None:
-        sleeping = self._sleeping = asyncio.create_task(
-            self._store.signals.changed(self._feed, None, 0 if self._looks else FEED_LOOK_MS)
+        sleeping = self._sleep_task = asyncio.create_task(
+            self._store.signals.changed(self._feed, None, 0 if self._checks else FEED_LOOK_MS)
         )
         try:
             await asyncio.wait([sleeping])
         finally:
             sleeping.cancel()
-            self._sleeping = None
+            self._sleep_task = None
         if not sleeping.cancelled() and (error := sleeping.exception()) is not None:
             raise error
 
     def _fail(self, count: int, error: Exception) -> None:
-        for each in [each for each in self._waiting if not each.done()][:count]:
+        for each in [each for each in self._waiters if not each.done()][:count]:
             each.set_exception(error)
 
 
 class ItemQueue(AnyFeed):
-    """First in, first out; every item is handed to exactly one who gets.
+    """First in, first out; every item goes to exactly one call of `get`.
 
-    There are no leases here: an item that was got is out of the queue, and is lost with the program that got it. Work
-    that must be done belongs into a job queue.
+    There are no leases: an item is out of the queue once it was got, and lost if the program then crashes. Work that
+    must be done belongs into a job queue.
     """
 
     async def put(self, item: object, *, high: bool = False) -> str:
-        """Put an item last and return its id; with `high` first, next to be got."""
-        return await publish(self._access, self.feed, self._publication(item, FIRST if high else LAST))
+        """Put an item last and return its id; with `high` first, so that it is next."""
+        return await publish(self._context, self.feed, self._publication(item, FIRST if high else LAST))
 
     async def put_many(self, items: Iterable[object], *, high: bool = False) -> list[str]:
         """Put any number of items in their order, in as few calls as possible, and return their ids; with `high`, the
         last of them is next."""
         position = FIRST if high else LAST
-        return await publish_many(self._access, self.feed, (self._publication(item, position) for item in items))
+        return await publish_many(self._context, self.feed, (self._publication(item, position) for item in items))
 
     async def get(self, timeout: Duration | None = None, *, type: Any = Any) -> Any:  # noqa: ASYNC109 - it says more
-        """Take the next item out, waiting for one if need be, and return it, read as `type`.
+        """Take the next item out, read as `type`; waits for one.
 
         `timeout` ("30s", or seconds) bounds the wait: then TimeoutError is raised. 0 looks once. Without it the wait
-        has no end. Whoever is cancelled leaves the item to the next one. Raises `Refused` when the queue is deleted,
+        has no end. A cancelled call leaves the item to the next one. Raises `Refused` when the queue is deleted,
         and `OutcomeUnknown` when an item may have been taken and the answer got lost.
         """
-        return self._access.codec.decode((await self.take(timeout)).item, type)
+        return self._context.codec.decode((await self.take(timeout)).item, type)
 
     async def take(self, timeout: Duration | None = None) -> Item:  # noqa: ASYNC109 - likewise
-        """`get` for whoever wants the item as it is kept, with its id."""
+        """`get` for the item as the store keeps it, with its id."""
         timeout_s = None if timeout is None else duration_ms("timeout", timeout) / 1_000
-        found = await self._taker.get(timeout_s)
+        found = await self._consumer.get(timeout_s)
         if found is None:
             raise TimeoutError(f"nothing came into {str(self.feed)!r} in time; wait longer, or ask again later")
         return found
 
     async def give_back(self, item: Item) -> None:
-        """Put an item that was taken back to where it was, first in line; who waits here may get it at once."""
-        self._taker.give_back(item)
+        """Put an item that was taken back to where it was, first in line; a waiting call may get it at once."""
+        self._consumer.give_back(item)
         await self.settled()
 
     async def settled(self) -> None:
-        """Wait until what was taken for those who were cancelled is back: before the store is closed."""
-        await self._taker.settled()
+        """Wait until items taken for cancelled calls are back; call it before closing the store."""
+        await self._consumer.settled()
 
     @property
-    def _taker(self) -> ItemConsumer:
-        return consumer_of(self._access.store, self.feed, self._access.instance)
+    def _consumer(self) -> ItemConsumer:
+        return consumer_of(self._context.store, self.feed, self._context.instance)
 
     def _publication(self, item: object, position: ItemPosition) -> Publication:
-        return Publication(self._access.codec.encode(item), self._access.fresh_id(), position)
+        return Publication(self._context.codec.encode(item), self._context.fresh_id(), position)

@@ -1,4 +1,4 @@
-"""Publishing any number of items: in calls of a bounded size, and refusals as sentences."""
+"""Publishes items in calls of a bounded size, and turns refused items into errors."""
 
 from collections.abc import Iterable, Iterator, Sequence
 
@@ -11,76 +11,78 @@ from headrace.model.results import Published
 from headrace.model.validate import cut
 
 
-async def publish(access: FeedContext, feed: FeedName, publication: Publication) -> str:
-    """Publish one item and return its id; raises `Refused` when the store will not have it."""
-    [answer] = await access.store.items.publish(feed, [publication], instance=access.instance)
+async def publish(context: FeedContext, feed: FeedName, publication: Publication) -> str:
+    """Publish one item and return its id; raises `Refused` when the store does not accept it."""
+    [answer] = await context.store.items.publish(feed, [publication], instance=context.instance)
     if not answer.ok or answer.id is None:
         raise refusal(feed, publication, answer)
     return answer.id
 
 
-async def publish_many(access: FeedContext, feed: FeedName, publications: Iterable[Publication]) -> list[str]:
+async def publish_many(context: FeedContext, feed: FeedName, publications: Iterable[Publication]) -> list[str]:
     """Publish items in their order and return their ids.
 
-    Raises `Refused` at the first that the store will not have, and `OutcomeUnknown`, with the ids that are `known` to
-    be in, when the store does not answer in the midst of it.
+    Raises `Refused` at the first one that the store does not accept, and `OutcomeUnknown`, with the ids that are
+    `known` to be published, when the store stops answering.
     """
     ids: list[str] = []
-    for part in parts(publications):
+    for batch in batches(publications):
         try:
-            answers = await access.store.items.publish(feed, part, instance=access.instance)
+            answers = await context.store.items.publish(feed, batch, instance=context.instance)
         except UNANSWERED as error:
             if not ids and isinstance(error, StoreUnavailable):
                 raise
             raise OutcomeUnknown(
-                f"{len(ids):,} items were published and of {len(part):,} it is not known: {error}",
+                f"{len(ids):,} items were published and of {len(batch):,} it is not known: {error}",
                 known=ids,
-                unknown=[each.id for each in part if each.id is not None],
+                unknown=[each.id for each in batch if each.id is not None],
             ) from error
         ids += [answer.id for answer in answers if answer.ok and answer.id is not None]
-        for publication, answer in zip(part, answers, strict=True):
+        for publication, answer in zip(batch, answers, strict=True):
             if not answer.ok:
                 raise refusal(feed, publication, answer, len(ids))
     return ids
 
 
-def parts(publications: Iterable[Publication]) -> Iterator[Sequence[Publication]]:
-    """Cut into what one call may carry."""
-    part: list[Publication] = []
+def batches(publications: Iterable[Publication]) -> Iterator[Sequence[Publication]]:
+    """The publications in batches of at most what one call takes."""
+    batch: list[Publication] = []
     size = 0
     for each in publications:
-        if part and (len(part) == BATCH_MAX or size + len(each.item) > PUBLISH_BYTES_MAX):
-            yield part
-            part, size = [], 0
-        part.append(each)
+        if batch and (len(batch) == BATCH_MAX or size + len(each.item) > PUBLISH_BYTES_MAX):
+            yield batch
+            batch, size = [], 0
+        batch.append(each)
         size += len(each.item)
-    if part:
-        yield part
+    if batch:
+        yield batch
 
 
 def refusal(feed: FeedName, publication: Publication, answer: Published, published: int = 0) -> Refused:
-    """Why an item was not published."""
+    """The error for an item that was not published."""
     match answer.status:
         case "unknown":
             refused = unknown_item(feed, publication.id or "")
         case "unknown_neighbour":
             refused = unknown_neighbour(feed, publication.position.id or "")
         case "full":
-            told = f"{str(feed)!r} is full; retract or take items, or raise its items_max"
-            refused = Refused("full", told if not published else f"{published:,} items were published, then {told}")
+            message = f"{str(feed)!r} is full; retract or take items, or raise its items_max"
+            refused = Refused(
+                "full", message if not published else f"{published:,} items were published, then {message}"
+            )
         case _:
-            told = f"{str(feed)!r} holds an item {cut(publication.id or '')!r} already; put it under another id"
-            refused = Refused("known_item", told)
+            message = f"{str(feed)!r} holds an item {cut(publication.id or '')!r} already; put it under another id"
+            refused = Refused("known_item", message)
     return refused
 
 
 def unknown_item(feed: FeedName, id: str) -> Refused:
-    """The refusal to change an item that is not there."""
+    """The refusal to change a missing item."""
     return Refused("unknown_item", f"{str(feed)!r} holds no item {cut(id)!r} (any more); publish it first")
 
 
 def unknown_neighbour(feed: FeedName, id: str) -> Refused:
-    """The refusal of a position next to an item that is not there."""
+    """The refusal of a position next to a missing item."""
     return Refused(
         "unknown_neighbour", f"{str(feed)!r} holds no item {cut(id)!r} to stand next to (any more); choose another"
     )

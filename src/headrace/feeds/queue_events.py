@@ -1,4 +1,4 @@
-"""The events of a job queue as a feed that may only be read: its journal, followed live."""
+"""Follows the journal of a job queue as a read-only feed."""
 
 import asyncio
 import re
@@ -20,23 +20,23 @@ from headrace.model.validate import bounded_repr
 from headrace.stores.contract.store import Store
 
 _CURSOR = re.compile(r"\d{1,15}\.\d{1,18}(-\d{1,15}\.\d{1,18})*", re.ASCII)
-_UNTOLD = ("event", "payload")
-"""Of a line: the name is the change's own, and whoever watches a queue does not see payloads by that."""
+_HIDDEN = ("event", "payload")
+"""Columns that are not in a change's item: it has the event itself, and watching a queue shows no payloads."""
 
 
 class QueueCheckpoint(Struct, frozen=True, gc=False):
-    """How far a shard's journal was read: up to `seq`, which was written in `epoch`."""
+    """The position in a shard's journal: read up to `seq`, which was written in `epoch`."""
 
     epoch: int
     seq: int
 
 
-Look = tuple[QueueCheckpoint | None, Sequence[Event]]
-"""Where to go on instead, when the journal does not hold what comes next; and what came."""
+NewEvents = tuple[QueueCheckpoint | None, Sequence[Event]]
+"""Where to start over, when the journal no longer has the next event; and the new events."""
 
 
 class QueueEvents:
-    """What happens to the jobs of a queue, for whoever wants to watch. Nobody writes here but the queue itself."""
+    """The events of the jobs of a queue, to subscribe to. Only the queue itself writes them."""
 
     def __init__(self, store: Store, queue: Queue) -> None:
         self.queue = queue
@@ -45,13 +45,13 @@ class QueueEvents:
     def subscribe(
         self, *, cursor: str | None = None, beginning: bool = False, heartbeat: Duration | None = None
     ) -> "QueueSubscription":
-        """What happens from now on, or, with `beginning`, what the journal still knows and then the rest.
+        """The events from now on, or, with `beginning`, first those that the journal still has.
 
         `live` comes first, with the cursor of the start; then a change for every event: `event` is its name in the
-        journal, `id` the job's, `item` what the journal has of it, `instance` the worker. With the `cursor` of an
-        earlier change, only what happened since. `gap` says that the journal no longer has what came next; all that it
-        has follows. A line of the journal that cannot be read is told with what can be, and with its `flaw`; the event
-        is `unreadable` where not even that can.
+        journal, `id` the job's, `item` the other columns, `instance` the worker. With the `cursor` of an
+        earlier change, only the events since. `gap` says that the journal no longer has the next events; all that it
+        has follow. Of a line that cannot be read in full comes what can be, with its `flaw`; the event is `unreadable`
+        when nothing can.
         """
         return QueueSubscription(self._store, self.queue, cursor, beginning=beginning, heartbeat=heartbeat)
 
@@ -62,50 +62,53 @@ class QueueEvents:
 class QueueSubscription(ChangeStream):
     """Follows the journals of all shards of a queue: in order within a shard, by time between them.
 
-    The journal wakes nobody, so it is looked at: often while it is busy, once a second while it is not.
+    The journal gives no signals, so it is polled: often while it is busy, once a second while it is not.
     """
 
     def __init__(
         self, store: Store, queue: Queue, cursor: str | None, *, beginning: bool, heartbeat: Duration | None
     ) -> None:
-        super().__init__(store, queue.full_name, cursor, heartbeat=heartbeat, left_out=None)
+        super().__init__(store, queue.full_name, cursor, heartbeat=heartbeat, excluded_instance=None)
         self._queue = queue
         self._beginning = beginning
-        self._marks = None if cursor is None else _parsed(cursor, queue)
-        self._nap_ms = 0
+        self._checkpoints = None if cursor is None else _parse_cursor(cursor, queue)
+        self._pause_ms = 0
 
     def __repr__(self) -> str:
         return f"<QueueSubscription to {self._queue.full_name!r} at {self.cursor}>"
 
     async def _fill(self) -> None:
-        if self._marks is None:
-            marks = self._marks = await self._unbroken(None, self._started)
-            self._take([Change(self._name, "live", cursor=_text(marks))])
+        if self._checkpoints is None:
+            checkpoints = self._checkpoints = await self._shared(None, self._start_all)
+            self._take([Change(self._name, "live", cursor=_format_cursor(checkpoints))])
             return
-        marks = self._marks
-        found = await self._unbroken(_text(marks), lambda: self._looked(marks))
+        checkpoints = self._checkpoints
+        found = await self._shared(_format_cursor(checkpoints), lambda: self._poll(checkpoints))
         is_quiet = all(not events and start is None for start, events in found)
-        self._nap_ms = min(max(self._nap_ms * 2, QUEUE_EVENTS_NAP_MS), QUEUE_EVENTS_NAP_MS_MAX) if is_quiet else 0
+        self._pause_ms = min(max(self._pause_ms * 2, QUEUE_EVENTS_NAP_MS), QUEUE_EVENTS_NAP_MS_MAX) if is_quiet else 0
         if not is_quiet:
-            self._take(self._told([start for start, _ in found], [events for _, events in found]))
+            self._take(self._changes_of([start for start, _ in found], [events for _, events in found]))
 
-    async def _started(self) -> list[QueueCheckpoint]:
+    async def _start_all(self) -> list[QueueCheckpoint]:
         return await asyncio.gather(*map(self._start, self._queue.all_shards()))
 
-    async def _looked(self, marks: Sequence[QueueCheckpoint]) -> list[Look]:
-        await asyncio.sleep(self._nap_ms / 1_000)
-        looks = [self._look(shard, mark) for shard, mark in zip(self._queue.all_shards(), marks, strict=True)]
-        return await asyncio.gather(*looks)
+    async def _poll(self, checkpoints: Sequence[QueueCheckpoint]) -> list[NewEvents]:
+        await asyncio.sleep(self._pause_ms / 1_000)
+        reads = [
+            self._read_new(shard, checkpoint)
+            for shard, checkpoint in zip(self._queue.all_shards(), checkpoints, strict=True)
+        ]
+        return await asyncio.gather(*reads)
 
-    def _told(self, starts: Sequence[QueueCheckpoint | None], found: Sequence[Sequence[Event]]) -> list[Change]:
-        assert self._marks is not None  # it has begun
-        marks = [start or mark for start, mark in zip(starts, self._marks, strict=True)]
+    def _changes_of(self, starts: Sequence[QueueCheckpoint | None], found: Sequence[Sequence[Event]]) -> list[Change]:
+        assert self._checkpoints is not None  # set by the first `_fill`
+        checkpoints = [start or checkpoint for start, checkpoint in zip(starts, self._checkpoints, strict=True)]
         is_gap = any(start is not None for start in starts)
-        changes = [Change(self._name, "gap", cursor=_text(marks))] if is_gap else []
+        changes = [Change(self._name, "gap", cursor=_format_cursor(checkpoints))] if is_gap else []
         for event in merge(*found, key=lambda event: (event.at_ms, event.shard.index)):
-            marks[event.shard.index] = QueueCheckpoint(event.epoch, event.seq)
-            changes.append(_change(self._name, event, _text(marks)))
-        self._marks = marks
+            checkpoints[event.shard.index] = QueueCheckpoint(event.epoch, event.seq)
+            changes.append(_change(self._name, event, _format_cursor(checkpoints)))
+        self._checkpoints = checkpoints
         return changes
 
     async def _start(self, shard: Shard) -> QueueCheckpoint:
@@ -124,30 +127,36 @@ class QueueSubscription(ChangeStream):
         found = await retry_forever(lambda: self._store.journal.read(shard, max(seq - 1, 0), seq, limit=1))
         return found[0].epoch if found else otherwise
 
-    async def _look(self, shard: Shard, mark: QueueCheckpoint) -> Look:
-        """What came behind a mark."""
+    async def _read_new(self, shard: Shard, checkpoint: QueueCheckpoint) -> NewEvents:
+        """The events behind a checkpoint."""
         bounds = await retry_forever(lambda: self._store.journal.bounds(shard))
-        if bounds.last_seq == mark.seq and mark.epoch == bounds.epoch:
+        if bounds.last_seq == checkpoint.seq and checkpoint.epoch == bounds.epoch:
             return None, ()
-        # The event that was seen last is read again: only together with it is it sure that the rest follows.
-        seen = max(mark.seq - 1, 0)
-        entries = await retry_forever(lambda: self._store.journal.read(shard, seen, max(bounds.last_seq, seen)))
+        # Read the last event again: its epoch shows that what follows belongs to the same journal.
+        before_seq = max(checkpoint.seq - 1, 0)
+        entries = await retry_forever(
+            lambda: self._store.journal.read(shard, before_seq, max(bounds.last_seq, before_seq))
+        )
         first = entries[0] if entries else None
         if first is None:
-            follows = mark.seq == bounds.last_seq and bounds.first_seq > bounds.last_seq and mark.epoch == bounds.epoch
-        elif first.first_seq == mark.seq and mark.seq:
-            follows = first.epoch == mark.epoch
+            follows = (
+                checkpoint.seq == bounds.last_seq
+                and bounds.first_seq > bounds.last_seq
+                and checkpoint.epoch == bounds.epoch
+            )
+        elif first.first_seq == checkpoint.seq and checkpoint.seq:
+            follows = first.epoch == checkpoint.epoch
         else:
-            follows = first.first_seq == mark.seq + 1 and (mark.seq == 0 or first.epoch == mark.epoch)
+            follows = first.first_seq == checkpoint.seq + 1 and (checkpoint.seq == 0 or first.epoch == checkpoint.epoch)
         events = [event for entry in entries for event in entry.events(shard)]
         if follows:
-            return None, [event for event in events if event.seq > mark.seq]
+            return None, [event for event in events if event.seq > checkpoint.seq]
         return await self._oldest(shard), ()
 
 
 def _change(name: str, event: Event, cursor: str) -> Change:
     line = event.line
-    item = {column: value for column, value in asdict(line).items() if value is not None and column not in _UNTOLD}
+    item = {column: value for column, value in asdict(line).items() if value is not None and column not in _HIDDEN}
     if event.flaw is not None:
         item["flaw"] = event.flaw
     return Change(
@@ -163,20 +172,20 @@ def _change(name: str, event: Event, cursor: str) -> Change:
     )
 
 
-def _text(marks: Sequence[QueueCheckpoint]) -> str:
-    return "-".join([f"{mark.epoch}.{mark.seq}" for mark in marks])
+def _format_cursor(checkpoints: Sequence[QueueCheckpoint]) -> str:
+    return "-".join([f"{checkpoint.epoch}.{checkpoint.seq}" for checkpoint in checkpoints])
 
 
-def _parsed(cursor: object, queue: Queue) -> list[QueueCheckpoint]:
-    marks: list[QueueCheckpoint] = []
+def _parse_cursor(cursor: object, queue: Queue) -> list[QueueCheckpoint]:
+    checkpoints: list[QueueCheckpoint] = []
     if isinstance(cursor, str) and _CURSOR.fullmatch(cursor):
         for part in cursor.split("-"):
             epoch, _, seq = part.partition(".")
-            marks.append(QueueCheckpoint(int(epoch), int(seq)))
-    if len(marks) != queue.shards:
+            checkpoints.append(QueueCheckpoint(int(epoch), int(seq)))
+    if len(checkpoints) != queue.shards:
         raise Refused(
             "bad_cursor",
             f"{bounded_repr(cursor)} is not a cursor of the {queue.shards} shards of {queue.full_name!r}; start without"
             " one",
         )
-    return marks
+    return checkpoints

@@ -1,4 +1,4 @@
-"""A sorted feed: items in an order that is made by hand."""
+"""A sorted feed keeps items where they were put, until they are moved."""
 
 from collections.abc import Iterable, Sequence
 
@@ -9,9 +9,9 @@ from headrace.model.feed import FIRST, LAST, ItemPosition, Move, Publication
 
 
 class SortedFeed(FollowedFeed):
-    """Items that stand where they were put, until they are moved. Ids that are not given are numbers: "1", "2", …
+    """Items at positions that the caller chooses. Ids are numbers by default: "1", "2", …
 
-    A known id is edited, and moved to the position that is named.
+    A known id is edited, and moved to the new position.
     """
 
     async def append(self, item: object, *, id: str | None = None) -> str:
@@ -32,19 +32,19 @@ class SortedFeed(FollowedFeed):
 
     async def publish_many(self, items: Iterable[object], *, ids: Sequence[str] | None = None) -> list[str]:
         """Put any number of items last, in their order and in as few calls as possible, and return their ids."""
-        encode = self._access.codec.encode
-        given = (Publication(encode(item), id) for item, id in with_ids(items, ids))
-        return await publish_many(self._access, self.feed, given)
+        encode = self._context.codec.encode
+        publications = (Publication(encode(item), id) for item, id in with_ids(items, ids))
+        return await publish_many(self._context, self.feed, publications)
 
     async def move(
         self, id: str, *, before: str | None = None, after: str | None = None, first: bool = False, last: bool = False
     ) -> bool:
-        """Put an item elsewhere; say one position. False when it stands there already, as it does next to itself.
+        """Move an item to one position; False when it stands there already, as it does next to itself.
 
-        Raises `Refused`: `unknown_item`, or `unknown_neighbour` when that one is not there.
+        Raises `Refused`: `unknown_item`, or `unknown_neighbour` when the other item is missing.
         """
         position = _position(before, after, first, last)
-        store, instance = self._access.store, self._access.instance
+        store, instance = self._context.store, self._context.instance
         [answer] = await store.items.move(self.feed, [Move(id, position)], instance=instance)
         if answer.status == "unknown":
             raise unknown_item(self.feed, id)
@@ -53,14 +53,14 @@ class SortedFeed(FollowedFeed):
         return answer.status == "moved"
 
     async def _put(self, item: object, id: str | None, position: ItemPosition) -> str:
-        return await publish(self._access, self.feed, Publication(self._access.codec.encode(item), id, position))
+        return await publish(self._context, self.feed, Publication(self._context.codec.encode(item), id, position))
 
 
 def _position(before: str | None, after: str | None, first: bool, last: bool) -> ItemPosition:
-    said = [before is not None, after is not None, first, last]
-    if sum(said) != 1:
+    positions = [before is not None, after is not None, first, last]
+    if sum(positions) != 1:
         raise Refused(
-            "bad_position", f"a move goes to one position; found {sum(said)}; say before, after, first or last"
+            "bad_position", f"a move goes to one position; found {sum(positions)}; give before, after, first or last"
         )
     if before is not None:
         return ItemPosition("before", before)

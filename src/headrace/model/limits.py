@@ -361,7 +361,7 @@ HUB_BYTES_MAX: Final = 8 * 1024 * 1024
 SNAPSHOT_TRIES: Final = 3
 """How often the pages of a changing feed are read from the start before all items are read in one step."""
 
-TOLD_PER_BATCH_MAX: Final = 1_000
+CHANGES_PER_BATCH_MAX: Final = 1_000
 """Changes that a subscription hands out in one batch."""
 
 PUBLISH_BYTES_MAX: Final = 4 * 1024 * 1024

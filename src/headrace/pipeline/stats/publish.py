@@ -9,7 +9,7 @@ import msgspec
 from msgspec import Struct
 
 from headrace.client.retry import retry
-from headrace.feeds.publish import parts, refusal
+from headrace.feeds.publish import batches, refusal
 from headrace.model.errors import BadConfig, HeadraceError
 from headrace.model.feed import FeedName, FeedType, Publication
 from headrace.model.limits import ID_CHARS_MAX
@@ -70,7 +70,7 @@ class Publisher:
         written = 0
         for tenant, rows in self._rows.items():
             due = {each.id for each, is_due in rows if is_due}
-            for part in parts(each for each, _ in rows):
+            for part in batches(each for each, _ in rows):
                 written += await self._publish(self._feeds[tenant], part, due)
             rows.clear()
         return written

@@ -10,7 +10,7 @@ import pyarrow as pa
 from pyspark.sql.types import StructType
 
 from headrace.client.retry import retry
-from headrace.feeds.publish import parts, refusal
+from headrace.feeds.publish import batches, refusal
 from headrace.model.errors import BadConfig, Refused
 from headrace.model.feed import FeedName, FeedType, Item, Publication
 from headrace.model.results import Published
@@ -51,7 +51,7 @@ class FeedSink:
         for batch in rows:
             tally.rows += batch.num_rows
             for feed, publications in self._publications(batch, tally).items():
-                for part in parts(publications):
+                for part in batches(publications):
                     await task.publish(feed, part)
         return tally
 

@@ -124,7 +124,11 @@ FAULTS: dict[str, Piece] = {
         "for outcome in reversed(await enqueue_batch(self._jobs, batch)):",
     ),
     "an_idempotency_key_is_not_sent": (OPTIONS, "idempotency_key=key,", "idempotency_key=None,"),
-    "a_lost_reply_counts_as_success": (BATCHING, "outcomes.append(error)", 'outcomes.append(Enqueued(job.id, "created"))'),
+    "a_lost_reply_counts_as_success": (
+        BATCHING,
+        "outcomes.append(error)",
+        'outcomes.append(Enqueued(job.id, "created"))',
+    ),
     "a_lost_reply_is_reported_as_nothing_changed": before(
         BATCHING,
         LOST_BATCH,

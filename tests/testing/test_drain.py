@@ -255,7 +255,7 @@ def test_a_handler_may_move_the_clock_further_than_the_drain_looks(headrace: Kit
 def test_draining_a_store_that_is_down_is_refused_and_never_hangs(headrace: Kit) -> None:
     audit.blocking.enqueue("b")
 
-    with headrace.store.down(), pytest.raises(Refused, match="drain behind the block of down"):
+    with headrace.store.down(), pytest.raises(Refused, match="drain after the block of down"):
         headrace.drain()
 
     assert len(headrace.drain()) == 1

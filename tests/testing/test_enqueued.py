@@ -209,7 +209,7 @@ def test_a_wrong_name_is_refused_and_makes_no_test_pass(headrace: Kit, times: st
         ask(welcome, 1, "en", 3)
     with pytest.raises(Refused, match=r"'user_id' of .* was given twice"):
         ask(welcome, 1, user_id=1)
-    with pytest.raises(Refused, match="idempotency_key cannot be told from a job"):
+    with pytest.raises(Refused, match="idempotency_key is not in the record of a sent job"):
         ask(welcome.options(idempotency_key="k"), 1)
     with pytest.raises(Refused, match="a job function or the name of a kind was wanted"):
         ask(_bill)

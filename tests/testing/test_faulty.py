@@ -157,7 +157,7 @@ async def test_a_hold_is_released_from_any_thread_on_any_loop(headrace_store: Ki
 def test_a_verb_that_no_store_has_is_refused(store: FaultyStore) -> None:
     with pytest.raises(BadConfig, match="a store has no verb 'enqeue' that could fail; did you mean 'enqueue'"):
         store.fail("enqeue")
-    with pytest.raises(BadConfig, match="say which verbs are meant"):
+    with pytest.raises(BadConfig, match="name the verbs, as in"):
         store.hold()
     with pytest.raises(AttributeError, match="'jobs' of a store has no verb 'enqeue'"):
         _ = store.jobs.enqeue  # type: ignore[attr-defined]

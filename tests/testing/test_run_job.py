@@ -102,7 +102,7 @@ def test_the_context_tells_of_the_job_that_was_described(kit: Kit) -> None:
 def test_a_word_that_the_function_has_is_its_argument_and_a_job_may_be_given(kit: Kit) -> None:
     assert kit.run_job(named.options(id="job"), id="mine", attempt=7) == "mine 7 job 1"
     assert kit.run_job(named.options(id="job").job(id="mine"), attempt=2) == "mine 0 job 2"
-    with pytest.raises(Refused, match="a job that is made has its arguments"):
+    with pytest.raises(Refused, match="a Job has its arguments already"):
         kit.run_job(named.job("mine"), id="other")  # type: ignore[call-overload]
 
 

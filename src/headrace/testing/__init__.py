@@ -1,4 +1,4 @@
-"""The testing kit: a user's own handlers run by the real worker on a store in memory, with a clock that is moved."""
+"""The testing kit runs a user's handlers with the real worker, on a store in memory and a clock that is moved."""
 
 from typing import TYPE_CHECKING
 

@@ -1,4 +1,4 @@
-"""Compares the jobs that were sent with the one that a test wants, and says how they differ."""
+"""Compares sent jobs with the one that a test expects, and says how they differ."""
 
 import inspect
 from collections.abc import Mapping, Sequence
@@ -26,13 +26,13 @@ from headrace.worker.handlers import Handler
 UNSEEN = frozenset(
     ("shards", "idempotency_key", "idempotency_ttl", "update_payload", "update_run_at", "update_policy", "reset_counts")
 )
-"""Options that steer an enqueue and leave no trace in the job."""
+"""Options of an enqueue that are not in the record of the job."""
 OPTIONS = frozenset(OptionFields.__annotations__) - UNSEEN
 MISSING = object()
 
 
 class Difference(Struct, frozen=True):
-    """Where a job is not the wanted one."""
+    """A field in which a job differs from the expected one."""
 
     what: str
     found: object
@@ -54,16 +54,16 @@ class ExpectedJob:
         self.options = dict(options)
         self._handler = handler
         self._codec = codec
-        # Made of the same options as a job, so that "5m" and 300 are the same.
-        given = Options(**{name: value for name, value in options.items() if name not in ("queue", "tenant")})
-        self._job = given.job(kind, b"", tenant_default="any", queue_default="any", fresh_id=lambda: "any")
+        # Built from the same options as a job, so that "5m" and 300 are equal.
+        compared = Options(**{name: value for name, value in options.items() if name not in ("queue", "tenant")})
+        self._job = compared.job(kind, b"", tenant_default="any", queue_default="any", fresh_id=lambda: "any")
 
     def __str__(self) -> str:
-        said = [f"{name}={cut(repr(value))}" for name, value in (self.arguments | self.options).items()]
-        return f"{self.kind}({', '.join(said)})"
+        shown = [f"{name}={cut(repr(value))}" for name, value in (self.arguments | self.options).items()]
+        return f"{self.kind}({', '.join(shown)})"
 
     def differences(self, sent: SentJob) -> list[Difference]:
-        """What is not as wanted; empty when the job is the one."""
+        """The fields in which a job differs; empty when it is the expected one."""
         if sent.kind != self.kind:
             return [Difference("kind", sent.kind, self.kind)]
         return [*self._in_arguments(sent), *(each for name in self.options for each in self._in_option(name, sent))]
@@ -79,7 +79,7 @@ class ExpectedJob:
     def _is_same(self, found: object, wanted: object) -> bool:
         codec = self._codec
         try:
-            # As it travels: a tuple is a list, an instant a text, a dataclass an object.
+            # As encoded: a tuple equals a list, an instant a text, a dataclass an object.
             return bool(codec.decode(codec.encode(found)) == codec.decode(codec.encode(wanted)))
         except Refused:
             return bool(found == wanted)  # something that only compares, such as mock.ANY
@@ -116,7 +116,7 @@ class ExpectedJob:
 
 
 def seen_arguments(sent: SentJob, handler: Handler | None) -> dict[str, Any]:
-    """The arguments as the handler sees them, with the defaults of those that were not sent."""
+    """The arguments as the handler gets them, with the defaults of those that were not sent."""
     if handler is None:
         payload = sent.arguments["payload"]
         return {**payload, "payload": payload} if isinstance(payload, dict) else sent.arguments
@@ -126,13 +126,13 @@ def seen_arguments(sent: SentJob, handler: Handler | None) -> dict[str, Any]:
     return defaults | sent.arguments
 
 
-def divided(
+def split_arguments(
     handler: Handler | None, args: Sequence[Any], kwargs: Mapping[str, Any], others: frozenset[str]
 ) -> tuple[dict[str, Any], dict[str, Any]]:
-    """What of a test's words are arguments of the function, and what is said about the job.
+    """Split the keywords of a test into arguments of the function and options of the job.
 
-    A name that the function has is its argument; `others` are the words about the job. Anything else is refused: a
-    wrong name would make a test pass that says nothing.
+    A parameter of the function is its argument; `others` are the names of options. Any other name is refused: with a
+    misspelt one a test would pass and check nothing.
     """
     names = [] if handler is None else list(parameters(handler))
     if handler is None and args:
@@ -142,22 +142,22 @@ def divided(
             "bad_arguments",
             f"{_shown(handler)} takes {len(names)} arguments; found {len(args)} without a name",
         )
-    by_place = dict(zip(names, args, strict=False))
-    arguments, said = dict(by_place), {}
+    positional = dict(zip(names, args, strict=False))
+    arguments, options = dict(positional), {}
     for name, value in kwargs.items():
-        if name in by_place:
+        if name in positional:
             raise Refused(
                 "bad_arguments", f"the argument {bounded_repr(name)} of {_shown(handler)} was given twice; give it once"
             )
         if name in names or (name not in others and (handler is None or takes_any(handler))):
             arguments[name] = value
         elif name in others:
-            said[name] = value
+            options[name] = value
         else:
             near = nearest(name, [*names, *sorted(others)])
-            hint = f"; did you mean {near!r}?" if near else f"; said of a job can be {', '.join(sorted(others))}"
+            hint = f"; did you mean {near!r}?" if near else f"; options of a job are {', '.join(sorted(others))}"
             raise Refused("bad_arguments", f"{_shown(handler)} has no argument {bounded_repr(name)}{hint}")
-    return arguments, said
+    return arguments, options
 
 
 def _shown(handler: Handler | None) -> str:
@@ -172,28 +172,28 @@ def _policy(policy: Any, name: str) -> object:
 
 
 SHOWN_MAX = 5
-"""More jobs than these are counted, not shown: the nearest ones come first."""
+"""Further jobs are counted, not shown; the nearest ones come first."""
 
 
-def wanted_but(wanted: ExpectedJob, sent: Sequence[SentJob], times: int | None) -> str | None:
-    """Why an `assert_enqueued` fails, in words; None when it holds."""
+def missing_message(wanted: ExpectedJob, sent: Sequence[SentJob], times: int | None) -> str | None:
+    """The message of an `assert_enqueued` that fails; None when it holds."""
     compared = [(wanted.differences(each), each) for each in sent]
     count = sum(not differences for differences, _ in compared)
     if count if times is None else count == times:
         return None
     head = f"{wanted} was enqueued {_times(count)}, wanted {'at least once' if times is None else _times(times)}"
-    return f"{head}; {_found(compared)}"
+    return f"{head}; {_describe(compared)}"
 
 
-def unwanted_but(wanted: ExpectedJob, sent: Sequence[SentJob]) -> str | None:
-    """Why an `assert_not_enqueued` fails, in words; None when it holds."""
+def unexpected_message(wanted: ExpectedJob, sent: Sequence[SentJob]) -> str | None:
+    """The message of an `assert_not_enqueued` that fails; None when it holds."""
     found = [each for each in sent if not wanted.differences(each)]
     if not found:
         return None
     return f"{wanted} was enqueued {_times(len(found))}, wanted never; found:" + "".join(map(_line, found[:SHOWN_MAX]))
 
 
-def _found(compared: Sequence[tuple[list[Difference], SentJob]]) -> str:
+def _describe(compared: Sequence[tuple[list[Difference], SentJob]]) -> str:
     if not compared:
         return "nothing was enqueued at all"
     ordered = sorted(compared, key=lambda each: (_is_other(each[0]), len(each[0])))
@@ -217,70 +217,71 @@ def _times(count: int) -> str:
     return {0: "never", 1: "once"}.get(count, f"{count} times")
 
 
-Which = str | JobTemplate[..., Any]
+JobRef = str | JobTemplate[..., Any]
 """A job function, one with `.options(…)`, or a kind by its name."""
 
 
 class SentJobQueries:
-    """The looks of a kit; none of them waits, so they are the same in plain tests and in coroutines."""
+    """The queries of a kit; none of them waits, so they are the same in plain tests and in coroutines."""
 
     def __init__(self, app: App, store: KitStore) -> None:
         self.app = app
         self.store = store
-        """The store in memory, which can be told to fail: `kit.store.fail("enqueue")`, `with kit.store.down():`."""
+        """The store in memory, which fails on command: `kit.store.fail("enqueue")`, `with kit.store.down():`."""
 
     @property
     def clock(self) -> KitClock:
-        """The clock that the store goes by: `kit.clock.advance("5m")`."""
+        """The clock of the store: `kit.clock.advance("5m")`."""
         return self.store.clock
 
-    def enqueued(self, job: Which | None = None) -> list[SentJob]:
-        """The jobs that were sent while the kit is open, in order, also those that have run since; of one kind or all.
+    def enqueued(self, job: JobRef | None = None) -> list[SentJob]:
+        """The jobs that were sent in the kit, in order, also those that have run since; of one kind or all.
 
-        A job that was sent again before a worker took it is one job.
+        A job that was sent again before a worker claimed it is one job.
         """
         kind = None if job is None else _kind_of(job)
-        ledger, codec = self.store.ledger, self.app.maker.codec
+        codec = self.app.maker.codec
         return [
             sent_job(sent, self._handler(sent.record.kind), codec)
-            for sent in list(ledger.sent)
+            for sent in list(self.store.call_log.sent)
             if kind is None or sent.record.kind == kind
         ]
 
-    def assert_enqueued(self, job: Which, /, *args: Any, times: int | None = None, **wanted: Any) -> list[SentJob]:
-        """Fail unless such a job was sent; returns those that fit. `kit.assert_enqueued(welcome, user_id=42)`.
+    def assert_enqueued(self, job: JobRef, /, *args: Any, times: int | None = None, **wanted: Any) -> list[SentJob]:
+        """Fail unless such a job was sent; returns the matching ones. `kit.assert_enqueued(welcome, user_id=42)`.
 
-        Arguments that are not named may be anything; an argument that was not sent has the function's default. Values
-        are compared as they travel, so that a tuple equals a list. Options are said with the words of `Options`
-        (`queue="mail"`, `delay="5m"`, `tag=…`), or as they are given: `welcome.options(delay="5m")`, which also helps
-        where the function has an argument of that name. `times` wants exactly so many.
+        Arguments that are not named may have any value; one that was not sent has the function's default. Values are
+        compared as encoded, so that a tuple equals a list. Options are named as in `Options` (`queue="mail"`,
+        `delay="5m"`, `tag=…`), or set as for an enqueue: `welcome.options(delay="5m")`, which is the way when the
+        function has an argument of that name. With `times`, exactly so many must match.
         """
         __tracebackhide__ = True
-        which = self._wanted(job, args, wanted)
+        expected = self._expected(job, args, wanted)
         sent = self.enqueued()
-        if (why := wanted_but(which, sent, times)) is not None:
+        if (why := missing_message(expected, sent, times)) is not None:
             raise AssertionError(why)
-        return [each for each in sent if not which.differences(each)]
+        return [each for each in sent if not expected.differences(each)]
 
-    def assert_not_enqueued(self, job: Which, /, *args: Any, **wanted: Any) -> None:
+    def assert_not_enqueued(self, job: JobRef, /, *args: Any, **wanted: Any) -> None:
         """Fail if such a job was sent; see `assert_enqueued`."""
         __tracebackhide__ = True
-        if (why := unwanted_but(self._wanted(job, args, wanted), self.enqueued())) is not None:
+        if (why := unexpected_message(self._expected(job, args, wanted), self.enqueued())) is not None:
             raise AssertionError(why)
 
-    def dead_letters(self, job: Which | None = None) -> list[DeadLetter]:
-        """The dead letters, of one kind or all: each with its job, why it died, and its error."""
+    def dead_letters(self, job: JobRef | None = None) -> list[DeadLetter]:
+        """The dead letters, of one kind or all: each with its job, the reason and the error."""
         kind = None if job is None else _kind_of(job)
-        return [each for each in self.store.look(_all_dead_letters) if kind is None or each.record.kind == kind]
+        return [each for each in self.store.query(_all_dead_letters) if kind is None or each.record.kind == kind]
 
-    def _wanted(self, job: Which, args: tuple[Any, ...], said: Mapping[str, Any]) -> ExpectedJob:
+    def _expected(self, job: JobRef, args: tuple[Any, ...], keywords: Mapping[str, Any]) -> ExpectedJob:
         kind = _kind_of(job)
         handler = self._handler(kind)
-        arguments, options = divided(handler, args, said, OPTIONS)
-        options = said_options(job) | options
+        arguments, options = split_arguments(handler, args, keywords, OPTIONS)
+        options = own_options(job) | options
         if unseen := sorted(UNSEEN & options.keys()):
             raise Refused(
-                "bad_arguments", f"{', '.join(unseen)} cannot be told from a job that was sent; leave it out here"
+                "bad_arguments",
+                f"{', '.join(unseen)} is not in the record of a sent job; leave it out here",
             )
         codec = self.app.maker.codec if handler is None else handler.codec
         return ExpectedJob(kind, handler, codec, arguments, options)
@@ -290,14 +291,14 @@ class SentJobQueries:
         return None if function is None else function.handler
 
 
-def said_options(job: Which) -> dict[str, Any]:
-    """What `.options(…)` has said, without the options that all jobs of the function have."""
+def own_options(job: JobRef) -> dict[str, Any]:
+    """The options set by `.options(…)`, without those that all jobs of the function have."""
     if isinstance(job, str):
         return {}
     return {name: value for name in job.option_names if (value := getattr(job.job_options, name)) is not None}
 
 
-def _kind_of(job: Which) -> str:
+def _kind_of(job: JobRef) -> str:
     if isinstance(job, str):
         return job
     if isinstance(job, JobTemplate):

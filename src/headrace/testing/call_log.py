@@ -1,4 +1,4 @@
-"""The ledger of a kit: what was sent, handed out and settled, as the store itself saw it."""
+"""Records the jobs that were sent, claimed and settled in a kit, as the store itself saw them."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -16,54 +16,54 @@ Key = tuple[Queue, str]
 
 
 class CallLog:
-    """Written behind the faults, so that a job whose reply was lost is in it. Nothing is forgotten: a test is short."""
+    """Written behind the faults, so that a job whose reply was lost is in it. Unbounded: a test is short."""
 
     def __init__(self, store: Store, clock: Clock) -> None:
         self._store = store
         self._clock = clock
-        self._open: dict[Key, int] = {}
-        """The jobs that no worker has taken yet, and where they stand in `sent`: sending them again changes them."""
+        self._unclaimed: dict[Key, int] = {}
+        """Unclaimed jobs with their index in `sent`: sending one again replaces its record."""
         self.sent: list[SentRecord] = []
         self.claims: list[Claim] = []
         self.settled: dict[str, tuple[Settlement, Settled]] = {}
         """By the token of the lease."""
 
-    async def note(self, call: StoreCall, answer: Any) -> None:
-        """Write down what a call has done; in the same turn of the store's loop."""
+    async def record(self, call: StoreCall, answer: Any) -> None:
+        """Record a call; in the same turn of the store's loop."""
         match call.name:
             case "jobs.enqueue":
-                await self._note_sent(call.argument(0, "jobs"), answer, call.kwargs.get("now_ms"))
+                await self._record_sent(call.argument(0, "jobs"), answer, call.kwargs.get("now_ms"))
             case "jobs.claim":
-                self._note_claims(answer.items)
+                self._record_claims(answer.items)
             case "jobs.settle":
-                self._note_settled(call.argument(0, "settlements"), answer)
+                self._record_settled(call.argument(0, "settlements"), answer)
             case "jobs.turn":
-                self._note_settled(call.argument(0, "settlements"), answer.settled)
-                self._note_claims(answer.claimed)
+                self._record_settled(call.argument(0, "settlements"), answer.settled)
+                self._record_claims(answer.claimed)
 
-    async def _note_sent(self, jobs: Sequence[Job], answers: Sequence[Enqueued], now_ms: int | None) -> None:
+    async def _record_sent(self, jobs: Sequence[Job], answers: Sequence[Enqueued], now_ms: int | None) -> None:
         at_ms = self._clock.now_ms() if now_ms is None else now_ms
         for job, answer in zip(jobs, answers, strict=True):
             if not answer.ok or answer.status == "duplicate":
                 continue
             [found] = await self._store.reads.find(job.queue, [answer.id], now_ms=now_ms)
-            assert found is not None  # it was sent a moment ago
+            assert found is not None  # it was sent in the same turn
             record = found.blocked_job if answer.status == "blocked" else found.record
-            assert record is not None  # nobody can have taken it meanwhile
+            assert record is not None  # nor claimed since
             sent = SentRecord(job.queue, record, at_ms)
             key = job.queue, answer.id
-            if key in self._open:
-                self.sent[self._open[key]] = sent
+            if key in self._unclaimed:
+                self.sent[self._unclaimed[key]] = sent
             else:
-                self._open[key] = len(self.sent)
+                self._unclaimed[key] = len(self.sent)
                 self.sent.append(sent)
 
-    def _note_claims(self, claims: Sequence[Claim]) -> None:
+    def _record_claims(self, claims: Sequence[Claim]) -> None:
         self.claims.extend(claims)
         for claim in claims:
-            self._open.pop((claim.lease.queue, claim.lease.id), None)
+            self._unclaimed.pop((claim.lease.queue, claim.lease.id), None)
 
-    def _note_settled(self, settlements: Sequence[Settlement], answers: Sequence[Settled]) -> None:
+    def _record_settled(self, settlements: Sequence[Settlement], answers: Sequence[Settled]) -> None:
         for settlement, answer in zip(settlements, answers, strict=True):
             if answer.ok:
                 self.settled[settlement.lease.token] = settlement, answer

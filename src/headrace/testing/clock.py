@@ -1,4 +1,4 @@
-"""The clock of a test: it stands still until it is moved."""
+"""A clock for tests that stands still until it is moved."""
 
 from collections.abc import Callable
 
@@ -8,11 +8,11 @@ from headrace.model.times import Duration, Instant, duration_ms, instant_ms
 
 
 class KitClock:
-    """Starts at `now`, at the present when not given, and stands there. The store of a kit goes by it."""
+    """The clock of a kit's store: starts at `now`, by default the present, and stands still."""
 
     def __init__(self, now: Instant | None = None) -> None:
         self._now_ms = SystemClock().now_ms() if now is None else instant_ms("now", now)
-        self._moved: list[Callable[[], None]] = []
+        self._listeners: list[Callable[[], None]] = []
 
     def now_ms(self) -> int:
         """The present instant of the test, in milliseconds since 1970 UTC."""
@@ -32,13 +32,13 @@ class KitClock:
                 " kit with now=…",
             )
         self._now_ms = at_ms
-        for moved in self._moved:
-            moved()
+        for listener in self._listeners:
+            listener()
         return at_ms
 
-    def on_move(self, moved: Callable[[], None]) -> None:
+    def on_move(self, listener: Callable[[], None]) -> None:
         """Call this after every move, on the thread that moves."""
-        self._moved.append(moved)
+        self._listeners.append(listener)
 
     def __repr__(self) -> str:
         return f"<KitClock at {self._now_ms}>"

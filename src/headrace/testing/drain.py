@@ -1,4 +1,4 @@
-"""What a drain has done: every delivery with its outcome, and the errors of those that failed."""
+"""Drains the store of a kit with workers of its app, and reports every delivery with its outcome."""
 
 import asyncio
 import random
@@ -33,7 +33,7 @@ FAILED = ("retried", "dead")
 
 
 class DrainedJob(Struct, frozen=True):
-    """One delivery: a job that was tried twice is there twice."""
+    """One delivery; a job that was tried twice has two."""
 
     id: str
     kind: str
@@ -58,21 +58,21 @@ class Drained(Struct, frozen=True):
 
     @property
     def counts(self) -> dict[str, int]:
-        """How many deliveries ended how; what did not occur is not in it: `{"done": 2, "retried": 1}`."""
+        """The number of deliveries by outcome, without zeros: `{"done": 2, "retried": 1}`."""
         return dict(Counter(job.outcome for job in self.jobs))
 
     def of(self, outcome: Outcome) -> list[DrainedJob]:
-        """The deliveries that ended so."""
+        """The deliveries with this outcome."""
         return [job for job in self.jobs if job.outcome == outcome]
 
     @property
     def done(self) -> list[DrainedJob]:
-        """The deliveries that ended well."""
+        """The deliveries that were done."""
         return self.of("done")
 
     @property
     def retried(self) -> list[DrainedJob]:
-        """The attempts that failed, and are to be tried again."""
+        """The attempts that failed and will be retried."""
         return self.of("retried")
 
     @property
@@ -92,7 +92,7 @@ class Drained(Struct, frozen=True):
 
     @property
     def failed(self) -> list[DrainedJob]:
-        """The attempts that failed, whatever came of it."""
+        """The attempts that failed, retried or dead."""
         return [job for job in self.jobs if job.outcome in FAILED]
 
     def __iter__(self) -> Iterator[DrainedJob]:
@@ -109,13 +109,13 @@ class Drained(Struct, frozen=True):
 
 
 class JobsFailed(ExceptionGroup[Exception]):
-    """Attempts failed while a test drained: holds what the handlers raised, with their tracebacks, and the `drained`.
+    """Attempts failed while a test drained: holds the errors of the handlers with their tracebacks, and `drained`.
 
-    A test that is about failures drains with `raising=False` and looks at the outcomes.
+    A test of failures drains with `raising=False` and checks the outcomes.
     """
 
     def __new__(cls, message: str, errors: Sequence[Exception], drained: Drained | None = None) -> Self:  # noqa: ARG004
-        """A group of the errors; what was drained comes along."""
+        """A group of the errors, with the drained deliveries."""
         return super().__new__(cls, message, errors)
 
     def __init__(self, message: str, errors: Sequence[Exception], drained: Drained | None = None) -> None:
@@ -123,12 +123,12 @@ class JobsFailed(ExceptionGroup[Exception]):
         self.drained = drained or Drained([])
 
     def derive(self, errors: Sequence[Exception]) -> "JobsFailed":  # type: ignore[override]  # errors of jobs only
-        """The same about some of the errors."""
+        """The same group with some of the errors."""
         return JobsFailed(self.message, errors, self.drained)
 
 
-def users_own(trace: TracebackType | None) -> TracebackType | None:
-    """A traceback without our own frames above those of the handler; whole where there are no others."""
+def handler_frames(trace: TracebackType | None) -> TracebackType | None:
+    """A traceback from the handler's first frame on; the whole one when no frame is outside of headrace."""
     own = trace
     while own is not None and str(own.tb_frame.f_globals.get("__name__", "")).startswith("headrace."):
         own = own.tb_next
@@ -136,22 +136,22 @@ def users_own(trace: TracebackType | None) -> TracebackType | None:
 
 
 def failure_of(drained: Drained) -> JobsFailed | None:
-    """What to raise when a test did not expect failures; None when there was none."""
+    """The error for a test that did not expect failures; None when there were none."""
     failed = drained.failed
     if not failed:
         return None
-    told = f"{len(failed)} of {len(drained)} deliveries failed; drain with raising=False to look at their outcomes"
-    return JobsFailed(told, [_raisable(job) for job in failed], drained)
+    message = f"{len(failed)} of {len(drained)} deliveries failed; drain with raising=False to look at their outcomes"
+    return JobsFailed(message, [_raisable(job) for job in failed], drained)
 
 
 def _raisable(job: DrainedJob) -> Exception:
     error = job.error
     if not isinstance(error, Exception):
         # A handler that raised SystemExit or the like must not end the test run.
-        wrapped = RuntimeError(f"the handler raised {error!r}")
-        wrapped.__cause__ = error
-        error = wrapped
-    error.__traceback__ = users_own(error.__traceback__)
+        wrapper = RuntimeError(f"the handler raised {error!r}")
+        wrapper.__cause__ = error
+        error = wrapper
+    error.__traceback__ = handler_frames(error.__traceback__)
     note = str(job)
     if note not in getattr(error, "__notes__", ()):
         error.add_note(note)
@@ -159,7 +159,7 @@ def _raisable(job: DrainedJob) -> Exception:
 
 
 LEASE = "1d"
-"""Longer than a debugger stands in a handler, and than a handler moves the clock."""
+"""Longer than a debugger stops in a handler, and than a handler moves the clock."""
 NAMED_MAX = 5
 
 Delivery = tuple[str, str, str, int]
@@ -167,26 +167,26 @@ Delivery = tuple[str, str, str, int]
 
 
 def light_handlers(app: App) -> Handlers:
-    """The handlers of an app for a worker of few units: each runs here, and takes one."""
+    """The handlers of an app with weight one, in this process: a drain has few units."""
     return app.registry.handlers(lambda handler: replace(in_worker_process(handler), weight=1))
 
 
 class NoJitter(random.Random):
-    """Draws the whole of every backoff, so that a test can tell when a retry is due."""
+    """Draws the whole of every backoff, so that a test knows when a retry is due."""
 
-    def randint(self, a: int, b: int) -> int:  # noqa: ARG002 - the signature is that of the lots
+    def randint(self, a: int, b: int) -> int:  # noqa: ARG002 - the signature of random.Random
         """The larger of the two."""
         return b
 
 
 class DrainListener:
-    """Middleware around all others that keeps what handlers raise."""
+    """Outermost middleware that keeps the errors of handlers."""
 
     def __init__(self) -> None:
         self.errors: dict[Delivery, BaseException] = {}
 
     async def __call__(self, context: Context, call_next: Next) -> Any:
-        """Pass everything on as it is."""
+        """Call the handler and record its error."""
         job = context.job
         try:
             result = await call_next(context)
@@ -198,7 +198,7 @@ class DrainListener:
         return result
 
     def error_of(self, claim: Claim, outcome: model.Outcome) -> BaseException | None:
-        """Why a delivery failed; what the worker says where no handler raised."""
+        """The error of a failed delivery: the handler's, or the worker's when no handler raised."""
         if not isinstance(outcome, model.Retried | model.Failed):
             return None
         lease = claim.lease
@@ -219,13 +219,13 @@ class Drain:
         self._limit = limit
         self._capacity = capacity
         self._handlers = light_handlers(app)
-        self._wanted = None if queues is None else [self._meant(queue) for queue in queues]
-        self._watch = DrainListener()
-        self._taken: list[Claim] = []
+        self._chosen = None if queues is None else [self._resolve_queue(queue) for queue in queues]
+        self._listener = DrainListener()
+        self._claims: list[Claim] = []
         self._worker: Worker | None = None
 
     async def run(self, ahead_ms: int) -> Drained:
-        """Work, and move the clock from due time to due time, until it stands `ahead_ms` later."""
+        """Work, and move the clock from due time to due time, until it is `ahead_ms` later."""
         clock = self._store.clock
         until_ms = clock.now_ms() + ahead_ms
         while True:
@@ -233,37 +233,37 @@ class Drain:
             if await self._store.is_due(queues):
                 await self._work(queues)
             if not set(self._queues()) <= set(queues):
-                continue  # a handler has sent something where nobody looked yet
+                continue  # a handler has sent a job to another queue
             next_at_ms = await self._store.next_at_ms(queues)
             if next_at_ms is None or next_at_ms > until_ms:
                 break
             clock.move_to(max(next_at_ms, clock.now_ms()))
         if ahead_ms:
             clock.move_to(max(until_ms, clock.now_ms()))  # a handler may have moved it further
-        return Drained([self._drained(claim) for claim in self._taken])
+        return Drained([self._drained_job(claim) for claim in self._claims])
 
     def _queues(self) -> list[Queue]:
-        """Where the app's functions are at home, and wherever else their jobs were sent; deaths where they are told."""
+        """The queues of the app's functions, others that their jobs were sent to, and their fail queues."""
         handlers = self._handlers
-        homes = dict.fromkeys(handlers.queues)
-        for sent in list(self._store.ledger.sent):
+        queues = dict.fromkeys(handlers.queues)
+        for sent in list(self._store.call_log.sent):
             if handlers.find(sent.queue, sent.record.kind) is not None:
-                homes[sent.queue] = None
+                queues[sent.queue] = None
         fail_queues = handlers.fail_queues
-        if self._wanted is not None:
-            return [*self._wanted, *(queue for queue in fail_queues if queue.main_queue in self._wanted)]
-        return [*homes, *(queue for queue in fail_queues if queue not in homes)]
+        if self._chosen is not None:
+            return [*self._chosen, *(queue for queue in fail_queues if queue.main_queue in self._chosen)]
+        return [*queues, *(queue for queue in fail_queues if queue not in queues)]
 
-    def _meant(self, wish: str | Queue) -> Queue:
-        meant = self._app.maker.queue(wish)
-        # A function may have said into how many shards its queue is cut.
-        known = {(queue.tenant, queue.name): queue for queue in self._handlers.queues}
-        return meant if isinstance(wish, Queue) else known.get((meant.tenant, meant.name), meant)
+    def _resolve_queue(self, name: str | Queue) -> Queue:
+        queue = self._app.maker.queue(name)
+        # A function may have set the number of shards of its queue.
+        known = {(each.tenant, each.name): each for each in self._handlers.queues}
+        return queue if isinstance(name, Queue) else known.get((queue.tenant, queue.name), queue)
 
     async def _work(self, queues: list[Queue]) -> None:
         async with self._app.build_worker(
-            listeners=[self._hear],
-            middleware=[self._watch],
+            listeners=[self._on_event],
+            middleware=[self._listener],
             rng=NoJitter(0),
             queues=queues,
             handlers=self._handlers,
@@ -272,38 +272,38 @@ class Drain:
             lease=LEASE,
         ) as self._worker:
             await self._worker.run(until_idle=True)
-        if len(self._taken) > self._limit:
-            raise Refused("too_many_deliveries", self._told_limit())
+        if len(self._claims) > self._limit:
+            raise Refused("too_many_deliveries", self._limit_message())
 
-    def _hear(self, notice: WorkerEvent) -> None:
-        if isinstance(notice, JobsClaimed):
-            self._taken.extend(notice.claims)
-            if len(self._taken) > self._limit and self._worker is not None:
+    def _on_event(self, event: WorkerEvent) -> None:
+        if isinstance(event, JobsClaimed):
+            self._claims.extend(event.claims)
+            if len(self._claims) > self._limit and self._worker is not None:
                 self._worker.stop(0)
 
-    def _told_limit(self) -> str:
-        kinds = Counter(claim.record.kind for claim in self._taken).most_common(NAMED_MAX)
+    def _limit_message(self) -> str:
+        kinds = Counter(claim.record.kind for claim in self._claims).most_common(NAMED_MAX)
         named = ", ".join(f"{kind} {count:,} times" for kind, count in kinds)
         return (
             f"drain stopped after {self._limit:,} deliveries, and more is due ({named}); a job that sends or releases"
             " itself never ends: drain in smaller steps of time, or raise limit="
         )
 
-    def _drained(self, claim: Claim) -> DrainedJob:
+    def _drained_job(self, claim: Claim) -> DrainedJob:
         record, queue = claim.record, claim.lease.queue
-        settlement, answer = self._store.ledger.settled.get(claim.lease.token, (None, None))
+        settlement, answer = self._store.call_log.settled.get(claim.lease.token, (None, None))
         if settlement is None or answer is None:
             return DrainedJob(record.id, record.kind, queue, record.attempts + 1, "lost")
         outcome = settlement.outcome
         result = None
         if isinstance(outcome, model.Done) and outcome.result is not None:
-            result = self._decoded(claim, outcome.result)
-        assert answer.ok  # the ledger keeps no others
+            result = self._decode(claim, outcome.result)
+        assert answer.ok  # the call log keeps no others
         status: Any = answer.status
-        error = self._watch.error_of(claim, outcome)
+        error = self._listener.error_of(claim, outcome)
         return DrainedJob(record.id, record.kind, queue, record.attempts + 1, status, error, result)
 
-    def _decoded(self, claim: Claim, result: bytes) -> Any:
+    def _decode(self, claim: Claim, result: bytes) -> Any:
         handler = self._handlers.find(claim.lease.queue, claim.record.kind)
         if handler is None:
             return result

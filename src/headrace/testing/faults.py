@@ -1,4 +1,4 @@
-"""A store that fails on command: it forwards to another one, and refuses, delays or loses replies as it was told."""
+"""A store that fails on command: it forwards calls to another one, and fails, delays or loses the ones chosen."""
 
 from collections import Counter
 from collections.abc import Callable, Iterator
@@ -14,33 +14,33 @@ from headrace.testing.forwarding import NAMES, Forwarding, StoreCall
 from headrace.testing.loop_thread import CrossLoopEvent
 
 DOWN = StoreUnavailable("the store is away, as the test has asked")
-"""Nothing is done."""
+"""The call is not done."""
 LOST = OutcomeUnknown("the reply was lost, as the test has asked")
-"""All is done, and nobody hears of it."""
+"""The call is done, and its reply is lost."""
 
 
 class Hold:
-    """A call that waits until it is let go: `hold.release()`, or the end of `with hold:`. Any thread may let it go."""
+    """A call that waits for `hold.release()`, or the end of `with hold:`; on any thread."""
 
     def __init__(self) -> None:
-        self._bell = CrossLoopEvent()
+        self._event = CrossLoopEvent()
         self._is_reached = False
         self._is_released = False
 
     def release(self) -> None:
         """Let the call go on; one that comes later does not wait."""
         self._is_released = True
-        self._bell.ring()
+        self._event.notify()
 
     async def reached(self) -> None:
-        """Wait until the call is there, and waits."""
-        await self._bell.until(lambda: self._is_reached)
+        """Wait until the call has come, and waits."""
+        await self._event.wait_until(lambda: self._is_reached)
 
     async def pass_by(self) -> None:
-        """Wait as the call that is held."""
+        """Wait as the held call."""
         self._is_reached = True
-        self._bell.ring()
-        await self._bell.until(lambda: self._is_released)
+        self._event.notify()
+        await self._event.wait_until(lambda: self._is_released)
 
     def __enter__(self) -> Self:
         return self
@@ -52,7 +52,7 @@ class Hold:
 
 
 class _Partly(OutcomeUnknown):
-    """All is done, and of the answers only the first `heard` are heard of."""
+    """The call is done, and all but the first `heard` answers are lost."""
 
     def __init__(self, heard: int) -> None:
         super().__init__("a part of the reply was lost, as the test has asked")
@@ -63,40 +63,40 @@ Fault = Exception | Hold
 
 
 class FaultyStore(Forwarding):
-    """Does what the store inside does, but for the calls that were told to fail.
+    """Forwards calls to the store inside, except those that are to fail.
 
-    A call is named by its verb, `claim`, or with its part where two have that verb, `dead.list`. A command is about the
-    next call of one of the verbs; several are taken one by one, in order. `calls` counts by verb and by full name;
-    `claims` and `settled` keep what was sent; `heard` is called with each call, on the thread of the caller.
+    A call is named by its verb, `claim`, or with its part where two have that verb, `dead.list`. A fault applies to the
+    next call of one of its verbs; several faults apply one by one, in order. `calls` counts by verb and by full name;
+    `claims` and `settled` keep the requests; `heard` is called with each call, on the thread of the caller.
     """
 
     def __init__(self, inner: Store, heard: Callable[[StoreCall], None] = lambda _: None) -> None:
-        super().__init__(inner, self._pass)
-        self.is_remote = True  # a wire that fails leads somewhere
+        super().__init__(inner, self._apply_fault)
+        self.is_remote = True  # only a connection can fail
         self.is_down = False
         self.calls: Counter[str] = Counter()
         self.claims: list[ClaimRequest] = []
         self.settled: list[Settlement] = []
         self._faults: list[tuple[frozenset[str], Fault]] = []
         self._heard = heard
-        self._news = CrossLoopEvent()
+        self._called = CrossLoopEvent()
 
     def fail(self, *verbs: str, error: Exception = DOWN, times: int = 1) -> None:
-        """Let the next `times` calls raise `error`, and do nothing; `StoreUnavailable` when not given.
+        """Let the next `times` calls raise `error` without being done; `StoreUnavailable` by default.
 
-        An `OutcomeUnknown` is raised when the call was done: that is what it means.
+        An `OutcomeUnknown` is raised after the call was done, which is what it means.
         """
-        self._faults += [(_checked(verbs), error)] * times
+        self._faults += [(_check_verbs(verbs), error)] * times
 
     def lose(self, *verbs: str, heard: int | None = None, times: int = 1) -> None:
-        """Let the next `times` calls be done and their replies be lost; with `heard`, all but the first so many answers
-        of the batch."""
+        """Let the next `times` calls be done and their replies be lost; with `heard`, all but so many first answers of
+        the batch."""
         self.fail(*verbs, error=LOST if heard is None else _Partly(heard), times=times)
 
     def hold(self, *verbs: str) -> Hold:
-        """Let the next call wait, before it does anything, until the answer of this is released."""
+        """Let the next call wait, before it is done, until the returned `Hold` is released."""
         hold = Hold()
-        self._faults.append((_checked(verbs), hold))
+        self._faults.append((_check_verbs(verbs), hold))
         return hold
 
     @contextmanager
@@ -109,20 +109,20 @@ class FaultyStore(Forwarding):
             self.is_down = was_down
 
     async def called(self, verb: str, times: int = 1) -> None:
-        """Wait until a verb was called so often."""
-        _checked((verb,))
-        await self._news.until(lambda: self.calls[verb] >= times)
+        """Wait until a verb was called `times` times."""
+        _check_verbs((verb,))
+        await self._called.wait_until(lambda: self.calls[verb] >= times)
 
-    async def _pass(self, call: StoreCall) -> Any:
+    async def _apply_fault(self, call: StoreCall) -> Any:
         self._note(call)
-        fault = DOWN if self.is_down else self._fault_of(call)
+        fault = DOWN if self.is_down else self._pop_fault(call)
         if isinstance(fault, Hold):
             await fault.pass_by()
         elif fault is not None and not isinstance(fault, OutcomeUnknown):
             raise fault.with_traceback(None)
         answer = await call.act()
         if isinstance(fault, _Partly):
-            assert isinstance(answer, list)  # what is answered item by item
+            assert isinstance(answer, list)  # only batches are lost in part
             raise OutcomeUnknown(
                 str(fault), known=answer[: fault.heard], unknown=[each.id for each in answer[fault.heard :]]
             )
@@ -140,10 +140,10 @@ class FaultyStore(Forwarding):
             case "jobs.turn":
                 self.settled.extend(call.argument(0, "settlements"))
                 self.claims.append(call.argument(1, "request"))
-        self._news.ring()
+        self._called.notify()
         self._heard(call)
 
-    def _fault_of(self, call: StoreCall) -> Fault | None:
+    def _pop_fault(self, call: StoreCall) -> Fault | None:
         for at, (names, fault) in enumerate(self._faults):
             if call.name in names or call.verb in names:
                 del self._faults[at]
@@ -154,11 +154,11 @@ class FaultyStore(Forwarding):
 _VERBS = NAMES | {name.rpartition(".")[2] for name in NAMES}
 
 
-def _checked(verbs: tuple[str, ...]) -> frozenset[str]:
+def _check_verbs(verbs: tuple[str, ...]) -> frozenset[str]:
     for verb in verbs:
         if verb not in _VERBS:
             near = nearest(verb, sorted(_VERBS), cutoff=0.0)
             raise BadConfig(f"a store has no verb {bounded_repr(verb)} that could fail; did you mean {near!r}?")
     if not verbs:
-        raise BadConfig("say which verbs are meant, as in store.fail('claim'); for all of them use store.down()")
+        raise BadConfig("name the verbs, as in store.fail('claim'); for all of them use store.down()")
     return frozenset(verbs)

@@ -1,4 +1,4 @@
-"""A store whose every call passes through one function, which may watch it, move it, or let it fail."""
+"""A store whose calls all pass through one function, which may record, move or fail them."""
 
 from collections.abc import Awaitable, Callable
 from functools import partial
@@ -49,16 +49,16 @@ class StoreCall(Struct, frozen=True):
         """The name without its part."""
         return self.name.rpartition(".")[2]
 
-    def argument(self, place: int, name: str) -> Any:
-        """An argument, however it was given."""
-        return self.args[place] if len(self.args) > place else self.kwargs[name]
+    def argument(self, position: int, name: str) -> Any:
+        """An argument, passed by position or by name."""
+        return self.args[position] if len(self.args) > position else self.kwargs[name]
 
 
 Through = Callable[[StoreCall], Awaitable[Any]]
 
 
 class ForwardedPart:
-    """One protocol of a store. It has the verbs of the one inside, and no others; written once for all protocols."""
+    """Any one protocol of a store, with exactly the methods of the one inside."""
 
     def __init__(self, name: str, inner: object, through: Through) -> None:
         self._name = name
@@ -75,12 +75,12 @@ class ForwardedPart:
         async def forward(*args: Any, **kwargs: Any) -> Any:
             return await through(StoreCall(name, args, kwargs, partial(act, *args, **kwargs)))
 
-        setattr(self, verb, forward)  # looked up once
+        setattr(self, verb, forward)  # the next look-up finds it
         return forward
 
 
 class Forwarding:
-    """Does what the store inside does, by way of `through`. Closing closes the store inside."""
+    """Forwards every call to the store inside, by way of `through`. Closing closes the store inside."""
 
     def __init__(self, inner: Store, through: Through) -> None:
         self.inner = inner
@@ -106,7 +106,7 @@ class Forwarding:
         return now_ms
 
     async def health(self) -> Health:
-        """What the store inside promises, and how it is."""
+        """The health of the store inside."""
         found: Health = await self._through(StoreCall("health", (), {}, self.inner.health))
         return found
 

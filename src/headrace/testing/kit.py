@@ -1,4 +1,4 @@
-"""The kit: an app on a store in memory, for as long as a block or a test lasts."""
+"""Puts an app on a store in memory for a block or a test, and drains its queues."""
 
 import asyncio
 import contextlib
@@ -16,7 +16,7 @@ from headrace.model.errors import Refused
 from headrace.model.job import Job
 from headrace.model.names import Queue
 from headrace.model.times import Duration, Instant, duration_ms
-from headrace.testing.assertions import SentJobQueries, divided
+from headrace.testing.assertions import SentJobQueries, split_arguments
 from headrace.testing.clock import KitClock
 from headrace.testing.drain import Drain, Drained, failure_of
 from headrace.testing.run_job import SingleRun
@@ -25,8 +25,8 @@ from headrace.testing.store import KitStore
 T = TypeVar("T")
 R = TypeVar("R")
 DELIVERIES_MAX = 1_000
-"""What one drain does unless told otherwise: a test has far fewer, a job that feeds itself soon has more."""
-ABOUT_A_RUN = frozenset(OptionFields.__annotations__) | {"attempt"}
+"""The default limit of a drain: a test has far fewer, a job that sends itself soon has more."""
+RUN_OPTIONS = frozenset(OptionFields.__annotations__) | {"attempt"}
 
 
 class AsyncKit(SentJobQueries):
@@ -34,7 +34,7 @@ class AsyncKit(SentJobQueries):
 
     @property
     def client(self) -> Client:
-        """A client of the app's, on the kit's store."""
+        """A client of the app on the kit's store."""
         maker = self.app.maker
         return Client(
             self.store, tenant=maker.tenant, queue=maker.default_queue, codec=maker.codec, clock=self.store.clock
@@ -49,11 +49,11 @@ class AsyncKit(SentJobQueries):
         queues: Sequence[str | Queue] | None = None,
         capacity: int = 1,
     ) -> Drained:
-        """Let a worker do all that is due, and what comes of it, until nothing is; see `Kit.drain`."""
+        """Work until no job is due; see `Kit.drain`."""
         __tracebackhide__ = True
         if self.store.is_down:
             raise Refused(
-                "store_down", "the store is down, and a drain would never end; drain behind the block of down()"
+                "store_down", "the store is down, and a drain would never end; drain after the block of down()"
             )
         drain = Drain(self.app, self.store, limit=limit, capacity=capacity, queues=queues)
         drained = await drain.run(duration_ms("ahead", ahead))
@@ -66,9 +66,9 @@ class AsyncKit(SentJobQueries):
     @overload
     async def run_job(self, job: JobTemplate[..., R], /, *args: Any, **said: Any) -> R: ...
     async def run_job(self, job: Job | JobTemplate[..., Any], /, *args: Any, **said: Any) -> Any:
-        """Run one handler as a worker would, and return what it returns; see `Kit.run_job`."""
-        made, attempt = _made(job, args, said)
-        return await SingleRun(self.app, self.store.clock, made, attempt).run()
+        """Run one handler as a worker does, and return its result; see `Kit.run_job`."""
+        resolved, attempt = _resolve_job(job, args, said)
+        return await SingleRun(self.app, self.store.clock, resolved, attempt).run()
 
 
 class Kit(SentJobQueries):
@@ -98,15 +98,15 @@ class Kit(SentJobQueries):
         queues: Sequence[str | Queue] | None = None,
         capacity: int = 1,
     ) -> Drained:
-        """Let a worker do all that is due, and what comes of it, until nothing is; returns every delivery.
+        """Work until no job is due, jobs sent meanwhile included; returns every delivery.
 
-        `ahead="1h"` goes on from due time to due time, so that retries and delays play out at once; the clock stands an
-        hour later then. A failed attempt raises `JobsFailed`, with what the handler raised inside; `raising=False`
-        leaves it at the outcomes. More than `limit` deliveries are refused: a job that sends itself never ends.
+        `ahead="1h"` moves the clock on from due time to due time, so that retries and delays play out at once, and
+        leaves it an hour later. A failed attempt raises `JobsFailed` with the handler's error; `raising=False` only
+        reports it. More than `limit` deliveries are refused: a job that sends itself never ends.
 
-        Works on all queues that jobs of the app were sent to, or on `queues`. One job at a time, in the order in which
-        a worker takes them; `capacity` lets more run at once, for handlers that wait for other jobs. Retries wait for
-        the whole backoff, without jitter. Handlers that ask for a process run in this one.
+        Works on all queues that jobs of the app were sent to, or on `queues`: one job at a time, in a worker's order;
+        `capacity` lets more run at once, for handlers that wait for other jobs. Retries wait for the whole backoff,
+        without jitter. Handlers with `process=True` run in this process.
         """
         __tracebackhide__ = True
         return self.run(self._kit.drain(ahead=ahead, raising=raising, limit=limit, queues=queues, capacity=capacity))
@@ -116,21 +116,21 @@ class Kit(SentJobQueries):
     @overload
     def run_job(self, job: JobTemplate[..., R], /, *args: Any, **said: Any) -> R: ...
     def run_job(self, job: Job | JobTemplate[..., Any], /, *args: Any, **said: Any) -> Any:
-        """Run one handler as a worker would, and return what it returns: `kit.run_job(welcome, user_id=42)`.
+        """Run one handler as a worker does, and return its result: `kit.run_job(welcome, user_id=42)`.
 
-        The arguments are encoded, decoded and checked against the annotations; middleware is around the handler, and
-        `current()` tells of the job. Whatever the handler raises is raised here, `Retry`, `Fail` and `Release`
-        included; TimeoutError when its `timeout` is over. `attempt=3` lets it be the third; the words of `Options`
-        (`id=`, `headers=`, `timeout=`) are about the job. Where the function has an argument of such a name, the word
-        is that argument: say `welcome.options(id=…)`, or give a job: `kit.run_job(welcome.job(…), attempt=3)`.
+        The arguments are encoded, decoded and checked against the annotations; middleware runs, and `current()` has
+        the job. The handler's error is raised here, `Retry`, `Fail` and `Release` included; TimeoutError when its
+        `timeout` is over. `attempt=3` makes it the third; the options (`id=`, `headers=`, `timeout=`) are those of the
+        job. When the function has an argument of such a name, the keyword is that argument: use
+        `welcome.options(id=…)`, or pass a job: `kit.run_job(welcome.job(…), attempt=3)`.
         """
         __tracebackhide__ = True
         return self.run(self._kit.run_job(job, *args, **said))
 
     def run(self, coroutine: Coroutine[Any, Any, T]) -> T:
-        """Run a coroutine on the kit's event loop, and return what it returns: `kit.run(welcome.enqueue(42))`."""
+        """Run a coroutine on the kit's event loop, and return its result: `kit.run(welcome.enqueue(42))`."""
         __tracebackhide__ = True
-        with contextlib.closing(coroutine):  # one that is refused was never to be awaited
+        with contextlib.closing(coroutine):  # a refused one is never awaited
             if _is_in_loop():
                 raise Refused(
                     "running_loop",
@@ -145,15 +145,15 @@ class Kit(SentJobQueries):
                 self._busy.release()
 
     def close(self) -> None:
-        """End the kit's event loop."""
+        """Close the kit's event loop."""
         self._runner.close()
 
 
-class using:  # noqa: N801 - reads as a sentence: with using(app) as kit
+class using:  # noqa: N801 - a context manager: with using(app) as kit
     """Put an app on a store in memory for a block: `with using(app) as kit:`, or `async with` in a coroutine.
 
-    All clients and workers of the app use that store; behind the block it is as before. The clock starts at `now`, at
-    the present when not given, and stands until it is moved. `store` is one of your own making, which stays open.
+    All clients and workers of the app use that store until the block ends. The clock starts at `now`, by default the
+    present, and stands until it is moved. A `store` of your own stays open.
     """
 
     def __init__(self, app: App, *, now: Instant | None = None, store: KitStore | None = None) -> None:
@@ -199,15 +199,15 @@ def _is_in_loop() -> bool:
     return True
 
 
-def _made(job: Job | JobTemplate[..., Any], args: Sequence[Any], said: dict[str, Any]) -> tuple[Job, int]:
+def _resolve_job(job: Job | JobTemplate[..., Any], args: Sequence[Any], said: dict[str, Any]) -> tuple[Job, int]:
     if isinstance(job, Job):
         if args or said.keys() - {"attempt"}:
-            raise Refused("bad_arguments", "a job that is made has its arguments; give attempt= and nothing else")
+            raise Refused("bad_arguments", "a Job has its arguments already; give attempt= and nothing else")
         return job, said.get("attempt", 1)
     handler = job.function.handler
-    # By place, what is missing is for the function's own signature to say.
-    arguments, about = divided(handler, (), said, ABOUT_A_RUN)
-    attempt = about.pop("attempt", 1)
-    options = Options(**about).over(job.job_options)
+    # Positional arguments are checked by the function's own signature.
+    arguments, options = split_arguments(handler, (), said, RUN_OPTIONS)
+    attempt = options.pop("attempt", 1)
+    merged = Options(**options).over(job.job_options)
     payload = handler.arguments.encode(args, arguments)
-    return job.function.app.maker.job_of(handler.kind, payload, options), attempt
+    return job.function.app.maker.job_of(handler.kind, payload, merged), attempt

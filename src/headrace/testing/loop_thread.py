@@ -1,4 +1,4 @@
-"""A bell: wakes coroutines on whatever event loop they wait, from whatever thread it is rung."""
+"""Crosses event loops and threads: an event for coroutines of any loop, and a loop in a thread of its own."""
 
 import asyncio
 import contextlib
@@ -10,40 +10,43 @@ from headrace.model.errors import StoreUnavailable
 
 
 class CrossLoopEvent:
-    """An `asyncio.Event` belongs to one loop; a test may have several."""
+    """Wakes coroutines on any event loop, from any thread; an `asyncio.Event` belongs to one loop."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._waiting: list[tuple[asyncio.AbstractEventLoop, asyncio.Event]] = []
 
-    def ring(self) -> None:
-        """Let all who wait look again."""
+    def notify(self) -> None:
+        """Let all waiters check their condition again."""
         with self._lock:
             woken, self._waiting = self._waiting, []
         for loop, event in woken:
-            with contextlib.suppress(RuntimeError):  # its loop is closed, and nobody waits there any more
+            with contextlib.suppress(RuntimeError):  # its loop is closed
                 loop.call_soon_threadsafe(event.set)
 
-    async def until(self, is_so: Callable[[], bool]) -> None:
-        """Wait until it is so; looks now, and after each ring."""
+    async def wait_until(self, condition: Callable[[], bool]) -> None:
+        """Wait until the condition holds; it is checked now, and after each `notify`."""
         loop = asyncio.get_running_loop()
-        while not is_so():
+        while not condition():
             event = asyncio.Event()
             with self._lock:
                 self._waiting.append((loop, event))
-            if is_so():  # it became so before the bell knew of us
+            if condition():  # it came true before the event was registered
                 return
             await event.wait()
 
 
 T = TypeVar("T")
 CLOSE_SECONDS = 5.0
-"""What lives here never waits for long, so a thread that does not end in this time never will."""
+"""Calls of a store in memory are short, so a thread that does not end in this time never will."""
 
 
 class LoopThread:
-    """A store in memory lives on one loop. A test has several: its own, that of a web client, that of blocking calls;
-    and a blocking call on the thread of one of them must be answered all the same. So the store lives on none."""
+    """An event loop in a thread of its own, for a store in memory, which belongs to one loop.
+
+    A test has several loops: its own, that of a web client, that of blocking calls; and a blocking call on the thread
+    of one of them must be answered all the same. So the store is on none of them.
+    """
 
     def __init__(self) -> None:
         self._loop = asyncio.new_event_loop()
@@ -52,46 +55,46 @@ class LoopThread:
         self._thread.start()
 
     async def run(self, make: Callable[[], Coroutine[Any, Any, T]]) -> T:
-        """Run here what `make` makes, for a coroutine on any loop."""
+        """Await the coroutine of `make` on this loop, from a coroutine on any loop."""
         if asyncio.get_running_loop() is self._loop:
             return await make()
         try:
             return await asyncio.wrap_future(self._submit(make))
         except asyncio.CancelledError:
             if self._is_closed:
-                raise _over() from None
+                raise _closed() from None
             raise
 
-    def ask(self, make: Callable[[], Coroutine[Any, Any, T]]) -> T:
-        """Run here what `make` makes, for a thread that waits; not for long, so that it may be that of a loop."""
+    def call(self, make: Callable[[], Coroutine[Any, Any, T]]) -> T:
+        """Wait for the coroutine of `make` on this loop, in any other thread; for short calls, since it blocks."""
         return self._submit(make).result()
 
-    def tell(self, act: Callable[[], object]) -> None:
-        """Have something done here, soon."""
+    def call_soon(self, function: Callable[[], object]) -> None:
+        """Run a function on this loop, soon."""
         with contextlib.suppress(RuntimeError):  # closed
-            self._loop.call_soon_threadsafe(act)
+            self._loop.call_soon_threadsafe(function)
 
     def close(self) -> None:
-        """End what is under way, and the thread."""
+        """Cancel what is under way, and end the thread."""
         if self._is_closed:
             return
         self._is_closed = True
-        asyncio.run_coroutine_threadsafe(_end_others(), self._loop).result(CLOSE_SECONDS)
+        asyncio.run_coroutine_threadsafe(_cancel_others(), self._loop).result(CLOSE_SECONDS)
         self._loop.call_soon_threadsafe(self._loop.stop)
         self._thread.join(CLOSE_SECONDS)
         self._loop.close()
 
     def _submit(self, make: Callable[[], Coroutine[Any, Any, T]]) -> "asyncio.Future[T] | Any":
         if self._is_closed:
-            raise _over()
+            raise _closed()
         return asyncio.run_coroutine_threadsafe(make(), self._loop)
 
 
-def _over() -> StoreUnavailable:
+def _closed() -> StoreUnavailable:
     return StoreUnavailable("the block of this testing kit is over, and its store with it; open a new one")
 
 
-async def _end_others() -> None:
+async def _cancel_others() -> None:
     others = asyncio.all_tasks() - {asyncio.current_task()}
     for task in others:
         task.cancel()

@@ -1,4 +1,4 @@
-"""The pytest plugin: an app on a store in memory as a fixture, for plain tests and for coroutines."""
+"""A pytest plugin with an app on a store in memory as a fixture, for plain tests and for coroutines."""
 
 import inspect
 import sys
@@ -19,12 +19,12 @@ if TYPE_CHECKING:
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     """Let the configuration of pytest name the app."""
-    parser.addini("headrace_app", "the Headrace app that tests are about, as module:name", default="")
+    parser.addini("headrace_app", "the Headrace app under test, as module:name", default="")
 
 
 @pytest.fixture
 def headrace_clock() -> "KitClock":
-    """The clock that the store goes by; starts at the present. Override it to start elsewhere."""
+    """The clock of the store; starts at the present. Override it for another start."""
     from headrace.testing.clock import KitClock
 
     return KitClock()
@@ -70,7 +70,7 @@ def headrace(
 
 
 def project_app(root: Path, named: str) -> "App":
-    """The app that pytest was told of, else the one that the project at `root` names; raises `BadConfig`."""
+    """The app named in pytest's configuration, else by the project at `root`; raises `BadConfig`."""
     from headrace.app.discovery import load_app, project_table
     from headrace.model.errors import BadConfig
 

@@ -1,4 +1,4 @@
-"""Runs one handler as a worker would, and hands back what it returned or raised."""
+"""Runs one handler as a worker does, and returns its result or raises its error."""
 
 import asyncio
 from typing import Any
@@ -13,24 +13,24 @@ from headrace.model.job import Job
 from headrace.model.outcome import Done, Failed, Outcome, Retried
 from headrace.model.results import Turned
 from headrace.stores.memory.store import MemoryStore
-from headrace.testing.drain import LEASE, DrainListener, NoJitter, light_handlers, users_own
+from headrace.testing.drain import LEASE, DrainListener, NoJitter, handler_frames, light_handlers
 from headrace.testing.forwarding import Forwarding, StoreCall
 from headrace.worker.handlers import Handler, Handlers
 from headrace.worker.outcomes import BadPayload
 
 
 class OneDelivery(Forwarding):
-    """A store that hands out its job once, as a given attempt, and nothing else ever."""
+    """A store that hands out its job once, as a given attempt, and then nothing."""
 
     def __init__(self, clock: Clock, attempt: int) -> None:
         self._memory = MemoryStore(clock)
-        super().__init__(self._memory, self._pass)
+        super().__init__(self._memory, self._forward)
         self._attempt = attempt
-        self._is_given = False
+        self._is_claimed = False
         self.outcome: Outcome | None = None
-        """How the delivery ended, as the worker says."""
+        """How the delivery ended, by the worker's settlement."""
 
-    async def _pass(self, call: StoreCall) -> Any:
+    async def _forward(self, call: StoreCall) -> Any:
         if call.name in ("jobs.settle", "jobs.turn"):
             self.outcome = call.argument(0, "settlements")[0].outcome
         if call.name == "jobs.turn":
@@ -38,10 +38,10 @@ class OneDelivery(Forwarding):
             return Turned(settled, [], None, self._memory.signals.tx.now_ms())
         if call.name != "jobs.claim":
             return await call.act()
-        if self._is_given:
+        if self._is_claimed:
             return Claims([], None, self._memory.signals.tx.now_ms())
         claims: Claims = await call.act()
-        self._is_given = bool(claims.items)
+        self._is_claimed = bool(claims.items)
         items = [replace(each, record=replace(each.record, attempts=self._attempt - 1)) for each in claims.items]
         return replace(claims, items=items, next_at_ms=None)
 
@@ -53,16 +53,15 @@ class SingleRun:
         self._app = app
         self._job = replace(job, run_at_ms=None, delay_ms=None, policy=replace(job.policy, expires_at_ms=None))
         self._store = OneDelivery(clock, attempt)
-        self._watch = DrainListener()
+        self._listener = DrainListener()
         self._handlers = light_handlers(app)
         self._handler = _handler_of(self._handlers, job)
 
     async def run(self) -> Any:
-        """What the handler returns, as it comes back from a store; raises what it raises, `Retried` and such
-        included."""
+        """The handler's result, as it comes back from a store; raises the handler's error, also `Retry` etc."""
         await self._store.jobs.enqueue([self._job])
         async with self._app.build_worker(
-            middleware=[self._watch],
+            middleware=[self._listener],
             store=self._store,
             handlers=self._handlers,
             rng=NoJitter(0),
@@ -70,16 +69,16 @@ class SingleRun:
             lease=LEASE,
         ) as worker:
             await worker.run(until_idle=True)
-        return self._end(self._store.outcome)
+        return self._result_of(self._store.outcome)
 
-    def _end(self, outcome: Outcome | None) -> Any:
-        raised = next(iter(self._watch.errors.values()), None)
+    def _result_of(self, outcome: Outcome | None) -> Any:
+        raised = next(iter(self._listener.errors.values()), None)
         if isinstance(outcome, Retried) and isinstance(raised, asyncio.CancelledError):
             raise TimeoutError(outcome.error.message) from raised
         if isinstance(raised, BadPayload) and raised.__cause__ is not None:
             raise raised.__cause__
         if raised is not None:
-            raise raised.with_traceback(users_own(raised.__traceback__))
+            raise raised.with_traceback(handler_frames(raised.__traceback__))
         if isinstance(outcome, Failed):  # the result could not be encoded
             raise JobFailed(self._job.id, "failed", outcome.error)
         if not isinstance(outcome, Done) or outcome.result is None:

@@ -1,4 +1,4 @@
-"""A job that was sent in a test, with its arguments as the handler will see them."""
+"""A job that was sent in a test, with its arguments as the handler gets them."""
 
 import inspect
 from typing import Any
@@ -13,7 +13,7 @@ from headrace.worker.handlers import Handler
 
 
 class SentRecord(Struct, frozen=True):
-    """What the ledger keeps of an enqueue."""
+    """An enqueue in the call log."""
 
     queue: Queue
     record: Record
@@ -31,32 +31,36 @@ class SentJob(Struct, frozen=True):
     delay_ms: int
     """From the enqueue until it was due."""
     record: Record
-    """All that the store had of it."""
+    """The record in the store."""
 
     @property
     def tag(self) -> str | None:
-        """The tag that it was sent with."""
+        """Its tag."""
         return self.record.tag
 
     @property
     def headers(self) -> dict[str, str]:
-        """The headers that it was sent with."""
+        """Its headers."""
         return self.record.headers
 
 
 def sent_job(sent: SentRecord, handler: Handler | None, codec: Codec) -> SentJob:
-    """What a test sees of a job in the ledger."""
+    """A job of the call log with its decoded arguments."""
     record = sent.record
-    arguments = {"payload": _lenient(codec, record.payload)} if handler is None else typed(handler, record.payload)
+    arguments = (
+        {"payload": _decode_or_bytes(codec, record.payload)}
+        if handler is None
+        else named_arguments(handler, record.payload)
+    )
     return SentJob(record.id, record.kind, sent.queue, arguments, record.run_at_ms - sent.at_ms, record)
 
 
-def typed(handler: Handler, payload: bytes) -> dict[str, Any]:
-    """The arguments in a payload by name, as the annotations read them; the payload itself where it does not fit."""
+def named_arguments(handler: Handler, payload: bytes) -> dict[str, Any]:
+    """The arguments in a payload by name, as the annotations read them; or the payload itself when it does not fit."""
     try:
         args, kwargs = handler.arguments.decode(payload)
     except Refused:
-        return {"payload": _lenient(handler.codec, payload)}
+        return {"payload": _decode_or_bytes(handler.codec, payload)}
     return dict(zip(parameters(handler), args, strict=False)) | kwargs
 
 
@@ -72,7 +76,7 @@ def takes_any(handler: Handler) -> bool:
     return any(each.kind is inspect.Parameter.VAR_KEYWORD for each in found)
 
 
-def _lenient(codec: Codec, payload: bytes) -> Any:
+def _decode_or_bytes(codec: Codec, payload: bytes) -> Any:
     try:
         return codec.decode(payload)
     except Refused:

@@ -52,7 +52,7 @@ def sent(function: Callable[..., Any], style: Style, *args: Any, **kwargs: Any) 
     return function(*there, **named)
 
 
-def test_a_call_arrives_as_it_was_made() -> None:
+def test_arguments_arrive_as_they_were_sent() -> None:
     at = datetime(2030, 1, 1, tzinfo=UTC)
 
     assert sent(welcome, "named", 1) == welcome(1)
@@ -60,7 +60,7 @@ def test_a_call_arrives_as_it_was_made() -> None:
     assert sent(welcome, "named", user_id=1, at=at) == welcome(1, at=at)
 
 
-def test_arguments_by_place_only_and_by_any_name_arrive() -> None:
+def test_positional_only_and_extra_keyword_arguments_arrive() -> None:
     user = User(1, [User(2, [])])
 
     assert sent(strange, "named", 1, user=user, more=3) == strange(1, user=user, more=3)
@@ -77,7 +77,7 @@ class Address(msgspec.Struct):
     street: str
 
 
-def test_a_whole_payload_that_is_a_struct_is_not_taken_apart() -> None:
+def test_a_struct_as_whole_payload_is_one_argument() -> None:
     def move(address: Address) -> None: ...
 
     arguments = Arguments.of(move, style="whole")
@@ -85,7 +85,7 @@ def test_a_whole_payload_that_is_a_struct_is_not_taken_apart() -> None:
     assert arguments.decode(b'{"street": "Mill Lane"}') == ((), {"address": Address("Mill Lane")})
 
 
-def test_a_decorator_that_reads_its_arguments_by_name_gets_them_so() -> None:
+def test_a_decorated_function_gets_its_arguments_by_name() -> None:
     def plain(a: int, b: int) -> tuple[int, int]:
         return a, b
 
@@ -124,7 +124,7 @@ def test_a_list_is_the_arguments_in_order() -> None:
 
 
 @pytest.mark.parametrize(
-    ("args", "kwargs", "told"),
+    ("args", "kwargs", "message"),
     [
         ((), {}, "missing a required argument: 'user_id'"),
         ((1,), {"tempalte": "x"}, "unexpected keyword argument 'tempalte'"),
@@ -136,9 +136,9 @@ def test_a_list_is_the_arguments_in_order() -> None:
     ],
 )
 def test_arguments_that_do_not_fit_are_refused_before_anything_is_sent(
-    args: tuple[object, ...], kwargs: dict[str, object], told: str
+    args: tuple[object, ...], kwargs: dict[str, object], message: str
 ) -> None:
-    with pytest.raises(Refused, match=told) as caught:
+    with pytest.raises(Refused, match=message) as caught:
         Arguments.of(welcome).encode(args, kwargs)
 
     assert caught.value.reason == "bad_arguments"
@@ -169,7 +169,7 @@ def test_a_list_that_does_not_fit_is_refused(payload: bytes) -> None:
         Arguments.of(failed, style="listed").decode(payload)
 
 
-def test_functions_whose_arguments_cannot_be_sent_are_refused_when_they_are_met() -> None:
+def test_functions_with_arguments_that_cannot_be_sent_are_refused() -> None:
     def many(*names: str) -> None: ...
     def two(one: int, other: int) -> None: ...
     def none() -> None: ...
@@ -191,8 +191,8 @@ def test_functions_whose_arguments_cannot_be_sent_are_refused_when_they_are_met(
         (deep, "named", "a type that cannot be sent"),
         (unknown, "named", "annotations of .* cannot be read"),
     ]
-    for function, style, told in wrong:
-        with pytest.raises(BadConfig, match=told):
+    for function, style, message in wrong:
+        with pytest.raises(BadConfig, match=message):
             Arguments.of(function, style=style)
     with pytest.raises(BadConfig, match="raw bytes, which have no names"):
         Arguments.of(blob, RAW)
@@ -207,7 +207,7 @@ def test_limits_in_annotations_hold() -> None:
 
 def test_a_codec_that_knows_no_types_still_gets_its_values_checked() -> None:
     class Plain:
-        """Like a codec that somebody wrote around a library of their own."""
+        """Like a custom codec around another library."""
 
         name = "plain"
 
@@ -263,7 +263,7 @@ def ship(
 
 
 @pytest.mark.parametrize("style", ["named", "listed"])
-def test_models_and_paths_arrive_as_what_they_were(style: Style) -> None:
+def test_models_and_paths_keep_their_type(style: Style) -> None:
     order, others = Order(id=1, lines=[LINE], path=Path("/x")), {"a": Order(id=2)}
 
     def take(order: Order, label: Path, others: dict[str, Order] | None = None, to: Path = Path("out")) -> Any:
@@ -288,7 +288,7 @@ def test_a_model_may_be_the_whole_payload_and_its_aliases_are_its_names_in_json(
 
 
 @pytest.mark.parametrize(
-    ("order", "label", "told"),
+    ("order", "label", "message"),
     [
         ({"id": "x"}, Path("a"), "Order: id: Input should be a valid integer"),
         ({"id": 1, "lines": [{}]}, Path("a"), r"lines\.0\.SKU: Field required; lines\.0\.at: Field required"),
@@ -296,14 +296,14 @@ def test_a_model_may_be_the_whole_payload_and_its_aliases_are_its_names_in_json(
         (Order(id=1, weight=float("nan")), Path("a"), "holds a number that JSON cannot write"),
     ],
 )
-def test_models_and_paths_that_do_not_fit_are_refused_in_one_sentence(order: Any, label: Any, told: str) -> None:
-    with pytest.raises(Refused, match=told) as caught:
+def test_models_and_paths_that_do_not_fit_are_refused_in_one_sentence(order: Any, label: Any, message: str) -> None:
+    with pytest.raises(Refused, match=message) as caught:
         Arguments.of(ship).encode((order, label), {})
 
     assert "\n" not in str(caught.value)
 
 
-def test_pydantic_is_not_imported_for_those_who_do_not_use_it() -> None:
+def test_pydantic_is_not_imported_without_models() -> None:
     program = (
         "import sys; from pathlib import Path; from headrace.client.arguments import Arguments\n"
         "def take(path: Path) -> Path: ...\n"

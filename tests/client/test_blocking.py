@@ -22,8 +22,8 @@ from headrace.model.job import Job
 from headrace.model.names import Queue
 from headrace.model.outcome import Done, Failed, JobError, Outcome
 from headrace.stores.open import open_store
-from tests.client.stories import FORKS, INTERRUPTIONS, JOBS
-from tests.client.working import work
+from tests.client.programs import FORKS, INTERRUPTIONS, JOBS
+from tests.client.worker_calls import work
 from tests.support.stores import SHARED_URLS, STORES
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -49,8 +49,8 @@ def sqlite(tmp_path: Path) -> str:
 
 
 @pytest.fixture(autouse=True)
-def rested() -> Iterator[None]:
-    """The servers are shared by tests: nobody may keep a connection."""
+def closed_connections() -> Iterator[None]:
+    """Close all connections: the servers are shared by tests."""
     yield
     BACKGROUND.stop()
 
@@ -66,19 +66,19 @@ def do_next(url: str, outcome: Outcome) -> None:
     asyncio.run(go())
 
 
-def tell(story: str, url: str) -> "subprocess.CompletedProcess[str]":
-    """Run a story in a process of its own, to its end."""
-    command = [sys.executable, "-W", "error", "-m", "tests.client.stories", story, url]
+def run_program(program: str, url: str) -> "subprocess.CompletedProcess[str]":
+    """Run a program in a process of its own, to its end."""
+    command = [sys.executable, "-W", "error", "-m", "tests.client.programs", program, url]
     return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=120, check=False)
 
 
-def told_well(story: str, url: str) -> None:
-    """The story ends well and says nothing."""
-    ended = tell(story, url)
+def run_silently(program: str, url: str) -> None:
+    """The program ends well and writes nothing."""
+    ended = run_program(program, url)
     assert (ended.returncode, ended.stdout, ended.stderr) == (0, "", "")
 
 
-def test_the_verbs_of_the_client_work_without_an_event_loop(url: str) -> None:
+def test_the_methods_of_a_client_work_without_an_event_loop(url: str) -> None:
     """T1, K23: enqueue, look, cancel, remove, and wait for the result."""
     with BlockingClient(url) as client:
         handle = client.enqueue("send", {"to": 1}, id="a")
@@ -108,10 +108,10 @@ def test_a_wait_is_woken_by_a_worker_in_another_process(url: str) -> None:
             waiting.result()
 
 
-def test_many_jobs_are_taken_from_the_callers_own_thread(url: str) -> None:
+def test_enqueue_many_iterates_jobs_on_the_callers_thread(url: str) -> None:
     with BlockingClient(url) as client:
         used: set[int] = set()
-        told: list[int] = []
+        counts: list[int] = []
 
         def jobs() -> Iterator[Any]:
             for number in range(4_500):
@@ -120,16 +120,16 @@ def test_many_jobs_are_taken_from_the_callers_own_thread(url: str) -> None:
 
         def progress(count: int) -> None:
             used.add(threading.get_ident())
-            told.append(count)
+            counts.append(count)
 
         handles = client.enqueue_many(jobs(), progress=progress)
 
         assert [handle.id for handle in handles] == [f"{number}" for number in range(4_500)]
-        assert told == [4_000, 4_500]
+        assert counts == [4_000, 4_500]
         assert used == {threading.get_ident()}
 
 
-def test_a_server_that_goes_away_among_many_leaves_nobody_in_doubt_about_what_was_taken_in() -> None:
+def test_enqueue_many_names_the_enqueued_jobs_when_the_server_fails_midway() -> None:
     from tests.support.redis_servers import RedisServer
 
     with RedisServer().launch() as server, BlockingClient(server.url) as client:
@@ -194,9 +194,9 @@ def test_calls_after_close_say_that_the_client_was_closed(sqlite: str) -> None:
             call()
 
 
-def test_a_forked_child_and_its_parent_each_go_on_by_themselves(url: str) -> None:
+def test_parent_and_forked_child_both_use_the_client(url: str) -> None:
     """Also when the parent closes its client while the child goes on: SQLite would throw away the child's jobs."""
-    told_well("fork_after_use", url)
+    run_silently("fork_after_use", url)
 
     with BlockingClient(url) as client:
         ids = ["parent-1", "parent-2", "child-1", "child-2"]
@@ -204,7 +204,7 @@ def test_a_forked_child_and_its_parent_each_go_on_by_themselves(url: str) -> Non
 
 
 def test_a_process_may_fork_while_its_threads_send(url: str) -> None:
-    told_well("fork_while_others_send", url)
+    run_silently("fork_while_others_send", url)
 
     with BlockingClient(url) as client:
         ids = [f"thread-{name}-{number}" for name in range(2) for number in range(JOBS)]
@@ -213,22 +213,22 @@ def test_a_process_may_fork_while_its_threads_send(url: str) -> None:
 
 
 def test_a_wait_for_a_result_outlives_a_fork(url: str) -> None:
-    told_well("fork_while_one_waits", url)
+    run_silently("fork_while_one_waits", url)
 
 
-def test_clients_and_handles_go_to_other_processes_and_back(url: str) -> None:
-    told_well("pool", url)
+def test_clients_and_handles_can_be_sent_to_other_processes_and_back(url: str) -> None:
+    run_silently("pool", url)
 
 
-def test_a_program_that_closes_nothing_ends_without_a_word(url: str) -> None:
-    told_well("left_open", url)
+def test_a_program_that_closes_nothing_ends_without_output(url: str) -> None:
+    run_silently("leave_open", url)
 
     with BlockingClient(url) as client:
         assert [client.find(f"mail-{number}", "a") == [None] for number in range(3)] == [False] * 3
 
 
 def test_ctrl_c_ends_a_wait_and_the_client_goes_on(url: str) -> None:
-    told_well("interrupted", url)
+    run_silently("interrupt_waits", url)
 
     with BlockingClient(url) as client:
         assert None not in client.find("default", "before", *(f"after {time}" for time in range(INTERRUPTIONS)))
@@ -264,7 +264,7 @@ def test_a_store_in_memory_is_refused() -> None:
         BlockingClient("memory://")
 
 
-def test_a_store_that_cannot_be_opened_is_said_with_every_call_and_tried_anew(tmp_path: Path) -> None:
+def test_every_call_tries_anew_to_open_the_store(tmp_path: Path) -> None:
     folder = tmp_path / "not-yet"
     client = BlockingClient(f"sqlite:///{folder / 'headrace.db'}")
     for _ in range(2):
@@ -277,7 +277,7 @@ def test_a_store_that_cannot_be_opened_is_said_with_every_call_and_tried_anew(tm
     client.close()
 
 
-def test_errors_come_as_they_are(sqlite: str) -> None:
+def test_errors_are_raised_unchanged(sqlite: str) -> None:
     with BlockingClient(sqlite) as client:
         client.enqueue("send", 1, idempotency_key="k")
 
@@ -299,7 +299,7 @@ def test_the_type_of_a_result_is_kept(sqlite: str) -> None:
         assert handle.result() == 7
 
 
-def test_both_clients_have_the_same_verbs() -> None:
+def test_both_clients_have_the_same_methods() -> None:
     def verbs(cls: type) -> set[str]:
         return {name for name in dir(cls) if not name.startswith("_")}
 

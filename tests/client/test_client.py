@@ -1,4 +1,4 @@
-"""The client: sends jobs, looks after them, and says what the store said."""
+"""The client sends, finds, cancels and removes jobs, and returns the answers of the store."""
 
 import json
 from collections.abc import Iterator
@@ -17,8 +17,8 @@ from headrace.model.job import Job
 from headrace.model.limits import ENQUEUES_IN_FLIGHT_MAX
 from headrace.model.names import Queue
 from headrace.stores.memory.store import MemoryStore
-from tests.client.relay import RelayStore
-from tests.client.working import claim
+from tests.client.relay_store import RelayStore
+from tests.client.worker_calls import claim
 from tests.support.stores import STORES
 
 DEFAULT = Queue("default")
@@ -44,7 +44,7 @@ async def test_any_json_value_reaches_the_worker_unchanged_and_the_id_comes_back
     assert (handle.queue, handle.status, handle.ok) == (DEFAULT, "created", True)
 
 
-async def test_the_same_verbs_work_on_every_store(opener: Any) -> None:
+async def test_the_methods_of_a_client_work_on_every_store(opener: Any) -> None:
     """T1: the program chooses the store; the client is the same."""
     async with opener() as store:
         client = Client(store, tenant="acme", queue="mail")
@@ -64,7 +64,7 @@ async def test_the_same_verbs_work_on_every_store(opener: Any) -> None:
         assert await client.find(mail, "a") == [None]
 
 
-async def test_a_fresh_id_is_made_of_the_clock_and_the_chance_that_are_given() -> None:
+async def test_a_fresh_id_is_made_of_the_given_clock_and_entropy() -> None:
     """T8: time and chance come in from outside."""
     client = Client(MemoryStore(), clock=ManualClock(1_700_000_000_000), entropy=lambda count: b"\x07" * count)
 
@@ -88,7 +88,7 @@ async def test_a_client_with_a_wrong_default_is_refused_when_it_is_made(wrong: d
         Client(MemoryStore(), **wrong)  # type: ignore[arg-type]
 
 
-async def test_a_codec_of_the_programs_own_makes_the_payload() -> None:
+async def test_a_custom_codec_encodes_the_payload() -> None:
     """T8: the codec is pluggable."""
     client = Client(MemoryStore(), codec=RAW)
 
@@ -102,11 +102,11 @@ async def test_the_same_key_is_a_duplicate_and_changes_nothing(opener: Any) -> N
         first = await client.enqueue("send", 1, idempotency_key="k", priority=3)
 
         second = await client.enqueue("send", 1, idempotency_key="k", priority=7)
-        elsewhere = await client.enqueue("send", 1, idempotency_key="k", queue="mail")
+        other = await client.enqueue("send", 1, idempotency_key="k", queue="mail")
         keyless = [await client.enqueue("send", 1, idempotency_key=" ") for _ in range(2)]
 
         assert (first.status, second.status, second.id, second.ok) == ("created", "duplicate", first.id, True)
-        assert elsewhere.status == "created"
+        assert other.status == "created"
         assert [handle.status for handle in keyless] == ["created", "created"]
         found = await first.find()
         assert found is not None
@@ -143,16 +143,16 @@ async def test_a_full_queue_and_a_wrong_number_of_shards_are_refused() -> None:
 async def test_many_jobs_are_answered_in_their_order(opener: Any) -> None:
     async with opener() as store:
         client = Client(store)
-        told: list[int] = []
+        counts: list[int] = []
 
         handles = await client.enqueue_many(
-            (client.job("send", number, id=f"{number}") for number in range(2_500)), progress=told.append
+            (client.job("send", number, id=f"{number}") for number in range(2_500)), progress=counts.append
         )
 
         assert [handle.id for handle in handles] == [f"{number}" for number in range(2_500)]
         assert {handle.status for handle in handles} == {"created"}
-        assert sorted(told) == told
-        assert told[-1] == 2_500
+        assert sorted(counts) == counts
+        assert counts[-1] == 2_500
         assert (await store.queues.counts(DEFAULT)).waiting == 2_500
 
 
@@ -169,7 +169,7 @@ async def test_many_jobs_with_one_id_are_sent_one_call_after_the_other() -> None
     assert found.record is not None
     assert found.record.kind == kinds[-1]
     assert [handle.status for handle in handles] == ["created"] + ["updated"] * 2_499
-    assert store.jobs.met == set()
+    assert store.jobs.overlapping == set()
 
 
 async def test_a_few_calls_of_many_jobs_are_under_way_at_once() -> None:
@@ -178,7 +178,7 @@ async def test_a_few_calls_of_many_jobs_are_under_way_at_once() -> None:
 
     await client.enqueue_many(client.job("send") for _ in range(10_000))
 
-    assert store.jobs.most_aloft == ENQUEUES_IN_FLIGHT_MAX
+    assert store.jobs.most_in_flight == ENQUEUES_IN_FLIGHT_MAX
 
 
 async def test_a_refusal_among_many_is_a_handle_that_says_so() -> None:
@@ -229,7 +229,7 @@ async def test_many_jobs_to_a_store_that_cannot_be_reached_change_nothing() -> N
         await client.enqueue_many([client.job("send")])
 
 
-async def test_a_store_that_goes_away_among_many_leaves_nobody_in_doubt_about_what_was_taken_in() -> None:
+async def test_enqueue_many_names_the_enqueued_jobs_when_the_store_fails_midway() -> None:
     store = RelayStore()
     client = Client(store)
     store.jobs.before = lambda jobs: StoreUnavailable("gone") if jobs[0].id == "1000" else None
@@ -252,7 +252,7 @@ async def test_no_jobs_at_all_are_fine() -> None:
     assert await Client(MemoryStore()).enqueue_many([]) == []
 
 
-async def test_many_ids_are_asked_for_in_parts() -> None:
+async def test_many_ids_are_looked_up_in_batches() -> None:
     client = Client(MemoryStore())
     await client.enqueue_many(client.job("send", id=f"{number}") for number in range(1_500))
     ids = [f"{number}" for number in range(1_500)]
@@ -296,7 +296,7 @@ async def test_enqueueing_on_a_connection_needs_a_store_that_can() -> None:
     assert caught.value.reason == "no_transactions"
 
 
-async def test_jobs_on_the_callers_own_connection_are_there_when_it_commits(tmp_path: Path) -> None:
+async def test_jobs_on_the_callers_connection_are_enqueued_when_it_commits(tmp_path: Path) -> None:
     import psycopg
 
     from tests.support.servers import postgres_server
@@ -312,7 +312,7 @@ async def test_jobs_on_the_callers_own_connection_are_there_when_it_commits(tmp_
         assert [found is not None for found in await client.find("default", "undone", "done")] == [False, True]
 
 
-async def test_a_handle_shows_what_it_is() -> None:
+async def test_the_repr_of_a_handle_has_id_queue_and_status() -> None:
     client = Client(MemoryStore())
 
     assert repr(await client.enqueue("send", id="a")) == "<Handle 'a' on 'default': created>"

@@ -33,7 +33,7 @@ def test_any_json_value_comes_back_unchanged(value: object) -> None:
     assert repr(again) == repr(value)  # 1 and 1.0 are equal and not the same
 
 
-def test_a_value_is_read_as_the_type_that_is_wanted() -> None:
+def test_a_value_is_read_as_the_requested_type() -> None:
     assert JSON.decode(JSON.encode(Point(1, 2)), Point) == Point(1, 2)
     assert JSON.decode(b"[1,2]", tuple[int, int]) == (1, 2)
 
@@ -58,7 +58,7 @@ def test_a_value_that_is_too_deep_is_refused() -> None:
 
 
 @pytest.mark.parametrize("data", [b"", b"{", b'{"x":"one"}', b'{"y":1}', b"\xff", b"1 2"])
-def test_bytes_that_hold_something_else_are_refused_with_what_was_wanted(data: bytes) -> None:
+def test_bytes_of_another_type_are_refused(data: bytes) -> None:
     with pytest.raises(Refused, match="is not the JSON that was wanted: ") as caught:
         JSON.decode(data, Point)
 

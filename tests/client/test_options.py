@@ -29,9 +29,9 @@ def test_without_options_a_job_has_the_defaults_and_follows_its_queue() -> None:
     assert plain.policy is NO_POLICY
 
 
-def test_every_field_of_a_job_can_be_said() -> None:
+def test_every_field_of_a_job_has_an_option() -> None:
     """T3: kind, payload, queue, run_at, timeout, max_attempts and idempotency key, and what came later."""
-    said = job(
+    created = job(
         queue="mail",
         tenant="rival",
         shards=4,
@@ -55,7 +55,7 @@ def test_every_field_of_a_job_can_be_said() -> None:
         reset_counts=True,
     )
 
-    assert said == Job(
+    assert created == Job(
         queue=Queue("mail", "rival", 4),
         id="a",
         kind="send",
@@ -89,7 +89,7 @@ def test_a_blank_kind_is_refused(kind: Any) -> None:
 
 
 @pytest.mark.parametrize(
-    ("options", "told"),
+    ("options", "message"),
     [
         ({"timeout": -1}, "timeout cannot be negative"),
         ({"timeout": "-5s"}, "timeout cannot be negative"),
@@ -107,11 +107,11 @@ def test_a_blank_kind_is_refused(kind: Any) -> None:
         ({"headers": {"n": 1}}, "headers must map text to text"),
     ],
 )
-def test_what_can_never_be_right_is_refused_with_a_sentence(options: dict[str, Any], told: str) -> None:
+def test_invalid_options_are_refused_with_a_sentence(options: dict[str, Any], message: str) -> None:
     """T7: a negative time-out or number of attempts is found when the job is made."""
     job(priority=1)  # so that a cache that takes True for 1 would be seen
 
-    with pytest.raises(Refused, match=told):
+    with pytest.raises(Refused, match=message):
         job(**options)
 
 
@@ -144,7 +144,7 @@ def test_an_idempotency_key_is_trimmed_and_gives_the_id() -> None:
     assert job(idempotency_key="k", queue="mail").id != job(idempotency_key="k").id
 
 
-def test_options_lie_over_options() -> None:
+def test_options_over_others_replace_them() -> None:
     below = Options(queue="mail", shards=4, priority=3, delay="1m", tag="t")
 
     assert Options().over(below) is below

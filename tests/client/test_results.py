@@ -1,4 +1,4 @@
-"""Results: whoever waits for a job is woken when it ends, and told what became of it."""
+"""Results: a wait for a job is woken when it ends, and returns or raises its outcome."""
 
 import asyncio
 import sys
@@ -15,14 +15,14 @@ from headrace.model.limits import RESULT_LOOK_MS
 from headrace.model.names import Queue
 from headrace.model.outcome import Done, Failed, JobError, Released, Retried
 from headrace.stores.memory.store import MemoryStore
-from tests.client.relay import RelayStore
-from tests.client.working import claim, settle, work
+from tests.client.relay_store import RelayStore
+from tests.client.worker_calls import claim, settle, work
 from tests.support.stores import SHARED_URLS, STORES
 
 ROOT = Path(__file__).resolve().parents[2]
 DEFAULT = Queue("default")
 PATIENCE_SECONDS = 20
-"""Less than RESULT_LOOK_MS: who gets an answer within this was woken."""
+"""Less than RESULT_LOOK_MS: an answer within this time came by a wake-up."""
 
 
 @dataclass
@@ -38,7 +38,7 @@ async def begun(store: RelayStore, handle: Handle[Any]) -> "asyncio.Task[Any]":
     return waiting
 
 
-async def test_the_result_is_what_the_handler_returned_as_the_type_that_was_asked_for() -> None:
+async def test_result_is_what_the_handler_returned_read_as_the_type() -> None:
     """K22, K23: finish with a result, and get it."""
     store = MemoryStore()
     client = Client(store)
@@ -94,7 +94,7 @@ async def test_a_waiting_caller_is_woken_by_a_worker_in_another_process(name: st
         waiting = await begun(store, handle)
 
         worker = await asyncio.create_subprocess_exec(
-            sys.executable, "-m", "tests.client.elsewhere", SHARED_URLS[name](tmp_path), '"from afar"', cwd=ROOT
+            sys.executable, "-m", "tests.client.finish_job", SHARED_URLS[name](tmp_path), '"from afar"', cwd=ROOT
         )
 
         async with asyncio.timeout(PATIENCE_SECONDS):
@@ -102,7 +102,7 @@ async def test_a_waiting_caller_is_woken_by_a_worker_in_another_process(name: st
             assert await worker.wait() == 0
 
 
-async def test_a_dead_job_raises_what_killed_it() -> None:
+async def test_result_of_a_dead_job_raises_its_error() -> None:
     store = RelayStore()
     handle = await Client(store).enqueue("send")
     waiting = await begun(store, handle)
@@ -116,7 +116,7 @@ async def test_a_dead_job_raises_what_killed_it() -> None:
     assert caught.value.error == JobError("ValueError", "no such user")
 
 
-async def test_of_several_deaths_the_newest_is_told() -> None:
+async def test_result_raises_the_newest_of_several_deaths() -> None:
     store = MemoryStore()
     client = Client(store)
     for number in range(3):
@@ -127,7 +127,7 @@ async def test_of_several_deaths_the_newest_is_told() -> None:
         await client.result("default", "a")
 
 
-async def test_a_cancelled_job_raises_that_it_was() -> None:
+async def test_result_of_a_cancelled_job_raises_job_cancelled() -> None:
     store = RelayStore()
     handle = await Client(store).enqueue("send")
     waiting = await begun(store, handle)
@@ -140,7 +140,7 @@ async def test_a_cancelled_job_raises_that_it_was() -> None:
     assert caught.value.id == handle.id
 
 
-async def test_a_job_that_is_tried_again_is_waited_for_until_it_is_over() -> None:
+async def test_result_waits_through_retries() -> None:
     store = RelayStore()
     handle = await Client(store).enqueue("send")
     waiting = await begun(store, handle)
@@ -154,7 +154,7 @@ async def test_a_job_that_is_tried_again_is_waited_for_until_it_is_over() -> Non
 
 
 @pytest.mark.parametrize("patience", [0, 0.02, "20ms"])
-async def test_a_job_that_has_not_ended_in_time_is_a_timeout_that_says_where_it_stands(patience: Any) -> None:
+async def test_result_in_vain_raises_a_timeout_with_the_state_of_the_job(patience: Any) -> None:
     """K23: the wait is bounded by the caller."""
     handle = await Client(MemoryStore()).enqueue("send", id="a", delay="1h")
 
@@ -163,7 +163,7 @@ async def test_a_job_that_has_not_ended_in_time_is_a_timeout_that_says_where_it_
 
 
 @pytest.mark.parametrize("nothing", [{"keep_done_ms": 0}, {"keep_done_max": 0}])
-async def test_where_no_finished_job_is_kept_the_wait_is_refused_at_once(nothing: dict[str, object]) -> None:
+async def test_result_is_refused_when_the_queue_keeps_no_finished_jobs(nothing: dict[str, object]) -> None:
     store = MemoryStore()
     client = Client(store)
     await store.queues.configure(DEFAULT, nothing)
@@ -175,7 +175,7 @@ async def test_where_no_finished_job_is_kept_the_wait_is_refused_at_once(nothing
     assert caught.value.reason == "nothing_kept"
 
 
-async def test_a_result_that_is_kept_for_itself_can_be_waited_for_where_no_other_is() -> None:
+async def test_result_of_a_job_with_its_own_result_ttl_can_be_waited_for() -> None:
     """K22: the result has an expiry of its own."""
     store = MemoryStore()
     await store.queues.configure(DEFAULT, {"keep_done_ms": 0})
@@ -194,7 +194,7 @@ async def test_an_unknown_job_is_not_found() -> None:
     assert caught.value.reason == "not_found"
 
 
-async def test_a_job_that_is_removed_while_somebody_waits_is_not_found() -> None:
+async def test_result_of_a_job_removed_during_the_wait_is_not_found() -> None:
     store = RelayStore()
     handle = await Client(store).enqueue("send")
     waiting = await begun(store, handle)

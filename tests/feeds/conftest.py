@@ -27,13 +27,13 @@ def feeds(store: Store) -> Feeds:
 
 @pytest.fixture
 def others(store: Store) -> Feeds:
-    """The same feeds in the hands of somebody else."""
+    """The same feeds for another instance."""
     return Feeds(store, instance="elsewhere")
 
 
 @pytest.fixture
 def faulty(tmp_path: Path, runner: asyncio.Runner) -> Iterator[FaultyStore]:
-    """A store in memory that fails on command, and counts what it is asked."""
+    """A store in memory that fails on command, and counts calls."""
     opened = STORES["memory"](tmp_path)
     yield FaultyStore(runner.run(opened.__aenter__()))
     runner.run(opened.__aexit__(None, None, None))

@@ -26,7 +26,7 @@ from headrace import (
     Subscription,
 )
 from headrace.client.background import BACKGROUND
-from tests.feeds.reading import told
+from tests.feeds.changes import summaries
 from tests.support.stores import sqlite_url
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -46,14 +46,14 @@ def feeds(url: str) -> Iterator[BlockingFeeds]:
     BACKGROUND.stop()
 
 
-def tell(story: str, url: str) -> None:
-    """Run a story in a process of its own; it ends well and says nothing."""
-    command = [sys.executable, "-W", "error", "-m", "tests.feeds.stories", story, url]
+def run_program(program: str, url: str) -> None:
+    """Run a program in a process of its own; it ends well and writes nothing."""
+    command = [sys.executable, "-W", "error", "-m", "tests.feeds.programs", program, url]
     ended = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=120, check=False)
     assert (ended.returncode, ended.stdout, ended.stderr) == (0, "", "")
 
 
-def test_the_verbs_of_all_types_work_without_an_event_loop(feeds: BlockingFeeds) -> None:
+def test_the_methods_of_all_feeds_work_without_an_event_loop(feeds: BlockingFeeds) -> None:
     """K4, K6, K10, K11, K12, K14, K15, K17, K18."""
     news, board, inbox = feeds.feed("news", items_max=5), feeds.sorted("board"), feeds.plain("inbox")
 
@@ -110,25 +110,25 @@ def test_a_subscription_is_iterated_by_a_thread_and_resumed(feeds: BlockingFeeds
         feeds.delete("news")
         end = list(subscription)
 
-    assert told(first) == ["present a", "present b", "present c", "live"]
-    assert told(changes) == [f"published {number}" for number in range(20)]
+    assert summaries(first) == ["present a", "present b", "present c", "live"]
+    assert summaries(changes) == [f"published {number}" for number in range(20)]
     assert cursor == changes[-1].cursor
-    assert told(end) == ["deleted"]
-    assert (told(news.subscribe(cursor=changes[18].cursor).batch()), subscription.batch()) == (["deleted"], [])
+    assert summaries(end) == ["deleted"]
+    assert (summaries(news.subscribe(cursor=changes[18].cursor).batch()), subscription.batch()) == (["deleted"], [])
 
 
 def test_the_directory_and_the_events_of_a_queue_are_followed_as_well(feeds: BlockingFeeds, url: str) -> None:
     """K31, KB14; what this instance does is left out if it is asked to."""
     with feeds.subscribe(own=False) as directory, feeds.queue("mail").subscribe() as events:
-        assert (told(directory.batch()), told(events.batch())) == (["live"], ["live"])
+        assert (summaries(directory.batch()), summaries(events.batch())) == (["live"], ["live"])
 
         feeds.create("mine")
         with BlockingFeeds(url) as others, BlockingClient(url) as client:
             others.create("theirs")
             client.enqueue("send", id="a", queue="mail")
 
-        assert told([next(directory)]) == ["created theirs"]
-        assert told([next(events)]) == ["enqueued a"]
+        assert summaries([next(directory)]) == ["created theirs"]
+        assert summaries([next(events)]) == ["enqueued a"]
 
 
 def test_feeds_and_subscriptions_are_pickled_and_go_on_where_they_were(url: str) -> None:
@@ -142,7 +142,7 @@ def test_feeds_and_subscriptions_are_pickled_and_go_on_where_they_were(url: str)
         there, carried = pickle.loads(pickle.dumps((news, subscription)))  # noqa: S301 - our own
 
         assert there.ids() == ["a", "b"]
-        assert told([next(carried), next(subscription)]) == ["published b", "published b"]
+        assert summaries([next(carried), next(subscription)]) == ["published b", "published b"]
         carried.close()
         there._feeds.close()
     with pytest.raises(StoreUnavailable, match="this client was closed"):
@@ -166,7 +166,7 @@ def test_a_store_in_memory_is_refused_with_what_to_use_instead() -> None:
         BlockingFeeds("memory://")
 
 
-@pytest.mark.parametrize("story", ["forks", "interrupted"])
-def test_what_waits_goes_on_after_a_fork_and_after_ctrl_c(story: str, url: str) -> None:
+@pytest.mark.parametrize("program", ["forks", "interrupt_waits"])
+def test_waits_go_on_after_a_fork_and_after_ctrl_c(program: str, url: str) -> None:
     """KB1, KB9: nothing is lost and nothing comes twice, from a subscription and from a plain queue."""
-    tell(story, url)
+    run_program(program, url)

@@ -1,14 +1,14 @@
-"""The feeds of a tenant: opened, made, configured, deleted, listed, and followed."""
+"""Feeds of a tenant are opened, created, configured, deleted, listed and followed."""
 
 import asyncio
 
 import pytest
 
 from headrace import Feed, Feeds, ItemQueue, Refused, SortedFeed, Store
-from tests.feeds.reading import SOON_S, take, take_until, told
+from tests.feeds.changes import SOON_S, summaries, take, take_until
 
 
-async def test_opening_a_feed_makes_it_when_it_is_missing_and_sets_what_is_said(feeds: Feeds) -> None:
+async def test_opening_a_feed_creates_it_when_missing_and_applies_settings(feeds: Feeds) -> None:
     """K4, K3: opened with other settings it is reconfigured, with the same or none it is left alone."""
     news = await feeds.feed("news", items_max=5)
 
@@ -23,7 +23,7 @@ async def test_opening_a_feed_makes_it_when_it_is_missing_and_sets_what_is_said(
     assert (second.items_max, second.changes_keep_max, second.version) == (3, 7, 1)
 
 
-async def test_many_who_open_the_same_feed_at_once_all_get_it(feeds: Feeds, others: Feeds) -> None:
+async def test_many_tasks_may_open_the_same_feed_at_once(feeds: Feeds, others: Feeds) -> None:
     """K4."""
     opened = await asyncio.gather(*(each.sorted("board") for each in (feeds, others) for _ in range(5)))
 
@@ -31,7 +31,7 @@ async def test_many_who_open_the_same_feed_at_once_all_get_it(feeds: Feeds, othe
     assert [listing.name for listing in await feeds.list()] == ["board"]
 
 
-async def test_a_feed_is_opened_as_what_it_is_and_as_nothing_else(feeds: Feeds) -> None:
+async def test_opening_a_feed_as_another_type_is_refused(feeds: Feeds) -> None:
     await feeds.plain("inbox")
 
     with pytest.raises(Refused, match="'default/inbox' was to be of type 'sorted' and is of type 'plain'") as refused:
@@ -41,7 +41,7 @@ async def test_a_feed_is_opened_as_what_it_is_and_as_nothing_else(feeds: Feeds) 
     assert isinstance(await feeds.plain("inbox"), ItemQueue)
 
 
-async def test_a_feed_is_made_once_deleted_once_and_listed_in_between(feeds: Feeds) -> None:
+async def test_a_feed_is_created_once_deleted_once_and_listed_in_between(feeds: Feeds) -> None:
     """K1, K2, K4: a second creation is refused, and so is the deletion of what is not there."""
     config = await feeds.create("news", "sorted", items_max=9)
     await feeds.create("inbox", "plain")
@@ -61,7 +61,7 @@ async def test_a_feed_is_made_once_deleted_once_and_listed_in_between(feeds: Fee
     assert [each.name for each in await feeds.list()] == ["inbox"]
 
 
-async def test_a_configuration_is_changed_only_while_nobody_else_was_faster(feeds: Feeds) -> None:
+async def test_configure_with_a_version_is_refused_when_the_feed_was_changed_since(feeds: Feeds) -> None:
     """K3."""
     await feeds.create("news")
     await feeds.configure("news", items_max=5, version=0)
@@ -72,7 +72,7 @@ async def test_a_configuration_is_changed_only_while_nobody_else_was_faster(feed
     assert refused.value.reason == "version_changed"
 
 
-async def test_what_a_deleted_feed_is_asked_is_refused(feeds: Feeds) -> None:
+async def test_calls_of_a_deleted_feed_are_refused(feeds: Feeds) -> None:
     news, inbox = await feeds.feed("news"), await feeds.plain("inbox")
     await feeds.delete("news")
     await feeds.delete("inbox")
@@ -95,10 +95,8 @@ async def test_tenants_do_not_see_each_others_feeds(store: Store) -> None:
     assert [each.name for each in await acme.list()] == ["news"]
 
 
-async def test_feeds_that_come_change_and_go_are_told_to_whoever_follows_the_directory(
-    feeds: Feeds, others: Feeds
-) -> None:
-    """K1, K2, K3, K31: with the name, the configuration and who did it; also before there is any feed at all."""
+async def test_the_directory_yields_created_configured_and_deleted_feeds(feeds: Feeds, others: Feeds) -> None:
+    """K1, K2, K3, K31: with the name, the configuration and the instance; also before there is any feed at all."""
     async with feeds.subscribe() as subscription:
         nothing = await take(subscription, 1)
         await others.create("news", items_max=5)
@@ -110,15 +108,15 @@ async def test_feeds_that_come_change_and_go_are_told_to_whoever_follows_the_dir
     resumed = await take(feeds.subscribe(cursor=cursor), 1)
     fresh = await take(feeds.subscribe(), 2)
 
-    assert told(nothing) == ["live"]
-    assert told(changes) == ["created news", "configured news", "deleted news"]
+    assert summaries(nothing) == ["live"]
+    assert summaries(changes) == ["created news", "configured news", "deleted news"]
     assert [change.instance for change in changes] == ["elsewhere", "here", "elsewhere"]
     assert [change.item and change.item.items_max for change in changes] == [5, 6, None]
-    assert (told(resumed), resumed[0].item.type) == (["created board"], "sorted")
-    assert (told(fresh), fresh[0].item) == (["present board", "live"], resumed[0].item)
+    assert (summaries(resumed), resumed[0].item.type) == (["created board"], "sorted")
+    assert (summaries(fresh), fresh[0].item) == (["present board", "live"], resumed[0].item)
 
 
-async def test_an_instance_may_leave_out_what_it_does_itself(feeds: Feeds, others: Feeds) -> None:
+async def test_a_subscription_may_leave_out_changes_of_its_own_instance(feeds: Feeds, others: Feeds) -> None:
     """K5: in the directory and in a feed, and the place behind what was left out is kept."""
     news = await feeds.feed("news")
     there = await others.feed("news")
@@ -138,10 +136,10 @@ async def test_an_instance_may_leave_out_what_it_does_itself(feeds: Feeds, other
     async with asyncio.timeout(SOON_S):
         while subscription.cursor != str(state.cursor):
             assert (await anext(subscription)).event == "heartbeat"
-    assert (told(created), published.id) == (["created theirs"], "theirs")
+    assert (summaries(created), published.id) == (["created theirs"], "theirs")
 
 
-def test_an_instance_is_host_process_and_chance_unless_it_is_given(faulty: Store) -> None:
+def test_the_default_instance_is_host_process_and_random_characters(faulty: Store) -> None:
     one, two = Feeds(faulty).instance, Feeds(faulty).instance
 
     assert one != two

@@ -10,7 +10,7 @@ from headrace.feeds import hub
 from headrace.model.limits import FEED_RETRY_MS
 from headrace.testing import FaultyStore
 from headrace.testing.forwarding import Forwarding, StoreCall
-from tests.feeds.reading import SOON_S, take, take_until, told
+from tests.feeds.changes import SOON_S, summaries, take, take_until
 
 SUBSCRIBERS = 1_000
 
@@ -20,7 +20,7 @@ def hubs() -> int:
     return sum(key[0] is asyncio.get_running_loop() for key in hub._HUBS)
 
 
-async def test_a_thousand_subscribers_of_a_feed_ask_the_store_no_more_than_one(faulty: FaultyStore) -> None:
+async def test_a_thousand_subscribers_cost_the_store_as_much_as_one(faulty: FaultyStore) -> None:
     """And an item is read once for all of them."""
     news = await Feeds(faulty).feed("news")
     await news.publish_many(range(1_001))
@@ -73,9 +73,7 @@ async def test_the_last_subscriber_that_leaves_stops_the_reader(faulty: FaultySt
 
 
 @pytest.mark.parametrize("call", ["items.list", "feeds.changes"])
-async def test_whoever_waits_for_a_subscription_that_somebody_else_closes_is_at_its_end(
-    faulty: FaultyStore, call: str
-) -> None:
+async def test_closing_a_subscription_ends_the_wait_of_another_task(faulty: FaultyStore, call: str) -> None:
     news = await Feeds(faulty).feed("news")
     cursor = (await take(news.subscribe(), 1))[0].cursor if call == "feeds.changes" else None
     hold = faulty.hold(call)
@@ -89,7 +87,7 @@ async def test_whoever_waits_for_a_subscription_that_somebody_else_closes_is_at_
         await waiting
 
 
-async def test_a_hub_whose_subscribers_were_dropped_is_forgotten_with_the_next_one(faulty: FaultyStore) -> None:
+async def test_a_hub_without_subscribers_is_dropped_when_the_next_one_is_made(faulty: FaultyStore) -> None:
     feeds = Feeds(faulty)
     news, board = await feeds.feed("news"), await feeds.sorted("board")
 
@@ -104,8 +102,8 @@ async def test_a_hub_whose_subscribers_were_dropped_is_forgotten_with_the_next_o
     await subscription.aclose()
 
 
-async def test_a_store_that_is_away_is_waited_for_and_nothing_is_missed(faulty: FaultyStore) -> None:
-    """By those who follow, by those who come, and by those who come back."""
+async def test_subscribers_miss_nothing_during_an_outage(faulty: FaultyStore) -> None:
+    """By running, new and resumed subscriptions."""
     news = await Feeds(faulty).feed("news")
     subscription = news.subscribe()
     cursor = (await take(subscription, 1))[0].cursor
@@ -125,11 +123,11 @@ async def test_a_store_that_is_away_is_waited_for_and_nothing_is_missed(faulty: 
     async with asyncio.timeout(SOON_S):
         changes = [await waiting]
         came, back = await asyncio.gather(*others)
-    assert told(changes) == told(back) == ["published a"]
-    assert told(came) in (["present a", "live"], ["live", "published a"])
+    assert summaries(changes) == summaries(back) == ["published a"]
+    assert summaries(came) in (["present a", "live"], ["live", "published a"])
 
 
-async def test_a_reader_that_is_woken_for_nothing_takes_its_time(faulty: FaultyStore) -> None:
+async def test_a_hub_that_is_woken_without_a_change_pauses(faulty: FaultyStore) -> None:
     called = asyncio.Semaphore(0)
 
     async def woken(call: StoreCall) -> object:
@@ -153,7 +151,7 @@ async def test_a_reader_that_is_woken_for_nothing_takes_its_time(faulty: FaultyS
     assert took_s >= 1.5 * FEED_RETRY_MS / 1_000  # half of the pause is chance, and the second is twice as long
 
 
-async def test_lost_answers_are_asked_for_again(faulty: FaultyStore) -> None:
+async def test_reads_with_a_lost_answer_are_repeated(faulty: FaultyStore) -> None:
     news = await Feeds(faulty).feed("news")
     subscription = news.subscribe()
     await take_until(subscription, "live")
@@ -165,8 +163,8 @@ async def test_lost_answers_are_asked_for_again(faulty: FaultyStore) -> None:
     assert change.id == "a"
 
 
-async def test_what_the_reader_did_not_expect_is_raised_to_those_who_wait(faulty: FaultyStore) -> None:
-    """And whoever asks again has it tried again."""
+async def test_an_unexpected_error_is_raised_to_the_subscribers(faulty: FaultyStore) -> None:
+    """The next call tries again."""
     news = await Feeds(faulty).feed("news")
     subscription = news.subscribe()
     await take_until(subscription, "live")
@@ -176,7 +174,7 @@ async def test_what_the_reader_did_not_expect_is_raised_to_those_who_wait(faulty
         await take(subscription, 1)
     await news.publish(1, id="a")
 
-    assert told(await take(subscription, 1)) == ["published a"]
+    assert summaries(await take(subscription, 1)) == ["published a"]
 
 
 async def test_a_subscription_goes_on_when_its_hub_ends(faulty: FaultyStore) -> None:
@@ -195,7 +193,7 @@ async def test_a_subscription_goes_on_when_its_hub_ends(faulty: FaultyStore) -> 
         assert (await waiting).id == "a"
 
 
-async def test_what_was_published_before_one_came_is_there_whoever_is_asking_already(faulty: FaultyStore) -> None:
+async def test_a_new_subscriber_gets_items_published_before_it_during_a_running_read(faulty: FaultyStore) -> None:
     """Looks are shared, but never with one that began before."""
     news = await Feeds(faulty).feed("news")
     hold = faulty.hold("items.list")
@@ -206,12 +204,12 @@ async def test_what_was_published_before_one_came_is_there_whoever_is_asking_alr
     await asyncio.sleep(0)
     hold.release()
 
-    assert told(await early) in (["present a", "live"], ["live", "published a"])
-    assert [told(each) for each in await asyncio.gather(*late)] == [["present a", "live"]] * 5
+    assert summaries(await early) in (["present a", "live"], ["live", "published a"])
+    assert [summaries(each) for each in await asyncio.gather(*late)] == [["present a", "live"]] * 5
     assert faulty.calls["items.list"] == 2
 
 
-async def test_items_that_are_over_their_age_are_evicted_while_somebody_follows(
+async def test_items_over_their_age_are_evicted_while_a_subscriber_follows(
     faulty: FaultyStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(hub, "FEED_LOOK_MS", 10)
@@ -222,11 +220,11 @@ async def test_items_that_are_over_their_age_are_evicted_while_somebody_follows(
     await news.publish(1, id="a")
     changes = await take(subscription, 2)
 
-    assert told(changes) == ["published a", "retracted a"]
+    assert summaries(changes) == ["published a", "retracted a"]
     assert (changes[1].reason, changes[1].instance) == ("age", "sweep")
 
 
-async def test_who_waits_and_is_cancelled_again_and_again_leaves_nothing_behind(faulty: FaultyStore) -> None:
+async def test_repeatedly_cancelled_waits_leave_nothing_behind(faulty: FaultyStore) -> None:
     news = await Feeds(faulty).feed("news")
     subscription = news.subscribe()
     await take_until(subscription, "live")

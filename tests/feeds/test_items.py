@@ -8,7 +8,7 @@ from msgspec import Struct
 from headrace import RAW, Feeds, OutcomeUnknown, Refused, Store, StoreUnavailable
 from headrace.model.limits import ITEM_BYTES_MAX
 from headrace.testing import FaultyStore
-from tests.feeds.reading import take, take_until, told
+from tests.feeds.changes import summaries, take, take_until
 
 
 class Offer(Struct):
@@ -18,7 +18,7 @@ class Offer(Struct):
     price: int
 
 
-async def test_a_feed_holds_what_was_published_in_that_order(feeds: Feeds) -> None:
+async def test_a_feed_keeps_items_in_the_order_of_publication(feeds: Feeds) -> None:
     """K6, K10: under the id that was given, or a fresh one; counted."""
     news = await feeds.feed("news")
 
@@ -56,12 +56,12 @@ async def test_a_known_id_is_edited_and_goes_last_and_beyond_the_bound_the_oldes
     assert before == ["b", "c", "a"]
     assert await news.items() == {"a": "again", "d": 4}
     assert retracted == [True, False]
-    assert told(changes[3:]) == ["edited a", "published d", "retracted b", "retracted c"]
+    assert summaries(changes[3:]) == ["edited a", "published d", "retracted b", "retracted c"]
     assert [change.reason for change in changes[5:]] == ["count", None]
     assert [change.item for change in changes[3:]] == ["again", 4, None, None]
 
 
-async def test_an_edit_wants_the_item_to_be_there(feeds: Feeds) -> None:
+async def test_an_edit_of_a_missing_item_is_refused(feeds: Feeds) -> None:
     """K13: also in a sorted feed, where it keeps its position."""
     news, board = await feeds.feed("news"), await feeds.sorted("board")
     ids = await board.publish_many("abc")
@@ -75,7 +75,7 @@ async def test_an_edit_wants_the_item_to_be_there(feeds: Feeds) -> None:
     assert list((await board.items()).values()) == ["a", "B", "c"]
 
 
-async def test_a_sorted_feed_stands_as_it_was_put_and_moved(feeds: Feeds) -> None:
+async def test_a_sorted_feed_keeps_the_order_of_puts_and_moves(feeds: Feeds) -> None:
     """K11, K12, K14, K15, K16, KB8, KB11: ids are numbers, a refusal draws none, and the changes name the positions."""
     board = await feeds.sorted("board")
     subscription = board.subscribe()
@@ -99,7 +99,7 @@ async def test_a_sorted_feed_stands_as_it_was_put_and_moved(feeds: Feeds) -> Non
     assert neighbour.value.reason == "unknown_neighbour"
     assert moved == [True, False, True, False, True]
     assert await board.ids() == ["1", "3", "four", "2"]
-    assert told(changes) == [
+    assert summaries(changes) == [
         "published 1",
         "published 2",
         "published 3",
@@ -121,20 +121,20 @@ async def test_a_sorted_feed_stands_as_it_was_put_and_moved(feeds: Feeds) -> Non
 
 
 @pytest.mark.parametrize(
-    ("said", "reason"),
+    ("position", "reason"),
     [
         ({}, "bad_position"),
         ({"first": True, "last": True}, "bad_position"),
         ({"before": "nobody"}, "unknown_neighbour"),
     ],
 )
-async def test_a_move_wants_one_place_that_is_there(feeds: Feeds, said: dict[str, Any], reason: str) -> None:
+async def test_a_move_needs_exactly_one_existing_position(feeds: Feeds, position: dict[str, Any], reason: str) -> None:
     """K15."""
     board = await feeds.sorted("board")
     id = await board.append(1)
 
     with pytest.raises(Refused) as refused:
-        await board.move(id, **said)
+        await board.move(id, **position)
     with pytest.raises(Refused) as unknown:
         await board.move("nobody", first=True)
 
@@ -151,7 +151,7 @@ async def test_a_sorted_feed_that_is_full_says_so_and_how_far_it_got(feeds: Feed
     assert list((await board.items()).values()) == ["a", "b"]
 
 
-async def test_items_are_read_as_the_type_that_is_asked_for(feeds: Feeds, store: Store) -> None:
+async def test_items_are_read_as_the_requested_type(feeds: Feeds, store: Store) -> None:
     """Also by another codec; one that is not of the type refuses when it is looked at, and the next one comes."""
     news = await feeds.feed("news")
     subscription = news.subscribe(type=Offer)
@@ -200,7 +200,7 @@ async def test_many_items_go_in_few_calls_of_a_bounded_size(faulty: FaultyStore)
         await news.publish_many([1, 2], ids=["a"])
 
 
-async def test_a_store_that_goes_away_among_many_leaves_nobody_in_doubt_about_what_is_in(faulty: FaultyStore) -> None:
+async def test_publish_many_names_the_published_items_when_the_store_fails_midway(faulty: FaultyStore) -> None:
     news = await Feeds(faulty).feed("news")
     ids = [f"{number}" for number in range(1_500)]
     hold = faulty.hold("items.publish")

@@ -9,12 +9,12 @@ from headrace import Client, Feeds, Queue, Refused, Store
 from headrace.model.event import Entry
 from headrace.model.outcome import Done
 from headrace.testing.forwarding import Forwarding, StoreCall
-from tests.client.working import work
-from tests.feeds.reading import EVERYWHERE, SOON_S, take, take_until, told
+from tests.client.worker_calls import work
+from tests.feeds.changes import EVERYWHERE, SOON_S, summaries, take, take_until
 
 
 @pytest.mark.parametrize("store", EVERYWHERE, indirect=True)
-async def test_what_happens_to_jobs_is_told_live(feeds: Feeds, store: Store) -> None:
+async def test_queue_events_are_yielded_live(feeds: Feeds, store: Store) -> None:
     """KB14: also for a queue that nobody has used before; with the job, the worker, and what the journal says."""
     client = Client(store)
     async with feeds.queue("mail").subscribe() as subscription:
@@ -25,28 +25,26 @@ async def test_what_happens_to_jobs_is_told_live(feeds: Feeds, store: Store) -> 
         await later.cancel()
         changes = await take(subscription, 5)
 
-    assert told(start) == ["live"]
-    assert told(changes) == ["enqueued a", "claimed a", "done a", "enqueued b", "cancelled b"]
+    assert summaries(start) == ["live"]
+    assert summaries(changes) == ["enqueued a", "claimed a", "done a", "enqueued b", "cancelled b"]
     assert (changes[0].item["kind"], changes[0].item["tag"], changes[0].feed) == ("send", "t", "mail")
     assert changes[0].instance is None
     assert changes[1].instance == changes[2].instance == changes[1].item["worker"]
     assert [change.seq for change in changes] == [1, 2, 3, 4, 5]
 
 
-async def test_payloads_that_the_journal_carries_are_not_told_to_those_who_watch(feeds: Feeds, store: Store) -> None:
+async def test_queue_events_carry_no_payloads(feeds: Feeds, store: Store) -> None:
     await store.queues.configure(Queue("mail"), {"journal_payloads": True})
     await Client(store).enqueue("send", {"to": 1}, id="a", queue="mail")
 
     changes = await take(feeds.queue("mail").subscribe(beginning=True), 3)
 
-    assert told(changes[1:]) == ["configured", "enqueued a"]
+    assert summaries(changes[1:]) == ["configured", "enqueued a"]
     assert set(changes[2].item) == {"id", "kind", "priority", "run_at_ms", "payload_bytes"}
 
 
 @pytest.mark.parametrize("shards", [1, 3])
-async def test_events_are_told_from_the_beginning_or_behind_any_of_them(
-    feeds: Feeds, store: Store, shards: int
-) -> None:
+async def test_queue_events_start_at_the_beginning_or_behind_any_event(feeds: Feeds, store: Store, shards: int) -> None:
     """KB14: over all shards, in order within each; no gap, nothing twice."""
     queue = Queue("mail", shards=shards)
     client = Client(store)
@@ -57,16 +55,16 @@ async def test_events_are_told_from_the_beginning_or_behind_any_of_them(
     changes = await take(events.subscribe(beginning=True), 13)
     ends = await take(events.subscribe(), 1)
 
-    assert sorted(told(changes[1:])) == sorted(f"enqueued {number}" for number in range(12))
+    assert sorted(summaries(changes[1:])) == sorted(f"enqueued {number}" for number in range(12))
     assert ends[0].cursor == changes[-1].cursor
     for at, change in enumerate(changes):
         resumed = events.subscribe(cursor=change.cursor)
-        assert told(await take(resumed, 12 - at)) == told(changes[at + 1 :])
+        assert summaries(await take(resumed, 12 - at)) == summaries(changes[at + 1 :])
     of_shard = [change.seq for change in changes[1:] if queue.index_of(change.id) == 0]
     assert of_shard == list(range(1, len(of_shard) + 1))
 
 
-async def test_whoever_wants_what_the_journal_has_dropped_is_told_and_gets_the_rest(feeds: Feeds, store: Store) -> None:
+async def test_a_cursor_before_the_kept_journal_yields_a_gap_and_the_rest(feeds: Feeds, store: Store) -> None:
     client, queue = Client(store), Queue("mail")
     await client.enqueue("send", id="first", queue=queue)
     subscription = feeds.queue(queue).subscribe()
@@ -84,10 +82,10 @@ async def test_whoever_wants_what_the_journal_has_dropped_is_told_and_gets_the_r
     await client.enqueue("send", id="new", queue=queue)
 
     assert kept < 9
-    assert told(changes)[0] == "gap"
+    assert summaries(changes)[0] == "gap"
     assert [change.seq for change in changes[1:]] == list(range(bounds.first_seq, bounds.last_seq + 1))
-    assert told(await take(resumed, 1)) == ["enqueued new"]
-    assert told(again) == told(changes[1:])
+    assert summaries(await take(resumed, 1)) == ["enqueued new"]
+    assert summaries(again) == summaries(changes[1:])
 
 
 async def test_a_journal_that_lost_its_tail_is_a_gap_also_when_it_has_grown_again(feeds: Feeds, store: Store) -> None:
@@ -105,7 +103,7 @@ async def test_a_journal_that_lost_its_tail_is_a_gap_also_when_it_has_grown_agai
 
     changes = await take(Feeds(Forwarding(store, reborn)).queue(queue).subscribe(cursor=cursor), 3)
 
-    assert told(changes) == ["gap", "enqueued a", "enqueued b"]
+    assert summaries(changes) == ["gap", "enqueued a", "enqueued b"]
 
 
 async def test_a_cursor_of_another_queue_or_number_of_shards_is_refused(feeds: Feeds) -> None:
@@ -116,9 +114,7 @@ async def test_a_cursor_of_another_queue_or_number_of_shards_is_refused(feeds: F
             events.subscribe(cursor=cursor)
 
 
-async def test_a_quiet_queue_gives_heartbeats_and_whoever_is_cancelled_misses_nothing(
-    feeds: Feeds, store: Store
-) -> None:
+async def test_a_quiet_queue_yields_heartbeats_and_a_cancelled_wait_misses_nothing(feeds: Feeds, store: Store) -> None:
     subscription = feeds.queue("mail").subscribe(heartbeat="10ms")
     live = (await take_until(subscription, "live"))[-1]
     beats = await take(subscription, 3)
@@ -135,4 +131,4 @@ async def test_a_quiet_queue_gives_heartbeats_and_whoever_is_cancelled_misses_no
             change = await anext(subscription)
 
     assert [(beat.event, beat.cursor) for beat in beats] == [("heartbeat", live.cursor)] * 3
-    assert told([change]) == ["enqueued a"]
+    assert summaries([change]) == ["enqueued a"]

@@ -1,4 +1,4 @@
-"""Subscriptions: what is there, then what changes; no gap, nothing twice, whoever stops and resumes when."""
+"""Subscriptions yield the items and then each change, without a gap and nothing twice, however they stop and resume."""
 
 import asyncio
 import pickle
@@ -9,7 +9,7 @@ import pytest
 from headrace import Change, Feed, Feeds, Refused, Store
 from headrace.model.limits import HUB_CHANGES_MAX
 from headrace.testing import FaultyStore
-from tests.feeds.reading import EVERYWHERE, SOON_S, rest, take, take_until, told
+from tests.feeds.changes import EVERYWHERE, SOON_S, rest, summaries, take, take_until
 
 
 async def log_of(store: Store, feed: Feed) -> list[tuple[int, str, str]]:
@@ -26,8 +26,8 @@ def short(changes: list[Change]) -> list[tuple[int, str, str]]:
     return [(change.seq, change.event, change.id) for change in changes]
 
 
-async def test_what_is_there_is_told_first_then_what_changes(feeds: Feeds, others: Feeds) -> None:
-    """K30, K32, KB9: in order, with who made the change, and a cursor from the end of the first items on."""
+async def test_a_subscription_yields_the_items_then_each_change(feeds: Feeds, others: Feeds) -> None:
+    """K30, K32, KB9: in order, with its instance, and a cursor from the end of the first items on."""
     news = await feeds.feed("news")
     await news.publish_many([1, 2], ids=["a", "b"])
     async with news.subscribe() as subscription:
@@ -38,9 +38,9 @@ async def test_what_is_there_is_told_first_then_what_changes(feeds: Feeds, other
         await feeds.configure("news", items_max=7)
         changes = await take(subscription, 4)
 
-    assert told(first) == ["present a", "present b", "live"]
+    assert summaries(first) == ["present a", "present b", "live"]
     assert [change.cursor is None for change in first] == [True, True, False]
-    assert told(changes) == ["published c", "edited a", "retracted b", "configured"]
+    assert summaries(changes) == ["published c", "edited a", "retracted b", "configured"]
     assert [change.instance for change in changes] == ["elsewhere", "here", "here", "here"]
     assert (changes[1].item, changes[3].item.items_max, {change.feed for change in changes}) == (4, 7, {"news"})
     assert [change.seq for change in changes] == list(range(first[-1].seq + 1, first[-1].seq + 5))
@@ -64,7 +64,7 @@ async def test_a_subscription_is_resumed_behind_every_change(feeds: Feeds) -> No
 
 
 @pytest.mark.parametrize("store", EVERYWHERE, indirect=True)
-async def test_whoever_is_cancelled_and_resumed_at_random_under_many_publishers_sees_exactly_the_log(
+async def test_a_subscription_cancelled_and_resumed_at_random_yields_exactly_the_log(
     feeds: Feeds, store: Store
 ) -> None:
     """KB9: order kept, no gap, nothing twice."""
@@ -109,8 +109,8 @@ async def test_whoever_is_cancelled_and_resumed_at_random_under_many_publishers_
     assert [short(seen) for seen in followed] == [log[: last + 1]] * 5
 
 
-async def test_subscribers_who_come_while_others_publish_build_what_is_there(feeds: Feeds) -> None:
-    """KB9: the items that are told first and the changes behind them fit together, whenever one comes."""
+async def test_subscriptions_begun_during_publishing_build_the_feed(feeds: Feeds) -> None:
+    """KB9: the first items and the changes behind them fit together, whenever a subscription begins."""
     board = await feeds.sorted("board")
     await board.publish_many(range(1_500))
     subscriptions = []
@@ -143,7 +143,7 @@ async def test_subscribers_who_come_while_others_publish_build_what_is_there(fee
 
 
 @pytest.mark.parametrize("store", EVERYWHERE, indirect=True)
-async def test_whoever_is_too_far_behind_is_told_so_once_and_then_what_is_there(feeds: Feeds) -> None:
+async def test_a_subscription_too_far_behind_yields_one_gap_and_then_the_items(feeds: Feeds) -> None:
     news = await feeds.feed("news", items_max=3, changes_keep_max=5)
     subscription = news.subscribe()
     cursor = (await take(subscription, 1))[0].cursor
@@ -160,10 +160,13 @@ async def test_whoever_is_too_far_behind_is_told_so_once_and_then_what_is_there(
     await feeds.create("news")
     end = await rest(late)
 
-    assert (told(gap), told(end)) == (["gap"], ["deleted"])  # the other one of its name is not what it followed
-    assert told(changes) == ["gap", "present h", "present i", "present j", "live"]
+    assert (summaries(gap), summaries(end)) == (
+        ["gap"],
+        ["deleted"],
+    )  # the new feed of its name is another
+    assert summaries(changes) == ["gap", "present h", "present i", "present j", "live"]
     assert [change.cursor is None for change in changes] == [True] * 4 + [False]
-    assert told(after) == ["published k", "retracted h"]
+    assert summaries(after) == ["published k", "retracted h"]
 
 
 async def test_a_cursor_from_before_the_store_lost_something_is_a_gap_also_where_others_have_read(feeds: Feeds) -> None:
@@ -176,12 +179,12 @@ async def test_a_cursor_from_before_the_store_lost_something_is_a_gap_also_where
     birth, epoch, seq = str(changes[1].cursor).split("-")
 
     lost = [f"{birth}-{int(epoch) + 1}-{seq}", f"{birth}-{epoch}-{int(seq) + 100}"]
-    told_them = [told(await take_until(news.subscribe(cursor=cursor), "live")) for cursor in lost]
+    lists = [summaries(await take_until(news.subscribe(cursor=cursor), "live")) for cursor in lost]
 
-    assert told_them == [["gap", *(f"present {id}" for id in "abcd"), "live"]] * 2
+    assert lists == [["gap", *(f"present {id}" for id in "abcd"), "live"]] * 2
 
 
-async def test_whoever_falls_behind_while_following_is_told_so(feeds: Feeds) -> None:
+async def test_a_subscription_that_falls_behind_yields_a_gap(feeds: Feeds) -> None:
     news = await feeds.feed("news", items_max=2, changes_keep_max=3)
     subscription = news.subscribe()
     await take_until(subscription, "live")
@@ -190,12 +193,12 @@ async def test_whoever_falls_behind_while_following_is_told_so(feeds: Feeds) -> 
 
     changes = await take_until(subscription, "live")
 
-    assert told(changes)[-4:] == ["gap", "present 2/6", "present 2/7", "live"]
+    assert summaries(changes)[-4:] == ["gap", "present 2/6", "present 2/7", "live"]
     assert sum(change.event == "gap" for change in changes) == 1
 
 
 @pytest.mark.parametrize("store", EVERYWHERE, indirect=True)
-async def test_a_feed_that_is_deleted_is_told_last_with_who_did_it(feeds: Feeds, others: Feeds) -> None:
+async def test_the_last_change_of_a_deleted_feed_has_the_instance_that_deleted_it(feeds: Feeds, others: Feeds) -> None:
     """K2: to those who follow it, and to those who come back; also when there is another one of its name by then."""
     news = await feeds.feed("news")
     follower, away = news.subscribe(), news.subscribe()
@@ -215,17 +218,17 @@ async def test_a_feed_that_is_deleted_is_told_last_with_who_did_it(feeds: Feeds,
     await feeds.delete("news")
     second = await rest(again)
 
-    assert told(before) == ["published a"]
+    assert summaries(before) == ["published a"]
     assert [(change.event, change.instance, change.cursor) for change in ended] == [("deleted", "elsewhere", None)]
-    assert told(back) == told(late) == ["deleted"]
+    assert summaries(back) == summaries(late) == ["deleted"]
     assert {change.instance for change in (*back, *late)} == {"elsewhere"}
-    assert told(fresh) == ["present new", "live"]
+    assert summaries(fresh) == ["present new", "live"]
     assert [(change.event, change.instance) for change in second] == [("deleted", "here")]
     assert await follower.batch() == []
 
 
-async def test_a_slow_subscriber_holds_up_nobody_and_misses_nothing(faulty: FaultyStore) -> None:
-    """What subscribers share is bounded; who fell out of it reads for himself, page by page."""
+async def test_a_slow_subscriber_delays_no_other_and_misses_nothing(faulty: FaultyStore) -> None:
+    """What subscribers share is bounded; a subscription that fell out of it reads by itself, page by page."""
     news = await Feeds(faulty).feed("news")
     slow, fast = news.subscribe(), news.subscribe()
     await take_until(slow, "live")
@@ -247,7 +250,7 @@ async def test_a_slow_subscriber_holds_up_nobody_and_misses_nothing(faulty: Faul
     assert seen[-1] is late[-1]
 
 
-async def test_batches_have_what_is_at_hand(feeds: Feeds) -> None:
+async def test_a_batch_has_the_buffered_changes(feeds: Feeds) -> None:
     news = await feeds.feed("news")
     subscription = news.subscribe()
     first = await subscription.batch()
@@ -258,13 +261,13 @@ async def test_batches_have_what_is_at_hand(feeds: Feeds) -> None:
         while sum(sizes) < 2_300:
             sizes.append(len(await subscription.batch()))
 
-    assert told(first) == ["live"]
+    assert summaries(first) == ["live"]
     assert max(sizes) == 1_000
     assert len(sizes) <= 6
 
 
-async def test_a_heartbeat_is_told_when_nothing_came_for_so_long(feeds: Feeds) -> None:
-    """It carries the cursor, and is no change; without one nothing is told."""
+async def test_a_heartbeat_comes_when_there_was_no_change_for_so_long(feeds: Feeds) -> None:
+    """It carries the cursor, and is no change; without one nothing comes."""
     news = await feeds.feed("news")
     subscription = news.subscribe(heartbeat="30ms")
     live = (await take_until(subscription, "live"))[-1]
@@ -278,7 +281,7 @@ async def test_a_heartbeat_is_told_when_nothing_came_for_so_long(feeds: Feeds) -
     assert (change.id, short(resumed)) == ("a", short([change]))
 
 
-async def test_a_heartbeat_that_is_faster_than_the_store_keeps_nothing_from_coming(faulty: FaultyStore) -> None:
+async def test_a_heartbeat_faster_than_the_store_delays_no_change(faulty: FaultyStore) -> None:
     news = await Feeds(faulty).feed("news")
     [live] = await take(news.subscribe(), 1)
     await news.publish(1, id="a")
@@ -289,7 +292,7 @@ async def test_a_heartbeat_that_is_faster_than_the_store_keeps_nothing_from_comi
     hold.release()
     [change] = [each for each in await take_until(subscription, "published") if each.event == "published"]
 
-    assert told(beats) == ["heartbeat"] * 3
+    assert summaries(beats) == ["heartbeat"] * 3
     assert change.id == "a"
     assert faulty.calls["feeds.changes"] == 1
 
@@ -306,7 +309,9 @@ async def test_a_change_can_be_pickled(feeds: Feeds) -> None:
     assert (carried.item, carried.cursor, repr(carried)) == ({"a": [1]}, change.cursor, repr(change))
 
 
-async def test_whoever_follows_the_directory_goes_on_when_it_was_forgotten(feeds: Feeds, store: Store) -> None:
+async def test_a_subscription_to_the_directory_goes_on_when_the_directory_was_dropped(
+    feeds: Feeds, store: Store
+) -> None:
     """A directory without feeds and changes is dropped, and the next feed begins another one."""
     directory = feeds.subscribe()
     await feeds.create("news")
@@ -321,4 +326,4 @@ async def test_whoever_follows_the_directory_goes_on_when_it_was_forgotten(feeds
     changes = await take_until(directory, "live")
 
     assert deleted.id == "news"
-    assert told(changes) in (["gap", "present board", "live"], ["gap", "live"])
+    assert summaries(changes) in (["gap", "present board", "live"], ["gap", "live"])

@@ -1,16 +1,16 @@
-"""An app as a user writes it, for the tests of the kit: it says what it did in `LOG`, and its URL leads nowhere."""
+"""An app as a user writes it, for the tests of the kit: it logs to `LOG`, and its URL leads nowhere."""
 
 import threading
 
 from headrace import App, Fail, Release, Retry, current
 
 NOWHERE = "redis://127.0.0.1:1/0"
-"""Nothing answers there: whatever does not use the kit's store fails."""
+"""Nothing answers there: a call that does not use the kit's store fails."""
 app = App(NOWHERE, tenant="acme")
 other = App(NOWHERE)
 LOG: list[str] = []
 ANSWERS: list[str] = []
-"""What the CRM says to the next calls: `ok` when empty."""
+"""The answers of the CRM to the next calls: `ok` when empty."""
 
 
 @app.job
@@ -35,7 +35,7 @@ async def audit(what: str) -> None:
 
 @app.job(queue="crm", max_attempts=3, backoff="10s", timeout="1h")
 async def sync(customer: int, mood: str = "") -> int:
-    """Fails as it is told."""
+    """Fails by `ANSWERS`."""
     LOG.append(f"sync {customer}, attempt {current().attempt}")
     match ANSWERS.pop(0) if ANSWERS else "ok":
         case "busy":
@@ -63,7 +63,7 @@ async def spin() -> None:
 
 @app.fail_handler(queue="crm")
 async def bury(id: str, payload: object, error: dict[str, object]) -> None:
-    """Is told of deaths."""
+    """Handles deaths."""
     LOG.append(f"buried {payload}: {error['message']}")
 
 

@@ -12,7 +12,7 @@ from tests.testing.shop import ANSWERS, LOG, audit, mail, spin, sync, tick, welc
 SOON_S = 20
 
 
-def test_everything_that_is_due_is_done_and_what_comes_of_it_too(headrace: Kit) -> None:
+def test_drain_does_all_due_jobs_and_those_that_they_send(headrace: Kit) -> None:
     """Coroutines, threads, what asks for a process, heavy ones; over several queues."""
     welcome.blocking.enqueue(42)
 
@@ -28,7 +28,7 @@ def test_everything_that_is_due_is_done_and_what_comes_of_it_too(headrace: Kit) 
     assert not headrace.drain()
 
 
-async def test_in_a_coroutine_handlers_run_on_the_loop_of_the_test(headrace: AsyncKit) -> None:
+async def test_an_async_drain_runs_handlers_on_the_loop_of_the_test(headrace: AsyncKit) -> None:
     async def where() -> bool:
         return asyncio.get_running_loop() is here
 
@@ -40,7 +40,7 @@ async def test_in_a_coroutine_handlers_run_on_the_loop_of_the_test(headrace: Asy
     assert await handle.result("5s") is True
 
 
-def test_what_is_not_due_waits_until_the_clock_was_moved(headrace: Kit) -> None:
+def test_jobs_not_due_wait_until_the_clock_is_moved(headrace: Kit) -> None:
     audit.blocking.options(delay="5m").enqueue("later")
 
     before = headrace.drain()
@@ -52,7 +52,7 @@ def test_what_is_not_due_waits_until_the_clock_was_moved(headrace: Kit) -> None:
     assert [len(each) for each in (before, shortly_before, after)] == [0, 0, 1]
 
 
-def test_a_failed_attempt_is_raised_with_what_the_handler_raised(headrace: Kit) -> None:
+def test_drain_raises_the_errors_of_failed_attempts(headrace: Kit) -> None:
     ANSWERS.append("busy")
     handle = sync.blocking.enqueue(7)
 
@@ -103,7 +103,7 @@ def test_a_job_that_uses_up_its_attempts_dies_and_its_fail_handler_is_told(headr
     assert (headrace.dead_letters("mail"), len(headrace.dead_letters())) == ([], 1)
 
 
-def test_outcomes_that_a_handler_chooses_are_told_apart(headrace: Kit) -> None:
+def test_drained_separates_the_outcomes_that_a_handler_chooses(headrace: Kit) -> None:
     ANSWERS.extend(["later", "mine", "gone"])
     sync.blocking.enqueue(7)
 
@@ -130,17 +130,17 @@ def test_an_attempt_that_the_worker_ended_has_an_error_too(headrace: Kit) -> Non
     with pytest.raises(JobsFailed) as raised:
         headrace.drain()
 
-    told = sorted(str(error) for error in raised.value.exceptions)
+    messages = sorted(str(error) for error in raised.value.exceptions)
     assert [type(error) for error in raised.value.exceptions] == [JobFailed, JobFailed]
-    assert "died (attempt) of TimedOut: the handler was still running after its 0.02 s" in told[0] + told[1]
-    assert "no handler for kind 'welcom'; did you mean 'welcome'?" in told[0] + told[1]
+    assert "died (attempt) of TimedOut: the handler was still running after its 0.02 s" in messages[0] + messages[1]
+    assert "no handler for kind 'welcom'; did you mean 'welcome'?" in messages[0] + messages[1]
 
 
 async def _slow() -> None:
     await asyncio.Event().wait()
 
 
-def test_a_handler_that_wants_the_program_to_end_does_not_end_the_tests(headrace: Kit) -> None:
+def test_system_exit_in_a_handler_does_not_end_the_tests(headrace: Kit) -> None:
     quitting = headrace.app.job(_quitting)
     quitting.blocking.enqueue()
 
@@ -170,7 +170,7 @@ def test_a_job_that_sends_itself_later_runs_as_often_as_the_time_allows(headrace
         headrace.drain(ahead="1d", limit=50)
 
 
-def test_jobs_are_found_wherever_they_were_sent_and_those_of_others_are_left_alone(headrace: Kit) -> None:
+def test_drain_finds_jobs_on_other_queues_and_leaves_unknown_kinds_alone(headrace: Kit) -> None:
     audit.blocking.options(queue="slow", tenant="globex", shards=2).enqueue("far")
     headrace.client.enqueue("resize", {"image": 1}, queue="images")
 
@@ -180,7 +180,7 @@ def test_jobs_are_found_wherever_they_were_sent_and_those_of_others_are_left_alo
     headrace.assert_enqueued("resize", image=1)
 
 
-def test_what_a_handler_sends_where_nobody_looked_is_done_too(headrace: Kit) -> None:
+def test_drain_does_jobs_that_handlers_send_to_other_queues(headrace: Kit) -> None:
     async def far() -> None:
         await audit.options(queue="far").enqueue("away")
 
@@ -222,7 +222,7 @@ def test_one_job_runs_at_a_time_unless_more_are_asked_for(headrace: Kit) -> None
     assert {job.kind: job.result for job in headrace.drain(capacity=2)} == {"parent": 6, "child": 5}
 
 
-def test_a_lease_that_somebody_left_behind_runs_out_when_the_drain_looks_ahead(headrace: Kit) -> None:
+def test_an_abandoned_lease_expires_when_the_drain_looks_ahead(headrace: Kit) -> None:
     queue = Queue("audit", "acme")
     audit.blocking.enqueue("b")
     request = ClaimRequest(queues=[queue], worker="w", nonce="12345678", lease_ms=30_000)
@@ -231,7 +231,7 @@ def test_a_lease_that_somebody_left_behind_runs_out_when_the_drain_looks_ahead(h
     assert [headrace.drain(ahead=each).counts for each in ("29s", "1s")] == [{}, {"done": 1}]
 
 
-def test_a_lease_that_ran_out_on_a_queue_that_is_paused_does_not_keep_a_drain_from_finished_job(headrace: Kit) -> None:
+def test_an_expired_lease_on_a_paused_queue_does_not_keep_a_drain_from_ending(headrace: Kit) -> None:
     queue = Queue("audit", "acme")
     audit.blocking.options(max_stalls=5).enqueue("b")
     request = ClaimRequest(queues=[queue], worker="w", nonce="12345678", lease_ms=30_000)
@@ -279,7 +279,7 @@ def test_a_plain_kit_is_refused_where_an_event_loop_runs(headrace: Kit) -> None:
         asyncio.run(wrong())
 
 
-def test_a_handler_cannot_drain_what_it_is_part_of(headrace: Kit) -> None:
+def test_a_handler_cannot_drain_its_own_kit(headrace: Kit) -> None:
     def nested() -> None:
         headrace.drain()
 
@@ -315,7 +315,7 @@ async def test_a_worker_beside_the_test_notices_that_the_clock_was_moved(headrac
     assert result == 7
 
 
-def test_jobs_that_another_thread_with_a_loop_of_its_own_sends_are_there(headrace: Kit) -> None:
+def test_jobs_sent_by_another_thread_with_its_own_loop_are_enqueued(headrace: Kit) -> None:
     """As the test client of a web framework does."""
     thread = threading.Thread(target=lambda: asyncio.run(_send()))
 

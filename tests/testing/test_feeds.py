@@ -27,7 +27,7 @@ async def test_the_feeds_of_an_app_are_in_the_store_of_the_kit() -> None:
     assert await (await app.feeds()).list() == []
 
 
-async def test_a_moved_clock_ages_items_and_subscribers_hear_of_it() -> None:
+async def test_moving_the_clock_evicts_old_items_and_subscribers_get_the_change() -> None:
     app = App("memory://")
     async with using(app) as kit, asyncio.timeout(SOON_S):
         news = await (await app.feeds()).feed("news", items_keep_ms=60_000)

@@ -1,4 +1,4 @@
-"""The plugin: fixtures for every pytest run, which cost nothing where nobody asks for them."""
+"""The pytest plugin: its fixtures cost nothing in runs that do not use them."""
 
 import os
 import re
@@ -29,19 +29,19 @@ def test_the_fixtures_belong_together(headrace: Kit, headrace_store: KitStore, h
     assert headrace.clock is headrace_clock
 
 
-async def test_a_coroutine_gets_a_kit_that_is_awaited(headrace: AsyncKit) -> None:
+async def test_a_coroutine_gets_an_async_kit(headrace: AsyncKit) -> None:
     assert isinstance(headrace, AsyncKit)
 
 
-def test_the_plugin_brings_nothing_that_a_run_without_jobs_would_pay_for() -> None:
+def test_the_plugin_imports_nothing_that_a_run_without_jobs_would_pay_for() -> None:
     program = (
         "import pytest, sys; before = set(sys.modules); import headrace.testing.plugin;"
         "print(*sorted(set(sys.modules) - before))"
     )
 
-    told = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True).stdout.split()
+    modules = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True).stdout.split()
 
-    assert told == ["headrace", "headrace._lazy", "headrace.testing", "headrace.testing.plugin"]
+    assert modules == ["headrace", "headrace._lazy", "headrace.testing", "headrace.testing.plugin"]
 
 
 def test_the_project_names_its_app_also_for_a_run_in_a_folder_below(pytester: pytest.Pytester) -> None:
@@ -54,7 +54,7 @@ def test_the_project_names_its_app_also_for_a_run_in_a_folder_below(pytester: py
     pytester.runpytest_inprocess(*QUICKLY).assert_outcomes(passed=1)
 
 
-def test_an_app_that_nobody_named_is_told_in_one_sentence(pytester: pytest.Pytester) -> None:
+def test_a_missing_app_is_reported_in_one_sentence(pytester: pytest.Pytester) -> None:
     pytester.makepyprojecttoml("[tool.pytest.ini_options]\n")
     pytester.makepyfile(test_it=TEST)
 
@@ -65,7 +65,7 @@ def test_an_app_that_nobody_named_is_told_in_one_sentence(pytester: pytest.Pytes
     assert "Traceback" not in result.stdout.str()
 
 
-def test_the_configuration_of_pytest_goes_before_that_of_the_project(
+def test_the_configuration_of_pytest_wins_over_that_of_the_project(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.syspath_prepend(tmp_path)

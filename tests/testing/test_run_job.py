@@ -92,21 +92,21 @@ def test_arguments_that_do_not_fit_are_refused_as_an_enqueue_would(kit: Kit) -> 
     assert SEEN == []
 
 
-def test_the_context_tells_of_the_job_that_was_described(kit: Kit) -> None:
+def test_the_context_has_the_options_of_the_run(kit: Kit) -> None:
     found = kit.run_job(about, "a", attempt=3, id="j-1", headers={"a": "b"}, tag="t", queue="mail", delay="1h")
 
     assert found == {"id": "j-1", "attempt": 3, "word": "b", "tag": "t", "queue": "mail"}
     assert SEEN == ["about j-1"]
 
 
-def test_a_word_that_the_function_has_is_its_argument_and_a_job_may_be_given(kit: Kit) -> None:
+def test_run_job_takes_a_keyword_of_the_function_as_argument_and_also_a_job(kit: Kit) -> None:
     assert kit.run_job(named.options(id="job"), id="mine", attempt=7) == "mine 7 job 1"
     assert kit.run_job(named.options(id="job").job(id="mine"), attempt=2) == "mine 0 job 2"
     with pytest.raises(Refused, match="a Job has its arguments already"):
         kit.run_job(named.job("mine"), id="other")  # type: ignore[call-overload]
 
 
-def test_a_job_that_was_made_by_hand_is_checked_when_it_arrives(kit: Kit) -> None:
+def test_the_payload_of_a_job_passed_to_run_job_is_checked(kit: Kit) -> None:
     with pytest.raises(Refused, match=re.escape("does not fit move(point: Point, by: int)")):
         kit.run_job(kit.client.job("move", {"point": 1}))
     with pytest.raises(Refused, match="no handler for kind 'moove'; did you mean 'move'"):
@@ -160,18 +160,18 @@ def test_a_handler_that_takes_too_long_is_timed_out(headrace: Kit) -> None:
         headrace.run_job(headrace.app.job(endless), timeout="10ms")
 
 
-def test_what_asks_for_a_process_runs_here(kit: Kit) -> None:
+def test_a_handler_with_process_runs_in_the_test_process(kit: Kit) -> None:
     assert kit.run_job(apart, id="here") == "apart here"
 
 
-def test_what_the_handler_sends_is_sent_and_the_job_itself_is_not(headrace: Kit) -> None:
+def test_jobs_sent_by_the_handler_are_enqueued_and_its_own_is_not(headrace: Kit) -> None:
     assert headrace.run_job(welcome, user_id=42) == "hello 42"
 
     assert [job.kind for job in headrace.enqueued()] == ["mail"]
     headrace.assert_enqueued(mail, to="u42")
 
 
-async def test_in_a_coroutine_it_is_awaited(headrace: AsyncKit) -> None:
+async def test_an_async_kit_awaits_run_job(headrace: AsyncKit) -> None:
     found = await headrace.run_job(sync, customer=7)
     another = await headrace.run_job(sync.job(8), attempt=2)
 

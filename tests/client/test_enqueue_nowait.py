@@ -1,4 +1,4 @@
-"""Lone senders on Redis: a job leaves where it is sent, and its sender gets its own answer or the truth about it."""
+"""Single jobs on Redis are written to the connection at once; each sender gets its answer or an unknown outcome."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -47,7 +47,7 @@ async def waiting(server: RedisServer) -> list[str]:
     return [claim.record.id for claim in claims.items]
 
 
-async def test_a_lone_job_is_on_its_way_when_its_sender_waits(server: RedisServer) -> None:
+async def test_a_single_job_is_sent_at_once(server: RedisServer) -> None:
     async with connected(server.url) as client:
         sending = asyncio.create_task(client.enqueue("send", id="lone"))
         await asyncio.sleep(0)  # the sender's first step, and nothing of the loop's
@@ -58,7 +58,7 @@ async def test_a_lone_job_is_on_its_way_when_its_sender_waits(server: RedisServe
     assert await waiting(server) == ["first", "lone"]
 
 
-async def test_a_lone_sender_that_is_cancelled_takes_no_job_of_another_along(server: RedisServer) -> None:
+async def test_a_cancelled_single_sender_cancels_no_job_of_another(server: RedisServer) -> None:
     async with Proxy(server.port) as proxy, connected(proxy.url) as client:
         lone = asyncio.create_task(client.enqueue("send", id="lone"))
         others = [asyncio.create_task(client.enqueue("send", id=f"other {number}")) for number in range(5)]
@@ -88,7 +88,7 @@ async def test_jobs_of_one_sender_keep_their_order_beside_those_of_many(server: 
         assert its == [f"{sender} {number}" for number in range(10)]
 
 
-async def test_a_lost_reply_is_an_unknown_outcome_for_a_lone_sender_and_is_not_sent_again(server: RedisServer) -> None:
+async def test_a_lost_reply_of_a_single_job_is_an_unknown_outcome_and_not_sent_again(server: RedisServer) -> None:
     async with Proxy(server.port) as proxy, connected(proxy.url) as client:
         proxy.cuts_on_reply = True
         with pytest.raises(OutcomeUnknown) as lost:
@@ -100,7 +100,7 @@ async def test_a_lost_reply_is_an_unknown_outcome_for_a_lone_sender_and_is_not_s
     assert after.status == "updated", "it was there"
 
 
-async def test_a_server_that_does_not_reply_in_time_leaves_a_lone_sender_with_an_unknown_outcome(
+async def test_a_reply_that_does_not_come_in_time_is_an_unknown_outcome(
     server: RedisServer,
 ) -> None:
     async with Proxy(server.port) as proxy, connected(f"{proxy.url}?reply_ms=100&connections=1") as client:
@@ -114,7 +114,7 @@ async def test_a_server_that_does_not_reply_in_time_leaves_a_lone_sender_with_an
     assert after.status == "created"
 
 
-async def test_a_store_that_is_closed_meanwhile_leaves_a_lone_sender_with_an_unknown_outcome(
+async def test_closing_the_store_during_an_enqueue_is_an_unknown_outcome(
     server: RedisServer,
 ) -> None:
     async with Proxy(server.port) as proxy, connected(proxy.url) as client:
@@ -132,7 +132,7 @@ async def test_a_store_that_is_closed_meanwhile_leaves_a_lone_sender_with_an_unk
     assert await waiting(server) == ["first", "lone"]
 
 
-async def test_a_lone_job_finds_its_queue_and_its_functions_made_on_the_way(server: RedisServer) -> None:
+async def test_a_single_job_creates_its_queue_and_loads_the_functions(server: RedisServer) -> None:
     async with connected(server.url) as client:
         server.ask("FLUSHALL")
         server.ask("FUNCTION", "FLUSH")
@@ -142,7 +142,7 @@ async def test_a_lone_job_finds_its_queue_and_its_functions_made_on_the_way(serv
     assert await waiting(server) == ["lone"]
 
 
-async def test_a_lone_job_goes_by_another_connection_when_its_own_has_died_unseen(server: RedisServer) -> None:
+async def test_a_single_job_uses_another_connection_when_its_own_was_closed(server: RedisServer) -> None:
     async with connected(server.url) as client:
         server.ask("CLIENT", "KILL", "TYPE", "normal", "SKIPME", "yes")  # without a turn of the loop
         handle = await client.enqueue("send", id="lone")
@@ -150,7 +150,7 @@ async def test_a_lone_job_goes_by_another_connection_when_its_own_has_died_unsee
     assert handle.status == "created"
 
 
-async def test_a_lone_job_that_the_store_will_not_have_is_refused(server: RedisServer) -> None:
+async def test_a_single_job_may_be_refused(server: RedisServer) -> None:
     async with connected(server.url) as client:
         await client.enqueue("send", 1, idempotency_key="k")
         with pytest.raises(Refused) as refused:

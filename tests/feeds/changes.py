@@ -1,4 +1,4 @@
-"""Reads subscriptions for tests, never for ever."""
+"""Reads changes from subscriptions, with a time-out."""
 
 import asyncio
 from collections.abc import Iterable
@@ -8,7 +8,7 @@ from headrace.feeds.subscription import ChangeStream
 
 SOON_S = 20
 EVERYWHERE = ["memory", "sqlite", "redis", "postgres"]
-"""The stores of tests that are about the way from one process to another."""
+"""The stores of tests that go from one process to another."""
 
 
 async def take(stream: ChangeStream, count: int) -> list[Change]:
@@ -32,6 +32,6 @@ async def rest(stream: ChangeStream) -> list[Change]:
         return [change async for change in stream]
 
 
-def told(changes: Iterable[Change]) -> list[str]:
-    """What they tell, in short."""
+def summaries(changes: Iterable[Change]) -> list[str]:
+    """Event and id of each."""
     return [f"{change.event} {change.id}".strip() for change in changes]

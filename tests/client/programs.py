@@ -1,4 +1,4 @@
-"""What programs with a blocking client do, each in a process of its own: `python -m tests.client.stories NAME URL`."""
+"""Programs with a blocking client, each for a process of its own: `python -m tests.client.programs NAME URL`."""
 
 import asyncio
 import multiprocessing
@@ -15,13 +15,13 @@ from headrace.client.blocking import BlockingClient, BlockingHandle
 from headrace.model.names import Queue
 from headrace.model.outcome import Done
 from headrace.stores.open import open_store
-from tests.client.working import work
+from tests.client.worker_calls import work
 
 JOBS = 200
 FORKS = 5
 
 
-def forked(act: Callable[[], object]) -> int:
+def fork(act: Callable[[], object]) -> int:
     """Run `act` in a forked child, which ends without the parent's exit functions; the child's process id."""
     pid = os.fork()
     if pid == 0:
@@ -34,7 +34,7 @@ def forked(act: Callable[[], object]) -> int:
     return pid
 
 
-def joined(pid: int) -> None:
+def join(pid: int) -> None:
     """Wait until the child has ended well."""
     _, status = os.waitpid(pid, 0)
     assert os.waitstatus_to_exitcode(status) == 0
@@ -52,7 +52,7 @@ def do_next(url: str, result: bytes) -> None:
 
 
 def fork_after_use(url: str) -> None:
-    """The child goes on when the parent has closed its client: nothing of the parent's was shared."""
+    """The child goes on after the parent has closed its client: nothing of the parent's was shared."""
     client = BlockingClient(url)
     client.enqueue("send", id="parent-1")
     to_child, to_parent = os.pipe(), os.pipe()
@@ -63,12 +63,12 @@ def fork_after_use(url: str) -> None:
         assert os.read(to_child[0], 1) == b"."
         client.enqueue("send", id="child-2")
 
-    pid = forked(child)
+    pid = fork(child)
     client.enqueue("send", id="parent-2")
     assert os.read(to_parent[0], 1) == b"."
     client.close()
     os.write(to_child[1], b".")
-    joined(pid)
+    join(pid)
 
 
 def fork_while_others_send(url: str) -> None:
@@ -87,11 +87,11 @@ def fork_while_others_send(url: str) -> None:
     threads = [threading.Thread(target=send, args=(f"thread-{number}",)) for number in range(2)]
     for thread in threads:
         thread.start()
-    children = [forked(partial(send, f"child-{number}", 10)) for number in range(FORKS)]
+    children = [fork(partial(send, f"child-{number}", 10)) for number in range(FORKS)]
     for thread in threads:
         thread.join()
     for pid in children:
-        joined(pid)
+        join(pid)
     assert not failures, failures
 
 
@@ -104,7 +104,7 @@ def fork_while_one_waits(url: str) -> None:
     thread.start()
 
     for number in range(FORKS):
-        joined(forked(partial(send_from, client, f"later-{number}", "1h")))
+        join(fork(partial(send_from, client, f"later-{number}", "1h")))
     do_next(url, b"42")
 
     thread.join()
@@ -123,7 +123,7 @@ def send_from(client: BlockingClient, id: str, delay: str = "0s") -> BlockingHan
 
 
 def pool(url: str) -> None:
-    """Clients and handles go to the processes of a pool and back, forked or not."""
+    """Clients and handles go to the processes of a pool and back, fork or not."""
     with BlockingClient(url, queue="mail") as client:
         client.enqueue("send", id="before")
         for method in ("fork", "spawn"):
@@ -136,7 +136,7 @@ def pool(url: str) -> None:
             assert {find_state(handle) for handle in handles} == {"waiting"}
 
 
-def interrupted(url: str) -> None:
+def interrupt_waits(url: str) -> None:
     """Ctrl-C comes at any point of a wait for a result; each time the program goes on with something else."""
     client = BlockingClient(url)
     handle = client.enqueue("send", id="before")
@@ -149,18 +149,18 @@ def interrupted(url: str) -> None:
         os.kill(os.getpid(), signal.SIGINT)
 
     for time in range(INTERRUPTIONS):
-        pressing = threading.Thread(target=press, args=(time % 60,))
+        presser = threading.Thread(target=press, args=(time % 60,))
         sys.setswitchinterval((1e-6, 1e-5, 1e-4)[time % 3])
         try:
-            pressing.start()
+            presser.start()
             handle.result()
         except KeyboardInterrupt:
-            pressing.join()
+            presser.join()
             client.enqueue("send", id=f"after {time}")
 
 
-def left_open(url: str) -> None:
-    """Ends without closing anything, while the store still has something to tell to others."""
+def leave_open(url: str) -> None:
+    """Ends without closing anything, while the store still has notifications to send."""
     client = BlockingClient(url)
     for number in range(3):
         client.enqueue("send", id="a", queue=f"mail-{number}")
@@ -169,11 +169,11 @@ def left_open(url: str) -> None:
 INTERRUPTIONS = 300
 """Enough that some fall where a lock is taken or the thread is about to sleep."""
 
-STORIES: dict[str, Callable[[str], None]] = {
-    story.__name__: story
-    for story in (fork_after_use, fork_while_others_send, fork_while_one_waits, pool, interrupted, left_open)
+PROGRAMS: dict[str, Callable[[str], None]] = {
+    program.__name__: program
+    for program in (fork_after_use, fork_while_others_send, fork_while_one_waits, pool, interrupt_waits, leave_open)
 }
 
 if __name__ == "__main__":
-    signal.signal(signal.SIGINT, signal.default_int_handler)  # who runs in the background may have been deaf to Ctrl-C
-    STORIES[sys.argv[1]](sys.argv[2])
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # a background process ignores Ctrl-C by default
+    PROGRAMS[sys.argv[1]](sys.argv[2])

@@ -1,4 +1,4 @@
-"""What was sent: a test says what it wants in the words of the code, and is told what it found instead."""
+"""Assertions on sent jobs: written as the calls of the code, with a message that shows what was found."""
 
 import re
 from datetime import UTC, datetime
@@ -23,7 +23,7 @@ class Order(Struct):
 NOON = datetime(2031, 5, 1, 12, tzinfo=UTC)
 
 
-def test_some_of_the_arguments_are_enough_and_defaults_count(headrace: Kit) -> None:
+def test_assert_enqueued_compares_named_arguments_and_defaults(headrace: Kit) -> None:
     welcome.blocking.enqueue(42)
 
     [found] = headrace.assert_enqueued(welcome, user_id=42)
@@ -36,7 +36,7 @@ def test_some_of_the_arguments_are_enough_and_defaults_count(headrace: Kit) -> N
     assert (found.kind, found.arguments, found.queue) == ("welcome", {"user_id": 42}, Queue("default", "acme"))
 
 
-def test_values_are_compared_as_they_travel(headrace: Kit) -> None:
+def test_values_are_compared_as_encoded(headrace: Kit) -> None:
     bill = headrace.app.job(_bill)
     bill.blocking.enqueue(Order(4, NOON), tags=["a"])
 
@@ -63,7 +63,7 @@ def test_jobs_that_ran_since_still_count_and_come_in_order(headrace: Kit) -> Non
     headrace.assert_enqueued(mail, to="u1", tags=["welcome", "en"], times=1)
 
 
-def test_times_wants_exactly_so_many(headrace: Kit) -> None:
+def test_times_needs_exactly_so_many_jobs(headrace: Kit) -> None:
     for number in (1, 1, 2):
         sync.blocking.enqueue(number)
 
@@ -74,7 +74,7 @@ def test_times_wants_exactly_so_many(headrace: Kit) -> None:
         headrace.assert_enqueued(sync, customer=1, times=1)
 
 
-def test_a_job_that_is_sent_again_before_it_is_taken_is_one_job(headrace: Kit) -> None:
+def test_a_job_sent_again_before_it_is_claimed_is_one_job(headrace: Kit) -> None:
     named = sync.blocking.options(id="c7")
     named.enqueue(7, mood="calm")
     named.options(update_payload=False, delay="1m").enqueue(7, mood="angry")
@@ -87,7 +87,7 @@ def test_a_job_that_is_sent_again_before_it_is_taken_is_one_job(headrace: Kit) -
     headrace.assert_enqueued(sync, times=2)
 
 
-def test_what_an_idempotency_key_has_turned_away_was_not_enqueued(headrace: Kit) -> None:
+def test_a_duplicate_by_idempotency_key_was_not_enqueued(headrace: Kit) -> None:
     for _ in range(2):
         sync.blocking.options(idempotency_key="once").enqueue(7)
         headrace.drain()
@@ -96,7 +96,7 @@ def test_what_an_idempotency_key_has_turned_away_was_not_enqueued(headrace: Kit)
 
 
 @pytest.mark.parametrize(
-    ("said", "wrong"),
+    ("expected", "wrong"),
     [
         ({"delay": "5m"}, {"delay": "6m"}),
         ({"delay": 300}, {"delay": 0}),
@@ -112,19 +112,19 @@ def test_what_an_idempotency_key_has_turned_away_was_not_enqueued(headrace: Kit)
     ],
     ids=str,
 )
-def test_options_are_said_in_the_words_in_which_they_are_given(
-    headrace: Kit, said: dict[str, Any], wrong: dict[str, Any]
+def test_options_are_compared_by_the_names_of_options(
+    headrace: Kit, expected: dict[str, Any], wrong: dict[str, Any]
 ) -> None:
-    given: dict[str, Any] = {"delay": "5m", "queue": Queue("slow", "acme", 2), "id": "c7", "tag": "vip", "priority": 9}
+    sent: dict[str, Any] = {"delay": "5m", "queue": Queue("slow", "acme", 2), "id": "c7", "tag": "vip", "priority": 9}
     more: dict[str, Any] = {"headers": {"a": "b"}, "backoff_max": "2m", "result_ttl": "1d", "expires_at": NOON}
-    sync.blocking.options(**given, **more).enqueue(7)
+    sync.blocking.options(**sent, **more).enqueue(7)
 
-    headrace.assert_enqueued(sync, **said)
-    headrace.assert_enqueued(sync.options(**said), 7)
+    headrace.assert_enqueued(sync, **expected)
+    headrace.assert_enqueued(sync.options(**expected), 7)
     headrace.assert_not_enqueued(sync, **wrong)
 
 
-def test_an_option_that_is_said_counts_also_where_all_jobs_of_the_function_have_it(headrace: Kit) -> None:
+def test_an_option_equal_to_the_functions_own_is_compared_too(headrace: Kit) -> None:
     sync.blocking.options(queue="slow").enqueue(7)
 
     headrace.assert_enqueued(sync)
@@ -133,15 +133,15 @@ def test_an_option_that_is_said_counts_also_where_all_jobs_of_the_function_have_
     headrace.assert_not_enqueued(sync, queue="crm")
 
 
-def test_a_moment_may_be_wanted_too(headrace: Kit) -> None:
+def test_run_at_is_compared_as_an_instant(headrace: Kit) -> None:
     sync.blocking.options(run_at=NOON).enqueue(7)
 
     headrace.assert_enqueued(sync, run_at=NOON)
     headrace.assert_not_enqueued(sync, run_at=headrace.clock.now_ms())
 
 
-def test_a_word_that_the_function_has_is_its_argument(headrace: Kit) -> None:
-    """And about the job it is said by `.options(…)`."""
+def test_a_keyword_that_the_function_has_is_its_argument(headrace: Kit) -> None:
+    """As an option it is set by `.options(…)`."""
     label = headrace.app.job(_label)
     label.blocking.options(tag="red").enqueue(tag="blue")
 
@@ -155,7 +155,7 @@ async def _label(tag: str) -> None:
     return
 
 
-def test_the_nearest_job_comes_first_in_what_is_told(headrace: Kit) -> None:
+def test_the_nearest_job_comes_first_in_the_message(headrace: Kit) -> None:
     audit.blocking.enqueue("x")
     welcome.blocking.enqueue(41, lang="de")
     welcome.blocking.options(id="near", delay="1m").enqueue(42, lang="fr")
@@ -163,8 +163,8 @@ def test_the_nearest_job_comes_first_in_what_is_told(headrace: Kit) -> None:
     with pytest.raises(AssertionError) as raised:
         headrace.assert_enqueued(welcome, user_id=42, lang="de", queue="default")
 
-    told = re.sub(r"id '[^']{30,}'", "id …", str(raised.value)).splitlines()
-    assert told == [
+    lines = re.sub(r"id '[^']{30,}'", "id …", str(raised.value)).splitlines()
+    assert lines == [
         "welcome(user_id=42, lang='de', queue='default') was enqueued never, wanted at least once; found:",
         "  welcome(user_id=41, lang='de') on queue 'default', id …",
         "      user_id is 41, wanted 42",
@@ -175,7 +175,7 @@ def test_the_nearest_job_comes_first_in_what_is_told(headrace: Kit) -> None:
     ]
 
 
-def test_many_others_are_counted_and_not_all_shown(headrace: Kit) -> None:
+def test_further_jobs_are_counted_in_the_message(headrace: Kit) -> None:
     for number in range(12):
         audit.blocking.enqueue(str(number))
 
@@ -185,14 +185,14 @@ def test_many_others_are_counted_and_not_all_shown(headrace: Kit) -> None:
     assert str(raised.value).count("audit(what=") == 5
 
 
-def test_nothing_at_all_is_told_as_such(headrace: Kit) -> None:
+def test_the_message_says_that_nothing_was_enqueued(headrace: Kit) -> None:
     with pytest.raises(
         AssertionError, match=re.escape("welcome(user_id=1) was enqueued never, wanted at least once; no")
     ):
         headrace.assert_enqueued(welcome, user_id=1)
 
 
-def test_what_must_not_be_sent_is_shown(headrace: Kit) -> None:
+def test_assert_not_enqueued_shows_the_jobs_found(headrace: Kit) -> None:
     welcome.blocking.options(id="w").enqueue(1)
 
     with pytest.raises(AssertionError, match=r"once, wanted never; found:\n  welcome\(user_id=1\) on queue"):
@@ -215,8 +215,8 @@ def test_a_wrong_name_is_refused_and_makes_no_test_pass(headrace: Kit, times: st
         ask(_bill)
 
 
-def test_payloads_of_other_shapes_have_names_as_well(headrace: Kit) -> None:
-    """A whole payload is the one argument, a list is by place, and what nobody handles is the payload."""
+def test_arguments_of_whole_and_listed_payloads_have_names(headrace: Kit) -> None:
+    """A whole payload is the one argument, a list is by place, and an unknown kind has its payload."""
     whole = headrace.app.job(style="whole")(_whole)
     raw = headrace.app.job(style="whole", codec=RAW)(_raw)
     listed = headrace.app.job(style="listed")(_listed)
@@ -253,7 +253,7 @@ async def _anything(number: int, /, **others: str) -> None:
     return
 
 
-def test_a_job_whose_reply_was_lost_was_sent_all_the_same(headrace: Kit) -> None:
+def test_a_job_with_a_lost_reply_was_enqueued(headrace: Kit) -> None:
     headrace.store.lose("enqueue")
 
     with pytest.raises(OutcomeUnknown):

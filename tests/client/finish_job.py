@@ -1,4 +1,4 @@
-"""A process that claims the next job of a queue and ends it: `python -m tests.client.elsewhere URL RESULT`."""
+"""Settles the next job of a queue in a process of its own: `python -m tests.client.finish_job URL RESULT`."""
 
 import asyncio
 import sys
@@ -6,7 +6,7 @@ import sys
 from headrace.model.names import Queue
 from headrace.model.outcome import Done
 from headrace.stores.open import open_store
-from tests.client.working import work
+from tests.client.worker_calls import work
 
 
 async def main(url: str, result: str) -> None:

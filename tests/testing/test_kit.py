@@ -32,7 +32,7 @@ async def _elsewhere() -> None:
         await audit.enqueue("elsewhere")
 
 
-async def test_a_worker_of_the_app_runs_here_what_asks_for_a_process() -> None:
+async def test_handlers_with_process_run_in_the_test_process() -> None:
     LOG.clear()
     async with using(app):
         await mail.enqueue("here")
@@ -41,7 +41,7 @@ async def test_a_worker_of_the_app_runs_here_what_asks_for_a_process() -> None:
     assert LOG == ["False mail to here", "audit here"]
 
 
-def test_each_loop_has_a_client_of_its_own() -> None:
+def test_each_event_loop_has_its_own_client() -> None:
     with using(app) as kit:
         here, again = kit.run(app.client()), kit.run(app.client())
         elsewhere = asyncio.run(app.client())
@@ -49,7 +49,7 @@ def test_each_loop_has_a_client_of_its_own() -> None:
     assert (again is here, elsewhere is here) == (True, False)
 
 
-async def test_in_a_coroutine_as_well() -> None:
+async def test_using_works_in_a_coroutine() -> None:
     async with using(app) as kit:
         handle = await audit.enqueue("awaited")
         await kit.client.enqueue("audit", {"what": "by its kind"}, queue="audit")
@@ -63,7 +63,7 @@ async def test_in_a_coroutine_as_well() -> None:
         kit.assert_enqueued(audit, times=3)
 
 
-async def test_behind_the_block_the_app_is_where_it_was(tmp_path: Path) -> None:
+async def test_after_the_block_the_app_uses_its_own_store(tmp_path: Path) -> None:
     """Also when it was open before, and when the block failed."""
     own = App(sqlite_url(tmp_path))
     ping = own.job(_ping)
@@ -87,7 +87,7 @@ async def _ping() -> None:
     return
 
 
-def test_what_is_left_of_a_block_says_that_it_is_over() -> None:
+def test_clients_of_an_ended_block_say_that_it_is_over() -> None:
     with using(app) as kit:
         handle, client = audit.blocking.enqueue("b"), kit.client
 
@@ -105,7 +105,7 @@ async def _tenants(kit: Kit) -> object:
     return await kit.store.queues.tenants()
 
 
-async def test_somebody_who_still_waits_is_told_that_the_block_is_over() -> None:
+async def test_a_pending_wait_fails_when_the_block_ends() -> None:
     async with using(app) as kit:
         waiting = asyncio.create_task(kit.store.signals.wait([audit.queue], 60_000))
         await kit.store.called("wait")
@@ -115,7 +115,7 @@ async def test_somebody_who_still_waits_is_told_that_the_block_is_over() -> None
             await waiting
 
 
-def test_no_thread_and_no_loop_is_left_behind() -> None:
+def test_no_thread_and_no_loop_is_left_after_the_block() -> None:
     audit.app.blocking.job("warm", {})
     with using(app) as kit:
         audit.blocking.enqueue("b")

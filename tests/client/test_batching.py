@@ -1,4 +1,4 @@
-"""The coalescer: many senders, one call, and the truth for each of them."""
+"""Batching: many senders share one call, and each gets its own outcome."""
 
 import asyncio
 
@@ -6,7 +6,7 @@ from headrace.client.client import Client
 from headrace.client.handle import Handle
 from headrace.model.errors import OutcomeUnknown, Refused, StoreUnavailable
 from headrace.model.limits import PAYLOAD_BYTES_MAX
-from tests.client.relay import RelayStore
+from tests.client.relay_store import RelayStore
 
 
 async def test_tasks_that_send_at_once_share_one_call() -> None:
@@ -50,7 +50,7 @@ async def test_one_after_the_other_is_one_call_each() -> None:
     assert [len(batch) for batch in store.jobs.batches] == [1, 1]
 
 
-async def test_the_neighbours_of_a_job_that_is_refused_are_not_punished() -> None:
+async def test_a_refused_job_does_not_fail_the_others_of_its_batch() -> None:
     store = RelayStore()
     client = Client(store)
     store.jobs.before = lambda jobs: Refused("odd", "no") if any(job.id == "7" for job in jobs) else None
@@ -63,7 +63,7 @@ async def test_the_neighbours_of_a_job_that_is_refused_are_not_punished() -> Non
     assert (await store.queues.counts(client.maker.queue("default"))).waiting == 9
 
 
-async def test_what_is_no_job_is_refused_and_harms_nobody() -> None:
+async def test_what_is_no_job_is_refused_and_fails_no_other_job() -> None:
     store = RelayStore()
     client = Client(store)
 
@@ -78,7 +78,7 @@ async def test_what_is_no_job_is_refused_and_harms_nobody() -> None:
     assert isinstance(right, Handle)
 
 
-async def test_a_lost_reply_is_told_to_those_whose_answer_it_held_and_to_nobody_else() -> None:
+async def test_a_lost_reply_fails_only_the_senders_whose_answers_are_lost() -> None:
     store = RelayStore()
     client = Client(store)
     store.jobs.lost = lambda job: int(job.id) >= 5
@@ -104,7 +104,7 @@ async def test_an_id_that_was_sent_twice_is_unknown_to_both_when_one_answer_is_l
     assert [type(answer) for answer in answers] == [OutcomeUnknown, OutcomeUnknown]
 
 
-async def test_a_store_that_cannot_be_reached_is_told_to_each_in_an_error_of_its_own() -> None:
+async def test_each_sender_gets_its_own_error_when_the_store_is_unavailable() -> None:
     store = RelayStore()
     client = Client(store)
     store.jobs.before = lambda _: StoreUnavailable("nobody there")
@@ -126,7 +126,7 @@ async def test_a_fault_of_the_store_reaches_every_sender() -> None:
     assert [type(answer) for answer in answers] == [ZeroDivisionError, ZeroDivisionError]
 
 
-async def test_a_fault_of_the_store_where_it_writes_at_once_reaches_every_sender() -> None:
+async def test_a_fault_of_an_enqueue_without_a_task_reaches_every_sender() -> None:
     store = RelayStore()
 
     def post(*_: object) -> bool:
@@ -155,7 +155,7 @@ async def test_a_task_that_is_cancelled_before_the_call_takes_its_job_along() ->
     assert [[job.id for job in batch] for batch in store.jobs.batches] == [["staying"]]
 
 
-async def test_nothing_is_sent_when_everybody_was_cancelled_before_the_call() -> None:
+async def test_nothing_is_sent_when_all_senders_were_cancelled() -> None:
     store = RelayStore()
     client = Client(store)
     leaving = asyncio.create_task(client.enqueue("send"))
@@ -167,7 +167,7 @@ async def test_nothing_is_sent_when_everybody_was_cancelled_before_the_call() ->
     assert [[job.id for job in batch] for batch in store.jobs.batches] == [["later"]]
 
 
-async def test_a_task_that_is_cancelled_after_the_call_has_begun_leaves_its_job_on_its_way() -> None:
+async def test_a_task_cancelled_after_the_call_has_begun_has_sent_its_job() -> None:
     store = RelayStore()
     client = Client(store)
     store.jobs.open.clear()

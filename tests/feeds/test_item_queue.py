@@ -1,4 +1,4 @@
-"""Plain queues: first in, first out, each item to exactly one who gets, whoever is cancelled when."""
+"""Plain queues: first in, first out, each item to exactly one get, whichever is cancelled."""
 
 import asyncio
 import random
@@ -7,7 +7,7 @@ import pytest
 
 from headrace import Feeds, OutcomeUnknown, Refused, Store
 from headrace.testing import FaultyStore
-from tests.feeds.reading import EVERYWHERE, SOON_S
+from tests.feeds.changes import EVERYWHERE, SOON_S
 
 
 async def test_items_come_out_as_they_were_put_in_and_high_ones_first(feeds: Feeds) -> None:
@@ -34,7 +34,7 @@ async def test_a_get_that_finds_nothing_in_time_says_so(feeds: Feeds) -> None:
     assert await inbox.get(0) == 1
 
 
-async def test_a_get_waits_for_what_somebody_else_puts(feeds: Feeds, others: Feeds) -> None:
+async def test_a_get_waits_for_an_item_of_another_instance(feeds: Feeds, others: Feeds) -> None:
     """K18: in the order in which they came."""
     inbox = await feeds.plain("inbox")
     waiting = [asyncio.ensure_future(inbox.get("20s")) for _ in range(3)]
@@ -46,7 +46,7 @@ async def test_a_get_waits_for_what_somebody_else_puts(feeds: Feeds, others: Fee
 
 
 @pytest.mark.parametrize("store", EVERYWHERE, indirect=True)
-async def test_many_who_get_and_are_cancelled_at_random_get_each_item_once(store: Store) -> None:
+async def test_each_item_is_got_once_although_gets_are_cancelled_at_random(store: Store) -> None:
     """K18, KB1: nothing is lost, nothing is handed out twice; from two instances and stores at once."""
     chance = random.Random(3)
     queues = [await Feeds(store, instance=name).plain("inbox") for name in ("one", "two")]
@@ -83,7 +83,7 @@ async def test_many_who_get_and_are_cancelled_at_random_get_each_item_once(store
     assert await queues[0].count() == 0
 
 
-async def test_an_item_taken_for_one_who_was_cancelled_goes_back_to_its_place(faulty: FaultyStore) -> None:
+async def test_an_item_taken_for_a_cancelled_get_goes_back_to_the_front(faulty: FaultyStore) -> None:
     """KB1: under its id, before those that were behind it."""
     inbox = await Feeds(faulty).plain("inbox")
     ids = await inbox.put_many("abcd")
@@ -101,7 +101,7 @@ async def test_an_item_taken_for_one_who_was_cancelled_goes_back_to_its_place(fa
     assert [await inbox.get(0) for _ in range(4)] == list("abcd")
 
 
-async def test_an_item_taken_for_one_who_was_cancelled_goes_to_the_next_here(faulty: FaultyStore) -> None:
+async def test_an_item_taken_for_a_cancelled_get_goes_to_the_next_get(faulty: FaultyStore) -> None:
     inbox = await Feeds(faulty).plain("inbox")
     await inbox.put("a")
     hold = faulty.hold("take")
@@ -129,7 +129,7 @@ async def test_an_item_that_does_not_fit_back_is_kept_for_the_next_one(faulty: F
         await back
 
 
-async def test_a_hundred_who_wait_ask_the_store_no_more_than_one(faulty: FaultyStore) -> None:
+async def test_a_hundred_waiting_gets_cost_the_store_as_much_as_one(faulty: FaultyStore) -> None:
     inbox = await Feeds(faulty).plain("inbox")
     waiting = [asyncio.ensure_future(inbox.get()) for _ in range(100)]
     await faulty.called("signals.changed")
@@ -146,7 +146,7 @@ async def test_a_hundred_who_wait_ask_the_store_no_more_than_one(faulty: FaultyS
     await asyncio.wait(pending)
 
 
-async def test_a_get_waits_for_a_store_that_is_away_and_says_so_when_its_time_is_over(faulty: FaultyStore) -> None:
+async def test_a_get_waits_through_an_outage_and_names_it_at_its_timeout(faulty: FaultyStore) -> None:
     feeds = Feeds(faulty)
     inbox, other = await feeds.plain("inbox"), await feeds.plain("other")
     waiting = asyncio.ensure_future(inbox.get())
@@ -161,7 +161,7 @@ async def test_a_get_waits_for_a_store_that_is_away_and_says_so_when_its_time_is
         assert await waiting == "a"
 
 
-async def test_a_lost_answer_is_told_to_the_one_who_may_have_got_it(faulty: FaultyStore) -> None:
+async def test_a_lost_answer_fails_the_get_that_may_have_got_an_item(faulty: FaultyStore) -> None:
     inbox = await Feeds(faulty).plain("inbox")
     await inbox.put_many("ab")
     faulty.lose("take")
@@ -172,7 +172,7 @@ async def test_a_lost_answer_is_told_to_the_one_who_may_have_got_it(faulty: Faul
     assert await inbox.get(0) == "b"
 
 
-async def test_whoever_waits_for_a_queue_that_is_deleted_is_told(
+async def test_a_get_is_refused_when_the_queue_is_deleted_meanwhile(
     faulty: FaultyStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("headrace.feeds.item_queue.FEED_LOOK_MS", 20)

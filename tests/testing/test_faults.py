@@ -49,7 +49,7 @@ def test_all_parts_of_the_contract_can_fail() -> None:
 
 
 @pytest.mark.parametrize("name", sorted(NAMES))
-async def test_every_verb_can_be_told_to_fail_once(store: FaultyStore, name: str) -> None:
+async def test_every_verb_can_fail_once_on_command(store: FaultyStore, name: str) -> None:
     store.fail(name)
 
     with pytest.raises(StoreUnavailable, match="as the test has asked"):
@@ -81,7 +81,7 @@ async def test_a_call_that_fails_has_done_nothing_and_the_next_one_works(store: 
     assert [answer.status for answer in answers] == ["created"]
 
 
-async def test_a_lost_reply_is_lost_when_all_is_done(store: FaultyStore) -> None:
+async def test_a_lost_reply_belongs_to_a_call_that_was_done(store: FaultyStore) -> None:
     store.lose("enqueue")
 
     with pytest.raises(OutcomeUnknown, match="the reply was lost"):
@@ -90,7 +90,7 @@ async def test_a_lost_reply_is_lost_when_all_is_done(store: FaultyStore) -> None
     assert (await store.queues.counts(MAIL)).waiting == 1
 
 
-async def test_a_part_of_a_reply_may_be_heard(store: FaultyStore) -> None:
+async def test_a_part_of_a_reply_may_be_lost(store: FaultyStore) -> None:
     store.lose("enqueue", heard=1)
 
     with pytest.raises(OutcomeUnknown) as raised:
@@ -99,7 +99,7 @@ async def test_a_part_of_a_reply_may_be_heard(store: FaultyStore) -> None:
     assert (raised.value.known, raised.value.unknown) == ((Enqueued("a", "created"),), ("b",))
 
 
-async def test_commands_are_taken_one_by_one_in_order(store: FaultyStore) -> None:
+async def test_faults_apply_one_by_one_in_order(store: FaultyStore) -> None:
     store.fail("names", "tenants", times=2)
     store.fail("tenants", error=Refused("no", "never"))
 
@@ -114,7 +114,7 @@ async def test_commands_are_taken_one_by_one_in_order(store: FaultyStore) -> Non
     assert ends == ["StoreUnavailable", "StoreUnavailable", "Refused", "ok"]
 
 
-async def test_a_verb_of_two_parts_is_told_apart_by_its_full_name(store: FaultyStore) -> None:
+async def test_a_verb_of_two_parts_is_named_in_full(store: FaultyStore) -> None:
     store.fail("dead.list")
 
     await store.reads.list(MAIL, State.WAITING)
@@ -163,7 +163,7 @@ def test_a_verb_that_no_store_has_is_refused(store: FaultyStore) -> None:
         _ = store.jobs.enqeue  # type: ignore[attr-defined]
 
 
-async def test_what_was_sent_is_kept(store: FaultyStore) -> None:
+async def test_claim_requests_and_settlements_are_kept(store: FaultyStore) -> None:
     await store.jobs.enqueue([job("a"), job("b")])
     request = ClaimRequest(queues=[MAIL], worker="w", nonce="12345678", limit=1, lease_ms=1_000)
     [claim] = (await store.jobs.claim(request)).items

@@ -1,4 +1,4 @@
-"""A store that hands every call on to another, and can lose replies, refuse or hold calls on command."""
+"""A store that forwards every call to another, and can lose replies, refuse or hold calls on command."""
 
 import asyncio
 from collections.abc import AsyncIterator, Callable, Sequence
@@ -16,28 +16,28 @@ Fault = Callable[[Sequence[Job]], Exception | None]
 
 
 def no_fault(_: Sequence[Job]) -> Exception | None:
-    """All is well."""
+    """No fault."""
     return None
 
 
 class RelayJobs:
-    """Hands calls on; remembers the batches of `enqueue`."""
+    """Forwards calls; keeps the batches of `enqueue`."""
 
     def __init__(self, store: Store) -> None:
         self._jobs = store.jobs
         self.batches: list[list[Job]] = []
         self.before: Fault = no_fault
-        """What is raised instead of a call: nothing is changed."""
+        """The error instead of a call: nothing is changed."""
         self.lost: Callable[[Job], bool] = lambda _: False
-        """Whose answers get lost: the call is made, and the others' answers are known."""
+        """Jobs whose answers get lost: the call is done, and the other answers are known."""
         self.open = asyncio.Event()
         self.open.set()
         self.arrived = asyncio.Event()
-        self.aloft: list[set[str]] = []
+        self.in_flight: list[set[str]] = []
         """The ids of each call that is under way."""
-        self.most_aloft = 0
-        self.met: set[str] = set()
-        """Ids that were in two calls at once."""
+        self.most_in_flight = 0
+        self.overlapping: set[str] = set()
+        """Ids that were in two calls at the same time."""
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._jobs, name)
@@ -45,7 +45,7 @@ class RelayJobs:
     async def enqueue(self, jobs: Sequence[Job], *, now_ms: int | None = None) -> list[Enqueued]:
         self.batches.append(list(jobs))
         self.arrived.set()
-        async with self._flight({job.id for job in jobs}):
+        async with self._call({job.id for job in jobs}):
             await self.open.wait()
             if error := self.before(jobs):
                 raise error
@@ -53,23 +53,23 @@ class RelayJobs:
         unknown = [job.id for job in jobs if self.lost(job)]
         if unknown:
             known = [answer for job, answer in zip(jobs, answers, strict=True) if not self.lost(job)]
-            raise OutcomeUnknown("the line went dead; look, or ask again", known=known, unknown=unknown)
+            raise OutcomeUnknown("the connection died; look, or ask again", known=known, unknown=unknown)
         return answers
 
     @asynccontextmanager
-    async def _flight(self, ids: set[str]) -> AsyncIterator[None]:
-        self.met |= ids & set().union(*self.aloft)
-        self.aloft.append(ids)
-        self.most_aloft = max(self.most_aloft, len(self.aloft))
-        await asyncio.sleep(0)  # others may come meanwhile, as they do on a real line
+    async def _call(self, ids: set[str]) -> AsyncIterator[None]:
+        self.overlapping |= ids & set().union(*self.in_flight)
+        self.in_flight.append(ids)
+        self.most_in_flight = max(self.most_in_flight, len(self.in_flight))
+        await asyncio.sleep(0)  # other calls may begin meanwhile, as on a real connection
         try:
             yield
         finally:
-            self.aloft.remove(ids)
+            self.in_flight.remove(ids)
 
 
 class RelaySignals:
-    """Hands calls on; tells when somebody has begun to wait for a finished job, and how often."""
+    """Forwards calls; counts the waits for finished jobs."""
 
     def __init__(self, store: Store) -> None:
         self._signals = store.signals
@@ -86,7 +86,7 @@ class RelaySignals:
 
 
 class RelayStore:
-    """A store, in memory unless another is given, behind `RelayJobs` and `RelaySignals`."""
+    """A store, by default in memory, behind `RelayJobs` and `RelaySignals`."""
 
     def __init__(self, store: Store | None = None) -> None:
         self._store = store or MemoryStore()

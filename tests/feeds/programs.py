@@ -1,4 +1,4 @@
-"""What programs with blocking feeds do, each in a process of its own: `python -m tests.feeds.stories NAME URL`."""
+"""Programs with blocking feeds, each for a process of its own: `python -m tests.feeds.programs NAME URL`."""
 
 import os
 import signal
@@ -9,7 +9,7 @@ from functools import partial
 
 from headrace.client.background import BACKGROUND
 from headrace.feeds.blocking import BlockingFeeds
-from tests.client.stories import forked, joined
+from tests.client.programs import fork, join
 
 FORKS = 5
 INTERRUPTIONS = 150
@@ -43,7 +43,7 @@ def forks(url: str) -> None:
     for thread in threads:
         thread.start()
     for number in range(FORKS):
-        joined(forked(partial(child, number)))
+        join(fork(partial(child, number)))
     news.publish(0, id="the end")
     inbox.put("the end")
     for thread in threads:
@@ -55,8 +55,8 @@ def forks(url: str) -> None:
     assert got == [*range(FORKS), "the end"], got
 
 
-def interrupted(url: str) -> None:
-    """Ctrl-C comes at any point of a wait; whoever asks again gets what would have come, and nothing is lost."""
+def interrupt_waits(url: str) -> None:
+    """Ctrl-C comes at any point of a wait; the next call gets what would have come, and nothing is lost."""
     feeds = BlockingFeeds(url)
     news, inbox = feeds.feed("news"), feeds.plain("inbox")
     subscription = news.subscribe()
@@ -74,16 +74,16 @@ def interrupted(url: str) -> None:
         os.kill(os.getpid(), signal.SIGINT)
 
     for number in range(INTERRUPTIONS):
-        pressing = threading.Thread(target=press, args=(number,))
+        presser = threading.Thread(target=press, args=(number,))
         try:
-            pressing.start()
+            presser.start()
             while True:
                 if number % 2:
                     seen.append(next(subscription).item)
                 else:
                     got.append(inbox.get())
         except KeyboardInterrupt:
-            pressing.join()
+            presser.join()
     news.publish("the end")
     inbox.put("the end")
     while not seen or seen[-1] != "the end":
@@ -96,8 +96,8 @@ def interrupted(url: str) -> None:
     assert got == [*(number for number in wanted if not number % 2), "the end"], got
 
 
-STORIES: dict[str, Callable[[str], None]] = {story.__name__: story for story in (forks, interrupted)}
+PROGRAMS: dict[str, Callable[[str], None]] = {program.__name__: program for program in (forks, interrupt_waits)}
 
 if __name__ == "__main__":
-    signal.signal(signal.SIGINT, signal.default_int_handler)  # who runs in the background may have been deaf to Ctrl-C
-    STORIES[sys.argv[1]](sys.argv[2])
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # a background process ignores Ctrl-C by default
+    PROGRAMS[sys.argv[1]](sys.argv[2])

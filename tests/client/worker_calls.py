@@ -1,4 +1,4 @@
-"""Does a worker's part with bare store calls: claims one job and settles it."""
+"""The calls of a worker: claims one job and settles it."""
 
 from headrace.model.claim import Claim, ClaimRequest
 from headrace.model.names import Queue

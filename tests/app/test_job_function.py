@@ -53,7 +53,7 @@ NO_JOBS: list[tuple[Any, str]] = [
     (yielding, "yielding yields"),
     (yielding_slowly, "yielding_slowly yields"),
     (many, r"many\(\*ids: int\) takes \*ids"),
-    (unsendable, "Mailer has no place in JSON"),
+    (unsendable, "Mailer cannot be written as JSON"),
     (42, "42 is no function"),
 ]
 

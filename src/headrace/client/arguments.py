@@ -25,12 +25,12 @@ _STRUCT_NAMES = frozenset(dir(Struct))
 
 
 class Arguments(Generic[R]):
-    """Makes a payload of the arguments of a call, and the arguments of a call of a payload.
+    """Encodes the arguments of a call as a payload, and decodes a payload to arguments.
 
     Three styles: `named`, the payload is an object of arguments by name; `whole`, the payload is the one argument;
     `listed`, the payload is an array of arguments in order. An argument that a call leaves out is not sent: the
-    function's default at the time of the run holds. Annotations are read once, and values that do not fit them are
-    refused when they are sent and when they arrive.
+    function's default at the time of the run applies. Annotations are read once; values that do not fit them are
+    refused by sender and worker.
     """
 
     def __init__(self, function: Callable[..., Any], codec: Codec, style: Style) -> None:
@@ -51,7 +51,7 @@ class Arguments(Generic[R]):
         others_type = Any if self._others is None else hints.get(self._others.name, Any)
         self._others_type = dict[str, others_type]  # type: ignore[valid-type]  # read at run time only
         self._wire: Any = self._wire_type(hints)
-        # What a worker does for every job, without a look-up and a call on the way.
+        # A worker does this for every job: without a look-up and a call on the way.
         self._read = (
             msgspec.json.Decoder(self._wire, dec_hook=from_json_value).decode
             if codec is JSON and style != "whole"
@@ -60,7 +60,7 @@ class Arguments(Generic[R]):
         self._is_simple = self._required == self._known and not self._positional_only and self._others is None
         are_free = all(each.kind is _KINDS.POSITIONAL_OR_KEYWORD for each in self._parameters)
         self._is_zipped = style == "named" and are_free
-        # A call by place costs half of one by name. What a decorator has put in the function's place may read names.
+        # A positional call costs half of one by name. A decorator's wrapper may need the names.
         is_itself = inspect.isfunction(function) and not hasattr(function, "__wrapped__")
         self._is_by_place = self._is_simple and is_itself and are_free
 
@@ -92,7 +92,7 @@ class Arguments(Generic[R]):
             content = self._bound(args, kwargs)
         try:
             payload = self.codec.encode(content)
-            self._check(payload)  # what the worker will do: what it would refuse is refused here
+            self._check(payload)  # as the worker will: what it would refuse is refused here
         except Refused as refused:
             raise self._unfit(str(refused.__cause__ or refused)) from refused
         return payload
@@ -103,7 +103,7 @@ class Arguments(Generic[R]):
             try:
                 return msgspec.structs.astuple(self._read(payload)), {}
             except (ValueError, RecursionError, msgspec.MsgspecError):
-                pass  # the codec says what is wrong with it
+                pass  # the codec below explains the error
         try:
             return self._decoded(payload)
         except Refused as refused:
@@ -122,8 +122,8 @@ class Arguments(Generic[R]):
         return True
 
     def encode_result(self, result: Any) -> bytes:
-        """What the function returned, as bytes; raises `Refused` (`bad_result`) for what is not as its annotation says,
-        which whoever waits for the result could not read, and (`bad_payload`) for what the codec cannot write."""
+        """The result of the function as bytes; raises `Refused` (`bad_result`) for a value of another type than
+        annotated, which no caller could read, and (`bad_payload`) for one that the codec cannot write."""
         data = self.codec.encode(result)
         if self._is_result_checked and type(result) is not self.result_type:
             try:
@@ -147,7 +147,7 @@ class Arguments(Generic[R]):
         try:
             _check_wire(self.result_type)
         except TypeError:
-            return False  # an annotation for people, such as Iterable[int]: nobody could read a result by it
+            return False  # an annotation such as Iterable[int], by which no result can be read
         return True
 
     def _check(self, payload: bytes) -> None:
@@ -155,7 +155,7 @@ class Arguments(Generic[R]):
             try:
                 self._read(payload)
             except (ValueError, RecursionError, msgspec.MsgspecError):
-                pass  # the codec says what is wrong with it
+                pass  # the codec below explains the error
             else:
                 return
         self._decoded(payload)
@@ -165,7 +165,7 @@ class Arguments(Generic[R]):
             try:
                 return (), msgspec.structs.asdict(self._read(payload))
             except (ValueError, RecursionError, msgspec.MsgspecError):
-                pass  # the codec says what is wrong with it
+                pass  # the codec below explains the error
         if self.style == "whole":
             return self._call({self._names[0]: self.codec.decode(payload, self._wire)})
         if self._others is not None and self.style == "named":
@@ -186,7 +186,7 @@ class Arguments(Generic[R]):
         return self._call(found | _converted(others, self._others_type))
 
     def _call(self, found: dict[str, Any]) -> Call:
-        """Names to arguments; those that are passed by place come first, with defaults where one was left out."""
+        """Arguments by name as a call; positional-only ones come first, with defaults for those left out."""
         args = []
         for name in self._positional_only:
             if name not in found and not any(later in found for later in self._positional_only):
@@ -208,8 +208,8 @@ class Arguments(Generic[R]):
         if self.style == "whole":
             bound.apply_defaults()
             return bound.arguments[self._names[0]]
-        given = max((place for place, name in enumerate(self._names, 1) if name in content), default=0)
-        return [content.get(each.name, each.default) for each in self._plain[:given]]
+        count = max((position for position, name in enumerate(self._names, 1) if name in content), default=0)
+        return [content.get(each.name, each.default) for each in self._plain[:count]]
 
     def _unfit(self, found: str) -> Refused:
         return Refused("bad_arguments", f"wrong arguments for {self}: {found}")
@@ -266,15 +266,15 @@ def _hints(function: Callable[..., Any], name: str) -> dict[str, Any]:
 
 
 def _check_wire(wire: Any) -> None:
-    """Raise TypeError when a type is one that no decoder knows, at any depth; one that holds itself is met once."""
-    met: set[int] = set()
+    """Raise TypeError for a type that no decoder knows, at any depth; a recursive type is visited once."""
+    visited: set[int] = set()
     left: list[Any] = [msgspec.inspect.type_info(wire)]
     while left:
         found = left.pop()
         if isinstance(found, msgspec.inspect.CustomType) and not (found.cls is object or is_known(found.cls)):
-            raise TypeError(f"{found.cls.__qualname__} has no place in JSON")
-        if isinstance(found, (msgspec.inspect.Type, msgspec.inspect.Field)) and id(found) not in met:
-            met.add(id(found))
+            raise TypeError(f"{found.cls.__qualname__} cannot be written as JSON")
+        if isinstance(found, (msgspec.inspect.Type, msgspec.inspect.Field)) and id(found) not in visited:
+            visited.add(id(found))
             left += [getattr(found, name) for name in found.__struct_fields__]
         elif isinstance(found, tuple):
             left += found
@@ -292,7 +292,7 @@ def _type_name(kind: Any) -> str:
 
 
 def _shown(parameter: inspect.Parameter) -> str:
-    """A parameter as it is written; annotations by their name, whatever module they are from."""
+    """A parameter as in the source; annotations by name, without their module."""
     stars = "**" if parameter.kind is _KINDS.VAR_KEYWORD else "*" if parameter.kind is _KINDS.VAR_POSITIONAL else ""
     kind = parameter.annotation
     annotation = "" if kind is _KINDS.empty else f": {_type_name(kind)}"

@@ -82,7 +82,7 @@ class Client:
         """Send any number of jobs in as few calls as possible; handles in the order of the jobs, whose results will be
         read as `type`.
 
-        Nothing is raised for a job that the store refuses: look at `ok` and `status` of its handle. When the store
+        Nothing is raised for a job that the store refuses: check `ok` and `status` of its handle. When the store
         cannot be reached or does not answer, sending stops and `OutcomeUnknown` carries the handles `known` and the ids
         `unknown`; `StoreUnavailable` means that nothing was changed at all. The rest of `jobs` was not sent.
         `progress` is called with the number of jobs answered so far. Several calls are under way at once, so on a

@@ -1,4 +1,4 @@
-"""Options: what a caller may say about a job besides its kind and payload."""
+"""The options of a job besides its kind and payload, and the maker of jobs with them."""
 
 from collections.abc import Callable
 from functools import lru_cache
@@ -47,19 +47,19 @@ class OptionFields(TypedDict, total=False):
 
 
 class Options(Struct, frozen=True, kw_only=True):
-    """What is not given (None) is left to the options below, to the client, and at last to the queue.
+    """Unset fields (None) follow the options below, then the client, then the queue.
 
     Durations are texts with a unit ("30s", "5m") or seconds; instants are datetimes with a zone, or milliseconds
     since 1970. `delay` counts from the store's clock, so it is right also where this machine's is wrong.
     """
 
     queue: str | Queue | None = None
-    """A name, or a whole `Queue`, which says tenant and shards as well; blank is none."""
+    """A name, or a `Queue`, which has tenant and shards as well; blank is none."""
     tenant: str | None = None
     shards: int | None = None
-    """Into how many shards the queue is cut; fixed when the queue is first used."""
+    """The number of shards of the queue; fixed when the queue is first used."""
     id: str | None = None
-    """Names the job for ever; sending it again updates the waiting one."""
+    """The id of the job; sending a job with the same id again updates the waiting one."""
     delay: Duration | None = None
     run_at: Instant | None = None
     priority: int | None = None
@@ -72,7 +72,7 @@ class Options(Struct, frozen=True, kw_only=True):
     """The wait after the first failed attempt; doubles with each further one, up to `backoff_max`."""
     backoff_max: Duration | None = None
     result_ttl: Duration | None = None
-    """How long the finished job and its result are kept, whatever else ends meanwhile."""
+    """How long the finished job and its result are kept, however many other jobs end meanwhile."""
     expires_at: Instant | None = None
     """The last instant at which it may start."""
     tag: str | None = None
@@ -86,25 +86,25 @@ class Options(Struct, frozen=True, kw_only=True):
     reset_counts: bool | None = None
 
     def over(self, below: "Options") -> "Options":
-        """These options on top of others: what is not given here is taken from `below`.
+        """These options on top of others: unset fields are taken from `below`.
 
-        A queue that is named here brings its own number of shards, and a whole `Queue` its tenant, too. A time given
-        here replaces the time below, whether `delay` or `run_at`.
+        A queue name here resets the number of shards, and a `Queue` the tenant, too. A time here replaces the time
+        below, whether `delay` or `run_at`.
         """
-        given: dict[str, Any] = {}
+        fields: dict[str, Any] = {}
         for name in self.__struct_fields__:
             value = getattr(self, name)
             if value is not None:
-                given[name] = value
-        if not given:
+                fields[name] = value
+        if not fields:
             return below
-        if "queue" in given:
-            given.setdefault("shards", None)
+        if "queue" in fields:
+            fields.setdefault("shards", None)
             if isinstance(self.queue, Queue):
-                given.setdefault("tenant", None)
-        if "delay" in given or "run_at" in given:
-            given = {"delay": None, "run_at": None} | given
-        return replace(below, **given)
+                fields.setdefault("tenant", None)
+        if "delay" in fields or "run_at" in fields:
+            fields = {"delay": None, "run_at": None} | fields
+        return replace(below, **fields)
 
     def job(
         self,
@@ -115,7 +115,7 @@ class Options(Struct, frozen=True, kw_only=True):
         queue_default: str | Queue,
         fresh_id: Callable[[], str],
     ) -> Job:
-        """The job that these options describe; raises `Refused` for what can never be right."""
+        """The job that these options describe; raises `Refused` for invalid values."""
         check_kind(kind)
         queue = self._queue(tenant_default, queue_default)
         key = self._key()
@@ -161,7 +161,7 @@ class Options(Struct, frozen=True, kw_only=True):
         return queue
 
     def _policy(self) -> Policy:
-        given = (
+        fields = (
             self.priority,
             self.timeout,
             self.max_attempts,
@@ -171,15 +171,15 @@ class Options(Struct, frozen=True, kw_only=True):
             self.result_ttl,
             self.expires_at,
         )
-        if given == _NOTHING:
+        if fields == _UNSET:
             return NO_POLICY
         try:
-            return _known_policy(*given)
-        except TypeError:  # something that cannot be hashed, which the policy itself refuses in words
-            return _new_policy(*given)
+            return _known_policy(*fields)
+        except TypeError:  # an unhashable value, which Policy refuses in words
+            return _new_policy(*fields)
 
 
-_NOTHING = (None,) * 8
+_UNSET = (None,) * 8
 
 
 def _new_policy(
@@ -214,15 +214,15 @@ def _known_queue(name: str, tenant: str, shards: int) -> Queue:
 
 
 def named_queue(name: str, tenant: str, shards: int = 1) -> Queue:
-    """The queue of that name; made once for the same name."""
+    """The queue of that name; the same object for the same name."""
     try:
         return _known_queue(name, tenant, shards)
-    except TypeError:  # something that cannot be hashed, which the queue itself refuses in words
+    except TypeError:  # an unhashable value, which Queue refuses in words
         return Queue(name, tenant, shards)
 
 
 def check_kind(kind: object) -> None:
-    """Refuse a kind that names nobody; what else a kind must be is the job's to say."""
+    """Refuse a blank kind; Job checks the rest."""
     if not isinstance(kind, str) or not kind.strip():
         raise Refused("bad_kind", f"a job's kind is required, it says who handles it; found {bounded_repr(kind)}")
 
@@ -241,7 +241,7 @@ def _flag(value: str | UpdateRunAt) -> UpdateRunAt:
 
 
 class JobMaker:
-    """What a client, with or without an event loop, knows about making jobs; time and chance come in."""
+    """Makes jobs with the defaults of a client or an app; time and entropy are arguments."""
 
     def __init__(
         self, *, tenant: str, queue: str | Queue, codec: Codec, clock: Clock, entropy: Callable[[int], bytes]
@@ -251,7 +251,7 @@ class JobMaker:
         self.default_queue = queue
         self._clock = clock
         self._entropy = entropy
-        self._queue = self.queue(queue)  # a wrong name is found when the client is made
+        self._queue = self.queue(queue)  # refuses a wrong name when the client is made
 
     def job(self, kind: str, payload: object, **options: Unpack[OptionFields]) -> Job:
         """A job with its payload encoded, ready to be sent."""
@@ -268,19 +268,19 @@ class JobMaker:
         )
 
     def job_like(self, like: Job, payload: bytes) -> Job:
-        """A job as `like`, which has no id of the caller's, with another payload; what is right of `like` is not looked
-        at again."""
+        """A copy of `like`, which has no id of the caller, with a new id and another payload; its other fields are not
+        checked again."""
         if type(payload) is not bytes or len(payload) > PAYLOAD_BYTES_MAX:
             return replace(like, payload=payload, id=self.fresh_id())  # refuses it in words
-        job: Job = like.__copy__()  # type: ignore[attr-defined]  # copy.copy looks for it first, at twice the price
+        job: Job = like.__copy__()  # type: ignore[attr-defined]  # copy.copy calls it too, at twice the cost
         force_setattr(job, "payload", payload)
         force_setattr(job, "id", self.fresh_id())
         return job
 
     def fresh_id(self) -> str:
-        """An id that nobody has."""
+        """An unused id."""
         return uuid7(self._clock.now_ms(), self._entropy(RANDOM_BYTES))
 
     def queue(self, queue: str | Queue) -> Queue:
-        """The queue that is meant: itself, or the one of that name and the client's tenant."""
+        """A `Queue` as it is, or the queue of that name and the client's tenant."""
         return queue if isinstance(queue, Queue) else named_queue(queue, self.tenant)

@@ -1,4 +1,4 @@
-"""Traces: a span around every enqueue, in programs that have set up OpenTelemetry; in others nothing at all."""
+"""Records a span around every enqueue, in programs that have set up OpenTelemetry."""
 
 import logging
 import sys
@@ -24,13 +24,13 @@ _known: "tuple[TracerProvider, Tracer | None] | None" = None
 
 
 def tracer() -> "Tracer | None":
-    """The tracer of a program that records traces. The package is not imported for that: a program that has not done so
-    has not set up tracing either, and pays for nothing."""
+    """The tracer of a program that records traces. The package is not imported here: a program that has set up tracing
+    has imported it, and others pay nothing."""
     module = sys.modules.get("opentelemetry.trace")
     provider_of = getattr(module, "get_tracer_provider", None)  # missing while another thread imports it
     if module is None or provider_of is None:
         return None
-    global _known  # noqa: PLW0603 - a tracer is dear to make, and the provider of a program is set once
+    global _known  # noqa: PLW0603 - a tracer is expensive to make, and the provider of a program is set once
     provider = provider_of()
     if _known is None or _known[0] is not provider:
         found = None if isinstance(provider, module.ProxyTracerProvider) else provider.get_tracer("headrace")
@@ -39,7 +39,7 @@ def tracer() -> "Tracer | None":
 
 
 def current_trace_id() -> str | None:
-    """The trace that goes on here, as hexadecimal text."""
+    """The id of the current trace, as hexadecimal text."""
     module = sys.modules.get("opentelemetry.trace")
     span_of = getattr(module, "get_current_span", None)
     context = None if span_of is None else span_of().get_span_context()
@@ -49,14 +49,14 @@ def current_trace_id() -> str | None:
 async def traced_enqueue(tracer: "Tracer", job: Job, send: Callable[[Job], Awaitable[Enqueued]]) -> Enqueued:
     """Send one job inside a span, with the span's context in its headers."""
     check_job(job)
-    with _Enqueuing(tracer, f"enqueue {job.kind}", destination(job)) as enqueuing:
-        enqueuing.set("messaging.message.id", job.id)
-        enqueuing.set("headrace.job.id", job.id)
-        enqueuing.set("headrace.job.kind", job.kind)
-        answer = await send(enqueuing.traced(job))
-        enqueuing.set("headrace.status", answer.status)
+    with _EnqueueSpan(tracer, f"enqueue {job.kind}", destination(job)) as span:
+        span.set("messaging.message.id", job.id)
+        span.set("headrace.job.id", job.id)
+        span.set("headrace.job.kind", job.kind)
+        answer = await send(span.traced(job))
+        span.set("headrace.status", answer.status)
         if not answer.ok:
-            enqueuing.fail(answer.status)
+            span.fail(answer.status)
         return answer
 
 
@@ -64,12 +64,12 @@ async def traced_enqueue_many(
     tracer: "Tracer", jobs: Iterable[Job], send: Callable[[Iterator[Job]], Awaitable[T]]
 ) -> T:
     """Send any number of jobs inside one span, whose context is in the headers of each."""
-    with _Enqueuing(tracer, "enqueue", SYSTEM) as enqueuing:
-        return await send(enqueuing.each(jobs))
+    with _EnqueueSpan(tracer, "enqueue", SYSTEM) as span:
+        return await send(span.each(jobs))
 
 
 def destination(job: Any) -> dict[str, str]:
-    """The attributes of a span that say where a job waits; takes whatever has a `queue`."""
+    """The attributes of a span for the queue of a job, or of anything else with a `queue`."""
     return {
         **SYSTEM,
         "messaging.destination.name": job.queue.full_name,
@@ -78,22 +78,22 @@ def destination(job: Any) -> dict[str, str]:
     }
 
 
-class _Enqueuing:
+class _EnqueueSpan:
     """A span while jobs are sent."""
 
     def __init__(self, tracer: "Tracer", name: str, attributes: Mapping[str, str]) -> None:
         from opentelemetry import propagate, trace
 
-        given = {**attributes, "messaging.operation.name": "enqueue", "messaging.operation.type": "send"}
+        all_attributes = {**attributes, "messaging.operation.name": "enqueue", "messaging.operation.type": "send"}
         self._span: Span = trace.INVALID_SPAN
         self._carrier: dict[str, str] = {}
         try:
-            self._span = tracer.start_span(name, kind=trace.SpanKind.PRODUCER, attributes=given)
-            if self._span.is_recording():  # else there is nothing that a run could be linked to
+            self._span = tracer.start_span(name, kind=trace.SpanKind.PRODUCER, attributes=all_attributes)
+            if self._span.is_recording():  # else no run could be linked to it
                 propagate.inject(self._carrier, trace.set_span_in_context(self._span))
-        except Exception:  # the SDK is somebody else's code, and so are its plug-ins
+        except Exception:  # the SDK and its plug-ins are foreign code
             LOG.exception("a span could not be started; the job is sent without")
-        # Errors are told by `__exit__`, which knows what must not be shown.
+        # `__exit__` records errors, redacted.
         self._using = trace.use_span(self._span, record_exception=False, set_status_on_exception=False)
 
     def __enter__(self) -> Self:
@@ -108,15 +108,15 @@ class _Enqueuing:
         self._using.__exit__(kind, error, trace)
         try:
             self._span.end()
-        except Exception:  # the job is sent all the same, and nobody should send it again
+        except Exception:  # the job is sent all the same; an error would have it sent again
             LOG.exception("a span could not be ended")
 
     def set(self, name: str, value: str | int) -> None:
-        """Say more of what is sent."""
+        """Set an attribute of the span."""
         self._span.set_attribute(name, value)
 
     def fail(self, why: str) -> None:
-        """It was not sent, or nobody knows."""
+        """Mark the span as failed."""
         from opentelemetry.trace import Status, StatusCode
 
         self._span.set_status(Status(StatusCode.ERROR, redact(why)))
@@ -126,7 +126,7 @@ class _Enqueuing:
         return with_context(job, self._carrier)
 
     def each(self, jobs: Iterable[Job]) -> Iterator[Job]:
-        """The jobs with the span's context in their headers; counted as they leave."""
+        """The jobs with the span's context in their headers; counts them."""
         count, kinds = 0, set[str]()
         try:
             for job in jobs:
@@ -144,8 +144,8 @@ class _Enqueuing:
 
 
 def with_context(job: Job, carrier: Mapping[str, str]) -> Job:
-    """The job with a trace's context in its headers. What the caller has put there stays, also when it is a context of
-    its own; and where there is no room, the job matters more than its trace."""
+    """The job with a trace's context in its headers. Headers of the caller stay, also a context of its own; a job
+    without room for the context is sent without it."""
     if not carrier or not carrier.keys().isdisjoint(name.lower() for name in job.headers):
         return job
     for more in (carrier, {name: value for name, value in carrier.items() if name == "traceparent"}):

@@ -287,8 +287,8 @@ class Subscription(ChangeStream):
             await self._read(hub, position)
 
     async def _read(self, hub: Hub, position: FeedCursor) -> None:
-        look = partial(retry_forever, lambda: self._store.feeds.changes(self._feed, position))
-        answer: Changes = await self._shared(position, look)
+        read = partial(retry_forever, lambda: self._store.feeds.changes(self._feed, position))
+        answer: Changes = await self._shared(position, read)
         if answer.status != "kept":
             await self._start_over(hub, answer.status)
         elif answer.rows:

@@ -18,7 +18,7 @@ from headrace.pipeline.source.options import SourceOptions
 from headrace.pipeline.source.targets import find_queues
 from headrace.stores.contract.store import Store
 from headrace.stores.memory.store import MemoryStore
-from headrace.testing.forwarding import Forwarding, StoreCall
+from headrace.testing.forwarding_store import ForwardingStore, StoreCall
 from tests.cli.living import claimed, dead_letters, died, job, lived
 from tests.cli.support import run, with_store
 from tests.support.stores import sqlite_url
@@ -235,7 +235,7 @@ def counting(store: Store, calls: list[StoreCall]) -> Store:
             calls.append(call)
         return await call.act()
 
-    return Forwarding(store, through)
+    return ForwardingStore(store, through)
 
 
 def test_a_queue_that_is_named_is_asked_for_once_however_many_there_are(many_url: str) -> None:

@@ -9,7 +9,7 @@ from headrace import Feeds, Refused, StoreUnavailable, Subscription
 from headrace.feeds import hub
 from headrace.model.limits import FEED_RETRY_MS
 from headrace.testing import FaultyStore
-from headrace.testing.forwarding import Forwarding, StoreCall
+from headrace.testing.forwarding_store import ForwardingStore, StoreCall
 from tests.feeds.changes import SOON_S, summaries, take, take_until
 
 SUBSCRIBERS = 1_000
@@ -136,7 +136,7 @@ async def test_a_hub_that_is_woken_without_a_change_pauses(faulty: FaultyStore) 
         called.release()
         return True
 
-    news = await Feeds(Forwarding(faulty, woken)).feed("news")
+    news = await Feeds(ForwardingStore(faulty, woken)).feed("news")
     async with news.subscribe() as subscription, asyncio.timeout(SOON_S):
         await take_until(subscription, "live")
         waiting = asyncio.ensure_future(anext(subscription))

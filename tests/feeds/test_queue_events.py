@@ -8,7 +8,7 @@ from msgspec.structs import replace
 from headrace import Client, Feeds, Queue, Refused, Store
 from headrace.model.event import Entry
 from headrace.model.outcome import Done
-from headrace.testing.forwarding import Forwarding, StoreCall
+from headrace.testing.forwarding_store import ForwardingStore, StoreCall
 from tests.client.worker_calls import work
 from tests.feeds.changes import EVERYWHERE, SOON_S, summaries, take, take_until
 
@@ -101,7 +101,7 @@ async def test_a_journal_that_lost_its_tail_is_a_gap_also_when_it_has_grown_agai
             return [replace(entry, epoch=entry.epoch + 1) for entry in answer if isinstance(entry, Entry)]
         return replace(answer, epoch=answer.epoch + 1) if call.name == "journal.bounds" else answer
 
-    changes = await take(Feeds(Forwarding(store, reborn)).queue(queue).subscribe(cursor=cursor), 3)
+    changes = await take(Feeds(ForwardingStore(store, reborn)).queue(queue).subscribe(cursor=cursor), 3)
 
     assert summaries(changes) == ["gap", "enqueued a", "enqueued b"]
 

@@ -14,7 +14,7 @@ from headrace.model.job import State
 from headrace.model.names import Queue
 from headrace.stores.contract.store import Store
 from headrace.stores.open import open_store
-from headrace.testing.forwarding import Forwarding, StoreCall
+from headrace.testing.forwarding_store import ForwardingStore, StoreCall
 from headrace.worker.config import WorkerConfig
 from headrace.worker.events import JobsClaimed, JobsFinished
 from headrace.worker.exceptions import Retry
@@ -138,7 +138,7 @@ async def test_until_idle_finds_what_a_handler_sent_to_a_queue_that_was_looked_a
     handlers.register(handler_of("plain", plain), threads)
     handlers.register(handler_of("other", first), third)
     await store.jobs.enqueue([job("a", "first")])
-    await run_until_idle(Forwarding(store, late), handlers)
+    await run_until_idle(ForwardingStore(store, late), handlers)
 
     assert ran == [1]
 
@@ -168,7 +168,7 @@ async def test_a_retry_that_was_settled_beside_a_claim_on_other_queues_is_waited
     handlers.register(handler_of("plain", looked.is_set), threads)
     handlers.register(handler_of("other", first), third)
     await store.jobs.enqueue([job("a", "first")])
-    async with Worker(Forwarding(store, late), handlers, WorkerConfig(poll="60s")):
+    async with Worker(ForwardingStore(store, late), handlers, WorkerConfig(poll="60s")):
         async with asyncio.timeout(20):
             await again.wait()
 

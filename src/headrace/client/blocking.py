@@ -1,6 +1,7 @@
 """A client for programs without an event loop: the methods of `Client`, each of which waits for its answer."""
 
 import asyncio
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Coroutine, Iterable, Sequence
 from itertools import islice
 from types import TracebackType
@@ -24,7 +25,23 @@ R = TypeVar("R")
 T = TypeVar("T")
 
 
-class BlockingClient:
+class Closeable(ABC):
+    """Closed at the end of a `with` block."""
+
+    @abstractmethod
+    def close(self) -> None:
+        """Give up what is open; closing twice is fine."""
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+
+class BlockingClient(Closeable):
     """A `Client` for threads: every method waits for its answer. Any number of threads may share it.
 
     The store is opened with the first call, on a background thread that all blocking clients of the process share. A
@@ -52,14 +69,6 @@ class BlockingClient:
     def __reduce__(self) -> tuple[Callable[..., "BlockingClient"], tuple[object, ...]]:
         maker = self.maker
         return _rebuild, (self._url, maker.tenant, maker.default_queue, maker.codec)
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
 
     def close(self) -> None:
         """Release the store; closing twice is fine, any other call afterwards raises `StoreUnavailable`."""

@@ -4,10 +4,9 @@ import asyncio
 from collections import deque
 from collections.abc import Callable, Coroutine, Iterable, Sequence
 from functools import partial
-from types import TracebackType
 from typing import Any, Generic, Self, TypeVar, Unpack
 
-from headrace.client.blocking import BlockingClient, run_on
+from headrace.client.blocking import BlockingClient, Closeable, run_on
 from headrace.client.client import Client
 from headrace.client.codec import JSON, Codec
 from headrace.feeds.change import Change
@@ -27,7 +26,7 @@ StreamFactory = Callable[[FeedContext, str | None], ChangeStream]
 """Opens the stream at a cursor; can be pickled."""
 
 
-class BlockingSubscription:
+class BlockingSubscription(Closeable):
     """A `Subscription` for one thread: `for change in subscription`, which waits for the next one.
 
     Changes are fetched in batches. After Ctrl-C and after a fork it goes on where it was, in the child as well. A
@@ -74,14 +73,6 @@ class BlockingSubscription:
         self._fetched.clear()
         if self._stream is not None:
             self._feeds.run(self._close)
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
 
     def __reduce__(self) -> tuple[Any, ...]:
         return BlockingSubscription, (self._feeds, self._open_stream, self._cursor)
@@ -292,11 +283,10 @@ class _GetCall:
     def value(self, type: Any) -> Any:
         """The item, decoded."""
         assert self._got is not None  # set by `get`
-        item, codec = self._got
-        return codec.decode(item.item, type)
+        return self._got[1].decode(self._got[0].item, type)
 
 
-class BlockingFeeds:
+class BlockingFeeds(Closeable):
     """`Feeds` for threads: every method waits for its answer. Any number of threads may share it.
 
     The store is opened with the first call, as by a `BlockingClient`. It may be used after a fork and be pickled: the
@@ -376,16 +366,8 @@ class BlockingFeeds:
         """Release the store; closing twice is fine, any other call afterwards raises `StoreUnavailable`."""
         self._client.close()
 
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
-
     def __reduce__(self) -> tuple[Any, ...]:
-        return _rebuild, (self._client, self._instance)
+        return BlockingFeeds.of, (self._client, self._instance)
 
     def _call(self, method: Callable[[Feeds], Coroutine[Any, Any, T]]) -> T:
         return self.run(lambda context: method(Feeds.from_context(context)))
@@ -416,7 +398,3 @@ def _queue_stream(
     context: FeedContext, cursor: str | None, *, queue: Queue, beginning: bool, heartbeat: Duration | None
 ) -> ChangeStream:
     return Feeds.from_context(context).queue(queue).subscribe(cursor=cursor, beginning=beginning, heartbeat=heartbeat)
-
-
-def _rebuild(client: BlockingClient, instance: Instance) -> BlockingFeeds:
-    return BlockingFeeds.of(client, instance)

@@ -9,7 +9,7 @@ from headrace.model.job import Job
 from headrace.model.names import Queue
 from headrace.model.results import Enqueued, Settled
 from headrace.stores.contract.store import Store
-from headrace.testing.forwarding import StoreCall
+from headrace.testing.forwarding_store import StoreCall
 from headrace.testing.sent_jobs import SentRecord
 
 Key = tuple[Queue, str]

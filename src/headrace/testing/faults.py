@@ -10,7 +10,7 @@ from headrace.model.claim import ClaimRequest, Settlement
 from headrace.model.errors import BadConfig, OutcomeUnknown, StoreUnavailable
 from headrace.model.validate import bounded_repr, nearest
 from headrace.stores.contract.store import Store
-from headrace.testing.forwarding import NAMES, Forwarding, StoreCall
+from headrace.testing.forwarding_store import NAMES, ForwardingStore, StoreCall
 from headrace.testing.loop_thread import CrossLoopEvent
 
 DOWN = StoreUnavailable("the store is away, as the test has asked")
@@ -62,7 +62,7 @@ class _Partly(OutcomeUnknown):
 Fault = Exception | Hold
 
 
-class FaultyStore(Forwarding):
+class FaultyStore(ForwardingStore):
     """Forwards calls to the store inside, except those that are to fail.
 
     A call is named by its verb, `claim`, or with its part where two have that verb, `dead.list`. A fault applies to the

@@ -64,10 +64,10 @@ class AsyncKit(SentJobQueries):
     @overload
     async def run_job(self, job: Job, /, *, attempt: int = 1) -> Any: ...
     @overload
-    async def run_job(self, job: JobTemplate[..., R], /, *args: Any, **said: Any) -> R: ...
-    async def run_job(self, job: Job | JobTemplate[..., Any], /, *args: Any, **said: Any) -> Any:
+    async def run_job(self, job: JobTemplate[..., R], /, *args: Any, **keywords: Any) -> R: ...
+    async def run_job(self, job: Job | JobTemplate[..., Any], /, *args: Any, **keywords: Any) -> Any:
         """Run one handler as a worker does, and return its result; see `Kit.run_job`."""
-        resolved, attempt = _resolve_job(job, args, said)
+        resolved, attempt = _resolve_job(job, args, keywords)
         return await SingleRun(self.app, self.store.clock, resolved, attempt).run()
 
 
@@ -114,8 +114,8 @@ class Kit(SentJobQueries):
     @overload
     def run_job(self, job: Job, /, *, attempt: int = 1) -> Any: ...
     @overload
-    def run_job(self, job: JobTemplate[..., R], /, *args: Any, **said: Any) -> R: ...
-    def run_job(self, job: Job | JobTemplate[..., Any], /, *args: Any, **said: Any) -> Any:
+    def run_job(self, job: JobTemplate[..., R], /, *args: Any, **keywords: Any) -> R: ...
+    def run_job(self, job: Job | JobTemplate[..., Any], /, *args: Any, **keywords: Any) -> Any:
         """Run one handler as a worker does, and return its result: `kit.run_job(welcome, user_id=42)`.
 
         The arguments are encoded, decoded and checked against the annotations; middleware runs, and `current()` has
@@ -125,7 +125,7 @@ class Kit(SentJobQueries):
         `welcome.options(id=…)`, or pass a job: `kit.run_job(welcome.job(…), attempt=3)`.
         """
         __tracebackhide__ = True
-        return self.run(self._kit.run_job(job, *args, **said))
+        return self.run(self._kit.run_job(job, *args, **keywords))
 
     def run(self, coroutine: Coroutine[Any, Any, T]) -> T:
         """Run a coroutine on the kit's event loop, and return its result: `kit.run(welcome.enqueue(42))`."""
@@ -199,14 +199,14 @@ def _is_in_loop() -> bool:
     return True
 
 
-def _resolve_job(job: Job | JobTemplate[..., Any], args: Sequence[Any], said: dict[str, Any]) -> tuple[Job, int]:
+def _resolve_job(job: Job | JobTemplate[..., Any], args: Sequence[Any], keywords: dict[str, Any]) -> tuple[Job, int]:
     if isinstance(job, Job):
-        if args or said.keys() - {"attempt"}:
+        if args or keywords.keys() - {"attempt"}:
             raise Refused("bad_arguments", "a Job has its arguments already; give attempt= and nothing else")
-        return job, said.get("attempt", 1)
+        return job, keywords.get("attempt", 1)
     handler = job.function.handler
     # Positional arguments are checked by the function's own signature.
-    arguments, options = split_arguments(handler, (), said, RUN_OPTIONS)
+    arguments, options = split_arguments(handler, (), keywords, RUN_OPTIONS)
     attempt = options.pop("attempt", 1)
     merged = Options(**options).over(job.job_options)
     payload = handler.arguments.encode(args, arguments)

@@ -14,12 +14,12 @@ from headrace.model.outcome import Done, Failed, Outcome, Retried
 from headrace.model.results import Turned
 from headrace.stores.memory.store import MemoryStore
 from headrace.testing.drain import LEASE, DrainListener, NoJitter, handler_frames, light_handlers
-from headrace.testing.forwarding import Forwarding, StoreCall
+from headrace.testing.forwarding_store import ForwardingStore, StoreCall
 from headrace.worker.handlers import Handler, Handlers
 from headrace.worker.outcomes import BadPayload
 
 
-class OneDelivery(Forwarding):
+class OneDelivery(ForwardingStore):
     """A store that hands out its job once, as a given attempt, and then nothing."""
 
     def __init__(self, clock: Clock, attempt: int) -> None:

@@ -11,7 +11,7 @@ from headrace.stores.memory.store import MemoryStore
 from headrace.testing.call_log import CallLog
 from headrace.testing.clock import KitClock
 from headrace.testing.faults import FaultyStore
-from headrace.testing.forwarding import Forwarding, StoreCall
+from headrace.testing.forwarding_store import ForwardingStore, StoreCall
 from headrace.testing.loop_thread import LoopThread
 
 T = TypeVar("T")
@@ -32,7 +32,7 @@ class KitStore(FaultyStore):
         self._followed: dict[FeedName, None] = {}
         self._sweeps: set[asyncio.Task[int]] = set()
         self.call_log = CallLog(self._memory, self.clock)
-        super().__init__(Forwarding(self._memory, self._forward))
+        super().__init__(ForwardingStore(self._memory, self._forward))
         self.is_remote = False
         self.clock.on_move(lambda: self._loop_thread.call_soon(self._wake))
 

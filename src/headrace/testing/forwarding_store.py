@@ -79,7 +79,7 @@ class ForwardedPart:
         return forward
 
 
-class Forwarding:
+class ForwardingStore:
     """Forwards every call to the store inside, by way of `through`. Closing closes the store inside."""
 
     def __init__(self, inner: Store, through: Through) -> None:

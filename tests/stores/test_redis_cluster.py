@@ -1,4 +1,4 @@
-"""The link to several servers: cluster, Sentinel and replicas; slots that move, masters that die."""
+"""The client of several servers: cluster, Sentinel and replicas; slots that move, masters that die."""
 
 import asyncio
 from collections.abc import Iterator
@@ -9,7 +9,7 @@ from headrace.model.errors import BadConfig, OutcomeUnknown, StoreUnavailable
 from headrace.stores.redis.client import ServerCall
 from headrace.stores.redis.topology import slot_of
 from tests.support.process import free_port, wait_until
-from tests.support.redis_link import COUNT, KEY, Callers, echo, linked
+from tests.support.redis_client import COUNT, KEY, Callers, echo, open_client
 from tests.support.redis_servers import RedisCluster, RedisSentinel, RedisServer
 from tests.support.servers import redis_server
 
@@ -75,10 +75,10 @@ def test_the_slot_of_a_key_is_that_of_the_part_in_braces(cluster: RedisCluster, 
 
 
 async def test_calls_find_the_master_of_their_key_and_answers_keep_their_order(cluster: RedisCluster) -> None:
-    async with linked(cluster.url) as link:
-        answers = await link.call_each([ServerCall("echo", [key], [key], reads=True) for key in KEYS])
-        await link.call_each([ServerCall("count", [key], []) for key in KEYS])
-        masters = await link.topology.masters()
+    async with open_client(cluster.url) as client:
+        answers = await client.call_each([ServerCall("echo", [key], [key], reads=True) for key in KEYS])
+        await client.call_each([ServerCall("count", [key], []) for key in KEYS])
+        masters = await client.topology.masters()
 
     assert answers == [[key.encode()] for key in KEYS]
     assert len(masters) == 3
@@ -86,10 +86,10 @@ async def test_calls_find_the_master_of_their_key_and_answers_keep_their_order(c
 
 
 async def test_the_library_is_loaded_on_every_master_and_healed_where_it_is_missing(cluster: RedisCluster) -> None:
-    async with linked(cluster.url) as link:
+    async with open_client(cluster.url) as client:
         loaded = [len(server.ask("FUNCTION", "LIST")) for server in cluster.servers]
         cluster.servers[1].ask("FUNCTION", "FLUSH")
-        answers = await link.call_each([ServerCall("count", [key], []) for key in KEYS])
+        answers = await client.call_each([ServerCall("count", [key], []) for key in KEYS])
 
     assert loaded == [1, 1, 1]
     assert answers == [1] * len(KEYS)
@@ -97,21 +97,21 @@ async def test_the_library_is_loaded_on_every_master_and_healed_where_it_is_miss
 
 
 async def test_a_slot_that_has_moved_is_found_again(cluster: RedisCluster) -> None:
-    async with linked(cluster.url) as link:
-        first = await link.call(COUNT)
+    async with open_client(cluster.url) as client:
+        first = await client.call(COUNT)
         move = Move(cluster)
         move.begin()
         move.carry(move.keys())
         move.end()
-        after = await link.call_each([COUNT, *[ServerCall("echo", [key], [key], reads=True) for key in KEYS]])
+        after = await client.call_each([COUNT, *[ServerCall("echo", [key], [key], reads=True) for key in KEYS]])
 
     assert (first, after[0]) == (1, 2)
     assert after[1:] == [[key.encode()] for key in KEYS]
 
 
 async def test_a_shard_whose_keys_are_on_two_servers_is_not_touched(cluster: RedisCluster) -> None:
-    async with linked(cluster.url) as link:
-        await link.call(COUNT)
+    async with open_client(cluster.url) as client:
+        await client.call(COUNT)
         move = Move(cluster)
         move.begin()
         [first, second] = move.keys()
@@ -119,16 +119,16 @@ async def test_a_shard_whose_keys_are_on_two_servers_is_not_touched(cluster: Red
         for carried in ([], [first], [second]):
             move.carry(carried)
             with pytest.raises(StoreUnavailable) as refused:
-                await link.call(COUNT)
+                await client.call(COUNT)
             assert "nothing was changed" in str(refused.value)
 
         move.end()
-        assert await link.call(COUNT) == 2
+        assert await client.call(COUNT) == 2
 
 
 async def test_callers_live_through_the_move_of_a_slot(cluster: RedisCluster) -> None:
     calls = [COUNT, COUNT, COUNT, *[ServerCall("count", [key], []) for key in KEYS[1:4]]]
-    async with linked(cluster.url) as link, Callers(link, 6, lambda number: calls[number]) as callers:
+    async with open_client(cluster.url) as client, Callers(client, 6, lambda number: calls[number]) as callers:
         for _ in range(3):
             before = callers.answered
             await callers.until(lambda tally: tally.answered > before + 100)  # noqa: B023 - awaited at once
@@ -141,8 +141,8 @@ async def test_callers_live_through_the_move_of_a_slot(cluster: RedisCluster) ->
         counted_before = callers.answered
         await callers.until(lambda tally: tally.answered > counted_before + 100)
 
-    async with linked(cluster.url) as link:
-        counted = await link.call_each(calls[2:])
+    async with open_client(cluster.url) as client:
+        counted = await client.call_each(calls[2:])
     assert callers.unknown == 0
     assert sum(counted) == callers.answered + len(counted)
 
@@ -153,7 +153,7 @@ async def test_a_url_of_the_wrong_kind_says_what_to_write(cluster: RedisCluster)
         (redis_server().url.replace("redis://", "redis+cluster://"), "redis://"),
     ):
         with pytest.raises(BadConfig) as refused:
-            async with linked(url):
+            async with open_client(url):
                 pytest.fail("it was taken")
         assert hint in str(refused.value)
 
@@ -161,12 +161,12 @@ async def test_a_url_of_the_wrong_kind_says_what_to_write(cluster: RedisCluster)
 async def test_a_master_that_is_away_is_unavailable_for_its_slots_only() -> None:
     with RedisCluster(arguments=["--cluster-require-full-coverage", "no"], aof="always") as cluster:
         cluster.launch()
-        async with linked(cluster.url) as link:
+        async with open_client(cluster.url) as client:
             cluster.servers[2].kill()
-            answers = await link.call_each([ServerCall("count", [key], []) for key in KEYS])
+            answers = await client.call_each([ServerCall("count", [key], []) for key in KEYS])
             cluster.servers[2].start()
             cluster.wait_ready()
-            again = await link.call_each([ServerCall("count", [key], []) for key in KEYS])
+            again = await client.call_each([ServerCall("count", [key], []) for key in KEYS])
 
     kinds = [type(answer) for answer in answers]
     assert set(kinds) == {int, StoreUnavailable}
@@ -181,12 +181,12 @@ async def test_callers_live_through_the_death_of_a_member_that_has_a_replica() -
             replica.launch()
             move = Move(cluster)
             replicate(move.source, replica)
-            async with linked(cluster.url) as link, Callers(link, 3) as callers:
+            async with open_client(cluster.url) as client, Callers(client, 3) as callers:
                 await callers.until(lambda tally: tally.answered > 50)
                 move.source.kill()
                 before = callers.answered
                 await callers.until(lambda tally: tally.answered > before + 50)
-                server = await link.topology.server_of(KEY)
+                server = await client.topology.server_of(KEY)
 
     assert server.address.port == replica.port
 
@@ -209,14 +209,14 @@ def replicate(master: RedisServer, replica: RedisServer) -> None:
 async def test_callers_live_through_the_death_of_a_master() -> None:
     with RedisSentinel() as servers:
         servers.launch()
-        async with linked(servers.url) as link, Callers(link, 5) as callers:
+        async with open_client(servers.url) as client, Callers(client, 5) as callers:
             await callers.until(lambda tally: tally.answered > 50)
             old = servers.master_port()
             servers.master.kill()
             await asyncio.get_running_loop().run_in_executor(None, servers.wait_failover, old)
             before = callers.answered
             await callers.until(lambda tally: tally.answered > before + 50)
-            [now] = await link.topology.masters()
+            [now] = await client.topology.masters()
 
     assert now.address.port == servers.replicas[0].port != old
 
@@ -224,10 +224,10 @@ async def test_callers_live_through_the_death_of_a_master() -> None:
 async def test_callers_leave_an_old_master_before_it_knows_that_it_is_one() -> None:
     with RedisSentinel() as servers:
         servers.launch()
-        async with linked(servers.url) as link, Callers(link, 5) as callers:
+        async with open_client(servers.url) as client, Callers(client, 5) as callers:
             await callers.until(lambda tally: tally.answered > 50)
             servers.sentinels[0].ask("SENTINEL", "FAILOVER", servers.name)
-            while (port := (await link.topology.masters())[0].address.port) == servers.master.port:
+            while (port := (await client.topology.masters())[0].address.port) == servers.master.port:
                 before = callers.answered
                 await callers.until(lambda tally: tally.answered > before + 10)  # noqa: B023 - awaited at once
             [role, *_] = servers.master.ask("ROLE")
@@ -242,11 +242,11 @@ async def test_an_unknown_service_and_silent_sentinels_are_told_apart() -> None:
     with RedisSentinel(replicas=0, sentinels=1) as servers:
         servers.launch()
         with pytest.raises(BadConfig, match="knows no service 'other'"):
-            async with linked(servers.url.replace(servers.name, "other")):
+            async with open_client(servers.url.replace(servers.name, "other")):
                 pytest.fail("it was found")
         servers.sentinels[0].kill()
         with pytest.raises(StoreUnavailable, match="cannot be reached"):
-            async with linked(servers.url):
+            async with open_client(servers.url):
                 pytest.fail("it was found")
 
 
@@ -261,14 +261,14 @@ async def test_a_change_that_too_few_replicas_have_acknowledged_is_an_unknown_ou
             wait_until(
                 lambda: master.ask("INFO", "replication")["min_slaves_good_slaves"] == 1, "a replica that counts"
             )
-            async with linked(f"{master.url}?profile=replicated&wait_ms=100") as link:
-                first = await asyncio.gather(*[link.call(COUNT) for _ in range(20)])
+            async with open_client(f"{master.url}?profile=replicated&wait_ms=100") as client:
+                first = await asyncio.gather(*[client.call(COUNT) for _ in range(20)])
                 replica.pause()
                 with pytest.raises(OutcomeUnknown, match="acknowledge"):
-                    await link.call(COUNT)
-                read = await link.call(echo("a"))
+                    await client.call(COUNT)
+                read = await client.call(echo("a"))
                 replica.resume()
-                after = await link.call(COUNT)
+                after = await client.call(COUNT)
 
     assert sorted(first) == list(range(1, 21))
     assert (read, after) == ([b"a"], 22)

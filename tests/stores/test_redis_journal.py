@@ -60,15 +60,15 @@ async def test_a_page_ends_once_its_bytes_are_reached_and_the_next_goes_on_behin
 
 
 class Trimming:
-    """A link that has the front of the journal dropped after every command."""
+    """A client that has the front of the journal dropped after every command."""
 
-    def __init__(self, link: RedisClient, play: Play) -> None:
-        self._link = link
+    def __init__(self, client: RedisClient, play: Play) -> None:
+        self._client = client
         self._play = play
 
     async def command(self, *args: str | int) -> object:
-        """As the link's."""
-        answer = await self._link.command(*args)
+        """As the client's."""
+        answer = await self._client.command(*args)
         await self._play.store.journal.trim(SHARD, limit=2 * ENTRIES_FIRST, now_ms=self._play.now_ms)
         return answer
 
@@ -79,7 +79,7 @@ async def test_a_page_ends_before_what_retention_has_dropped_while_it_was_read(p
     await play.configure(journal_keep_ms=1_000)
     play.advance(1_000)
     assert isinstance(play.store, RedisStore)
-    trimming = cast("RedisClient", Trimming(play.store._link, play))
+    trimming = cast("RedisClient", Trimming(play.store._client, play))
 
     page = await EntryReader(trimming, SHARD, 0, 2**62).read(1_000, JOURNAL_PAGE_BYTES)
     rest = await EntryReader(trimming, SHARD, page[-1].last_seq, 2**62).read(1_000, JOURNAL_PAGE_BYTES)

@@ -11,7 +11,7 @@ from headrace.model.results import Enqueued
 from headrace.stores.redis.keys import prefix_of
 from headrace.stores.redis.store import RedisStore
 from tests.support.play import Play
-from tests.support.redis_link import options_from
+from tests.support.redis_client import options_from
 from tests.support.redis_servers import RedisServer
 from tests.support.server_cleanup import flush
 from tests.support.servers import redis_server

@@ -9,7 +9,7 @@ from headrace.model.clock import ManualClock
 from headrace.model.errors import BadConfig
 from headrace.stores.open import open_store
 from headrace.stores.redis.url import Address, Credentials
-from tests.support.redis_link import options_from
+from tests.support.redis_client import options_from
 
 
 def test_a_plain_url_names_one_server_and_its_database() -> None:

@@ -8,7 +8,7 @@ from headrace.model.errors import BadConfig
 from headrace.stores.redis.durability import Profile, check_servers
 from headrace.stores.redis.topology import Single
 from tests.support.proxy import saying
-from tests.support.redis_link import options_from
+from tests.support.redis_client import options_from
 from tests.support.redis_servers import RedisServer
 
 GUEST = "user guest on >guest ~* &* +@all -config"

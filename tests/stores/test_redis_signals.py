@@ -150,7 +150,7 @@ async def test_a_waiter_on_a_store_that_is_closed_is_told(server: RedisServer) -
 async def lingering(server: RedisServer, seconds: float) -> RedisStore:
     """A store that listens on for this long when nobody waits."""
     store = await RedisStore.open(options_of(urlsplit(server.url), {}))
-    store.signals = RedisSignals(store._link, linger_seconds=seconds)
+    store.signals = RedisSignals(store._client, linger_seconds=seconds)
     return store
 
 

@@ -64,9 +64,9 @@ def sizes_of(store: Store, servers: list[RedisServer]) -> dict[str, int]:
     """The sizes of a store's keys on the servers, and the number of its waiters."""
     assert isinstance(store, RedisStore)
     signals = store.signals
-    found = count_keys(servers, signals._ears._left)
-    found["waiters"] = len(signals._waiters) + len(signals._ends) + len(signals._following)
-    found["waiters"] += len(signals._ears._users)
+    found = count_keys(servers, signals._pubsub._left)
+    found["waiters"] = len(signals._waiters) + len(signals._ends) + len(signals._feeds)
+    found["waiters"] += len(signals._pubsub._users)
     return {name: size for name, size in found.items() if size}
 
 

@@ -64,16 +64,16 @@ def in_words(parts: Sequence[ShardCall], refusal: ScriptRefusal) -> HeadraceErro
 
 
 async def send(
-    link: RedisClient, function: str, parts: Sequence[ShardCall], arguments: ArgumentsOf, *, lead: int = 0
+    client: RedisClient, function: str, parts: Sequence[ShardCall], arguments: ArgumentsOf, *, lead: int = 0
 ) -> list[ShardReply | HeadraceError]:
     """What came back for each part, or the error in its place. With `lead`, a reply begins with a value for all shards;
     a text has a character for each, '1' for one whose fail queue was made."""
     if not parts:
         return []
-    groups = [[part] for part in parts] if link.clustered else [parts]
+    groups = [[part] for part in parts] if client.clustered else [parts]
     calls = [ServerCall(function, [head_key(part.shard) for part in group], arguments(group)) for group in groups]
     replies: list[ShardReply | HeadraceError] = []
-    for group, reply in zip(groups, await link.call_each(calls), strict=True):
+    for group, reply in zip(groups, await client.call_each(calls), strict=True):
         if isinstance(reply, ScriptRefusal):
             raise in_words(group, reply) from reply
         if isinstance(reply, HeadraceError):
@@ -117,8 +117,8 @@ class ShardedBatch(Generic[Answer]):
 class ShardCountCache:
     """The queues that were found to be cut as their callers say, so that few batches have to ask."""
 
-    def __init__(self, link: RedisClient) -> None:
-        self._link = link
+    def __init__(self, client: RedisClient) -> None:
+        self._client = client
         self._known: set[Queue] = set()
 
     def note(self, queue: Queue) -> None:
@@ -135,7 +135,7 @@ class ShardCountCache:
             ServerCall("check_shard_count", [head_key(first_shard(queue))], [queue.shards], reads=True)
             for queue in unsure
         ]
-        for queue, reply in zip(unsure, await self._link.call_each(calls) if calls else (), strict=True):
+        for queue, reply in zip(unsure, await self._client.call_each(calls) if calls else (), strict=True):
             if isinstance(reply, ScriptRefusal):
                 raise wrong_shards(queue, int(reply.details)) from reply
             if isinstance(reply, HeadraceError):
@@ -144,4 +144,4 @@ class ShardCountCache:
     async def check_missing(self, shard: Shard) -> None:
         """Refuse a queue whose shard is not there because it is cut into fewer."""
         if shard.index:
-            await check_shards(self._link, shard.queue)
+            await check_shards(self._client, shard.queue)

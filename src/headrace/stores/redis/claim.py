@@ -117,8 +117,8 @@ def _again_of(request: ClaimRequest, queue: Queue, answer: list[Any]) -> list[Cl
 class ClaimCall:
     """Claims on one server in one call; on a cluster shard by shard, once it is clear that no shard knows the nonce."""
 
-    def __init__(self, link: RedisClient, checked: ShardCountCache, fail_queues: FailQueueRegistration) -> None:
-        self._link = link
+    def __init__(self, client: RedisClient, checked: ShardCountCache, fail_queues: FailQueueRegistration) -> None:
+        self._client = client
         self._checked = checked
         self._fail_queues = fail_queues
         self._naming: set[asyncio.Task[None]] = set()
@@ -127,7 +127,7 @@ class ClaimCall:
         """As `claim`, by the server's clock, written at once and without a task; False when nothing was sent."""
         shards = shards_to_visit(request)
         call = claim_call(request, shards, "", request.limit, CLAIM_BYTES_MAX)
-        return self._link.post(call, partial(self._take, request, shards, answered))
+        return self._client.post(call, partial(self._take, request, shards, answered))
 
     def _take(self, request: ClaimRequest, shards: Sequence[Shard], answered: OnClaimed, reply: Any) -> None:
         """Take the reply to what was posted. What has surely changed nothing is asked for again the long way."""
@@ -153,7 +153,7 @@ class ClaimCall:
 
     async def claim(self, request: ClaimRequest, now: int | str) -> Claims:
         shards = shards_to_visit(request)
-        if not self._link.clustered or len(shards) == 1:
+        if not self._client.clustered or len(shards) == 1:
             claims, _ = await self._claim(request, shards, now, request.limit, CLAIM_BYTES_MAX)
             return claims
         await self._checked.check(list(dict.fromkeys(request.queues)))
@@ -168,7 +168,7 @@ class ClaimCall:
     ) -> tuple[Claims, bytes]:
         """What was claimed, and what deaths did to the fail queue of each shard, as dying.handed_on says."""
         try:
-            reply = await self._link.call(claim_call(request, shards, now, limit, bytes_left))
+            reply = await self._client.call(claim_call(request, shards, now, limit, bytes_left))
         except ScriptRefusal as refusal:
             raise refused(shards, refusal) from refusal
         return await self.read(request, shards, reply), reply[0]
@@ -206,7 +206,7 @@ class ClaimCall:
             ServerCall("claim_repeat", [head_key(shard)], [*common, shard.queue.shards], reads=True) for shard in shards
         ]
         answers: list[list[Any]] = []
-        for shard, answer in zip(shards, await self._link.call_each(calls), strict=True):
+        for shard, answer in zip(shards, await self._client.call_each(calls), strict=True):
             if isinstance(answer, ScriptRefusal):
                 raise refused([shard], answer) from answer
             if isinstance(answer, HeadraceError):

@@ -98,11 +98,11 @@ class RedisClient:
     def post(self, call: ServerCall, answered: Callable[[Any], None]) -> bool:
         """Write a call at once, for `answered` to take the reply or the error where it arrives: without a task, a turn
         of the loop and a repetition. False when nothing was sent, as where no single server has a connection."""
-        server, wire = self._ready()
-        if server is None or wire is None:
+        server, connection = self._ready()
+        if server is None or connection is None:
             return False
         request = self._request(call)
-        return wire.post(request.command, _Posted(server, request, answered))
+        return connection.post(request.command, _Posted(server, request, answered))
 
     async def command(self, *args: Argument) -> Any:
         """The reply to a plain command; its second word is the key."""
@@ -124,11 +124,11 @@ class RedisClient:
 
     async def _answer(self, request: _Request) -> Any:
         """What came back for one request, or the error in its place."""
-        server, wire = self._ready()
-        if server is None or wire is None:
+        server, connection = self._ready()
+        if server is None or connection is None:
             return (await self._send([request]))[0]
         # Nearly every call: one server, and a connection to it. The way for many costs five coroutines more.
-        [reply] = await wire.ask([request.command])
+        [reply] = await connection.ask([request.command])
         if not isinstance(reply, Exception):
             return reply
         answers: list[Any] = [None]

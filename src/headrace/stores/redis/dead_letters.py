@@ -27,8 +27,8 @@ _LOOK = 100
 class RedisDeadLetters:
     """Dead letters, shard by shard."""
 
-    def __init__(self, link: RedisClient, registry: QueueRegistry) -> None:
-        self._link = link
+    def __init__(self, client: RedisClient, registry: QueueRegistry) -> None:
+        self._client = client
         self._registry = registry
 
     async def list(
@@ -67,7 +67,7 @@ class RedisDeadLetters:
         self, shard: Shard, now: int | str, after: int, limit: int
     ) -> tuple[int, builtins.list[DeadLetter]]:
         """The instant of the look, and dead letters with `number > after`, by number."""
-        [answer] = await ask(self._link, "dead_letter_list", [shard], [now, after, limit], reads=True)
+        [answer] = await ask(self._client, "dead_letter_list", [shard], [now, after, limit], reads=True)
         if answer is None:
             return 0, []
         told_ms, flat = answer
@@ -121,9 +121,9 @@ class RedisDeadLetters:
     ) -> builtins.list[Any]:
         shards = [Shard(queue, index) for index in groups]
         if not shards:
-            await self._link.command("EXISTS", head_key(first_shard(queue)))  # says whether the store is closed
+            await self._client.command("EXISTS", head_key(first_shard(queue)))  # says whether the store is closed
             return []
-        return await ask(self._link, function, shards, common, own)
+        return await ask(self._client, function, shards, common, own)
 
 
 def _pick_of(pick: DeadLetterKey | str) -> str:

@@ -35,8 +35,8 @@ _STATUSES: dict[int, Any] = {
 class EnqueueCall:
     """Sends jobs, and makes their queues."""
 
-    def __init__(self, link: RedisClient, registry: QueueRegistry, checked: ShardCountCache) -> None:
-        self._link = link
+    def __init__(self, client: RedisClient, registry: QueueRegistry, checked: ShardCountCache) -> None:
+        self._client = client
         self._registry = registry
         self._checked = checked
         self._carrying: set[Queue] = set()
@@ -66,7 +66,7 @@ class EnqueueCall:
                 return False
             [(shard, _, args)] = parts
         call = ServerCall("enqueue", [head_key(shard)], ["", shard.queue.shards, *args])
-        return self._link.post(call, partial(self._take, jobs, answered))
+        return self._client.post(call, partial(self._take, jobs, answered))
 
     def _take(self, jobs: Sequence[Job], answered: OnEnqueued, reply: Any) -> None:
         """Take the reply to what was posted. What has surely changed nothing goes the long way, which makes queues,
@@ -90,7 +90,7 @@ class EnqueueCall:
             return [now, *shards_of(group), *own_args(group)]
 
         missing: list[ShardCall] = []
-        for part, reply in zip(parts, await send(self._link, "enqueue", parts, arguments), strict=True):
+        for part, reply in zip(parts, await send(self._client, "enqueue", parts, arguments), strict=True):
             if isinstance(reply, HeadraceError):
                 batch.lose(reply)
             elif reply.answer is None:

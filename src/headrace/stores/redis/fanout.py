@@ -22,7 +22,7 @@ def now_argument(now_ms: int | None) -> int | str:
 
 
 async def ask(
-    link: RedisClient,
+    client: RedisClient,
     function: str,
     shards: Sequence[Shard],
     common: Sequence[Argument] = (),
@@ -38,38 +38,40 @@ async def ask(
     """
     queue = shards[0].queue
     groups = [[]] * len(shards) if own is None else own
-    if link.clustered:
+    if client.clustered:
         calls = [
             ServerCall(function, [head_key(shard)], [queue.shards, *common, len(group), *group], reads)
             for shard, group in zip(shards, groups, strict=True)
         ]
-        found = [answer[0] for answer in await each(link, queue, calls)]
+        found = [answer[0] for answer in await each(client, queue, calls)]
     else:
         listed = [argument for group in groups for argument in (len(group), *group)]
         found = await one(
-            link, queue, ServerCall(function, [*map(head_key, shards)], [queue.shards, *common, *listed], reads)
+            client, queue, ServerCall(function, [*map(head_key, shards)], [queue.shards, *common, *listed], reads)
         )
     if None in found and all(shard.index for shard in shards):
-        await check_shards(link, queue)
+        await check_shards(client, queue)
     return found
 
 
-async def check_shards(link: RedisClient, queue: Queue) -> None:
+async def check_shards(client: RedisClient, queue: Queue) -> None:
     """Refuse a queue that is cut into another number of shards, or whose main queue is."""
-    await one(link, queue, ServerCall("check_shard_count", [head_key(first_shard(queue))], [queue.shards], reads=True))
+    await one(
+        client, queue, ServerCall("check_shard_count", [head_key(first_shard(queue))], [queue.shards], reads=True)
+    )
 
 
-async def one(link: RedisClient, queue: Queue, call: ServerCall) -> Any:
+async def one(client: RedisClient, queue: Queue, call: ServerCall) -> Any:
     """The answer to one call, its refusals in words."""
     try:
-        return await link.call(call)
+        return await client.call(call)
     except ScriptRefusal as refusal:
         raise in_words(queue, refusal) from refusal
 
 
-async def each(link: RedisClient, queue: Queue, calls: Sequence[ServerCall]) -> list[Any]:
+async def each(client: RedisClient, queue: Queue, calls: Sequence[ServerCall]) -> list[Any]:
     """The answers to several calls; the first error among them is raised when all have been answered."""
-    answers = await link.call_each(calls)
+    answers = await client.call_each(calls)
     for answer in answers:
         if isinstance(answer, ScriptRefusal):
             raise in_words(queue, answer) from answer
@@ -103,7 +105,7 @@ SHARDS_PER_CALL = 50
 
 
 async def ask_across(
-    link: RedisClient,
+    client: RedisClient,
     function: str,
     shards: Sequence[Shard],
     common: Sequence[Argument] = (),
@@ -116,7 +118,7 @@ async def ask_across(
     The function is told `common`, then for each shard into how many shards its queue is cut and what is its `own`. A
     shard of a queue that is cut otherwise refuses, and so does its queue's shard 0 in its stead when it is not there.
     """
-    size = 1 if link.clustered else SHARDS_PER_CALL
+    size = 1 if client.clustered else SHARDS_PER_CALL
     groups = [range(start, min(start + size, len(shards))) for start in range(0, len(shards), size)]
     calls = [
         ServerCall(
@@ -131,7 +133,7 @@ async def ask_across(
         for group in groups
     ]
     found: list[Any] = []
-    for group, reply in zip(groups, await link.call_each(calls), strict=True):
+    for group, reply in zip(groups, await client.call_each(calls), strict=True):
         if isinstance(reply, ScriptRefusal):
             known, _, which = reply.details.partition(" ")
             raise wrong_shards(shards[group[int(which) - 1]].queue, int(known)) from reply
@@ -139,16 +141,16 @@ async def ask_across(
             raise reply
         found += reply
     missing = [shard.queue for shard, answer in zip(shards, found, strict=True) if answer is None and shard.index]
-    await _check_shards(link, list(dict.fromkeys(missing)))
+    await _check_shards(client, list(dict.fromkeys(missing)))
     return found
 
 
-async def _check_shards(link: RedisClient, queues: Sequence[Queue]) -> None:
+async def _check_shards(client: RedisClient, queues: Sequence[Queue]) -> None:
     """Refuse queues of which a shard is not there because they are cut into fewer."""
     calls = [
         ServerCall("check_shard_count", [head_key(first_shard(queue))], [queue.shards], reads=True) for queue in queues
     ]
-    for queue, reply in zip(queues, await link.call_each(calls), strict=True):
+    for queue, reply in zip(queues, await client.call_each(calls), strict=True):
         if isinstance(reply, ScriptRefusal):
             raise wrong_shards(queue, int(reply.details)) from reply
         if isinstance(reply, HeadraceError):

@@ -35,8 +35,8 @@ _DIRECTORY = encode_config(DIRECTORY_CONFIG)
 class RedisFeeds:
     """Makes and deletes feeds, and reads their logs."""
 
-    def __init__(self, link: RedisClient) -> None:
-        self._link = link
+    def __init__(self, client: RedisClient) -> None:
+        self._client = client
 
     async def create(
         self,
@@ -68,7 +68,7 @@ class RedisFeeds:
         check_instance(instance)
         now = now_argument(now_ms)
         for _ in range(CONFIGURE_TRIES_MAX):
-            known: bytes | None = await self._link.command("HGET", feed_key(feed), "cfg")
+            known: bytes | None = await self._client.command("HGET", feed_key(feed), "cfg")
             if known is None:
                 raise unknown_feed(feed)
             old = _CONFIG.decode(known)
@@ -89,11 +89,11 @@ class RedisFeeds:
 
     async def _change(self, function: str, feed: FeedName, given: Sequence[Argument]) -> Any:
         keys = [feed_key(feed), feed_key(feed.directory)]
-        return await call_feed(self._link, feed, ServerCall(function, keys, [*given]))
+        return await call_feed(self._client, feed, ServerCall(function, keys, [*given]))
 
     async def describe(self, feed: FeedName) -> FeedState | None:
         with looking():
-            answer = await self._link.call(ServerCall("feed_describe", [feed_key(feed)], []))
+            answer = await self._client.call(ServerCall("feed_describe", [feed_key(feed)], []))
         if answer is None:
             return None
         config, birth, epoch, seq, *counters = answer
@@ -104,7 +104,7 @@ class RedisFeeds:
         check_int("limit", limit, 1, PAGE_MAX)
         given: list[Argument] = [limit] if after is None else [limit, after.birth, after.epoch, after.seq]
         with looking():
-            answer = await self._link.call(ServerCall("feed_changes", [feed_key(feed)], given))
+            answer = await self._client.call(ServerCall("feed_changes", [feed_key(feed)], given))
         if answer is None:
             return Changes("gone", [], None)
         status, birth, epoch, seq, entries = answer
@@ -119,15 +119,15 @@ class RedisFeeds:
 
     async def sweep(self, feed: FeedName, *, now_ms: int | None = None) -> int:
         given = [now_argument(now_ms), SWEEPER, int(feed.is_directory)]
-        swept: int = await self._link.call(ServerCall("feed_sweep", [feed_key(feed)], [*given]))
+        swept: int = await self._client.call(ServerCall("feed_sweep", [feed_key(feed)], [*given]))
         return swept
 
 
-async def call_feed(link: RedisClient, feed: FeedName, call: ServerCall) -> Any:
+async def call_feed(client: RedisClient, feed: FeedName, call: ServerCall) -> Any:
     """The answer to one call about a feed, its refusals in words; what a feed of its type cannot do is left to the
     caller."""
     try:
-        return await link.call(call)
+        return await client.call(call)
     except ScriptRefusal as refusal:
         if refusal.reason == "wrong_type":
             raise

@@ -79,18 +79,18 @@ class Servers(Struct, frozen=True):
     notes: tuple[str, ...]
 
 
-async def look_at_servers(link: RedisClient, replicas: int) -> Servers:
+async def look_at_servers(client: RedisClient, replicas: int) -> Servers:
     """Ask every master; one of a cluster that is away becomes a note, one that is alone an error."""
     skews: list[int] = []
     names: list[str] = []
     notes: list[str] = []
     last: StoreUnavailable | None = None
-    masters = await link.topology.masters()
+    masters = await client.topology.masters()
     for server in masters:
         try:
             skew_ms, facts = await _ask(server)
         except StoreUnavailable as error:
-            if not link.clustered:
+            if not client.clustered:
                 raise
             notes.append(away(str(server.address), error))
             last = error
@@ -127,16 +127,16 @@ def _time_ms(time: Sequence[bytes]) -> int:
     return int(time[0]) * 1000 + int(time[1]) // 1000
 
 
-async def earliest_clock_ms(link: RedisClient) -> int:
+async def earliest_clock_ms(client: RedisClient) -> int:
     """The clock of the master that is furthest behind; masters of a cluster that do not answer are left out."""
     clocks_ms: list[int] = []
     last: StoreUnavailable | None = None
-    masters = await link.topology.masters()
+    masters = await client.topology.masters()
     for server in masters:
         try:
             [time] = await _replies(server, "TIME")
         except StoreUnavailable as error:
-            if not link.clustered:
+            if not client.clustered:
                 raise
             last = error
         else:
@@ -150,15 +150,15 @@ def _none_answers(masters: int, last: StoreUnavailable | None) -> StoreUnavailab
     return StoreUnavailable(f"none of the {masters} masters of the cluster answers ({last}); are they running?")
 
 
-async def highest_epoch(link: RedisClient, queues: RedisQueues) -> int:
+async def highest_epoch(client: RedisClient, queues: RedisQueues) -> int:
     """The highest epoch of any shard, 1 when there is none; 0 when the server of a cluster that knows is away."""
     try:
         heads = [head_key(shard) for queue in await _some_queues(queues) for shard in queue.all_shards()]
     except StoreUnavailable:
-        if not link.clustered:
+        if not client.clustered:
             raise
         return 0
-    answers = await link.command_each([("HGET", key, "head") for key in heads[:SHARDS_MAX]])
+    answers = await client.command_each([("HGET", key, "head") for key in heads[:SHARDS_MAX]])
     return max((counters_of(answer)["epoch"] for answer in answers if isinstance(answer, bytes)), default=1)
 
 

@@ -26,8 +26,8 @@ _MISSED: dict[bytes, Literal["body", "delivery", "dead_letter"]] = {b"b": "body"
 class RedisIntegrity:
     """A walk names the key it is at and how far a scan of it has got; what moves meanwhile is seen or is new."""
 
-    def __init__(self, link: RedisClient, journal: RedisJournal) -> None:
-        self._link = link
+    def __init__(self, client: RedisClient, journal: RedisJournal) -> None:
+        self._client = client
         self._journal = journal
 
     async def check(
@@ -36,14 +36,14 @@ class RedisIntegrity:
         place = CheckCursor.read(shard, cursor)
         records = THROUGH if place.records is None else place.records
         given = _given(records, limit, now_ms)
-        [answer] = await ask(self._link, "integrity_check", [shard], given, reads=True)
+        [answer] = await ask(self._client, "integrity_check", [shard], given, reads=True)
         if answer is None:
             return Findings()
         journal, leases_over, quarantine, walked = answer
         problems, count_mismatches, _, *scan = walked if place.records is not None else NOTHING_WALKED
         bounds = bounds_of(journal)
         after, upto = place.journal(bounds)
-        entries = await EntryReader(self._link, shard, after, upto).read(limit, INSPECT_JOURNAL_BYTES)
+        entries = await EntryReader(self._client, shard, after, upto).read(limit, INSPECT_JOURNAL_BYTES)
         found = Findings(
             epoch=bounds.epoch,
             journal=bounds,
@@ -65,7 +65,7 @@ class RedisIntegrity:
         self, shard: Shard, *, cursor: str | None = None, limit: int = BATCH_MAX, now_ms: int | None = None
     ) -> RepairResult:
         given = _given(read_repair_cursor(shard, cursor, limit), limit, now_ms)
-        [answer] = await ask(self._link, "integrity_repair", [shard], given)
+        [answer] = await ask(self._client, "integrity_repair", [shard], given)
         if answer is None:
             return RepairResult()
         problems, count_mismatches, cleared, *place = answer

@@ -36,8 +36,8 @@ _MOVED: dict[str, Literal["moved", "unchanged", "unknown", "unknown_neighbour"]]
 class RedisItems:
     """Puts items into feeds, takes them out and shows them."""
 
-    def __init__(self, link: RedisClient) -> None:
-        self._link = link
+    def __init__(self, client: RedisClient) -> None:
+        self._client = client
 
     async def publish(
         self, feed: FeedName, publications: Sequence[Publication], *, instance: str, now_ms: int | None = None
@@ -121,7 +121,7 @@ class RedisItems:
         return ItemsSnapshot(rows, cursor_of(birth, epoch, seq))
 
     async def _look(self, feed: FeedName, function: str, given: "builtins.list[Argument]") -> Any:
-        return await self._link.call(ServerCall(function, [feed_key(feed)], given, reads=True))
+        return await self._client.call(ServerCall(function, [feed_key(feed)], given, reads=True))
 
     async def _call(
         self,
@@ -132,7 +132,7 @@ class RedisItems:
     ) -> Any:
         """The answer to a call; `refuse` says what a feed of the type that it turned out to be cannot do."""
         try:
-            return await call_feed(self._link, feed, ServerCall(function, [feed_key(feed)], given))
+            return await call_feed(self._client, feed, ServerCall(function, [feed_key(feed)], given))
         except ScriptRefusal as refusal:
             type = refusal.details
             if refuse is not None:

@@ -53,12 +53,12 @@ Answer = TypeVar("Answer")
 class RedisJobs:
     """One call per batch on one server, one round trip per server on a cluster."""
 
-    def __init__(self, link: RedisClient, registry: QueueRegistry) -> None:
-        self._link = link
-        self._checked = ShardCountCache(link)
+    def __init__(self, client: RedisClient, registry: QueueRegistry) -> None:
+        self._client = client
+        self._checked = ShardCountCache(client)
         self._fail_queues = FailQueueRegistration(registry)
-        self._enqueuing = EnqueueCall(link, registry, self._checked)
-        self._claiming = ClaimCall(link, self._checked, self._fail_queues)
+        self._enqueuing = EnqueueCall(client, registry, self._checked)
+        self._claiming = ClaimCall(client, self._checked, self._fail_queues)
 
     async def enqueue(self, jobs: Sequence[Job], *, now_ms: int | None = None) -> list[Enqueued]:
         check_batch("jobs", len(jobs), BATCH_MAX)
@@ -86,7 +86,7 @@ class RedisJobs:
             return [now, lease_ms, *shards_of(group), *own_args(group)]
 
         batch = ShardedBatch[Extended]([lease.id for lease in leases])
-        for part, reply in zip(parts, await send(self._link, "extend", parts, arguments, lead=1), strict=True):
+        for part, reply in zip(parts, await send(self._client, "extend", parts, arguments, lead=1), strict=True):
             if isinstance(reply, HeadraceError):
                 batch.lose(reply)
                 continue
@@ -104,7 +104,7 @@ class RedisJobs:
 
     async def _settle(self, settlements: Sequence[Settlement], parts: list[ShardCall], now: int | str) -> list[Settled]:
         replies = await send(
-            self._link, "settle", parts, lambda group: [now, *shards_of(group), *own_args(group)], lead=1
+            self._client, "settle", parts, lambda group: [now, *shards_of(group), *own_args(group)], lead=1
         )
         batch = ShardedBatch[Settled]([each.lease.id for each in settlements])
         for part, reply in zip(parts, replies, strict=True):
@@ -133,7 +133,7 @@ class RedisJobs:
         parts = cut(settlements, _address, settle_args)
         shards = shards_to_visit(request)
         await self._checked.check(list(dict.fromkeys([*queues_of(parts), *request.queues])))
-        if not self._link.clustered or len({*(part.shard for part in parts), *shards}) == 1:
+        if not self._client.clustered or len({*(part.shard for part in parts), *shards}) == 1:
             with naming(each.lease.id for each in settlements):
                 return await self._turn(settlements, parts, request, now)
         if not parts:
@@ -155,7 +155,7 @@ class RedisJobs:
         args += [shard.queue.shards for shard in shards]
         args += own_args(parts)
         try:
-            reply = await self._link.call(ServerCall("turn", [head_key(shard) for shard in shards], args))
+            reply = await self._client.call(ServerCall("turn", [head_key(shard) for shard in shards], args))
         except ScriptRefusal as refusal:
             raise refused(shards, refusal) from refusal
         (made, *answers), claimed = reply
@@ -171,7 +171,7 @@ class RedisJobs:
 
     async def repair(self, queue: Queue, *, limit: int = 100, now_ms: int | None = None) -> Repaired:
         check_int("limit", limit, 1, BATCH_MAX)
-        answers = await ask(self._link, "repair", queue.all_shards(), [now_argument(now_ms), limit])
+        answers = await ask(self._client, "repair", queue.all_shards(), [now_argument(now_ms), limit])
         found = [answer for answer in answers if answer is not None]
         if any(made for _, _, _, made in found):
             await self._fail_queues.made([queue])
@@ -207,7 +207,7 @@ class RedisJobs:
     ) -> list[Answer]:
         check_ids(queue, ids)
         parts = cut(ids, lambda id: (queue, id), lambda picked: [len(picked), *picked])
-        replies = await send(self._link, function, parts, lambda group: [queue.shards, *common, *own_args(group)])
+        replies = await send(self._client, function, parts, lambda group: [queue.shards, *common, *own_args(group)])
         batch = ShardedBatch[Answer](ids)
         for part, reply in zip(parts, replies, strict=True):
             if isinstance(reply, HeadraceError):

@@ -42,8 +42,8 @@ BYTES_AT_ONCE = 1024 * 1024
 class EntryReader:
     """Reads a page: few entries first, then as many at once as their sizes allow."""
 
-    def __init__(self, link: RedisClient, shard: Shard, after: int, upto: int) -> None:
-        self._link = link
+    def __init__(self, client: RedisClient, shard: Shard, after: int, upto: int) -> None:
+        self._client = client
         self._key = journal_key(shard)
         self._last_seq = after
         self._upto = upto
@@ -58,7 +58,7 @@ class EntryReader:
             asked = min(asked, limit - len(self._entries), self._upto - self._last_seq)
             if asked <= 0:
                 break
-            found = await self._link.command("XRANGE", self._key, self._last_seq + 1, "+", "COUNT", asked)
+            found = await self._client.command("XRANGE", self._key, self._last_seq + 1, "+", "COUNT", asked)
             taken = self._take(found, bytes_left)
             bytes_left -= taken
             if len(found) < asked or not taken:
@@ -106,13 +106,13 @@ def lines_of(fields: Mapping[bytes, bytes]) -> bytes:
 class RedisJournal:
     """Reads entries, and remembers who read how far."""
 
-    def __init__(self, link: RedisClient) -> None:
-        self._link = link
+    def __init__(self, client: RedisClient) -> None:
+        self._client = client
 
     async def read(self, shard: Shard, after: int, upto: int, *, limit: int = JOURNAL_PAGE_MAX) -> Sequence[Entry]:
         check_range(after, upto)
         check_int("limit", limit, 1, JOURNAL_PAGE_MAX)
-        reader = EntryReader(self._link, shard, after, upto)
+        reader = EntryReader(self._client, shard, after, upto)
         # The bounds are asked for since that notices a server that was started again and a queue that is cut otherwise.
         _, entries = await asyncio.gather(self.bounds(shard), reader.read(limit, JOURNAL_PAGE_BYTES))
         return cut(entries, after, upto)
@@ -124,7 +124,7 @@ class RedisJournal:
     async def all_bounds(self, shards: Sequence[Shard]) -> Sequence[Bounds]:
         check_batch("shards", len(shards), BATCH_MAX)
         with looking():
-            answers = await ask_across(self._link, "journal_bounds", shards)
+            answers = await ask_across(self._client, "journal_bounds", shards)
         return [NO_BOUNDS if answer is None else bounds_of(answer) for answer in answers]
 
     async def reached(self, spans: Sequence[Span], at_ms: int) -> Sequence[int]:
@@ -134,7 +134,7 @@ class RedisJournal:
         while left:  # every call answers for one span at least
             shards = [spans[place].shard for place in left]
             own = [[spans[place].after, spans[place].upto] for place in left]
-            answers = await ask_across(self._link, "journal_reached", shards, [at_ms], own, reads=True)
+            answers = await ask_across(self._client, "journal_reached", shards, [at_ms], own, reads=True)
             for place, answer in zip(left, answers, strict=True):
                 if answer:
                     found[place] = max(spans[place].after, min(int(answer), spans[place].upto))
@@ -156,7 +156,7 @@ class RedisJournal:
         return await self._move(shard, consumer, seq, "journal_advance", [now_argument(now_ms), _name(consumer), seq])
 
     async def _move(self, shard: Shard, consumer: str, seq: int, function: str, given: list[Argument]) -> Consumer:
-        [answer] = await ask(self._link, function, [shard], given)
+        [answer] = await ask(self._client, function, [shard], given)
         if answer is None:
             raise unknown_queue(shard)
         if len(answer) == 1:
@@ -166,18 +166,18 @@ class RedisJournal:
         return _consumer_of(consumer, answer)
 
     async def forget(self, shard: Shard, consumer: str) -> bool:
-        [answer] = await ask(self._link, "journal_forget", [shard], [_name(consumer)])
+        [answer] = await ask(self._client, "journal_forget", [shard], [_name(consumer)])
         return bool(answer)
 
     async def consumers(self, shard: Shard) -> Sequence[Consumer]:
-        [answer] = await ask(self._link, "journal_consumers", [shard], reads=True)
+        [answer] = await ask(self._client, "journal_consumers", [shard], reads=True)
         known = zip((answer or [])[::2], (answer or [])[1::2], strict=True)
         found = [_consumer_of(name.decode(), packed.split()) for name, packed in known]
         return sorted(found, key=lambda each: each.name)
 
     async def trim(self, shard: Shard, *, limit: int = SWEEP_PER_CALL_MAX, now_ms: int | None = None) -> int:
         check_int("limit", limit, 1, SWEEP_PER_CALL_MAX)
-        [answer] = await ask(self._link, "journal_trim", [shard], [now_argument(now_ms), limit])
+        [answer] = await ask(self._client, "journal_trim", [shard], [now_argument(now_ms), limit])
         return int(answer or 0)
 
 

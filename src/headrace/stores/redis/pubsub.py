@@ -18,12 +18,12 @@ PING_SECONDS = 5.0
 
 
 class PubSubConnection:
-    """Listens to channels of one server until the connection is lost; a new ear is made then."""
+    """Listens to channels of one server until the connection is lost; a new connection is made then."""
 
     def __init__(self, server: Server, on_message: Callable[[str, bytes], None]) -> None:
         self.server = server
         self._on_message = on_message
-        self._wire: RedisConnection | None = None
+        self._connection: RedisConnection | None = None
         self._asked: deque[tuple[str, asyncio.Future[None]]] = deque()
         self._heard: dict[str, asyncio.Future[None]] = {}
         self._pinged_at = 0.0
@@ -32,7 +32,7 @@ class PubSubConnection:
 
     async def open(self) -> None:
         """Connect."""
-        self._wire = await self.server.listening(self._take, self._lost)
+        self._connection = await self.server.listening(self._take, self._lost)
 
     def hears(self, channels: Sequence[str]) -> bool:
         """Whether every wake-up on these channels arrives already."""
@@ -42,14 +42,14 @@ class PubSubConnection:
     async def subscribe(self, channels: Sequence[str]) -> None:
         """Returns when every wake-up from now on will arrive; raises what the server said otherwise."""
         new = [channel for channel in channels if channel not in self._heard]
-        if self._wire is None or self.is_lost:
+        if self._connection is None or self.is_lost:
             raise StoreUnavailable(f"redis at {self.server.address} dropped the connection; is it running?")
         loop = asyncio.get_running_loop()
         for channel in new:
             self._heard[channel] = loop.create_future()
             self._asked.append((channel, self._heard[channel]))
         # One command each: on a cluster the channels of one command must share a slot.
-        self._wire.tell([["SSUBSCRIBE", channel] for channel in new])
+        self._connection.tell([["SSUBSCRIBE", channel] for channel in new])
         for channel in channels:
             told = self._heard.get(channel)
             if told is not None:
@@ -58,23 +58,23 @@ class PubSubConnection:
     def unsubscribe(self, channels: Sequence[str]) -> None:
         """Listen no longer."""
         known = [channel for channel in channels if self._heard.pop(channel, None) is not None]
-        if self._wire is not None:
-            self._wire.tell([["SUNSUBSCRIBE", channel] for channel in known])
+        if self._connection is not None:
+            self._connection.tell([["SUNSUBSCRIBE", channel] for channel in known])
 
     def check(self, now: float) -> None:
         """Ask for a sign of life; a connection that gave none since the last time is dead and does not know it."""
-        if self._wire is None or now < self._pinged_at + PING_SECONDS:
+        if self._connection is None or now < self._pinged_at + PING_SECONDS:
             return
         if not self._is_answered:
-            self._wire.close("no answer to PING")
+            self._connection.close("no answer to PING")
             return
         self._pinged_at, self._is_answered = now, False
-        self._wire.tell([["PING"]])
+        self._connection.tell([["PING"]])
 
     def close(self) -> None:
         """Let go of the connection."""
-        if self._wire is not None:
-            self._wire.close("the store was closed")
+        if self._connection is not None:
+            self._connection.close("the store was closed")
 
     def _take(self, reply: Any) -> None:
         if isinstance(reply, Exception):
@@ -134,7 +134,7 @@ class PubSub:
         self._topology = topology
         self._on_message = on_message
         self._linger_seconds = linger_seconds
-        self._ears: dict[Server, asyncio.Task[PubSubConnection]] = {}
+        self._connections: dict[Server, asyncio.Task[PubSubConnection]] = {}
         self._users: Counter[str] = Counter()
         self._left: dict[str, float] = {}
         self._leaving: asyncio.TimerHandle | None = None
@@ -164,8 +164,8 @@ class PubSub:
         over = [channel for at, (channel, left) in enumerate(self._left.items()) if left <= before or at < beyond]
         for channel in over:
             del self._left[channel]
-        for ear in self._open_ears():
-            ear.unsubscribe(over)
+        for connection in self._open_connections():
+            connection.unsubscribe(over)
         if self._leaving is not None:
             self._leaving.cancel()
         first = next(iter(self._left.values()), None)
@@ -185,50 +185,52 @@ class PubSub:
             return  # who cannot hear has to look, and a look tells what is wrong
 
     async def _listen_to(self, server: Server, channels: Sequence[str], now: float) -> None:
-        task = self._ears.get(server)
-        ear = _opened(task)
-        if ear is not None and ear.hears(channels):
-            ear.check(now)
+        task = self._connections.get(server)
+        connection = _opened(task)
+        if connection is not None and connection.hears(channels):
+            connection.check(now)
             return
         if task is None:
             self._drop_lost()
-            task = self._ears[server] = asyncio.create_task(self._open(server))
+            task = self._connections[server] = asyncio.create_task(self._open(server))
             task.add_done_callback(lambda done: done.cancelled() or done.exception())
         try:
-            ear = await shared(task)
-            if ear is not None:
-                ear.check(now)
-                await ear.subscribe(channels)
+            connection = await shared(task)
+            if connection is not None:
+                connection.check(now)
+                await connection.subscribe(channels)
         except ReplyError as refused:
             await self._topology.look_again(server, refused)
         finally:
             self._drop_lost()
 
     async def _open(self, server: Server) -> PubSubConnection:
-        ear = PubSubConnection(server, self._on_message)
-        await ear.open()
-        return ear
+        connection = PubSubConnection(server, self._on_message)
+        await connection.open()
+        return connection
 
-    def _open_ears(self) -> list[PubSubConnection]:
-        return [ear for task in self._ears.values() if (ear := _opened(task)) is not None]
+    def _open_connections(self) -> list[PubSubConnection]:
+        return [connection for task in self._connections.values() if (connection := _opened(task)) is not None]
 
     def _drop_lost(self) -> None:
-        open_ears = {ear.server for ear in self._open_ears()}
-        self._ears = {server: task for server, task in self._ears.items() if not task.done() or server in open_ears}
+        open_servers = {connection.server for connection in self._open_connections()}
+        self._connections = {
+            server: task for server, task in self._connections.items() if not task.done() or server in open_servers
+        }
 
     def close(self) -> None:
         """Let go of all connections."""
         if self._leaving is not None:
             self._leaving.cancel()
-        for ear in self._open_ears():
-            ear.close()
-        for task in self._ears.values():
+        for connection in self._open_connections():
+            connection.close()
+        for task in self._connections.values():
             task.cancel()
-        self._ears.clear()
+        self._connections.clear()
 
 
 def _opened(task: asyncio.Task[PubSubConnection] | None) -> PubSubConnection | None:
     if task is None or not task.done() or task.cancelled() or task.exception() is not None:
         return None
-    ear = task.result()
-    return None if ear.is_lost else ear
+    connection = task.result()
+    return None if connection.is_lost else connection

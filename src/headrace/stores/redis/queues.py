@@ -25,19 +25,19 @@ class QueueRegistry:
     whoever dies in between; what they name too much is not shown.
     """
 
-    def __init__(self, link: RedisClient) -> None:
-        self._link = link
+    def __init__(self, client: RedisClient) -> None:
+        self._client = client
 
     async def create(self, queue: Queue) -> None:
         """Make all shards of a queue that are not there yet; refuses another number of shards than it has."""
-        await check_shards(self._link, queue)  # so that a refused queue is not named
+        await check_shards(self._client, queue)  # so that a refused queue is not named
         await self._register(queue)
         config = msgspec.json.encode(first_config(queue))
-        [opened] = await ask(self._link, "shard_create", [first_shard(queue)], [config])
+        [opened] = await ask(self._client, "shard_create", [first_shard(queue)], [config])
         others = queue.all_shards()[1:]
         if others:
             # A shard that is late (somebody died while making it) takes the configuration that holds by now.
-            await ask(self._link, "shard_create", others, [opened])
+            await ask(self._client, "shard_create", others, [opened])
         # Once more: somebody who deleted the queue of before may have taken the name off between the two.
         await self._register(queue)
 
@@ -47,18 +47,18 @@ class QueueRegistry:
 
     async def _register(self, queue: Queue) -> None:
         # The name before the tenant: whoever drops an empty tenant looks for names afterwards.
-        await self._link.command("ZADD", names_key(queue.tenant), 0, queue.full_name)
-        await self._link.command("ZADD", TENANTS, 0, queue.tenant)
+        await self._client.command("ZADD", names_key(queue.tenant), 0, queue.full_name)
+        await self._client.command("ZADD", TENANTS, 0, queue.tenant)
 
     async def unregister(self, queue: Queue) -> None:
         """Take a queue whose shards are gone off the lists, unless somebody has made it again meanwhile."""
         names = names_key(queue.tenant)
-        await self._link.command("ZREM", names, queue.full_name)
-        if not await self._link.command("ZCARD", names):
-            await self._link.command("ZREM", TENANTS, queue.tenant)
-            if await self._link.command("ZCARD", names):
-                await self._link.command("ZADD", TENANTS, 0, queue.tenant)
-        if await self._link.command("EXISTS", head_key(first_shard(queue))):
+        await self._client.command("ZREM", names, queue.full_name)
+        if not await self._client.command("ZCARD", names):
+            await self._client.command("ZREM", TENANTS, queue.tenant)
+            if await self._client.command("ZCARD", names):
+                await self._client.command("ZADD", TENANTS, 0, queue.tenant)
+        if await self._client.command("EXISTS", head_key(first_shard(queue))):
             await self._register(queue)
 
     async def names(self, tenant: str, after: str, limit: int) -> list[Queue]:
@@ -79,14 +79,14 @@ class QueueRegistry:
 
     async def _page(self, key: str, after: str, limit: int) -> list[str]:
         start = b"(" + after.encode("utf-8", "surrogatepass") if after else b"-"
-        found = await self._link.command("ZRANGE", key, start, "+", "BYLEX", "LIMIT", 0, limit)
+        found = await self._client.command("ZRANGE", key, start, "+", "BYLEX", "LIMIT", 0, limit)
         return [name.decode() for name in found]
 
     async def _there(self, tenant: str, names: list[str]) -> list[Queue]:
         """Those of the named queues that there are."""
         first = [Queue.parse(name, tenant, 1) for name in names]
         calls = [ServerCall("check_shard_count", [head_key(first_shard(queue))], [""], reads=True) for queue in first]
-        answers: list[Any] = await each(self._link, first[0], calls) if first else []
+        answers: list[Any] = await each(self._client, first[0], calls) if first else []
         found: list[Queue] = []
         for name, [(own, main_queue)] in zip(names, answers, strict=True):
             queue = Queue.parse(name, tenant, int(own or main_queue or 1))
@@ -99,7 +99,7 @@ class QueueRegistry:
         others = [
             ServerCall("check_shard_count", [head_key(shard)], [""], reads=True) for shard in queue.all_shards()[1:]
         ]
-        return queue.is_fail_queue and any(own for [(own, _)] in await each(self._link, queue, others))
+        return queue.is_fail_queue and any(own for [(own, _)] in await each(self._client, queue, others))
 
 
 class FailQueueRegistration:
@@ -126,8 +126,8 @@ _CONFIG = msgspec.json.Decoder(QueueConfig)
 class RedisQueues:
     """Queues whose shard 0 decides what is decided once."""
 
-    def __init__(self, link: RedisClient, registry: QueueRegistry) -> None:
-        self._link = link
+    def __init__(self, client: RedisClient, registry: QueueRegistry) -> None:
+        self._client = client
         self._registry = registry
 
     async def configure(
@@ -142,7 +142,7 @@ class RedisQueues:
         first_config(queue).changed(changes)
         now = now_argument(now_ms)
         for _ in range(CONFIGURE_TRIES_MAX):
-            [known] = await ask(self._link, "configuration", [first_shard(queue)], reads=True)
+            [known] = await ask(self._client, "configuration", [first_shard(queue)], reads=True)
             old = first_config(queue) if known is None else _CONFIG.decode(known)
             check_version(queue, old, version)
             config = old.changed(changes)
@@ -158,21 +158,21 @@ class RedisQueues:
         """Whether shard 0 was still at the old configuration and all shards have the new one now."""
         given = [now, config.version, msgspec.json.encode(config), old.version]
         shards = queue.all_shards()
-        if not self._link.clustered:
-            answers = await ask(self._link, "configure", shards, given)
+        if not self._client.clustered:
+            answers = await ask(self._client, "configure", shards, given)
             return bool(answers[0])
         # Shard 0 alone compares versions; the others take whatever is newer, so two configures end alike everywhere.
-        [taken] = await ask(self._link, "configure", shards[:1], given)
+        [taken] = await ask(self._client, "configure", shards[:1], given)
         if taken and shards[1:]:
-            await ask(self._link, "configure", shards[1:], [*given[:-1], ""])
+            await ask(self._client, "configure", shards[1:], [*given[:-1], ""])
         return bool(taken)
 
     async def configuration(self, queue: Queue) -> QueueConfig:
-        [known] = await ask(self._link, "configuration", [first_shard(queue)], reads=True)
+        [known] = await ask(self._client, "configuration", [first_shard(queue)], reads=True)
         return first_config(queue) if known is None else _CONFIG.decode(known)
 
     async def counts(self, queue: Queue, *, now_ms: int | None = None) -> Counts:
-        answers = await ask(self._link, "counts", queue.all_shards(), [now_argument(now_ms)], reads=True)
+        answers = await ask(self._client, "counts", queue.all_shards(), [now_argument(now_ms)], reads=True)
         return sum((_counts_of(answer) for answer in answers if answer is not None), start=Counts())
 
     async def names(self, tenant: str, *, cursor: str | None = None, limit: int = 100) -> Page[Queue]:
@@ -192,7 +192,7 @@ class RedisQueues:
         purged = 0
         for shard in queue.all_shards():
             if purged < limit:
-                [dropped] = await ask(self._link, "purge_jobs", [shard], [now, limit - purged])
+                [dropped] = await ask(self._client, "purge_jobs", [shard], [now, limit - purged])
                 purged += int(dropped or 0)
         return purged
 
@@ -200,7 +200,7 @@ class RedisQueues:
         check_int("limit", limit, 1, BATCH_MAX)
         # Shard 0 last: while it is there, nobody can cut the queue otherwise.
         shards = queue.all_shards()[::-1]
-        if self._link.clustered:
+        if self._client.clustered:
             gone = await self._erase_each(shards, limit)
         else:
             _, gone = await self._erase(shards, limit, forget=True)
@@ -213,13 +213,13 @@ class RedisQueues:
         queue = shards[0].queue
         keys = [head_key(shard) for shard in shards]
         erased, gone = await one(
-            self._link, queue, ServerCall("delete_shards", keys, [queue.shards, limit, int(forget)])
+            self._client, queue, ServerCall("delete_shards", keys, [queue.shards, limit, int(forget)])
         )
         return int(erased), bool(gone)
 
     async def _erase_each(self, shards: list[Shard], limit: int) -> bool:
         """Shard by shard: all are looked at before one is erased, and all are erased before one is forgotten."""
-        held = await ask(self._link, "count_unfinished", shards, reads=True)
+        held = await ask(self._client, "count_unfinished", shards, reads=True)
         if live := sum(int(each or 0) for each in held):
             raise not_empty(shards[0].queue, live)
         for shard in shards:

@@ -63,10 +63,10 @@ class _Kept(Struct, frozen=True):
 
 
 class IdPages:
-    """Gives walks through a list their pages. Belongs to the event loop of its link."""
+    """Gives walks through a list their pages. Belongs to the event loop of its client."""
 
-    def __init__(self, link: RedisClient) -> None:
-        self._link = link
+    def __init__(self, client: RedisClient) -> None:
+        self._client = client
         self._walks: dict[tuple[Shard, State, str], _Kept] = {}
         """What is kept for walks through a state that came to the shard at the same seq, the last used at the end."""
 
@@ -78,7 +78,7 @@ class IdPages:
         kept = self._walks.pop((shard, state, began), None)
         if kept is None or (page := kept.page(after, limit)) is None:
             count = PAGE_MAX if kept is None else max(LIST_IDS_KEPT_MAX, PAGE_MAX)
-            found_at, ids = await _smallest_ids(self._link, shard, state, after, count)
+            found_at, ids = await _smallest_ids(self._client, shard, state, after, count)
             kept = _Kept(after, ids, len(ids) < count)
             page = ids[:limit]
             began = began or found_at
@@ -96,7 +96,7 @@ class IdPages:
 
 
 async def _smallest_ids(
-    link: RedisClient, shard: Shard, state: State, after: bytes, count: int
+    client: RedisClient, shard: Shard, state: State, after: bytes, count: int
 ) -> tuple[str, list[bytes]]:
     """How far the journal was at the beginning, and the ids of a state with `id > after`, by code point, at most
     `count`."""
@@ -104,7 +104,7 @@ async def _smallest_ids(
     began, below, cursor = "", b"", b"0"
     while True:
         given = [state.value, cursor, SCAN_PER_CALL_MAX, SCAN_PART_BYTES, after, below]
-        [answer] = await ask(link, "scan_ids", [shard], given, reads=True)
+        [answer] = await ask(client, "scan_ids", [shard], given, reads=True)
         if answer is None:
             return began, []
         epoch, seq, cursor, ids = answer
@@ -126,19 +126,19 @@ _AT = "@"
 class RedisReads:
     """Looks, each on one consistent state of a shard."""
 
-    def __init__(self, link: RedisClient) -> None:
-        self._link = link
-        self._id_pages = IdPages(link)
+    def __init__(self, client: RedisClient) -> None:
+        self._client = client
+        self._id_pages = IdPages(client)
 
     async def find(self, queue: Queue, ids: Sequence[str], *, now_ms: int | None = None) -> Sequence[Found | None]:
         check_ids(queue, ids)
         now = now_argument(now_ms)
         if not ids:
-            await self._link.command("EXISTS", head_key(first_shard(queue)))  # says whether the store is closed
+            await self._client.command("EXISTS", head_key(first_shard(queue)))  # says whether the store is closed
             return []
         groups = builtins.list(by_shard(ids, lambda id: (queue, id)))
         own = [[ids[position] for position in positions] for _, positions in groups]
-        answers = await ask(self._link, "find", [shard for shard, _ in groups], [now], own, reads=True)
+        answers = await ask(self._client, "find", [shard for shard, _ in groups], [now], own, reads=True)
         found: builtins.list[Found | None] = [None] * len(ids)
         for (shard, positions), answer in zip(groups, answers, strict=True):
             if answer is not None:
@@ -169,7 +169,7 @@ class RedisReads:
 
     async def finished_job(self, queue: Queue, id: str, *, now_ms: int | None = None) -> FinishedJob | None:
         check_ids(queue, [id])
-        [answer] = await ask(self._link, "get_finished", [queue.shard_of(id)], [now_argument(now_ms), id], reads=True)
+        [answer] = await ask(self._client, "get_finished", [queue.shard_of(id)], [now_argument(now_ms), id], reads=True)
         if answer is None or answer[1] is None:
             return None
         finished_job = finished_job_of(id, answer[1])
@@ -177,7 +177,7 @@ class RedisReads:
 
     async def snapshot(self, shard: Shard, *, now_ms: int | None = None) -> Snapshot:
         with looking():
-            [answer] = await ask(self._link, "snapshot", [shard], [now_argument(now_ms)])
+            [answer] = await ask(self._client, "snapshot", [shard], [now_argument(now_ms)])
         if answer is None:
             return Snapshot(0, 0, [])
         told_ms, epoch, seq, config, waiting, active, blocked_jobs, finished_jobs, dead_letters = answer
@@ -209,7 +209,7 @@ class RedisReads:
         at, _, server = read_scan_cursor(shard, group, cursor, _is_server_place).partition(_AT)
         given = [now_argument(now_ms), group, server, at, limit, SCAN_PART_BYTES]
         with looking():
-            [answer] = await ask(self._link, "scan", [shard], given)
+            [answer] = await ask(self._client, "scan", [shard], given)
         if answer is None:
             return Scan(0, 0, [], None)
         told_ms, epoch, seq, paused, server, at, flat = answer
@@ -219,7 +219,7 @@ class RedisReads:
 
     async def workers(self, queue: Queue, *, now_ms: int | None = None) -> Sequence[WorkerSeen]:
         shards = queue.all_shards()
-        answers = await ask(self._link, "workers", shards, [now_argument(now_ms), WORKER_KEEP_MS], reads=True)
+        answers = await ask(self._client, "workers", shards, [now_argument(now_ms), WORKER_KEEP_MS], reads=True)
         seen = [
             WorkerSeen(name.decode(), shard.index, int(seen_at_ms))
             for shard, answer in zip(shards, answers, strict=True)

@@ -32,26 +32,26 @@ class Server:
         # Behind a `WAIT` all others on the connection would have to wait too.
         self._depth = 1 if options.profile == "replicated" else DEPTH
         self._must_be_master = must_be_master
-        self._wires: list[RedisConnection] = []
+        self._connections: list[RedisConnection] = []
         self._opening: asyncio.Task[None] | None = None
         self._is_closed = False
 
     @property
     def ready(self) -> RedisConnection | None:
         """A connection that can be asked at once, where there is nothing to choose."""
-        if len(self._wires) == 1 and not self._is_closed:
-            wire = self._wires[0]
-            if wire.is_open and wire.load < self._depth:
-                return wire
+        if len(self._connections) == 1 and not self._is_closed:
+            connection = self._connections[0]
+            if connection.is_open and connection.load < self._depth:
+                return connection
         return None
 
     async def ask(self, commands: Sequence[Command]) -> list[Any]:
         """As `RedisConnection.ask`; when no connection can be had, the reason stands in the place of every reply."""
         try:
-            wire = await self._wire()
+            connection = await self._connection()
         except HeadraceError as error:
             return [error] * len(commands)
-        return await wire.ask(commands)
+        return await connection.ask(commands)
 
     async def listening(
         self, listener: Callable[[Any], None], on_lost: Callable[[RedisConnection], None]
@@ -59,16 +59,16 @@ class Server:
         """A connection of its own that only listens."""
         if self._is_closed:
             raise closed(self.address)
-        wire = await self._connect(on_lost)
-        wire.listener = listener
-        return wire
+        connection = await self._connect(on_lost)
+        connection.listener = listener
+        return connection
 
-    async def _wire(self) -> RedisConnection:
+    async def _connection(self) -> RedisConnection:
         while True:  # every turn opens a connection, and their number is bounded
             if self._is_closed:
                 raise closed(self.address)
-            best = min((each for each in self._wires if each.is_open), key=lambda each: each.load, default=None)
-            if best is not None and (best.load < self._depth or len(self._wires) >= self._options.connections):
+            best = min((each for each in self._connections if each.is_open), key=lambda each: each.load, default=None)
+            if best is not None and (best.load < self._depth or len(self._connections) >= self._options.connections):
                 return best
             if self._opening is None:
                 self._opening = asyncio.create_task(self._open())
@@ -81,33 +81,33 @@ class Server:
             task.exception()  # whoever still waits is told; nobody else needs to be
 
     async def _open(self) -> None:
-        self._wires.append(await self._connect(self._lost))
+        self._connections.append(await self._connect(self._lost))
 
     async def _connect(self, on_lost: Callable[[RedisConnection], None]) -> RedisConnection:
-        wire = await connect(self.address, self._options, self._credentials, on_lost)
+        connection = await connect(self.address, self._options, self._credentials, on_lost)
         if self._must_be_master:
-            [role] = await wire.ask([["ROLE"]])
+            [role] = await connection.ask([["ROLE"]])
             if not isinstance(role, list) or role[0] != b"master":
-                wire.close()
+                connection.close()
                 raise StoreUnavailable(f"redis at {self.address} is not the master any more; ask again")
-        return wire
+        return connection
 
-    def _lost(self, wire: RedisConnection) -> None:
-        if wire in self._wires:
-            self._wires.remove(wire)
+    def _lost(self, connection: RedisConnection) -> None:
+        if connection in self._connections:
+            self._connections.remove(connection)
 
     @property
     def load(self) -> int:
         """How many exchanges are under way."""
-        return sum(wire.load for wire in self._wires)
+        return sum(connection.load for connection in self._connections)
 
     async def close(self, why: str = "the store was closed") -> None:
         """Let go of all connections; those who wait on them are told."""
         self._is_closed = True
         if self._opening is not None:
             self._opening.cancel()
-        for wire in list(self._wires):
-            wire.close(why)
+        for connection in list(self._connections):
+            connection.close(why)
         await asyncio.sleep(0)  # the transports let go of their sockets in the next turn
 
 
@@ -116,26 +116,26 @@ async def connect(
 ) -> RedisConnection:
     """A connection on which the user has been let in and the database chosen."""
     loop = asyncio.get_running_loop()
-    wire: RedisConnection | None = None
+    connection: RedisConnection | None = None
     try:
         async with asyncio.timeout(options.connect_ms / 1000):
-            _, wire = await loop.create_connection(
+            _, connection = await loop.create_connection(
                 lambda: RedisConnection(str(address), options.reply_ms, on_lost),
                 address.host,
                 address.port,
                 ssl=_tls(options),
             )
-            await greet(wire, address, _handshake(options, credentials))
+            await greet(connection, address, _handshake(options, credentials))
     except (OSError, TimeoutError) as error:
-        if wire is not None:
-            wire.close()
+        if connection is not None:
+            connection.close()
         why = str(error) or f"not within {options.connect_ms} ms"
         raise StoreUnavailable(f"redis at {address} cannot be reached ({why}); is it running?") from error
     except BaseException:
-        if wire is not None:
-            wire.close()
+        if connection is not None:
+            connection.close()
         raise
-    return wire
+    return connection
 
 
 async def shared(task: asyncio.Task[T]) -> T | None:
@@ -144,9 +144,9 @@ async def shared(task: asyncio.Task[T]) -> T | None:
     return None if task.cancelled() else task.result()
 
 
-async def greet(wire: RedisConnection, address: Address, commands: Sequence[Command]) -> list[Any]:
+async def greet(connection: RedisConnection, address: Address, commands: Sequence[Command]) -> list[Any]:
     """Ask what has to be asked before a connection is of use."""
-    replies = await wire.ask(commands) if commands else []
+    replies = await connection.ask(commands) if commands else []
     for reply in replies:
         if isinstance(reply, Exception):
             raise not_there(address, reply)

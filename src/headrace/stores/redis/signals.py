@@ -38,9 +38,9 @@ class _Sight:
 class FeedWaiters:
     """Sleeps on an event that messages set; of many readers at one place only one looks for all."""
 
-    def __init__(self, link: RedisClient, ears: PubSub) -> None:
-        self._link = link
-        self._ears = ears
+    def __init__(self, client: RedisClient, pubsub: PubSub) -> None:
+        self._client = client
+        self._pubsub = pubsub
         self._waiters = Waiters[str]()
         self._sights: dict[Place, _Sight] = {}
 
@@ -67,11 +67,11 @@ class FeedWaiters:
         loop = asyncio.get_running_loop()
         deadline = loop.time() + timeout_ms / 1000
         channels = [feed_prefix(place[0])]
-        with self._waiters.watching(channels) as event, self._ears.using(channels):
+        with self._waiters.watching(channels) as event, self._pubsub.using(channels):
             while True:
                 if timeout_ms:
                     # Before the look: what comes after the look is then heard.
-                    await self._ears.listen(channels)
+                    await self._pubsub.listen(channels)
                 if await self._look(place, sight):
                     return True
                 # Somebody else may look meanwhile, for all.
@@ -93,7 +93,7 @@ class FeedWaiters:
         began_at = asyncio.get_running_loop().time()
         feed, after = place
         given: list[Argument] = [] if after is None else [after.birth, after.epoch, after.seq]
-        found = bool(await self._link.call(ServerCall("feed_changed", [feed_key(feed)], given, reads=True)))
+        found = bool(await self._client.call(ServerCall("feed_changed", [feed_key(feed)], given, reads=True)))
         sight.looked_at = began_at
         return found
 
@@ -109,12 +109,12 @@ TELL_MS = 15_000
 class RedisSignals:
     """Sleeps on an event that messages set; a shard has a channel for wake-ups and one for ends of jobs."""
 
-    def __init__(self, link: RedisClient, linger_seconds: float = LINGER_SECONDS) -> None:
-        self._link = link
+    def __init__(self, client: RedisClient, linger_seconds: float = LINGER_SECONDS) -> None:
+        self._client = client
         self._waiters = Waiters[str]()
         self._ends = Waiters[tuple[str, str]]()
-        self._ears = PubSub(link.topology, self._take, linger_seconds)
-        self._following = FeedWaiters(link, self._ears)
+        self._pubsub = PubSub(client.topology, self._take, linger_seconds)
+        self._feeds = FeedWaiters(client, self._pubsub)
 
     async def wait(self, queues: Sequence[Queue], timeout_ms: int) -> bool:
         return await self.wait_unless(queues, timeout_ms, lambda: False)
@@ -128,11 +128,11 @@ class RedisSignals:
         deadline = loop.time() + timeout_ms / 1000
         looks = [look for queue in queues for look in self._looks(queue)]
         event = asyncio.Event()
-        with self._waiters.waking(channels, _Hint(event, taken)), self._ears.using(channels):
+        with self._waiters.waking(channels, _Hint(event, taken)), self._pubsub.using(channels):
             while True:
                 if timeout_ms:
                     # Before the look: what comes after the look is then heard.
-                    await self._ears.listen(channels)
+                    await self._pubsub.listen(channels)
                 if await self._has_work(looks):
                     return True
                 left = deadline - loop.time()
@@ -144,14 +144,14 @@ class RedisSignals:
 
     def _looks(self, queue: Queue) -> list[tuple[Queue, ServerCall]]:
         keys = [head_key(shard) for shard in queue.all_shards()]
-        groups = [[key] for key in keys] if self._link.clustered else [keys]
+        groups = [[key] for key in keys] if self._client.clustered else [keys]
         return [
             (queue, ServerCall("has_work", group, ["", *[queue.shards] * len(group)], reads=True)) for group in groups
         ]
 
     async def _has_work(self, looks: Sequence[tuple[Queue, ServerCall]]) -> bool:
         """Whether a claim now, by the server's clock, would find something; refuses a wrong number of shards."""
-        answers = await self._link.call_each([call for _, call in looks])
+        answers = await self._client.call_each([call for _, call in looks])
         for (queue, _), answer in zip(looks, answers, strict=True):
             if isinstance(answer, ScriptRefusal):
                 raise in_words(queue, answer) from answer
@@ -167,10 +167,10 @@ class RedisSignals:
         groups = {shard: [unique[at] for at in picks] for shard, picks in by_shard(unique, lambda id: (queue, id))}
         channels = [ends_channel(shard) for shard in groups]
         names = [(ends_channel(shard), id) for shard, its in groups.items() for id in its]
-        with self._ends.watching(names) as event, self._ears.using(channels):
+        with self._ends.watching(names) as event, self._pubsub.using(channels):
             while True:
                 if timeout_ms:
-                    await self._ears.listen(channels)
+                    await self._pubsub.listen(channels)
                 if await self._has_ended(groups, TELL_MS if timeout_ms else 0):
                     return True
                 left = deadline - loop.time()
@@ -184,21 +184,21 @@ class RedisSignals:
         if not groups:
             return False
         with looking():
-            answers = await ask(self._link, "await_end", list(groups), [tell_ms], list(groups.values()))
+            answers = await ask(self._client, "await_end", list(groups), [tell_ms], list(groups.values()))
         return any(answer is None or answer for answer in answers)
 
     async def changed(self, feed: FeedName, after: FeedCursor | None, timeout_ms: int) -> bool:
-        return await self._following.changed(feed, after, timeout_ms)
+        return await self._feeds.changed(feed, after, timeout_ms)
 
     def _take(self, channel: str, said: bytes) -> None:
         self._waiters.wake([channel])
-        self._following.wake(channel)
+        self._feeds.wake(channel)
         if len(self._ends) and said:
             self._ends.wake((channel, id) for id in said.decode().split("\n"))
 
     def close(self) -> None:
         """Let go of the connections; the next look of those who sleep says that the store was closed."""
-        self._ears.close()
+        self._pubsub.close()
 
 
 class _Hint:

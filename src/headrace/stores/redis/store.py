@@ -25,19 +25,19 @@ class RedisStore:
 
     is_remote = True
 
-    def __init__(self, link: RedisClient, profile: Profile) -> None:
-        registry = QueueRegistry(link)
-        self._link = link
+    def __init__(self, client: RedisClient, profile: Profile) -> None:
+        registry = QueueRegistry(client)
+        self._client = client
         self._profile = profile
-        self.jobs = RedisJobs(link, registry)
-        self.dead = RedisDeadLetters(link, registry)
-        self.queues = RedisQueues(link, registry)
-        self.reads = RedisReads(link)
-        self.journal = RedisJournal(link)
-        self.feeds = RedisFeeds(link)
-        self.items = RedisItems(link)
-        self.signals = RedisSignals(link)
-        self.integrity = RedisIntegrity(link, self.journal)
+        self.jobs = RedisJobs(client, registry)
+        self.dead = RedisDeadLetters(client, registry)
+        self.queues = RedisQueues(client, registry)
+        self.reads = RedisReads(client)
+        self.journal = RedisJournal(client)
+        self.feeds = RedisFeeds(client)
+        self.items = RedisItems(client)
+        self.signals = RedisSignals(client)
+        self.integrity = RedisIntegrity(client, self.journal)
 
     @staticmethod
     async def open(options: RedisOptions, *, edit: Callable[[str], str] | None = None) -> "RedisStore":
@@ -49,24 +49,24 @@ class RedisStore:
         try:
             profile = await check_servers(await topology.masters(), options)
             library = read_library(clustered=topology.clustered, edit=edit)
-            link = RedisClient(topology, library, replicas=profile.replicas, wait_ms=options.wait_ms)
-            await link.load_everywhere()
+            client = RedisClient(topology, library, replicas=profile.replicas, wait_ms=options.wait_ms)
+            await client.load_everywhere()
         except BaseException:
             await topology.close()
             raise
-        return RedisStore(link, profile)
+        return RedisStore(client, profile)
 
     async def now_ms(self) -> int:
-        return await earliest_clock_ms(self._link)
+        return await earliest_clock_ms(self._client)
 
     async def health(self) -> Health:
         profile = self._profile
-        servers = await look_at_servers(self._link, profile.replicas)
-        epoch = await highest_epoch(self._link, self.queues)
-        schema = library_schema(self._link.library, LAYOUT, is_there=True)  # every call puts it where it is missing
+        servers = await look_at_servers(self._client, profile.replicas)
+        epoch = await highest_epoch(self._client, self.queues)
+        schema = library_schema(self._client.library, LAYOUT, is_there=True)  # every call puts it where it is missing
         told = (profile.name, profile.promise, profile.version)
         return Health("redis", *told, servers.skew_ms, epoch, servers.name, schema, servers.notes)
 
     async def close(self) -> None:
         self.signals.close()
-        await self._link.close()
+        await self._client.close()

@@ -1,4 +1,4 @@
-"""A link with a few functions of the tests' own, to see what becomes of calls."""
+"""A Redis client with a few functions of the tests' own, to see what becomes of calls."""
 
 import asyncio
 from collections.abc import AsyncIterator, Callable
@@ -47,16 +47,16 @@ def options_from(url: str) -> RedisOptions:
 
 
 @asynccontextmanager
-async def linked(url: str, source: str = SOURCE) -> AsyncIterator[RedisClient]:
-    """A link to the servers of a URL, with the tests' own functions on them."""
+async def open_client(url: str, source: str = SOURCE) -> AsyncIterator[RedisClient]:
+    """A client of the servers of a URL, with the tests' own functions on them."""
     options = options_from(url)
     topology = topology_of(options)
     try:
         profile = await check_servers(await topology.masters(), options)
         library = Library(source, clustered=topology.clustered)
-        link = RedisClient(topology, library, replicas=profile.replicas, wait_ms=options.wait_ms)
-        await link.load_everywhere()
-        yield link
+        client = RedisClient(topology, library, replicas=profile.replicas, wait_ms=options.wait_ms)
+        await client.load_everywhere()
+        yield client
     finally:
         await topology.close()
 
@@ -64,9 +64,9 @@ async def linked(url: str, source: str = SOURCE) -> AsyncIterator[RedisClient]:
 class Callers:
     """Some who call `count` over and over, whatever happens, and what became of their calls."""
 
-    def __init__(self, link: RedisClient, number: int, calls: Callable[[int], ServerCall] = lambda _: COUNT) -> None:
+    def __init__(self, client: RedisClient, number: int, calls: Callable[[int], ServerCall] = lambda _: COUNT) -> None:
         self.answered = self.unknown = self.unavailable = 0
-        self._link = link
+        self._client = client
         self._calls = calls
         self._number = number
         self._moved = asyncio.Event()
@@ -84,7 +84,7 @@ class Callers:
     async def _call(self, number: int) -> None:
         while not self._is_over:
             try:
-                await self._link.call(self._calls(number))
+                await self._client.call(self._calls(number))
                 self.answered += 1
             except OutcomeUnknown:
                 self.unknown += 1

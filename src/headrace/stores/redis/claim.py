@@ -1,4 +1,4 @@
-"""Claims: what functions are told of one, and what their answers stand for."""
+"""Claims jobs: arguments of the functions, and the meaning of their answers."""
 
 import asyncio
 from collections.abc import Sequence
@@ -11,17 +11,16 @@ from headrace.model.job import Record
 from headrace.model.limits import CLAIM_BYTES_MAX
 from headrace.model.names import Queue, Shard
 from headrace.stores.contract.jobs import OnClaimed
-from headrace.stores.redis.batches import ShardCountCache
 from headrace.stores.redis.client import Argument, RedisClient, ServerCall
 from headrace.stores.redis.errors import ScriptRefusal
+from headrace.stores.redis.fanout import ShardCountCache, call_groups, refusal_error
 from headrace.stores.redis.keys import head_key
 from headrace.stores.redis.packing import HEAD_AT, NO_SHAPE, record_of, shape_of
 from headrace.stores.redis.queues import FailQueueRegistration
 from headrace.stores.shared.sharding import visiting_order
-from headrace.stores.shared.validate import wrong_shards
 
-_MADE, _LEFT = ord("1"), b"2"
-"""What a death did to the fail queue of a shard: it made it, or left a job on the one that was there."""
+_CREATED, _USED = ord("1"), b"2"
+"""What a death did to the fail queue of a shard: created it, or put a job on the existing one."""
 
 
 def shards_to_visit(request: ClaimRequest) -> list[Shard]:
@@ -31,7 +30,7 @@ def shards_to_visit(request: ClaimRequest) -> list[Shard]:
 
 
 def request_args(request: ClaimRequest, limit: int, bytes_left: int) -> list[Argument]:
-    """What functions are told of a request."""
+    """The arguments of a request."""
     return [request.worker, request.nonce, request.lease_ms, limit, bytes_left]
 
 
@@ -44,24 +43,24 @@ def claim_call(
 
 
 def claims_of(request: ClaimRequest, shards: Sequence[Shard], reply: list[Any]) -> Claims:
-    """What the reply of a claim stands for."""
+    """The claims of a reply."""
     flags, was_answered, now_ms, next_at_ms, *answers = reply
     items: list[Claim] = []
     for shard, answer in zip(shards, answers, strict=True):
         if answer is not None:
             items += (
-                _again_of(request, shard.queue, answer)
+                _repeated_of(request, shard.queue, answer)
                 if was_answered
-                else _new_of(request, shard.queue, answer, now_ms)
+                else _claimed_of(request, shard.queue, answer, now_ms)
             )
     if any(
-        flag == _MADE and shard.queue.fail_queue in request.queues for flag, shard in zip(flags, shards, strict=True)
+        flag == _CREATED and shard.queue.fail_queue in request.queues for flag, shard in zip(flags, shards, strict=True)
     ):
-        next_at_ms = now_ms  # a fail queue that was made here was not there to be visited
+        next_at_ms = now_ms  # a fail queue that was created here has not been visited
     return Claims(items, next_at_ms, now_ms)
 
 
-def _new_of(request: ClaimRequest, queue: Queue, answer: list[Any], now_ms: int) -> list[Claim]:
+def _claimed_of(request: ClaimRequest, queue: Queue, answer: list[Any], now_ms: int) -> list[Claim]:
     queue_priority, queue_timeout_ms, first_fence, flat = answer
     nonce, worker, expires_at_ms = request.nonce, request.worker, now_ms + request.lease_ms
     claims: list[Claim] = []
@@ -69,7 +68,7 @@ def _new_of(request: ClaimRequest, queue: Queue, answer: list[Any], now_ms: int)
     priority, timeout_ms = queue_priority, queue_timeout_ms
     for fence, at in enumerate(range(0, len(flat), 2), first_fence):
         id, body = flat[at].decode(), flat[at + 1]
-        # Neighbours are mostly of one shape: seeing that costs a fifth of reading what it says, and they share it.
+        # Neighbours mostly share one shape: comparing it costs a fifth of reading it.
         if not body.startswith(head, HEAD_AT):
             head, read, payload_at, kind, tag, policy = shape_of(body)
             priority = queue_priority if policy.priority is None else policy.priority
@@ -94,7 +93,7 @@ def _new_of(request: ClaimRequest, queue: Queue, answer: list[Any], now_ms: int)
     return claims
 
 
-def _again_of(request: ClaimRequest, queue: Queue, answer: list[Any]) -> list[Claim]:
+def _repeated_of(request: ClaimRequest, queue: Queue, answer: list[Any]) -> list[Claim]:
     priority, timeout_ms, _, flat = answer
     claims: list[Claim] = []
     for at in range(0, len(flat), 5):
@@ -115,36 +114,36 @@ def _again_of(request: ClaimRequest, queue: Queue, answer: list[Any]) -> list[Cl
 
 
 class ClaimCall:
-    """Claims on one server in one call; on a cluster shard by shard, once it is clear that no shard knows the nonce."""
+    """Claims on one server in one call; on a cluster shard by shard, after asking all shards for the nonce."""
 
-    def __init__(self, client: RedisClient, checked: ShardCountCache, fail_queues: FailQueueRegistration) -> None:
+    def __init__(self, client: RedisClient, shard_counts: ShardCountCache, fail_queues: FailQueueRegistration) -> None:
         self._client = client
-        self._checked = checked
+        self._shard_counts = shard_counts
         self._fail_queues = fail_queues
-        self._naming: set[asyncio.Task[None]] = set()
+        self._registrations: set[asyncio.Task[None]] = set()
 
     def post(self, request: ClaimRequest, answered: OnClaimed) -> bool:
         """As `claim`, by the server's clock, written at once and without a task; False when nothing was sent."""
         shards = shards_to_visit(request)
         call = claim_call(request, shards, "", request.limit, CLAIM_BYTES_MAX)
-        return self._client.post(call, partial(self._take, request, shards, answered))
+        return self._client.post(call, partial(self._on_reply, request, shards, answered))
 
-    def _take(self, request: ClaimRequest, shards: Sequence[Shard], answered: OnClaimed, reply: Any) -> None:
-        """Take the reply to what was posted. What has surely changed nothing is asked for again the long way."""
-        found: Claims | Exception | None = None
+    def _on_reply(self, request: ClaimRequest, shards: Sequence[Shard], answered: OnClaimed, reply: Any) -> None:
+        """Hand on the claims of a posted call; None when it surely changed nothing, so that `claim` repeats it."""
+        result: Claims | Exception | None = None
         try:
             if isinstance(reply, OutcomeUnknown):
-                found = reply
+                result = reply
             elif not isinstance(reply, HeadraceError):
-                if _MADE in reply[0]:
+                if _CREATED in reply[0]:
                     task = asyncio.create_task(self._read_later(request, shards, answered, reply))
-                    self._naming.add(task)
-                    task.add_done_callback(self._naming.discard)
+                    self._registrations.add(task)
+                    task.add_done_callback(self._registrations.discard)
                     return
-                found = self._read(request, shards, reply)
+                result = self._read(request, shards, reply)
         except Exception as error:  # noqa: BLE001 - the connection, which others use, must not break by it
-            found = error
-        answered(found)
+            result = error
+        answered(result)
 
     async def _read_later(
         self, request: ClaimRequest, shards: Sequence[Shard], answered: OnClaimed, reply: list[Any]
@@ -156,63 +155,55 @@ class ClaimCall:
         if not self._client.clustered or len(shards) == 1:
             claims, _ = await self._claim(request, shards, now, request.limit, CLAIM_BYTES_MAX)
             return claims
-        await self._checked.check(list(dict.fromkeys(request.queues)))
-        answers = await self._ask_again(request, shards, now, 0)
+        await self._shard_counts.check(list(dict.fromkeys(request.queues)))
+        answers = await self._find_nonce(request, shards, now, 0)
         if any(isinstance(answer, list) for _, answer in answers):
-            return await self._again(request, shards, now)
-        there = [shard for shard, (_, answer) in zip(shards, answers, strict=True) if answer is not None]
-        return await self._claim_each(request, there, now, answers[0][0])
+            return await self._repeat(request, shards, now)
+        existing = [shard for shard, (_, answer) in zip(shards, answers, strict=True) if answer is not None]
+        return await self._claim_each(request, existing, now, answers[0][0])
 
     async def _claim(
         self, request: ClaimRequest, shards: Sequence[Shard], now: int | str, limit: int, bytes_left: int
     ) -> tuple[Claims, bytes]:
-        """What was claimed, and what deaths did to the fail queue of each shard, as dying.handed_on says."""
+        """The claims, and for each shard what deaths did to its fail queue."""
         try:
             reply = await self._client.call(claim_call(request, shards, now, limit, bytes_left))
         except ScriptRefusal as refusal:
-            raise refused(shards, refusal) from refusal
+            raise refusal_error(shards, refusal) from refusal
         return await self.read(request, shards, reply), reply[0]
 
     async def read(self, request: ClaimRequest, shards: Sequence[Shard], reply: list[Any]) -> Claims:
-        """What the reply of a claim stands for, and what has to follow it."""
-        if _MADE in reply[0]:
-            await self._fail_queues.made(
-                [shard.queue for shard, flag in zip(shards, reply[0], strict=True) if flag == _MADE]
+        """The claims of a reply; registers the fail queues that deaths have created."""
+        if _CREATED in reply[0]:
+            await self._fail_queues.register(
+                [shard.queue for shard, flag in zip(shards, reply[0], strict=True) if flag == _CREATED]
             )
         return self._read(request, shards, reply)
 
     def _read(self, request: ClaimRequest, shards: Sequence[Shard], reply: list[Any]) -> Claims:
         for shard, answer in zip(shards, reply[4:], strict=True):
             if answer is not None:
-                self._checked.note(shard.queue)
+                self._shard_counts.add(shard.queue)
         return claims_of(request, shards, reply)
 
-    async def _again(self, request: ClaimRequest, shards: Sequence[Shard], now: int | str) -> Claims:
-        """The claims of an earlier call with this nonce, which some shard knows."""
-        answers = await self._ask_again(request, shards, now, 1)
+    async def _repeat(self, request: ClaimRequest, shards: Sequence[Shard], now: int | str) -> Claims:
+        """The claims of an earlier call with this nonce."""
+        answers = await self._find_nonce(request, shards, now, 1)
         items = [
             claim
             for shard, (_, answer) in zip(shards, answers, strict=True)
             if answer is not None
-            for claim in _again_of(request, shard.queue, answer)
+            for claim in _repeated_of(request, shard.queue, answer)
         ]
         return Claims(items, answers[0][0], answers[0][0])
 
-    async def _ask_again(
+    async def _find_nonce(
         self, request: ClaimRequest, shards: Sequence[Shard], now: int | str, is_all: int
     ) -> list[list[Any]]:
+        """For each shard its clock, and what it knows of the nonce: with `is_all` its claims."""
         common: list[Argument] = [now, request.worker, request.nonce, is_all]
-        calls = [
-            ServerCall("claim_repeat", [head_key(shard)], [*common, shard.queue.shards], reads=True) for shard in shards
-        ]
-        answers: list[list[Any]] = []
-        for shard, answer in zip(shards, await self._client.call_each(calls), strict=True):
-            if isinstance(answer, ScriptRefusal):
-                raise refused([shard], answer) from answer
-            if isinstance(answer, HeadraceError):
-                raise answer
-            answers.append(answer)
-        return answers
+        groups = [([shard], [*common, shard.queue.shards]) for shard in shards]
+        return await call_groups(self._client, "claim_repeat", groups, reads=True)
 
     async def _claim_each(self, request: ClaimRequest, shards: Sequence[Shard], now: int | str, now_ms: int) -> Claims:
         items: list[Claim] = []
@@ -223,26 +214,20 @@ class ClaimCall:
                 times.append(items[-1].claimed_at_ms)
                 break
             try:
-                part, flags = await self._claim(request, [shard], now, request.limit - len(items), bytes_left)
+                claims, flags = await self._claim(request, [shard], now, request.limit - len(items), bytes_left)
             except StoreUnavailable:
                 if not items:
                     raise
-                # What was handed out counts; the rest is asked for again at once.
+                # What was claimed counts; the worker claims the rest at once.
                 times.append(items[-1].claimed_at_ms)
                 break
             except OutcomeUnknown as lost:
                 raise OutcomeUnknown(str(lost), known=items) from lost
-            items += part.items
-            now_ms = part.now_ms  # each master has a clock of its own; the last one heard is the closest to the present
-            bytes_left -= sum(len(claim.record.payload) for claim in part.items)
-            if flags == _LEFT and Shard(shard.queue.fail_queue, shard.index) in shards[:position]:
+            items += claims.items
+            now_ms = claims.now_ms  # each master has a clock of its own; the last answer is the closest to the present
+            bytes_left -= sum(len(claim.record.payload) for claim in claims.items)
+            if flags == _USED and Shard(shard.queue.fail_queue, shard.index) in shards[:position]:
                 times.append(now_ms)  # the fail queue was visited before
-            if part.next_at_ms is not None:
-                times.append(part.next_at_ms)
+            if claims.next_at_ms is not None:
+                times.append(claims.next_at_ms)
         return Claims(items, min(times, default=None), now_ms)
-
-
-def refused(shards: Sequence[Shard], refusal: ScriptRefusal) -> HeadraceError:
-    """The error that a caller gets for a shard that knows another number of shards."""
-    known, _, index = refusal.details.partition(" ")
-    return wrong_shards(shards[int(index or 1) - 1].queue, int(known))

@@ -12,7 +12,7 @@ from headrace.model.validate import check_batch, check_bool, check_int
 from headrace.stores.contract.dead_letters import ALL_DEAD_LETTERS, DeadLetterFilter
 from headrace.stores.engine.dead_letters import not_found
 from headrace.stores.redis.client import Argument, RedisClient
-from headrace.stores.redis.fanout import ask, now_argument
+from headrace.stores.redis.fanout import call_shards, now_argument
 from headrace.stores.redis.keys import first_shard, head_key
 from headrace.stores.redis.packing import dead_letter_of
 from headrace.stores.redis.queues import QueueRegistry
@@ -67,7 +67,7 @@ class RedisDeadLetters:
         self, shard: Shard, now: int | str, after: int, limit: int
     ) -> tuple[int, builtins.list[DeadLetter]]:
         """The instant of the look, and dead letters with `number > after`, by number."""
-        [answer] = await ask(self._client, "dead_letter_list", [shard], [now, after, limit], reads=True)
+        [answer] = await call_shards(self._client, "dead_letter_list", [shard], [now, after, limit], reads=True)
         if answer is None:
             return 0, []
         told_ms, flat = answer
@@ -123,7 +123,7 @@ class RedisDeadLetters:
         if not shards:
             await self._client.command("EXISTS", head_key(first_shard(queue)))  # says whether the store is closed
             return []
-        return await ask(self._client, function, shards, common, own)
+        return await call_shards(self._client, function, shards, common, own)
 
 
 def _pick_of(pick: DeadLetterKey | str) -> str:

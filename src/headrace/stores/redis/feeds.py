@@ -23,7 +23,7 @@ from headrace.model.validate import check_int, check_version_number
 from headrace.stores.engine.feeds import SWEEPER, encode_config
 from headrace.stores.redis.client import Argument, RedisClient, ServerCall
 from headrace.stores.redis.errors import ScriptRefusal
-from headrace.stores.redis.fanout import looking, now_argument
+from headrace.stores.redis.fanout import as_read, now_argument
 from headrace.stores.redis.keys import feed_key
 from headrace.stores.redis.packing import change_of, cursor_of
 from headrace.stores.shared.validate import feed_exists, feed_version_changed, unknown_feed
@@ -50,8 +50,8 @@ class RedisFeeds:
         check_writable(feed)
         check_instance(instance)
         config = first_feed_config(type, changes)
-        given = [now_argument(now_ms), instance, feed.name, encode_config(config), _DIRECTORY]
-        await self._change("feed_create", feed, given)
+        args = [now_argument(now_ms), instance, feed.name, encode_config(config), _DIRECTORY]
+        await self._change("feed_create", feed, args)
         return config
 
     async def configure(
@@ -75,8 +75,8 @@ class RedisFeeds:
             if version is not None and version != old.version:
                 raise feed_version_changed(feed, old, version)
             config = old.changed(changes)
-            given = [now, instance, feed.name, encode_config(config), _DIRECTORY, known]
-            if await self._change("feed_configure", feed, given):
+            args = [now, instance, feed.name, encode_config(config), _DIRECTORY, known]
+            if await self._change("feed_configure", feed, args):
                 return config
         raise StoreUnavailable(
             f"feed {str(feed)!r} was configured by others {CONFIGURE_TRIES_MAX} times in a row; ask again"
@@ -87,12 +87,12 @@ class RedisFeeds:
         check_instance(instance)
         await self._change("feed_delete", feed, [now_argument(now_ms), instance, feed.name, _DIRECTORY])
 
-    async def _change(self, function: str, feed: FeedName, given: Sequence[Argument]) -> Any:
+    async def _change(self, function: str, feed: FeedName, args: Sequence[Argument]) -> Any:
         keys = [feed_key(feed), feed_key(feed.directory)]
-        return await call_feed(self._client, feed, ServerCall(function, keys, [*given]))
+        return await call_feed(self._client, feed, ServerCall(function, keys, [*args]))
 
     async def describe(self, feed: FeedName) -> FeedState | None:
-        with looking():
+        with as_read():
             answer = await self._client.call(ServerCall("feed_describe", [feed_key(feed)], []))
         if answer is None:
             return None
@@ -102,9 +102,9 @@ class RedisFeeds:
     async def changes(self, feed: FeedName, after: FeedCursor | None = None, *, limit: int = PAGE_MAX) -> Changes:
         check_cursor(after)
         check_int("limit", limit, 1, PAGE_MAX)
-        given: list[Argument] = [limit] if after is None else [limit, after.birth, after.epoch, after.seq]
-        with looking():
-            answer = await self._client.call(ServerCall("feed_changes", [feed_key(feed)], given))
+        args: list[Argument] = [limit] if after is None else [limit, after.birth, after.epoch, after.seq]
+        with as_read():
+            answer = await self._client.call(ServerCall("feed_changes", [feed_key(feed)], args))
         if answer is None:
             return Changes("gone", [], None)
         status, birth, epoch, seq, entries = answer
@@ -118,8 +118,8 @@ class RedisFeeds:
         return Changes("kept", found, FeedCursor(end.birth, last.epoch, last.seq), last.seq < end.seq)
 
     async def sweep(self, feed: FeedName, *, now_ms: int | None = None) -> int:
-        given = [now_argument(now_ms), SWEEPER, int(feed.is_directory)]
-        swept: int = await self._client.call(ServerCall("feed_sweep", [feed_key(feed)], [*given]))
+        args = [now_argument(now_ms), SWEEPER, int(feed.is_directory)]
+        swept: int = await self._client.call(ServerCall("feed_sweep", [feed_key(feed)], [*args]))
         return swept
 
 
@@ -131,10 +131,10 @@ async def call_feed(client: RedisClient, feed: FeedName, call: ServerCall) -> An
     except ScriptRefusal as refusal:
         if refusal.reason == "wrong_type":
             raise
-        raise _in_words(feed, refusal) from refusal
+        raise _feed_refusal(feed, refusal) from refusal
 
 
-def _in_words(feed: FeedName, refusal: ScriptRefusal) -> HeadraceError:
+def _feed_refusal(feed: FeedName, refusal: ScriptRefusal) -> HeadraceError:
     match refusal.reason:
         case "unknown_feed":
             return unknown_feed(feed)

@@ -11,7 +11,7 @@ from headrace.model.names import Shard
 from headrace.model.validate import check_int
 from headrace.stores.engine.integrity import CheckCursor, read_repair_cursor
 from headrace.stores.redis.client import Argument, RedisClient
-from headrace.stores.redis.fanout import ask, now_argument
+from headrace.stores.redis.fanout import call_shards, now_argument
 from headrace.stores.redis.journal import EntryReader, RedisJournal, bounds_of
 from headrace.stores.shared.cursors import bad_cursor, write_cursor
 
@@ -35,8 +35,8 @@ class RedisIntegrity:
     ) -> Findings:
         place = CheckCursor.read(shard, cursor)
         records = THROUGH if place.records is None else place.records
-        given = _given(records, limit, now_ms)
-        [answer] = await ask(self._client, "integrity_check", [shard], given, reads=True)
+        args = _check_args(records, limit, now_ms)
+        [answer] = await call_shards(self._client, "integrity_check", [shard], args, reads=True)
         if answer is None:
             return Findings()
         journal, leases_over, quarantine, walked = answer
@@ -64,8 +64,8 @@ class RedisIntegrity:
     async def repair(
         self, shard: Shard, *, cursor: str | None = None, limit: int = BATCH_MAX, now_ms: int | None = None
     ) -> RepairResult:
-        given = _given(read_repair_cursor(shard, cursor, limit), limit, now_ms)
-        [answer] = await ask(self._client, "integrity_repair", [shard], given)
+        args = _check_args(read_repair_cursor(shard, cursor, limit), limit, now_ms)
+        [answer] = await call_shards(self._client, "integrity_repair", [shard], args)
         if answer is None:
             return RepairResult()
         problems, count_mismatches, cleared, *place = answer
@@ -77,7 +77,7 @@ class RedisIntegrity:
         )
 
 
-def _given(place: str, limit: int, now_ms: int | None) -> list[Argument]:
+def _check_args(place: str, limit: int, now_ms: int | None) -> list[Argument]:
     check_int("limit", limit, 1, BATCH_MAX)
     phase, _, at = (place or "1 0").partition(" ")
     if not (phase.isdigit() and at.isdigit() and 1 <= int(phase) <= PHASES):

@@ -45,16 +45,16 @@ class RedisItems:
         check_call(feed, "publications", len(publications), instance)
         if not publications:
             return []
-        given: list[Argument] = [now_argument(now_ms), instance]
+        args: list[Argument] = [now_argument(now_ms), instance]
         for each in publications:
             where, neighbour = _position_args(each.position)
-            given += ["e" if each.edit else where, each.id or "", neighbour, each.item]
+            args += ["e" if each.edit else where, each.id or "", neighbour, each.item]
 
         def refuse(type: str) -> None:
             for each in publications:
                 check_publication(feed, type, each)
 
-        signs, *drawn = await self._call(feed, "item_publish", given, refuse)
+        signs, *drawn = await self._call(feed, "item_publish", args, refuse)
         numbers = iter(drawn)
         return [
             Published(next(numbers).decode() if each.id is None and sign == "p" else each.id, _PUBLISHED[sign])
@@ -78,11 +78,11 @@ class RedisItems:
         check_call(feed, "moves", len(moves), instance)
         if not moves:
             return []
-        given: list[Argument] = [now_argument(now_ms), instance]
+        args: list[Argument] = [now_argument(now_ms), instance]
         for each in moves:
             where, neighbour = _position_args(each.position)
-            given += [where, each.id, neighbour]
-        signs = await self._call(feed, "item_move", given, _refusing(feed, "move items"))
+            args += [where, each.id, neighbour]
+        signs = await self._call(feed, "item_move", args, _refusing(feed, "move items"))
         return [Moved(each.id, _MOVED[sign]) for each, sign in zip(moves, signs.decode(), strict=True)]
 
     async def take(self, feed: FeedName, limit: int = 1, *, now_ms: int | None = None) -> Sequence[Item]:
@@ -120,19 +120,19 @@ class RedisItems:
         rows = [item for item in items_of(flat) if item.at_ms > int(over_ms)]
         return ItemsSnapshot(rows, cursor_of(birth, epoch, seq))
 
-    async def _look(self, feed: FeedName, function: str, given: "builtins.list[Argument]") -> Any:
-        return await self._client.call(ServerCall(function, [feed_key(feed)], given, reads=True))
+    async def _look(self, feed: FeedName, function: str, args: "builtins.list[Argument]") -> Any:
+        return await self._client.call(ServerCall(function, [feed_key(feed)], args, reads=True))
 
     async def _call(
         self,
         feed: FeedName,
         function: str,
-        given: "builtins.list[Argument]",
+        args: "builtins.list[Argument]",
         refuse: Callable[[str], None] | None = None,
     ) -> Any:
         """The answer to a call; `refuse` says what a feed of the type that it turned out to be cannot do."""
         try:
-            return await call_feed(self._client, feed, ServerCall(function, [feed_key(feed)], given))
+            return await call_feed(self._client, feed, ServerCall(function, [feed_key(feed)], args))
         except ScriptRefusal as refusal:
             type = refusal.details
             if refuse is not None:

@@ -18,7 +18,7 @@ from headrace.model.names import Shard
 from headrace.model.validate import check_batch, check_bool, check_int, check_text
 from headrace.stores.engine.journal import NO_BOUNDS, cut
 from headrace.stores.redis.client import Argument, RedisClient
-from headrace.stores.redis.fanout import ask, ask_across, looking, now_argument
+from headrace.stores.redis.fanout import as_read, call_shards, call_shards_of_queues, now_argument
 from headrace.stores.redis.keys import journal_key
 from headrace.stores.redis.packed_lines import claimed_lines, enqueued_lines
 from headrace.stores.shared.validate import (
@@ -123,8 +123,8 @@ class RedisJournal:
 
     async def all_bounds(self, shards: Sequence[Shard]) -> Sequence[Bounds]:
         check_batch("shards", len(shards), BATCH_MAX)
-        with looking():
-            answers = await ask_across(self._client, "journal_bounds", shards)
+        with as_read():
+            answers = await call_shards_of_queues(self._client, "journal_bounds", shards)
         return [NO_BOUNDS if answer is None else bounds_of(answer) for answer in answers]
 
     async def reached(self, spans: Sequence[Span], at_ms: int) -> Sequence[int]:
@@ -134,7 +134,7 @@ class RedisJournal:
         while left:  # every call answers for one span at least
             shards = [spans[place].shard for place in left]
             own = [[spans[place].after, spans[place].upto] for place in left]
-            answers = await ask_across(self._client, "journal_reached", shards, [at_ms], own, reads=True)
+            answers = await call_shards_of_queues(self._client, "journal_reached", shards, [at_ms], own, reads=True)
             for place, answer in zip(left, answers, strict=True):
                 if answer:
                     found[place] = max(spans[place].after, min(int(answer), spans[place].upto))
@@ -155,8 +155,8 @@ class RedisJournal:
         check_int("seq", seq, 0, SEQ_MAX)
         return await self._move(shard, consumer, seq, "journal_advance", [now_argument(now_ms), _name(consumer), seq])
 
-    async def _move(self, shard: Shard, consumer: str, seq: int, function: str, given: list[Argument]) -> Consumer:
-        [answer] = await ask(self._client, function, [shard], given)
+    async def _move(self, shard: Shard, consumer: str, seq: int, function: str, args: list[Argument]) -> Consumer:
+        [answer] = await call_shards(self._client, function, [shard], args)
         if answer is None:
             raise unknown_queue(shard)
         if len(answer) == 1:
@@ -166,18 +166,18 @@ class RedisJournal:
         return _consumer_of(consumer, answer)
 
     async def forget(self, shard: Shard, consumer: str) -> bool:
-        [answer] = await ask(self._client, "journal_forget", [shard], [_name(consumer)])
+        [answer] = await call_shards(self._client, "journal_forget", [shard], [_name(consumer)])
         return bool(answer)
 
     async def consumers(self, shard: Shard) -> Sequence[Consumer]:
-        [answer] = await ask(self._client, "journal_consumers", [shard], reads=True)
+        [answer] = await call_shards(self._client, "journal_consumers", [shard], reads=True)
         known = zip((answer or [])[::2], (answer or [])[1::2], strict=True)
         found = [_consumer_of(name.decode(), packed.split()) for name, packed in known]
         return sorted(found, key=lambda each: each.name)
 
     async def trim(self, shard: Shard, *, limit: int = SWEEP_PER_CALL_MAX, now_ms: int | None = None) -> int:
         check_int("limit", limit, 1, SWEEP_PER_CALL_MAX)
-        [answer] = await ask(self._client, "journal_trim", [shard], [now_argument(now_ms), limit])
+        [answer] = await call_shards(self._client, "journal_trim", [shard], [now_argument(now_ms), limit])
         return int(answer or 0)
 
 

@@ -12,15 +12,14 @@ from headrace.model.claim import Delivery
 from headrace.model.decision import Reason
 from headrace.model.feed import Changed, ChangeEvent, FeedCursor, Item, ItemPosition, Where
 from headrace.model.finished import DeadLetter, DeadLetterKey, FinishedJob
-from headrace.model.job import NO_HEADERS, BlockedJob, Job, Record, UpdateRunAt
-from headrace.model.outcome import Cancelled, Done, Failed, JobError, Outcome, Released, Retried
+from headrace.model.job import NO_HEADERS, BlockedJob, Record
+from headrace.model.outcome import JobError
 from headrace.model.policy import NO_POLICY, Policy
 from headrace.stores.engine.feed_rows import ItemRow
-from headrace.stores.redis.packed_lines import pack_enqueued
 
 _HEAD = struct.Struct(">HIHIIIHBBH")
-_TAIL = struct.Struct(">IH")
-_SAID = struct.Struct(">HHBBI")
+BODY_TAIL = struct.Struct(">IH")
+"""The sizes of payload and headers, which follow the head of a body."""
 HEAD_AT = 20
 """Where the times and counts of a body end, which are each job's own."""
 _FIELDS = ("timeout_ms", "max_attempts", "max_stalls", "backoff_ms", "backoff_ms_max", "result_ttl_ms", "expires_at_ms")
@@ -46,14 +45,7 @@ COUNTERS = (
 _COUNTERS = struct.Struct(f"<{len(COUNTERS)}d")
 _FINISHED_JOB_HEAD_AT = 20
 _REASONS: dict[int, Reason] = {ord("a"): "attempts", ord("s"): "stalls", ord("f"): "failed", ord("e"): "expired"}
-_TIME_FLAGS = {
-    UpdateRunAt.ALWAYS: b"a",
-    UpdateRunAt.NEVER: b"n",
-    UpdateRunAt.IF_LATER: b"l",
-    UpdateRunAt.IF_EARLIER: b"e",
-}
 _json = msgspec.json.Encoder().encode
-_pack_headers = msgspec.msgpack.Encoder().encode
 _unpack_headers = msgspec.msgpack.Decoder(dict[str, str]).decode
 
 
@@ -72,113 +64,33 @@ def pack_uint48(number: int) -> bytes:
     return number.to_bytes(6, "big")
 
 
-def _six_at(packed: bytes, at: int) -> int:
+def _uint48_at(packed: bytes, at: int) -> int:
     return int.from_bytes(packed[at : at + 6], "big")
 
 
 @lru_cache(4_096)
-def _plain_head_of(kind: str, tag: str | None) -> tuple[bytes, str]:
-    # Most jobs set no policy, and hashing one costs as much as all the rest.
-    return _head_of(kind, tag, NO_POLICY)
+def pack_plain_head(kind: str, tag: str | None) -> tuple[bytes, str]:
+    """As `pack_head`, without a policy: most jobs set none, and hashing one costs as much as all the rest."""
+    return pack_head(kind, tag, NO_POLICY)
 
 
 @lru_cache(4_096)
-def _head_of(kind: str, tag: str | None, policy: Policy) -> tuple[bytes, str]:
-    """The head of a new body behind its times, and what its line says of the kind and tag."""
+def pack_head(kind: str, tag: str | None, policy: Policy) -> tuple[bytes, str]:
+    """The head of a new body behind its times, and the kind and tag as members of its journal line."""
     values = [getattr(policy, field) for field in _FIELDS]
     mask = sum(1 << bit for bit, value in enumerate(values) if value is not None)
     fields = b"".join(pack_uint48(value) for value in values if value is not None)
     priority = _NO_PRIORITY if policy.priority is None else policy.priority
-    work = kind.encode() + (tag or "").encode()
-    size = _HEAD.size + len(fields) + len(work)
-    head = bytes(8) + struct.pack(">HBBH", size, priority, mask, len(kind.encode())) + fields + work
-    said = '"kind":' + _json(kind).decode() + ("" if tag is None else ',"tag":' + _json(tag).decode())
-    return head, said
-
-
-def enqueue_arguments(
-    jobs: Sequence[Job], are_distinct: bool, are_texts: bool, *, keeps_lines: bool
-) -> list[str | bytes | int | float]:
-    """Jobs as enqueue takes them: as the journal keeps them where it may, their sorts, then each of them."""
-    sorts: dict[tuple[bytes, str], int] = {}
-    args: list[str | bytes | int | float] = []
-    picked: list[int] = []
-    sizes: list[int] = []
-    kind, tag, policy, which, name = "", None, None, 0, b""
-    for job in jobs:
-        # Most jobs of a call are of one sort, and share the objects that say so.
-        if job.kind != kind or job.tag != tag or job.policy is not policy:
-            kind, tag, policy = job.kind, job.tag, job.policy
-            sort = _plain_head_of(kind, tag) if policy is NO_POLICY else _head_of(kind, tag, policy)
-            which = sorts.setdefault(sort, len(sorts))
-            name = (which + 1).to_bytes(2)
-        payload = job.payload
-        size = len(payload)
-        headers = _pack_headers(job.headers) if job.headers else b""
-        steer = _steer(job)
-        if steer:
-            keeps_lines = False
-        picked.append(which)
-        sizes.append(size)
-        args += (
-            job.id,
-            _TAIL.pack(size, len(headers)) + payload + headers,
-            name + steer if steer else name,
-        )
-    kept, size = pack_enqueued([job.id for job in jobs], list(sorts), picked, sizes) if keeps_lines else (b"", 0)
-    said = _SAID.pack(len(jobs), len(sorts), are_distinct, are_texts, size)
-    return [said, kept, *[part for sort in sorts for part in sort], *args]
-
-
-def _steer(job: Job) -> bytes:
-    if (
-        job.run_at_ms is None
-        and job.delay_ms is None
-        and job.idempotency_key is None
-        and job.update_run_at is None
-        and job.update_payload
-        and job.update_policy
-        and not job.reset_counts
-    ):
-        return b""
-    if job.run_at_ms is not None:
-        mode, number = b"t", job.run_at_ms
-    else:
-        mode, number = b"d", job.delay_ms or 0
-    flags = b"%d%d%d" % (job.update_payload, job.update_policy, job.reset_counts)
-    steer = _TIME_FLAGS[job.run_at_flag] + flags + mode + pack_uint48(number)
-    if job.idempotency_key is None:
-        return steer
-    ttl_ms = 0 if job.idempotency_ttl_ms is None else job.idempotency_ttl_ms + 1
-    return steer + pack_uint48(ttl_ms) + job.fingerprint.encode() + job.idempotency_key.encode()
-
-
-def pack_outcome(outcome: Outcome) -> tuple[str, bytes]:
-    """An outcome as settle takes it: how the delivery ended, and what has to be said of that."""
-    match outcome:
-        case Done(None):
-            return "d", b""
-        case Done(result):
-            return "D", result or b""
-        case Cancelled():
-            return "c", b""
-        case Released(delay_ms):
-            return "l", pack_uint48(delay_ms)
-        case Failed(error):
-            return "f", _pack_error(error)
-        case Retried(error, delay_ms, jitter_ppm):
-            delay = 0 if delay_ms is None else delay_ms + 1
-            return "r", pack_uint48(delay) + jitter_ppm.to_bytes(4, "big") + _pack_error(error)
-
-
-def _pack_error(error: JobError) -> bytes:
-    cls = error.cls.encode()
-    return len(cls).to_bytes(2, "big") + cls + error.message.encode()
+    labels = kind.encode() + (tag or "").encode()
+    size = _HEAD.size + len(fields) + len(labels)
+    head = bytes(8) + struct.pack(">HBBH", size, priority, mask, len(kind.encode())) + fields + labels
+    members = '"kind":' + _json(kind).decode() + ("" if tag is None else ',"tag":' + _json(tag).decode())
+    return head, members
 
 
 @lru_cache(1_024)
 def _policy_of(priority: int, mask: int, fields: bytes) -> Policy:
-    values = (_six_at(fields, at) for at in range(0, len(fields), 6))
+    values = (_uint48_at(fields, at) for at in range(0, len(fields), 6))
     given = {field: next(values) for bit, field in enumerate(_FIELDS) if mask & 1 << bit}
     return Policy(priority=None if priority == _NO_PRIORITY else priority, **given)
 
@@ -190,8 +102,8 @@ def record_of(id: str, packed: bytes, order_key: int | None) -> Record:
     if mask or priority != _NO_PRIORITY:
         at += 6 * mask.bit_count()
         policy = _policy_of(priority, mask, packed[_HEAD.size : at])
-    payload_size, headers_size = _TAIL.unpack_from(packed, size)
-    payload_at = size + _TAIL.size
+    payload_size, headers_size = BODY_TAIL.unpack_from(packed, size)
+    payload_at = size + BODY_TAIL.size
     headers_at = payload_at + payload_size
     error_at = headers_at + headers_size
     error, failed_at_ms = _error_at(packed, error_at) if error_at < len(packed) else (None, None)
@@ -237,22 +149,22 @@ def shape_of(packed: bytes) -> BodyShape:
 @lru_cache(1_024)
 def _shape_of(head: bytes) -> BodyShape:
     size = HEAD_AT + len(head)
-    record = record_of("", bytes(HEAD_AT) + head + _TAIL.pack(0, 0), None)
+    record = record_of("", bytes(HEAD_AT) + head + BODY_TAIL.pack(0, 0), None)
     read = struct.Struct(f">HIHIII{len(head)}xIH").unpack_from
-    return BodyShape(head, read, size + _TAIL.size, record.kind, record.tag, record.policy)
+    return BodyShape(head, read, size + BODY_TAIL.size, record.kind, record.tag, record.policy)
 
 
 def _error_at(packed: bytes, at: int) -> tuple[JobError, int]:
     size = int.from_bytes(packed[at + 6 : at + 8], "big")
     cls, message = packed[at + 8 : at + 8 + size], packed[at + 8 + size :]
-    return JobError(cls.decode(), message.decode()), _six_at(packed, at)
+    return JobError(cls.decode(), message.decode()), _uint48_at(packed, at)
 
 
 def delivery_of(packed: bytes, expires_at_ms: int) -> Delivery:
     """What is kept beside an active job, with the end of its lease."""
     token, worker, _ = packed[7:].split(b"\0", 2)
     nonce, _, fence = token.decode().rpartition(".")
-    return Delivery(int(fence), nonce, worker.decode(), _six_at(packed, 1), expires_at_ms, packed[:1] == b"1")
+    return Delivery(int(fence), nonce, worker.decode(), _uint48_at(packed, 1), expires_at_ms, packed[:1] == b"1")
 
 
 def blocked_job_of(id: str, packed: bytes) -> BlockedJob:
@@ -263,8 +175,8 @@ def blocked_job_of(id: str, packed: bytes) -> BlockedJob:
         update_payload=bool(flags & 1),
         update_policy=bool(flags & 2),
         reset_counts=bool(flags & 4),
-        lo_ms=_six_at(packed, 1) - 1,
-        hi_ms=_six_at(packed, 7),
+        lo_ms=_uint48_at(packed, 1) - 1,
+        hi_ms=_uint48_at(packed, 7),
     )
 
 
@@ -282,8 +194,8 @@ def finished_job_of(id: str, packed: bytes) -> FinishedJob:
         packed[kind_at : kind_at + kind_size].decode(),
         packed[kind_at + kind_size : result_at].decode() or None,
         since << 32 | since_low,
-        _six_at(packed, 2),
-        _six_at(packed, 8),
+        _uint48_at(packed, 2),
+        _uint48_at(packed, 8),
         packed[1:2] == b"1",
         attempts,
         stalls,
@@ -302,8 +214,8 @@ def dead_letter_of(shard: int, number: int, packed: bytes) -> DeadLetter:
         record_of(packed[19:class_at].decode(), packed[body_at:], None),
         _REASONS[packed[0]],
         JobError(packed[class_at:message_at].decode(), packed[message_at:body_at].decode()),
-        _six_at(packed, 1),
-        _six_at(packed, 7),
+        _uint48_at(packed, 1),
+        _uint48_at(packed, 7),
     )
 
 

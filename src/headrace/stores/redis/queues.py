@@ -1,6 +1,6 @@
 """The queues protocol: configuration, counts, names, and the end of a queue."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import msgspec
@@ -11,47 +11,43 @@ from headrace.model.names import Queue, Shard, check_tenant
 from headrace.model.queue_config import QueueConfig, first_config
 from headrace.model.results import Counts, Page
 from headrace.model.validate import check_int, check_version_number
-from headrace.stores.redis.client import RedisClient, ServerCall
-from headrace.stores.redis.fanout import ask, check_shards, each, now_argument, one
+from headrace.stores.redis.client import Argument, RedisClient
+from headrace.stores.redis.fanout import ShardGroup, call_groups, call_shards, check_shard_counts, now_argument
 from headrace.stores.redis.keys import TENANTS, first_shard, head_key, names_key
 from headrace.stores.shared.validate import check_version, not_empty
 
 
 class QueueRegistry:
-    """Makes and finds queues.
+    """Creates and lists queues.
 
-    Shard 0 decides whether there is a queue and how it is cut: it is opened before the others and forgotten after
+    Shard 0 decides whether a queue exists and how many shards it has: it is created before the others and dropped after
     them. The lists of names and tenants are written before it and cleared after it, so they never lack a queue,
-    whoever dies in between; what they name too much is not shown.
+    whichever client dies in between; names without a queue are not shown.
     """
 
     def __init__(self, client: RedisClient) -> None:
         self._client = client
 
     async def create(self, queue: Queue) -> None:
-        """Make all shards of a queue that are not there yet; refuses another number of shards than it has."""
-        await check_shards(self._client, queue)  # so that a refused queue is not named
+        """Create the missing shards of a queue; refuses a queue with another number of shards."""
+        await check_shard_counts(self._client, [queue])  # so that a refused queue is not listed
         await self._register(queue)
-        config = msgspec.json.encode(first_config(queue))
-        [opened] = await ask(self._client, "shard_create", [first_shard(queue)], [config])
+        first = msgspec.json.encode(first_config(queue))
+        [config] = await call_shards(self._client, "shard_create", [first_shard(queue)], [first])
         others = queue.all_shards()[1:]
         if others:
-            # A shard that is late (somebody died while making it) takes the configuration that holds by now.
-            await ask(self._client, "shard_create", others, [opened])
-        # Once more: somebody who deleted the queue of before may have taken the name off between the two.
+            # A shard that is late, since its creator died, takes the current configuration.
+            await call_shards(self._client, "shard_create", others, [config])
+        # Again: a client that deleted the queue may have removed the name in between.
         await self._register(queue)
 
-    async def fail_queue_made(self, queue: Queue) -> None:
-        """A death on `queue` made a shard of its fail queue: name the fail queue and make its other shards."""
-        await self.create(queue.fail_queue)
-
     async def _register(self, queue: Queue) -> None:
-        # The name before the tenant: whoever drops an empty tenant looks for names afterwards.
+        # The name before the tenant: a client that removes an empty tenant checks its names afterwards.
         await self._client.command("ZADD", names_key(queue.tenant), 0, queue.full_name)
         await self._client.command("ZADD", TENANTS, 0, queue.tenant)
 
     async def unregister(self, queue: Queue) -> None:
-        """Take a queue whose shards are gone off the lists, unless somebody has made it again meanwhile."""
+        """Remove a queue without shards from the lists, unless another client has created it meanwhile."""
         names = names_key(queue.tenant)
         await self._client.command("ZREM", names, queue.full_name)
         if not await self._client.command("ZCARD", names):
@@ -67,7 +63,7 @@ class QueueRegistry:
         while len(found) < limit:
             wanted = limit - len(found)
             page = await self._page(names_key(tenant), after, wanted)
-            found += await self._there(tenant, page)
+            found += await self._existing(tenant, page)
             if len(page) < wanted:
                 break
             after = page[-1]
@@ -82,49 +78,51 @@ class QueueRegistry:
         found = await self._client.command("ZRANGE", key, start, "+", "BYLEX", "LIMIT", 0, limit)
         return [name.decode() for name in found]
 
-    async def _there(self, tenant: str, names: list[str]) -> list[Queue]:
-        """Those of the named queues that there are."""
-        first = [Queue.parse(name, tenant, 1) for name in names]
-        calls = [ServerCall("check_shard_count", [head_key(first_shard(queue))], [""], reads=True) for queue in first]
-        answers: list[Any] = await each(self._client, first[0], calls) if first else []
+    async def _existing(self, tenant: str, names: list[str]) -> list[Queue]:
+        """The queues of these names that exist."""
+        answers = await self._shard_counts([first_shard(Queue.parse(name, tenant, 1)) for name in names])
         found: list[Queue] = []
-        for name, [(own, main_queue)] in zip(names, answers, strict=True):
+        for name, (own, main_queue) in zip(names, answers, strict=True):
             queue = Queue.parse(name, tenant, int(own or main_queue or 1))
             if own or (main_queue and await self._has_shards(queue)):
                 found.append(queue)
         return found
 
     async def _has_shards(self, queue: Queue) -> bool:
-        # A fail queue is made where a job died, so it may be there without its shard 0 if its maker died as well.
-        others = [
-            ServerCall("check_shard_count", [head_key(shard)], [""], reads=True) for shard in queue.all_shards()[1:]
-        ]
-        return queue.is_fail_queue and any(own for [(own, _)] in await each(self._client, queue, others))
+        # A fail queue is created where a job died, so it may lack its shard 0 if its creator died as well.
+        others = queue.all_shards()[1:]
+        return queue.is_fail_queue and any(own for own, _ in await self._shard_counts(others))
+
+    async def _shard_counts(self, shards: Sequence[Shard]) -> list[tuple[Any, Any]]:
+        """For each shard the number of shards of its queue and of the main queue, as far as they exist."""
+        groups: list[ShardGroup] = [([shard], [""]) for shard in shards]
+        replies = await call_groups(self._client, "check_shard_count", groups, reads=True) if groups else []
+        return [(own, main_queue) for [(own, main_queue)] in replies]
 
 
 class FailQueueRegistration:
-    """What is left to be named; tried again with the next death, since the call itself has succeeded."""
+    """Registers fail queues that deaths have created; repeats a failure with the next death, as the call succeeded."""
 
     def __init__(self, registry: QueueRegistry) -> None:
         self._registry = registry
-        self._unnamed: dict[Queue, None] = {}
+        self._unregistered: dict[Queue, None] = {}
 
-    async def made(self, queues: Iterable[Queue]) -> None:
-        """Deaths on these queues made shards of their fail queues."""
-        self._unnamed.update(dict.fromkeys(queues))
-        for queue in list(self._unnamed):
+    async def register(self, queues: Iterable[Queue]) -> None:
+        """List the fail queues of these queues, and create their other shards."""
+        self._unregistered.update(dict.fromkeys(queues))
+        for queue in list(self._unregistered):
             try:
-                await self._registry.fail_queue_made(queue)
+                await self._registry.create(queue.fail_queue)
             except HeadraceError:
                 return
-            self._unnamed.pop(queue, None)
+            self._unregistered.pop(queue, None)
 
 
 _CONFIG = msgspec.json.Decoder(QueueConfig)
 
 
 class RedisQueues:
-    """Queues whose shard 0 decides what is decided once."""
+    """Queues whose shard 0 decides for all shards."""
 
     def __init__(self, client: RedisClient, registry: QueueRegistry) -> None:
         self._client = client
@@ -142,7 +140,7 @@ class RedisQueues:
         first_config(queue).changed(changes)
         now = now_argument(now_ms)
         for _ in range(CONFIGURE_TRIES_MAX):
-            [known] = await ask(self._client, "configuration", [first_shard(queue)], reads=True)
+            [known] = await call_shards(self._client, "configuration", [first_shard(queue)], reads=True)
             old = first_config(queue) if known is None else _CONFIG.decode(known)
             check_version(queue, old, version)
             config = old.changed(changes)
@@ -155,24 +153,24 @@ class RedisQueues:
         )
 
     async def _configure(self, queue: Queue, old: QueueConfig, config: QueueConfig, now: int | str) -> bool:
-        """Whether shard 0 was still at the old configuration and all shards have the new one now."""
-        given = [now, config.version, msgspec.json.encode(config), old.version]
+        """Whether shard 0 still had the old configuration, so that all shards have the new one now."""
+        args = [now, config.version, msgspec.json.encode(config), old.version]
         shards = queue.all_shards()
         if not self._client.clustered:
-            answers = await ask(self._client, "configure", shards, given)
+            answers = await call_shards(self._client, "configure", shards, args)
             return bool(answers[0])
-        # Shard 0 alone compares versions; the others take whatever is newer, so two configures end alike everywhere.
-        [taken] = await ask(self._client, "configure", shards[:1], given)
-        if taken and shards[1:]:
-            await ask(self._client, "configure", shards[1:], [*given[:-1], ""])
-        return bool(taken)
+        # Only shard 0 compares versions; the others take the newer one, so two configures end alike everywhere.
+        [is_configured] = await call_shards(self._client, "configure", shards[:1], args)
+        if is_configured and shards[1:]:
+            await call_shards(self._client, "configure", shards[1:], [*args[:-1], ""])
+        return bool(is_configured)
 
     async def configuration(self, queue: Queue) -> QueueConfig:
-        [known] = await ask(self._client, "configuration", [first_shard(queue)], reads=True)
+        [known] = await call_shards(self._client, "configuration", [first_shard(queue)], reads=True)
         return first_config(queue) if known is None else _CONFIG.decode(known)
 
     async def counts(self, queue: Queue, *, now_ms: int | None = None) -> Counts:
-        answers = await ask(self._client, "counts", queue.all_shards(), [now_argument(now_ms)], reads=True)
+        answers = await call_shards(self._client, "counts", queue.all_shards(), [now_argument(now_ms)], reads=True)
         return sum((_counts_of(answer) for answer in answers if answer is not None), start=Counts())
 
     async def names(self, tenant: str, *, cursor: str | None = None, limit: int = 100) -> Page[Queue]:
@@ -192,13 +190,13 @@ class RedisQueues:
         purged = 0
         for shard in queue.all_shards():
             if purged < limit:
-                [dropped] = await ask(self._client, "purge_jobs", [shard], [now, limit - purged])
+                [dropped] = await call_shards(self._client, "purge_jobs", [shard], [now, limit - purged])
                 purged += int(dropped or 0)
         return purged
 
     async def delete(self, queue: Queue, *, limit: int = BATCH_MAX) -> bool:
         check_int("limit", limit, 1, BATCH_MAX)
-        # Shard 0 last: while it is there, nobody can cut the queue otherwise.
+        # Shard 0 last: while it exists, no client can create the queue with another number of shards.
         shards = queue.all_shards()[::-1]
         if self._client.clustered:
             gone = await self._erase_each(shards, limit)
@@ -209,18 +207,15 @@ class RedisQueues:
         return gone
 
     async def _erase(self, shards: list[Shard], limit: int, *, forget: bool) -> tuple[int, bool]:
-        """How many rows went, and whether the shards were forgotten because nothing was left of them."""
-        queue = shards[0].queue
-        keys = [head_key(shard) for shard in shards]
-        erased, gone = await one(
-            self._client, queue, ServerCall("delete_shards", keys, [queue.shards, limit, int(forget)])
-        )
+        """How many rows were erased, and whether the shards were dropped since they are empty."""
+        args: list[Argument] = [shards[0].queue.shards, limit, int(forget)]
+        [(erased, gone)] = await call_groups(self._client, "delete_shards", [(shards, args)])
         return int(erased), bool(gone)
 
     async def _erase_each(self, shards: list[Shard], limit: int) -> bool:
-        """Shard by shard: all are looked at before one is erased, and all are erased before one is forgotten."""
-        held = await ask(self._client, "count_unfinished", shards, reads=True)
-        if live := sum(int(each or 0) for each in held):
+        """Shard by shard: all are checked before one is erased, and all are erased before one is dropped."""
+        unfinished = await call_shards(self._client, "count_unfinished", shards, reads=True)
+        if live := sum(int(each or 0) for each in unfinished):
             raise not_empty(shards[0].queue, live)
         for shard in shards:
             erased, _ = await self._erase([shard], limit, forget=False)

@@ -18,7 +18,7 @@ from headrace.model.results import Found, Group, Page, Scan, Snapshot, WorkerSee
 from headrace.model.validate import check_int
 from headrace.stores.engine.reads import shows, snapshot_rows
 from headrace.stores.redis.client import RedisClient
-from headrace.stores.redis.fanout import ask, looking, now_argument
+from headrace.stores.redis.fanout import as_read, call_shards, now_argument
 from headrace.stores.redis.keys import first_shard, head_key
 from headrace.stores.redis.packing import blocked_job_of, dead_letter_of, delivery_of, finished_job_of, record_of
 from headrace.stores.shared.cursors import (
@@ -103,8 +103,8 @@ async def _smallest_ids(
     found: set[bytes] = set()  # a scan may show an id twice
     began, below, cursor = "", b"", b"0"
     while True:
-        given = [state.value, cursor, SCAN_PER_CALL_MAX, SCAN_PART_BYTES, after, below]
-        [answer] = await ask(client, "scan_ids", [shard], given, reads=True)
+        args = [state.value, cursor, SCAN_PER_CALL_MAX, SCAN_PART_BYTES, after, below]
+        [answer] = await call_shards(client, "scan_ids", [shard], args, reads=True)
         if answer is None:
             return began, []
         epoch, seq, cursor, ids = answer
@@ -138,7 +138,7 @@ class RedisReads:
             return []
         groups = builtins.list(by_shard(ids, lambda id: (queue, id)))
         own = [[ids[position] for position in positions] for _, positions in groups]
-        answers = await ask(self._client, "find", [shard for shard, _ in groups], [now], own, reads=True)
+        answers = await call_shards(self._client, "find", [shard for shard, _ in groups], [now], own, reads=True)
         found: builtins.list[Found | None] = [None] * len(ids)
         for (shard, positions), answer in zip(groups, answers, strict=True):
             if answer is not None:
@@ -169,15 +169,17 @@ class RedisReads:
 
     async def finished_job(self, queue: Queue, id: str, *, now_ms: int | None = None) -> FinishedJob | None:
         check_ids(queue, [id])
-        [answer] = await ask(self._client, "get_finished", [queue.shard_of(id)], [now_argument(now_ms), id], reads=True)
+        [answer] = await call_shards(
+            self._client, "get_finished", [queue.shard_of(id)], [now_argument(now_ms), id], reads=True
+        )
         if answer is None or answer[1] is None:
             return None
         finished_job = finished_job_of(id, answer[1])
         return finished_job if int(answer[0]) < finished_job.until_ms else None
 
     async def snapshot(self, shard: Shard, *, now_ms: int | None = None) -> Snapshot:
-        with looking():
-            [answer] = await ask(self._client, "snapshot", [shard], [now_argument(now_ms)])
+        with as_read():
+            [answer] = await call_shards(self._client, "snapshot", [shard], [now_argument(now_ms)])
         if answer is None:
             return Snapshot(0, 0, [])
         told_ms, epoch, seq, config, waiting, active, blocked_jobs, finished_jobs, dead_letters = answer
@@ -207,9 +209,9 @@ class RedisReads:
     ) -> Scan:
         check_int("limit", limit, 1, PAGE_MAX)
         at, _, server = read_scan_cursor(shard, group, cursor, _is_server_place).partition(_AT)
-        given = [now_argument(now_ms), group, server, at, limit, SCAN_PART_BYTES]
-        with looking():
-            [answer] = await ask(self._client, "scan", [shard], given)
+        args = [now_argument(now_ms), group, server, at, limit, SCAN_PART_BYTES]
+        with as_read():
+            [answer] = await call_shards(self._client, "scan", [shard], args)
         if answer is None:
             return Scan(0, 0, [], None)
         told_ms, epoch, seq, paused, server, at, flat = answer
@@ -219,7 +221,7 @@ class RedisReads:
 
     async def workers(self, queue: Queue, *, now_ms: int | None = None) -> Sequence[WorkerSeen]:
         shards = queue.all_shards()
-        answers = await ask(self._client, "workers", shards, [now_argument(now_ms), WORKER_KEEP_MS], reads=True)
+        answers = await call_shards(self._client, "workers", shards, [now_argument(now_ms), WORKER_KEEP_MS], reads=True)
         seen = [
             WorkerSeen(name.decode(), shard.index, int(seen_at_ms))
             for shard, answer in zip(shards, answers, strict=True)

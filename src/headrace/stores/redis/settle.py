@@ -1,4 +1,4 @@
-"""Settlements and leases: what functions are told of them, and what their answers stand for."""
+"""Settles and extends leases: arguments of the functions, and the meaning of their answers."""
 
 from collections.abc import Iterator, Sequence
 from typing import Any, Literal
@@ -6,15 +6,40 @@ from typing import Any, Literal
 import msgspec
 
 from headrace.model.claim import Lease, OwnSettlement, Settlement
+from headrace.model.errors import HeadraceError
 from headrace.model.finished import DeadLetterKey
-from headrace.model.outcome import Done
+from headrace.model.names import Queue
+from headrace.model.outcome import Cancelled, Done, Failed, JobError, Outcome, Released, Retried
 from headrace.model.results import Extended, LeaseRefusal, Settled
-from headrace.stores.redis.client import Argument
-from headrace.stores.redis.packing import pack_outcome
+from headrace.stores.redis.client import Argument, RedisClient
+from headrace.stores.redis.fanout import (
+    ShardCall,
+    ShardCountCache,
+    ShardedBatch,
+    call_batch,
+    group_by_shard,
+    queues_of,
+)
+from headrace.stores.redis.packing import pack_uint48
+from headrace.stores.redis.queues import FailQueueRegistration
+
+_encode = msgspec.json.Encoder().encode
+_encode_lines = msgspec.json.Encoder().encode_lines
+_REFUSALS: dict[str, LeaseRefusal] = {"n": "not_active", "e": "lease_expired", "m": "lease_mismatch"}
+_SETTLED: dict[str, Literal["done", "retried", "released", "dead", "cancelled"] | LeaseRefusal] = {
+    "D": "done",
+    "R": "retried",
+    "L": "released",
+    "X": "dead",
+    "C": "cancelled",
+    **_REFUSALS,
+}
+_CREATED = b"1"
+"""The byte of a shard whose fail queue a death has created."""
 
 
-class _Said(msgspec.Struct, omit_defaults=True, gc=False):
-    """The members of a line that a worker knows."""
+class _SettledLine(msgspec.Struct, omit_defaults=True, gc=False):
+    """The members of a journal line that a worker knows."""
 
     id: str
     kind: str
@@ -28,21 +53,8 @@ class _Said(msgspec.Struct, omit_defaults=True, gc=False):
     payload_bytes: int | None = None
 
 
-_encode = msgspec.json.Encoder().encode
-_encode_lines = msgspec.json.Encoder().encode_lines
-_REFUSALS: dict[str, LeaseRefusal] = {"n": "not_active", "e": "lease_expired", "m": "lease_mismatch"}
-_SETTLED: dict[str, Literal["done", "retried", "released", "dead", "cancelled"] | LeaseRefusal] = {
-    "D": "done",
-    "R": "retried",
-    "L": "released",
-    "X": "dead",
-    "C": "cancelled",
-    **_REFUSALS,
-}
-
-
-class _Done(msgspec.Struct, omit_defaults=True, gc=False, tag_field="event", tag="done"):
-    """The line of a job that is done."""
+class _DoneLine(msgspec.Struct, omit_defaults=True, gc=False, tag_field="event", tag="done"):
+    """The journal line of a job that is done."""
 
     id: str
     kind: str
@@ -58,21 +70,70 @@ class _Done(msgspec.Struct, omit_defaults=True, gc=False, tag_field="event", tag
     stalls: int | None = None
 
 
-def settle_args(settlements: Sequence[Settlement]) -> list[Argument]:
-    """The settlements of one shard as settle takes them: the worker of the first is the entry's."""
+class SettleCall:
+    """Settles and extends leases, shard by shard."""
+
+    def __init__(self, client: RedisClient, shard_counts: ShardCountCache, fail_queues: FailQueueRegistration) -> None:
+        self._client = client
+        self._shard_counts = shard_counts
+        self._fail_queues = fail_queues
+
+    async def settle(
+        self, settlements: Sequence[Settlement], calls: Sequence[ShardCall[Settlement]], now: int | str
+    ) -> list[Settled]:
+        """Send settlements as `settle_calls` has grouped them; register the fail queues that deaths have created."""
+        batch = ShardedBatch[Settled]([each.lease.id for each in settlements])
+        created: list[Queue] = []
+        replies = await call_batch(self._client, "settle", [now], calls, has_lead=True)
+        for call, reply in zip(calls, replies, strict=True):
+            if isinstance(reply, HeadraceError):
+                batch.add_error(reply)
+                continue
+            await self._shard_counts.add_answer(call.shard, reply.answer)
+            batch.add_answers(call.positions, settled_of(call.shard.index, call.items, reply.answer))
+            if reply.lead == _CREATED:
+                created.append(call.shard.queue)
+        if created:
+            await self._fail_queues.register(created)
+        return batch.result()
+
+    async def extend(self, leases: Sequence[Lease], lease_ms: int, now: int | str) -> list[Extended]:
+        """Send leases that are to end `lease_ms` from the instant of the call."""
+        groups = group_by_shard(leases, lambda lease: (lease.queue, lease.id))
+        calls = [ShardCall(shard, positions, items, _extend_args(items)) for shard, positions, items in groups]
+        await self._shard_counts.check(queues_of(calls))
+        batch = ShardedBatch[Extended]([lease.id for lease in leases])
+        replies = await call_batch(self._client, "extend", [now, lease_ms], calls, has_lead=True)
+        for call, reply in zip(calls, replies, strict=True):
+            if isinstance(reply, HeadraceError):
+                batch.add_error(reply)
+                continue
+            await self._shard_counts.add_answer(call.shard, reply.answer)
+            batch.add_answers(call.positions, _extended_of(call.items, reply.answer, reply.lead + lease_ms))
+        return batch.result()
+
+
+def settle_calls(settlements: Sequence[Settlement]) -> list[ShardCall[Settlement]]:
+    """The settlements of each shard."""
+    groups = group_by_shard(settlements, lambda each: (each.lease.queue, each.lease.id))
+    return [ShardCall(shard, positions, items, _settle_args(items)) for shard, positions, items in groups]
+
+
+def _settle_args(settlements: Sequence[Settlement]) -> list[Argument]:
+    """The settlements of one shard as settle.lua takes them: the worker of the first is the entry's."""
     # Lines that go into the journal as they come cost the server a quarter less of a settle than members it joins.
     entry_worker = settlements[0].facts.worker
     args: list[Argument] = [entry_worker, "d" * len(settlements), b""]
-    lines: list[_Done] = []
+    lines: list[_DoneLine] = []
     for settlement in settlements:
         outcome = settlement.outcome
         if type(outcome) is not Done or outcome.result is not None:
-            return _various_args(settlements)
+            return _mixed_args(settlements)
         lease, facts = settlement.lease, settlement.facts
-        # A worker's own is as the store handed it out.
+        # The lease of a worker's own settlement is unchanged since the claim.
         is_own = type(settlement) is OwnSettlement
         lines.append(
-            _Done(
+            _DoneLine(
                 lease.id,
                 facts.kind,
                 facts.tag,
@@ -87,18 +148,18 @@ def settle_args(settlements: Sequence[Settlement]) -> list[Argument]:
                 facts.stalls,
             )
         )
-        args += (lease.id, lease.token + "\0" if is_own else ended_token(lease))
+        args += (lease.id, lease.token + "\0" if is_own else _terminated_token(lease))
     args[2] = _encode_lines(lines)
     return args
 
 
-def _various_args(settlements: Sequence[Settlement]) -> list[Argument]:
+def _mixed_args(settlements: Sequence[Settlement]) -> list[Argument]:
     entry_worker = settlements[0].facts.worker
-    hows: list[str] = []
+    signs: list[str] = []
     args: list[Argument] = [entry_worker, "", ""]
     for settlement in settlements:
         lease, facts = settlement.lease, settlement.facts
-        said = _Said(
+        line = _SettledLine(
             lease.id,
             facts.kind,
             facts.tag,
@@ -110,28 +171,51 @@ def _various_args(settlements: Sequence[Settlement]) -> list[Argument]:
             facts.run_ms,
             facts.payload_bytes,
         )
-        args += (lease.id, ended_token(lease), _encode(said)[1:-1])
-        how, outcome = pack_outcome(settlement.outcome)
-        hows.append(how)
-        if how != "d":
-            args.append(outcome)
-    args[1] = "".join(hows)
+        args += (lease.id, _terminated_token(lease), _encode(line)[1:-1])
+        sign, detail = _pack_outcome(settlement.outcome)
+        signs.append(sign)
+        if sign != "d":
+            args.append(detail)
+    args[1] = "".join(signs)
     return args
 
 
-def ended_token(lease: Lease) -> str:
-    """The token of a lease with the zero that ends it, so that no part of a stored one matches."""
+def _pack_outcome(outcome: Outcome) -> tuple[str, bytes]:
+    """An outcome as settle.lua takes it: its sign, and its result, delay or error."""
+    match outcome:
+        case Done(None):
+            return "d", b""
+        case Done(result):
+            return "D", result or b""
+        case Cancelled():
+            return "c", b""
+        case Released(delay_ms):
+            return "l", pack_uint48(delay_ms)
+        case Failed(error):
+            return "f", _pack_error(error)
+        case Retried(error, delay_ms, jitter_ppm):
+            delay = 0 if delay_ms is None else delay_ms + 1
+            return "r", pack_uint48(delay) + jitter_ppm.to_bytes(4, "big") + _pack_error(error)
+
+
+def _pack_error(error: JobError) -> bytes:
+    cls = error.cls.encode()
+    return len(cls).to_bytes(2, "big") + cls + error.message.encode()
+
+
+def _terminated_token(lease: Lease) -> str:
+    """The token of a lease with the zero that ends it, so that it never matches a part of a stored token."""
     return "\0" if "\0" in lease.token else lease.token + "\0"
 
 
 def _fence_of(token: str) -> int:
-    # A token that holds ends with its fence; what another one says is never written.
+    # A valid token ends with its fence; the fence of another token is never written.
     digits = token[token.rfind(".") + 1 :]
     return int(digits) if digits.isdecimal() and len(digits) < 20 else 0
 
 
 def settled_of(shard: int, settlements: Sequence[Settlement], answer: list[Any] | None) -> list[Settled]:
-    """What a shard answered; one that is not there holds no lease."""
+    """The answers of a shard; a shard that does not exist holds no lease."""
     if answer is None:
         return [Settled(each.lease.id, "not_active") for each in settlements]
     statuses = answer[0].decode()
@@ -150,13 +234,13 @@ def settled_of(shard: int, settlements: Sequence[Settlement], answer: list[Any] 
     return settled
 
 
-def extend_args(leases: Sequence[Lease]) -> list[Argument]:
-    """The leases of one shard as extend takes them."""
-    return [len(leases), *(text for lease in leases for text in (lease.id, ended_token(lease)))]
+def _extend_args(leases: Sequence[Lease]) -> list[Argument]:
+    """The leases of one shard as extend.lua takes them."""
+    return [len(leases), *(text for lease in leases for text in (lease.id, _terminated_token(lease)))]
 
 
-def extended_of(leases: Sequence[Lease], answer: bytes | None, expires_at_ms: int) -> list[Extended]:
-    """What a shard answered; one that is not there holds no lease."""
+def _extended_of(leases: Sequence[Lease], answer: bytes | None, expires_at_ms: int) -> list[Extended]:
+    """The answers of a shard; a shard that does not exist holds no lease."""
     if answer is None:
         return [Extended(lease.id, "not_active") for lease in leases]
     extended: list[Extended] = []

@@ -166,8 +166,8 @@ async def test_a_server_that_does_not_reply_in_time_loses_the_connection_and_not
 async def test_answers_that_arrived_before_the_connection_was_lost_are_handed_out(server: RedisServer) -> None:
     async with open_client(server.url) as client:
         me = (await client.topology.masters())[0]
-        [own] = await me.ask([["CLIENT", "ID"]])
-        replies = await me.ask([["ECHO", "a"], ["CLIENT", "KILL", "ID", own, "SKIPME", "no"], ["ECHO", "b"]])
+        [own] = await me.send([["CLIENT", "ID"]])
+        replies = await me.send([["ECHO", "a"], ["CLIENT", "KILL", "ID", own, "SKIPME", "no"], ["ECHO", "b"]])
 
     assert [replies[0], type(replies[2]).__name__] == [b"a", "ReplyLost"]
 

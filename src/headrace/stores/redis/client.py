@@ -1,4 +1,4 @@
-"""Calls of functions and commands: sent to the right server, repeated only when they surely did not run."""
+"""Sends functions and commands to the right server, and repeats them only when they certainly did not run."""
 
 import asyncio
 from collections.abc import Callable, Sequence
@@ -9,11 +9,11 @@ from headrace.stores.redis.connection import Command, RedisConnection
 from headrace.stores.redis.errors import (
     NotSent,
     ReplyLost,
-    bad_start,
-    came_from_inside,
     code_of,
     error_of,
+    is_from_function,
     is_unknown_function,
+    startup_error,
 )
 from headrace.stores.redis.library import Library
 from headrace.stores.redis.server import Server
@@ -22,13 +22,13 @@ from headrace.stores.redis.topology import Topology
 Argument = bytes | str | int | float
 
 PAUSES_MS = (0, 5, 20, 50, 100, 200, 400)
-"""Before a call that surely did not run is sent again: time for a small slot to move; then the caller is told."""
+"""Before each repetition of a call that certainly did not run: time for a small slot to move."""
 READ_COMMANDS = frozenset(
     {"EXISTS", "HGET", "HGETALL", "HMGET", "TIME", "XRANGE", "ZCARD", "ZRANGE", "ZRANGEBYLEX", "ZSCORE"}
 )
-"""Plain commands that change nothing."""
-ELSEWHERE = frozenset({"MOVED", "ASK", "TRYAGAIN", "CLUSTERDOWN", "READONLY", "MASTERDOWN"})
-"""Replies of a server that is not, or not yet, the one to ask."""
+"""Plain commands that write nothing."""
+REDIRECTIONS = frozenset({"MOVED", "ASK", "TRYAGAIN", "CLUSTERDOWN", "READONLY", "MASTERDOWN"})
+"""First words of replies of a server that does not, or not yet, hold the keys."""
 
 
 class ServerCall(NamedTuple):
@@ -38,20 +38,20 @@ class ServerCall(NamedTuple):
     keys: list[str]
     args: list[Argument]
     reads: bool = False
-    """Changes nothing, so it may be sent again silently."""
+    """Writes nothing, so it may be repeated."""
 
 
 class _Request(NamedTuple):
-    """A command as it goes out, and what is said of it when it fails."""
+    """A command with its routing key, and its name for errors."""
 
     key: str
     command: Command
     reads: bool
-    what: str
+    name: str
 
 
-class _Posted:
-    """A call that was posted: hands its reply on, an error in our words."""
+class _PostedCall:
+    """Hands the reply to a posted call on, with errors of Headrace."""
 
     __slots__ = ("answered", "request", "server")
 
@@ -61,20 +61,20 @@ class _Posted:
         self.answered = answered
 
     def done(self) -> bool:
-        """What was posted stays on its way."""
+        """False: a posted call is never cancelled."""
         return False
 
     def set_result(self, replies: list[Any], /) -> None:
         """Hand the reply on."""
         [reply] = replies
         if isinstance(reply, Exception):
-            is_missing = is_unknown_function(reply)  # it never ran, and is there when the call is made again
-            reply = _ours(self.server, self.request, NotSent(str(reply)) if is_missing else reply)
+            is_missing = is_unknown_function(reply)  # it never ran; a repetition loads the library
+            reply = _error_of(self.server, self.request, NotSent(str(reply)) if is_missing else reply)
         self.answered(reply)
 
 
 class RedisClient:
-    """What all parts of the store speak through. Belongs to the event loop that opened it."""
+    """The one way of the store to its servers. Belongs to the event loop that opened it."""
 
     def __init__(self, topology: Topology, library: Library, *, replicas: int = 0, wait_ms: int = 0) -> None:
         self.topology = topology
@@ -83,56 +83,59 @@ class RedisClient:
         self._replicas = replicas
         self.clustered = topology.clustered
         self._is_closed = False
+        self._function_names: dict[str, str] = {}
 
     async def call(self, call: ServerCall) -> Any:
         """The reply to one call."""
-        return _raised(await self._answer(self._request(call)))
+        return _reply_or_raise(await self._send_one(self._request(call)))
 
     async def call_each(self, calls: Sequence[ServerCall]) -> list[Any]:
-        """The replies to several calls in order, one round trip per server; an error that concerns one call stands in
-        its place."""
+        """The replies to several calls in order, one round trip per server; errors stand in the place of replies."""
         if len(calls) == 1:
-            return [await self._answer(self._request(calls[0]))]
+            return [await self._send_one(self._request(calls[0]))]
         return await self._send([self._request(call) for call in calls])
 
     def post(self, call: ServerCall, answered: Callable[[Any], None]) -> bool:
-        """Write a call at once, for `answered` to take the reply or the error where it arrives: without a task, a turn
-        of the loop and a repetition. False when nothing was sent, as where no single server has a connection."""
+        """Write a call at once, without a task, a turn of the loop or a repetition; `answered` gets the reply or the
+        error. False when nothing was sent, as without a single server that has a connection."""
         server, connection = self._ready()
         if server is None or connection is None:
             return False
         request = self._request(call)
-        return connection.post(request.command, _Posted(server, request, answered))
+        return connection.post(request.command, _PostedCall(server, request, answered))
 
     async def command(self, *args: Argument) -> Any:
         """The reply to a plain command; its second word is the key."""
-        return _raised((await self._send([_plain(args)]))[0])
+        return _reply_or_raise((await self._send([_plain(args)]))[0])
 
     async def command_each(self, commands: Sequence[Sequence[Argument]]) -> list[Any]:
         """As `call_each`, for plain commands."""
         return await self._send([_plain(command) for command in commands])
 
     def _request(self, call: ServerCall) -> _Request:
-        verb = "FCALL_RO" if call.reads else "FCALL"
-        command = [verb, self.library.function(call.function), len(call.keys), *call.keys, *call.args]
+        try:
+            function = self._function_names[call.function]
+        except KeyError:
+            function = self._function_names[call.function] = self.library.function(call.function)
+        command = ["FCALL_RO" if call.reads else "FCALL", function, len(call.keys), *call.keys, *call.args]
         return _Request(call.keys[0], command, call.reads, call.function)
 
     def _ready(self) -> tuple[Server | None, RedisConnection | None]:
-        """The server that holds all keys, and a connection that can be asked at once, where there are such."""
+        """The server that holds all keys and its ready connection, as far as they exist."""
         server = self.topology.sole
         return server, None if server is None or self._wait or self._is_closed else server.ready
 
-    async def _answer(self, request: _Request) -> Any:
-        """What came back for one request, or the error in its place."""
+    async def _send_one(self, request: _Request) -> Any:
+        """The reply to one request, or the error in its place."""
         server, connection = self._ready()
         if server is None or connection is None:
             return (await self._send([request]))[0]
-        # Nearly every call: one server, and a connection to it. The way for many costs five coroutines more.
-        [reply] = await connection.ask([request.command])
+        # Nearly every call: one server with one connection. The general path costs five more coroutines.
+        [reply] = await connection.send([request.command])
         if not isinstance(reply, Exception):
             return reply
         answers: list[Any] = [None]
-        if await self._take(server, [request], [0], [reply], answers, {}):
+        if await self._fill(server, [request], [0], [reply], answers, {}):
             return (await self._send([request], PAUSES_MS[1:]))[0]
         return answers[0]
 
@@ -150,107 +153,105 @@ class RedisClient:
         return answers
 
     async def _round(self, requests: Sequence[_Request], left: list[int], answers: list[Any]) -> list[int]:
-        """Send what is left and fill in what comes back; returns what may be sent again."""
+        """Send the requests at `left` and fill in their answers; returns the positions to send again."""
         groups: dict[Server, list[int]] = {}
         for index in left:
             try:
                 groups.setdefault(await self.topology.server_of(requests[index].key), []).append(index)
             except HeadraceError as error:
                 answers[index] = error
-        parts = [self._part(server, [requests[index] for index in picks]) for server, picks in groups.items()]
-        replies = [await parts[0]] if len(parts) == 1 else await asyncio.gather(*parts)
+        sends = [self._send_to(server, [requests[index] for index in picks]) for server, picks in groups.items()]
+        replies = [await sends[0]] if len(sends) == 1 else await asyncio.gather(*sends)
         again: list[int] = []
-        tried: dict[tuple[Server, str], bool] = {}
-        for (server, picks), part in zip(groups.items(), replies, strict=True):
-            again += await self._take(server, requests, picks, part, answers, tried)
+        repeatable: dict[tuple[Server, str], bool] = {}
+        for (server, picks), server_replies in zip(groups.items(), replies, strict=True):
+            again += await self._fill(server, requests, picks, server_replies, answers, repeatable)
         return again
 
-    async def _take(
+    async def _fill(
         self,
         server: Server,
         requests: Sequence[_Request],
         picks: Sequence[int],
         replies: Sequence[Any],
         answers: list[Any],
-        tried: dict[tuple[Server, str], bool],
+        repeatable: dict[tuple[Server, str], bool],
     ) -> list[int]:
-        """Fill in the replies of a server; returns what may be sent again."""
+        """Fill in the replies of a server; returns the positions to send again."""
         again: list[int] = []
         for index, reply in zip(picks, replies, strict=True):
             if not isinstance(reply, Exception):
                 answers[index] = reply
                 continue
             request = requests[index]
-            answers[index] = _ours(server, request, reply)
-            # What holds for one holds for all that got the same answer; only `MOVED` is about one slot.
+            answers[index] = _error_of(server, request, reply)
+            # One decision for all requests with the same reply; only `MOVED` concerns a single slot.
             case = (server, str(reply) if code_of(reply) == "MOVED" else f"{code_of(reply)} {request.reads}")
             try:
-                if case not in tried:
-                    tried[case] = await self._can_repeat(server, request, reply)
+                if case not in repeatable:
+                    repeatable[case] = await self._can_repeat(server, request, reply)
             except HeadraceError as error:
                 answers[index] = error
                 continue
-            if tried[case]:
+            if repeatable[case]:
                 again.append(index)
         return again
 
-    async def _part(self, server: Server, requests: Sequence[_Request]) -> list[Any]:
+    async def _send_to(self, server: Server, requests: Sequence[_Request]) -> list[Any]:
         commands = [request.command for request in requests]
         if not self._wait or all(request.reads for request in requests):
-            return await server.ask(commands)
-        *replies, acknowledged = await server.ask([*commands, self._wait])
+            return await server.send(commands)
+        *replies, acknowledged = await server.send([*commands, self._wait])
         if isinstance(acknowledged, int) and acknowledged >= self._replicas:
             return replies
         return [
-            reply if request.reads or isinstance(reply, Exception) else self._too_few(server, request, acknowledged)
+            reply
+            if request.reads or isinstance(reply, Exception)
+            else self._replicas_error(server, request, acknowledged)
             for request, reply in zip(requests, replies, strict=True)
         ]
 
-    def _too_few(self, server: Server, request: _Request, acknowledged: object) -> OutcomeUnknown:
+    def _replicas_error(self, server: Server, request: _Request, acknowledged: object) -> OutcomeUnknown:
         return OutcomeUnknown(
-            f"redis at {server.address} carried out {request.what}, but {self._replicas} replicas were to acknowledge"
+            f"redis at {server.address} carried out {request.name}, but {self._replicas} replicas were to acknowledge"
             f" it and the answer was {acknowledged}; a failover may lose it: look, or ask again"
         )
 
     async def _can_repeat(self, server: Server, request: _Request, reply: Exception) -> bool:
-        """Whether it surely did not run, or changes nothing, and another attempt may go better."""
+        """Whether the request certainly did not run or writes nothing, and another attempt may succeed."""
         if isinstance(reply, NotSent):
             return True
         if isinstance(reply, ReplyLost):
             return request.reads
         if isinstance(reply, StoreUnavailable):  # no connection
-            return await self.topology.look_again(server, reply)
+            return await self.topology.refresh(server, reply)
         if isinstance(reply, HeadraceError):
             return False
         if is_unknown_function(reply):
             await self.load(server)
             return True
         return (
-            code_of(reply) in ELSEWHERE
-            and not came_from_inside(reply)
-            and await self.topology.look_again(server, reply)
+            code_of(reply) in REDIRECTIONS
+            and not is_from_function(reply)
+            and await self.topology.refresh(server, reply)
         )
 
     async def load(self, server: Server) -> None:
-        """Put the library on a server; another client that does the same at the same time is no hindrance."""
-        [reply] = await server.ask([["FUNCTION", "LOAD", self.library.source]])
-        if isinstance(reply, HeadraceError):
-            raise reply
-        if isinstance(reply, (NotSent, ReplyLost)):
-            raise StoreUnavailable(f"redis at {server.address} dropped the connection ({reply}); is it running?")
+        """Load the library on a server; another client may do the same at the same time."""
+        [reply] = await server.send([["FUNCTION", "LOAD", self.library.source]])
         if isinstance(reply, Exception) and "already exists" not in str(reply):
-            raise bad_start(str(server.address), reply)
+            raise startup_error(str(server.address), reply)
 
     async def load_everywhere(self) -> None:
-        """Put the library on every master that does not have it."""
+        """Load the library on every master that lacks it."""
         for server in await self.topology.masters():
-            # A full server takes no library, and must be able to hand out what it holds all the same.
-            [found] = await server.ask([["FUNCTION", "LIST", "LIBRARYNAME", self.library.name]])
+            # A full server refuses to load a library, but must serve its jobs.
+            [found] = await server.send([["FUNCTION", "LIST", "LIBRARYNAME", self.library.name]])
             if not isinstance(found, list) or not found:
                 await self.load(server)
 
     async def close(self) -> None:
-        """Let go of all connections."""
+        """Close all connections."""
         self._is_closed = True
         await self.topology.close()
 
@@ -260,13 +261,13 @@ def _plain(command: Sequence[Argument]) -> _Request:
     return _Request(str(command[1]), command, name in READ_COMMANDS, name)
 
 
-def _ours(server: Server, request: _Request, reply: Exception) -> HeadraceError:
+def _error_of(server: Server, request: _Request, reply: Exception) -> HeadraceError:
     if isinstance(reply, HeadraceError):
         return reply
-    return error_of(str(server.address), request.what, reply, reads=request.reads)
+    return error_of(str(server.address), request.name, reply, reads=request.reads)
 
 
-def _raised(answer: Any) -> Any:
-    if isinstance(answer, HeadraceError):
-        raise answer
-    return answer
+def _reply_or_raise(reply: Any) -> Any:
+    if isinstance(reply, HeadraceError):
+        raise reply
+    return reply

@@ -1,11 +1,11 @@
-"""Whether a server keeps what it is given, and what it promises in words."""
+"""Checks that servers keep their data as the durability profile promises, and names the rights of their user."""
 
 from collections.abc import Sequence
 
 from msgspec import Struct
 
-from headrace.model.errors import BadConfig, HeadraceError, StoreUnavailable
-from headrace.stores.redis.errors import NotSent, ReplyLost, bad_start
+from headrace.model.errors import BadConfig
+from headrace.stores.redis.errors import startup_error
 from headrace.stores.redis.server import Server
 from headrace.stores.redis.url import RedisOptions
 
@@ -31,17 +31,17 @@ REPLICATED = (
 
 
 class Profile(Struct, frozen=True):
-    """What a store on these servers promises."""
+    """The durability that a store on these servers promises."""
 
     name: str
     promise: str
     version: str
     replicas: int = 0
-    """How many replicas have to acknowledge every change."""
+    """The number of replicas that acknowledge every change."""
 
 
-class _Seen(Struct, frozen=True):
-    """What one server says of itself."""
+class _ServerSettings(Struct, frozen=True):
+    """The version, replicas and settings of one server."""
 
     where: str
     version: str
@@ -52,7 +52,7 @@ class _Seen(Struct, frozen=True):
 
     @property
     def fsync(self) -> str:
-        """How its changes reach the disk: `always`, `everysec`, `no`, `snapshots`, or `hidden`."""
+        """How changes reach the disk: `always`, `everysec`, `no`, `snapshots`, or `hidden`."""
         if not self.settings:
             return "hidden" if self.aof else "snapshots"
         return self.settings["appendfsync"] if self.settings["appendonly"] == "yes" else "snapshots"
@@ -60,16 +60,16 @@ class _Seen(Struct, frozen=True):
 
 _SCHEMES = {"sentinel": "redis+sentinel://", "cluster": "redis+cluster://"}
 ORDER = ("always", "everysec", "no", "hidden", "snapshots")
-"""From the safest on; a store is as safe as its weakest server."""
+"""From the safest to the weakest; a store is as safe as its weakest server."""
 
 
 async def check_servers(servers: Sequence[Server], options: RedisOptions) -> Profile:
-    """Refuse servers that are too old, may evict jobs, or do not keep the profile that was asked for."""
-    seen = [await _look(server, options) for server in servers]
-    weakest = max(seen, key=lambda each: ORDER.index(each.fsync))
-    version = min(each.version for each in seen)
+    """Refuse servers that are too old, may evict jobs, or do not keep the profile of the URL."""
+    found = [await _read_settings(server, options) for server in servers]
+    weakest = max(found, key=lambda each: ORDER.index(each.fsync))
+    version = min(each.version for each in found)
     if options.profile == "replicated":
-        replicas = min(_check_replicated(each, options) for each in seen)
+        replicas = min(_check_replicated(each, options) for each in found)
         return Profile("replicated", REPLICATED.format(replicas=replicas), version, replicas)
     if options.profile == "durable":
         _check_durable(weakest)
@@ -77,20 +77,16 @@ async def check_servers(servers: Sequence[Server], options: RedisOptions) -> Pro
     return Profile(name, PROMISES[weakest.fsync], version)
 
 
-async def _look(server: Server, options: RedisOptions) -> _Seen:
+async def _read_settings(server: Server, options: RedisOptions) -> _ServerSettings:
     where = str(server.address)
-    info, config = await server.ask([["INFO"], ["CONFIG", "GET", *SETTINGS]])
-    if isinstance(info, HeadraceError):
-        raise info
-    if isinstance(info, (NotSent, ReplyLost)):
-        raise StoreUnavailable(f"redis at {where} dropped the connection ({info}); is it running?")
+    info, config = await server.send([["INFO"], ["CONFIG", "GET", *SETTINGS]])
     if isinstance(info, Exception):
-        raise bad_start(where, info)
+        raise startup_error(where, info)
     facts = facts_of(info)
     version = facts.get("redis_version", "0.0")
     if tuple(int(each) for each in version.split(".")[:2]) < VERSION_MIN:
         raise BadConfig(f"redis at {where} is version {version}; Headrace needs 7.0 or later, or Valkey")
-    mode = facts.get("redis_mode") or facts.get("server_mode", "standalone")  # Valkey has its own word
+    mode = facts.get("redis_mode") or facts.get("server_mode", "standalone")  # the key of Valkey
     if mode != ("cluster" if options.kind == "cluster" else "standalone"):
         raise BadConfig(f"redis at {where} is in {mode} mode; write {_SCHEMES.get(mode, 'redis://')} in the URL")
     if facts.get("role", "master") != "master":
@@ -104,39 +100,41 @@ async def _look(server: Server, options: RedisOptions) -> _Seen:
         raise BadConfig(
             f"redis at {where} may evict keys (maxmemory-policy {policy}); set it to noeviction, jobs would vanish"
         )
-    return _Seen(where, version, int(facts.get("connected_slaves", "0")), settings, facts.get("aof_enabled") == "1")
+    return _ServerSettings(
+        where, version, int(facts.get("connected_slaves", "0")), settings, facts.get("aof_enabled") == "1"
+    )
 
 
 def facts_of(info: bytes) -> dict[str, str]:
-    """What a server says of itself in answer to INFO."""
+    """The fields of an answer to INFO."""
     return dict(line.split(":", 1) for line in info.decode("utf-8", "replace").splitlines() if ":" in line)
 
 
-def _check_durable(seen: _Seen) -> None:
-    if seen.fsync == "hidden":
+def _check_durable(server: _ServerSettings) -> None:
+    if server.fsync == "hidden":
         raise BadConfig(
-            f"redis at {seen.where} forbids CONFIG, so profile=durable cannot be checked; let this user CONFIG GET, or"
-            " leave the profile out"
+            f"redis at {server.where} forbids CONFIG, so profile=durable cannot be checked; let this user CONFIG GET,"
+            " or leave the profile out"
         )
-    if seen.fsync != "always":
-        found = "appendonly no" if seen.fsync == "snapshots" else f"appendfsync {seen.fsync}"
+    if server.fsync != "always":
+        found = "appendonly no" if server.fsync == "snapshots" else f"appendfsync {server.fsync}"
         raise BadConfig(
-            f"redis at {seen.where} does not keep profile=durable (found {found}); set appendonly yes and appendfsync"
+            f"redis at {server.where} does not keep profile=durable (found {found}); set appendonly yes and appendfsync"
             " always, or ask for profile=fast"
         )
 
 
-def _check_replicated(seen: _Seen, options: RedisOptions) -> int:
-    _check_durable(seen)
-    wanted = options.replicas or max(seen.replicas, 1)
-    if seen.replicas < wanted:
+def _check_replicated(server: _ServerSettings, options: RedisOptions) -> int:
+    _check_durable(server)
+    wanted = options.replicas or max(server.replicas, 1)
+    if server.replicas < wanted:
         raise BadConfig(
-            f"redis at {seen.where} has {seen.replicas} replicas and profile=replicated needs {wanted}; add replicas,"
-            " or ask for profile=durable"
+            f"redis at {server.where} has {server.replicas} replicas and profile=replicated needs {wanted}; add"
+            " replicas, or ask for profile=durable"
         )
-    if int(seen.settings.get("min-replicas-to-write", "0")) < 1:
+    if int(server.settings.get("min-replicas-to-write", "0")) < 1:
         raise BadConfig(
-            f"redis at {seen.where} takes writes without replicas (min-replicas-to-write 0); set it to {wanted} for"
+            f"redis at {server.where} takes writes without replicas (min-replicas-to-write 0); set it to {wanted} for"
             " profile=replicated"
         )
     return wanted
@@ -164,8 +162,7 @@ SENT = (
     "zrange",
     "zrem",
 )
-"""What this process sends; the data itself is only touched by functions, but for the registry of queues and the reading
-of journals."""
+"""The commands of this process; only functions touch data, except the registry of queues and reads of journals."""
 
 CALLED = (
     "exists",
@@ -199,12 +196,12 @@ CALLED = (
     "zscan",
     "zscore",
 )
-"""What the functions call: a server checks that too, command by command."""
+"""The commands of the functions: a server checks their rights as well."""
 
 OPTIONAL = ("config|get",)
-"""Lets Headrace see how safe the server's settings are; without it the profile is `fast`."""
+"""Shows Headrace the durability settings of the server; without it the profile is `fast`."""
 
 
 def rules() -> str:
-    """The rules of the user, as `ACL SETUSER` takes them."""
+    """The rights of the user, as `ACL SETUSER` takes them."""
     return " ".join(["~hr:*", "&hr:*", *(f"+{each}" for each in sorted({*SENT, *CALLED}))])

@@ -1,9 +1,9 @@
-"""What a server's error replies mean, and how they become ours."""
+"""Turns the error replies of Redis servers into errors of Headrace."""
 
 from headrace.model.errors import BadConfig, HeadraceError, OutcomeUnknown, StoreUnavailable
 
 REFUSAL = "HEADRACE "
-"""How the error reply of a function begins that refuses on purpose."""
+"""The beginning of an error reply with which a function refuses a call on purpose."""
 
 NOT_EXECUTED = (
     "ASK",
@@ -23,7 +23,7 @@ NOT_EXECUTED = (
     "UNKILLABLE",
     "WRONGPASS",
 )
-"""The first words of replies with which a server turns a command away before it runs."""
+"""The first words of error replies to commands that were refused before they ran."""
 
 
 class ScriptRefusal(HeadraceError):
@@ -36,7 +36,7 @@ class ScriptRefusal(HeadraceError):
 
 
 class NotSent(Exception):
-    """A command that surely did not leave this process."""
+    """A command that certainly did not leave this process."""
 
 
 class ReplyLost(Exception):
@@ -49,17 +49,17 @@ def code_of(reply: object) -> str:
 
 
 def is_unknown_function(reply: object) -> bool:
-    """Whether the server does not have the library: the function never ran."""
+    """Whether the server lacks the library: the function never ran."""
     return str(reply).startswith("ERR Function not found")
 
 
-def came_from_inside(reply: object) -> bool:
-    """Whether a function was running when the error arose; the server then names the function and the line."""
+def is_from_function(reply: object) -> bool:
+    """Whether the error arose in a running function; the server then names the function and the line."""
     return " script: " in str(reply)
 
 
 def error_of(where: str, what: str, reply: object, *, reads: bool) -> HeadraceError:
-    """Our error for an error reply, or for a reply that did not come."""
+    """The error for an error reply, or for a lost reply."""
     text = str(reply)
     if text.startswith(REFUSAL):
         reason, _, details = text.removeprefix(REFUSAL).partition(" ")
@@ -79,23 +79,27 @@ def error_of(where: str, what: str, reply: object, *, reads: bool) -> HeadraceEr
             f"redis at {where} could not be asked for {what} ({text}); nothing was changed, ask again"
         )
     if isinstance(reply, ReplyLost):
-        return lost(where, what, text, reads=reads)
-    if (code_of(text) in NOT_EXECUTED or text.startswith("ERR max number of clients")) and not came_from_inside(text):
+        return lost_reply_error(where, what, text, reads=reads)
+    if (code_of(text) in NOT_EXECUTED or text.startswith("ERR max number of clients")) and not is_from_function(text):
         return StoreUnavailable(f"redis at {where} turned {what} away ({text}); nothing was changed, ask again later")
-    # What a running function had written before it failed stays written.
-    return lost(where, what, text, reads=reads)
+    # The writes of a function before it failed stay.
+    return lost_reply_error(where, what, text, reads=reads)
 
 
-def lost(where: str, what: str, why: str, *, reads: bool) -> HeadraceError:
-    """Our error for a call that may have been carried out."""
+def lost_reply_error(where: str, what: str, why: str, *, reads: bool) -> HeadraceError:
+    """The error for a call that may have run."""
     if reads:
         return StoreUnavailable(f"redis at {where} did not answer {what} ({why}); ask again")
     return OutcomeUnknown(f"redis at {where} was asked for {what} but gave no good answer ({why}); look, or ask again")
 
 
-def bad_start(where: str, reply: object) -> HeadraceError:
-    """Our error for a server that refuses the handshake or a question asked at start."""
+def startup_error(where: str, reply: Exception) -> HeadraceError:
+    """The error for a handshake or a check at start that did not succeed."""
+    if isinstance(reply, HeadraceError):
+        return reply
     text = str(reply)
+    if isinstance(reply, (NotSent, ReplyLost)):
+        return StoreUnavailable(f"redis at {where} dropped the connection ({text}); is it running?")
     if code_of(text) in {"WRONGPASS", "NOAUTH"} or text.startswith("ERR AUTH"):
         return BadConfig(
             f"redis at {where} does not take the user and password of the URL ({code_of(text)}); correct them"

@@ -1,4 +1,4 @@
-"""How the servers are: their clocks, what endangers jobs on them, and the highest epoch."""
+"""Reports the health of the servers: clocks, risks to their jobs, the highest epoch, and the function library."""
 
 import re
 from collections.abc import Mapping, Sequence
@@ -13,7 +13,7 @@ from headrace.model.limits import NEARLY_FULL_PERCENT
 from headrace.model.names import Queue
 from headrace.stores.redis.client import RedisClient
 from headrace.stores.redis.durability import facts_of
-from headrace.stores.redis.errors import NotSent, ReplyLost, bad_start
+from headrace.stores.redis.errors import startup_error
 from headrace.stores.redis.keys import head_key
 from headrace.stores.redis.library import LAYOUT, Library, read_library
 from headrace.stores.redis.packing import counters_of
@@ -24,14 +24,14 @@ from headrace.stores.redis.url import RedisOptions
 
 
 def server_name(facts: Mapping[str, str]) -> str:
-    """What a server is, with its version; a Valkey also says which Redis it is like."""
+    """The kind and version of a server."""
     if facts.get("server_name") == "valkey":
         return f"Valkey {facts.get('valkey_version', '?')}"
     return f"Redis {facts.get('redis_version', '?')}"
 
 
 def notes_on(where: str, facts: Mapping[str, str], replicas: int) -> list[str]:
-    """What a person should know of a server by what it says of itself; `replicas` is how many have to acknowledge."""
+    """Warnings about a server, from its INFO; `replicas` is the number that acknowledge every change."""
     notes: list[str] = []
     policy = facts.get("maxmemory_policy", "noeviction")
     if policy != "noeviction":
@@ -61,17 +61,17 @@ def notes_on(where: str, facts: Mapping[str, str], replicas: int) -> list[str]:
     return notes
 
 
-def away(where: str, why: object) -> str:
-    """The note on a server of a cluster that does not answer."""
+def unreachable_note(where: str, why: object) -> str:
+    """The warning about a server of a cluster that does not answer."""
     return f"redis at {where} of the cluster does not answer ({why}); start it: the queues it holds stand still"
 
 
 SHARDS_MAX = 1_000
-"""Shards whose epoch is looked at, tenants and queues by name: health is asked for often and must stay cheap."""
+"""Shards whose epoch is read, by tenant and queue name: health is read often and must stay cheap."""
 
 
-class Servers(Struct, frozen=True):
-    """All masters together."""
+class MastersHealth(Struct, frozen=True):
+    """The health of all masters together."""
 
     skew_ms: int
     """The largest difference between a server's clock and this process's."""
@@ -79,8 +79,8 @@ class Servers(Struct, frozen=True):
     notes: tuple[str, ...]
 
 
-async def look_at_servers(client: RedisClient, replicas: int) -> Servers:
-    """Ask every master; one of a cluster that is away becomes a note, one that is alone an error."""
+async def read_masters_health(client: RedisClient, replicas: int) -> MastersHealth:
+    """Ask every master; an unreachable master of a cluster becomes a note, a lone server an error."""
     skews: list[int] = []
     names: list[str] = []
     notes: list[str] = []
@@ -88,11 +88,11 @@ async def look_at_servers(client: RedisClient, replicas: int) -> Servers:
     masters = await client.topology.masters()
     for server in masters:
         try:
-            skew_ms, facts = await _ask(server)
+            skew_ms, facts = await _read_clock_and_info(server)
         except StoreUnavailable as error:
             if not client.clustered:
                 raise
-            notes.append(away(str(server.address), error))
+            notes.append(unreachable_note(str(server.address), error))
             last = error
             continue
         skews.append(skew_ms)
@@ -100,10 +100,10 @@ async def look_at_servers(client: RedisClient, replicas: int) -> Servers:
         notes += notes_on(str(server.address), facts, replicas)
     if not skews:
         raise _none_answers(len(masters), last)
-    return Servers(max(skews, key=abs), " and ".join(sorted({*names})), tuple(notes))
+    return MastersHealth(max(skews, key=abs), " and ".join(sorted({*names})), tuple(notes))
 
 
-async def _ask(server: Server) -> tuple[int, dict[str, str]]:
+async def _read_clock_and_info(server: Server) -> tuple[int, dict[str, str]]:
     before_ms = SystemClock().now_ms()
     time, info = await _replies(server, "TIME", "INFO")
     middle_ms = (before_ms + SystemClock().now_ms()) // 2
@@ -111,7 +111,7 @@ async def _ask(server: Server) -> tuple[int, dict[str, str]]:
 
 
 async def _replies(server: Server, *commands: str) -> list[Any]:
-    replies = await server.ask([[command] for command in commands])
+    replies = await server.send([[command] for command in commands])
     for reply in replies:
         if isinstance(reply, HeadraceError):
             raise reply
@@ -151,7 +151,7 @@ def _none_answers(masters: int, last: StoreUnavailable | None) -> StoreUnavailab
 
 
 async def highest_epoch(client: RedisClient, queues: RedisQueues) -> int:
-    """The highest epoch of any shard, 1 when there is none; 0 when the server of a cluster that knows is away."""
+    """The highest epoch of any shard, 1 without shards; 0 when the server of a cluster with the registry is down."""
     try:
         heads = [head_key(shard) for queue in await _some_queues(queues) for shard in queue.all_shards()]
     except StoreUnavailable:
@@ -179,8 +179,8 @@ _LIBRARY = re.compile(rb"headrace_(\d+)_[0-9a-f]+")
 
 
 async def schema_of(options: RedisOptions) -> Schema:
-    """The layout that the libraries on the servers are of, None where there are none; pending is our own library where
-    a master lacks it. Refuses servers on which a newer layout is in use."""
+    """The newest layout of the libraries on the servers, None without any; pending is our own library when a master
+    lacks it. Refuses servers with a newer layout."""
     topology = topology_of(options)
     try:
         library = read_library(clustered=topology.clustered)
@@ -188,25 +188,21 @@ async def schema_of(options: RedisOptions) -> Schema:
     finally:
         await topology.close()
     layouts = [int(found.group(1)) for each in libraries for name in each if (found := _LIBRARY.fullmatch(name))]
-    is_there = all(library.name.encode() in each for each in libraries)
-    return library_schema(library, max(layouts, default=None), is_there=is_there)
+    is_loaded = all(library.name.encode() in each for each in libraries)
+    return library_schema(library, max(layouts, default=None), is_loaded=is_loaded)
 
 
-def library_schema(library: Library, found: int | None, *, is_there: bool) -> Schema:
-    """The schema of servers that have functions of a layout, and whether ours are among them."""
+def library_schema(library: Library, found: int | None, *, is_loaded: bool) -> Schema:
+    """The schema of servers with functions of this layout; `is_loaded` says whether ours are among them."""
     return Schema(
-        found=found, known=LAYOUT, pending=() if is_there else (f"load {library.name}",), library=library.name
+        found=found, known=LAYOUT, pending=() if is_loaded else (f"load {library.name}",), library=library.name
     )
 
 
 async def _libraries(server: Server, library: Library) -> list[bytes]:
-    [reply] = await server.ask([["FUNCTION", "LIST", "LIBRARYNAME", "headrace_*"]])
-    if isinstance(reply, HeadraceError):
-        raise reply
-    if isinstance(reply, (NotSent, ReplyLost)):
-        raise StoreUnavailable(f"redis at {server.address} dropped the connection ({reply}); is it running?")
+    [reply] = await server.send([["FUNCTION", "LIST", "LIBRARYNAME", "headrace_*"]])
     if isinstance(reply, Exception):
-        raise bad_start(str(server.address), reply)
+        raise startup_error(str(server.address), reply)
     names = [dict(zip(each[::2], each[1::2], strict=True))[b"library_name"] for each in reply]
     newest = max((int(found.group(1)) for name in names if (found := _LIBRARY.fullmatch(name))), default=LAYOUT)
     if newest > LAYOUT:

@@ -91,8 +91,8 @@ def pack_head(kind: str, tag: str | None, policy: Policy) -> tuple[bytes, str]:
 @lru_cache(1_024)
 def _policy_of(priority: int, mask: int, fields: bytes) -> Policy:
     values = (_uint48_at(fields, at) for at in range(0, len(fields), 6))
-    given = {field: next(values) for bit, field in enumerate(_FIELDS) if mask & 1 << bit}
-    return Policy(priority=None if priority == _NO_PRIORITY else priority, **given)
+    fields_set = {field: next(values) for bit, field in enumerate(_FIELDS) if mask & 1 << bit}
+    return Policy(priority=None if priority == _NO_PRIORITY else priority, **fields_set)
 
 
 def record_of(id: str, packed: bytes, order_key: int | None) -> Record:

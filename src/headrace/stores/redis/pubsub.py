@@ -1,4 +1,4 @@
-"""The connection on which a server's wake-ups arrive."""
+"""Subscribes to channels: one listening connection for each master, shared by all waiters."""
 
 import asyncio
 from collections import Counter, deque
@@ -14,119 +14,123 @@ from headrace.stores.redis.server import Server, shared
 from headrace.stores.redis.topology import Topology
 
 PING_SECONDS = 5.0
-"""How long a dead connection may look alive; waiters also look by themselves."""
+"""How long a dead connection may look alive; waiters also poll."""
 
 
 class PubSubConnection:
-    """Listens to channels of one server until the connection is lost; a new connection is made then."""
+    """Listens to channels of one server until the connection is lost; `PubSub` then opens another one."""
 
     def __init__(self, server: Server, on_message: Callable[[str, bytes], None]) -> None:
         self.server = server
         self._on_message = on_message
         self._connection: RedisConnection | None = None
-        self._asked: deque[tuple[str, asyncio.Future[None]]] = deque()
-        self._heard: dict[str, asyncio.Future[None]] = {}
+        self._pending: deque[tuple[str, asyncio.Future[None]]] = deque()
+        self._subscriptions: dict[str, asyncio.Future[None]] = {}
         self._pinged_at = 0.0
-        self._is_answered = True
+        self._has_ponged = True
         self.is_lost = False
 
     async def open(self) -> None:
         """Connect."""
-        self._connection = await self.server.listening(self._take, self._lost)
+        self._connection = await self.server.open_listener(self._on_reply, self._on_lost)
 
-    def hears(self, channels: Sequence[str]) -> bool:
-        """Whether every wake-up on these channels arrives already."""
-        heard = self._heard
-        return not self.is_lost and all(channel in heard and heard[channel].done() for channel in channels)
+    def is_subscribed(self, channels: Sequence[str]) -> bool:
+        """Whether every message on these channels arrives already."""
+        subscriptions = self._subscriptions
+        return not self.is_lost and all(
+            channel in subscriptions and subscriptions[channel].done() for channel in channels
+        )
 
     async def subscribe(self, channels: Sequence[str]) -> None:
-        """Returns when every wake-up from now on will arrive; raises what the server said otherwise."""
-        new = [channel for channel in channels if channel not in self._heard]
+        """Returns when every message from now on arrives; raises the error of the server otherwise."""
+        new = [channel for channel in channels if channel not in self._subscriptions]
         if self._connection is None or self.is_lost:
             raise StoreUnavailable(f"redis at {self.server.address} dropped the connection; is it running?")
         loop = asyncio.get_running_loop()
         for channel in new:
-            self._heard[channel] = loop.create_future()
-            self._asked.append((channel, self._heard[channel]))
+            self._subscriptions[channel] = loop.create_future()
+            self._pending.append((channel, self._subscriptions[channel]))
         # One command each: on a cluster the channels of one command must share a slot.
-        self._connection.tell([["SSUBSCRIBE", channel] for channel in new])
+        self._connection.write([["SSUBSCRIBE", channel] for channel in new])
         for channel in channels:
-            told = self._heard.get(channel)
-            if told is not None:
-                await asyncio.shield(told)  # others may wait for the same one
+            subscribed = self._subscriptions.get(channel)
+            if subscribed is not None:
+                await asyncio.shield(subscribed)  # other callers may wait for the same channel
 
     def unsubscribe(self, channels: Sequence[str]) -> None:
-        """Listen no longer."""
-        known = [channel for channel in channels if self._heard.pop(channel, None) is not None]
+        """Leave channels."""
+        known = [channel for channel in channels if self._subscriptions.pop(channel, None) is not None]
         if self._connection is not None:
-            self._connection.tell([["SUNSUBSCRIBE", channel] for channel in known])
+            self._connection.write([["SUNSUBSCRIBE", channel] for channel in known])
 
     def check(self, now: float) -> None:
-        """Ask for a sign of life; a connection that gave none since the last time is dead and does not know it."""
+        """Send a PING now and then; a connection that has not answered the last one is dead."""
         if self._connection is None or now < self._pinged_at + PING_SECONDS:
             return
-        if not self._is_answered:
+        if not self._has_ponged:
             self._connection.close("no answer to PING")
             return
-        self._pinged_at, self._is_answered = now, False
-        self._connection.tell([["PING"]])
+        self._pinged_at, self._has_ponged = now, False
+        self._connection.write([["PING"]])
 
     def close(self) -> None:
-        """Let go of the connection."""
+        """Close the connection."""
         if self._connection is not None:
             self._connection.close("the store was closed")
 
-    def _take(self, reply: Any) -> None:
+    def _on_reply(self, reply: Any) -> None:
         if isinstance(reply, Exception):
-            self._answer(reply)
+            self._end_subscribe(reply)
             return
         match reply:
-            case [b"smessage", channel, said]:
-                self._on_message(channel.decode(), said)
+            case [b"smessage", channel, message]:
+                self._on_message(channel.decode(), message)
             case [b"ssubscribe", *_]:
-                self._answer(None)
+                self._end_subscribe(None)
             case [b"sunsubscribe", bytes() as channel, _]:
-                # Unasked for when the slot has moved to another server.
-                told = self._heard.get(channel.decode())
-                if told is not None and told.done():
-                    del self._heard[channel.decode()]
+                # Sent by the server when the slot has moved to another one.
+                subscribed = self._subscriptions.get(channel.decode())
+                if subscribed is not None and subscribed.done():
+                    del self._subscriptions[channel.decode()]
             case _:
-                self._is_answered = True
+                self._has_ponged = True
 
-    def _answer(self, error: Exception | None) -> None:
-        if not self._asked:
+    def _end_subscribe(self, error: Exception | None) -> None:
+        if not self._pending:
             return
-        channel, told = self._asked.popleft()
-        if error is not None and self._heard.get(channel) is told:
-            del self._heard[channel]
-        _settle(told, error)
+        channel, subscribed = self._pending.popleft()
+        if error is not None and self._subscriptions.get(channel) is subscribed:
+            del self._subscriptions[channel]
+        _finish(subscribed, error)
 
-    def _lost(self, _: RedisConnection) -> None:
+    def _on_lost(self, _: RedisConnection) -> None:
         self.is_lost = True
-        for _channel, told in self._asked:
-            _settle(told, StoreUnavailable(f"redis at {self.server.address} dropped the connection; is it running?"))
-        self._asked.clear()
-        self._heard.clear()
+        for _channel, subscribed in self._pending:
+            _finish(
+                subscribed, StoreUnavailable(f"redis at {self.server.address} dropped the connection; is it running?")
+            )
+        self._pending.clear()
+        self._subscriptions.clear()
 
 
-def _settle(told: asyncio.Future[None], error: Exception | None) -> None:
-    if told.done():
+def _finish(subscribed: asyncio.Future[None], error: Exception | None) -> None:
+    if subscribed.done():
         return
     if error is None:
-        told.set_result(None)
+        subscribed.set_result(None)
     else:
-        told.set_exception(error)
-        told.exception()  # nobody may be waiting any more
+        subscribed.set_exception(error)
+        subscribed.exception()  # it may have no waiter any more
 
 
 LINGER_SECONDS = 30.0
-"""How long a channel is listened to after the last waiter: an idle worker waits again and again."""
+"""How long a channel stays subscribed after its last waiter: an idle worker waits again and again."""
 LINGERING_MAX = 1_000
-"""Channels that are listened to although nobody waits; beyond, those that were left first go."""
+"""Channels that stay subscribed without a waiter; beyond, the oldest are left."""
 
 
 class PubSub:
-    """One listening connection for each master, opened when somebody waits and shared by all."""
+    """Keeps a listening connection for each master with waiters, and the channels that they use."""
 
     def __init__(
         self, topology: Topology, on_message: Callable[[str, bytes], None], linger_seconds: float = LINGER_SECONDS
@@ -137,11 +141,11 @@ class PubSub:
         self._connections: dict[Server, asyncio.Task[PubSubConnection]] = {}
         self._users: Counter[str] = Counter()
         self._left: dict[str, float] = {}
-        self._leaving: asyncio.TimerHandle | None = None
+        self._leave_timer: asyncio.TimerHandle | None = None
 
     @contextmanager
     def using(self, channels: Sequence[str]) -> Iterator[None]:
-        """Channels are listened to as long as somebody uses them, and for a while afterwards."""
+        """Keeps channels subscribed while they are used, and for a while afterwards."""
         self._users.update(channels)
         for channel in channels:
             self._left.pop(channel, None)
@@ -154,11 +158,11 @@ class PubSub:
             for channel in unused:
                 del self._users[channel]
                 self._left[channel] = now
-            if len(self._left) > LINGERING_MAX or self._leaving is None:
+            if len(self._left) > LINGERING_MAX or self._leave_timer is None:
                 self._leave()
 
     def _leave(self) -> None:
-        """Listen no longer to what nobody has used for long enough; comes again for the rest."""
+        """Leave the channels that have been unused for long enough; runs again for the rest."""
         loop = asyncio.get_running_loop()
         before, beyond = loop.time() - self._linger_seconds, len(self._left) - LINGERING_MAX
         over = [channel for at, (channel, left) in enumerate(self._left.items()) if left <= before or at < beyond]
@@ -166,28 +170,28 @@ class PubSub:
             del self._left[channel]
         for connection in self._open_connections():
             connection.unsubscribe(over)
-        if self._leaving is not None:
-            self._leaving.cancel()
+        if self._leave_timer is not None:
+            self._leave_timer.cancel()
         first = next(iter(self._left.values()), None)
-        # A little later than needed, so that the clock has surely passed it.
-        self._leaving = None if first is None else loop.call_at(first + self._linger_seconds + 0.001, self._leave)
+        # A little later than needed, so that the clock has certainly passed it.
+        self._leave_timer = None if first is None else loop.call_at(first + self._linger_seconds + 0.001, self._leave)
 
     async def listen(self, channels: Sequence[str]) -> None:
-        """Returns when wake-ups on the channels arrive from now on, or cannot be had for the moment."""
+        """Returns when messages on the channels arrive from now on, or cannot be had for the moment."""
         now = asyncio.get_running_loop().time()
         try:
             groups: dict[Server, list[str]] = {}
             for channel in channels:
                 groups.setdefault(await self._topology.server_of(channel), []).append(channel)
-            for server, its in groups.items():
-                await self._listen_to(server, its, now)
+            for server, server_channels in groups.items():
+                await self._listen_to(server, server_channels, now)
         except HeadraceError:
-            return  # who cannot hear has to look, and a look tells what is wrong
+            return  # the waiter polls instead, and its poll raises the error
 
     async def _listen_to(self, server: Server, channels: Sequence[str], now: float) -> None:
         task = self._connections.get(server)
-        connection = _opened(task)
-        if connection is not None and connection.hears(channels):
+        connection = _open_connection(task)
+        if connection is not None and connection.is_subscribed(channels):
             connection.check(now)
             return
         if task is None:
@@ -199,8 +203,8 @@ class PubSub:
             if connection is not None:
                 connection.check(now)
                 await connection.subscribe(channels)
-        except ReplyError as refused:
-            await self._topology.look_again(server, refused)
+        except ReplyError as error:
+            await self._topology.refresh(server, error)
         finally:
             self._drop_lost()
 
@@ -210,7 +214,7 @@ class PubSub:
         return connection
 
     def _open_connections(self) -> list[PubSubConnection]:
-        return [connection for task in self._connections.values() if (connection := _opened(task)) is not None]
+        return [connection for task in self._connections.values() if (connection := _open_connection(task)) is not None]
 
     def _drop_lost(self) -> None:
         open_servers = {connection.server for connection in self._open_connections()}
@@ -219,9 +223,9 @@ class PubSub:
         }
 
     def close(self) -> None:
-        """Let go of all connections."""
-        if self._leaving is not None:
-            self._leaving.cancel()
+        """Close all connections."""
+        if self._leave_timer is not None:
+            self._leave_timer.cancel()
         for connection in self._open_connections():
             connection.close()
         for task in self._connections.values():
@@ -229,7 +233,7 @@ class PubSub:
         self._connections.clear()
 
 
-def _opened(task: asyncio.Task[PubSubConnection] | None) -> PubSubConnection | None:
+def _open_connection(task: asyncio.Task[PubSubConnection] | None) -> PubSubConnection | None:
     if task is None or not task.done() or task.cancelled() or task.exception() is not None:
         return None
     connection = task.result()

@@ -1,4 +1,4 @@
-"""A server and the few connections to it that all callers share."""
+"""Shares a few connections to one server between all callers."""
 
 import asyncio
 import ssl
@@ -7,16 +7,16 @@ from typing import Any, TypeVar
 
 from headrace.model.errors import BadConfig, HeadraceError, StoreUnavailable
 from headrace.stores.redis.connection import Command, RedisConnection
-from headrace.stores.redis.errors import NotSent, ReplyLost, bad_start
+from headrace.stores.redis.errors import startup_error
 from headrace.stores.redis.url import Address, Credentials, RedisOptions
 
 T = TypeVar("T")
 DEPTH = 64
-"""Exchanges under way on one connection before another is opened: sharing saves system calls on both sides."""
+"""Exchanges in flight on one connection before another is opened: sharing saves system calls on both sides."""
 
 
 class Server:
-    """Opens connections when they are needed, up to a bound, and forgets those that were lost."""
+    """Opens connections on demand, up to a limit, and drops lost ones."""
 
     def __init__(
         self,
@@ -29,7 +29,7 @@ class Server:
         self.address = address
         self._options = options
         self._credentials = options.credentials if credentials is None else credentials
-        # Behind a `WAIT` all others on the connection would have to wait too.
+        # A `WAIT` would hold up all other commands on the connection.
         self._depth = 1 if options.profile == "replicated" else DEPTH
         self._must_be_master = must_be_master
         self._connections: list[RedisConnection] = []
@@ -38,83 +38,83 @@ class Server:
 
     @property
     def ready(self) -> RedisConnection | None:
-        """A connection that can be asked at once, where there is nothing to choose."""
+        """The only connection, when it is open and not full; None when one has to be chosen or opened."""
         if len(self._connections) == 1 and not self._is_closed:
             connection = self._connections[0]
             if connection.is_open and connection.load < self._depth:
                 return connection
         return None
 
-    async def ask(self, commands: Sequence[Command]) -> list[Any]:
-        """As `RedisConnection.ask`; when no connection can be had, the reason stands in the place of every reply."""
+    async def send(self, commands: Sequence[Command]) -> list[Any]:
+        """As `RedisConnection.send`; without a connection, the error stands in the place of every reply."""
         try:
             connection = await self._connection()
         except HeadraceError as error:
             return [error] * len(commands)
-        return await connection.ask(commands)
+        return await connection.send(commands)
 
-    async def listening(
+    async def open_listener(
         self, listener: Callable[[Any], None], on_lost: Callable[[RedisConnection], None]
     ) -> RedisConnection:
-        """A connection of its own that only listens."""
+        """A connection of its own for pushed messages."""
         if self._is_closed:
-            raise closed(self.address)
+            raise closed_error(self.address)
         connection = await self._connect(on_lost)
         connection.listener = listener
         return connection
 
     async def _connection(self) -> RedisConnection:
-        while True:  # every turn opens a connection, and their number is bounded
+        while True:  # ends: every round opens a connection, and their number is limited
             if self._is_closed:
-                raise closed(self.address)
+                raise closed_error(self.address)
             best = min((each for each in self._connections if each.is_open), key=lambda each: each.load, default=None)
             if best is not None and (best.load < self._depth or len(self._connections) >= self._options.connections):
                 return best
             if self._opening is None:
                 self._opening = asyncio.create_task(self._open())
-                self._opening.add_done_callback(self._opened)
+                self._opening.add_done_callback(self._on_opened)
             await shared(self._opening)
 
-    def _opened(self, task: asyncio.Task[None]) -> None:
+    def _on_opened(self, task: asyncio.Task[None]) -> None:
         self._opening = None
         if not task.cancelled():
-            task.exception()  # whoever still waits is told; nobody else needs to be
+            task.exception()  # raised in its waiters; without any, it is of no interest
 
     async def _open(self) -> None:
-        self._connections.append(await self._connect(self._lost))
+        self._connections.append(await self._connect(self._on_lost))
 
     async def _connect(self, on_lost: Callable[[RedisConnection], None]) -> RedisConnection:
         connection = await connect(self.address, self._options, self._credentials, on_lost)
         if self._must_be_master:
-            [role] = await connection.ask([["ROLE"]])
+            [role] = await connection.send([["ROLE"]])
             if not isinstance(role, list) or role[0] != b"master":
                 connection.close()
                 raise StoreUnavailable(f"redis at {self.address} is not the master any more; ask again")
         return connection
 
-    def _lost(self, connection: RedisConnection) -> None:
+    def _on_lost(self, connection: RedisConnection) -> None:
         if connection in self._connections:
             self._connections.remove(connection)
 
     @property
     def load(self) -> int:
-        """How many exchanges are under way."""
+        """The number of exchanges in flight."""
         return sum(connection.load for connection in self._connections)
 
     async def close(self, why: str = "the store was closed") -> None:
-        """Let go of all connections; those who wait on them are told."""
+        """Close all connections; calls in flight get an error."""
         self._is_closed = True
         if self._opening is not None:
             self._opening.cancel()
         for connection in list(self._connections):
             connection.close(why)
-        await asyncio.sleep(0)  # the transports let go of their sockets in the next turn
+        await asyncio.sleep(0)  # the transports close their sockets in the next turn of the loop
 
 
 async def connect(
     address: Address, options: RedisOptions, credentials: Credentials, on_lost: Callable[[RedisConnection], None]
 ) -> RedisConnection:
-    """A connection on which the user has been let in and the database chosen."""
+    """A connection with its user and database set."""
     loop = asyncio.get_running_loop()
     connection: RedisConnection | None = None
     try:
@@ -125,7 +125,7 @@ async def connect(
                 address.port,
                 ssl=_tls(options),
             )
-            await greet(connection, address, _handshake(options, credentials))
+            await run_handshake(connection, address, _handshake(options, credentials))
     except (OSError, TimeoutError) as error:
         if connection is not None:
             connection.close()
@@ -139,32 +139,23 @@ async def connect(
 
 
 async def shared(task: asyncio.Task[T]) -> T | None:
-    """What a task gives that several wait for, None when it was cancelled; who goes away leaves it to the others."""
+    """The result of a task with several waiters, None when cancelled; a cancelled waiter leaves the task running."""
     await asyncio.wait({task})
     return None if task.cancelled() else task.result()
 
 
-async def greet(connection: RedisConnection, address: Address, commands: Sequence[Command]) -> list[Any]:
-    """Ask what has to be asked before a connection is of use."""
-    replies = await connection.ask(commands) if commands else []
+async def run_handshake(connection: RedisConnection, address: Address, commands: Sequence[Command]) -> list[Any]:
+    """The replies to the commands with which a connection begins; raises the first error."""
+    replies = await connection.send(commands) if commands else []
     for reply in replies:
         if isinstance(reply, Exception):
-            raise not_there(address, reply)
+            raise startup_error(str(address), reply)
     return replies
 
 
-def closed(address: Address) -> StoreUnavailable:
-    """Our error for whoever comes after `close`."""
+def closed_error(address: Address) -> StoreUnavailable:
+    """The error for a call after `close`."""
     return StoreUnavailable(f"the store on redis at {address} was closed; open it again")
-
-
-def not_there(address: Address, reply: Exception) -> HeadraceError:
-    """Our error for a connection that could not be made fit for use."""
-    if isinstance(reply, HeadraceError):
-        return reply
-    if isinstance(reply, (NotSent, ReplyLost)):
-        return StoreUnavailable(f"redis at {address} dropped the connection ({reply}); is it running?")
-    return bad_start(str(address), reply)
 
 
 def _handshake(options: RedisOptions, credentials: Credentials) -> list[Command]:

@@ -1,4 +1,4 @@
-"""The store in Redis."""
+"""Puts the protocols of the store on Redis together."""
 
 from collections.abc import Callable
 
@@ -7,7 +7,7 @@ from headrace.stores.redis.client import RedisClient
 from headrace.stores.redis.dead_letters import RedisDeadLetters
 from headrace.stores.redis.durability import Profile, check_servers
 from headrace.stores.redis.feeds import RedisFeeds
-from headrace.stores.redis.health import earliest_clock_ms, highest_epoch, library_schema, look_at_servers
+from headrace.stores.redis.health import earliest_clock_ms, highest_epoch, library_schema, read_masters_health
 from headrace.stores.redis.integrity import RedisIntegrity
 from headrace.stores.redis.items import RedisItems
 from headrace.stores.redis.jobs import RedisJobs
@@ -41,7 +41,7 @@ class RedisStore:
 
     @staticmethod
     async def open(options: RedisOptions, *, edit: Callable[[str], str] | None = None) -> "RedisStore":
-        """Reach the servers, check that they keep what they are given, and load the functions on every master.
+        """Connect to the servers, check their durability, and load the functions on every master.
 
         `edit` changes the source of the functions first, for tests that plant a fault.
         """
@@ -61,11 +61,11 @@ class RedisStore:
 
     async def health(self) -> Health:
         profile = self._profile
-        servers = await look_at_servers(self._client, profile.replicas)
+        servers = await read_masters_health(self._client, profile.replicas)
         epoch = await highest_epoch(self._client, self.queues)
-        schema = library_schema(self._client.library, LAYOUT, is_there=True)  # every call puts it where it is missing
-        told = (profile.name, profile.promise, profile.version)
-        return Health("redis", *told, servers.skew_ms, epoch, servers.name, schema, servers.notes)
+        schema = library_schema(self._client.library, LAYOUT, is_loaded=True)  # a call loads it where it is missing
+        durability = (profile.name, profile.promise, profile.version)
+        return Health("redis", *durability, servers.skew_ms, epoch, servers.name, schema, servers.notes)
 
     async def close(self) -> None:
         self.signals.close()

@@ -1,4 +1,4 @@
-"""What a Redis URL says: which servers, which user, how patient."""
+"""Reads a Redis URL: servers, user, durability profile, time limits."""
 
 from collections.abc import Mapping
 from typing import Literal
@@ -26,7 +26,7 @@ KNOWN: dict[Kind, tuple[str, ...]] = {
     "cluster": (*COMMON, "tls"),
 }
 CONNECT_MS = 2_000
-"""A server on the same network that has not accepted a connection by then is not there."""
+"""Enough for a server on the same network to accept a connection."""
 REPLY_MS = 10_000
 """Longer than any call of ours takes, `fsync` on a slow disk included."""
 WAIT_MS = 1_000
@@ -36,7 +36,7 @@ CONNECTIONS = 8
 
 
 class Credentials(Struct, frozen=True):
-    """A user and a password, which never show."""
+    """A user and a password, hidden in every text."""
 
     user: str = ""
     password: str = ""
@@ -46,7 +46,7 @@ class Credentials(Struct, frozen=True):
 
 
 class Address(Struct, frozen=True, order=True):
-    """Where a server listens."""
+    """The host and port of a server."""
 
     host: str
     port: int
@@ -56,7 +56,7 @@ class Address(Struct, frozen=True, order=True):
 
 
 class RedisOptions(Struct, frozen=True, kw_only=True):
-    """Everything that a URL says."""
+    """The options of a URL."""
 
     kind: Kind
     addresses: tuple[Address, ...]
@@ -74,12 +74,12 @@ class RedisOptions(Struct, frozen=True, kw_only=True):
     connections: int = CONNECTIONS
 
 
-def options_of(parts: SplitResult, given: Mapping[str, str]) -> RedisOptions:
-    """Read a URL that was split, its query read apart; refuses what cannot be right, without showing a password."""
+def options_of(parts: SplitResult, query: Mapping[str, str]) -> RedisOptions:
+    """The options of a URL and its query; refuses invalid ones without showing a password."""
     kind = KINDS[parts.scheme]
     if "@" in parts.path + parts.query:
         raise BadConfig("a password with one of / ? # @ : % in a Redis URL is written with %2F %3F %23 %40 %3A %25")
-    _check_known(parts.scheme, kind, given)
+    _check_known(parts.scheme, kind, query)
     user, at, hosts = parts.netloc.rpartition("@")
     name, _, password = user.partition(":")
     addresses = (
@@ -93,21 +93,21 @@ def options_of(parts: SplitResult, given: Mapping[str, str]) -> RedisOptions:
         addresses=addresses,
         service=_service(path) if kind == "sentinel" else "",
         credentials=Credentials(unquote(name), unquote(password)) if at else Credentials(),
-        sentinel_credentials=Credentials(given.get("sentinel_user", ""), given.get("sentinel_password", "")),
-        db=_db(kind, path, given),
-        tls=parts.scheme == "rediss" or _yes(given, "tls"),
-        tls_ca=given.get("tls_ca"),
-        profile=_profile(given.get("profile")),
-        replicas=_int(given, "replicas", None, 1, 100),
-        connect_ms=_int(given, "connect_ms", CONNECT_MS, 1, DURATION_MS_MAX),
-        reply_ms=_int(given, "reply_ms", REPLY_MS, 1, DURATION_MS_MAX),
-        wait_ms=_int(given, "wait_ms", WAIT_MS, 1, DURATION_MS_MAX),
-        connections=_int(given, "connections", CONNECTIONS, 1, 1_000),
+        sentinel_credentials=Credentials(query.get("sentinel_user", ""), query.get("sentinel_password", "")),
+        db=_db(kind, path, query),
+        tls=parts.scheme == "rediss" or _yes(query, "tls"),
+        tls_ca=query.get("tls_ca"),
+        profile=_profile(query.get("profile")),
+        replicas=_int(query, "replicas", None, 1, 100),
+        connect_ms=_int(query, "connect_ms", CONNECT_MS, 1, DURATION_MS_MAX),
+        reply_ms=_int(query, "reply_ms", REPLY_MS, 1, DURATION_MS_MAX),
+        wait_ms=_int(query, "wait_ms", WAIT_MS, 1, DURATION_MS_MAX),
+        connections=_int(query, "connections", CONNECTIONS, 1, 1_000),
     )
 
 
-def _check_known(scheme: str, kind: Kind, given: Mapping[str, str]) -> None:
-    for option in given:
+def _check_known(scheme: str, kind: Kind, query: Mapping[str, str]) -> None:
+    for option in query:
         if option not in KNOWN[kind]:
             raise BadConfig(
                 f"{scheme}:// has no option {bounded_repr(option)}; known options: {', '.join(KNOWN[kind])}"
@@ -120,7 +120,7 @@ def _address(text: str, kind: Kind) -> Address:
         host, port = text, str(PORTS[kind])
     host = host.removeprefix("[").removesuffix("]")
     if not host or not port.isascii() or not port.isdigit() or not 0 < int(port) < 65_536:
-        # What was found may be half of a password.
+        # The text may be half of a password: it is not shown.
         raise BadConfig(f"a Redis URL names its servers as host:port, as in localhost:{PORTS[kind]}")
     return Address(host, int(port))
 
@@ -131,8 +131,8 @@ def _service(path: str) -> str:
     return path
 
 
-def _db(kind: Kind, path: str, given: Mapping[str, str]) -> int:
-    text = given.get("db", "0") if kind == "sentinel" else path or "0"
+def _db(kind: Kind, path: str, query: Mapping[str, str]) -> int:
+    text = query.get("db", "0") if kind == "sentinel" else path or "0"
     if kind == "cluster" and text != "0":
         raise BadConfig("a Redis Cluster has no databases; leave the path empty")
     if not text.isascii() or not text.isdigit():
@@ -146,15 +146,15 @@ def _profile(text: str | None) -> str | None:
     return text
 
 
-def _yes(given: Mapping[str, str], name: str) -> bool:
-    text = given.get(name, "no")
+def _yes(query: Mapping[str, str], name: str) -> bool:
+    text = query.get(name, "no")
     if text not in {"yes", "no"}:
         raise BadConfig(f"{name} is yes or no, found {bounded_repr(text)}")
     return text == "yes"
 
 
-def _int(given: Mapping[str, str], name: str, default: int | None, low: int, high: int) -> int:
-    text = given.get(name)
+def _int(query: Mapping[str, str], name: str, default: int | None, low: int, high: int) -> int:
+    text = query.get(name)
     if text is None:
         return default  # type: ignore[return-value]  # None only where the field takes it
     if not text.isascii() or not text.isdigit() or not low <= int(text) <= high:

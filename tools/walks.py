@@ -1,7 +1,7 @@
 """Counts the files of Headrace that one operation enters: how much a reader opens to follow it from beginning to end.
 
-tools/walks.py             an enqueue up to its Redis call, and a claim up to the answer of its settlement
-tools/walks.py --files     name the files, in the order in which they are entered first
+python -m tools.walks             an enqueue up to its Redis call, and a claim up to the answer of its settlement
+python -m tools.walks --files     name the files, in the order in which they are entered first
 
 Calls are counted once everything is warm, on a Redis server of their own. Rooms and sizes come with them.
 """

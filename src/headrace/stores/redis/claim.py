@@ -221,8 +221,8 @@ class ClaimCall:
                 # What was claimed counts; the worker claims the rest at once.
                 times.append(items[-1].claimed_at_ms)
                 break
-            except OutcomeUnknown as lost:
-                raise OutcomeUnknown(str(lost), known=items) from lost
+            except OutcomeUnknown as error:
+                raise OutcomeUnknown(str(error), known=items) from error
             items += claims.items
             now_ms = claims.now_ms  # each master has a clock of its own; the last answer is the closest to the present
             bytes_left -= sum(len(claim.record.payload) for claim in claims.items)

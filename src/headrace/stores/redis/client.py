@@ -51,7 +51,7 @@ class _Request(NamedTuple):
 
 
 class _PostedCall:
-    """Hands the reply to a posted call on, with errors of Headrace."""
+    """Passes on the reply to a posted call, with errors of Headrace."""
 
     __slots__ = ("answered", "request", "server")
 
@@ -74,7 +74,7 @@ class _PostedCall:
 
 
 class RedisClient:
-    """The one way of the store to its servers. Belongs to the event loop that opened it."""
+    """Routes all calls of a store to its servers. Belongs to the event loop that opened it."""
 
     def __init__(self, topology: Topology, library: Library, *, replicas: int = 0, wait_ms: int = 0) -> None:
         self.topology = topology

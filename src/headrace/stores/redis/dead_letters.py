@@ -1,4 +1,4 @@
-"""The dead-letter protocol: list, replay, purge."""
+"""The dead-letter protocol: lists, replays and purges dead letters."""
 
 import builtins
 from collections.abc import Iterable, Sequence
@@ -20,8 +20,8 @@ from headrace.stores.shared.cursors import read_dead_letter_cursor, write_cursor
 from headrace.stores.shared.sharding import picks_by_shard
 from headrace.stores.shared.validate import check_pick
 
-_LOOK = 100
-"""Dead letters fetched at a time: whole ones, so that a filter can be asked here."""
+_FETCHED_AT_ONCE = 100
+"""Dead letters of one call: whole ones, as the filter is applied in this process."""
 
 
 class RedisDeadLetters:
@@ -48,13 +48,13 @@ class RedisDeadLetters:
         for shard in queue.all_shards()[start:]:
             more = True
             while more:
-                wanted = min(budget, _LOOK)
-                told_ms, batch = await self._dead_letters(shard, now, after, wanted)
+                wanted = min(budget, _FETCHED_AT_ONCE)
+                read_at_ms, batch = await self._dead_letters(shard, now, after, wanted)
                 more = len(batch) == wanted
                 budget -= len(batch)
                 for dead_letter in batch:
                     after = dead_letter.key.number
-                    if dead_letter.until_ms > told_ms and where.matches(dead_letter):
+                    if dead_letter.until_ms > read_at_ms and where.matches(dead_letter):
                         found.append(dead_letter)
                         if len(found) == limit:
                             return Page(found, write_cursor(shard.index, str(after)))
@@ -66,13 +66,13 @@ class RedisDeadLetters:
     async def _dead_letters(
         self, shard: Shard, now: int | str, after: int, limit: int
     ) -> tuple[int, builtins.list[DeadLetter]]:
-        """The instant of the look, and dead letters with `number > after`, by number."""
+        """The instant of the read, and dead letters with `number > after`, by number."""
         [answer] = await call_shards(self._client, "dead_letter_list", [shard], [now, after, limit], reads=True)
         if answer is None:
             return 0, []
-        told_ms, flat = answer
+        read_at_ms, flat = answer
         pairs = zip(flat[::2], flat[1::2], strict=True)
-        return int(told_ms), [dead_letter_of(shard.index, int(number), packed) for number, packed in pairs]
+        return int(read_at_ms), [dead_letter_of(shard.index, int(number), packed) for number, packed in pairs]
 
     async def replay(
         self,
@@ -95,7 +95,7 @@ class RedisDeadLetters:
             [part for at in positions for part in (_pick_of(picks[at]), delay_ms + at * spread_ms // len(picks))]
             for positions in groups.values()
         ]
-        answers = await self._ask(queue, "dead_letter_replay", groups, [now_argument(now_ms), int(keep_counts)], own)
+        answers = await self._call(queue, "dead_letter_replay", groups, [now_argument(now_ms), int(keep_counts)], own)
         replayed = [not_found(pick) for pick in picks]
         for (index, positions), answer in zip(groups.items(), answers, strict=True):
             for at, parts in zip(positions, _triples(answer), strict=False):
@@ -108,10 +108,10 @@ class RedisDeadLetters:
             check_pick(queue, pick)
         groups = picks_by_shard(queue, picks)
         own = [[picks[at].number for at in positions] for positions in groups.values()]
-        answers = await self._ask(queue, "dead_letter_purge", groups, [now_argument(now_ms)], own)
+        answers = await self._call(queue, "dead_letter_purge", groups, [now_argument(now_ms)], own)
         return sum(int(answer or 0) for answer in answers)
 
-    async def _ask(
+    async def _call(
         self,
         queue: Queue,
         function: str,
@@ -121,7 +121,7 @@ class RedisDeadLetters:
     ) -> builtins.list[Any]:
         shards = [Shard(queue, index) for index in groups]
         if not shards:
-            await self._client.command("EXISTS", head_key(first_shard(queue)))  # says whether the store is closed
+            await self._client.command("EXISTS", head_key(first_shard(queue)))  # raises when the store is closed
             return []
         return await call_shards(self._client, function, shards, common, own)
 

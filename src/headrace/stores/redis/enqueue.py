@@ -116,7 +116,7 @@ class EnqueueCall:
         return enqueue_args(jobs, are_distinct, are_texts, packs_lines=are_distinct and not is_carrying)
 
     def _answers_of(self, jobs: Sequence[Job], queue: Queue, answer: bytes | list[bytes]) -> list[Enqueued]:
-        """The answers of enqueue.lua: a character for each job, one more where it had to look into payloads, and with
+        """The answers of enqueue.lua: a character for each job, one more when it had to check payloads, and with
         duplicates the times of their keys."""
         statuses, *times = [answer] if isinstance(answer, bytes) else answer
         if len(statuses) > len(jobs):

@@ -1,4 +1,4 @@
-"""The integrity protocol: bodies, indexes, dead letters and counts of a shard are walked in parts, each in one step."""
+"""The integrity protocol: checks and repairs bodies, indexes, dead letters and counts of a shard, part by part."""
 
 from collections.abc import Sequence
 from typing import Any, Literal
@@ -16,15 +16,15 @@ from headrace.stores.redis.journal import EntryReader, RedisJournal, bounds_of
 from headrace.stores.shared.cursors import bad_cursor, write_cursor
 
 PHASES = 9
-"""The scans of `lua/parts/integrity.lua`."""
-THROUGH = f"{PHASES} 0"
-NOTHING_WALKED: tuple[Any, ...] = ([], [], 0, b"", b"")
-"""Where the records are through and the journal is not: the last scan is asked for again, and what it says was said."""
+"""The scans of the functions that check and repair."""
+LAST_PHASE = f"{PHASES} 0"
+NO_RECORDS: tuple[Any, ...] = ([], [], 0, b"", b"")
+"""In the stead of the answer of the last scan, which is repeated while only the journal is left to check."""
 _MISSED: dict[bytes, Literal["body", "delivery", "dead_letter"]] = {b"b": "body", b"a": "delivery", b"d": "dead_letter"}
 
 
 class RedisIntegrity:
-    """A walk names the key it is at and how far a scan of it has got; what moves meanwhile is seen or is new."""
+    """A cursor is the phase and how far its scan is; a record that moves meanwhile is seen or is new."""
 
     def __init__(self, client: RedisClient, journal: RedisJournal) -> None:
         self._client = client
@@ -33,16 +33,16 @@ class RedisIntegrity:
     async def check(
         self, shard: Shard, *, cursor: str | None = None, limit: int = BATCH_MAX, now_ms: int | None = None
     ) -> Findings:
-        place = CheckCursor.read(shard, cursor)
-        records = THROUGH if place.records is None else place.records
+        position = CheckCursor.read(shard, cursor)
+        records = LAST_PHASE if position.records is None else position.records
         args = _check_args(records, limit, now_ms)
         [answer] = await call_shards(self._client, "integrity_check", [shard], args, reads=True)
         if answer is None:
             return Findings()
-        journal, leases_over, quarantine, walked = answer
-        problems, count_mismatches, _, *scan = walked if place.records is not None else NOTHING_WALKED
+        journal, leases_over, quarantine, checked = answer
+        problems, count_mismatches, _, *scan = checked if position.records is not None else NO_RECORDS
         bounds = bounds_of(journal)
-        after, upto = place.journal(bounds)
+        after, upto = position.journal(bounds)
         entries = await EntryReader(self._client, shard, after, upto).read(limit, INSPECT_JOURNAL_BYTES)
         found = Findings(
             epoch=bounds.epoch,
@@ -52,14 +52,14 @@ class RedisIntegrity:
             quarantine=tuple(Quarantined(_MISSED[each[:1]], each[2:].decode()) for each in quarantine[:limit]),
             problems=_problems(problems),
             count_mismatches=_count_mismatches(count_mismatches),
-            cursor=_place(scan),
+            cursor=_position_of(scan),
         )
         if after < upto and (not entries or entries[0].first_seq > after + 1):
-            # Retention may have dropped what was next since the bounds were asked for, and may have gone on since.
+            # Retention may have dropped the next entries since the bounds were read, and more since.
             first_seq = (await self._journal.bounds(shard)).first_seq
             first_seq = min([first_seq, *(entry.first_seq for entry in entries[:1])])
             found = replace(found, journal=replace(bounds, first_seq=max(first_seq, bounds.first_seq)))
-        return place.finish(shard, found, entries)
+        return position.finish(shard, found, entries)
 
     async def repair(
         self, shard: Shard, *, cursor: str | None = None, limit: int = BATCH_MAX, now_ms: int | None = None
@@ -68,34 +68,34 @@ class RedisIntegrity:
         [answer] = await call_shards(self._client, "integrity_repair", [shard], args)
         if answer is None:
             return RepairResult()
-        problems, count_mismatches, cleared, *place = answer
+        problems, count_mismatches, cleared, *scan = answer
         return RepairResult(
             problems=_problems(problems),
             count_mismatches=_count_mismatches(count_mismatches),
             cleared=int(cleared),
-            cursor=None if (at := _place(place)) is None else write_cursor(shard.index, at),
+            cursor=None if (at := _position_of(scan)) is None else write_cursor(shard.index, at),
         )
 
 
-def _check_args(place: str, limit: int, now_ms: int | None) -> list[Argument]:
+def _check_args(position: str, limit: int, now_ms: int | None) -> list[Argument]:
     check_int("limit", limit, 1, BATCH_MAX)
-    phase, _, at = (place or "1 0").partition(" ")
+    phase, _, at = (position or "1 0").partition(" ")
     if not (phase.isdigit() and at.isdigit() and 1 <= int(phase) <= PHASES):
         raise bad_cursor("a look at this shard")
     return [now_argument(now_ms), int(phase), at, limit]
 
 
-def _place(scan: Sequence[Any]) -> str | None:
+def _position_of(scan: Sequence[Any]) -> str | None:
     phase, at = scan
     return None if phase == b"" else f"{int(phase)} {at.decode()}"
 
 
 def _problems(flat: list[bytes]) -> tuple[Problem, ...]:
-    # A job may be amiss in several places, and a scan may show one twice.
-    found = [Problem(flaw.decode(), id.decode()) for flaw, id in zip(flat[::2], flat[1::2], strict=True)]  # type: ignore[arg-type]  # the functions say nothing else
+    # A job may have several problems, and a scan may show one twice.
+    found = [Problem(kind.decode(), id.decode()) for kind, id in zip(flat[::2], flat[1::2], strict=True)]  # type: ignore[arg-type]  # the functions name no others
     return tuple(dict.fromkeys(found))
 
 
 def _count_mismatches(flat: list[bytes]) -> tuple[CountMismatch, ...]:
     found = zip(flat[::3], flat[1::3], flat[2::3], strict=True)
-    return tuple(sorted(CountMismatch(name.decode(), int(kept), int(counted)) for name, kept, counted in found))
+    return tuple(sorted(CountMismatch(name.decode(), int(stored), int(counted)) for name, stored, counted in found))

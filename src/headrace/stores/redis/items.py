@@ -1,4 +1,4 @@
-"""The items protocol: what a feed holds, in its order."""
+"""The items protocol: publishes, moves, takes and lists the items of a feed."""
 
 import builtins
 from collections.abc import Callable, Sequence
@@ -34,7 +34,7 @@ _MOVED: dict[str, Literal["moved", "unchanged", "unknown", "unknown_neighbour"]]
 
 
 class RedisItems:
-    """Puts items into feeds, takes them out and shows them."""
+    """Items of feeds, in the order of the feed."""
 
     def __init__(self, client: RedisClient) -> None:
         self._client = client
@@ -54,10 +54,10 @@ class RedisItems:
             for each in publications:
                 check_publication(feed, type, each)
 
-        signs, *drawn = await self._call(feed, "item_publish", args, refuse)
-        numbers = iter(drawn)
+        signs, *new_ids = await self._call(feed, "item_publish", args, refuse)
+        ids_left = iter(new_ids)
         return [
-            Published(next(numbers).decode() if each.id is None and sign == "p" else each.id, _PUBLISHED[sign])
+            Published(next(ids_left).decode() if each.id is None and sign == "p" else each.id, _PUBLISHED[sign])
             for each, sign in zip(publications, signs.decode(), strict=True)
         ]
 
@@ -82,18 +82,18 @@ class RedisItems:
         for each in moves:
             where, neighbour = _position_args(each.position)
             args += [where, each.id, neighbour]
-        signs = await self._call(feed, "item_move", args, _refusing(feed, "move items"))
+        signs = await self._call(feed, "item_move", args, _type_refusal(feed, "move items"))
         return [Moved(each.id, _MOVED[sign]) for each, sign in zip(moves, signs.decode(), strict=True)]
 
     async def take(self, feed: FeedName, limit: int = 1, *, now_ms: int | None = None) -> Sequence[Item]:
         check_writable(feed)
         check_int("limit", limit, 1, BATCH_MAX)
         now_argument(now_ms)
-        return items_of(await self._call(feed, "item_take", [limit], _refusing(feed, "hand out items")))
+        return items_of(await self._call(feed, "item_take", [limit], _type_refusal(feed, "hand out items")))
 
     async def find(self, feed: FeedName, ids: Sequence[str], *, now_ms: int | None = None) -> Sequence[Item | None]:
         check_item_ids(ids)
-        answer = await self._look(feed, "item_find", [now_argument(now_ms), *ids])
+        answer = await self._read(feed, "item_find", [now_argument(now_ms), *ids])
         if answer is None:
             return [None] * len(ids)
         over_ms, *rows = answer
@@ -105,7 +105,7 @@ class RedisItems:
     ) -> ItemsSnapshot:
         check_int("limit", limit, 1, PAGE_MAX)
         rank, last_id = read_rank_cursor(cursor)
-        answer = await self._look(feed, "item_list", [now_argument(now_ms), limit, rank, last_id])
+        answer = await self._read(feed, "item_list", [now_argument(now_ms), limit, rank, last_id])
         if answer is None:
             return ItemsSnapshot([], None)
         birth, epoch, seq, is_more, flat = answer
@@ -113,14 +113,14 @@ class RedisItems:
         return ItemsSnapshot(items_of(flat), cursor_of(birth, epoch, seq), more)
 
     async def snapshot(self, feed: FeedName, *, now_ms: int | None = None) -> ItemsSnapshot:
-        answer = await self._look(feed, "item_snapshot", [now_argument(now_ms)])
+        answer = await self._read(feed, "item_snapshot", [now_argument(now_ms)])
         if answer is None:
             return ItemsSnapshot([], None)
         birth, epoch, seq, over_ms, flat = answer
         rows = [item for item in items_of(flat) if item.at_ms > int(over_ms)]
         return ItemsSnapshot(rows, cursor_of(birth, epoch, seq))
 
-    async def _look(self, feed: FeedName, function: str, args: "builtins.list[Argument]") -> Any:
+    async def _read(self, feed: FeedName, function: str, args: "builtins.list[Argument]") -> Any:
         return await self._client.call(ServerCall(function, [feed_key(feed)], args, reads=True))
 
     async def _call(
@@ -130,7 +130,7 @@ class RedisItems:
         args: "builtins.list[Argument]",
         refuse: Callable[[str], None] | None = None,
     ) -> Any:
-        """The answer to a call; `refuse` says what a feed of the type that it turned out to be cannot do."""
+        """The answer to a call; `refuse` raises the error for a feed of another type."""
         try:
             return await call_feed(self._client, feed, ServerCall(function, [feed_key(feed)], args))
         except ScriptRefusal as refusal:
@@ -140,7 +140,7 @@ class RedisItems:
             raise wrong_type(feed, type, "do this") from refusal
 
 
-def _refusing(feed: FeedName, wanted: str) -> Callable[[str], None]:
+def _type_refusal(feed: FeedName, wanted: str) -> Callable[[str], None]:
     def refuse(type: str) -> None:
         raise wrong_type(feed, type, wanted)
 

@@ -1,4 +1,4 @@
-"""The journal protocol: entries of a shard's stream, and who read how far."""
+"""The journal protocol: reads the entries of a shard, and keeps the offsets of consumers."""
 
 import asyncio
 from collections.abc import Mapping, Sequence
@@ -31,12 +31,12 @@ from headrace.stores.shared.validate import (
 )
 
 ENTRIES_FIRST = 16
-"""Enough for those who follow a journal, and not too much where every entry has a thousand lines."""
+"""Enough for a follower of a journal, and not too much when every entry has a thousand lines."""
 GROWTH = 8
-"""A command may ask for so many times the entries of the one before: of the next ones nobody knows the size."""
+"""A command reads at most this many times the entries of the command before: the size of the next ones is unknown."""
 ENTRIES_AT_ONCE = 5_000
 BYTES_AT_ONCE = 1024 * 1024
-"""What one command asks for, as far as the sizes seen before tell: a server is done with it in three milliseconds."""
+"""The limits of one command, by the sizes seen before: a server is done in three milliseconds."""
 
 
 class EntryReader:
@@ -52,39 +52,46 @@ class EntryReader:
 
     async def read(self, limit: int, bytes_max: int) -> list[Entry]:
         """The entries that hold an event of the range, oldest first, until `limit` or `bytes_max` is passed."""
-        asked, bytes_left = ENTRIES_FIRST, bytes_max
+        count, bytes_left = ENTRIES_FIRST, bytes_max
         while bytes_left > 0:
-            # An entry has at least one event, so no more of them can be wanted than there are numbers left.
-            asked = min(asked, limit - len(self._entries), self._upto - self._last_seq)
-            if asked <= 0:
+            # An entry has at least one event, so the numbers left limit the entries left.
+            count = min(count, limit - len(self._entries), self._upto - self._last_seq)
+            if count <= 0:
                 break
-            found = await self._client.command("XRANGE", self._key, self._last_seq + 1, "+", "COUNT", asked)
-            taken = self._take(found, bytes_left)
-            bytes_left -= taken
-            if len(found) < asked or not taken:
+            found = await self._client.command("XRANGE", self._key, self._last_seq + 1, "+", "COUNT", count)
+            bytes_added = self._add(found, bytes_left)
+            bytes_left -= bytes_added
+            if len(found) < count or not bytes_added:
                 break
-            mean = taken // len(found) + 1
-            asked = min(asked * GROWTH, ENTRIES_AT_ONCE, min(BYTES_AT_ONCE, bytes_left) // mean + 1)
+            mean = bytes_added // len(found) + 1
+            count = min(count * GROWTH, ENTRIES_AT_ONCE, min(BYTES_AT_ONCE, bytes_left) // mean + 1)
         return self._entries
 
-    def _take(self, found: list[Any], bytes_max: int) -> int:
-        """Keep entries up to the end of the range or of the page; says how many bytes."""
+    def _add(self, found: list[Any], bytes_max: int) -> int:
+        """Add entries up to the end of the range or of the page; returns their bytes."""
         entries, known, upto, bytes_left = self._entries, self._known, self._upto, bytes_max
         for id, fields in found:
             header = fields[1]
             epoch, number, at_ms, worker = header.split(b" ", 3)
             try:
-                said = known[epoch, number, worker]
+                known_header = known[epoch, number, worker]
             except KeyError:
-                said = known[epoch, number, worker] = int(epoch), int(number), worker.decode() or None
+                known_header = known[epoch, number, worker] = int(epoch), int(number), worker.decode() or None
             last_seq = int(id[:-2])
-            before = last_seq - said[1]
-            # Retention may have dropped what comes next between two commands: the page ends before the hole.
+            before = last_seq - known_header[1]
+            # Retention may have dropped the next entries between two commands: the page ends before the gap.
             if before >= upto or bytes_left <= 0 or (entries and before != self._last_seq):
                 break
             lines = fields[3] if fields[2] == b"l" else lines_of(dict(zip(fields[::2], fields[1::2], strict=True)))
             entries.append(
-                Entry(epoch=said[0], last_seq=last_seq, count=said[1], at_ms=int(at_ms), worker=said[2], lines=lines)
+                Entry(
+                    epoch=known_header[0],
+                    last_seq=last_seq,
+                    count=known_header[1],
+                    at_ms=int(at_ms),
+                    worker=known_header[2],
+                    lines=lines,
+                )
             )
             self._last_seq = last_seq
             bytes_left -= len(lines)
@@ -92,19 +99,19 @@ class EntryReader:
 
 
 def lines_of(fields: Mapping[bytes, bytes]) -> bytes:
-    """The lines of an entry; of one that was damaged, what is there."""
+    """The lines of an entry; the packed text of a damaged one as it is."""
     lines = fields.get(b"l", b"")
-    for name, make in (b"e", enqueued_lines), (b"c", claimed_lines):
+    for name, unpack in (b"e", enqueued_lines), (b"c", claimed_lines):
         if name in fields:
             try:
-                return make(fields[b"n"], fields[name]) + lines
+                return unpack(fields[b"n"], fields[name]) + lines
             except (msgspec.MsgspecError, ValueError, IndexError, KeyError):
                 return fields[name] + b"\n" + lines
     return lines
 
 
 class RedisJournal:
-    """Reads entries, and remembers who read how far."""
+    """Reads entries, and keeps the offsets of consumers."""
 
     def __init__(self, client: RedisClient) -> None:
         self._client = client
@@ -113,7 +120,7 @@ class RedisJournal:
         check_range(after, upto)
         check_int("limit", limit, 1, JOURNAL_PAGE_MAX)
         reader = EntryReader(self._client, shard, after, upto)
-        # The bounds are asked for since that notices a server that was started again and a queue that is cut otherwise.
+        # The bounds detect a restarted server and a queue with another number of shards.
         _, entries = await asyncio.gather(self.bounds(shard), reader.read(limit, JOURNAL_PAGE_BYTES))
         return cut(entries, after, upto)
 
@@ -131,14 +138,14 @@ class RedisJournal:
         check_spans(spans, at_ms)
         found = [span.after for span in spans]
         left = list(range(len(spans)))
-        while left:  # every call answers for one span at least
-            shards = [spans[place].shard for place in left]
-            own = [[spans[place].after, spans[place].upto] for place in left]
+        while left:  # every call answers for at least one span
+            shards = [spans[index].shard for index in left]
+            own = [[spans[index].after, spans[index].upto] for index in left]
             answers = await call_shards_of_queues(self._client, "journal_reached", shards, [at_ms], own, reads=True)
-            for place, answer in zip(left, answers, strict=True):
+            for index, answer in zip(left, answers, strict=True):
                 if answer:
-                    found[place] = max(spans[place].after, min(int(answer), spans[place].upto))
-            left = [place for place, answer in zip(left, answers, strict=True) if answer == b""]
+                    found[index] = max(spans[index].after, min(int(answer), spans[index].upto))
+            left = [index for index, answer in zip(left, answers, strict=True) if answer == b""]
         return found
 
     async def register(
@@ -182,7 +189,7 @@ class RedisJournal:
 
 
 def bounds_of(answer: Sequence[Any]) -> Bounds:
-    """What a journal holds, as journal_bounds answers it."""
+    """The bounds of a journal, from an answer of journal_bounds.lua."""
     epoch, first_seq, last_seq, first_at_ms, last_at_ms, size = map(int, answer)
     is_empty = first_seq > last_seq
     return Bounds(
@@ -201,5 +208,5 @@ def _consumer_of(name: str, parts: Sequence[Any]) -> Consumer:
 
 
 def _name(consumer: str) -> bytes:
-    # A name that cannot be stored was never registered; it is to be refused as unknown, not to break the call.
+    # A name that cannot be stored was never registered: it is refused as unknown, and must not break the call.
     return consumer.encode("utf-8", "surrogatepass")

@@ -1,21 +1,21 @@
-"""Every key name of the store, once; `lua/parts/key_names.lua` builds the same in the functions.
+"""Names all keys of the store; `lua/parts/key_names.lua` builds the same names in the functions.
 
-All keys of a shard start with its prefix, whose braces put them into one slot of a cluster. A name is made of tenants
-and queues only, which hold neither braces nor slashes; ids are fields and members, never parts of a name.
+All keys of a shard start with its prefix, whose braces put them into one slot of a cluster. A name consists of tenants
+and queues only, which have neither braces nor slashes; ids are fields and members, never parts of a name.
 
     m   hash    the shard itself: about (layout, shards, server), head (epoch, counters), cfg, awaited
     b   hash    id to the body of a waiting or active job
-    r   zset    ready ones by place
-    l   zset    later ones by run_at_ms
-    x   zset    active ones by the end of their lease
+    r   zset    ready jobs by order key
+    l   zset    later jobs by run_at_ms
+    x   zset    active jobs by the end of their lease
     a   hash    id to the delivery
     t   hash    id to the blocked job
     k   hash    id and idempotency key to fingerprint and end; kx, by end
     o   hash    id to the finished job; ol, unpinned ones in order; op, pinned ones by end
-    w   hash    worker to when it was seen and its last nonce; ws, by that time
+    w   hash    worker to the time it was last seen and its last nonce; ws, by that time
     d   hash    number to the dead letter; dn, by number; di, by id
-    j   stream  the journal; jc, who reads it
-    q   list    quarantine: records that should have been there and were not
+    j   stream  the journal; jc, its consumers
+    q   list    quarantine: records that were missing
 
 All feeds of a tenant lie in one slot, so that a feed and its directory change in one step. The keys of a feed start
 with `hr:{tenant}:f:NAME:`, those of the directory with `hr:{tenant}:f:*:`, which is also the channel of wake-ups:
@@ -25,8 +25,8 @@ with `hr:{tenant}:f:NAME:`, those of the directory with `hr:{tenant}:f:*:`, whic
     o   zset    rank and id, in the order of the feed; all scores are 0
     l   stream  the log: a change under its seq
 
-A registry beside the shards says which queues there are. It may name more than there are, never less: what a queue is,
-and into how many shards it is cut, its shard 0 says.
+A registry beside the shards lists the queues. It may list too many, never too few: shard 0 of a queue decides whether
+the queue exists and how many shards it has.
 """
 
 from headrace.model.feed import FeedName
@@ -37,7 +37,7 @@ TENANTS = "hr:tenants"
 
 
 def prefix_of(shard: Shard) -> str:
-    """What all keys of a shard start with; the fail queue's lie in the slot of its queue's."""
+    """The prefix of all keys of a shard; those of a fail queue are in the slot of its main queue."""
     queue = shard.queue
     return f"hr:{{{queue.tenant}/{queue.name}/{shard.index}}}:" + ("f:" if queue.is_fail_queue else "")
 
@@ -53,7 +53,7 @@ def journal_key(shard: Shard) -> str:
 
 
 def ends_channel(shard: Shard) -> str:
-    """Where the ends of a shard's jobs are told while somebody waits for them; wake-ups come on its prefix."""
+    """The channel of the ends of a shard's jobs, published while they have waiters; wake-ups come on its prefix."""
     return prefix_of(shard) + "e"
 
 
@@ -63,12 +63,12 @@ def names_key(tenant: str) -> str:
 
 
 def first_shard(queue: Queue) -> Shard:
-    """The shard that is made first, forgotten last, and decides what is decided once for a queue."""
+    """The shard that is created first and dropped last, and decides for the whole queue."""
     return Shard(queue, 0)
 
 
 def feed_prefix(feed: FeedName) -> str:
-    """What all keys of a feed start with, and the channel of its wake-ups."""
+    """The prefix of all keys of a feed, and the channel of its wake-ups."""
     return f"hr:{{{feed.tenant}}}:f:{feed.name}:"
 
 

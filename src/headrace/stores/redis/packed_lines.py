@@ -1,4 +1,4 @@
-"""Packs journal lines that nearly every call writes, and makes the lines of them; parts/journal.lua says where."""
+"""Packs and unpacks the journal lines of plain enqueues and claims, as `lua/parts/journal.lua` keeps them."""
 
 from collections.abc import Sequence
 from functools import lru_cache
@@ -6,42 +6,42 @@ from functools import lru_cache
 import msgspec
 
 _PRIORITY_AT = 10
-"""Of the head of a new body without its times."""
+"""In the head of a new body without its times."""
 _NO_PRIORITY = 255
 _UUID_CHARS = 36
 _DASHES_AT = (8, 13, 18, 23)
 _DIGITS_AT = [at for at in range(_UUID_CHARS) if at not in _DASHES_AT]
-_Sorts = list[tuple[str, int | None]]
-_Packed = tuple[_Sorts, list[int] | None, bytes | list[str], list[int]]
-"""What the lines of each sort say and its priority; the sort of each job where there are several; ids; sizes."""
+_Templates = list[tuple[str, int | None]]
+_Packed = tuple[_Templates, list[int] | None, bytes | list[str], list[int]]
+"""Line members and priority of each template; the template of each job if there are several; ids; sizes."""
 _ENQUEUED_BYTES = len('{"event":"enqueued","id":,,"payload_bytes":,"priority":5,"run_at_ms":}\n')
-"""Of a line without its time, id, size and what its sort says."""
+"""The bytes of a line without its time, id, size and the members of its template."""
 _json = msgspec.json.Encoder().encode
 _pack = msgspec.msgpack.Encoder().encode
 _unpack = msgspec.msgpack.Decoder(_Packed).decode
 
 
 def pack_enqueued(
-    ids: list[str], sorts: Sequence[tuple[bytes, str]], picked: list[int], sizes: list[int]
+    ids: list[str], templates: Sequence[tuple[bytes, str]], picks: list[int], sizes: list[int]
 ) -> tuple[bytes, int]:
-    """What differs between the lines of jobs that are new, due at once and steered by nothing; and how many bytes the
-    lines have without their times."""
+    """The varying parts of the lines of jobs that are due at once and set nothing besides their body; and the bytes of
+    the lines without their times."""
     count = len(ids)
     if count == 1:
-        sort, size = _sort_of(*sorts[0])
-        return _pack(([sort], None, ids, sizes)), size + len(_json(ids[0])) + len(str(sizes[0]))
-    found = [_sort_of(*sort) for sort in sorts]
+        template, size = _template_of(*templates[0])
+        return _pack(([template], None, ids, sizes)), size + len(_json(ids[0])) + len(str(sizes[0]))
+    found = [_template_of(*template) for template in templates]
     uuids = _uuids_in(ids)
     size = count * (_UUID_CHARS + 2) if uuids else sum(len(_json(id)) for id in ids)
-    size += _digits(sizes) + (count * found[0][1] if len(found) == 1 else sum(found[which][1] for which in picked))
-    return _pack(([sort for sort, _ in found], picked if len(found) > 1 else None, uuids or ids, sizes)), size
+    size += _digits(sizes) + (count * found[0][1] if len(found) == 1 else sum(found[index][1] for index in picks))
+    return _pack(([template for template, _ in found], picks if len(found) > 1 else None, uuids or ids, sizes)), size
 
 
 @lru_cache(4_096)
-def _sort_of(head: bytes, said: str) -> tuple[tuple[str, int | None], int]:
-    """What the lines of a sort say and its priority; and the bytes of a line without its time, id and size."""
+def _template_of(head: bytes, members: str) -> tuple[tuple[str, int | None], int]:
+    """Line members and priority of a template; and the bytes of a line without its time, id and size."""
     priority = head[_PRIORITY_AT]
-    return (said, None if priority == _NO_PRIORITY else priority), _ENQUEUED_BYTES + len(said.encode())
+    return (members, None if priority == _NO_PRIORITY else priority), _ENQUEUED_BYTES + len(members.encode())
 
 
 def _digits(sizes: list[int]) -> int:
@@ -52,17 +52,17 @@ def _digits(sizes: list[int]) -> int:
 def enqueued_lines(common: bytes, packed: bytes) -> bytes:
     """The lines of jobs that were enqueued."""
     _, at_ms, priority = common.decode().split(" ")
-    sorts, picked, ids, sizes = _unpack(packed)
+    templates, picks, ids, sizes = _unpack(packed)
     texts = _uuids_of(ids) if isinstance(ids, bytes) else [_json(id).decode()[1:-1] for id in ids]
-    middles = [f',{said},"payload_bytes":' for said, _ in sorts]
-    ends = [f',"priority":{priority if own is None else own},"run_at_ms":{at_ms}}}\n' for _, own in sorts]
-    if picked is None:
+    middles = [f',{members},"payload_bytes":' for members, _ in templates]
+    ends = [f',"priority":{priority if own is None else own},"run_at_ms":{at_ms}}}\n' for _, own in templates]
+    if picks is None:
         [middle], [end] = middles, ends
         lines = [f'{{"event":"enqueued","id":"{id}"{middle}{size}{end}' for id, size in zip(texts, sizes, strict=True)]
     else:
         lines = [
-            f'{{"event":"enqueued","id":"{id}"{middles[which]}{size}{ends[which]}'
-            for id, size, which in zip(texts, sizes, picked, strict=True)
+            f'{{"event":"enqueued","id":"{id}"{middles[index]}{size}{ends[index]}'
+            for id, size, index in zip(texts, sizes, picks, strict=True)
         ]
     return "".join(lines).encode()
 
@@ -77,7 +77,7 @@ def claimed_lines(common: bytes, packed: bytes) -> bytes:
 
 
 def _uuids_in(ids: list[str]) -> bytes | None:
-    """Ids that all are UUIDs as they are usually written, in 16 bytes each."""
+    """The ids in 16 bytes each if all are UUIDs in their usual form, else None."""
     if set(map(len, ids)) != {_UUID_CHARS}:
         return None
     joined = "".join(ids)
@@ -91,11 +91,11 @@ def _uuids_in(ids: list[str]) -> bytes | None:
         packed = bytes.fromhex(digits)
     except ValueError:
         return None
-    return packed if len(packed) == 16 * len(ids) else None  # it passes over blanks
+    return packed if len(packed) == 16 * len(ids) else None  # `fromhex` skips blanks
 
 
 def _uuids_of(packed: bytes) -> list[str]:
-    """The ids, a digit of all of them at a time: half of what it takes to cut and join each of them."""
+    """The ids, one digit of all of them at a time: half the time of slicing and joining each id."""
     digits = packed.hex().encode()
     text = bytearray(b"-" * (len(packed) // 16 * _UUID_CHARS))
     for digit, at in enumerate(_DIGITS_AT):

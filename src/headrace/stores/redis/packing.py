@@ -1,4 +1,4 @@
-"""Packed values as `lua/parts` describes them, and the records they stand for."""
+"""Unpacks the values that the functions store into records, and packs the heads of bodies."""
 
 import struct
 from collections.abc import Callable, Mapping, Sequence
@@ -21,7 +21,7 @@ _HEAD = struct.Struct(">HIHIIIHBBH")
 BODY_TAIL = struct.Struct(">IH")
 """The sizes of payload and headers, which follow the head of a body."""
 HEAD_AT = 20
-"""Where the times and counts of a body end, which are each job's own."""
+"""Where the times and counts of a body end, which differ from job to job."""
 _FIELDS = ("timeout_ms", "max_attempts", "max_stalls", "backoff_ms", "backoff_ms_max", "result_ttl_ms", "expires_at_ms")
 _NO_PRIORITY = 255
 COUNTERS = (
@@ -50,17 +50,17 @@ _unpack_headers = msgspec.msgpack.Decoder(dict[str, str]).decode
 
 
 def counters_of(packed: bytes) -> dict[str, int]:
-    """The counters in the `head` of a shard."""
+    """The counters in the `head` field of a shard."""
     return dict(zip(COUNTERS, map(int, _COUNTERS.unpack(packed)), strict=True))
 
 
 def pack_counters(counters: Mapping[str, int]) -> bytes:
-    """The `head` of a shard with these counters."""
+    """The `head` field of a shard with these counters."""
     return _COUNTERS.pack(*(counters[name] for name in COUNTERS))
 
 
 def pack_uint48(number: int) -> bytes:
-    """A time, or a span of time, as six bytes."""
+    """A time or a duration in six bytes."""
     return number.to_bytes(6, "big")
 
 
@@ -125,10 +125,10 @@ def record_of(id: str, packed: bytes, order_key: int | None) -> Record:
 
 
 class BodyShape(NamedTuple):
-    """What bodies of the same work share, and how to read the rest of them."""
+    """The common parts of bodies with the same kind, tag and policy, and how to read the rest."""
 
     head: bytes
-    """What stands between the times and counts of a body and its payload; it decides all that follows here."""
+    """The bytes between the counts of a body and its payload; they decide all fields that follow here."""
     read: Callable[[bytes], tuple[int, ...]]
     """A body's times in two parts each, attempts, stalls, and the sizes of payload and headers."""
     payload_at: int
@@ -138,11 +138,11 @@ class BodyShape(NamedTuple):
 
 
 NO_SHAPE = BodyShape(bytes(2), _HEAD.unpack_from, 0, "", None, NO_POLICY)
-"""That of no body: each has a size."""
+"""The shape of no body, since every body has a size."""
 
 
 def shape_of(packed: bytes) -> BodyShape:
-    """The shape of a body, which `packed.startswith(shape.head, HEAD_AT)` knows again."""
+    """The shape of a body; others of the same shape satisfy `packed.startswith(shape.head, HEAD_AT)`."""
     return _shape_of(packed[HEAD_AT : int.from_bytes(packed[HEAD_AT : HEAD_AT + 2], "big")])
 
 
@@ -161,7 +161,7 @@ def _error_at(packed: bytes, at: int) -> tuple[JobError, int]:
 
 
 def delivery_of(packed: bytes, expires_at_ms: int) -> Delivery:
-    """What is kept beside an active job, with the end of its lease."""
+    """The delivery of an active job, with the end of its lease."""
     token, worker, _ = packed[7:].split(b"\0", 2)
     nonce, _, fence = token.decode().rpartition(".")
     return Delivery(int(fence), nonce, worker.decode(), _uint48_at(packed, 1), expires_at_ms, packed[:1] == b"1")
@@ -181,7 +181,7 @@ def blocked_job_of(id: str, packed: bytes) -> BlockedJob:
 
 
 def finished_job_of(id: str, packed: bytes) -> FinishedJob:
-    """What is kept of a job that is over."""
+    """A finished job."""
     since, since_low, _, _, attempts, stalls, size, _, mask, kind_size = _HEAD.unpack_from(
         packed, _FINISHED_JOB_HEAD_AT
     )
@@ -220,7 +220,7 @@ def dead_letter_of(shard: int, number: int, packed: bytes) -> DeadLetter:
 
 
 WHERE: dict[Where, str] = {"first": "f", "last": "l", "before": "b", "after": "a"}
-_PLACES = {ord(sign): where for where, sign in WHERE.items()}
+_WHERE_BY_CODE = {ord(sign): where for where, sign in WHERE.items()}
 _EVENTS: dict[int, ChangeEvent] = {
     ord("c"): "created",
     ord("g"): "configured",
@@ -232,7 +232,7 @@ _EVENTS: dict[int, ChangeEvent] = {
 }
 _EVICTION_REASONS: dict[int, Literal["count", "age"]] = {ord("c"): "count", ord("o"): "age"}
 _CHANGE_HEAD = Struct(">BBHIHI6xH")
-"""Event and mark, epoch and instant in two parts each, six bytes that only the functions read, size of the instance."""
+"""Event and mark, epoch and time in two parts each, six bytes for the functions only, size of the instance."""
 
 
 def row_of(id: bytes, packed: bytes) -> ItemRow:
@@ -275,6 +275,6 @@ def change_of(entry: Sequence[Any]) -> Changed:
 
 
 def _position_of(event: int, mark: int, neighbour: bytes) -> ItemPosition | None:
-    if event not in b"pm" or mark not in _PLACES:
+    if event not in b"pm" or mark not in _WHERE_BY_CODE:
         return None
-    return ItemPosition(_PLACES[mark], neighbour.decode() or None)
+    return ItemPosition(_WHERE_BY_CODE[mark], neighbour.decode() or None)

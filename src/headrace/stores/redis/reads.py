@@ -1,4 +1,4 @@
-"""The reads protocol: looks that change nothing."""
+"""The reads protocol: finds, lists and scans jobs without a change."""
 
 import builtins
 import re
@@ -33,28 +33,28 @@ from headrace.stores.shared.lookup import Row, found_of
 from headrace.stores.shared.sharding import by_shard
 from headrace.stores.shared.validate import check_ids, check_state
 
-_BEGAN = re.compile(r"\d{1,20}\.\d{1,20}", re.ASCII)
+_START = re.compile(r"\d{1,20}\.\d{1,20}", re.ASCII)
 """The epoch and seq of a journal."""
-_SINCE = "\0"
-"""Between the id behind which a list goes on and when its walk began, which no id can hold."""
+_SEPARATOR = "\0"
+"""Between the last id of a page and the start of its listing; no id has it."""
 
 
-def is_place(text: str) -> bool:
-    """Whether a text is a place in a list: as `IdPages` gives it, or a bare id, behind which a walk begins."""
-    after, _, began = text.partition(_SINCE)
-    return bool(after and (not began or _BEGAN.fullmatch(began)))
+def is_position(text: str) -> bool:
+    """Whether a text is a position in a list: one of `IdPages`, or a bare id, after which a listing starts."""
+    after, _, start = text.partition(_SEPARATOR)
+    return bool(after and (not start or _START.fullmatch(start)))
 
 
-class _Kept(Struct, frozen=True):
-    """The ids of a state behind one of them, in order."""
+class _SortedIds(Struct, frozen=True):
+    """The ids of a state after one of them, in order."""
 
     after: bytes
     ids: list[bytes]
     is_rest: bool
-    """Whether these are all that follow."""
+    """Whether no others follow."""
 
     def page(self, after: bytes, limit: int) -> list[bytes] | None:
-        """The next ids behind `after`; None when they are not all known."""
+        """The next ids after `after`; None when they are not all known."""
         if after < self.after:
             return None
         start = bisect_right(self.ids, after)
@@ -63,68 +63,68 @@ class _Kept(Struct, frozen=True):
 
 
 class IdPages:
-    """Gives walks through a list their pages. Belongs to the event loop of its client."""
+    """The pages of listings, with ids kept for the next pages. Belongs to the event loop of its client."""
 
     def __init__(self, client: RedisClient) -> None:
         self._client = client
-        self._walks: dict[tuple[Shard, State, str], _Kept] = {}
-        """What is kept for walks through a state that came to the shard at the same seq, the last used at the end."""
+        self._listings: dict[tuple[Shard, State, str], _SortedIds] = {}
+        """Ids kept for listings of a state that started at the same seq of the shard, the last used at the end."""
 
-    async def take(self, shard: Shard, state: State, place: str, limit: int) -> tuple[list[str], str]:
-        """The ids of a state behind a place ("" is the beginning), by code point, at most `limit` and fewer at the end
-        only; and the place behind the last of them."""
-        last, _, began = place.partition(_SINCE)
+    async def read(self, shard: Shard, state: State, position: str, limit: int) -> tuple[list[str], str]:
+        """The ids of a state after a position ("" is the start), by code point, at most `limit` and fewer at the end
+        only; and the position after the last of them."""
+        last, _, start = position.partition(_SEPARATOR)
         after = last.encode()
-        kept = self._walks.pop((shard, state, began), None)
+        kept = self._listings.pop((shard, state, start), None)
         if kept is None or (page := kept.page(after, limit)) is None:
             count = PAGE_MAX if kept is None else max(LIST_IDS_KEPT_MAX, PAGE_MAX)
-            found_at, ids = await _smallest_ids(self._client, shard, state, after, count)
-            kept = _Kept(after, ids, len(ids) < count)
+            read_at, ids = await _smallest_ids(self._client, shard, state, after, count)
+            kept = _SortedIds(after, ids, len(ids) < count)
             page = ids[:limit]
-            began = began or found_at
+            start = start or read_at
         if len(page) == limit:
-            self._keep((shard, state, began), kept)
+            self._keep((shard, state, start), kept)
         found = [id.decode() for id in page]
-        return found, f"{found[-1]}{_SINCE}{began}" if found else place
+        return found, f"{found[-1]}{_SEPARATOR}{start}" if found else position
 
-    def _keep(self, walk: tuple[Shard, State, str], kept: _Kept) -> None:
-        """Keep ids for a walk, and drop those of the walks that have not asked for longest if there are too many."""
-        self._walks.setdefault(walk, kept)
-        total = sum(len(each.ids) for each in self._walks.values())
-        while total > LIST_IDS_KEPT_MAX and len(self._walks) > 1:
-            total -= len(self._walks.pop(next(iter(self._walks))).ids)
+    def _keep(self, listing: tuple[Shard, State, str], kept: _SortedIds) -> None:
+        """Keep ids for a listing, and drop those of the least recently used listings beyond the limit."""
+        self._listings.setdefault(listing, kept)
+        total = sum(len(each.ids) for each in self._listings.values())
+        while total > LIST_IDS_KEPT_MAX and len(self._listings) > 1:
+            total -= len(self._listings.pop(next(iter(self._listings))).ids)
 
 
 async def _smallest_ids(
     client: RedisClient, shard: Shard, state: State, after: bytes, count: int
 ) -> tuple[str, list[bytes]]:
-    """How far the journal was at the beginning, and the ids of a state with `id > after`, by code point, at most
-    `count`."""
+    """The epoch and seq of the journal at the start, and at most `count` ids of a state with `id > after`, by code
+    point."""
     found: set[bytes] = set()  # a scan may show an id twice
-    began, below, cursor = "", b"", b"0"
+    start, below, cursor = "", b"", b"0"
     while True:
         args = [state.value, cursor, SCAN_PER_CALL_MAX, SCAN_PART_BYTES, after, below]
         [answer] = await call_shards(client, "scan_ids", [shard], args, reads=True)
         if answer is None:
-            return began, []
+            return start, []
         epoch, seq, cursor, ids = answer
-        began = began or f"{int(epoch)}.{int(seq)}"
+        start = start or f"{int(epoch)}.{int(seq)}"
         found.update(ids)
         is_over = cursor == b"0"
         if is_over or len(found) >= 2 * count:
             ids = sorted(found)[:count]  # UTF-8 orders like code points
             if is_over:
-                return began, ids
+                return start, ids
             found, below = set(ids), ids[-1]
 
 
 _CONFIG = msgspec.json.Decoder(QueueConfig)
 _AT = "@"
-"""Between the cursor of a server's scan and the server that gave it."""
+"""Between the cursor of a scan and the server of the scan."""
 
 
 class RedisReads:
-    """Looks, each on one consistent state of a shard."""
+    """Reads, each of one consistent state of a shard."""
 
     def __init__(self, client: RedisClient) -> None:
         self._client = client
@@ -134,7 +134,7 @@ class RedisReads:
         check_ids(queue, ids)
         now = now_argument(now_ms)
         if not ids:
-            await self._client.command("EXISTS", head_key(first_shard(queue)))  # says whether the store is closed
+            await self._client.command("EXISTS", head_key(first_shard(queue)))  # raises when the store is closed
             return []
         groups = builtins.list(by_shard(ids, lambda id: (queue, id)))
         own = [[ids[position] for position in positions] for _, positions in groups]
@@ -142,9 +142,9 @@ class RedisReads:
         found: builtins.list[Found | None] = [None] * len(ids)
         for (shard, positions), answer in zip(groups, answers, strict=True):
             if answer is not None:
-                told_ms, paused, known = int(answer[0]), bool(answer[1]), answer[2]
+                read_at_ms, paused, known = int(answer[0]), bool(answer[1]), answer[2]
                 for position, parts in zip(positions, known, strict=True):
-                    found[position] = _found_of(shard, ids[position], parts, paused, told_ms)
+                    found[position] = _found_of(shard, ids[position], parts, paused, read_at_ms)
         return found
 
     async def list(
@@ -152,19 +152,19 @@ class RedisReads:
     ) -> Page[Found]:
         check_int("limit", limit, 1, PAGE_MAX)
         check_state(state)
-        start, place = read_cursor(cursor, queue)
-        if cursor is not None and not is_place(place):
+        start, position = read_cursor(cursor, queue)
+        if cursor is not None and not is_position(position):
             raise bad_cursor("a list of this queue")
         now_argument(now_ms)
         found: builtins.list[Found] = []
         for shard in queue.all_shards()[start:]:
             wanted = limit - len(found)
-            ids, place = await self._id_pages.take(shard, state, place, wanted)
+            ids, position = await self._id_pages.read(shard, state, position, wanted)
             shown = await self.find(queue, ids, now_ms=now_ms) if ids else []
             found += [each for each in shown if each is not None and shows(each, state)]
             if len(ids) == wanted:
-                return Page(found, write_cursor(shard.index, place))
-            place = ""
+                return Page(found, write_cursor(shard.index, position))
+            position = ""
         return Page(found, None)
 
     async def finished_job(self, queue: Queue, id: str, *, now_ms: int | None = None) -> FinishedJob | None:
@@ -182,7 +182,7 @@ class RedisReads:
             [answer] = await call_shards(self._client, "snapshot", [shard], [now_argument(now_ms)])
         if answer is None:
             return Snapshot(0, 0, [])
-        told_ms, epoch, seq, config, waiting, active, blocked_jobs, finished_jobs, dead_letters = answer
+        read_at_ms, epoch, seq, config, waiting, active, blocked_jobs, finished_jobs, dead_letters = answer
         jobs = [Row(record_of(id.decode(), body, None)) for id, body in _pairs(waiting)]
         jobs += [
             Row(record_of(id.decode(), body, None), delivery_of(delivery, 0))
@@ -194,7 +194,7 @@ class RedisReads:
             [blocked_job_of(id.decode(), packed) for id, packed in _pairs(blocked_jobs)],
             [finished_job_of(id.decode(), packed) for id, packed in _pairs(finished_jobs)],
             [dead_letter_of(shard.index, int(number), packed) for number, packed in _pairs(dead_letters)],
-            int(told_ms),
+            int(read_at_ms),
         )
         return Snapshot(int(epoch), int(seq), rows)
 
@@ -208,14 +208,14 @@ class RedisReads:
         now_ms: int | None = None,
     ) -> Scan:
         check_int("limit", limit, 1, PAGE_MAX)
-        at, _, server = read_scan_cursor(shard, group, cursor, _is_server_place).partition(_AT)
+        at, _, server = read_scan_cursor(shard, group, cursor, _is_scan_position).partition(_AT)
         args = [now_argument(now_ms), group, server, at, limit, SCAN_PART_BYTES]
         with as_read():
             [answer] = await call_shards(self._client, "scan", [shard], args)
         if answer is None:
             return Scan(0, 0, [], None)
-        told_ms, epoch, seq, paused, server, at, flat = answer
-        found = _scanned(shard, group, flat, bool(paused), int(told_ms))
+        read_at_ms, epoch, seq, paused, server, at, flat = answer
+        found = _scan_rows(shard, group, flat, bool(paused), int(read_at_ms))
         last = None if at == b"0" else at.decode() + _AT + server.decode()
         return Scan(int(epoch), int(seq), found, write_scan_cursor(shard, group, last))
 
@@ -231,11 +231,11 @@ class RedisReads:
 
 
 def _found_of(shard: Shard, id: str, parts: "builtins.list[Any]", paused: bool, now_ms: int) -> Found | None:
-    body, place, packed, expires_at_ms, blocked_job, finished_job, dead_letters = parts
+    body, order_key, packed, expires_at_ms, blocked_job, finished_job, dead_letters = parts
     row: Row | None = None
     if body is not None:
         delivery = None if packed is None else delivery_of(packed, int(expires_at_ms or 0))
-        row = Row(record_of(id, body, None if place is None else int(place)), delivery)
+        row = Row(record_of(id, body, None if order_key is None else int(order_key)), delivery)
     return found_of(
         id,
         row,
@@ -247,10 +247,10 @@ def _found_of(shard: Shard, id: str, parts: "builtins.list[Any]", paused: bool, 
     )
 
 
-def _scanned(
+def _scan_rows(
     shard: Shard, group: Group, flat: "builtins.list[Any]", paused: bool, now_ms: int
 ) -> "builtins.list[Found]":
-    """The rows of a part, as scan.lua answers them."""
+    """The rows of a page, from an answer of scan.lua."""
     found: builtins.list[Found | None]
     match group:
         case "alive":
@@ -265,8 +265,8 @@ def _scanned(
     return [each for each in found if each is not None]
 
 
-def _is_server_place(_: Group, place: str) -> bool:
-    return is_number(place.partition(_AT)[0], 2**64 - 1)
+def _is_scan_position(_: Group, position: str) -> bool:
+    return is_number(position.partition(_AT)[0], 2**64 - 1)
 
 
 def _pairs(flat: "builtins.list[Any]") -> "builtins.list[tuple[Any, Any]]":

@@ -16,6 +16,7 @@ from headrace.stores.postgres.connection import Connection, ConnectionThreads
 from headrace.stores.postgres.sql import sql
 from headrace.stores.postgres.transaction import PostgresTx
 from headrace.stores.shared.sharding import by_shard
+from headrace.stores.shared.singleflight import retrieve_error
 from headrace.stores.shared.waiters import Name
 
 T = TypeVar("T")
@@ -106,7 +107,8 @@ class ReadStep(Protocol):
 
 
 class FeedPolls:
-    """A caller during a poll is answered by the next one, which sees every change before the call."""
+    """Polls feeds for all waiters at once. A caller during a poll is answered by the next one, which sees every change
+    before the call; callers name feeds, so this is no `SingleFlight`: a poll has to know all of them first."""
 
     def __init__(self, read: ReadStep) -> None:
         self._read = read
@@ -120,7 +122,7 @@ class FeedPolls:
         self._pending[position] = None
         if self._next is None:
             self._next = asyncio.create_task(self._poll(self._under_way))
-            self._next.add_done_callback(_retrieve)
+            self._next.add_done_callback(retrieve_error)
         poll = self._next
         await asyncio.wait([poll])  # a cancelled caller leaves the poll to the others
         return poll.result()[position]
@@ -131,12 +133,6 @@ class FeedPolls:
         pending, self._pending = list(self._pending), {}
         self._under_way, self._next = self._next, None
         return await self._read(lambda tx: _check(tx, pending))
-
-
-def _retrieve(poll: asyncio.Task[dict[FeedPosition, bool]]) -> None:
-    """Retrieve the error of a poll, so that one without waiters is not logged."""
-    if not poll.cancelled():
-        poll.exception()
 
 
 def _check(tx: Tx, pending: list[FeedPosition]) -> dict[FeedPosition, bool]:

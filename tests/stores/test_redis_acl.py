@@ -61,9 +61,9 @@ def test_every_rule_is_a_command_that_the_server_knows(server: RedisServer) -> N
     ["HGET other field", "KEYS *", "FLUSHALL", "CONFIG GET dir", "FUNCTION FLUSH", "EVAL x 0", "SSUBSCRIBE other"],
 )
 def test_no_rule_lets_a_user_see_or_change_more_than_its_own_keys(server: RedisServer, command: str) -> None:
-    said = server.ask("ACL", "DRYRUN", "app", *command.split())
+    answer = server.ask("ACL", "DRYRUN", "app", *command.split())
 
-    assert b"no permissions" in said or b"not access" in said or b"can't" in said, said
+    assert b"no permissions" in answer or b"not access" in answer or b"can't" in answer, answer
 
 
 async def test_the_user_can_do_all_that_the_driver_does(server: RedisServer) -> None:
@@ -100,14 +100,14 @@ async def test_the_user_can_do_all_that_the_driver_does_with_feeds(server: Redis
     swept = await board.sweep()
     for each in (board, inbox):
         await each.delete()
-    told = await board.directory.events()
+    events = await board.directory.events()
     await board.store.close()
 
     assert done == ["moved", "edited", "retracted"]
     assert (woken, taken, swept) == (True, ["x"], 0)
     assert shown[:2] == (19, 19)
     assert shown[2] is not None
-    assert told == ["created board", "created inbox", "configured board", "deleted board", "deleted inbox"]
+    assert events == ["created board", "created inbox", "configured board", "deleted board", "deleted inbox"]
 
 
 @pytest.mark.parametrize("user", ["few", "none"])

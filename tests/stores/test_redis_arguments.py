@@ -1,4 +1,4 @@
-"""What the Redis functions read is what they are sent."""
+"""Redis functions read only the arguments that they are sent."""
 
 from urllib.parse import urlsplit
 
@@ -23,7 +23,7 @@ end
 
 
 def strict(source: str) -> str:
-    """The functions, made to stumble over an argument that is missing."""
+    """The functions, changed to fail on a missing argument."""
     assert source.count("callback = guarded(run)") > 20
     return STRICT + source.replace("callback = guarded(run)", "callback = strict(guarded(run))")
 
@@ -61,14 +61,14 @@ async def test_a_flag_that_is_off_is_off_in_the_function_too() -> None:
 
 
 def unseeing(source: str) -> str:
-    """The functions, made to stumble when they look whether a second payload is a text."""
-    looks = "function json.is_utf8(text)\n"
-    assert source.count(looks) == 1
-    return source.replace(looks, looks + "  if find(text, 'second', 1, true) then error('looked') end\n")
+    """The functions, changed to fail when they check whether a second payload is a text."""
+    head = "function json.is_utf8(text)\n"
+    assert source.count(head) == 1
+    return source.replace(head, head + "  if find(text, 'second', 1, true) then error('looked') end\n")
 
 
 async def test_a_caller_that_knows_that_payloads_are_wanted_looks_into_them_itself() -> None:
-    """In Lua that takes a hundred times as long, and nobody else is served meanwhile."""
+    """In Lua the check takes a hundred times as long, and blocks all other clients meanwhile."""
     flush([redis_server()])
     store = await RedisStore.open(options_of(urlsplit(redis_server().url_of(USER, PASSWORD)), {}), edit=unseeing)
     play = Play(store)

@@ -1,4 +1,4 @@
-"""The client of a Redis server: every caller gets the reply to its own call, or the truth about it."""
+"""The client of a Redis server: every caller gets the reply to its own call, or an error that tells whether it ran."""
 
 import asyncio
 import random
@@ -64,12 +64,12 @@ async def test_answers_come_in_order_and_an_error_stands_in_the_place_of_its_cal
 
 
 async def test_no_call_gets_the_reply_of_one_that_was_cancelled(server: RedisServer) -> None:
-    chance = random.Random(7)
+    rng = random.Random(7)
     answers: dict[int, list[bytes]] = {}
 
     async def ask(client: RedisClient, number: int) -> None:
         if number % 2:
-            answers[number] = await client.call(echo(number, "x" * chance.randrange(20_000)))
+            answers[number] = await client.call(echo(number, "x" * rng.randrange(20_000)))
         else:
             [first, _] = await client.call_each([echo(number), COUNT])
             answers[number] = first
@@ -78,8 +78,8 @@ async def test_no_call_gets_the_reply_of_one_that_was_cancelled(server: RedisSer
         cancelled = 0
         for round_ in range(40):
             tasks = [asyncio.create_task(ask(client, round_ * 50 + number)) for number in range(50)]
-            for task in chance.sample(tasks, 20):
-                for _ in range(chance.randrange(4)):
+            for task in rng.sample(tasks, 20):
+                for _ in range(rng.randrange(4)):
                     await asyncio.sleep(0)
                 cancelled += task.cancel()
             await asyncio.gather(*tasks, return_exceptions=True)
@@ -177,7 +177,7 @@ async def test_a_refused_connection_is_unavailable_and_says_where() -> None:
 
     with pytest.raises(StoreUnavailable) as refused:
         async with open_client(f"redis://headrace:s3cret@127.0.0.1:{port}"):
-            pytest.fail("nobody listens there")
+            pytest.fail("no server listens on this port")
 
     assert f"127.0.0.1:{port}" in str(refused.value)
     assert "s3cret" not in str(refused.value)
@@ -287,7 +287,7 @@ async def test_a_server_with_tls_is_reached_when_its_certificate_is_known(tmp_pa
             answer = await client.call(echo("a"))
         with pytest.raises(StoreUnavailable, match="certificate"):
             async with open_client(f"rediss://localhost:{port}"):
-                pytest.fail("nobody knows that certificate")
+                pytest.fail("the certificate is unknown")
 
     assert answer == [b"a"]
 

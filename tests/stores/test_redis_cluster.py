@@ -61,7 +61,7 @@ class Move:
             self.source.ask("MIGRATE", "127.0.0.1", self.target.port, key, 0, 5_000)
 
     def end(self) -> None:
-        """Tell everybody who holds the slot now."""
+        """Announce the new owner of the slot to all members."""
         for server in (self.target, self.source, *self._cluster.servers):
             server.ask("CLUSTER", "SETSLOT", self.slot, "NODE", self._to_id)
 

@@ -1,4 +1,4 @@
-"""What a list costs a Redis server: calls in proportion to the jobs, none of which holds the server for long."""
+"""The cost of lists on a Redis server: calls in proportion to the jobs, each of them short."""
 
 import asyncio
 from collections.abc import AsyncIterator, Iterator
@@ -100,7 +100,7 @@ async def test_a_short_page_and_the_look_at_what_follows_are_one_scan(server: Re
 
 
 async def test_no_call_of_a_list_looks_at_many_bytes(server: RedisServer, store: Store) -> None:
-    """What a call looks at it holds in the server's memory, while nobody else is served."""
+    """The bytes of a call are held in the memory of the server, and block all other clients meanwhile."""
     play = Play(store)
     count = 5 * SCAN_PART_BYTES // PAYLOAD_BYTES_MAX
     ids = [f"job-{number:03}" for number in range(count)]

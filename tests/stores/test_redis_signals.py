@@ -1,4 +1,4 @@
-"""Waiters on a Redis store: woken at once, by one shared connection, and not lost with it."""
+"""Waiters on a Redis store: woken at once by one shared connection, and not lost with it."""
 
 import asyncio
 import random
@@ -28,7 +28,7 @@ from tests.support.redis_servers import RedisServer
 
 MAIL = Queue("mail", "acme", 3)
 DEAF = f"user deaf on >deaf {rules()} resetchannels"
-"""A user who may do everything but listen and publish."""
+"""A user with all rights except for subscribing and publishing."""
 
 
 @pytest.fixture(scope="module")
@@ -46,12 +46,12 @@ def server(shared: RedisServer) -> RedisServer:
 
 
 def listeners(server: RedisServer) -> int:
-    """How many connections listen."""
+    """The number of connections that listen."""
     return len(server.ask("CLIENT", "LIST", "TYPE", "pubsub").splitlines())
 
 
 def calls(server: RedisServer, verb: str) -> int:
-    """How often the server was told to do this since its statistics were reset."""
+    """The number of calls of a command since the last reset of statistics."""
     return int(server.ask("INFO", "commandstats").get(f"cmdstat_{verb}", {"calls": 0})["calls"])
 
 
@@ -148,7 +148,7 @@ async def test_a_waiter_on_a_store_that_is_closed_is_told(server: RedisServer) -
 
 
 async def lingering(server: RedisServer, seconds: float) -> RedisStore:
-    """A store that listens on for this long when nobody waits."""
+    """A store that stays subscribed for this long without waiters."""
     store = await RedisStore.open(options_of(urlsplit(server.url), {}))
     store.signals = RedisSignals(store._client, linger_seconds=seconds)
     return store
@@ -240,22 +240,22 @@ async def test_all_who_wait_for_ends_share_one_connection_and_the_channels_of_th
 
 
 async def test_ends_are_told_only_while_somebody_waits_for_one(server: RedisServer) -> None:
-    """What nobody wants to know costs nothing: no message, and no look at the time once the last has long gone."""
+    """Ends without waiters cost nothing: no message, and no look at the clock once the last waiter has gone."""
     store = await open_store(server.url)
     claims = await claimed(store, "a", "b", "c")
     head = head_key(MAIL.shard_of("b"))
     server.ask("CONFIG", "RESETSTAT")
 
     await store.jobs.settle([claims["a"].settle(Done())])
-    untold = calls(server, "spublish")
+    published_before = calls(server, "spublish")
     assert not await store.signals.ended(MAIL, ["b"], 1)
-    told_until_ms = int(server.ask("HGET", head, "awaited"))
+    published_until_ms = int(server.ask("HGET", head, "awaited"))
     server.ask("HSET", head, "awaited", 1)
     await store.jobs.settle([claims["b"].settle(Done())])
     await store.close()
 
-    assert (untold, calls(server, "spublish")) == (0, 0)
-    assert told_until_ms > SystemClock().now_ms()
+    assert (published_before, calls(server, "spublish")) == (0, 0)
+    assert published_until_ms > SystemClock().now_ms()
     assert server.ask("HEXISTS", head, "awaited") == 0
 
 
@@ -296,12 +296,12 @@ async def test_a_user_who_may_not_publish_changes_jobs_whole_and_wakes_nobody(se
 
 async def test_waiters_that_come_and_go_at_once_do_not_deafen_each_other(server: RedisServer) -> None:
     store = await open_store(server.url)
-    chance = random.Random(3)
+    rng = random.Random(3)
 
     for _ in range(50):
         waiters = [asyncio.create_task(store.signals.wait([MAIL], 60_000)) for _ in range(6)]
         for waiter in waiters[1:]:
-            for _ in range(chance.randrange(6)):
+            for _ in range(rng.randrange(6)):
                 await asyncio.sleep(0)
             waiter.cancel()
         await asyncio.wait(waiters[1:])
@@ -309,6 +309,6 @@ async def test_waiters_that_come_and_go_at_once_do_not_deafen_each_other(server:
         await enqueue(store, "a")
         enqueued_at = time.perf_counter()
         assert list(await asyncio.gather(waiters[0], last)) == [True, True]
-        assert time.perf_counter() - enqueued_at < POLL_SECONDS / 2, "found by looking, not by hearing"
+        assert time.perf_counter() - enqueued_at < POLL_SECONDS / 2, "found by a poll, not by a message"
         await store.queues.purge(MAIL)
     await store.close()

@@ -1,4 +1,4 @@
-"""A Redis client with a few functions of the tests' own, to see what becomes of calls."""
+"""A Redis client with a few functions of the tests' own, for tests of calls."""
 
 import asyncio
 from collections.abc import AsyncIterator, Callable
@@ -62,7 +62,7 @@ async def open_client(url: str, source: str = SOURCE) -> AsyncIterator[RedisClie
 
 
 class Callers:
-    """Some who call `count` over and over, whatever happens, and what became of their calls."""
+    """Tasks that call `count` over and over in spite of errors, and the outcomes of their calls."""
 
     def __init__(self, client: RedisClient, number: int, calls: Callable[[int], ServerCall] = lambda _: COUNT) -> None:
         self.answered = self.unknown = self.unavailable = 0
@@ -94,7 +94,7 @@ class Callers:
             self._moved.set()
 
     async def until(self, enough: Callable[[Self], bool]) -> None:
-        """Go on until the tally is as wanted; fails when nothing moves for long."""
+        """Wait until the outcomes are enough; fails when none comes for long."""
         while not enough(self):
             self._moved.clear()
             await asyncio.wait_for(self._moved.wait(), 30)

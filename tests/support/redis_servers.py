@@ -15,7 +15,7 @@ SLOTS = 16_384
 class RedisServer(Server):
     """One redis-server.
 
-    Without `aof` nothing is kept when it ends; with "always" or "everysec" it comes back with its data. `users` are
+    Without `aof` nothing is kept when it ends; with "always" or "everysec" it restarts with its data. `users` are
     lines of an ACL file, as in "user worker on >secret ~hr:* +@all"; the admin is always there, without a password.
     `arguments` are given to the server as they are, as in ["--maxmemory", "10mb"].
     """
@@ -38,15 +38,15 @@ class RedisServer(Server):
 
     @property
     def url(self) -> str:
-        """Where it is, for the admin."""
+        """The URL for the admin."""
         return f"redis://127.0.0.1:{self.port}"
 
     def url_of(self, user: str, password: str) -> str:
-        """Where it is, for a user of `users`."""
+        """The URL for a user of `users`."""
         return f"redis://{user}:{password}@127.0.0.1:{self.port}"
 
     def admin(self) -> "redis.Redis":
-        """A plain client that may do everything; close it."""
+        """A plain client of the admin; close it."""
         return redis.Redis(port=self.port, socket_timeout=10)
 
     def ask(self, *command: Any) -> Any:
@@ -55,7 +55,7 @@ class RedisServer(Server):
             return client.execute_command(*command)
 
     def command(self) -> list[str]:
-        """What to run."""
+        """The command line of the server."""
         (self.folder / "users.acl").write_text("\n".join(["user default on nopass ~* &* +@all", *self.users]) + "\n")
         program = redis_program()
         if program is None:
@@ -99,11 +99,11 @@ class RedisCluster:
 
     @property
     def url(self) -> str:
-        """Where its first member is, for the admin."""
+        """The URL of the first member, for the admin."""
         return self.servers[0].url.replace("redis://", "redis+cluster://")
 
     def url_of(self, user: str, password: str) -> str:
-        """Where its first member is, for a user of `users`."""
+        """The URL of the first member, for a user of `users`."""
         return self.servers[0].url_of(user, password).replace("redis://", "redis+cluster://")
 
     def launch(self) -> Self:
@@ -125,7 +125,7 @@ class RedisCluster:
         wait_until(self.is_ready, f"a cluster of {len(self.servers)}")
 
     def is_ready(self) -> bool:
-        """Whether every member knows the others and says that all is well."""
+        """Whether every member knows the others and reports the state ok."""
         for server in self.servers:
             try:
                 with server.admin() as client:
@@ -162,7 +162,7 @@ class Sentinel(RedisServer):
         ]
 
     def command(self) -> list[str]:
-        """What to run; the sentinel itself writes into its configuration, so that a second start goes on with it."""
+        """The command line; the sentinel writes into its configuration, so that a second start continues with it."""
         program = redis_program()
         if program is None:
             raise NotReady("there is no redis-server; type: make servers")
@@ -198,7 +198,7 @@ class RedisSentinel:
 
     @property
     def url(self) -> str:
-        """Where the sentinels are, and the name they know the master by."""
+        """The URL of the sentinels, with the name of their master."""
         hosts = ",".join(f"127.0.0.1:{sentinel.port}" for sentinel in self.sentinels)
         return f"redis+sentinel://{hosts}/{self.name}"
 
@@ -223,7 +223,7 @@ class RedisSentinel:
         return True
 
     def master_port(self) -> int:
-        """Where the sentinels say the master is."""
+        """The port of the master, by the first sentinel."""
         answer: list[bytes] = self.sentinels[0].ask("SENTINEL", "GET-MASTER-ADDR-BY-NAME", self.name)
         return int(answer[1])
 

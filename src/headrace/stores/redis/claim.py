@@ -122,33 +122,33 @@ class ClaimCall:
         self._fail_queues = fail_queues
         self._registrations: set[asyncio.Task[None]] = set()
 
-    def post(self, request: ClaimRequest, answered: OnClaimed) -> bool:
+    def claim_nowait(self, request: ClaimRequest, on_answer: OnClaimed) -> bool:
         """As `claim`, by the server's clock, written at once and without a task; False when nothing was sent."""
         shards = shards_to_visit(request)
         call = claim_call(request, shards, "", request.limit, CLAIM_BYTES_MAX)
-        return self._client.post(call, partial(self._on_reply, request, shards, answered))
+        return self._client.call_nowait(call, partial(self._on_reply, request, shards, on_answer))
 
-    def _on_reply(self, request: ClaimRequest, shards: Sequence[Shard], answered: OnClaimed, reply: Any) -> None:
-        """Hand on the claims of a posted call; None when it surely changed nothing, so that `claim` repeats it."""
+    def _on_reply(self, request: ClaimRequest, shards: Sequence[Shard], on_answer: OnClaimed, reply: Any) -> None:
+        """Pass on the claims of a call without a task; None when nothing was changed, so that `claim` repeats it."""
         result: Claims | Exception | None = None
         try:
             if isinstance(reply, OutcomeUnknown):
                 result = reply
             elif not isinstance(reply, HeadraceError):
                 if _CREATED in reply[0]:
-                    task = asyncio.create_task(self._read_later(request, shards, answered, reply))
+                    task = asyncio.create_task(self._read_later(request, shards, on_answer, reply))
                     self._registrations.add(task)
                     task.add_done_callback(self._registrations.discard)
                     return
                 result = self._read(request, shards, reply)
         except Exception as error:  # noqa: BLE001 - the connection, which others use, must not break by it
             result = error
-        answered(result)
+        on_answer(result)
 
     async def _read_later(
-        self, request: ClaimRequest, shards: Sequence[Shard], answered: OnClaimed, reply: list[Any]
+        self, request: ClaimRequest, shards: Sequence[Shard], on_answer: OnClaimed, reply: list[Any]
     ) -> None:
-        answered(await self.read(request, shards, reply))
+        on_answer(await self.read(request, shards, reply))
 
     async def claim(self, request: ClaimRequest, now: int | str) -> Claims:
         shards = shards_to_visit(request)

@@ -50,27 +50,27 @@ class _Request(NamedTuple):
     name: str
 
 
-class _PostedCall:
-    """Passes on the reply to a posted call, with errors of Headrace."""
+class _NowaitCall:
+    """Passes on the reply to a call without a task, with errors of Headrace."""
 
-    __slots__ = ("answered", "request", "server")
+    __slots__ = ("on_answer", "request", "server")
 
-    def __init__(self, server: Server, request: _Request, answered: Callable[[Any], None]) -> None:
+    def __init__(self, server: Server, request: _Request, on_answer: Callable[[Any], None]) -> None:
         self.server = server
         self.request = request
-        self.answered = answered
+        self.on_answer = on_answer
 
     def done(self) -> bool:
-        """False: a posted call is never cancelled."""
+        """False: a call without a task is never cancelled."""
         return False
 
     def set_result(self, replies: list[Any], /) -> None:
-        """Hand the reply on."""
+        """Pass on the reply."""
         [reply] = replies
         if isinstance(reply, Exception):
             is_missing = is_unknown_function(reply)  # it never ran; a repetition loads the library
             reply = _error_of(self.server, self.request, NotSent(str(reply)) if is_missing else reply)
-        self.answered(reply)
+        self.on_answer(reply)
 
 
 class RedisClient:
@@ -95,14 +95,14 @@ class RedisClient:
             return [await self._send_one(self._request(calls[0]))]
         return await self._send([self._request(call) for call in calls])
 
-    def post(self, call: ServerCall, answered: Callable[[Any], None]) -> bool:
-        """Write a call at once, without a task, a turn of the loop or a repetition; `answered` gets the reply or the
+    def call_nowait(self, call: ServerCall, on_answer: Callable[[Any], None]) -> bool:
+        """Write a call at once, without a task, a turn of the loop or a repetition; `on_answer` gets the reply or the
         error. False when nothing was sent, as without a single server that has a connection."""
         server, connection = self._ready()
         if server is None or connection is None:
             return False
         request = self._request(call)
-        return connection.post(request.command, _PostedCall(server, request, answered))
+        return connection.send_nowait(request.command, _NowaitCall(server, request, on_answer))
 
     async def command(self, *args: Argument) -> Any:
         """The reply to a plain command; its second word is the key."""

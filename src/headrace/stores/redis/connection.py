@@ -84,7 +84,7 @@ class RedisConnection(asyncio.Protocol):
             self._unsent.append(exchange)
         return await waiter
 
-    def post(self, command: Command, waiter: Waiter) -> bool:
+    def send_nowait(self, command: Command, waiter: Waiter) -> bool:
         """Write one command at once, not at the end of the turn; False when it was not sent."""
         if self._transport is None or not self.is_open:
             return False

@@ -78,7 +78,7 @@ class EnqueueCall:
             )
         return batch.result()
 
-    def post(self, jobs: Sequence[Job], answered: OnEnqueued) -> bool:
+    def enqueue_nowait(self, jobs: Sequence[Job], on_answer: OnEnqueued) -> bool:
         """As `enqueue`, by the server's clock, written at once and without a task; False when nothing was sent."""
         first = jobs[0]
         if len(jobs) == 1:
@@ -89,11 +89,11 @@ class EnqueueCall:
                 return False
             [(shard, _, _, args)] = calls
         call = ServerCall("enqueue", [head_key(shard)], ["", shard.queue.shards, *args])
-        return self._client.post(call, partial(self._on_reply, jobs, answered))
+        return self._client.call_nowait(call, partial(self._on_reply, jobs, on_answer))
 
-    def _on_reply(self, jobs: Sequence[Job], answered: OnEnqueued, reply: Any) -> None:
-        """Hand on the answers to a posted call; None when it surely changed nothing: then `enqueue` creates the queue,
-        loads the functions or repeats the call."""
+    def _on_reply(self, jobs: Sequence[Job], on_answer: OnEnqueued, reply: Any) -> None:
+        """Pass on the answers to a call without a task; None when it certainly changed nothing: then `enqueue` creates
+        the queue, loads the functions or repeats the call."""
         result: list[Enqueued] | Exception | None = None
         try:
             if isinstance(reply, OutcomeUnknown):
@@ -102,7 +102,7 @@ class EnqueueCall:
                 result = self._answers_of(jobs, jobs[0].queue, reply[0])
         except Exception as error:  # noqa: BLE001 - the connection, which others use, must not break by it
             result = error
-        answered(result)
+        on_answer(result)
 
     def _shard_calls(self, jobs: Sequence[Job]) -> list[ShardCall[Job]]:
         groups = group_by_shard(jobs, lambda job: (job.queue, job.id))

@@ -66,13 +66,13 @@ class RedisJobs:
         check_batch("jobs", len(jobs), BATCH_MAX)
         return await self._enqueue.enqueue(jobs, now_argument(now_ms))
 
-    def enqueue_nowait(self, jobs: Sequence[Job], answered: OnEnqueued) -> bool:
+    def enqueue_nowait(self, jobs: Sequence[Job], on_answer: OnEnqueued) -> bool:
         """See `NowaitJobs`."""
-        return self._enqueue.post(jobs, answered)
+        return self._enqueue.enqueue_nowait(jobs, on_answer)
 
-    def claim_nowait(self, request: ClaimRequest, answered: OnClaimed) -> bool:
+    def claim_nowait(self, request: ClaimRequest, on_answer: OnClaimed) -> bool:
         """See `NowaitJobs`."""
-        return self._claim.post(request, answered)
+        return self._claim.claim_nowait(request, on_answer)
 
     async def claim(self, request: ClaimRequest, *, now_ms: int | None = None) -> Claims:
         return await self._claim.claim(request, now_argument(now_ms))

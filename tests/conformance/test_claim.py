@@ -687,7 +687,7 @@ async def test_a_claim_with_a_wrong_number_of_shards_is_refused_and_changes_noth
         await play.claim(queues=[wrong])
 
     assert refused.value.reason == "wrong_shards"
-    assert f"has {play.queue.shards} shards, the call said {play.queue.shards + 1}" in str(refused.value)
+    assert f"has {play.queue.shards} shards, the call has {play.queue.shards + 1}" in str(refused.value)
     assert await play.snapshot() == before
 
 

@@ -509,7 +509,7 @@ def a_fail_job_is_lost_while_the_fail_queue_is_empty() -> None:
     def die(at: Any, *args: Any) -> Any:
         was = at.rows.config
         fail_queue = at.rows.fail_queue() if was.fail_handler and not at.rows.shard.queue.is_fail_queue else None
-        if fail_queue is not None and not fail_queue.held():
+        if fail_queue is not None and not fail_queue.waiting_count():
             at.rows.config = replace(was, fail_handler=False)
         try:
             return old(at, *args)
@@ -588,7 +588,7 @@ def nobody_waits_for_a_holding_consumer() -> None:
 
 @fault("test_enqueue.py::test_a_full_shard_refuses_new_jobs_and_changes_nothing")
 def a_full_queue_takes_more() -> None:
-    wrap(Rows, "held", lambda old, rows: 0)
+    wrap(Rows, "waiting_count", lambda old, rows: 0)
 
 
 @fault("test_enqueue.py::test_a_batch_is_answered_in_order_across_shards")

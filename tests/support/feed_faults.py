@@ -75,7 +75,7 @@ def the_time_of_a_feed_goes_back() -> None:
 
 @fault("test_feed_signals.py::test_a_reader_is_woken_by_a_sweep_that_evicts")
 def nobody_is_told_that_a_feed_has_changed() -> None:
-    memory_store.MemoryEngine.tell_changed = lambda self, feed: None  # type: ignore[method-assign]
+    memory_store.MemoryEngine.notify_changed = lambda self, feed: None  # type: ignore[method-assign]
     # Who waits in vain must not wait for long.
     wrap(memory_store.MemoryEngine, "changed", lambda old, *args: old(*args[:3], min(args[3], 50)))
 

@@ -1,9 +1,9 @@
 """The errors that callers may meet.
 
     HeadraceError
-    ├── Refused             asking again will not help: the input or the state forbids it, and nothing was changed
-    ├── StoreUnavailable    the store could not be asked; nothing was changed, asking again may help
-    ├── OutcomeUnknown      the store was asked and the answer got lost: look, or ask again with the same key or nonce
+    ├── Refused             the input or the state forbids it; nothing was changed, a repetition will not help
+    ├── StoreUnavailable    the store could not be reached; nothing was changed, a repetition may help
+    ├── OutcomeUnknown      the answer of the store got lost: check, or repeat with the same key or nonce
     ├── BadConfig           found at start: a wrong URL, option or server setting
     ├── JobFailed           the job whose result was waited for is dead
     └── JobCancelled        the job whose result was waited for was cancelled
@@ -47,7 +47,7 @@ class StoreUnavailable(HeadraceError):
 
 
 class OutcomeUnknown(HeadraceError):
-    """The store was asked but did not answer; `known` holds the answers that arrived, `unknown` the ids without one."""
+    """The answer of the store got lost; `known` has the answers that arrived, `unknown` the ids without one."""
 
     def __init__(self, message: str, *, known: Sequence[object] = (), unknown: Sequence[str] = ()) -> None:
         super().__init__(message)

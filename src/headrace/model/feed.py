@@ -220,9 +220,9 @@ class Changed(Struct, frozen=True, gc=False, kw_only=True):
     """One change as the log of a feed keeps it.
 
     `published` and `edited` carry the item and, in a sorted feed, `published` and `moved` the position. `moved` carries
-    the item too. `retracted` says why: None when asked for, `count` or `age` when evicted. `created` and `configured`
-    carry the configuration as JSON in `item`; in a tenant's directory `id` is the name of the feed, and `deleted` is
-    kept there.
+    the item too. `retracted` has a reason: None for a call, `count` or `age` for an eviction. `created` and
+    `configured` carry the configuration as JSON in `item`; in a tenant's directory `id` is the name of the feed, and
+    `deleted` is kept there.
     """
 
     seq: int

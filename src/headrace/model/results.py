@@ -77,7 +77,7 @@ class Cancellation(Struct, frozen=True, gc=False):
     """The result of one id of a cancel.
 
     `cancelled`: the waiting job or the blocked job has ended. `asked`: the active one was asked to stop. `active`:
-    it runs and was left alone. `not_found`: nothing waits or runs under this id.
+    it runs and was left alone. `not_found`: no job waits or runs under this id.
     """
 
     id: str
@@ -206,8 +206,8 @@ class ItemsSnapshot(Struct, frozen=True):
 class Changes(Struct, frozen=True):
     """Changes behind a cursor, oldest first.
 
-    `kept`: these are the next ones, without a hole. `gap`: some were dropped or lost, so none are given; look at the
-    items anew. `gone`: there is no such feed, or another one under the same name.
+    `kept`: the next ones, without a gap. `gap`: some were dropped or lost, so there are no rows; read the items again.
+    `gone`: the feed is unknown, or another one has the name now.
     """
 
     status: Literal["kept", "gap", "gone"]

@@ -38,7 +38,7 @@ class EngineDeadLetters:
         check_int("limit", limit, 1, PAGE_MAX)
         start, last = read_dead_letter_cursor(cursor, queue)
 
-        def look(tx: Tx, now_ms: int) -> Page[DeadLetter]:
+        def query(tx: Tx, now_ms: int) -> Page[DeadLetter]:
             found: builtins.list[DeadLetter] = []
             budget, after = PAGE_MAX, last
             for shard in queue.all_shards()[start:]:
@@ -56,7 +56,7 @@ class EngineDeadLetters:
                 after = 0
             return Page(found, None)
 
-        return await self._engine.read(at(now_ms, look))
+        return await self._engine.read(at(now_ms, query))
 
     async def replay(
         self,

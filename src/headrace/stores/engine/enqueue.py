@@ -63,4 +63,4 @@ def _update(step: Step, old: Record, job: Job) -> Record:
 
 
 def _is_full(step: Step) -> bool:
-    return step.rows.held() >= step.rows.config.waiting_max
+    return step.rows.waiting_count() >= step.rows.config.waiting_max

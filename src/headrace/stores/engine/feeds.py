@@ -50,7 +50,7 @@ class EngineFeeds:
 
         def act(tx: Tx, now_ms: int) -> None:
             create(tx, feed, config, instance, now_ms)
-            self._tell(feed)
+            self._notify(feed)
 
         await self._engine.write(at(now_ms, act))
         return config
@@ -70,7 +70,7 @@ class EngineFeeds:
 
         def act(tx: Tx, now_ms: int) -> FeedConfig:
             config = configure(tx, feed, changes, version, instance, now_ms)
-            self._tell(feed)
+            self._notify(feed)
             return config
 
         return await self._engine.write(at(now_ms, act))
@@ -81,7 +81,7 @@ class EngineFeeds:
 
         def act(tx: Tx, now_ms: int) -> None:
             delete(tx, feed, instance, now_ms)
-            self._tell(feed)
+            self._notify(feed)
 
         await self._engine.write(at(now_ms, act))
         await self._erase()
@@ -91,12 +91,12 @@ class EngineFeeds:
         while await self._engine.write(lambda tx: tx.erase_feeds(BATCH_MAX)) == BATCH_MAX:
             pass
 
-    def _tell(self, feed: FeedName) -> None:
-        self._engine.tell_changed(feed)
-        self._engine.tell_changed(feed.directory)
+    def _notify(self, feed: FeedName) -> None:
+        self._engine.notify_changed(feed)
+        self._engine.notify_changed(feed.directory)
 
     async def describe(self, feed: FeedName) -> FeedState | None:
-        def look(tx: Tx) -> FeedState | None:
+        def query(tx: Tx) -> FeedState | None:
             rows = tx.feed(feed)
             if rows is None:
                 return None
@@ -113,13 +113,13 @@ class EngineFeeds:
                 counters.at_ms,
             )
 
-        return await self._engine.read(look)
+        return await self._engine.read(query)
 
     async def changes(self, feed: FeedName, after: FeedCursor | None = None, *, limit: int = PAGE_MAX) -> Changes:
         check_cursor(after)
         check_int("limit", limit, 1, PAGE_MAX)
 
-        def look(tx: Tx) -> Changes:
+        def query(tx: Tx) -> Changes:
             rows = tx.feed(feed)
             if rows is None:
                 return Changes("gone", [], None)
@@ -134,13 +134,13 @@ class EngineFeeds:
             last = found[-1]
             return Changes(status, found, FeedCursor(counters.birth, last.epoch, last.seq), last.seq < counters.seq)
 
-        return await self._engine.read(look)
+        return await self._engine.read(query)
 
     async def sweep(self, feed: FeedName, *, now_ms: int | None = None) -> int:
         def act(tx: Tx, now_ms: int) -> int:
             swept = sweep(tx, feed, SWEEPER, now_ms)
             if swept:
-                self._engine.tell_changed(feed)
+                self._engine.notify_changed(feed)
             return swept + tx.erase_feeds(BATCH_MAX)
 
         return await self._engine.write(at(now_ms, act))

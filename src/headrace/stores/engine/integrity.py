@@ -32,7 +32,7 @@ class EngineIntegrity:
         check_int("limit", limit, 1, BATCH_MAX)
         position = CheckCursor.read(shard, cursor)
 
-        def look(tx: Tx, now_ms: int) -> tuple[Findings, list[Entry]]:
+        def query(tx: Tx, now_ms: int) -> tuple[Findings, list[Entry]]:
             rows = tx.rows(shard)
             if rows is None:
                 return Findings(), []
@@ -52,7 +52,7 @@ class EngineIntegrity:
             entries = rows.entries(after, upto, limit, INSPECT_JOURNAL_BYTES) if after < upto else []
             return found, list(entries)
 
-        found, entries = await self._engine.read(at(now_ms, look))
+        found, entries = await self._engine.read(at(now_ms, query))
         return position.finish(shard, found, entries)
 
     async def repair(

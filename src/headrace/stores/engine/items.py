@@ -46,7 +46,7 @@ class EngineItems:
             answers = publish(log, publications)
             log.close()
             if any(answer.ok for answer in answers):
-                self._engine.tell_changed(feed)
+                self._engine.notify_changed(feed)
             return answers
 
         named = [id for each in publications for id in (each.id, each.position.id) if id is not None]
@@ -62,7 +62,7 @@ class EngineItems:
             log = FeedLog(known_feed(tx, feed), instance, now_ms)
             answers = retract(log, ids)
             if log.close():
-                self._engine.tell_changed(feed)
+                self._engine.notify_changed(feed)
             return answers
 
         return await self._write(feed, ids, at(now_ms, act)) if ids else []
@@ -76,7 +76,7 @@ class EngineItems:
             log = FeedLog(known_feed(tx, feed), instance, now_ms)
             answers = move(log, moves)
             if log.close():
-                self._engine.tell_changed(feed)
+                self._engine.notify_changed(feed)
             return answers
 
         named = [id for each in moves for id in (each.id, each.position.id) if id is not None]
@@ -97,7 +97,7 @@ class EngineItems:
     async def find(self, feed: FeedName, ids: Sequence[str], *, now_ms: int | None = None) -> Sequence[Item | None]:
         check_item_ids(ids)
 
-        def look(tx: Tx, now_ms: int) -> list[Item | None]:
+        def query(tx: Tx, now_ms: int) -> list[Item | None]:
             rows = tx.feed(feed)
             if rows is None:
                 return [None] * len(ids)
@@ -106,7 +106,7 @@ class EngineItems:
             found = map(rows.row, ids)
             return [None if row is None or row.at_ms <= over_ms else _shown(row) for row in found]
 
-        return await self._engine.read(at(now_ms, look))
+        return await self._engine.read(at(now_ms, query))
 
     async def list(
         self, feed: FeedName, *, cursor: str | None = None, limit: int = PAGE_MAX, now_ms: int | None = None
@@ -114,7 +114,7 @@ class EngineItems:
         check_int("limit", limit, 1, PAGE_MAX)
         rank, last_id = read_rank_cursor(cursor)
 
-        def look(tx: Tx, now_ms: int) -> ItemsSnapshot:
+        def query(tx: Tx, now_ms: int) -> ItemsSnapshot:
             rows = tx.feed(feed)
             if rows is None:
                 return ItemsSnapshot([], None)
@@ -122,10 +122,10 @@ class EngineItems:
             more = write_rank_cursor(found[-1]) if found and rows.first(1, found[-1].rank) else None
             return ItemsSnapshot([_shown(row) for row in found], end_of(rows), more)
 
-        return await self._engine.read(at(now_ms, look))
+        return await self._engine.read(at(now_ms, query))
 
     async def snapshot(self, feed: FeedName, *, now_ms: int | None = None) -> ItemsSnapshot:
-        def look(tx: Tx, now_ms: int) -> ItemsSnapshot:
+        def query(tx: Tx, now_ms: int) -> ItemsSnapshot:
             rows = tx.feed(feed)
             if rows is None:
                 return ItemsSnapshot([], None)
@@ -133,7 +133,7 @@ class EngineItems:
             found = rows.first(rows.counters.items)
             return ItemsSnapshot([_shown(row) for row in found if row.at_ms > over_ms], end_of(rows))
 
-        return await self._engine.read(at(now_ms, look))
+        return await self._engine.read(at(now_ms, query))
 
 
 def publish(log: FeedLog, publications: Sequence[Publication]) -> list[Published]:

@@ -42,13 +42,13 @@ class EngineJournal:
         check_range(after, upto)
         check_int("limit", limit, 1, JOURNAL_PAGE_MAX)
 
-        def look(tx: Tx) -> Sequence[Entry]:
+        def query(tx: Tx) -> Sequence[Entry]:
             rows = _numbered(tx, shard)
             if rows is None or after >= upto:
                 return []
             return cut(rows.entries(after, upto, limit, JOURNAL_PAGE_BYTES), after, upto)
 
-        return await self._engine.read(look)
+        return await self._engine.read(query)
 
     async def bounds(self, shard: Shard) -> Bounds:
         return await self._engine.read(lambda tx: _bounds(tx, shard))
@@ -104,11 +104,11 @@ class EngineJournal:
         return await self._engine.write(act)
 
     async def consumers(self, shard: Shard) -> Sequence[Consumer]:
-        def look(tx: Tx) -> Sequence[Consumer]:
+        def query(tx: Tx) -> Sequence[Consumer]:
             rows = _numbered(tx, shard)
             return [] if rows is None else rows.consumers()
 
-        return await self._engine.read(look)
+        return await self._engine.read(query)
 
     async def trim(self, shard: Shard, *, limit: int = SWEEP_PER_CALL_MAX, now_ms: int | None = None) -> int:
         check_int("limit", limit, 1, SWEEP_PER_CALL_MAX)

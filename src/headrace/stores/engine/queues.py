@@ -50,15 +50,15 @@ class EngineQueues:
         return await self._engine.write(at(now_ms, act))
 
     async def configuration(self, queue: Queue) -> QueueConfig:
-        def look(tx: Tx) -> QueueConfig:
+        def query(tx: Tx) -> QueueConfig:
             rows = tx.rows(queue.all_shards()[0])
             return first_config(queue) if rows is None else rows.config
 
-        return await self._engine.read(look)
+        return await self._engine.read(query)
 
     async def counts(self, queue: Queue, *, now_ms: int | None = None) -> Counts:
 
-        def look(tx: Tx, now_ms: int) -> Counts:
+        def query(tx: Tx, now_ms: int) -> Counts:
             total = Counts()
             for shard in queue.all_shards():
                 rows = tx.rows(shard)
@@ -66,7 +66,7 @@ class EngineQueues:
                     total += rows.counts(now_ms)
             return total
 
-        return await self._engine.read(at(now_ms, look))
+        return await self._engine.read(at(now_ms, query))
 
     async def names(self, tenant: str, *, cursor: str | None = None, limit: int = 100) -> Page[Queue]:
         check_tenant(tenant)
@@ -99,7 +99,7 @@ class EngineQueues:
 
         def act(tx: Tx) -> bool:
             shards = [rows for shard in queue.all_shards() if (rows := tx.rows(shard)) is not None]
-            live = sum(rows.held() + rows.counts(0).active for rows in shards)
+            live = sum(rows.waiting_count() + rows.counts(0).active for rows in shards)
             if live:
                 raise not_empty(queue, live)
             left = limit

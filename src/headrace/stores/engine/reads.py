@@ -63,11 +63,11 @@ class EngineReads:
     async def find(self, queue: Queue, ids: Sequence[str], *, now_ms: int | None = None) -> Sequence[Found | None]:
         check_ids(queue, ids)
 
-        def look(tx: Tx, now_ms: int) -> builtins.list[Found | None]:
+        def query(tx: Tx, now_ms: int) -> builtins.list[Found | None]:
             shards = {id: tx.rows(queue.shard_of(id)) for id in ids}
             return [None if (rows := shards[id]) is None else find_one(rows, id, now_ms) for id in ids]
 
-        return await self._engine.read(at(now_ms, look))
+        return await self._engine.read(at(now_ms, query))
 
     async def list(
         self, queue: Queue, state: State, *, cursor: str | None = None, limit: int = 100, now_ms: int | None = None
@@ -76,7 +76,7 @@ class EngineReads:
         check_state(state)
         start, last = read_cursor(cursor, queue)
 
-        def look(tx: Tx, now_ms: int) -> Page[Found]:
+        def query(tx: Tx, now_ms: int) -> Page[Found]:
             found: builtins.list[Found] = []
             after = last
             for shard in queue.all_shards()[start:]:
@@ -92,20 +92,20 @@ class EngineReads:
                 after = ""
             return Page(found, None)
 
-        return await self._engine.read(at(now_ms, look))
+        return await self._engine.read(at(now_ms, query))
 
     async def finished_job(self, queue: Queue, id: str, *, now_ms: int | None = None) -> FinishedJob | None:
         check_ids(queue, [id])
 
-        def look(tx: Tx, now_ms: int) -> FinishedJob | None:
+        def query(tx: Tx, now_ms: int) -> FinishedJob | None:
             rows = tx.rows(queue.shard_of(id))
             return None if rows is None else _finished_job(rows, id, now_ms)
 
-        return await self._engine.read(at(now_ms, look))
+        return await self._engine.read(at(now_ms, query))
 
     async def snapshot(self, shard: Shard, *, now_ms: int | None = None) -> Snapshot:
 
-        def look(tx: Tx, now_ms: int) -> Snapshot:
+        def query(tx: Tx, now_ms: int) -> Snapshot:
             rows = tx.rows(shard)
             if rows is None:
                 return Snapshot(0, 0, [])
@@ -114,7 +114,7 @@ class EngineReads:
                 rows.counters.epoch, rows.counters.seq, snapshot_rows(rows.config, *rows.everything(), now_ms)
             )
 
-        return await self._engine.read(at(now_ms, look))
+        return await self._engine.read(at(now_ms, query))
 
     async def scan(
         self,
@@ -128,7 +128,7 @@ class EngineReads:
         check_int("limit", limit, 1, PAGE_MAX)
         position = read_scan_cursor(shard, group, cursor, is_row_key)
 
-        def look(tx: Tx, now_ms: int) -> Scan:
+        def query(tx: Tx, now_ms: int) -> Scan:
             rows = tx.rows(shard)
             if rows is None:
                 return Scan(0, 0, [], None)
@@ -136,11 +136,11 @@ class EngineReads:
             found, last = scan_part(rows, group, position, limit, now_ms)
             return Scan(rows.counters.epoch, rows.counters.seq, found, write_scan_cursor(shard, group, last))
 
-        return await self._engine.read(at(now_ms, look))
+        return await self._engine.read(at(now_ms, query))
 
     async def workers(self, queue: Queue, *, now_ms: int | None = None) -> Sequence[WorkerSeen]:
 
-        def look(tx: Tx, now_ms: int) -> Sequence[WorkerSeen]:
+        def query(tx: Tx, now_ms: int) -> Sequence[WorkerSeen]:
             seen = [
                 WorkerSeen(name, shard.index, row.seen_at_ms)
                 for shard in queue.all_shards()
@@ -150,7 +150,7 @@ class EngineReads:
             ]
             return sorted(seen, key=lambda each: (each.worker, each.shard))
 
-        return await self._engine.read(at(now_ms, look))
+        return await self._engine.read(at(now_ms, query))
 
 
 def _finished_job(rows: Rows, id: str, now_ms: int) -> FinishedJob | None:

@@ -184,7 +184,7 @@ class Rows(Protocol):
     def counts(self, now_ms: int) -> Counts:
         """The number of jobs by state."""
 
-    def held(self) -> int:
+    def waiting_count(self) -> int:
         """The number of waiting and blocked jobs."""
 
     def ids_in(self, state: State, after_id: str, limit: int) -> list[str]:
@@ -278,7 +278,7 @@ T = TypeVar("T")
 class Engine(Protocol):
     """Runs functions as atomic steps."""
 
-    async def read(self, look: Callable[[Tx], T]) -> T:
+    async def read(self, query: Callable[[Tx], T]) -> T:
         """Run a function that only reads, on one consistent state."""
 
     async def write(self, act: Callable[[Tx], T]) -> T:
@@ -287,10 +287,10 @@ class Engine(Protocol):
     def wake(self, queues: Iterable[Queue]) -> None:
         """Wake waiters for work on these queues."""
 
-    def tell_ended(self, queue: Queue, ids: list[str]) -> None:
+    def notify_ended(self, queue: Queue, ids: list[str]) -> None:
         """Wake waiters for the end of these jobs."""
 
-    def tell_changed(self, feed: FeedName) -> None:
+    def notify_changed(self, feed: FeedName) -> None:
         """Wake subscribers of a feed, and waiters for items of a plain queue."""
 
 

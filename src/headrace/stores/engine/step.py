@@ -110,7 +110,7 @@ def finish_step(engine: Engine, step: Step) -> None:
     for woken in step.finish():
         engine.wake([woken])
     if ended:
-        engine.tell_ended(step.rows.shard.queue, ended)
+        engine.notify_ended(step.rows.shard.queue, ended)
 
 
 def at(now_ms: int | None, act: Callable[[Tx, int], Answer]) -> Callable[[Tx], Answer]:

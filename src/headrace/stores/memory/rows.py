@@ -268,7 +268,7 @@ class MemoryRows:
             found += islice(self._ready.irange((lowest, ""), (highest, ""), (True, False)), 1)
         return found
 
-    def held(self) -> int:
+    def waiting_count(self) -> int:
         return len(self._ready) + len(self._later) + len(self._blocked_jobs)
 
     def ids_in(self, state: State, after_id: str, limit: int) -> list[str]:

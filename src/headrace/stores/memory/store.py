@@ -116,10 +116,10 @@ class MemoryEngine:
         self._ends = Waiters[JobName]()
         self._followers = Waiters[FeedName]()
 
-    async def read(self, look: Callable[[Tx], T]) -> T:
+    async def read(self, query: Callable[[Tx], T]) -> T:
         if self.closed:
             raise StoreUnavailable("the memory store was closed; open a new one")
-        return look(self.tx)
+        return query(self.tx)
 
     async def write(self, act: Callable[[Tx], T]) -> T:
         return await self.read(act)
@@ -134,7 +134,7 @@ class MemoryEngine:
                 return True
             return await is_set_within(event, timeout_ms / 1000)
 
-    def tell_ended(self, queue: Queue, ids: list[str]) -> None:
+    def notify_ended(self, queue: Queue, ids: list[str]) -> None:
         if len(self._ends):
             self._ends.wake(names_of(queue, ids))
 
@@ -146,7 +146,7 @@ class MemoryEngine:
                 return True
             return await is_set_within(event, timeout_ms / 1000)
 
-    def tell_changed(self, feed: FeedName) -> None:
+    def notify_changed(self, feed: FeedName) -> None:
         self._followers.wake([feed])
 
     async def changed(self, feed: FeedName, after: FeedCursor | None, timeout_ms: int) -> bool:

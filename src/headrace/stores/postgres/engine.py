@@ -34,8 +34,8 @@ class PostgresEngine:
         self._feed_cache = FeedCache()
         self._thread = threading.local()
 
-    async def read(self, look: Callable[[Tx], T]) -> T:
-        return await self.threads.run(lambda connection: self._run_retrying(connection, look, READING, READ_TRIES))
+    async def read(self, query: Callable[[Tx], T]) -> T:
+        return await self.threads.run(lambda connection: self._run_retrying(connection, query, READING, READ_TRIES))
 
     async def write(self, act: Callable[[Tx], T]) -> T:
         answer, woken, inbox_sizes, ended, changed = await self.threads.run(
@@ -109,11 +109,11 @@ class PostgresEngine:
         """Wake waiters of queues once the transaction of this thread is committed."""
         self._thread.woken.update(map(name_of, queues))
 
-    def tell_ended(self, queue: Queue, ids: list[str]) -> None:
+    def notify_ended(self, queue: Queue, ids: list[str]) -> None:
         """Notify waiters of ended jobs once the transaction of this thread is committed."""
         self._thread.ended.append((queue, ids))
 
-    def tell_changed(self, feed: FeedName) -> None:
+    def notify_changed(self, feed: FeedName) -> None:
         """Notify followers of a feed once the transaction of this thread is committed."""
         self._thread.changed.add(feed)
 

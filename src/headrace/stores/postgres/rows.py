@@ -110,7 +110,7 @@ class PostgresRows(PostgresJobRows, PostgresFinishedRows, PostgresJournalRows):
         ).fetchall()
         return min((due_since(run_at_ms, body) for run_at_ms, body in found), default=None)
 
-    def held(self) -> int:
+    def waiting_count(self) -> int:
         return self.counters.ready + self.counters.later + self.counters.blocked
 
     def ids_in(self, state: State, after_id: str, limit: int) -> list[str]:

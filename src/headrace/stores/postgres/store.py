@@ -107,7 +107,7 @@ class PostgresStore:
     async def health(self) -> Health:
         settings, promise = self._engine.settings, self._promise
 
-        def look(connection: Connection) -> Health:
+        def query(connection: Connection) -> Health:
             with translate_errors(settings.address):
                 [(epoch, now_ms)] = connection.execute(sql("epoch_highest")).fetchall()
                 skew_ms, version = now_ms - SystemClock().now_ms(), version_of(connection)
@@ -116,7 +116,7 @@ class PostgresStore:
             server = f"PostgreSQL {version}"
             return Health("postgres", settings.profile, promise, version, skew_ms, epoch, server, schema, notes)
 
-        return await self._engine.threads.run(look)
+        return await self._engine.threads.run(query)
 
     async def close(self) -> None:
         await self._engine.close()

@@ -152,7 +152,7 @@ def wrong_shards(queue: Queue, known: int) -> Refused:
     """The refusal of a queue with another number of shards."""
     return Refused(
         "wrong_shards",
-        f"queue {queue.full_name!r} of tenant {queue.tenant!r} has {known} shards, the call said {queue.shards};"
+        f"queue {queue.full_name!r} of tenant {queue.tenant!r} has {known} shards, the call has {queue.shards};"
         " the number is fixed when a queue is first used: use that one",
     )
 

@@ -104,7 +104,7 @@ def _idle_claims(tx: Tx, request: ClaimRequest, now_ms: int) -> Claims | None:
 def fast_enqueue(step: Step, rows: SqliteRows, jobs: list[Job]) -> list[Enqueued]:
     """Insert jobs that are all new."""
     counters, config, now_ms, shard_id = rows.counters, rows.config, step.now_ms, rows.shard_id
-    if rows.held() + len(jobs) > config.waiting_max:
+    if rows.waiting_count() + len(jobs) > config.waiting_max:
         raise NotOnFastPath
     number, lines, columns = counters.number, step.lines, []
     for job in jobs:

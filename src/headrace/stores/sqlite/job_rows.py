@@ -354,7 +354,7 @@ class SqliteRows:
             firsts.append(due_since(*later))
         return min(firsts, default=None)
 
-    def held(self) -> int:
+    def waiting_count(self) -> int:
         return self.counters.ready + self.counters.later + self.counters.blocked
 
     def ids_in(self, state: State, after_id: str, limit: int) -> list[str]:

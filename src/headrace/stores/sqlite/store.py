@@ -85,14 +85,14 @@ class SqliteEngine:
         self._followers = Waiters[FeedName]()
         self._watch = ChangeWatch(path, self.read)
 
-    async def read(self, look: Callable[[Tx], T]) -> T:
-        return await self.reader.run(lambda connection: self._read(connection, look))
+    async def read(self, query: Callable[[Tx], T]) -> T:
+        return await self.reader.run(lambda connection: self._read(connection, query))
 
-    def _read(self, connection: sqlite3.Connection, look: Callable[[Tx], T]) -> T:
+    def _read(self, connection: sqlite3.Connection, query: Callable[[Tx], T]) -> T:
         with errors(self.path):
             connection.execute("BEGIN")
             try:
-                return look(SqliteTx(connection, self._clock))
+                return query(SqliteTx(connection, self._clock))
             finally:
                 connection.execute("ROLLBACK")
 
@@ -167,12 +167,12 @@ class SqliteEngine:
         """Wake the waiters for work on these queues when the transaction is committed."""
         self._wakeups.queues.update(map(name_of, queues))
 
-    def tell_ended(self, queue: Queue, ids: list[str]) -> None:
+    def notify_ended(self, queue: Queue, ids: list[str]) -> None:
         """Wake the waiters for the end of these jobs when the transaction is committed; later waiters see the end."""
         if len(self._ends):
             self._wakeups.ended += names_of(queue, ids)
 
-    def tell_changed(self, feed: FeedName) -> None:
+    def notify_changed(self, feed: FeedName) -> None:
         """Wake the followers of a feed when the transaction is committed."""
         self._wakeups.changed.add(feed)
 

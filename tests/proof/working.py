@@ -14,13 +14,13 @@ import sys
 import threading
 import time
 
-from headrace.model.names import Queue
+from headrace.model.names import FAIL_KIND, Queue
 from headrace.stores.open import open_store
 from headrace.worker.config import WorkerConfig
 from headrace.worker.context import current
 from headrace.worker.events import Lifecycle, WorkerEvent
 from headrace.worker.exceptions import Fail
-from headrace.worker.handlers import FAIL_KIND, Handlers, handler_of
+from headrace.worker.handlers import Handlers, handler_of
 from headrace.worker.worker import Worker
 from tests.support.fault_registry import plant
 

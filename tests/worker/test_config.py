@@ -9,10 +9,10 @@ import pytest
 from headrace.client.client import Client
 from headrace.model.errors import BadConfig
 from headrace.model.job import State
-from headrace.model.names import Queue
+from headrace.model.names import FAIL_KIND, Queue
 from headrace.stores.contract.store import Store
 from headrace.worker.config import WorkerConfig, WorkerSettings
-from headrace.worker.handlers import FAIL_KIND, Handlers, handler_of
+from headrace.worker.handlers import Handlers, handler_of
 from headrace.worker.worker import Worker
 from tests.worker.support import MAIL, build_handlers, find
 

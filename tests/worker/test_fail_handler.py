@@ -4,11 +4,11 @@ import asyncio
 from typing import Any, NoReturn
 
 from headrace.model.job import State
-from headrace.model.names import Queue
+from headrace.model.names import FAIL_KIND, Queue
 from headrace.stores.contract.store import Store
 from headrace.testing.faults import FaultyStore
 from headrace.worker.context import current
-from headrace.worker.handlers import FAIL_KIND, Handlers, handler_of
+from headrace.worker.handlers import Handlers, handler_of
 from tests.worker.support import MAIL, build_handlers, dead_letters, find, job, run_until_idle
 
 REPORTS = Queue("reports")

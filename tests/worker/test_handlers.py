@@ -6,9 +6,9 @@ from typing import Any
 import pytest
 
 from headrace.model.errors import BadConfig, Refused
-from headrace.model.names import Queue
+from headrace.model.names import FAIL_KIND, Queue
 from headrace.stores.contract.store import Store
-from headrace.worker.handlers import FAIL_KIND, Handlers, handler_of
+from headrace.worker.handlers import Handlers, handler_of
 from tests.worker import process_handlers
 from tests.worker.support import MAIL, build_handlers, find, job, run_until_idle
 

@@ -12,10 +12,10 @@ from headrace.client.arguments import Style
 from headrace.client.codec import Codec
 from headrace.client.options import OptionFields, Options
 from headrace.model.errors import BadConfig, Refused
-from headrace.model.names import Queue
+from headrace.model.names import FAIL_KIND, Queue
 from headrace.model.times import Duration
 from headrace.worker.config import QueueSelection
-from headrace.worker.handlers import FAIL_KIND, handler_of
+from headrace.worker.handlers import handler_of
 
 if TYPE_CHECKING:
     from headrace.app.app import App

@@ -12,6 +12,8 @@ from headrace.model.validate import bounded_repr, check_int
 DEFAULT_TENANT = "default"
 DEFAULT_QUEUE = "default"
 FAIL_QUEUE_SUFFIX = ".fail"
+FAIL_KIND = "headrace.fail"
+"""The kind of the jobs on a fail queue, one for each dead letter."""
 _TENANT = re.compile(r"[a-z][a-z0-9-]{0,62}")
 _QUEUE = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,119}")
 

@@ -14,8 +14,6 @@ from headrace.model.names import Queue
 from headrace.model.validate import bounded_repr, check_int, check_text, nearest
 
 Mode = Literal["async", "thread", "process"]
-FAIL_KIND = "headrace.fail"
-"""The kind of the jobs on a fail queue, one for each dead letter."""
 KINDS_NAMED_MAX = 12
 
 

@@ -11,10 +11,9 @@ from headrace.model.event import EventName, EventRecord
 from headrace.model.finished import DeadLetter, DeadLetterKey, FinishedJob
 from headrace.model.job import Record
 from headrace.model.limits import SWEEP_PER_CALL_MAX
+from headrace.model.names import FAIL_KIND
 from headrace.model.outcome import JobError
 from headrace.stores.engine.step import Step
-
-FAIL_KIND = "headrace.fail"
 
 
 def facts_of(step: Step, record: Record, delivery: Delivery) -> Facts:

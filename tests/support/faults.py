@@ -53,7 +53,7 @@ def swap(old: Any, new: Any) -> None:
 def wrap(owner: Any, name: str, around: Callable[..., Any]) -> None:
     """Replace a method by `around(old, *arguments)`."""
     old = getattr(owner, name)
-    setattr(owner, name, lambda *args, **given: around(old, *args, **given))
+    setattr(owner, name, lambda *args, **options: around(old, *args, **options))
 
 
 def _with(rows: Rows, **counters: int) -> Rows:
@@ -94,7 +94,7 @@ def a_wrong_token_is_reported_before_an_expired_lease() -> None:
 
 
 @fault("test_extend.py::test_a_lost_lease_is_not_brought_back")
-def an_active_job_of_anybody_can_be_extended() -> None:
+def an_active_job_of_any_worker_can_be_extended() -> None:
     def extend(old: Any, at: Any, lease: Any, lease_ms: int) -> Any:
         row = at.rows.job(lease.id)
         if row is not None and row.delivery is not None:
@@ -163,8 +163,8 @@ def the_last_in_is_the_first_out() -> None:
 
 
 @fault("test_enqueue.py::test_a_ready_job_that_stays_due_keeps_its_number")
-def an_update_loses_its_place() -> None:
-    wrap(enqueue, "_update", lambda old, at, record, given: old(at, replace(record, order_key=None), given))
+def an_update_loses_its_order() -> None:
+    wrap(enqueue, "_update", lambda old, at, record, new: old(at, replace(record, order_key=None), new))
 
 
 @fault("test_enqueue.py::test_update_run_at_steers_the_time_of_a_waiting_job")
@@ -222,7 +222,7 @@ def a_job_is_refused_at_its_last_instant() -> None:
 
 
 @fault("test_claim.py::test_a_claim_ends_at_four_mebibytes_of_payloads")
-def the_next_time_is_not_told() -> None:
+def the_next_time_is_missing() -> None:
     swap(claim.next_at, lambda rows, now_ms: None)
 
 
@@ -298,11 +298,11 @@ def a_changed_configuration_is_not_followed() -> None:
 
 @fault("test_blocked_jobs.py::test_an_enqueue_of_an_active_id_becomes_a_blocked_job")
 def a_job_is_handed_out_beside_its_active_namesake() -> None:
-    def one(old: Any, at: Any, given: Any) -> Any:
-        answer = old(at, given)
+    def one(old: Any, at: Any, new: Any) -> Any:
+        answer = old(at, new)
         if answer.status == "blocked":
-            at.rows.drop_blocked_job(given.id)
-            at.wait(job.record_of(given, at.now_ms))
+            at.rows.drop_blocked_job(new.id)
+            at.wait(job.record_of(new, at.now_ms))
         return answer
 
     wrap(enqueue, "_enqueue_one", one)
@@ -322,9 +322,9 @@ def a_blocked_job_is_lost_when_its_namesake_ends() -> None:
 def the_flags_of_a_later_blocked_job_win() -> None:
     old = job.block
 
-    def block(known: Any, given: Any, now_ms: int) -> Any:
-        merged = old(known, given, now_ms)
-        return replace(merged, update_payload=given.update_payload, reset_counts=given.reset_counts)
+    def block(known: Any, new: Any, now_ms: int) -> Any:
+        merged = old(known, new, now_ms)
+        return replace(merged, update_payload=new.update_payload, reset_counts=new.reset_counts)
 
     swap(old, block)
 
@@ -419,13 +419,13 @@ def another_number_of_shards_is_accepted() -> None:
 
 
 @fault("test_cancel.py::test_a_retried_job_with_a_cancel_request_ends_cancelled")
-def an_asked_cancel_is_forgotten_on_retry() -> None:
+def a_cancel_request_is_forgotten_on_retry() -> None:
     old = decision.decide
     swap(old, lambda record, outcome, asked, *args: old(record, outcome, False, *args))
 
 
 @fault("test_cancel.py::test_done_wins_over_a_cancel_request")
-def an_asked_cancel_beats_done() -> None:
+def a_cancel_request_beats_done() -> None:
     old = decision.decide
 
     def judge(record: Any, outcome: Any, asked: bool, *args: Any) -> Any:
@@ -435,7 +435,7 @@ def an_asked_cancel_beats_done() -> None:
 
 
 @fault("test_cancel.py::test_cancel_leaves_an_active_job_alone")
-def cancel_stops_a_running_job_unasked() -> None:
+def cancel_stops_an_active_job_without_running() -> None:
     old = cancel._cancel_one
     swap(old, lambda at, id, running: old(at, id, True))
 
@@ -451,9 +451,9 @@ def an_old_finished_job_outlives_a_new_job() -> None:
     enqueue._enqueue_one = enqueue._enqueue_one
 
 
-def _keeping_finished_jobs(old: Any, at: Any, given: Any) -> Any:
-    known = at.rows.finished_job(given.id)
-    answer = old(at, given)
+def _keeping_finished_jobs(old: Any, at: Any, new: Any) -> Any:
+    known = at.rows.finished_job(new.id)
+    answer = old(at, new)
     if known is not None:
         at.rows.put_finished_job(known)
     return answer
@@ -488,7 +488,7 @@ def a_replayed_dead_letter_stays() -> None:
 
 
 @fault("test_dead_letters.py::test_replay_refuses_an_id_that_is_in_use_and_keeps_its_dead_letter")
-def a_dead_letter_is_replayed_beside_its_waiting_namesake() -> None:
+def a_dead_letter_is_replayed_over_its_waiting_namesake() -> None:
     old = dead_letters.replay
 
     def replay(at: Any, *args: Any) -> Any:
@@ -582,7 +582,7 @@ def a_holding_consumer_beats_the_byte_limit() -> None:
 
 
 @fault("test_journal.py::test_a_consumer_keeps_its_offset")
-def nobody_waits_for_a_holding_consumer() -> None:
+def retention_ignores_a_holding_consumer() -> None:
     wrap(Rows, "consumers", lambda old, rows: [replace(each, hold=False) for each in old(rows)])
 
 
@@ -594,7 +594,7 @@ def a_full_queue_takes_more() -> None:
 @fault("test_enqueue.py::test_a_batch_is_answered_in_order_across_shards")
 def a_batch_is_answered_out_of_order() -> None:
     old = engine_jobs._fill
-    swap(old, lambda answers, picks, given: old(answers, picks, list(reversed(given))))
+    swap(old, lambda answers, picks, new: old(answers, picks, list(reversed(new))))
 
 
 @fault("test_claim.py::test_queues_are_tried_in_order")
@@ -629,5 +629,5 @@ def a_part_of_a_scan_has_no_bound_of_bytes() -> None:
 
 
 @fault("test_signals.py::test_a_sleeping_waiter_is_woken_by_an_enqueue")
-def nobody_is_woken() -> None:
+def no_waiter_is_woken() -> None:
     memory_store.MemoryEngine.wake = lambda self, queues: None  # type: ignore[method-assign]

@@ -21,29 +21,29 @@ _STATUS_OF = feed_log.status_of
 def _leave_out(is_left_out: Any) -> None:
     """Note all changes but these."""
 
-    def note(old: Any, log: Any, event: str, *args: Any, **given: Any) -> Any:
-        if is_left_out(log, event, given.get("reason")):
+    def note(old: Any, log: Any, event: str, *args: Any, **options: Any) -> Any:
+        if is_left_out(log, event, options.get("reason")):
             return log.rows.counters.seq
-        return old(log, event, *args, **given)
+        return old(log, event, *args, **options)
 
     wrap(Log, "note", note)
 
 
-# What is told.
+# Logging.
 
 
 @fault("test_sorted_feeds.py::test_an_item_moves_to_either_end_and_next_to_another")
-def moves_are_not_told() -> None:
+def moves_are_not_logged() -> None:
     _leave_out(lambda _, event, __: event == "moved")
 
 
 @fault("test_feed_items.py::test_the_oldest_items_beyond_the_bound_are_evicted_and_logged")
-def evictions_are_not_told() -> None:
+def evictions_are_not_logged() -> None:
     _leave_out(lambda _, __, reason: reason is not None)
 
 
 @fault("test_feeds.py::test_the_log_of_the_directory_has_created_changed_and_deleted_feeds")
-def the_directory_is_not_told_of_settings() -> None:
+def settings_are_not_logged_in_the_directory() -> None:
     _leave_out(lambda log, event, _: log.rows.feed.is_directory and event == "configured")
 
 
@@ -60,8 +60,12 @@ def the_log_of_a_feed_is_not_written_in_the_same_step() -> None:
 
 
 @fault("test_feed_items.py::test_every_publication_is_logged_with_its_item_and_instance")
-def a_change_is_told_without_its_item() -> None:
-    wrap(Log, "note", lambda old, log, event, id="", item=b"", *args, **given: old(log, event, id, b"", *args, **given))
+def a_change_is_logged_without_its_item() -> None:
+    wrap(
+        Log,
+        "note",
+        lambda old, log, event, id="", item=b"", *args, **options: old(log, event, id, b"", *args, **options),
+    )
 
 
 @fault("test_feed_changes.py::test_instants_never_decrease_even_when_the_clock_goes_back")
@@ -74,7 +78,7 @@ def the_time_of_a_feed_goes_back() -> None:
 
 
 @fault("test_feed_signals.py::test_a_reader_is_woken_by_a_sweep_that_evicts")
-def nobody_is_told_that_a_feed_has_changed() -> None:
+def no_waiter_for_a_feed_is_woken() -> None:
     memory_store.MemoryEngine.notify_changed = lambda self, feed: None  # type: ignore[method-assign]
     # Who waits in vain must not wait for long.
     wrap(memory_store.MemoryEngine, "changed", lambda old, *args: old(*args[:3], min(args[3], 50)))
@@ -98,7 +102,7 @@ def the_epoch_of_a_cursor_is_ignored() -> None:
 
 
 @fault("test_feed_changes.py::test_a_cursor_of_a_deleted_feed_is_gone_even_if_the_name_is_used_again")
-def a_feed_made_anew_is_taken_for_the_old_one() -> None:
+def a_recreated_feed_is_taken_for_the_old_one() -> None:
     swap(
         _STATUS_OF,
         lambda rows, after: _STATUS_OF(rows, after if rows is None else replace(after, birth=rows.counters.birth)),
@@ -168,7 +172,7 @@ def an_item_is_shown_at_its_age() -> None:
 
 
 @fault("test_feed_items.py::test_a_known_id_is_edited_and_goes_last")
-def an_edited_item_keeps_its_place_in_a_feed() -> None:
+def an_edited_item_keeps_its_position_in_a_feed() -> None:
     def edit(old: Any, log: Any, known: Any, publication: Any) -> None:
         old(log, known, publication)
         edited = log.rows.row(known.id)
@@ -199,7 +203,7 @@ def a_refusal_burns_a_number() -> None:
 
 
 @fault("test_sorted_feeds.py::test_a_number_used_as_an_id_is_never_drawn_for_another_item")
-def a_number_that_was_given_is_drawn_again() -> None:
+def a_number_used_as_an_id_is_drawn_again() -> None:
     swap(items._number_of, lambda id: 0)
 
 

@@ -15,7 +15,7 @@ from headrace.model.names import Queue
 from headrace.model.outcome import Done, Failed, JobError, Released, Retried
 from headrace.model.policy import Policy
 from headrace.model.results import Counts
-from tests.support.invariants import Witness
+from tests.support.invariants import ShardFold
 from tests.support.play import BOOM, Play
 
 
@@ -353,7 +353,7 @@ async def assert_whole(play: Play) -> None:
     """Both journals are without gaps, possible, and fold to the rows of the shards."""
     for queue in both(play, False):
         for shard in queue.all_shards():
-            await Witness(shard).look(play.store)
+            await ShardFold(shard).look(play.store)
 
 
 def ordered(deaths: list[Settlement], fail_jobs: list[Settlement], is_fail_queue_first: bool) -> list[Settlement]:

@@ -17,7 +17,7 @@ from headrace.stores.contract.store import Store
 from headrace.stores.open import open_store
 from tests.proof.worker_runs import PATIENCE_SECONDS, emptied, events_of, program
 from tests.proof.working import QUEUE
-from tests.support.invariants import Witness
+from tests.support.invariants import ShardFold
 
 FAIL_QUEUE = QUEUE.fail_queue
 STALLS_MAX = 1_000
@@ -114,7 +114,7 @@ async def _compare(store: Store, figures: DeathFigures, began: list[Delivery]) -
     for queue in (QUEUE, FAIL_QUEUE):
         shard = Shard(queue, 0)
         try:
-            await Witness(shard).look(store)
+            await ShardFold(shard).look(store)
         except AssertionError as broken:
             problems.append(f"the journal of {queue.full_name} does not tell what is there: {broken}")
         cursor: str | None = None

@@ -62,9 +62,9 @@ async def _arrange(store: Store, news: FeedName, number: int) -> Counter[str]:
 
 
 async def publish_until_told(store: Store, news: FeedName, number: int, meet: Meet) -> dict[str, list[str]]:
-    """Publish one by one while the first process deletes the feed and creates it anew; returns what was taken and what
+    """Publish one by one while the first process deletes the feed and creates it again; returns what was taken and what
     was refused, each in order."""
-    said: dict[str, list[str]] = {"taken": [], "refused": []}
+    answers: dict[str, list[str]] = {"taken": [], "refused": []}
     for each in range(2 * CALLS):
         id = f"{number}-{each:03}"
         if number == 0 and each % 20 == 10:
@@ -73,11 +73,11 @@ async def publish_until_told(store: Store, news: FeedName, number: int, meet: Me
             await store.feeds.create(news, instance="process-0")
         try:
             await store.items.publish(news, [Publication(b"3", id)], instance=f"process-{number}")
-            said["taken"].append(id)
+            answers["taken"].append(id)
         except Refused as refused:
             assert refused.reason == "unknown_feed"  # noqa: PT017 - a process reports by its end
-            said["refused"].append(id)
-    return said
+            answers["refused"].append(id)
+    return answers
 
 
 class Taker:
@@ -91,7 +91,7 @@ class Taker:
         self._process.start()
 
     def taken(self) -> list[str]:
-        """What it has told so far; a last line that a kill cut off is left out."""
+        """The lines of its log so far, without a last line that a kill has cut."""
         return [line[:-1] for line in self.log.read_text().splitlines(keepends=True) if line.endswith("\n")]
 
     def kill(self) -> int | None:

@@ -18,23 +18,21 @@ async def check_history(store: Store, draw: Draw, operations: int, say: Callable
     """Play operations and check every invariant after each; returns the number of claims."""
     actor = Actor(store, draw)
     leases = Leases()
-    witnesses = {shard: Witness(shard) for queue in draw.queues for shard in queue.all_shards()}
+    folds = {shard: ShardFold(shard) for queue in draw.queues for shard in queue.all_shards()}
     for _ in range(operations):
         op = draw.op(len(actor.claims))
         say(repr(op))
         # To look at everything takes most of the time, so it is done for calls that must change nothing only.
         before = await actor.everything(op.at_ms) if leases.refuse_all_of(op, actor) else None
-        held = len(actor.claims)
+        claims_before = len(actor.claims)
         answer = await actor.play(op)
-        leases.follow(op, answer, actor, held)
+        leases.follow(op, answer, actor, claims_before)
         if before is not None:
             assert await actor.everything(op.at_ms) == before, "a refused call changed something"
-        _check_claims(op, actor.claims[held:])
+        _check_claims(op, actor.claims[claims_before:])
         # All at once: one after the other, the round trips to a server take longer than everything else.
-        await asyncio.gather(*(witness.look(store) for witness in witnesses.values()))
-        found = [
-            sum((witnesses[shard].found for shard in queue.all_shards()), Counter[State]()) for queue in draw.queues
-        ]
+        await asyncio.gather(*(fold.look(store) for fold in folds.values()))
+        found = [sum((folds[shard].found for shard in queue.all_shards()), Counter[State]()) for queue in draw.queues]
         await asyncio.gather(
             *(_check_counts(store, queue, op.at_ms, each) for queue, each in zip(draw.queues, found, strict=True))
         )
@@ -83,8 +81,8 @@ class Leases:
             self._held[lease.queue, lease.id] = lease
 
     def _holds(self, lease: Lease, now_ms: int) -> bool:
-        held = self._held.get((lease.queue, lease.id))
-        return held is not None and held.token == lease.token and now_ms < held.expires_at_ms
+        known = self._held.get((lease.queue, lease.id))
+        return known is not None and known.token == lease.token and now_ms < known.expires_at_ms
 
     def _check(self, lease: Lease, now_ms: int, accepted: bool) -> None:
         holds = self._holds(lease, now_ms)
@@ -95,7 +93,7 @@ def _list(answers: object) -> list[Any]:
     return answers if isinstance(answers, list) else []
 
 
-class Witness:
+class ShardFold:
     """Follows one shard's journal and compares it with the shard after every operation."""
 
     def __init__(self, shard: Shard) -> None:

@@ -3,6 +3,7 @@
 import base64
 import json
 from collections import Counter
+from itertools import count
 from typing import Any
 
 import pytest
@@ -15,6 +16,7 @@ from headrace.model.names import Queue
 from headrace.model.outcome import Done, Failed, JobError, Released, Retried
 from headrace.model.policy import Policy
 from headrace.model.results import Counts
+from headrace.stores.shared.sharding import visiting_order
 from tests.support.invariants import ShardFold
 from tests.support.play import BOOM, Play
 
@@ -394,6 +396,23 @@ async def test_a_turn_of_deaths_and_of_fail_jobs_keeps_both_journals_intact(
         claim.record.id for claim in dying
     )
     await assert_whole(play)
+
+
+async def test_a_turn_at_its_limit_comes_back_at_once_for_the_fail_queue_that_it_created(play: Play) -> None:
+    await play.configure(fail_handler=True)
+    await play.enqueue("a")
+    dying = await play.claim_one()
+    fail_queue = play.queue.fail_queue
+    first = play.queue.index_of("a")
+    # The nonce decides which shard is visited first: here that of the fail job.
+    nonce = next(each for each in (play.nonce() for _ in count()) if visiting_order(fail_queue, each)[0].index == first)
+    request = ClaimRequest(queues=[play.queue, fail_queue], worker="worker-1", nonce=nonce, limit=1)
+
+    turned = await play.store.jobs.turn([dying.settle(Failed(BOOM))], request, now_ms=play.now_ms)
+
+    assert [claim.lease.queue for claim in turned.claimed] == [fail_queue]
+    is_last = play.queue.shards == 1
+    assert turned.next_at_ms == (turned.claimed[0].lease.expires_at_ms if is_last else play.now_ms)
 
 
 @BOTH_ORDERS

@@ -60,6 +60,17 @@ def claims_of(request: ClaimRequest, shards: Sequence[Shard], reply: list[Any]) 
     return Claims(items, next_at_ms, now_ms)
 
 
+def is_cut_short(request: ClaimRequest, shards: Sequence[Shard], reply: list[Any], created: Sequence[Queue]) -> bool:
+    """Whether a claim reached its limit before it came to shards of a fail queue that the same call has created. Such
+    shards do not exist yet, and are claimed from at once all the same, as on stores that create them together."""
+    left = request.limit
+    for shard, answer in zip(shards, reply[4:], strict=True):
+        if left == 0 and answer is None and shard.queue in created:
+            return True
+        left -= 0 if answer is None else len(answer[3]) // 2
+    return False
+
+
 def _claimed_of(request: ClaimRequest, queue: Queue, answer: list[Any], now_ms: int) -> list[Claim]:
     queue_priority, queue_timeout_ms, first_fence, flat = answer
     nonce, worker, expires_at_ms = request.nonce, request.worker, now_ms + request.lease_ms

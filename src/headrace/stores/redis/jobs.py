@@ -19,7 +19,7 @@ from headrace.model.names import Queue
 from headrace.model.results import Cancellation, Enqueued, Extended, Removed, Repaired, Settled, Turned
 from headrace.model.validate import check_batch, check_bool, check_int
 from headrace.stores.contract.jobs import OnClaimed, OnEnqueued
-from headrace.stores.redis.claim import ClaimCall, request_args, shards_to_visit
+from headrace.stores.redis.claim import ClaimCall, is_cut_short, request_args, shards_to_visit
 from headrace.stores.redis.client import Argument, RedisClient, ServerCall
 from headrace.stores.redis.enqueue import EnqueueCall
 from headrace.stores.redis.errors import ScriptRefusal
@@ -131,12 +131,14 @@ class RedisJobs:
         settled = ShardedBatch[Settled]([each.lease.id for each in settlements])
         for call, answer in zip(calls, answers, strict=True):
             settled.add_answers(call.positions, settled_of(call.shard.index, call.items, answer))
-        if b"1" in created:
-            await self._fail_queues.register(
-                [call.shard.queue for call, flag in zip(calls, created, strict=True) if flag == ord("1")]
-            )
+        failed = [call.shard.queue for call, flag in zip(calls, created, strict=True) if flag == ord("1")]
+        if failed:
+            await self._fail_queues.register(failed)
         claims = await self._claim.read(request, visited, claimed)
-        return Turned(settled.result(), claims.items, claims.next_at_ms, claims.now_ms)
+        next_at_ms = claims.next_at_ms
+        if failed and is_cut_short(request, visited, claimed, [queue.fail_queue for queue in failed]):
+            next_at_ms = claims.now_ms
+        return Turned(settled.result(), claims.items, next_at_ms, claims.now_ms)
 
     async def repair(self, queue: Queue, *, limit: int = 100, now_ms: int | None = None) -> Repaired:
         check_int("limit", limit, 1, BATCH_MAX)

@@ -39,8 +39,8 @@ async def findings(play: Play, queue: Queue | None = None, limit: int = 1_000) -
     return found
 
 
-async def mend(play: Play, limit: int = 1_000) -> list[RepairResult]:
-    """What mending all shards does, each to its end."""
+async def repair(play: Play, limit: int = 1_000) -> list[RepairResult]:
+    """What repairing all shards does, each to its end."""
     done: list[RepairResult] = []
     for shard in play.queue.all_shards():
         done.append(await play.store.integrity.repair(shard, limit=limit, now_ms=play.now_ms))
@@ -76,9 +76,9 @@ async def test_repair_of_a_sound_shard_changes_nothing(play: Play) -> None:
     await all_kinds(play)
     before = await play.snapshot()
 
-    mended = await mend(play)
+    repaired = await repair(play)
 
-    assert mended == [RepairResult()] * play.queue.shards
+    assert repaired == [RepairResult()] * play.queue.shards
     assert await play.snapshot() == before
 
 
@@ -86,16 +86,16 @@ async def test_a_check_in_small_parts_finds_no_more_than_one_in_a_single_part(pl
     await all_kinds(play)
     await play.enqueue_all(*[play.job(f"job-{number:03}") for number in range(300)])
 
-    found, mended = await findings(play, limit=1), await mend(play, limit=1)
+    found, repaired = await findings(play, limit=1), await repair(play, limit=1)
 
     assert [each for each in found if not each.ok] == []
-    assert {(each.problems, each.count_mismatches, each.cleared) for each in mended} == {((), (), 0)}
+    assert {(each.problems, each.count_mismatches, each.cleared) for each in repaired} == {((), (), 0)}
 
 
 async def test_check_and_repair_do_not_create_an_unknown_queue(play: Play) -> None:
-    found, mended = await findings(play), await mend(play)
+    found, repaired = await findings(play), await repair(play)
 
-    assert (found, mended) == ([Findings()] * play.queue.shards, [RepairResult()] * play.queue.shards)
+    assert (found, repaired) == ([Findings()] * play.queue.shards, [RepairResult()] * play.queue.shards)
     assert (await play.store.queues.names(play.queue.tenant)).rows == []
 
 

@@ -1,4 +1,4 @@
-"""What was damaged in a Redis by hand is found by `inspect` and put right by `mend`, and its jobs run once."""
+"""What was damaged in a Redis by hand is found by `check` and put right by `repair`, and its jobs run once."""
 
 import asyncio
 from collections.abc import Iterator
@@ -44,11 +44,11 @@ def key_of(play: Play, suffix: str) -> str:
     return prefix_of(Shard(play.queue, 0)) + suffix
 
 
-async def inspect(play: Play) -> Findings:
+async def check(play: Play) -> Findings:
     return await play.store.integrity.check(Shard(play.queue, 0), now_ms=play.now_ms)
 
 
-async def mend(play: Play) -> RepairResult:
+async def repair(play: Play) -> RepairResult:
     return await play.store.integrity.repair(Shard(play.queue, 0), now_ms=play.now_ms)
 
 
@@ -92,9 +92,9 @@ async def test_a_job_that_waits_nowhere_or_twice_waits_again_and_runs_once(
     await play.enqueue("job")
     damage(server, play, *commands)
 
-    found, mended, again = await inspect(play), await mend(play), await inspect(play)
+    found, repaired, again = await check(play), await repair(play), await check(play)
 
-    assert (found.problems, mended.problems, again.ok) == ((Problem(flaw, "job"),), (Problem(flaw, "job"),), True)
+    assert (found.problems, repaired.problems, again.ok) == ((Problem(flaw, "job"),), (Problem(flaw, "job"),), True)
     assert await run_all(play) == ["job"]
     assert await play.history("job") == ["enqueued", "claimed", "done"]
 
@@ -103,9 +103,9 @@ async def test_an_active_job_that_also_stands_in_line_is_not_handed_out_again(se
     claim = await play.start("job")
     damage(server, play, ("ZADD", "r", 5, "job"), ("ZADD", "l", 5, "job"))
 
-    mended, again = await mend(play), await inspect(play)
+    repaired, again = await repair(play), await check(play)
 
-    assert (mended.problems, again.ok) == ((Problem("doubled", "job"),), True)
+    assert (repaired.problems, again.ok) == ((Problem("doubled", "job"),), True)
     assert await play.claim_ids() == []
     assert (await play.settle(claim)).ok
 
@@ -114,7 +114,7 @@ async def test_a_job_that_was_to_wait_until_later_does_so_again(server: RedisSer
     await play.enqueue("job", delay_ms=60_000)
     damage(server, play, ("ZREM", "l", "job"))
 
-    await mend(play)
+    await repair(play)
 
     counts = await play.counts()
     assert (counts.waiting, counts.later) == (1, 1)
@@ -127,9 +127,9 @@ async def test_a_lease_without_an_end_gets_one_so_that_its_worker_can_still_sett
     claim = await play.start("job")
     damage(server, play, ("ZREM", "x", "job"))
 
-    mended = await mend(play)
+    repaired = await repair(play)
 
-    assert mended.problems == (Problem("unleased", "job"),)
+    assert repaired.problems == (Problem("unleased", "job"),)
     assert (await play.found("job")).lease_expires_at_ms == play.now_ms + LEASE_MS_DEFAULT
     assert (await play.settle(claim)).ok
     assert await run_all(play) == []
@@ -139,7 +139,7 @@ async def test_a_lease_without_an_end_that_nobody_extends_runs_out_again(server:
     await play.start("job")
     damage(server, play, ("ZREM", "x", "job"))
 
-    await mend(play)
+    await repair(play)
     play.advance(LEASE_MS_DEFAULT)
 
     assert await run_all(play) == ["job"]
@@ -157,11 +157,11 @@ async def test_a_job_whose_delivery_is_lost_waits_again_uncharged_and_the_journa
         play.advance(1_000)
         await play.repair()
 
-    found, mended = await inspect(play), await mend(play)
+    found, repaired = await check(play), await repair(play)
 
-    assert [each.flaw for each in mended.problems] == ["unindexed" if is_noticed else "undelivered"]
+    assert [each.flaw for each in repaired.problems] == ["unindexed" if is_noticed else "undelivered"]
     assert found.quarantine == ((Quarantined("delivery", "job"),) if is_noticed else ())
-    assert (await inspect(play)).ok
+    assert (await check(play)).ok
     record = await play.record("job")
     assert (record.payload, record.attempts, record.stalls) == (b"2", 0, 0)
     assert await play.history("job") == ["enqueued", "claimed", "blocked", "stalled", "merged"]
@@ -179,9 +179,9 @@ async def test_a_place_without_its_job_is_dropped_and_the_journal_says_so(
     await play.enqueue("kept")
     damage(server, play, ("HDEL", "b", "lost"))
 
-    found, mended, again = await inspect(play), await mend(play), await inspect(play)
+    found, repaired, again = await check(play), await repair(play), await check(play)
 
-    assert (found.problems, mended.problems, again.ok) == (
+    assert (found.problems, repaired.problems, again.ok) == (
         (Problem("bodiless", "lost"),),
         (Problem("bodiless", "lost"),),
         True,
@@ -198,7 +198,7 @@ async def test_the_blocked_job_of_a_job_that_is_gone_takes_its_place(server: Red
     await play.enqueue("job", payload=b"2")
     damage(server, play, ("HDEL", "b", "job"))
 
-    await mend(play)
+    await repair(play)
 
     assert (await play.record("job")).payload == b"2"
     assert await play.history("job") == ["enqueued", "claimed", "blocked", "removed", "enqueued"]
@@ -213,9 +213,9 @@ async def test_a_blocked_job_behind_nothing_comes_forward(server: RedisServer, p
     damage(server, play, ("HDEL", "a", "job"), ("ZREM", "x", "job"))
     damage(server, play, ("ZADD", "r", 5, "job") if has_body else ("HDEL", "b", "job"))
 
-    found, mended = await inspect(play), await mend(play)
+    found, repaired = await check(play), await repair(play)
 
-    assert (found.problems, mended.problems) == ((Problem("stranded", "job"),), (Problem("stranded", "job"),))
+    assert (found.problems, repaired.problems) == ((Problem("stranded", "job"),), (Problem("stranded", "job"),))
     assert (await play.history("job"))[-1] == ("merged" if has_body else "unblocked")
     assert await run_all(play) == ["job"]
 
@@ -228,11 +228,11 @@ async def test_what_calls_went_past_is_told_and_cleared_and_the_journal_learns_o
     [kept] = await play.claim(10)
     await play.enqueue("again")
 
-    found, mended, again = await inspect(play), await mend(play), await inspect(play)
+    found, repaired, again = await check(play), await repair(play), await check(play)
 
     assert (found.quarantined, found.ok) == (2, False)
     assert {*found.quarantine} == {Quarantined("body", "lost"), Quarantined("body", "again")}
-    assert (mended.cleared, again.quarantined, again.ok) == (2, 0, True)
+    assert (repaired.cleared, again.quarantined, again.ok) == (2, 0, True)
     assert await play.history("lost") == ["enqueued", "removed"]
     assert await removals(play) == [("lost", None, "lost")]
     assert await play.history("again") == ["enqueued", "enqueued"]
@@ -245,11 +245,11 @@ async def test_a_dead_letter_that_no_list_shows_is_listed_again(server: RedisSer
     damage(server, play, ("DEL", "dn"), ("DEL", "di"))
     unlisted = await play.dead_letters()
 
-    mended = await mend(play)
+    repaired = await repair(play)
 
-    assert (unlisted, mended.problems) == ([], (Problem("unlisted", str(key.number)),))
+    assert (unlisted, repaired.problems) == ([], (Problem("unlisted", str(key.number)),))
     assert [dead_letter.key for dead_letter in await play.dead_letters()] == [key]
-    assert (await inspect(play)).ok
+    assert (await check(play)).ok
     assert (await play.replay("job")).status == "replayed"
     assert await run_all(play) == ["job"]
 
@@ -260,10 +260,10 @@ async def test_a_place_among_the_dead_letters_without_its_dead_letter_is_dropped
     key = await play.die("job")
     damage(server, play, ("HDEL", "d", key.number))
 
-    mended = await mend(play)
+    repaired = await repair(play)
 
-    assert mended.problems == (Problem("bodiless", str(key.number)),)
-    assert (await inspect(play)).ok
+    assert repaired.problems == (Problem("bodiless", str(key.number)),)
+    assert (await check(play)).ok
     last = (await play.events())[-1].line
     assert (last.event, last.id, last.dead_letter) == ("purged", "job", key.number)
 
@@ -274,11 +274,11 @@ async def test_counts_of_finished_jobs_are_set_right(server: RedisServer, play: 
     counters = counters_of(server.ask("HGET", key_of(play, "m"), "head"))
     damage(server, play, ("HSET", "m", "head", pack_counters({**counters, "done": 7, "cancelled": 0})))
 
-    found, mended, again = await inspect(play), await mend(play), await inspect(play)
+    found, repaired, again = await check(play), await repair(play), await check(play)
 
     assert (
         found.count_mismatches
-        == mended.count_mismatches
+        == repaired.count_mismatches
         == (CountMismatch("cancelled", 0, 1), CountMismatch("done", 7, 1))
     )
     assert again.ok
@@ -286,7 +286,7 @@ async def test_counts_of_finished_jobs_are_set_right(server: RedisServer, play: 
     assert (counts.done, counts.cancelled) == (1, 1)
 
 
-async def test_a_large_shard_is_mended_in_bounded_steps_and_every_job_runs_once(
+async def test_a_large_shard_is_repaired_in_bounded_steps_and_every_job_runs_once(
     server: RedisServer, play: Play
 ) -> None:
     """K29: each step is atomic, and workers may go on between two of them."""
@@ -297,13 +297,13 @@ async def test_a_large_shard_is_mended_in_bounded_steps_and_every_job_runs_once(
     shard, cursor, steps, ran = Shard(play.queue, 0), None, 0, []
 
     while steps == 0 or cursor is not None:
-        mended = await play.store.integrity.repair(shard, cursor=cursor, limit=100, now_ms=play.now_ms)
-        assert len(mended.problems) <= 1_000
+        repaired = await play.store.integrity.repair(shard, cursor=cursor, limit=100, now_ms=play.now_ms)
+        assert len(repaired.problems) <= 1_000
         ran += await play.claim_ids(20)
-        cursor, steps = mended.cursor, steps + 1
+        cursor, steps = repaired.cursor, steps + 1
 
     assert steps > 5
-    assert (await inspect(play)).problems == ()
+    assert (await check(play)).problems == ()
     while more := await play.claim_ids(100):
         ran += more
     assert sorted(ran) == sorted({*ids} - {*ids[1::3]})

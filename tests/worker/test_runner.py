@@ -57,9 +57,9 @@ async def end_of(
         ends.append(outcome)
 
     with closing(ThreadPool(1)) as threads:
-        endings = Outcomes(random.Random(7))
+        outcomes = Outcomes(random.Random(7))
         handlers = build_handlers(work=handler)
-        runner = Runner(handlers, endings, middleware, threads, ProcessPool(1), ended, EventEmitter([]))
+        runner = Runner(handlers, outcomes, middleware, threads, ProcessPool(1), ended, EventEmitter([]))
         runner.start([run])
         if stop is not None:
             runner.stop(run, stop)

@@ -101,7 +101,7 @@ def _check(field: str, value: object) -> None:
 
 DEFAULT_CONFIG = QueueConfig()
 FAIL_QUEUE_CONFIG = QueueConfig(max_attempts=100, max_stalls=3, backoff_ms=10_000, backoff_ms_max=900_000)
-"""A fail handler is the last resort, so it tries long and patiently."""
+"""A fail handler is the last resort, so it tries often and for a long time."""
 
 
 def first_config(queue: Queue) -> QueueConfig:

@@ -15,6 +15,7 @@ from headrace.model.limits import (
     PROCESS_RESTART_MS_MAX,
     PROCESS_STOP_MARGIN_MS,
 )
+from headrace.model.policy import backoff
 from headrace.worker.config import WorkerSettings
 from headrace.worker.counts import WorkerCounts
 from headrace.worker.health import ProcessesHealth, ProcessHealth, Totals
@@ -199,7 +200,7 @@ class ProcessSupervisor:
                 )
             )
             return
-        pause_ms = min(PROCESS_RESTART_MS << min(slot.deaths - 1, 20), PROCESS_RESTART_MS_MAX)
+        pause_ms = backoff(slot.deaths, PROCESS_RESTART_MS, PROCESS_RESTART_MS_MAX)
         slot.why = f"the last one {why}; the next starts within {pause_ms / 1000:g} s"
         text = f"worker process {slot.number} {why}; the next starts in {pause_ms / 1000:g} s"
         fields = {"process": slot.number, "deaths": slot.deaths, "pause_ms": pause_ms, "message": text}

@@ -27,7 +27,10 @@ ROOT = Path(__file__).resolve().parent.parent
 CHOSEN = (
     ("tests/model", "tests/stores/test_sqlite.py", "tests/stores/test_postgres_transactional.py"),
     (
-        *(f"tests/conformance/test_{verb}.py" for verb in ("enqueue", "claim", "settle", "dead", "feeds", "signals")),
+        *(
+            f"tests/conformance/test_{verb}.py"
+            for verb in ("enqueue", "claim", "settle", "dead_letters", "feeds", "signals")
+        ),
         *("tests/client", "tests/app", "tests/feeds", "tests/worker"),
     ),
     ("tests/cli", "tests/testing"),

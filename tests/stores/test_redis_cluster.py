@@ -7,7 +7,7 @@ import pytest
 
 from headrace.model.errors import BadConfig, OutcomeUnknown, StoreUnavailable
 from headrace.stores.redis.client import ServerCall
-from headrace.stores.redis.topology import slot_of
+from headrace.stores.redis.connections.topology import slot_of
 from tests.support.process import free_port, wait_until
 from tests.support.redis_client import COUNT, KEY, Callers, echo, open_client
 from tests.support.redis_servers import RedisCluster, RedisSentinel, RedisServer

@@ -5,8 +5,8 @@ from collections.abc import Iterator
 import pytest
 
 from headrace.model.errors import BadConfig
+from headrace.stores.redis.connections.topology import Single
 from headrace.stores.redis.durability import Profile, check_servers
-from headrace.stores.redis.topology import Single
 from tests.support.proxy import saying
 from tests.support.redis_client import options_from
 from tests.support.redis_servers import RedisServer

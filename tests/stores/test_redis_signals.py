@@ -18,9 +18,9 @@ from headrace.model.names import Queue
 from headrace.model.outcome import Done, Released
 from headrace.stores.contract.store import Store
 from headrace.stores.open import open_store
+from headrace.stores.redis.connections.pubsub import LINGERING_MAX
 from headrace.stores.redis.durability import rules
 from headrace.stores.redis.keys import head_key
-from headrace.stores.redis.pubsub import LINGERING_MAX
 from headrace.stores.redis.signals import POLL_SECONDS, RedisSignals
 from headrace.stores.redis.store import RedisStore
 from headrace.stores.redis.url import options_of

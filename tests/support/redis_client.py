@@ -8,9 +8,9 @@ from urllib.parse import parse_qsl, urlsplit
 
 from headrace.model.errors import OutcomeUnknown, StoreUnavailable
 from headrace.stores.redis.client import RedisClient, ServerCall
+from headrace.stores.redis.connections.topology import topology_of
 from headrace.stores.redis.durability import check_servers
 from headrace.stores.redis.library import Library
-from headrace.stores.redis.topology import topology_of
 from headrace.stores.redis.url import RedisOptions, options_of
 
 KEY = "hr:{acme/mail/0}:m"

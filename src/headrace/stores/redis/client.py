@@ -5,7 +5,9 @@ from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 from headrace.model.errors import HeadraceError, OutcomeUnknown, StoreUnavailable
-from headrace.stores.redis.connection import Command, RedisConnection
+from headrace.stores.redis.connections.connection import Command, RedisConnection
+from headrace.stores.redis.connections.server import Server
+from headrace.stores.redis.connections.topology import Topology
 from headrace.stores.redis.errors import (
     NotSent,
     ReplyLost,
@@ -16,8 +18,6 @@ from headrace.stores.redis.errors import (
     startup_error,
 )
 from headrace.stores.redis.library import Library
-from headrace.stores.redis.server import Server
-from headrace.stores.redis.topology import Topology
 
 Argument = bytes | str | int | float
 

@@ -5,8 +5,8 @@ from collections.abc import Sequence
 from msgspec import Struct
 
 from headrace.model.errors import BadConfig
+from headrace.stores.redis.connections.server import Server
 from headrace.stores.redis.errors import startup_error
-from headrace.stores.redis.server import Server
 from headrace.stores.redis.url import RedisOptions
 
 VERSION_MIN = (7, 0)

@@ -12,14 +12,14 @@ from headrace.model.integrity import Schema
 from headrace.model.limits import NEARLY_FULL_PERCENT
 from headrace.model.names import Queue
 from headrace.stores.redis.client import RedisClient
+from headrace.stores.redis.connections.server import Server
+from headrace.stores.redis.connections.topology import topology_of
 from headrace.stores.redis.durability import facts_of
 from headrace.stores.redis.errors import startup_error
 from headrace.stores.redis.keys import head_key
 from headrace.stores.redis.library import LAYOUT, Library, read_library
 from headrace.stores.redis.packing import counters_of
 from headrace.stores.redis.queues import RedisQueues
-from headrace.stores.redis.server import Server
-from headrace.stores.redis.topology import topology_of
 from headrace.stores.redis.url import RedisOptions
 
 

@@ -7,10 +7,10 @@ from collections.abc import Callable, Sequence
 from headrace.model.feed import FeedCursor, FeedName
 from headrace.model.names import Queue, Shard
 from headrace.stores.redis.client import Argument, RedisClient, ServerCall
+from headrace.stores.redis.connections.pubsub import LINGER_SECONDS, PubSub
+from headrace.stores.redis.connections.server import shared
 from headrace.stores.redis.fanout import ShardGroup, as_read, call_groups, call_shards
 from headrace.stores.redis.keys import ends_channel, feed_key, feed_prefix, prefix_of
-from headrace.stores.redis.pubsub import LINGER_SECONDS, PubSub
-from headrace.stores.redis.server import shared
 from headrace.stores.shared.sharding import by_shard
 from headrace.stores.shared.waiters import Waiters, check_changed, check_ended, check_wait, is_set_within
 

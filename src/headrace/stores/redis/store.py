@@ -4,6 +4,7 @@ from collections.abc import Callable
 
 from headrace.model.results import Health
 from headrace.stores.redis.client import RedisClient
+from headrace.stores.redis.connections.topology import topology_of
 from headrace.stores.redis.dead_letters import RedisDeadLetters
 from headrace.stores.redis.durability import Profile, check_servers
 from headrace.stores.redis.feeds import RedisFeeds
@@ -16,7 +17,6 @@ from headrace.stores.redis.library import LAYOUT, read_library
 from headrace.stores.redis.queues import QueueRegistry, RedisQueues
 from headrace.stores.redis.reads import RedisReads
 from headrace.stores.redis.signals import RedisSignals
-from headrace.stores.redis.topology import topology_of
 from headrace.stores.redis.url import RedisOptions
 
 

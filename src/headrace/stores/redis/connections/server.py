@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
 from headrace.model.errors import BadConfig, HeadraceError, StoreUnavailable
-from headrace.stores.redis.connection import Command, RedisConnection
+from headrace.stores.redis.connections.connection import Command, RedisConnection
 from headrace.stores.redis.errors import startup_error
 from headrace.stores.redis.url import Address, Credentials, RedisOptions
 

@@ -9,9 +9,9 @@ from typing import Any
 from hiredis import ReplyError
 
 from headrace.model.errors import HeadraceError, StoreUnavailable
-from headrace.stores.redis.connection import RedisConnection
-from headrace.stores.redis.server import Server, shared
-from headrace.stores.redis.topology import Topology
+from headrace.stores.redis.connections.connection import RedisConnection
+from headrace.stores.redis.connections.server import Server, shared
+from headrace.stores.redis.connections.topology import Topology
 
 PING_SECONDS = 5.0
 """How long a dead connection may look alive; waiters also poll."""

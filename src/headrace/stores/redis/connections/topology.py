@@ -7,9 +7,9 @@ from typing import Any, Protocol
 from msgspec.structs import replace
 
 from headrace.model.errors import BadConfig, HeadraceError, StoreUnavailable
-from headrace.stores.redis.connection import RedisConnection
+from headrace.stores.redis.connections.connection import RedisConnection
+from headrace.stores.redis.connections.server import Server
 from headrace.stores.redis.errors import code_of
-from headrace.stores.redis.server import Server
 from headrace.stores.redis.url import Address, RedisOptions
 
 

@@ -81,6 +81,18 @@ def to_run(text: str) -> list[str]:
     return [code for code in blocks if NEEDS_SPARK not in code]
 
 
+def test_the_programs_of_the_readme_print_what_their_comments_say(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    code = "".join(to_run((ROOT / "README.md").read_text("utf-8")))
+    names: dict[str, object] = {"__name__": "__docs__"}
+
+    exec(compile(code, "README.md", "exec"), names)  # noqa: S102 - ours
+
+    assert capsys.readouterr().out.splitlines() == re.findall(r"print\(.*\)  # (.*)", code)
+
+
 @every_page
 def test_only_the_page_whose_code_is_run_with_spark_uses_it_without_saying_so(page: Path) -> None:
     """tests/pipeline runs that one."""

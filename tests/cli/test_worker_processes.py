@@ -194,14 +194,15 @@ def test_lines_of_handlers_in_a_pool_carry_the_number_of_its_worker(file_url: st
 def test_a_process_that_is_killed_is_started_anew_and_its_jobs_are_done_after_their_leases(
     url: str, project: Path
 ) -> None:
+    blocked = project / "blocked"  # holds the pid, a moment after it is there
     send(url, "block_once")
 
     words = ("worker", "app", *TWO, "--lease", "2s", "--log", "text", "--metrics-port", "0")
     with start(*words, url=url, cwd=project) as worker:
         page = page_of(worker)
         until(worker, "claimed")
-        wait_until((project / "blocked").exists, "the job", SOON_S)
-        os.kill(int((project / "blocked").read_text()), signal.SIGKILL)
+        wait_until(lambda: blocked.exists() and blocked.read_text() != "", "the job", SOON_S)
+        os.kill(int(blocked.read_text()), signal.SIGKILL)
         told = until(worker, "done")
         wait_until(lambda: is_well(page), "both processes", SOON_S)
         restarts = health_of(page)[1]["restarts"]

@@ -312,7 +312,7 @@ class Actor:
         """The workers that were seen, of a fail queue only their names: the death that creates it and a claim on it may
         come in one turn; a store that decides shard by shard then notes the claim in fewer shards, in others later."""
         seen = await self.store.reads.workers(queue, now_ms=now_ms)
-        return sorted(each.worker for each in seen) if queue.is_fail_queue else seen
+        return sorted({each.worker for each in seen}) if queue.is_fail_queue else seen
 
     async def _scan(self, shard: Shard, now_ms: int) -> Scan:
         """One group at a time, since each costs a call; a scan is in no order."""

@@ -335,35 +335,38 @@ class Pairing:
     and order keys on its own, so a number of one must always stand for the same number of the other."""
 
     def __init__(self) -> None:
-        self._known: dict[tuple[str, int], int] = {}
+        self._known: dict[tuple[str, str, int], int] = {}
 
     def comparable(self, expected: object, answer: object) -> tuple[object, object]:
         """Both answers as plain data, the second in the terms of the first; tokens are left out."""
         wanted, found = msgspec.to_builtins(expected), msgspec.to_builtins(answer)
         return self._walk("", wanted, wanted), self._walk("", wanted, found)
 
-    def _walk(self, name: str, wanted: Any, found: Any) -> object:
+    def _walk(self, name: str, wanted: Any, found: Any, id: str = "") -> object:
         if isinstance(found, dict) and isinstance(wanted, dict):
-            return {each: self._walk(each, wanted.get(each), value) for each, value in found.items() if each != "token"}
+            # Fences and epochs are of a shard, so of an id: shards that were created at the same instant share numbers.
+            id = str(wanted.get("id", id))
+            members = {each: value for each, value in found.items() if each != "token"}
+            return {each: self._walk(each, wanted.get(each), value, id) for each, value in members.items()}
         if isinstance(found, list | tuple) and isinstance(wanted, list | tuple):
             beside = [*wanted, *[None] * (len(found) - len(wanted))]
-            return [self._walk(name, *pair) for pair in zip(beside, found, strict=False)]
+            return [self._walk(name, *pair, id) for pair in zip(beside, found, strict=False)]
         if wanted is found:
             return found
         if isinstance(found, int) and isinstance(wanted, int):
-            return self._number(name, wanted, found)
+            return self._number(name, wanted, found, id)
         if isinstance(found, str) and isinstance(wanted, str):
             return self._cursor(wanted, found) if name == "cursor" else self._id(wanted, found)
         return found
 
-    def _number(self, name: str, wanted: int, found: int) -> int:
+    def _number(self, name: str, wanted: int, found: int, id: str = "") -> int:
         match name:
             case "fence" | "epoch":
-                return self._known.setdefault((name, found), wanted)
+                return self._known.setdefault((name, id, found), wanted)
             case "dead_letter" | "number":
-                return self._known.setdefault(("dead_letter", found), wanted)
+                return self._known.setdefault(("dead_letter", "", found), wanted)
             case "order_key":
-                number = self._known.setdefault((name, number_at(found)), number_at(wanted))
+                number = self._known.setdefault((name, "", number_at(found)), number_at(wanted))
                 return found - number_at(found) + number
         return found
 

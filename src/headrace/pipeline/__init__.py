@@ -30,22 +30,10 @@ if TYPE_CHECKING:
     from headrace.pipeline.lake import Lake as Lake
     from headrace.pipeline.map.mapped import Mapped as Mapped
     from headrace.pipeline.map.run import map_rows as map_rows
-    from headrace.pipeline.page.write import write_report as write_report
     from headrace.pipeline.progress import lag as lag
     from headrace.pipeline.progress import lost as lost
     from headrace.pipeline.progress import skipped as skipped
-    from headrace.pipeline.run import (
-        write_errors as write_errors,
-    )
-    from headrace.pipeline.run import (
-        write_jobs as write_jobs,
-    )
-    from headrace.pipeline.run import (
-        write_tables as write_tables,
-    )
-    from headrace.pipeline.run import (
-        write_usage as write_usage,
-    )
+    from headrace.pipeline.report.report import write_report as write_report
     from headrace.pipeline.start import session as session
     from headrace.pipeline.stats.run import (
         follow_stats as follow_stats,
@@ -55,6 +43,18 @@ if TYPE_CHECKING:
     )
     from headrace.pipeline.stats.run import (
         write_stats as write_stats,
+    )
+    from headrace.pipeline.tables.write import (
+        write_errors as write_errors,
+    )
+    from headrace.pipeline.tables.write import (
+        write_jobs as write_jobs,
+    )
+    from headrace.pipeline.tables.write import (
+        write_tables as write_tables,
+    )
+    from headrace.pipeline.tables.write import (
+        write_usage as write_usage,
     )
     from headrace.pipeline.write import Written as Written
     from headrace.pipeline.write import enqueue as enqueue

@@ -81,10 +81,10 @@ def _read(spark: Any, url: str, lake: "Lake", id: str, told: DemoReport, timed: 
     from headrace.pipeline.audit.run import audit
     from headrace.pipeline.events import events
     from headrace.pipeline.history.run import follow_history
-    from headrace.pipeline.page.write import write_report
-    from headrace.pipeline.run import write_errors, write_jobs, write_usage
+    from headrace.pipeline.report.report import write_report
     from headrace.pipeline.stats.run import read_stats, write_stats
-    from headrace.pipeline.summary import by_kind, latest_days, most_failures, read_table, top
+    from headrace.pipeline.tables.summary import by_kind, latest_days, most_failures, read_table, top
+    from headrace.pipeline.tables.write import write_errors, write_jobs, write_usage
 
     with timed("history"):
         follow_history(spark, url, lake.history, once=True).awaitTermination()
@@ -121,7 +121,7 @@ def _read(spark: Any, url: str, lake: "Lake", id: str, told: DemoReport, timed: 
 def _map(spark: Any, url: str, lake: "Lake", told: DemoReport) -> None:
     """Let rows go through jobs, on a fleet of this Spark."""
     from headrace.pipeline.map.run import map_rows
-    from headrace.pipeline.summary import top
+    from headrace.pipeline.tables.summary import top
 
     street = "element_at(array('Mill Lane', 'High Street', 'Station Road', 'Park Row'), int(id % 4) + 1)"
     address = f"concat(id % 89 + 1, ' ', if(id % 75 = 31, 'Nowhere', {street}))"

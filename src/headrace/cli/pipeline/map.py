@@ -141,7 +141,7 @@ def map(  # noqa: A001 - the command's name
         from headrace.pipeline.ingest.reading import read_source
         from headrace.pipeline.map.answers import by_error
         from headrace.pipeline.map.run import map_rows
-        from headrace.pipeline.summary import top
+        from headrace.pipeline.tables.summary import top
 
         line.stage(f"reading {found.name}")
         frame = read_source(spark, found, schema=schema, sql=sql, where=where)
@@ -159,7 +159,7 @@ def _store(context: typer.Context, app: str, url: str | None, kind: str, name: s
     with needing_spark():
         from headrace.pipeline.map.keys import check_name
         from headrace.pipeline.map.taking import work_of
-        from headrace.pipeline.replacing import check_replaceable
+        from headrace.pipeline.parquet_table import check_replaceable
 
     found = found_app(app, context, url)
     check_name(name)

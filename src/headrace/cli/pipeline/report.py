@@ -53,7 +53,7 @@ def report(
     if as_is:
         line = ProgressLine(output)
         with sparked(asked.engine, line, 0) as spark:
-            from headrace.pipeline.page.write import write_report
+            from headrace.pipeline.report.report import write_report
 
             line.stage("drawing")
             write_report(spark, asked.lake, tenant=tenant, title=title)
@@ -61,8 +61,8 @@ def report(
         with working(asked, output) as work:
             if work is None:
                 return
-            from headrace.pipeline.page.write import write_report
-            from headrace.pipeline.run import write_tables
+            from headrace.pipeline.report.report import write_report
+            from headrace.pipeline.tables.write import write_tables
 
             said = work.said
             write_tables(

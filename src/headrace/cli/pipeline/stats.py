@@ -81,9 +81,9 @@ def _all_windows(output: Output, asked: PipelineRequest, window_ms: int, feed: s
     with working(asked, output) as work:
         if work is None:
             return
-        from headrace.pipeline.run import described, held
         from headrace.pipeline.stats.run import read_stats, write_stats
-        from headrace.pipeline.summary import latest_windows, top
+        from headrace.pipeline.tables.summary import latest_windows, top
+        from headrace.pipeline.tables.write import described, held
 
         work.line.stage(f"statistics, from {work.said}")
         folder, url = asked.lake.table("stats"), None if feed is None else asked.store

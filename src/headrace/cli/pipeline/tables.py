@@ -48,8 +48,8 @@ def jobs(
     with working(asked, output) as work:
         if work is None:
             return
-        from headrace.pipeline.run import write_jobs
-        from headrace.pipeline.summary import by_kind, read_table, top
+        from headrace.pipeline.tables.summary import by_kind, read_table, top
+        from headrace.pipeline.tables.write import write_jobs
 
         work.line.stage(f"jobs and attempts, from {work.said}")
         counts, lake = write_jobs(work.spark, work.events, asked.lake), asked.lake
@@ -92,8 +92,8 @@ def errors(
     with working(asked, output) as work:
         if work is None:
             return
-        from headrace.pipeline.run import write_errors
-        from headrace.pipeline.summary import most_failures, read_table, top
+        from headrace.pipeline.tables.summary import most_failures, read_table, top
+        from headrace.pipeline.tables.write import write_errors
 
         work.line.stage(f"errors, from {work.said}")
         count = write_errors(work.spark, work.events, asked.lake, samples=samples)
@@ -127,8 +127,8 @@ def usage(
     with working(asked, output) as work:
         if work is None:
             return
-        from headrace.pipeline.run import write_usage
-        from headrace.pipeline.summary import latest_days, read_table, top
+        from headrace.pipeline.tables.summary import latest_days, read_table, top
+        from headrace.pipeline.tables.write import write_usage
 
         work.line.stage(f"usage, from {work.said}")
         count = write_usage(work.spark, work.events, asked.lake)

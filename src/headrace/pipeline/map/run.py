@@ -23,7 +23,7 @@ from headrace.pipeline.map.plan import Plan, Wish, planned
 from headrace.pipeline.map.rows import MapRows, held, jobs_of
 from headrace.pipeline.map.table import read_answers
 from headrace.pipeline.map.taking import check_samples
-from headrace.pipeline.replacing import replace_table
+from headrace.pipeline.parquet_table import replace_table
 from headrace.pipeline.running import our_words
 from headrace.pipeline.write import Written, enqueue
 

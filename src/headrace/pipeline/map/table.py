@@ -8,7 +8,7 @@ from pyspark.sql.types import DataType, StringType
 from headrace.model.errors import BadConfig
 from headrace.pipeline.map.answers import MARKS
 from headrace.pipeline.map.keys import ANSWER, Key
-from headrace.pipeline.replacing import MARK, check_replaceable
+from headrace.pipeline.parquet_table import MARK, check_replaceable
 
 
 def read_answers(spark: SparkSession, folder: Path) -> DataFrame | None:

@@ -2,10 +2,10 @@
 
 from collections.abc import Sequence
 
-from headrace.pipeline.page.charts import sparkline
-from headrace.pipeline.page.markup import Html, tag
-from headrace.pipeline.page.numbers import Quantiles, TimeSpan, View
-from headrace.pipeline.page.texts import NONE, exact, milliseconds, percent, queues_text, short
+from headrace.pipeline.report.charts import sparkline
+from headrace.pipeline.report.html import Html, tag
+from headrace.pipeline.report.model import Quantiles, TimeSpan, View
+from headrace.pipeline.report.texts import NONE, exact, milliseconds, percent, queues_text, short
 
 
 def tiles(view: View, span: TimeSpan | None) -> Html:

@@ -9,7 +9,7 @@ from msgspec import Struct
 
 from headrace.model.limits import PAGE_DAYS_MAX, PAGE_TENANTS_MAX
 from headrace.model.redact import redact
-from headrace.pipeline.page.numbers import (
+from headrace.pipeline.report.model import (
     ALL,
     COUNTED,
     QUANTILES,
@@ -23,7 +23,7 @@ from headrace.pipeline.page.numbers import (
     Usage,
     View,
 )
-from headrace.pipeline.page.queries import OTHERS
+from headrace.pipeline.report.queries import OTHERS
 
 Row = dict[str, Any]
 

@@ -5,9 +5,9 @@ import re
 import pytest
 
 from headrace.model.limits import PAGE_BUCKETS_MAX, PAGE_QUEUES_MAX, PAGE_TENANTS_MAX
-from headrace.pipeline.page import scale, svg
-from headrace.pipeline.page.markup import Html, joined, tag
-from headrace.pipeline.page.numbers import (
+from headrace.pipeline.report import scale, svg
+from headrace.pipeline.report.html import Html, joined, tag
+from headrace.pipeline.report.model import (
     ALL,
     COUNTED,
     Failure,
@@ -21,10 +21,10 @@ from headrace.pipeline.page.numbers import (
     Usage,
     View,
 )
-from headrace.pipeline.page.page import page
-from headrace.pipeline.page.scopes import named_of, scopes_of, span_of
-from headrace.pipeline.page.texts import bytes_text, clock, every, exact, percent, short, tick_ms
-from headrace.pipeline.page.views import ViewRequest, views_of
+from headrace.pipeline.report.page import page
+from headrace.pipeline.report.scopes import named_of, scopes_of, span_of
+from headrace.pipeline.report.texts import bytes_text, clock, every, exact, percent, short, tick_ms
+from headrace.pipeline.report.views import ViewRequest, views_of
 
 T0 = 1_790_000_040_000
 LONG = "a-very-long-name." * 7

@@ -4,13 +4,13 @@ import base64
 import hashlib
 from importlib import resources
 
-from headrace.pipeline.page import charts, lists
-from headrace.pipeline.page.charts import Series
-from headrace.pipeline.page.markup import Html, escaped, joined, tag
-from headrace.pipeline.page.numbers import OUTCOMES, QUANTILES, WRITTEN_BY, Numbers, Scope, TimeSpan, View
-from headrace.pipeline.page.queries import OTHERS
-from headrace.pipeline.page.texts import every, exact, instant, milliseconds, queues_text, short
-from headrace.pipeline.page.tiles import tiles
+from headrace.pipeline.report import charts, sections
+from headrace.pipeline.report.charts import Series
+from headrace.pipeline.report.html import Html, escaped, joined, tag
+from headrace.pipeline.report.model import OUTCOMES, QUANTILES, WRITTEN_BY, Numbers, Scope, TimeSpan, View
+from headrace.pipeline.report.queries import OTHERS
+from headrace.pipeline.report.texts import every, exact, instant, milliseconds, queues_text, short
+from headrace.pipeline.report.tiles import tiles
 
 
 def page(numbers: Numbers, *, title: str) -> str:
@@ -43,9 +43,9 @@ def _view(view: View, numbers: Numbers) -> Html:
             _throughput(view, span),
             *(_latency(what, view, numbers) for what in ("wait", "run")),
             _backlog(view, span),
-            lists.failures(view) if view.failures is not None else _lacking("Failures", "errors"),
-            lists.kinds(view) if view.kinds is not None else _lacking("Slowest kinds", "attempts"),
-            lists.usage(view) if view.usage is not None else _lacking("Usage", "usage"),
+            sections.failures(view) if view.failures is not None else _lacking("Failures", "errors"),
+            sections.kinds(view) if view.kinds is not None else _lacking("Slowest kinds", "attempts"),
+            sections.usage(view) if view.usage is not None else _lacking("Usage", "usage"),
             class_="cards",
         ),
     )
@@ -123,7 +123,7 @@ def _span_text(numbers: Numbers) -> str:
 
 
 def _file(name: str) -> str:
-    return (resources.files("headrace.pipeline.page") / name).read_text(encoding="utf-8")
+    return (resources.files("headrace.pipeline.report") / name).read_text(encoding="utf-8")
 
 
 def _digest(script: str) -> str:

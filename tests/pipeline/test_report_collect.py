@@ -8,11 +8,11 @@ from pyspark.sql import SparkSession
 
 from headrace.model.limits import PAGE_DAYS_MAX, PAGE_FAILURES_MAX
 from headrace.pipeline.lake import Lake
-from headrace.pipeline.page import queries
-from headrace.pipeline.page.collect import collect
-from headrace.pipeline.page.numbers import ALL, Numbers, Scope, View
-from headrace.pipeline.page.page import page
-from headrace.pipeline.page.part import EVERYTHING, ReportPart
+from headrace.pipeline.report import queries
+from headrace.pipeline.report.collect import collect
+from headrace.pipeline.report.model import ALL, Numbers, Scope, View
+from headrace.pipeline.report.page import page
+from headrace.pipeline.report.part import EVERYTHING, ReportPart
 from tests.pipeline.lakes import T0, us, window, write_stats, write_table
 
 SAID = "no answer from redis://me:hunter2@cache:6379, token=abc123"

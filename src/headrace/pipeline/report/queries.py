@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F  # noqa: N812  (as everybody on Spark writes it)
 
-from headrace.pipeline.page.numbers import COUNTED, QUANTILES, Scope, TimeSpan
+from headrace.pipeline.report.model import COUNTED, QUANTILES, Scope, TimeSpan
 
 _FAILED = ("retried", "stalled", "dead")
 _SCOPE = ("shown_tenant", "shown_queue")

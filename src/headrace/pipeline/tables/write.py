@@ -10,7 +10,7 @@ from pyspark.sql import SparkSession
 
 from headrace.pipeline.events import Events
 from headrace.pipeline.lake import Lake
-from headrace.pipeline.replacing import check_replaceable, replace_table
+from headrace.pipeline.parquet_table import check_replaceable, replace_table
 from headrace.pipeline.stats.run import write_stats
 from headrace.pipeline.stats.state import window_of
 from headrace.pipeline.tables.attempts import attempts

@@ -10,8 +10,8 @@ from pyspark.sql import SparkSession
 
 from headrace.model.errors import BadConfig
 from headrace.pipeline.lake import Lake
-from headrace.pipeline.page.collect import read_again
-from headrace.pipeline.page.write import write_report
+from headrace.pipeline.report.collect import read_again
+from headrace.pipeline.report.report import write_report
 from tests.pipeline.lakes import T0, us, window, write_stats, write_table
 from tests.support.browser import ABOUT_BLANK, Browser
 

@@ -5,8 +5,8 @@ from collections.abc import Iterable
 from typing import Any
 
 from headrace.model.limits import PAGE_BUCKETS_MAX, PAGE_QUEUES_MAX, PAGE_TENANTS_MAX
-from headrace.pipeline.page.numbers import ALL, Scope, TimeSpan
-from headrace.pipeline.page.scale import bucket_ms
+from headrace.pipeline.report.model import ALL, Scope, TimeSpan
+from headrace.pipeline.report.scale import bucket_ms
 
 
 def scopes_of(rows: Iterable[dict[str, Any]]) -> list[Scope]:

@@ -7,9 +7,9 @@ from pyspark.sql import SparkSession
 from headrace.model.clock import SystemClock
 from headrace.pipeline.files import write_whole
 from headrace.pipeline.lake import Lake
-from headrace.pipeline.page.collect import collect
-from headrace.pipeline.page.page import page
-from headrace.pipeline.page.part import ReportPart
+from headrace.pipeline.report.collect import collect
+from headrace.pipeline.report.page import page
+from headrace.pipeline.report.part import ReportPart
 from headrace.pipeline.source.options import ALL
 
 TITLE = "Headrace report"

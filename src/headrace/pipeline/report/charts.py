@@ -5,10 +5,10 @@ from itertools import pairwise
 
 from msgspec import Struct
 
-from headrace.pipeline.page import scale, svg
-from headrace.pipeline.page.markup import Content, Html, joined, named, tag
-from headrace.pipeline.page.numbers import TimeSpan
-from headrace.pipeline.page.texts import NONE, instant
+from headrace.pipeline.report import scale, svg
+from headrace.pipeline.report.html import Content, Html, joined, named, tag
+from headrace.pipeline.report.model import TimeSpan
+from headrace.pipeline.report.texts import NONE, instant
 
 PLOT_PX = 200
 """Height of a plot; the style sheet has the same number. Labels are kept apart by it."""

@@ -5,7 +5,7 @@ from collections.abc import Callable
 
 from msgspec import Struct
 
-from headrace.pipeline.page.texts import clock, short, tick_ms
+from headrace.pipeline.report.texts import clock, short, tick_ms
 
 TICKS = 4
 """Steps between the lines of a plot: enough to read a value off, few enough to see the data."""

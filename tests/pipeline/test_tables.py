@@ -13,9 +13,9 @@ from headrace.model.names import Queue
 from headrace.pipeline.events import Events, events
 from headrace.pipeline.files import locked
 from headrace.pipeline.lake import Lake
-from headrace.pipeline.replacing import MARK, replace_table
-from headrace.pipeline.run import TableCounts, held, write_errors, write_jobs, write_tables, write_usage
-from headrace.pipeline.summary import by_kind, read_table, top
+from headrace.pipeline.parquet_table import MARK, replace_table
+from headrace.pipeline.tables.summary import by_kind, read_table, top
+from headrace.pipeline.tables.write import TableCounts, held, write_errors, write_jobs, write_tables, write_usage
 from headrace.stores.contract.store import Store
 from tests.pipeline.byhand import ENQUEUED, at, frame_of, only
 from tests.pipeline.stories import odd_story, tell, url_of

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from headrace.pipeline.page.markup import Content, Html, joined, tag
+from headrace.pipeline.report.html import Content, Html, joined, tag
 
 WIDTH, HEIGHT = 1_000, 1_000
 """The units of a plot; the browser stretches them, and strokes keep their width."""

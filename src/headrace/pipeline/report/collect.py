@@ -11,11 +11,11 @@ from pyspark.sql import DataFrame, SparkSession
 from headrace.model.errors import BadConfig
 from headrace.model.limits import PAGE_DAYS_MAX, PAGE_FAILURES_MAX, PAGE_KINDS_MAX, PAGE_SAMPLES_MAX
 from headrace.pipeline.lake import Lake
-from headrace.pipeline.page import queries
-from headrace.pipeline.page.numbers import WRITTEN_BY, Numbers, Scope, TimeSpan
-from headrace.pipeline.page.part import EVERYTHING, ReportPart
-from headrace.pipeline.page.scopes import named_of, scopes_of, span_of
-from headrace.pipeline.page.views import Row, ViewRequest, views_of
+from headrace.pipeline.report import queries
+from headrace.pipeline.report.model import WRITTEN_BY, Numbers, Scope, TimeSpan
+from headrace.pipeline.report.part import EVERYTHING, ReportPart
+from headrace.pipeline.report.scopes import named_of, scopes_of, span_of
+from headrace.pipeline.report.views import Row, ViewRequest, views_of
 from headrace.pipeline.stats.run import read_stats
 
 READ_TRIES = 5

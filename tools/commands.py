@@ -1,4 +1,4 @@
-"""Keep the reference in docs/command-line.md in step with the commands: it is made of what `--help` says.
+"""Keep the reference in docs/reference/command-line.md in step with the commands: it is made of what `--help` says.
 
 tools/commands.py            say whether it differs; ends with 1 if it does
 tools/commands.py --write    write the reference anew
@@ -15,7 +15,7 @@ from headrace.cli.building import PREFIX, built
 from headrace.cli.commands import COMMANDS
 
 ROOT = Path(__file__).resolve().parent.parent
-PAGE = ROOT / "docs" / "command-line.md"
+PAGE = ROOT / "docs/reference/command-line.md"
 MARK = "<!-- from here on written by tools/commands.py -->\n"
 
 
@@ -85,7 +85,7 @@ def main(arguments: Sequence[str]) -> int:
         PAGE.write_text(new, "utf-8")
         return 0
     if new != text:
-        print("commands: docs/command-line.md is not what --help says; use --write")
+        print("commands: docs/reference/command-line.md is not what --help says; use --write")
     return int(new != text)
 
 

@@ -1,4 +1,4 @@
-"""Keep the proof column of docs/parity.md in step with the tests: a test proves the lines its docstring names.
+"""Keep the proofs in docs/explanation/parity.md in step with the tests: a test proves the lines its docstring names.
 
 tools/parity.py            say what differs; ends with 1 if anything does
 tools/parity.py --write    write the column anew
@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
-PAGE = ROOT / "docs" / "parity.md"
+PAGE = ROOT / "docs/explanation/parity.md"
 NONE_YET = "none yet"
 ID = re.compile(r"(?<![\w-])(?:(?:Q|T|C|K)B?[1-9]\d*|v1-[a-e])(?!\w)")
 _ROW = re.compile(rf"\| (?P<id>{ID.pattern}) \| (?P<holds>.*?) \|(?P<proof>.*)\|")

@@ -1,4 +1,4 @@
-"""docs/command-line.md is true: its reference is what the commands themselves say."""
+"""docs/reference/command-line.md is true: its reference is what the commands themselves say."""
 
 from tools.commands import PAGE, rewritten
 

@@ -17,8 +17,13 @@ from headrace.model.policy import Policy
 from headrace.model.queue_config import SETTABLE, QueueConfig
 
 ROOT = Path(__file__).resolve().parents[2]
-NAMES = ("README.md", "CONTRIBUTING.md", "CHANGELOG.md")
-PAGES = [page for page in (*(ROOT / name for name in NAMES), *sorted(ROOT.glob("docs/*.md"))) if page.exists()]
+PARTS = ("tutorials", "how-to", "reference", "explanation")
+PAGES = [
+    *sorted(ROOT.glob("*.md")),
+    *sorted(ROOT.glob(".github/**/*.md")),
+    *sorted(ROOT.glob("docs/**/*.md")),
+    *sorted(ROOT.glob("examples/**/*.md")),
+]
 NEEDS_SPARK = "headrace.pipeline"
 """Code that imports it needs a Java machine; tests/pipeline makes the same calls."""
 BLOCK = re.compile(r"^(?P<mark><!-- not run -->\n\n?)?```python\n(?P<code>.*?)^```$", re.MULTILINE | re.DOTALL)
@@ -125,22 +130,26 @@ def rows(page: str, header: str) -> list[list[str]]:
 
 
 def test_the_limits_that_users_meet_are_quoted() -> None:
-    text = (ROOT / "docs/semantics.md").read_text("utf-8")
+    text = (ROOT / "docs/reference/semantics.md").read_text("utf-8")
     wanted = {"TENANT", "QUEUE", "ID", "KIND", "TAG", "KEY", "PAYLOAD", "RESULT", "HEADERS", "BATCH", "CLAIM", "SHARDS"}
 
     assert {name for name in wanted if not re.search(rf"`{name}_\w*MAX`\s\(", text)} == set()
 
 
 def test_every_field_of_a_job_and_of_a_policy_is_described() -> None:
-    fields = [row[0].strip("`") for row in rows("docs/semantics.md", "| field | default | limit | meaning |")]
-    policy = [row[0].strip("`") for row in rows("docs/semantics.md", "| policy field | from | to | meaning |")]
+    fields = [row[0].strip("`") for row in rows("docs/reference/semantics.md", "| field | default | limit | meaning |")]
+    policy = [
+        row[0].strip("`") for row in rows("docs/reference/semantics.md", "| policy field | from | to | meaning |")
+    ]
 
     assert fields == list(Job.__struct_fields__)
     assert policy == list(Policy.__struct_fields__)
 
 
 def test_every_setting_of_a_queue_is_described_with_its_default() -> None:
-    shown = {row[0].strip("`"): row[1] for row in rows("docs/semantics.md", "| setting | default | meaning |")}
+    shown = {
+        row[0].strip("`"): row[1] for row in rows("docs/reference/semantics.md", "| setting | default | meaning |")
+    }
     defaults = {name: getattr(QueueConfig(), name) for name in SETTABLE}
 
     assert shown == {
@@ -152,7 +161,7 @@ def test_every_setting_of_a_queue_is_described_with_its_default() -> None:
 ENQUEUED = "| enqueued while it ran | lo | hi | would wait at 100 | would wait at 250 | freed, it waits at |"
 
 
-@pytest.mark.parametrize("row", rows("docs/semantics.md", ENQUEUED), ids=lambda row: row[0])
+@pytest.mark.parametrize("row", rows("docs/reference/semantics.md", ENQUEUED), ids=lambda row: row[0])
 def test_the_worked_table_of_blocked_jobs_is_right(row: list[str]) -> None:
     enqueues, *expected = row
     blocked_job: BlockedJob | None = None
@@ -170,9 +179,16 @@ def test_the_worked_table_of_blocked_jobs_is_right(row: list[str]) -> None:
     assert [lo, hi, *map(str, back), str(blocked_job.freed().run_at_ms)] == expected
 
 
-def test_the_index_names_every_page() -> None:
+def test_the_index_names_every_page_under_its_part() -> None:
     index = (ROOT / "docs/README.md").read_text("utf-8")
+    listed = {part: re.findall(r"\]\(([^)]+)\)", section(index, part)) for part in PARTS}
 
-    assert [page.name for page in sorted((ROOT / "docs").glob("*.md")) if f"({page.name})" not in index] == [
-        "README.md"
-    ]
+    pages = {part: sorted(f"{part}/{page.name}" for page in (ROOT / "docs" / part).glob("*.md")) for part in PARTS}
+
+    assert {part: sorted(link for link in links if link.startswith(part)) for part, links in listed.items()} == pages
+    assert [page.name for page in (ROOT / "docs").glob("*.md")] == ["README.md"]
+
+
+def section(text: str, part: str) -> str:
+    """The index under the heading of a part, up to the next heading."""
+    return text.partition(f"\n## {part.capitalize()}")[2].partition("\n## ")[0]

@@ -1,5 +1,7 @@
-"""docs/first-steps.md is true: its commands print what it shows. `python -m tests.docs.test_first_steps --write` plays
-the page and writes what they print now."""
+"""docs/tutorials/first-steps.md is true: its commands print what it shows.
+
+`python -m tests.docs.test_first_steps --write` plays the page and writes what they print now.
+"""
 
 import sys
 import tempfile
@@ -7,7 +9,7 @@ from pathlib import Path
 
 from tests.docs.transcript import Played, Step, plain, play, rewritten, steps
 
-PAGE = Path(__file__).resolve().parents[2] / "docs/first-steps.md"
+PAGE = Path(__file__).resolve().parents[2] / "docs/tutorials/first-steps.md"
 CPU_SECONDS_MAX = 60
 """All commands together, of the five minutes that a newcomer has; the rest is for reading and typing."""
 

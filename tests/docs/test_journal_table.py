@@ -1,4 +1,4 @@
-"""The tables of docs/journal.md are true: a history with every event in every variant sets exactly those columns."""
+"""The tables of docs/reference/journal.md are true: every event, in every variant, sets exactly those columns."""
 
 import re
 from collections.abc import Sequence
@@ -12,7 +12,7 @@ from headrace.model.policy import Policy
 from headrace.stores.open import open_store
 from tests.support.play import BOOM, Play
 
-PAGE = Path(__file__).resolve().parents[2] / "docs/journal.md"
+PAGE = Path(__file__).resolve().parents[2] / "docs/reference/journal.md"
 COLUMNS = LINE_COLUMNS[1:]
 MARKS = ("always", "may", "–")
 LEASE_MS = 30_000

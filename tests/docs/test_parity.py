@@ -1,4 +1,4 @@
-"""docs/parity.md is true: every line of the four origins is in one place, and every proof is a test that names it."""
+"""docs/explanation/parity.md is true: it has every line of the four origins once, and every proof names its line."""
 
 import re
 from pathlib import Path
@@ -8,7 +8,7 @@ import pytest
 from tools.parity import ID, NONE_YET, proofs, rewritten, shown
 
 ROOT = Path(__file__).resolve().parents[2]
-TEXT = (ROOT / "docs/parity.md").read_text("utf-8")
+TEXT = (ROOT / "docs/explanation/parity.md").read_text("utf-8")
 PROOFS = proofs(ROOT / "tests")
 ROOMS = {"app", "cli", "client", "feeds", "postgres", "proof", "redis", "schedules", "service", "worker"}
 

@@ -12,7 +12,7 @@ from headrace.pipeline.tables.errors import errors
 from headrace.pipeline.tables.stats import stats
 from headrace.pipeline.tables.usage import usage
 
-GUIDE = (Path(__file__).parents[2] / "docs/pipelines.md").read_text("utf-8")
+GUIDE = (Path(__file__).parents[2] / "docs/how-to/pipelines.md").read_text("utf-8")
 TABLES = {
     "attempts": attempts,
     "errors": errors,

@@ -17,7 +17,7 @@ from headrace.pipeline.source.write.making import COLUMNS
 from headrace.stores.contract.store import Store
 from tests.pipeline.stories import tell, url_of
 
-PAGE = (Path(__file__).parents[2] / "docs/spark.md").read_text("utf-8")
+PAGE = (Path(__file__).parents[2] / "docs/reference/spark.md").read_text("utf-8")
 
 
 def section(title: str) -> str:

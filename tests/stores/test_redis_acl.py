@@ -44,7 +44,7 @@ def test_the_rules_name_every_command_that_the_functions_call_and_no_other() -> 
 
 
 def test_the_docs_show_these_rules() -> None:
-    page = (Path(__file__).parents[2] / "docs/stores.md").read_text("utf-8")
+    page = (Path(__file__).parents[2] / "docs/reference/stores.md").read_text("utf-8")
 
     shown = page.partition("ACL SETUSER headrace on >password\n")[2].partition("```")[0]
 
@@ -117,4 +117,4 @@ async def test_a_user_who_may_not_is_told_which_rules_to_set(server: RedisServer
     with pytest.raises(BadConfig) as refused:
         await open_store(server.url_of(user, user))
 
-    assert "docs/stores.md" in str(refused.value)
+    assert "docs/reference/stores.md" in str(refused.value)

@@ -41,7 +41,7 @@ Instant = Annotated[int, Meta(ge=0, le=TIME_MS_MAX)]
 
 
 class EventRecord(Struct, frozen=True, gc=False, omit_defaults=True):
-    """One event as it is written: only the fields that are set. docs/journal.md lists the fields of each event."""
+    """One event as it is written, with only the fields that are set; docs/reference/journal.md lists them by event."""
 
     event: EventName
     id: str | None = None

@@ -15,7 +15,7 @@ from headrace.pipeline.source.schema import Table, table_of
 
 
 class HeadraceSource(DataSource):
-    """Reads and writes a store; the options are those of docs/spark.md."""
+    """Reads and writes a store; the options are those of docs/reference/spark.md."""
 
     @classmethod
     def name(cls) -> str:

@@ -105,7 +105,7 @@ def startup_error(where: str, reply: Exception) -> HeadraceError:
             f"redis at {where} does not take the user and password of the URL ({code_of(text)}); correct them"
         )
     if code_of(text) == "NOPERM":
-        return BadConfig(f"redis at {where} does not let this user do its work ({text}); see the ACL in docs/stores.md")
+        return BadConfig(f"redis at {where} refuses this user ({text}); see the ACL in docs/reference/stores.md")
     if code_of(text) in NOT_EXECUTED or text.startswith("ERR max number of clients"):
         return StoreUnavailable(f"redis at {where} cannot be used yet ({text}); ask again later")
     return BadConfig(f"redis at {where} refused to start work ({text}); correct the URL or the server's settings")

@@ -24,10 +24,10 @@ NAMES = {
         AsyncKit Drained DrainedJob FaultyStore Hold JobsFailed Kit KitClock KitStore SentJob using
         """,
     "headrace.pipeline": """
-        Backfilled Events FleetProgress FleetReport Ingested Lake Mapped Mapping Replays Written backfill_jobs compact
-        enqueue follow_history follow_rows follow_stats ingest_rows lag lost map_rows publish read_followed read_history
-        read_refused read_source read_stats replay replay_dead_letters run_fleet session skipped write_errors write_jobs
-        write_report write_stats write_tables write_usage
+        Backfilled DataDir Events FleetProgress FleetReport Ingested Mapped Mapping Replays Written backfill_jobs
+        compact enqueue follow_history follow_rows follow_stats ingest_rows lag lost map_rows publish read_followed
+        read_history read_refused read_source read_stats replay replay_dead_letters run_fleet session skipped
+        write_errors write_jobs write_report write_stats write_tables write_usage
         """,
     "headrace.pipeline.audit": "audit",
 }

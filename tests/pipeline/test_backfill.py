@@ -10,7 +10,7 @@ from headrace.model.errors import BadConfig
 from headrace.model.job import Job
 from headrace.model.names import Queue
 from headrace.model.policy import Policy
-from headrace.pipeline import Lake, backfill_jobs
+from headrace.pipeline import DataDir, backfill_jobs
 from headrace.pipeline.again.jobs import again
 from headrace.pipeline.again.rows import job_rows
 from headrace.stores.contract.store import Store
@@ -133,17 +133,17 @@ def url(tmp_path: Path) -> str:
 
 
 def test_jobs_behind_events_are_enqueued_again_once_for_a_name(spark: SparkSession, url: str, tmp_path: Path) -> None:
-    lake, where = Lake(tmp_path / "lake"), "event = 'done' and kind = 'good'"
+    data_dir, where = DataDir(tmp_path / "headrace-data"), "event = 'done' and kind = 'good'"
 
-    would = backfill_jobs(spark, url, lake, where, name="fix", dry_run=True)
+    would = backfill_jobs(spark, url, data_dir, where, name="fix", dry_run=True)
     untouched = waiting(url, MAIL)
-    first = backfill_jobs(spark, url, lake, where, name="fix")
+    first = backfill_jobs(spark, url, data_dir, where, name="fix")
     found = {record.payload: record for record in waiting(url, MAIL)}
     drain(url, MAIL)
-    second = backfill_jobs(spark, url, lake, where, name="fix")
-    otherwise = backfill_jobs(spark, url, lake, "kind = 'good' and tag = 'vip'", name="fix")
+    second = backfill_jobs(spark, url, data_dir, where, name="fix")
+    otherwise = backfill_jobs(spark, url, data_dir, "kind = 'good' and tag = 'vip'", name="fix")
     other = backfill_jobs(
-        spark, url, lake, where, name="more", tenant="acme", queue="mail", limit=1, to_kind="good too"
+        spark, url, data_dir, where, name="more", tenant="acme", queue="mail", limit=1, to_kind="good too"
     )
 
     assert (would.dry, would.origin, would.events, would.jobs, would.created, untouched) == (
@@ -172,13 +172,13 @@ def test_jobs_behind_events_are_enqueued_again_once_for_a_name(spark: SparkSessi
 
 
 def test_jobs_that_were_not_counted_are_not_enqueued_unseen(spark: SparkSession, url: str, tmp_path: Path) -> None:
-    lake, where = Lake(tmp_path / "lake"), "event = 'done' and kind = 'good' and queue = 'mail'"
+    data_dir, where = DataDir(tmp_path / "headrace-data"), "event = 'done' and kind = 'good' and queue = 'mail'"
 
-    would = backfill_jobs(spark, url, lake, where, name="fix", dry_run=True)
+    would = backfill_jobs(spark, url, data_dir, where, name="fix", dry_run=True)
     ask(url, lambda store: store.jobs.enqueue([Job(queue=MAIL, id="late", kind="good", payload=b"1")]))
     drain(url, MAIL)
-    done = backfill_jobs(spark, url, lake, where, name="fix", happened_before_ms=would.happened_before_ms)
-    later = backfill_jobs(spark, url, lake, where, name="fix", dry_run=True)
+    done = backfill_jobs(spark, url, data_dir, where, name="fix", happened_before_ms=would.happened_before_ms)
+    later = backfill_jobs(spark, url, data_dir, where, name="fix", dry_run=True)
 
     assert (would.jobs, done.jobs, done.created, later.jobs) == (4, 4, 4, 5)
 
@@ -186,10 +186,16 @@ def test_jobs_that_were_not_counted_are_not_enqueued_unseen(spark: SparkSession,
 def test_a_payload_may_be_made_from_what_is_known_and_a_null_is_missing(
     spark: SparkSession, url: str, tmp_path: Path
 ) -> None:
-    lake = Lake(tmp_path / "lake")
+    data_dir = DataDir(tmp_path / "headrace-data")
 
     done = backfill_jobs(
-        spark, url, lake, "event = 'done'", name="made", to_queue="new", payload="if(id = 'm-0', null, struct(id, tag))"
+        spark,
+        url,
+        data_dir,
+        "event = 'done'",
+        name="made",
+        to_queue="new",
+        payload="if(id = 'm-0', null, struct(id, tag))",
     )
 
     assert (done.jobs, done.created, done.missing, done.missing_examples) == (7, 6, 1, ("acme/mail/m-0",))
@@ -218,7 +224,9 @@ def test_sql_that_cannot_be_is_one_sentence_and_nothing_is_written(
     spark: SparkSession, url: str, tmp_path: Path, where: str, payload: str | None, sentence: str
 ) -> None:
     with pytest.raises(BadConfig, match=sentence):
-        backfill_jobs(spark, url, Lake(tmp_path / "lake"), where, name="bad", payload=payload, tenant="acme")
+        backfill_jobs(
+            spark, url, DataDir(tmp_path / "headrace-data"), where, name="bad", payload=payload, tenant="acme"
+        )
 
     assert waiting(url, MAIL) == []
 
@@ -226,7 +234,7 @@ def test_sql_that_cannot_be_is_one_sentence_and_nothing_is_written(
 def test_a_name_that_cannot_be_a_key_is_refused(spark: SparkSession, url: str, tmp_path: Path) -> None:
     for name in ("", "a/b", "x" * 81):
         with pytest.raises(BadConfig, match=r"name is '.*'; give 1 to 80 printable characters other than '/'"):
-            backfill_jobs(spark, url, Lake(tmp_path / "lake"), "true", name=name)
+            backfill_jobs(spark, url, DataDir(tmp_path / "headrace-data"), "true", name=name)
 
 
 def test_a_job_that_was_removed_has_the_tag_and_priority_that_it_had(spark: SparkSession) -> None:

@@ -62,26 +62,29 @@ def read(run: Run) -> Read:
 
 def test_a_day_of_the_pipeline(read: Read, run: Run, tmp_path: Path) -> None:
     """T36: history, then every table of it, the report, and an audit; programs are told what people read."""
-    lake = tmp_path / "headrace-data"
+    data_dir = tmp_path / "headrace-data"
 
     history, again = read("history", "--once", "--events-max", "20"), read("history", "--once")
     compacted, jobs, errors = read("compact"), read("jobs"), read("errors", "--samples", "1", "--limit", "1")
     usage, stats, report = read("usage"), read("stats", "--once", "--window", "10s"), read("report", "--title", "Odd")
     audit = read("audit")
 
-    events = len(pq.read_table(lake / "history", partitioning=None).to_pylist())
+    events = len(pq.read_table(data_dir / "history", partitioning=None).to_pylist())
     assert (history["events"], history["behind"], again["events"]) == (events, 0, 0)
     assert history["batches"] > 1
     assert compacted["files_after"] < compacted["files_before"]
     assert {found["origin"] for found in (jobs, errors, usage, stats)} == {"history"}
     for name, found in (("jobs", jobs), ("attempts", jobs), ("errors", errors), ("usage", usage)):
-        assert found["tables"][name] == {"folder": str(lake / name), "rows": pq.read_table(lake / name).num_rows}
+        assert found["tables"][name] == {
+            "folder": str(data_dir / name),
+            "rows": pq.read_table(data_dir / name).num_rows,
+        }
     assert sum(row["jobs"] for row in jobs["kinds"]) == jobs["tables"]["jobs"]["rows"]
     assert (len(errors["errors"]), len(errors["errors"][0]["sample_jobs"])) == (1, 1)
     assert sum(row["events"] for row in usage["usage"]) == events
-    assert stats["tables"]["stats"]["windows"] == len([*lake.glob("stats/day=*/*.parquet")])
+    assert stats["tables"]["stats"]["windows"] == len([*data_dir.glob("stats/day=*/*.parquet")])
     assert stats["items"] == stats["tables"]["stats"]["rows"]
-    assert report == {"report": str(lake / "report.html"), "bytes": (lake / "report.html").stat().st_size}
+    assert report == {"report": str(data_dir / "report.html"), "bytes": (data_dir / "report.html").stat().st_size}
     assert (audit["events"] >= events, audit["findings"]) == (True, [])
 
 

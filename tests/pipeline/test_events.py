@@ -7,9 +7,9 @@ from pyspark.sql import SparkSession
 
 from headrace.model.errors import BadConfig
 from headrace.model.names import Queue
+from headrace.pipeline.data_dir import DataDir
 from headrace.pipeline.events import events, read_journal
 from headrace.pipeline.history.run import follow_history
-from headrace.pipeline.lake import Lake
 from headrace.pipeline.source.schema import JOURNAL
 from tests.pipeline.filling import fill, tell
 from tests.pipeline.stories import url_of
@@ -18,32 +18,32 @@ MAIL, NEWS = Queue("mail", "acme"), Queue("news", "birch")
 
 
 def test_the_history_is_taken_when_there_is_one_and_else_the_journal(spark: SparkSession, tmp_path: Path) -> None:
-    lake, url = Lake(tmp_path / "lake"), url_of(tmp_path / "jobs.db")
+    data_dir, url = DataDir(tmp_path / "headrace-data"), url_of(tmp_path / "jobs.db")
     tell(url, fill(MAIL, 3), fill(NEWS, 2))
 
-    before = events(spark, url, lake)
+    before = events(spark, url, data_dir)
     count = before.frame.count()
-    assert follow_history(spark, url, lake.history, once=True).awaitTermination(60)
+    assert follow_history(spark, url, data_dir.history, once=True).awaitTermination(60)
     tell(url, fill(MAIL, 1, since=3))
-    written = events(spark, None, lake)
-    asked = events(spark, url, lake, tenant="acme", origin="journal")
-    narrowed = events(spark, None, lake, tenant="birch", queue="news, post")
+    written = events(spark, None, data_dir)
+    asked = events(spark, url, data_dir, tenant="acme", origin="journal")
+    narrowed = events(spark, None, data_dir, tenant="birch", queue="news, post")
 
     assert (before.origin, count) == ("journal", 5)
-    assert (written.origin, written.of, written.frame.count()) == ("history", str(lake.history), 5)
+    assert (written.origin, written.of, written.frame.count()) == ("history", str(data_dir.history), 5)
     assert (asked.origin, asked.of, asked.frame.count()) == ("journal", f"sqlite:///{tmp_path}/jobs.db", 4)
     assert narrowed.frame.count() == 2
     assert narrowed.frame.select(*JOURNAL.names).schema == asked.frame.schema == JOURNAL.spark
 
 
 def test_what_is_not_there_is_told_before_spark_wraps_it(spark: SparkSession, tmp_path: Path) -> None:
-    lake = Lake(tmp_path)
+    data_dir = DataDir(tmp_path)
 
     with pytest.raises(BadConfig, match="there is no store at"):
         read_journal(spark, url_of(tmp_path / "gone.db"))
     with pytest.raises(BadConfig, match=r"there is no history in .*; name the store whose journal is to be read"):
-        events(spark, None, lake)
+        events(spark, None, data_dir)
     with pytest.raises(BadConfig, match=r"there is no history in .*headrace pipeline history"):
-        events(spark, None, lake, origin="history")
+        events(spark, None, data_dir, origin="history")
     with pytest.raises(BadConfig, match="origin is 'moon'; give history or journal"):
-        events(spark, None, lake, origin="moon")  # type: ignore[arg-type]
+        events(spark, None, data_dir, origin="moon")  # type: ignore[arg-type]

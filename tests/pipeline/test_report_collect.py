@@ -7,13 +7,13 @@ import pytest
 from pyspark.sql import SparkSession
 
 from headrace.model.limits import PAGE_DAYS_MAX, PAGE_FAILURES_MAX
-from headrace.pipeline.lake import Lake
+from headrace.pipeline.data_dir import DataDir
 from headrace.pipeline.report import queries
 from headrace.pipeline.report.collect import collect
 from headrace.pipeline.report.model import ALL, Numbers, Scope, View
 from headrace.pipeline.report.page import page
 from headrace.pipeline.report.part import EVERYTHING, ReportPart
-from tests.pipeline.lakes import T0, us, window, write_stats, write_table
+from tests.pipeline.data_dirs import T0, us, window, write_stats, write_table
 
 SAID = "no answer from redis://me:hunter2@cache:6379, token=abc123"
 
@@ -31,11 +31,11 @@ def used(day: int, tenant: str) -> dict[str, Any]:
 
 
 @pytest.fixture(scope="module")
-def lake(tmp_path_factory: pytest.TempPathFactory) -> Lake:
+def data_dir(tmp_path_factory: pytest.TempPathFactory) -> DataDir:
     """Of acme mail, which fails in many ways, and reports, whose backlog nobody knows; birch has one queue."""
-    lake = Lake(tmp_path_factory.mktemp("lake"))
+    data_dir = DataDir(tmp_path_factory.mktemp("headrace-data"))
     write_stats(
-        lake,
+        data_dir,
         [
             window(T0, "acme", "mail", "k", done=9, opened=12, backlog=3),
             window(T0, "acme", "reports", "k", done=2, opened=2, backlog=None),
@@ -43,14 +43,14 @@ def lake(tmp_path_factory: pytest.TempPathFactory) -> Lake:
         ],
     )
     many = [failure(f"f{number}", "acme", "mail", 100 + number) for number in range(PAGE_FAILURES_MAX + 1)]
-    write_table(lake, "errors", [*many, failure("rare", "acme", "reports", 1), failure("f0", "birch", "web", 7)])
-    write_table(lake, "usage", [used(day, tenant) for day in range(1, 21) for tenant in ("acme", "birch")])
-    return lake
+    write_table(data_dir, "errors", [*many, failure("rare", "acme", "reports", 1), failure("f0", "birch", "web", 7)])
+    write_table(data_dir, "usage", [used(day, tenant) for day in range(1, 21) for tenant in ("acme", "birch")])
+    return data_dir
 
 
 @pytest.fixture(scope="module")
-def numbers(spark: SparkSession, lake: Lake) -> Numbers:
-    return collect(spark, lake, made_at_ms=T0)
+def numbers(spark: SparkSession, data_dir: DataDir) -> Numbers:
+    return collect(spark, data_dir, made_at_ms=T0)
 
 
 def view_of(numbers: Numbers, scope: Scope) -> View:
@@ -74,8 +74,8 @@ def test_what_handlers_said_is_shown_without_its_secrets(numbers: Numbers) -> No
     assert "redis://…@cache:6379" in text
 
 
-def test_a_queue_that_is_alone_is_called_by_its_name(spark: SparkSession, lake: Lake, numbers: Numbers) -> None:
-    lone = collect(spark, lake, made_at_ms=T0, part=ReportPart("birch"))
+def test_a_queue_that_is_alone_is_called_by_its_name(spark: SparkSession, data_dir: DataDir, numbers: Numbers) -> None:
+    lone = collect(spark, data_dir, made_at_ms=T0, part=ReportPart("birch"))
 
     assert view_of(numbers, Scope("birch")).backlog == {"web": [5]}
     assert [(view.scope, view.backlog) for view in lone.views] == [(ALL, {"web": [5]})]
@@ -91,8 +91,8 @@ def test_queues_without_a_known_backlog_are_counted_and_told(numbers: Numbers) -
     assert "Not known of 1 queue, whose journal has lost its beginning." in text
 
 
-def test_a_report_of_a_tenant_shows_nothing_of_the_others_and_names_it(spark: SparkSession, lake: Lake) -> None:
-    part = collect(spark, lake, made_at_ms=T0, part=ReportPart("acme", "reports, mail"))
+def test_a_report_of_a_tenant_shows_nothing_of_the_others_and_names_it(spark: SparkSession, data_dir: DataDir) -> None:
+    part = collect(spark, data_dir, made_at_ms=T0, part=ReportPart("acme", "reports, mail"))
 
     [whole, *queues] = part.views
     assert [view.scope for view in queues] == [Scope("acme", "mail"), Scope("acme", "reports")]
@@ -104,8 +104,8 @@ def test_a_report_of_a_tenant_shows_nothing_of_the_others_and_names_it(spark: Sp
     assert EVERYTHING.text == ""
 
 
-def test_days_are_asked_for_only_of_those_that_are_shown(spark: SparkSession, lake: Lake) -> None:
-    usage = spark.read.parquet(str(lake.table("usage")))
+def test_days_are_asked_for_only_of_those_that_are_shown(spark: SparkSession, data_dir: DataDir) -> None:
+    usage = spark.read.parquet(str(data_dir.table("usage")))
 
     rows = queries.consumption_by_day(usage, ["birch"], 2).collect()
 

@@ -9,10 +9,10 @@ import pytest
 from pyspark.sql import SparkSession
 
 from headrace.model.errors import BadConfig
-from headrace.pipeline.lake import Lake
+from headrace.pipeline.data_dir import DataDir
 from headrace.pipeline.report.collect import read_again
 from headrace.pipeline.report.report import write_report
-from tests.pipeline.lakes import T0, us, window, write_stats, write_table
+from tests.pipeline.data_dirs import T0, us, window, write_stats, write_table
 from tests.support.browser import ABOUT_BLANK, Browser
 
 M = 60_000
@@ -21,9 +21,9 @@ HOSTILE = (
 )
 
 
-def fill(lake: Lake) -> None:
+def fill(data_dir: DataDir) -> None:
     write_stats(
-        lake,
+        data_dir,
         [
             window(T0, "acme", "mail", "send", done=5, retried=2, dead=1, deliveries=8, opened=10, backlog=4),
             window(T0, "acme", "reports", "monthly", done=1, deliveries=1, opened=2, backlog=1),
@@ -33,7 +33,7 @@ def fill(lake: Lake) -> None:
         ],
     )
     write_table(
-        lake,
+        data_dir,
         "attempts",
         [
             *(attempt(0, "acme", "mail", HOSTILE, "done", wait, 10 * wait) for wait in (10, 20, 30)),
@@ -44,11 +44,11 @@ def fill(lake: Lake) -> None:
         ],
     )
     write_table(
-        lake,
+        data_dir,
         "errors",
         [failure("f1", "acme", 3, 1, 2), failure("f1", "globex", 4, 0, 4), failure("f2", "acme", 2, 2, 2)],
     )
-    write_table(lake, "usage", [used(20, "acme", 100), used(21, "acme", 50_000), used(21, "globex", 2_000)])
+    write_table(data_dir, "usage", [used(20, "acme", 100), used(21, "acme", 50_000), used(21, "globex", 2_000)])
 
 
 def attempt(at: int, tenant: str, queue: str, kind: str, outcome: str, wait: int, run: int) -> dict[str, Any]:
@@ -71,9 +71,9 @@ def used(day: int, tenant: str, run_ms: int) -> dict[str, Any]:
 
 @pytest.fixture(scope="module")
 def report(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    lake = Lake(tmp_path_factory.mktemp("lake"))
-    fill(lake)
-    return write_report(spark, lake, title=f"Water {HOSTILE}", now_ms=T0 + 5 * M)
+    data_dir = DataDir(tmp_path_factory.mktemp("headrace-data"))
+    fill(data_dir)
+    return write_report(spark, data_dir, title=f"Water {HOSTILE}", now_ms=T0 + 5 * M)
 
 
 @pytest.fixture(scope="module")
@@ -255,14 +255,14 @@ def test_the_page_can_be_read_without_scripts(report: Path, browser: Browser) ->
 def test_what_is_missing_is_named_with_the_command_that_writes_it(
     spark: SparkSession, browser: Browser, tmp_path: Path
 ) -> None:
-    lake = Lake(tmp_path)
+    data_dir = DataDir(tmp_path)
     rows = [
         window(T0, "acme", "mail", kind, done=1, wait_p50=9, wait_p95=p95, run_p50=5)
         for kind, p95 in (("a", 30), ("b", 50))
     ]
-    write_stats(lake, rows)
+    write_stats(data_dir, rows)
 
-    browser.open(write_report(spark, lake))
+    browser.open(write_report(spark, data_dir))
 
     assert table(browser, "Waiting")[1][1:] == ["9 ms", "50 ms", "0 ms"]
     assert "slowest kind" in browser.run("document.querySelectorAll('figcaption p')[1].textContent")
@@ -276,18 +276,18 @@ def test_what_is_missing_is_named_with_the_command_that_writes_it(
 
 def test_a_folder_without_tables_is_refused_with_what_to_do(spark: SparkSession, tmp_path: Path) -> None:
     with pytest.raises(BadConfig, match=r"no table in .* run headrace pipeline stats, jobs, errors and usage first"):
-        write_report(spark, Lake(tmp_path))
+        write_report(spark, DataDir(tmp_path))
 
     assert list(tmp_path.iterdir()) == []
 
 
 def test_a_table_that_is_replaced_while_it_is_read_is_read_again(spark: SparkSession, tmp_path: Path) -> None:
-    lake = Lake(tmp_path)
-    write_table(lake, "usage", [used(20, "acme", 1)])
-    file = lake.table("usage") / "part-0.parquet"
+    data_dir = DataDir(tmp_path)
+    write_table(data_dir, "usage", [used(20, "acme", 1)])
+    file = data_dir.table("usage") / "part-0.parquet"
 
     def ask() -> int:
-        frame = spark.read.parquet(str(lake.table("usage")))
+        frame = spark.read.parquet(str(data_dir.table("usage")))
         if file.exists():  # the first time: the new table has files of other names
             file.rename(file.with_name("part-1.parquet"))
         return len(frame.collect())

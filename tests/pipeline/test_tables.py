@@ -10,9 +10,9 @@ from pyspark.sql import SparkSession
 from headrace.model.errors import BadConfig
 from headrace.model.job import Job
 from headrace.model.names import Queue
+from headrace.pipeline.data_dir import DataDir
 from headrace.pipeline.events import Events, events
 from headrace.pipeline.files import locked
-from headrace.pipeline.lake import Lake
 from headrace.pipeline.parquet_table import MARK, replace_table
 from headrace.pipeline.tables.summary import by_kind, read_table, top
 from headrace.pipeline.tables.write import TableCounts, held, write_errors, write_jobs, write_tables, write_usage
@@ -24,8 +24,8 @@ QUEUE = Queue("mail", "acme", 3)
 
 
 @pytest.fixture
-def lake(tmp_path: Path) -> Lake:
-    return Lake(tmp_path / "lake of mine")
+def data_dir(tmp_path: Path) -> DataDir:
+    return DataDir(tmp_path / "data of mine")
 
 
 @pytest.fixture
@@ -44,16 +44,18 @@ def numbers(spark: SparkSession, *found: int) -> Events:
     return Events(spark.createDataFrame([(each,) for each in found], "n int"), "journal", "by hand")
 
 
-def test_the_table_of_jobs_is_plain_parquet_and_its_rows_are_counted(spark: SparkSession, url: str, lake: Lake) -> None:
-    counts = write_jobs(spark, events(spark, url, lake), lake)
+def test_the_table_of_jobs_is_plain_parquet_and_its_rows_are_counted(
+    spark: SparkSession, url: str, data_dir: DataDir
+) -> None:
+    counts = write_jobs(spark, events(spark, url, data_dir), data_dir)
 
-    found = sorted((row["id"], row["outcome"]) for row in pq.read_table(lake.table("jobs")).to_pylist())
+    found = sorted((row["id"], row["outcome"]) for row in pq.read_table(data_dir.table("jobs")).to_pylist())
     assert counts == TableCounts(jobs=5, attempts=0)
     assert found == [("a", None), ("b", "cancelled"), ("c", None), ("d", "cancelled"), ("e", None)]
 
 
-def test_a_table_is_replaced_whole_and_what_a_killed_run_left_is_gone(spark: SparkSession, lake: Lake) -> None:
-    folder = lake.table("usage")
+def test_a_table_is_replaced_whole_and_what_a_killed_run_left_is_gone(spark: SparkSession, data_dir: DataDir) -> None:
+    folder = data_dir.table("usage")
     replace_table(numbers(spark, 1, 2).frame, folder)
     left = folder.with_name(".usage.new")
     left.mkdir()
@@ -63,7 +65,7 @@ def test_a_table_is_replaced_whole_and_what_a_killed_run_left_is_gone(spark: Spa
 
     assert rows == 1
     assert pq.read_table(folder).to_pylist() == [{"n": 3}]
-    assert sorted(each.name for each in lake.folder.iterdir()) == [".usage.lock", "usage"]
+    assert sorted(each.name for each in data_dir.folder.iterdir()) == [".usage.lock", "usage"]
 
 
 def is_awaited(lock: Path) -> bool:
@@ -72,8 +74,8 @@ def is_awaited(lock: Path) -> bool:
     return any("->" in line and inode in line for line in Path("/proc/locks").read_text().splitlines())
 
 
-def test_one_run_at_a_time_replaces_a_table(spark: SparkSession, lake: Lake) -> None:
-    folder = lake.table("usage")
+def test_one_run_at_a_time_replaces_a_table(spark: SparkSession, data_dir: DataDir) -> None:
+    folder = data_dir.table("usage")
     replace_table(numbers(spark, 1).frame, folder)
 
     with locked(folder.with_name(".usage.lock")):
@@ -89,56 +91,58 @@ def test_one_run_at_a_time_replaces_a_table(spark: SparkSession, lake: Lake) -> 
 
 
 @pytest.mark.parametrize("kind", ["folder", "file"])
-def test_what_is_no_table_is_never_overwritten(spark: SparkSession, lake: Lake, kind: str) -> None:
-    precious = lake.table("jobs") if kind == "file" else lake.table("jobs") / "precious.txt"
+def test_what_is_no_table_is_never_overwritten(spark: SparkSession, data_dir: DataDir, kind: str) -> None:
+    precious = data_dir.table("jobs") if kind == "file" else data_dir.table("jobs") / "precious.txt"
     precious.parent.mkdir(parents=True)
     precious.write_text("mine")
 
     with pytest.raises(BadConfig, match="is no table that Headrace wrote, and is left alone; name another folder"):
-        write_jobs(spark, numbers(spark, 1), lake)
+        write_jobs(spark, numbers(spark, 1), data_dir)
 
     assert precious.read_text() == "mine"
 
 
-def test_tables_that_are_made_together_are_made_of_the_same_events(spark: SparkSession, url: str, lake: Lake) -> None:
+def test_tables_that_are_made_together_are_made_of_the_same_events(
+    spark: SparkSession, url: str, data_dir: DataDir
+) -> None:
     async def more(store: Store) -> None:
         await store.jobs.enqueue([Job(queue=QUEUE, id="f", kind="k")], now_ms=3_000)
 
-    with held(events(spark, url, lake)) as same:
+    with held(events(spark, url, data_dir)) as same:
         before = same.frame.where("event <> 'claimed'").count()
         tell(url, more)
         after = same.frame.where("id is not null").count()
 
-    assert (before, after, events(spark, url, lake).frame.count()) == (7, 7, 8)
+    assert (before, after, events(spark, url, data_dir).frame.count()) == (7, 7, 8)
 
 
-def test_all_tables_of_every_kind_of_event_are_written(spark: SparkSession, tmp_path: Path, lake: Lake) -> None:
+def test_all_tables_of_every_kind_of_event_are_written(spark: SparkSession, tmp_path: Path, data_dir: DataDir) -> None:
     url, stages = url_of(tmp_path / "odd.db"), list[str]()
     tell(url, lambda store: odd_story(store, Queue("odd", "acme")))
 
-    write_tables(spark, events(spark, url, lake), lake, window_ms=10_000, on_stage=stages.append)
+    write_tables(spark, events(spark, url, data_dir), data_dir, window_ms=10_000, on_stage=stages.append)
 
-    rows = {name: pq.read_table(lake.table(name)).num_rows for name in ("jobs", "attempts", "errors", "usage")}
+    rows = {name: pq.read_table(data_dir.table(name)).num_rows for name in ("jobs", "attempts", "errors", "usage")}
     assert stages == ["jobs and attempts", "errors", "usage", "statistics"]
     assert all(rows.values()), rows
-    assert (lake.table("jobs") / MARK).is_file()
-    assert len([*lake.table("stats").glob("day=*/*.parquet")]) == 2
+    assert (data_dir.table("jobs") / MARK).is_file()
+    assert len([*data_dir.table("stats").glob("day=*/*.parquet")]) == 2
 
 
-def test_errors_and_usage_are_counted_as_they_are_written(spark: SparkSession, lake: Lake) -> None:
+def test_errors_and_usage_are_counted_as_they_are_written(spark: SparkSession, data_dir: DataDir) -> None:
     failed = {"event": "retried", "kind": "mail", "fence": 1, "run_ms": 5, "error_class": "E", "error_message": "no 1"}
     told = Events(frame_of(spark, ENQUEUED, failed, {**failed, "error_message": "no 2"}), "journal", "by hand")
 
-    assert (write_errors(spark, told, lake, samples=1), write_usage(spark, told, lake)) == (1, 1)
+    assert (write_errors(spark, told, data_dir, samples=1), write_usage(spark, told, data_dir)) == (1, 1)
 
-    [error] = pq.read_table(lake.table("errors")).to_pylist()
+    [error] = pq.read_table(data_dir.table("errors")).to_pylist()
     assert (error["failures"], error["sample_jobs"]) == (
         2,
         [{"queue": "mail", "id": "a", "happened_at": at(3), "message": "no 2"}],
     )
 
 
-def test_a_summary_by_kind_tells_how_jobs_ended_and_how_long_they_took(spark: SparkSession, lake: Lake) -> None:
+def test_a_summary_by_kind_tells_how_jobs_ended_and_how_long_they_took(spark: SparkSession, data_dir: DataDir) -> None:
     jobs = spark.createDataFrame(
         [("a", "m", kind, outcome) for kind, outcome in [("k", "done")] * 3 + [("k", None), (None, "removed")]],
         "tenant string, queue string, kind string, outcome string",
@@ -147,10 +151,10 @@ def test_a_summary_by_kind_tells_how_jobs_ended_and_how_long_they_took(spark: Sp
         [("a", "m", "k", 10 * number, number) for number in range(1, 101)] + [("a", "m", "k", None, None)],
         "tenant string, queue string, kind string, wait_ms long, run_ms long",
     )
-    replace_table(by_kind(jobs, attempts), lake.table("jobs"))
+    replace_table(by_kind(jobs, attempts), data_dir.table("jobs"))
 
-    rows, more = top(read_table(spark, lake, "jobs"), 1)
-    found = pq.read_table(lake.table("jobs")).to_pylist()
+    rows, more = top(read_table(spark, data_dir, "jobs"), 1)
+    found = pq.read_table(data_dir.table("jobs")).to_pylist()
 
     assert (len(rows), more) == (1, 1)
     assert only(found, "kind", "jobs", "open", "done", "gone", "deliveries", "wait_p50", "wait_p95", "run_p95") == [

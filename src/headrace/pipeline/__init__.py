@@ -7,6 +7,7 @@ if TYPE_CHECKING:
     from headrace.pipeline.again.counting import Replays as Replays
     from headrace.pipeline.again.dead_letters import replay_dead_letters as replay_dead_letters
     from headrace.pipeline.again.history import backfill_jobs as backfill_jobs
+    from headrace.pipeline.data_dir import DataDir as DataDir
     from headrace.pipeline.events import Events as Events
     from headrace.pipeline.fleet.run import (
         FleetProgress as FleetProgress,
@@ -27,7 +28,6 @@ if TYPE_CHECKING:
     from headrace.pipeline.ingest.reading import read_source as read_source
     from headrace.pipeline.ingest.refused import read_refused as read_refused
     from headrace.pipeline.ingest.run import ingest_rows as ingest_rows
-    from headrace.pipeline.lake import Lake as Lake
     from headrace.pipeline.map.mapped import Mapped as Mapped
     from headrace.pipeline.map.run import map_rows as map_rows
     from headrace.pipeline.progress import lag as lag

@@ -8,8 +8,8 @@ from pyspark.sql import DataFrame, SparkSession
 from headrace.model.errors import BadConfig
 from headrace.model.redact import redact_url
 from headrace.model.validate import bounded_repr
+from headrace.pipeline.data_dir import DataDir
 from headrace.pipeline.history.read import read_history
-from headrace.pipeline.lake import Lake
 from headrace.pipeline.origin import Origin, default_origin
 from headrace.pipeline.source.machine import check_master
 from headrace.pipeline.source.options import ALL, SourceOptions
@@ -27,7 +27,7 @@ class Events(Struct, frozen=True):
 def events(
     spark: SparkSession,
     url: str | None,
-    lake: Lake,
+    data_dir: DataDir,
     *,
     tenant: str = ALL,
     queue: str = ALL,
@@ -35,22 +35,22 @@ def events(
 ) -> Events:
     """The events of a tenant and of queues (a name, several with commas between them, or `*`).
 
-    From `origin`; when that is None, from the lake's history if it has one, else from the journal of the store at
+    From `origin`; when that is None, from the folder's history if it has one, else from the journal of the store at
     `url`. The history goes further back than the journal; the journal has what happened since the history was last
     written.
     """
     if origin is not None and origin not in get_args(Origin):
         raise BadConfig(f"origin is {bounded_repr(origin)}; give {' or '.join(get_args(Origin))}")
-    if (origin or default_origin(lake)) == "journal":
+    if (origin or default_origin(data_dir)) == "journal":
         if url is None:
-            raise BadConfig(f"there is no history in {lake.folder}; name the store whose journal is to be read")
+            raise BadConfig(f"there is no history in {data_dir.folder}; name the store whose journal is to be read")
         return Events(read_journal(spark, url, tenant=tenant, queue=queue), "journal", redact_url(url))
-    found = read_history(spark, lake.history)
+    found = read_history(spark, data_dir.history)
     if tenant != ALL:
         found = found.where(found.tenant == tenant)
     if queue != ALL:
         found = found.where(found.queue.isin(*(name.strip() for name in queue.split(","))))
-    return Events(found, "history", str(lake.history))
+    return Events(found, "history", str(data_dir.history))
 
 
 def read_journal(spark: SparkSession, url: str, *, tenant: str = ALL, queue: str = ALL) -> DataFrame:

@@ -28,6 +28,15 @@ def write_whole(path: Path, content: bytes) -> None:
     sync_folder(path.parent)
 
 
+def sync_file(file: Path) -> None:
+    """Make the content of a file that somebody else has written safe on disk."""
+    handle = os.open(file, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
+
+
 def sync_folder(folder: Path) -> None:
     """Make the names in a folder safe on disk."""
     handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)

@@ -9,8 +9,7 @@ import pyarrow.parquet as pq
 from pyspark.sql import DataFrame, SparkSession
 
 from headrace.model.errors import BadConfig
-from headrace.pipeline.files import exchange, locked, sync_folder, write_whole
-from headrace.pipeline.history.place import sync_file
+from headrace.pipeline.files import exchange, locked, sync_file, sync_folder, write_whole
 
 MARK = "_headrace"
 """The file that says that a folder is a table of ours; readers of Parquet leave out what begins so."""

@@ -58,11 +58,11 @@ def command(
     played = asyncio.run(_play(url, jobs, console))
     console.print(played_text(played))
     console.print("\n[bold]2. Spark[/]  from the journal of every job")
-    from headrace.pipeline.lake import Lake
+    from headrace.pipeline.data_dir import DataDir
 
     told = read(
         url,
-        Lake(folder / "headrace-data"),
+        DataDir(folder / "headrace-data"),
         played.killed.jobs[0],
         going=lambda name: _going(console, name),
         done=lambda name, told: console.print(step_text(name, told)),

@@ -11,7 +11,7 @@ from headrace.model.clock import monotonic_ms
 
 if TYPE_CHECKING:
     from headrace.pipeline.audit.finding import Audit
-    from headrace.pipeline.lake import Lake
+    from headrace.pipeline.data_dir import DataDir
 
 Row = dict[str, Any]
 WINDOW_MS = 1_000
@@ -49,7 +49,9 @@ class DemoReport(Struct):
 Going = Callable[[str], AbstractContextManager[Any]]
 
 
-def read(url: str, lake: "Lake", id: str, *, going: Going, done: Callable[[str, DemoReport], None]) -> DemoReport:
+def read(
+    url: str, data_dir: "DataDir", id: str, *, going: Going, done: Callable[[str, DemoReport], None]
+) -> DemoReport:
     """Run the pipeline once over the store at `url`; `id` is the job whose life is told.
 
     `going` shows that a step goes on, within a block, and `done` hears that it has ended.
@@ -71,13 +73,13 @@ def read(url: str, lake: "Lake", id: str, *, going: Going, done: Callable[[str, 
             from headrace.pipeline.start import SHORT_RUN
 
             spark = stack.enter_context(running("headrace demo", "local[*]", SHORT_RUN))
-        _read(spark, url, lake, id, told, timed)
+        _read(spark, url, data_dir, id, told, timed)
         with timed("map"):
-            _map(spark, url, lake, told)
+            _map(spark, url, data_dir, told)
     return told
 
 
-def _read(spark: Any, url: str, lake: "Lake", id: str, told: DemoReport, timed: Going) -> None:
+def _read(spark: Any, url: str, data_dir: "DataDir", id: str, told: DemoReport, timed: Going) -> None:
     from headrace.pipeline.audit.run import audit
     from headrace.pipeline.events import events
     from headrace.pipeline.history.run import follow_history
@@ -87,38 +89,38 @@ def _read(spark: Any, url: str, lake: "Lake", id: str, told: DemoReport, timed: 
     from headrace.pipeline.tables.write import write_errors, write_jobs, write_usage
 
     with timed("history"):
-        follow_history(spark, url, lake.history, once=True).awaitTermination()
-        every = events(spark, url, lake, origin="history")
-        told.events, told.files = every.frame.count(), len(list(lake.history.glob("day=*/queue=*/*.parquet")))
+        follow_history(spark, url, data_dir.history, once=True).awaitTermination()
+        every = events(spark, url, data_dir, origin="history")
+        told.events, told.files = every.frame.count(), len(list(data_dir.history.glob("day=*/queue=*/*.parquet")))
     with timed("jobs"):
-        counts = write_jobs(spark, every, lake)
+        counts = write_jobs(spark, every, data_dir)
         told.jobs, told.attempts = counts.jobs, counts.attempts
         anywhere = ("'' AS tenant", "'' AS queue", "kind")
-        jobs = read_table(spark, lake, "jobs").selectExpr(*anywhere, "outcome")
-        attempts = read_table(spark, lake, "attempts").selectExpr(*anywhere, "wait_ms", "run_ms")
+        jobs = read_table(spark, data_dir, "jobs").selectExpr(*anywhere, "outcome")
+        attempts = read_table(spark, data_dir, "attempts").selectExpr(*anywhere, "wait_ms", "run_ms")
         told.kinds, _ = top(by_kind(jobs, attempts), 20)
         story = every.frame.where(f"id = '{id}'").orderBy("epoch", "seq")
         told.life, _ = top(story.select("happened_at", "event", "worker", "fence", "run_ms", "stalls"), 20)
     with timed("stats"):
-        told.windows = write_stats(spark, every.frame, lake.table("stats"), window_ms=WINDOW_MS).windows
+        told.windows = write_stats(spark, every.frame, data_dir.table("stats"), window_ms=WINDOW_MS).windows
         sums = [f"sum({name}) AS {name}" for name in ("opened", "closed", "done", "retried", "stalled", "dead")]
-        windows = read_stats(spark, lake.table("stats"))
+        windows = read_stats(spark, data_dir.table("stats"))
         windows.createOrReplaceTempView("windows")
         by_window = f"SELECT window_start, {', '.join(sums)} FROM windows GROUP BY 1 ORDER BY 1"  # noqa: S608 - ours
         told.timeline, _ = top(spark.sql(by_window), 1_000)
     with timed("errors"):
-        told.fingerprints = write_errors(spark, every, lake)
-        told.errors, _ = top(most_failures(read_table(spark, lake, "errors")), ERRORS_SHOWN)
+        told.fingerprints = write_errors(spark, every, data_dir)
+        told.errors, _ = top(most_failures(read_table(spark, data_dir, "errors")), ERRORS_SHOWN)
     with timed("usage"):
-        write_usage(spark, every, lake)
-        told.usage, _ = top(latest_days(read_table(spark, lake, "usage")), 10)
+        write_usage(spark, every, data_dir)
+        told.usage, _ = top(latest_days(read_table(spark, data_dir, "usage")), 10)
     with timed("audit"):
         told.audit = audit(spark, url)
     with timed("report"):
-        told.report = write_report(spark, lake, title="Headrace demo")
+        told.report = write_report(spark, data_dir, title="Headrace demo")
 
 
-def _map(spark: Any, url: str, lake: "Lake", told: DemoReport) -> None:
+def _map(spark: Any, url: str, data_dir: "DataDir", told: DemoReport) -> None:
     """Let rows go through jobs, on a fleet of this Spark."""
     from headrace.pipeline.map.run import map_rows
     from headrace.pipeline.tables.summary import top
@@ -135,7 +137,7 @@ def _map(spark: Any, url: str, lake: "Lake", told: DemoReport) -> None:
         url=url,
         tenant="acme",
         schema="lat double, lon double",
-        folder=lake.folder / "map" / "geocode",
+        folder=data_dir.folder / "map" / "geocode",
     )
     told.outcomes = found.outcomes
     both = orders.join(found.frame, on="order", how="inner")

@@ -16,8 +16,8 @@ from headrace.cli.stepping import counted
 from headrace.model.errors import BadConfig
 
 if TYPE_CHECKING:
+    from headrace.pipeline.data_dir import DataDir
     from headrace.pipeline.events import Events
-    from headrace.pipeline.lake import Lake
     from headrace.pipeline.watch import Spark
 
 NOTHING = "there are no events yet: a queue comes to be with its first job, as in: headrace enqueue KIND"
@@ -34,11 +34,11 @@ class PipelineRequest(Struct, frozen=True, kw_only=True):
     origin: Literal["history", "journal"] | None = None
 
     @property
-    def lake(self) -> "Lake":
+    def data_dir(self) -> "DataDir":
         """The folder of everything."""
-        from headrace.pipeline.lake import Lake
+        from headrace.pipeline.data_dir import DataDir
 
-        return Lake(folder_of(self.dir))
+        return DataDir(folder_of(self.dir))
 
     @property
     def store(self) -> str:
@@ -69,9 +69,9 @@ def working(asked: PipelineRequest, output: Output) -> Iterator[PipelineWork | N
     """What is needed to make tables; None when there are no events, which is said then."""
     from headrace.pipeline.origin import default_origin
 
-    origin, lake = asked.origin or default_origin(asked.lake), asked.lake
+    origin, data_dir = asked.origin or default_origin(asked.data_dir), asked.data_dir
     if origin == "history":
-        count, url, of = _events_of(lake, asked.queue), None, f"the history in {short(lake.history)}"
+        count, url, of = _events_of(data_dir, asked.queue), None, f"the history in {short(data_dir.history)}"
     else:
         count, url, of = asked.look().events, asked.store, "the journal"
         if not count:
@@ -88,24 +88,24 @@ def working(asked: PipelineRequest, output: Output) -> Iterator[PipelineWork | N
         said = f"{counted(count, 'event')} of {of}" if is_whole else of
         line.stage(f"reading {said}")
         yield PipelineWork(
-            spark, events(spark, url, lake, tenant=asked.tenant, queue=asked.queue, origin=origin), line, said
+            spark, events(spark, url, data_dir, tenant=asked.tenant, queue=asked.queue, origin=origin), line, said
         )
 
 
-def _events_of(lake: "Lake", queue: str) -> int:
+def _events_of(data_dir: "DataDir", queue: str) -> int:
     """How many events a history has; refuses what is no history, and queues that it does not have."""
     from headrace.pipeline.history.state import read_state
 
-    state = read_state(lake.history)
+    state = read_state(data_dir.history)
     if state is None:
         raise BadConfig(
-            f"there is no history in {short(lake.folder)}; write one with: headrace pipeline history --once"
+            f"there is no history in {short(data_dir.folder)}; write one with: headrace pipeline history --once"
         )
     known = sorted({name.split("/")[1] for name in state.shards})
     missing = [name for each in queue.split(",") if (name := each.strip()) not in (ALL, *known)]
     if missing:
         raise BadConfig(
-            f"the history in {short(lake.history)} has no queue {', '.join(map(repr, missing))}; it has"
+            f"the history in {short(data_dir.history)} has no queue {', '.join(map(repr, missing))}; it has"
             f" {', '.join(known[:10]) or 'none'}{', …' if len(known) > 10 else ''}"
         )
     return state.events

@@ -81,7 +81,7 @@ def backfill(
             return backfill_jobs(
                 work.spark,
                 asked.store,
-                asked.lake,
+                asked.data_dir,
                 where,
                 name=name,
                 tenant=tenant,

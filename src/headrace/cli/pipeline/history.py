@@ -68,23 +68,23 @@ def history(
     """
     output, followed = Output(json=json), Followed()
     asked = PipelineRequest(url=url, dir=dir, tenant=tenant, queue=queue, engine=engine(master, conf))
-    every_ms, lake = duration_ms("every", written(every)), asked.lake
+    every_ms, data_dir = duration_ms("every", written(every)), asked.data_dir
     if no_consumer and hold:
         raise BadConfig("--hold is for a consumer, and --no-consumer was given; leave one out")
     found = asked.look()
     if not found.events and once:
-        output.document({"events": 0, "history": str(lake.history)})
+        output.document({"events": 0, "history": str(data_dir.history)})
         output.say(NOTHING)
         return OK
     line = ProgressLine(output)
     with sparked(asked.engine, line, found.events if once else None) as spark:
         from headrace.pipeline.history.run import follow_history
 
-        line.stage(f"history into {short(lake.history)}")
+        line.stage(f"history into {short(data_dir.history)}")
         query = follow_history(
             spark,
             asked.store,
-            lake.history,
+            data_dir.history,
             tenant=tenant,
             queue=queue,
             once=once,
@@ -105,12 +105,12 @@ def history(
             "skipped": far.skipped,
             "lost": far.lost,
             "seconds": followed.seconds,
-            "history": str(lake.history),
+            "history": str(data_dir.history),
             "glob": GLOB,
         }
     )
     followed.close(output, "history", far)
-    output.say(f"  {short(lake.history)}/{GLOB}")
+    output.say(f"  {short(data_dir.history)}/{GLOB}")
     output.hint(f"next: {asked.words('jobs')}, or {asked.words('report')}")
     return INTERRUPTED if followed.interrupted else OK
 
@@ -121,20 +121,22 @@ def compact(
     json: Json = False,
 ) -> None:
     """Merge the small files of the history, beside whoever writes and reads it."""
+    from headrace.pipeline.data_dir import DataDir
     from headrace.pipeline.history.state import read_state
-    from headrace.pipeline.lake import Lake
 
-    output, lake = Output(json=json), Lake(folder_of(dir))
-    if read_state(lake.history) is None:
+    output, data_dir = Output(json=json), DataDir(folder_of(dir))
+    if read_state(data_dir.history) is None:
         output.document({"folders": 0})
-        output.say(f"there is no history in {short(lake.folder)} yet; write one with: headrace pipeline history --once")
+        output.say(
+            f"there is no history in {short(data_dir.folder)} yet; write one with: headrace pipeline history --once"
+        )
         return
     line = ProgressLine(output)
-    with line.running(f"compacting {short(lake.history)}"):
+    with line.running(f"compacting {short(data_dir.history)}"):
         from headrace.pipeline.history.compact import compact as merge
 
         done = merge(
-            lake.history,
+            data_dir.history,
             until_day=until_day,
             on_progress=lambda done, total: line.tell(f"{done:,}/{counted(total, 'folder')}", done, total),
         )

@@ -56,7 +56,7 @@ def report(
             from headrace.pipeline.report.report import write_report
 
             line.stage("drawing")
-            write_report(spark, asked.lake, tenant=tenant, title=title)
+            write_report(spark, asked.data_dir, tenant=tenant, title=title)
     else:
         with working(asked, output) as work:
             if work is None:
@@ -68,13 +68,13 @@ def report(
             write_tables(
                 work.spark,
                 work.events,
-                asked.lake,
+                asked.data_dir,
                 window_ms=window_ms,
                 on_stage=lambda name: work.line.stage(f"{name}, from {work.said}"),
             )
             work.line.stage("drawing")
-            write_report(work.spark, asked.lake, tenant=tenant, queue=queue, title=title)
-    page = asked.lake.report
+            write_report(work.spark, asked.data_dir, tenant=tenant, queue=queue, title=title)
+    page = asked.data_dir.report
     output.document({"report": str(page), "bytes": page.stat().st_size})
     of = "" if said is None else f" from {said}"
     output.say(f"wrote {short(page)} ({page.stat().st_size / 1_024:,.0f} KiB){of}")

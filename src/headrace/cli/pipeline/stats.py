@@ -86,7 +86,7 @@ def _all_windows(output: Output, asked: PipelineRequest, window_ms: int, feed: s
         from headrace.pipeline.tables.write import described, held
 
         work.line.stage(f"statistics, from {work.said}")
-        folder, url = asked.lake.table("stats"), None if feed is None else asked.store
+        folder, url = asked.data_dir.table("stats"), None if feed is None else asked.store
         with described(work.spark, "stats"), held(work.events) as same:
             done = write_stats(work.spark, same.frame, folder, window_ms=window_ms, url=url, feed=feed)
         rows, more = top(latest_windows(read_stats(work.spark, folder)), limit)
@@ -115,7 +115,7 @@ def _live(
 ) -> int:
     asked.look()
     followed, line, counts = Followed(), ProgressLine(output), StatsCounts()
-    folder = asked.lake.table("stats")
+    folder = asked.data_dir.table("stats")
     with sparked(asked.engine, line, None) as spark:
         from headrace.pipeline.stats.run import follow_stats
 

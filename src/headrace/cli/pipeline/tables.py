@@ -52,9 +52,9 @@ def jobs(
         from headrace.pipeline.tables.write import write_jobs
 
         work.line.stage(f"jobs and attempts, from {work.said}")
-        counts, lake = write_jobs(work.spark, work.events, asked.lake), asked.lake
+        counts, data_dir = write_jobs(work.spark, work.events, asked.data_dir), asked.data_dir
         work.line.stage("counting")
-        frame = by_kind(read_table(work.spark, lake, "jobs"), read_table(work.spark, lake, "attempts"))
+        frame = by_kind(read_table(work.spark, data_dir, "jobs"), read_table(work.spark, data_dir, "attempts"))
         rows, more = top(frame, limit)
     _document(output, work.events.origin, {"jobs": counts.jobs, "attempts": counts.attempts}, asked, kinds=rows)
     output.table(
@@ -96,8 +96,8 @@ def errors(
         from headrace.pipeline.tables.write import write_errors
 
         work.line.stage(f"errors, from {work.said}")
-        count = write_errors(work.spark, work.events, asked.lake, samples=samples)
-        rows, more = top(most_failures(read_table(work.spark, asked.lake, "errors")), limit)
+        count = write_errors(work.spark, work.events, asked.data_dir, samples=samples)
+        rows, more = top(most_failures(read_table(work.spark, asked.data_dir, "errors")), limit)
     for row in rows:
         row["template"] = redact(row["template"])
         row["sample_jobs"] = [{**each, "message": redact(each["message"] or "")} for each in row["sample_jobs"]]
@@ -131,8 +131,8 @@ def usage(
         from headrace.pipeline.tables.write import write_usage
 
         work.line.stage(f"usage, from {work.said}")
-        count = write_usage(work.spark, work.events, asked.lake)
-        rows, more = top(latest_days(read_table(work.spark, asked.lake, "usage")), limit)
+        count = write_usage(work.spark, work.events, asked.data_dir)
+        rows, more = top(latest_days(read_table(work.spark, asked.data_dir, "usage")), limit)
     _document(output, work.events.origin, {"usage": count}, asked, usage=rows)
     names = ("day", "tenant", "events", "enqueued", "done", "dead", "cancelled", "deliveries", "retried", "stalled")
     output.table(
@@ -146,7 +146,7 @@ def usage(
 def _document(
     output: Output, origin: str, counts: dict[str, int], asked: PipelineRequest, **rows: Sequence[Row]
 ) -> None:
-    tables = {name: {"rows": count, "folder": str(asked.lake.table(name))} for name, count in counts.items()}
+    tables = {name: {"rows": count, "folder": str(asked.data_dir.table(name))} for name, count in counts.items()}
     output.document({"origin": origin, "tables": tables, **rows})
 
 
@@ -157,7 +157,7 @@ def _close(
         output.say(f"and {more:,} more in the files; --limit shows them here")
     output.say(f"from {said}:")
     for name, count in counts.items():
-        output.say(f"  {counted(count, 'row')} in {short(asked.lake.table(name))}/*.parquet")
+        output.say(f"  {counted(count, 'row')} in {short(asked.data_dir.table(name))}/*.parquet")
     tell_part(output, asked, *counts)
     output.hint(f"next: {asked.words(following)}")
 

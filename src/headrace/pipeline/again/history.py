@@ -14,8 +14,8 @@ from headrace.pipeline.again.holding import counted_rows
 from headrace.pipeline.again.jobs import EVENT, NEEDED, again
 from headrace.pipeline.again.rows import counts_of, is_known, job_rows, made_by
 from headrace.pipeline.again.times import now_ms
+from headrace.pipeline.data_dir import DataDir
 from headrace.pipeline.events import events
-from headrace.pipeline.lake import Lake
 from headrace.pipeline.origin import Origin
 from headrace.pipeline.source.machine import check_master
 from headrace.pipeline.source.options import ALL
@@ -31,7 +31,7 @@ HELD = (*NEEDED, "payload")
 def backfill_jobs(
     spark: SparkSession,
     url: str,
-    lake: Lake,
+    data_dir: DataDir,
     where: str,
     *,
     name: str,
@@ -73,9 +73,9 @@ def backfill_jobs(
     check_master(url, str(spark.sparkContext.master))
     tell = on_stage or (lambda _: None)
     bound_ms = now_ms(url) - 1 if happened_before_ms is None else happened_before_ms
-    past = _Past(spark, url, lake, tenant, queue, origin, bound_ms)
+    past = _Past(spark, url, data_dir, tenant, queue, origin, bound_ms)
     if payload is None:
-        past.check_payloads(lake, words[1])
+        past.check_payloads(data_dir, words[1])
     texts = {words[0]: where} | ({} if payload is None else {words[1]: payload})
     matched = filtered(past.events(bodies=names_bodies(where)), where, words[0])
     tell(f"looking for events in the {past.origin}")
@@ -104,20 +104,27 @@ class _Past:
     """The events of the past up to an instant, wherever they are taken from."""
 
     def __init__(
-        self, spark: SparkSession, url: str, lake: Lake, tenant: str, queue: str, origin: Origin | None, bound_ms: int
+        self,
+        spark: SparkSession,
+        url: str,
+        data_dir: DataDir,
+        tenant: str,
+        queue: str,
+        origin: Origin | None,
+        bound_ms: int,
     ) -> None:
         self._is_past = F.col("happened_at") <= F.timestamp_millis(F.lit(bound_ms))
         self._spark = spark
         self._options = {"url": url, "tenant": tenant, "queue": queue, "payloads": "true"}
-        self._found = events(spark, url, lake, tenant=tenant, queue=queue, origin=origin)
+        self._found = events(spark, url, data_dir, tenant=tenant, queue=queue, origin=origin)
         self.origin: Origin = self._found.origin
 
-    def check_payloads(self, lake: Lake, payload: str) -> None:
+    def check_payloads(self, data_dir: DataDir, payload: str) -> None:
         """Refuse a history that has none: every job would be missing, also where the journal tells of them."""
         if self.origin == "history" and "payload" not in self._found.frame.columns:
             raise BadConfig(
-                f"the history in {lake.history} was written without payloads, and a job needs one; take the events from"
-                f" the journal (origin journal), write a history with --payloads, or make payloads with {payload}"
+                f"the history in {data_dir.history} was written without payloads, and a job needs one; take the events"
+                f" from the journal (origin journal), write a history with --payloads, or make payloads with {payload}"
             )
 
     def events(self, *, bodies: bool, columns: Sequence[str] = ()) -> DataFrame:

@@ -6,14 +6,14 @@ from msgspec.structs import replace
 from pyspark.sql import DataFrame
 
 from headrace.model.errors import BadConfig
-from headrace.pipeline.history import check, delta, steps
-from headrace.pipeline.history.cursor import Cursor
+from headrace.pipeline.history import delta, steps, verify
+from headrace.pipeline.history.consumer import HistoryConsumer
+from headrace.pipeline.history.lock import HistoryLock
 from headrace.pipeline.history.place import place, remove_leftovers
 from headrace.pipeline.history.planned import PlannedBatch, read_planned
 from headrace.pipeline.history.resume import is_named, is_reached
 from headrace.pipeline.history.staging import clear, stage
 from headrace.pipeline.history.state import HistoryState, read_state, write_state
-from headrace.pipeline.history.writing import Writing
 from headrace.pipeline.source.opening import opened
 from headrace.pipeline.source.options import SourceOptions
 
@@ -22,19 +22,24 @@ class Writer:
     """What Spark calls for each batch (`foreachBatch`). Killed anywhere, the next run brings the batch to its end."""
 
     def __init__(
-        self, folder: Path, writing: Writing, first_batch: int, options: SourceOptions, cursor: Cursor | None
+        self,
+        folder: Path,
+        lock: HistoryLock,
+        first_batch: int,
+        options: SourceOptions,
+        consumer: HistoryConsumer | None,
     ) -> None:
         self._folder = folder
-        self._writing = writing
+        self._lock = lock
         self._first_batch = first_batch
         self._options = options
-        self._cursor = cursor
+        self._consumer = consumer
         self._is_first = True
 
     def write(self, frame: DataFrame, number: int) -> None:
         """Put the batch that Spark gives this number into place, unless it is."""
         batch = self._first_batch + number
-        with self._writing.batch():
+        with self._lock.batch():
             state = self._state()
             planned = read_planned(self._folder, number)
             steps.reached("begun", batch)
@@ -60,8 +65,8 @@ class Writer:
             self._is_first = False
         files = stage(frame, self._folder, planned.events) if planned.events else []
         steps.reached("staged", batch)
-        held = check.held_by(files)
-        counts = check.check(planned, held, state.shards, strict=self._options.fails_on_loss)
+        held = verify.held_by(files)
+        counts = verify.verify(planned, held, state.shards, strict=self._options.fails_on_loss)
         steps.reached("checked", batch)
         placed = place(self._folder, files, batch)
         steps.reached("placed", batch)
@@ -75,7 +80,7 @@ class Writer:
         clear(self._folder)
 
     def _next(
-        self, state: HistoryState, batch: int, planned: PlannedBatch, counts: check.VerifiedCounts
+        self, state: HistoryState, batch: int, planned: PlannedBatch, counts: verify.VerifiedCounts
     ) -> HistoryState:
         # Journals that the options leave out keep their place; one that is gone begins anew if it comes back.
         others = {name: mark for name, mark in state.shards.items() if not is_named(name, self._options)}
@@ -90,9 +95,9 @@ class Writer:
         )
 
     def _advance(self, planned: PlannedBatch) -> None:
-        if self._cursor is None:
+        if self._consumer is None:
             return
         seqs = {name: span.upto for name, span in planned.spans.items() if span.count}
         if seqs:
             with opened(self._options.url) as (runner, store):
-                runner.run(self._cursor.advance(store, seqs))
+                runner.run(self._consumer.advance(store, seqs))

@@ -12,10 +12,9 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from headrace.model.errors import BadConfig
-from headrace.pipeline.files import sync_folder
+from headrace.pipeline.files import sync_file, sync_folder
 from headrace.pipeline.history.compacted import Compacted
 from headrace.pipeline.history.layout import DELTA_LOG
-from headrace.pipeline.history.place import sync_file
 from headrace.pipeline.history.state import HistoryState
 from headrace.pipeline.source.journal.offset import Mark
 from headrace.pipeline.source.schema import JOURNAL, JOURNAL_BODIES

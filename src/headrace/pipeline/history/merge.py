@@ -8,7 +8,7 @@ import pyarrow.parquet as pq
 
 from headrace.model.errors import StoreUnavailable
 from headrace.model.limits import HISTORY_GROUP_BYTES, HISTORY_GROUP_ROWS
-from headrace.pipeline.history.place import sync_file
+from headrace.pipeline.files import sync_file
 from headrace.pipeline.history.staging import ORDER
 
 _PAGE_ROWS = 16_384

@@ -1,11 +1,10 @@
 """Puts staged files into place under names that stay the same however often a batch is run."""
 
-import os
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-from headrace.pipeline.files import locked, sync_folder
+from headrace.pipeline.files import locked, sync_file, sync_folder
 from headrace.pipeline.history import layout, steps
 
 _THREADS = 8
@@ -36,12 +35,3 @@ def remove_leftovers(folder: Path, batch: int) -> None:
     with locked(folder / layout.LOCK, shared=True):
         for leaf in layout.leaves(folder):
             (leaf / layout.batch_name(batch)).unlink(missing_ok=True)
-
-
-def sync_file(file: Path) -> None:
-    """Make the content of a file that somebody else has written safe on disk."""
-    handle = os.open(file, os.O_RDONLY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)

@@ -11,12 +11,12 @@ from headrace.model.errors import BadConfig
 from headrace.model.limits import HISTORY_EVENTS_MAX, HISTORY_EVERY_MS
 from headrace.model.validate import check_int
 from headrace.pipeline.history.batch import Writer
-from headrace.pipeline.history.cursor import Cursor
+from headrace.pipeline.history.consumer import HistoryConsumer
 from headrace.pipeline.history.delta import check_installed
 from headrace.pipeline.history.layout import CHECKPOINT, history_folder, spark_path
+from headrace.pipeline.history.lock import take_lock
 from headrace.pipeline.history.resume import begin, check_folder, find_begins, first_batch, is_named, renew
 from headrace.pipeline.history.state import FORMS, Form
-from headrace.pipeline.history.writing import take_writing
 from headrace.pipeline.source.options import ALL, EVENTS_PER_TRIGGER_MAX, SourceOptions
 
 NAME = "history"
@@ -61,28 +61,30 @@ def follow_history(
         given["payloads"] = "true"
     # Spark would find the same faults, but wrap them into a page of its own.
     options = SourceOptions.parse(given)
-    cursor = None if consumer is None else Cursor(consumer, options, hold=hold)
+    reader = None if consumer is None else HistoryConsumer(consumer, options, hold=hold)
     check_folder(home, form)
     home.mkdir(parents=True, exist_ok=True)
-    writing = take_writing(home)
+    lock = take_lock(home)
     try:
-        first, begins = _resume(home, form, options, cursor)
+        first, begins = _resume(home, form, options, reader)
         if begins is not None:
             given["startingOffsets"] = msgspec.json.encode(begins).decode()
         stream = spark.readStream.format("headrace").options(**given, maxEventsPerTrigger=str(events_max)).load()
-        batches = Writer(home, writing, first, options, cursor)
+        batches = Writer(home, lock, first, options, reader)
         writer = stream.writeStream.queryName(NAME).foreachBatch(batches.write)
         writer = writer.option("checkpointLocation", spark_path(home / CHECKPOINT))
         every = f"{every_ms} milliseconds"
         query = (writer.trigger(availableNow=True) if once else writer.trigger(processingTime=every)).start()
     except BaseException:
-        writing.release()
+        lock.release()
         raise
-    writing.until_ended(query)
+    lock.until_ended(query)
     return query
 
 
-def _resume(home: Path, form: Form, options: SourceOptions, cursor: Cursor | None) -> tuple[int, dict[str, int] | None]:
+def _resume(
+    home: Path, form: Form, options: SourceOptions, consumer: HistoryConsumer | None
+) -> tuple[int, dict[str, int] | None]:
     """The number of the first batch of the checkpoint, and where journals begin if it is a new one."""
     state = begin(home, form, payloads=options.payloads)
     begins = None
@@ -93,9 +95,9 @@ def _resume(home: Path, form: Form, options: SourceOptions, cursor: Cursor | Non
                 begins = portal.call(lambda store: find_begins(store, options, state.shards))
         first = renew(home, state, options)
     seqs = {name: mark.seq for name, mark in state.shards.items() if is_named(name, options)}
-    if cursor is not None and seqs:
+    if consumer is not None and seqs:
         # A run that was killed may have noted a batch and not told the store; and where nothing happens for now,
         # retention must hold what happens next.
         with StorePortal(options.url) as portal:
-            portal.call(lambda store: cursor.advance(store, seqs))
+            portal.call(lambda store: consumer.advance(store, seqs))
     return first, begins

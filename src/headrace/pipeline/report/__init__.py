@@ -1,1 +1,1 @@
-"""The report: one self-contained page with charts, drawn from the tables of a lake."""
+"""The report: one self-contained page with charts, drawn from the tables of a folder."""

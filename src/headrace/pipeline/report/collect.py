@@ -1,4 +1,4 @@
-"""Asks the tables of a lake what the report shows."""
+"""Asks the tables of a folder what the report shows."""
 
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -10,7 +10,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from headrace.model.errors import BadConfig
 from headrace.model.limits import PAGE_DAYS_MAX, PAGE_FAILURES_MAX, PAGE_KINDS_MAX, PAGE_SAMPLES_MAX
-from headrace.pipeline.lake import Lake
+from headrace.pipeline.data_dir import DataDir
 from headrace.pipeline.report import queries
 from headrace.pipeline.report.model import WRITTEN_BY, Numbers, Scope, TimeSpan
 from headrace.pipeline.report.part import EVERYTHING, ReportPart
@@ -25,15 +25,15 @@ often than we read them."""
 T = TypeVar("T")
 
 
-def collect(spark: SparkSession, lake: Lake, *, made_at_ms: int, part: ReportPart = EVERYTHING) -> Numbers:
+def collect(spark: SparkSession, data_dir: DataDir, *, made_at_ms: int, part: ReportPart = EVERYTHING) -> Numbers:
     """All that the report shows of a part. Tables that are not there are named in `lacking`; BadConfig if none is."""
-    there = [name for name in WRITTEN_BY if next(_folder(lake, name).glob(_GLOBS.get(name, "*.parquet")), None)]
+    there = [name for name in WRITTEN_BY if next(_folder(data_dir, name).glob(_GLOBS.get(name, "*.parquet")), None)]
     if not there:
         raise BadConfig(
-            f"there is no table in {lake.folder} to draw a report from; run headrace pipeline stats, jobs, errors and"
-            " usage first, or name the folder that they have written to"
+            f"there is no table in {data_dir.folder} to draw a report from; run headrace pipeline stats, jobs, errors"
+            " and usage first, or name the folder that they have written to"
         )
-    return read_again(lambda: _collect(spark, lake, there, made_at_ms, part))
+    return read_again(lambda: _collect(spark, data_dir, there, made_at_ms, part))
 
 
 def read_again(ask: Callable[[], T]) -> T:
@@ -50,9 +50,12 @@ def read_again(ask: Callable[[], T]) -> T:
 _GLOBS = {"stats": "day=*/*.parquet"}
 
 
-def _collect(spark: SparkSession, lake: Lake, there: Sequence[str], made_at_ms: int, part: ReportPart) -> Numbers:
-    tables = {name: part.of(spark.read.parquet(f"file:{_folder(lake, name)}")) for name in there if name != "stats"}
-    stats = part.of(read_stats(spark, _folder(lake, "stats"))).cache()  # read once: it may be a file for each minute
+def _collect(
+    spark: SparkSession, data_dir: DataDir, there: Sequence[str], made_at_ms: int, part: ReportPart
+) -> Numbers:
+    tables = {name: part.of(spark.read.parquet(f"file:{_folder(data_dir, name)}")) for name in there if name != "stats"}
+    # Read once: it may be a file for each minute.
+    stats = part.of(read_stats(spark, _folder(data_dir, "stats"))).cache()
     try:
         seen = _rows(queries.overview(stats))
         span, scopes = span_of(seen), scopes_of(seen)
@@ -95,7 +98,7 @@ def _ask(
 
 
 def _failures(errors: DataFrame, scopes: Sequence[Scope]) -> list[Row]:
-    """Only of those that are shown: a lake may have thousands of tenants, each with its samples."""
+    """Only of those that are shown: a folder may have thousands of tenants, each with its samples."""
 
     def most(some: DataFrame, *by: str) -> list[Row]:
         return _rows(queries.failures(some, by, PAGE_FAILURES_MAX, PAGE_SAMPLES_MAX))
@@ -119,5 +122,5 @@ def _rows(frame: DataFrame) -> list[Row]:
     return [row.asDict(recursive=True) for row in frame.collect()]
 
 
-def _folder(lake: Lake, name: str) -> Path:
-    return lake.table(name).absolute()
+def _folder(data_dir: DataDir, name: str) -> Path:
+    return data_dir.table(name).absolute()

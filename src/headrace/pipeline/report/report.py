@@ -1,12 +1,12 @@
-"""Writes the report of a lake."""
+"""Writes the report of a folder."""
 
 from pathlib import Path
 
 from pyspark.sql import SparkSession
 
 from headrace.model.clock import SystemClock
+from headrace.pipeline.data_dir import DataDir
 from headrace.pipeline.files import write_whole
-from headrace.pipeline.lake import Lake
 from headrace.pipeline.report.collect import collect
 from headrace.pipeline.report.page import page
 from headrace.pipeline.report.part import ReportPart
@@ -17,14 +17,14 @@ TITLE = "Headrace report"
 
 def write_report(
     spark: SparkSession,
-    lake: Lake,
+    data_dir: DataDir,
     *,
     tenant: str = ALL,
     queue: str = ALL,
     title: str | None = None,
     now_ms: int | None = None,
 ) -> Path:
-    """Draw the tables of a lake as one HTML page, and return where it is: `report.html` in the lake's folder.
+    """Draw the tables of a folder as one HTML page, and return where it is: `report.html` in that folder.
 
     The page is a single file without links to others: it opens from a disk, and from a mail. It shows what is there of
     the tables stats, attempts, errors and usage, and says which command writes what is missing; BadConfig if there is
@@ -34,6 +34,6 @@ def write_report(
     usage do not tell queues apart: they must have been made from that queue's events.
     """
     made_at_ms = SystemClock().now_ms() if now_ms is None else now_ms
-    numbers = collect(spark, lake, made_at_ms=made_at_ms, part=ReportPart(tenant, queue))
-    write_whole(lake.report, page(numbers, title=title or TITLE).encode())
-    return lake.report
+    numbers = collect(spark, data_dir, made_at_ms=made_at_ms, part=ReportPart(tenant, queue))
+    write_whole(data_dir.report, page(numbers, title=title or TITLE).encode())
+    return data_dir.report

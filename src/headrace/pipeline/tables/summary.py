@@ -5,7 +5,7 @@ from typing import Any
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812  (as everybody on Spark writes it)
 
-from headrace.pipeline.lake import Lake
+from headrace.pipeline.data_dir import DataDir
 
 SHARES = (50, 95)
 """The percentiles that are told of waiting and running."""
@@ -63,9 +63,9 @@ def latest_windows(stats: DataFrame) -> DataFrame:
     return stats.orderBy(F.desc("window_start"), "tenant", "queue", "kind")
 
 
-def read_table(spark: SparkSession, lake: Lake, name: str) -> DataFrame:
+def read_table(spark: SparkSession, data_dir: DataDir, name: str) -> DataFrame:
     """A table that was written."""
-    return spark.read.parquet(f"file:{lake.table(name)}")
+    return spark.read.parquet(f"file:{data_dir.table(name)}")
 
 
 def top(frame: DataFrame, count: int) -> tuple[list[dict[str, Any]], int]:

@@ -1,4 +1,4 @@
-"""Writes the tables of a lake from events: each is a pure function in `tables`, and here it gets its files."""
+"""Writes the tables of a folder from events: each is a pure function in `tables`, and here it gets its files."""
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -8,8 +8,8 @@ from msgspec.structs import replace
 from pyspark import StorageLevel
 from pyspark.sql import SparkSession
 
+from headrace.pipeline.data_dir import DataDir
 from headrace.pipeline.events import Events
-from headrace.pipeline.lake import Lake
 from headrace.pipeline.parquet_table import check_replaceable, replace_table
 from headrace.pipeline.stats.run import write_stats
 from headrace.pipeline.stats.state import window_of
@@ -32,41 +32,41 @@ class TableCounts(Struct, frozen=True):
     attempts: int
 
 
-def write_jobs(spark: SparkSession, events: Events, lake: Lake) -> TableCounts:
+def write_jobs(spark: SparkSession, events: Events, data_dir: DataDir) -> TableCounts:
     """Write the tables of jobs and attempts from the same events, and say how many rows they have.
 
     Tables that are there are replaced, each in one step; a folder with anything else in it is refused.
     """
     for name in ("jobs", "attempts"):
-        check_replaceable(lake.table(name))
+        check_replaceable(data_dir.table(name))
     with held(events) as same:
         with described(spark, "jobs"):
-            of_jobs = replace_table(jobs(same.frame), lake.table("jobs"))
+            of_jobs = replace_table(jobs(same.frame), data_dir.table("jobs"))
         with described(spark, "attempts"):
-            return TableCounts(of_jobs, replace_table(attempts(same.frame), lake.table("attempts")))
+            return TableCounts(of_jobs, replace_table(attempts(same.frame), data_dir.table("attempts")))
 
 
-def write_errors(spark: SparkSession, events: Events, lake: Lake, *, samples: int = SAMPLES) -> int:
+def write_errors(spark: SparkSession, events: Events, data_dir: DataDir, *, samples: int = SAMPLES) -> int:
     """Write the table of errors with so many sample jobs each, and say how many rows it has."""
     with described(spark, "errors"):
-        return replace_table(errors(events.frame, samples).coalesce(1), lake.table("errors"))
+        return replace_table(errors(events.frame, samples).coalesce(1), data_dir.table("errors"))
 
 
-def write_usage(spark: SparkSession, events: Events, lake: Lake) -> int:
+def write_usage(spark: SparkSession, events: Events, data_dir: DataDir) -> int:
     """Write the table of usage, and say how many rows it has."""
     with described(spark, "usage"):
-        return replace_table(usage(events.frame).coalesce(1), lake.table("usage"))
+        return replace_table(usage(events.frame).coalesce(1), data_dir.table("usage"))
 
 
 def write_tables(
     spark: SparkSession,
     events: Events,
-    lake: Lake,
+    data_dir: DataDir,
     *,
     window_ms: int | None = None,
     on_stage: Callable[[str], None] | None = None,
 ) -> None:
-    """Write all tables of a lake from the same events.
+    """Write all tables of a folder from the same events.
 
     Where these are those of one tenant or queue, the tables hold nothing else afterwards; statistics keep the rows of
     others, since a query that follows the store may write beside this.
@@ -77,13 +77,13 @@ def write_tables(
     tell = on_stage or (lambda _: None)
     with held(events) as same:
         tell("jobs and attempts")
-        write_jobs(spark, same, lake)
+        write_jobs(spark, same, data_dir)
         tell("errors")
-        write_errors(spark, same, lake)
+        write_errors(spark, same, data_dir)
         tell("usage")
-        write_usage(spark, same, lake)
+        write_usage(spark, same, data_dir)
         tell("statistics")
-        folder = lake.table("stats")
+        folder = data_dir.table("stats")
         with described(spark, "stats"):
             write_stats(spark, same.frame, folder, window_ms=window_ms or window_of(folder) or WINDOW_MS)
 

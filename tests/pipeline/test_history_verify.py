@@ -11,15 +11,15 @@ import pytest
 from headrace.model.errors import BadConfig, Refused, StoreUnavailable
 from headrace.model.names import Queue, Shard
 from headrace.pipeline.history.batch import Writer
-from headrace.pipeline.history.check import VerifiedCounts, check, held_by
-from headrace.pipeline.history.cursor import Cursor
+from headrace.pipeline.history.consumer import HistoryConsumer
 from headrace.pipeline.history.layout import STATE
+from headrace.pipeline.history.lock import take_lock
 from headrace.pipeline.history.place import remove_leftovers
 from headrace.pipeline.history.planned import PlannedBatch, SeqSpan, read_planned
 from headrace.pipeline.history.resume import begin, find_begins, first_batch, renew
 from headrace.pipeline.history.run import follow_history
 from headrace.pipeline.history.state import HistoryState, write_state
-from headrace.pipeline.history.writing import take_writing
+from headrace.pipeline.history.verify import VerifiedCounts, held_by, verify
 from headrace.pipeline.source.journal.offset import Mark, Offset
 from headrace.pipeline.source.options import SourceOptions
 from tests.pipeline.filling import delete, fill, keep, tell
@@ -47,7 +47,7 @@ def test_a_batch_that_holds_what_it_is_to_hold_is_counted(tmp_path: Path) -> Non
     batch = planned(3, 6)
     batch.spans["default/new/0"] = SeqSpan(0, 1)
 
-    counts = check(batch, held_by(files), {MAIL: mark(3)}, strict=True)
+    counts = verify(batch, held_by(files), {MAIL: mark(3)}, strict=True)
 
     assert counts == VerifiedCounts(events=4)
 
@@ -74,14 +74,14 @@ def test_a_batch_with_a_double_a_gap_or_an_event_too_few_or_too_many_is_refused(
     held = held_by([put(tmp_path, 0, seqs)] if seqs else [])
 
     with pytest.raises(StoreUnavailable, match=sentence):
-        check(planned(3, 6), held, {}, strict=True)
+        verify(planned(3, 6), held, {}, strict=True)
 
 
 def test_events_of_a_journal_that_the_batch_is_not_about_are_refused(tmp_path: Path) -> None:
     held = held_by([put(tmp_path, 0, [4, 5, 6]), put(tmp_path, 0, [1], queue="other")])
 
     with pytest.raises(StoreUnavailable, match="to hold nothing of default/other/0"):
-        check(planned(3, 6), held, {}, strict=True)
+        verify(planned(3, 6), held, {}, strict=True)
 
 
 @pytest.mark.parametrize(("ended", "jumps"), [(2, True), (2, False), (4, True)])
@@ -89,23 +89,23 @@ def test_a_batch_that_does_not_go_on_where_the_history_ended_is_refused(ended: i
     with pytest.raises(
         StoreUnavailable, match=f"holds default/mail/0 up to seq {ended}, and this batch goes on after 3"
     ):
-        check(planned(3, 3, jumps=jumps), {}, {MAIL: mark(ended)}, strict=True)
+        verify(planned(3, 3, jumps=jumps), {}, {MAIL: mark(ended)}, strict=True)
 
 
 def test_what_the_stream_has_gone_on_without_is_counted_where_that_is_allowed(tmp_path: Path) -> None:
     held = held_by([put(tmp_path, 0, [5, 6])])
 
-    skipped = check(planned(3, 6, jumps=True), held, {MAIL: mark(1)}, strict=False)
-    lost = check(planned(4, 6, jumps=True), held, {MAIL: mark(9)}, strict=False)
-    none = check(planned(3, 6), {}, {MAIL: mark(3)}, strict=False)
+    skipped = verify(planned(3, 6, jumps=True), held, {MAIL: mark(1)}, strict=False)
+    lost = verify(planned(4, 6, jumps=True), held, {MAIL: mark(9)}, strict=False)
+    none = verify(planned(3, 6), {}, {MAIL: mark(3)}, strict=False)
 
     assert skipped == VerifiedCounts(events=2, skipped=2 + 1)
     assert lost == VerifiedCounts(events=2, lost=5)
     assert none == VerifiedCounts(skipped=3)
     with pytest.raises(StoreUnavailable, match="goes on after 3"):
-        check(planned(3, 6), held, {MAIL: mark(1)}, strict=False)
+        verify(planned(3, 6), held, {MAIL: mark(1)}, strict=False)
     with pytest.raises(StoreUnavailable, match="hold seq 4 to 6 in 2 rows"):
-        check(planned(3, 6), held_by([put(tmp_path, 0, [4, 6])]), {}, strict=False)
+        verify(planned(3, 6), held_by([put(tmp_path, 0, [4, 6])]), {}, strict=False)
 
 
 def test_a_folder_that_is_no_history_or_another_one_is_refused(tmp_path: Path) -> None:
@@ -197,12 +197,12 @@ def note(folder: Path, number: int, end: Mark, jumps: dict[str, int] | None = No
 
 
 def test_one_run_has_the_right_to_write_a_history_and_none_after_it_was_stopped(tmp_path: Path) -> None:
-    first = take_writing(tmp_path)
+    first = take_lock(tmp_path)
 
     with pytest.raises(BadConfig, match="another run writes the history in"):
-        take_writing(tmp_path)
+        take_lock(tmp_path)
     first.release()
-    second = take_writing(tmp_path)
+    second = take_lock(tmp_path)
 
     with pytest.raises(BadConfig, match="was stopped, and writes no more"):
         Writer(tmp_path, first, 0, SourceOptions(url=""), None).write(cast(Any, None), 0)
@@ -254,7 +254,7 @@ def test_the_consumer_is_registered_and_advanced_and_a_queue_that_is_gone_does_n
     mail, old = Queue("mail", shards=2), Queue("old")
     tell(url, fill(mail, 9), fill(old, 1))
     options = SourceOptions(url=url, tenant="*", names=("mail", "old"))
-    first, second = Cursor("history", options, hold=False), Cursor("history", options, hold=True)
+    first, second = HistoryConsumer("history", options, hold=False), HistoryConsumer("history", options, hold=True)
 
     ask(url, lambda store: first.advance(store, {MAIL: 2, "default/old/0": 1, "default/never/0": 1}))
     tell(url, delete(old))

@@ -11,12 +11,12 @@ from headrace.model.errors import BadConfig
 from headrace.pipeline.files import open_exclusive
 from headrace.pipeline.history.layout import WRITING
 
-_all: dict[Path, "Writing"] = {}
+_all: dict[Path, "HistoryLock"] = {}
 """Of this process, by folder."""
 _guard = threading.Lock()
 
 
-class Writing:
+class HistoryLock:
     """Holds the lock file of a history. Who is killed has it no more."""
 
     def __init__(self, folder: Path) -> None:
@@ -57,15 +57,15 @@ class Writing:
         self.release()
 
 
-def take_writing(folder: Path) -> Writing:
+def take_lock(folder: Path) -> HistoryLock:
     """The right to write the history in a folder; refuses while another run has it, in this process or elsewhere."""
     place = folder.resolve()
     with _guard:
         before = _all.get(place)
         if before is not None and before.is_over:
             before.release()
-        _all[place] = writing = Writing(folder)
-    return writing
+        _all[place] = lock = HistoryLock(folder)
+    return lock
 
 
 def _is_active(query: StreamingQuery) -> bool:

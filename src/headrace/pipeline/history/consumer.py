@@ -15,7 +15,7 @@ _AT_ONCE = 16
 """Calls under way at a time: a server's answers come in one breath, and no pool runs dry."""
 
 
-class Cursor:
+class HistoryConsumer:
     """The places of one consumer in the journals of a store."""
 
     def __init__(self, consumer: str, options: SourceOptions, *, hold: bool) -> None:

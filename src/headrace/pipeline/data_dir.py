@@ -8,7 +8,7 @@ TABLES = ("jobs", "attempts", "stats", "errors", "usage")
 """Tables by name; each is a folder of Parquet files."""
 
 
-class Lake(Struct, frozen=True):
+class DataDir(Struct, frozen=True):
     """Where everything lies in the folder `folder`."""
 
     folder: Path

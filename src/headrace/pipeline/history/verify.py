@@ -52,7 +52,7 @@ def held_by(files: Sequence[Path]) -> dict[str, StoredFiles]:
     }
 
 
-def check(
+def verify(
     planned: PlannedBatch, held: Mapping[str, StoredFiles], marks: Mapping[str, Mark], *, strict: bool
 ) -> VerifiedCounts:
     """Compare what a batch holds with what it is to hold, and that with where the history ended.

@@ -1,4 +1,4 @@
-"""Tables of a lake, written by hand: rows name what a test is about, and everything else is nothing."""
+"""Tables of a folder, written by hand: rows name what a test is about, and everything else is nothing."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -7,7 +7,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from headrace.pipeline.lake import Lake
+from headrace.pipeline.data_dir import DataDir
 from headrace.pipeline.stats.columns import STATS
 
 Row = dict[str, Any]
@@ -55,15 +55,15 @@ def window(start_ms: int, tenant: str, queue: str, kind: str, *, length_ms: int 
     return known | times | {"tenant": tenant, "queue": queue, "kind": kind} | counts
 
 
-def write_stats(lake: Lake, rows: Sequence[Row]) -> None:
+def write_stats(data_dir: DataDir, rows: Sequence[Row]) -> None:
     """The table of statistics."""
-    _write(lake.table("stats") / "day=2026-09-21" / "20260921T141400Z.parquet", rows, STATS.arrow)
+    _write(data_dir.table("stats") / "day=2026-09-21" / "20260921T141400Z.parquet", rows, STATS.arrow)
 
 
-def write_table(lake: Lake, name: str, rows: Sequence[Row]) -> None:
+def write_table(data_dir: DataDir, name: str, rows: Sequence[Row]) -> None:
     """Another table; columns that a row does not name are null."""
     schema = {"attempts": ATTEMPTS, "errors": ERRORS, "usage": USAGE}[name]
-    _write(lake.table(name) / "part-0.parquet", rows, schema)
+    _write(data_dir.table(name) / "part-0.parquet", rows, schema)
 
 
 def _write(path: Path, rows: Sequence[Row], schema: Any) -> None:

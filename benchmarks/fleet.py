@@ -21,7 +21,7 @@ from pyspark.sql import SparkSession
 from benchmarks.costs import fill
 from benchmarks.load import QUEUE
 from benchmarks.spark_machine import stop
-from headrace.pipeline.fleet.run import run_fleet
+from headrace.pipeline.flows.fleet.run import run_fleet
 from headrace.pipeline.start import session
 from headrace.stores.open import open_store
 from tests.support.redis_servers import RedisServer

@@ -20,7 +20,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from headrace import open_store
 from headrace.pipeline import map_rows, replay_dead_letters, session
-from headrace.pipeline.map.mapped import Mapped
+from headrace.pipeline.flows.map.mapped import Mapped
 
 NAME = "enrich"
 COUNTRIES = ("DK", "EE", "FI", "NO", "SE", *("DE", "FR", "GB", "IT", "PL") * 3)

@@ -9,13 +9,13 @@ from pyspark.sql import SparkSession
 
 from headrace.model.claim import ClaimRequest
 from headrace.model.outcome import Done
-from headrace.pipeline.fleet.run import run_fleet
+from headrace.pipeline.flows.fleet.run import run_fleet
 from headrace.stores.contract.store import Store
-from tests.pipeline.fleets import FLEET, check_once, counted, journal, send, upon
+from tests.pipeline.flows.fleet_runs import FLEET, check_once, counted, journal, send, upon
 from tests.pipeline.served import ask, fresh_url
 from tests.support.process import wait_until
 
-APP = "tests.pipeline.fleet_app:app"
+APP = "tests.pipeline.flows.fleet_app:app"
 LEASE = "2s"
 
 

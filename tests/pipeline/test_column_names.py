@@ -5,8 +5,8 @@ import pytest
 from pyspark.sql import SparkSession
 from pyspark.sql.types import ArrayType, DataType, StructType
 
-from headrace.pipeline.map.answers import MARKS
-from headrace.pipeline.map.keys import ANSWER
+from headrace.pipeline.flows.map.keys import ANSWER
+from headrace.pipeline.flows.map.results import MARKS
 from headrace.pipeline.source.schema import JOURNAL_BODIES, SPARK_SCHEMA, TABLES
 from headrace.pipeline.source.write.keeping import SCHEMA
 from headrace.pipeline.stats.columns import STATS

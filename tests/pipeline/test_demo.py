@@ -20,7 +20,7 @@ from headrace.cli.demo.show import bars, close, show
 from headrace.cli.demo.story import Killed, Played, kill_a_worker
 from headrace.cli.main import main
 from headrace.model.errors import HeadraceError
-from headrace.pipeline.audit.finding import Audit, Finding
+from headrace.pipeline.audit.findings import Audit, Finding
 
 PATIENCE_S = 300
 """Beside other tests on two cores; by itself it takes a minute."""

@@ -22,7 +22,7 @@ from headrace.model.errors import HeadraceError
 from headrace.model.job import Job
 from headrace.model.limits import BATCH_MAX
 from headrace.model.names import Queue
-from headrace.pipeline.audit.finding import Audit
+from headrace.pipeline.audit.findings import Audit
 from headrace.pipeline.audit.run import audit
 from headrace.pipeline.start import session
 from headrace.stores.contract.store import Store

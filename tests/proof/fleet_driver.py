@@ -10,9 +10,9 @@ from msgspec import Struct
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F  # noqa: N812  (as everybody on Spark writes it)
 
-from headrace.pipeline.fleet.run import FleetProgress, run_fleet
-from headrace.pipeline.map.mapped import MapProgress
-from headrace.pipeline.map.run import map_rows
+from headrace.pipeline.flows.fleet.run import FleetProgress, run_fleet
+from headrace.pipeline.flows.map.mapped import MapProgress
+from headrace.pipeline.flows.map.run import map_rows
 from tests.proof.fleet_app import LEASE_MS
 from tests.proof.fleet_faults import DRIVERS, FAULT
 from tests.proof.spark_driver import CLUSTER, spark_for

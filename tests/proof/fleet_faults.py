@@ -15,14 +15,14 @@ def forget_keys(plant: Plant) -> None:
     """A map names its jobs anew in each call: what is done is done again, and no lease was lost."""
     from pyspark.sql import functions as F  # noqa: N812  (as everybody on Spark writes it)
 
-    rows: Any = import_module("headrace.pipeline.map.rows")
+    rows: Any = import_module("headrace.pipeline.flows.map.rows")
     named, salt = rows.id_of, secrets.token_hex(4)
     plant(rows, "id_of", lambda name, text: named(name, F.concat(text, F.lit(f".{salt}"))))
 
 
 def drop_answers(plant: Plant) -> None:
     """A map leaves out an answer here and there."""
-    run: Any = import_module("headrace.pipeline.map.run")
+    run: Any = import_module("headrace.pipeline.flows.map.run")
     answered = run.answers
 
     def some(*given: Any, **more: Any) -> Any:

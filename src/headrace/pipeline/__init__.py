@@ -3,33 +3,33 @@
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from headrace.pipeline.again.counting import Backfilled as Backfilled
-    from headrace.pipeline.again.counting import Replays as Replays
-    from headrace.pipeline.again.dead_letters import replay_dead_letters as replay_dead_letters
-    from headrace.pipeline.again.history import backfill_jobs as backfill_jobs
     from headrace.pipeline.data_dir import DataDir as DataDir
     from headrace.pipeline.events import Events as Events
-    from headrace.pipeline.fleet.run import (
+    from headrace.pipeline.flows.backfill import backfill_jobs as backfill_jobs
+    from headrace.pipeline.flows.counting import Backfilled as Backfilled
+    from headrace.pipeline.flows.counting import Replays as Replays
+    from headrace.pipeline.flows.fleet.run import (
         FleetProgress as FleetProgress,
     )
-    from headrace.pipeline.fleet.run import (
+    from headrace.pipeline.flows.fleet.run import (
         FleetReport as FleetReport,
     )
-    from headrace.pipeline.fleet.run import (
+    from headrace.pipeline.flows.fleet.run import (
         run_fleet as run_fleet,
     )
+    from headrace.pipeline.flows.ingest.counts import Ingested as Ingested
+    from headrace.pipeline.flows.ingest.follow import follow_rows as follow_rows
+    from headrace.pipeline.flows.ingest.follow import read_followed as read_followed
+    from headrace.pipeline.flows.ingest.mapping import Mapping as Mapping
+    from headrace.pipeline.flows.ingest.reading import read_source as read_source
+    from headrace.pipeline.flows.ingest.refused import read_refused as read_refused
+    from headrace.pipeline.flows.ingest.run import ingest_rows as ingest_rows
+    from headrace.pipeline.flows.map.mapped import Mapped as Mapped
+    from headrace.pipeline.flows.map.run import map_rows as map_rows
+    from headrace.pipeline.flows.replay import replay_dead_letters as replay_dead_letters
     from headrace.pipeline.history.compact import compact as compact
     from headrace.pipeline.history.read import read_history as read_history
     from headrace.pipeline.history.run import follow_history as follow_history
-    from headrace.pipeline.ingest.counts import Ingested as Ingested
-    from headrace.pipeline.ingest.follow import follow_rows as follow_rows
-    from headrace.pipeline.ingest.follow import read_followed as read_followed
-    from headrace.pipeline.ingest.mapping import Mapping as Mapping
-    from headrace.pipeline.ingest.reading import read_source as read_source
-    from headrace.pipeline.ingest.refused import read_refused as read_refused
-    from headrace.pipeline.ingest.run import ingest_rows as ingest_rows
-    from headrace.pipeline.map.mapped import Mapped as Mapped
-    from headrace.pipeline.map.run import map_rows as map_rows
     from headrace.pipeline.progress import lag as lag
     from headrace.pipeline.progress import lost as lost
     from headrace.pipeline.progress import skipped as skipped

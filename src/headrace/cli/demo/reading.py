@@ -10,7 +10,7 @@ from msgspec import Struct, field
 from headrace.model.clock import monotonic_ms
 
 if TYPE_CHECKING:
-    from headrace.pipeline.audit.finding import Audit
+    from headrace.pipeline.audit.findings import Audit
     from headrace.pipeline.data_dir import DataDir
 
 Row = dict[str, Any]
@@ -122,7 +122,7 @@ def _read(spark: Any, url: str, data_dir: "DataDir", id: str, told: DemoReport, 
 
 def _map(spark: Any, url: str, data_dir: "DataDir", told: DemoReport) -> None:
     """Let rows go through jobs, on a fleet of this Spark."""
-    from headrace.pipeline.map.run import map_rows
+    from headrace.pipeline.flows.map.run import map_rows
     from headrace.pipeline.tables.summary import top
 
     street = "element_at(array('Mill Lane', 'High Street', 'Station Road', 'Park Row'), int(id % 4) + 1)"

@@ -17,7 +17,7 @@ from headrace.cli.demo.story import Played, StoryView
 from headrace.model.times import duration_text
 
 if TYPE_CHECKING:
-    from headrace.pipeline.audit.finding import Audit
+    from headrace.pipeline.audit.findings import Audit
 
 BARS = " ▁▂▃▄▅▆▇█"
 FINDINGS_SHOWN = 5

@@ -13,7 +13,7 @@ from headrace.cli.pipeline.options import ALL, FOLDER, MASTER, Conf, Dir, From, 
 from headrace.cli.reading import written
 
 if TYPE_CHECKING:
-    from headrace.pipeline.again.counting import Backfilled
+    from headrace.pipeline.flows.counting import Backfilled
 
 COLUMNS = ("jobs#", "without payload#", "queue", "kind", "events#")
 Where = Annotated[
@@ -63,7 +63,7 @@ def backfill(
     jobs that it made are not taken themselves. Payloads are in the journal where the queue has journal_payloads on, and
     in a history that is written with --payloads; a job without one is named and left out.
     """
-    from headrace.pipeline.again.asking import check_name, check_target, check_times
+    from headrace.pipeline.flows.reprocess import check_name, check_target, check_times
 
     output = Output(json=json)
     asked = PipelineRequest(url=url, dir=dir, tenant=tenant, queue=queue, origin=origin, engine=engine(master, conf))
@@ -75,7 +75,7 @@ def backfill(
     with working(asked, output) as work:
         if work is None:
             return
-        from headrace.pipeline.again.history import backfill_jobs
+        from headrace.pipeline.flows.backfill import backfill_jobs
 
         def run(*, dry: bool, happened_before_ms: int | None = None) -> "Backfilled":
             return backfill_jobs(

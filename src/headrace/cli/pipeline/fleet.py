@@ -25,7 +25,7 @@ from headrace.worker.config import WorkerConfig, settings_of
 if TYPE_CHECKING:
     from headrace.app.app import App
     from headrace.app.decorators import WorkerFields
-    from headrace.pipeline.fleet.run import FleetProgress, FleetReport
+    from headrace.pipeline.flows.fleet.run import FleetProgress, FleetReport
 
 DEFAULT = WorkerConfig()
 COLUMNS = ("worker", "deliveries#", "done#", "retried#", "stalled#", "dead#", "released#", "cancelled#")
@@ -132,7 +132,7 @@ def fleet(
     reach(spark_url(found.url), new=True)
     stopping, line = Stopping(), ProgressLine(output)
     with sparked(engine(master, conf), line, None) as spark:
-        from headrace.pipeline.fleet.run import run_fleet
+        from headrace.pipeline.flows.fleet.run import run_fleet
 
         line.stage(f"fleet of {name}")
         with stopping.heard():

@@ -35,8 +35,8 @@ from headrace.model.times import duration_ms
 from headrace.pipeline.packages import needing_spark
 
 if TYPE_CHECKING:
-    from headrace.pipeline.ingest.counts import Ingested
-    from headrace.pipeline.ingest.finding import Source
+    from headrace.pipeline.flows.ingest.counts import Ingested
+    from headrace.pipeline.flows.ingest.source import Source
 
 FEW_BYTES = 64 * 2**20
 """Files smaller than this are read before Java's better compiler has paid for itself."""
@@ -179,8 +179,8 @@ def ingest(
 def _check(asked: IngestRequest, *, dry_run: bool) -> None:
     """Refuse what makes no sense, and a store that is not there, before Spark is started."""
     with needing_spark():
-        from headrace.pipeline.ingest.mapping import Mapping
-        from headrace.pipeline.ingest.planned import Target
+        from headrace.pipeline.flows.ingest.mapping import Mapping
+        from headrace.pipeline.flows.ingest.planned import Target
 
     target = Target(
         name=asked.name, queue=asked.queue, kind=asked.kind, tenant=asked.tenant, shards=asked.shards, keep=asked.keep
@@ -192,8 +192,8 @@ def _check(asked: IngestRequest, *, dry_run: bool) -> None:
 def _batch(output: Output, asked: IngestRequest, dry_run: bool, check: bool) -> int:
     line = ProgressLine(output)
     with sparked(asked.engine, line, asked.few) as spark:
-        from headrace.pipeline.ingest.reading import read_source
-        from headrace.pipeline.ingest.run import ingest_rows
+        from headrace.pipeline.flows.ingest.reading import read_source
+        from headrace.pipeline.flows.ingest.run import ingest_rows
 
         line.stage(f"reading {asked.said}")
         frame = read_source(spark, asked.source, schema=asked.schema, sql=asked.sql, where=asked.where, corrupt=True)
@@ -221,9 +221,9 @@ def _batch(output: Output, asked: IngestRequest, dry_run: bool, check: bool) -> 
 def _follow(output: Output, asked: IngestRequest, every_ms: int, *, once: bool) -> int:
     line, followed = ProgressLine(output), Followed()
     with sparked(asked.engine, line, None) as spark:
-        from headrace.pipeline.ingest.follow import follow_rows, read_followed
-        from headrace.pipeline.ingest.reading import read_source
-        from headrace.pipeline.ingest.telling import in_words
+        from headrace.pipeline.flows.ingest.follow import follow_rows, read_followed
+        from headrace.pipeline.flows.ingest.reading import read_source
+        from headrace.pipeline.flows.ingest.telling import in_words
 
         line.stage(f"ingesting {asked.said}")
         frame = read_source(

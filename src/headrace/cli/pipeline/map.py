@@ -25,7 +25,7 @@ from headrace.model.times import duration_ms
 from headrace.pipeline.packages import needing_spark
 
 if TYPE_CHECKING:
-    from headrace.pipeline.map.mapped import Mapped, MapProgress
+    from headrace.pipeline.flows.map.mapped import Mapped, MapProgress
 
 WORDS = {
     "done": "with a result",
@@ -138,9 +138,9 @@ def map(  # noqa: A001 - the command's name
     given |= {each: written(value) if isinstance(value, str) else value for each, value in settings.items() if value}
     line = ProgressLine(output)
     with sparked(engine(master, conf), line, None) as spark:
-        from headrace.pipeline.ingest.reading import read_source
-        from headrace.pipeline.map.answers import by_error
-        from headrace.pipeline.map.run import map_rows
+        from headrace.pipeline.flows.ingest.reading import read_source
+        from headrace.pipeline.flows.map.results import by_error
+        from headrace.pipeline.flows.map.run import map_rows
         from headrace.pipeline.tables.summary import top
 
         line.stage(f"reading {found.name}")
@@ -157,8 +157,8 @@ def map(  # noqa: A001 - the command's name
 def _store(context: typer.Context, app: str, url: str | None, kind: str, name: str, folder: Path) -> str:
     """The URL of the store; refuses, before Spark is started, what cannot be mapped."""
     with needing_spark():
-        from headrace.pipeline.map.keys import check_name
-        from headrace.pipeline.map.taking import work_of
+        from headrace.pipeline.flows.map.keys import check_name
+        from headrace.pipeline.flows.map.taking import work_of
         from headrace.pipeline.parquet_table import check_replaceable
 
     found = found_app(app, context, url)

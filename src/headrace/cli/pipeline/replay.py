@@ -15,7 +15,7 @@ from headrace.cli.reading import written
 from headrace.model.times import instant_text
 
 if TYPE_CHECKING:
-    from headrace.pipeline.again.counting import Replays
+    from headrace.pipeline.flows.counting import Replays
 
 COLUMNS = ("dead letters#", "queue", "kind", "reason", "first died", "last died", "error")
 Where = Annotated[
@@ -48,7 +48,7 @@ def replay(
     enqueued_at, died_at, payload and others. It takes what was dead when it began; a dead letter whose id waits or runs
     already is kept (in use).
     """
-    from headrace.pipeline.again.asking import check_times
+    from headrace.pipeline.flows.reprocess import check_times
 
     output = Output(json=json)
     asked = PipelineRequest(url=url, dir=FOLDER, tenant=tenant, queue=queue, engine=engine(master, conf))
@@ -61,7 +61,7 @@ def replay(
         return
     line = ProgressLine(output)
     with sparked(asked.engine, line, there.events) as spark:
-        from headrace.pipeline.again.dead_letters import replay_dead_letters
+        from headrace.pipeline.flows.replay import replay_dead_letters
 
         def run(*, dry: bool, died_before_ms: int | None = None) -> "Replays":
             return replay_dead_letters(

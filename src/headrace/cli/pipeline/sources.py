@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 if TYPE_CHECKING:
-    from headrace.pipeline.ingest.finding import Source
+    from headrace.pipeline.flows.ingest.source import Source
 
 Named = Annotated[
     str,
@@ -38,6 +38,6 @@ Where = Annotated[str | None, typer.Option("--where", show_default=False, help="
 
 def source_of(name: str, format: str | None, options: dict[str, str], master: str) -> "Source":  # noqa: A002 - as the option
     """The source of that name; refuses one that is not there, before Spark is started."""
-    from headrace.pipeline.ingest.finding import find_source
+    from headrace.pipeline.flows.ingest.source import find_source
 
     return find_source(name, format, options, local=master.startswith("local"))

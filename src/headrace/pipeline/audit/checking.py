@@ -11,7 +11,7 @@ from headrace.model.job import State, check_id
 from headrace.model.limits import BATCH_MAX
 from headrace.model.names import Queue, Shard
 from headrace.model.validate import cut
-from headrace.pipeline.audit.finding import Finding
+from headrace.pipeline.audit.findings import Finding
 from headrace.pipeline.source.journal.ranges import bounds_of
 from headrace.stores.contract.store import Store
 

@@ -12,9 +12,9 @@ from pyspark.sql import functions as F  # noqa: N812  (as everybody on Spark wri
 from headrace.model.event import Bounds
 from headrace.model.limits import AUDIT_FLAWS_MAX, AUDIT_LOOKS_MAX
 from headrace.model.names import Shard
+from headrace.pipeline.audit.compare import COMPARED, ROW, compared_dead_letters, compared_jobs, seen_jobs
 from headrace.pipeline.audit.flaws import dead_letter_flaws, number_flaws, story_flaws
 from headrace.pipeline.audit.fold import EVENT, JOB, SHARD, cut_at, fold, fold_dead_letters, uncut
-from headrace.pipeline.audit.sieve import COMPARED, ROW, compared_dead_letters, compared_jobs, seen_jobs
 
 _JOBS = "tenant string, queue string, shard int, id string"
 _SHARDS = "tenant string, queue string, shard int, shards int, first_seq long, is_whole boolean, stood_seq long"

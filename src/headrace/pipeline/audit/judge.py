@@ -5,8 +5,8 @@ from collections.abc import Iterator
 from headrace.model.job import Record, State
 from headrace.model.names import Shard
 from headrace.model.results import Found
-from headrace.pipeline.audit.finding import Finding, What
-from headrace.pipeline.audit.story import ExpectedRecord, Story
+from headrace.pipeline.audit.findings import Finding, What
+from headrace.pipeline.audit.job_history import ExpectedRecord, Story
 
 _ALIVE = (State.WAITING, State.ACTIVE)
 

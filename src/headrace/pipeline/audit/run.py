@@ -10,11 +10,11 @@ from headrace.model.event import Bounds
 from headrace.model.limits import AUDIT_FLAWS_MAX
 from headrace.model.names import Queue, Shard
 from headrace.pipeline.audit.checking import check_counts, check_misplaced, check_records
-from headrace.pipeline.audit.finding import TORN, Audit, Finding
+from headrace.pipeline.audit.findings import TORN, Audit, Finding
 from headrace.pipeline.audit.frames import Frames, Place, StoredRecords, Suspects, place_of
+from headrace.pipeline.audit.job_history import Story
 from headrace.pipeline.audit.judge import MAYBE_OVER
-from headrace.pipeline.audit.looking import Stories, Tail, is_another, look_again
-from headrace.pipeline.audit.story import Story
+from headrace.pipeline.audit.recheck import Stories, Tail, is_another, look_again
 from headrace.pipeline.audit.words import flaw_finding, missing_finding
 from headrace.pipeline.source.journal.ranges import bounds_of
 from headrace.pipeline.source.machine import check_master

@@ -4,7 +4,7 @@ from typing import Any
 
 from headrace.model.event import Bounds
 from headrace.model.names import Shard
-from headrace.pipeline.audit.finding import Finding, What
+from headrace.pipeline.audit.findings import Finding, What
 from headrace.pipeline.audit.frames import StoredRecords
 
 _RESTORED = "readers of this journal miss events; compare with the history, and find out who deletes entries"

@@ -1,0 +1,96 @@
+"""The audit finds what was planted past a store, names it, and says nothing of what is right."""
+
+from pathlib import Path
+
+import pytest
+from pyspark.sql import SparkSession
+
+from headrace.model.job import Job
+from headrace.model.names import Queue, Shard
+from headrace.pipeline.audit.run import audit
+from headrace.stores.contract.store import Store
+from tests.pipeline.audit.redis_records import Keys
+from tests.pipeline.audit.sql_records import MAIL, Rows, id_of, role_of, story
+from tests.pipeline.served import SERVED, ask, fresh_url
+
+
+async def number_all(store: Store) -> None:
+    """Let PostgreSQL number what was appended."""
+    await store.journal.all_bounds(MAIL.all_shards())
+
+
+@pytest.mark.parametrize("name", SERVED)
+def test_every_inconsistency_that_was_planted_is_found_and_nothing_else(
+    spark: SparkSession, name: str, tmp_path: Path
+) -> None:
+    url = fresh_url(name, tmp_path)
+    ask(url, story)
+    ask(url, number_all)
+    planted = (Keys() if name == "redis" else Rows(name, tmp_path)).plant()
+
+    after = audit(spark, url, tenant="acme", queue="mail")
+
+    found = {(each.what, role_of(each.id)) for each in after.findings if each.what != "gap"}
+    assert found == {(what, role) for what, role in planted if what != "gap"}
+    assert any(each.what == "gap" and "events are missing" in each.journal for each in after.findings)
+    assert not after.ok
+    assert after.looks >= 10
+    [lost] = [each for each in after.findings if (each.what, each.id) == ("lost", id_of("lost"))]
+    assert lost.journal == f"waiting since enqueued at seq {lost.seq}"
+    assert lost.store == "no job that waits or runs"
+    assert all(each.hint for each in after.findings)
+
+
+def test_what_nobody_touched_adds_up_without_a_second_look_also_where_a_journal_was_cut(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    url, cut, said = fresh_url("sqlite", tmp_path), Queue("cut", "other"), list[str]()
+
+    async def cut_story(store: Store) -> None:
+        await store.jobs.enqueue([Job(queue=cut, id=f"old-{number}", kind="k") for number in range(5)])
+        await store.queues.configure(cut, {"journal_keep_max": 1})
+        await store.journal.trim(Shard(cut, 0))
+        await store.jobs.enqueue([Job(queue=cut, id="new", kind="k")])
+
+    ask(url, story)
+    ask(url, cut_story)
+
+    found = audit(spark, url, on_progress=said.append)
+
+    assert (found.findings, found.ok, found.looks, found.moving) == ((), True, 0, 0)
+    assert (found.partly, found.shards) == (5, 3)
+    assert said[:2] == ["reading records", "reading the journal"]
+
+
+@pytest.mark.parametrize("name", ["sqlite", "postgres"])
+def test_a_row_that_was_put_into_an_empty_queue_is_named(spark: SparkSession, name: str, tmp_path: Path) -> None:
+    url, empty, full = fresh_url(name, tmp_path), Queue("empty", "acme"), Queue("full", "acme")
+
+    async def two_queues(store: Store) -> None:
+        await store.queues.configure(empty, {"priority": 3})
+        await store.jobs.enqueue([Job(queue=full, id="template", kind="k")])
+
+    ask(url, two_queues)
+    Rows(name, tmp_path).run(
+        "INSERT INTO job (shard_id, id, run_at_ms, body, payload)"
+        " SELECT s.shard_id, 'stranger', j.run_at_ms, j.body, j.payload FROM job j, shard s"
+        " WHERE s.shard_id <> j.shard_id"
+    )
+
+    found = audit(spark, url)
+
+    assert ("unknown", "empty", "stranger") in {(each.what, each.queue, each.id) for each in found.findings}
+
+
+def test_what_is_damaged_throughout_is_listed_in_part_and_counted(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    url, queue = fresh_url("sqlite", tmp_path), Queue("mail", "acme", 3)
+    ask(url, lambda store: store.jobs.enqueue([Job(queue=queue, id=f"job-{n}", kind="k") for n in range(20)]))
+    Rows("sqlite", tmp_path).run("UPDATE shard SET done = done + 3")
+    monkeypatch.setattr("headrace.pipeline.audit.run.AUDIT_FLAWS_MAX", 1)
+
+    found = audit(spark, url)
+
+    assert [each.what for each in found.findings] == ["count"]
+    assert (found.more, found.ok) == (2, False)

@@ -1,0 +1,253 @@
+"""Promises of `backfill_jobs`: jobs behind events are enqueued again, once for a name, and never without payload."""
+
+from pathlib import Path
+
+import pytest
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F  # noqa: N812  (as everybody on Spark writes it)
+
+from headrace.model.errors import BadConfig
+from headrace.model.job import Job
+from headrace.model.names import Queue
+from headrace.model.policy import Policy
+from headrace.pipeline import DataDir, backfill_jobs
+from headrace.pipeline.flows.jobs import again
+from headrace.pipeline.flows.rows import job_rows
+from headrace.stores.contract.store import Store
+from tests.pipeline.byhand import ENQUEUED, Row, frame_of
+from tests.pipeline.served import ask, fresh_url
+from tests.pipeline.writes import drain, waiting
+
+MAIL, PLAIN = Queue("mail", "acme", 2), Queue("plain", "acme")
+HOUR_MS = 3_600_000
+
+
+def told(spark: SparkSession, *events: Row, where: str = "true") -> list[tuple[object, ...]]:
+    """The jobs behind events by hand that match, as id, life, kind and payload."""
+    frame = with_payloads(spark, *events)
+    rows = again(frame, frame.where(where)).orderBy("id", "life").collect()
+    return [(row.id, row.life, row.kind, row.payload) for row in rows]
+
+
+def with_payloads(spark: SparkSession, *events: Row) -> DataFrame:
+    """Events by hand, with payloads where they have one."""
+    bare = frame_of(spark, *({name: value for name, value in event.items() if name != "payload"} for event in events))
+    payloads = spark.createDataFrame(
+        [(number, event.get("payload")) for number, event in enumerate(events, 1)], "seq long, payload string"
+    )
+    return bare.join(payloads, on="seq", how="inner")
+
+
+def test_each_life_that_an_event_tells_of_is_one_job_with_what_it_held_last(spark: SparkSession) -> None:
+    story: list[Row] = [
+        ENQUEUED | {"payload": "1"},
+        ENQUEUED | {"event": "updated", "kind": "post", "payload": "2"},
+        {"event": "claimed"},
+        {"event": "done", "kind": "post"},
+        ENQUEUED | {"payload": "3"},
+        {"event": "dead", "kind": "mail", "dead_letter": 1},
+        ENQUEUED | {"id": "other", "payload": "4"},
+        {"event": "configured", "id": None},
+    ]
+
+    some = told(spark, *story, where="event in ('claimed', 'dead')")
+    every = told(spark, *story)
+
+    assert some == [("a", "1-1", "post", "2"), ("a", "1-5", "mail", "3")]
+    assert every == [*some, ("other", "1-7", "mail", "4")]
+
+
+def test_a_replayed_life_has_the_payload_it_died_with_and_one_that_nobody_told_is_not_made_up(
+    spark: SparkSession,
+) -> None:
+    done: Row = {"event": "done", "kind": "mail"}
+    replayed: list[Row] = [
+        ENQUEUED | {"payload": "1"},
+        {"event": "dead", "dead_letter": 1},
+        ENQUEUED | {"event": "replayed"},
+        done,
+    ]
+    untold: list[Row] = [ENQUEUED | {"payload": "1"}, done, ENQUEUED, done]
+    merged: list[Row] = [
+        ENQUEUED | {"payload": "1"},
+        {"event": "blocked", "payload": "2"},
+        ENQUEUED | {"event": "merged"},
+        done,
+    ]
+    of_blocked_job: list[Row] = [{"event": "claimed"}, {"event": "blocked", "payload": "2", "tag": "wanted"}]
+    stories: dict[str, list[Row]] = {
+        "replayed": replayed,
+        "untold": untold,
+        "merged": merged,
+        "of blocked job": of_blocked_job,
+    }
+    stories["older"] = [{"event": "claimed"}, done]
+    events = [event | {"id": id} for id, story in stories.items() for event in story]
+
+    found = told(spark, *events, where="event = 'done' or tag = 'wanted'")
+
+    assert found == [
+        ("merged", "1-9", "mail", None),
+        ("older", "until-1-16", "mail", None),
+        ("replayed", "1-3", "mail", "1"),
+        ("untold", "1-5", "mail", "1"),
+        ("untold", "1-7", "mail", None),
+    ]
+
+
+def test_rows_are_due_evenly_over_the_time_however_they_are_parted(spark: SparkSession) -> None:
+    lives = spark.range(0, 1_000, 1, 7).select(
+        *(F.lit("x").alias(name) for name in ("tenant", "queue", "kind", "payload", "tag")),
+        F.lit(1).alias("priority"),
+        F.col("id").cast("string"),
+        F.lit("1-1").alias("life"),
+    )
+
+    rows = job_rows(lives, "fix", "there", HOUR_MS, 10_000).collect()
+
+    tenths = [sum((row.delay_ms - HOUR_MS) // 1_000 == at for row in rows) for at in range(10)]
+    assert sum(tenths) == 1_000
+    assert all(80 <= count <= 120 for count in tenths), tenths
+    assert {row.queue for row in rows} == {"there"}
+    assert len({row.key for row in rows}) == len({row.id for row in rows}) == 1_000
+
+
+@pytest.fixture
+def url(tmp_path: Path) -> str:
+    """A store whose queue `mail` tells payloads and whose queue `plain` does not; all jobs are over."""
+    url = fresh_url("sqlite", tmp_path)
+
+    async def send(store: Store) -> None:
+        await store.queues.configure(MAIL, {"journal_payloads": True})
+        for number in range(6):
+            policy, kind = Policy(priority=7), "good" if number < 4 else "bad"
+            payload = b'{"n":%d}' % number
+            job = Job(queue=MAIL, id=f"m-{number}", kind=kind, payload=payload, tag="vip", policy=policy)
+            await store.jobs.enqueue([job])
+        await store.jobs.enqueue([Job(queue=PLAIN, id="p", kind="good", payload=b'"lost"')])
+
+    ask(url, send)
+    drain(url, MAIL)
+    drain(url, PLAIN)
+    return url
+
+
+def test_jobs_behind_events_are_enqueued_again_once_for_a_name(spark: SparkSession, url: str, tmp_path: Path) -> None:
+    data_dir, where = DataDir(tmp_path / "headrace-data"), "event = 'done' and kind = 'good'"
+
+    would = backfill_jobs(spark, url, data_dir, where, name="fix", dry_run=True)
+    untouched = waiting(url, MAIL)
+    first = backfill_jobs(spark, url, data_dir, where, name="fix")
+    found = {record.payload: record for record in waiting(url, MAIL)}
+    drain(url, MAIL)
+    second = backfill_jobs(spark, url, data_dir, where, name="fix")
+    otherwise = backfill_jobs(spark, url, data_dir, "kind = 'good' and tag = 'vip'", name="fix")
+    other = backfill_jobs(
+        spark, url, data_dir, where, name="more", tenant="acme", queue="mail", limit=1, to_kind="good too"
+    )
+
+    assert (would.dry, would.origin, would.events, would.jobs, would.created, untouched) == (
+        True,
+        "journal",
+        5,
+        5,
+        0,
+        [],
+    )
+    assert would.sentence() == (
+        "4 jobs would be enqueued again; of 1 job the payload or kind is not known, for example acme/plain/p"
+    )
+    assert [(each.queue, each.kind, each.jobs, each.missing, each.events) for each in would.groups] == [
+        ("mail", "good", 4, 0, 4),
+        ("plain", "good", 1, 1, 1),
+    ]
+    assert (first.created, first.duplicate, first.missing, first.refused) == (4, 0, 1, {})
+    assert first.missing_examples == ("acme/plain/p",)
+    assert (second.jobs, second.created, second.duplicate) == (5, 0, 4)
+    assert (otherwise.jobs, otherwise.created, otherwise.duplicate) == (4, 0, 4)
+    assert (other.jobs, other.created, [record.kind for record in waiting(url, MAIL)]) == (1, 1, ["good too"])
+    assert sorted(found) == [b'{"n":%d}' % number for number in range(4)]
+    assert {(record.tag, record.policy.priority) for record in found.values()} == {("vip", 7)}
+    assert waiting(url, PLAIN) == []
+
+
+def test_jobs_that_were_not_counted_are_not_enqueued_unseen(spark: SparkSession, url: str, tmp_path: Path) -> None:
+    data_dir, where = DataDir(tmp_path / "headrace-data"), "event = 'done' and kind = 'good' and queue = 'mail'"
+
+    would = backfill_jobs(spark, url, data_dir, where, name="fix", dry_run=True)
+    ask(url, lambda store: store.jobs.enqueue([Job(queue=MAIL, id="late", kind="good", payload=b"1")]))
+    drain(url, MAIL)
+    done = backfill_jobs(spark, url, data_dir, where, name="fix", happened_before_ms=would.happened_before_ms)
+    later = backfill_jobs(spark, url, data_dir, where, name="fix", dry_run=True)
+
+    assert (would.jobs, done.jobs, done.created, later.jobs) == (4, 4, 4, 5)
+
+
+def test_a_payload_may_be_made_from_what_is_known_and_a_null_is_missing(
+    spark: SparkSession, url: str, tmp_path: Path
+) -> None:
+    data_dir = DataDir(tmp_path / "headrace-data")
+
+    done = backfill_jobs(
+        spark,
+        url,
+        data_dir,
+        "event = 'done'",
+        name="made",
+        to_queue="new",
+        payload="if(id = 'm-0', null, struct(id, tag))",
+    )
+
+    assert (done.jobs, done.created, done.missing, done.missing_examples) == (7, 6, 1, ("acme/mail/m-0",))
+    payloads = sorted(record.payload for record in waiting(url, Queue("new", "acme")))
+    assert payloads[0] == b'{"id":"m-1","tag":"vip"}'
+    assert payloads[-1] == b'{"id":"p","tag":null}'
+
+
+@pytest.mark.parametrize(
+    ("where", "payload", "sentence"),
+    [
+        ("event =", None, r"^where 'event =' is no SQL that Spark understands: Syntax error at or near end of input$"),
+        ("died_at is null", None, r"^where 'died_at is null' names 'died_at', which is not there; columns are tenant,"),
+        ("kind", None, r"^where 'kind' is string, not true or false; write a condition, as in: kind = 'mail'$"),
+        ("seq > 'x'", None, r"^where \"seq > 'x'\" fails on a row: 'x' is no bigint; let it give null there"),
+        (
+            "true",
+            "struct(idd)",
+            r"^payload 'struct\(idd\)' names 'idd', which is not there; columns are tenant, queue,",
+        ),
+        ("true", "cast(id as int)", r"^payload 'cast\(id as int\)' fails on a row: '.*' is no int; let it give null"),
+        ("true", "cast(id as binary)", r"^column 'payload' of what is written as jobs must be string with JSON in it"),
+    ],
+)
+def test_sql_that_cannot_be_is_one_sentence_and_nothing_is_written(
+    spark: SparkSession, url: str, tmp_path: Path, where: str, payload: str | None, sentence: str
+) -> None:
+    with pytest.raises(BadConfig, match=sentence):
+        backfill_jobs(
+            spark, url, DataDir(tmp_path / "headrace-data"), where, name="bad", payload=payload, tenant="acme"
+        )
+
+    assert waiting(url, MAIL) == []
+
+
+def test_a_name_that_cannot_be_a_key_is_refused(spark: SparkSession, url: str, tmp_path: Path) -> None:
+    for name in ("", "a/b", "x" * 81):
+        with pytest.raises(BadConfig, match=r"name is '.*'; give 1 to 80 printable characters other than '/'"):
+            backfill_jobs(spark, url, DataDir(tmp_path / "headrace-data"), "true", name=name)
+
+
+def test_a_job_that_was_removed_has_the_tag_and_priority_that_it_had(spark: SparkSession) -> None:
+    events = frame_of(spark, ENQUEUED, {"event": "removed", "kind": "mail", "reason": "waiting"})
+
+    [row] = again(events, events.where("event = 'removed'")).collect()
+
+    assert (row.kind, row.tag, row.priority) == ("mail", "vip", 5)
+
+
+def test_events_without_payloads_give_none(spark: SparkSession) -> None:
+    events = frame_of(spark, ENQUEUED, {"event": "done", "kind": "mail"})
+
+    [row] = again(events, events.where("event = 'done'")).collect()
+
+    assert (row.life, row.kind, row.tag, row.priority, row.payload) == ("1-1", "mail", None, None, None)

@@ -1,0 +1,99 @@
+"""Promises of map through a fleet, and of `headrace pipeline map`."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pyarrow.parquet as pq
+import pytest
+from pyspark.sql import SparkSession
+
+from headrace.cli.main import main
+from headrace.model.names import Queue
+from headrace.pipeline import map_rows
+from headrace.pipeline.flows.map.mapped import MapProgress
+from tests.pipeline.flows.map_runs import answer, greet
+from tests.pipeline.served import fresh_url
+from tests.pipeline.writes import events
+
+APP = "tests.pipeline.flows.map_runs:app"
+
+
+def test_a_fleet_does_the_jobs_of_all_rows_and_results_have_the_type_that_was_asked_for(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    """The URL holds a password, and the key has two columns."""
+    url, told = fresh_url("redis", tmp_path), list[MapProgress]()
+    rows = spark.sql("SELECT id, id % 2 AS half, concat('n', id) AS who FROM range(60)")
+    call: dict[str, Any] = {
+        "key": ["half", "id"],
+        "name": "hi",
+        "url": url,
+        "shards": 2,
+        "schema": "said string, dead_letters int",
+    }
+
+    found = map_rows(
+        rows, APP, greet.options(priority=7), payload="struct(who AS name)", on_progress=told.append, **call
+    )
+    again = map_rows(rows, APP, greet, payload="struct(who AS name)", **call)
+
+    assert found.fleet is not None
+    wanted = {(n % 2, n, "done", f"Hello, n{n}!", len(str(n)) + 1) for n in range(60)}
+    assert answer(found.frame, "half", "id", "outcome", "result.said", "result.dead_letters") == wanted
+    assert answer(again.frame, "id", "result.said") == answer(found.frame, "id", "result.said")
+    assert (found.fleet.done, again.fleet, again.created) == (60, None, 0)
+    assert events(url, Queue("map-hi", shards=2))["claimed"] == found.fleet.deliveries
+    assert list(dict.fromkeys(far.step for far in told)) == ["reading", "enqueuing", "running", "collecting"]
+
+
+def test_the_command_writes_results_by_key_and_goes_on_from_where_it_was(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """T36: the same in words and for programs."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("HEADRACE_URL", fresh_url("sqlite", tmp_path))
+    Path("numbers.csv").write_text("n,more\n1,a\n2,b\n5,c\n")
+    words = ["pipeline", "map", "numbers.csv", "--kind", "square", "--key", "n", "--name", "sq", "--app", APP]
+
+    ended = main([*words, "--workers", "1", "--result", "bigint", "--json"])
+    first = json.loads(capfd.readouterr().out)
+    again = main([*words, "--result", "bigint"])
+    told = capfd.readouterr()
+
+    folder = tmp_path / "headrace-data" / "map" / "sq"
+    assert (ended, again) == (1, 1)
+    assert (first["rows"], first["created"], first["outcomes"]) == (3, 3, {"done": 2, "dead": 1})
+    assert (first["folder"], first["fleet"]["done"]) == (str(folder), 2)
+    assert first["errors"] == [{"outcome": "dead", "error_class": "ValueError", "rows": 1, "example": "5 is no number"}]
+    assert sorted((row["n"], row["result"]) for row in pq.read_table(folder).to_pylist()) == [(1, 1), (2, 4), (5, None)]
+    assert "3 rows: 0 new jobs on queue 'map-sq', 3 known from before" in told.out
+    assert "results by key in headrace-data/map/sq/*.parquet" in told.out
+    assert told.err == "next: headrace dead replay --all -q map-sq, and the same command again\n"
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        ((), "a map needs an app, whose jobs the rows go through"),
+        (("--app", APP, "--kind", "squre"), "no handler for kind 'squre'; did you mean 'square'?"),
+        (("--app", APP, "--name", "a/b"), "the name of a map is 'a/b'"),
+        (("--app", APP, "--keep", "soon"), "keep 'soon' is no duration"),
+        (("--app", APP, "--to", "."), "is no table that Headrace wrote, and is left alone"),
+    ],
+)
+def test_what_makes_no_sense_is_refused_before_spark_starts(
+    words: tuple[str, ...],
+    told: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capfd: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("HEADRACE_APP", raising=False)
+    Path("numbers.csv").write_text("n\n1\n")
+    given = ["pipeline", "map", "numbers.csv", "--kind", "square", "--key", "n", "--name", "sq"]
+
+    ended = main([*given, *words, "--master", "spark://nowhere:1"])
+
+    assert (ended, told in capfd.readouterr().err) == (2, True)

@@ -1,0 +1,162 @@
+"""Promises of `headrace pipeline replay` and `backfill`: they count, show and ask before they do anything."""
+
+import json
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyspark.sql import SparkSession
+
+from headrace.cli.main import main
+from headrace.model.job import Job
+from headrace.model.names import Queue
+from headrace.model.outcome import Failed, JobError
+from headrace.stores.contract.store import Store
+from tests.cli.support import environment
+from tests.pipeline.served import ask, fresh_url
+from tests.pipeline.writes import drain, waiting
+from tests.support.terminals import Terminal
+
+MAIL = Queue("mail", "acme")
+WHERE = ["--where", "error_class = 'Timeout'"]
+Run = Callable[..., tuple[str, str]]
+ASKING = """
+import typer
+from headrace.cli.output import Output
+from headrace.cli.pipeline.again import counted_first
+from headrace.cli.pipeline.line import ProgressLine
+from headrace.pipeline.flows.counting import Replays
+
+output = Output(json=False)
+line = ProgressLine(output)
+try:
+    with line.running("counting"):
+        done = counted_first(
+            output,
+            line,
+            count=lambda: Replays(found=5, died_before_ms=1, dry=True),
+            size=lambda would: would.found,
+            show=lambda would: output.say("the groups"),
+            do=lambda would: Replays(found=would.found, replayed=5, died_before_ms=1),
+            dry_run=False,
+            yes=False,
+        )
+    output.say(done.sentence())
+except typer.Abort:
+    raise SystemExit(130)
+"""
+
+
+@pytest.fixture
+def url(tmp_path: Path) -> str:
+    """A store with five dead letters, whose journal tells payloads."""
+    url = fresh_url("sqlite", tmp_path)
+
+    async def send(store: Store) -> None:
+        await store.queues.configure(MAIL, {"journal_payloads": True})
+        await store.jobs.enqueue([Job(queue=MAIL, id=f"job-{at}", kind="send", payload=b"%d" % at) for at in range(5)])
+
+    ask(url, send)
+    drain(url, MAIL, Failed(JobError.of("Timeout", "it failed")))
+    return url
+
+
+@pytest.fixture
+def run(
+    spark: SparkSession, url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> Run:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("HEADRACE_URL", url)
+
+    def ran(*words: str, code: int = 0) -> tuple[str, str]:
+        ended, told = main(["pipeline", *words]), capfd.readouterr()
+        assert ended == code, told
+        return told.out, told.err
+
+    return ran
+
+
+def document(told: tuple[str, str]) -> dict[str, Any]:
+    found: dict[str, Any] = json.loads(told[0])
+    return found
+
+
+def test_replay_shows_what_it_would_do_and_does_it_when_told_so(run: Run, url: str) -> None:
+    """T36: a dry run, nobody there to answer, --yes, and nothing left."""
+    dry, _ = run("replay", *WHERE, "--dry-run")
+    unanswered = run("replay", *WHERE, "--json", code=2)
+    untouched = waiting(url, MAIL)
+    done = document(run("replay", *WHERE, "--yes", "--delay", "1h", "--json"))
+    again, _ = run("replay", *WHERE, "--yes")
+
+    lines = dry.splitlines()
+    assert lines[0].split() == ["dead", "letters", "queue", "kind", "reason", "first", "died", "last", "died", "error"]
+    assert lines[2].split()[:4] == ["5", "acme/mail", "send", "failed"]
+    assert lines[-1] == "5 dead letters would be replayed"
+    assert (document(unanswered)["dry"], document(unanswered)["found"], untouched) == (True, 5, [])
+    [why] = [json.loads(line)["message"] for line in unanswered[1].splitlines() if line.startswith("{")]
+    assert why == "5 dead letters would be replayed. Do it? Nobody can answer here; add --yes to do it"
+    assert (done["dry"], done["found"], done["replayed"], len(waiting(url, MAIL))) == (False, 5, 5, 5)
+    assert again == "no dead letter matches\n"
+
+
+def test_backfill_shows_what_it_would_do_and_does_it_when_told_so(run: Run, url: str) -> None:
+    """T36: from a history that was written with payloads."""
+    run("history", "--once", "--payloads", "--json")
+    words = ("backfill", "--where", "event = 'dead' and id <> 'job-0'", "--name", "again")
+
+    dry, hint = run(*words, "--dry-run")
+    untouched = waiting(url, MAIL)
+    done = document(run(*words, "--yes", "--json", "--to-kind", "resend"))
+
+    assert dry.splitlines()[2].split() == ["4", "0", "acme/mail", "send", "4"]
+    assert dry.splitlines()[-1] == "4 jobs would be enqueued again"
+    assert "nothing was changed; leave out --dry-run to do it\n" in hint
+    assert untouched == []
+    assert (done["dry"], done["origin"], done["created"], done["missing"]) == (False, "history", 4, 0)
+    assert sorted((record.kind, record.payload) for record in waiting(url, MAIL)) == [
+        ("resend", b"%d" % at) for at in range(1, 5)
+    ]
+
+
+def test_backfill_of_a_history_without_payloads_says_what_to_do_instead(run: Run, url: str) -> None:
+    run("history", "--once", "--json")
+    words = ("backfill", "--where", "event = 'dead'", "--name", "again", "--yes")
+
+    _, told = run(*words, code=2)
+    made = document(run(*words, "--payload", "id", "--limit", "1", "--dry-run", "--json"))
+    done = document(run(*words, "--origin", "journal", "--json"))
+
+    assert (
+        "was written without payloads, and a job needs one; take the events from the journal (origin journal)" in told
+    )
+    assert (made["jobs"], made["missing"]) == (1, 0)
+    assert (done["origin"], done["created"], done["missing"]) == ("journal", 5, 0)
+
+
+def test_sql_that_cannot_be_is_one_sentence(run: Run, url: str) -> None:
+    told = run("replay", "--where", "dead_letter > 'x'", "--yes", code=2)
+    other = run("backfill", "--where", "true", "--name", "n", "--payload", "idd", "--yes", code=2)
+
+    assert "headrace: --where \"dead_letter > 'x'\" fails on a row: 'x' is no bigint; let it give null" in told[1]
+    assert (told[0], "Traceback" in told[1]) == ("", False)
+    assert "headrace: --payload 'idd' names 'idd', which is not there; columns are tenant, queue," in other[1]
+    assert waiting(url, MAIL) == []
+
+
+@pytest.mark.parametrize(
+    ("answer", "code", "last"), [("y", 0, "of 5 dead letters 5 replayed"), ("n", 130, "nothing was changed")]
+)
+def test_in_a_terminal_a_person_is_shown_the_counts_and_asked_beside_the_line_that_moves(
+    tmp_path: Path, answer: str, code: int, last: str
+) -> None:
+    """T36: by what the commands ask with; Spark has no part in it."""
+    with Terminal([sys.executable, "-c", ASKING], cwd=tmp_path, env=environment(None)) as terminal:
+        terminal.wait_for("the groups\n5 dead letters would be replayed. Do it? [y/N]:")
+        terminal.type(f"{answer}\n")
+        ended = terminal.end()
+
+    assert ended == code
+    assert terminal.told.rstrip().endswith(last)

@@ -9,7 +9,7 @@ from benchmarks.running import Say
 from benchmarks.spark_filling import JOURNAL_BYTES_MAX, on_store
 from headrace.client.client import Client
 from headrace.model.names import Queue
-from headrace.pipeline.write import enqueue
+from headrace.pipeline.sinks import enqueue
 from headrace.stores.contract.store import Store
 
 TENANT = "writes"

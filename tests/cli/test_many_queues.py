@@ -14,8 +14,8 @@ from headrace.model.job import Job
 from headrace.model.limits import BATCH_MAX, DURATION_MS_MAX, PAGE_MAX
 from headrace.model.names import Queue
 from headrace.model.outcome import Done
+from headrace.pipeline.source.discovery import find_queues
 from headrace.pipeline.source.options import SourceOptions
-from headrace.pipeline.source.targets import find_queues
 from headrace.stores.contract.store import Store
 from headrace.stores.memory.store import MemoryStore
 from headrace.testing.forwarding_store import ForwardingStore, StoreCall

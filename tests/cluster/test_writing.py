@@ -13,7 +13,7 @@ from pyspark.sql import SparkSession
 from headrace.model.claim import ClaimRequest
 from headrace.model.names import Queue
 from headrace.model.outcome import Done
-from headrace.pipeline.write import enqueue
+from headrace.pipeline.sinks import enqueue
 from headrace.stores.open import open_store
 from tests.pipeline.served import SERVED, fresh_url
 

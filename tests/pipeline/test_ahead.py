@@ -5,7 +5,7 @@ from collections.abc import Generator
 
 import pytest
 
-from headrace.pipeline.source.ahead import ahead
+from headrace.pipeline.source.arrow import ahead
 
 
 def threads() -> list[str]:

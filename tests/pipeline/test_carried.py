@@ -11,8 +11,8 @@ from headrace.model.limits import PAYLOAD_BYTES_MAX
 from headrace.model.names import Queue, Shard
 from headrace.model.outcome import Done
 from headrace.pipeline.source.filters import Filters
-from headrace.pipeline.source.journal.bodies import Bodies, events_for
-from headrace.pipeline.source.journal.convert import Converter, JournalPage
+from headrace.pipeline.source.journal.pages import Converter, JournalPage
+from headrace.pipeline.source.journal.payloads import Bodies, events_for
 from headrace.pipeline.source.schema import JOURNAL, JOURNAL_BODIES, Table
 from headrace.stores.open import open_store
 from headrace.testing.faults import FaultyStore

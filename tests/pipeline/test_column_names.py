@@ -8,7 +8,7 @@ from pyspark.sql.types import ArrayType, DataType, StructType
 from headrace.pipeline.flows.map.keys import ANSWER
 from headrace.pipeline.flows.map.results import MARKS
 from headrace.pipeline.source.schema import JOURNAL_BODIES, SPARK_SCHEMA, TABLES
-from headrace.pipeline.source.write.keeping import SCHEMA
+from headrace.pipeline.source.sink.rejects import SCHEMA
 from headrace.pipeline.stats.columns import STATS
 from headrace.pipeline.tables.attempts import attempts
 from headrace.pipeline.tables.errors import errors

@@ -8,7 +8,7 @@ from pyspark.sql.pandas.types import to_arrow_schema
 
 from headrace.model.event import LINE_COLUMNS, Entry
 from headrace.model.names import Queue, Shard
-from headrace.pipeline.source.journal.convert import Converter, JournalPage
+from headrace.pipeline.source.journal.pages import Converter, JournalPage
 from headrace.pipeline.source.schema import ARROW_SCHEMA, JOURNAL, LINE, SPARK_SCHEMA
 
 SHARD = Shard(Queue("mail", "acme", 3).fail_queue, 2)

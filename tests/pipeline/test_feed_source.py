@@ -15,7 +15,7 @@ from pyspark.sql.datasource import EqualTo, GreaterThanOrEqual
 
 from headrace.model.errors import BadConfig, Refused
 from headrace.model.feed import FeedName, FeedType, ItemPosition, Publication
-from headrace.pipeline.source.feed.shares import shares
+from headrace.pipeline.source.feed.follower import shares
 from headrace.stores.contract.store import Store
 from tests.pipeline.playing import Checkpoint, Row, playing
 from tests.pipeline.served import SERVED, Batch, ask, fresh_url

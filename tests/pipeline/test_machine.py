@@ -9,9 +9,9 @@ from headrace.model.errors import BadConfig
 from headrace.model.event import Span
 from headrace.model.names import Queue, Shard
 from headrace.pipeline.source.journal.reader import JournalPart, JournalReader
-from headrace.pipeline.source.machine import LocalPartition, check_here, here
 from headrace.pipeline.source.options import SourceOptions
 from headrace.pipeline.source.schema import JOURNAL
+from headrace.pipeline.source.store_access import LocalPartition, check_here, here
 from tests.pipeline.filling import fill, tell
 from tests.pipeline.stories import url_of
 

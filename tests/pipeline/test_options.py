@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 
 from headrace.model.errors import BadConfig, HeadraceError
+from headrace.pipeline.source.offsets import Place
 from headrace.pipeline.source.options import SourceOptions, WriteOptions
-from headrace.pipeline.source.place import Place
 from headrace.pipeline.source.schema import BODIES, TABLES, table_of
 
 

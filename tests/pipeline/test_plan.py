@@ -6,7 +6,7 @@ from hypothesis import strategies as some
 
 from headrace.model.event import Bounds, Span
 from headrace.model.names import Queue, Shard
-from headrace.pipeline.source.plan import span_of, split
+from headrace.pipeline.source.partitioning import span_of, split
 
 QUEUE = Queue("q", shards=256)
 

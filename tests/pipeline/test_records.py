@@ -20,7 +20,7 @@ from headrace.model.job import Job
 from headrace.model.names import Queue, Shard
 from headrace.model.outcome import Done, Failed, JobError, Retried
 from headrace.model.policy import Policy
-from headrace.pipeline.source.records.plan import ShardGroups
+from headrace.pipeline.source.records.reader import ShardGroups
 from headrace.stores.contract.store import Store
 from tests.pipeline.served import SERVED, Batch, ask, fresh_url
 from tests.pipeline.stories import ODD_MESSAGE, instant

@@ -13,7 +13,7 @@ from headrace.model.names import Queue
 from headrace.model.outcome import Failed, JobError
 from headrace.pipeline.source import options
 from headrace.pipeline.source.schema import TABLES
-from headrace.pipeline.source.write.making import COLUMNS
+from headrace.pipeline.source.sink.row_to_job import COLUMNS
 from headrace.stores.contract.store import Store
 from tests.pipeline.stories import tell, url_of
 

@@ -7,9 +7,9 @@ import pytest
 from headrace.model.clock import ManualClock, monotonic_ms
 from headrace.model.errors import BadConfig
 from headrace.model.names import Queue, Shard
-from headrace.pipeline.source.following import FIND_EVERY_MS, LOOK_EVERY_MS
-from headrace.pipeline.source.journal.follow import Follower
+from headrace.pipeline.source.journal.follower import Follower
 from headrace.pipeline.source.options import SourceOptions
+from headrace.pipeline.source.stream_reader import FIND_EVERY_MS, LOOK_EVERY_MS
 from tests.pipeline.filling import T0, fill, keep, tell
 from tests.pipeline.playing import Checkpoint, Row, ids, places, playing
 from tests.pipeline.served import SERVED, fresh_url

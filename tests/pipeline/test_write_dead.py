@@ -10,11 +10,11 @@ from headrace.model.finished import DeadLetter
 from headrace.model.job import Job
 from headrace.model.names import Queue
 from headrace.model.results import Replayed
-from headrace.pipeline.source.machine import here
+from headrace.pipeline.sinks import replay
 from headrace.pipeline.source.options import WriteOptions
-from headrace.pipeline.source.write.dead import DeadSink
-from headrace.pipeline.source.write.run import Run
-from headrace.pipeline.write import replay
+from headrace.pipeline.source.sink.dead_letters import DeadSink
+from headrace.pipeline.source.sink.result import Run
+from headrace.pipeline.source.store_access import here
 from headrace.stores.contract.store import Store
 from headrace.stores.open import open_store
 from headrace.testing.faults import FaultyStore

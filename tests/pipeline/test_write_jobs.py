@@ -31,12 +31,11 @@ from headrace.model.ids import derived_id
 from headrace.model.job import Job
 from headrace.model.names import Queue
 from headrace.model.policy import Policy
-from headrace.pipeline.source.machine import here
+from headrace.pipeline.sinks import enqueue
 from headrace.pipeline.source.options import WriteOptions
-from headrace.pipeline.source.write.counts import WriteTally, total
-from headrace.pipeline.source.write.jobs import JobSink
-from headrace.pipeline.source.write.run import Run
-from headrace.pipeline.write import enqueue
+from headrace.pipeline.source.sink.jobs import JobSink
+from headrace.pipeline.source.sink.result import Run, WriteTally, total
+from headrace.pipeline.source.store_access import here
 from headrace.stores.contract.store import Store
 from headrace.stores.open import open_store
 from headrace.testing.faults import FaultyStore

@@ -13,7 +13,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
 from headrace.model.names import Queue
-from headrace.pipeline.source.write.counts import Written
+from headrace.pipeline.source.sink.result import Written
 from headrace.stores.open import open_store
 from tests.pipeline.served import SERVED, fresh_url
 from tests.pipeline.writes import REPORT, drain, events, reported, shown

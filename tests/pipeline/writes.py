@@ -29,8 +29,8 @@ from headrace.model.feed import FeedName
 from headrace.model.job import Record, State
 from headrace.model.names import Queue
 from headrace.model.outcome import Done, Failed, JobError, Outcome
+from headrace.pipeline.source.sink.result import Written
 from headrace.pipeline.source.source import HeadraceSource
-from headrace.pipeline.source.write.counts import Written
 from headrace.stores.contract.store import Store
 from tests.pipeline.served import ask
 

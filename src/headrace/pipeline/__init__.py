@@ -34,6 +34,10 @@ if TYPE_CHECKING:
     from headrace.pipeline.progress import lost as lost
     from headrace.pipeline.progress import skipped as skipped
     from headrace.pipeline.report.report import write_report as write_report
+    from headrace.pipeline.sinks import Written as Written
+    from headrace.pipeline.sinks import enqueue as enqueue
+    from headrace.pipeline.sinks import publish as publish
+    from headrace.pipeline.sinks import replay as replay
     from headrace.pipeline.start import session as session
     from headrace.pipeline.stats.run import (
         follow_stats as follow_stats,
@@ -56,10 +60,6 @@ if TYPE_CHECKING:
     from headrace.pipeline.tables.write import (
         write_usage as write_usage,
     )
-    from headrace.pipeline.write import Written as Written
-    from headrace.pipeline.write import enqueue as enqueue
-    from headrace.pipeline.write import publish as publish
-    from headrace.pipeline.write import replay as replay
 else:
     from headrace._lazy import attach
     from headrace.pipeline.packages import needing_spark

@@ -11,8 +11,8 @@ from headrace.model.validate import bounded_repr
 from headrace.pipeline.data_dir import DataDir
 from headrace.pipeline.history.read import read_history
 from headrace.pipeline.origin import Origin, default_origin
-from headrace.pipeline.source.machine import check_master
 from headrace.pipeline.source.options import ALL, SourceOptions
+from headrace.pipeline.source.store_access import check_master
 
 
 class Events(Struct, frozen=True):

@@ -12,7 +12,7 @@ from headrace.app.app import App
 from headrace.app.discovery import load_app
 from headrace.model.errors import BadConfig
 from headrace.pipeline.flows.fleet.app_bundle import Cargo, pack
-from headrace.pipeline.source.machine import here
+from headrace.pipeline.source.store_access import here
 from tests.pipeline.flows import fleet_app
 from tests.pipeline.stories import url_of
 

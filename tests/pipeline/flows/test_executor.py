@@ -19,7 +19,7 @@ from headrace.pipeline.flows.fleet.control import ask_to_stop, forget
 from headrace.pipeline.flows.fleet.drained import is_drained
 from headrace.pipeline.flows.fleet.executor import LEFTOVER_EXIT, leftovers, stand
 from headrace.pipeline.flows.fleet.orders import Orders, Until
-from headrace.pipeline.source.machine import here
+from headrace.pipeline.source.store_access import here
 from headrace.stores.contract.store import Store
 from headrace.stores.open import open_store
 from tests.pipeline.flows.fleet_runs import PATIENCE_S, check_once, counted, journal, send, upon

@@ -15,9 +15,9 @@ from pyspark.sql.types import StringType, StructField, StructType, TimestampType
 from headrace.model.errors import BadConfig
 from headrace.model.names import Queue
 from headrace.pipeline.source.options import WriteOptions
+from headrace.pipeline.source.sink.rejects import SCHEMA, Keeper, settle_refused
+from headrace.pipeline.source.sink.row_to_job import COLUMNS
 from headrace.pipeline.source.source import HeadraceSource
-from headrace.pipeline.source.write.keeping import SCHEMA, Keeper, settle_refused
-from headrace.pipeline.source.write.making import COLUMNS
 from headrace.stores.contract.store import Store
 from tests.pipeline.served import SERVED, ask, fresh_url
 from tests.pipeline.writes import Batch, Row, batches, schema_of, shown, write

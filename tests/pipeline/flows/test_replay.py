@@ -13,9 +13,8 @@ from headrace.model.names import Queue
 from headrace.model.outcome import Failed, JobError
 from headrace.pipeline import replay_dead_letters
 from headrace.pipeline.source.options import WriteOptions
-from headrace.pipeline.source.write.dead import DeadSink
-from headrace.pipeline.source.write.run import begin
-from headrace.pipeline.source.write.spread import Spread
+from headrace.pipeline.source.sink.dead_letters import DeadSink, Spread
+from headrace.pipeline.source.sink.result import begin
 from headrace.stores.contract.store import Store
 from headrace.stores.open import open_store
 from tests.pipeline.served import ask, fresh_url

@@ -18,8 +18,8 @@ def look(url: str, tenant: str, queue: str) -> Backlog:
     """What the journals hold; refuses a store or a queue that is not there, which takes Spark seconds to find out."""
 
     async def looked(store: Store) -> Backlog:
+        from headrace.pipeline.source.discovery import find_queues
         from headrace.pipeline.source.options import SourceOptions
-        from headrace.pipeline.source.targets import find_queues
 
         queues = await find_queues(store, SourceOptions.parse({"url": url, "tenant": tenant, "queue": queue}))
         events = 0

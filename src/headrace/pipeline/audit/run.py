@@ -16,11 +16,10 @@ from headrace.pipeline.audit.job_history import Story
 from headrace.pipeline.audit.judge import MAYBE_OVER
 from headrace.pipeline.audit.recheck import Stories, Tail, is_another, look_again
 from headrace.pipeline.audit.words import flaw_finding, missing_finding
+from headrace.pipeline.source.discovery import find_queues
 from headrace.pipeline.source.journal.ranges import bounds_of
-from headrace.pipeline.source.machine import check_master
-from headrace.pipeline.source.opening import opened
 from headrace.pipeline.source.options import ALL, SourceOptions
-from headrace.pipeline.source.targets import find_queues
+from headrace.pipeline.source.store_access import check_master, opened
 from headrace.stores.contract.store import Store
 
 Shards = dict[Shard, Bounds]

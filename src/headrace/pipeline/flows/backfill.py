@@ -17,12 +17,12 @@ from headrace.pipeline.flows.reprocess import check_limit, check_name, check_tar
 from headrace.pipeline.flows.rows import counts_of, is_known, job_rows, made_by
 from headrace.pipeline.flows.times import now_ms
 from headrace.pipeline.origin import Origin
-from headrace.pipeline.source.machine import check_master
+from headrace.pipeline.sinks import enqueue
 from headrace.pipeline.source.options import ALL
-from headrace.pipeline.source.write.columns import check_columns
-from headrace.pipeline.source.write.making import COLUMNS
+from headrace.pipeline.source.sink.columns import check_columns
+from headrace.pipeline.source.sink.row_to_job import COLUMNS
+from headrace.pipeline.source.store_access import check_master
 from headrace.pipeline.sql import filtered, one_sentence
-from headrace.pipeline.write import enqueue
 
 HELD = (*NEEDED, "payload")
 """The columns that tell what a job held."""

@@ -10,10 +10,10 @@ from headrace.pipeline.flows.counting import GROUPS_MAX, DeadLetterGroup, Replay
 from headrace.pipeline.flows.holding import counted_rows
 from headrace.pipeline.flows.reprocess import check_limit, check_times, names_bodies
 from headrace.pipeline.flows.times import now_ms
-from headrace.pipeline.source.machine import check_master
+from headrace.pipeline.sinks import replay
 from headrace.pipeline.source.options import ALL, SourceOptions
+from headrace.pipeline.source.store_access import check_master
 from headrace.pipeline.sql import filtered
-from headrace.pipeline.write import replay
 
 DEAD_LETTER = ("tenant", "queue", "shard", "dead_letter")
 """What names a dead letter."""

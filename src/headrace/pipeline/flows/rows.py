@@ -4,7 +4,7 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812  (as everybody on Spark writes it)
 
 from headrace.pipeline.flows.counting import GROUPS_MAX, Backfilled, JobGroup
-from headrace.pipeline.source.write.spread import GOLDEN
+from headrace.pipeline.source.sink.dead_letters import GOLDEN
 
 EXAMPLES_MAX = 5
 """Jobs that are named of those that are missing."""

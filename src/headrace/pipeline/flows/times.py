@@ -1,6 +1,6 @@
 """The instant up to which the past is looked at: what happens later was not counted, and is left alone."""
 
-from headrace.pipeline.source.opening import opened
+from headrace.pipeline.source.store_access import opened
 
 
 def now_ms(url: str) -> int:

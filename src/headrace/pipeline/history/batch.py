@@ -14,8 +14,8 @@ from headrace.pipeline.history.planned import PlannedBatch, read_planned
 from headrace.pipeline.history.resume import is_named, is_reached
 from headrace.pipeline.history.staging import clear, stage
 from headrace.pipeline.history.state import HistoryState, read_state, write_state
-from headrace.pipeline.source.opening import opened
 from headrace.pipeline.source.options import SourceOptions
+from headrace.pipeline.source.store_access import opened
 
 
 class Writer:

@@ -7,8 +7,8 @@ from msgspec.structs import replace
 
 from headrace.model.errors import Refused
 from headrace.model.names import Shard
+from headrace.pipeline.source.discovery import find_queues
 from headrace.pipeline.source.options import SourceOptions
-from headrace.pipeline.source.targets import find_queues
 from headrace.stores.contract.store import Store
 
 _AT_ONCE = 16

@@ -6,8 +6,8 @@ import msgspec
 from msgspec import Struct
 
 from headrace.pipeline.history.layout import CHECKPOINT
-from headrace.pipeline.source.checkpoint import unknown_form
 from headrace.pipeline.source.journal.offset import Offset
+from headrace.pipeline.source.offsets import unknown_form
 
 
 class SeqSpan(Struct, frozen=True, gc=False):

@@ -13,11 +13,9 @@ from headrace.pipeline.history.delta import prepare_table
 from headrace.pipeline.history.layout import CHECKPOINT, DELTA_LOG, STATE, WRITING
 from headrace.pipeline.history.planned import last_number, read_end
 from headrace.pipeline.history.state import Form, HistoryState, read_state, write_state
-from headrace.pipeline.source.journal.known import Known
-from headrace.pipeline.source.journal.loss import Loss
-from headrace.pipeline.source.journal.offset import Mark, Offset
-from headrace.pipeline.source.journal.watch import JournalIdentity
-from headrace.pipeline.source.lacking import refuse
+from headrace.pipeline.source.journal.offset import Loss, Mark, Offset
+from headrace.pipeline.source.journal.shards import JournalIdentity, Known
+from headrace.pipeline.source.offsets import refuse
 from headrace.pipeline.source.options import ALL, SourceOptions
 from headrace.stores.contract.store import Store
 

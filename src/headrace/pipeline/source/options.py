@@ -14,8 +14,8 @@ from headrace.model.names import DEFAULT_TENANT, Queue, check_tenant
 from headrace.model.redact import redact_url
 from headrace.model.times import duration_ms
 from headrace.model.validate import cut
-from headrace.pipeline.source.place import Place
-from headrace.pipeline.source.urls import check_url
+from headrace.pipeline.source.offsets import Place
+from headrace.pipeline.source.store_access import check_url
 
 ALL = "*"
 What = Literal["journal", "jobs", "results", "dead", "feed"]

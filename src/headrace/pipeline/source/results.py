@@ -10,13 +10,13 @@ from headrace.model.event import Span
 from headrace.model.finished import FinishedJob
 from headrace.model.limits import BATCH_MAX
 from headrace.model.names import Queue
-from headrace.pipeline.source.building import built, gathered, texts
+from headrace.pipeline.source.arrow import built, gathered, texts
 from headrace.pipeline.source.filters import Filters
-from headrace.pipeline.source.journal.bodies import is_of
 from headrace.pipeline.source.journal.pages import read_spans
-from headrace.pipeline.source.journal.stream import JournalStream
-from headrace.pipeline.source.opening import opened
+from headrace.pipeline.source.journal.payloads import is_of
+from headrace.pipeline.source.journal.reader import JournalStream
 from headrace.pipeline.source.schema import JOURNAL
+from headrace.pipeline.source.store_access import opened
 from headrace.stores.contract.store import Store
 
 _DONE = Filters((EqualTo(("event",), "done"),))

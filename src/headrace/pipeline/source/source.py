@@ -52,7 +52,7 @@ class HeadraceSource(DataSource):
         if options.finished_job is not None:
             raise BadConfig("option endingOffsets is for batches; a stream has no end, use trigger(availableNow=True)")
         if options.what == "journal":
-            from headrace.pipeline.source.journal.stream import JournalStream
+            from headrace.pipeline.source.journal.reader import JournalStream
 
             return JournalStream(options, table)
         if options.what == "results":
@@ -60,18 +60,18 @@ class HeadraceSource(DataSource):
 
             return ResultStream(options, table)
         if options.what == "feed":
-            from headrace.pipeline.source.feed.stream import FeedStream
+            from headrace.pipeline.source.feed.reader import FeedStream
 
             return FeedStream(options, table)
         raise BadConfig(f"{options.what} cannot be streamed, only read as they are; stream journal, results or feed")
 
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceArrowWriter:
-        from headrace.pipeline.source.write.batch import BatchWriter
+        from headrace.pipeline.source.sink.sink import BatchWriter
 
         return BatchWriter(self._writing(overwrite), schema)
 
     def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamArrowWriter:  # noqa: N802
-        from headrace.pipeline.source.write.stream import StreamWriter
+        from headrace.pipeline.source.sink.sink import StreamWriter
 
         return StreamWriter(self._writing(overwrite), schema)
 

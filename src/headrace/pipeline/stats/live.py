@@ -9,7 +9,7 @@ from pyspark.sql import DataFrame
 from headrace.model.limits import STATS_SEEN_MAX
 from headrace.model.times import instant_text
 from headrace.pipeline.files import locked
-from headrace.pipeline.source.opening import opened
+from headrace.pipeline.source.store_access import opened
 from headrace.pipeline.stats.files import Files
 from headrace.pipeline.stats.merge import Visited, merge
 from headrace.pipeline.stats.publish import publish

@@ -15,7 +15,7 @@ from headrace.model.feed import FeedName, FeedType, Publication
 from headrace.model.limits import ID_CHARS_MAX
 from headrace.model.results import FeedState
 from headrace.model.times import instant_text, read_instant_ms
-from headrace.pipeline.source.write.report import make_feed
+from headrace.pipeline.source.sink.result import make_feed
 from headrace.pipeline.stats.columns import ROW, Row, key_of
 from headrace.pipeline.stats.merge import Visited
 from headrace.stores.contract.store import Store

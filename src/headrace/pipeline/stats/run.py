@@ -14,8 +14,8 @@ from pyspark.sql.types import DateType, StructField, StructType
 
 from headrace.model.feed import FeedName
 from headrace.pipeline.files import locked
-from headrace.pipeline.source.opening import opened
 from headrace.pipeline.source.options import ALL, SourceOptions
+from headrace.pipeline.source.store_access import opened
 from headrace.pipeline.stats.columns import ROW, STATS, Row
 from headrace.pipeline.stats.files import GLOB, Files
 from headrace.pipeline.stats.live import Counted, Live

@@ -16,7 +16,7 @@ from headrace.model.errors import BadConfig
 from headrace.model.redact import redact
 from headrace.model.validate import cut
 from headrace.pipeline.flows.fleet.value import PROGRAM, is_found, packed, unpacked
-from headrace.pipeline.source.machine import here
+from headrace.pipeline.source.store_access import here
 
 
 class Cargo(Struct, frozen=True):

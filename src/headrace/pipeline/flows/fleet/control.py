@@ -4,7 +4,7 @@ from headrace.client.retry import retry
 from headrace.model.errors import Refused
 from headrace.model.feed import FeedName, Publication
 from headrace.pipeline.flows.fleet.orders import FEED
-from headrace.pipeline.source.write.report import make_feed
+from headrace.pipeline.source.sink.result import make_feed
 from headrace.stores.contract.store import Store
 
 _INSTANCE = "spark"

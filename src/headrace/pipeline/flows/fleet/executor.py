@@ -15,8 +15,7 @@ from headrace.model.limits import FLEET_DRAINED_LOOK_MS, FLEET_LEFTOVER_MS, FLEE
 from headrace.pipeline.flows.fleet.control import is_asked
 from headrace.pipeline.flows.fleet.drained import is_drained
 from headrace.pipeline.flows.fleet.orders import Orders
-from headrace.pipeline.source.machine import check_here
-from headrace.pipeline.source.urls import check_url
+from headrace.pipeline.source.store_access import check_here, check_url
 from headrace.stores.contract.store import Store
 from headrace.worker.worker import Worker
 

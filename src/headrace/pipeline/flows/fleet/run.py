@@ -26,8 +26,7 @@ from headrace.pipeline.flows.fleet.post import context_of
 from headrace.pipeline.flows.fleet.report import FleetReport, counted, missed
 from headrace.pipeline.flows.fleet.supervisor import FleetProgress, Squad
 from headrace.pipeline.flows.fleet.tally import FleetTally, starts_of
-from headrace.pipeline.source.machine import check_master, here
-from headrace.pipeline.source.urls import check_url
+from headrace.pipeline.source.store_access import check_master, check_url, here
 from headrace.stores.catalog import all_queues
 from headrace.stores.contract.store import Store
 from headrace.worker.config import WorkerConfig, WorkerSettings, settings_of

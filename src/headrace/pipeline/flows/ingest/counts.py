@@ -6,7 +6,7 @@ from typing import Any
 
 from msgspec import Struct
 
-from headrace.pipeline.source.write.counts import Written
+from headrace.pipeline.source.sink.result import Written
 
 DONE = ("created", "updated", "blocked", "duplicate", "folded")
 """What became of rows that were not refused."""

@@ -16,14 +16,13 @@ from headrace.model.times import instant_text
 from headrace.model.validate import cut
 from headrace.pipeline.flows.ingest.counts import Ingested
 from headrace.pipeline.flows.ingest.planned import PlannedIngest
-from headrace.pipeline.source.machine import check_here, here
-from headrace.pipeline.source.opening import opened
 from headrace.pipeline.source.options import WriteOptions
-from headrace.pipeline.source.write.counts import EXAMPLE_CHARS_MAX
-from headrace.pipeline.source.write.jobs import job_hashes
-from headrace.pipeline.source.write.keeping import Row
-from headrace.pipeline.source.write.making import JobFrame
-from headrace.pipeline.source.write.queues import TargetQueues
+from headrace.pipeline.source.sink.jobs import job_hashes
+from headrace.pipeline.source.sink.queues import TargetQueues
+from headrace.pipeline.source.sink.rejects import Row
+from headrace.pipeline.source.sink.result import EXAMPLE_CHARS_MAX
+from headrace.pipeline.source.sink.row_to_job import JobFrame
+from headrace.pipeline.source.store_access import check_here, here, opened
 from headrace.stores.contract.store import Store
 
 SAMPLES = 5

@@ -18,9 +18,8 @@ from pyspark.sql.types import (
 )
 
 from headrace.model.errors import BadConfig
-from headrace.pipeline.source.write.columns import INSTANT, TEXTS, WHOLE
-from headrace.pipeline.source.write.keys import INSTANTS
-from headrace.pipeline.source.write.making import COLUMNS
+from headrace.pipeline.source.sink.columns import INSTANT, INSTANTS, TEXTS, WHOLE
+from headrace.pipeline.source.sink.row_to_job import COLUMNS
 
 _NAMING = ("id", "key", "tag")
 """Columns that may be numbers in a table, and are text in a job."""

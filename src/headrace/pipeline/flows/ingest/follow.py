@@ -15,8 +15,8 @@ from headrace.pipeline.flows.ingest.counts import Ingested, of_writes
 from headrace.pipeline.flows.ingest.mapping import Mapping
 from headrace.pipeline.flows.ingest.planned import Target, plan, whole_path
 from headrace.pipeline.history.layout import spark_path
-from headrace.pipeline.source.write.counts import Written
-from headrace.pipeline.write import REPORT
+from headrace.pipeline.sinks import REPORT
+from headrace.pipeline.source.sink.result import Written
 
 CHECKPOINT = "_checkpoint"
 REFUSED = "refused"

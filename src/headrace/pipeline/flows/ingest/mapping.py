@@ -10,7 +10,7 @@ from headrace.model.errors import BadConfig
 from headrace.model.validate import cut
 from headrace.pipeline.flows.ingest.fitting import AS_KEY, fitted
 from headrace.pipeline.flows.ingest.reading import CORRUPT
-from headrace.pipeline.source.write.making import COLUMNS
+from headrace.pipeline.source.sink.row_to_job import COLUMNS
 from headrace.pipeline.sql import one_sentence, selected
 
 _AS_KEY = "map(" + ", ".join(f'"{name}", "{value}"' for name, value in AS_KEY.items()) + ")"

@@ -11,9 +11,9 @@ from headrace.model.names import DEFAULT_QUEUE
 from headrace.model.times import Duration, duration_ms
 from headrace.model.validate import bounded_repr, cut
 from headrace.pipeline.flows.ingest.mapping import Mapping, mapped
-from headrace.pipeline.source.machine import check_master
 from headrace.pipeline.source.options import WriteOptions
-from headrace.pipeline.source.write.jobs import JobSink
+from headrace.pipeline.source.sink.jobs import JobSink
+from headrace.pipeline.source.store_access import check_master
 
 
 class Target(Struct, frozen=True, kw_only=True):

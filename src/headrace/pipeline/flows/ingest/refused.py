@@ -7,7 +7,7 @@ from pyspark.sql.pandas.types import from_arrow_schema
 from pyspark.sql.types import StringType, StructField, StructType
 
 from headrace.pipeline.history.layout import spark_path
-from headrace.pipeline.source.write.keeping import SCHEMA
+from headrace.pipeline.source.sink.rejects import SCHEMA
 
 
 def read_refused(spark: SparkSession, folder: str | Path) -> DataFrame:

@@ -14,8 +14,8 @@ from headrace.pipeline.flows.ingest.dry_run import look_at
 from headrace.pipeline.flows.ingest.mapping import Mapping
 from headrace.pipeline.flows.ingest.planned import Target, plan, whole_path
 from headrace.pipeline.flows.ingest.telling import in_words
+from headrace.pipeline.sinks import REPORT, enqueue
 from headrace.pipeline.sql import at_run_time
-from headrace.pipeline.write import REPORT, enqueue
 
 
 def ingest_rows(

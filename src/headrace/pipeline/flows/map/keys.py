@@ -26,7 +26,7 @@ from pyspark.sql.types import (
 from headrace.model.errors import BadConfig
 from headrace.model.limits import MAP_NAME_CHARS_MAX
 from headrace.model.validate import cut
-from headrace.pipeline.source.write.keys import INSTANTS
+from headrace.pipeline.source.sink.columns import INSTANTS
 from headrace.pipeline.sql import one_sentence
 
 ANSWER = ("outcome", "result", "error_class", "error_message", "attempts", "ended_at")

@@ -18,7 +18,7 @@ from headrace.pipeline.flows.map.keys import Key, check_name, key_of
 from headrace.pipeline.flows.map.results import result_type_of
 from headrace.pipeline.flows.map.table import check_table
 from headrace.pipeline.flows.map.taking import MapWork, payload_of, work_of
-from headrace.pipeline.source.urls import check_url
+from headrace.pipeline.source.store_access import check_url
 
 
 class Wish(Struct, frozen=True, kw_only=True):

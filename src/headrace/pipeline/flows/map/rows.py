@@ -19,7 +19,7 @@ from headrace.model.limits import MAP_SAMPLES, PAYLOAD_BYTES_MAX
 from headrace.model.validate import check_bytes, cut
 from headrace.pipeline.flows.map.keys import Key, id_of, quoted
 from headrace.pipeline.flows.map.taking import MapWork
-from headrace.pipeline.source.write.cells import json_texts
+from headrace.pipeline.source.sink.columns import json_texts
 from headrace.pipeline.sql import at_run_time
 
 NO_KEY = "the key is null; fill it, or leave the row out"

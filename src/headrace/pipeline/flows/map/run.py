@@ -25,7 +25,7 @@ from headrace.pipeline.flows.map.table import read_answers
 from headrace.pipeline.flows.map.taking import check_samples
 from headrace.pipeline.parquet_table import replace_table
 from headrace.pipeline.running import our_words
-from headrace.pipeline.write import Written, enqueue
+from headrace.pipeline.sinks import Written, enqueue
 
 Tell = Callable[[MapProgress], None]
 

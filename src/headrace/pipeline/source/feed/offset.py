@@ -1,13 +1,16 @@
-"""How far a stream has read the log of each feed, as Spark keeps it in a checkpoint."""
+"""How far a stream has read the log of each feed, where it begins, and what the log has lost since."""
 
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import AsyncIterator, Mapping
+from typing import Any, Literal
 
 import msgspec
 from msgspec import Struct
 
-from headrace.model.feed import FeedCursor, FeedName
-from headrace.pipeline.source.checkpoint import VERSION, read_offset
+from headrace.model.errors import BadConfig
+from headrace.model.feed import Changed, FeedCursor, FeedName
+from headrace.model.results import FeedState
+from headrace.pipeline.source.offsets import EARLIEST, GO_ON, LATEST, VERSION, Place, read_offset
+from headrace.stores.contract.store import Store
 
 OLDEST = 0
 """The epoch of a place before the oldest change that was kept, where there was none to look at. Epochs begin with 1."""
@@ -64,3 +67,172 @@ def named(name: str) -> FeedName:
     """The feed that an offset names."""
     tenant, _, feed = name.partition("/")
     return FeedName(feed, tenant)
+
+
+async def first_places(
+    store: Store, states: Mapping[str, FeedState], starting: Place, fails_on_loss: bool
+) -> dict[str, str]:
+    """Where a stream begins in each feed: a cursor, or nothing for the oldest change that is kept."""
+    seqs = starting.seqs or {}
+    for name in seqs:
+        if name not in states:
+            raise BadConfig(
+                f"option startingOffsets names {name!r}, which is none of the feeds that are read;"
+                f" they are {', '.join(list(states)[:10]) or 'none'}{', …' if len(states) > 10 else ''}"
+            )
+    places = {}
+    for name, state in states.items():
+        if starting.at_ms is not None:
+            places[name] = await _at_instant(store, state, starting.at_ms)
+        else:
+            seq = seqs.get(name, LATEST if starting.end == "latest" else EARLIEST)
+            places[name] = await _at_seq(store, name, state, seq, fails_on_loss)
+    return places
+
+
+async def _at_seq(store: Store, name: str, state: FeedState, seq: int, fails_on_loss: bool) -> str:
+    """The place before the change `seq`, which is the first to be read."""
+    if seq == EARLIEST:
+        return ""
+    if seq == LATEST:
+        return str(state.cursor)
+    least, most = state.first_seq, state.cursor.seq + 1
+    if not least <= seq <= most and fails_on_loss:
+        raise BadConfig(
+            f"option startingOffsets begins with seq {seq} of feed {name}, which keeps {least} to {most - 1}; give a"
+            f" seq from {least} to {most}, earliest or latest, or take what is nearest with failOnDataLoss=false"
+        )
+    if seq <= least:
+        return ""
+    place = await place_at(store, state, oldest_of(state), min(seq, most) - 1)
+    return "" if place is None else str(place)
+
+
+async def _at_instant(store: Store, state: FeedState, at_ms: int) -> str:
+    """The place before the first change at or after an instant."""
+    if state.changed_at_ms < at_ms:
+        return str(state.cursor)
+    before = ""
+    async for birth, change in changes_behind(store, state, oldest_of(state)):
+        if change.at_ms >= at_ms:
+            return before
+        before = f"{birth}-{change.epoch}-{change.seq}"
+    return str(state.cursor)
+
+
+async def place_at(store: Store, state: FeedState, after: FeedCursor, seq: int) -> FeedCursor | None:
+    """The cursor of the change `seq`, which is behind `after` and not beyond the end that `state` tells; None when it
+    was dropped meanwhile."""
+    end = state.cursor
+    if seq == end.seq:
+        return end
+    if seq == after.seq:
+        return after
+    # Epochs never fall within a log: where both ends have the same, so has what is between them.
+    if after.epoch == end.epoch:
+        return FeedCursor(end.birth, end.epoch, seq)
+    async for birth, change in changes_behind(store, state, after):
+        if change.seq > seq or birth != end.birth:
+            break
+        if change.seq == seq or change.epoch == end.epoch:
+            return FeedCursor(birth, change.epoch, seq)
+    return None
+
+
+def oldest_of(state: FeedState) -> FeedCursor:
+    """The place before the oldest change that is kept."""
+    return FeedCursor(state.cursor.birth, OLDEST, state.first_seq - 1)
+
+
+async def changes_behind(store: Store, state: FeedState, after: FeedCursor) -> AsyncIterator[tuple[str, Changed]]:
+    """The changes behind a place one by one, each with the birth of its feed; ends early where some were dropped."""
+    page = await store.feeds.changes(state.feed, None if after.epoch == OLDEST else after)
+    while page.status == "kept" and page.cursor is not None:
+        for change in page.rows:
+            yield page.cursor.birth, change
+        if not page.more:
+            break
+        page = await store.feeds.changes(state.feed, page.cursor)
+
+
+class FeedLoss(Struct, frozen=True):
+    """Something is missing in the log of a feed that was read up to a cursor."""
+
+    name: str
+    kind: Literal["trimmed", "changed", "anew", "gone"]
+    cursor: FeedCursor
+    state: FeedState | None = None
+    """None of a feed that is gone."""
+
+    def sentence(self) -> str:
+        """What was wanted, what was found, what to do."""
+        read = f"the stream has read feed {self.name} up to seq {self.cursor.seq:,}"
+        if self.state is None:
+            return f"{read}, and there is no such feed any more; use a new checkpoint, {GO_ON} without it"
+        if self.kind == "trimmed":
+            first = self.state.first_seq
+            return (
+                f"{read}, and retention has dropped what follows up to {first - 1:,}; let the feed keep more of its"
+                f" changes (changes_keep_max, changes_keep_ms, changes_bytes_max), and use a new checkpoint, {GO_ON}"
+                f" without the {first - 1 - self.cursor.seq:,} changes"
+            )
+        if self.kind == "anew":
+            return (
+                f"{read}, and the feed of this name is another one: it was made anew, or this is another store; use a"
+                f" new checkpoint, {GO_ON} from what is there"
+            )
+        return (
+            f"{read}, and its log does not hold that change: the store has lost its tail; use a new checkpoint,"
+            f" {GO_ON} from what is there"
+        )
+
+
+class ResumedFeed(Struct, frozen=True):
+    """Where a stream goes on after a loss, and what that costs."""
+
+    after: FeedCursor
+    skipped: int = 0
+    lost: int = 0
+
+
+async def find_loss(
+    store: Store, name: str, cursor: FeedCursor, state: FeedState | None, is_sure: bool
+) -> FeedLoss | None:
+    """What is missing behind a cursor, if anything; unless `is_sure`, the change at the cursor is looked at too."""
+    if state is None:
+        return FeedLoss(name, "gone", cursor)
+    end = state.cursor
+    if end.birth != cursor.birth:
+        return FeedLoss(name, "anew", cursor, state)
+    if cursor.seq > end.seq or cursor.epoch > end.epoch:
+        return FeedLoss(name, "changed", cursor, state)
+    if cursor.seq < state.first_seq - 1:
+        return FeedLoss(name, "trimmed", cursor, state)
+    if is_sure and cursor.epoch == end.epoch:
+        return None
+    found = await store.feeds.changes(state.feed, cursor, limit=1)
+    # Gone or dropped since the state was asked for: the next look will say which.
+    return FeedLoss(name, "changed", cursor, state) if found.status == "gap" else None
+
+
+async def resume_after(store: Store, loss: FeedLoss) -> ResumedFeed | None:
+    """Where to go on; None when there is nothing to go on with.
+
+    A store that has lost its tail says so with a higher epoch: what it still has from before was read.
+    """
+    state, seq = loss.state, loss.cursor.seq
+    if state is None:
+        return None
+    oldest = oldest_of(state)
+    if loss.kind == "trimmed":
+        return ResumedFeed(oldest, skipped=oldest.seq - seq)
+    if loss.kind == "anew":
+        return ResumedFeed(oldest)
+    known = oldest
+    async for birth, change in changes_behind(store, state, oldest):
+        if change.epoch > loss.cursor.epoch:
+            break
+        known = FeedCursor(birth, change.epoch, change.seq)
+    if known.epoch == OLDEST and known.seq > seq:
+        return ResumedFeed(known, skipped=known.seq - seq)
+    return ResumedFeed(known, lost=max(seq - known.seq, 0))

@@ -1,6 +1,6 @@
-"""Reads feeds for Spark as they are: all items of each at one instant of its log."""
+"""Reads feeds for Spark: their items as a batch, their changes as a stream."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 import pyarrow as pa
 from pyspark.sql.datasource import InputPartition
@@ -8,16 +8,17 @@ from pyspark.sql.datasource import InputPartition
 from headrace.feeds.context import snapshot
 from headrace.model.feed import FeedName
 from headrace.model.limits import PAGE_MAX
-from headrace.pipeline.source.building import gathered
-from headrace.pipeline.source.feed.rows import PRESENT, of_items
-from headrace.pipeline.source.feed.states import states_of
+from headrace.pipeline.source.arrow import gathered
+from headrace.pipeline.source.discovery import find_feeds, states_of
+from headrace.pipeline.source.feed.follower import FeedFollower
+from headrace.pipeline.source.feed.offset import FeedOffset, FeedSpan
+from headrace.pipeline.source.feed.rows import PRESENT, of_items, read_spans
 from headrace.pipeline.source.filters import Filters, Pushing
-from headrace.pipeline.source.machine import LocalPartition, check_here
-from headrace.pipeline.source.opening import opened
 from headrace.pipeline.source.options import SourceOptions
-from headrace.pipeline.source.packing import pack
+from headrace.pipeline.source.partitioning import pack
 from headrace.pipeline.source.schema import Table
-from headrace.pipeline.source.targets import find_feeds
+from headrace.pipeline.source.store_access import LocalPartition, check_here, opened
+from headrace.pipeline.source.stream_reader import OffsetFollower, Told
 from headrace.stores.contract.store import Store
 
 
@@ -62,3 +63,20 @@ async def _plan(store: Store, options: SourceOptions, filters: Filters) -> list[
         return []
     states = await states_of(store, [feed for feed in feeds if filters.allows("feed", feed.name)])
     return pack((state.feed, state.items) for state in states if state is not None and state.items)
+
+
+class FeedStream(OffsetFollower[FeedOffset, FeedSpan]):
+    """The changes of the feeds that the options name, from a beginning on, batch by batch. Feeds that come later join
+    with everything that is kept of them."""
+
+    def follow(self, store: Store) -> FeedFollower:
+        return FeedFollower(store, self.options)
+
+    def parse(self, told: Told) -> FeedOffset:
+        return FeedOffset.parse(told)
+
+    def split(self, spans: Sequence[FeedSpan]) -> list[tuple[FeedSpan, ...]]:
+        return pack((span, span.count) for span in spans)
+
+    def read_spans(self, spans: Sequence[FeedSpan]) -> Iterator[pa.RecordBatch]:
+        return read_spans(self.options.url, spans, self.table, self.options.fails_on_loss)

@@ -7,11 +7,11 @@ from headrace.model.event import Bounds, Span
 from headrace.model.limits import BATCH_MAX, TIME_MS_MAX
 from headrace.model.names import Shard
 from headrace.model.validate import cut
+from headrace.pipeline.source.discovery import find_queues
 from headrace.pipeline.source.filters import Filters
+from headrace.pipeline.source.offsets import EARLIEST, LATEST, Place
 from headrace.pipeline.source.options import SourceOptions
-from headrace.pipeline.source.place import EARLIEST, LATEST, Place
-from headrace.pipeline.source.plan import span_of
-from headrace.pipeline.source.targets import find_queues
+from headrace.pipeline.source.partitioning import span_of
 from headrace.stores.contract.journal import Journal
 from headrace.stores.contract.store import Store
 

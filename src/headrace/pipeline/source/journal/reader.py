@@ -1,19 +1,22 @@
-"""Reads journals for Spark: planned on the driver, read by tasks that open the store themselves."""
+"""Reads journals for Spark, as a batch and as a stream: planned by one process, read by tasks that open the store."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 import pyarrow as pa
 from pyspark.sql.datasource import InputPartition
 
 from headrace.model.event import Span
-from headrace.pipeline.source.filters import Pushing
+from headrace.pipeline.source.filters import Filters, Pushing
+from headrace.pipeline.source.journal.follower import Follower
+from headrace.pipeline.source.journal.offset import Offset
 from headrace.pipeline.source.journal.pages import read_spans
 from headrace.pipeline.source.journal.ranges import find_ranges
-from headrace.pipeline.source.machine import LocalPartition, check_here
-from headrace.pipeline.source.opening import opened
 from headrace.pipeline.source.options import SourceOptions
-from headrace.pipeline.source.plan import split
+from headrace.pipeline.source.partitioning import split
 from headrace.pipeline.source.schema import Table
+from headrace.pipeline.source.store_access import LocalPartition, check_here, opened
+from headrace.pipeline.source.stream_reader import OffsetFollower, StreamPart, Told
+from headrace.stores.contract.store import Store
 
 
 class JournalPart(LocalPartition):
@@ -43,3 +46,26 @@ class JournalReader(Pushing):
             yield from read_spans(
                 self._options.url, partition.spans, self._table, self.filters, self._options.fails_on_loss
             )
+
+
+__all__ = ["JournalStream", "StreamPart"]
+
+
+class JournalStream(OffsetFollower[Offset, Span]):
+    """The journals that the options name, from a beginning on, batch by batch.
+
+    What a task makes of the events of its spans is `read_spans`: another stream over the same journals (results)
+    overrides it and nothing else.
+    """
+
+    def follow(self, store: Store) -> Follower:
+        return Follower(store, self.options)
+
+    def parse(self, told: Told) -> Offset:
+        return Offset.parse(told)
+
+    def split(self, spans: Sequence[Span]) -> list[tuple[Span, ...]]:
+        return split(spans, self.options.partitions_min)
+
+    def read_spans(self, spans: Sequence[Span]) -> Iterator[pa.RecordBatch]:
+        return read_spans(self.options.url, spans, self.table, Filters(), self.options.fails_on_loss)

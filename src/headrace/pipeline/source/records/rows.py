@@ -9,7 +9,7 @@ from headrace.model.job import Record, State
 from headrace.model.names import Shard
 from headrace.model.queue_config import QueueConfig
 from headrace.model.results import Found
-from headrace.pipeline.source.building import built, instants, texts
+from headrace.pipeline.source.arrow import built, instants, texts
 from headrace.pipeline.source.schema import Table
 
 Values = dict[str, object]

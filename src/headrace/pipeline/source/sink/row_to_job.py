@@ -15,11 +15,26 @@ from headrace.model.job import NO_HEADERS, Job
 from headrace.model.names import Queue
 from headrace.model.policy import NO_POLICY, Policy
 from headrace.pipeline.source.options import WriteOptions
-from headrace.pipeline.source.write.cells import UNREADABLE, by_cell, instants_ms, json_texts, loose, texts, values
-from headrace.pipeline.source.write.columns import INSTANT, JSON_VALUE, TEXT, TEXTS, WHOLE, Wanted
-from headrace.pipeline.source.write.keeping import Row
-from headrace.pipeline.source.write.keys import given_keys, key_start, row_keys
-from headrace.pipeline.source.write.queues import Place, TargetQueues, places
+from headrace.pipeline.source.sink.columns import (
+    INSTANT,
+    JSON_VALUE,
+    TEXT,
+    TEXTS,
+    UNREADABLE,
+    WHOLE,
+    Wanted,
+    by_cell,
+    given_keys,
+    instants_ms,
+    json_texts,
+    key_start,
+    loose,
+    row_keys,
+    texts,
+    values,
+)
+from headrace.pipeline.source.sink.queues import Place, TargetQueues, places
+from headrace.pipeline.source.sink.rejects import Row
 
 POLICY = (
     "priority",

@@ -1,6 +1,6 @@
 """Follows feeds: where each batch of a stream ends, and what it reads. Knows a store, and nothing of Spark."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from msgspec import Struct
@@ -8,16 +8,22 @@ from msgspec import Struct
 from headrace.model.clock import monotonic_ms
 from headrace.model.feed import FeedCursor, FeedName
 from headrace.model.results import FeedState
-from headrace.pipeline.source.feed import loss
-from headrace.pipeline.source.feed.offset import OLDEST, FeedOffset, FeedSpan, named
-from headrace.pipeline.source.feed.places import first_places, oldest_of, place_at
-from headrace.pipeline.source.feed.shares import shares
-from headrace.pipeline.source.feed.states import states_of
-from headrace.pipeline.source.following import FIND_EVERY_MS, Pause
-from headrace.pipeline.source.lacking import refuse
+from headrace.pipeline.source.discovery import find_feeds, states_of
+from headrace.pipeline.source.feed.offset import (
+    OLDEST,
+    FeedLoss,
+    FeedOffset,
+    FeedSpan,
+    find_loss,
+    first_places,
+    named,
+    oldest_of,
+    place_at,
+    resume_after,
+)
+from headrace.pipeline.source.offsets import Place, refuse
 from headrace.pipeline.source.options import SourceOptions
-from headrace.pipeline.source.place import Place
-from headrace.pipeline.source.targets import find_feeds
+from headrace.pipeline.source.stream_reader import FIND_EVERY_MS, Pause
 from headrace.stores.catalog import all_feeds
 from headrace.stores.contract.store import Store
 
@@ -140,7 +146,7 @@ class FeedFollower:
     ) -> tuple[dict[str, _Waiting], int, int]:
         """What each feed has to read, and how many changes are skipped and lost where something is missing."""
         waiting: dict[str, _Waiting] = {}
-        losses: list[loss.FeedLoss] = []
+        losses: list[FeedLoss] = []
         for name, state in states.items():
             text = start.feeds.get(name)
             cursor = FeedCursor.parse(text) if text else None
@@ -154,18 +160,18 @@ class FeedFollower:
             refuse([each.sentence() for each in losses], "feeds")
         skipped = lost = 0
         for each in losses:
-            resumed = await loss.resume(self._store, each)
+            resumed = await resume_after(self._store, each)
             if resumed is not None and each.state is not None:
                 upto = self._upto(each.name, each.state, resumed.after)
                 waiting[each.name] = _Waiting(each.state, resumed.after, upto, True)
                 skipped, lost = skipped + resumed.skipped, lost + resumed.lost
         return waiting, skipped, lost
 
-    async def _missing(self, name: str, cursor: FeedCursor | None, state: FeedState | None) -> loss.FeedLoss | None:
+    async def _missing(self, name: str, cursor: FeedCursor | None, state: FeedState | None) -> FeedLoss | None:
         if cursor is None:
             return None
         # What an earlier run has read is compared once; what this one has, when the log tells of another epoch.
-        return await loss.find(self._store, name, cursor, state, is_sure=self._handed is not None)
+        return await find_loss(self._store, name, cursor, state, is_sure=self._handed is not None)
 
     def _upto(self, name: str, state: FeedState, after: FeedCursor) -> int:
         """The last change that may be read: the end, or what was the end when the query began."""
@@ -176,3 +182,18 @@ class FeedFollower:
         if aim is None or aim.birth != end.birth:
             return after.seq
         return max(min(aim.seq, end.seq), after.seq)
+
+
+def shares(counts: Sequence[int], limit: int | None) -> list[int]:
+    """Equal shares of `limit`, exactly as many in all as long as there are so many; what a feed with few changes leaves
+    over goes to the others."""
+    taken = list(counts)
+    if limit is None or sum(counts) <= limit:
+        return taken
+    left = limit
+    ordered = sorted(range(len(counts)), key=lambda each: counts[each])
+    for done, each in enumerate(ordered):
+        # Rounded up, so that a feed with little is not kept waiting by those with much.
+        taken[each] = min(counts[each], -(-left // (len(counts) - done)))
+        left -= taken[each]
+    return taken

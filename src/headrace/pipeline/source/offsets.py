@@ -1,7 +1,7 @@
-"""Places in journals and feeds as users name them in `startingOffsets` and `endingOffsets`, the way Kafka's are."""
+"""Offsets as users name them in options, the way Kafka's are, and as Spark keeps them in checkpoints."""
 
-from collections.abc import Mapping
-from typing import Literal
+from collections.abc import Mapping, Sequence
+from typing import Any, Literal, Protocol, TypeVar
 
 import msgspec
 from msgspec import Struct
@@ -57,3 +57,46 @@ def _no_place(option: str, text: str) -> BadConfig:
         f"option {option} is {cut(text)!r}; give earliest, latest, an instant such as 2030-01-31T12:00:00Z or"
         ' milliseconds since 1970, or JSON with a seq for each shard, such as {"default/mail/0": 17}'
     )
+
+
+VERSION = 1
+
+
+class Versioned(Protocol):
+    """An offset with the version of its form."""
+
+    @property
+    def v(self) -> int:
+        """The version."""
+
+
+Kind = TypeVar("Kind", bound=Versioned)
+
+
+def read_offset(told: Mapping[str, Any], kind: type[Kind]) -> Kind:
+    """The offset that Spark has kept; `BadConfig` when it is none of this kind."""
+    try:
+        offset = msgspec.convert(told, kind)
+    except msgspec.ValidationError:
+        offset = None
+    if offset is None or offset.v != VERSION:
+        raise unknown_form()
+    return offset
+
+
+def unknown_form() -> BadConfig:
+    """The refusal of an offset that is none of ours."""
+    return BadConfig(
+        "the checkpoint was written by another version of Headrace, or by another source, and cannot be read; use a"
+        " new checkpoint, or the version that wrote it"
+    )
+
+
+GO_ON = "or set option failOnDataLoss=false to go on"
+
+
+def refuse(sentences: Sequence[str], things: str) -> None:
+    """Say what is missing, of the first thing that something is missing of; nothing when nothing is."""
+    if sentences:
+        more = f" ({len(sentences) - 1:,} more {things} miss something)" if len(sentences) > 1 else ""
+        raise Refused("data_loss", sentences[0] + more)

@@ -1,6 +1,8 @@
-"""Packs the ranges of a read into tasks: many small shards share one, a large one is cut."""
+"""Divides a read among tasks: many small shards share one, a large one is cut."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from heapq import heappop, heappush
+from typing import TypeVar
 
 from headrace.model.event import Bounds, Span
 from headrace.model.names import Shard
@@ -34,4 +36,28 @@ def split(spans: Sequence[Span], partitions_min: int = 1, target: int = EVENTS_P
             done += upto - after
             after = upto
             piece += done == cuts[piece]
+    return [tuple(part) for part in parts]
+
+
+Thing = TypeVar("Thing")
+
+
+def pack(
+    sized: Iterable[tuple[Thing, int]], parts_min: int = 1, target: int = EVENTS_PER_PARTITION
+) -> list[tuple[Thing, ...]]:
+    """Parts of about `target` rows each, and at least so many as long as there are things for them.
+
+    The largest thing goes first, each to the part that has least so far: no part has more than the largest thing above
+    the least of them.
+    """
+    ordered = sorted(sized, key=lambda pair: -pair[1])
+    total = sum(size for _, size in ordered)
+    count = min(max(-(-total // target), parts_min), len(ordered))
+    parts: list[list[Thing]] = [[] for _ in range(count)]
+    fullness = [(0, 0, number) for number in range(count)]
+    for thing, size in ordered:
+        # By the number of things where the sizes are equal: what seems empty is spread as well.
+        held, things, number = heappop(fullness)
+        parts[number].append(thing)
+        heappush(fullness, (held + size, things + 1, number))
     return [tuple(part) for part in parts]

@@ -10,10 +10,9 @@ import pyarrow as pa
 from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, ReadMaxRows, SupportsTriggerAvailableNow
 
-from headrace.pipeline.source.machine import LocalPartition, check_here
-from headrace.pipeline.source.opening import opened
 from headrace.pipeline.source.options import SourceOptions
 from headrace.pipeline.source.schema import Table
+from headrace.pipeline.source.store_access import LocalPartition, check_here, opened
 from headrace.stores.contract.store import Store
 
 Told = Mapping[str, Any]

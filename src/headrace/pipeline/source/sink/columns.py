@@ -1,14 +1,93 @@
-"""Columns of Arrow as lists of Python's values: whole columns at a time, since a cell at a time is slow."""
+"""The columns that a write takes: checked when it is planned, read as Python values, hashed into keys."""
 
-from collections.abc import Callable, Sequence
+import hashlib
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import msgspec
 import pyarrow as pa
+from msgspec import Struct
+from pyspark.sql.types import (
+    BinaryType,
+    ByteType,
+    DataType,
+    IntegerType,
+    LongType,
+    MapType,
+    NullType,
+    ShortType,
+    StringType,
+    StructType,
+    TimestampType,
+    VariantType,
+)
 
 from headrace.client.codec import holds_no_number
-from headrace.model.errors import Refused
+from headrace.model.errors import BadConfig, Refused
+from headrace.model.limits import KEY_CHARS_MAX
 from headrace.model.validate import bounded_repr, cut
+
+
+class Wanted(Struct, frozen=True):
+    """What a column must hold."""
+
+    words: str
+    types: tuple[type[DataType], ...] = ()
+    """Of these; empty for whatever JSON can say."""
+
+
+TEXT = Wanted("string", (StringType,))
+WHOLE = Wanted("int or bigint", (ByteType, ShortType, IntegerType, LongType))
+INSTANT = Wanted("timestamp", (TimestampType,))
+TEXTS = Wanted("map<string,string>", (MapType,))
+JSON_VALUE = Wanted("string with JSON in it, or a column of any other type, which is written as JSON")
+_NO_JSON = (BinaryType, VariantType)
+
+
+def check_columns(
+    what: str, schema: StructType, known: Mapping[str, Wanted], *, hint: str, others: bool = False
+) -> tuple[str, ...]:
+    """The names of the columns in their order; `BadConfig` for one that is unknown (unless others are left alone), is
+    there twice or holds something else."""
+    names = schema.fieldNames()
+    for field in schema.fields:
+        wanted = known.get(field.name)
+        if wanted is None:
+            if others:
+                continue
+            raise BadConfig(
+                f"there is no column {cut(field.name)!r} in what is written as {what}; {hint}; known columns:"
+                f" {', '.join(known)}"
+            )
+        if names.count(field.name) > 1:
+            raise BadConfig(f"column {field.name!r} is there {names.count(field.name)} times; select it once")
+        if not _fits(field.dataType, wanted):
+            raise BadConfig(
+                f"column {field.name!r} of what is written as {what} must be {wanted.words}; found"
+                f" {field.dataType.simpleString()}{_advice(field.dataType)}"
+            )
+    return tuple(names)
+
+
+def _fits(found: DataType, wanted: Wanted) -> bool:
+    if isinstance(found, NullType):
+        return True  # a column of nulls, which says nothing
+    if wanted is TEXTS:
+        return (
+            isinstance(found, MapType)
+            and isinstance(found.keyType, StringType)
+            and isinstance(found.valueType, StringType)
+        )
+    return isinstance(found, wanted.types) if wanted.types else not isinstance(found, _NO_JSON)
+
+
+def _advice(found: DataType) -> str:
+    if isinstance(found, VariantType):
+        return "; make it text with to_json(…)"
+    return (
+        f"; cast it, {cut(found.simpleString())} says something else" if isinstance(found, BinaryType) else "; cast it"
+    )
+
 
 UNREADABLE = (ValueError, OverflowError, KeyError, pa.ArrowException)
 """What Arrow raises for a cell that Python has no value for: text that is no UTF-8, an instant of the year 10000."""
@@ -138,3 +217,48 @@ def _encoded(what: str, value: object) -> bytes | Refused:
             "bad_" + what, f"{what} {bounded_repr(value)} holds a number that JSON cannot write; make it null"
         )
     return text
+
+
+# Maps come in any order. A cell that was refused has no say, its row is not written.
+_pack = msgspec.msgpack.Encoder(order="deterministic", enc_hook=lambda _: None).encode
+
+INSTANTS = {
+    "timeZone": "UTC",
+    "timestampFormat": "yyyy-MM-dd'T'HH:mm:ss.SSSSSSXXX",
+    "timestampNTZFormat": "yyyy-MM-dd'T'HH:mm:ss.SSSSSS",
+}
+"""How Spark's to_json writes instants within a key: neither the time zone of a session nor the milliseconds of Spark's
+default must make one row out of two, or two out of one."""
+
+
+def key_start(name: str) -> str:
+    """What the keys of all writes of a name begin with."""
+    return f"ingest/{name}/"
+
+
+def given_keys(start: str, cells: Iterable[str | None]) -> Iterator[str | Refused]:
+    """What follows the start in the keys of rows with a key of their own; hashed where it cannot be one as it is."""
+    chars_max = KEY_CHARS_MAX - len(start)
+    for cell in cells:
+        if not cell:
+            yield Refused(
+                "bad_key",
+                "column 'key' is null or empty; fill it, or leave the column out and rows are known by all they say",
+            )
+        elif len(cell) <= chars_max and cell.isprintable():
+            yield cell
+        else:
+            yield "#" + hashlib.blake2b(cell.encode(), digest_size=16).hexdigest()
+
+
+def row_keys(columns: Mapping[str, Sequence[Any]]) -> Iterator[str]:
+    """What follows the start in the keys of rows without: the hash of all that a row says, by the names of columns.
+
+    Never of partition, batch or position: a write that is run again, restarted or cut otherwise makes the same keys.
+    """
+    names = sorted(columns)
+    shared = hashlib.blake2b("\0".join(names).encode() + b"\0", digest_size=16)
+    for row in zip(*(columns[name] for name in names), strict=True):
+        digest = shared.copy()
+        digest.update(_pack(row))
+        yield digest.hexdigest()

@@ -1,17 +1,46 @@
-"""Counts of a write: what each task reports, and what all of them together come to."""
+"""The result of a write: what each task counts, what all of them come to, and the feed that it is published to."""
 
+import os
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+import msgspec
 import numpy as np
 from msgspec import Struct
 from pyspark.sql.datasource import WriterCommitMessage
 
+from headrace.client.retry import retry
+from headrace.model.errors import Refused
+from headrace.model.feed import FeedName, Publication
+from headrace.model.ids import RANDOM_BYTES, uuid7
 from headrace.model.limits import WRITE_KEYS_MAX
 from headrace.model.validate import cut
-from headrace.pipeline.source.write.run import Run
+from headrace.pipeline.source.store_access import check_here, here
+from headrace.stores.contract.store import Store
+
+
+class Run(Struct, frozen=True):
+    """Made on the driver before the first task starts; every task, tried again or not, gets the same one.
+
+    What a store says it took in at or after the start was taken in by this run.
+    """
+
+    id: str
+    started_at_ms: int
+    planned_on: str
+
+    def check_here(self, url: str) -> None:
+        """Refuse a task on another machine than the one that has the store's file."""
+        check_here(url, self.planned_on)
+
+
+async def begin(store: Store, id: str | None) -> Run:
+    """A run that starts now."""
+    started_at_ms = await store.now_ms()
+    return Run(id or uuid7(started_at_ms, os.urandom(RANDOM_BYTES)), started_at_ms, here())
+
 
 HASH_BYTES = 8
 EXAMPLE_CHARS_MAX = 300
@@ -150,3 +179,51 @@ def total(what: str, run: Run, tallies: Sequence[WriteTally], ended_at_ms: int) 
 def _distinct(tallies: Sequence[WriteTally]) -> int:
     hashes = np.frombuffer(b"".join(bytes(tally.hashes) for tally in tallies), dtype=np.uint64)
     return len(np.unique(hashes))
+
+
+_encode = msgspec.json.Encoder().encode
+_INSTANCE = "spark"
+
+
+class _Begun(Struct):
+    """As much of a report as says when its write began, whether it has ended or not."""
+
+    started_at_ms: int
+
+
+_decode_begun = msgspec.json.Decoder(_Begun).decode
+
+
+async def publish_report(store: Store, feed: FeedName, written: Written) -> None:
+    """Make the counts an item of a feed, which is made if it is missing."""
+    await retry(lambda: _publish(store, feed, written.run, _encode(written)))
+
+
+async def first_start(store: Store, feed: FeedName, run: Run) -> int:
+    """When a write was first begun that may have been begun before, as a batch of a stream that is run again: what an
+    attempt that failed has put in counts as put in by that batch."""
+    [item] = await retry(lambda: store.items.find(feed, [run.id]))
+    if item is not None:
+        return _decode_begun(item.item).started_at_ms
+    begun = _encode({"run": run.id, "what": "", "started_at_ms": run.started_at_ms})
+    await retry(lambda: _publish(store, feed, run.id, begun))
+    return run.started_at_ms
+
+
+async def _publish(store: Store, feed: FeedName, id: str, item: bytes) -> None:
+    try:
+        await store.items.publish(feed, [Publication(item, id)], instance=_INSTANCE)
+    except Refused as refused:
+        if refused.reason != "unknown_feed":
+            raise
+        await make_feed(store, feed, _INSTANCE)
+        await store.items.publish(feed, [Publication(item, id)], instance=_INSTANCE)
+
+
+async def make_feed(store: Store, feed: FeedName, instance: str) -> None:
+    """Make a feed unless it is there."""
+    try:
+        await store.feeds.create(feed, instance=instance)
+    except Refused as refused:
+        if refused.reason != "feed_exists":  # somebody else was faster
+            raise

@@ -10,6 +10,7 @@ from pyspark.sql.types import StructType
 
 from headrace.client.retry import retry
 from headrace.model.errors import BadConfig, Refused
+from headrace.model.event import Span
 from headrace.model.finished import DeadLetterKey
 from headrace.model.job import check_id
 from headrace.model.limits import BATCH_MAX, DURATION_MS_MAX
@@ -17,15 +18,74 @@ from headrace.model.names import Queue
 from headrace.model.results import Replayed
 from headrace.model.validate import check_int
 from headrace.pipeline.source.options import WriteOptions
-from headrace.pipeline.source.write.cells import texts, values
-from headrace.pipeline.source.write.columns import TEXT, WHOLE, Wanted, check_columns
-from headrace.pipeline.source.write.counts import HASH_BYTES, WriteTally
-from headrace.pipeline.source.write.queues import Place, TargetQueues, places
-from headrace.pipeline.source.write.replays import ReplayBatches
-from headrace.pipeline.source.write.run import Run
-from headrace.pipeline.source.write.spread import Spread
+from headrace.pipeline.source.sink.columns import TEXT, WHOLE, Wanted, check_columns, texts, values
+from headrace.pipeline.source.sink.queues import Place, TargetQueues, places
+from headrace.pipeline.source.sink.result import HASH_BYTES, Run, WriteTally
 from headrace.stores.catalog import find_queue
+from headrace.stores.contract.journal import Journal
 from headrace.stores.contract.store import Store
+
+
+class ReplayBatches:
+    """The replays of queues since the start of a run, read as far as the journals have got."""
+
+    def __init__(self, journal: Journal, started_at_ms: int) -> None:
+        self._journal = journal
+        self._started_at_ms = started_at_ms
+        self._seen: dict[Queue, list[int]] = {}
+        """How far each shard was read."""
+        self._dead_letters: dict[tuple[Queue, DeadLetterKey], str] = {}
+        self._ids: dict[tuple[Queue, str], DeadLetterKey] = {}
+
+    async def look(self, queue: Queue) -> None:
+        """Read on."""
+        shards = queue.all_shards()
+        bounds = await self._journal.all_bounds(shards)
+        if queue not in self._seen:
+            spans = [Span(shard, each.first_seq - 1, each.last_seq) for shard, each in zip(shards, bounds, strict=True)]
+            self._seen[queue] = list(await self._journal.reached(spans, max(self._started_at_ms - 1, 0)))
+        seen = self._seen[queue]
+        for shard, each in zip(shards, bounds, strict=True):
+            while seen[shard.index] < each.last_seq:
+                entries = await self._journal.read(shard, seen[shard.index], each.last_seq)
+                for event in (event for entry in entries for event in entry.events(shard)):
+                    if (
+                        event.line.event == "replayed"
+                        and event.line.dead_letter is not None
+                        and event.line.id is not None
+                    ):
+                        key = DeadLetterKey(shard.index, event.line.dead_letter)
+                        self._dead_letters[queue, key] = event.line.id
+                        self._ids[queue, event.line.id] = key
+                seen[shard.index] = entries[-1].last_seq if entries else each.last_seq
+
+    def find(self, queue: Queue, pick: DeadLetterKey | str) -> DeadLetterKey | None:
+        """The dead letter that was replayed for a pick, if one was."""
+        if isinstance(pick, str):
+            return self._ids.get((queue, pick))
+        return pick if (queue, pick) in self._dead_letters else None
+
+
+GOLDEN = (5**0.5 - 1) / 2
+"""Steps of this part of a circle never come near an earlier one: after any number of steps the places that were met
+lie about equally far apart."""
+
+
+class Spread:
+    """Says, call by call, when its rows are due: a call of n has a row in each n-th of the time, and where in there
+    changes from call to call. So many small calls are as even as a large one."""
+
+    def __init__(self, spread_ms: int, start: float) -> None:
+        """`start`, between 0 and 1, must differ between tasks, or their lonely rows would meet."""
+        self._spread_ms = spread_ms
+        self._phase = start % 1
+
+    def first_ms(self, count: int) -> int:
+        """When the first of the next `count` rows is due; the others follow in steps of a `count`-th of the time."""
+        first_ms = int(self._phase * self._spread_ms / count)
+        self._phase = (self._phase + GOLDEN) % 1
+        return first_ms
+
 
 COLUMNS: dict[str, Wanted] = {"tenant": TEXT, "queue": TEXT, "shard": WHOLE, "dead_letter": WHOLE, "id": TEXT}
 Pick = DeadLetterKey | str

@@ -1,10 +1,13 @@
 """Finds the queues and feeds that the options of a read name."""
 
-from collections.abc import Iterable
+import asyncio
+from collections.abc import Iterable, Sequence
 
 from headrace.model.errors import BadConfig
 from headrace.model.feed import FeedName
+from headrace.model.limits import LOOKS_AT_ONCE
 from headrace.model.names import Queue
+from headrace.model.results import FeedState
 from headrace.pipeline.source.options import ALL, SourceOptions
 from headrace.stores.catalog import all_feeds, all_queues, all_tenants, find_queue
 from headrace.stores.contract.store import Store
@@ -47,3 +50,11 @@ def _hint(thing: str, names: list[str]) -> str:
     if not names:
         return f"there are no {thing}s at all; check option tenant and the url"
     return f"known {thing}s: {', '.join(names[:10])}{', …' if len(names) > 10 else ''}"
+
+
+async def states_of(store: Store, feeds: Sequence[FeedName]) -> list[FeedState | None]:
+    """The state of each feed in turn; None of one that is not there."""
+    found: list[FeedState | None] = []
+    for first in range(0, len(feeds), LOOKS_AT_ONCE):
+        found += await asyncio.gather(*map(store.feeds.describe, feeds[first : first + LOOKS_AT_ONCE]))
+    return found

@@ -7,16 +7,13 @@ from msgspec import Struct
 
 from headrace.model.clock import monotonic_ms
 from headrace.model.event import Bounds, Span
-from headrace.pipeline.source.following import Pause
 from headrace.pipeline.source.journal.admission import admit
-from headrace.pipeline.source.journal.known import Known
-from headrace.pipeline.source.journal.loss import Loss, ResumedJournal
-from headrace.pipeline.source.journal.offset import Mark, Offset
+from headrace.pipeline.source.journal.offset import Loss, Mark, Offset, ResumedJournal
 from headrace.pipeline.source.journal.ranges import check_named, find_seqs, reached
-from headrace.pipeline.source.journal.watch import JournalIdentity
-from headrace.pipeline.source.lacking import refuse
+from headrace.pipeline.source.journal.shards import JournalIdentity, Known
+from headrace.pipeline.source.offsets import Place, refuse
 from headrace.pipeline.source.options import SourceOptions
-from headrace.pipeline.source.place import Place
+from headrace.pipeline.source.stream_reader import Pause
 from headrace.stores.contract.store import Store
 
 

@@ -15,11 +15,8 @@ from headrace.model.errors import BadConfig, Refused
 from headrace.model.feed import FeedName, FeedType, Item, Publication
 from headrace.model.results import Published
 from headrace.pipeline.source.options import WriteOptions
-from headrace.pipeline.source.write.cells import json_texts, texts
-from headrace.pipeline.source.write.columns import JSON_VALUE, TEXT, Wanted, check_columns
-from headrace.pipeline.source.write.counts import HASH_BYTES, WriteTally
-from headrace.pipeline.source.write.keys import row_keys
-from headrace.pipeline.source.write.run import Run
+from headrace.pipeline.source.sink.columns import JSON_VALUE, TEXT, Wanted, check_columns, json_texts, row_keys, texts
+from headrace.pipeline.source.sink.result import HASH_BYTES, Run, WriteTally
 from headrace.stores.contract.store import Store
 
 COLUMNS: dict[str, Wanted] = {"id": TEXT, "item": JSON_VALUE, "feed": TEXT}

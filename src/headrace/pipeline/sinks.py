@@ -8,7 +8,7 @@ from pyspark.sql import DataFrame
 
 from headrace.model.names import DEFAULT_TENANT
 from headrace.pipeline.said import said_by_us
-from headrace.pipeline.source.write.counts import Written
+from headrace.pipeline.source.sink.result import Written
 
 __all__ = ["Written", "enqueue", "publish", "replay"]
 

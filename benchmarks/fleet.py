@@ -22,7 +22,7 @@ from benchmarks.costs import fill
 from benchmarks.load import QUEUE
 from benchmarks.spark_machine import stop
 from headrace.pipeline.flows.fleet.run import run_fleet
-from headrace.pipeline.start import session
+from headrace.pipeline.spark_session import session
 from headrace.stores.open import open_store
 from tests.support.redis_servers import RedisServer
 

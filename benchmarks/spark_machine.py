@@ -8,7 +8,7 @@ from pathlib import Path
 import pyarrow as pa
 from pyspark.sql import SparkSession
 
-from headrace.pipeline.start import SHORT_RUN, session
+from headrace.pipeline.spark_session import SHORT_RUN, session
 
 
 def start(quick: bool) -> tuple[SparkSession, dict[str, float]]:

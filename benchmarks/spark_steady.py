@@ -25,7 +25,7 @@ from benchmarks.steady_load import PROBE, QUEUES
 from benchmarks.steady_places import load, place
 from benchmarks.steady_samples import Decision, Machine, Sample, judge
 from headrace.pipeline.history.run import follow_history
-from headrace.pipeline.start import session
+from headrace.pipeline.spark_session import session
 from headrace.pipeline.stats.run import follow_stats
 from headrace.stores.contract.store import Store
 from headrace.stores.open import open_store

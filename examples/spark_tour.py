@@ -13,7 +13,7 @@ from pyspark.sql import functions as F  # noqa: N812  (as everybody on Spark wri
 
 from headrace import App, Fail
 from headrace.pipeline import enqueue, lag, publish, replay, session
-from headrace.pipeline.start import SHORT_RUN
+from headrace.pipeline.spark_session import SHORT_RUN
 
 folder = Path(tempfile.mkdtemp(prefix="headrace-tour-"))
 url = f"sqlite:///{folder}/jobs.db"

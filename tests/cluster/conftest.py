@@ -8,7 +8,7 @@ import pyspark
 import pytest
 from pyspark.sql import SparkSession
 
-from headrace.pipeline.start import SHORT_RUN, session
+from headrace.pipeline.spark_session import SHORT_RUN, session
 
 MASTER = "local-cluster[2,1,1024]"
 LOOPBACK = {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"}

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
-from headrace.pipeline.start import SHORT_RUN, session
+from headrace.pipeline.spark_session import SHORT_RUN, session
 from tests.support.process import free_port
 
 WITHOUT_CODE = {"spark.sql.codegen.wholeStage": "false", "spark.sql.codegen.factoryMode": "NO_CODEGEN"}

@@ -9,7 +9,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
 from headrace.model.names import Queue, Shard
-from headrace.pipeline.progress import lag, lost, skipped
+from headrace.pipeline.query_progress import lag, lost, skipped
 from tests.pipeline.filling import fill, keep, tell
 from tests.pipeline.stories import Row, told_by_the_store
 from tests.support.stores import sqlite_url

@@ -19,7 +19,7 @@ from headrace.model.claim import ClaimRequest
 from headrace.model.job import Job
 from headrace.model.names import Queue
 from headrace.model.outcome import Failed, JobError
-from headrace.pipeline.watch import QueryProgress
+from headrace.pipeline.query_progress import QueryProgress
 from headrace.stores.contract.store import Store
 from tests.cli.support import environment
 from tests.pipeline.filling import fill, tell

@@ -14,7 +14,7 @@ from headrace.model.claim import ClaimRequest
 from headrace.model.job import Job
 from headrace.model.names import Queue
 from headrace.model.outcome import Done, Failed, JobError
-from headrace.pipeline.redaction import redaction
+from headrace.pipeline.spark_session import redaction
 from headrace.stores.contract.store import Store
 from tests.pipeline.stories import tell, url_of
 

@@ -19,8 +19,8 @@ from headrace.pipeline.history.compact import compact
 from headrace.pipeline.history.read import read_history
 from headrace.pipeline.history.run import follow_history
 from headrace.pipeline.history.state import HistoryState, read_state, write_state
-from headrace.pipeline.said import said_by_us
 from headrace.pipeline.source.schema import JOURNAL
+from headrace.pipeline.spark_errors import headrace_error
 from headrace.stores.contract.store import Store
 from tests.pipeline.filling import T0, Story, fill, keep, tell
 from tests.pipeline.histories import Place, duckdb_places, places, polars_rows
@@ -160,7 +160,7 @@ def test_what_retention_has_dropped_is_refused_or_counted(spark: SparkSession, t
         run(spark, url, folder)
     run(spark, url, folder, fail_on_loss=False)
 
-    told = said_by_us(refused.value)
+    told = headrace_error(refused.value)
     assert isinstance(told, Refused)
     assert "acme/2024/0 up to seq 6, and retention has dropped what follows up to 14" in str(told)
     assert [seq for *_, seq in duckdb_places(folder)] == [*range(1, 7), 15, 16, 17]
@@ -185,7 +185,7 @@ def test_what_a_batch_finds_wrong_is_one_sentence_and_nothing_is_added(spark: Sp
     finally:
         query.stop()
 
-    told = said_by_us(wrong.value)
+    told = headrace_error(wrong.value)
     assert isinstance(told, StoreUnavailable)
     assert str(told).startswith(
         "the history holds acme/true/0 up to seq 6, and this batch goes on after 7; nothing was"

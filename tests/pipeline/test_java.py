@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from headrace.model.errors import BadConfig
-from headrace.pipeline.archive import OPTIONS, archive_of, from_archive
+from headrace.pipeline.class_data_archive import OPTIONS, archive_path, use_archive
 from headrace.pipeline.java import Java, Packaged, ask, cache_folder, find_java, packaged_java, parse, shim_home
 
 
@@ -178,12 +178,12 @@ def test_spark_starts_from_an_archive_that_is_there_behind_no_option_of_the_user
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv(OPTIONS, "-Duser=1")
-    archive = archive_of(Java(Path("/opt/java"), "17.0.1", 17), tmp_path)
+    archive = archive_path(Java(Path("/opt/java"), "17.0.1", 17), tmp_path)
 
-    with from_archive(archive):
+    with use_archive(archive):
         without = os.environ[OPTIONS]
     archive.touch()
-    with from_archive(archive):
+    with use_archive(archive):
         beside = os.environ[OPTIONS].split()
 
     assert without == os.environ[OPTIONS] == "-Duser=1"
@@ -192,7 +192,7 @@ def test_spark_starts_from_an_archive_that_is_there_behind_no_option_of_the_user
 
 
 def test_another_java_has_another_archive(tmp_path: Path) -> None:
-    old, new = (archive_of(Java(tmp_path, version, 17), tmp_path) for version in ("17.0.1", "17.0.2"))
+    old, new = (archive_path(Java(tmp_path, version, 17), tmp_path) for version in ("17.0.1", "17.0.2"))
 
     assert old != new
     assert old.parent == tmp_path
@@ -202,7 +202,7 @@ def test_an_archive_that_does_not_fit_is_passed_over_in_silence(tmp_path: Path) 
     (tmp_path / "broken.jsa").write_bytes(b"no archive at all")
     java = find_java(os.environ, packaged_java())
 
-    with from_archive(tmp_path / "broken.jsa"):
+    with use_archive(tmp_path / "broken.jsa"):
         options = os.environ[OPTIONS].split()
     ran = subprocess.run(
         [java.home / "bin" / "java", *options, "-XshowSettings:none", "-version"],

@@ -12,10 +12,9 @@ from pyspark.sql import SparkSession
 
 from headrace.model.job import Job
 from headrace.model.names import Queue
-from headrace.pipeline.gate import StderrGate
 from headrace.pipeline.java import packaged_java
-from headrace.pipeline.redaction import OPTIONS, STRINGS, redaction
-from headrace.pipeline.start import session, settings_for
+from headrace.pipeline.java_stderr import JavaStderr
+from headrace.pipeline.spark_session import OPTIONS, STRINGS, redaction, session, settings_for
 from headrace.stores.contract.store import Store
 from tests.pipeline.stories import tell, url_of
 
@@ -107,7 +106,7 @@ def test_a_machine_without_java_runs_on_the_packaged_one_and_says_nothing(tmp_pa
 
     tell(url, story)
     program = f"""
-from headrace.pipeline.start import SHORT_RUN, session
+from headrace.pipeline.spark_session import SHORT_RUN, session
 spark = session(master="local[2]", **SHORT_RUN)
 print(spark._jvm.java.lang.System.getProperty("java.version"))
 print(spark.read.format("headrace").options(url={url!r}).load().count())
@@ -128,7 +127,9 @@ def test_a_java_that_does_not_start_spark_is_named_with_its_last_words(tmp_path:
     )
     java.chmod(0o755)
 
-    ran = python("from headrace.pipeline.start import session; session()", {**os.environ, "JAVA_HOME": str(tmp_path)})
+    ran = python(
+        "from headrace.pipeline.spark_session import session; session()", {**os.environ, "JAVA_HOME": str(tmp_path)}
+    )
 
     last = ran.stderr.strip().splitlines()[-1]
     assert f"BadConfig: Spark did not start on the Java in {tmp_path}; it said:" in last
@@ -136,7 +137,7 @@ def test_a_java_that_does_not_start_spark_is_named_with_its_last_words(tmp_path:
 
 
 def test_the_gate_keeps_what_comes_before_the_mark_and_passes_on_the_rest(capfd: pytest.CaptureFixture[str]) -> None:
-    gate = StderrGate()
+    gate = JavaStderr()
     gate.open_after("mark")
 
     with subprocess.Popen(["sh", "-c", "echo before >&2; echo mark >&2; echo after >&2"], stderr=gate.writing):
@@ -148,7 +149,7 @@ def test_the_gate_keeps_what_comes_before_the_mark_and_passes_on_the_rest(capfd:
 
 
 def test_half_a_line_before_the_mark_does_not_keep_the_gate_shut(capfd: pytest.CaptureFixture[str]) -> None:
-    gate = StderrGate()
+    gate = JavaStderr()
     gate.open_after("mark")
 
     with subprocess.Popen(["sh", "-c", "printf half >&2; echo mark >&2; echo after >&2"], stderr=gate.writing):
@@ -160,7 +161,7 @@ def test_half_a_line_before_the_mark_does_not_keep_the_gate_shut(capfd: pytest.C
 
 
 def test_the_gate_tells_what_it_kept_of_a_process_that_ended(capfd: pytest.CaptureFixture[str]) -> None:
-    gate = StderrGate()
+    gate = JavaStderr()
 
     with subprocess.Popen(["sh", "-c", "for n in $(seq 300); do echo $n >&2; done"], stderr=gate.writing):
         gate.started()
@@ -170,7 +171,7 @@ def test_the_gate_tells_what_it_kept_of_a_process_that_ended(capfd: pytest.Captu
 
 
 def test_the_gate_can_be_shut_again(capfd: pytest.CaptureFixture[str]) -> None:
-    gate = StderrGate()
+    gate = JavaStderr()
     gate.open_after("one")
     process = subprocess.Popen(
         ["sh", "-c", "echo one >&2; read x; echo hidden >&2; echo two >&2; echo shown >&2"],

@@ -9,7 +9,7 @@ from pyspark.sql import DataFrame, SparkSession
 from headrace.model.event import EVENTS
 from headrace.model.job import Job
 from headrace.model.names import Queue, Shard
-from headrace.pipeline.events import read_journal
+from headrace.pipeline.event_source import read_journal
 from headrace.pipeline.source.schema import SPARK_SCHEMA
 from headrace.stores.contract.store import Store
 from tests.pipeline.served import SERVED, Batch, fresh_url

@@ -11,7 +11,7 @@ from headrace.model.errors import BadConfig
 from headrace.model.job import Job
 from headrace.model.names import Queue
 from headrace.pipeline.data_dir import DataDir
-from headrace.pipeline.events import Events, events
+from headrace.pipeline.event_source import Events, events
 from headrace.pipeline.files import locked
 from headrace.pipeline.parquet_table import MARK, replace_table
 from headrace.pipeline.tables.summary import by_kind, read_table, top

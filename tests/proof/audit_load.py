@@ -24,7 +24,7 @@ from headrace.model.limits import BATCH_MAX
 from headrace.model.names import Queue
 from headrace.pipeline.audit.findings import Audit
 from headrace.pipeline.audit.run import audit
-from headrace.pipeline.start import session
+from headrace.pipeline.spark_session import session
 from headrace.stores.contract.store import Store
 from headrace.stores.open import open_store
 from headrace.worker.config import WorkerConfig

@@ -13,7 +13,7 @@ from pyspark.sql import SparkSession
 
 from headrace.pipeline.history.read import read_history
 from headrace.pipeline.history.run import follow_history
-from headrace.pipeline.start import SHORT_RUN, session
+from headrace.pipeline.spark_session import SHORT_RUN, session
 from tests.proof.spark_check import IDENTITY
 from tests.proof.spark_executors import AT_ONCE, Executors
 from tests.proof.spark_faults import FAULTS

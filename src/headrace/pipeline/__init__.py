@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from headrace.pipeline.data_dir import DataDir as DataDir
-    from headrace.pipeline.events import Events as Events
+    from headrace.pipeline.event_source import Events as Events
     from headrace.pipeline.flows.backfill import backfill_jobs as backfill_jobs
     from headrace.pipeline.flows.counting import Backfilled as Backfilled
     from headrace.pipeline.flows.counting import Replays as Replays
@@ -30,15 +30,15 @@ if TYPE_CHECKING:
     from headrace.pipeline.history.compact import compact as compact
     from headrace.pipeline.history.read import read_history as read_history
     from headrace.pipeline.history.run import follow_history as follow_history
-    from headrace.pipeline.progress import lag as lag
-    from headrace.pipeline.progress import lost as lost
-    from headrace.pipeline.progress import skipped as skipped
+    from headrace.pipeline.query_progress import lag as lag
+    from headrace.pipeline.query_progress import lost as lost
+    from headrace.pipeline.query_progress import skipped as skipped
     from headrace.pipeline.report.report import write_report as write_report
     from headrace.pipeline.sinks import Written as Written
     from headrace.pipeline.sinks import enqueue as enqueue
     from headrace.pipeline.sinks import publish as publish
     from headrace.pipeline.sinks import replay as replay
-    from headrace.pipeline.start import session as session
+    from headrace.pipeline.spark_session import session as session
     from headrace.pipeline.stats.run import (
         follow_stats as follow_stats,
     )
@@ -65,5 +65,5 @@ else:
     from headrace.pipeline.packages import needing_spark
 
     # A task that reads a journal needs none of them. A name that is also a module is not here: `from
-    # headrace.pipeline.audit import audit`, `from headrace.pipeline.events import events`.
+    # headrace.pipeline.audit import audit`, `from headrace.pipeline.event_source import events`.
     __getattr__, __dir__ = attach(__name__, guard=needing_spark)

@@ -7,8 +7,8 @@ from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame
 
 from headrace.model.names import DEFAULT_TENANT
-from headrace.pipeline.said import said_by_us
 from headrace.pipeline.source.sink.result import Written
+from headrace.pipeline.spark_errors import headrace_error
 
 __all__ = ["Written", "enqueue", "publish", "replay"]
 
@@ -51,7 +51,7 @@ def _write(frame: DataFrame, url: str, what: str, options: dict[str, Option]) ->
     try:
         writer.save()
     except PySparkException as error:
-        told = said_by_us(error)
+        told = headrace_error(error)
         if told is None:
             raise
         # Spark's own words are a page about where this was said; the sentence is all there is to it.

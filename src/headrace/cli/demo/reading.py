@@ -69,10 +69,9 @@ def read(
     with ExitStack() as stack:
         with timed("spark"):
             # Imported now: Spark's packages take a second that the first lines need not wait for.
-            from headrace.pipeline.running import running
-            from headrace.pipeline.start import SHORT_RUN
+            from headrace.pipeline.spark_session import SHORT_RUN, open_session
 
-            spark = stack.enter_context(running("headrace demo", "local[*]", SHORT_RUN))
+            spark = stack.enter_context(open_session("headrace demo", "local[*]", SHORT_RUN))
         _read(spark, url, data_dir, id, told, timed)
         with timed("map"):
             _map(spark, url, data_dir, told)
@@ -81,7 +80,7 @@ def read(
 
 def _read(spark: Any, url: str, data_dir: "DataDir", id: str, told: DemoReport, timed: Going) -> None:
     from headrace.pipeline.audit.run import audit
-    from headrace.pipeline.events import events
+    from headrace.pipeline.event_source import events
     from headrace.pipeline.history.run import follow_history
     from headrace.pipeline.report.report import write_report
     from headrace.pipeline.stats.run import read_stats, write_stats

@@ -17,8 +17,8 @@ from headrace.model.errors import BadConfig
 
 if TYPE_CHECKING:
     from headrace.pipeline.data_dir import DataDir
-    from headrace.pipeline.events import Events
-    from headrace.pipeline.watch import Spark
+    from headrace.pipeline.event_source import Events
+    from headrace.pipeline.query_progress import Spark
 
 NOTHING = "there are no events yet: a queue comes to be with its first job, as in: headrace enqueue KIND"
 
@@ -67,7 +67,7 @@ class PipelineWork(Struct, frozen=True):
 @contextmanager
 def working(asked: PipelineRequest, output: Output) -> Iterator[PipelineWork | None]:
     """What is needed to make tables; None when there are no events, which is said then."""
-    from headrace.pipeline.origin import default_origin
+    from headrace.pipeline.event_source import default_origin
 
     origin, data_dir = asked.origin or default_origin(asked.data_dir), asked.data_dir
     if origin == "history":
@@ -81,7 +81,7 @@ def working(asked: PipelineRequest, output: Output) -> Iterator[PipelineWork | N
             return
     line = ProgressLine(output)
     with sparked(asked.engine, line, count) as spark:
-        from headrace.pipeline.events import events
+        from headrace.pipeline.event_source import events
 
         # Of a history, nobody has counted the events of one tenant or queue.
         is_whole = origin == "journal" or (asked.tenant, asked.queue) == (ALL, ALL)

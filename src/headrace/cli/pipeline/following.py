@@ -12,7 +12,7 @@ from headrace.model.clock import monotonic_ms
 from headrace.model.times import duration_text
 
 if TYPE_CHECKING:
-    from headrace.pipeline.watch import Query, QueryProgress
+    from headrace.pipeline.query_progress import Query, QueryProgress
 
 
 class Followed:
@@ -31,7 +31,7 @@ class Followed:
     ) -> "QueryProgress":
         """Wait for the end of a query; Ctrl-C and SIGTERM are asked-for ends. `more` is told of it besides, or `tell`
         tells how far it is instead."""
-        from headrace.pipeline.watch import follow
+        from headrace.pipeline.query_progress import follow
 
         self._began_ms = monotonic_ms()
         with self._stopping.heard():

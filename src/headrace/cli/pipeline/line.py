@@ -11,7 +11,7 @@ from headrace.cli.stepping import counted
 from headrace.model.times import duration_text
 
 if TYPE_CHECKING:
-    from headrace.pipeline.watch import QueryProgress, Spark
+    from headrace.pipeline.query_progress import QueryProgress, Spark
 
 LOOK_SECONDS = 0.25
 """How often Spark is asked for its tasks."""
@@ -92,7 +92,7 @@ class ProgressLine:
             thread.join()
 
     def _look(self, spark: "Spark") -> None:
-        from headrace.pipeline.watch import tasks
+        from headrace.pipeline.query_progress import tasks
 
         while not self._ends.wait(LOOK_SECONDS):
             found = tasks(spark)

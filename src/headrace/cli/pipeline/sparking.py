@@ -11,7 +11,7 @@ from headrace.cli.pipeline.options import SparkEngine
 from headrace.pipeline.packages import needing_spark
 
 if TYPE_CHECKING:
-    from headrace.pipeline.watch import Spark
+    from headrace.pipeline.query_progress import Spark
 
 FEW_EVENTS = 500_000
 """Below this a run is over before Java's better compiler has paid for itself."""
@@ -23,10 +23,9 @@ def sparked(engine: SparkEngine, line: ProgressLine, events: int | None) -> Iter
     when nobody knows how many there will be."""
     with line.running("starting Spark"):
         with needing_spark():
-            from headrace.pipeline.running import running
-            from headrace.pipeline.start import SHORT_RUN
+            from headrace.pipeline.spark_session import SHORT_RUN, open_session
         conf = (SHORT_RUN if events is not None and events < FEW_EVENTS else {}) | engine.conf
         # With a traceback asked for, what Spark has to say is wanted as well.
         quiet = not os.environ.get(TRACEBACK)
-        with running("headrace pipeline", engine.master, conf, quiet=quiet) as spark, line.of_spark(spark):
+        with open_session("headrace pipeline", engine.master, conf, quiet=quiet) as spark, line.of_spark(spark):
             yield spark

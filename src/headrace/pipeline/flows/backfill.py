@@ -9,14 +9,13 @@ from pyspark.sql import functions as F  # noqa: N812  (as everybody on Spark wri
 from headrace.model.errors import BadConfig
 from headrace.model.times import Duration, duration_ms
 from headrace.pipeline.data_dir import DataDir
-from headrace.pipeline.events import events
+from headrace.pipeline.event_source import Origin, events
 from headrace.pipeline.flows.counting import Backfilled
 from headrace.pipeline.flows.holding import counted_rows
 from headrace.pipeline.flows.jobs import EVENT, NEEDED, again
 from headrace.pipeline.flows.reprocess import check_limit, check_name, check_target, check_times, names_bodies
 from headrace.pipeline.flows.rows import counts_of, is_known, job_rows, made_by
 from headrace.pipeline.flows.times import now_ms
-from headrace.pipeline.origin import Origin
 from headrace.pipeline.sinks import enqueue
 from headrace.pipeline.source.options import ALL
 from headrace.pipeline.source.sink.columns import check_columns

@@ -6,7 +6,7 @@ from contextlib import contextmanager
 from pyspark import StorageLevel
 from pyspark.sql import DataFrame
 
-from headrace.pipeline.running import our_words
+from headrace.pipeline.spark_errors import unwrap_errors
 from headrace.pipeline.sql import at_run_time
 
 
@@ -16,10 +16,10 @@ def counted_rows(frame: DataFrame, texts: Mapping[str, str]) -> Iterator[tuple[D
 
     A value that SQL of a person cannot take is told here, in one sentence (see `at_run_time`).
     """
-    with our_words(), at_run_time(texts):
+    with unwrap_errors(), at_run_time(texts):
         kept = frame.persist(StorageLevel.MEMORY_AND_DISK)  # computes what is constant already
     try:
-        with our_words(), at_run_time(texts):
+        with unwrap_errors(), at_run_time(texts):
             count = kept.count()
         yield kept, count
     finally:

@@ -9,7 +9,7 @@ from pyspark import StorageLevel
 from pyspark.sql import SparkSession
 
 from headrace.pipeline.data_dir import DataDir
-from headrace.pipeline.events import Events
+from headrace.pipeline.event_source import Events
 from headrace.pipeline.parquet_table import check_replaceable, replace_table
 from headrace.pipeline.stats.run import write_stats
 from headrace.pipeline.stats.state import window_of

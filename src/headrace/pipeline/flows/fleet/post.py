@@ -12,7 +12,7 @@ from pyspark.util import InheritableThread
 
 from headrace.model.errors import BadConfig, Refused
 from headrace.pipeline.flows.fleet.orders import Orders
-from headrace.pipeline.said import said_by_us
+from headrace.pipeline.spark_errors import headrace_error
 
 GROUP = "spark.jobGroup.id"
 SCHEMA = "slot long"
@@ -78,7 +78,7 @@ class Post:
 
 def fate_of(error: Exception) -> Fate:
     """What an error of Spark means for the fleet."""
-    if isinstance(said_by_us(error), BadConfig | Refused):
+    if isinstance(headrace_error(error), BadConfig | Refused):
         return "impossible"
     text = str(error)
     if _ENDED.search(text):
@@ -88,7 +88,7 @@ def fate_of(error: Exception) -> Fate:
 
 def told_of(error: Exception) -> Exception:
     """What went wrong: in our own words, where Spark repeats them on a page of its own."""
-    return said_by_us(error) or error
+    return headrace_error(error) or error
 
 
 def tag_of(fleet: str) -> str:

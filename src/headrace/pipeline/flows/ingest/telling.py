@@ -9,7 +9,7 @@ from pyspark.errors import PySparkException
 
 from headrace.model.errors import BadConfig
 from headrace.model.validate import cut
-from headrace.pipeline.said import said_by_us
+from headrace.pipeline.spark_errors import headrace_error
 from headrace.pipeline.sql import unlogged
 
 SAID_CHARS_MAX = 300
@@ -24,7 +24,7 @@ def in_words(what: str) -> Iterator[None]:
         try:
             yield
         except (PySparkException, Py4JJavaError) as error:
-            told = said_by_us(error)
+            told = headrace_error(error)
             raise told or BadConfig(f"{what}: {first_words(error)}") from None
 
 

@@ -24,8 +24,8 @@ from headrace.pipeline.flows.map.rows import MapRows, held, jobs_of
 from headrace.pipeline.flows.map.table import read_answers
 from headrace.pipeline.flows.map.taking import check_samples
 from headrace.pipeline.parquet_table import replace_table
-from headrace.pipeline.running import our_words
 from headrace.pipeline.sinks import Written, enqueue
+from headrace.pipeline.spark_errors import unwrap_errors
 
 Tell = Callable[[MapProgress], None]
 
@@ -87,7 +87,7 @@ def map_rows(
         shards=shards,
         folder=folder,
     )
-    with our_words():
+    with unwrap_errors():
         plan = planned(frame, wish)
         crew.check(frame.sparkSession, plan)
         tell(MapProgress("reading"))

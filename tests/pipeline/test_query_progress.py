@@ -3,7 +3,7 @@
 import json
 from typing import Any
 
-from headrace.pipeline.progress import lag, lost, skipped
+from headrace.pipeline.query_progress import lag, lost, skipped
 
 
 def source(lag: int, skipped: int = 0, lost: int = 0) -> dict[str, Any]:

@@ -4,6 +4,8 @@ import os
 import re
 import secrets
 import sys
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any
 
 from pyspark import SparkConf, SparkContext
@@ -12,19 +14,32 @@ from pyspark.java_gateway import launch_gateway
 from pyspark.sql import SparkSession
 
 from headrace.model.errors import BadConfig
-from headrace.pipeline.archive import archive_of, from_archive
-from headrace.pipeline.gate import StderrGate
+from headrace.pipeline.class_data_archive import archive_path, use_archive
 from headrace.pipeline.java import cache_folder, find_java, packaged_java
-from headrace.pipeline.redaction import OPTIONS, STRINGS, redaction
+from headrace.pipeline.java_stderr import JavaStderr
 from headrace.pipeline.source.source import HeadraceSource
+from headrace.pipeline.spark_errors import unwrap_errors
 
 SHUFFLE_PARTITIONS_MAX = 32
 """On one machine more partitions only cost scheduling; Spark's own default of 200 makes small queries slow."""
 SHORT_RUN = {"spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"}
 """Settings for runs of seconds: Java compiles quickly rather than well, which halves the processor time of a demo."""
 
+OPTIONS = "spark.sql.redaction.options.regex"
+"""Names of options whose values Spark hides where it shows options."""
+STRINGS = "spark.sql.redaction.string.regex"
+"""Parts of texts that Spark hides in plans, and in what it notes of a Spark Connect client's requests, whole as they
+came: with them its log of events would hold the password of every URL."""
+
+_URL = "(?i:url)"
+# As headrace.model.redact has them, for Java: whatever is before the last @ of a host, and options that are secrets.
+_SECRETS = (
+    r"(?<=://)[^\s/?#'\"@]*(?:@[^\s/?#'\"@]*)*@"
+    r"|(?i:password|passwd|secret|token|passfile|sslkey)[\w-]*(?:=|%3D)[^\s&;,'\"\\]+"
+)
+
 _LOCAL = re.compile(r"local(?:\[\s*(\*|\d+)\s*(?:,\s*\d+\s*)?\])?")
-_gate: StderrGate | None = None
+_gate: JavaStderr | None = None
 
 
 def session(app_name: str = "headrace", master: str = "local[*]", **conf: str) -> SparkSession:
@@ -48,6 +63,25 @@ def session(app_name: str = "headrace", master: str = "local[*]", **conf: str) -
         spark.conf.set(name, value)
     spark.dataSource.register(HeadraceSource)
     return spark
+
+
+@contextmanager
+def open_session(app_name: str, master: str, conf: Mapping[str, str], *, quiet: bool = True) -> Iterator[SparkSession]:
+    """A session for this block; one that runs already is taken and left running.
+
+    With `quiet` Spark itself says nothing, not even its errors: what went wrong is raised, as an error of ours where
+    it is one.
+    """
+    is_ours = SparkContext._active_spark_context is None
+    spark = session(app_name, master, **conf)
+    if is_ours and quiet:
+        spark.sparkContext.setLogLevel("OFF")
+    try:
+        with unwrap_errors():
+            yield spark
+    finally:
+        if is_ours:
+            spark.stop()
 
 
 def settings_for(master: str, cores: int) -> dict[str, str]:
@@ -98,9 +132,9 @@ def _launch(conf: SparkConf) -> Any:
         return launch(conf)
     java = find_java(os.environ, packaged_java())
     os.environ["JAVA_HOME"] = str(java.home)
-    gate = StderrGate()
+    gate = JavaStderr()
     try:
-        with from_archive(archive_of(java, cache_folder(os.environ))):
+        with use_archive(archive_path(java, cache_folder(os.environ))):
             gateway = launch(conf, {"stderr": gate.writing})
     except PySparkRuntimeError as error:
         gate.started()
@@ -115,3 +149,15 @@ def _launch(conf: SparkConf) -> Any:
 def _last_words(said: str) -> str:
     lines = [line.strip() for line in said.splitlines() if line.strip()]
     return " | ".join(lines[-5:]) or "nothing"
+
+
+def redaction(given: Mapping[str, str]) -> dict[str, str]:
+    """Settings under which Spark hides what must be hidden, and what the settings that are given hide besides."""
+    return {OPTIONS: _with(_URL, given.get(OPTIONS, "")), STRINGS: _with(_SECRETS, given.get(STRINGS, ""))}
+
+
+def _with(ours: str, theirs: str) -> str:
+    if ours in theirs:
+        return theirs
+    # Theirs comes last: a flag such as (?i) that stands at its beginning holds for all that follows.
+    return f"{ours}|{theirs}" if theirs else ours

@@ -1,31 +1,33 @@
 """Where tables take events from: the history when there is one, else the store's journal."""
 
-from typing import get_args
+from typing import TYPE_CHECKING, Literal, get_args
 
 from msgspec import Struct
-from pyspark.sql import DataFrame, SparkSession
 
 from headrace.model.errors import BadConfig
 from headrace.model.redact import redact_url
 from headrace.model.validate import bounded_repr
 from headrace.pipeline.data_dir import DataDir
-from headrace.pipeline.history.read import read_history
-from headrace.pipeline.origin import Origin, default_origin
+from headrace.pipeline.history.state import read_state
 from headrace.pipeline.source.options import ALL, SourceOptions
-from headrace.pipeline.source.store_access import check_master
+
+if TYPE_CHECKING:  # a command asks for the origin before it waits for Spark to load
+    from pyspark.sql import DataFrame, SparkSession
+
+Origin = Literal["history", "journal"]
 
 
 class Events(Struct, frozen=True):
     """Events with the columns of the journal, and where they were taken from."""
 
-    frame: DataFrame
+    frame: "DataFrame"
     origin: Origin
     of: str
     """The folder of the history, or the store without its secrets."""
 
 
 def events(
-    spark: SparkSession,
+    spark: "SparkSession",
     url: str | None,
     data_dir: DataDir,
     *,
@@ -39,6 +41,8 @@ def events(
     `url`. The history goes further back than the journal; the journal has what happened since the history was last
     written.
     """
+    from headrace.pipeline.history.read import read_history
+
     if origin is not None and origin not in get_args(Origin):
         raise BadConfig(f"origin is {bounded_repr(origin)}; give {' or '.join(get_args(Origin))}")
     if (origin or default_origin(data_dir)) == "journal":
@@ -53,10 +57,18 @@ def events(
     return Events(found, "history", str(data_dir.history))
 
 
-def read_journal(spark: SparkSession, url: str, *, tenant: str = ALL, queue: str = ALL) -> DataFrame:
+def read_journal(spark: "SparkSession", url: str, *, tenant: str = ALL, queue: str = ALL) -> "DataFrame":
     """The journal of the store at `url`; of all tenants and queues unless told otherwise."""
+    from headrace.pipeline.source.store_access import check_master
+
     check_master(url, str(spark.sparkContext.master))
     options = {"url": url, "tenant": tenant, "queue": queue}
     # Spark would find the same faults, but wrap them into a traceback of its own.
     SourceOptions.parse(options)
     return spark.read.format("headrace").options(**options).load()
+
+
+def default_origin(data_dir: DataDir) -> Origin:
+    """The history once anything is in it, else the store's journal."""
+    state = read_state(data_dir.history)
+    return "history" if state is not None and state.events else "journal"

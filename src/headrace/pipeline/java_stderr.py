@@ -11,7 +11,7 @@ WAIT_SECONDS_MAX = 5.0
 """For a thread that only has to read what is in a pipe already."""
 
 
-class StderrGate:
+class JavaStderr:
     """The reading end of a process's stderr: shut, it keeps the lines; open, it passes them on to our stderr."""
 
     def __init__(self) -> None:

@@ -1,12 +1,16 @@
-"""Makes the archive of Spark's classes for a Java and a Spark: `python -m headrace.pipeline.archiving [--anew]`."""
+"""Starts Spark from an archive of its classes, which `python -m headrace.pipeline.class_data_archive` makes."""
 
 import asyncio
 import os
 import sys
 import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
+import pyspark
 from pyspark import SparkContext
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F  # noqa: N812  (as everybody on Spark writes it)
@@ -14,13 +18,47 @@ from pyspark.sql import functions as F  # noqa: N812  (as everybody on Spark wri
 from headrace.model.errors import BadConfig, HeadraceError
 from headrace.model.job import Job
 from headrace.model.names import Queue
-from headrace.pipeline.archive import archive_of, further_options
-from headrace.pipeline.java import cache_folder, find_java, packaged_java
-from headrace.pipeline.start import SHORT_RUN, session
+from headrace.pipeline.java import Java, cache_folder, find_java, packaged_java
 from headrace.stores.open import open_store
 
+OPTIONS = "SPARK_SUBMIT_OPTS"
+"""Further options for Spark's Java. Not a setting of Spark: it would replace one of the user's spark-defaults.conf."""
 DUMP_SECONDS_MAX = 300
 """Java writes the archive when it ends; 10 s on an idle core."""
+
+_QUIET = "-Xlog:disable -Xlog:all=warning:stderr"
+"""Java warns on stdout by itself, where a command prints its answer."""
+
+
+def archive_path(java: Java, cache: Path) -> Path:
+    """Where the archive for this Java and this Spark is kept, made or not."""
+    spark = sha256(str(Path(pyspark.__file__).resolve().parent).encode()).hexdigest()[:8]
+    return cache / f"spark-{pyspark.__version__}-{spark}-java-{java.version}.jsa"
+
+
+@contextmanager
+def use_archive(archive: Path) -> Iterator[None]:
+    """Within this block, Spark's Java starts from the archive if there is one; Java itself leaves out what does not
+    fit."""
+    if not archive.is_file() or any(sign.isspace() for sign in str(archive)):  # Spark cuts the options at spaces
+        yield
+        return
+    with java_options(f"-XX:SharedArchiveFile={archive} {_QUIET}"):
+        yield
+
+
+@contextmanager
+def java_options(options: str) -> Iterator[None]:
+    """Within this block, Spark's Java is started with these options too; the user's own come later and win."""
+    before = os.environ.get(OPTIONS)
+    os.environ[OPTIONS] = options if before is None else f"{options} {before}"
+    try:
+        yield
+    finally:
+        if before is None:
+            del os.environ[OPTIONS]
+        else:
+            os.environ[OPTIONS] = before
 
 
 def make_archive(*, anew: bool = False) -> Path:
@@ -30,10 +68,12 @@ def make_archive(*, anew: bool = False) -> Path:
     It takes about half a minute and 200 MB below `$XDG_CACHE_HOME/headrace` or `~/.cache/headrace`. It needs a process
     of its own, since Java writes it when it ends. Another Java or Spark has an archive of its own.
     """
+    from headrace.pipeline.spark_session import SHORT_RUN, session  # which starts from archives
+
     if SparkContext._gateway is not None:
         raise BadConfig("the archive is made when Java ends; make it in a process in which no Spark has run")
     java = find_java(os.environ, packaged_java())
-    archive = archive_of(java, cache_folder(os.environ))
+    archive = archive_path(java, cache_folder(os.environ))
     if archive.is_file() and not anew:
         return archive
     try:
@@ -42,7 +82,7 @@ def make_archive(*, anew: bool = False) -> Path:
         # Beside its final place and renamed, so that nobody starts from half an archive.
         with tempfile.TemporaryDirectory(prefix=".spark-", dir=archive.parent) as folder:
             made = Path(folder) / "made.jsa"
-            with further_options(f"-XX:ArchiveClassesAtExit={made} -Xlog:disable"):
+            with java_options(f"-XX:ArchiveClassesAtExit={made} -Xlog:disable"):
                 spark = session("headrace archive", "local[1]", **SHORT_RUN)
             exercise(spark, Path(folder))
             spark.stop()

@@ -8,7 +8,7 @@ from pyspark.sql import SparkSession
 from headrace.model.errors import BadConfig
 from headrace.model.names import Queue
 from headrace.pipeline.data_dir import DataDir
-from headrace.pipeline.events import events, read_journal
+from headrace.pipeline.event_source import events, read_journal
 from headrace.pipeline.history.run import follow_history
 from headrace.pipeline.source.schema import JOURNAL
 from tests.pipeline.filling import fill, tell

@@ -8,7 +8,7 @@ from pyspark.sql import SparkSession
 
 from headrace.model.errors import BadConfig, HeadraceError, Refused, StoreUnavailable
 from headrace.pipeline import enqueue
-from headrace.pipeline.said import said_by_us
+from headrace.pipeline.spark_errors import headrace_error
 from tests.pipeline.stories import url_of
 
 PAGE = """[PYTHON_DATA_SOURCE_ERROR] Failed when Python data source commit: Traceback (most recent call last):
@@ -20,14 +20,14 @@ headrace.model.errors.{}: of 3 rows 2 created
 
 @pytest.mark.parametrize("kind", [BadConfig, Refused, StoreUnavailable])
 def test_the_sentence_and_the_kind_of_an_error_are_found(kind: type[HeadraceError]) -> None:
-    found = said_by_us(PySparkException(PAGE.format(kind.__name__)))
+    found = headrace_error(PySparkException(PAGE.format(kind.__name__)))
 
     assert type(found) is kind
     assert str(found) == "of 3 rows 2 created"
 
 
 def test_what_is_spark_s_own_is_left_to_it() -> None:
-    assert said_by_us(PySparkException("[TABLE_OR_VIEW_NOT_FOUND] The table or view cannot be found")) is None
+    assert headrace_error(PySparkException("[TABLE_OR_VIEW_NOT_FOUND] The table or view cannot be found")) is None
 
 
 async def test_a_fault_is_one_sentence_also_inside_an_event_loop(spark: SparkSession, tmp_path: Path) -> None:

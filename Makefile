@@ -1,4 +1,4 @@
-# Every target stands alone on a fresh machine: it makes what it needs first.
+# Every target works on a fresh machine: it installs what it needs first.
 
 PYTHON ?= python3
 PY := .venv/bin/python
@@ -19,7 +19,7 @@ setup:  ## Make .venv with the locked packages; an instant when it is there alre
 servers: setup  ## Install the servers that tests and benchmarks start; an instant when they are there already
 	@$(PY) -B -m tools.servers
 
-check: setup  ## Lint, format, types and floors, in under a minute
+check: setup  ## Lint, format, types and layers, in under a minute
 	@$(PY) tools/parts.py check
 
 test: servers  ## Check and run every test, each part timed against its budget
@@ -31,7 +31,7 @@ test-versions: servers  ## Run a part of the tests on every Python from 3.11 on 
 test-lowest: servers  ## Run a part of the tests with the lowest versions that pyproject.toml allows
 	@$(PY) -m tools.lowest
 
-demo: setup  ## Run jobs of several kinds and tenants through a store and let Spark tell what happened
+demo: setup  ## Run jobs of several kinds and tenants through a store and report on them with Spark
 	@$(PY) -m headrace.cli.main demo
 
 bench: servers  ## Measure the stores, the worker and feeds beside raw references
@@ -50,12 +50,12 @@ proof: servers  ## Run the long proofs, and of the conformance suite what `make 
 	@$(PY) -m pytest -q -n 3 --dist worksteal --everything tests/conformance
 	@$(PY) -m tests.proof
 
-docs: setup  ## Check that the docs are true
+docs: setup  ## Test the documentation
 	@$(PY) -m pytest tests/docs
 
-lock:  ## Resolve requirements/*.txt anew from pyproject.toml
+lock:  ## Resolve requirements/*.txt again from pyproject.toml
 	@$(PYTHON) -B -m tools.lock
 
-clean:  ## Remove .venv and everything the tools left behind
+clean:  ## Remove .venv and all files left by the tools
 	rm -rf .venv .venv-versions .venv-lowest build dist src/*.egg-info .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis
 	find . -name __pycache__ -type d -not -path './.git/*' -prune -exec rm -rf {} +

@@ -4,7 +4,7 @@ import asyncio
 
 from headrace import App
 
-app = App()  # jobs in the file headrace.db; or App("redis://host"), App("postgres://user@host/database"), HEADRACE_URL
+app = App()  # jobs in the file headrace.db; or App("redis://host"), App("postgres://user@host/database")
 
 
 @app.job(queue="mail", max_attempts=5, timeout="30s")
@@ -13,8 +13,8 @@ async def welcome(user_id: int) -> str:
 
 
 async def main() -> None:
-    handle = await welcome.enqueue(user_id=42)  # returns when the job is safe in the store
-    await app.work(until_idle=True)  # elsewhere: a program of its own that calls app.run_worker()
+    handle = await welcome.enqueue(user_id=42)  # returns once the job is safe in the store
+    await app.work(until_idle=True)  # in production a program of its own: headrace worker
     print(await handle.result())  # welcomed user 42
 
 

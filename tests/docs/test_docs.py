@@ -98,6 +98,12 @@ def test_the_programs_of_the_readme_print_what_their_comments_say(
     assert capsys.readouterr().out.splitlines() == re.findall(r"print\(.*\)  # (.*)", code)
 
 
+def test_the_readme_has_no_word_that_only_this_project_uses() -> None:
+    private = re.compile(r"\b(?:rooms?|floors?|doors?|twins?|(?<!dead )letters?)\b", re.IGNORECASE)
+
+    assert private.findall((ROOT / "README.md").read_text("utf-8")) == []
+
+
 @every_page
 def test_only_the_page_whose_code_is_run_with_spark_uses_it_without_saying_so(page: Path) -> None:
     """tests/pipeline runs that one."""
